@@ -1,0 +1,116 @@
+package chat
+
+// EventKind says which fields of an Event are set.
+type EventKind uint8
+
+// The events of an answer, in the order in which they may come: one Start, then content, then Stop, Usage and End.
+// Usage may come more than once; a later one replaces the fields it knows (see Usage.Merge).
+const (
+	Start     EventKind = iota // ID, Model; the answer has begun (no content yet)
+	Text                       // Index, Text: a piece of the answer
+	Thought                    // Index, Text: a piece of visible reasoning
+	Signature                  // Index, Text: signature of the thinking block that ends
+	Redacted                   // Index, Text: an opaque redacted thinking block, whole
+	Refusal                    // Index, Text: a piece of a refusal
+	ToolStart                  // Index, Tool.ID, Tool.Name
+	ToolArgs                   // Index, Text: a piece of the arguments' JSON
+	BlockStop                  // Index: this block is complete
+	Stop                       // Reason (and Text: the stop sequence that matched)
+	UsageInfo                  // Usage
+	Error                      // Err: the provider failed inside its answer; nothing follows
+	End                        // the stream's terminator, or the end of a JSON answer
+	Other                      // bytes that have a meaning only in their own dialect (pings, unknown events)
+)
+
+// Event is one step of an answer. Byte slices alias the decoder's buffer and are valid until its next call.
+//
+// When provider and client speak the same dialect, Raw holds the provider's own bytes of the whole frame (an SSE event
+// with its blank line, or a JSON body), and a frame that means several things yields several events: the first
+// carries Raw, the rest have Tail set. An encoder of the same dialect writes Raw and skips Tails.
+type Event struct {
+	Kind   EventKind
+	Tail   bool
+	Index  int // position of the content block in the answer, from 0
+	Choice int // OpenAI choice, 0 unless n > 1
+	Text   []byte
+	ID     string
+	Model  string
+	Tool   ToolCall
+	Reason StopReason
+	Usage  Usage
+	Err    *ProviderError
+
+	Raw        []byte
+	ModelSpan  Span // where Raw names the model (the JSON string with its quotes); zero if it does not
+	UsageChunk bool // Raw is OpenAI's extra usage chunk, which a client that did not ask for must not see
+}
+
+// Span is a range of bytes, End excluded.
+type Span struct{ Start, End int }
+
+// StopReason is why the model stopped.
+type StopReason string
+
+// The reasons.
+const (
+	StopEnd      StopReason = "end"
+	StopLength   StopReason = "length"
+	StopTool     StopReason = "tool"
+	StopSequence StopReason = "sequence"
+	StopRefusal  StopReason = "refusal"
+	StopPause    StopReason = "pause"   // Anthropic pause_turn
+	StopContext  StopReason = "context" // the window was exceeded
+)
+
+// ProviderError is an error as the provider stated it. Message is not shown to clients unless the error is of their own making.
+type ProviderError struct {
+	Status     int // HTTP status, or the one that the error's type implies
+	Type       string
+	Code       string
+	Message    string
+	Param      string
+	RetryAfter int // seconds, 0 if not said
+}
+
+// Usage counts tokens. Input excludes tokens read from or written to a prompt cache; Output includes reasoning.
+type Usage struct {
+	Input        int64
+	Cached       int64
+	CacheWrite   int64 // written with the five-minute (or only) lifetime
+	CacheWrite1h int64 // written with the one-hour lifetime
+	Output       int64
+	Reasoning    int64
+	Estimated    bool // counted by the gateway, because the provider did not say
+	Final        bool // the provider's last word on output tokens
+}
+
+// TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
+func (u Usage) TotalInput() int64 { return u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h }
+
+// Merge folds a later report into u: zero fields of the later one do not erase what an earlier one said (Anthropic
+// states input in message_start and output in message_delta; some gateways repeat zeros at the end).
+func (u *Usage) Merge(v Usage) {
+	set := func(dst *int64, n int64) {
+		if n > 0 {
+			*dst = n
+		}
+	}
+	set(&u.Input, v.Input)
+	set(&u.Cached, v.Cached)
+	set(&u.CacheWrite, v.CacheWrite)
+	set(&u.CacheWrite1h, v.CacheWrite1h)
+	set(&u.Output, v.Output)
+	set(&u.Reasoning, v.Reasoning)
+	u.Final = u.Final || v.Final
+}
+
+// IsContent reports whether the event shows the client something of the answer: after it, no other provider may be tried.
+func (k EventKind) IsContent() bool {
+	switch k {
+	case Text, Thought, Signature, Redacted, Refusal, ToolStart, ToolArgs, Stop, End:
+		return true
+	case Start, BlockStop, UsageInfo, Error, Other:
+		return false
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+// Package chat holds the canonical form of a conversation with a model: requests going in, events coming out.
+// Nothing here knows about Envoy, HTTP or a provider's JSON.
+package chat
+
+import "bardo.money/gateway/internal/jsonx"
+
+// Dialect is a wire format that clients and providers speak.
+type Dialect string
+
+// The dialects.
+const (
+	OpenAI    Dialect = "openai"    // OpenAI Chat Completions
+	Anthropic Dialect = "anthropic" // Anthropic Messages
+)
+
+// Op is what a request asks for.
+type Op uint8
+
+// The operations.
+const (
+	Generate    Op = iota // a completion, streamed or not
+	CountTokens           // Anthropic's count_tokens
+)
+
+// Request is one client call. The scalar fields are read in the one pass that also validates the JSON; the
+// conversation itself is parsed only when something needs it (another dialect, a layer), once, by Conversation.
+// A Request is not safe for concurrent use before Conversation was called; afterwards it is read-only.
+type Request struct {
+	Dialect     Dialect
+	Op          Op
+	Model       string // as the client wrote it, without a "provider/" prefix that forced a provider
+	Provider    string // the provider that a "provider/model" id forced, or ""
+	Stream      bool
+	StreamUsage bool  // OpenAI stream_options.include_usage: the client wants the usage chunk
+	MaxTokens   int   // 0: not given
+	Choices     int   // OpenAI n; at least 1
+	Thinking    bool  // the caller asked for visible reasoning or an effort
+	HighEffort  bool  // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
+	InputTokens int64 // estimate from the body's text, never below what a provider would count by much
+
+	Betas []string // anthropic-beta header values of an Anthropic client
+	Query string   // the raw query string of the client's path, without "?"
+
+	Doc  jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
+	Edit jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)
+	Conv *Conversation   // nil until Conversation parsed it
+	Read ConversationFor // set by the dialect that decoded the request
+}
+
+// ConversationFor parses a request's conversation from its Doc.
+type ConversationFor func(*Request) (*Conversation, error)
+
+// Conversation parses the conversation on first use and returns it. The error is a fault of kind InvalidRequest.
+func (r *Request) Conversation() (*Conversation, error) {
+	if r.Conv == nil {
+		c, err := r.Read(r)
+		if err != nil {
+			return nil, err
+		}
+		r.Conv = c
+	}
+	return r.Conv, nil
+}
+
+// Conversation is what both dialects can say.
+type Conversation struct {
+	System        []Part
+	Messages      []Message
+	Tools         []Tool
+	ToolChoice    ToolChoice
+	ParallelTools *bool // nil: the provider's default
+	Params        Params
+	Unmapped      []string // top-level members that the canonical form does not carry, to be named as degraded
+}
+
+// Params are sampling parameters. Numbers keep the client's text, so that 0.3 stays 0.3; "" means not given.
+type Params struct {
+	Temperature      string
+	TopP             string
+	TopK             string
+	PresencePenalty  string
+	FrequencyPenalty string
+	Seed             string
+	Stop             []string
+	User             string
+	Effort           string // minimal, low, medium, high, xhigh, max or none
+	ThinkingBudget   int    // tokens; 0: not given
+	Schema           jsonx.Raw
+	SchemaName       string
+}
+
+// Role is who speaks.
+type Role string
+
+// The roles. A tool result is a message of the user (Anthropic) or of its own role (OpenAI); here it is a Part of RoleTool.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+	RoleSystem    Role = "system" // a system message in the middle of a conversation
+)
+
+// Message is one turn.
+type Message struct {
+	Role  Role
+	Parts []Part
+}
+
+// PartKind says which fields of a Part are set.
+type PartKind uint8
+
+// The kinds of content.
+const (
+	PartText       PartKind = iota // Text
+	PartImage                      // Media, Data or URL
+	PartDocument                   // Media, Data or URL, Name
+	PartToolUse                    // Tool
+	PartToolResult                 // Tool.ID, Parts, IsError
+	PartThinking                   // Text, Signature
+	PartRedacted                   // Data: Anthropic's opaque redacted thinking
+	PartRefusal                    // Text
+	PartOther                      // Raw in the dialect it came from
+)
+
+// Part is one piece of content.
+type Part struct {
+	Kind         PartKind
+	Text         string
+	Media        string // MIME type
+	Data         string // base64
+	URL          string
+	Name         string // file name or title
+	Tool         ToolCall
+	Parts        []Part // content of a tool result
+	IsError      bool
+	Signature    string
+	CacheControl jsonx.Raw
+	Raw          jsonx.Raw
+}
+
+// ToolCall is a call of a tool by the model. Args is a JSON object's text, "{}" when there are none.
+type ToolCall struct {
+	ID   string
+	Name string
+	Args string
+}
+
+// Tool is a tool the model may call.
+type Tool struct {
+	Name         string
+	Description  string
+	Schema       jsonx.Raw // JSON Schema of the input
+	Strict       bool
+	CacheControl jsonx.Raw
+	Raw          jsonx.Raw // a tool type that only its own dialect knows
+}
+
+// ToolChoiceMode is how the model must use tools.
+type ToolChoiceMode uint8
+
+// The modes; ToolAuto is also what an absent choice means.
+const (
+	ToolAuto ToolChoiceMode = iota
+	ToolNone
+	ToolAny   // at least one ("required")
+	ToolNamed // the one in Name
+)
+
+// ToolChoice is the caller's constraint on tool use.
+type ToolChoice struct {
+	Mode ToolChoiceMode
+	Name string
+}

@@ -1,0 +1,64 @@
+// Package provider is the contract between the gateway and a provider's API: how a request is written for it, and how
+// its answer is read. Adapters live in the folders below; they know nothing of Envoy, of keys' storage, or of each other.
+package provider
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Secret is a credential. It prints as "***".
+type Secret string
+
+// String hides the secret.
+func (Secret) String() string { return "***" }
+
+// GoString hides the secret.
+func (Secret) GoString() string { return `"***"` }
+
+// Endpoint is where a provider lives and what it asks for.
+type Endpoint struct {
+	Provider  policy.ProviderID
+	Authority string // host[:port] for the Host header
+	BasePath  string // path of the base URL, without trailing slash: "/v1"
+	Key       Secret
+	Dialect   chat.Dialect // the format a custom provider was configured with; adapters with one format ignore it
+}
+
+// Call is one attempt's request.
+type Call struct {
+	Path     string      // with BasePath and query
+	Header   header.List // everything this provider needs beyond content-type, credentials included
+	Body     []byte
+	Degraded []string // what the provider's format could not say
+}
+
+// Adapter translates between the canonical form and one provider's API. Stateless, safe for concurrent use.
+type Adapter interface {
+	// Name is the provider kind: "openai", "anthropic", "custom", "demo".
+	Name() string
+	// Dialect is the format that this provider would be called in for a client of dialect d.
+	Dialect(at Endpoint, d chat.Dialect) chat.Dialect
+	// Encode writes one attempt, always from the client's request, never from an earlier attempt. It appends the body
+	// to buf (which may be nil). Errors are faults.
+	Encode(buf []byte, req *chat.Request, to policy.Resolution, at Endpoint) (*Call, error)
+	// NewDecoder reads the answer of such a call. Status and headers are the provider's.
+	NewDecoder(req *chat.Request, at Endpoint, status int, h header.List) Decoder
+}
+
+// Decoder turns one response body into events. It is fed bytes cut anywhere; where they are cut changes nothing.
+// The answer of a streamed request ends with an End event, or with an Error event; a body that ends before its
+// terminator yields an Error event with Type "truncated". A JSON answer yields its events once end is true.
+// For a status other than 2xx it yields one Error event at the end. A body over its limit is an Error event, too.
+// Decoding never fails otherwise: frames it cannot read are Other events.
+// The returned slice and what it points to are valid until the next call. Not safe for concurrent use.
+type Decoder interface {
+	Decode(chunk []byte, end bool) []chat.Event
+}
+
+// CredentialHeaders are removed from every attempt before the adapter's own are set.
+var CredentialHeaders = []string{
+	"authorization", "x-api-key", "api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta",
+	"openai-organization", "openai-project", "proxy-authorization", "cookie",
+}

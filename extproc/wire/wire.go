@@ -1,0 +1,39 @@
+// Package wire is the contract of a dialect on the client's side: reading a request, writing an answer or an error.
+package wire
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// Dialect is the client's side of a wire format. Stateless, safe for concurrent use.
+type Dialect interface {
+	Name() chat.Dialect
+	// Decode reads a request in one pass. path has no query. Errors are faults of kind InvalidRequest that name the
+	// position or the field. The body is kept by the request, not copied.
+	Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error)
+	// NewEncoder writes one answer.
+	NewEncoder(o Options) Encoder
+	// Error is the body of a JSON error in this dialect.
+	Error(f *fault.Fault, requestID string) []byte
+}
+
+// Options say what one answer's encoder must know.
+type Options struct {
+	Same      bool   // provider and client speak the same dialect: Raw bytes pass as they came
+	Stream    bool   // SSE, else one JSON body
+	Model     string // the model's name as the client shall see it; "" leaves the provider's
+	RequestID string
+	ShowUsage bool  // an OpenAI client that asked for the usage chunk
+	Created   int64 // unix seconds, for formats that carry it
+}
+
+// Encoder writes events as its dialect's client expects them. For a stream, Append returns dst with complete SSE
+// events only, so that comments may be put between any two calls. For JSON it returns dst unchanged until the End event, and
+// then the whole body. Not safe for concurrent use.
+type Encoder interface {
+	Append(dst []byte, ev *chat.Event) []byte
+	// Error appends the frame that tells a client in the middle of a stream that it failed; nothing may follow.
+	Error(dst []byte, f *fault.Fault) []byte
+}

@@ -1,0 +1,95 @@
+// Package fault is the one error a client may see: a kind with its HTTP status, a public sentence, and a private cause.
+// It does not know any dialect; the wire packages write it in the caller's format.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind is an error code of the contract. Its string is what clients read in error.code.
+type Kind string
+
+// The codes, in the order of their statuses.
+const (
+	InvalidRequest     Kind = "invalid_request"
+	UnsupportedMedia   Kind = "unsupported_media_type"
+	InvalidAPIKey      Kind = "invalid_api_key"
+	PaymentRequired    Kind = "payment_required"
+	InsufficientFunds  Kind = "insufficient_balance"
+	KeyRestricted      Kind = "key_restricted"
+	ModelNotFound      Kind = "model_not_found"
+	NotFound           Kind = "not_found"
+	MethodNotAllowed   Kind = "method_not_allowed"
+	TooLarge           Kind = "request_too_large"
+	RequiresDirectKey  Kind = "requires_direct_key"
+	RateLimited        Kind = "rate_limit_exceeded"
+	AllowanceExhausted Kind = "token_allowance_exhausted"
+	BudgetExceeded     Kind = "budget_exceeded"
+	Internal           Kind = "internal"
+	Upstream           Kind = "upstream_error"
+	NoProvider         Kind = "no_provider"
+	NoPrivateProvider  Kind = "no_private_provider"
+	Overloaded         Kind = "overloaded"
+	Unavailable        Kind = "gateway_unavailable"
+	UpstreamTimeout    Kind = "upstream_timeout"
+)
+
+var statuses = map[Kind]int{
+	InvalidRequest: 400, RequiresDirectKey: 400, UnsupportedMedia: 415, InvalidAPIKey: 401, PaymentRequired: 402,
+	InsufficientFunds: 402, KeyRestricted: 403, ModelNotFound: 404, NotFound: 404, MethodNotAllowed: 405, TooLarge: 413,
+	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, NoProvider: 503,
+	NoPrivateProvider: 503, Overloaded: 503, Unavailable: 503, UpstreamTimeout: 504,
+}
+
+// Fault is an error with a public face. Public and Param go to the client; the wrapped cause never does.
+type Fault struct {
+	Kind       Kind
+	Public     string
+	Param      string        // the offending field, if one is known
+	Status     int           // 0: the kind's own; else the provider's status for errors of the caller's making
+	RetryAfter time.Duration // 0: no Retry-After header
+	cause      error
+}
+
+// New makes a fault of a kind with its public sentence and private cause (may be nil).
+func New(k Kind, public string, cause error) *Fault {
+	return &Fault{Kind: k, Public: public, cause: cause}
+}
+
+// Newf makes a fault without a cause.
+func Newf(k Kind, format string, args ...any) *Fault {
+	return &Fault{Kind: k, Public: fmt.Sprintf(format, args...)}
+}
+
+// Error is for logs: the code, the sentence and the cause.
+func (f *Fault) Error() string {
+	if f.cause != nil {
+		return fmt.Sprintf("%s: %s: %v", f.Kind, f.Public, f.cause)
+	}
+	return string(f.Kind) + ": " + f.Public
+}
+
+// Unwrap returns the private cause.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// HTTPStatus is the status that the client's SDK maps to its exception class.
+func (f *Fault) HTTPStatus() int {
+	if f.Status != 0 {
+		return f.Status
+	}
+	if s, ok := statuses[f.Kind]; ok {
+		return s
+	}
+	return 500
+}
+
+// From returns the fault inside err, or an Internal one that hides err.
+func From(err error) *Fault {
+	var f *Fault
+	if errors.As(err, &f) {
+		return f
+	}
+	return New(Internal, "the gateway failed to handle this request", err)
+}

@@ -1,0 +1,84 @@
+// Package policy holds the nouns of every decision the gateway takes: who asks, what it may cost, who could serve it.
+// Nothing here knows about HTTP, Envoy, a store or a provider's format.
+package policy
+
+import "net/netip"
+
+// Account names a key's ledger account; it is the public part (id) of the key.
+type Account string
+
+// ModelID is a model's id in the merged catalog, e.g. "claude-sonnet-4-5".
+type ModelID string
+
+// ProviderID names a configured provider: "openai", or the id of a custom one.
+type ProviderID string
+
+// Tier is the plan of a key.
+type Tier string
+
+// The plans (feature tiers).
+const (
+	TierFree  Tier = "free"
+	TierPro   Tier = "pro"
+	TierGolem Tier = "golem"
+)
+
+// Principal is who a request is accounted to. The zero value is nobody.
+type Principal struct {
+	Account   Account // "" for an anonymous caller
+	Name      string
+	Tier      Tier
+	Prepaid   bool // has a balance that a request must reserve from; otherwise metered, never refused
+	ReadOnly  bool // may read models, balance, usage; may not generate
+	Anonymous bool // admitted without a key: demo provider, or auth.anonymous
+	Limits    Limits
+	Networks  []netip.Prefix // when set, the client's address must be inside one
+}
+
+// Limits are a principal's rate and spend limits. Zero means the configured default applies; Unlimited means none.
+type Limits struct {
+	RPM           int   // generation requests per minute
+	TokensPerHour int64 // hourly token allowance
+	SpendPerDay   Micro // charged amount per UTC day
+}
+
+// Unlimited switches a limit off.
+const Unlimited = -1
+
+// Feature is a capability of a model or provider by its one spelling.
+type Feature string
+
+// Prices are what a provider asks for a model. Known is false when they are the documented default.
+type Prices struct {
+	Input        Price
+	Output       Price
+	CachedInput  Price
+	CacheWrite   Price // five-minute cache writes
+	CacheWrite1h Price // one-hour cache writes
+	PerRequest   Pico
+	Known        bool
+}
+
+// Cost is the exact provider cost of a usage. Input counts only tokens that were neither read from nor written to a cache.
+func (p Prices) Cost(input, cached, write, write1h, output int64) Pico {
+	return p.PerRequest + p.Input.Cost(input) + p.CachedInput.Cost(cached) + p.CacheWrite.Cost(write) +
+		p.CacheWrite1h.Cost(write1h) + p.Output.Cost(output)
+}
+
+// Resolution is one way to serve a request: a model at a provider. A request carries an ordered list of them.
+type Resolution struct {
+	Provider  ProviderID
+	Model     ModelID // id shown to the client
+	Upstream  string  // the name the provider knows the model by
+	Prices    Prices
+	MaxOutput int // the model's output limit in tokens, 0 if unknown
+	Context   int // the model's window in tokens, 0 if unknown
+	Degraded  []string
+}
+
+// Hints are what a caller says about itself. Only what this version acts on is here; unknown hints are kept by name to be reported.
+type Hints struct {
+	GolemID   string
+	Subsystem string
+	Unknown   []string
+}
