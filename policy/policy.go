@@ -2,7 +2,10 @@
 // Nothing here knows about HTTP, Envoy, a store or a provider's format.
 package policy
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Account names a key's ledger account; it is the public part (id) of the key.
 type Account string
@@ -81,4 +84,22 @@ type Hints struct {
 	GolemID   string
 	Subsystem string
 	Unknown   []string
+}
+
+// Outcome is what one attempt says about a provider's health.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Succeeded   Outcome = iota
+	Failed              // connect error, reset, time-out, 5xx, error event
+	RateLimited         // 429: it cools down for RetryAfter and is not broken
+	Ignored             // the caller's own mistake, or a path that the provider lacks
+)
+
+// Result is one attempt's outcome as health sees it.
+type Result struct {
+	Provider   ProviderID
+	Outcome    Outcome
+	RetryAfter time.Duration
 }

@@ -48,6 +48,7 @@ type Fault struct {
 	Kind       Kind
 	Public     string
 	Param      string        // the offending field, if one is known
+	Code       string        // a provider's own code for the caller's mistake, kept because clients act on it; "" is the kind
 	Status     int           // 0: the kind's own; else the provider's status for errors of the caller's making
 	RetryAfter time.Duration // 0: no Retry-After header
 	cause      error
@@ -61,6 +62,14 @@ func New(k Kind, public string, cause error) *Fault {
 // Newf makes a fault without a cause.
 func Newf(k Kind, format string, args ...any) *Fault {
 	return &Fault{Kind: k, Public: fmt.Sprintf(format, args...)}
+}
+
+// CodeString is what the client reads in error.code.
+func (f *Fault) CodeString() string {
+	if f.Code != "" {
+		return f.Code
+	}
+	return string(f.Kind)
 }
 
 // Error is for logs: the code, the sentence and the cause.

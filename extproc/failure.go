@@ -1,0 +1,154 @@
+package extproc
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// failure is why one attempt did not answer.
+type failure struct {
+	provider   policy.ProviderID
+	kind       failureKind
+	status     int           // the provider's, or what its error event implies; 0 without one
+	retryAfter time.Duration // what a 429 asked for
+	err        *chat.ProviderError
+	cause      error // for logs
+}
+
+type failureKind uint8
+
+const (
+	failStatus  failureKind = iota // the provider said so: status or error event
+	failConnect                    // no connection
+	failReset                      // the connection broke, or the answer ended in the middle
+	failTimeout                    // silence beyond the bound
+)
+
+// String is the reason as it is logged, counted and shown in a request's record.
+func (f *failure) String() string {
+	switch f.kind {
+	case failConnect:
+		return "connect"
+	case failReset:
+		return "reset"
+	case failTimeout:
+		return "timeout"
+	case failStatus:
+		return fmt.Sprintf("status_%d", f.status)
+	}
+	return "unknown"
+}
+
+// retriable reports whether another provider may do better. A request that its own caller got wrong fails everywhere.
+func (f *failure) retriable() bool {
+	if f.kind != failStatus {
+		return true
+	}
+	switch f.status {
+	case 401, 402, 403, 408, 429:
+		return true
+	}
+	return f.status >= 500
+}
+
+// result is what the failure says about the provider's health.
+func (f *failure) result() policy.Result {
+	r := policy.Result{Provider: f.provider, Outcome: policy.Failed}
+	switch {
+	case f.kind != failStatus:
+	case f.status == 429:
+		r.Outcome, r.RetryAfter = policy.RateLimited, f.retryAfter
+	case f.status < 500 && f.status != 408:
+		r.Outcome = policy.Ignored // says nothing about whether the provider is up
+	}
+	return r
+}
+
+// statusFailure reads a provider's stated error.
+func statusFailure(p policy.ProviderID, e *chat.ProviderError) *failure {
+	if e.Type == "truncated" {
+		return &failure{provider: p, kind: failReset, err: e}
+	}
+	return &failure{provider: p, kind: failStatus, status: e.Status, retryAfter: time.Duration(e.RetryAfter) * time.Second, err: e}
+}
+
+// fault is what the client sees when this failure is the last word.
+func (f *failure) fault() *fault.Fault {
+	return exhausted([]*failure{f})
+}
+
+// exhausted folds the failures of all attempts into the one fault that the client sees. All over their limits is a 429 with the
+// smallest Retry-After; all overloaded is a 503; bad credentials of the operator's own are a 502 without the provider's words.
+func exhausted(fs []*failure) *fault.Fault {
+	if len(fs) == 0 {
+		return fault.Newf(fault.NoProvider, "no provider is available for this request")
+	}
+	last := fs[len(fs)-1]
+	if !last.retriable() {
+		return callerFault(last)
+	}
+	count := func(match func(*failure) bool) bool {
+		for _, f := range fs {
+			if !match(f) {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case count(func(f *failure) bool { return f.kind == failStatus && f.status == 429 }):
+		out := fault.Newf(fault.RateLimited, "every provider of this model is over its rate limit")
+		for _, f := range fs {
+			if f.retryAfter > 0 && (out.RetryAfter == 0 || f.retryAfter < out.RetryAfter) {
+				out.RetryAfter = f.retryAfter
+			}
+		}
+		out.RetryAfter = max(out.RetryAfter, time.Second)
+		return out
+	case count(func(f *failure) bool { return f.kind == failStatus && (f.status == 503 || f.status == 529 || f.status == 429) }):
+		out := fault.Newf(fault.Overloaded, "every provider of this model is overloaded")
+		out.RetryAfter = 5 * time.Second
+		return out
+	case last.kind == failTimeout || last.kind == failStatus && (last.status == 504 || last.status == 408):
+		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s did not answer in time", last.provider), last.cause)
+	}
+	return fault.New(fault.Upstream, last.public(), last.cause)
+}
+
+// public is the sentence that names the provider and its status, and nothing that the provider said: its words may speak of
+// the operator's account.
+func (f *failure) public() string {
+	switch {
+	case f.kind == failConnect:
+		return fmt.Sprintf("provider %s could not be reached", f.provider)
+	case f.kind == failReset:
+		return fmt.Sprintf("provider %s broke off its answer", f.provider)
+	case f.status == 401 || f.status == 402 || f.status == 403:
+		return fmt.Sprintf("provider %s refused the gateway's credential", f.provider)
+	}
+	return fmt.Sprintf("provider %s failed with status %d", f.provider, f.status)
+}
+
+// callerFault passes on what a provider said about the caller's own request, with its status.
+func callerFault(f *failure) *fault.Fault {
+	kind := fault.InvalidRequest
+	switch f.status {
+	case 404:
+		kind = fault.NotFound
+		if strings.Contains(strings.ToLower(f.err.Message+f.err.Code), "model") {
+			kind = fault.ModelNotFound
+		}
+	case 413:
+		kind = fault.TooLarge
+	}
+	msg := scrub(f.err.Message)
+	if msg == "" {
+		msg = fmt.Sprintf("provider %s refused the request with status %d", f.provider, f.status)
+	}
+	return &fault.Fault{Kind: kind, Public: msg, Param: f.err.Param, Code: f.err.Code, Status: f.status}
+}

@@ -1,0 +1,104 @@
+package extproc
+
+import (
+	"net/netip"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/header"
+)
+
+// head is a client's request line and headers, as Envoy passed them on after normalising the path.
+type head struct {
+	method string
+	path   string // without query, SDK habits folded: "/v1/messages"
+	query  string // without "?"
+	host   string
+	h      header.List // without pseudo-headers and without the gateway's internal ones
+	peer   netip.Addr  // the client's address; invalid if unknown
+}
+
+// newHead folds a request's headers. The list is kept and edited in place.
+func newHead(all header.List, peer string) head {
+	var hd head
+	kept := all[:0]
+	for _, f := range all {
+		switch {
+		case f.Name == ":method":
+			hd.method = f.Value
+		case f.Name == ":path":
+			path, query, _ := strings.Cut(f.Value, "?")
+			hd.path, hd.query = foldPath(path), query
+		case f.Name == ":authority" || f.Name == "host":
+			hd.host = f.Value
+		case f.Name != "" && f.Name[0] == ':':
+		case strings.HasPrefix(f.Name, internalPrefix):
+			// A client has no say in the gateway's own headers.
+		default:
+			kept = append(kept, f)
+		}
+	}
+	hd.h = kept
+	if ap, err := netip.ParseAddrPort(peer); err == nil {
+		hd.peer = ap.Addr().Unmap()
+	}
+	return hd
+}
+
+// foldPath makes one path of what base URLs with and without /v1 lead to: "/v1/v1/messages", "/messages" and
+// "/v1/messages/" are "/v1/messages".
+func foldPath(p string) string {
+	if len(p) > 1 {
+		p = strings.TrimSuffix(p, "/")
+	}
+	for strings.HasPrefix(p, "/v1/v1/") {
+		p = p[len("/v1"):]
+	}
+	if p == "/v1/v1" {
+		return "/v1"
+	}
+	for _, bare := range bareRoots {
+		if p == bare || strings.HasPrefix(p, bare+"/") {
+			return "/v1" + p
+		}
+	}
+	return p
+}
+
+// bareRoots are the endpoints that SDKs with a base URL without /v1 ask for.
+var bareRoots = []string{"/chat/completions", "/messages", "/models", "/balance", "/usage", "/requests"}
+
+// dialect is the format in which this client expects errors.
+func (hd *head) dialect() chat.Dialect {
+	if strings.HasPrefix(hd.path, "/v1/messages") || hd.h.Has("anthropic-version") {
+		return chat.Anthropic
+	}
+	return chat.OpenAI
+}
+
+// fromLoopback reports whether a request came over loopback, named this machine in Host, and was not sent by a page of
+// another origin. It is what a keyless demo asks for: a browser can be made to reach 127.0.0.1, but not to lie here.
+func (hd *head) fromLoopback() bool {
+	if !hd.peer.IsLoopback() || !isLoopbackHost(hd.host) {
+		return false
+	}
+	origin := hd.h.Get("origin")
+	if origin == "" {
+		return true
+	}
+	_, host, ok := strings.Cut(origin, "://")
+	return ok && isLoopbackHost(host)
+}
+
+func isLoopbackHost(hostport string) bool {
+	host := hostport
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	host = strings.Trim(host, "[]")
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}

@@ -1,0 +1,100 @@
+package extproc
+
+import (
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"bardo.money/gateway/internal/header"
+)
+
+// headerList copies Envoy's header map.
+func headerList(m *core.HeaderMap) header.List {
+	in := m.GetHeaders()
+	out := make(header.List, 0, len(in))
+	for _, x := range in {
+		v := x.GetValue()
+		if raw := x.GetRawValue(); len(raw) > 0 {
+			v = string(raw)
+		}
+		out = append(out, header.Field{Name: x.GetKey(), Value: v})
+	}
+	return out
+}
+
+// headerMap is the other direction.
+func headerMap(l header.List) *core.HeaderMap {
+	vals := make([]core.HeaderValue, len(l))
+	out := make([]*core.HeaderValue, len(l))
+	for i, f := range l {
+		vals[i].Key, vals[i].RawValue = f.Name, []byte(f.Value)
+		out[i] = &vals[i]
+	}
+	return &core.HeaderMap{Headers: out}
+}
+
+// mutation sets and removes headers. Sets overwrite.
+func mutation(set header.List, remove []string) *ep.HeaderMutation {
+	vals := make([]core.HeaderValue, len(set))
+	opts := make([]core.HeaderValueOption, len(set))
+	out := make([]*core.HeaderValueOption, len(set))
+	for i, f := range set {
+		vals[i].Key, vals[i].RawValue = f.Name, []byte(f.Value)
+		opts[i].Header = &vals[i]
+		opts[i].AppendAction = core.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+		out[i] = &opts[i]
+	}
+	return &ep.HeaderMutation{SetHeaders: out, RemoveHeaders: remove}
+}
+
+func requestHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestHeaders{RequestHeaders: &ep.HeadersResponse{Response: c}}}
+}
+
+func responseHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseHeaders{ResponseHeaders: &ep.HeadersResponse{Response: c}}}
+}
+
+func streamed(b []byte, end bool) *ep.BodyResponse {
+	return &ep.BodyResponse{Response: &ep.CommonResponse{BodyMutation: &ep.BodyMutation{
+		Mutation: &ep.BodyMutation_StreamedResponse{StreamedResponse: &ep.StreamedBodyResponse{Body: b, EndOfStream: end}},
+	}}}
+}
+
+func requestBody(b []byte, end bool) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestBody{RequestBody: streamed(b, end)}}
+}
+
+func responseBody(b []byte, end bool) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseBody{ResponseBody: streamed(b, end)}}
+}
+
+func immediate(r reply) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ImmediateResponse{ImmediateResponse: &ep.ImmediateResponse{
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo",
+	}}}
+}
+
+func streamedImmediate(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse {
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_StreamedImmediateResponse{StreamedImmediateResponse: r}}
+}
+
+// orderMetadata names the clusters of a request's attempts for the priority_group specifier.
+func orderMetadata(groups []string) *structpb.Struct {
+	list := make([]*structpb.Value, len(groups))
+	for i, g := range groups {
+		cluster := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"cluster_name": structpb.NewStringValue(g), "weight": structpb.NewNumberValue(1),
+		}})
+		list[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"name":     structpb.NewStringValue(g),
+			"clusters": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{cluster}}),
+		}})
+	}
+	return &structpb.Struct{Fields: map[string]*structpb.Value{
+		metadataOrder: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			"priority_groups": structpb.NewListValue(&structpb.ListValue{Values: list}),
+		}}),
+	}}
+}
