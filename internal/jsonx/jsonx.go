@@ -1,5 +1,7 @@
 package jsonx
 
+import "fmt"
+
 // Kind is the type of a JSON value.
 type Kind uint8
 
@@ -14,7 +16,36 @@ const (
 	Array
 )
 
-// Doc is a validated JSON object with the places of its top-level members.
+var kindNames = [...]string{"nothing", "null", "a boolean", "a number", "a string", "an object", "an array"}
+
+// String is the kind as it reads in a sentence: "a string".
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return kindNames[Invalid]
+}
+
+// kindOf tells a value's kind by its first byte.
+func kindOf(c byte) Kind {
+	switch c {
+	case '"':
+		return String
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case 't', 'f':
+		return Bool
+	case 'n':
+		return Null
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return Number
+	}
+	return Invalid
+}
+
+// Doc is a validated JSON object with the places of its top-level members. It aliases the scanned bytes.
 type Doc struct {
 	Bytes   []byte
 	Members []Member
@@ -32,16 +63,40 @@ type Member struct {
 
 // Stats are counted while scanning.
 type Stats struct {
-	TextBytes int64 // bytes inside string values that look like text
+	TextBytes int64 // bytes inside strings that look like text: values anywhere, keys below the top level
 	Opaque    int   // string values that look like base64 data
 }
 
-// Edits are pending changes of a Doc's bytes.
-type Edits struct {
-	list []edit
+// Find returns the index of a top-level member, or -1.
+func (d *Doc) Find(key string) int {
+	for i := range d.Members {
+		if d.Members[i].Key == key {
+			return i
+		}
+	}
+	return -1
 }
 
-type edit struct {
-	start, end int
-	new        Raw
+// Get returns the value of a top-level member; it does not exist when the member is absent. Its At is an offset into
+// Doc.Bytes, ready for Edits.Replace.
+func (d *Doc) Get(key string) Value {
+	i := d.Find(key)
+	if i < 0 {
+		return Value{}
+	}
+	m := d.Members[i]
+	return Value{Raw: Raw(d.Bytes[m.Start:m.End]), At: m.Start}
+}
+
+// SyntaxError is where and why a text is not the JSON that was asked for.
+type SyntaxError struct {
+	Offset int // bytes before the error
+	Line   int // from 1
+	Column int // in characters, from 1
+	Msg    string
+}
+
+// Error names the place for a human.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s at line %d, column %d", e.Msg, e.Line, e.Column)
 }

@@ -1,0 +1,176 @@
+package jsonx
+
+import "slices"
+
+// Edits are pending changes of a Doc's bytes. All of them refer to places in the unedited Doc, and to the same Doc.
+// What no edit touches comes out byte by byte as it was. The zero value changes nothing. Not safe for concurrent
+// writes; a Clone may be written independently.
+type Edits struct {
+	list  []edit // by start, without overlaps
+	added []addition
+}
+
+// edit replaces a span of the Doc: a member's value, a nested span, or (remove) a whole member with its comma.
+type edit struct {
+	start, end int
+	new        Raw
+	member     int // index of the member whose value or whole is replaced; -1 for a nested span
+	remove     bool
+}
+
+type addition struct {
+	key string
+	raw Raw
+}
+
+// Empty reports whether there is nothing to change.
+func (e *Edits) Empty() bool { return len(e.list) == 0 && len(e.added) == 0 }
+
+// Clone returns an independent copy; the new values' bytes are shared.
+func (e *Edits) Clone() Edits {
+	return Edits{list: slices.Clone(e.list), added: slices.Clone(e.added)}
+}
+
+// Set gives a top-level member a new value in place, or appends it as the last member. It replaces what was done to
+// that member before. raw must be valid JSON and is not copied.
+func (e *Edits) Set(d *Doc, key string, raw Raw) {
+	if i := d.Find(key); i >= 0 {
+		e.whole(d, i, edit{start: d.Members[i].Start, end: d.Members[i].End, new: raw, member: i})
+		return
+	}
+	for i := range e.added {
+		if e.added[i].key == key {
+			e.added[i].raw = raw
+			return
+		}
+	}
+	e.added = append(e.added, addition{key, raw})
+}
+
+// Delete removes a top-level member with one comma; it is no error if there is none.
+func (e *Edits) Delete(d *Doc, key string) {
+	if i := d.Find(key); i >= 0 {
+		e.whole(d, i, edit{start: d.Members[i].KeyStart, end: d.Members[i].End, member: i, remove: true})
+		return
+	}
+	e.added = slices.DeleteFunc(e.added, func(a addition) bool { return a.key == key })
+}
+
+// Replace gives a span of the Doc a new text, as for a nested Value at [At, At+len(Raw)). An empty span inserts. The
+// span must lie inside the Doc, and the caller answers for the result being valid JSON. It drops earlier replacements that it overlaps; inside a member that
+// was Set or Deleted it does nothing, for that text is gone.
+func (e *Edits) Replace(start, end int, raw Raw) {
+	if start > end || slices.ContainsFunc(e.list, func(o edit) bool { return o.member >= 0 && o.overlaps(start, end) }) {
+		return
+	}
+	e.list = slices.DeleteFunc(e.list, func(o edit) bool { return o.overlaps(start, end) })
+	e.insert(edit{start: start, end: end, new: raw, member: -1})
+}
+
+// whole puts an edit of a whole member in the place of all that was inside it.
+func (e *Edits) whole(d *Doc, i int, n edit) {
+	from, to := d.Members[i].KeyStart, d.Members[i].End
+	e.list = slices.DeleteFunc(e.list, func(o edit) bool { return from <= o.start && o.end <= to })
+	e.insert(n)
+}
+
+func (e *Edits) insert(n edit) {
+	at := len(e.list)
+	for at > 0 && e.list[at-1].start > n.start {
+		at--
+	}
+	e.list = slices.Insert(e.list, at, n)
+}
+
+func (o edit) overlaps(start, end int) bool { return o.start < end && start < o.end }
+
+// Len is how many bytes AppendTo appends.
+func (e *Edits) Len(d *Doc) int {
+	n := 0
+	e.pieces(d, func(p []byte) { n += len(p) })
+	return n
+}
+
+// AppendTo appends the edited document.
+func (e *Edits) AppendTo(dst []byte, d *Doc) []byte {
+	e.pieces(d, func(p []byte) { dst = append(dst, p...) })
+	return dst
+}
+
+// pieces yields the edited document from left to right.
+func (e *Edits) pieces(d *Doc, put func([]byte)) {
+	kept := e.firstKept()
+	tail := e.tail(d)
+	at := 0
+	copyTo := func(end int) {
+		if end > at {
+			put(d.Bytes[at:end])
+			at = end
+		}
+	}
+	added := false
+	add := func() {
+		if !added {
+			copyTo(tail)
+			e.additions(kept < len(d.Members), put)
+			added = true
+		}
+	}
+	for _, o := range e.list {
+		if o.remove {
+			o.start, o.end = removal(d, o.member, o.member > kept)
+		}
+		if o.start >= tail {
+			add()
+		}
+		copyTo(o.start)
+		put(o.new)
+		at = max(at, o.end)
+	}
+	add()
+	copyTo(len(d.Bytes))
+}
+
+// firstKept is the index of the first member that is not removed; the number of members if all are.
+func (e *Edits) firstKept() int {
+	kept := 0
+	for _, o := range e.list {
+		if o.remove && o.member == kept {
+			kept++
+		}
+	}
+	return kept
+}
+
+// removal is what goes away with member i: the comma before it when a member before it stays, else the one after it.
+func removal(d *Doc, i int, keptBefore bool) (start, end int) {
+	m := d.Members[i]
+	switch {
+	case keptBefore:
+		return d.Members[i-1].End, m.End
+	case i+1 < len(d.Members):
+		return m.KeyStart, d.Members[i+1].KeyStart
+	}
+	return m.KeyStart, m.End
+}
+
+// tail is where new members go: after the last member, or after the opening brace.
+func (e *Edits) tail(d *Doc) int {
+	if n := len(d.Members); n > 0 {
+		return d.Members[n-1].End
+	}
+	return skipSpace(d.Bytes, 0) + 1
+}
+
+func (e *Edits) additions(comma bool, put func([]byte)) {
+	var scratch [64]byte
+	for _, a := range e.added {
+		key := scratch[:0]
+		if comma {
+			key = append(key, ',')
+		}
+		put(append(AppendString(key, a.key), ':'))
+		put(a.raw)
+		comma = true
+	}
+}

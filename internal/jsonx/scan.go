@@ -1,0 +1,387 @@
+package jsonx
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deeply arrays and objects may nest.
+const MaxDepth = 512
+
+// Scan validates b as exactly one JSON object and records its top-level members. Top-level keys must be unique, also
+// when they are spelled with escapes: two parsers that disagree about which one counts are how a check is bypassed.
+// The error is a *SyntaxError. The Doc aliases b, which must not change afterwards.
+func Scan(b []byte) (Doc, error) {
+	s := scanner{b: b}
+	i := skipSpace(b, 0)
+	if i == len(b) {
+		return Doc{}, syntaxError(b, i, "the body is empty; expected a JSON object")
+	}
+	if b[i] != '{' {
+		return Doc{}, syntaxError(b, i, "expected a JSON object")
+	}
+	members, end := s.members(i)
+	if end < 0 || !s.ends(end) {
+		return Doc{}, s.error()
+	}
+	return Doc{Bytes: b, Members: members, Stats: s.stats}, nil
+}
+
+// Valid reports, as a *SyntaxError or nil, whether b is exactly one JSON value.
+func Valid(b []byte) error {
+	_, err := Parse(b)
+	return err
+}
+
+// Parse validates b as exactly one JSON value of any kind and returns it. The error is a *SyntaxError.
+func Parse(b []byte) (Value, error) {
+	s := scanner{b: b}
+	start := skipSpace(b, 0)
+	end := s.value(start, 1)
+	if end < 0 || !s.ends(end) {
+		return Value{}, s.error()
+	}
+	return Value{Raw: b[start:end], At: start}, nil
+}
+
+// scanner validates. Its methods take the offset where something starts and return where it ends, or -1 after fail.
+type scanner struct {
+	b     []byte
+	stats Stats
+	at    int
+	msg   string
+}
+
+func (s *scanner) fail(at int, msg string) int {
+	s.at, s.msg = at, msg
+	if at >= len(s.b) {
+		s.msg = "unexpected end of JSON"
+	}
+	return -1
+}
+
+func (s *scanner) error() error { return syntaxError(s.b, s.at, s.msg) }
+
+func (s *scanner) ends(i int) bool {
+	if i = skipSpace(s.b, i); i < len(s.b) {
+		s.fail(i, "unexpected text after the JSON value")
+		return false
+	}
+	return true
+}
+
+// members scans the top-level object at i.
+func (s *scanner) members(i int) ([]Member, int) {
+	var seen map[string]struct{} // only for objects with many members
+	members := make([]Member, 0, 16)
+	i = skipSpace(s.b, i+1)
+	if i < len(s.b) && s.b[i] == '}' {
+		return members, i + 1
+	}
+	for {
+		start := i
+		value := s.key(i)
+		if value < 0 {
+			return nil, -1
+		}
+		m := Member{Key: keyAt(s.b, start), KeyStart: start, Start: value}
+		if m.End = s.value(value, 2); m.End < 0 {
+			return nil, -1
+		}
+		m.Kind = kindOf(s.b[value])
+		if duplicate(members, &seen, m.Key) {
+			return nil, s.fail(start, "duplicate key")
+		}
+		members = append(members, m)
+		i = skipSpace(s.b, m.End)
+		if i < len(s.b) && s.b[i] == '}' {
+			return members, i + 1
+		}
+		if i >= len(s.b) || s.b[i] != ',' {
+			return nil, s.fail(i, "expected ',' or '}'")
+		}
+		i = skipSpace(s.b, i+1)
+	}
+}
+
+func keyAt(b []byte, i int) string {
+	key := b[i+1 : skipString(b, i)-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = appendUnescaped(nil, key)
+	}
+	return string(key)
+}
+
+// duplicate reports whether key was seen: by comparing while there are few, by a set when a body brings many.
+func duplicate(members []Member, seen *map[string]struct{}, key string) bool {
+	const few = 32
+	if len(members) < few {
+		for i := range members {
+			if members[i].Key == key {
+				return true
+			}
+		}
+		return false
+	}
+	if *seen == nil {
+		*seen = make(map[string]struct{}, 2*few)
+		for i := range members {
+			(*seen)[members[i].Key] = struct{}{}
+		}
+	}
+	_, dup := (*seen)[key]
+	(*seen)[key] = struct{}{}
+	return dup
+}
+
+// key scans a member's key and colon, and returns where the value starts.
+func (s *scanner) key(i int) int {
+	if i >= len(s.b) || s.b[i] != '"' {
+		return s.fail(i, "expected a key in double quotes")
+	}
+	end := s.string(i)
+	if end < 0 {
+		return -1
+	}
+	i = skipSpace(s.b, end)
+	if i >= len(s.b) || s.b[i] != ':' {
+		return s.fail(i, "expected ':'")
+	}
+	return skipSpace(s.b, i+1)
+}
+
+// value scans the value at i, whose arrays and objects are the depth-th around their content.
+func (s *scanner) value(i, depth int) int {
+	if i >= len(s.b) {
+		return s.fail(i, "")
+	}
+	switch c := s.b[i]; c {
+	case '"':
+		end := s.string(i)
+		if end >= 0 {
+			s.count(s.b[i+1 : end-1])
+		}
+		return end
+	case '{':
+		return s.object(i, depth)
+	case '[':
+		return s.array(i, depth)
+	case 't':
+		return s.literal(i, "true")
+	case 'f':
+		return s.literal(i, "false")
+	case 'n':
+		return s.literal(i, "null")
+	default:
+		return s.number(i)
+	}
+}
+
+func (s *scanner) object(i, depth int) int {
+	if depth > MaxDepth {
+		return s.fail(i, "nested too deeply")
+	}
+	i = skipSpace(s.b, i+1)
+	if i < len(s.b) && s.b[i] == '}' {
+		return i + 1
+	}
+	for {
+		value := s.key(i)
+		if value < 0 {
+			return -1
+		}
+		s.stats.TextBytes += int64(value - i)
+		if i = s.value(value, depth+1); i < 0 {
+			return -1
+		}
+		i = skipSpace(s.b, i)
+		if i >= len(s.b) {
+			return s.fail(i, "")
+		}
+		switch s.b[i] {
+		case '}':
+			return i + 1
+		case ',':
+			i = skipSpace(s.b, i+1)
+		default:
+			return s.fail(i, "expected ',' or '}'")
+		}
+	}
+}
+
+func (s *scanner) array(i, depth int) int {
+	if depth > MaxDepth {
+		return s.fail(i, "nested too deeply")
+	}
+	i = skipSpace(s.b, i+1)
+	if i < len(s.b) && s.b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i = s.value(i, depth+1); i < 0 {
+			return -1
+		}
+		i = skipSpace(s.b, i)
+		if i >= len(s.b) {
+			return s.fail(i, "")
+		}
+		switch s.b[i] {
+		case ']':
+			return i + 1
+		case ',':
+			i = skipSpace(s.b, i+1)
+		default:
+			return s.fail(i, "expected ',' or ']'")
+		}
+	}
+}
+
+func (s *scanner) literal(i int, word string) int {
+	if end := i + len(word); end <= len(s.b) && string(s.b[i:end]) == word {
+		return end
+	}
+	return s.fail(i, "expected a JSON value")
+}
+
+func (s *scanner) number(i int) int {
+	end := numberEnd(s.b, i)
+	if end < 0 {
+		return s.fail(i, "expected a JSON value")
+	}
+	return end
+}
+
+// numberEnd returns where the number at i ends, or -1 when there is none.
+func numberEnd(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	whole := digits(b, i)
+	if whole == i || (b[i] == '0' && whole > i+1) {
+		return -1
+	}
+	i = whole
+	if i < len(b) && b[i] == '.' {
+		frac := digits(b, i+1)
+		if frac == i+1 {
+			return -1
+		}
+		i = frac
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		exp := digits(b, i)
+		if exp == i {
+			return -1
+		}
+		i = exp
+	}
+	return i
+}
+
+func digits(b []byte, i int) int {
+	for i < len(b) && b[i]-'0' <= 9 {
+		i++
+	}
+	return i
+}
+
+// string validates the string whose opening quote is at i.
+func (s *scanner) string(i int) int {
+	b := s.b
+	start := i + 1
+	ascii := true
+	for i = start; ; {
+		var plain bool
+		i, plain = skipPlain(b, i)
+		ascii = ascii && plain
+		if i >= len(b) {
+			return s.fail(i, "")
+		}
+		switch b[i] {
+		case '"':
+			if !ascii && !utf8.Valid(b[start:i]) {
+				return s.fail(start+invalidAt(b[start:i]), "a string is not valid UTF-8")
+			}
+			return i + 1
+		case '\\':
+			if i = s.escape(i); i < 0 {
+				return -1
+			}
+		default:
+			return s.fail(i, "a control character in a string must be escaped")
+		}
+	}
+}
+
+func (s *scanner) escape(i int) int {
+	if i+1 >= len(s.b) {
+		return s.fail(i+1, "")
+	}
+	switch s.b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if i+6 > len(s.b) {
+			return s.fail(len(s.b), "")
+		}
+		if _, ok := hex4(s.b[i+2 : i+6]); ok {
+			return i + 6
+		}
+	}
+	return s.fail(i, "invalid escape in a string")
+}
+
+func invalidAt(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+// count adds a string value to the statistics.
+func (s *scanner) count(text []byte) {
+	if looksOpaque(text) {
+		s.stats.Opaque++
+		return
+	}
+	s.stats.TextBytes += int64(len(text))
+}
+
+// looksOpaque tells encoded data from text: long, without a space, and a data: URL or of base64's alphabet.
+func looksOpaque(text []byte) bool {
+	const long, sample = 1024, 256
+	if len(text) <= long || bytes.IndexByte(text, ' ') >= 0 {
+		return false
+	}
+	if bytes.HasPrefix(text, []byte("data:")) {
+		return true
+	}
+	for _, c := range text[:sample] {
+		if !base64Alphabet[c] {
+			return false
+		}
+	}
+	return true
+}
+
+var base64Alphabet = func() (t [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=\\") {
+		t[c] = true
+	}
+	return t
+}()
+
+func syntaxError(b []byte, at int, msg string) *SyntaxError {
+	before := b[:min(at, len(b))]
+	line := 1 + bytes.Count(before, []byte{'\n'})
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	return &SyntaxError{Offset: len(before), Line: line, Column: column, Msg: msg}
+}

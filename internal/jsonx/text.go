@@ -1,0 +1,196 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// skipPlain returns where the next quote, backslash or control character at or after i is (len(b) if none), eight bytes
+// at a time. plain is false when a byte on the way may be outside ASCII.
+func skipPlain(b []byte, i int) (end int, plain bool) {
+	var seen uint64
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := w^('"'*ones), w^('\\'*ones)
+		// The lowest flagged byte is exact: a borrow only ever spreads upwards from a true hit.
+		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
+		seen |= w
+		if hit != 0 {
+			return i + bits.TrailingZeros64(hit)>>3, seen&highs == 0
+		}
+		i += 8
+	}
+	for ; i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\'; i++ {
+		seen |= uint64(b[i])
+	}
+	return i, seen&highs == 0
+}
+
+// skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close.
+func skipString(b []byte, i int) int {
+	for i++; i < len(b); {
+		i, _ = skipPlain(b, i)
+		switch {
+		case i >= len(b):
+			return len(b)
+		case b[i] == '"':
+			return i + 1
+		case b[i] == '\\':
+			i += 2
+		default:
+			i++
+		}
+	}
+	return len(b)
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// appendUnescaped appends the text between a string's quotes with its escapes resolved. Half a surrogate pair becomes
+// U+FFFD, and so does an escape that is none.
+func appendUnescaped(dst, s []byte) []byte {
+	for {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 {
+			return append(dst, s...)
+		}
+		dst = append(dst, s[:i]...)
+		r, n := unescape(s[i:])
+		dst = utf8.AppendRune(dst, r)
+		s = s[i+n:]
+	}
+}
+
+// unescape reads the escape at the start of s, and how long it is.
+func unescape(s []byte) (r rune, n int) {
+	if len(s) < 2 {
+		return utf8.RuneError, len(s)
+	}
+	switch s[1] {
+	case '"', '\\', '/':
+		return rune(s[1]), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		return unescapeUnicode(s)
+	}
+	return utf8.RuneError, 2
+}
+
+func unescapeUnicode(s []byte) (r rune, n int) {
+	r, ok := hex4(s[2:])
+	if !ok {
+		return utf8.RuneError, 2
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(s) >= 12 && s[6] == '\\' && s[7] == 'u' {
+		if low, ok := hex4(s[8:]); ok {
+			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+				return pair, 12
+			}
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+func hex4(s []byte) (rune, bool) {
+	if len(s) < 4 {
+		return 0, false
+	}
+	var r rune
+	for _, c := range s[:4] {
+		switch {
+		case c-'0' <= 9:
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}
+
+// AppendString appends s as a JSON string with quotes. It escapes only what JSON requires; bytes that are not UTF-8
+// become \ufffd.
+func AppendString[S ~string | ~[]byte](dst []byte, s S) []byte {
+	dst = append(dst, '"')
+	dst = AppendEscaped(dst, s)
+	return append(dst, '"')
+}
+
+// AppendEscaped is AppendString without the quotes, for a string that is written in pieces. A piece must not end
+// inside a character.
+func AppendEscaped[S ~string | ~[]byte](dst []byte, s S) []byte {
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if plainByte[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			if r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+		}
+		dst = append(dst, s[start:i]...)
+		dst = appendEscape(dst, c)
+		i++
+		start = i
+	}
+	return append(dst, s[start:]...)
+}
+
+var plainByte = func() (t [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+func appendEscape(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch {
+	case c == '"' || c == '\\':
+		return append(dst, '\\', c)
+	case c == '\n':
+		return append(dst, '\\', 'n')
+	case c == '\r':
+		return append(dst, '\\', 'r')
+	case c == '\t':
+		return append(dst, '\\', 't')
+	case c == '\b':
+		return append(dst, '\\', 'b')
+	case c == '\f':
+		return append(dst, '\\', 'f')
+	case c >= utf8.RuneSelf:
+		return append(dst, `\ufffd`...)
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}

@@ -1,0 +1,201 @@
+package jsonx
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+)
+
+// Value is a JSON value inside a larger text. The zero Value does not exist, and everything read from it is absent.
+type Value struct {
+	Raw Raw
+	At  int // where Raw starts in the text that Parse or Scan was given
+}
+
+// Exists reports whether there is a value (null is one).
+func (v Value) Exists() bool { return len(v.Raw) > 0 }
+
+// Kind tells the value's type by its first byte.
+func (v Value) Kind() Kind {
+	if len(v.Raw) == 0 {
+		return Invalid
+	}
+	return kindOf(v.Raw[0])
+}
+
+// IsNull reports whether the value is null or absent.
+func (v Value) IsNull() bool { return len(v.Raw) == 0 || v.Raw[0] == 'n' }
+
+// Str returns a copy of a string value; ok is false for every other kind.
+func (v Value) Str() (s string, ok bool) {
+	b, ok := v.Text(nil)
+	return string(b), ok
+}
+
+// Text returns a string value's text; ok is false for every other kind. Without escapes it aliases the value's own
+// bytes; otherwise the text is appended to *arena, which may be nil, and aliases that.
+func (v Value) Text(arena *[]byte) (text []byte, ok bool) {
+	if len(v.Raw) < 2 || v.Raw[0] != '"' || v.Raw[len(v.Raw)-1] != '"' {
+		return nil, false
+	}
+	inner := v.Raw[1 : len(v.Raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return inner, true
+	}
+	if arena == nil {
+		return appendUnescaped(nil, inner), true
+	}
+	n := len(*arena)
+	*arena = appendUnescaped(*arena, inner)
+	return (*arena)[n:len(*arena):len(*arena)], true
+}
+
+// Equal reports whether the value is the string s.
+func (v Value) Equal(s string) bool {
+	if len(v.Raw) == len(s)+2 && v.Raw[0] == '"' && string(v.Raw[1:len(v.Raw)-1]) == s {
+		return bytes.IndexByte(v.Raw, '\\') < 0
+	}
+	t, ok := v.Text(nil)
+	return ok && string(t) == s
+}
+
+// Int returns a number that is written as an integer and fits; ok is false otherwise.
+func (v Value) Int() (n int64, ok bool) {
+	b := v.Raw
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 19 || (b[0] == '0' && len(b) > 1) {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range b {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case negative && u <= -math.MinInt64:
+		return -int64(u), true //nolint:gosec // -2^63 is its own negative.
+	case !negative && u <= math.MaxInt64:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// Float returns a number, rounded to the nearest float64; ok is false for other kinds and what is out of range.
+func (v Value) Float() (f float64, ok bool) {
+	if len(v.Raw) == 0 || numberEnd(v.Raw, 0) != len(v.Raw) {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v.Raw), 64)
+	return f, err == nil
+}
+
+// Bool returns a boolean; ok is false for every other kind.
+func (v Value) Bool() (b, ok bool) {
+	switch string(v.Raw) {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+// Get returns the first member of an object with this key; it does not exist for other kinds or when it is absent.
+func (v Value) Get(key string) Value {
+	for k, m := range v.Members {
+		if string(k) == key {
+			return m
+		}
+	}
+	return Value{}
+}
+
+// Each yields the elements of an array in order, as in: for i, e := range v.Each. Other kinds have none.
+func (v Value) Each(yield func(i int, e Value) bool) {
+	if v.Kind() != Array {
+		return
+	}
+	b := v.Raw
+	for n, i := 0, skipSpace(b, 1); i < len(b) && b[i] != ']'; n++ {
+		end := skipValue(b, i)
+		if end == i || !yield(n, Value{Raw: b[i:end], At: v.At + i}) {
+			return
+		}
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
+			return
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+// Members yields the members of an object in order, as in: for k, m := range v.Members. Other kinds have none. A key is
+// unescaped; it is valid only until the next one.
+func (v Value) Members(yield func(key []byte, m Value) bool) {
+	if v.Kind() != Object {
+		return
+	}
+	b := v.Raw
+	for i := skipSpace(b, 1); i < len(b) && b[i] == '"'; {
+		keyEnd := skipString(b, i)
+		key, ok := Value{Raw: b[i:keyEnd]}.Text(nil)
+		if i = skipSpace(b, keyEnd); !ok || i >= len(b) || b[i] != ':' {
+			return
+		}
+		i = skipSpace(b, i+1)
+		end := skipValue(b, i)
+		if end == i || !yield(key, Value{Raw: b[i:end], At: v.At + i}) {
+			return
+		}
+		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
+			return
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+// skipValue returns where the value at i ends, by its brackets and quotes alone; i itself when no value starts there.
+func skipValue(b []byte, i int) int {
+	if i >= len(b) {
+		return i
+	}
+	switch b[i] {
+	case '"':
+		return skipString(b, i)
+	case '{', '[':
+		return skipNested(b, i)
+	}
+	for i < len(b) && !endsScalar[b[i]] {
+		i++
+	}
+	return i
+}
+
+func skipNested(b []byte, i int) int {
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = skipString(b, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return len(b)
+}
+
+var endsScalar = func() (t [256]bool) {
+	for _, c := range []byte(" \t\r\n,:]}") {
+		t[c] = true
+	}
+	return t
+}()
