@@ -1,0 +1,52 @@
+package sse
+
+import "bytes"
+
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// parse reads the fields of a complete frame.
+func (s *Scanner) parse(raw []byte) Frame {
+	f := Frame{Raw: raw, DataAt: -1}
+	b := raw
+	if !s.started {
+		b = bytes.TrimPrefix(b, byteOrderMark)
+	}
+	ends := lineEnds{b: b, lf: -1, cr: -1}
+	joinedAt := -1
+	for i := 0; i < len(b); {
+		end := ends.next(i)
+		name, value := field(b[i:end])
+		switch string(name) {
+		case "event":
+			f.Event = value
+		case "data":
+			switch {
+			case f.Data == nil:
+				f.Data, f.DataAt = value, len(raw)-len(b)+end-len(value)
+			case joinedAt < 0:
+				joinedAt = len(s.joined)
+				s.joined = append(append(append(s.joined, f.Data...), '\n'), value...)
+			default:
+				s.joined = append(append(s.joined, '\n'), value...)
+			}
+		}
+		i = end + 1
+	}
+	if joinedAt >= 0 {
+		f.Data, f.DataAt = s.joined[joinedAt:len(s.joined):len(s.joined)], -1
+	}
+	return f
+}
+
+// field splits a line at its colon, and takes one space from the value. A comment has no name; neither value is nil.
+func field(line []byte) (name, value []byte) {
+	colon := bytes.IndexByte(line, ':')
+	if colon < 0 {
+		return line, line[len(line):]
+	}
+	name, value = line[:colon], line[colon+1:]
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	return name, value
+}

@@ -1,0 +1,182 @@
+package sse
+
+import "bytes"
+
+// DefaultMax is the size in bytes of the longest frame when Scanner.Max is zero.
+const DefaultMax = 1 << 20
+
+// Frame is one block of a stream: its lines up to and including the blank line that ends it. Its slices are valid until
+// the Scanner's next call.
+type Frame struct {
+	Raw     []byte // the frame's own bytes, line ends included; nil when TooLong
+	Event   []byte // the event field's value; nil if there is none
+	Data    []byte // the data lines, joined by "\n"; nil if there are none, as in a block of comments
+	DataAt  int    // where Data starts in Raw; -1 when several lines were joined, or there are none
+	TooLong bool   // the frame was longer than Max and is lost
+}
+
+// Scanner cuts a stream into frames. Where the stream is cut into chunks changes nothing, and the frames' Raw joined are
+// the stream (but for frames that were too long). The zero value is ready. Not safe for concurrent use.
+//
+// A frame that lies inside one chunk aliases that chunk; only a frame cut by a chunk's end is copied.
+type Scanner struct {
+	Max int // bytes of the longest frame; zero means DefaultMax
+
+	state    state
+	started  bool // the stream's first frame is complete, so a byte order mark is no longer expected
+	skipping bool // inside a frame that is too long
+	frames   []Frame
+	buf      []byte // frames cut by a chunk's end; the unfinished one starts at rest
+	rest     int
+	joined   []byte // data of several lines
+}
+
+// Next returns the frames that chunk completes. Chunk must not change until the following call.
+func (s *Scanner) Next(chunk []byte) []Frame {
+	s.reuse()
+	ends := lineEnds{b: chunk, lf: -1, cr: -1}
+	for from := 0; from < len(chunk); {
+		to, done := s.boundary(&ends, from)
+		s.take(chunk[from:to:to], done)
+		from = to
+	}
+	return s.frames
+}
+
+// End returns the frame that the stream's end leaves unterminated, if any. It counts as an event, because some servers
+// forget the last blank line. The Scanner is then ready for another stream.
+func (s *Scanner) End() []Frame {
+	s.reuse()
+	if s.skipping || len(s.buf) > s.rest {
+		s.take(nil, true)
+	}
+	s.state, s.started = lineStart, false
+	return s.frames
+}
+
+// reuse drops what the last call returned.
+func (s *Scanner) reuse() {
+	s.frames, s.joined = s.frames[:0], s.joined[:0]
+	s.buf = append(s.buf[:0], s.buf[s.rest:]...)
+	s.rest = 0
+}
+
+// take adds a piece to the unfinished frame and, when done, completes it.
+func (s *Scanner) take(piece []byte, done bool) {
+	limit := s.Max
+	if limit <= 0 {
+		limit = DefaultMax
+	}
+	if s.skipping = s.skipping || len(s.buf)-s.rest+len(piece) > limit; s.skipping {
+		s.buf = s.buf[:s.rest]
+		if done {
+			s.frames = append(s.frames, Frame{DataAt: -1, TooLong: true})
+			s.skipping, s.started = false, true
+		}
+		return
+	}
+	raw := piece
+	if !done || len(s.buf) > s.rest {
+		s.buf = append(s.buf, piece...)
+		raw = s.buf[s.rest:len(s.buf):len(s.buf)]
+	}
+	if done {
+		s.rest = len(s.buf)
+		s.frames = append(s.frames, s.parse(raw))
+		s.started = true
+	}
+}
+
+// state is what the bytes before say about the next one.
+type state uint8
+
+const (
+	lineStart  state = iota // a line begins
+	inLine                  // the line is not empty
+	afterCR                 // CR ended a line; LF would belong to it
+	blankCR                 // CR ended a blank line, and with it the frame; LF would belong to it
+	afterFrame              // CR CR ended the last frame; LF would belong to the second CR, and is skipped here
+)
+
+// boundary returns where in the chunk the bytes from i on stop belonging to the unfinished frame, and whether they
+// complete it.
+//
+// A stream of bare CRs must not wait for a byte after the CR that ends a frame, so there the frame ends at once; where
+// lines end otherwise, LF is waited for.
+func (s *Scanner) boundary(ends *lineEnds, i int) (end int, done bool) {
+	for b := ends.b; i < len(b); {
+		c := b[i]
+		switch s.state {
+		case afterFrame, lineStart:
+			switch {
+			case c == '\n' && s.state == lineStart:
+				return i + 1, true
+			case c == '\n':
+				s.state = lineStart
+			case c == '\r':
+				s.state = blankCR
+			default:
+				s.state = inLine
+			}
+			i++
+		case inLine:
+			i = ends.next(i)
+			switch {
+			case i == len(b):
+				return i, false
+			case b[i] == '\n':
+				s.state = lineStart
+			default:
+				s.state = afterCR
+			}
+			i++
+		case afterCR:
+			switch c {
+			case '\n':
+				s.state = lineStart
+			case '\r':
+				s.state = afterFrame
+				return i + 1, true
+			default:
+				s.state = inLine
+			}
+			i++
+		case blankCR:
+			s.state = lineStart
+			if c == '\n' {
+				i++
+			}
+			return i, true
+		}
+	}
+	return i, false
+}
+
+// lineEnds finds line ends in b with one pass for each of the two bytes, whichever of them the stream uses.
+type lineEnds struct {
+	b      []byte
+	lf, cr int
+}
+
+// next returns the place of the first CR or LF at or after i; len(b) if there is none.
+func (e *lineEnds) next(i int) int {
+	if e.lf < i {
+		e.lf = indexFrom(e.b, i, '\n')
+	}
+	if e.cr < i {
+		// Almost no stream has a CR: look no further than the line at hand, unless there is one.
+		if cr := indexFrom(e.b[:e.lf], i, '\r'); cr < e.lf {
+			e.cr = cr
+		} else {
+			return e.lf
+		}
+	}
+	return min(e.lf, e.cr)
+}
+
+func indexFrom(b []byte, i int, c byte) int {
+	if n := bytes.IndexByte(b[i:], c); n >= 0 {
+		return i + n
+	}
+	return len(b)
+}
