@@ -1,0 +1,143 @@
+// Package errbody reads what a provider says when it fails: an error answer in whatever shape, or an error stated inside
+// a stream. It knows the shapes of OpenAI, Anthropic, Google and their imitators; it does not decide what a client sees.
+package errbody
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// MaxBody is how many bytes of an error answer are worth keeping to Parse; what follows says nothing new.
+const MaxBody = 64 << 10
+
+// maxMessage is the length in characters to which a message is cut.
+const maxMessage = 500
+
+// Parse reads the body of an answer whose status is not 2xx. It never fails: what cannot be read becomes the message.
+func Parse(status int, h header.List, body []byte) *chat.ProviderError {
+	e := &chat.ProviderError{}
+	if v, err := jsonx.Parse(body); err == nil {
+		fromJSON(e, v)
+	} else {
+		e.Message = plain(body)
+	}
+	e.Status = status
+	if seconds := retryAfter(h); seconds > 0 {
+		e.RetryAfter = seconds
+	}
+	return e
+}
+
+// InStream reads an error that a provider states inside an answer that began with 200. Its Status is what its code or
+// type implies; 500 if neither is known.
+func InStream(v jsonx.Value) *chat.ProviderError {
+	e := &chat.ProviderError{}
+	fromJSON(e, v)
+	if e.Status == 0 {
+		e.Status = implied(e)
+	}
+	return e
+}
+
+// fromJSON finds the object that describes the error, and reads it. Status is set when the code is one.
+func fromJSON(e *chat.ProviderError, v jsonx.Value) {
+	for _, first := range v.Each { // Google wraps the errors of a streamed call in an array.
+		v = first
+		break
+	}
+	if v.Kind() == jsonx.String {
+		e.Message = text(v)
+		return
+	}
+	inner := firstOf(v, "error", "errors", "detail")
+	for _, first := range inner.Each {
+		inner = first
+		break
+	}
+	switch inner.Kind() {
+	case jsonx.Object:
+		describe(e, inner)
+	case jsonx.String:
+		describe(e, v)
+		e.Message = text(inner)
+	default:
+		describe(e, v)
+	}
+}
+
+func describe(e *chat.ProviderError, v jsonx.Value) {
+	e.Type = text(firstOf(v, "type", "status"))
+	e.Message = text(firstOf(v, "message", "msg", "error_description", "title"))
+	e.Param = text(v.Get("param"))
+	code := v.Get("code")
+	e.Code = text(code)
+	if n, ok := code.Int(); ok {
+		e.Code = string(code.Raw)
+		if n >= 400 && n <= 599 {
+			e.Status = int(n)
+		}
+	}
+	for _, detail := range v.Get("details").Each {
+		if delay, ok := detail.Get("retryDelay").Str(); ok {
+			e.RetryAfter = seconds(strings.TrimSuffix(delay, "s"))
+		}
+	}
+}
+
+// firstOf returns the first of an object's members that is there and not null.
+func firstOf(v jsonx.Value, keys ...string) jsonx.Value {
+	for _, k := range keys {
+		if m := v.Get(k); !m.IsNull() {
+			return m
+		}
+	}
+	return jsonx.Value{}
+}
+
+// text returns a string value, cut.
+func text(v jsonx.Value) string {
+	s, _ := v.Str()
+	return cut(s)
+}
+
+// plain makes a message of a body that is not JSON. Of an HTML page only the title says something.
+func plain(body []byte) string {
+	b := bytes.TrimSpace(body)
+	if len(b) == 0 || b[0] != '<' {
+		return cut(strings.TrimSpace(strings.ToValidUTF8(string(b[:min(len(b), maxMessage*utf8.UTFMax)]), "")))
+	}
+	lower := bytes.ToLower(b[:min(len(b), MaxBody)])
+	if len(lower) != min(len(b), MaxBody) {
+		return "" // lower-casing moved the bytes, as only a page that is not UTF-8 does
+	}
+	from := bytes.Index(lower, []byte("<title>"))
+	if from < 0 {
+		return ""
+	}
+	from += len("<title>")
+	to := bytes.Index(lower[from:], []byte("</title>"))
+	if to < 0 {
+		return ""
+	}
+	return cut(strings.ToValidUTF8(strings.TrimSpace(string(b[from:from+to])), ""))
+}
+
+// cut shortens s to maxMessage characters.
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == maxMessage {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
