@@ -1,0 +1,246 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// dear makes bcrypt impossible: whoever would need it waits for a place in vain until the verifier's patience ends.
+func (b *bench) dear() (release func()) {
+	n := cap(b.keys.hashers)
+	for range n {
+		b.keys.hashers <- struct{}{}
+	}
+	return func() {
+		for range n {
+			<-b.keys.hashers
+		}
+	}
+}
+
+func (b *bench) mustVerify(t *testing.T) policy.Principal {
+	t.Helper()
+	p, ok, err := b.verify(with(b.key))
+	if !ok || err != nil {
+		t.Fatalf("ok %v, error %v", ok, err)
+	}
+	return p
+}
+
+func TestVerifiedKeyCostsNeitherBcryptNorAStoreRead(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.mustVerify(t)
+	b.dear()
+	reads := b.store.reads.Load()
+	for range 100 {
+		b.mustVerify(t)
+	}
+	if n := b.store.reads.Load() - reads; n != 0 {
+		t.Errorf("%d reads of the store, want none", n)
+	}
+}
+
+func TestFirstRequestsOfAKeyShareOneProof(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	synctest.Test(t, func(t *testing.T) {
+		keys := freshKeys(t, b)
+		b.store.gate = make(chan struct{})
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, ok, err := keys.Verify(t.Context(), Request{Header: with(b.key)}); !ok || err != nil {
+					t.Errorf("ok %v, error %v", ok, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(b.store.gate)
+		all.Wait()
+	})
+	if n := b.store.reads.Load(); n != 1 {
+		t.Errorf("%d reads of the store, want 1", n)
+	}
+}
+
+func TestUnknownIDCostsNoBcrypt(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	b.dear()
+	_, _, err := b.verify(with(newKey(t)))
+	wantFault(t, err, fault.InvalidAPIKey)
+}
+
+func TestWrongSecretsOfAKnownIDCostNoBcrypt(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		proof bool // the right key was seen before
+	}{
+		{"before the key was ever used", false},
+		{"after the key was used", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, policy.Principal{Name: "ada"})
+			if c.proof {
+				b.mustVerify(t)
+			}
+			release := b.dear()
+			for range 200 {
+				_, _, err := b.verify(with(sibling(t, b.key)))
+				wantFault(t, err, fault.InvalidAPIKey)
+			}
+			release()
+			b.mustVerify(t) // the flood did not lock the owner out
+		})
+	}
+}
+
+func TestASecretThatBcryptRefusedIsRefusedAgainWithoutIt(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	wrong := sibling(t, b.key)
+	m := b.keys.pepper.mac(wrong)
+	b.store.change(b.key.ID(), func(r *Row) { r.Hash = r.Hash[:bcryptLen] + markSeparator + m.mark() })
+	_, _, err := b.verify(with(wrong))
+	wantFault(t, err, fault.InvalidAPIKey)
+	b.dear()
+	_, _, err = b.verify(with(wrong))
+	wantFault(t, err, fault.InvalidAPIKey)
+}
+
+func TestAStoredHashThatIsNotOneMatchesNothing(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	m := b.keys.pepper.mac(b.key)
+	for _, hash := range []string{"", "$", "x", string(m.password()), markSeparator + m.mark()} {
+		b.store.change(b.key.ID(), func(r *Row) { r.Hash = hash })
+		_, _, err := b.verify(with(b.key))
+		wantFault(t, err, fault.InvalidAPIKey)
+	}
+}
+
+func TestAChangedRowIsSeenAtTheNextRequest(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.mustVerify(t)
+	release := b.dear()
+	b.store.change(b.key.ID(), func(r *Row) { r.Principal.Limits.RPM = 7 })
+	if p := b.mustVerify(t); p.Limits.RPM != 7 {
+		t.Errorf("limit %d, want 7", p.Limits.RPM)
+	}
+	b.store.change(b.key.ID(), func(r *Row) { r.Revoked = true })
+	for range 3 { // a revoked key that goes on knocking costs no bcrypt
+		_, _, err := b.verify(with(b.key))
+		wantFault(t, err, fault.InvalidAPIKey)
+	}
+	release()
+	other, err := b.keys.pepper.Hash(newKey(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.store.change(b.key.ID(), func(r *Row) { r.Revoked, r.Hash = false, other })
+	_, _, err = b.verify(with(b.key))
+	wantFault(t, err, fault.InvalidAPIKey)
+	b.store.mu.Lock()
+	delete(b.store.rows, b.key.ID())
+	b.store.mu.Unlock()
+	b.store.generation.Add(1)
+	_, _, err = b.verify(with(b.key))
+	wantFault(t, err, fault.InvalidAPIKey)
+}
+
+func TestAStoreThatFailsLetsNobodyIn(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	b.store.err = errors.New("disk full")
+	_, ok, err := b.verify(with(b.key))
+	wantFault(t, err, fault.Unavailable)
+	if ok {
+		t.Error("admitted")
+	}
+	if f := fault.From(err); f.Public == err.Error() {
+		t.Error("the cause is public")
+	}
+	b.store.err = nil
+	b.mustVerify(t)
+}
+
+func TestWaitingForAProofEnds(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	t.Run("with the request", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			keys := freshKeys(t, b)
+			keys.hashers <- struct{}{}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, _, err := keys.Verify(ctx, Request{Header: with(b.key)})
+			wantFault(t, err, fault.Unavailable)
+			<-keys.hashers // the proof itself goes on
+			synctest.Wait()
+			if keys.proofs.Len() != 1 {
+				t.Error("the proof was lost with the request that began it")
+			}
+		})
+	})
+	t.Run("with the verifier's patience", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			keys := freshKeys(t, b)
+			keys.hashers <- struct{}{}
+			_, _, err := keys.Verify(t.Context(), Request{Header: with(b.key)})
+			wantFault(t, err, fault.Overloaded)
+			if fault.From(err).RetryAfter == 0 {
+				t.Error("no Retry-After")
+			}
+		})
+	})
+}
+
+// freshKeys is a verifier of b's store that has seen nothing and may run one bcrypt at a time.
+func freshKeys(t *testing.T, b *bench) *APIKeys {
+	t.Helper()
+	keys, err := NewAPIKeys(b.store, b.keys.pepper, Options{Hashers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func TestRememberedProofsAreBounded(t *testing.T) {
+	b := newBench(t, policy.Principal{})
+	keys, err := NewAPIKeys(b.store, b.keys.pepper, Options{Cached: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newKey(t)
+	hash, err := b.keys.pepper.Hash(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.store.put(other.ID(), Row{Hash: hash})
+	for _, k := range []Key{b.key, other, b.key} {
+		if _, ok, err := keys.Verify(t.Context(), Request{Header: with(k)}); !ok || err != nil {
+			t.Errorf("%v: ok %v, error %v", k, ok, err)
+		}
+	}
+	if keys.proofs.Len() != 1 {
+		t.Errorf("%d proofs, want 1", keys.proofs.Len())
+	}
+}
+
+func BenchmarkVerify(b *testing.B) {
+	bn := newBench(b, policy.Principal{Name: "ada", Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	r := Request{Header: with(bn.key), Client: netip.MustParseAddr("127.0.0.1")}
+	if _, ok, err := bn.keys.Verify(b.Context(), r); !ok {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, ok, err := bn.keys.Verify(context.Background(), r); !ok {
+				b.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+// Package auth finds out who sent a request. It reads credentials from headers and judges them; it does not know
+// paths, so that no spelling of a path changes a decision, and it knows neither HTTP servers nor where keys are stored.
+package auth
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Request is what a verifier may look at.
+type Request struct {
+	Header header.List
+	Client netip.Addr // the address of the caller; the zero value is outside every network
+}
+
+// Verifier is one way to prove who asks.
+type Verifier interface {
+	// Verify returns who sent the request; ok is false when this scheme does not apply. A credential that is present
+	// and wrong is a fault of kind InvalidAPIKey, one that may not be used from here is KeyRestricted, and a store that
+	// cannot be asked is Unavailable. Safe for concurrent use.
+	Verify(ctx context.Context, r Request) (p policy.Principal, ok bool, err error)
+}
+
+// Chain asks its verifiers in order. The first one that applies decides: a failed credential never falls through to
+// another. Safe for concurrent use.
+type Chain []Verifier
+
+var _ Verifier = Chain(nil)
+
+// Verify returns the decision of the first verifier that applies; ok is false when none does.
+func (c Chain) Verify(ctx context.Context, r Request) (p policy.Principal, ok bool, err error) {
+	for _, v := range c {
+		if p, ok, err = v.Verify(ctx, r); ok || err != nil {
+			return p, ok, err
+		}
+	}
+	return policy.Principal{}, false, nil
+}
+
+// Missing is the refusal of a request that no scheme applied to. Its sentence tells a caller who sent a credential of
+// a foreign kind from one who sent none.
+func Missing(h header.List) *fault.Fault {
+	for i := range credentialHeaders {
+		if h.Get(credentialHeaders[i]) != "" {
+			return fault.New(fault.InvalidAPIKey, "this is not a key of this gateway: its keys begin with "+keyPrefix, nil)
+		}
+	}
+	return fault.New(fault.InvalidAPIKey, "no API key was sent: use the x-api-key header or Authorization: Bearer", nil)
+}
+
+// MayGenerate refuses principals that may only read.
+func MayGenerate(p policy.Principal) error {
+	if p.ReadOnly {
+		return fault.New(fault.KeyRestricted, "this key is read-only: it can read models, balance and usage, but not generate", nil)
+	}
+	return nil
+}
+
+// credentialHeaders are where keys are looked for, in the order that decides between two of them.
+var credentialHeaders = [...]string{"x-api-key", "authorization"}
+
+// credential returns the first credential that starts with prefix, without "Bearer".
+func credential(h header.List, prefix string) (string, bool) {
+	for i := range credentialHeaders {
+		s := bearer(h.Get(credentialHeaders[i]))
+		if strings.HasPrefix(s, prefix) {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+// bearer trims white space and the scheme's name, whose case does not matter, from a header's value.
+func bearer(s string) string {
+	const scheme = "bearer "
+	s = strings.TrimSpace(s)
+	if len(s) >= len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+		s = strings.TrimSpace(s[len(scheme):])
+	}
+	return s
+}
+
+// inside refuses addresses outside the networks that a key is bound to.
+func inside(networks []netip.Prefix, client netip.Addr) error {
+	if len(networks) == 0 {
+		return nil
+	}
+	client = client.Unmap().WithZone("")
+	for _, n := range networks {
+		if n.Contains(client) {
+			return nil
+		}
+	}
+	return fault.New(fault.KeyRestricted, "this key cannot be used from this address", nil)
+}
