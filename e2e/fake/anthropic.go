@@ -1,0 +1,226 @@
+package fake
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// anthropic is Anthropic Messages.
+type anthropic struct{}
+
+func (anthropic) authorize(h http.Header, key string) *refusal {
+	e := &refusal{status: http.StatusUnauthorized, kind: "authentication_error"}
+	got := h.Get("X-Api-Key")
+	switch {
+	case got == key:
+		return nil
+	case got != "":
+		e.message = "invalid x-api-key"
+	case h.Get("Authorization") == "Bearer "+key:
+		return nil
+	case h.Get("Authorization") != "":
+		e.message = "Invalid bearer token"
+	default:
+		e.message = "x-api-key header is required"
+	}
+	return e
+}
+
+func (anthropic) headers(h http.Header, id string) {
+	h.Set("Request-Id", id)
+	h.Set("Anthropic-Organization-Id", "7d4c0f5e-0000-4000-8000-000000000001")
+	for name, v := range map[string]string{"Requests": "4000", "Tokens": "400000", "Input-Tokens": "400000", "Output-Tokens": "80000"} {
+		h.Set("Anthropic-Ratelimit-"+name+"-Limit", v)
+		h.Set("Anthropic-Ratelimit-"+name+"-Remaining", v)
+		h.Set("Anthropic-Ratelimit-"+name+"-Reset", "2030-01-01T00:00:00Z")
+	}
+	h.Set("Via", "1.1 google")
+}
+
+func (anthropic) refusal(e *refusal, id string) []byte {
+	return []byte(fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s},"request_id":%s}`, quote(e.kind), quote(e.message), quote(id)))
+}
+
+func (anthropic) errorFrame(e *refusal) frame {
+	return event("error", fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s}}`, quote(e.kind), quote(e.message)))
+}
+
+var anthropicErrors = map[int]refusal{
+	http.StatusBadRequest:            {kind: "invalid_request_error", message: "This request is invalid."},
+	http.StatusUnauthorized:          {kind: "authentication_error", message: "invalid x-api-key"},
+	http.StatusPaymentRequired:       {kind: "billing_error", message: "Your credit balance is too low to access the Anthropic API."},
+	http.StatusForbidden:             {kind: "permission_error", message: "Your account does not have access to this resource."},
+	http.StatusNotFound:              {kind: "not_found_error", message: "Not found"},
+	http.StatusRequestEntityTooLarge: {kind: "request_too_large", message: "Request exceeds the maximum size"},
+	http.StatusTooManyRequests:       {kind: "rate_limit_error", message: "This request would exceed your organization's rate limit of 4,000 requests per minute."},
+	http.StatusGatewayTimeout:        {kind: "timeout_error", message: "Request timed out."},
+	529:                              {kind: "overloaded_error", message: "Overloaded"},
+}
+
+func (anthropic) errorFor(status int) *refusal {
+	e, ok := anthropicErrors[status]
+	switch {
+	case !ok && status < http.StatusInternalServerError:
+		e = anthropicErrors[http.StatusBadRequest]
+	case !ok:
+		e = refusal{kind: "api_error", message: "Internal server error"}
+	}
+	e.status = status
+	return &e
+}
+
+func (anthropic) models(cfg *Config) []byte {
+	rows := make([]string, 0, len(cfg.Models))
+	for _, m := range cfg.Models {
+		rows = append(rows, fmt.Sprintf(`{"type":"model","id":%s,"display_name":%s,"created_at":"2025-02-19T00:00:00Z"}`, quote(m), quote(m)))
+	}
+	first, last := "null", "null"
+	if len(rows) > 0 {
+		first, last = quote(cfg.Models[0]), quote(cfg.Models[len(rows)-1])
+	}
+	return []byte(`{"data":[` + strings.Join(rows, ",") + `],"has_more":false,"first_id":` + first + `,"last_id":` + last + `}`)
+}
+
+// Sign is the signature of a thinking block by this provider; the fake refuses blocks of its history with another one.
+func Sign(thinking string) string {
+	sum := sha256.Sum256([]byte("fake anthropic\x00" + thinking))
+	return "EqQB" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func messageID(n int64) string { return "msg_01" + opaque(fmt.Sprint("message", n), 22) }
+
+func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
+	var blocks []string
+	for i := range b.Thoughts {
+		blocks = append(blocks, b.Thoughts[i].block())
+	}
+	if text := strings.Join(b.pieces(), ""); text != "" {
+		blocks = append(blocks, `{"type":"text","text":`+quote(text)+`}`)
+	}
+	for i := range b.ToolCalls {
+		c := &b.ToolCalls[i]
+		blocks = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(c.callID("toolu_01", n, i)), quote(c.Name), or(c.Args, "{}")))
+	}
+	usage := ""
+	if b.Usage == nil || !b.Usage.Missing {
+		usage = `,"usage":` + anthropicUsage(b.count(q))
+	}
+	return []byte(fmt.Sprintf(`{"model":%s,"id":%s,"type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null%s%s}`,
+		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), strings.Join(blocks, ","), quote(b.anthropicStop()), usage, extra(b)))
+}
+
+func (t *Thought) block() string {
+	if t.Data != "" {
+		return `{"type":"redacted_thinking","data":` + quote(t.Data) + `}`
+	}
+	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(Sign(t.Text)))
+}
+
+func (b *Behaviour) anthropicStop() string {
+	if b.Stop != "" {
+		return b.Stop
+	}
+	if len(b.ToolCalls) > 0 {
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+func anthropicUsage(u Usage) string {
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d,"service_tier":"standard"}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output)
+}
+
+func event(name, data string) frame {
+	return frame{data: "event: " + name + "\ndata: " + data + "\n\n"}
+}
+
+// eventer collects the events of one stream.
+type eventer struct {
+	frames []frame
+	index  int
+}
+
+func (e *eventer) add(token bool, name, data string) {
+	f := event(name, data)
+	f.token = token
+	e.frames = append(e.frames, f)
+}
+
+func (e *eventer) open(block string) {
+	e.add(false, "content_block_start", fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, e.index, block))
+	if e.index == 0 {
+		e.add(false, "ping", `{"type": "ping"}`)
+	}
+}
+
+func (e *eventer) delta(delta string) {
+	// The real provider pads its events with spaces, against attacks that read lengths.
+	e.add(true, "content_block_delta", fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":%s%*s}`, e.index, delta, len(e.frames)%7, ""))
+}
+
+func (e *eventer) stop() {
+	e.add(false, "content_block_stop", fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, e.index))
+	e.index++
+}
+
+// stream is message_start, the blocks each with start, deltas and stop, message_delta and message_stop.
+func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
+	u := b.count(q)
+	start := u
+	start.Output = 1
+	if u.OnlyAtEnd || u.Missing {
+		start = Usage{}
+	}
+	var e eventer
+	e.add(false, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"model":%s,"id":%s,"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":%s%s}}`,
+		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), anthropicUsage(start), extra(b)))
+	for i := range b.Thoughts {
+		e.thought(&b.Thoughts[i])
+	}
+	if text := b.pieces(); len(text) > 0 {
+		e.open(`{"type":"text","text":""}`)
+		for _, p := range text {
+			e.delta(`{"type":"text_delta","text":` + quote(p) + `}`)
+		}
+		e.stop()
+	}
+	for i := range b.ToolCalls {
+		e.call(&b.ToolCalls[i], n, i)
+	}
+	usage := fmt.Sprintf(`,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.Output)
+	if u.Missing {
+		usage = ""
+	}
+	e.add(false, "message_delta", fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%s,"stop_sequence":null}%s}`, quote(b.anthropicStop()), usage))
+	e.add(false, "message_stop", `{"type":"message_stop"}`)
+	e.frames[len(e.frames)-1].last = true
+	return e.frames
+}
+
+func (e *eventer) thought(t *Thought) {
+	if t.Data != "" {
+		e.open(t.block())
+		e.stop()
+		return
+	}
+	e.open(`{"type":"thinking","thinking":"","signature":""}`)
+	for _, p := range t.pieces() {
+		e.delta(`{"type":"thinking_delta","thinking":` + quote(p) + `}`)
+	}
+	e.delta(`{"type":"signature_delta","signature":` + quote(Sign(t.Text)) + `}`)
+	e.stop()
+}
+
+func (e *eventer) call(c *ToolCall, n int64, i int) {
+	e.open(fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":{}}`, quote(c.callID("toolu_01", n, i)), quote(c.Name)))
+	e.delta(`{"type":"input_json_delta","partial_json":""}`)
+	for _, p := range c.pieces() {
+		e.delta(`{"type":"input_json_delta","partial_json":` + quote(p) + `}`)
+	}
+	e.stop()
+}

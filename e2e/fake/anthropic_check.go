@@ -1,0 +1,336 @@
+package fake
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var anthropicParams = []string{
+	"model", "messages", "max_tokens", "cache_control", "container", "inference_geo", "metadata", "output_config",
+	"service_tier", "stop_sequences", "stream", "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p",
+}
+
+// anthropicBetaParams are parameters that exist only with a flag of the anthropic-beta header.
+var anthropicBetaParams = map[string]string{
+	"context_management": "context-management-", "mcp_servers": "mcp-client-", "output_format": "structured-outputs-",
+	"speed": "fast-mode-", "diagnostics": "cache-diagnosis-",
+}
+
+var betaFlag = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-\d{4}-?\d{2}-?\d{2}$`)
+
+func refused(format string, args ...any) *refusal {
+	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: fmt.Sprintf(format, args...)}
+}
+
+func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
+	o, e := anthropicObject(h, body, cfg)
+	if e != nil {
+		return nil, e
+	}
+	if !o.has("max_tokens") {
+		return nil, refused("max_tokens: Field required")
+	}
+	for _, check := range []func(object) *refusal{anthropicRanges, anthropicThinking, anthropicTools, anthropicMessages, anthropicCacheControl} {
+		if e := check(o); e != nil {
+			return nil, e
+		}
+	}
+	return &asked{model: o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4)}, nil
+}
+
+// countTokens answers /messages/count_tokens.
+func countTokens(h http.Header, body []byte, cfg *Config) ([]byte, *refusal) {
+	o, e := anthropicObject(h, body, cfg)
+	if e != nil {
+		return nil, e
+	}
+	for _, p := range []string{"max_tokens", "stream", "temperature", "metadata", "stop_sequences"} {
+		if o.has(p) {
+			return nil, refused("%s: Extra inputs are not permitted", p)
+		}
+	}
+	if e := anthropicMessages(o); e != nil {
+		return nil, e
+	}
+	return []byte(fmt.Sprintf(`{"input_tokens":%d}`, max(1, len(body)/4))), nil
+}
+
+// anthropicObject checks what both endpoints check: headers, JSON, the model, and unknown parameters.
+func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal) {
+	if h.Get("Anthropic-Version") == "" {
+		return nil, refused("anthropic-version: header is required")
+	}
+	if v := h.Get("Anthropic-Version"); v != "2023-06-01" && v != "2023-01-01" {
+		return nil, refused("anthropic-version: %q is not a valid version", v)
+	}
+	betas := strings.Join(h.Values("Anthropic-Beta"), ",")
+	for f := range strings.SplitSeq(betas, ",") {
+		if f = strings.TrimSpace(f); f != "" && !betaFlag.MatchString(f) {
+			return nil, refused("Unexpected value(s) `%s` for the `anthropic-beta` header. Please consult our documentation at docs.anthropic.com or try again without the header.", f)
+		}
+	}
+	o, err := parseObject(body)
+	if err != nil || !isJSON(h.Get("Content-Type")) {
+		return nil, refused("The request body is not valid JSON: %v", err)
+	}
+	model := o.str("model")
+	if model == "" {
+		return nil, refused("model: Field required")
+	}
+	if len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model) {
+		return nil, &refusal{status: http.StatusNotFound, kind: "not_found_error", message: "model: " + model}
+	}
+	known := append(slices.Clone(anthropicParams), cfg.Allow...)
+	for p, flag := range anthropicBetaParams {
+		if strings.Contains(betas, flag) {
+			known = append(known, p)
+		}
+	}
+	if name := o.unknown(known...); name != "" {
+		return nil, refused("%s: Extra inputs are not permitted", name)
+	}
+	return o, nil
+}
+
+func anthropicRanges(o object) *refusal {
+	if v, ok := o.num("max_tokens"); !ok || v < 1 {
+		return refused("max_tokens: Input should be greater than or equal to 1")
+	}
+	for _, p := range []string{"temperature", "top_p"} {
+		if v, ok := o.num(p); ok && (v < 0 || v > 1) {
+			return refused("%s: range: 0..1", p)
+		}
+	}
+	if k := o.object("metadata").unknown("user_id"); k != "" {
+		return refused("metadata.%s: Extra inputs are not permitted", k)
+	}
+	return nil
+}
+
+func anthropicThinking(o object) *refusal {
+	th := o.object("thinking")
+	switch kind := th.str("type"); kind {
+	case "", "disabled":
+		return nil
+	case "adaptive":
+	case "enabled":
+		budget, _ := th.num("budget_tokens")
+		most, _ := o.num("max_tokens")
+		if budget < 1024 {
+			return refused("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+		}
+		if most <= budget {
+			return refused("`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size")
+		}
+	default:
+		return refused("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", kind)
+	}
+	if v, ok := o.num("temperature"); ok && v != 1 {
+		return refused("`temperature` may only be set to 1 when thinking is enabled or in adaptive mode. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
+	}
+	if o.has("top_k") {
+		return refused("`top_k` must be unset when thinking is enabled or in adaptive mode.")
+	}
+	if v, ok := o.num("top_p"); ok && v < 0.95 {
+		return refused("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled or in adaptive mode.")
+	}
+	if c := o.object("tool_choice").str("type"); c == "any" || c == "tool" {
+		return refused("Thinking may not be enabled when tool_choice forces tool use.")
+	}
+	return nil
+}
+
+func anthropicTools(o object) *refusal {
+	for i, t := range o.list("tools") {
+		if kind := t.str("type"); kind != "" && kind != "custom" {
+			continue // a server tool
+		}
+		if !validToolName(t.str("name")) {
+			return refused("tools.%d.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", i)
+		}
+		if !t.has("input_schema") {
+			return refused("tools.%d.custom.input_schema: Field required", i)
+		}
+		if k := t.object("input_schema").str("type"); k != "object" {
+			return refused("tools.%d.custom.input_schema.type: Input should be 'object'", i)
+		}
+		if k := t.unknown("type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"); k != "" {
+			return refused("tools.%d.custom.%s: Extra inputs are not permitted", i, k)
+		}
+	}
+	if o.has("tool_choice") && len(o.list("tools")) == 0 {
+		return refused("tool_choice: tool_choice may only be specified while providing tools.")
+	}
+	return nil
+}
+
+func anthropicCacheControl(o object) *refusal {
+	n := 0
+	count := func(blocks []object) {
+		for _, b := range blocks {
+			if b.has("cache_control") {
+				n++
+			}
+		}
+	}
+	count(o.list("tools"))
+	count(o.list("system"))
+	for _, m := range o.list("messages") {
+		count(m.list("content"))
+	}
+	if n > 4 {
+		return refused("A maximum of 4 blocks with cache_control may be provided. Found %d.", n)
+	}
+	return nil
+}
+
+func anthropicMessages(o object) *refusal {
+	if !o.has("messages") {
+		return refused("messages: Field required")
+	}
+	ms := o.list("messages")
+	if len(ms) == 0 {
+		return refused("messages: at least one message is required")
+	}
+	if e := anthropicSystem(o); e != nil {
+		return e
+	}
+	var open []string // ids of calls that wait for their result in the next message
+	for i, m := range ms {
+		if e := anthropicMessage(o, m, i, &open); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func anthropicSystem(o object) *refusal {
+	for i, b := range o.list("system") {
+		if b.str("type") != "text" {
+			return refused("system.%d.type: Input should be 'text'", i)
+		}
+		if b.str("text") == "" {
+			return refused("system: text content blocks must be non-empty")
+		}
+		if k := b.unknown("type", "text", "cache_control", "citations"); k != "" {
+			return refused("system.%d.%s: Extra inputs are not permitted", i, k)
+		}
+	}
+	return nil
+}
+
+func anthropicMessage(o, m object, i int, open *[]string) *refusal {
+	role := m.str("role")
+	if role != "user" && role != "assistant" {
+		return refused("messages: Unexpected role \"%s\". Allowed roles are \"user\" or \"assistant\".", role)
+	}
+	if i == 0 && role != "user" {
+		return refused("messages: first message must use the \"user\" role")
+	}
+	if k := m.unknown("role", "content"); k != "" {
+		return refused("messages.%d.%s: Extra inputs are not permitted", i, k)
+	}
+	if !m.has("content") {
+		return refused("messages.%d.content: Field required", i)
+	}
+	blocks := m.list("content")
+	if len(blocks) == 0 && m.str("content") == "" {
+		return refused("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+	}
+	if e := results(blocks, i, open); e != nil {
+		return e
+	}
+	return anthropicBlocks(o, blocks, role, i, open)
+}
+
+// results checks that the calls of the message before are answered here, all of them and nothing else.
+func results(blocks []object, i int, open *[]string) *refusal {
+	left := slices.Clone(*open)
+	for j, b := range blocks {
+		if b.str("type") != "tool_result" {
+			continue
+		}
+		id := b.str("tool_use_id")
+		if !slices.Contains(*open, id) {
+			return refused("messages.%d.content.%d: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", i, j, id)
+		}
+		left = slices.DeleteFunc(left, func(s string) bool { return s == id })
+	}
+	if len(left) > 0 {
+		return refused("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.", i-1, strings.Join(left, ", "))
+	}
+	*open = nil
+	return nil
+}
+
+var anthropicBlockFields = map[string][]string{
+	"text":              {"type", "text", "cache_control", "citations"},
+	"image":             {"type", "source", "cache_control"},
+	"document":          {"type", "source", "cache_control", "title", "context", "citations"},
+	"search_result":     {"type", "source", "title", "content", "cache_control", "citations"},
+	"tool_use":          {"type", "id", "name", "input", "cache_control", "caller"},
+	"tool_result":       {"type", "tool_use_id", "content", "is_error", "cache_control"},
+	"thinking":          {"type", "thinking", "signature"},
+	"redacted_thinking": {"type", "data"},
+}
+
+func anthropicBlocks(o object, blocks []object, role string, i int, open *[]string) *refusal {
+	for j, b := range blocks {
+		kind := b.str("type")
+		at := fmt.Sprintf("messages.%d.content.%d", i, j)
+		fields, ok := anthropicBlockFields[kind]
+		if !ok {
+			return refused("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'text', 'thinking', 'tool_result', 'tool_use'", at, kind)
+		}
+		if k := b.unknown(fields...); k != "" {
+			return refused("%s.%s.%s: Extra inputs are not permitted", at, kind, k)
+		}
+		if e := anthropicBlock(b, kind, role, at); e != nil {
+			return e
+		}
+		if kind == "tool_use" {
+			*open = append(*open, b.str("id"))
+		}
+	}
+	return thinkingFirst(o, blocks, role, i)
+}
+
+func anthropicBlock(b object, kind, role, at string) *refusal {
+	switch kind {
+	case "text":
+		if b.str("text") == "" {
+			return refused("messages: text content blocks must be non-empty")
+		}
+	case "thinking":
+		if b.str("signature") != Sign(b.str("thinking")) {
+			return refused("%s: Invalid `signature` in `thinking` block", at)
+		}
+	case "tool_use":
+		if role != "assistant" {
+			return refused("%s: `tool_use` blocks can only be in `assistant` messages", at)
+		}
+		if in := b["input"]; len(in) == 0 || in[0] != '{' {
+			return refused("%s.tool_use.input: Input should be a valid dictionary", at)
+		}
+	case "tool_result":
+		if role != "user" {
+			return refused("%s: `tool_result` blocks can only be in `user` messages", at)
+		}
+	}
+	return nil
+}
+
+// thinkingFirst: with thinking on, a turn of the assistant that calls tools starts with its thinking.
+func thinkingFirst(o object, blocks []object, role string, i int) *refusal {
+	if role != "assistant" || o.object("thinking").str("type") != "enabled" || i != len(o.list("messages"))-2 {
+		return nil
+	}
+	calls := slices.ContainsFunc(blocks, func(b object) bool { return b.str("type") == "tool_use" })
+	if calls && !strings.HasSuffix(blocks[0].str("type"), "thinking") {
+		return refused("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", i, blocks[0].str("type"))
+	}
+	return nil
+}

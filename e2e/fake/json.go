@@ -1,0 +1,142 @@
+package fake
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// quote writes a JSON string as providers do, without escaping HTML.
+func quote(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// object is one JSON object with its members still in text.
+type object map[string]json.RawMessage
+
+func parseObject(raw []byte) (object, error) {
+	var o object
+	err := json.Unmarshal(raw, &o)
+	return o, err
+}
+
+// unknown returns the first member, in alphabetical order, that is not in known.
+func (o object) unknown(known ...string) string {
+	var bad []string
+	for k := range o {
+		if !slices.Contains(known, k) {
+			bad = append(bad, k)
+		}
+	}
+	if len(bad) == 0 {
+		return ""
+	}
+	return slices.Min(bad)
+}
+
+func (o object) has(key string) bool {
+	v, ok := o[key]
+	return ok && string(v) != "null"
+}
+
+func (o object) str(key string) string {
+	var s string
+	_ = json.Unmarshal(o[key], &s) // another type reads as ""
+	return s
+}
+
+func (o object) num(key string) (float64, bool) {
+	if !o.has(key) {
+		return 0, false
+	}
+	var n float64
+	return n, json.Unmarshal(o[key], &n) == nil
+}
+
+func (o object) bool(key string) bool {
+	var b bool
+	_ = json.Unmarshal(o[key], &b) // another type reads as false
+	return b
+}
+
+func (o object) object(key string) object {
+	c, _ := parseObject(o[key]) // another type reads as no members
+	return c
+}
+
+func (o object) list(key string) []object {
+	var l []object
+	_ = json.Unmarshal(o[key], &l) // another type reads as empty
+	return l
+}
+
+func modelOf(body []byte) string {
+	var m struct{ Model string }
+	_ = json.Unmarshal(body, &m) // an unreadable body names no model
+	return m.Model
+}
+
+// isJSON says whether a content-type is JSON.
+func isJSON(contentType string) bool {
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(contentType)), "application/json")
+}
+
+// extra is the text of unknown members to put at an object's end.
+func extra(b *Behaviour) string {
+	if b.Extra == "" {
+		return ""
+	}
+	return "," + b.Extra
+}
+
+// opaque is a made-up identifier of n characters, the same for the same seed.
+func opaque(seed string, n int) string {
+	const alphabet = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
+	h := uint64(14695981039346656037)
+	for i := range len(seed) {
+		h = (h ^ uint64(seed[i])) * 1099511628211
+	}
+	out := make([]byte, n)
+	for i := range out {
+		h = (h ^ h>>29) * 0xbf58476d1ce4e5b9
+		out[i] = alphabet[(h>>33)%uint64(len(alphabet))]
+	}
+	return string(out)
+}
+
+// callID is the id of the i-th tool call of answer n.
+func (c *ToolCall) callID(prefix string, n int64, i int) string {
+	if c.ID != "" {
+		return c.ID
+	}
+	return prefix + opaque(fmt.Sprint(prefix, n, i), 24)
+}
+
+// count is the usage of an answer: what the behaviour says, else a count of its pieces.
+func (b *Behaviour) count(q *asked) Usage {
+	if b.Usage != nil {
+		return *b.Usage
+	}
+	u := Usage{Input: q.inputTokens, Output: len(b.pieces())}
+	for i := range b.Thoughts {
+		u.Reasoning += len(b.Thoughts[i].pieces())
+	}
+	for i := range b.ToolCalls {
+		u.Output += 1 + len(b.ToolCalls[i].Args)/4
+	}
+	u.Output = max(1, u.Output+u.Reasoning)
+	return u
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,293 @@
+// Package fake holds programmable providers that speak the wire formats of OpenAI Chat Completions and Anthropic
+// Messages as the real ones do: field order, ids, event order, error bodies, headers, and what they refuse. A test says
+// how the next answers behave, and reads afterwards what reached the provider. It knows nothing of the gateway.
+package fake
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Dialect is a provider's wire format.
+type Dialect string
+
+// The dialects.
+const (
+	OpenAI    Dialect = "openai"
+	Anthropic Dialect = "anthropic"
+)
+
+// Config says which provider to play. The zero value of every field but Dialect works.
+type Config struct {
+	Dialect Dialect
+	Name    string   // prefix of its request ids; "": the dialect
+	Key     string   // the only credential it accepts; "": "sk-fake-" and the name
+	Models  []string // models it has; nil: any
+	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Addr    string   // "": a free port of 127.0.0.1
+	CA      *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
+	Bench   *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
+}
+
+// Server is a running fake provider. Safe for concurrent use.
+type Server struct {
+	URL string // base URL up to and including the version: http://127.0.0.1:1234/v1
+	Key string // the credential that it accepts
+
+	cfg     Config
+	api     api
+	http    *http.Server
+	log     *log
+	seq     atomic.Int64
+	stopped chan struct{}
+	served  chan struct{}
+
+	mu      sync.Mutex
+	always  Behaviour
+	byModel map[string]Behaviour
+	byPath  map[string]Behaviour
+	queue   []Behaviour
+}
+
+// api is one dialect: what it refuses and how it renders an answer.
+type api interface {
+	// authorize returns the refusal of a wrong or missing credential, or nil.
+	authorize(h http.Header, key string) *refusal
+	// read checks a request for a completion as the real provider would.
+	read(h http.Header, body []byte, cfg *Config) (*asked, *refusal)
+	// headers are the provider's response headers besides the content's.
+	headers(h http.Header, id string)
+	// refusal is the body of an error.
+	refusal(e *refusal, id string) []byte
+	// errorFor is the typical error of a status.
+	errorFor(status int) *refusal
+	// body is a whole answer.
+	body(q *asked, b *Behaviour, n int64) []byte
+	// stream is the same as events.
+	stream(q *asked, b *Behaviour, n int64) []frame
+	// errorFrame is an error inside a stream.
+	errorFrame(e *refusal) frame
+	// models is the answer of GET /models.
+	models(cfg *Config) []byte
+}
+
+// asked is what a request for a completion wants.
+type asked struct {
+	model        string
+	stream       bool
+	includeUsage bool
+	choices      int
+	inputTokens  int
+}
+
+// refusal is an error before it is written in a dialect.
+type refusal struct {
+	status                     int
+	kind, code, message, param string
+	quiet                      bool // OpenAI writes "param": null
+}
+
+// Start runs a fake until the test ends.
+func Start(t testing.TB, cfg Config) *Server {
+	t.Helper()
+	s, err := New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// New runs a fake until Stop.
+func New(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.Name == "" {
+		cfg.Name = string(cfg.Dialect)
+	}
+	if cfg.Key == "" {
+		cfg.Key = "sk-fake-" + cfg.Name
+	}
+	if cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0"
+	}
+	s := &Server{
+		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
+		byModel: map[string]Behaviour{}, byPath: map[string]Behaviour{},
+	}
+	switch cfg.Dialect {
+	case OpenAI:
+		s.api = openAI{}
+	case Anthropic:
+		s.api = anthropic{}
+	default:
+		return nil, fmt.Errorf("fake provider: unknown dialect %q", cfg.Dialect)
+	}
+	if err := s.listen(ctx); err != nil {
+		return nil, fmt.Errorf("fake provider %s: %w", cfg.Name, err)
+	}
+	return s, nil
+}
+
+func (s *Server) listen(ctx context.Context) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Addr)
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: time.Minute}
+	if s.cfg.CA != nil {
+		scheme = "https"
+		s.http.TLSConfig = s.cfg.CA.serverConfig()
+		l = tls.NewListener(l, s.http.TLSConfig)
+	}
+	s.URL = scheme + "://" + l.Addr().String() + "/v1"
+	go func() {
+		defer close(s.served)
+		_ = s.http.Serve(l) // always ErrServerClosed: the listener is ours alone
+	}()
+	return nil
+}
+
+func (s *Server) handler() http.Handler {
+	if s.cfg.Bench != nil {
+		return s.cfg.Bench.handler(s.api)
+	}
+	return http.HandlerFunc(s.serve)
+}
+
+// Stop closes the listener and every connection, those of hanging answers included.
+func (s *Server) Stop() {
+	select {
+	case <-s.stopped:
+		return
+	default:
+		close(s.stopped)
+	}
+	_ = s.http.Close()
+	<-s.served
+}
+
+// Addr is host and port.
+func (s *Server) Addr() string {
+	_, rest, _ := strings.Cut(s.URL, "://")
+	return strings.TrimSuffix(rest, "/v1")
+}
+
+// Root is the base URL without the version.
+func (s *Server) Root() string { return strings.TrimSuffix(s.URL, "/v1") }
+
+// Behave sets how every request from now on is answered, and clears what was said before.
+func (s *Server) Behave(b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.always, s.queue = b, nil
+	clear(s.byModel)
+	clear(s.byPath)
+}
+
+// Queue adds behaviours for the next requests for a completion, one each, before those of Behave and BehaveFor apply.
+func (s *Server) Queue(bs ...Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, bs...)
+}
+
+// BehaveFor sets how completions of one model (as this provider is asked for it) are answered.
+func (s *Server) BehaveFor(model string, b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byModel[model] = b
+}
+
+// BehaveOn sets how the other paths fail, e.g. "/models": their status, delay and break are used.
+func (s *Server) BehaveOn(path string, b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byPath[path] = b
+}
+
+// Reset makes the fake healthy and forgetful again.
+func (s *Server) Reset() {
+	s.Behave(Behaviour{})
+	s.Forget()
+}
+
+func (s *Server) next(r *Request) Behaviour {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.IsGeneration() {
+		return s.byPath[strings.TrimPrefix(r.Path, "/v1")]
+	}
+	if len(s.queue) > 0 {
+		b := s.queue[0]
+		s.queue = s.queue[1:]
+		return b
+	}
+	if b, ok := s.byModel[r.Model]; ok {
+		return b
+	}
+	return s.always
+}
+
+// serve records a request, decides about it as the real provider would, and plays the answer.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	rec := &Request{
+		Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Host: r.Host, Proto: r.Proto,
+		Header: r.Header.Clone(), Body: body, Time: time.Now(), Model: modelOf(body),
+	}
+	s.log.add(rec)
+	p := &player{s: s, w: w, r: r, rec: rec, n: s.seq.Add(1)}
+	defer p.end()
+	if err != nil {
+		p.broken(fmt.Errorf("reading the request: %w", err))
+		return
+	}
+	b := s.next(rec)
+	p.b = &b
+	p.id = requestID(s.cfg.Dialect, s.cfg.Name, p.n)
+	if p.play(s.route(rec)); p.err != nil && !errors.Is(p.err, errBroken) {
+		p.broken(p.err)
+	}
+}
+
+// route returns the refusal, or the request, or the fixed body that this path answers with.
+func (s *Server) route(r *Request) outcome {
+	if e := s.api.authorize(r.Header, s.cfg.Key); e != nil {
+		return outcome{refused: e}
+	}
+	path := strings.TrimPrefix(r.Path, "/v1")
+	switch {
+	case path == "/models" && r.Method == http.MethodGet:
+		return outcome{fixed: s.api.models(&s.cfg)}
+	case s.cfg.Dialect == OpenAI && path == "/chat/completions", s.cfg.Dialect == Anthropic && path == "/messages":
+		if r.Method != http.MethodPost {
+			return outcome{refused: &refusal{status: http.StatusMethodNotAllowed, kind: "invalid_request_error", message: "Method Not Allowed"}}
+		}
+		q, e := s.api.read(r.Header, r.Body, &s.cfg)
+		return outcome{asked: q, refused: e}
+	case s.cfg.Dialect == Anthropic && path == "/messages/count_tokens" && r.Method == http.MethodPost:
+		n, e := countTokens(r.Header, r.Body, &s.cfg)
+		return outcome{fixed: n, refused: e}
+	}
+	return outcome{refused: &refusal{
+		status: http.StatusNotFound, kind: s.api.errorFor(http.StatusNotFound).kind,
+		message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path), quiet: true,
+	}}
+}
+
+// outcome is one of its fields.
+type outcome struct {
+	refused *refusal
+	asked   *asked
+	fixed   []byte
+}
