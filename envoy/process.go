@@ -1,0 +1,142 @@
+package envoy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Command says how an Envoy is run. Zero fields mean what stands beside them.
+type Command struct {
+	Path        string        // the binary
+	Dir         string        // a private directory for the bootstrap file and the admin socket; must exist
+	Bootstrap   Options       // AdminSocket may be empty: it is then inside Dir
+	Concurrency int           // worker threads; 0 means one per core
+	LogLevel    string        // of Envoy itself: "warning"
+	DrainTime   time.Duration // how long listeners ask clients to leave: 30 s
+	StopTime    time.Duration // after SIGTERM until SIGKILL: 5 s
+	Log         *slog.Logger  // nil: slog.Default()
+}
+
+// Process is a supervised Envoy: it is started again when it dies, and dies with this program.
+type Process struct {
+	Admin
+	cmd      Command
+	config   string
+	restarts atomic.Int64
+	pid      atomic.Int64
+}
+
+// NewProcess writes the bootstrap file. Nothing runs until Run.
+func NewProcess(c Command) (*Process, error) {
+	c.Bootstrap.AdminSocket = cmp.Or(c.Bootstrap.AdminSocket, filepath.Join(c.Dir, "envoy.sock"))
+	c.Concurrency = cmp.Or(c.Concurrency, runtime.NumCPU())
+	c.LogLevel = cmp.Or(c.LogLevel, "warning")
+	c.DrainTime = cmp.Or(c.DrainTime, 30*time.Second)
+	c.StopTime = cmp.Or(c.StopTime, 5*time.Second)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	config, err := Bootstrap(c.Bootstrap)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Admin: NewAdmin(c.Bootstrap.AdminSocket), cmd: c, config: filepath.Join(c.Dir, "envoy.json")}
+	if err := os.WriteFile(p.config, config, 0o600); err != nil {
+		return nil, fmt.Errorf("envoy bootstrap: %w", err)
+	}
+	return p, nil
+}
+
+// Restarts is how often Envoy had to be started again.
+func (p *Process) Restarts() int64 { return p.restarts.Load() }
+
+// PID is the running Envoy's process id, or 0.
+func (p *Process) PID() int { return int(p.pid.Load()) }
+
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 10 * time.Second
+	stable     = time.Minute // an Envoy that ran this long starts again without a pause
+)
+
+// Run keeps an Envoy running until ctx is done, then stops it and returns nil. It returns an error only if Envoy cannot
+// be started at all. Call it once; it blocks.
+func (p *Process) Run(ctx context.Context) error {
+	// The kernel kills the child when the thread that forked it ends, so that thread has to live as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		began := time.Now()
+		err := p.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, errNotStarted) {
+			return err
+		}
+		if time.Since(began) > stable {
+			pause = firstPause
+		}
+		p.restarts.Add(1)
+		p.cmd.Log.Error("envoy died and is started again", "error", err, "pause", pause)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errNotStarted = errors.New("envoy could not be started")
+
+// once runs one Envoy to its end.
+func (p *Process) once(ctx context.Context) error {
+	logs := &lineWriter{log: p.cmd.Log}
+	defer logs.flush()
+	//nolint:gosec,noctx // the operator names the binary; it is stopped by signals, not killed with the context
+	c := exec.Command(p.cmd.Path,
+		"--config-path", p.config,
+		"--concurrency", strconv.Itoa(p.cmd.Concurrency),
+		"--disable-hot-restart",
+		"--drain-time-s", strconv.Itoa(int(p.cmd.DrainTime.Seconds())),
+		"--drain-strategy", "immediate",
+		"--log-level", p.cmd.LogLevel,
+		"--log-format", logFormat,
+	)
+	c.Stdout, c.Stderr = logs, logs
+	c.WaitDelay = time.Second
+	c.SysProcAttr = ownGroup()
+	if err := c.Start(); err != nil {
+		return errors.Join(errNotStarted, err)
+	}
+	p.pid.Store(int64(c.Process.Pid))
+	defer p.pid.Store(0)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return p.stop(c.Process, ended)
+	}
+}
+
+func (p *Process) stop(child *os.Process, ended <-chan error) error {
+	_ = child.Signal(syscall.SIGTERM) // it may be gone already
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(p.cmd.StopTime):
+		_ = child.Kill()
+		return <-ended
+	}
+}

@@ -1,0 +1,146 @@
+package snapshot
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/xds/state"
+)
+
+// clusters are two per provider, and the sidecar's. A disabled provider keeps its clusters: requests under way finish.
+func (b *builder) clusters() ([]types.Resource, error) {
+	sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc)
+	if err != nil {
+		return nil, err
+	}
+	out := []types.Resource{sidecar}
+	for _, p := range b.Providers {
+		out = append(out,
+			b.provider(p, state.Cluster(p.ID), b.firstFilters(state.Cluster(p.ID))),
+			b.provider(p, state.RetryCluster(p.ID), b.retryFilters(state.RetryCluster(p.ID))),
+		)
+	}
+	return out, nil
+}
+
+// provider is a cluster without outlier ejection and with the default panic threshold: Envoy does not retry on a cluster
+// that has no healthy host, so a host is always tried, and health is the order of clusters.
+func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpFilter) *clusterv3.Cluster {
+	first := p.Endpoints[0]
+	c := &clusterv3.Cluster{
+		Name:                          name,
+		ConnectTimeout:                durationpb.New(b.Timeouts.Connect),
+		LbPolicy:                      clusterv3.Cluster_LEAST_REQUEST,
+		CircuitBreakers:               envoy.Breakers(),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(b.MaxAnswer),
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions(first.Scheme, filters))},
+		LoadAssignment:                assignment(name, p.Endpoints),
+	}
+	discover(c, p.Endpoints)
+	if first.Scheme == state.HTTPS {
+		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, b.CAPath))
+	}
+	if first.Scheme != state.Unix {
+		c.UpstreamConnectionOptions = &clusterv3.UpstreamConnectionOptions{TcpKeepalive: &corev3.TcpKeepalive{
+			KeepaliveTime: wrapperspb.UInt32(30), KeepaliveInterval: wrapperspb.UInt32(10), KeepaliveProbes: wrapperspb.UInt32(3),
+		}}
+	}
+	return c
+}
+
+// discover chooses how hosts are found. A name that cannot be resolved must not keep Envoy from starting.
+func discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
+	kind := clusterv3.Cluster_STATIC
+	for _, e := range endpoints {
+		if e.IsName() {
+			kind = clusterv3.Cluster_STRICT_DNS
+		}
+	}
+	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}
+	if kind == clusterv3.Cluster_STATIC {
+		return
+	}
+	c.WaitForWarmOnInit = wrapperspb.Bool(false)
+	c.RespectDnsTtl = true
+	c.DnsRefreshRate = durationpb.New(30 * time.Second)
+	c.DnsFailureRefreshRate = &clusterv3.Cluster_RefreshRate{
+		BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(5 * time.Second),
+	}
+	c.DnsLookupFamily = clusterv3.Cluster_V4_PREFERRED
+	c.LoadAssignment.Endpoints = append(c.LoadAssignment.Endpoints, unresolved())
+}
+
+// unresolved stands in, at a lower priority, while no name of a cluster resolves: it refuses the connection, which Envoy
+// fails over from, where it answers at once with an error for a cluster that has no host at all.
+func unresolved() *endpointv3.LocalityLbEndpoints {
+	return &endpointv3.LocalityLbEndpoints{
+		Priority:    1,
+		LbEndpoints: []*endpointv3.LbEndpoint{envoy.Endpoint(socket("127.0.0.1", 1))},
+	}
+}
+
+func assignment(name string, endpoints []state.Endpoint) *endpointv3.ClusterLoadAssignment {
+	locality := &endpointv3.LocalityLbEndpoints{}
+	for _, e := range endpoints {
+		at := envoy.Address(state.Address{Pipe: e.Pipe}, 0)
+		if e.Scheme != state.Unix {
+			at = socket(e.Host, e.Port)
+		}
+		locality.LbEndpoints = append(locality.LbEndpoints, envoy.Endpoint(at))
+	}
+	return &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{locality}}
+}
+
+func socket(host string, port uint16) *corev3.Address {
+	return envoy.Address(state.Address{Name: host, Port: port}, 0)
+}
+
+// upstreamOptions let TLS choose the protocol and speak HTTP/1.1 in plain text. Idle connections go before a provider's
+// front end drops them, so that a request does not meet a closing one.
+func upstreamOptions(scheme string, filters []*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
+	o := &httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(90 * time.Second)},
+		HttpFilters:               filters,
+	}
+	if scheme == state.HTTPS {
+		o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_AutoConfig{AutoConfig: &httpv3.HttpProtocolOptions_AutoHttpConfig{
+			HttpProtocolOptions:  &corev3.Http1ProtocolOptions{},
+			Http2ProtocolOptions: &corev3.Http2ProtocolOptions{},
+		}}
+		return o
+	}
+	o.UpstreamProtocolOptions = &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+		ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+			ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_HttpProtocolOptions{
+				HttpProtocolOptions: &corev3.Http1ProtocolOptions{},
+			},
+		},
+	}
+	return o
+}
+
+// providerTLS names the server itself: Envoy would otherwise derive the name from the client's Host header.
+func providerTLS(host, roots string) *tlsv3.UpstreamTlsContext {
+	return &tlsv3.UpstreamTlsContext{
+		Sni: host,
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			TlsParams: &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
+				ValidationContext: envoy.Validation(host, &corev3.DataSource{
+					Specifier: &corev3.DataSource_Filename{Filename: roots},
+				}),
+			},
+		},
+	}
+}

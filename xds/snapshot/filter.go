@@ -1,0 +1,143 @@
+package snapshot
+
+import (
+	_ "embed"
+
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
+	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	codecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"bardo.money/gateway/xds/state"
+)
+
+// The attributes that the sidecar asks for.
+const (
+	attrPeer    = "source.address"        // the client's ip:port
+	attrCluster = "xds.cluster_name"      // which provider
+	attrDetails = "response.code_details" // "via_upstream", or why Envoy answered itself
+)
+
+func (b *builder) filter(name string, config proto.Message) *hcmv3.HttpFilter {
+	return &hcmv3.HttpFilter{Name: name, ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.Any(config)}}
+}
+
+// routerFilters are the client listeners' chain. One ext_proc filter sees both directions whole; a second one in the
+// same chain would truncate answers.
+func (b *builder) routerFilters() []*hcmv3.HttpFilter {
+	f := b.extProc(state.ModeRouter)
+	f.ProcessingMode = &extprocv3.ProcessingMode{
+		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
+		RequestBodyMode:     extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+		RequestTrailerMode:  extprocv3.ProcessingMode_SEND,
+		ResponseHeaderMode:  extprocv3.ProcessingMode_SEND,
+		ResponseBodyMode:    extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED,
+		ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
+	}
+	f.RequestAttributes = []string{attrPeer}
+	f.ResponseAttributes = []string{attrCluster, attrDetails}
+	f.AllowContentLengthHeader = true
+	return []*hcmv3.HttpFilter{b.filter("envoy.filters.http.ext_proc", f), b.router()}
+}
+
+// router adds no headers of Envoy's to what providers and clients see.
+func (b *builder) router() *hcmv3.HttpFilter {
+	return b.filter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true})
+}
+
+// firstFilters watch an attempt whose request the sidecar has already written for the provider.
+func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{b.attempt(cluster), b.withoutInternals(nil), b.codec()}
+}
+
+// retryFilters let the sidecar write the request for the provider of this attempt first. The answer that replaces the
+// body drops content-length, so its length comes as metadata.
+func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
+	f := b.extProc(state.ModeAttempt)
+	f.ProcessingMode = &extprocv3.ProcessingMode{
+		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
+		RequestTrailerMode:  extprocv3.ProcessingMode_SKIP,
+		ResponseHeaderMode:  extprocv3.ProcessingMode_SKIP,
+		ResponseTrailerMode: extprocv3.ProcessingMode_SKIP,
+	}
+	f.RequestAttributes = []string{attrCluster}
+	f.MessageTimeout = durationpb.New(b.Timeouts.Attempt)
+	length := &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Append{Append: &corev3.HeaderValueOption{
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		Header: &corev3.HeaderValue{
+			Key: "content-length", Value: "%DYNAMIC_METADATA(" + state.Metadata + ":" + state.KeyContentLength + ")%",
+		},
+	}}}
+	return []*hcmv3.HttpFilter{
+		b.attempt(cluster), b.filter("envoy.filters.http.ext_proc", f), b.withoutInternals(length), b.codec(),
+	}
+}
+
+func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
+	namespaces := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{state.Metadata, state.MetadataOrder}}
+	return &extprocv3.ExternalProcessor{
+		GrpcService: &corev3.GrpcService{
+			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{
+				ClusterName: state.ClusterExtProc,
+			}},
+			InitialMetadata: []*corev3.HeaderValue{{Key: state.InitialMode, Value: mode}},
+		},
+		StatusOnError: &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
+		MutationRules: &mutationv3.HeaderMutationRules{
+			AllowAllRouting: wrapperspb.Bool(true),
+			AllowEnvoy:      wrapperspb.Bool(true),
+			DisallowIsError: wrapperspb.Bool(true),
+		},
+		MetadataOptions: &extprocv3.MetadataOptions{
+			ReceivingNamespaces:  namespaces,
+			ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{state.Metadata}},
+		},
+	}
+}
+
+// attemptScript notes every attempt's outcome, and holds answers that are not streams until they are whole.
+//
+//go:embed attempt.lua
+var attemptScript string
+
+func (b *builder) attempt(cluster string) *hcmv3.HttpFilter {
+	return b.filter("envoy.filters.http.lua", &luav3.Lua{
+		DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: attemptScript}},
+		FilterContext:     &structpb.Struct{Fields: map[string]*structpb.Value{"cluster": structpb.NewStringValue(cluster)}},
+		SharedVmId:        "attempt",
+		ClearRouteCache:   wrapperspb.Bool(false),
+	})
+}
+
+// withoutInternals keeps from the provider what only the gateway's own parts need.
+func (b *builder) withoutInternals(more *mutationv3.HeaderMutation) *hcmv3.HttpFilter {
+	var mutations []*mutationv3.HeaderMutation
+	for _, name := range internalHeaders {
+		mutations = append(mutations, &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Remove{Remove: name}})
+	}
+	if more != nil {
+		mutations = append(mutations, more)
+	}
+	return b.filter("envoy.filters.http.header_mutation", &headermutationv3.HeaderMutation{
+		Mutations: &headermutationv3.Mutations{RequestMutations: mutations},
+	})
+}
+
+var internalHeaders = []string{
+	state.HeaderPath, state.HeaderExchange, state.HeaderCluster,
+	"x-envoy-attempt-count", "x-envoy-internal", "x-envoy-external-address", "x-envoy-expected-rq-timeout-ms",
+	"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "x-request-id", "via", "forwarded",
+}
+
+func (b *builder) codec() *hcmv3.HttpFilter {
+	return b.filter("envoy.filters.http.upstream_codec", &codecv3.UpstreamCodec{})
+}

@@ -1,0 +1,195 @@
+package snapshot
+
+import (
+	"time"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	streamlogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/xds/state"
+)
+
+// The listeners.
+const (
+	ListenerHTTP   = "http"
+	ListenerHTTPS  = "https"
+	ListenerEgress = "egress"
+)
+
+const (
+	secretServer = "server_certificate" //nolint:gosec // the name of a resource
+	serverName   = "bardo"
+	// A connection's buffers are small: bodies stream through the sidecar, and a client that does not read holds its
+	// provider back.
+	connectionBuffer = 1 << 20
+)
+
+func (b *builder) listeners() []types.Resource {
+	var out []types.Resource
+	if b.HTTP != "" {
+		out = append(out, b.listener(ListenerHTTP, listen(b.HTTP), b.clientManager(ListenerHTTP), nil))
+	}
+	if b.HTTPS != "" {
+		out = append(out, b.listener(ListenerHTTPS, listen(b.HTTPS), b.clientManager(ListenerHTTPS), b.serverTLS()))
+	}
+	if b.EgressSocket != "" {
+		at := envoy.Address(state.Address{Pipe: b.EgressSocket}, 0o600)
+		egress := b.listener(ListenerEgress, at, b.egressManager(), nil)
+		egress.IgnoreGlobalConnLimit = true
+		out = append(out, egress)
+	}
+	return out
+}
+
+// listen is the address of a validated "host:port".
+func listen(s string) *corev3.Address {
+	a, _ := state.ParseAddress(s)
+	return envoy.Address(a, 0)
+}
+
+func (b *builder) listener(name string, at *corev3.Address, m *hcmv3.HttpConnectionManager, tls *corev3.TransportSocket) *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name:                          name,
+		Address:                       at,
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
+		FilterChains: []*listenerv3.FilterChain{{
+			TransportSocket: tls,
+			Filters: []*listenerv3.Filter{{
+				Name:       "envoy.filters.network.http_connection_manager",
+				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: b.Any(m)},
+			}},
+		}},
+	}
+}
+
+// clientManager takes whatever a client sends and makes one canonical request of it before anyone decides on it.
+func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
+	return &hcmv3.HttpConnectionManager{
+		StatPrefix:                   name,
+		RouteSpecifier:               rds(routesClient),
+		HttpFilters:                  b.routerFilters(),
+		ServerName:                   serverName,
+		UseRemoteAddress:             wrapperspb.Bool(true),
+		SkipXffAppend:                true,
+		InternalAddressConfig:        nobody(),
+		GenerateRequestId:            wrapperspb.Bool(true),
+		NormalizePath:                wrapperspb.Bool(true),
+		MergeSlashes:                 true,
+		PathWithEscapedSlashesAction: hcmv3.HttpConnectionManager_REJECT_REQUEST,
+		StreamIdleTimeout:            durationpb.New(b.Timeouts.Client),
+		RequestTimeout:               durationpb.New(b.Timeouts.Upload),
+		RequestHeadersTimeout:        durationpb.New(30 * time.Second),
+		DelayedCloseTimeout:          durationpb.New(100 * time.Millisecond),
+		MaxRequestHeadersKb:          wrapperspb.UInt32(96),
+		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
+			IdleTimeout:                  durationpb.New(10 * time.Minute),
+			MaxHeadersCount:              wrapperspb.UInt32(200),
+			HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_DROP_HEADER,
+		},
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
+		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+			MaxConcurrentStreams:        wrapperspb.UInt32(1000),
+			InitialStreamWindowSize:     wrapperspb.UInt32(1 << 20),
+			InitialConnectionWindowSize: wrapperspb.UInt32(8 << 20),
+			ConnectionKeepalive: &corev3.KeepaliveSettings{
+				Interval: durationpb.New(time.Minute), Timeout: durationpb.New(20 * time.Second),
+			},
+		},
+		LocalReplyConfig: b.localReplies(),
+		AccessLog:        b.accessLog(),
+	}
+}
+
+// nobody makes every client external, loopback included, so that Envoy drops the x-envoy- headers that clients send.
+func nobody() *hcmv3.HttpConnectionManager_InternalAddressConfig {
+	return &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{
+		{AddressPrefix: "192.0.2.255", PrefixLen: wrapperspb.UInt32(32)},
+	}}
+}
+
+// egressManager serves the sidecar alone: it adds nothing to a request, sets no time limits of its own, and closes a
+// stream that broke without the delay that is meant for clients.
+func (b *builder) egressManager() *hcmv3.HttpConnectionManager {
+	return &hcmv3.HttpConnectionManager{
+		StatPrefix:          ListenerEgress,
+		CodecType:           hcmv3.HttpConnectionManager_HTTP1,
+		RouteSpecifier:      rds(routesEgress),
+		HttpFilters:         []*hcmv3.HttpFilter{b.router()},
+		ServerName:          serverName,
+		SkipXffAppend:       true,
+		GenerateRequestId:   wrapperspb.Bool(false),
+		StreamIdleTimeout:   durationpb.New(0),
+		RequestTimeout:      durationpb.New(0),
+		DelayedCloseTimeout: durationpb.New(50 * time.Millisecond),
+		MaxRequestHeadersKb: wrapperspb.UInt32(96),
+		AccessLog:           b.accessLog(),
+	}
+}
+
+func rds(name string) *hcmv3.HttpConnectionManager_Rds {
+	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name, ConfigSource: ads()}}
+}
+
+func ads() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+	}
+}
+
+// serverTLS takes the certificate by name, so that a new one replaces it without draining the listener.
+func (b *builder) serverTLS() *corev3.TransportSocket {
+	return envoy.TLSSocket(&b.Packer, &tlsv3.DownstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
+		TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+		AlpnProtocols:                  []string{"h2", "http/1.1"},
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{Name: secretServer, SdsConfig: ads()}},
+	}})
+}
+
+func (b *builder) secrets() []types.Resource {
+	if b.HTTPS == "" {
+		return nil
+	}
+	return []types.Resource{&tlsv3.Secret{
+		Name: secretServer,
+		Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			CertificateChain: inline(b.CertPEM), PrivateKey: inline(b.KeyPEM),
+		}},
+	}}
+}
+
+func inline(data []byte) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineBytes{InlineBytes: data}}
+}
+
+// accessLog is one line per request on standard error: how it went, never what it said.
+func (b *builder) accessLog() []*accesslogv3.AccessLog {
+	if !b.AccessLog {
+		return nil
+	}
+	fields := map[string]*structpb.Value{}
+	for name, command := range map[string]string{
+		"method": "%REQ(:METHOD)%", "path": "%PATH(NQ)%", "status": "%RESPONSE_CODE%", "details": "%RESPONSE_CODE_DETAILS%",
+		"flags": "%RESPONSE_FLAGS%", "cluster": "%UPSTREAM_CLUSTER%", "attempts": "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
+		"ms": "%DURATION%", "received": "%BYTES_RECEIVED%", "sent": "%BYTES_SENT%", "route": "%ROUTE_NAME%",
+	} {
+		fields[name] = structpb.NewStringValue(command)
+	}
+	return []*accesslogv3.AccessLog{{
+		Name: "envoy.access_loggers.stderr",
+		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: b.Any(&streamlogv3.StderrAccessLog{
+			AccessLogFormat: &streamlogv3.StderrAccessLog_LogFormat{LogFormat: &corev3.SubstitutionFormatString{
+				Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: &structpb.Struct{Fields: fields}},
+			}},
+		})},
+	}}
+}

@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"strconv"
+
+	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+// localReply is what clients read instead of Envoy's own words for a status.
+type localReply struct {
+	from, to      uint32 // the statuses that Envoy would answer with
+	kind          fault.Kind
+	status        uint32 // the status to answer with; 0 keeps Envoy's
+	openAI        string // error.type in OpenAI's form
+	anthropic     string // error.type in Anthropic's form
+	message       string
+	retryAfterSec int
+}
+
+// localReplies are tried in order. What the sidecar answered itself is not among them. Everything of Envoy's own at or
+// above 500 means that the gateway, not a provider, is in trouble.
+var localReplies = []localReply{
+	{from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error",
+		message: "there is nothing at this path"},
+	{from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		message: "the request did not arrive in time"},
+	{from: 413, to: 413, kind: fault.TooLarge, openAI: "invalid_request_error", anthropic: "request_too_large",
+		message: "the request is larger than this gateway accepts"},
+	{from: 429, to: 429, kind: fault.Overloaded, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		message: "the gateway is at its limit; try again shortly", retryAfterSec: 1},
+	{from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		message: "the request is not valid HTTP, or its headers are too large"},
+	{from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		message: "the gateway is not able to answer right now; try again shortly", retryAfterSec: 1},
+}
+
+// anthropicPath matches the requests whose clients read errors in Anthropic's form.
+const anthropicPath = `^/*(v1/+)*messages([/?].*)?$`
+
+// envoysOwn holds for answers that Envoy made up, and not for those that the sidecar gave through it.
+const envoysOwn = `!response.code_details.startsWith("bardo")`
+
+func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
+	out := &hcmv3.LocalReplyConfig{}
+	for _, r := range localReplies {
+		status := []*accesslogv3.AccessLogFilter{
+			statusIs(accesslogv3.ComparisonFilter_GE, r.from), statusIs(accesslogv3.ComparisonFilter_LE, r.to), b.cel(envoysOwn),
+		}
+		out.Mappers = append(out.Mappers,
+			r.mapper(all(append(status, pathMatches(anthropicPath))...), r.anthropicBody()),
+			r.mapper(all(status...), r.openAIBody()),
+		)
+	}
+	return out
+}
+
+func (r localReply) openAIBody() string {
+	return `{"error":{"message":` + strconv.Quote(r.message) + `,"type":"` + r.openAI + `","code":"` + string(r.kind) + `","param":null}}`
+}
+
+func (r localReply) anthropicBody() string {
+	return `{"type":"error","error":{"type":"` + r.anthropic + `","message":` + strconv.Quote(r.message) + `,"code":"` + string(r.kind) + `"}}`
+}
+
+func (r localReply) mapper(when *accesslogv3.AccessLogFilter, body string) *hcmv3.ResponseMapper {
+	m := &hcmv3.ResponseMapper{
+		Filter: when,
+		BodyFormatOverride: &corev3.SubstitutionFormatString{
+			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+				Specifier: &corev3.DataSource_InlineString{InlineString: body},
+			}},
+			ContentType: "application/json",
+		},
+	}
+	if r.status != 0 {
+		m.StatusCode = wrapperspb.UInt32(r.status)
+	}
+	if r.retryAfterSec != 0 {
+		m.HeadersToAdd = []*corev3.HeaderValueOption{{
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+			Header:       &corev3.HeaderValue{Key: "retry-after", Value: strconv.Itoa(r.retryAfterSec)},
+		}}
+	}
+	return m
+}
+
+func all(filters ...*accesslogv3.AccessLogFilter) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
+		AndFilter: &accesslogv3.AndFilter{Filters: filters},
+	}}
+}
+
+func statusIs(op accesslogv3.ComparisonFilter_Op, status uint32) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+			Op: op, Value: &corev3.RuntimeUInt32{DefaultValue: status, RuntimeKey: "bardo.local_reply"},
+		}},
+	}}
+}
+
+func pathMatches(regex string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
+		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
+			Name: ":path",
+			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
+			}},
+		}},
+	}}
+}
+
+func (b *builder) cel(expression string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
+		ExtensionFilter: &accesslogv3.ExtensionFilter{
+			Name: "envoy.access_loggers.extension_filters.cel",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: b.Any(&celv3.ExpressionFilter{
+				Expression: expression,
+			})},
+		},
+	}}
+}

@@ -1,0 +1,203 @@
+package snapshot
+
+import (
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	groupv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/router/cluster_specifiers/priority_group/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// The route configurations.
+const (
+	routesClient = "client"
+	routesEgress = "egress"
+)
+
+// retryOn is every way in which an attempt may break before its answer begins, and the statuses of retriable.
+const retryOn = "connect-failure,refused-stream,reset,reset-before-request,retriable-status-codes"
+
+// retriable are the statuses that say nothing about the request itself: a credential of ours that is bad, a provider
+// that is busy, broken or slow. 400, 404, 413 and 422 are the caller's own.
+func retriable() []uint32 {
+	out := []uint32{401, 402, 403, 408, 429}
+	for s := uint32(500); s <= 511; s++ {
+		out = append(out, s)
+	}
+	for s := uint32(520); s <= 530; s++ {
+		out = append(out, s)
+	}
+	return out
+}
+
+func (b *builder) routes() []types.Resource {
+	var out []types.Resource
+	if b.HTTP != "" || b.HTTPS != "" {
+		out = append(out, b.clientRoutes())
+	}
+	if b.EgressSocket != "" {
+		out = append(out, b.egressRoutes())
+	}
+	return out
+}
+
+func (b *builder) clientRoutes() *routev3.RouteConfiguration {
+	return &routev3.RouteConfiguration{
+		Name: routesClient,
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name:                          "any",
+			Domains:                       []string{"*"},
+			IncludeRequestAttemptCount:    true,
+			IncludeAttemptCountInResponse: true,
+			Routes: []*routev3.Route{
+				b.failover(state.PathJSON, nil),
+				b.failover(state.PathStream, durationpb.New(b.Timeouts.Idle)),
+				nowhere("unrouted", 404),
+			},
+		}},
+		ValidateClusters: wrapperspb.Bool(false),
+	}
+}
+
+// failover is the route of one path: attempt n goes to group n of the request's own order, or of the default one. The
+// router keeps the body for further attempts; written for a provider it may be larger than the client's.
+func (b *builder) failover(path string, idle *durationpb.Duration) *routev3.Route {
+	return &routev3.Route{
+		Name:                   path,
+		Match:                  match(exactly(state.HeaderPath, path)),
+		RequestBodyBufferLimit: wrapperspb.UInt64(2 * b.MaxBodyBytes),
+		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+			Timeout:          durationpb.New(0),
+			ClusterSpecifier: &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: b.order()},
+			RetryPolicy: &routev3.RetryPolicy{
+				RetryOn:               retryOn,
+				RetriableStatusCodes:  retriable(),
+				NumRetries:            wrapperspb.UInt32(1),
+				RefreshClusterOnRetry: true,
+				PerTryIdleTimeout:     idle,
+				RetryBackOff: &routev3.RetryPolicy_RetryBackOff{
+					BaseInterval: durationpb.New(time.Millisecond), MaxInterval: durationpb.New(5 * time.Millisecond),
+				},
+			},
+		}},
+	}
+}
+
+// order has a group for every cluster, so that a request's own order can name any of them: first the default order, a
+// plain cluster and then retry clusters; then the rest.
+func (b *builder) order() *routev3.ClusterSpecifierPlugin {
+	var names []string
+	ids := b.ranked()
+	for i, id := range ids {
+		if i == 0 {
+			names = append(names, state.Cluster(id))
+		} else {
+			names = append(names, state.RetryCluster(id))
+		}
+	}
+	for _, id := range slices.Concat(ids, b.disabled()) {
+		for _, name := range []string{state.RetryCluster(id), state.Cluster(id)} {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	groups := &groupv3.PriorityGroupClusterSpecifier{OverrideMetadataNamespace: state.MetadataOrder}
+	for _, name := range names {
+		groups.PriorityGroups = append(groups.PriorityGroups, &groupv3.PriorityGroup{
+			Name:     name,
+			Clusters: []*groupv3.ClusterWeight{{ClusterName: name, Weight: wrapperspb.UInt32(1)}},
+		})
+	}
+	return &routev3.ClusterSpecifierPlugin{Extension: &corev3.TypedExtensionConfig{
+		Name:        "envoy.router.cluster_specifier_plugin.priority_group",
+		TypedConfig: b.Any(groups),
+	}}
+}
+
+// ranked are the enabled providers: those of the order first, the others as configured.
+func (b *builder) ranked() []policy.ProviderID {
+	enabled := func(id policy.ProviderID) bool {
+		return slices.ContainsFunc(b.Providers, func(p state.Provider) bool { return p.ID == id && !p.Disabled })
+	}
+	var out []policy.ProviderID
+	for _, id := range b.Order {
+		if enabled(id) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	for _, p := range b.Providers {
+		if !p.Disabled && !slices.Contains(out, p.ID) {
+			out = append(out, p.ID)
+		}
+	}
+	return out
+}
+
+func (b *builder) disabled() []policy.ProviderID {
+	var out []policy.ProviderID
+	for _, p := range b.Providers {
+		if p.Disabled {
+			out = append(out, p.ID)
+		}
+	}
+	return out
+}
+
+// egressRoutes send a call of the sidecar's to the cluster it names. Failover is the sidecar's business here.
+func (b *builder) egressRoutes() *routev3.RouteConfiguration {
+	admitted := &routev3.HeaderMatcher{
+		Name: state.HeaderExchange,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Prefix{Prefix: b.EgressSecret + "."},
+		}},
+	}
+	return &routev3.RouteConfiguration{
+		Name: routesEgress,
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name:    "any",
+			Domains: []string{"*"},
+			Routes: []*routev3.Route{
+				{
+					Name:  "provider",
+					Match: match(admitted),
+					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
+						Timeout:          durationpb.New(0),
+						ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: state.HeaderCluster},
+					}},
+				},
+				nowhere("refused", 403),
+			},
+		}},
+		ValidateClusters: wrapperspb.Bool(false),
+	}
+}
+
+func nowhere(name string, status uint32) *routev3.Route {
+	return &routev3.Route{
+		Name:   name,
+		Match:  match(),
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{Status: status}},
+	}
+}
+
+func match(headers ...*routev3.HeaderMatcher) *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}, Headers: headers}
+}
+
+func exactly(name, value string) *routev3.HeaderMatcher {
+	return &routev3.HeaderMatcher{
+		Name: name,
+		HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_Exact{Exact: value},
+		}},
+	}
+}

@@ -1,0 +1,56 @@
+package state
+
+import (
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// The names on which Envoy's configuration and the sidecar agree.
+const (
+	// HeaderPath chooses the client listeners' route: PathJSON or PathStream.
+	HeaderPath = "x-bardo-internal-path"
+	// HeaderExchange carries, on the egress listener, the egress secret, a dot, and the id of a live exchange.
+	HeaderExchange = "x-bardo-internal-exchange"
+	// HeaderCluster names the cluster that a call through the egress listener goes to.
+	HeaderCluster = "x-bardo-internal-cluster"
+
+	// PathJSON is the route of requests that are answered in one piece: an answer that breaks off is tried elsewhere.
+	PathJSON = "json"
+	// PathStream is the route of streams: silence between two chunks is bounded.
+	PathStream = "stream"
+
+	// Metadata is the dynamic metadata namespace that the sidecar and Envoy's filters share. It holds KeyExchange,
+	// KeyContentLength and one KeyAttempt per answered attempt.
+	Metadata = "bardo"
+	// MetadataOrder is the namespace of a request's own failover order: {"priority_groups": [{"name": CLUSTER}, …]}.
+	MetadataOrder = "bardo.order"
+	// KeyExchange is the exchange's id. Attempt streams read it here, because request headers that one attempt removes
+	// are missing in the next.
+	KeyExchange = "exchange"
+	// KeyContentLength is the length, a decimal string, of the body that an attempt stream wrote.
+	KeyContentLength = "content_length"
+	// KeyAttempt prefixes the outcome of an attempt: "attempt_2" is "CLUSTER;STATUS;RETRY-AFTER".
+	KeyAttempt = "attempt_"
+
+	// InitialMode is the gRPC metadata key that tells the sidecar which filter opened a stream.
+	InitialMode = "x-bardo-mode"
+	// ModeRouter is a client request's stream; ModeAttempt is the stream of one further attempt.
+	ModeRouter, ModeAttempt = "router", "attempt"
+
+	// NodeID is the node id of every Envoy that this control plane serves.
+	NodeID = "bardo"
+)
+
+const retrySuffix = "~retry"
+
+// Cluster is the cluster that serves a provider's first attempts and egress calls: it sends a request as it comes.
+func Cluster(p policy.ProviderID) string { return string(p) }
+
+// RetryCluster is the cluster that asks the sidecar to write the request for its provider.
+func RetryCluster(p policy.ProviderID) string { return string(p) + retrySuffix }
+
+// ProviderOf is the provider behind a cluster's name, whichever of the two it is.
+func ProviderOf(cluster string) policy.ProviderID {
+	return policy.ProviderID(strings.TrimSuffix(cluster, retrySuffix))
+}

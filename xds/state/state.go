@@ -1,0 +1,205 @@
+// Package state is what the control plane knows, as one value: where Envoy listens, which providers there are, and in
+// which order they are tried. It knows nothing of Envoy's own configuration, which is computed from it.
+package state
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// DefaultCAPath is where Debian and its relatives keep the system's roots in one file.
+const DefaultCAPath = "/etc/ssl/certs/ca-certificates.crt"
+
+// State is everything that Envoy is configured from. It is a value: share copies, and do not edit what they point to.
+type State struct {
+	HTTP  string // host:port of the plain listener; "" for none, port 0 for any free one
+	HTTPS string // host:port of the TLS listener; "" for none
+	// CertPEM and KeyPEM are the TLS listener's certificate chain and key.
+	CertPEM, KeyPEM []byte
+
+	EgressSocket string // path of the Unix socket through which the sidecar calls providers
+	EgressSecret string // what such a call must carry; letters and digits
+
+	ExtProc Peer   // the sidecar
+	CAPath  string // file of roots for providers' certificates; "" means DefaultCAPath
+
+	Providers []Provider
+	Order     []policy.ProviderID // failover order of requests without their own; names not listed come last
+
+	Timeouts     Timeouts
+	MaxBodyBytes uint64 // of a client's request; 0 means 32 MiB
+	MaxAnswer    uint32 // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
+	AccessLog    bool   // one JSON line per request, without content, on Envoy's standard error
+}
+
+// Provider is a group of equal endpoints with one TLS identity.
+type Provider struct {
+	ID        policy.ProviderID
+	Endpoints []Endpoint
+	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
+}
+
+// Timeouts of the data path. Zero means the default beside each.
+type Timeouts struct {
+	Connect time.Duration // 5 s: to a provider
+	Idle    time.Duration // 60 s: silence of a provider inside a stream
+	Upload  time.Duration // 5 min: until a client's request is complete
+	Client  time.Duration // 5 min: silence on a client's stream in both directions
+	Attempt time.Duration // 5 s: the sidecar's answer to an attempt
+}
+
+// Peer is a gRPC server that Envoy calls.
+type Peer struct {
+	Address string // unix:///path, /path or host:port
+	TLS     *TLS   // nil for plain text
+}
+
+// TLS is how Envoy and a peer know each other.
+type TLS struct {
+	CAPEM           []byte // signs the peer's certificate
+	CertPEM, KeyPEM []byte // Envoy's own; empty when the peer does not ask
+	ServerName      string // expected in the peer's certificate
+}
+
+// WithDefaults fills in what is zero.
+func (s State) WithDefaults() State {
+	if s.CAPath == "" {
+		s.CAPath = DefaultCAPath
+	}
+	if s.MaxBodyBytes == 0 {
+		s.MaxBodyBytes = 32 << 20
+	}
+	if s.MaxAnswer == 0 {
+		s.MaxAnswer = 64 << 20
+	}
+	t := &s.Timeouts
+	for _, d := range []struct {
+		at       *time.Duration
+		fallback time.Duration
+	}{
+		{&t.Connect, 5 * time.Second},
+		{&t.Idle, time.Minute},
+		{&t.Upload, 5 * time.Minute},
+		{&t.Client, 5 * time.Minute},
+		{&t.Attempt, 5 * time.Second},
+	} {
+		if *d.at == 0 {
+			*d.at = d.fallback
+		}
+	}
+	return s
+}
+
+// Validate says everything that is wrong, one sentence per line; nil if Envoy can be configured from s.
+func (s State) Validate() error {
+	var errs []error
+	fail := func(err error, format string, args ...any) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf(format+": %w", append(args, err)...))
+		}
+	}
+	if s.HTTP != "" {
+		fail(validateListen(s.HTTP), "http listener")
+	}
+	if s.HTTPS != "" {
+		fail(validateListen(s.HTTPS), "https listener")
+		_, err := tls.X509KeyPair(s.CertPEM, s.KeyPEM)
+		fail(err, "https certificate")
+	}
+	if s.EgressSocket != "" {
+		fail(validatePipe(s.EgressSocket), "egress listener")
+		fail(validateSecret(s.EgressSecret), "egress secret")
+	}
+	fail(s.ExtProc.Validate(), "ext_proc server")
+	known := make(map[policy.ProviderID]bool, len(s.Providers))
+	for _, p := range s.Providers {
+		fail(p.validate(), "provider %q", p.ID)
+		if known[p.ID] {
+			fail(errors.New("is there twice"), "provider %q", p.ID)
+		}
+		known[p.ID] = true
+	}
+	for _, id := range s.Order {
+		if !known[id] {
+			fail(errors.New("is not a provider"), "order: %q", id)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Validate reports why Envoy could not call this peer.
+func (p Peer) Validate() error {
+	if _, err := ParseAddress(p.Address); err != nil {
+		return err
+	}
+	if p.TLS == nil {
+		return nil
+	}
+	if len(p.TLS.CAPEM) == 0 || p.TLS.ServerName == "" {
+		return errors.New("tls without a certificate authority and a server name")
+	}
+	if len(p.TLS.CertPEM) == 0 {
+		return nil
+	}
+	if _, err := tls.X509KeyPair(p.TLS.CertPEM, p.TLS.KeyPEM); err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	return nil
+}
+
+func (p Provider) validate() error {
+	if p.ID == "" || strings.Trim(string(p.ID), nameBytes+".") != "" {
+		return errors.New("a name is letters, digits, dots, dashes and underscores")
+	}
+	if reserved[p.ID] {
+		return errors.New("the name is taken by the gateway itself")
+	}
+	if len(p.Endpoints) == 0 {
+		return errors.New("has no endpoint")
+	}
+	first := p.Endpoints[0]
+	for _, e := range p.Endpoints {
+		if err := e.validate(); err != nil {
+			return err
+		}
+		if e.Scheme != first.Scheme {
+			return errors.New("its endpoints must have one scheme")
+		}
+		if e.Scheme == HTTPS && e.Host != first.Host {
+			return fmt.Errorf("its https endpoints must have one host, but %q is not %q", e.Host, first.Host)
+		}
+	}
+	return nil
+}
+
+// reserved are the clusters that are not providers.
+var reserved = map[policy.ProviderID]bool{ClusterExtProc: true, ClusterXDS: true}
+
+// The clusters of the gateway's own servers.
+const (
+	ClusterExtProc = "bardo_extproc"
+	ClusterXDS     = "bardo_xds"
+)
+
+func validateListen(s string) error {
+	a, err := ParseAddress(s)
+	if err != nil {
+		return err
+	}
+	if !a.IP.IsValid() {
+		return fmt.Errorf("address %q, expected an IP address and a port", s)
+	}
+	return nil
+}
+
+func validateSecret(s string) error {
+	if len(s) < 16 || strings.Trim(s, nameBytes) != "" {
+		return errors.New("needs at least 16 letters and digits")
+	}
+	return nil
+}
