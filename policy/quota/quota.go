@@ -1,0 +1,193 @@
+// Package quota decides whether a caller may send one more request now: rate, hourly tokens, daily spend, concurrency.
+// It counts in memory, for one process. It does not know HTTP, prices or where charges are booked.
+package quota
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Class says which limits a request counts against.
+type Class uint8
+
+// The classes.
+const (
+	Generation Class = iota // every limit
+	Lookup                  // models, balance, count_tokens: only a rate of their own, ten times higher
+)
+
+// Rules are the configured limits. The zero value limits nothing.
+type Rules struct {
+	Default       policy.Limits // of principals that say nothing themselves; zero or less means no limit
+	MaxConcurrent int           // generations at one time per caller; zero or less means no limit
+	BillOverage   bool          // tokens beyond the hourly allowance are served and billed, not refused
+}
+
+// SpentSince reads what an account was charged since a moment.
+type SpentSince func(ctx context.Context, account policy.Account, since time.Time) (policy.Micro, error)
+
+// Options are what a limiter is made of. The zero value works.
+type Options struct {
+	Rules      Rules
+	Callers    int        // accounts, and anonymous addresses, remembered; zero means 65,536 of each
+	SpentSince SpentSince // asked once per account with a spend limit, after a restart; nil means that nothing was spent
+}
+
+// Ask is one request that wants to be admitted.
+type Ask struct {
+	Principal policy.Principal
+	Client    netip.Addr // counts for callers without an account
+	Class     Class
+	Tokens    int64        // input tokens, which it uses for sure if it is served
+	Charge    policy.Micro // the most that it may be charged
+}
+
+// Limiter admits requests. Callers are told apart by account, anonymous ones by address (IPv6: by /64). Beyond
+// Options.Callers the ones seen longest ago, and without a request under way, are forgotten. Safe for concurrent use.
+type Limiter struct {
+	rules     atomic.Pointer[Rules]
+	spent     SpentSince
+	reading   singleflight.Group
+	accounts  *table[policy.Account]
+	addresses *table[netip.Addr]
+}
+
+// New makes a limiter.
+func New(o Options) *Limiter {
+	if o.Callers <= 0 {
+		o.Callers = 1 << 16
+	}
+	l := &Limiter{spent: o.SpentSince, accounts: newTable[policy.Account](o.Callers), addresses: newTable[netip.Addr](o.Callers)}
+	l.SetRules(o.Rules)
+	return l
+}
+
+// SetRules puts other rules in force. What was counted stays counted.
+func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
+
+// Admit counts a request and lets it pass, or refuses it with a fault of kind RateLimited, AllowanceExhausted or
+// BudgetExceeded whose RetryAfter says when to come again (round it up). A refused request counts nowhere. The fault is
+// Unavailable when the account's earlier spend cannot be read. The grant must be given back by Done.
+func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
+	lim := l.rules.Load().of(&ask.Principal)
+	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
+
+	mu, u, err := l.ready(ctx, now, ask, &lim)
+	if err != nil {
+		return Grant{}, err
+	}
+	defer mu.Unlock()
+	if ask.Class == Lookup {
+		return Grant{}, faultOrNil(u.lookup(now, &lim))
+	}
+	if f := u.generate(now, &lim, tokens, charge); f != nil {
+		return Grant{}, f
+	}
+	return Grant{mu: mu, usage: u, tokens: tokens, charge: charge, Standing: u.standing(now, &lim)}, nil
+}
+
+// faultOrNil keeps a nil fault a nil error.
+func faultOrNil(f *fault.Fault) error {
+	if f == nil {
+		return nil
+	}
+	return f
+}
+
+// Standing is how a caller stands now, without counting a request.
+func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr) Standing {
+	lim := l.rules.Load().of(&p)
+	mu, u := l.lock(p.Account, client)
+	defer mu.Unlock()
+	u.roll(now)
+	return u.standing(now, &lim)
+}
+
+// Grant is the leave for one request. The zero value is a grant that nothing was counted for. Do not copy it once it is
+// in use. Not safe for concurrent use.
+type Grant struct {
+	Standing // as of the admission
+
+	mu     *sync.Mutex
+	usage  *usage
+	tokens int64
+	charge policy.Micro
+}
+
+// Done gives the grant back with what the request really used and was charged, both zero if it was not served, and
+// returns the caller's standing after it. Only the first call counts.
+func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing {
+	if g.usage == nil {
+		return g.Standing
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.usage.roll(now)
+	g.usage.done(g.tokens, clamp(tokens), g.charge, clamp(charged))
+	g.Standing = g.usage.standing(now, &limits{tokens: g.TokensPerHour})
+	g.usage = nil
+	return g.Standing
+}
+
+// Standing is what is left of a caller's hourly allowance.
+type Standing struct {
+	TokensPerHour   int64 // the allowance; 0 means none, and the rest says nothing
+	RemainingTokens int64 // what is left of it, at least 0
+	Reset           time.Time
+}
+
+// ready returns the caller's usage, locked, rolled to now, and with what was spent before this process began.
+func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
+	mu, u := l.lock(ask.Principal.Account, ask.Client)
+	u.roll(now)
+	if ask.Class == Lookup || lim.spend == 0 || u.seeded || l.spent == nil {
+		return mu, u, nil
+	}
+	known := u.spent.n
+	mu.Unlock() // the store is asked without a lock
+	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
+	if err != nil {
+		return nil, nil, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
+	}
+	mu, u = l.lock(ask.Principal.Account, ask.Client)
+	u.roll(now)
+	u.seed(known, int64(stored))
+	return mu, u, nil
+}
+
+// spentToday lets concurrent requests of an account share one read, which outlives the request that began it.
+func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now time.Time) (policy.Micro, error) {
+	const patience = 5 * time.Second
+	v, err, _ := l.reading.Do(string(account), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		return l.spent(ctx, account, now.UTC().Truncate(24*time.Hour))
+	})
+	spent, _ := v.(policy.Micro)
+	return spent, err
+}
+
+// lock finds a caller's usage and holds its lock.
+func (l *Limiter) lock(account policy.Account, client netip.Addr) (*sync.Mutex, *usage) {
+	if account != "" {
+		return l.accounts.lock(account)
+	}
+	return l.addresses.lock(network(client))
+}
+
+// network is what an anonymous caller is known by: a household has one IPv4 address, but 2^64 of IPv6.
+func network(client netip.Addr) netip.Addr {
+	client = client.Unmap().WithZone("")
+	if p, err := client.Prefix(64); err == nil && client.Is6() {
+		return p.Addr()
+	}
+	return client
+}

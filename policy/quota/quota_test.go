@@ -1,0 +1,394 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+var (
+	morning = time.Date(2026, 3, 14, 9, 15, 0, 0, time.UTC)
+	ada     = policy.Principal{Account: "ada"}
+)
+
+// generation is a request of p.
+func generation(p policy.Principal, tokens int64, charge policy.Micro) *Ask {
+	return &Ask{Principal: p, Tokens: tokens, Charge: charge}
+}
+
+func limited(l policy.Limits) policy.Principal {
+	p := ada
+	p.Limits = l
+	return p
+}
+
+func mustAdmit(t *testing.T, l *Limiter, now time.Time, ask *Ask) Grant {
+	t.Helper()
+	g, err := l.Admit(t.Context(), now, ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func wantRefusal(t *testing.T, l *Limiter, now time.Time, ask *Ask, kind fault.Kind, after time.Duration) {
+	t.Helper()
+	_, err := l.Admit(t.Context(), now, ask)
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		t.Fatalf("error %v, want %s", err, kind)
+	}
+	if f.Kind != kind || f.RetryAfter != after {
+		t.Fatalf("%v after %v, want %s after %v", f, f.RetryAfter, kind, after)
+	}
+}
+
+func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
+	ask := generation(ada, 0, 0)
+	for range 100 {
+		mustAdmit(t, l, morning, ask)
+	}
+	const next = 600 * time.Millisecond
+	wantRefusal(t, l, morning, ask, fault.RateLimited, next)
+	wantRefusal(t, l, morning.Add(next-1), ask, fault.RateLimited, 1)
+	mustAdmit(t, l, morning.Add(next), ask)
+	wantRefusal(t, l, morning.Add(next), ask, fault.RateLimited, next)
+	for range 100 {
+		mustAdmit(t, l, morning.Add(next+time.Minute), ask)
+	}
+	wantRefusal(t, l, morning.Add(next+time.Minute), ask, fault.RateLimited, next)
+}
+
+func TestLookupsHaveTenTimesTheRateOfTheirOwn(t *testing.T) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 2}, MaxConcurrent: 1}})
+	look := &Ask{Principal: ada, Class: Lookup}
+	for range 20 {
+		mustAdmit(t, l, morning, look)
+	}
+	wantRefusal(t, l, morning, look, fault.RateLimited, 3*time.Second)
+	mustAdmit(t, l, morning, generation(ada, 0, 0))
+}
+
+func TestLookupsDoNotCountAgainstTokensOrSpend(t *testing.T) {
+	l := New(Options{})
+	p := limited(policy.Limits{TokensPerHour: 1, SpendPerDay: 1})
+	g := mustAdmit(t, l, morning, generation(p, 1, 1))
+	g.Done(morning, 1, 1)
+	mustAdmit(t, l, morning, &Ask{Principal: p, Class: Lookup, Tokens: 5, Charge: 5})
+	wantRefusal(t, l, morning, generation(p, 1, 1), fault.AllowanceExhausted, 45*time.Minute)
+}
+
+func TestWhoseLimitHolds(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		own, general int
+		want         int // requests admitted at once out of 10
+	}{
+		{"none at all", 0, 0, 10},
+		{"the default", 0, 3, 3},
+		{"the key's own", 2, 3, 2},
+		{"the key's own without a default", 2, 0, 2},
+		{"the key is unlimited", policy.Unlimited, 3, 10},
+		{"the default is unlimited", 0, policy.Unlimited, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := New(Options{Rules: Rules{Default: policy.Limits{RPM: c.general}}})
+			got := 0
+			for range 10 {
+				if _, err := l.Admit(t.Context(), morning, generation(limited(policy.Limits{RPM: c.own}), 0, 0)); err == nil {
+					got++
+				}
+			}
+			if got != c.want {
+				t.Errorf("%d admitted, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCallersAreToldApart(t *testing.T) {
+	bob := policy.Principal{Account: "bob"}
+	nobody := policy.Principal{Anonymous: true}
+	at := func(p policy.Principal, addr string) *Ask {
+		return &Ask{Principal: p, Client: netip.MustParseAddr(addr)}
+	}
+	for _, c := range []struct {
+		name          string
+		first, second *Ask
+		same          bool
+	}{
+		{"one key from two addresses", at(ada, "10.0.0.1"), at(ada, "10.0.0.2"), true},
+		{"two keys from one address", at(ada, "10.0.0.1"), at(bob, "10.0.0.1"), false},
+		{"a key and nobody", at(ada, "10.0.0.1"), at(nobody, "10.0.0.1"), false},
+		{"two addresses", at(nobody, "10.0.0.1"), at(nobody, "10.0.0.2"), false},
+		{"one address in two spellings", at(nobody, "10.0.0.1"), at(nobody, "::ffff:10.0.0.1"), true},
+		{"one IPv6 network", at(nobody, "2001:db8::1"), at(nobody, "2001:db8::2:1"), true},
+		{"two IPv6 networks", at(nobody, "2001:db8::1"), at(nobody, "2001:db8:0:1::1"), false},
+		{"nobody from nowhere", &Ask{}, &Ask{}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
+			mustAdmit(t, l, morning, c.first)
+			if _, err := l.Admit(t.Context(), morning, c.second); (err != nil) != c.same {
+				t.Errorf("error %v, want refused: %v", err, c.same)
+			}
+		})
+	}
+}
+
+func TestConcurrencyIsHeldUntilDone(t *testing.T) {
+	l := New(Options{Rules: Rules{MaxConcurrent: 2}})
+	ask := generation(ada, 0, 0)
+	first, second := mustAdmit(t, l, morning, ask), mustAdmit(t, l, morning, ask)
+	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second)
+	first.Done(morning, 0, 0)
+	first.Done(morning, 0, 0) // counts once
+	third := mustAdmit(t, l, morning, ask)
+	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second)
+	second.Done(morning, 0, 0)
+	third.Done(morning, 0, 0)
+	mustAdmit(t, l, morning, ask)
+}
+
+func TestK70FiveConcurrentRequestsWithABudgetForOne(t *testing.T) {
+	l := New(Options{})
+	p := limited(policy.Limits{SpendPerDay: policy.USD})
+	var (
+		admitted, refused atomic.Int64
+		all               sync.WaitGroup
+	)
+	for range 5 {
+		all.Go(func() {
+			_, err := l.Admit(t.Context(), morning, generation(p, 10, policy.USD*6/10))
+			switch {
+			case err == nil:
+				admitted.Add(1)
+			case fault.From(err).Kind == fault.BudgetExceeded:
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if admitted.Load() != 1 || refused.Load() != 4 {
+		t.Errorf("%d admitted, %d refused; want 1 and 4", admitted.Load(), refused.Load())
+	}
+}
+
+func TestK70WhatWasNotSpentIsFreeAgain(t *testing.T) {
+	l := New(Options{})
+	ask := generation(limited(policy.Limits{SpendPerDay: policy.USD}), 10, policy.USD*6/10)
+	g := mustAdmit(t, l, morning, ask)
+	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, time.Second) // soon: the first may cost less
+	g.Done(morning, 10, policy.USD/10)
+	g = mustAdmit(t, l, morning, ask)
+	g.Done(morning, 10, policy.USD*6/10)
+	wantRefusal(t, l, morning, ask, fault.BudgetExceeded, 14*time.Hour+45*time.Minute) // until UTC midnight
+}
+
+func TestK71NoStaleRefusal(t *testing.T) {
+	t.Run("spend limit raised", func(t *testing.T) {
+		l := New(Options{})
+		g := mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10))
+		g.Done(morning, 0, 10)
+		wantRefusal(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+		mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 11}), 0, 1))
+	})
+	t.Run("spend limit removed", func(t *testing.T) {
+		l := New(Options{Rules: Rules{Default: policy.Limits{SpendPerDay: 5}}})
+		wantRefusal(t, l, morning, generation(ada, 0, 6), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+		mustAdmit(t, l, morning, generation(limited(policy.Limits{SpendPerDay: policy.Unlimited}), 0, 6))
+		l.SetRules(Rules{})
+		mustAdmit(t, l, morning, generation(ada, 0, 6))
+	})
+	t.Run("a new day", func(t *testing.T) {
+		l := New(Options{})
+		ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 10)
+		g := mustAdmit(t, l, morning, ask)
+		g.Done(morning, 0, 10)
+		midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
+		wantRefusal(t, l, midnight.Add(-time.Second), ask, fault.BudgetExceeded, time.Second)
+		mustAdmit(t, l, midnight, ask)
+	})
+	t.Run("allowance raised", func(t *testing.T) {
+		l := New(Options{})
+		g := mustAdmit(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 100}), 0, 0))
+		g.Done(morning, 100, 0)
+		wantRefusal(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 100}), 0, 0), fault.AllowanceExhausted, 45*time.Minute)
+		mustAdmit(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 101}), 0, 0))
+	})
+	t.Run("rate raised", func(t *testing.T) {
+		l := New(Options{})
+		for range 10 {
+			mustAdmit(t, l, morning, generation(limited(policy.Limits{RPM: 10}), 0, 0))
+		}
+		raised := generation(limited(policy.Limits{RPM: 100}), 0, 0)
+		for range 90 {
+			mustAdmit(t, l, morning, raised)
+		}
+		wantRefusal(t, l, morning, raised, fault.RateLimited, 600*time.Millisecond)
+	})
+	t.Run("rate lowered", func(t *testing.T) {
+		l := New(Options{})
+		for range 10 {
+			mustAdmit(t, l, morning, generation(limited(policy.Limits{RPM: 100}), 0, 0))
+		}
+		wantRefusal(t, l, morning, generation(limited(policy.Limits{RPM: 6}), 0, 0), fault.RateLimited, 10*time.Second)
+	})
+	t.Run("none set is never refused", func(t *testing.T) {
+		l := New(Options{})
+		for range 1000 {
+			g := mustAdmit(t, l, morning, generation(ada, 1e15, 1e15))
+			g.Done(morning, 1e15, 1e15)
+		}
+	})
+}
+
+func TestK72TheRequestThatCrossesTheLineCompletes(t *testing.T) {
+	l := New(Options{})
+	ask := generation(limited(policy.Limits{TokensPerHour: 1000}), 100, 0)
+	g := mustAdmit(t, l, morning, ask)
+	if s := g.Standing; s.RemainingTokens != 1000 || !s.Reset.Equal(morning.Add(45*time.Minute)) {
+		t.Errorf("at first %+v", s)
+	}
+	if s := g.Done(morning, 999, 0); s.RemainingTokens != 1 {
+		t.Errorf("before the line %+v", s)
+	}
+	g = mustAdmit(t, l, morning, ask)
+	if s := g.Done(morning.Add(time.Second), 5000, 0); s.RemainingTokens != 0 {
+		t.Errorf("behind the line %+v", s)
+	}
+	wantRefusal(t, l, morning.Add(15*time.Minute), ask, fault.AllowanceExhausted, 30*time.Minute)
+	g = mustAdmit(t, l, morning.Add(45*time.Minute), ask)
+	if g.RemainingTokens != 1000 {
+		t.Errorf("in the new hour %+v", g.Standing)
+	}
+}
+
+func TestK72RequestsUnderWayHoldTheirInput(t *testing.T) {
+	l := New(Options{})
+	ask := generation(limited(policy.Limits{TokensPerHour: 100}), 60, 0)
+	first := mustAdmit(t, l, morning, ask)
+	mustAdmit(t, l, morning, ask)
+	wantRefusal(t, l, morning, ask, fault.AllowanceExhausted, 45*time.Minute)
+	first.Done(morning, 0, 0) // failed: its input is free again
+	mustAdmit(t, l, morning, ask)
+}
+
+func TestOverageIsServedWhereItIsBilled(t *testing.T) {
+	l := New(Options{Rules: Rules{BillOverage: true}})
+	ask := generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0)
+	for range 3 {
+		g := mustAdmit(t, l, morning, ask)
+		if s := g.Done(morning, 10, 0); s.RemainingTokens != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestARefusedRequestCountsNowhere(t *testing.T) {
+	l := New(Options{})
+	p := limited(policy.Limits{RPM: 2, SpendPerDay: 10})
+	for range 5 {
+		wantRefusal(t, l, morning, generation(p, 0, 11), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+	}
+	mustAdmit(t, l, morning, generation(p, 0, 5))
+	mustAdmit(t, l, morning, generation(p, 0, 5))
+}
+
+func TestStandingCountsNothing(t *testing.T) {
+	l := New(Options{})
+	p := limited(policy.Limits{RPM: 1, TokensPerHour: 7})
+	for range 3 {
+		if s := l.Standing(morning, p, netip.Addr{}); s.RemainingTokens != 7 || s.TokensPerHour != 7 {
+			t.Errorf("%+v", s)
+		}
+	}
+	mustAdmit(t, l, morning, generation(p, 0, 0))
+	if s := l.Standing(morning, ada, netip.Addr{}); s != (Standing{}) {
+		t.Errorf("without an allowance %+v", s)
+	}
+}
+
+func TestSpendBeforeTheRestartCounts(t *testing.T) {
+	reads := 0
+	l := New(Options{SpentSince: func(_ context.Context, a policy.Account, since time.Time) (policy.Micro, error) {
+		reads++
+		if a != "ada" || !since.Equal(time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)) {
+			return 0, fmt.Errorf("asked for %s since %v", a, since)
+		}
+		return 9, nil
+	}})
+	g := mustAdmit(t, l, morning, generation(ada, 0, 3)) // no limit: nothing is read
+	g.Done(morning, 0, 3)
+	if reads != 0 {
+		t.Error("spend was read for a key without a limit")
+	}
+	p := limited(policy.Limits{SpendPerDay: 10})
+	wantRefusal(t, l, morning, generation(p, 0, 2), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+	mustAdmit(t, l, morning, generation(p, 0, 1))
+	if reads != 1 {
+		t.Errorf("%d reads, want 1", reads)
+	}
+	tomorrow := morning.Add(24 * time.Hour)
+	g = mustAdmit(t, l, tomorrow, generation(p, 0, 9))
+	g.Done(tomorrow, 0, 9)
+	if reads != 1 {
+		t.Errorf("%d reads, want 1: this process saw the new day from its beginning", reads)
+	}
+}
+
+func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
+	broken := errors.New("disk full")
+	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
+	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
+	wantRefusal(t, l, morning, ask, fault.Unavailable, 0)
+	mustAdmit(t, l, morning, generation(ada, 0, 1)) // without a limit nothing is read
+	broken = nil
+	mustAdmit(t, l, morning, ask)
+}
+
+func TestManyCallersAreBoundedAndTheBusyOnesKept(t *testing.T) {
+	l := New(Options{Callers: shards})
+	p := limited(policy.Limits{SpendPerDay: 10})
+	mustAdmit(t, l, morning, generation(p, 0, 10))
+	for i := range 10_000 {
+		g := mustAdmit(t, l, morning, generation(policy.Principal{Account: policy.Account(fmt.Sprint(i))}, 0, 0))
+		g.Done(morning, 1, 1)
+		mustAdmit(t, l, morning, &Ask{Class: Lookup, Client: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})})
+	}
+	wantRefusal(t, l, morning, generation(p, 0, 10), fault.BudgetExceeded, time.Second)
+	accounts, addresses := 0, 0
+	for i := range shards {
+		accounts += l.accounts.shards[i].seen.Len()
+		addresses += l.addresses.shards[i].seen.Len()
+	}
+	if accounts > shards+1 || addresses > shards {
+		t.Errorf("%d accounts and %d addresses are remembered, want at most %d", accounts, addresses, shards)
+	}
+}
+
+func BenchmarkAdmitDone(b *testing.B) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 1 << 30, TokensPerHour: 1 << 60, SpendPerDay: 1 << 60}, MaxConcurrent: 1 << 20}})
+	b.ReportAllocs()
+	var n atomic.Int64
+	b.RunParallel(func(pb *testing.PB) {
+		ask := generation(policy.Principal{Account: policy.Account(fmt.Sprint(n.Add(1)))}, 100, 100)
+		for pb.Next() {
+			g, err := l.Admit(context.Background(), morning, ask)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			g.Done(morning, 100, 100)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package quota
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+const shards = 32
+
+// table finds the usage of a caller. It holds about as many callers as it was made for: the ones seen longest ago are
+// forgotten first, but none with a request under way.
+type table[K comparable] struct {
+	seed   maphash.Seed
+	shards [shards]shard[K]
+}
+
+type shard[K comparable] struct {
+	mu    sync.Mutex
+	seen  *simplelru.LRU[K, *usage] // makes no room by itself
+	limit int
+}
+
+func newTable[K comparable](callers int) *table[K] {
+	t := &table[K]{seed: maphash.MakeSeed()}
+	for i := range t.shards {
+		t.shards[i].seen, _ = simplelru.NewLRU[K, *usage](math.MaxInt, nil) // fails for sizes below 1 only
+		t.shards[i].limit = max(callers/shards, 1)
+	}
+	return t
+}
+
+// lock returns the usage of a caller and the lock that guards it, held.
+func (t *table[K]) lock(k K) (*sync.Mutex, *usage) {
+	s := &t.shards[maphash.Comparable(t.seed, k)%shards]
+	s.mu.Lock()
+	u, ok := s.seen.Get(k)
+	if !ok {
+		s.makeRoom()
+		u = &usage{}
+		s.seen.Add(k, u)
+	}
+	return &s.mu, u
+}
+
+// makeRoom forgets an idle caller when the shard is full. It looks at a few only: with that many requests under way the
+// shard grows, by no more than them.
+func (s *shard[K]) makeRoom() {
+	const looks = 8
+	for range looks {
+		if s.seen.Len() < s.limit {
+			return
+		}
+		k, u, _ := s.seen.GetOldest()
+		if u.active == 0 {
+			s.seen.Remove(k)
+			continue
+		}
+		s.seen.Get(k) // busy: counts as seen now
+	}
+}

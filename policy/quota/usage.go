@@ -1,0 +1,201 @@
+package quota
+
+import (
+	"math"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+const (
+	minute = int64(time.Minute)
+	day    = 24 * time.Hour
+
+	lookupFactor = 10          // how much more often a caller may look something up than generate
+	soon         = time.Second // when to come again for what another request of the same caller holds
+)
+
+// limits are the ones in force for one request; zero means none.
+type limits struct {
+	rpm        int
+	concurrent int
+	tokens     int64 // per hour
+	spend      int64 // in Micro, per UTC day
+	overage    bool
+}
+
+// of is what holds for a principal: its own limits, else the default ones. Only accounts have a spend.
+func (r *Rules) of(p *policy.Principal) limits {
+	lim := limits{
+		rpm:        either(p.Limits.RPM, r.Default.RPM),
+		concurrent: max(r.MaxConcurrent, 0),
+		tokens:     either(p.Limits.TokensPerHour, r.Default.TokensPerHour),
+		overage:    r.BillOverage,
+	}
+	if p.Account != "" {
+		lim.spend = int64(either(p.Limits.SpendPerDay, r.Default.SpendPerDay))
+	}
+	return lim
+}
+
+func either[N ~int | ~int64](own, general N) N {
+	if own != 0 {
+		return max(own, 0)
+	}
+	return max(general, 0)
+}
+
+// usage is what one caller used. Its methods are pure but for the receiver; whoever calls them holds the lock.
+type usage struct {
+	rates  [2]bucket // by Class
+	tokens window    // of the hour
+	spent  window    // of the UTC day
+	seeded bool      // spent holds the whole day, not only what this process saw
+
+	active     int   // generations under way
+	heldTokens int64 // of them
+	heldCharge int64
+}
+
+// roll begins a new hour and a new day when they have come.
+func (u *usage) roll(now time.Time) {
+	u.tokens.roll(now.Unix() / 3600)
+	if u.spent.roll(now.Unix() / 86400) {
+		u.seeded = true // this process sees the day from its beginning
+	}
+}
+
+// seed adds what others than this process saw of the day: known and stored were read at about the same time, known just
+// before, so that what was charged in between counts twice rather than not at all.
+func (u *usage) seed(known, stored int64) {
+	if u.seeded {
+		return
+	}
+	u.spent.n += max(stored-known, 0)
+	u.seeded = true
+}
+
+// lookup counts a lookup, or refuses it.
+func (u *usage) lookup(now time.Time, lim *limits) *fault.Fault {
+	return u.rate(now, Lookup, min(lim.rpm, math.MaxInt32)*lookupFactor)
+}
+
+// generate counts a generation, or refuses it. The rate comes last, because it alone counts when it passes.
+func (u *usage) generate(now time.Time, lim *limits, tokens int64, charge policy.Micro) *fault.Fault {
+	if f := u.allowance(now, lim); f != nil {
+		return f
+	}
+	if f := u.spend(now, lim, int64(charge)); f != nil {
+		return f
+	}
+	if lim.concurrent > 0 && u.active >= lim.concurrent {
+		return refuse(fault.RateLimited, soon, "%d requests are under way for this caller, the most that may be at one time", lim.concurrent)
+	}
+	if f := u.rate(now, Generation, lim.rpm); f != nil {
+		return f
+	}
+	u.active++
+	u.heldTokens += tokens
+	u.heldCharge += int64(charge)
+	return nil
+}
+
+// done turns what a generation held into what it used.
+func (u *usage) done(heldTokens, tokens int64, heldCharge, charged policy.Micro) {
+	u.active--
+	u.heldTokens -= heldTokens
+	u.heldCharge -= int64(heldCharge)
+	u.tokens.n += tokens
+	u.spent.n += int64(charged)
+}
+
+// rate counts a request against its class's rate.
+func (u *usage) rate(now time.Time, c Class, rpm int) *fault.Fault {
+	if rpm == 0 {
+		return nil
+	}
+	next, wait := u.rates[c].take(now.UnixNano(), rpm)
+	if wait > 0 {
+		return refuse(fault.RateLimited, time.Duration(wait), "the limit of %d requests per minute is reached", rpm)
+	}
+	u.rates[c] = next
+	return nil
+}
+
+// allowance refuses once the hour's tokens are used up, or will be by the input of the requests under way. What a
+// request will write is not known and not held against it: the one that crosses the line completes.
+func (u *usage) allowance(now time.Time, lim *limits) *fault.Fault {
+	if lim.tokens == 0 || lim.overage || u.tokens.n+u.heldTokens < lim.tokens {
+		return nil
+	}
+	return refuse(fault.AllowanceExhausted, nextHour(now).Sub(now), "the allowance of %d tokens per hour is used up", lim.tokens)
+}
+
+// spend refuses what could cross the day's limit if everything under way costs the most that it may.
+func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
+	if lim.spend == 0 {
+		return nil
+	}
+	left := max(lim.spend-u.spent.n, 0)
+	if charge <= left-u.heldCharge && left > 0 {
+		return nil
+	}
+	if charge <= left && left > 0 {
+		return refuse(fault.BudgetExceeded, soon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
+	}
+	tomorrow := now.UTC().Truncate(day).Add(day)
+	return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "this request may cost %s USD, but %s of the daily limit of %s USD are left",
+		policy.Micro(charge), policy.Micro(left), policy.Micro(lim.spend))
+}
+
+func (u *usage) standing(now time.Time, lim *limits) Standing {
+	if lim.tokens == 0 {
+		return Standing{}
+	}
+	return Standing{TokensPerHour: lim.tokens, RemainingTokens: max(lim.tokens-u.tokens.n, 0), Reset: nextHour(now)}
+}
+
+func nextHour(now time.Time) time.Time { return now.UTC().Truncate(time.Hour).Add(time.Hour) }
+
+func refuse(k fault.Kind, after time.Duration, format string, args ...any) *fault.Fault {
+	f := fault.Newf(k, format, args...)
+	f.RetryAfter = after
+	return f
+}
+
+// clamp keeps a count within bounds whose sums cannot overflow: 10^12 tokens, or a million dollars.
+func clamp[N ~int64](n N) N { return min(max(n, 0), 1e12) }
+
+// window is a count within one hour or day.
+type window struct{ at, n int64 }
+
+// roll begins anew when at is another hour or day, and reports that. Requests that overtake each other at the turn may
+// come with the one just past: it stays the new one. Farther back means that the clock was set.
+func (w *window) roll(at int64) (from bool) {
+	if at <= w.at && at >= w.at-1 {
+		return false
+	}
+	from = w.at != 0
+	*w = window{at: at}
+	return from
+}
+
+// bucket is a GCRA: requests take a minute's share each, and may run a whole minute ahead of the clock.
+type bucket struct {
+	paid int64 // unix nanoseconds up to which the requests so far have used the rate up
+	rpm  int   // the rate they were counted at
+}
+
+// take counts a request at now, or returns how long to wait for the next one.
+func (b bucket) take(now int64, rpm int) (next bucket, wait int64) {
+	share := minute / int64(rpm)
+	ahead := min(max(b.paid-now, 0), minute) // more than a minute: the clock was set back
+	if b.rpm != rpm {                        // the same requests, at the rate that holds now
+		ahead = int64(min(float64(ahead)*float64(b.rpm)/float64(rpm), float64(minute)))
+	}
+	if wait := ahead + share - minute; wait > 0 {
+		return b, wait
+	}
+	return bucket{paid: now + ahead + share, rpm: rpm}, 0
+}
