@@ -1,0 +1,174 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Limits on what a client may ask for. Names and counts beyond them are mistakes, and would be echoed or multiplied.
+const (
+	maxModelName = 256
+	maxChoices   = 128
+)
+
+// Decode reads a Chat Completions request. It looks at the members the gateway acts on; the conversation is parsed
+// when something asks for it. The body's "bardo" object is marked for removal.
+func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
+	doc, err := jsonx.Scan(body)
+	if err != nil {
+		return nil, notJSON(err)
+	}
+	r := &chat.Request{Dialect: chat.OpenAI, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
+	r.InputTokens = wire.InputTokens(doc.Stats)
+	for i := range doc.Members {
+		m := &doc.Members[i]
+		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+			return nil, err
+		}
+	}
+	if r.Model == "" {
+		return nil, invalid("model", "model is required")
+	}
+	if doc.Find("messages") < 0 {
+		return nil, invalid("messages", "messages is required")
+	}
+	return r, nil
+}
+
+// readMember reads one top-level member of a request. Null counts as absent, as it does for OpenAI.
+func readMember(r *chat.Request, key string, v jsonx.Value) error {
+	if key == "bardo" {
+		r.Edit.Delete(&r.Doc, key)
+		return nil
+	}
+	if v.IsNull() && key != "model" && key != "messages" {
+		return nil
+	}
+	switch key {
+	case "model":
+		return readModel(r, v)
+	case "messages":
+		return checkMessages(v)
+	case "stream":
+		on, ok := v.Bool()
+		if !ok {
+			return wrongKind(key, "a boolean", v)
+		}
+		r.Stream = on
+	case "stream_options":
+		return readStreamOptions(r, v)
+	case "max_tokens", "max_completion_tokens":
+		return readMaxTokens(r, key, v)
+	case "n":
+		n, ok := v.Int()
+		if !ok || n < 1 || n > maxChoices {
+			return invalid(key, "n must be an integer between 1 and %d", maxChoices)
+		}
+		r.Choices = int(n)
+	case "reasoning_effort":
+		return readEffort(r, key, v)
+	case "reasoning":
+		return readReasoning(r, v)
+	}
+	return nil
+}
+
+func readModel(r *chat.Request, v jsonx.Value) error {
+	name, ok := v.Str()
+	switch {
+	case !ok:
+		return wrongKind("model", "a string", v)
+	case name == "":
+		return invalid("model", "model must not be empty")
+	case len(name) > maxModelName:
+		return invalid("model", "model must be at most %d bytes long", maxModelName)
+	}
+	r.Model = name
+	return nil
+}
+
+func checkMessages(v jsonx.Value) error {
+	if v.Kind() != jsonx.Array {
+		return wrongKind("messages", "an array", v)
+	}
+	for range v.Each {
+		return nil
+	}
+	return invalid("messages", "messages must not be empty")
+}
+
+func readStreamOptions(r *chat.Request, v jsonx.Value) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind("stream_options", "an object", v)
+	}
+	usage := v.Get("include_usage")
+	on, ok := usage.Bool()
+	if !ok && !usage.IsNull() {
+		return wrongKind("stream_options.include_usage", "a boolean", usage)
+	}
+	r.StreamUsage = on
+	return nil
+}
+
+func readMaxTokens(r *chat.Request, key string, v jsonx.Value) error {
+	n, ok := v.Int()
+	if !ok || n < 1 || n > math.MaxInt32 {
+		return invalid(key, "%s must be a positive integer", key)
+	}
+	if key == "max_completion_tokens" || r.MaxTokens == 0 {
+		r.MaxTokens = int(n)
+	}
+	return nil
+}
+
+func readEffort(r *chat.Request, key string, v jsonx.Value) error {
+	effort, ok := v.Str()
+	if !ok {
+		return wrongKind(key, "a string", v)
+	}
+	r.Thinking = r.Thinking || effort != effortNone
+	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == effortMax
+	return nil
+}
+
+// readReasoning reads the object by which OpenRouter and others ask for reasoning.
+func readReasoning(r *chat.Request, v jsonx.Value) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind("reasoning", "an object", v)
+	}
+	if on, ok := v.Get("enabled").Bool(); ok && on {
+		r.Thinking = true
+	}
+	if n, ok := v.Get("max_tokens").Int(); ok && n > 0 {
+		r.Thinking = true
+	}
+	if effort := v.Get("effort"); !effort.IsNull() {
+		return readEffort(r, "reasoning.effort", effort)
+	}
+	return nil
+}
+
+func notJSON(err error) error {
+	var se *jsonx.SyntaxError
+	if errors.As(err, &se) {
+		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
+	}
+	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
+}
+
+func invalid(field, format string, args ...any) error {
+	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
+	f.Param = field
+	return f
+}
+
+func wrongKind(field, want string, got jsonx.Value) error {
+	return invalid(field, "%s must be %s, not %s", field, want, got.Kind())
+}

@@ -1,0 +1,214 @@
+package openai
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// streamEncoder writes chat.completion.chunk events.
+type streamEncoder struct {
+	envelope
+	began      bool // the client has seen a chunk
+	tools      []openTool
+	usageShown bool
+}
+
+// openTool is a call whose arguments may still come. Its place in the list is the index that the client sees, counted
+// per choice.
+type openTool struct {
+	choice, block, index int
+	args                 bool // some were written
+}
+
+// Append writes what one event means to the client. A frame of the provider's own passes as it came.
+func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	if e.opts.Same && (ev.Tail || ev.Raw != nil) {
+		e.observe(ev)
+		if ev.Tail || (ev.UsageChunk && !e.opts.ShowUsage) {
+			return dst
+		}
+		e.began = true
+		return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
+	}
+	return e.translate(dst, ev)
+}
+
+// observe notes what passes untouched, so that what the gateway adds after it fits.
+func (e *streamEncoder) observe(ev *chat.Event) {
+	e.usageShown = e.usageShown || ev.UsageChunk
+	switch ev.Kind {
+	case chat.Start:
+		e.start(ev)
+	case chat.ToolStart:
+		e.openTool(ev).args = true // its arguments are the provider's affair
+	case chat.Stop:
+		e.stops = true
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.Error,
+		chat.End, chat.Other:
+	}
+}
+
+func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
+	switch ev.Kind {
+	case chat.Start:
+		e.start(ev)
+		return e.begin(dst)
+	case chat.Text:
+		return e.piece(dst, ev, `"content":`)
+	case chat.Thought:
+		return e.piece(dst, ev, `"reasoning_content":`)
+	case chat.Refusal:
+		return e.piece(dst, ev, `"refusal":`)
+	case chat.ToolStart:
+		return e.toolStart(dst, ev)
+	case chat.ToolArgs:
+		return e.toolArgs(dst, ev)
+	case chat.BlockStop:
+		return e.closeTools(dst, func(t *openTool) bool { return t.choice == ev.Choice && t.block == ev.Index })
+	case chat.Stop:
+		return e.stop(dst, ev.Choice, ev.Reason)
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+		if e.stops && e.usage.Final { // before End, so that the terminator stands alone
+			return e.showUsage(dst)
+		}
+		return dst
+	case chat.End:
+		return e.end(dst)
+	case chat.Signature, chat.Redacted, chat.Error, chat.Other: // this format has no words for them
+	}
+	return dst
+}
+
+// begin writes the first chunk, which tells the role.
+func (e *streamEncoder) begin(dst []byte) []byte {
+	if e.began {
+		return dst
+	}
+	e.began = true
+	if e.id == "" {
+		e.start(&chat.Event{})
+	}
+	dst = e.delta(dst, 0)
+	return e.close(append(dst, `"role":"assistant","content":""`...))
+}
+
+// delta opens a chunk up to the inside of its delta.
+func (e *streamEncoder) delta(dst []byte, choice int) []byte {
+	dst = append(dst, "data: "...)
+	dst = e.head(dst, "chat.completion.chunk")
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(choice), 10)
+	return append(dst, `,"delta":{`...)
+}
+
+func (e *streamEncoder) close(dst []byte) []byte {
+	return append(dst, `},"finish_reason":null}]}`+"\n\n"...)
+}
+
+func (e *streamEncoder) piece(dst []byte, ev *chat.Event, key string) []byte {
+	dst = e.begin(dst)
+	if len(ev.Text) == 0 {
+		return dst
+	}
+	dst = append(e.delta(dst, ev.Choice), key...)
+	return e.close(jsonx.AppendString(dst, ev.Text))
+}
+
+// openTool finds a call by its block, or opens it.
+func (e *streamEncoder) openTool(ev *chat.Event) *openTool {
+	index := 0
+	for i := range e.tools {
+		t := &e.tools[i]
+		if t.choice != ev.Choice {
+			continue
+		}
+		if t.block == ev.Index {
+			return t
+		}
+		index++
+	}
+	e.tools = append(e.tools, openTool{choice: ev.Choice, block: ev.Index, index: index})
+	return &e.tools[len(e.tools)-1]
+}
+
+func (e *streamEncoder) toolStart(dst []byte, ev *chat.Event) []byte {
+	dst = e.begin(dst)
+	dst = e.toolDelta(dst, e.openTool(ev))
+	dst = append(dst, `,"id":`...)
+	dst = jsonx.AppendString(dst, ev.Tool.ID)
+	dst = append(dst, `,"type":"function","function":{"name":`...)
+	dst = jsonx.AppendString(dst, ev.Tool.Name)
+	return e.close(append(dst, `,"arguments":""}}]`...))
+}
+
+// toolArgs continues a call. It repeats neither id nor name: clients would append them.
+func (e *streamEncoder) toolArgs(dst []byte, ev *chat.Event) []byte {
+	if len(ev.Text) == 0 {
+		return dst
+	}
+	t := e.openTool(ev)
+	t.args = true
+	dst = e.toolDelta(e.begin(dst), t)
+	dst = append(dst, `,"function":{"arguments":`...)
+	dst = jsonx.AppendString(dst, ev.Text)
+	return e.close(append(dst, `}}]`...))
+}
+
+func (e *streamEncoder) toolDelta(dst []byte, t *openTool) []byte {
+	dst = append(e.delta(dst, t.choice), `"tool_calls":[{"index":`...)
+	return strconv.AppendInt(dst, int64(t.index), 10)
+}
+
+// closeTools gives calls that ended without arguments the empty object that clients parse.
+func (e *streamEncoder) closeTools(dst []byte, which func(*openTool) bool) []byte {
+	for i := range e.tools {
+		t := &e.tools[i]
+		if t.args || !which(t) {
+			continue
+		}
+		t.args = true
+		dst = e.toolDelta(dst, t)
+		dst = e.close(append(dst, `,"function":{"arguments":"{}"}}]`...))
+	}
+	return dst
+}
+
+func (e *streamEncoder) stop(dst []byte, choice int, reason chat.StopReason) []byte {
+	dst = e.begin(dst)
+	called := false
+	dst = e.closeTools(dst, func(t *openTool) bool { return t.choice == choice })
+	for i := range e.tools {
+		called = called || e.tools[i].choice == choice
+	}
+	e.stops = true
+	dst = append(e.delta(dst, choice), `},"finish_reason":"`...)
+	dst = append(dst, finishReason(reason, called)...)
+	return append(dst, `"}]}`+"\n\n"...)
+}
+
+func (e *streamEncoder) showUsage(dst []byte) []byte {
+	if e.usageShown || !e.opts.ShowUsage {
+		return dst
+	}
+	e.usageShown = true
+	dst = append(dst, "data: "...)
+	dst = append(e.head(dst, "chat.completion.chunk"), `],"usage":`...)
+	dst = appendUsage(dst, e.usage)
+	return append(dst, "}\n\n"...)
+}
+
+// end writes what the client still waits for, and the terminator.
+func (e *streamEncoder) end(dst []byte) []byte {
+	if !e.stops {
+		dst = e.stop(dst, 0, chat.StopEnd)
+	}
+	if e.usage != (chat.Usage{}) {
+		dst = e.showUsage(dst)
+	}
+	return append(dst, "data: [DONE]\n\n"...)
+}

@@ -1,0 +1,88 @@
+package openai
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// The members by which a request limits the answer's length.
+const (
+	MaxTokens           = "max_tokens"
+	MaxCompletionTokens = "max_completion_tokens"
+)
+
+// RequestOptions say what a provider wants to read. The zero value suits a compatible server.
+type RequestOptions struct {
+	Model       string // the name the provider knows the model by
+	TokensField string // MaxTokens or MaxCompletionTokens; "" keeps the client's, and is MaxTokens for other dialects
+	NoEffort    bool   // the model does not take reasoning_effort; said by clients of other dialects only
+}
+
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
+// request in the same dialect is spliced: what need not change does not. A request in another is written from its
+// conversation, always in the same order. A streamed request always asks for usage. The error is a fault.
+func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
+	if req.Dialect == chat.OpenAI {
+		return splice(buf, req, o), nil, nil
+	}
+	c, err := req.Conversation()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := writer{dst: buf, req: req, conv: c, opts: o}
+	w.request()
+	return w.dst, w.degraded, nil
+}
+
+func splice(buf []byte, req *chat.Request, o RequestOptions) []byte {
+	e := req.Edit.Clone()
+	d := &req.Doc
+	if o.Model != "" && !d.Get("model").Equal(o.Model) {
+		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
+	}
+	renameTokens(&e, d, o.TokensField)
+	if req.Stream && !req.StreamUsage {
+		askUsage(&e, d)
+	}
+	return e.AppendTo(slices.Grow(buf, e.Len(d)), d)
+}
+
+// renameTokens says the length limit under the name that the provider wants; when both are there, the wanted one stays.
+func renameTokens(e *jsonx.Edits, d *jsonx.Doc, want string) {
+	other := MaxTokens
+	switch want {
+	case "":
+		return
+	case MaxTokens:
+		other = MaxCompletionTokens
+	}
+	v := d.Get(other)
+	if v.IsNull() {
+		return
+	}
+	e.Delete(d, other)
+	if d.Get(want).IsNull() {
+		e.Set(d, want, v.Raw)
+	}
+}
+
+// askUsage sets stream_options.include_usage and keeps the options beside it.
+func askUsage(e *jsonx.Edits, d *jsonx.Doc) {
+	options := d.Get("stream_options")
+	if options.Kind() != jsonx.Object {
+		e.Set(d, "stream_options", jsonx.Raw(`{"include_usage":true}`))
+		return
+	}
+	if u := options.Get("include_usage"); u.Exists() {
+		e.Replace(u.At, u.At+len(u.Raw), jsonx.Raw("true"))
+		return
+	}
+	member := jsonx.Raw(`"include_usage":true`)
+	for range options.Members {
+		member = jsonx.Raw(`"include_usage":true,`)
+		break
+	}
+	e.Replace(options.At+1, options.At+1, member)
+}
