@@ -1,0 +1,201 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/policy"
+)
+
+// check finds the mistakes that no field shows alone.
+func (d *decoder) check(cfg *Config) {
+	d.checkListeners(cfg)
+	d.checkTLS("listen.tls", cfg.Listen.TLS)
+	d.checkTLS("extproc.tls", cfg.Extproc.TLS)
+	d.checkTLS("xds.tls", cfg.XDS.TLS)
+	d.checkCustoms(cfg.Providers.Custom)
+	d.checkOrder(cfg)
+	d.checkClearText(cfg)
+	d.checkStore(cfg.Store)
+	if cfg.Routing.Strategy == "score" {
+		d.warn(d.place("routing.strategy"), "routing.strategy", "this version orders candidates by providers.order only")
+	}
+	if cfg.Limits.Overage == "bill" {
+		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
+	}
+}
+
+// problem reports a mistake at a key, unless the key's value could not be read in the first place.
+func (d *decoder) problem(key, expected, format string, args ...any) {
+	if slices.ContainsFunc(d.problems, func(p Problem) bool { return p.Key == key && !p.Warning }) {
+		return
+	}
+	d.fail(d.place(key), key, expected, format, args...)
+}
+
+func (d *decoder) checkListeners(cfg *Config) {
+	listeners := []struct {
+		key  string
+		addr Addr
+	}{
+		{"listen.http", cfg.Listen.HTTP},
+		{"listen.https", cfg.Listen.HTTPS},
+		{"listen.admin", cfg.Listen.Admin},
+		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin},
+	}
+	taken := map[Addr]string{}
+	for _, l := range listeners {
+		if cfg.Auth.Anonymous && !l.addr.Loopback() {
+			d.problem("auth.anonymous", "false, or every listener on 127.0.0.1",
+				"anyone who reaches %s %s could spend the operator's money", l.key, l.addr)
+		}
+		if l.addr == "" || strings.HasSuffix(string(l.addr), ":0") {
+			continue
+		}
+		if other, ok := taken[l.addr]; ok {
+			d.problem(l.key, "another port", "%s is also %s", l.addr, other)
+		}
+		taken[l.addr] = l.key
+	}
+}
+
+func (d *decoder) checkTLS(key string, t TLS) {
+	if (t.Cert == "") != (t.Key == "") {
+		d.problem(key, "cert and key together", "half a certificate")
+	}
+	if t.ClientCA != "" && t.Cert == "" {
+		d.problem(key+".client_ca", "cert and key beside it", "no certificate of our own")
+	}
+}
+
+// idPattern is what a custom id may be: it stands in URLs, headers and before the slash of provider/model.
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func (d *decoder) checkCustoms(customs []Custom) {
+	seen := map[policy.ProviderID]bool{}
+	for i, c := range customs {
+		key := fmt.Sprintf("providers.custom[%d]", i)
+		switch {
+		case c.ID == "":
+			d.problem(key+".id", "a name", "missing")
+		case !idPattern.MatchString(string(c.ID)):
+			d.problem(key+".id", "letters, digits, dots, dashes and underscores", "%q cannot be an id", c.ID)
+		case slices.Contains(reserved(), c.ID):
+			d.problem(key+".id", "another name", "%q is the name of a built-in provider", c.ID)
+		case seen[c.ID]:
+			d.problem(key+".id", "another name", "%q is given twice", c.ID)
+		}
+		seen[c.ID] = true
+		d.checkFormat(key+".format", c.Format)
+		d.checkEndpoints(key+".endpoints", c.Endpoints)
+		d.checkModels(key+".models", c.Models)
+	}
+}
+
+func (d *decoder) checkFormat(key, format string) {
+	switch format {
+	case FormatOpenAI, FormatAnthropic:
+	case "gemini":
+		d.problem(key, "openai or anthropic", "this version does not speak gemini to a provider")
+	default:
+		d.problem(key, "openai or anthropic", "%q is no known format", format)
+	}
+}
+
+// checkEndpoints wants equal servers: a retry on another endpoint changes nothing but the host.
+func (d *decoder) checkEndpoints(key string, urls []URL) {
+	if len(urls) == 0 {
+		d.problem(key, "at least one URL", "missing")
+		return
+	}
+	for i, u := range urls {
+		if u.Host != "" && (u.Scheme != urls[0].Scheme || u.Path != urls[0].Path) {
+			d.problem(fmt.Sprintf("%s[%d]", key, i), "the same scheme and path as the first",
+				"the endpoints of one provider differ in more than host and port")
+		}
+	}
+}
+
+func (d *decoder) checkModels(key string, models []Model) {
+	seen := map[string]bool{}
+	for i, m := range models {
+		at := fmt.Sprintf("%s[%d]", key, i)
+		for _, id := range append([]string{m.ID}, m.Aliases...) {
+			switch {
+			case id == "":
+				d.problem(at+".id", "the id that clients use", "missing")
+			case strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+				d.problem(at+".id", "an id without spaces", "%q cannot be an id", id)
+			case seen[id]:
+				d.problem(at+".id", "another id", "%q is given twice", id)
+			}
+			seen[id] = true
+		}
+		if p := m.Price; p != nil && (p.Input == nil) != (p.Output == nil) {
+			d.problem(at+".price", "input and output together", "half a price")
+		}
+	}
+}
+
+func (d *decoder) checkOrder(cfg *Config) {
+	known := slices.Clone(defaultOrder)
+	for _, c := range cfg.Providers.Custom {
+		known = append(known, c.ID)
+	}
+	text := make([]string, len(known))
+	for i, id := range known {
+		text[i] = string(id)
+	}
+	for i, id := range cfg.Providers.Order {
+		key := fmt.Sprintf("providers.order[%d]", i)
+		switch {
+		case slices.Index(cfg.Providers.Order, id) < i:
+			d.problem(key, "each provider once", "%q is given twice", id)
+		case !slices.Contains(known, id):
+			expected := "one of " + strings.Join(text, ", ")
+			if like := near.Names(string(id), text, 1); len(like) > 0 {
+				expected = like[0]
+			}
+			d.problem(key, expected, "%q is no provider", id)
+		}
+	}
+}
+
+// checkClearText warns of a key that crosses the internet without encryption.
+func (d *decoder) checkClearText(cfg *Config) {
+	for _, o := range ordinaries {
+		if p := *o.at(&cfg.Providers); p != nil && p.APIKey != "" && !p.BaseURL.TLS() && p.BaseURL.public() {
+			key := join("providers", string(o.id)) + ".base_url"
+			d.warn(d.place(key), key, "the key goes to %s without encryption", p.BaseURL.Host)
+		}
+	}
+	for i, c := range cfg.Providers.Custom {
+		for j, u := range c.Endpoints {
+			if c.APIKey != "" && u.Host != "" && !u.TLS() && u.public() {
+				key := fmt.Sprintf("providers.custom[%d].endpoints[%d]", i, j)
+				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
+			}
+		}
+	}
+}
+
+// checkStore refuses a ledger that this version cannot keep: money in another place than the operator named is worse
+// than no start.
+func (d *decoder) checkStore(s Store) {
+	if path, ok := strings.CutPrefix(s.Ledger, "sqlite://"); ok && path != "" {
+		return
+	}
+	if strings.HasPrefix(s.Ledger, "postgres://") || strings.HasPrefix(s.Ledger, "postgresql://") {
+		d.problem("store.ledger", "sqlite://path", "this version keeps no ledger in PostgreSQL")
+		return
+	}
+	d.problem("store.ledger", "sqlite://path", "not a database of a known kind")
+}
+
+// LedgerFile is the path of the ledger's database, $BARDO_HOME replaced by home.
+func (s Store) LedgerFile(home string) string {
+	return strings.Replace(strings.TrimPrefix(s.Ledger, "sqlite://"), "$BARDO_HOME", home, 1)
+}

@@ -1,0 +1,112 @@
+// Package config reads the gateway's configuration: one schema for YAML and TOML, variables of the environment over it,
+// and every mistake reported with its file, line, key and what was expected. It is pure: bytes and a lookup of variables
+// go in, a value comes out. It opens no file, and it does not know what the parts do with their settings.
+//
+// The structs below are the schema. A field's tags say its key, its default, its bounds and its documentation; decoding,
+// printing and the published schema all read those tags.
+package config
+
+import (
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Config is the effective configuration: the file, the environment and the defaults, validated. It is never changed
+// after Parse returned it, so it may be shared.
+type Config struct {
+	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
+	Auth      Auth      `key:"auth" doc:"Who may call."`
+	Providers Providers `key:"providers" doc:"Where models are served. With none configured, the built-in demo provider answers."`
+	Models    Models    `key:"models" doc:"What is known about models."`
+	Routing   Routing   `key:"routing" doc:"How a request finds its provider, and what happens when one fails."`
+	Billing   Billing   `key:"billing" doc:"What a request costs its caller."`
+	Limits    Limits    `key:"limits" doc:"Defaults for every key; a key's own limits come first."`
+	Store     Store     `key:"store" doc:"Where state lives."`
+	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it runs apart from the control plane."`
+	XDS       XDS       `key:"xds" doc:"The control plane, when it runs apart from the sidecar."`
+	Telemetry Telemetry `key:"telemetry" doc:"What the gateway says about itself."`
+
+	appeared []policy.ProviderID // providers in the order in which the file names them
+}
+
+// Listen holds the gateway's own addresses.
+type Listen struct {
+	HTTP       Addr `key:"http" default:"127.0.0.1:8080" doc:"Clients, in clear text. Port 0 picks a free one; off closes it."`
+	HTTPS      Addr `key:"https" default:"127.0.0.1:8443" doc:"Clients, with TLS terminated by Envoy."`
+	Admin      Addr `key:"admin" default:"127.0.0.1:9090" doc:"Metrics, health and profiles of the Go program."`
+	EnvoyAdmin Addr `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
+	PublicURL  URL  `key:"public_url" doc:"The address that clients use, when it is not the http address itself."`
+	TLS        TLS  `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
+}
+
+// TLS names the files of a certificate.
+type TLS struct {
+	Cert     string `key:"cert" doc:"PEM file with the certificate chain."`
+	Key      string `key:"key" doc:"PEM file with the private key."`
+	ClientCA string `key:"client_ca" doc:"PEM file with the authorities whose client certificates are required."`
+}
+
+// Auth holds the rules of admission.
+type Auth struct {
+	Anonymous bool `key:"anonymous" default:"false" doc:"No key is needed. Refused unless every listener is on loopback."`
+}
+
+// Models names the operator's additions to the model catalog.
+type Models struct {
+	Catalog string `key:"catalog" doc:"File with additions and overrides to the model catalog."`
+}
+
+// Routing holds the rules of choice and failover.
+type Routing struct {
+	Strategy     string        `key:"strategy" default:"auto" oneof:"auto ordered score" doc:"How candidates are ordered."`
+	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Most extra attempts of one request, all providers together."`
+	PingInterval time.Duration `key:"ping_interval" default:"30s" doc:"Time between two health probes of a provider."`
+	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
+}
+
+// Timeouts bound the steps of an attempt.
+type Timeouts struct {
+	Connect             time.Duration `key:"connect" default:"5s" doc:"To connect to a provider."`
+	FirstToken          time.Duration `key:"first_token" default:"30s" doc:"To the first token of an answer."`
+	FirstTokenReasoning time.Duration `key:"first_token_reasoning" default:"180s" doc:"To the first token when the caller asked for high effort."`
+	Idle                time.Duration `key:"idle" default:"60s" doc:"Between two pieces of an answer."`
+	Total               time.Duration `key:"total" default:"15m" doc:"For the whole request."`
+}
+
+// Billing holds the rules of price and reserve.
+type Billing struct {
+	SpreadPct           int `key:"spread_pct" default:"20" min:"0" max:"1000" doc:"Percent on top of the provider's price."`
+	ReserveOutputTokens int `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved for when the caller names no maximum."`
+}
+
+// Limits are the defaults of a key. Zero means no limit.
+type Limits struct {
+	RPM           int    `key:"rpm" default:"100" min:"0" doc:"Generation requests per minute; 0 means no limit."`
+	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
+	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond an allowance."`
+	MaxBodyBytes  int64  `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
+	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Requests in flight at once over all keys; 0 means no limit."`
+}
+
+// Store says where state lives.
+type Store struct {
+	Ledger string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
+}
+
+// Extproc is the sidecar's side of split mode.
+type Extproc struct {
+	Listen Socket `key:"listen" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
+	TLS    TLS    `key:"tls" doc:"Certificate of the sidecar over TCP; client_ca makes it mutual."`
+}
+
+// XDS is the control plane's side of split mode.
+type XDS struct {
+	Listen Socket `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens."`
+	TLS    TLS    `key:"tls" doc:"Certificate of the control plane; client_ca makes it mutual."`
+}
+
+// Telemetry says what is logged.
+type Telemetry struct {
+	LogLevel string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Least important level that is logged."`
+}

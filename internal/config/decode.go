@@ -1,0 +1,223 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/policy"
+)
+
+// maxPrice bounds a price, so that the cost of any request fits its integer: 10,000 USD per million tokens.
+const maxPrice = policy.Price(10_000) * policy.Price(policy.USD)
+
+// decoder fills the structs of the schema from a tree and collects every problem on the way.
+type decoder struct {
+	env      func(string) (string, bool)
+	where    map[string]pos // where each given key stands
+	problems []Problem
+}
+
+func (d *decoder) fail(at pos, key, expected, format string, args ...any) {
+	d.problems = append(d.problems, at.problem(key, expected, format, args...))
+}
+
+func (d *decoder) warn(at pos, key, format string, args ...any) {
+	p := at.problem(key, "", format, args...)
+	p.Warning = true
+	d.problems = append(d.problems, p)
+}
+
+// structure decodes a table into a struct, whose fields already hold their defaults.
+func (d *decoder) structure(key string, n *node, v reflect.Value) {
+	fields := fieldsOf(v.Type())
+	for _, e := range n.keys {
+		full := join(key, e.name)
+		d.where[full] = e.at
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.name })
+		switch {
+		case i >= 0:
+			d.value(full, e.value, v.Field(fields[i].index), fields[i])
+		case isLater(full):
+			d.later(full, e)
+		default:
+			d.unknown(full, e, append(names(fields), laterBelow(key)...))
+		}
+	}
+}
+
+func (d *decoder) unknown(key string, e entry, known []string) {
+	if like := near.Names(e.name, known, 1); len(like) > 0 {
+		d.fail(e.at, key, like[0], "unknown key")
+		return
+	}
+	d.fail(e.at, key, "one of "+strings.Join(known, ", "), "unknown key")
+}
+
+// value decodes a node of any kind. Nothing given leaves the default.
+func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
+	if n.kind == null {
+		return
+	}
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if v.IsNil() {
+			v.Set(newWithDefaults(v.Type().Elem()))
+		}
+		d.value(key, n, v.Elem(), f)
+	case isTable(v.Type()):
+		if n.kind != table {
+			d.fail(n.at, key, table.String(), "%s", n.kind)
+			return
+		}
+		d.structure(key, n, v)
+	case v.Kind() == reflect.Slice:
+		d.list(key, n, v, f)
+	default:
+		d.scalar(key, n, v, f)
+	}
+}
+
+func (d *decoder) list(key string, n *node, v reflect.Value, f field) {
+	if n.kind != list {
+		d.fail(n.at, key, list.String(), "%s", n.kind)
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), 0, len(n.items)))
+	for i, item := range n.items {
+		one := key + "[" + strconv.Itoa(i) + "]"
+		d.where[one] = item.at
+		if item.kind == null {
+			d.fail(item.at, one, "a value", "nothing")
+			continue
+		}
+		e := newWithDefaults(v.Type().Elem()).Elem()
+		d.value(one, item, e, f)
+		v.Set(reflect.Append(v, e))
+	}
+}
+
+func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
+	if n.kind != scalar {
+		d.fail(n.at, key, f.expected(v.Type()), "%s", n.kind)
+		return
+	}
+	_, secret := v.Addr().Interface().(*Secret)
+	text, err := expand(n.text, secret, d.env)
+	if err != nil {
+		d.fail(n.at, key, "the variable to be set", "%s", err)
+		return
+	}
+	if err := set(v, text, f); err != nil {
+		// The text as it stands in the file: what variables hold may be secret.
+		shown := strconv.Quote(n.text) + ": "
+		if secret || errors.Is(err, errCredentials) {
+			shown = ""
+		}
+		d.fail(n.at, key, f.expected(v.Type()), "%s%s", shown, err)
+	}
+}
+
+// set parses text into a scalar field by its type and its bounds.
+func set(v reflect.Value, text string, f field) error {
+	var err error
+	switch p := v.Addr().Interface().(type) {
+	case *Addr:
+		*p, err = parseAddr(text)
+	case *Socket:
+		*p, err = parseSocket(text)
+	case *URL:
+		*p, err = parseURL(text)
+	case *time.Duration:
+		*p, err = parseDuration(text)
+	case *policy.Price:
+		*p, err = parsePrice(text)
+	case *policy.Feature:
+		*p, err = parseFeature(text)
+	case *bool:
+		*p, err = parseBool(text)
+	case *int:
+		var n int64
+		n, err = parseInt(text, strconv.IntSize, f)
+		*p = int(n)
+	case *int64:
+		*p, err = parseInt(text, 64, f)
+	default: // string and its kin
+		if f.oneOf != nil && !slices.Contains(f.oneOf, text) {
+			return errors.New("not one of the choices")
+		}
+		v.SetString(text)
+	}
+	return err
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	t, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, errors.New("not a duration")
+	case t <= 0:
+		return 0, errors.New("not a positive duration")
+	}
+	return t, nil
+}
+
+func parsePrice(s string) (policy.Price, error) {
+	p, err := policy.ParsePrice(strings.ReplaceAll(s, "_", ""))
+	switch {
+	case err != nil:
+		return 0, errors.New("not a decimal amount with at most six decimals")
+	case p < 0:
+		return 0, errors.New("a negative price")
+	case p > maxPrice:
+		return 0, errors.New("more than 10000 per million tokens")
+	}
+	return p, nil
+}
+
+func parseFeature(s string) (policy.Feature, error) {
+	f, ok := policy.ParseFeature(s)
+	if ok {
+		return f, nil
+	}
+	var known []string
+	for _, f := range policy.Features() {
+		known = append(known, string(f))
+	}
+	if like := near.Names(s, known, 1); len(like) > 0 {
+		return "", errors.New("unknown, the nearest is " + like[0])
+	}
+	return "", errors.New("unknown")
+}
+
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, errors.New("not a truth value")
+}
+
+func parseInt(s string, bits int, f field) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, bits)
+	switch {
+	case err != nil:
+		return 0, errors.New("not a whole number")
+	case n < f.min || n > f.max:
+		return 0, errors.New("out of range")
+	}
+	return n, nil
+}
+
+func join(key, name string) string {
+	if key == "" {
+		return name
+	}
+	return key + "." + name
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// Parse reads a configuration file: TOML if its name ends in .toml, else YAML. Variables of the environment, looked up
+// by env, stand over the file; an empty variable is one that is not set. Without data, defaults and environment alone
+// make the configuration. It returns nil and the problems if any of them is more than a warning.
+func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, []Problem) {
+	root, problems := parseTree(name, data)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	d := &decoder{env: env, where: map[string]pos{"": root.at}}
+	d.moveAliases(root)
+	d.override(root)
+	cfg := &Config{}
+	setDefaults(reflect.ValueOf(cfg).Elem())
+	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
+	cfg.appeared = appearance(root, cfg)
+	d.enable(cfg)
+	d.check(cfg)
+	if Failed(d.problems) {
+		cfg = nil
+	}
+	return cfg, d.sorted()
+}
+
+// ModelFile is a file of model entries: the embedded catalog, and the operator's models.catalog.
+type ModelFile struct {
+	Source string  `key:"source" doc:"Where the data come from."`
+	AsOf   string  `key:"as_of" doc:"The day on which they were true."`
+	Models []Model `key:"models" doc:"The models. An id may be provider/model to hold for one provider alone."`
+}
+
+// ParseModels reads a file of model entries, YAML or TOML by its name.
+func ParseModels(name string, data []byte) (ModelFile, []Problem) {
+	root, problems := parseTree(name, data)
+	if len(problems) > 0 {
+		return ModelFile{}, problems
+	}
+	var file ModelFile
+	d := &decoder{env: func(string) (string, bool) { return "", false }, where: map[string]pos{"": root.at}}
+	d.value("", root, reflect.ValueOf(&file).Elem(), field{})
+	d.checkModels("models", file.Models)
+	return file, d.sorted()
+}
+
+// moveAliases moves what stands at a key of the source documents to its key in this schema.
+func (d *decoder) moveAliases(root *node) {
+	inference := root.get("inference")
+	if inference == nil || inference.value.kind != table {
+		return
+	}
+	kept := inference.value.keys[:0:0]
+	for _, e := range inference.value.keys {
+		if e.name != "providers" || e.value.kind != table {
+			kept = append(kept, e)
+			continue
+		}
+		for _, p := range e.value.keys {
+			d.moveProvider(root, p)
+		}
+	}
+	if inference.value.keys = kept; len(kept) == 0 {
+		root.keys = slices.DeleteFunc(root.keys, func(e entry) bool { return e.name == "inference" })
+	}
+}
+
+func (d *decoder) moveProvider(root *node, e entry) {
+	into := root.walk(e.at, "providers")
+	if into == nil || into.get(e.name) != nil {
+		d.fail(e.at, "inference.providers."+e.name, "one of the two", "also given as providers.%s", e.name)
+		return
+	}
+	into.kind = table
+	into.keys = append(into.keys, e)
+}
+
+// appearance lists the providers in the order in which the file names them.
+func appearance(root *node, cfg *Config) []policy.ProviderID {
+	providers := root.get("providers")
+	if providers == nil {
+		return nil
+	}
+	var out []policy.ProviderID
+	for _, e := range providers.value.keys {
+		if e.name != "custom" {
+			out = append(out, policy.ProviderID(e.name))
+			continue
+		}
+		for _, c := range cfg.Providers.Custom {
+			out = append(out, c.ID)
+		}
+	}
+	return out
+}
+
+// sorted is every problem in the order of the file, those of the environment first.
+func (d *decoder) sorted() []Problem {
+	slices.SortStableFunc(d.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col)) })
+	return d.problems
+}
+
+// place is where a key stands, or else the nearest key around it.
+func (d *decoder) place(key string) pos {
+	for {
+		if at, ok := d.where[key]; ok {
+			return at
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+}

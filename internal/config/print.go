@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Print writes the effective configuration as YAML, secrets masked. Parse reads it back.
+func Print(cfg *Config) []byte {
+	var p printer
+	p.table(reflect.ValueOf(cfg).Elem(), "")
+	return []byte(p.String())
+}
+
+type printer struct{ strings.Builder }
+
+// table writes the given keys of a struct, each on its own line.
+func (p *printer) table(v reflect.Value, indent string) {
+	for _, f := range fieldsOf(v.Type()) {
+		fv := v.Field(f.index)
+		if fv.IsZero() && f.def == "" {
+			continue
+		}
+		fmt.Fprintf(p, "%s%s:", indent, f.name)
+		p.value(fv, indent)
+	}
+}
+
+// value writes what follows a key's colon.
+func (p *printer) value(v reflect.Value, indent string) {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch {
+	case isTable(v.Type()):
+		p.WriteString("\n")
+		p.table(v, indent+"  ")
+	case v.Kind() == reflect.Slice && isTable(v.Type().Elem()):
+		p.WriteString("\n")
+		for i := range v.Len() {
+			p.element(v.Index(i), indent+"  ")
+		}
+	case v.Kind() == reflect.Slice:
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = text(v.Index(i))
+		}
+		p.WriteString(" [" + strings.Join(items, ", ") + "]\n")
+	default:
+		p.WriteString(" " + text(v) + "\n")
+	}
+}
+
+// element writes a struct as an element of a list: the dash stands in the indentation of its first key.
+func (p *printer) element(v reflect.Value, indent string) {
+	var inner printer
+	inner.table(v, indent+"  ")
+	p.WriteString(indent + "- " + strings.TrimPrefix(inner.String(), indent+"  "))
+}
+
+// text writes a scalar so that it is read back as the same.
+func text(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case bool:
+		return strconv.FormatBool(x)
+	case int, int64:
+		return strconv.FormatInt(v.Int(), 10)
+	case policy.Price:
+		return policy.Pico(int64(x) * int64(policy.USD)).String()
+	case time.Duration:
+		return duration(x)
+	case Addr:
+		if x == "" {
+			return "off"
+		}
+		return strconv.Quote(string(x))
+	case fmt.Stringer: // URL, and Secret, which masks itself
+		return strconv.Quote(x.String())
+	default:
+		return quote(v.String())
+	}
+}
+
+// duration writes 15m for what Go writes as 15m0s.
+func duration(t time.Duration) string {
+	s := t.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// quote leaves plain words as they are, and writes anything else in quotes, "${" so that it is not read as a variable.
+func quote(s string) string {
+	word := !slices.Contains([]string{"", "null", "true", "false"}, strings.ToLower(s)) && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_'
+	})
+	if word {
+		return s
+	}
+	return strconv.Quote(strings.ReplaceAll(s, "${", "$${"))
+}

@@ -1,0 +1,164 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Field documents one key of the schema.
+type Field struct {
+	Key     string // dotted path; a list's elements are "[]"
+	Type    string // what is expected, in words
+	Default string // as it would be written, "" for none
+	Doc     string
+	Built   bool // false: accepted with a warning, nothing acts on it
+}
+
+// Schema lists every key that Parse accepts, in the order of the structs, keys that nothing acts on at the end.
+func Schema() []Field {
+	out := describe("", reflect.TypeFor[Config]())
+	for _, l := range laterKeys {
+		out = append(out, Field{Key: l.key, Type: "any", Doc: l.doc})
+	}
+	return out
+}
+
+func describe(prefix string, t reflect.Type) []Field {
+	var out []Field
+	for _, f := range fieldsOf(t) {
+		key, ft := join(prefix, f.name), t.Field(f.index).Type
+		doc := Field{Key: key, Type: f.expected(ft), Default: f.def, Doc: f.doc, Built: true}
+		inner := ft
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			if inner.Kind() == reflect.Slice {
+				key += "[]"
+			}
+			inner = inner.Elem()
+		}
+		out = append(out, doc)
+		if isTable(inner) {
+			out = append(out, describe(key, inner)...)
+		}
+	}
+	return out
+}
+
+// field is a struct field as its tags describe it.
+type field struct {
+	index    int
+	name     string
+	def      string
+	doc      string
+	oneOf    []string
+	min, max int64
+}
+
+func fieldsOf(t reflect.Type) []field {
+	var out []field
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, ok := tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		f := field{index: i, name: name, def: tag.Get("default"), doc: tag.Get("doc"), min: math.MinInt64, max: math.MaxInt64}
+		if s, ok := tag.Lookup("oneof"); ok {
+			f.oneOf = strings.Fields(s)
+		}
+		if s, ok := tag.Lookup("min"); ok {
+			f.min, _ = strconv.ParseInt(s, 10, 64)
+		}
+		if s, ok := tag.Lookup("max"); ok {
+			f.max, _ = strconv.ParseInt(s, 10, 64)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func names(fs []field) []string {
+	out := make([]string, len(fs))
+	for i, f := range fs {
+		out[i] = f.name
+	}
+	return out
+}
+
+// isTable tells whether a type is written as a table: a struct with keys. URL is a struct that is written as text.
+func isTable(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[URL]()
+}
+
+// expected says in words what a value of a type looks like.
+func (f field) expected(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[Addr]():
+		return "host:port or off"
+	case reflect.TypeFor[Socket]():
+		return "unix:///path or host:port"
+	case reflect.TypeFor[URL]():
+		return "a URL such as https://api.example/v1"
+	case reflect.TypeFor[time.Duration]():
+		return "a duration such as 30s or 5m"
+	case reflect.TypeFor[policy.Price]():
+		return "USD per million tokens such as 0.25"
+	case reflect.TypeFor[policy.Feature]():
+		return "the name of a feature"
+	case reflect.TypeFor[Secret]():
+		return "a secret, ${VAR} or env:VAR"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return f.expected(t.Elem())
+	case reflect.Slice:
+		return "a list: " + f.expected(t.Elem())
+	case reflect.Struct:
+		return table.String()
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return f.wholeNumber()
+	default:
+		if f.oneOf != nil {
+			return strings.Join(f.oneOf[:len(f.oneOf)-1], ", ") + " or " + f.oneOf[len(f.oneOf)-1]
+		}
+		return "text"
+	}
+}
+
+func (f field) wholeNumber() string {
+	switch {
+	case f.min > math.MinInt64 && f.max < math.MaxInt64:
+		return fmt.Sprintf("a whole number from %d to %d", f.min, f.max)
+	case f.min > math.MinInt64:
+		return fmt.Sprintf("a whole number of at least %d", f.min)
+	}
+	return "a whole number"
+}
+
+// newWithDefaults is a pointer to a value of t whose fields hold the defaults of their tags.
+func newWithDefaults(t reflect.Type) reflect.Value {
+	v := reflect.New(t)
+	if isTable(t) {
+		setDefaults(v.Elem())
+	}
+	return v
+}
+
+func setDefaults(v reflect.Value) {
+	for _, f := range fieldsOf(v.Type()) {
+		fv := v.Field(f.index)
+		switch {
+		case isTable(fv.Type()):
+			setDefaults(fv)
+		case f.def != "":
+			_ = set(fv, f.def, f) // a test sets every default
+		}
+	}
+}

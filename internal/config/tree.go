@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxFileBytes bounds a configuration file; the parsers are not made for more.
+const maxFileBytes = 1 << 20
+
+// maxDepth bounds the nesting of tables and lists.
+const maxDepth = 32
+
+type kind uint8
+
+const (
+	null kind = iota
+	scalar
+	list
+	table
+)
+
+func (k kind) String() string {
+	return [...]string{"nothing", "a single value", "a list", "a table of keys"}[k]
+}
+
+// node is one value of a file with its place, whichever format it was written in.
+type node struct {
+	kind  kind
+	at    pos
+	text  string  // of a scalar, as written, without its quotes
+	items []*node // of a list
+	keys  []entry // of a table, in order of appearance
+}
+
+type entry struct {
+	name  string
+	at    pos
+	value *node
+}
+
+// pos is a place in a file, or a variable of the environment (line 0).
+type pos struct {
+	file      string
+	line, col int
+}
+
+func (p pos) problem(key, expected, format string, args ...any) Problem {
+	return Problem{File: p.file, Line: p.line, Col: p.col, Key: key, Message: fmt.Sprintf(format, args...), Expected: expected}
+}
+
+// get finds an entry of a table; nil if there is none.
+func (n *node) get(name string) *entry {
+	if i := slices.IndexFunc(n.keys, func(e entry) bool { return e.name == name }); i >= 0 {
+		return &n.keys[i]
+	}
+	return nil
+}
+
+// at is the node below a table by a path of names, made if missing; nil where a value that is no table is in the way.
+func (n *node) walk(at pos, path ...string) *node {
+	for _, name := range path {
+		if n.kind == null {
+			n.kind = table
+		}
+		if n.kind != table {
+			return nil
+		}
+		e := n.get(name)
+		if e == nil {
+			n.keys = append(n.keys, entry{name: name, at: at, value: &node{at: at}})
+			e = &n.keys[len(n.keys)-1]
+		}
+		n = e.value
+	}
+	return n
+}
+
+// parseTree reads a file in the format that its name says: TOML for .toml, else YAML (and so JSON).
+func parseTree(name string, data []byte) (*node, []Problem) {
+	start := pos{file: name, line: 1, col: 1}
+	if len(data) > maxFileBytes {
+		return nil, []Problem{start.problem("", "at most 1 MiB", "the file has %d bytes", len(data))}
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return nil, []Problem{start.problem("", "text", "the file has a zero byte")}
+	}
+	if strings.EqualFold(filepath.Ext(name), ".toml") {
+		return parseTOML(name, data)
+	}
+	return parseYAML(name, data)
+}

@@ -1,0 +1,54 @@
+package policy
+
+import "slices"
+
+// The features: one closed set, each with one spelling.
+const (
+	Privacy              Feature = "privacy"
+	VisibleThinking      Feature = "visible_thinking"
+	InterleavedThinking  Feature = "interleaved_thinking"
+	AdaptiveThinking     Feature = "adaptive_thinking"
+	LowEffort            Feature = "low_effort"
+	Citations            Feature = "citations"
+	Compaction           Feature = "compaction"
+	StructuredOutputs    Feature = "structured_outputs"
+	PredictedOutputs     Feature = "predicted_outputs"
+	BatchAPI             Feature = "batch_api"
+	ExplicitCaching      Feature = "explicit_caching"
+	ResponsesAPI         Feature = "responses_api"
+	DirectPassthrough    Feature = "direct_passthrough"
+	PromptCaching        Feature = "prompt_caching"
+	WebSearch            Feature = "web_search"
+	TEEAttested          Feature = "tee_attested"
+	NoLog                Feature = "no_log"
+	Tools                Feature = "tools"
+	Vision               Feature = "vision"
+	SelfFunding          Feature = "self_funding"
+	CrossVerify          Feature = "cross_verify"
+	NativeAPI            Feature = "native_api"
+	NoContextEngineering Feature = "no_context_engineering"
+	EndToEndEncryption   Feature = "e2ee"
+	aliasPrivate         Feature = "private"
+	aliasResponseSchema  Feature = "response_schema"
+)
+
+var features = []Feature{
+	Privacy, VisibleThinking, InterleavedThinking, AdaptiveThinking, LowEffort, Citations, Compaction, StructuredOutputs,
+	PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough, PromptCaching, WebSearch, TEEAttested, NoLog,
+	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption,
+}
+
+// Features is a copy of the closed set.
+func Features() []Feature { return slices.Clone(features) }
+
+// ParseFeature reads a feature by its spelling or an accepted alias; ok is false for anything else.
+func ParseFeature(s string) (f Feature, ok bool) {
+	switch f = Feature(s); f {
+	case aliasPrivate:
+		return Privacy, true
+	case aliasResponseSchema:
+		return StructuredOutputs, true
+	default:
+		return f, slices.Contains(features, f)
+	}
+}
