@@ -1,22 +1,277 @@
 package xds_test
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"bardo.money/gateway/xds/state"
 )
 
-func TestFailoverGoesDownTheRequestsOrder(t *testing.T) {
-	bad := fake("bad", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "7")
-		http.Error(w, "busy", 429)
+const (
+	chatPath = "/v1/chat/completions"
+	answered = `{"from":"good"}`
+)
+
+func refuses(name string, status int, headers ...string) provider {
+	return fake(name, func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		http.Error(w, "no", status)
 	})
-	good := says("good")
-	l := newLab(t, nil, good, bad)
-	a := l.post("/v1/chat/completions", `{"q":1}`, "x-script-order", "bad,good~retry", "x-script-path", "json")
-	if a.status != 200 || a.body != `{"from":"good"}` {
-		t.Errorf("answer %d %q", a.status, a.body)
+}
+
+// breaks sends the beginning of a JSON answer and then drops the connection.
+func breaks(name string) provider {
+	return fake(name, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "1000000")
+		_, _ = io.WriteString(w, `{"from":`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+}
+
+func hangs(name string) provider {
+	return fake(name, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+}
+
+// nowhere is a provider behind an address where nobody listens.
+func nowhere(t *testing.T, name string) provider {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("%+v", l.sidecar.last())
-	t.Logf("%+v", good.seen.list())
-	t.Logf("%+v", bad.seen.list())
+	defer l.Close()
+	return provider{name: name, endpoint: "http://" + l.Addr().String()}
+}
+
+func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {
+	good := says("good")
+	l := newLab(t, nil, good,
+		refuses("limited", 429, "Retry-After", "7"), refuses("overloaded", 529), refuses("unauthorized", 401),
+		breaks("breaks"), hangs("hangs"), nowhere(t, "refused"),
+		provider{name: "unknown", endpoint: "http://no-such-host.invalid"},
+		provider{name: "wrongtls", endpoint: "https://" + strings.TrimPrefix(serverURL(t), "http://")},
+	)
+	for _, tt := range []struct {
+		first   string
+		outcome string // what the sidecar learns of the first attempt
+		headers []string
+	}{
+		{"limited", "limited;429;7", nil},
+		{"overloaded", "overloaded;529;", nil},
+		{"unauthorized", "unauthorized;401;", nil},
+		{"refused", "", nil},
+		{"unknown", "", nil},
+		{"wrongtls", "", nil},
+		{"hangs", "", []string{"x-script-per-try", "100"}},
+		{"breaks", "breaks;200;", nil},
+	} {
+		t.Run(tt.first, func(t *testing.T) {
+			l := l.in(t)
+			a := l.post(chatPath, `{"q":1}`, append(tt.headers, "x-script-path", "json", "x-script-order", tt.first+",good~retry")...)
+			if a.status != 200 || a.body != answered || a.err != nil {
+				t.Errorf("answer is %d %q %v, want good's", a.status, a.body, a.err)
+			}
+			o := l.sidecar.last()
+			if o.attempts["attempt_1"] != tt.outcome || o.attempts["attempt_2"] != "good~retry;200;" {
+				t.Errorf("outcomes are %v", o.attempts)
+			}
+			if o.cluster != "good~retry" || o.response["x-envoy-attempt-count"] != "2" || o.details != "via_upstream" {
+				t.Errorf("answered by %q after %q attempts, %q", o.cluster, o.response["x-envoy-attempt-count"], o.details)
+			}
+		})
+	}
+}
+
+func TestWhatTheCallerDidWrongIsNotTriedElsewhere(t *testing.T) {
+	statuses := []int{400, 404, 413, 422}
+	good := says("good")
+	all := []provider{good}
+	for _, s := range statuses {
+		all = append(all, refuses(fmt.Sprint("p", s), s))
+	}
+	l := newLab(t, nil, all...)
+	for _, s := range statuses {
+		a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", fmt.Sprintf("p%d,good~retry", s))
+		if a.status != s || a.body != "no\n" {
+			t.Errorf("K-56: answer is %d %q, want %d of the provider", a.status, a.body, s)
+		}
+	}
+	if n := len(good.seen.list()); n != 0 {
+		t.Errorf("another provider was asked %d times", n)
+	}
+}
+
+func TestWithoutItsOwnOrderARequestFollowsTheDefaultOne(t *testing.T) {
+	a, b := refuses("a", 503), says("good")
+	l := newLab(t, nil, a, b)
+	if got := l.post(chatPath, "{}", "x-script-path", "json"); got.body != answered {
+		t.Errorf("answer is %d %q", got.status, got.body)
+	}
+	l.set(func(s *state.State) { s.Order[0], s.Order[1] = s.Order[1], s.Order[0] })
+	if got := l.post(chatPath, "{}", "x-script-path", "json"); got.body != answered {
+		t.Errorf("answer is %d %q", got.status, got.body)
+	}
+	if n := len(a.seen.list()); n != 1 {
+		t.Errorf("the provider that went last was asked %d times, want 1", n)
+	}
+}
+
+func TestASingleProviderIsTriedTwice(t *testing.T) {
+	var asked atomic.Int32
+	l := newLab(t, nil, fake("good", func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, answered)
+	}))
+	if a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "good,good~retry"); a.body != answered {
+		t.Errorf("answer is %d %q", a.status, a.body)
+	}
+}
+
+func TestNothingOfTheGatewayOrOfAnEarlierAttemptReachesAProvider(t *testing.T) {
+	bad, good := refuses("bad", 500), says("good")
+	l := newLab(t, nil, bad, good, refuses("worse", 502))
+	l.post(chatPath, `{"q":1}`, "x-script-path", "json", "x-script-order", "bad,worse~retry,good~retry",
+		"x-forwarded-for", "203.0.113.9", "x-envoy-original-path", "/x")
+	first, last := bad.seen.list()[0], good.seen.list()[0]
+	if first.path != chatPath || first.length != 7 || first.header.Get("X-Key") != "first" {
+		t.Errorf("first attempt: %+v", first)
+	}
+	if last.path != "/for/good~retry" || last.host != "good~retry.example" || last.header.Get("X-Key") != "good~retry" {
+		t.Errorf("K-58: last attempt: %+v", last)
+	}
+	if !strings.HasPrefix(last.body, `{"for":"good~retry","exchange":"id-`) || last.length != int64(len(last.body)) {
+		t.Errorf("K-58: last attempt's body %q of length %d", last.body, last.length)
+	}
+	for _, s := range []seen{first, last} {
+		for name := range s.header {
+			n := strings.ToLower(name)
+			if strings.HasPrefix(n, "x-envoy") || strings.HasPrefix(n, "x-forwarded") || strings.HasPrefix(n, "x-bardo") || n == "x-request-id" {
+				t.Errorf("the provider sees %s: %s", n, s.header.Get(name))
+			}
+		}
+	}
+}
+
+func TestLargeBodiesPassAndAreKeptForFurtherAttempts(t *testing.T) {
+	big := strings.Repeat("x", 5<<20)
+	bad := refuses("bad", 503)
+	good := fake("good", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, big)
+	})
+	l := newLab(t, nil, bad, good)
+	for _, tt := range []struct {
+		name string
+		size int
+	}{{"just over 32 KiB", 32<<10 + 1}, {"1 MB", 1 << 20}, {"10 MB", 10 << 20}, {"32 MiB", 32 << 20}} {
+		t.Run("K-50 "+tt.name, func(t *testing.T) {
+			l := l.in(t)
+			body := strings.Repeat("q", tt.size)
+			a := l.post(chatPath, body, "x-script-path", "json", "x-script-order", "bad,good~retry,good")
+			if a.status != 200 || len(a.body) != len(big) || a.err != nil {
+				t.Errorf("answer is %d of %d bytes (%v)", a.status, len(a.body), a.err)
+			}
+			got := bad.seen.list()
+			if n := len(got[len(got)-1].body); n != tt.size {
+				t.Errorf("the provider got %d bytes of %d", n, tt.size)
+			}
+			a = l.post(chatPath, body, "x-script-path", "json", "x-script-order", "bad,bad~retry,good")
+			if a.status != 200 {
+				t.Errorf("a third attempt answered %d", a.status)
+			}
+		})
+	}
+}
+
+// TestASecondAttemptOfAPlainClusterKeepsTheBody shows that the router itself buffers for a retry, whatever the size.
+func TestASecondAttemptOfAPlainClusterKeepsTheBody(t *testing.T) {
+	good := says("good")
+	l := newLab(t, nil, refuses("bad", 503), good)
+	body := strings.Repeat("q", 10<<20)
+	if a := l.post(chatPath, body, "x-script-path", "json", "x-script-order", "bad,good"); a.body != answered {
+		t.Errorf("answer is %d %q", a.status, a.body)
+	}
+	if got := good.seen.list(); len(got) != 1 || got[0].body != body {
+		t.Error("K-50: the second provider did not get the same body")
+	}
+}
+
+func TestAStreamIsPassedOnEventByEvent(t *testing.T) {
+	next := make(chan struct{})
+	l := newLab(t, nil, fake("stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "stream")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for i := range 3 { // each event must arrive before the provider may send the next
+		if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
+			t.Fatalf("event %d is %q (%v)", i, lines.Text(), lines.Err())
+		}
+		lines.Scan()
+		next <- struct{}{}
+	}
+}
+
+func TestAStreamThatFallsSilentIsCut(t *testing.T) {
+	silent := fake("silent", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	l := newLab(t, func(s *state.State) { s.Timeouts.Idle = 200 * time.Millisecond }, silent)
+	began := time.Now()
+	a := l.post(chatPath, "{}", "x-script-path", "stream", "x-script-order", "silent")
+	if a.status != 200 || a.body != "data: 1\n\n" || a.err == nil {
+		t.Errorf("answer is %d %q, %v; want a broken stream", a.status, a.body, a.err)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("the client learnt it after %v", d)
+	}
+}
+
+func TestManyFailuresAtOnceAreAllRetried(t *testing.T) {
+	l := newLab(t, nil, refuses("bad", 503), says("good"))
+	const clients = 32
+	answers := make(chan string, clients)
+	for range clients {
+		go func() {
+			for range 8 {
+				req := request(t, l.url+chatPath, "{}", "x-script-path", "json", "x-script-order", "bad,good~retry")
+				answers <- do(t, http.DefaultTransport, req).body
+			}
+		}()
+	}
+	for range clients * 8 {
+		if got := <-answers; got != answered {
+			t.Fatalf("answer is %q", got)
+		}
+	}
 }

@@ -111,6 +111,22 @@ func (l *lab) set(change func(*state.State)) {
 	}
 }
 
+// in is the lab for a subtest.
+func (l *lab) in(t *testing.T) *lab {
+	t.Helper()
+	sub := *l
+	sub.t = t
+	return &sub
+}
+
+// serverURL is where a plain HTTP server listens.
+func serverURL(t *testing.T) string {
+	t.Helper()
+	srv := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
 // answer is what a client got.
 type answer struct {
 	status int
@@ -163,7 +179,6 @@ type provider struct {
 	name     string
 	handler  http.HandlerFunc
 	endpoint string // instead of handler: where nothing, or something else, is
-	tls      bool
 	seen     *requests
 }
 

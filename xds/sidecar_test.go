@@ -153,7 +153,9 @@ func forward(stream extprocStream, h map[string]string, body []byte) error {
 	}
 	set := []string{state.HeaderPath, h["x-script-path"], "content-length", strconv.Itoa(len(body)), "x-key", "first"}
 	order := strings.Split(h["x-script-order"], ",")
-	set = append(set, "x-envoy-max-retries", strconv.Itoa(len(order)-1))
+	if h["x-script-order"] != "" {
+		set = append(set, "x-envoy-max-retries", strconv.Itoa(len(order)-1))
+	}
 	if v := h["x-script-per-try"]; v != "" {
 		set = append(set, "x-envoy-upstream-rq-per-try-timeout-ms", v)
 	}

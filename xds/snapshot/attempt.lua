@@ -11,7 +11,7 @@ function envoy_on_response(handle)
   local metadata = handle:streamInfo():dynamicMetadata()
   local number = (metadata:get("bardo.attempt") or {}).number or "1"
   metadata:set("bardo", "attempt_" .. number,
-    handle:filterContext().cluster .. ";" .. status .. ";" .. (headers:get("retry-after") or ""))
+    handle:filterContext():get("cluster") .. ";" .. status .. ";" .. (headers:get("retry-after") or ""))
 
   -- A provider that dies in the middle of a JSON answer is still one whose request can be tried elsewhere, as long as
   -- nothing of the answer has gone on. Streams go on as they come.

@@ -131,6 +131,7 @@ func (b *builder) egressManager() *hcmv3.HttpConnectionManager {
 		RequestTimeout:      durationpb.New(0),
 		DelayedCloseTimeout: durationpb.New(50 * time.Millisecond),
 		MaxRequestHeadersKb: wrapperspb.UInt32(96),
+		LocalReplyConfig:    b.egressReplies(),
 		AccessLog:           b.accessLog(),
 	}
 }

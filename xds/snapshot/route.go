@@ -163,8 +163,9 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 	return &routev3.RouteConfiguration{
 		Name: routesEgress,
 		VirtualHosts: []*routev3.VirtualHost{{
-			Name:    "any",
-			Domains: []string{"*"},
+			Name:                    "any",
+			Domains:                 []string{"*"},
+			ResponseHeadersToRemove: []string{state.HeaderFailure},
 			Routes: []*routev3.Route{
 				{
 					Name:  "provider",

@@ -14,6 +14,8 @@ const (
 	HeaderExchange = "x-bardo-internal-exchange"
 	// HeaderCluster names the cluster that a call through the egress listener goes to.
 	HeaderCluster = "x-bardo-internal-cluster"
+	// HeaderFailure says, in an answer of the egress listener that Envoy made by itself, why: its response code details.
+	HeaderFailure = "x-bardo-internal-failure"
 
 	// PathJSON is the route of requests that are answered in one piece: an answer that breaks off is tried elsewhere.
 	PathJSON = "json"
