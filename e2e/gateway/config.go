@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+
+	"bardo.money/gateway/e2e/fake"
+)
+
+// Options say what to start. The zero value is a gateway without a provider, which has its demo provider.
+type Options struct {
+	Providers []Provider
+	Config    string   // more of the configuration, as YAML at the top level
+	Env       []string // more variables, NAME=value
+	NoKey     bool     // do not create a key beforehand
+	Home      string   // state to go on with; "": a new, empty one
+}
+
+// Provider is one configured provider, in order of preference.
+type Provider struct {
+	ID      string // "openai" and "anthropic" are the ordinary ones; any other is a custom provider
+	Fake    *fake.Server
+	Format  string  // of a custom provider; "": openai
+	Models  []Model // of a custom provider; nil: any
+	BaseURL string  // instead of the fake's
+	Key     string  // instead of the fake's
+}
+
+// Model is one model of a custom provider.
+type Model struct {
+	ID       string
+	Upstream string // the provider's own name for it; "": the same
+	Price    string // as in the configuration, e.g. "{input: 3, output: 15}"
+}
+
+// yaml is the whole configuration file.
+func (o Options) yaml() string {
+	var b strings.Builder
+	if !strings.Contains("\n"+o.Config, "\nlisten:") {
+		b.WriteString("listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n")
+	}
+	if len(o.Providers) > 0 {
+		b.WriteString("providers:\n")
+		o.writeProviders(&b)
+	}
+	b.WriteString(strings.TrimLeft(o.Config, "\n"))
+	return b.String()
+}
+
+func (o Options) writeProviders(b *strings.Builder) {
+	ids := make([]string, len(o.Providers))
+	var custom []string
+	for i, p := range o.Providers {
+		ids[i] = p.ID
+		url, key := p.BaseURL, p.Key
+		if p.Fake != nil {
+			url, key = or(url, p.Fake.URL), or(key, p.Fake.Key)
+		}
+		if p.ID == "openai" || p.ID == "anthropic" {
+			fmt.Fprintf(b, "  %s: {api_key: %q, base_url: %q}\n", p.ID, key, url)
+			continue
+		}
+		custom = append(custom, fmt.Sprintf("    - {id: %s, format: %s, endpoints: [%q], api_key: %q%s}\n",
+			p.ID, or(p.Format, "openai"), url, key, models(p.Models)))
+	}
+	fmt.Fprintf(b, "  order: [%s]\n", strings.Join(ids, ", "))
+	if len(custom) > 0 {
+		fmt.Fprintf(b, "  custom:\n%s", strings.Join(custom, ""))
+	}
+}
+
+func models(ms []Model) string {
+	if len(ms) == 0 {
+		return ""
+	}
+	rows := make([]string, len(ms))
+	for i, m := range ms {
+		rows[i] = fmt.Sprintf("{id: %q", m.ID)
+		if m.Upstream != "" {
+			rows[i] += fmt.Sprintf(", upstream_id: %q", m.Upstream)
+		}
+		if m.Price != "" {
+			rows[i] += ", price: " + m.Price
+		}
+		rows[i] += "}"
+	}
+	return ", models: [" + strings.Join(rows, ", ") + "]"
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
