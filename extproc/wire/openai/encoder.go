@@ -107,4 +107,6 @@ func (e *streamEncoder) Error(dst []byte, f *fault.Fault) []byte {
 }
 
 // Error appends the error body.
-func (e *bodyEncoder) Error(dst []byte, f *fault.Fault) []byte { return appendError(dst, f, e.opts.RequestID) }
+func (e *bodyEncoder) Error(dst []byte, f *fault.Fault) []byte {
+	return appendError(dst, f, e.opts.RequestID)
+}

@@ -1,0 +1,260 @@
+package openai
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/sse"
+)
+
+// object is what the answer's objects have in common: a chunk and a whole completion.
+type object struct {
+	id, model, choices, usage, err jsonx.Value
+}
+
+func readObject(v jsonx.Value) (o object) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "id":
+			o.id = m
+		case "model":
+			o.model = m
+		case "choices":
+			o.choices = m
+		case "usage":
+			o.usage = m
+		case "error":
+			o.err = m
+		}
+	}
+	return o
+}
+
+// modelSpan is where, in a text that holds the object at offset, the model is named.
+func (o *object) modelSpan(offset int) chat.Span {
+	if o.model.Kind() != jsonx.String || offset < 0 {
+		return chat.Span{}
+	}
+	at := offset + o.model.At
+	return chat.Span{Start: at, End: at + len(o.model.Raw)}
+}
+
+// chunk reads the data of one frame. It returns where the frame names the model, and whether it is the usage chunk.
+func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
+	v, err := jsonx.Parse(f.Data)
+	if err != nil {
+		return chat.Span{}, false
+	}
+	o := readObject(v)
+	if !o.err.IsNull() || string(f.Event) == "error" {
+		d.failWith(errbody.InStream(v))
+		return chat.Span{}, false
+	}
+	if v.Kind() != jsonx.Object || (!o.choices.Exists() && o.usage.IsNull()) {
+		return chat.Span{}, false
+	}
+	d.begin(&o)
+	empty := true
+	for i, c := range o.choices.Each {
+		empty = false
+		d.choiceChunk(i, c)
+	}
+	counted := o.usage.Kind() == jsonx.Object
+	if counted {
+		u := readUsage(o.usage)
+		u.Final = empty || d.stopped
+		d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u})
+	}
+	return o.modelSpan(f.DataAt), counted && empty
+}
+
+func (d *Decoder) begin(o *object) {
+	if d.began {
+		return
+	}
+	d.began = true
+	d.id, _ = o.id.Str()
+	model, _ := o.model.Str()
+	d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
+}
+
+// choice returns the state of the choice that calls itself so. Numbers beyond what a request may ask for are one.
+func (d *Decoder) choice(number int) (*choice, int) {
+	number = max(0, min(number, maxChoices-1))
+	for len(d.choices) <= number {
+		d.choices = append(d.choices, choice{})
+	}
+	return &d.choices[number], number
+}
+
+func (d *Decoder) choiceChunk(position int, v jsonx.Value) {
+	var delta, finish jsonx.Value
+	number := int64(position)
+	for key, m := range v.Members {
+		switch string(key) {
+		case "index":
+			if n, ok := m.Int(); ok {
+				number = n
+			}
+		case "delta":
+			delta = m
+		case "finish_reason":
+			finish = m
+		}
+	}
+	c, n := d.choice(int(min(number, maxChoices)))
+	d.message(c, n, delta)
+	if reason, ok := finish.Str(); ok && reason != "" {
+		d.stop(c, n, reason)
+	}
+}
+
+// message reads a delta, or the message of a whole answer, in the order in which a client should see its members.
+func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
+	var content, thought, details, refusal, tools jsonx.Value
+	for key, m := range v.Members {
+		switch string(key) {
+		case "content":
+			content = m
+		case "reasoning_content":
+			thought = m
+		case "reasoning":
+			if thought.IsNull() {
+				thought = m
+			}
+		case "reasoning_details":
+			details = m
+		case "refusal":
+			refusal = m
+		case "tool_calls":
+			tools = m
+		}
+	}
+	if !thought.IsNull() {
+		d.text(c, n, chat.Thought, thought)
+	} else {
+		d.details(c, n, details)
+	}
+	d.content(c, n, content)
+	d.text(c, n, chat.Refusal, refusal)
+	for _, call := range tools.Each {
+		d.toolCall(c, n, call)
+	}
+}
+
+// content reads the answer's text: a string, or the array of typed parts in which some providers also think.
+func (d *Decoder) content(c *choice, n int, v jsonx.Value) {
+	d.text(c, n, chat.Text, v)
+	for _, part := range v.Each {
+		d.text(c, n, chat.Text, part.Get("text"))
+		for _, thought := range part.Get("thinking").Each {
+			d.text(c, n, chat.Thought, thought.Get("text"))
+		}
+	}
+}
+
+// details reads reasoning that is told in reasoning_details alone: a string, or an array of typed objects.
+func (d *Decoder) details(c *choice, n int, v jsonx.Value) {
+	d.text(c, n, chat.Thought, v)
+	for _, e := range v.Each {
+		d.text(c, n, chat.Thought, e.Get("text"))
+		d.text(c, n, chat.Thought, e.Get("summary"))
+	}
+}
+
+// text emits a piece of an open block of this kind, opening one when another is open.
+func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
+	t, ok := v.Text(&d.arena)
+	if !ok || len(t) == 0 {
+		return
+	}
+	if c.open != kind {
+		d.closeBlock(c, n)
+		c.open, c.block = kind, d.blocks
+		d.blocks++
+	}
+	d.emit(chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t})
+}
+
+func (d *Decoder) closeBlock(c *choice, n int) {
+	if c.open != chat.Start {
+		d.emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
+		c.open = chat.Start
+	}
+}
+
+// toolCall reads one element of tool_calls, which begins or continues a call.
+func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
+	id, _ := v.Get("id").Str()
+	f := v.Get("function")
+	t := c.find(v.Get("index"), id)
+	if t == nil {
+		d.closeBlock(c, n)
+		index, ok := v.Get("index").Int()
+		if !ok {
+			index = int64(len(c.tools))
+		}
+		c.tools = append(c.tools, call{index: index, id: id, block: d.blocks})
+		t = &c.tools[len(c.tools)-1]
+		if id == "" { // a result must be able to name its call
+			id = "call_" + d.id + "_" + strconv.Itoa(d.blocks)
+		}
+		d.blocks++
+		name, _ := f.Get("name").Str()
+		d.emit(chat.Event{Kind: chat.ToolStart, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
+	}
+	args := f.Get("arguments")
+	text, ok := args.Text(&d.arena)
+	if !ok && args.Kind() == jsonx.Object { // some servers forget to quote them
+		text = args.Raw
+	}
+	if len(text) > 0 {
+		d.emit(chat.Event{Kind: chat.ToolArgs, Index: t.block, Choice: n, Text: text})
+	}
+}
+
+// find returns the call that an element continues, nil when it begins one. Not all providers number their calls, and
+// some give all of them the same number: then a new id tells a new call.
+func (c *choice) find(index jsonx.Value, id string) *call {
+	number, numbered := index.Int()
+	for i := len(c.tools) - 1; i >= 0; i-- {
+		t := &c.tools[i]
+		switch {
+		case numbered && t.index != number, id != "" && t.id != "" && t.id != id:
+		default:
+			return t
+		}
+	}
+	return nil
+}
+
+// stop closes what is open and says why the choice ended. A turn that called tools ended for them.
+func (d *Decoder) stop(c *choice, n int, said string) {
+	d.closeBlock(c, n)
+	for i := range c.tools {
+		if t := &c.tools[i]; !t.stopped {
+			t.stopped = true
+			d.emit(chat.Event{Kind: chat.BlockStop, Index: t.block, Choice: n})
+		}
+	}
+	reason := stopReason(said)
+	if reason == chat.StopEnd && len(c.tools) > 0 {
+		reason = chat.StopTool
+	}
+	d.stopped = true
+	d.emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
+}
+
+func stopReason(said string) chat.StopReason {
+	switch said {
+	case "length", "max_tokens", "model_length":
+		return chat.StopLength
+	case "tool_calls", "function_call":
+		return chat.StopTool
+	case "content_filter":
+		return chat.StopRefusal
+	}
+	return chat.StopEnd
+}
