@@ -1,0 +1,79 @@
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// longest is the most bytes that one value may have in a log: enough for a stack, too short for a conversation.
+const longest = 4096
+
+// NewLogger makes the program's logger: a JSON object per line. level is debug, info, warn or error and can be changed
+// later by the LevelVar.
+//
+// What must never be logged cannot be, whatever a caller passes: values are scalars, errors and things that print
+// themselves, cut to 4 KiB; of any other value, a request or a byte slice, only the type is written. Keys and other
+// credentials inside a text are masked. Safe for concurrent use.
+func NewLogger(w io.Writer, level string) (*slog.Logger, *slog.LevelVar, error) {
+	lv := new(slog.LevelVar)
+	l, err := parseLevel(level)
+	if err != nil {
+		return nil, nil, err
+	}
+	lv.Set(l)
+	return slog.New(slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: plain})), lv, nil
+}
+
+func parseLevel(s string) (slog.Level, error) {
+	switch strings.ToLower(s) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info", "":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("log level %q: expected debug, info, warn or error", s)
+}
+
+// plain turns an attribute's value into a scalar.
+func plain(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(cut(a.Value.String()))
+	case slog.KindAny:
+		a.Value = slog.StringValue(cut(text(a.Value.Any())))
+	case slog.KindBool, slog.KindDuration, slog.KindFloat64, slog.KindInt64, slog.KindTime, slog.KindUint64,
+		slog.KindGroup, slog.KindLogValuer:
+	}
+	return a
+}
+
+// text is what may be shown of a value that is no scalar.
+func text(v any) (s string) {
+	defer func() {
+		if recover() != nil { // a nil pointer behind an error or a Stringer
+			s = fmt.Sprintf("%T", v)
+		}
+	}()
+	switch v := v.(type) {
+	case error:
+		return v.Error()
+	case fmt.Stringer:
+		return v.String()
+	case []string:
+		return strings.Join(v, ", ")
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+func cut(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
+}

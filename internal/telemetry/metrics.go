@@ -1,0 +1,199 @@
+// Package telemetry is what the gateway tells its operator: metrics for Prometheus and a log that cannot show secrets.
+// It knows numbers and bounded names only: no prompt, no answer and no key can be counted or logged through it. It does
+// not know who asks or how requests are served.
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Other stands for every name that is not worth a series of its own, above all model names that clients invent.
+const Other = "other"
+
+// Build says which program runs.
+type Build struct{ Version, Revision string }
+
+// Metrics are the gateway's metrics, in a registry of their own. Names of the OpenTelemetry semantic conventions for
+// generative AI are used where there is one, bardo_ names otherwise. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+	models   atomic.Pointer[map[string]string]
+	holds    atomic.Pointer[func() (open int, held int64)]
+
+	client client
+	money  money
+
+	requests  *prometheus.CounterVec
+	byStatus  handles[status, prometheus.Counter]
+	series    handles[served, *series]
+	attempts  *prometheus.CounterVec
+	failovers *prometheus.CounterVec
+	calls     handles[call, ended]
+	overhead  prometheus.Histogram
+	layers    *prometheus.HistogramVec
+	byLayer   handles[string, prometheus.Observer]
+	cache     [len(cacheNames)]prometheus.Counter
+	exchanges prometheus.Gauge
+	streams   prometheus.Gauge
+	commits   prometheus.Histogram
+	batches   prometheus.Histogram
+	healthy   *prometheus.GaugeVec
+}
+
+// client are the histograms of the semantic conventions.
+type client struct {
+	tokens     *prometheus.HistogramVec
+	request    *prometheus.HistogramVec
+	call       *prometheus.HistogramVec
+	firstToken *prometheus.HistogramVec
+	perToken   *prometheus.HistogramVec
+}
+
+// money are the counters of tokens and cost by who served.
+type money struct {
+	tokens  *prometheus.CounterVec
+	cost    *prometheus.CounterVec
+	charged *prometheus.CounterVec
+}
+
+// Buckets as the semantic conventions advise.
+var (
+	tokenBuckets      = prometheus.ExponentialBuckets(1, 4, 12) // to 4,194,304, beyond the largest window
+	secondBuckets     = prometheus.ExponentialBuckets(0.01, 2, 14)
+	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+	perTokenBuckets   = []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5}
+	shortBuckets      = prometheus.ExponentialBuckets(10e-6, 2.5, 12) // 10 µs to 0.24 s
+)
+
+// New makes the metrics of a program.
+func New(b Build) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	const operation, provider, model, kind = "gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"
+	m.client = client{
+		tokens:     m.histograms("gen_ai_client_token_usage", "Input and output tokens of a request.", tokenBuckets, operation, provider, model, "gen_ai_token_type"),
+		request:    m.histograms("gen_ai_server_request_duration_seconds", "Time to answer a client's request.", secondBuckets, operation, provider, model, kind),
+		call:       m.histograms("gen_ai_client_operation_duration_seconds", "Time of one attempt at a provider.", secondBuckets, operation, provider, model, kind),
+		firstToken: m.histograms("gen_ai_server_time_to_first_token_seconds", "Time to the first content of a stream.", firstTokenBuckets, operation, provider, model),
+		perToken:   m.histograms("gen_ai_server_time_per_output_token_seconds", "Time per output token of a stream after the first.", perTokenBuckets, operation, provider, model),
+	}
+	m.money = money{
+		tokens:  m.counters("bardo_tokens_total", "Tokens by type; reasoning is part of output.", "provider", "model", "type"),
+		cost:    m.counters("bardo_provider_cost_micro_usd_total", "What providers asked, in millionths of a dollar.", "provider", "model"),
+		charged: m.counters("bardo_charged_micro_usd_total", "What callers were charged, in millionths of a dollar.", "provider", "model"),
+	}
+	m.requests = m.counters("bardo_requests_total", "Client requests by HTTP status and error code.", "status", "code")
+	m.attempts = m.counters("bardo_attempts_total", "Attempts at providers by how they ended.", "provider", "outcome")
+	m.failovers = m.counters("bardo_failovers_total", "Attempts that were followed by one at the next provider, by why.", "provider", "reason")
+	m.overhead = m.histogram("bardo_overhead_seconds", "Time from a complete request to the first attempt's departure.", shortBuckets)
+	m.layers = m.histograms("bardo_layer_duration_seconds", "Time of one pipeline layer on a request.", shortBuckets, "layer")
+	m.exchanges = m.gauge("bardo_active_exchanges", "Requests under way.")
+	m.streams = m.gauge("bardo_extproc_streams", "Open ext_proc streams.")
+	m.commits = m.histogram("bardo_ledger_commit_seconds", "Time of one commit of the ledger.", shortBuckets)
+	m.batches = m.histogram("bardo_ledger_commit_operations", "Operations in one commit of the ledger.", prometheus.ExponentialBuckets(1, 2, 10))
+	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
+	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
+	for i, name := range cacheNames {
+		m.cache[i] = cache.WithLabelValues(name)
+	}
+	m.registry.MustRegister(holds{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	build := register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_build_info", Help: "Which program runs; always 1."}, []string{"version", "revision", "go_version"}))
+	build.WithLabelValues(b.Version, b.Revision, runtime.Version()).Set(1)
+	return m
+}
+
+// Handler serves the metrics in the formats that Prometheus asks for.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+}
+
+// SetModels says which models have series of their own. Before it is called, none has.
+func (m *Metrics) SetModels(ids []string) {
+	known := make(map[string]string, len(ids))
+	for _, id := range ids {
+		known[id] = id
+	}
+	m.models.Store(&known)
+}
+
+// model is the label of a model: its own name if it is known, as the catalog holds it and not as a piece of a request.
+func (m *Metrics) model(id string) string {
+	if id == "" {
+		return ""
+	}
+	if known := m.models.Load(); known != nil {
+		if name, ok := (*known)[id]; ok {
+			return name
+		}
+	}
+	return Other
+}
+
+// ExchangeStarted and ExchangeEnded count the requests under way.
+func (m *Metrics) ExchangeStarted() { m.exchanges.Inc() }
+
+// ExchangeEnded is the other end of ExchangeStarted.
+func (m *Metrics) ExchangeEnded() { m.exchanges.Dec() }
+
+// StreamOpened and StreamClosed count the ext_proc streams.
+func (m *Metrics) StreamOpened() { m.streams.Inc() }
+
+// StreamClosed is the other end of StreamOpened.
+func (m *Metrics) StreamClosed() { m.streams.Dec() }
+
+// LayerDone counts what a pipeline layer took on a request.
+func (m *Metrics) LayerDone(layer string, took time.Duration) {
+	o, ok := m.byLayer.get(layer)
+	if !ok {
+		o = m.byLayer.put(layer, m.layers.WithLabelValues(layer))
+	}
+	o.Observe(took.Seconds())
+}
+
+// LedgerCommitted counts one commit of the ledger and the operations in it.
+func (m *Metrics) LedgerCommitted(took time.Duration, operations int) {
+	m.commits.Observe(took.Seconds())
+	m.batches.Observe(float64(operations))
+}
+
+// WatchHolds has the open holds and what they hold, in micro-dollars, read at every scrape.
+func (m *Metrics) WatchHolds(read func() (open int, held int64)) { m.holds.Store(&read) }
+
+// ProviderHealth says whether a provider is fit to be used.
+func (m *Metrics) ProviderHealth(provider string, healthy bool) {
+	value := 0.0
+	if healthy {
+		value = 1
+	}
+	m.healthy.WithLabelValues(provider).Set(value)
+}
+
+// ProviderRemoved ends the health of a provider that is no longer configured.
+func (m *Metrics) ProviderRemoved(provider string) { m.healthy.DeleteLabelValues(provider) }
+
+// Cache is what the cache knew of a request.
+type Cache uint8
+
+// The results of a look into the cache.
+const (
+	CacheMiss Cache = iota
+	CacheHash
+	CacheSemantic
+	CacheStale
+	CacheCoalesced
+)
+
+var cacheNames = [...]string{CacheMiss: "miss", CacheHash: "hash", CacheSemantic: "semantic", CacheStale: "stale", CacheCoalesced: "coalesced"}
+
+// CacheAsked counts a look into the cache.
+func (m *Metrics) CacheAsked(c Cache) {
+	if int(c) < len(m.cache) {
+		m.cache[c].Inc()
+	}
+}

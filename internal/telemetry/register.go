@@ -1,0 +1,92 @@
+package telemetry
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// register adds a collector to the registry. It panics on a name used twice, which only a programmer can do.
+func register[C prometheus.Collector](m *Metrics, c C) C {
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+}
+
+func (m *Metrics) gauge(name, help string) prometheus.Gauge {
+	return register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return register(m, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}))
+}
+
+func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
+}
+
+// handles finds the metrics that belong to a key without a lock and without hashing label by label. Keys are few and
+// bounded by their makers; a new one copies the map. The zero value is empty. Safe for concurrent use.
+type handles[K comparable, V any] struct {
+	mu  sync.Mutex
+	now atomic.Pointer[map[K]V]
+}
+
+func (h *handles[K, V]) get(k K) (v V, ok bool) {
+	if m := h.now.Load(); m != nil {
+		v, ok = (*m)[k]
+	}
+	return v, ok
+}
+
+// put adds v under k and returns what is there: of two puts the first one stays.
+func (h *handles[K, V]) put(k K, v V) V {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old, ok := h.get(k); ok {
+		return old
+	}
+	next := map[K]V{k: v}
+	if m := h.now.Load(); m != nil {
+		maps.Copy(next, *m)
+	}
+	h.now.Store(&next)
+	return v
+}
+
+func (h *handles[K, V]) len() int {
+	if m := h.now.Load(); m != nil {
+		return len(*m)
+	}
+	return 0
+}
+
+// holds collects the ledger's open holds when it is asked to.
+type holds struct{ m *Metrics }
+
+var (
+	openHolds = prometheus.NewDesc("bardo_holds", "Open reservations of the ledger.", nil, nil)
+	heldMicro = prometheus.NewDesc("bardo_held_micro_usd", "What open reservations hold, in millionths of a dollar.", nil, nil)
+)
+
+// Describe names the two metrics.
+func (holds) Describe(ch chan<- *prometheus.Desc) {
+	ch <- openHolds
+	ch <- heldMicro
+}
+
+// Collect reads both at once.
+func (h holds) Collect(ch chan<- prometheus.Metric) {
+	read := h.m.holds.Load()
+	if read == nil {
+		return
+	}
+	open, held := (*read)()
+	ch <- prometheus.MustNewConstMetric(openHolds, prometheus.GaugeValue, float64(open))
+	ch <- prometheus.MustNewConstMetric(heldMicro, prometheus.GaugeValue, float64(held))
+}
