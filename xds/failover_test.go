@@ -127,6 +127,22 @@ func TestWithoutItsOwnOrderARequestFollowsTheDefaultOne(t *testing.T) {
 	}
 }
 
+func TestWhatWasWrittenForOneProviderNeverReachesAnother(t *testing.T) {
+	bad, good := refuses("bad", 503), says("good")
+	l := newLab(t, nil, good, bad)
+	for _, order := range []string{"unheard", "unheard,unheard", "bad,unheard", "bad,unheard~retry,unheard", "bad,good~retry,x,x,x,x,x"} {
+		l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", order)
+	}
+	for _, s := range good.seen.list() {
+		if s.header.Get("X-Key") != "good~retry" || s.path != "/for/good~retry" {
+			t.Errorf("good was sent %s with the credential of %q", s.path, s.header.Get("X-Key"))
+		}
+	}
+	if len(good.seen.list()) == 0 {
+		t.Error("no attempt fell back to the default order")
+	}
+}
+
 func TestASingleProviderIsTriedTwice(t *testing.T) {
 	var asked atomic.Int32
 	l := newLab(t, nil, fake("good", func(w http.ResponseWriter, _ *http.Request) {

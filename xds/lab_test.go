@@ -32,7 +32,10 @@ type lab struct {
 	log     *syncBuffer
 }
 
-const secret = "0123456789abcdef"
+const (
+	secret           = "0123456789abcdef"
+	secondsToRecover = 10 * time.Second
+)
 
 // newLab starts everything; providers are by name, as they are to be tried.
 func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab {

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -57,13 +58,22 @@ func (b *builder) clientRoutes() *routev3.RouteConfiguration {
 			Domains:                       []string{"*"},
 			IncludeRequestAttemptCount:    true,
 			IncludeAttemptCountInResponse: true,
-			Routes: []*routev3.Route{
-				b.failover(state.PathJSON, nil),
-				b.failover(state.PathStream, durationpb.New(b.Timeouts.Idle)),
-				nowhere("unrouted", 404),
-			},
+			Routes:                        b.pathRoutes(),
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
+	}
+}
+
+// pathRoutes lead where the sidecar said; it answers everything else itself.
+func (b *builder) pathRoutes() []*routev3.Route {
+	last := nowhere("unrouted", 404)
+	if len(b.Providers) == 0 {
+		return []*routev3.Route{last}
+	}
+	return []*routev3.Route{
+		b.failover(state.PathJSON, nil),
+		b.failover(state.PathStream, durationpb.New(b.Timeouts.Idle)),
+		last,
 	}
 }
 
@@ -91,31 +101,28 @@ func (b *builder) failover(path string, idle *durationpb.Duration) *routev3.Rout
 	}
 }
 
-// order has a group for every cluster, so that a request's own order can name any of them: first the default order, a
-// plain cluster and then retry clusters; then the rest.
+// defaultAttempts is how far the default order goes before it repeats its last group; more than a request may have.
+const defaultAttempts = 16
+
+// order is the default order, and then a group named after each cluster, for the orders that requests bring themselves.
+// A name that is not known here sends an attempt to the default order. That holds retry clusters only, whose requests the
+// sidecar writes or refuses: what was written for one provider, with its credentials, never reaches another.
 func (b *builder) order() *routev3.ClusterSpecifierPlugin {
-	var names []string
-	ids := b.ranked()
-	for i, id := range ids {
-		if i == 0 {
-			names = append(names, state.Cluster(id))
-		} else {
-			names = append(names, state.RetryCluster(id))
-		}
-	}
-	for _, id := range slices.Concat(ids, b.disabled()) {
-		for _, name := range []string{state.RetryCluster(id), state.Cluster(id)} {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
 	groups := &groupv3.PriorityGroupClusterSpecifier{OverrideMetadataNamespace: state.MetadataOrder}
-	for _, name := range names {
+	add := func(name, cluster string) {
 		groups.PriorityGroups = append(groups.PriorityGroups, &groupv3.PriorityGroup{
 			Name:     name,
-			Clusters: []*groupv3.ClusterWeight{{ClusterName: name, Weight: wrapperspb.UInt32(1)}},
+			Clusters: []*groupv3.ClusterWeight{{ClusterName: cluster, Weight: wrapperspb.UInt32(1)}},
 		})
+	}
+	if ids := b.ranked(); len(ids) > 0 {
+		for i := range defaultAttempts {
+			add("attempt "+strconv.Itoa(i+1), state.RetryCluster(ids[i%len(ids)]))
+		}
+	}
+	for _, p := range b.Providers {
+		add(state.Cluster(p.ID), state.Cluster(p.ID))
+		add(state.RetryCluster(p.ID), state.RetryCluster(p.ID))
 	}
 	return &routev3.ClusterSpecifierPlugin{Extension: &corev3.TypedExtensionConfig{
 		Name:        "envoy.router.cluster_specifier_plugin.priority_group",
@@ -136,16 +143,6 @@ func (b *builder) ranked() []policy.ProviderID {
 	}
 	for _, p := range b.Providers {
 		if !p.Disabled && !slices.Contains(out, p.ID) {
-			out = append(out, p.ID)
-		}
-	}
-	return out
-}
-
-func (b *builder) disabled() []policy.ProviderID {
-	var out []policy.ProviderID
-	for _, p := range b.Providers {
-		if p.Disabled {
 			out = append(out, p.ID)
 		}
 	}
