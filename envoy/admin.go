@@ -14,18 +14,28 @@ import (
 
 // Admin speaks to an Envoy over its admin socket. Safe for concurrent use.
 type Admin struct {
+	socket string
 	client *http.Client
 }
 
 // NewAdmin returns the admin interface behind a Unix socket. Nothing is called yet.
 func NewAdmin(socket string) Admin {
 	var d net.Dialer
-	return Admin{client: &http.Client{Transport: &http.Transport{
+	return Admin{socket: socket, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, // the process behind the socket comes and goes
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return d.DialContext(ctx, "unix", socket)
 		},
 	}}}
+}
+
+// AdminSocket is the path of the socket.
+func (a Admin) AdminSocket() string { return a.socket }
+
+// Alive says whether Envoy answers at all; it may still wait for its configuration.
+func (a Admin) Alive(ctx context.Context) error {
+	_, err := a.call(ctx, http.MethodGet, "/server_info")
+	return err
 }
 
 // Ready waits until Envoy has its configuration and serves, or until ctx is done.

@@ -75,7 +75,7 @@ func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab
 	}
 	l.envoy, err = envoy.NewProcess(envoy.Command{
 		Path: envoytest.Binary(t), Dir: dir, Concurrency: 1, LogLevel: "info", Log: log,
-		Bootstrap: envoy.Options{XDS: state.Peer{Address: filepath.Join(dir, "xds.sock")}},
+		Bootstrap: envoy.Options{XDS: state.Peer{Address: filepath.Join(dir, "xds.sock")}, AdminTCP: "127.0.0.1:0"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +135,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
+	closes bool  // the connection
 	err    error // of reading the body
 }
 
@@ -174,7 +175,7 @@ func do(t *testing.T, tr http.RoundTripper, req *http.Request) answer {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return answer{status: resp.StatusCode, header: resp.Header, body: string(b), err: err}
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(b), closes: resp.Close, err: err}
 }
 
 // provider is a fake one. It keeps what it was asked.

@@ -231,3 +231,42 @@ func TestListenTakesOverOnlySockets(t *testing.T) {
 		t.Error("a file was removed")
 	}
 }
+
+func TestTheAdminPortLeadsToTheAdminSocket(t *testing.T) {
+	l := newLab(t, nil, says("good"))
+	req := request(t, "http://"+l.address(t.Context(), "admin")+"/server_info", "")
+	req.Method = http.MethodGet
+	if a := do(t, http.DefaultTransport, req); a.status != 200 || !strings.Contains(a.body, "1.40") {
+		t.Errorf("answer is %d %q", a.status, a.body)
+	}
+}
+
+func TestADrainingEnvoySendsClientsAwayAndServesWhatIsUnderWay(t *testing.T) {
+	asked, finish := make(chan struct{}), make(chan struct{})
+	l := newLab(t, nil, fake("slow", func(w http.ResponseWriter, _ *http.Request) {
+		asked <- struct{}{}
+		<-finish
+		_, _ = io.WriteString(w, answered)
+	}), says("good"))
+	under := make(chan answer, 1)
+	go func() {
+		under <- l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "slow")
+	}()
+	<-asked
+	if err := l.envoy.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.envoy.Ready(within(t, 50*time.Millisecond)); err == nil {
+		t.Error("Envoy is still ready")
+	}
+	close(finish)
+	if a := <-under; a.body != answered {
+		t.Errorf("the request under way got %d %q", a.status, a.body)
+	}
+	if a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "good"); !a.closes {
+		t.Errorf("a client is not sent away: %d, %v", a.status, a.header)
+	}
+	if a := l.egress("/v1/x", "{}", state.HeaderCluster, "good", state.HeaderExchange, secret+".id"); a.body != answered {
+		t.Errorf("the sidecar's own call got %d %q", a.status, a.body)
+	}
+}

@@ -45,6 +45,7 @@ func (b *builder) listeners() []types.Resource {
 		at := envoy.Address(state.Address{Pipe: b.EgressSocket}, 0o600)
 		egress := b.listener(ListenerEgress, at, b.egressManager(), nil)
 		egress.IgnoreGlobalConnLimit = true
+		egress.TrafficDirection = corev3.TrafficDirection_OUTBOUND // goes on while the others drain
 		out = append(out, egress)
 	}
 	return out
@@ -60,6 +61,7 @@ func (b *builder) listener(name string, at *corev3.Address, m *hcmv3.HttpConnect
 	return &listenerv3.Listener{
 		Name:                          name,
 		Address:                       at,
+		TrafficDirection:              corev3.TrafficDirection_INBOUND,
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 		FilterChains: []*listenerv3.FilterChain{{
 			TransportSocket: tls,
