@@ -56,24 +56,24 @@ func (m *memory) change(id string, edit func(*Row)) {
 	m.put(id, row)
 }
 
-func newKey(t testing.TB) Key {
-	t.Helper()
+func newKey(tb testing.TB) Key {
+	tb.Helper()
 	k, err := NewKey(rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return k
 }
 
-func newPepper(t testing.TB) *Pepper {
-	t.Helper()
+func newPepper(tb testing.TB) *Pepper {
+	tb.Helper()
 	file, err := NewPepper(rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p, err := ParsePepper(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
@@ -85,19 +85,19 @@ type bench struct {
 	key   Key
 }
 
-func newBench(t testing.TB, p policy.Principal) *bench {
-	t.Helper()
-	pepper, key := newPepper(t), newKey(t)
+func newBench(tb testing.TB, p policy.Principal) *bench {
+	tb.Helper()
+	pepper, key := newPepper(tb), newKey(tb)
 	pepper.cost = bcrypt.MinCost
 	hash, err := pepper.Hash(key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	p.Account = policy.Account(key.ID())
 	store := &memory{rows: map[string]Row{key.ID(): {Principal: p, Hash: hash}}}
 	keys, err := NewAPIKeys(store, pepper, Options{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &bench{keys, store, key}
 }
@@ -109,13 +109,13 @@ func (b *bench) verify(h header.List) (policy.Principal, bool, error) {
 }
 
 // sibling is a well-formed key with the same id and another secret.
-func sibling(t testing.TB, k Key) Key {
-	t.Helper()
-	text := keyPrefix + k.ID() + "_" + newKey(t).secret
+func sibling(tb testing.TB, k Key) Key {
+	tb.Helper()
+	text := keyPrefix + k.ID() + "_" + newKey(tb).secret
 	sum := checksum(text)
 	s, err := Parse(text + "_" + string(sum[:]))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s
 }
