@@ -1,0 +1,181 @@
+// Package arch keeps the picture of the gateway true: five levels, imports only downward, every part plugged in. It reads
+// the source itself: a test that asks the go command is cached, and stays green after the source has changed.
+package arch
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "bardo.money/gateway"
+
+func TestTheTreeFollowsTheRules(t *testing.T) {
+	files, err := read(os.DirFS("../.."), module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range check(files) {
+		t.Error(broken)
+	}
+}
+
+// sound is a small tree that breaks no rule and uses every line of the engines' table.
+func sound() map[string]string {
+	return map[string]string{
+		"policy/policy.go":                    `package policy`,
+		"extproc/chat/chat.go":                `package chat; import _ "bardo.money/gateway/policy"`,
+		"extproc/wire/wire.go":                `package wire; import _ "bardo.money/gateway/extproc/chat"`,
+		"extproc/wire/errbody/errbody.go":     `package errbody`,
+		"extproc/wire/openai/openai.go":       `package openai; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/extproc/wire/errbody")`,
+		"policy/catalog/catalog.go":           `package catalog`,
+		"policy/resolve/resolve.go":           `package resolve; import _ "bardo.money/gateway/policy/catalog"`,
+		"xds/state/state.go":                  `package state`,
+		"envoy/envoy.go":                      `package envoy; import (_ "bardo.money/gateway/xds/state"; _ "google.golang.org/grpc")`,
+		"extproc/provider/provider.go":        `package provider`,
+		"extproc/provider/anthropic/adapt.go": `package anthropic; import _ "bardo.money/gateway/extproc/provider"`,
+		"extproc/layers/mask/mask.go":         `package mask`,
+		"extproc/server.go":                   `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "google.golang.org/grpc")`,
+		"internal/envoytest/binary.go":        `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
+		"cmd/bardo/main.go":                   `package main; import "os"; func main() { os.Getenv("HOME") }`,
+		"cmd/bardo/parts.go": `package main; import (_ "bardo.money/gateway/extproc/layers/mask"
+			_ "bardo.money/gateway/extproc/provider/anthropic")`,
+		"e2e/fake/fake.go":      `package fake`,
+		"e2e/bench/main.go":     `package main; import _ "bardo.money/gateway/e2e/fake"`,
+		"internal/.old/old.go":  `package broken; import "bardo.money/gateway/cmd/bardo"`,
+		"envoy/testdata/bad.go": `not Go at all`,
+	}
+}
+
+func TestRules(t *testing.T) {
+	tests := []struct {
+		name   string
+		change map[string]string // files laid over the sound tree
+		want   []string
+	}{
+		{"a sound tree passes", nil, nil},
+		{
+			"a layer imports a provider",
+			map[string]string{"extproc/layers/mask/mask.go": `package mask; import _ "bardo.money/gateway/extproc/provider/anthropic"`},
+			[]string{"extproc/layers/mask/mask.go: part extproc/layers/mask imports part extproc/provider/anthropic: what two of them share moves one level down"},
+		},
+		{
+			"a layer imports the contract that providers fulfil",
+			map[string]string{"extproc/layers/mask/mask.go": `package mask; import _ "bardo.money/gateway/extproc/provider"`},
+			nil,
+		},
+		{
+			"a provider's test imports another provider",
+			map[string]string{
+				"extproc/provider/anthropic/adapt_test.go": `package anthropic_test; import (_ "bardo.money/gateway/extproc/provider/demo"; _ "bardo.money/gateway/extproc/provider/anthropic")`,
+			},
+			[]string{"extproc/provider/anthropic/adapt_test.go: part extproc/provider/anthropic imports part extproc/provider/demo: what two of them share moves one level down"},
+		},
+		{
+			"a noun imports an engine",
+			map[string]string{"extproc/chat/chat.go": `package chat; import w "bardo.money/gateway/extproc/wire"; var _ w.X`},
+			[]string{"extproc/chat/chat.go: noun extproc/chat imports engine extproc/wire: imports go only downward"},
+		},
+		{
+			"an engine imports a server, behind a build tag",
+			map[string]string{"policy/catalog/windows.go": "//go:build windows\n\npackage catalog; import _ \"bardo.money/gateway/xds\""},
+			[]string{"policy/catalog/windows.go: engine policy/catalog imports server xds: imports go only downward"},
+		},
+		{
+			"servers know each other",
+			map[string]string{"extproc/server.go": `package extproc; import _ "bardo.money/gateway/xds"`},
+			[]string{"extproc/server.go: server extproc imports server xds: what two of them share moves one level down"},
+		},
+		{
+			"a program imports the end-to-end tests",
+			map[string]string{"cmd/bardo/main.go": `package main; import _ "bardo.money/gateway/e2e/fake"`},
+			[]string{"cmd/bardo/main.go: program cmd/bardo imports program e2e/fake: what two of them share moves one level down"},
+		},
+		{
+			"an engine imports one that the table does not give it",
+			map[string]string{"policy/catalog/catalog.go": `package catalog; import _ "bardo.money/gateway/xds/state"`},
+			[]string{"policy/catalog/catalog.go: engine policy/catalog imports engine xds/state: what two of them share moves one level down"},
+		},
+		{
+			"the table allows what nothing does",
+			map[string]string{"policy/resolve/resolve.go": `package resolve`},
+			[]string{"rules: nothing in policy/resolve imports policy/catalog any more: take it from the list of engines"},
+		},
+		{
+			"a package stands nowhere",
+			map[string]string{"extproc/util/util.go": `package util`},
+			[]string{"extproc/util/util.go: package extproc/util has no level: add it to the table in internal/arch"},
+		},
+		{
+			"a provider and a layer are not plugged in",
+			map[string]string{"cmd/bardo/parts.go": `package main`},
+			[]string{
+				"cmd/bardo/parts.go: does not name extproc/layers/mask, so no gateway has it",
+				"cmd/bardo/parts.go: does not name extproc/provider/anthropic, so no gateway has it",
+			},
+		},
+		{
+			"a part is named in another file than parts.go",
+			map[string]string{
+				"cmd/bardo/parts.go": `package main; import _ "bardo.money/gateway/extproc/provider/anthropic"`,
+				"cmd/bardo/main.go":  `package main; import _ "bardo.money/gateway/extproc/layers/mask"`,
+			},
+			[]string{"cmd/bardo/parts.go: does not name extproc/layers/mask, so no gateway has it"},
+		},
+		{
+			"an engine knows gRPC",
+			map[string]string{"extproc/wire/wire.go": `package wire; import _ "google.golang.org/grpc/codes"`},
+			[]string{"extproc/wire/wire.go: package extproc/wire imports google.golang.org/grpc/codes: only extproc, xds/..., envoy may"},
+		},
+		{
+			"an engine's test knows gRPC",
+			map[string]string{"extproc/wire/wire_test.go": `package wire; import _ "google.golang.org/grpc/codes"`},
+			nil,
+		},
+		{
+			"a noun knows Envoy's protobufs",
+			map[string]string{"policy/policy.go": `package policy; import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`},
+			[]string{"policy/policy.go: package policy imports github.com/envoyproxy/go-control-plane/envoy/config/core/v3: only extproc, xds/..., envoy may"},
+		},
+		{
+			"a server reads the environment",
+			map[string]string{"extproc/server.go": `package extproc; import host "os"; func f() { _, _ = host.LookupEnv("HOME") }`},
+			[]string{"extproc/server.go: package extproc reads the environment: only cmd/*, e2e/... may; pass the value down from there"},
+		},
+		{
+			"a server opens a file",
+			map[string]string{"extproc/server.go": `package extproc; import "os"; func f() { _, _ = os.Open("x") }`},
+			nil,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := sound()
+			maps.Copy(tree, tt.change)
+			files, err := read(mapFS(tree), module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := check(files); !slices.Equal(got, tt.want) {
+				t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(tt.want, "\n\t"))
+			}
+		})
+	}
+}
+
+func TestAFileThatIsNotGoIsAnError(t *testing.T) {
+	if _, err := read(mapFS(map[string]string{"policy/policy.go": "package"}), module); err == nil {
+		t.Error("no error")
+	}
+}
+
+func mapFS(files map[string]string) fstest.MapFS {
+	tree := fstest.MapFS{}
+	for name, src := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(src)}
+	}
+	return tree
+}

@@ -1,0 +1,144 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// check returns what breaks the rules, one sentence each, in order.
+func check(files []file) []string {
+	var broken []string
+	used := map[string]bool{}
+	for _, f := range files {
+		broken = append(broken, checkFile(f, used)...)
+	}
+	broken = append(broken, checkPlugged(files)...)
+	for _, from := range slices.Sorted(maps.Keys(engines)) {
+		for _, to := range engines[from] {
+			if !used[from+to] {
+				broken = append(broken, fmt.Sprintf("rules: nothing in %s imports %s any more: take it from the list of engines", from, to))
+			}
+		}
+	}
+	slices.Sort(broken)
+	return slices.Compact(broken)
+}
+
+func checkFile(f file, used map[string]bool) []string {
+	from, ok := levelOf(f.pkg)
+	if !ok {
+		return []string{fmt.Sprintf("%s: package %s has no level: add it to the table in internal/arch", f.path, f.pkg)}
+	}
+	var broken []string
+	report := func(format string, args ...any) {
+		broken = append(broken, f.path+": "+fmt.Sprintf(format, args...))
+	}
+	for _, imported := range f.ours {
+		to, ok := levelOf(imported)
+		switch {
+		case imported == f.pkg || !ok: // an external test; the other package's own files report it
+		case to > from:
+			report("%s %s imports %s %s: imports go only downward", nameOf(from), f.pkg, nameOf(to), imported)
+		case to == from && !sideways(from, f.pkg, imported, used):
+			report("%s %s imports %s %s: what two of them share moves one level down", nameOf(from), f.pkg, nameOf(to), imported)
+		}
+	}
+	if f.test() {
+		return broken
+	}
+	for _, imported := range f.others {
+		if module := moduleOf(imported); module != "" && !matchAny(outside[module], f.pkg) {
+			report("package %s imports %s: only %s may", f.pkg, imported, strings.Join(outside[module], ", "))
+		}
+	}
+	if f.environ && !matchAny(environment, f.pkg) && !servesTests(f.pkg) {
+		report("package %s reads the environment: only %s may; pass the value down from there", f.pkg, strings.Join(environment, ", "))
+	}
+	return broken
+}
+
+// sideways reports whether a package may import another of its own level. Nouns may, and so may end-to-end tests among
+// themselves; engines where the table says so, which then counts as used.
+func sideways(level int, from, to string, used map[string]bool) bool {
+	switch level {
+	case 4:
+		return match("e2e/...", from) && match("e2e/...", to)
+	case 1:
+		for pattern, allowed := range engines {
+			if match(pattern, from) && slices.Contains(allowed, to) {
+				used[pattern+to] = true
+				return true
+			}
+		}
+		return false
+	default:
+		return level == 0
+	}
+}
+
+// checkPlugged finds the parts that exist but are not wired in.
+func checkPlugged(files []file) []string {
+	var named []string
+	parts := map[string]bool{}
+	for _, f := range files {
+		if f.path == partsFile {
+			named = f.ours
+		}
+		if matchAny(plugged, f.pkg) && !f.test() {
+			parts[f.pkg] = true
+		}
+	}
+	var broken []string
+	for part := range parts {
+		if !slices.Contains(named, part) {
+			broken = append(broken, fmt.Sprintf("%s: does not name %s, so no gateway has it", partsFile, part))
+		}
+	}
+	return broken
+}
+
+func levelOf(pkg string) (level int, ok bool) {
+	for _, l := range levels {
+		if matchAny(l.packages, pkg) {
+			return l.level, true
+		}
+	}
+	return 0, false
+}
+
+func nameOf(level int) string {
+	for _, l := range levels {
+		if l.level == level {
+			return l.name
+		}
+	}
+	return ""
+}
+
+// moduleOf returns the restricted module that an import belongs to, or nothing.
+func moduleOf(imported string) string {
+	for module := range outside {
+		if match(module+"/...", imported) {
+			return module
+		}
+	}
+	return ""
+}
+
+// servesTests reports whether a package exists for tests, which its name says as in the standard library: httptest.
+func servesTests(pkg string) bool { return strings.HasSuffix(pkg, "test") }
+
+func matchAny(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, pkg) })
+}
+
+func match(pattern, pkg string) bool {
+	if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return pkg == folder || strings.HasPrefix(pkg, folder+"/")
+	}
+	ok, err := path.Match(pattern, pkg)
+	return ok && err == nil
+}

@@ -1,0 +1,40 @@
+package arch
+
+// levels says where each package stands; the first pattern that matches counts. A * is one path element, and a trailing
+// /... is the package and all below it. Imports go to a lower level, and sideways only as sideways() says.
+var levels = []struct {
+	level    int
+	name     string
+	packages []string
+}{
+	{4, "program", []string{"cmd/*", "e2e/..."}},
+	{3, "server", []string{"extproc", "xds"}},
+	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
+	{1, "engine", []string{
+		"extproc/pipeline", "extproc/provider", "extproc/wire", "extproc/wire/*", "extproc/reasoning", "extproc/toolcall",
+		"extproc/schema", "extproc/cache", "extproc/render", "policy/*", "models/*", "xds/state", "envoy",
+	}},
+	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
+}
+
+// engines lists the engines that may import other engines. Each line is a decision; the test reports those that nothing
+// needs any more.
+var engines = map[string][]string{
+	"envoy":          {"xds/state"},
+	"extproc/wire/*": {"extproc/wire", "extproc/wire/errbody"},
+	"policy/resolve": {"policy/catalog"},
+}
+
+// outside lists the modules that only some packages may import, besides tests.
+var outside = map[string][]string{
+	"google.golang.org/grpc":                 {"extproc", "xds/...", "envoy"},
+	"github.com/envoyproxy/go-control-plane": {"extproc", "xds/...", "envoy"},
+}
+
+// environment lists who may read environment variables, besides tests and the packages that serve them.
+var environment = []string{"cmd/*", "e2e/..."}
+
+// plugged lists the folders whose packages do nothing until partsFile names them.
+var plugged = []string{"extproc/layers/*", "extproc/provider/*"}
+
+const partsFile = "cmd/bardo/parts.go"
