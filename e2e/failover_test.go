@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// pairing is who speaks what: the client, the provider that fails, and the one that helps.
+type pairing struct {
+	name                  string
+	client, first, second fake.Dialect
+}
+
+var pairings = []pairing{
+	{"same dialect", fake.OpenAI, fake.OpenAI, fake.OpenAI},
+	{"to the other dialect", fake.OpenAI, fake.OpenAI, fake.Anthropic},
+	{"back to the client's dialect", fake.Anthropic, fake.OpenAI, fake.Anthropic},
+	{"same dialect, Anthropic", fake.Anthropic, fake.Anthropic, fake.Anthropic},
+}
+
+// failures are the ways in which a provider fails before its first content. Streams can fail in more ways: there the
+// status is out, but nothing has been said.
+var failures = []struct {
+	name       string
+	b          fake.Behaviour
+	refused    bool // nothing listens
+	streamOnly bool
+}{
+	{name: "connection refused", refused: true},
+	{name: "reset before the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset}}},
+	{name: "closed before the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Close}}},
+	{name: "silence before the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Hang}}},
+	{name: "401", b: fake.Behaviour{Status: 401}},
+	{name: "403", b: fake.Behaviour{Status: 403}},
+	{name: "408", b: fake.Behaviour{Status: 408}},
+	{name: "429", b: fake.Behaviour{Status: 429, RetryAfter: "1"}},
+	{name: "500", b: fake.Behaviour{Status: 500}},
+	{name: "502 in HTML", b: fake.Behaviour{Raw: &fake.Raw{Status: 502, Header: []string{"content-type: text/html"}, Body: "<html>Bad Gateway</html>"}}},
+	{name: "503 in gzip", b: fake.Behaviour{Status: 503, Encoding: "gzip"}},
+	{name: "529", b: fake.Behaviour{Status: 529}},
+	{name: "K-45 429 while opening a stream", b: fake.Behaviour{Status: 429}, streamOnly: true},
+	{name: "K-44 an error event first", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterHeaders}}, streamOnly: true},
+	{name: "an error event after the preamble", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterTokens}}, streamOnly: true},
+	{name: "reset after the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset, At: fake.AfterHeaders}}, streamOnly: true},
+	{name: "closed after the preamble", b: fake.Behaviour{Break: fake.Break{Kind: fake.Close, At: fake.AfterTokens}}, streamOnly: true},
+	{name: "K-42 silence after the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterHeaders}}, streamOnly: true},
+	{name: "silence after the preamble", b: fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}}, streamOnly: true},
+	{name: "K-48 an error without a code as the first chunk", b: fake.Behaviour{Raw: &fake.Raw{
+		Status: 200, Header: []string{"content-type: text/event-stream"}, Body: "data: {\"error\":{\"message\":\"boom\"}}\n\n",
+	}}, streamOnly: true},
+}
+
+// row is one case of the matrix with its own two providers, so that no case disturbs another's health.
+type row struct {
+	ask           ask
+	refused       bool
+	first, second *fake.Server
+}
+
+func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
+	t.Parallel()
+	rows, names, o := map[string]row{}, []string{}, gateway.Options{Config: quick}
+	for _, p := range pairings {
+		for _, f := range failures {
+			for _, stream := range []bool{false, true} {
+				if f.streamOnly && !stream {
+					continue
+				}
+				n := len(names)
+				r := row{ask: ask{dialect: p.client, model: fmt.Sprintf("model-%d", n), stream: stream}, refused: f.refused}
+				r.first = fake.Start(t, fake.Config{Dialect: p.first, Name: fmt.Sprintf("first-%d", n)})
+				r.second = fake.Start(t, fake.Config{Dialect: p.second, Name: fmt.Sprintf("second-%d", n)})
+				r.first.Behave(f.b)
+				r.second.Behave(fake.Behaviour{Text: "the second one answers"})
+				first := gateway.Provider{ID: fmt.Sprintf("first-%d", n), Fake: r.first, Format: string(p.first), Models: models(r.ask.model, "upstream-first")}
+				if f.refused {
+					first.BaseURL = "http://" + deadAddress(t) + "/v1"
+				}
+				second := gateway.Provider{ID: fmt.Sprintf("second-%d", n), Fake: r.second, Format: string(p.second), Models: models(r.ask.model, "upstream-second")}
+				o.Providers = append(o.Providers, first, second)
+				name := fmt.Sprintf("%s/%s/stream=%v", p.name, f.name, stream)
+				rows[name], names = r, append(names, name)
+			}
+		}
+	}
+	g := gateway.Run(t, o)
+	t.Run("matrix", func(t *testing.T) {
+		for _, name := range names {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				rows[name].check(t, g)
+			})
+		}
+	})
+}
+
+func (r row) check(t *testing.T, g *gateway.Gateway) {
+	t.Helper()
+	got := g.Do(t, r.ask.call())
+	if got.Status != http.StatusOK {
+		t.Fatalf("status %d: %s", got.Status, got.Body)
+	}
+	if s := text(t, r.ask, got); s != "the second one answers" {
+		t.Errorf("the answer says %q", s)
+	}
+	second, _ := r.second.Last()
+	name := got.Header.Get("X-Bardo-Provider")
+	if !strings.HasPrefix(name, "second-") || got.Header.Get("X-Bardo-Model") != r.ask.model {
+		t.Errorf("answered by %s, model %s", name, got.Header.Get("X-Bardo-Model"))
+	}
+	if n := got.Header.Get("X-Bardo-Attempts"); n == "" || n == "0" || n == "1" {
+		t.Errorf("X-Bardo-Attempts: %q", n)
+	}
+	r.checkIsolation(t, second, g.Key)
+	if rec := recordOf(t, g, got); rec.Provider != name || rec.Attempts < 2 || rec.Status != "ok" || rec.OutputTokens == 0 {
+		t.Errorf("record %+v", rec)
+	}
+}
+
+// checkIsolation: neither provider sees the other's credential or model name, nor the client's key.
+func (r row) checkIsolation(t *testing.T, second fake.Request, key string) {
+	t.Helper()
+	if second.Model != "upstream-second" {
+		t.Errorf("K-58: the second provider was asked for %q", second.Model)
+	}
+	for _, secret := range []string{r.first.Key, "upstream-first", key} {
+		if r.second.Saw(secret) {
+			t.Errorf("K-58: the second provider saw %q", secret)
+		}
+	}
+	for _, secret := range []string{r.second.Key, "upstream-second", key} {
+		if r.first.Saw(secret) {
+			t.Errorf("K-58: the first provider saw %q", secret)
+		}
+	}
+	if n := len(r.first.Generations()); !r.refused && (n < 1 || n > 2) {
+		t.Errorf("the first provider was asked %d times", n)
+	}
+	if n := len(r.second.Generations()); n != 1 {
+		t.Errorf("the second provider was asked %d times", n)
+	}
+}
+
+// deadAddress is an address that nothing listens on.
+func deadAddress(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(t.Context()), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
+	t.Parallel()
+	first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
+	second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+		{ID: "first", Fake: first, Models: models("m", "")}, {ID: "second", Fake: second, Models: models("m", "")},
+	}})
+	for _, status := range []int{400, 404, 413, 422} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d stream=%v", status, stream), func(t *testing.T) {
+				first.Reset()
+				second.Reset()
+				first.Behave(fake.Behaviour{Status: status, Message: "your fault alone"})
+				a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
+				got := g.Do(t, a.call())
+				if got.Status != status || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/json") {
+					t.Errorf("got %d %s, want %d", got.Status, got.Body, status)
+				}
+				if n := len(first.Generations()) + len(second.Generations()); n != 1 {
+					t.Errorf("%d calls", n)
+				}
+			})
+		}
+	}
+}
+
+func TestASingleProviderIsTriedTwice(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "only", Fake: p, Models: models("m", "")}}})
+	for _, stream := range []bool{false, true} {
+		p.Forget()
+		p.Queue(fake.Behaviour{Status: 503})
+		a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
+		if got := g.Do(t, a.call()); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Attempts") != "2" {
+			t.Errorf("stream=%v: %d after %q attempts: %s", stream, got.Status, got.Header.Get("X-Bardo-Attempts"), got.Body)
+		}
+		if n := len(p.Generations()); n != 2 {
+			t.Errorf("stream=%v: %d calls", stream, n)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// TestK95PathTricks: however a path is spelled, nobody gets in without a key, and nothing strange reaches a provider.
+func TestK95PathTricks(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
+	a := ask{dialect: fake.OpenAI, model: "m"}
+	for _, path := range []string{
+		"/v1/chat/completions", "/v1/v1/chat/completions", "/chat/completions", "//v1/chat/completions", "/v1//chat/completions",
+		"/v1/../v1/chat/completions", "/v1/models/../chat/completions", "/v1%2fchat%2fcompletions", "/v1/%2e%2e/v1/chat/completions",
+		"/healthz/../v1/chat/completions", "/healthz/..%2fv1/chat/completions", "/v1/chat/completions/", "/v1/chat/completions;x=/healthz",
+		"/v1/chat/completions%00", "/V1/CHAT/COMPLETIONS", "/./v1/chat/completions",
+	} {
+		t.Run(path, func(t *testing.T) {
+			p.Forget()
+			none := gateway.Call{Path: path, Body: a.body(), NoKey: true}
+			if got := g.Do(t, none); got.Status < 400 || got.Status >= 500 || len(p.Generations()) != 0 {
+				t.Errorf("without a key: %d, %d calls", got.Status, len(p.Generations()))
+			}
+			with := gateway.Call{Path: path, Body: a.body()}
+			got := g.Do(t, with)
+			if got.Status != http.StatusOK && (got.Status < 400 || got.Status >= 500) {
+				t.Errorf("with a key: %d %s", got.Status, got.Body)
+			}
+			for _, r := range p.Generations() {
+				if r.Path != "/v1/chat/completions" {
+					t.Errorf("the provider was asked for %s", r.Path)
+				}
+			}
+		})
+	}
+	for _, path := range []string{"/v1/chat/completions", "/v1/v1/chat/completions"} {
+		if got := g.Do(t, gateway.Call{Path: path, Body: a.body()}); got.Status != http.StatusOK {
+			t.Errorf("D-53: %s: %d", path, got.Status)
+		}
+	}
+	if got := g.Do(t, gateway.Call{Method: http.MethodHead, Path: "/", NoKey: true}); got.Status != http.StatusOK {
+		t.Errorf("D-53: HEAD /: %d", got.Status)
+	}
+}
+
+// TestInternalHeadersAreStripped: what Envoy or the gateway take for their own does not come in from outside.
+func TestInternalHeadersAreStripped(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
+	got := g.Chat(t, ask{dialect: fake.OpenAI, model: "m"}.body(), "x-bardo-internal-provider: own", "x-envoy-max-retries: 9",
+		"x-envoy-upstream-rq-timeout-ms: 1", "x-request-id: mine", "cookie: session=1", "openai-organization: org-mine", "proxy-authorization: Basic eA==")
+	if got.Status != http.StatusOK || got.Header.Get("X-Request-Id") == "mine" {
+		t.Errorf("%d %v %s", got.Status, got.Header, got.Body)
+	}
+	r := lastOf(t, p)
+	for name := range r.Header {
+		l := strings.ToLower(name)
+		if strings.HasPrefix(l, "x-bardo-") || strings.HasPrefix(l, "x-envoy-") || l == "cookie" || l == "openai-organization" || l == "proxy-authorization" {
+			t.Errorf("the provider got %s: %v", name, r.Header[name])
+		}
+	}
+}
+
+// TestK85ClaudeCodeHabits: many token counts at once, ?beta=true, and beta flags that nobody has heard of.
+func TestK85ClaudeCodeHabits(t *testing.T) {
+	t.Parallel()
+	n := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	o := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+		{ID: "aa", Fake: n, Format: "anthropic", Models: models("claude-x", "")}, {ID: "oo", Fake: o, Models: models("gpt-x", "")},
+	}})
+	header := []string{"anthropic-version: 2023-06-01", "anthropic-beta: claude-code-20250219,interleaved-thinking-2025-05-14"}
+	t.Run("a burst of token counts", func(t *testing.T) {
+		for _, model := range []string{"claude-x", "gpt-x"} {
+			var wg sync.WaitGroup
+			for range 30 {
+				wg.Go(func() {
+					got := g.Do(t, gateway.Call{
+						Path: "/v1/messages/count_tokens?beta=true", Header: header,
+						Body: `{"model":"` + model + `","messages":[{"role":"user","content":"how many?"}]}`,
+					})
+					var c struct {
+						InputTokens int `json:"input_tokens"`
+					}
+					got.JSON(t, &c)
+					if got.Status != http.StatusOK || c.InputTokens < 1 {
+						t.Errorf("%s: %d %s", model, got.Status, got.Body)
+					}
+				})
+			}
+			wg.Wait()
+		}
+	})
+	t.Run("?beta=true and flags reach an Anthropic provider", func(t *testing.T) {
+		a := ask{dialect: fake.Anthropic, model: "claude-x", stream: true}
+		c := a.call("anthropic-beta: claude-code-20250219,interleaved-thinking-2025-05-14")
+		c.Path += "?beta=true"
+		text(t, a, g.Do(t, c))
+		r := lastOf(t, n)
+		if r.RawQuery != "beta=true" || !strings.Contains(strings.Join(r.Header.Values("Anthropic-Beta"), ","), "interleaved-thinking-2025-05-14") {
+			t.Errorf("query %q, flags %v", r.RawQuery, r.Header.Values("Anthropic-Beta"))
+		}
+	})
+	t.Run("neither reaches another one", func(t *testing.T) {
+		a := ask{dialect: fake.Anthropic, model: "gpt-x", stream: true}
+		c := a.call("anthropic-beta: claude-code-20250219,some-flag-2099-01-01")
+		c.Path += "?beta=true"
+		text(t, a, g.Do(t, c))
+		if r := lastOf(t, o); r.RawQuery != "" || r.Header.Get("Anthropic-Beta") != "" || r.Header.Get("Anthropic-Version") != "" {
+			t.Errorf("query %q, headers %v", r.RawQuery, r.Header)
+		}
+	})
+	t.Run("K-54 a provider without count_tokens stays in use", func(t *testing.T) {
+		n.BehaveOn("/messages/count_tokens", fake.Behaviour{Status: 404})
+		got := g.Do(t, gateway.Call{Path: "/v1/messages/count_tokens", Header: header, Body: `{"model":"claude-x","messages":[{"role":"user","content":"x"}]}`})
+		if got.Status >= 500 {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+		if got = g.Messages(t, ask{dialect: fake.Anthropic, model: "claude-x"}.body()); got.Status != http.StatusOK {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+	})
+}
