@@ -2,17 +2,8 @@ package extproc
 
 import "bardo.money/gateway/internal/header"
 
-// The headers that carry a request through Envoy. None of them is accepted from a client or sent to a provider.
 const (
-	internalPrefix  = "x-bardo-internal-"
-	headerPath      = internalPrefix + "path"     // which route: pathJSON or pathStream
-	headerExchange  = internalPrefix + "exchange" // the exchange an attempt belongs to
-	headerCluster   = internalPrefix + "cluster"  // egress: the cluster to call
-	pathJSON        = "json"
-	pathStream      = "stream"
-	retrySuffix     = "~retry" // clusters whose requests are written anew by an attempt stream
-	metadataName    = "bardo"
-	metadataOrder   = "bardo.order"
+	internalPrefix  = "x-bardo-internal-" // headers between the gateway's own parts: never from a client, never to a provider
 	maxErrorBody    = 1 << 20
 	bodyChunk       = 60 << 10 // below the 64 KiB that Envoy takes in one message
 	contentTypeJSON = "application/json"
@@ -28,10 +19,11 @@ type reply struct {
 
 // forward is a request on its way to Envoy's route.
 type forward struct {
-	set    header.List
-	remove []string
-	body   []byte
-	groups []string // clusters in the order of attempts
+	set      header.List
+	remove   []string
+	body     []byte
+	groups   []string // clusters in the order of attempts
+	exchange string   // the exchange's id, for the streams of later attempts
 }
 
 // piece is the next part of an upstream's answer on the native path: first a head, then bodies.
@@ -54,6 +46,8 @@ type answerHead struct {
 // door is how an exchange speaks to its client. It is implemented over ext_proc; nothing behind it knows gRPC.
 // Calls may come from several goroutines, one at a time each.
 type door interface {
+	// RequestBody appends the request's body to buf; tooLarge is set, and reading stops, once it is longer than limit.
+	RequestBody(buf []byte, limit int64) (body []byte, tooLarge bool, err error)
 	// Reply answers with a whole message; on the native path it may come as long as no answer head was sent.
 	Reply(r reply) error
 	// Forward lets Envoy carry the request to the clusters of f.groups.

@@ -1,12 +1,15 @@
 package extproc
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 )
 
@@ -27,6 +30,7 @@ const (
 	failConnect                    // no connection
 	failReset                      // the connection broke, or the answer ended in the middle
 	failTimeout                    // silence beyond the bound
+	failEncode                     // the request cannot be said in this provider's format; cause is a fault
 )
 
 // String is the reason as it is logged, counted and shown in a request's record.
@@ -38,6 +42,8 @@ func (f *failure) String() string {
 		return "reset"
 	case failTimeout:
 		return "timeout"
+	case failEncode:
+		return "encode"
 	case failStatus:
 		return fmt.Sprintf("status_%d", f.status)
 	}
@@ -60,13 +66,38 @@ func (f *failure) retriable() bool {
 func (f *failure) result() policy.Result {
 	r := policy.Result{Provider: f.provider, Outcome: policy.Failed}
 	switch {
+	case f.kind == failEncode:
+		r.Outcome = policy.Ignored
 	case f.kind != failStatus:
 	case f.status == 429:
 		r.Outcome, r.RetryAfter = policy.RateLimited, f.retryAfter
+	case f.status == 401 || f.status == 402: // a bad credential or an empty account fails every request alike
 	case f.status < 500 && f.status != 408:
 		r.Outcome = policy.Ignored // says nothing about whether the provider is up
 	}
 	return r
+}
+
+// measure is the failure as the metrics count it.
+func (f *failure) measure() telemetry.Outcome {
+	switch f.kind {
+	case failConnect:
+		return telemetry.Refused
+	case failReset:
+		return telemetry.Reset
+	case failTimeout:
+		return telemetry.TimedOut
+	case failEncode:
+		return telemetry.Rejected
+	case failStatus:
+	}
+	switch {
+	case f.status == 429:
+		return telemetry.RateLimited
+	case f.status < 500:
+		return telemetry.Rejected
+	}
+	return telemetry.Failed
 }
 
 // statusFailure reads a provider's stated error.
@@ -77,9 +108,40 @@ func statusFailure(p policy.ProviderID, e *chat.ProviderError) *failure {
 	return &failure{provider: p, kind: failStatus, status: e.Status, retryAfter: time.Duration(e.RetryAfter) * time.Second, err: e}
 }
 
-// fault is what the client sees when this failure is the last word.
-func (f *failure) fault() *fault.Fault {
-	return exhausted([]*failure{f})
+// cutFault is what the client sees when its stream ends in the middle: an error worth a retry, never one of its own making.
+func (f *failure) cutFault() *fault.Fault {
+	if f.kind == failTimeout {
+		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s fell silent in the middle of its answer", f.provider), f.cause)
+	}
+	if errors.Is(f.cause, errTooLong) {
+		return fault.New(fault.Upstream, "the answer is larger than the gateway passes on", f.cause)
+	}
+	return fault.New(fault.Upstream, fmt.Sprintf("provider %s broke off its answer", f.provider), f.cause)
+}
+
+// localFailure reads why Envoy answered in a provider's place, from its response code details.
+func localFailure(p policy.ProviderID, status int, details string) *failure {
+	f := &failure{provider: p, kind: failReset, cause: fmt.Errorf("envoy answered %d: %s", status, details)}
+	switch {
+	case strings.Contains(details, "connection_failure"), strings.Contains(details, "no_healthy_upstream"),
+		strings.Contains(details, "cluster_not_found"), strings.Contains(details, "connection_timeout"):
+		f.kind = failConnect
+	case strings.Contains(details, "timeout"):
+		f.kind = failTimeout
+	}
+	return f
+}
+
+// secretLike finds what looks like a credential in a provider's words.
+var secretLike = regexp.MustCompile(`(?i)(bearer\s+\S+|\b(sk|pk|key|bardo)[-_][a-z0-9_*.-]{6,})`)
+
+// scrub makes a provider's sentence fit to pass on: without anything that looks like a credential, and not long.
+func scrub(s string) string {
+	const most = 2000
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return secretLike.ReplaceAllString(s, "***")
 }
 
 // exhausted folds the failures of all attempts into the one fault that the client sees. All over their limits is a 429 with the
@@ -89,6 +151,9 @@ func exhausted(fs []*failure) *fault.Fault {
 		return fault.Newf(fault.NoProvider, "no provider is available for this request")
 	}
 	last := fs[len(fs)-1]
+	if last.kind == failEncode {
+		return fault.From(last.cause)
+	}
 	if !last.retriable() {
 		return callerFault(last)
 	}
@@ -110,7 +175,9 @@ func exhausted(fs []*failure) *fault.Fault {
 		}
 		out.RetryAfter = max(out.RetryAfter, time.Second)
 		return out
-	case count(func(f *failure) bool { return f.kind == failStatus && (f.status == 503 || f.status == 529 || f.status == 429) }):
+	case count(func(f *failure) bool {
+		return f.kind == failStatus && (f.status == 503 || f.status == 529 || f.status == 429)
+	}):
 		out := fault.Newf(fault.Overloaded, "every provider of this model is overloaded")
 		out.RetryAfter = 5 * time.Second
 		return out

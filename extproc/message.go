@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
 )
 
 // headerList copies Envoy's header map.
@@ -80,8 +81,9 @@ func streamedImmediate(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_StreamedImmediateResponse{StreamedImmediateResponse: r}}
 }
 
-// orderMetadata names the clusters of a request's attempts for the priority_group specifier.
-func orderMetadata(groups []string) *structpb.Struct {
+// orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
+// its later attempts. Metadata, unlike a header, never reaches a provider.
+func orderMetadata(exchange string, groups []string) *structpb.Struct {
 	list := make([]*structpb.Value, len(groups))
 	for i, g := range groups {
 		cluster := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
@@ -93,7 +95,10 @@ func orderMetadata(groups []string) *structpb.Struct {
 		}})
 	}
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
-		metadataOrder: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		state.Metadata: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			state.KeyExchange: structpb.NewStringValue(exchange),
+		}}),
+		state.MetadataOrder: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
 			"priority_groups": structpb.NewListValue(&structpb.ListValue{Values: list}),
 		}}),
 	}}

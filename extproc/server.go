@@ -17,13 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/internal/header"
-)
-
-// Values of the x-bardo-mode stream metadata: which of Envoy's two filters opened a stream.
-const (
-	modeKey     = "x-bardo-mode"
-	modeRouter  = "router"
-	modeAttempt = "attempt"
+	"bardo.money/gateway/xds/state"
 )
 
 // NewServer makes the gRPC server of a gateway's ext_proc service. The caller serves and stops it.
@@ -49,15 +43,15 @@ type service struct {
 // Process serves one stream: a client's request from its first header to its last byte, or one attempt's request headers.
 func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
-	mode := md.Get(modeKey)
+	mode := md.Get(state.InitialMode)
 	var err error
 	switch {
-	case len(mode) == 1 && mode[0] == modeRouter:
+	case len(mode) == 1 && mode[0] == state.ModeRouter:
 		err = s.client(stream)
-	case len(mode) == 1 && mode[0] == modeAttempt:
+	case len(mode) == 1 && mode[0] == state.ModeAttempt:
 		err = s.attempt(stream)
 	default:
-		return status.Errorf(codes.InvalidArgument, "stream metadata %s must be %s or %s", modeKey, modeRouter, modeAttempt)
+		return status.Errorf(codes.InvalidArgument, "stream metadata %s must be %s or %s", state.InitialMode, state.ModeRouter, state.ModeAttempt)
 	}
 	if errors.Is(err, io.EOF) || stream.Context().Err() != nil {
 		return nil
@@ -84,7 +78,8 @@ func (s *service) attempt(stream ep.ExternalProcessor_ProcessServer) error {
 	h := headerList(msg.GetRequestHeaders().GetHeaders())
 	cluster := attribute(msg, "xds.cluster_name")
 	n, _ := strconv.Atoi(h.Get("x-envoy-attempt-count"))
-	call, err := s.gateway.encodeAttempt(h.Get(headerExchange), cluster, n)
+	id := msg.GetMetadataContext().GetFilterMetadata()[state.Metadata].GetFields()[state.KeyExchange].GetStringValue()
+	call, err := s.gateway.encodeAttempt(id, cluster, n)
 	if err != nil {
 		// Envoy never retries after a failed upstream filter: the client gets the gateway's local 503.
 		return status.Error(codes.FailedPrecondition, err.Error())
@@ -96,8 +91,8 @@ func (s *service) attempt(stream ep.ExternalProcessor_ProcessServer) error {
 		BodyMutation:   &ep.BodyMutation{Mutation: &ep.BodyMutation_Body{Body: call.body}},
 	})
 	resp.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{
-		metadataName: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"content_length": structpb.NewStringValue(strconv.Itoa(len(call.body))),
+		state.Metadata: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+			state.KeyContentLength: structpb.NewStringValue(strconv.Itoa(len(call.body))),
 		}}),
 	}}
 	if err := stream.Send(resp); err != nil {
@@ -169,7 +164,7 @@ func (d *envoyDoor) Reply(r reply) error { return d.send(immediate(r)) }
 // Forward implements door.
 func (d *envoyDoor) Forward(f forward) error {
 	resp := requestHeaders(&ep.CommonResponse{HeaderMutation: mutation(f.set, f.remove), ClearRouteCache: true})
-	resp.DynamicMetadata = orderMetadata(f.groups)
+	resp.DynamicMetadata = orderMetadata(f.exchange, f.groups)
 	if err := d.send(resp); err != nil {
 		return err
 	}
@@ -224,13 +219,13 @@ func newAnswerHead(msg *ep.ProcessingRequest, h *ep.HttpHeaders) *answerHead {
 
 // attemptOutcomes reads what each provider cluster noted of its answer; an attempt without an answer noted nothing.
 func attemptOutcomes(md *core.Metadata, n int) []string {
-	fields := md.GetFilterMetadata()[metadataName].GetFields()
+	fields := md.GetFilterMetadata()[state.Metadata].GetFields()
 	if len(fields) == 0 || n > 64 {
 		return nil
 	}
 	out := make([]string, n)
 	for i := range out {
-		out[i] = fields["attempt_"+strconv.Itoa(i+1)].GetStringValue()
+		out[i] = fields[state.KeyAttempt+strconv.Itoa(i+1)].GetStringValue()
 	}
 	return out
 }

@@ -1,0 +1,138 @@
+package extproc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// The endpoints that show a key what it has and what it did.
+
+func showBalance(ctx context.Context, x *exchange) (reply, error) {
+	if x.Principal.Account == "" {
+		return reply{}, fault.Newf(fault.InvalidAPIKey, "a balance belongs to an API key: send one")
+	}
+	b, err := x.gw.Ledger.Balance(ctx, x.Principal.Account)
+	if err != nil {
+		return reply{}, err
+	}
+	st := x.gw.Limiter.Standing(time.Now(), x.Principal, x.head.peer)
+	body := jsonx.AppendString([]byte(`{"account":`), string(x.Principal.Account))
+	body = jsonx.AppendString(append(body, `,"tier":`...), string(x.Principal.Tier))
+	body = append(append(body, `,"balance_usd":`...), orNull(x.Principal.Prepaid, b.Amount.String())...)
+	body = append(append(body, `,"held_usd":`...), b.Held.String()...)
+	body = append(append(body, `,"remaining_tokens":`...), orNull(st.TokensPerHour > 0, strconv.FormatInt(st.RemainingTokens, 10))...)
+	return x.jsonReply(append(body, '}')), nil
+}
+
+// usageReply is GET /v1/usage.
+type usageReply struct {
+	Object string            `json:"object"`
+	By     ledger.By         `json:"by"`
+	Data   []ledger.UsageRow `json:"data"`
+}
+
+// showUsage sums the calling key's requests: ?by=model|provider|subsystem|day, from ?since= to ?until= (UTC days).
+func showUsage(ctx context.Context, x *exchange) (reply, error) {
+	if x.Principal.Account == "" {
+		return reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
+	}
+	q, err := url.ParseQuery(x.head.query)
+	if err != nil {
+		return reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+	}
+	by := ledger.By(q.Get("by"))
+	if by == "" {
+		by = ledger.ByModel
+	}
+	f := ledger.Filter{Account: x.Principal.Account}
+	if f.Since, err = day(q, "since"); err != nil {
+		return reply{}, err
+	}
+	if f.Until, err = day(q, "until"); err != nil {
+		return reply{}, err
+	}
+	switch by {
+	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
+	default:
+		return reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem or day", by)
+	}
+	rows, err := x.gw.Ledger.Usage(ctx, f, by)
+	if err != nil {
+		return reply{}, err
+	}
+	if rows == nil {
+		rows = []ledger.UsageRow{}
+	}
+	body, err := json.Marshal(usageReply{Object: "list", By: by, Data: rows})
+	return x.jsonReply(body), err
+}
+
+func day(q url.Values, name string) (time.Time, error) {
+	s := q.Get(name)
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return t, fault.New(fault.InvalidRequest, name+": expected a day as 2006-01-02", err)
+	}
+	return t, nil
+}
+
+// Requests that no balance pays for are written behind; a client that asks at once waits for its record.
+const (
+	recordPatience = time.Second
+	recordPoll     = 20 * time.Millisecond
+)
+
+// showRequest is one request's full routing and cost record.
+func showRequest(ctx context.Context, x *exchange) (reply, error) {
+	id := x.arg("/v1/requests/")
+	ctx, cancel := context.WithTimeout(ctx, recordPatience)
+	defer cancel()
+	tick := time.NewTicker(recordPoll)
+	defer tick.Stop()
+	for {
+		r, err := x.gw.Ledger.Request(ctx, x.Principal.Account, id)
+		switch {
+		case err == nil:
+			return x.jsonReply(withCharge(r.Record, r.Charged)), nil
+		case !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil:
+			return reply{}, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key", clipped(id))
+		}
+	}
+}
+
+// withCharge puts what was paid in the end into a record, which was written before that was known.
+func withCharge(record []byte, charged policy.Micro) []byte {
+	doc, err := jsonx.Scan(record)
+	if err != nil {
+		return record
+	}
+	var e jsonx.Edits
+	e.Set(&doc, "cost_usd", jsonx.Raw(charged.String()))
+	return e.AppendTo(nil, &doc)
+}
+
+// clipped keeps what a client sent from filling an error.
+func clipped(s string) string {
+	const most = 100
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,391 @@
+package extproc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/sse"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// The driven path: the gateway answers its client itself and calls the candidates one after the other through Envoy's egress
+// listener. Nothing is sent before the first content, so a provider that fails before it is never seen by the client; one
+// that fails after it ends in an error event.
+
+// drive serves a streamed request from x.Order.
+func (x *exchange) drive(ctx context.Context, d door) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.Total, errTotal)
+	defer cancel()
+	s := &drivenStream{x: x, door: d, beat: time.NewTimer(x.rt.Timeouts.Heartbeat)}
+	defer s.beat.Stop()
+	x.departs()
+	var failures []*failure
+	for n, i := 0, 0; i < len(x.Order); n++ {
+		f, err := s.attempt(ctx, x.Order[i])
+		if err != nil || f == nil {
+			return err
+		}
+		failures = append(failures, f)
+		x.failed(x.Order[i], f)
+		if s.content || !f.retriable() || n >= x.rt.MaxRetries || ctx.Err() != nil {
+			break
+		}
+		if !retrySame(f, n, len(x.Order)) {
+			i++
+		}
+	}
+	return s.giveUp(ctx, failures)
+}
+
+// retrySame reports whether the provider that just failed is tried once more: the only candidate always is, the first of
+// several when its connection failed.
+func retrySame(f *failure, attempt, candidates int) bool {
+	return attempt == 0 && (candidates == 1 || f.kind == failConnect || f.kind == failReset)
+}
+
+var (
+	errTotal      = errors.New("the request's total time is over")
+	errFirstToken = errors.New("no content within the first-token time-out")
+	errIdle       = errors.New("the stream fell silent")
+	errTooLong    = errors.New("the answer is larger than the gateway holds for one client")
+)
+
+// drivenStream is the client's side of a driven stream, over all attempts.
+type drivenStream struct {
+	x       *exchange
+	door    door
+	beat    *time.Timer
+	begun   bool // the status has gone out
+	content bool // something of the answer has gone out
+	sent    int64
+}
+
+// attempt calls one candidate. It returns nil, nil when the answer is complete, a failure when another candidate may be
+// tried (or the stream must end in an error), and an error when the client is gone.
+func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*failure, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(s.x.rt.Timeouts.firstToken(s.x.Request), func() { cancel(errFirstToken) })
+	defer limit.Stop()
+
+	resp, f, err := s.open(ctx, to)
+	if f != nil || err != nil {
+		return f, err
+	}
+	a := s.x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	s.x.current = a
+	r := newReader(resp.Body)
+	defer r.close()
+	for {
+		select {
+		case c := <-r.chunks:
+			if c.err != nil && ctx.Err() != nil {
+				return s.interrupted(ctx, to, a)
+			}
+			a.feed(c.b, c.end)
+			if f := s.progress(a, to, c); f != nil {
+				return f, nil
+			}
+			if a.content {
+				limit.Reset(s.x.rt.Timeouts.Idle) // from here on its expiry is a silence in the middle
+			}
+			if done, err := s.deliver(ctx, a); done || err != nil {
+				return nil, err
+			}
+		case <-s.beat.C:
+			if err := s.heartbeat(a.res); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return s.interrupted(ctx, to, a)
+		}
+	}
+}
+
+// open sends the attempt and waits for its head, with heartbeats meanwhile.
+func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Response, *failure, error) {
+	req, err := s.x.egressRequest(ctx, to)
+	if err != nil {
+		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil
+	}
+	type head struct {
+		resp *http.Response
+		err  error
+	}
+	heads := make(chan head, 1)
+	go func() {
+		resp, err := s.x.gw.Egress.Do(req) //nolint:bodyclose // closed by the reader, or below
+		heads <- head{resp, err}
+	}()
+	for {
+		select {
+		case h := <-heads:
+			if h.err == nil && h.resp.StatusCode/100 == 2 {
+				return h.resp, nil, nil
+			}
+			if ctx.Err() != nil {
+				closeBody(h.resp)
+				f, err := s.interrupted(ctx, to, nil)
+				return nil, f, err
+			}
+			return nil, s.x.headFailure(to, h.resp, h.err), nil
+		case <-s.beat.C:
+			if err := s.heartbeat(to); err != nil {
+				go func() { closeBody((<-heads).resp) }()
+				return nil, nil, err
+			}
+		}
+	}
+}
+
+// headFailure reads why an attempt was refused before its answer began.
+func (x *exchange) headFailure(to policy.Resolution, resp *http.Response, err error) *failure {
+	if err != nil {
+		return &failure{provider: to.Provider, kind: failReset, cause: err}
+	}
+	defer closeBody(resp)
+	if why := resp.Header.Get(state.HeaderFailure); why != "" {
+		return localFailure(to.Provider, resp.StatusCode, why)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
+		return &failure{provider: to.Provider, kind: failReset, cause: err}
+	}
+	a := x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	a.feed(body, true)
+	return statusFailure(to.Provider, errorOf(a, resp.StatusCode))
+}
+
+// errorOf is the error an answer with a bad status ended in.
+func errorOf(a *answer, status int) *chat.ProviderError {
+	if a.failed == nil {
+		return &chat.ProviderError{Status: status}
+	}
+	e := *a.failed
+	e.Status = status
+	return &e
+}
+
+// progress looks for a failure in what was just decoded.
+func (s *drivenStream) progress(a *answer, to policy.Resolution, c chunk) *failure {
+	switch {
+	case a.ended:
+		return nil
+	case a.failed != nil:
+		return statusFailure(to.Provider, a.failed)
+	case c.err != nil:
+		return &failure{provider: to.Provider, kind: failReset, cause: c.err}
+	case s.sent+int64(len(a.out)) > s.x.rt.MaxAnswer:
+		return &failure{provider: to.Provider, kind: failReset, cause: errTooLong}
+	}
+	return nil
+}
+
+// deliver sends what an answer has ready, once it has content; done is true after its last byte.
+func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err error) {
+	if !a.content {
+		return false, nil
+	}
+	if !s.content {
+		s.content = true
+		s.x.begins()
+	}
+	if err := s.start(a.res); err != nil {
+		return false, err
+	}
+	if out := a.drain(); len(out) > 0 {
+		s.sent += int64(len(out))
+		s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
+		if err := s.door.StreamBody(out, false); err != nil {
+			return false, err
+		}
+	}
+	if !a.ended {
+		return false, nil
+	}
+	sum, err := s.x.settle(ctx, a, outcomeOK)
+	if err != nil {
+		return true, s.fail(fault.From(err))
+	}
+	last := append(sse.AppendComment(nil, "bardo "+string(sum.comment())), a.end...)
+	if !s.x.wantsTrailers {
+		return true, s.door.StreamBody(last, true)
+	}
+	if err := s.door.StreamBody(last, false); err != nil {
+		return true, err
+	}
+	return true, s.door.StreamTrailers(sum.trailers())
+}
+
+// start sends the status and the headers, once.
+func (s *drivenStream) start(to policy.Resolution) error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	return s.door.StreamHead(http.StatusOK, s.x.streamHeaders(to))
+}
+
+// heartbeat commits the status if that is still open and sends a comment at an event boundary.
+func (s *drivenStream) heartbeat(to policy.Resolution) error {
+	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
+	if err := s.start(to); err != nil {
+		return err
+	}
+	return s.door.StreamBody([]byte(sse.Heartbeat), false)
+}
+
+// interrupted says why an attempt's context ended: a time-out of ours is a failure, a client that left an error.
+func (s *drivenStream) interrupted(ctx context.Context, to policy.Resolution, a *answer) (*failure, error) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errFirstToken) && a != nil && a.content {
+		cause = errIdle
+	}
+	if errors.Is(cause, errFirstToken) || errors.Is(cause, errIdle) || errors.Is(cause, errTotal) {
+		return &failure{provider: to.Provider, kind: failTimeout, cause: cause}, nil
+	}
+	return nil, cause
+}
+
+// giveUp ends a stream that no candidate could serve.
+func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
+	f := exhausted(fs)
+	if s.content { // what reached the client is billed; what follows is an error event
+		f = fs[len(fs)-1].cutFault()
+		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, outcomeCut); err != nil {
+			f = fault.From(err)
+		}
+	}
+	return s.fail(f)
+}
+
+// fail ends the stream with an error: as JSON while nothing was sent, else as an event in the caller's format.
+func (s *drivenStream) fail(f *fault.Fault) error {
+	s.x.refused(f)
+	if !s.begun {
+		return s.door.Reply(s.x.errorReply(f))
+	}
+	enc := s.x.errorEncoder()
+	return s.door.StreamBody(enc.Error(nil, f), true)
+}
+
+// egressRequest is an attempt's HTTP request to Envoy's egress listener.
+func (x *exchange) egressRequest(ctx context.Context, to policy.Resolution) (*http.Request, error) {
+	c, err := x.encode(nil, to)
+	if err != nil {
+		return nil, err
+	}
+	path, query, _ := strings.Cut(c.call.Path, "?")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+path, bytes.NewReader(c.body))
+	if err != nil {
+		return nil, err
+	}
+	req.URL.RawQuery = query
+	req.Host = c.authority
+	set, _ := c.headers(nil)
+	for _, f := range set {
+		if f.Name[0] != ':' && f.Name != "content-length" {
+			req.Header.Set(f.Name, f.Value)
+		}
+	}
+	req.Header.Set("User-Agent", x.head.h.Get("user-agent"))
+	req.Header.Set(state.HeaderCluster, state.Cluster(to.Provider))
+	req.Header.Set(state.HeaderExchange, x.rt.EgressSecret+"."+x.ID)
+	return req, nil
+}
+
+// NewEgressClient makes the HTTP client of the driven path: every connection goes to Envoy's egress socket.
+func NewEgressClient(socket string) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			},
+			DisableCompression:  true,
+			MaxIdleConns:        1024,
+			MaxIdleConnsPerHost: 1024, // all providers share one host here
+			IdleConnTimeout:     60 * time.Second,
+			ReadBufferSize:      16 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// chunk is a piece of an upstream's body. The last one has end set, and err when the body broke off.
+type chunk struct {
+	b   []byte
+	end bool
+	err error
+}
+
+// reader reads a body in its own goroutine, so that silence can be waited for. A chunk is valid until the next is received.
+type reader struct {
+	chunks chan chunk
+	body   io.ReadCloser
+	done   chan struct{}
+}
+
+const readSize = 16 << 10
+
+func newReader(body io.ReadCloser) *reader {
+	r := &reader{chunks: make(chan chunk), body: body, done: make(chan struct{})}
+	go r.run()
+	return r
+}
+
+func (r *reader) run() {
+	var bufs [2][]byte
+	for i := 0; ; i++ {
+		b := bufs[i%2]
+		if b == nil {
+			b = make([]byte, readSize)
+			bufs[i%2] = b
+		}
+		n, err := r.body.Read(b)
+		c := chunk{b: b[:n], end: err != nil}
+		if err != nil && !errors.Is(err, io.EOF) {
+			c.err = err
+		}
+		select {
+		case r.chunks <- c:
+		case <-r.done:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// close stops reading and closes the connection.
+func (r *reader) close() {
+	close(r.done)
+	_ = r.body.Close() // nothing is lost: the answer is complete, or given up
+}
+
+func closeBody(resp *http.Response) {
+	if resp != nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// fromHTTP is net/http's header map in our form.
+func fromHTTP(h http.Header) header.List {
+	out := make(header.List, 0, len(h))
+	for k, vs := range h {
+		for _, v := range vs {
+			out = append(out, header.Field{Name: strings.ToLower(k), Value: v})
+		}
+	}
+	return out
+}

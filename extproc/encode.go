@@ -1,0 +1,118 @@
+package extproc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// attemptCall is one attempt's request, ready for Envoy.
+type attemptCall struct {
+	call      *provider.Call
+	authority string
+	body      []byte
+}
+
+// encode writes an attempt's request from the exchange: never from an earlier attempt's.
+func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error) {
+	p, ok := x.rt.Providers[to.Provider]
+	if !ok {
+		return attemptCall{}, fmt.Errorf("provider %s is not configured", to.Provider)
+	}
+	x.encodeMu.Lock() // the conversation is parsed at most once, by whichever attempt needs it first
+	defer x.encodeMu.Unlock()
+	if x.closed {
+		return attemptCall{}, fmt.Errorf("exchange %s is over", x.ID)
+	}
+	call, err := p.Adapter.Encode(buf, x.Request, to, p.Endpoint)
+	if err != nil {
+		return attemptCall{}, err
+	}
+	x.note(to.Provider, call.Degraded)
+	return attemptCall{call: call, authority: p.Endpoint.Authority, body: call.Body}, nil
+}
+
+// note keeps what a provider's format could not say, for the answer's headers.
+func (x *exchange) note(p policy.ProviderID, lost []string) {
+	if len(lost) == 0 {
+		return
+	}
+	if x.lost == nil {
+		x.lost = map[policy.ProviderID][]string{}
+	}
+	x.lost[p] = lost
+}
+
+// passed are the client's headers that a provider may see.
+var passed = map[string]bool{"user-agent": true, "accept-language": true}
+
+// headers are the changes to the client's headers h that make them this attempt's. Whatever an earlier attempt set is
+// overwritten or removed: header changes of one attempt outlive it in Envoy.
+func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
+	set = make(header.List, 0, len(c.call.Header)+8)
+	set = append(set,
+		header.Field{Name: ":method", Value: "POST"},
+		header.Field{Name: ":path", Value: c.call.Path},
+		header.Field{Name: ":authority", Value: c.authority},
+		header.Field{Name: "content-type", Value: contentTypeJSON},
+		header.Field{Name: "content-length", Value: strconv.Itoa(len(c.body))},
+		header.Field{Name: "accept", Value: "*/*"},
+		header.Field{Name: "accept-encoding", Value: "identity"},
+	)
+	set = append(set, c.call.Header...)
+	for _, f := range h {
+		if !passed[f.Name] && f.Name != "" && f.Name[0] != ':' && !set.Has(f.Name) && !strings.HasPrefix(f.Name, "x-envoy-") {
+			remove = append(remove, f.Name)
+		}
+	}
+	for _, name := range provider.CredentialHeaders {
+		if !set.Has(name) && !h.Has(name) {
+			remove = append(remove, name)
+		}
+	}
+	return set, remove
+}
+
+// newAnswer prepares to read a provider's answer for this exchange's client.
+func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *answer {
+	p := x.rt.Providers[to.Provider]
+	spoken := p.Adapter.Dialect(p.Endpoint, x.Request.Dialect)
+	model := ""
+	if to.Upstream != string(to.Model) {
+		model = string(to.Model)
+	}
+	same := spoken == x.Request.Dialect
+	if !same && model == "" {
+		model = string(to.Model)
+	}
+	return &answer{
+		res:    to,
+		dec:    p.Adapter.NewDecoder(x.Request, p.Endpoint, status, h),
+		stream: x.Request.Stream,
+		enc: x.dialect.NewEncoder(wire.Options{
+			Same: same, Stream: x.Request.Stream, Model: model, RequestID: x.ID,
+			ShowUsage: x.Request.StreamUsage, Created: x.started.Unix(),
+		}),
+	}
+}
+
+// outputTokens is how long the answer may become: what the caller said, else the configured reserve, within the model's limit.
+func (x *exchange) outputTokens(to policy.Resolution) int {
+	n := x.Request.MaxTokens
+	if n <= 0 {
+		n = x.rt.ReserveOutput
+	}
+	if to.MaxOutput > 0 && n > to.MaxOutput {
+		n = to.MaxOutput
+	}
+	return n * max(1, x.Request.Choices)
+}
+
+// isTokenCount reports whether the request only asks how long it is.
+func (x *exchange) isTokenCount() bool { return x.Request.Op == chat.CountTokens }

@@ -1,0 +1,116 @@
+package extproc
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// class is what an endpoint asks of its caller.
+type class uint8
+
+const (
+	classOpen     class = iota // nothing
+	classLookup                // who it is
+	classGenerate              // who it is, and money
+)
+
+// endpoint is one entry of the HTTP surface. Without a local handler, a provider answers.
+type endpoint struct {
+	method string
+	path   string // a trailing "/" stands for one more segment
+	class  class
+	op     chat.Op
+	local  func(context.Context, *exchange) (reply, error)
+}
+
+var endpoints = []endpoint{
+	{method: http.MethodPost, path: "/v1/chat/completions", class: classGenerate},
+	{method: http.MethodPost, path: "/v1/messages", class: classGenerate},
+	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
+	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
+	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
+	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
+	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: showUsage},
+	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: showRequest},
+	{method: http.MethodGet, path: "/", class: classOpen, local: welcome},
+	{method: http.MethodGet, path: "/healthz", class: classOpen, local: alive},
+	{method: http.MethodGet, path: "/readyz", class: classOpen, local: ready},
+}
+
+// findEndpoint matches a folded path. HEAD is served wherever GET is.
+func findEndpoint(hd *head) (endpoint, error) {
+	method, known := hd.method, ""
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for _, e := range endpoints {
+		if !e.matches(hd.path) {
+			continue
+		}
+		if e.method == method {
+			return e, nil
+		}
+		known = e.method
+	}
+	if known != "" {
+		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", hd.path, known, hd.method)
+	}
+	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", hd.method, hd.path)
+}
+
+func (e endpoint) matches(path string) bool {
+	if !strings.HasSuffix(e.path, "/") || e.path == "/" {
+		return path == e.path
+	}
+	rest, ok := strings.CutPrefix(path, e.path)
+	return ok && rest != ""
+}
+
+// arg is the path's last part, behind an endpoint's trailing slash.
+func (x *exchange) arg(prefix string) string { return strings.TrimPrefix(x.head.path, prefix) }
+
+// jsonReply is a 200 with a JSON body; HEAD requests get its headers alone.
+func (x *exchange) jsonReply(body []byte) reply {
+	h := header.List{{Name: "content-type", Value: contentTypeJSON}}
+	if x.head.method == http.MethodHead {
+		body = nil
+	}
+	return reply{status: http.StatusOK, header: h, body: body}
+}
+
+func welcome(_ context.Context, x *exchange) (reply, error) {
+	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/messages","/v1/models"]}`)), nil
+}
+
+func alive(_ context.Context, x *exchange) (reply, error) {
+	return x.jsonReply([]byte(`{"status":"ok"}`)), nil
+}
+
+func ready(_ context.Context, x *exchange) (reply, error) {
+	if x.gw.Draining() {
+		r := x.jsonReply([]byte(`{"status":"draining"}`))
+		r.status = http.StatusServiceUnavailable
+		return r, nil
+	}
+	return x.jsonReply([]byte(`{"status":"ready"}`)), nil
+}
+
+// countsUpstream reports whether the first candidate counts tokens itself.
+func (x *exchange) countsUpstream() bool {
+	p := x.rt.Providers[x.Order[0].Provider]
+	return p.CountsTokens && p.Adapter.Dialect(p.Endpoint, x.Request.Dialect) == x.Request.Dialect
+}
+
+// countReply answers a token count from the gateway's own estimate.
+func (x *exchange) countReply() reply {
+	r := x.jsonReply(append(strconv.AppendInt([]byte(`{"input_tokens":`), x.Request.InputTokens, 10), '}'))
+	r.header = append(r.header, x.idHeaders()...)
+	r.header = append(r.header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
+	return r
+}

@@ -1,0 +1,245 @@
+package extproc
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// exchange is one request on its way: what the layers see of it, and what the paths need. It is owned by the goroutine that serves
+// its stream; attempt streams only encode from it.
+type exchange struct {
+	pipeline.Exchange
+	gw      *Gateway
+	rt      *Runtime
+	head    head
+	dialect wire.Dialect
+	started time.Time
+	arrived time.Time // the whole body
+
+	wantsTrailers bool
+	encodeMu      sync.Mutex
+	closed        bool                           // under encodeMu: the body has gone back to its pool
+	body          *[]byte                        // pooled
+	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
+
+	grant quota.Grant
+	hold  *ledger.Hold
+
+	plan            []policy.Resolution // native path: who serves which attempt
+	earlierFailures []*failure
+	attempts        []attemptRecord
+	current         *answer
+	attemptStarted  time.Time
+	firstToken      time.Duration
+	fault           *fault.Fault
+	overhead        time.Duration
+	settled         *summary
+}
+
+// newID makes a request id that nobody can guess.
+func newID() string {
+	var b [15]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return "req_" + idEncoding.EncodeToString(b[:])
+}
+
+var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+func (g *Gateway) newExchange(hd head) *exchange {
+	rt := g.runtime.Load()
+	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.dialect()], started: time.Now()}
+	x.ID = newID()
+	x.wantsTrailers = hd.h.Get("te") == "trailers"
+	g.live.Add(1)
+	g.Metrics.ExchangeStarted()
+	return x
+}
+
+// run takes the exchange through its phases. An error that is a fault has not been answered yet.
+func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
+	e, err := findEndpoint(&x.head)
+	if err != nil {
+		return err
+	}
+	if err := x.admit(ctx, e); err != nil {
+		return err
+	}
+	if e.local != nil {
+		r, err := e.local(ctx, x)
+		if err != nil {
+			return err
+		}
+		r.header = append(r.header, x.idHeaders()...)
+		return d.Reply(r)
+	}
+	if err := x.read(d, e.op, bodyless); err != nil {
+		return err
+	}
+	if err := x.route(ctx); err != nil {
+		return err
+	}
+	switch {
+	case x.isTokenCount() && !x.countsUpstream():
+		return d.Reply(x.countReply())
+	case x.driven():
+		return x.drive(ctx, d)
+	}
+	return x.carry(ctx, d)
+}
+
+// admit finds out who asks, and whether they may ask now. It runs before the body is read.
+func (x *exchange) admit(ctx context.Context, e endpoint) error {
+	if e.class == classOpen {
+		return nil
+	}
+	p, err := x.authenticate(ctx)
+	if err != nil {
+		return err
+	}
+	x.Principal = p
+	return x.limit(ctx, e.class)
+}
+
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
+
+// maxPooledBody is the largest buffer that is kept for the next request.
+const maxPooledBody = 1 << 20
+
+// read takes in the request's body and decodes it in one pass.
+func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
+	if bodyless {
+		return fault.Newf(fault.InvalidRequest, "the request has no body")
+	}
+	if enc := x.head.h.Get("content-encoding"); enc != "" && enc != "identity" {
+		return fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
+	}
+	if n, err := strconv.ParseInt(x.head.h.Get("content-length"), 10, 64); err == nil && n > x.rt.MaxBody {
+		return x.tooLarge()
+	}
+	x.body = bodies.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	body, tooLarge, err := d.RequestBody((*x.body)[:0], x.rt.MaxBody)
+	*x.body = body
+	if err != nil {
+		return err
+	}
+	if tooLarge {
+		return x.tooLarge()
+	}
+	x.arrived = time.Now()
+	x.Request, err = x.dialect.Decode(op, x.head.h, x.head.query, body)
+	return err
+}
+
+func (x *exchange) tooLarge() error {
+	return fault.Newf(fault.TooLarge, "the request is larger than %d bytes, this gateway's limit", x.rt.MaxBody)
+}
+
+// route runs the layers, finds the candidates and sets the money aside.
+func (x *exchange) route(ctx context.Context) error {
+	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
+		return err
+	}
+	order, err := x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, x.gw.Health.Rank())
+	if err != nil {
+		return err
+	}
+	x.Order = order
+	if err := x.mayUse(); err != nil {
+		return err
+	}
+	return x.reserve(ctx)
+}
+
+// driven reports whether the gateway answers this stream itself: when another candidate could take over, or when silence before
+// the first token may be long enough to need heartbeats.
+func (x *exchange) driven() bool {
+	return x.Request.Stream && x.Request.Op == chat.Generate && (len(x.Order) > 1 || x.Request.HighEffort)
+}
+
+// departs notes that the first attempt is on its way.
+func (x *exchange) departs() {
+	x.attemptStarted = time.Now()
+	x.overhead = x.attemptStarted.Sub(x.arrived)
+}
+
+// begins notes the first content of a stream.
+func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
+
+// failed notes an attempt that did not answer.
+func (x *exchange) failed(to policy.Resolution, f *failure) {
+	x.attempted(to, f.String(), f.measure())
+	if f.status == http.StatusNotFound && x.isTokenCount() {
+		return // a provider without this endpoint is not broken
+	}
+	x.gw.Health.Report(f.result())
+}
+
+// attempted adds an attempt to the request's record and to the metrics.
+func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.Outcome) {
+	x.attempts = append(x.attempts, attemptRecord{Provider: to.Provider, Model: to.Model, Outcome: outcome})
+	x.gw.Metrics.AttemptDone(&telemetry.Attempt{
+		Operation: x.operation(), Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
+		Duration: time.Since(x.attemptStarted), FailedOver: o != telemetry.Served && len(x.attempts) < len(x.Order),
+	})
+	x.attemptStarted = time.Now()
+}
+
+// refused notes what the client is told instead of an answer.
+func (x *exchange) refused(f *fault.Fault) { x.fault = f }
+
+// errorReply is a fault in the caller's format.
+func (x *exchange) errorReply(f *fault.Fault) reply {
+	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON})
+	if f.RetryAfter > 0 {
+		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
+	}
+	if n := len(x.attempts); n > 0 {
+		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
+	}
+	body := x.dialect.Error(f, x.ID)
+	if x.head.method == http.MethodHead {
+		body = nil
+	}
+	return reply{status: f.HTTPStatus(), header: h, body: body}
+}
+
+// errorEncoder writes error events for a stream that has begun.
+func (x *exchange) errorEncoder() wire.Encoder {
+	if x.current != nil {
+		return x.current.enc
+	}
+	return x.dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.started.Unix()})
+}
+
+// close releases what the exchange still holds and writes its record. A client that left in the middle of an answer pays for what
+// it got.
+func (x *exchange) close() {
+	if x.settled == nil && x.current != nil && x.current.content {
+		if _, err := x.settle(context.Background(), x.current, outcomeCancelled); err != nil {
+			x.gw.Log.Error("a cancelled request was not charged", "request", x.ID, "error", err)
+		}
+	}
+	x.finish()
+	x.gw.live.Add(-1)
+	x.encodeMu.Lock() // a late attempt stream may still be encoding from the body
+	defer x.encodeMu.Unlock()
+	x.closed = true
+	if x.body != nil && cap(*x.body) <= maxPooledBody {
+		bodies.Put(x.body)
+	}
+}

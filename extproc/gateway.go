@@ -1,0 +1,145 @@
+// Package extproc is the data path: it serves Envoy's external processing filters, and decides for every request who pays, what is
+// sent to whom, and what the client sees. One gRPC stream is one exchange.
+//
+// native.go is the path on which Envoy carries the bytes; driven.go the one on which the gateway answers by itself and calls out
+// through Envoy's egress listener. server.go and message.go are the only files that know gRPC.
+package extproc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// Health is what the gateway tells about providers, and asks.
+type Health interface {
+	// Report notes one attempt's outcome.
+	Report(r policy.Result)
+	// Rank is the order in which providers are tried now, healthy ones first. The slice is read-only.
+	Rank() []policy.ProviderID
+	// State is a provider's health for display: healthy, degraded, down, disabled or unknown.
+	State(p policy.ProviderID) string
+}
+
+// Deps are what a gateway works with. All but Draining are required.
+type Deps struct {
+	Verifier auth.Verifier
+	Limiter  *quota.Limiter
+	Ledger   *ledger.Ledger
+	Health   Health
+	Metrics  *telemetry.Metrics
+	Log      *slog.Logger
+	Egress   *http.Client // see NewEgressClient
+	Draining func() bool  // /readyz answers 503 while it is true; nil means never
+}
+
+// Gateway serves exchanges. Safe for concurrent use.
+type Gateway struct {
+	Deps
+	runtime   atomic.Pointer[Runtime]
+	exchanges registry
+	live      atomic.Int64
+}
+
+// New makes a gateway that begins with rt.
+func New(rt *Runtime, d Deps) *Gateway {
+	g := &Gateway{Deps: d}
+	if g.Draining == nil {
+		g.Draining = func() bool { return false }
+	}
+	g.exchanges.init()
+	g.runtime.Store(rt)
+	return g
+}
+
+// Use swaps the configuration. Exchanges under way keep the one they began with.
+func (g *Gateway) Use(rt *Runtime) { g.runtime.Store(rt) }
+
+// serve handles one exchange from its request head to its last byte. bodyless is true when the request ends with its head.
+// The error is for Envoy: the client has no answer, or half of one.
+func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) error {
+	x := g.newExchange(hd)
+	defer x.close()
+	err := x.run(ctx, d, bodyless)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		f = fault.From(err)
+	}
+	x.refused(f)
+	return d.Reply(x.errorReply(f))
+}
+
+// Live is how many exchanges are under way.
+func (g *Gateway) Live() int64 { return g.live.Load() }
+
+// idlePoll is how often Idle looks.
+const idlePoll = 20 * time.Millisecond
+
+// Idle waits until no exchange is under way. The error is the context's.
+func (g *Gateway) Idle(ctx context.Context) error {
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for g.Live() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// registry finds live exchanges by id, for the streams of their later attempts.
+type registry struct {
+	shards [16]struct {
+		sync.RWMutex
+		m map[string]*exchange
+	}
+}
+
+func (r *registry) init() {
+	for i := range r.shards {
+		r.shards[i].m = map[string]*exchange{}
+	}
+}
+
+func (r *registry) shard(id string) int { return int(id[len(id)-1]) % len(r.shards) }
+
+func (r *registry) add(x *exchange) {
+	s := &r.shards[r.shard(x.ID)]
+	s.Lock()
+	s.m[x.ID] = x
+	s.Unlock()
+}
+
+func (r *registry) remove(x *exchange) {
+	s := &r.shards[r.shard(x.ID)]
+	s.Lock()
+	delete(s.m, x.ID)
+	s.Unlock()
+}
+
+// get returns nil for an id that is not live.
+func (r *registry) get(id string) *exchange {
+	if id == "" {
+		return nil
+	}
+	s := &r.shards[r.shard(id)]
+	s.RLock()
+	defer s.RUnlock()
+	return s.m[id]
+}

@@ -1,0 +1,138 @@
+package extproc
+
+import (
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/quota"
+)
+
+// lowBalance is the balance below which answers carry a warning.
+const lowBalance = policy.USD
+
+// idHeaders name the request, in each dialect's habit.
+func (x *exchange) idHeaders() header.List {
+	return header.List{{Name: "x-request-id", Value: x.ID}, {Name: "request-id", Value: x.ID}}
+}
+
+// answerHeaders are known before an answer's cost is.
+func (x *exchange) answerHeaders(to policy.Resolution) header.List {
+	h := make(header.List, 0, 20)
+	h = append(h, x.idHeaders()...)
+	h = append(h,
+		header.Field{Name: "x-bardo-provider", Value: string(to.Provider)},
+		header.Field{Name: "x-bardo-model", Value: string(to.Model)},
+		header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(x.attemptNumber())},
+		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.rt.spread(x.Principal.Tier))},
+	)
+	if x.Hints.Subsystem != "" {
+		h = append(h, header.Field{Name: "x-bardo-subsystem", Value: x.Hints.Subsystem})
+	}
+	if d := x.degraded(to); len(d) > 0 {
+		h = append(h, header.Field{Name: "x-bardo-degraded", Value: strings.Join(d, ",")})
+	}
+	return h
+}
+
+// attemptNumber counts the attempts up to the one that answers.
+func (x *exchange) attemptNumber() int {
+	if x.settled != nil {
+		return len(x.attempts)
+	}
+	return len(x.attempts) + 1
+}
+
+// streamHeaders begin an event stream.
+func (x *exchange) streamHeaders(to policy.Resolution) header.List {
+	h := x.answerHeaders(to)
+	if x.grant.TokensPerHour > 0 {
+		h = append(h, remainingTokens(x.grant.Standing))
+	}
+	return append(h,
+		header.Field{Name: "content-type", Value: contentTypeSSE},
+		header.Field{Name: "cache-control", Value: "no-cache"},
+		header.Field{Name: "x-accel-buffering", Value: "no"},
+	)
+}
+
+// degraded is what this request could not have from its provider.
+func (x *exchange) degraded(to policy.Resolution) []string {
+	out := append([]string(nil), to.Degraded...)
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	return append(out, x.lost[to.Provider]...)
+}
+
+// headers are what is known once an answer is paid for.
+func (s *summary) headers() header.List {
+	h := header.List{{Name: "x-bardo-cost", Value: s.charged.String()}}
+	if s.prepaid {
+		h = append(h, header.Field{Name: "x-bardo-balance", Value: s.balance.String()})
+		if s.balance < lowBalance {
+			h = append(h, header.Field{Name: "x-bardo-balance-warning", Value: "balance below $1.00"})
+		}
+	}
+	if s.standing.TokensPerHour > 0 {
+		h = append(h, remainingTokens(s.standing))
+	}
+	if s.usage.Reasoning > 0 {
+		h = append(h, header.Field{Name: "x-bardo-reasoning-tokens", Value: strconv.FormatInt(s.usage.Reasoning, 10)})
+	}
+	return h
+}
+
+func remainingTokens(s quota.Standing) header.Field {
+	return header.Field{Name: "x-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)}
+}
+
+// trailers say the same at the end of a driven stream.
+func (s *summary) trailers() header.List { return s.headers() }
+
+// comment is the JSON of a stream's last comment.
+func (s *summary) comment() []byte {
+	u := s.usage
+	b := make([]byte, 0, 384)
+	b = append(b, `{"request_id":`...)
+	b = jsonx.AppendString(b, s.x.ID)
+	b = append(b, `,"provider":`...)
+	b = jsonx.AppendString(b, string(s.to.Provider))
+	b = append(b, `,"model":`...)
+	b = jsonx.AppendString(b, string(s.to.Model))
+	b = appendInt(b, `,"attempts":`, int64(len(s.x.attempts)))
+	b = appendInt(b, `,"input_tokens":`, u.TotalInput())
+	b = appendInt(b, `,"cached_tokens":`, u.Cached)
+	b = appendInt(b, `,"cache_write_tokens":`, u.CacheWrite+u.CacheWrite1h)
+	b = appendInt(b, `,"output_tokens":`, u.Output)
+	b = appendInt(b, `,"reasoning_tokens":`, u.Reasoning)
+	b = append(b, `,"cost_usd":`...)
+	b = append(b, s.charged.String()...)
+	b = append(b, `,"savings_usd":0.000000,"balance_usd":`...)
+	b = append(b, orNull(s.prepaid, s.balance.String())...)
+	b = append(b, `,"remaining_tokens":`...)
+	b = append(b, orNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
+	return append(b, `,"cache":"miss"}`...)
+}
+
+func appendInt(b []byte, key string, n int64) []byte {
+	return strconv.AppendInt(append(b, key...), n, 10)
+}
+
+// orNull is a JSON value that may be absent.
+func orNull(present bool, value string) string {
+	if present {
+		return value
+	}
+	return "null"
+}
+
+// pathName says which path served the request.
+func (x *exchange) pathName() string {
+	if x.Request != nil && x.Request.Op == chat.Generate && x.driven() {
+		return "driven"
+	}
+	return "native"
+}

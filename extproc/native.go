@@ -1,0 +1,375 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/sse"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// The native path: Envoy carries the bytes and fails over by itself. This side writes the first attempt's request, and reads,
+// meters and writes the answer; later attempts are written by their own streams, from the exchange.
+
+// carry serves a request whose answer Envoy brings.
+func (x *exchange) carry(ctx context.Context, d door) error {
+	plan := x.attemptPlan()
+	call, plan, err := x.firstCall(plan)
+	if err != nil {
+		return err
+	}
+	set, remove := call.headers(x.head.h)
+	x.plan = plan
+	x.gw.exchanges.add(x)
+	defer x.gw.exchanges.remove(x)
+	x.departs()
+	err = d.Forward(forward{
+		set: append(set, x.routeHeaders(plan)...), remove: remove, body: call.body, exchange: x.ID, groups: clusters(plan),
+	})
+	if err != nil {
+		return err
+	}
+	n := &nativeAnswer{x: x, door: d}
+	defer n.stop()
+	n.watchFirstToken()
+	for {
+		p, err := d.Next()
+		if err != nil {
+			return n.broken(err)
+		}
+		if done, err := n.take(ctx, p); done || err != nil {
+			return err
+		}
+	}
+}
+
+// attemptPlan lists which candidate serves each attempt: every one once, a single one twice.
+func (x *exchange) attemptPlan() []policy.Resolution {
+	plan := x.Order
+	if len(plan) == 1 {
+		plan = []policy.Resolution{plan[0], plan[0]}
+	}
+	if most := 1 + x.rt.MaxRetries; len(plan) > most {
+		plan = plan[:most]
+	}
+	return plan
+}
+
+// firstCall encodes the first attempt that can be encoded, and drops what comes before it.
+func (x *exchange) firstCall(plan []policy.Resolution) (attemptCall, []policy.Resolution, error) {
+	var first error
+	for i, to := range plan {
+		call, err := x.encode(nil, to)
+		if err == nil {
+			return call, plan[i:], nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return attemptCall{}, nil, first
+}
+
+// clusters are Envoy's names for a plan: the first attempt was written here already, the rest are written on their way.
+func clusters(plan []policy.Resolution) []string {
+	out := make([]string, len(plan))
+	for i, to := range plan {
+		out[i] = state.RetryCluster(to.Provider)
+	}
+	out[0] = state.Cluster(plan[0].Provider)
+	return out
+}
+
+// routeHeaders choose the route and bound the attempts.
+func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
+	total := strconv.FormatInt(x.rt.Timeouts.Total.Milliseconds(), 10)
+	h := header.List{
+		{Name: state.HeaderPath, Value: state.PathJSON},
+		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
+		{Name: "x-envoy-upstream-rq-timeout-ms", Value: total},
+	}
+	try := x.rt.Timeouts.whole(x.Request, x.outputTokens(plan[0]))
+	if x.Request.Stream {
+		h[0].Value = state.PathStream
+		try = x.rt.Timeouts.firstToken(x.Request)
+	}
+	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
+}
+
+// encodeAttempt writes attempt n (from 1) of a live exchange for a retry cluster.
+func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) {
+	x := g.exchanges.get(id)
+	if x == nil {
+		return attemptCall{}, fmt.Errorf("no exchange %q", id)
+	}
+	p := state.ProviderOf(cluster)
+	to := x.planned(n)
+	if to.Provider != p {
+		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, p, to.Provider)
+	}
+	return x.encode(nil, to)
+}
+
+// planned is the resolution of attempt n; Envoy repeats the last group of its order.
+func (x *exchange) planned(n int) policy.Resolution {
+	return x.plan[min(max(n, 1), len(x.plan))-1]
+}
+
+// nativeAnswer reads the answer that Envoy brings and passes it on in the client's format.
+type nativeAnswer struct {
+	x    *exchange
+	door door
+
+	mu        sync.Mutex // between the answer's pieces and the timers
+	firstStop *time.Timer
+	beat      *time.Timer
+	head      *answerHead
+	to        policy.Resolution
+	a         *answer
+	committed bool // the head has gone out
+	over      bool // the last byte has gone out, or never will
+	size      int
+}
+
+// watchFirstToken answers 504 when a stream shows no content in time. Envoy bounds whole answers by itself.
+func (n *nativeAnswer) watchFirstToken() {
+	if !n.x.Request.Stream {
+		return
+	}
+	n.firstStop = time.AfterFunc(n.x.rt.Timeouts.firstToken(n.x.Request), func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.committed || n.over || n.head == nil { // without a head Envoy's own time-out speaks
+			return
+		}
+		f := &failure{provider: n.to.Provider, kind: failTimeout, cause: errFirstToken}
+		n.x.failed(n.to, f)
+		_ = n.refuse(exhausted([]*failure{f})) // the client left if it cannot be told
+	})
+}
+
+func (n *nativeAnswer) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
+	for _, t := range []*time.Timer{n.firstStop, n.beat} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// take handles one piece; done is true once the client has its whole answer.
+func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.over {
+		return true, nil
+	}
+	if p.head != nil {
+		if done, err := n.begin(p.head); done || err != nil {
+			return done, err
+		}
+	}
+	if n.head == nil {
+		return false, errors.New("a body came before its head")
+	}
+	n.a.feed(p.body, p.end)
+	if n.head.status/100 != 2 {
+		return n.errorBody(p)
+	}
+	if n.a.failed != nil {
+		return true, n.fail()
+	}
+	if n.x.Request.Stream {
+		return n.stream(ctx, p.end)
+	}
+	if !n.a.ended {
+		return false, nil
+	}
+	return true, n.whole(ctx)
+}
+
+// begin reads the answer's head: which attempt answered, and what became of those before it.
+func (n *nativeAnswer) begin(h *answerHead) (done bool, err error) {
+	n.head, n.to = h, n.x.planned(h.attempts)
+	var fs []*failure
+	for i := 1; i < h.attempts; i++ {
+		to := n.x.planned(i)
+		f := n.earlier(to, h.outcome(i))
+		n.x.failed(to, f)
+		fs = append(fs, f)
+	}
+	if h.details != "" && h.details != "via_upstream" {
+		f := localFailure(n.to.Provider, h.status, h.details)
+		n.x.failed(n.to, f)
+		return true, n.refuse(exhausted(append(fs, f)))
+	}
+	n.a = n.x.newAnswer(n.to, h.status, h.header)
+	if h.status/100 == 2 {
+		n.x.current = n.a
+		return false, nil
+	}
+	n.x.earlierFailures = fs
+	return false, nil
+}
+
+// outcome is what attempt i (from 1) noted, or "".
+func (h *answerHead) outcome(i int) string {
+	if i > len(h.outcomes) {
+		return ""
+	}
+	return h.outcomes[i-1]
+}
+
+// earlier reads why an attempt before the answering one failed. One that noted nothing had no answer.
+func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *failure {
+	parts := strings.Split(noted, ";")
+	if len(parts) != 3 {
+		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("no answer")}
+	}
+	code, _ := strconv.Atoi(parts[1])
+	if code/100 == 2 { // it began well and broke off
+		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("the answer broke off")}
+	}
+	return &failure{provider: to.Provider, kind: failStatus, status: code, retryAfter: retryAfter(parts[2])}
+}
+
+// errorBody waits for the end of a refused attempt's body and passes on what concerns the caller.
+func (n *nativeAnswer) errorBody(p piece) (done bool, err error) {
+	n.size += len(p.body)
+	if !p.end && n.size < maxErrorBody {
+		return false, nil
+	}
+	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.status))
+	n.x.failed(n.to, f)
+	return true, n.refuse(exhausted(append(n.x.earlierFailures, f)))
+}
+
+// fail ends an answer that its provider broke off or turned into an error.
+func (n *nativeAnswer) fail() error {
+	f := statusFailure(n.to.Provider, n.a.failed)
+	n.x.failed(n.to, f)
+	if !n.committed {
+		return n.refuse(exhausted([]*failure{f}))
+	}
+	return n.cut(f)
+}
+
+// cut ends a stream in the middle with an error event; what was delivered is billed.
+func (n *nativeAnswer) cut(f *failure) error {
+	n.over = true
+	out := f.cutFault()
+	if _, err := n.x.settle(context.Background(), n.a, outcomeCut); err != nil {
+		out = fault.From(err)
+	}
+	n.x.refused(out)
+	return n.door.AnswerBody(n.a.enc.Error(nil, out), true)
+}
+
+// refuse answers with an error; nothing has been sent yet.
+func (n *nativeAnswer) refuse(f *fault.Fault) error {
+	n.over = true
+	n.x.refused(f)
+	return n.door.Reply(n.x.errorReply(f))
+}
+
+// whole answers a request whose answer comes in one piece.
+func (n *nativeAnswer) whole(ctx context.Context) error {
+	n.over = true
+	sum, err := n.x.settle(ctx, n.a, outcomeOK)
+	if err != nil {
+		return n.refuse(fault.From(err))
+	}
+	body := n.a.end
+	set := append(n.x.answerHeaders(n.to), sum.headers()...)
+	set = append(set, header.Field{Name: "content-type", Value: contentTypeJSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
+	if err := n.door.AnswerHead(http.StatusOK, set, foreign(n.head.header, set)); err != nil {
+		return err
+	}
+	return n.door.AnswerBody(body, true)
+}
+
+// stream passes on what is ready, from the first content on.
+func (n *nativeAnswer) stream(ctx context.Context, end bool) (done bool, err error) {
+	if n.a.content && !n.committed {
+		n.committed = true
+		n.x.begins()
+		set := n.x.streamHeaders(n.to)
+		if err := n.door.AnswerHead(http.StatusOK, set, foreign(n.head.header, set)); err != nil {
+			return false, err
+		}
+		n.startBeat()
+	}
+	if !n.committed {
+		return false, nil
+	}
+	if out := n.a.drain(); len(out) > 0 {
+		n.beat.Reset(n.x.rt.Timeouts.Heartbeat)
+		if err := n.door.AnswerBody(out, false); err != nil {
+			return false, err
+		}
+	}
+	if !n.a.ended || !end { // Envoy ends the body first, then its answer may be ended
+		return false, nil
+	}
+	n.over = true
+	sum, err := n.x.settle(ctx, n.a, outcomeOK)
+	if err != nil {
+		f := fault.From(err)
+		n.x.refused(f)
+		return true, n.door.AnswerBody(n.a.enc.Error(nil, f), true)
+	}
+	return true, n.door.AnswerBody(append(sse.AppendComment(nil, "bardo "+string(sum.comment())), n.a.end...), true)
+}
+
+// startBeat sends a comment into every silence after the first content. Envoy takes none before it.
+func (n *nativeAnswer) startBeat() {
+	n.beat = time.AfterFunc(n.x.rt.Timeouts.Heartbeat, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.over {
+			return
+		}
+		if n.door.AnswerBody([]byte(sse.Heartbeat), false) == nil {
+			n.beat.Reset(n.x.rt.Timeouts.Heartbeat)
+		}
+	})
+}
+
+// broken says what the end of the stream to Envoy means: the client left, or its provider broke off after the answer began.
+func (n *nativeAnswer) broken(err error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
+	return err
+}
+
+// foreign lists the provider's headers that the client must not see: all but those that are set anew.
+func foreign(h, set header.List) []string {
+	out := make([]string, 0, len(h))
+	for _, f := range h {
+		if f.Name != "" && f.Name[0] != ':' && !set.Has(f.Name) {
+			out = append(out, f.Name)
+		}
+	}
+	return out
+}
+
+// retryAfter reads a Retry-After of seconds; other forms are for the decoder, which sees the whole header.
+func retryAfter(s string) time.Duration {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}

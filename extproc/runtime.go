@@ -1,0 +1,89 @@
+package extproc
+
+import (
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// Runtime is everything a request needs of the configuration. It is immutable and swapped whole; an exchange keeps the one it
+// began with.
+type Runtime struct {
+	Providers map[policy.ProviderID]Provider
+	Resolver  *resolve.Resolver
+	Pipeline  *pipeline.Pipeline
+	Dialects  map[chat.Dialect]wire.Dialect
+	Timeouts  Timeouts
+	// Keyless admits requests without a credential: Demo to callers on loopback while only the demo provider exists,
+	// Anyone when the operator switched authentication off.
+	Keyless       Keyless
+	MaxRetries    int   // extra attempts of one request, all together
+	MaxBody       int64 // bytes of a request
+	MaxAnswer     int64 // bytes of a driven answer, which Envoy would hold for a client that does not read
+	ReserveOutput int   // tokens reserved for a request that names no maximum
+	SpreadPct     map[policy.Tier]int
+	DefaultSpread int
+	EgressSecret  string
+}
+
+// Provider is a configured provider: how it is spoken to, and where it is.
+type Provider struct {
+	Adapter  provider.Adapter
+	Endpoint provider.Endpoint
+	Free     bool // the demo provider: callers without a key may use it
+	// CountsTokens is set where the provider's API has a token count of its own.
+	CountsTokens bool
+}
+
+// Keyless says who needs no key.
+type Keyless uint8
+
+// The cases.
+const (
+	KeylessNobody Keyless = iota
+	KeylessDemo
+	KeylessAnyone
+)
+
+// Timeouts bound one request. All are positive.
+type Timeouts struct {
+	FirstToken          time.Duration // from sending an attempt to its first content
+	FirstTokenReasoning time.Duration // the same when the model was asked to think
+	Idle                time.Duration // between two pieces of an answer
+	Total               time.Duration // from the first attempt to the last byte
+	Heartbeat           time.Duration // silence after which a driven stream gets a comment
+}
+
+// firstToken is the bound that this request's attempts have for their first content.
+func (t Timeouts) firstToken(r *chat.Request) time.Duration {
+	if r.Thinking {
+		return t.FirstTokenReasoning
+	}
+	return t.FirstToken
+}
+
+// tokensPerFirstToken is how many output tokens a provider may take a first-token time-out for when it answers in one piece.
+const tokensPerFirstToken = 1024
+
+// whole is the bound for an answer that comes in one piece: it grows with the length that was asked for.
+func (t Timeouts) whole(r *chat.Request, outputTokens int) time.Duration {
+	first := t.firstToken(r)
+	d := first + first*time.Duration(outputTokens)/tokensPerFirstToken
+	if d > t.Total || d < first {
+		return t.Total
+	}
+	return d
+}
+
+// spread is the percentage on a provider's cost for a tier.
+func (rt *Runtime) spread(t policy.Tier) int {
+	if pct, ok := rt.SpreadPct[t]; ok {
+		return pct
+	}
+	return rt.DefaultSpread
+}

@@ -1,0 +1,184 @@
+package extproc
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// How an exchange ended, in its record and in the metrics.
+const (
+	outcomeOK        = "ok"
+	outcomeCut       = "cut"       // the provider broke off after the first content
+	outcomeCancelled = "cancelled" // the client left after the first content
+	outcomeFailed    = "failed"    // the client got an error and nothing else
+)
+
+// attemptRecord is one attempt in a request's record.
+type attemptRecord struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Outcome  string            `json:"outcome"` // ok, or why it failed
+}
+
+// summary is what a settled answer cost.
+type summary struct {
+	x        *exchange
+	to       policy.Resolution
+	usage    chat.Usage
+	outcome  string
+	cost     policy.Pico // the provider's
+	charged  policy.Micro
+	balance  policy.Micro
+	prepaid  bool
+	standing quota.Standing
+}
+
+// settle charges for an answer, once. It returns when the charge is durable (prepaid keys) or queued (metered ones), so that the
+// last byte may go out. The client's leaving does not undo it.
+func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
+	s := &summary{x: x, to: a.res, usage: a.total(x.Request.InputTokens), outcome: outcome, prepaid: x.Principal.Prepaid}
+	x.settled = s
+	if !x.isTokenCount() {
+		u := s.usage
+		s.cost = a.res.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
+		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
+	}
+	if outcome != outcomeCut {
+		x.attempted(a.res, outcomeOK, telemetry.Served)
+		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded})
+	}
+	if err := s.book(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
+	return s, nil
+}
+
+// book writes the charge and the request's record.
+func (s *summary) book(ctx context.Context) error {
+	x := s.x
+	c := ledger.Charge{
+		RequestID: x.ID, Account: x.Principal.Account, Amount: s.charged, ProviderCost: s.cost,
+		Tokens:   ledger.Tokens(tokens(s.usage)),
+		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem, Status: s.outcome, Record: s.record(), At: x.started,
+	}
+	if x.hold == nil {
+		return x.gw.Ledger.Record(c)
+	}
+	hold := x.hold
+	x.hold = nil
+	r, err := x.gw.Ledger.Capture(ctx, hold, c)
+	if err != nil {
+		return err
+	}
+	s.charged, s.balance = r.Charged, r.Balance
+	return nil
+}
+
+// finish gives back what an exchange still holds, leaves a record of one that failed, and counts it.
+func (x *exchange) finish() {
+	x.grant.Done(time.Now(), 0, 0) // a settled exchange has given it back already
+	x.gw.Ledger.Release(x.hold)
+	if x.settled == nil && x.Request != nil {
+		x.settled = &summary{x: x, outcome: outcomeFailed}
+		if len(x.Order) > 0 {
+			x.settled.to = x.Order[0]
+		}
+		x.hold = nil
+		if err := x.settled.book(context.Background()); err != nil {
+			x.gw.Log.Error("a failed request has no record", "request", x.ID, "error", err)
+		}
+	}
+	x.count()
+}
+
+// count adds the exchange to the metrics.
+func (x *exchange) count() {
+	r := telemetry.Request{Status: 200, Duration: time.Since(x.started), FirstToken: x.firstToken, Overhead: x.overhead}
+	if x.fault != nil {
+		r.Status, r.Code = x.fault.HTTPStatus(), string(x.fault.Kind)
+	}
+	if x.Request != nil {
+		r.Model, r.Streamed, r.Operation = x.Request.Model, x.Request.Stream, x.operation()
+	}
+	if s := x.settled; s != nil && s.outcome != outcomeFailed {
+		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
+		r.Tokens = tokens(s.usage)
+		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
+	}
+	x.gw.Metrics.RequestDone(&r)
+	x.gw.Metrics.ExchangeEnded()
+}
+
+// tokens are a usage by type; both lifetimes of cache writes count as one.
+func tokens(u chat.Usage) telemetry.Tokens {
+	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
+}
+
+func (x *exchange) operation() telemetry.Operation {
+	if x.isTokenCount() {
+		return telemetry.CountTokens
+	}
+	return telemetry.Chat
+}
+
+// requestRecord is GET /v1/requests/{id}.
+type requestRecord struct {
+	RequestID        string            `json:"request_id"`
+	CreatedAt        time.Time         `json:"created_at"`
+	Status           string            `json:"status"`
+	Error            string            `json:"error,omitempty"`
+	HTTPStatus       int               `json:"http_status"`
+	Dialect          chat.Dialect      `json:"dialect"`
+	Stream           bool              `json:"stream"`
+	Path             string            `json:"path"`
+	RequestedModel   string            `json:"requested_model"`
+	Provider         policy.ProviderID `json:"provider,omitempty"`
+	Model            policy.ModelID    `json:"model,omitempty"`
+	Subsystem        string            `json:"subsystem,omitempty"`
+	Attempts         int               `json:"attempts"`
+	AttemptLog       []attemptRecord   `json:"attempt_log"`
+	Degraded         []string          `json:"degraded"`
+	InputTokens      int64             `json:"input_tokens"`
+	CachedTokens     int64             `json:"cached_tokens"`
+	CacheWriteTokens int64             `json:"cache_write_tokens"`
+	OutputTokens     int64             `json:"output_tokens"`
+	ReasoningTokens  int64             `json:"reasoning_tokens"`
+	UsageEstimated   bool              `json:"usage_estimated"`
+	PriceKnown       bool              `json:"price_known"`
+	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
+	CostUSD          policy.Micro      `json:"cost_usd"`
+	SpreadPct        int               `json:"spread_pct"`
+	LatencyMS        int64             `json:"latency_ms"`
+	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
+}
+
+// record is the request's full routing and cost record, without content.
+func (s *summary) record() []byte {
+	x, u := s.x, s.usage
+	r := requestRecord{
+		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: 200,
+		Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.Request.Model,
+		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem,
+		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
+		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
+		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
+		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.rt.spread(x.Principal.Tier),
+		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
+	}
+	if x.fault != nil {
+		r.Error, r.HTTPStatus = x.fault.CodeString(), x.fault.HTTPStatus()
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
+	}
+	return b
+}
