@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"net/http"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -10,16 +11,8 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// DefaultMaxBody is how many bytes a JSON answer may have when AnswerOptions.MaxBody is zero.
-const DefaultMaxBody = 64 << 20
-
-// AnswerOptions say what a Decoder must know of the answer it reads.
-type AnswerOptions struct {
-	Status  int // of the answer
-	Header  header.List
-	Stream  bool // the request asked for a stream
-	MaxBody int  // bytes of a JSON answer; 0 means DefaultMaxBody
-}
+// maxBody is how many bytes a JSON answer may have.
+const maxBody = 64 << 20
 
 // Decoder reads a provider's answer: a stream of chat.completion.chunk events, one chat.completion, or an error. It
 // implements provider.Decoder.
@@ -27,9 +20,10 @@ type AnswerOptions struct {
 // Blocks are numbered in the order in which they begin. Several tool calls may be open at once: they are closed
 // together, right before Stop.
 type Decoder struct {
-	opts     AnswerOptions
+	status   int
+	header   header.List
 	sse      bool // the body is an event stream
-	passes   bool // the body has the form that was asked for, so its bytes may pass
+	passes   bool // the client reads this format, and the body has the form it asked for: its bytes may pass
 	frames   sse.Scanner
 	body     []byte
 	overflow bool
@@ -59,25 +53,22 @@ type call struct {
 	stopped bool
 }
 
-// NewDecoder reads the answer to a request made with EncodeRequest. The form of the body is taken from the content type,
-// and from the request when there is none.
-func NewDecoder(o AnswerOptions) *Decoder {
-	d := &Decoder{opts: o, sse: o.Stream}
-	if o.MaxBody == 0 {
-		d.opts.MaxBody = DefaultMaxBody
-	}
-	switch media, _, _ := strings.Cut(o.Header.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
+// NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
+// type, and by the request when there is none.
+func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
+	d := &Decoder{status: status, header: h, sse: req.Stream}
+	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
 		d.sse = true
 	case "application/json":
 		d.sse = false
 	}
 	d.sse = d.sse && d.succeeded()
-	d.passes = d.sse == o.Stream
+	d.passes = d.sse == req.Stream && req.Dialect == chat.OpenAI
 	return d
 }
 
-func (d *Decoder) succeeded() bool { return d.opts.Status >= 200 && d.opts.Status < 300 }
+func (d *Decoder) succeeded() bool { return d.status >= 200 && d.status < 300 }
 
 // Decode reads the next piece of the body.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
@@ -157,11 +148,8 @@ func (d *Decoder) close() {
 	}
 }
 
-// statusBadGateway is what an answer amounts to that cannot be used.
-const statusBadGateway = 502
-
 func (d *Decoder) fail(kind, message string) {
-	d.failWith(&chat.ProviderError{Status: statusBadGateway, Type: kind, Message: message})
+	d.failWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: kind, Message: message})
 }
 
 func (d *Decoder) failWith(err *chat.ProviderError) {
@@ -171,7 +159,7 @@ func (d *Decoder) failWith(err *chat.ProviderError) {
 
 // gather keeps what a JSON answer's end will need.
 func (d *Decoder) gather(chunk []byte) {
-	limit := d.opts.MaxBody
+	limit := maxBody
 	if !d.succeeded() {
 		limit = errbody.MaxBody
 	}
@@ -185,7 +173,7 @@ func (d *Decoder) gather(chunk []byte) {
 // whole reads a complete JSON answer.
 func (d *Decoder) whole() {
 	if !d.succeeded() {
-		d.failWith(errbody.Parse(d.opts.Status, d.opts.Header, d.body))
+		d.failWith(errbody.Parse(d.status, d.header, d.body))
 		return
 	}
 	if d.overflow {

@@ -4,6 +4,8 @@
 package openai
 
 import (
+	"net/http"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -25,7 +27,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"type":"`...)
-	dst = append(dst, errorType(f.Kind)...)
+	dst = append(dst, errorType(f.HTTPStatus())...)
 	dst = append(dst, `","param":`...)
 	if f.Param == "" {
 		dst = append(dst, "null"...)
@@ -33,7 +35,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		dst = jsonx.AppendString(dst, f.Param)
 	}
 	dst = append(dst, `,"code":`...)
-	dst = jsonx.AppendString(dst, string(f.Kind))
+	dst = jsonx.AppendString(dst, f.CodeString())
 	dst = append(dst, '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":`...)
@@ -42,27 +44,31 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	return append(dst, '}')
 }
 
-// errorType is what OpenAI calls a kind of fault.
-func errorType(k fault.Kind) string {
-	switch k {
-	case fault.InvalidRequest, fault.UnsupportedMedia, fault.MethodNotAllowed, fault.TooLarge, fault.RequiresDirectKey:
-		return "invalid_request_error"
-	case fault.InvalidAPIKey:
+// errorType is what OpenAI calls an error of this status.
+func errorType(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
 		return "authentication_error"
-	case fault.PaymentRequired, fault.InsufficientFunds:
+	case http.StatusPaymentRequired:
 		return "insufficient_quota"
-	case fault.KeyRestricted:
+	case http.StatusForbidden:
 		return "permission_error"
-	case fault.ModelNotFound, fault.NotFound:
+	case http.StatusNotFound:
 		return "not_found_error"
-	case fault.RateLimited, fault.AllowanceExhausted, fault.BudgetExceeded:
+	case http.StatusConflict:
+		return "conflict_error"
+	case http.StatusTooManyRequests:
 		return "rate_limit_error"
-	case fault.NoProvider, fault.NoPrivateProvider, fault.Overloaded, fault.Unavailable:
+	case http.StatusServiceUnavailable, statusOverloaded:
 		return "overloaded_error"
-	case fault.UpstreamTimeout:
+	case http.StatusGatewayTimeout:
 		return "timeout_error"
-	case fault.Internal, fault.Upstream:
-		return "api_error"
+	}
+	if status >= 400 && status < 500 {
+		return "invalid_request_error"
 	}
 	return "api_error"
 }
+
+// statusOverloaded is Anthropic's own status.
+const statusOverloaded = 529
