@@ -77,6 +77,8 @@ type Resolution struct {
 	MaxOutput int // the model's output limit in tokens, 0 if unknown
 	Context   int // the model's window in tokens, 0 if unknown
 	Degraded  []string
+
+	AdaptiveThinking bool // the model thinks by an effort, and takes no budget of thinking tokens
 }
 
 // Hints are what a caller says about itself. Only what this version acts on is here; unknown hints are kept by name to be reported.

@@ -74,14 +74,15 @@ type ProviderError struct {
 
 // Usage counts tokens. Input excludes tokens read from or written to a prompt cache; Output includes reasoning.
 type Usage struct {
-	Input        int64
-	Cached       int64
-	CacheWrite   int64 // written with the five-minute (or only) lifetime
-	CacheWrite1h int64 // written with the one-hour lifetime
-	Output       int64
-	Reasoning    int64
-	Estimated    bool // counted by the gateway, because the provider did not say
-	Final        bool // the provider's last word on output tokens
+	Input              int64
+	Cached             int64
+	CacheWrite         int64 // written with the five-minute (or only) lifetime
+	CacheWrite1h       int64 // written with the one-hour lifetime
+	Output             int64
+	Reasoning          int64
+	Estimated          bool // counted by the gateway, because the provider did not say
+	ReasoningEstimated bool // so is Reasoning alone, from the text of the thoughts
+	Final              bool // the provider's last word on output tokens
 }
 
 // TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
@@ -100,7 +101,9 @@ func (u *Usage) Merge(v Usage) {
 	set(&u.CacheWrite, v.CacheWrite)
 	set(&u.CacheWrite1h, v.CacheWrite1h)
 	set(&u.Output, v.Output)
-	set(&u.Reasoning, v.Reasoning)
+	if v.Reasoning > 0 {
+		u.Reasoning, u.ReasoningEstimated = v.Reasoning, v.ReasoningEstimated
+	}
 	u.Final = u.Final || v.Final
 }
 

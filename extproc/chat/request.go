@@ -113,7 +113,7 @@ type PartKind uint8
 const (
 	PartText       PartKind = iota // Text
 	PartImage                      // Media, Data or URL
-	PartDocument                   // Media, Data or URL, Name
+	PartDocument                   // Media, Data or URL (or Text, of a plain text), Name
 	PartToolUse                    // Tool
 	PartToolResult                 // Tool.ID, Parts, IsError
 	PartThinking                   // Text, Signature

@@ -1,0 +1,55 @@
+package anthropic
+
+import "bardo.money/gateway/extproc/chat"
+
+// bodyEncoder gathers an answer and writes it as one message.
+type bodyEncoder struct {
+	envelope
+	raw []byte // the provider's own body, with the model's name as the client shall see it
+}
+
+// Append gathers; the End event writes the body.
+func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	if e.ended || ev.Choice > 0 {
+		return dst
+	}
+	if e.opts.Same && ev.Raw != nil {
+		e.raw = e.appendRaw(e.raw[:0], ev.Raw, ev.ModelSpan)
+	}
+	switch ev.Kind {
+	case chat.Start:
+		e.start(ev)
+	case chat.Stop:
+		e.stop(ev)
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+	case chat.End:
+		e.ended = true
+		if e.raw != nil {
+			return append(dst, e.raw...)
+		}
+		return e.appendBody(dst)
+	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
+		if e.raw == nil {
+			e.gather(ev)
+		}
+	case chat.Error, chat.Other: // this format has no words for them
+	}
+	return dst
+}
+
+func (e *bodyEncoder) appendBody(dst []byte) []byte {
+	if e.id == "" {
+		e.start(&chat.Event{})
+	}
+	dst = e.appendHead(dst)
+	for i := range e.blocks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = e.blocks[i].appendWhole(dst)
+	}
+	dst = append(dst, `],`...)
+	dst = append(e.appendStop(dst), ',')
+	return append(e.appendUsage(dst), '}')
+}

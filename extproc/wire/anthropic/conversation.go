@@ -1,0 +1,139 @@
+package anthropic
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped.
+func readConversation(r *chat.Request) (*chat.Conversation, error) {
+	c := &chat.Conversation{}
+	for i := range r.Doc.Members {
+		m := &r.Doc.Members[i]
+		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+		if v.IsNull() {
+			continue
+		}
+		if err := readInto(c, m.Key, v); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
+	switch key {
+	case "model", "stream", "max_tokens", hintKey:
+		return nil
+	case "system":
+		c.System, err = readContent(v, key)
+		return err
+	case "messages":
+		return readMessages(c, v)
+	case "tools":
+		return readTools(c, v)
+	case "tool_choice":
+		return readToolChoice(c, v)
+	}
+	return readParam(c, key, v)
+}
+
+func readMessages(c *chat.Conversation, v jsonx.Value) error {
+	for i, m := range v.Each {
+		at := "messages." + strconv.Itoa(i)
+		if m.Kind() != jsonx.Object {
+			return wrongKind(at, "an object", m)
+		}
+		role, _ := m.Get("role").Str()
+		parts, err := readContent(m.Get("content"), at+".content")
+		if err != nil {
+			return err
+		}
+		switch role {
+		case "user":
+			c.Messages = appendUser(c.Messages, parts)
+		case "assistant":
+			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleAssistant, Parts: parts})
+		case "system":
+			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleSystem, Parts: parts})
+		default:
+			return invalid(at+".role", "must be user or assistant")
+		}
+	}
+	return nil
+}
+
+// appendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
+func appendUser(ms []chat.Message, parts []chat.Part) []chat.Message {
+	for start := 0; ; {
+		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult
+		end := start
+		for end < len(parts) && (parts[end].Kind == chat.PartToolResult) == isResult {
+			end++
+		}
+		role := chat.RoleUser
+		if isResult {
+			role = chat.RoleTool
+		}
+		ms = append(ms, chat.Message{Role: role, Parts: parts[start:end:end]})
+		if start = end; start == len(parts) {
+			return ms
+		}
+	}
+}
+
+func readTools(c *chat.Conversation, v jsonx.Value) error {
+	if v.Kind() != jsonx.Array {
+		return wrongKind("tools", "an array", v)
+	}
+	for i, e := range v.Each {
+		at := "tools." + strconv.Itoa(i)
+		name, ok := e.Get("name").Str()
+		if kind := e.Get("type"); !kind.IsNull() && !kind.Equal("custom") {
+			c.Tools = append(c.Tools, chat.Tool{Name: name, Raw: e.Raw})
+			continue
+		}
+		if !ok || name == "" {
+			return invalid(at+".name", "must be a non-empty string")
+		}
+		t := chat.Tool{Name: name, Schema: present(e.Get("input_schema")), CacheControl: present(e.Get("cache_control"))}
+		t.Description, _ = e.Get("description").Str()
+		t.Strict, _ = e.Get("strict").Bool()
+		c.Tools = append(c.Tools, t)
+	}
+	return nil
+}
+
+func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
+	switch kind, _ := v.Get("type").Str(); kind {
+	case "auto":
+		c.ToolChoice.Mode = chat.ToolAuto
+	case "any":
+		c.ToolChoice.Mode = chat.ToolAny
+	case "none":
+		c.ToolChoice.Mode = chat.ToolNone
+	case "tool":
+		name, _ := v.Get("name").Str()
+		if name == "" {
+			return invalid("tool_choice.name", "must be a non-empty string")
+		}
+		c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
+	default:
+		return invalid("tool_choice.type", "must be auto, any, tool or none")
+	}
+	if alone, ok := v.Get("disable_parallel_tool_use").Bool(); ok {
+		parallel := !alone
+		c.ParallelTools = &parallel
+	}
+	return nil
+}
+
+// present is a value's text, or nil when it is absent or null.
+func present(v jsonx.Value) jsonx.Raw {
+	if v.IsNull() {
+		return nil
+	}
+	return v.Raw
+}

@@ -1,0 +1,148 @@
+package anthropic
+
+import (
+	"math"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+const (
+	// maxModelName bounds a name that is echoed in answers and errors.
+	maxModelName = 256
+	// highBudget is the thinking budget in tokens from which a request counts as one of high effort.
+	highBudget = 16384
+)
+
+// Decode reads a request of a Messages client. It looks at the members the gateway acts on; the conversation is parsed
+// when something asks for it. The gateway's own hints are marked for removal.
+func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
+	doc, err := jsonx.Scan(body)
+	if err != nil {
+		return nil, notJSON(err)
+	}
+	r := &chat.Request{
+		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Betas: betas(h),
+		InputTokens: wire.InputTokens(doc.Stats), Doc: doc, Read: readConversation,
+	}
+	for i := range doc.Members {
+		m := &doc.Members[i]
+		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case r.Model == "":
+		return nil, invalid("model", "is required")
+	case doc.Find("messages") < 0:
+		return nil, invalid("messages", "is required")
+	case r.MaxTokens == 0 && op == chat.Generate:
+		return nil, invalid("max_tokens", "is required")
+	}
+	removeHints(r)
+	return r, nil
+}
+
+// readMember reads one top-level member of a request. Null counts as absent where the member may be left out.
+func readMember(r *chat.Request, key string, v jsonx.Value) error {
+	switch key {
+	case "model":
+		return readModel(r, v)
+	case "messages":
+		return checkMessages(v)
+	}
+	if v.IsNull() {
+		return nil
+	}
+	switch key {
+	case "stream":
+		on, ok := v.Bool()
+		if !ok {
+			return wrongKind(key, "a boolean", v)
+		}
+		r.Stream = on && r.Op == chat.Generate
+	case "max_tokens":
+		n, ok := v.Int()
+		if !ok || n < 1 || n > math.MaxInt32 {
+			return invalid(key, "must be a positive integer")
+		}
+		r.MaxTokens = int(n)
+	case "thinking":
+		return readThinking(r, v)
+	case "output_config":
+		return readEffort(r, v)
+	}
+	return nil
+}
+
+func readModel(r *chat.Request, v jsonx.Value) error {
+	name, ok := v.Str()
+	switch {
+	case !ok:
+		return wrongKind("model", "a string", v)
+	case name == "":
+		return invalid("model", "must not be empty")
+	case len(name) > maxModelName:
+		return invalid("model", "must be at most 256 bytes long")
+	}
+	r.Model = name
+	return nil
+}
+
+func checkMessages(v jsonx.Value) error {
+	if v.Kind() != jsonx.Array {
+		return wrongKind("messages", "an array", v)
+	}
+	for range v.Each {
+		return nil
+	}
+	return invalid("messages", "must not be empty")
+}
+
+func readThinking(r *chat.Request, v jsonx.Value) error {
+	kind, ok := v.Get("type").Str()
+	if !ok {
+		return wrongKind("thinking.type", "a string", v.Get("type"))
+	}
+	r.Thinking = r.Thinking || kind == "enabled" || kind == "adaptive"
+	if budget, ok := v.Get("budget_tokens").Int(); ok && budget >= highBudget {
+		r.HighEffort = true
+	}
+	return nil
+}
+
+func readEffort(r *chat.Request, v jsonx.Value) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind("output_config", "an object", v)
+	}
+	effort := v.Get("effort")
+	if effort.IsNull() {
+		return nil
+	}
+	name, ok := effort.Str()
+	if !ok {
+		return wrongKind("output_config.effort", "a string", effort)
+	}
+	r.Thinking = true
+	r.HighEffort = r.HighEffort || name == "high" || name == "xhigh" || name == "max"
+	return nil
+}
+
+// betas are the beta features that the client asked for, one by one.
+func betas(h header.List) []string {
+	var names []string
+	for _, f := range h {
+		if f.Name != "anthropic-beta" {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Value, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

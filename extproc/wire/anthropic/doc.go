@@ -1,0 +1,17 @@
+// Package anthropic is the Messages format of Anthropic, on both sides: as the dialect of a client (Decode, NewEncoder,
+// Error) and as the language of a provider (EncodeRequest, NewDecoder). Bytes that need no change pass unchanged when both
+// sides speak it. It knows nothing of paths, credentials or any one provider.
+package anthropic
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+)
+
+// Dialect is the client's side of the format. The zero value is ready.
+type Dialect struct{}
+
+var _ wire.Dialect = Dialect{}
+
+// Name is chat.Anthropic.
+func (Dialect) Name() chat.Dialect { return chat.Anthropic }

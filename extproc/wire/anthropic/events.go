@@ -1,0 +1,236 @@
+package anthropic
+
+import (
+	"bytes"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/sse"
+)
+
+// streamEvent is the members of an event that mean something.
+type streamEvent struct {
+	kind, index, message, block, delta, usage jsonx.Value
+}
+
+func readEvent(v jsonx.Value) (e streamEvent) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "type":
+			e.kind = m
+		case "index":
+			e.index = m
+		case "message":
+			e.message = m
+		case "content_block":
+			e.block = m
+		case "delta":
+			e.delta = m
+		case "usage":
+			e.usage = m
+		}
+	}
+	return e
+}
+
+// frame reads one event of a stream. The type inside its data counts, for some servers name no events.
+func (a *answer) frame(f *sse.Frame) {
+	n := len(a.events)
+	var model chat.Span
+	v, err := jsonx.Parse(f.Data)
+	if err != nil { // a comment, or nothing that this format knows
+		a.own(n, f.Raw, model)
+		return
+	}
+	e := readEvent(v)
+	kind, _ := e.kind.Text(&a.arena)
+	switch string(kind) {
+	case "content_block_delta":
+		a.delta(e.index, e.delta)
+	case "content_block_start":
+		i, _ := e.index.Int()
+		a.blockStart(int(i), e.block)
+	case "content_block_stop":
+		a.blockStop()
+	case "message_start":
+		model = a.start(e.message)
+		a.report(e.message.Get("usage"), false)
+	case "message_delta":
+		a.stop(e.delta)
+		a.report(e.usage, true)
+	case "message_stop":
+		a.add(chat.Event{Kind: chat.End})
+		a.done = true
+	case "error":
+		a.fail(errbody.InStream(v))
+	}
+	if f.DataAt < 0 { // data of several lines: its places are not the frame's
+		model = chat.Span{}
+	} else if model.End > 0 {
+		model.Start += f.DataAt
+		model.End += f.DataAt
+	}
+	a.own(n, f.Raw, model)
+}
+
+// start begins the answer, and returns where the data name the model.
+func (a *answer) start(message jsonx.Value) chat.Span {
+	id, _ := message.Get("id").Str()
+	model := message.Get("model")
+	name, ok := model.Str()
+	a.add(chat.Event{Kind: chat.Start, ID: id, Model: name})
+	if !ok {
+		return chat.Span{}
+	}
+	return chat.Span{Start: model.At, End: model.At + len(model.Raw)}
+}
+
+func (a *answer) blockStart(index int, b jsonx.Value) {
+	a.open = openBlock{index: index, kind: contentBlock}
+	kind, _ := b.Get("type").Text(&a.arena)
+	switch string(kind) {
+	case "text":
+		a.piece(chat.Text, b.Get("text"))
+	case "thinking":
+		a.piece(chat.Thought, b.Get("thinking"))
+		a.piece(chat.Signature, b.Get("signature"))
+	case "redacted_thinking":
+		a.piece(chat.Redacted, b.Get("data"))
+	case "tool_use":
+		a.open.kind = toolBlock
+		a.toolStart(b)
+		if input := b.Get("input"); hasMembers(input) {
+			a.open.input = bytes.Clone(input.Raw)
+		}
+	default:
+		a.open.kind = otherBlock
+	}
+}
+
+func (a *answer) toolStart(b jsonx.Value) {
+	id, _ := b.Get("id").Str()
+	name, _ := b.Get("name").Str()
+	a.add(chat.Event{Kind: chat.ToolStart, Index: a.open.index, Tool: chat.ToolCall{ID: id, Name: name}})
+}
+
+func hasMembers(v jsonx.Value) bool {
+	for range v.Members {
+		return true
+	}
+	return false
+}
+
+// piece adds an event with text, unless it is empty.
+func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
+	t := a.text(v)
+	if len(t) == 0 {
+		return
+	}
+	if kind == chat.Thought {
+		a.thought += len(t)
+	}
+	a.add(chat.Event{Kind: kind, Index: a.open.index, Text: t})
+}
+
+// delta continues the open block. Blocks come one after the other, so a new index means that a start was left out.
+func (a *answer) delta(index, d jsonx.Value) {
+	if i, ok := index.Int(); ok && int(i) != a.open.index {
+		a.open = openBlock{index: int(i), kind: contentBlock}
+	}
+	var kind, content jsonx.Value
+	for key, m := range d.Members {
+		switch string(key) {
+		case "type":
+			kind = m
+		case "text", "thinking", "signature", "partial_json":
+			content = m
+		}
+	}
+	name, _ := kind.Text(&a.arena)
+	switch string(name) {
+	case "text_delta":
+		a.piece(chat.Text, content)
+	case "thinking_delta":
+		a.piece(chat.Thought, content)
+	case "signature_delta":
+		a.piece(chat.Signature, content)
+	case "input_json_delta":
+		if a.open.kind == toolBlock { // else it is of a tool that runs at the provider
+			n := len(a.events)
+			a.piece(chat.ToolArgs, content)
+			if len(a.events) > n {
+				a.open.input = nil
+			}
+		}
+	}
+}
+
+func (a *answer) blockStop() {
+	b := a.open
+	a.open = openBlock{index: b.index}
+	if len(b.input) > 0 {
+		a.add(chat.Event{Kind: chat.ToolArgs, Index: b.index, Text: b.input})
+	}
+	if b.kind != otherBlock {
+		a.add(chat.Event{Kind: chat.BlockStop, Index: b.index})
+	}
+}
+
+func (a *answer) stop(d jsonx.Value) {
+	reason, ok := d.Get("stop_reason").Str()
+	if !ok {
+		return
+	}
+	ev := chat.Event{Kind: chat.Stop, Reason: stopReason(reason)}
+	ev.Text = a.text(d.Get("stop_sequence"))
+	a.add(ev)
+}
+
+func stopReason(s string) chat.StopReason {
+	switch s {
+	case "max_tokens":
+		return chat.StopLength
+	case "stop_sequence":
+		return chat.StopSequence
+	case "tool_use":
+		return chat.StopTool
+	case "refusal":
+		return chat.StopRefusal
+	case "pause_turn":
+		return chat.StopPause
+	case "model_context_window_exceeded":
+		return chat.StopContext
+	}
+	return chat.StopEnd
+}
+
+// message reads a JSON answer.
+func (a *answer) message(body []byte) {
+	n := len(a.events)
+	v, err := jsonx.Parse(body)
+	var model chat.Span
+	switch {
+	case err != nil || v.Kind() != jsonx.Object:
+		a.cut()
+		return
+	case v.Get("type").Equal("error"):
+		a.fail(errbody.InStream(v))
+		return
+	case !a.count:
+		model = a.start(v)
+		a.content(v.Get("content"))
+		a.stop(v)
+		a.report(v.Get("usage"), true)
+	}
+	a.add(chat.Event{Kind: chat.End})
+	a.done = true
+	a.own(n, body, model)
+}
+
+func (a *answer) content(blocks jsonx.Value) {
+	for i, b := range blocks.Each {
+		a.blockStart(i, b)
+		a.blockStop()
+	}
+}

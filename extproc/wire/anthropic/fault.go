@@ -1,0 +1,71 @@
+package anthropic
+
+import (
+	"errors"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Error is the body of a JSON error as Anthropic's SDKs read it, with the gateway's code beside the type.
+func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendError(nil, f, requestID) }
+
+func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
+	dst = append(dst, `{"type":"error","error":{"type":"`...)
+	dst = append(dst, errorType(f.HTTPStatus())...)
+	dst = append(dst, `","message":`...)
+	dst = jsonx.AppendString(dst, f.Public)
+	dst = append(dst, `,"code":`...)
+	dst = jsonx.AppendString(dst, f.CodeString())
+	dst = append(dst, '}')
+	if requestID != "" {
+		dst = append(dst, `,"request_id":`...)
+		dst = jsonx.AppendString(dst, requestID)
+	}
+	return append(dst, '}')
+}
+
+// errorType is what Anthropic calls an error of this status.
+func errorType(status int) string {
+	switch status {
+	case 401:
+		return "authentication_error"
+	case 402:
+		return "billing_error"
+	case 403:
+		return "permission_error"
+	case 404:
+		return "not_found_error"
+	case 413:
+		return "request_too_large"
+	case 429:
+		return "rate_limit_error"
+	case 503, 529:
+		return "overloaded_error"
+	case 504:
+		return "timeout_error"
+	}
+	if status >= 400 && status < 500 {
+		return "invalid_request_error"
+	}
+	return "api_error"
+}
+
+func notJSON(err error) error {
+	var se *jsonx.SyntaxError
+	if errors.As(err, &se) {
+		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
+	}
+	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
+}
+
+// invalid refuses a field, which is named as Anthropic names fields: messages.0.content.1.text.
+func invalid(field, problem string) error {
+	f := fault.New(fault.InvalidRequest, field+" "+problem, nil)
+	f.Param = field
+	return f
+}
+
+func wrongKind(field, want string, got jsonx.Value) error {
+	return invalid(field, "must be "+want+", not "+got.Kind().String())
+}

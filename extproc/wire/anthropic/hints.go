@@ -1,0 +1,61 @@
+package anthropic
+
+import (
+	"bytes"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// hintKey is the member by which a client talks to the gateway: an object at the top, a word on a block.
+const hintKey = "bardo"
+
+// removeHints marks for removal what no provider may see.
+func removeHints(r *chat.Request) {
+	r.Edit.Delete(&r.Doc, hintKey)
+	if !bytes.Contains(r.Doc.Bytes, []byte(`"`+hintKey+`"`)) {
+		return
+	}
+	for _, key := range [...]string{"system", "messages", "tools"} {
+		for _, e := range r.Doc.Get(key).Each {
+			removeHint(r, e)
+			for _, block := range e.Get("content").Each {
+				removeHint(r, block)
+				for _, inner := range block.Get("content").Each {
+					removeHint(r, inner)
+				}
+			}
+		}
+	}
+}
+
+// removeHint cuts the hint out of an object, with the comma before it, or after it when nothing stands before.
+func removeHint(r *chat.Request, object jsonx.Value) {
+	start := object.At + 1
+	first := true
+	for key, v := range object.Members {
+		end := v.At + len(v.Raw)
+		if string(key) != hintKey {
+			start, first = end, false
+			continue
+		}
+		if first {
+			end = pastComma(r.Doc.Bytes, end)
+		}
+		r.Edit.Replace(start, end, nil)
+	}
+}
+
+// pastComma is the offset after the comma that follows i, or i if none does.
+func pastComma(b []byte, i int) int {
+	for j := i; j < len(b); j++ {
+		switch b[j] {
+		case ' ', '\t', '\r', '\n':
+		case ',':
+			return j + 1
+		default:
+			return i
+		}
+	}
+	return i
+}

@@ -1,0 +1,162 @@
+package anthropic
+
+import (
+	"bytes"
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// streamEncoder writes the events of a message. Its blocks go out one after the other, as clients expect: the first
+// pending block is open and is written as it comes, the others wait until it stops.
+type streamEncoder struct {
+	envelope
+	began  bool // message_start is out
+	opened bool // the first block's start is out
+	index  int  // of the first block, as the client sees it
+	told   bool // message_delta is out
+}
+
+// Append writes what one event means to the client. A frame of the provider's own passes as it came.
+func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	switch {
+	case e.ended || ev.Choice > 0:
+		return dst
+	case e.opts.Same && ev.Tail:
+		return dst
+	case e.opts.Same && ev.Raw != nil:
+		dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
+		if ev.Kind == chat.End {
+			e.ended = true
+			dst = terminate(dst)
+		}
+		return dst
+	}
+	return e.translate(dst, ev)
+}
+
+// terminate adds the blank line that some servers leave out after the last event; a client would not see it otherwise.
+func terminate(dst []byte) []byte {
+	for !bytes.HasSuffix(dst, []byte("\n\n")) && !bytes.HasSuffix(dst, []byte("\n\r\n")) && !bytes.HasSuffix(dst, []byte("\r\r")) {
+		dst = append(dst, '\n')
+	}
+	return dst
+}
+
+func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
+	switch ev.Kind {
+	case chat.Start:
+		return e.begin(dst, ev)
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+		if e.reason != "" && e.usage.Final { // before End, so that the terminator stands alone
+			return e.tell(dst)
+		}
+	case chat.Stop:
+		e.stop(ev)
+		e.blocks.stopAll()
+		dst = e.flush(e.begin(dst, &chat.Event{}))
+		if e.usage.Final {
+			return e.tell(dst)
+		}
+	case chat.End:
+		dst = e.tell(dst)
+		e.ended = true
+		return append(dst, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
+		if e.told { // the message is complete
+			return dst
+		}
+		e.gather(ev)
+		if len(e.blocks) > 0 {
+			return e.flush(e.begin(dst, &chat.Event{}))
+		}
+	case chat.Error, chat.Other: // this format has no words for them
+	}
+	return dst
+}
+
+// begin writes message_start, once.
+func (e *streamEncoder) begin(dst []byte, ev *chat.Event) []byte {
+	if e.began {
+		return dst
+	}
+	e.began = true
+	e.start(ev)
+	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":"...)
+	dst = e.appendHead(dst)
+	dst = append(dst, `],"stop_reason":null,"stop_sequence":null,`...)
+	return append(e.appendUsage(dst), "}}\n\n"...)
+}
+
+// tell writes message_delta, once: why the model stopped, and what the answer took.
+func (e *streamEncoder) tell(dst []byte) []byte {
+	if e.told {
+		return dst
+	}
+	e.blocks.stopAll()
+	dst = e.flush(e.begin(dst, &chat.Event{}))
+	e.told = true
+	dst = append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
+	dst = append(e.appendStop(dst), "},"...)
+	return append(e.appendUsage(dst), "}\n\n"...)
+}
+
+// flush writes what there is of the first block and, as long as the first is complete, of the next.
+func (e *streamEncoder) flush(dst []byte) []byte {
+	for len(e.blocks) > 0 {
+		b := &e.blocks[0]
+		if !e.opened {
+			e.opened = true
+			dst = e.event(dst, "content_block_start", `"content_block":`)
+			dst = append(b.appendStart(dst), "}\n\n"...)
+		}
+		dst = e.deltas(dst, b)
+		if !b.stopped {
+			return dst
+		}
+		dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
+		dst = append(strconv.AppendInt(dst, int64(e.index), 10), "}\n\n"...)
+		e.opened = false
+		e.index++
+		e.blocks.drop()
+	}
+	return dst
+}
+
+// event opens an event of a block up to the value of its last member.
+func (e *streamEncoder) event(dst []byte, name, member string) []byte {
+	dst = append(append(dst, "event: "...), name...)
+	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
+	dst = append(dst, `","index":`...)
+	dst = strconv.AppendInt(dst, int64(e.index), 10)
+	return append(append(dst, ','), member...)
+}
+
+// deltas writes what has come for the open block since the last time.
+func (e *streamEncoder) deltas(dst []byte, b *pendingBlock) []byte {
+	var member string
+	switch b.kind { //nolint:exhaustive // the kinds that blocks have.
+	case chat.Text:
+		member = `{"type":"text_delta","text":`
+	case chat.Thought:
+		member = `{"type":"thinking_delta","thinking":`
+	case chat.ToolStart:
+		member = `{"type":"input_json_delta","partial_json":`
+	default:
+		return dst
+	}
+	dst = e.delta(dst, member, &b.text)
+	return e.delta(dst, `{"type":"signature_delta","signature":`, &b.sign)
+}
+
+func (e *streamEncoder) delta(dst []byte, member string, text *[]byte) []byte {
+	if len(*text) == 0 {
+		return dst
+	}
+	dst = e.event(dst, "content_block_delta", `"delta":`)
+	dst = jsonx.AppendString(append(dst, member...), *text)
+	*text = (*text)[:0]
+	return append(dst, "}}\n\n"...)
+}

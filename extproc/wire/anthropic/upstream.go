@@ -1,0 +1,48 @@
+package anthropic
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// defaultMaxTokens is the answer's limit when neither the caller nor the catalog knows one: this format demands one.
+const defaultMaxTokens = 4096
+
+// RequestOptions say what a provider wants to read. The zero value suits any server that speaks this format.
+type RequestOptions struct {
+	Model     string // the name the provider knows the model by
+	MaxOutput int    // the model's output limit in tokens; 0 if unknown
+	Adaptive  bool   // the model takes an effort, not a budget of thinking tokens
+}
+
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
+// request in the same dialect is spliced: what need not change does not. A request in another is written from its
+// conversation, always in the same order. The error is a fault.
+func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
+	if req.Dialect == chat.Anthropic {
+		return splice(buf, req, o), nil, nil
+	}
+	c, err := req.Conversation()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := writer{dst: buf, req: req, conv: c, opts: o}
+	w.turns = w.alternate()
+	if err := checkCalls(w.turns); err != nil {
+		return nil, nil, err
+	}
+	w.plan()
+	w.request()
+	return w.dst, w.degraded, nil
+}
+
+func splice(buf []byte, req *chat.Request, o RequestOptions) []byte {
+	e, d := req.Edit, &req.Doc
+	if o.Model != "" && !d.Get("model").Equal(o.Model) {
+		e = req.Edit.Clone()
+		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
+	}
+	return e.AppendTo(slices.Grow(buf, e.Len(d)), d)
+}

@@ -1,0 +1,54 @@
+package anthropic
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// bytesPerThinkingToken is about how much thinking text makes a token. The API does not count thinking apart.
+const bytesPerThinkingToken = 4
+
+// report reads a usage object and adds all that is known so far. Numbers come at the start, at the end, or both; some
+// servers repeat zeros, which erase nothing. final says that the output is complete.
+func (a *answer) report(v jsonx.Value, final bool) {
+	if v.Kind() != jsonx.Object {
+		return
+	}
+	var u chat.Usage
+	var written int64
+	var split jsonx.Value
+	for key, m := range v.Members {
+		switch string(key) {
+		case "input_tokens":
+			u.Input = tokens(m)
+		case "cache_read_input_tokens":
+			u.Cached = tokens(m)
+		case "cache_creation_input_tokens":
+			written = tokens(m)
+		case "cache_creation":
+			split = m
+		case "output_tokens":
+			u.Output = tokens(m)
+			u.Final = final && u.Output > 0
+		case "output_tokens_details":
+			u.Reasoning = tokens(m.Get("thinking_tokens"))
+		}
+	}
+	u.CacheWrite1h = tokens(split.Get("ephemeral_1h_input_tokens"))
+	if u.CacheWrite1h == 0 {
+		u.CacheWrite1h = a.usage.CacheWrite1h // a later report may give the sum alone
+	}
+	u.CacheWrite = max(written-u.CacheWrite1h, tokens(split.Get("ephemeral_5m_input_tokens")))
+	if u.Reasoning == 0 && u.Final {
+		u.Reasoning = min(int64(a.thought+bytesPerThinkingToken-1)/bytesPerThinkingToken, u.Output)
+		u.ReasoningEstimated = u.Reasoning > 0
+	}
+	a.usage.Merge(u)
+	a.add(chat.Event{Kind: chat.UsageInfo, Usage: a.usage})
+}
+
+// tokens is a count; what is none, or negative, counts as zero.
+func tokens(v jsonx.Value) int64 {
+	n, _ := v.Int()
+	return max(0, n)
+}

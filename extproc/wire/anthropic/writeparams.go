@@ -1,0 +1,184 @@
+package anthropic
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// maxUser is how long the API lets a user's id be, in bytes.
+const maxUser = 256
+
+const emptySchema = `{"type":"object","properties":{}}`
+
+// tools writes the functions. A history with calls needs their tools, too, even when the request offers none: then they
+// are named so that the history is understood, and may not be called.
+func (w *writer) tools() {
+	var tools []chat.Tool
+	for i := range w.conv.Tools {
+		if t := &w.conv.Tools[i]; t.Raw != nil {
+			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
+			w.lose(kind)
+			continue
+		}
+		tools = append(tools, w.conv.Tools[i])
+	}
+	if len(tools) == 0 {
+		tools = w.calledTools()
+		w.choice = chat.ToolChoice{Mode: chat.ToolNone}
+	}
+	if len(tools) == 0 {
+		return
+	}
+	w.key("tools")
+	w.raw("[")
+	for i := range tools {
+		w.comma(i)
+		w.tool(&tools[i])
+	}
+	w.raw("]")
+	w.toolChoice()
+}
+
+func (w *writer) calledTools() []chat.Tool {
+	var tools []chat.Tool
+	for i := range w.turns {
+		for j := range w.turns[i].parts {
+			p := &w.turns[i].parts[j]
+			known := slices.ContainsFunc(tools, func(t chat.Tool) bool { return t.Name == p.Tool.Name })
+			if p.Kind == chat.PartToolUse && !known {
+				tools = append(tools, chat.Tool{Name: p.Tool.Name})
+			}
+		}
+	}
+	return tools
+}
+
+func (w *writer) tool(t *chat.Tool) {
+	w.raw(`{"name":`)
+	w.str(t.Name)
+	if t.Description != "" {
+		w.key("description")
+		w.str(t.Description)
+	}
+	w.key("input_schema")
+	if len(t.Schema) > 0 {
+		w.raw(string(t.Schema))
+	} else {
+		w.raw(emptySchema)
+	}
+	if t.Strict {
+		w.lose("strict")
+	}
+	if t.CacheControl != nil {
+		w.key("cache_control")
+		w.raw(string(t.CacheControl))
+	}
+	w.raw("}")
+}
+
+func (w *writer) toolChoice() {
+	alone := w.conv.ParallelTools != nil && !*w.conv.ParallelTools
+	switch w.choice.Mode {
+	case chat.ToolNone:
+		w.raw(`,"tool_choice":{"type":"none"}`)
+		return
+	case chat.ToolAuto:
+		if !alone {
+			return
+		}
+		w.raw(`,"tool_choice":{"type":"auto"`)
+	case chat.ToolAny:
+		w.raw(`,"tool_choice":{"type":"any"`)
+	case chat.ToolNamed:
+		w.raw(`,"tool_choice":{"type":"tool","name":`)
+		w.str(w.choice.Name)
+	}
+	if alone {
+		w.raw(`,"disable_parallel_tool_use":true`)
+	}
+	w.raw("}")
+}
+
+func (w *writer) params() {
+	w.stop()
+	w.number("temperature", w.sampling.Temperature)
+	w.number("top_p", w.sampling.TopP)
+	w.number("top_k", w.sampling.TopK)
+	w.thinking()
+	w.user()
+	w.loseNumber("presence_penalty", w.sampling.PresencePenalty)
+	w.loseNumber("frequency_penalty", w.sampling.FrequencyPenalty)
+	if w.sampling.Seed != "" {
+		w.lose("seed")
+	}
+	if len(w.sampling.Schema) > 0 {
+		w.lose("response_format")
+	}
+	if w.req.Choices > 1 {
+		w.lose("n")
+	}
+}
+
+func (w *writer) number(key, text string) {
+	if text != "" {
+		w.key(key)
+		w.raw(text)
+	}
+}
+
+// loseNumber names a parameter that is not zero, for zero is what leaving it out means.
+func (w *writer) loseNumber(key, text string) {
+	if number(text) != 0 {
+		w.lose(key)
+	}
+}
+
+func (w *writer) thinking() {
+	switch {
+	case w.budget > 0:
+		w.raw(`,"thinking":{"type":"enabled","budget_tokens":`)
+		w.integer(w.budget)
+		w.raw("}")
+	case w.adaptive:
+		w.raw(`,"thinking":{"type":"adaptive"}`)
+		if w.effort != "" {
+			w.raw(`,"output_config":{"effort":"` + w.effort + `"}`)
+		}
+	}
+}
+
+// stop writes the sequences; the API refuses those of white space alone.
+func (w *writer) stop() {
+	n := 0
+	for _, s := range w.sampling.Stop {
+		if strings.TrimSpace(s) == "" {
+			w.lose("stop")
+			continue
+		}
+		if n == 0 {
+			w.key("stop_sequences")
+			w.raw("[")
+		}
+		w.comma(n)
+		w.str(s)
+		n++
+	}
+	if n > 0 {
+		w.raw("]")
+	}
+}
+
+func (w *writer) user() {
+	switch name := w.sampling.User; {
+	case name == "":
+	case len(name) > maxUser:
+		w.lose("user")
+	default:
+		w.raw(`,"metadata":{"user_id":`)
+		w.str(name)
+		w.raw("}")
+	}
+}
