@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,8 +15,6 @@ import (
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"bardo.money/gateway/xds/state"
@@ -67,21 +63,7 @@ func Bootstrap(o Options) ([]byte, error) {
 	if err := errors.Join(p.Err(), b.ValidateAll()); err != nil {
 		return nil, fmt.Errorf("bootstrap: %w", err)
 	}
-	return indented(b)
-}
-
-// indented writes m as JSON. protojson varies its white space on purpose, so it is laid out again.
-func indented(m proto.Message) ([]byte, error) {
-	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, raw, "", "  "); err != nil {
-		return nil, err
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return JSON(b)
 }
 
 // dynamicResources ask for state-of-the-world ADS: its incremental form stalls for 15 s when a cluster changes.

@@ -1,6 +1,8 @@
 package envoy
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"time"
@@ -11,6 +13,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -38,6 +41,20 @@ func (p *Packer) Any(m proto.Message) *anypb.Any {
 
 // Err is the first error of Any.
 func (p *Packer) Err() error { return p.err }
+
+// JSON is m as Envoy reads and prints it, the same bytes each time. (protojson varies its white space on purpose.)
+func JSON(m proto.Message) ([]byte, error) {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, raw, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
 
 // Address is an address in Envoy's words. mode is the file mode of a socket that Envoy creates.
 func Address(a state.Address, mode uint32) *corev3.Address {

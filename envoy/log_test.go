@@ -1,0 +1,59 @@
+package envoy
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestEnvoysLinesBecomeRecords(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"info\tmain\tall dependencies initialized", `level=INFO msg="all dependencies initialized" component=envoy.main`},
+		{"warning\tconfig\tgRPC config: closed", `level=WARN msg="gRPC config: closed" component=envoy.config`},
+		{"critical\tbacktrace\tCaught Segmentation fault", `level=ERROR msg="Caught Segmentation fault" component=envoy.backtrace`},
+		{`{"status":200}`, `level=INFO msg="{\"status\":200}" component=envoy`},
+		{"no such\tlevel", `level=INFO msg="no such\tlevel" component=envoy`},
+	} {
+		if got := logged(tt.line + "\n"); got != tt.want+"\n" {
+			t.Errorf("%q is logged as %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}
+
+func TestWhereOutputIsCutChangesNothing(t *testing.T) {
+	text := "info\tmain\tone\n\nerror\tmain\ttwo\nlast"
+	want := logged(text)
+	for i := range text {
+		if got := logged(text[:i], text[i:]); got != want {
+			t.Errorf("cut at %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestALineWithoutEndIsBounded(t *testing.T) {
+	pieces := make([]string, 64)
+	for i := range pieces {
+		pieces[i] = strings.Repeat("x", 1000)
+	}
+	if got := logged(append(pieces, "\ninfo\tmain\tnext\n")...); len(got) > maxLine+200 || !strings.Contains(got, "msg=next") {
+		t.Errorf("%d bytes are logged", len(got))
+	}
+}
+
+func logged(pieces ...string) string {
+	var out bytes.Buffer
+	w := &lineWriter{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))}
+	for _, p := range pieces {
+		_, _ = w.Write([]byte(p))
+	}
+	w.flush()
+	return out.String()
+}
