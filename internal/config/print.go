@@ -20,15 +20,20 @@ func Print(cfg *Config) []byte {
 
 type printer struct{ strings.Builder }
 
-// table writes the given keys of a struct, each on its own line.
+// table writes the keys of a struct that are given or have a default, each on its own line.
 func (p *printer) table(v reflect.Value, indent string) {
 	for _, f := range fieldsOf(v.Type()) {
 		fv := v.Field(f.index)
-		if fv.IsZero() && f.def == "" {
-			continue
+		switch {
+		case isTable(fv.Type()):
+			var inner printer
+			if inner.table(fv, indent+"  "); inner.Len() > 0 {
+				fmt.Fprintf(p, "%s%s:\n%s", indent, f.name, inner.String())
+			}
+		case !fv.IsZero() || f.def != "":
+			fmt.Fprintf(p, "%s%s:", indent, f.name)
+			p.value(fv, indent)
 		}
-		fmt.Fprintf(p, "%s%s:", indent, f.name)
-		p.value(fv, indent)
 	}
 }
 

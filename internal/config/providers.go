@@ -84,6 +84,7 @@ type Provider struct {
 	Models    []Model // what it lists; ordinary providers list the models that the catalog knows of their vendor
 	Any       bool    // serves any id that no other provider lists
 	Vendor    bool    // an ordinary provider: ID is also the vendor of the models it serves
+	Free      bool    // costs nothing, whatever model it is asked for
 }
 
 // ordinary describes a provider that needs only a key.
@@ -140,7 +141,7 @@ func (c *Config) DemoOnly() bool {
 // the demo provider is enabled.
 func (c *Config) Enabled() []Provider {
 	if c.DemoOnly() {
-		return []Provider{{ID: Demo, Kind: KindDemo, Any: true}}
+		return []Provider{{ID: Demo, Kind: KindDemo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}
 	}
 	var out []Provider
 	for _, o := range ordinaries {

@@ -1,43 +1,48 @@
 package config
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v3"
 )
 
 func parseYAML(name string, data []byte) (*node, []Problem) {
-	start := pos{file: name, line: 1, col: 1}
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil, []Problem{yamlError(start, err)}
-	}
 	r := yamlReader{file: name}
-	root := &node{kind: table, at: start}
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
+	root := &node{kind: table, at: pos{file: name, line: 1, col: 1}}
+	parser := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := parser.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return root, r.problems
+		case err != nil:
+			return nil, []Problem{yamlError(name, err)}
+		case len(root.keys) > 0:
+			return nil, []Problem{r.at(&doc).problem("", "one document", "a second document in the file")}
 		}
-		if len(root.keys) > 0 {
-			return nil, []Problem{r.at(doc.Body).problem("", "one document", "a second document in the file")}
-		}
-		if n := r.read(doc.Body, 0); n.kind != null {
+		if n := r.read(doc.Content[0], 0); n.kind != null {
 			root = n
 		}
 	}
-	return root, r.problems
 }
 
-func yamlError(at pos, err error) Problem {
+// yamlLine is how the library says where a mistake is.
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+func yamlError(name string, err error) Problem {
+	at := pos{file: name, line: 1, col: 1}
 	message := err.Error()
-	var located yaml.Error
-	if errors.As(err, &located) {
-		message = located.GetMessage()
-		if tk := located.GetToken(); tk != nil && tk.Position != nil {
-			at.line, at.col = tk.Position.Line, tk.Position.Column
+	if found := yamlLine.FindStringSubmatch(message); found != nil {
+		if line, err := strconv.Atoi(found[1]); err == nil {
+			at.line = line
 		}
+		message = strings.TrimPrefix(message, found[0])
 	}
 	return at.problem("", "", "not YAML: %s", message)
 }
@@ -48,69 +53,56 @@ type yamlReader struct {
 	problems []Problem
 }
 
-func (r *yamlReader) at(n ast.Node) pos {
-	p := pos{file: r.file, line: 1, col: 1}
-	if tk := n.GetToken(); tk != nil && tk.Position != nil {
-		p.line, p.col = tk.Position.Line, tk.Position.Column
-	}
-	return p
-}
+func (r *yamlReader) at(n *yaml.Node) pos { return pos{file: r.file, line: n.Line, col: n.Column} }
 
-func (r *yamlReader) fail(n ast.Node, expected, message string) {
+func (r *yamlReader) fail(n *yaml.Node, expected, message string) {
 	r.problems = append(r.problems, r.at(n).problem("", expected, "%s", message))
 }
 
-func (r *yamlReader) read(n ast.Node, depth int) *node {
+func (r *yamlReader) read(n *yaml.Node, depth int) *node {
 	out := &node{at: r.at(n)}
-	if depth > maxDepth {
+	switch {
+	case depth > maxDepth:
 		r.fail(n, "", "nested too deeply")
 		return out
-	}
-	switch n := n.(type) {
-	case *ast.NullNode:
-	case *ast.StringNode:
-		out.kind, out.text = scalar, n.Value
-	case *ast.LiteralNode:
-		out.kind, out.text = scalar, n.Value.Value
-	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		out.kind, out.text = scalar, n.GetToken().Value
-	case *ast.SequenceNode:
-		out.kind = list
-		for _, v := range n.Values {
-			out.items = append(out.items, r.read(v, depth+1))
-		}
-	case *ast.MappingNode:
-		out.kind = table
-		for _, v := range n.Values {
-			r.entry(out, v, depth)
-		}
-	case *ast.MappingValueNode:
-		out.kind = table
-		r.entry(out, n, depth)
-	case *ast.AnchorNode, *ast.AliasNode:
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		r.fail(n, "the value itself", "anchors and aliases are not read")
-	case *ast.TagNode:
+		return out
+	case n.Style&yaml.TaggedStyle != 0:
 		r.fail(n, "the value itself", "tags are not read")
+		return out
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		out.kind = list
+		for _, item := range n.Content {
+			out.items = append(out.items, r.read(item, depth+1))
+		}
+	case yaml.MappingNode:
+		out.kind = table
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			r.entry(out, n.Content[i], n.Content[i+1], depth)
+		}
 	default:
-		r.fail(n, "", "cannot be read here")
+		if n.ShortTag() != "!!null" {
+			out.kind, out.text = scalar, n.Value
+		}
 	}
 	return out
 }
 
-func (r *yamlReader) entry(t *node, v *ast.MappingValueNode, depth int) {
-	if v.Key.IsMergeKey() {
-		r.fail(v.Key, "the keys themselves", "merge keys are not read")
+func (r *yamlReader) entry(t *node, key, value *yaml.Node, depth int) {
+	if key.ShortTag() == "!!merge" {
+		r.fail(key, "the keys themselves", "merge keys are not read")
 		return
 	}
-	key := r.read(v.Key, depth+1)
+	name := r.read(key, depth+1)
 	switch {
-	case key.kind != scalar:
-		r.fail(v.Key, "a name", "the key is "+key.kind.String())
-	case t.get(key.text) != nil:
-		r.fail(v.Key, "", "the key "+key.text+" is given twice")
-	case v.Value == nil:
-		t.keys = append(t.keys, entry{key.text, key.at, &node{at: key.at}})
+	case name.kind != scalar:
+		r.fail(key, "a name", "the key is "+name.kind.String())
+	case t.get(name.text) != nil:
+		r.fail(key, "", "the key "+name.text+" is given twice")
 	default:
-		t.keys = append(t.keys, entry{key.text, key.at, r.read(v.Value, depth+1)})
+		t.keys = append(t.keys, entry{name.text, name.at, r.read(value, depth+1)})
 	}
 }

@@ -1,0 +1,84 @@
+package catalog
+
+import (
+	"cmp"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// merge is base with everything that over says put over it.
+func merge(base, over config.Model) config.Model {
+	m := over
+	m.UpstreamID = cmp.Or(over.UpstreamID, base.UpstreamID)
+	m.Family = cmp.Or(over.Family, base.Family)
+	m.Context = cmp.Or(over.Context, base.Context)
+	m.MaxOutput = cmp.Or(over.MaxOutput, base.MaxOutput)
+	m.Price = mergePrice(base.Price, over.Price)
+	m.Quality = cmp.Or(over.Quality, base.Quality)
+	m.Reasoning = cmp.Or(over.Reasoning, base.Reasoning)
+	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
+	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
+	if over.Capabilities == nil {
+		m.Capabilities = base.Capabilities
+	}
+	if over.Aliases == nil {
+		m.Aliases = base.Aliases
+	}
+	return m
+}
+
+func mergePrice(base, over *config.Price) *config.Price {
+	if base == nil || over == nil {
+		return cmp.Or(over, base)
+	}
+	return &config.Price{
+		Input:        cmp.Or(over.Input, base.Input),
+		Output:       cmp.Or(over.Output, base.Output),
+		CachedInput:  cmp.Or(over.CachedInput, base.CachedInput),
+		CacheWrite:   cmp.Or(over.CacheWrite, base.CacheWrite),
+		CacheWrite1h: cmp.Or(over.CacheWrite1h, base.CacheWrite1h),
+	}
+}
+
+// finish fills what nobody said.
+func finish(m config.Model) Model {
+	family, vendor := m.Family, vendors[m.Family]
+	if family == "" {
+		family, vendor = familyOf(m.ID), VendorOf(m.ID)
+	}
+	return Model{
+		ID:           policy.ModelID(m.ID),
+		Upstream:     cmp.Or(m.UpstreamID, m.ID),
+		Family:       family,
+		Vendor:       vendor,
+		Prices:       prices(m.Price),
+		Context:      m.Context,
+		MaxOutput:    m.MaxOutput,
+		Capabilities: m.Capabilities,
+		Quality:      m.Quality,
+		Reasoning:    cmp.Or(m.Reasoning, "auto"),
+		ImplicitOpen: m.ImplicitOpen != nil && *m.ImplicitOpen,
+		LatencyP50:   time.Duration(m.LatencyP50MS) * time.Millisecond,
+	}
+}
+
+// prices completes a price. Where a provider names no price for its cache, none is assumed to be lower than input's.
+func prices(p *config.Price) policy.Prices {
+	if p == nil || p.Input == nil || p.Output == nil {
+		return DefaultPrices
+	}
+	out := policy.Prices{Input: *p.Input, Output: *p.Output, Known: true}
+	out.CachedInput = or(p.CachedInput, out.Input)
+	out.CacheWrite = or(p.CacheWrite, out.Input)
+	out.CacheWrite1h = or(p.CacheWrite1h, out.CacheWrite)
+	return out
+}
+
+func or(p *policy.Price, otherwise policy.Price) policy.Price {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}

@@ -1,0 +1,154 @@
+package catalog
+
+import (
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// Index finds values by model id, however the id is spelled: as it was added; with other case or with dots and dashes
+// between digits exchanged; as a dated snapshot or "-latest" of an id that was added. The zero value is empty. Finding is
+// safe for concurrent use once nothing is added any more.
+type Index[T any] struct {
+	exact map[string]T
+	loose map[string]T // by folded id
+}
+
+// Add adds a value. An id that is already there keeps its value.
+func (x *Index[T]) Add(id string, v T) {
+	if x.exact == nil {
+		x.exact, x.loose = map[string]T{}, map[string]T{}
+	}
+	if _, ok := x.exact[id]; !ok {
+		x.exact[id] = v
+	}
+	var buf folded
+	if key, ok := buf.fold(id); ok {
+		if _, ok := x.loose[string(key)]; !ok {
+			x.loose[string(key)] = v
+		}
+	}
+}
+
+// Find finds a value. The suffix is what the id says beyond the one that was added: "-20250929", "-latest", or "".
+func (x *Index[T]) Find(id string) (v T, suffix string, ok bool) {
+	if v, ok = x.find(id); ok {
+		return v, "", true
+	}
+	return x.FindBase(id)
+}
+
+// FindBase finds the value of the model that id is a snapshot of, even where the snapshot itself was added.
+func (x *Index[T]) FindBase(id string) (v T, suffix string, ok bool) {
+	if n := snapshot(id); n > 0 {
+		if v, ok = x.find(id[:n]); ok {
+			return v, id[n:], true
+		}
+	}
+	return v, "", false
+}
+
+func (x *Index[T]) find(id string) (v T, ok bool) {
+	if v, ok = x.exact[id]; ok {
+		return v, true
+	}
+	var buf folded
+	if key, fits := buf.fold(id); fits {
+		v, ok = x.loose[string(key)]
+	}
+	return v, ok
+}
+
+// Same tells whether two ids are spellings of one: they differ in case, or in dots and dashes between digits.
+func Same(a, b string) bool {
+	var one, two folded
+	x, okX := one.fold(a)
+	y, okY := two.fold(b)
+	return okX && okY && string(x) == string(y)
+}
+
+// folded is room for a folded id; longer ids have one spelling only.
+type folded [96]byte
+
+// fold writes id in lower case, with a dash for each dot between two digits.
+func (b *folded) fold(id string) (key []byte, ok bool) {
+	if len(id) > len(b) {
+		return nil, false
+	}
+	for i := range len(id) {
+		c := id[i]
+		switch {
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		case c == '.' && i > 0 && i+1 < len(id) && digit(id[i-1]) && digit(id[i+1]):
+			c = '-'
+		}
+		b[i] = c
+	}
+	return b[:len(id)], true
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// suffixes are the shapes of what follows a model's id in a snapshot's; 0 stands for any digit.
+var suffixes = []string{"-20000000", "-2000-00-00", "-latest", "-0000"}
+
+// snapshot is where the suffix of a snapshot's id begins, 0 if it has none.
+func snapshot(id string) int {
+	for _, shape := range suffixes {
+		if n := len(id) - len(shape); n > 0 && shaped(id[n:], shape) {
+			return n
+		}
+	}
+	return 0
+}
+
+func shaped(s, shape string) bool {
+	for i := range len(shape) {
+		if s[i] != shape[i] && (shape[i] != '0' || !digit(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+// vendors are the ordinary providers that serve a family.
+var vendors = map[string]policy.ProviderID{
+	"gpt": "openai", "o": "openai", "claude": "anthropic", "gemini": "google", "deepseek": "deepseek", "qwen": "qwen",
+}
+
+// prefixes of ids that tell the family before the catalog knows the model; 0 stands for any digit.
+var prefixes = []struct{ shape, family string }{
+	{"gpt-", "gpt"}, {"chatgpt-", "gpt"}, {"ft:gpt-", "gpt"}, {"o0", "o"}, {"ft:o0", "o"}, {"claude-", "claude"},
+	{"gemini-", "gemini"}, {"deepseek-", "deepseek"}, {"qwen", "qwen"}, {"qwq-", "qwen"}, {"qvq-", "qwen"},
+}
+
+// VendorOf is the ordinary provider whose prefix an id has, "" if none. Ids with an organisation ("org/model") have none.
+func VendorOf(id string) policy.ProviderID {
+	if strings.Contains(id, "/") {
+		return ""
+	}
+	return vendors[prefixed(id)]
+}
+
+func prefixed(id string) string {
+	for _, p := range prefixes {
+		if len(id) >= len(p.shape) && shaped(id[:len(p.shape)], p.shape) {
+			return p.family
+		}
+	}
+	return ""
+}
+
+// familyOf guesses a family from an id: by its prefix, else the letters that its last part begins with.
+func familyOf(id string) string {
+	name := strings.ToLower(id[strings.LastIndexByte(id, '/')+1:])
+	if family := prefixed(name); family != "" {
+		return family
+	}
+	letters := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
+	if letters < 0 {
+		return name
+	}
+	return name[:letters]
+}

@@ -1,0 +1,47 @@
+package resolve
+
+import (
+	"cmp"
+	"slices"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// Offer is one model of the merged listing.
+type Offer struct {
+	catalog.Model                     // as its first provider offers it
+	Providers     []policy.ProviderID // who serves it, first choice first
+}
+
+// Models is the merged listing of what the enabled providers list, by id. The caller owns it.
+func (r *Resolver) Models() []Offer {
+	out := make([]Offer, 0, len(r.listings))
+	for _, l := range r.listings {
+		if !l.alias {
+			out = append(out, l.offer())
+		}
+	}
+	slices.SortFunc(out, func(a, b Offer) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Model is one model of the listing by any spelling of its id.
+func (r *Resolver) Model(id string) (Offer, bool) {
+	l, _, ok := r.index.Find(id)
+	if !ok {
+		return Offer{}, false
+	}
+	return l.offer(), true
+}
+
+func (l *listing) offer() Offer {
+	o := Offer{Model: l.entries[0].model}
+	if !l.alias {
+		o.ID = policy.ModelID(l.id)
+	}
+	for _, e := range l.entries {
+		o.Providers = append(o.Providers, e.resolution.Provider)
+	}
+	return o
+}

@@ -1,0 +1,299 @@
+// Package resolve turns the model that a request names into the ordered list of ways to serve it. It is pure: the
+// catalog, the providers and their order go in as values. It knows nothing of requests, health or time; who calls it
+// says which order is best right now.
+package resolve
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// Resolver answers which providers serve a model. It is immutable, so it may be shared, and is swapped as a whole.
+type Resolver struct {
+	catalog   *catalog.Catalog
+	providers []config.Provider // first choice first
+	index     catalog.Index[*listing]
+	listings  []*listing
+}
+
+// listing is one id that clients may use, with everyone who lists it, first choice first.
+type listing struct {
+	id      string
+	alias   bool // nobody's own id of a model
+	entries []entry
+}
+
+// entry is one provider's offer of one model.
+type entry struct {
+	resolution policy.Resolution
+	model      catalog.Model
+	vendor     bool // an ordinary provider, which knows the snapshots of its models by name
+}
+
+// New makes a resolver for the enabled providers, first choice first. Nothing is changed afterwards.
+func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
+	r := &Resolver{catalog: c, providers: slices.Clone(providers)}
+	for _, p := range r.providers {
+		offered := p.Models
+		if p.Vendor {
+			offered = c.Of(p.ID)
+		}
+		for _, m := range offered {
+			r.list(p, m)
+		}
+	}
+	for _, l := range r.listings {
+		r.joinSnapshot(l)
+	}
+	return r
+}
+
+func (r *Resolver) list(p config.Provider, m config.Model) {
+	e := r.entry(p, r.catalog.At(p.ID, m))
+	r.listing(m.ID, false).add(e)
+	for _, id := range m.Aliases {
+		r.listing(id, true).add(e)
+	}
+}
+
+// listing finds or makes the listing of an id.
+func (r *Resolver) listing(id string, alias bool) *listing {
+	l, suffix, ok := r.index.Find(id)
+	if !ok || suffix != "" {
+		l = &listing{id: id, alias: true}
+		r.listings = append(r.listings, l)
+		r.index.Add(id, l)
+	}
+	if l.alias && !alias {
+		l.id, l.alias = id, false
+	}
+	return l
+}
+
+// add adds a provider's offer; of two under one id, the first one stays.
+func (l *listing) add(e entry) {
+	if !l.serves(e.resolution.Provider) {
+		l.entries = append(l.entries, e)
+	}
+}
+
+func (l *listing) serves(p policy.ProviderID) bool {
+	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.resolution.Provider == p })
+}
+
+// joinSnapshot lets vendors that list a model serve a snapshot of it that another provider lists by its full id.
+func (r *Resolver) joinSnapshot(l *listing) {
+	base, suffix, ok := r.index.FindBase(l.id)
+	if !ok {
+		return
+	}
+	for _, e := range base.entries {
+		if e.vendor && !l.serves(e.resolution.Provider) {
+			e.resolution = e.snapshot(l.id, suffix)
+			l.entries = append(l.entries, e)
+		}
+	}
+	slices.SortStableFunc(l.entries, func(a, b entry) int {
+		return r.position(a.resolution.Provider) - r.position(b.resolution.Provider)
+	})
+}
+
+func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
+	if p.Free {
+		m.Prices = policy.Prices{Known: true}
+	}
+	return entry{model: m, vendor: p.Vendor, resolution: policy.Resolution{
+		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
+	}}
+}
+
+// snapshot is the resolution for a snapshot of the model. A vendor gets the snapshot's id, in its own spelling of the
+// model; any other provider the one name that it is known to have.
+func (e *entry) snapshot(id, suffix string) policy.Resolution {
+	res := e.resolution
+	if suffix == "" || !e.vendor || res.Upstream != string(res.Model) {
+		return res
+	}
+	if base := strings.TrimSuffix(id, suffix); base != res.Upstream && catalog.Same(base, res.Upstream) {
+		id = res.Upstream + suffix
+	}
+	res.Model, res.Upstream = policy.ModelID(id), id
+	return res
+}
+
+// Resolve lists the ways to serve a model, best first. The provider, if given, or else a configured provider before the
+// first slash of model, is the only one asked. rank is the order of providers that holds right now; those it does not
+// name come after, in the configured order. The error is a fault: ModelNotFound, with near names, for a model that
+// nobody knows, NoProvider for one that no enabled provider serves.
+func (r *Resolver) Resolve(model, provider string, rank []policy.ProviderID) ([]policy.Resolution, error) {
+	if provider != "" {
+		return r.only(policy.ProviderID(provider), model)
+	}
+	p, rest, forced := r.Split(model)
+	if forced {
+		if res, err := r.only(p, rest); err == nil {
+			return res, nil
+		}
+	}
+	if l, suffix, ok := r.index.Find(model); ok {
+		return ranked(l.resolutions(model, suffix), rank), nil
+	}
+	if forced {
+		return r.only(p, rest)
+	}
+	if out := r.unlisted(model); out != nil {
+		return ranked(out, rank), nil
+	}
+	return nil, r.unknown(model)
+}
+
+// Split separates a "provider/model" id whose provider is configured. Any other id stays whole.
+func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool) {
+	prefix, rest, found := strings.Cut(id, "/")
+	if !found || rest == "" || r.find(policy.ProviderID(prefix)) == nil {
+		return "", id, false
+	}
+	return policy.ProviderID(prefix), rest, true
+}
+
+func (r *Resolver) position(id policy.ProviderID) int {
+	return slices.IndexFunc(r.providers, func(p config.Provider) bool { return p.ID == id })
+}
+
+func (r *Resolver) find(id policy.ProviderID) *config.Provider {
+	for i := range r.providers {
+		if r.providers[i].ID == id {
+			return &r.providers[i]
+		}
+	}
+	return nil
+}
+
+func (l *listing) resolutions(id, suffix string) []policy.Resolution {
+	out := make([]policy.Resolution, len(l.entries))
+	for i := range l.entries {
+		out[i] = l.entries[i].snapshot(id, suffix)
+	}
+	return out
+}
+
+// only asks one provider.
+func (r *Resolver) only(id policy.ProviderID, model string) ([]policy.Resolution, error) {
+	p := r.find(id)
+	if p == nil {
+		return nil, fault.Newf(fault.NoProvider, "the provider %q is not configured", clip(string(id)))
+	}
+	if l, suffix, ok := r.index.Find(model); ok {
+		for i := range l.entries {
+			if l.entries[i].resolution.Provider == id {
+				return []policy.Resolution{l.entries[i].snapshot(model, suffix)}, nil
+			}
+		}
+	}
+	if p.Any || p.Vendor && r.mayBeOf(id, model) {
+		return []policy.Resolution{r.pass(p, model)}, nil
+	}
+	return nil, notFound(model, " at "+string(id), near.Names(model, r.idsOf(id), 3))
+}
+
+// mayBeOf tells whether a model that a vendor does not list could still be one of its own: nobody says otherwise.
+func (r *Resolver) mayBeOf(vendor policy.ProviderID, id string) bool {
+	if m, ok := r.catalog.Lookup(id); ok {
+		return m.Vendor == vendor
+	}
+	v := catalog.VendorOf(id)
+	return v == vendor || v == ""
+}
+
+// pass sends an id that nobody lists to a provider as it is.
+func (r *Resolver) pass(p *config.Provider, id string) policy.Resolution {
+	res := r.entry(*p, r.catalog.Unlisted(p.ID, id)).resolution
+	res.Model, res.Upstream = policy.ModelID(id), id
+	return res
+}
+
+// unlisted finds who would take an id that nobody lists: the vendor whose prefix it has, else those that take any.
+func (r *Resolver) unlisted(id string) []policy.Resolution {
+	if v := catalog.VendorOf(id); v != "" {
+		if p := r.find(v); p != nil && p.Vendor {
+			return []policy.Resolution{r.pass(p, id)}
+		}
+	}
+	var out []policy.Resolution
+	for i := range r.providers {
+		if r.providers[i].Any {
+			out = append(out, r.pass(&r.providers[i], id))
+		}
+	}
+	return out
+}
+
+// ranked orders resolutions by the order that holds right now.
+func ranked(res []policy.Resolution, order []policy.ProviderID) []policy.Resolution {
+	if len(res) < 2 || len(order) == 0 {
+		return res
+	}
+	for i := 1; i < len(res); i++ {
+		for j := i; j > 0 && place(order, res[j].Provider) < place(order, res[j-1].Provider); j-- {
+			res[j], res[j-1] = res[j-1], res[j]
+		}
+	}
+	return res
+}
+
+// place is the rank of a provider; one that is not ranked comes last.
+func place(order []policy.ProviderID, p policy.ProviderID) int {
+	if i := slices.Index(order, p); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+// unknown says why nobody serves a model.
+func (r *Resolver) unknown(id string) error {
+	if prefix, _, ok := strings.Cut(id, "/"); ok && config.Known(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
+		return fault.Newf(fault.NoProvider, "the provider %q is not configured", prefix)
+	}
+	if m, ok := r.catalog.Lookup(id); ok {
+		return fault.Newf(fault.NoProvider, "no enabled provider serves the model %q", string(m.ID))
+	}
+	ids := make([]string, len(r.listings))
+	for i, l := range r.listings {
+		ids[i] = l.id
+	}
+	return notFound(id, "", near.Names(id, ids, 3))
+}
+
+func (r *Resolver) idsOf(p policy.ProviderID) []string {
+	var out []string
+	for _, l := range r.listings {
+		if l.serves(p) {
+			out = append(out, l.id)
+		}
+	}
+	return out
+}
+
+func notFound(id, where string, like []string) error {
+	f := fault.Newf(fault.ModelNotFound, "the model %q does not exist%s", clip(id), where)
+	if len(like) > 0 {
+		f.Public += "; did you mean " + strings.Join(like, ", ") + "?"
+	}
+	f.Param = "model"
+	return f
+}
+
+// clip keeps what a client sent from filling an error.
+func clip(s string) string {
+	const most = 100
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,272 @@
+package resolve_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// configured is a resolver for a configuration file, with the embedded catalog.
+func configured(t testing.TB, text string) *resolve.Resolver {
+	t.Helper()
+	cfg, problems := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if cfg == nil {
+		t.Fatal(problems)
+	}
+	return resolve.New(catalog.New(catalog.Embedded()), cfg.Enabled())
+}
+
+const both = `
+providers:
+  openai: {api_key: a}
+  anthropic: {api_key: b}
+  custom:
+    - id: vllm
+      endpoints: [http://localhost:1/v1]
+      models:
+        - {id: llama-4, upstream_id: meta-llama/Llama-4}
+        - {id: gpt-4o, upstream_id: my-gpt, price: {input: 0, output: 0}}
+        - {id: openai/gpt-oss-20b, aliases: [gpt-oss]}
+        - {id: claude-sonnet-4-5-20250929}
+    - {id: any, endpoints: [http://localhost:2/v1]}
+`
+
+// said writes resolutions as "provider: model > upstream".
+func said(res []policy.Resolution) string {
+	out := make([]string, len(res))
+	for i, r := range res {
+		out[i] = string(r.Provider) + ": " + string(r.Model)
+		if r.Upstream != string(r.Model) {
+			out[i] += " > " + r.Upstream
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestResolve(t *testing.T) {
+	r := configured(t, both)
+	reverse := []policy.ProviderID{"any", "vllm", "anthropic", "openai"}
+	for _, row := range []struct {
+		about, model, provider string
+		rank                   []policy.ProviderID
+		want                   string
+	}{
+		{"the vendor serves its model", "claude-opus-4-6", "", nil, "anthropic: claude-opus-4-6"},
+		{"K-89: another spelling goes out as the vendor spells it", "claude-opus-4.6", "", nil, "anthropic: claude-opus-4-6"},
+		{"a snapshot goes out as the client wrote it", "gpt-4.1-2025-04-14", "", nil, "openai: gpt-4.1-2025-04-14"},
+		{"a snapshot with a dot goes out with a dash", "claude-haiku-4.5-20251001", "", nil, "anthropic: claude-haiku-4-5-20251001"},
+		{"an alias goes out as the model", "claude-sonnet-4", "", nil, "anthropic: claude-sonnet-4-0"},
+		{"a snapshot of an alias goes out as it is", "claude-sonnet-4-20250514", "", nil, "anthropic: claude-sonnet-4-20250514"},
+		{"two providers, in the configured order", "gpt-4o", "", nil, "openai: gpt-4o; vllm: gpt-4o > my-gpt"},
+		{"the live order comes first", "gpt-4o", "", reverse, "vllm: gpt-4o > my-gpt; openai: gpt-4o"},
+		{"a provider without a rank comes last", "gpt-4o", "", []policy.ProviderID{"vllm"}, "vllm: gpt-4o > my-gpt; openai: gpt-4o"},
+		{"a custom provider knows a snapshot by its one name", "gpt-4o-2024-08-06", "", nil, "openai: gpt-4o-2024-08-06; vllm: gpt-4o > my-gpt"},
+		{"a vendor joins a snapshot that another one lists", "claude-sonnet-4-5-20250929", "", nil, "anthropic: claude-sonnet-4-5-20250929; vllm: claude-sonnet-4-5-20250929"},
+		{"a custom model has its upstream name", "llama-4", "", nil, "vllm: llama-4 > meta-llama/Llama-4"},
+		{"a provider is forced by a prefix", "vllm/gpt-4o", "", nil, "vllm: gpt-4o > my-gpt"},
+		{"a provider is forced by name", "gpt-4o", "openai", nil, "openai: gpt-4o"},
+		{"an id with a slash stays whole where the provider does not list the rest", "openai/gpt-oss-20b", "", nil, "openai: gpt-oss-20b"},
+		{"an alias of an id with a slash", "gpt-oss", "", nil, "vllm: openai/gpt-oss-20b"},
+		{"an unknown id goes by its prefix", "gpt-99", "", nil, "openai: gpt-99"},
+		{"an unknown id without prefix goes to who takes any", "meta-llama/llama-3", "", nil, "any: meta-llama/llama-3"},
+		{"a known model of no enabled vendor goes to who takes any", "gemini-2.5-pro", "", nil, "any: gemini-2.5-pro"},
+		{"who takes any can be forced", "any/claude-opus-4-6", "", nil, "any: claude-opus-4-6"},
+		{"a forced vendor takes an id that nobody else claims", "openai/my-tune", "", nil, "openai: my-tune"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			res, err := r.Resolve(row.model, row.provider, row.rank)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := said(res); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestResolveRefuses(t *testing.T) {
+	const one = `providers: {anthropic: {api_key: b}, custom: [{id: vllm, endpoints: [http://localhost:1/v1], models: [{id: llama-4}]}]}`
+	r := configured(t, one)
+	for _, row := range []struct {
+		about, model, provider string
+		kind                   fault.Kind
+		public                 string
+	}{
+		{"an unknown model, with the one that was meant", "claude-sonet-5", "vllm", fault.ModelNotFound, `the model "claude-sonet-5" does not exist at vllm`},
+		{"near names", "llama-5", "", fault.ModelNotFound, `the model "llama-5" does not exist; did you mean llama-4?`},
+		{"nothing is near", "zzz", "", fault.ModelNotFound, `the model "zzz" does not exist`},
+		{"an empty id", "", "", fault.ModelNotFound, `the model "" does not exist`},
+		{"a known model that nobody serves", "gpt-4o", "", fault.NoProvider, `no enabled provider serves the model "gpt-4o"`},
+		{"a known provider that is not enabled", "openai/gpt-4o", "", fault.NoProvider, `the provider "openai" is not configured`},
+		{"a forced provider that is not enabled", "gpt-4o", "openai", fault.NoProvider, `the provider "openai" is not configured`},
+		{"another vendor's model at a forced vendor", "anthropic/gpt-4o", "", fault.ModelNotFound, `the model "gpt-4o" does not exist at anthropic`},
+		{"another vendor's prefix at a forced vendor", "gpt-99", "anthropic", fault.ModelNotFound, `the model "gpt-99" does not exist at anthropic`},
+		{"a model that the forced custom provider does not list", "vllm/llama-5", "", fault.ModelNotFound, `the model "llama-5" does not exist at vllm; did you mean llama-4?`},
+		{"a very long id is cut", strings.Repeat("é", 1000), "", fault.ModelNotFound, `the model "` + strings.Repeat("é", 50) + `…" does not exist`},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			res, err := r.Resolve(row.model, row.provider, nil)
+			var f *fault.Fault
+			if !errors.As(err, &f) {
+				t.Fatalf("got %q and %v, want a fault", said(res), err)
+			}
+			if f.Kind != row.kind || f.Public != row.public {
+				t.Errorf("got %s %q, want %s %q", f.Kind, f.Public, row.kind, row.public)
+			}
+		})
+	}
+}
+
+func TestDemoServesAnyModelForNothing(t *testing.T) {
+	r := configured(t, "")
+	for _, id := range []string{"demo", "demo/x", "claude-opus-4-6", "anthropic/claude-opus-4-6", "whatever"} {
+		res, err := r.Resolve(id, "", nil)
+		if err != nil || len(res) != 1 || res[0].Provider != config.Demo {
+			t.Fatalf("%s: got %q, %v", id, said(res), err)
+		}
+		if got := res[0].Prices; got != (policy.Prices{Known: true}) {
+			t.Errorf("%s costs %+v", id, got)
+		}
+	}
+	if got := r.Models(); len(got) != 1 || got[0].ID != "demo" {
+		t.Errorf("it lists %v", got)
+	}
+}
+
+func TestResolutionData(t *testing.T) {
+	r := configured(t, both)
+	for _, row := range []struct {
+		about, model string
+		prices       policy.Prices
+		context      int
+	}{
+		{"the catalog's", "claude-opus-4-5", policy.Prices{Input: 5e6, Output: 25e6, CachedInput: 5e5, CacheWrite: 6_250_000, CacheWrite1h: 10e6, Known: true}, 200_000},
+		{"the configuration's over the catalog's", "vllm/gpt-4o", policy.Prices{CachedInput: 1_250_000, Known: true}, 128_000},
+		{"the default", "vllm/llama-4", catalog.DefaultPrices, 0},
+		{"the default for an id that nobody knows", "gpt-99", catalog.DefaultPrices, 0},
+		{"a snapshot has its model's", "gpt-4.1-2025-04-14", policy.Prices{Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, Known: true}, 1_047_576},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			res, err := r.Resolve(row.model, "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res[0].Prices != row.prices || res[0].Context != row.context {
+				t.Errorf("got %+v", res[0])
+			}
+		})
+	}
+}
+
+func TestResultIsTheCallers(t *testing.T) {
+	r := configured(t, both)
+	first, _ := r.Resolve("gpt-4o", "", nil)
+	first[0].Upstream = "changed"
+	if second, _ := r.Resolve("gpt-4o", "", nil); second[0].Upstream != "gpt-4o" {
+		t.Errorf("a caller's change reached the resolver: %q", said(second))
+	}
+}
+
+func TestModels(t *testing.T) {
+	r := configured(t, both)
+	models := r.Models()
+	if !slices.IsSortedFunc(models, func(a, b resolve.Offer) int { return strings.Compare(string(a.ID), string(b.ID)) }) {
+		t.Error("the listing is not sorted")
+	}
+	who := map[policy.ModelID][]policy.ProviderID{}
+	for _, m := range models {
+		if _, twice := who[m.ID]; twice {
+			t.Errorf("%s is listed twice", m.ID)
+		}
+		who[m.ID] = m.Providers
+	}
+	for _, row := range []struct {
+		about string
+		id    policy.ModelID
+		want  []policy.ProviderID
+	}{
+		{"a model of two providers", "gpt-4o", []policy.ProviderID{"openai", "vllm"}},
+		{"a model of one", "llama-4", []policy.ProviderID{"vllm"}},
+		{"an alias is not listed", "claude-sonnet-4", nil},
+		{"a model of a provider that is not enabled", "gemini-2.5-pro", nil},
+	} {
+		if !slices.Equal(who[row.id], row.want) {
+			t.Errorf("%s: %s is served by %q, want %q", row.about, row.id, who[row.id], row.want)
+		}
+	}
+	if m, ok := r.Model("claude-sonnet-4"); !ok || m.ID != "claude-sonnet-4-0" {
+		t.Errorf("an alias is found as %q", m.ID)
+	}
+	if _, ok := r.Model("nobody"); ok {
+		t.Error("a model that nobody lists is found")
+	}
+}
+
+func TestWorstCost(t *testing.T) {
+	cheap := policy.Resolution{Prices: policy.Prices{Input: 1e6, Output: 2e6}}
+	dear := policy.Resolution{Prices: policy.Prices{Input: 3e6, CacheWrite: 4e6, CacheWrite1h: 6e6, Output: 15e6, PerRequest: 7}, MaxOutput: 100}
+	for _, row := range []struct {
+		about         string
+		order         []policy.Resolution
+		input, output int64
+		want          policy.Pico
+	}{
+		{"nobody", nil, 10, 10, 0},
+		{"input and output", []policy.Resolution{cheap}, 10, 10, 30e6},
+		{"every input token could be an hour's cache write", []policy.Resolution{dear}, 10, 10, 60e6 + 150e6 + 7},
+		{"output ends at the model's limit", []policy.Resolution{dear}, 0, 1_000_000, 1500e6 + 7},
+		{"the dearest of the order", []policy.Resolution{cheap, dear}, 10, 10, 60e6 + 150e6 + 7},
+		{"nothing is below zero", []policy.Resolution{cheap}, -5, -5, 0},
+		{"an absurd request costs the largest amount", []policy.Resolution{cheap}, math.MaxInt64, math.MaxInt64, math.MaxInt64},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			if got := resolve.WorstCost(row.order, row.input, row.output); got != row.want {
+				t.Errorf("got %d, want %d", got, row.want)
+			}
+		})
+	}
+}
+
+// Whatever is asked for, there is either an order or a fault, and nothing that only one provider was asked for goes to
+// another.
+func FuzzResolve(f *testing.F) {
+	r := configured(f, both)
+	f.Add("gpt-4o", "openai")
+	f.Add("openai/gpt-4o-2024-08-06", "")
+	f.Add("/", "")
+	f.Fuzz(func(t *testing.T, model, provider string) {
+		res, err := r.Resolve(model, provider, nil)
+		if (err == nil) == (len(res) == 0) {
+			t.Fatalf("%d resolutions and %v", len(res), err)
+		}
+		for _, one := range res {
+			if one.Upstream == "" || provider != "" && string(one.Provider) != provider {
+				t.Fatalf("asked %q of %q, got %q", model, provider, said(res))
+			}
+		}
+	})
+}
+
+func BenchmarkResolve(b *testing.B) {
+	r := configured(b, both)
+	rank := []policy.ProviderID{"vllm", "anthropic", "openai", "any"}
+	for _, id := range []string{"claude-sonnet-4-5", "claude-sonnet-4.5", "gpt-4o", "gpt-4o-2024-08-06", "openai/gpt-4o"} {
+		b.Run(strings.ReplaceAll(id, "/", "_"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Resolve(id, "", rank); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
