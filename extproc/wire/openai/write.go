@@ -160,7 +160,7 @@ func (w *writer) user(parts []chat.Part) {
 			w.toolResult(&parts[i])
 		}
 	}
-	if len(rest) > 0 || len(parts) == 0 {
+	if len(rest) > 0 {
 		w.flushImages(rest)
 	}
 }
@@ -195,11 +195,11 @@ func (w *writer) toolResult(p *chat.Part) {
 }
 
 // flushImages writes a message of the user: what tools showed before it, and its own parts. Without either it writes
-// nothing, except that a turn of the user stays even when it is empty.
+// nothing.
 func (w *writer) flushImages(parts []chat.Part) {
 	waiting := w.images
 	w.images = nil
-	if len(waiting) == 0 && parts == nil {
+	if len(waiting)+len(parts) == 0 {
 		return
 	}
 	w.message("user")
