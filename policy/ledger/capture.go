@@ -1,0 +1,209 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Charge is what one request used and costs.
+type Charge struct {
+	RequestID string
+	Account   policy.Account // "" for an anonymous request
+	Amount    policy.Micro   // what it costs the account
+
+	ProviderCost policy.Pico // what it costs the operator, exact
+	Tokens       Tokens
+
+	Provider  policy.ProviderID
+	Model     policy.ModelID
+	Subsystem string
+	Status    string    // how the request ended, in the caller's words
+	Record    []byte    // the request's full routing record, as JSON
+	At        time.Time // zero means now
+}
+
+// Tokens are what a request used. Input counts what was neither read from nor written to a cache; Reasoning is a part
+// of Output.
+type Tokens struct {
+	Input      int64 `json:"input_tokens"`
+	Cached     int64 `json:"cached_tokens"`
+	CacheWrite int64 `json:"cache_write_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Reasoning  int64 `json:"reasoning_tokens"`
+}
+
+// Receipt is what came of a charge.
+type Receipt struct {
+	Charged  policy.Micro // what the account paid
+	Loss     policy.Micro // what it could not pay: the operator bears it, and the key is blocked until a deposit
+	Balance  policy.Micro // what the account has now, reserves of other requests included
+	Repeated bool         // the request had been charged before, and was not again
+}
+
+// Capture charges a request to its hold, which ends, and returns when that is durable. The charge's RequestID and
+// Account are the hold's. A charge above the hold takes from the rest of the balance, and what that cannot pay is
+// recorded as a loss. A request id is charged once: a repetition returns what the first one did. A capture that was
+// begun does not end with the context, so that a caller who hangs up still pays. After an error the hold is still open.
+func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
+	c.RequestID, c.Account = h.request, h.account.name
+	r, err := l.capture(context.WithoutCancel(ctx), h, l.complete(c))
+	if err != nil {
+		return Receipt{}, fmt.Errorf("capture request %s: %w", h.request, err)
+	}
+	return r, nil
+}
+
+func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (r Receipt, err error) {
+	if err := c.check(); err != nil {
+		return Receipt{}, err
+	}
+	h.beginCapture(c.Amount, l.o.Now())
+	done := func(err error) { h.endCapture(c.Amount, dayOf(c.At), r, err) }
+	if more := c.Amount - h.Amount(); more > 0 {
+		if err := l.grow(ctx, h, more, false); err != nil {
+			done(err)
+			return Receipt{}, err
+		}
+	}
+	err = l.writer.do(func(b *book) (err error) { r, err = b.capture(c, h.Amount()); return err }, done)
+	return r, err
+}
+
+// Record notes a request that no balance pays for: of a metered key, or of nobody. It does not wait for the store, which
+// has it within Options.Flush. A request id is recorded once. The error is ErrAmount or ErrClosed.
+func (l *Ledger) Record(c Charge) error {
+	c = l.complete(c)
+	if err := c.check(); err != nil {
+		return fmt.Errorf("record request %s: %w", c.RequestID, err)
+	}
+	a := l.account(c.Account)
+	a.mu.Lock()
+	a.spent.begin(c.Amount)
+	a.mu.Unlock()
+	var charged policy.Micro
+	end := func(err error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if err != nil {
+			charged = 0
+		}
+		a.spent.end(c.Amount, charged, dayOf(c.At))
+	}
+	err := l.writer.behind(func(b *book) (err error) { charged, err = b.record(c); return err }, end)
+	if err != nil {
+		end(err)
+		return fmt.Errorf("record request %s: %w", c.RequestID, err)
+	}
+	return nil
+}
+
+func (l *Ledger) complete(c Charge) Charge {
+	if c.At.IsZero() {
+		c.At = l.o.Now()
+	}
+	return c
+}
+
+func (c Charge) check() error {
+	if c.Amount < 0 || c.Amount > maxAmount || c.ProviderCost < 0 {
+		return fmt.Errorf("%w: %s USD, cost %s USD", ErrAmount, c.Amount, c.ProviderCost)
+	}
+	return nil
+}
+
+// capture charges a request, as far as its hold reaches.
+func (b *book) capture(c Charge, hold policy.Micro) (Receipt, error) {
+	row, err := b.prepaidBalance(c.Account)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if r, ok, err := b.repeated(c, row); ok || err != nil {
+		return r, err
+	}
+	r := Receipt{Charged: min(c.Amount, hold), Balance: row.micro}
+	r.Loss = c.Amount - r.Charged
+	r.Balance -= r.Charged
+	var journal sql.NullInt64
+	if c.Amount > 0 {
+		journal.Valid = true
+		if journal.Int64, err = b.charge(c, row.account, r); err != nil {
+			return Receipt{}, err
+		}
+	}
+	return r, b.addRequest(c, journal, r.Charged)
+}
+
+// repeated returns the receipt of a request that was charged before.
+func (b *book) repeated(c Charge, row balance) (Receipt, bool, error) {
+	var account policy.Account
+	var amount, charged policy.Micro
+	err := b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Receipt{}, false, nil
+	}
+	if err == nil && account != c.Account {
+		err = ErrReused
+	}
+	return Receipt{Charged: charged, Loss: amount - charged, Balance: row.micro, Repeated: true}, true, err
+}
+
+// charge moves what a request costs to the revenue, from the key's block and, for what it could not pay, from the loss.
+func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
+	journal, err := b.addJournal("charge", "request:"+c.RequestID, c.RequestID, c.At, []entry{
+		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := b.exec(`UPDATE balance SET micro = micro - ?1, held = held - ?1, blocked = max(blocked, ?2) WHERE account = ?3`,
+		r.Charged, r.Loss > 0, account); err != nil {
+		return 0, err
+	}
+	_, err = b.exec(`UPDATE block SET micro = micro - ? WHERE account = ?`, r.Charged, account)
+	return journal, err
+}
+
+// record notes a request without moving money, and returns what it counts as spent.
+func (b *book) record(c Charge) (policy.Micro, error) {
+	if _, ok, err := b.repeated(c, balance{}); ok || err != nil {
+		return 0, err
+	}
+	return c.Amount, b.addRequest(c, sql.NullInt64{}, c.Amount)
+}
+
+// addRequest writes a request's row and adds it to the sums.
+func (b *book) addRequest(c Charge, journal sql.NullInt64, charged policy.Micro) error {
+	t := c.Tokens
+	if _, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.RequestID, c.Account, journal, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, c.Amount, charged, c.ProviderCost, c.Record); err != nil {
+		return err
+	}
+	_, err := b.exec(`INSERT INTO usage (account, day, model, provider, subsystem,
+	requests, input, cached, cache_write, output, reasoning, charged, provider_cost)
+VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + 1,
+	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
+	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
+	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`,
+		c.Account, dayOf(c.At), c.Model, c.Provider, c.Subsystem,
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, charged, c.ProviderCost)
+	return err
+}
+
+// dayOf is the UTC day of a time, in days since 1970.
+func dayOf(t time.Time) int64 {
+	const day = 24 * 60 * 60
+	s := t.Unix()
+	if s < 0 {
+		return (s - day + 1) / day
+	}
+	return s / day
+}

@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// tidy gives the blocks of quiet keys back and removes old requests, until the ledger closes.
+func (l *Ledger) tidy() {
+	idle := time.NewTicker(max(l.o.Idle/2, time.Millisecond))
+	defer idle.Stop()
+	old := time.NewTicker(time.Hour)
+	defer old.Stop()
+	l.prune()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-idle.C:
+			l.returnIdle()
+		case <-old.C:
+			l.prune()
+		}
+	}
+}
+
+// surplus is the free part of a quiet key's block, on its way back to the balance. Whoever has it has the account's turn.
+type surplus struct {
+	account *account
+	amount  policy.Micro
+}
+
+// returnIdle gives back the free part of the blocks of keys that did nothing for the idle time.
+func (l *Ledger) returnIdle() {
+	quiet := l.collectIdle(l.o.Now().Add(-l.o.Idle))
+	if len(quiet) == 0 {
+		return
+	}
+	err := l.writer.do(func(b *book) error { return b.returnSurplus(quiet) }, nil)
+	for _, s := range quiet {
+		s.end(err)
+	}
+	if err != nil {
+		l.o.Log.Error("ledger: idle money was not given back", "error", err)
+	}
+}
+
+func (l *Ledger) collectIdle(since time.Time) []surplus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var quiet []surplus
+	for _, a := range l.accounts {
+		if amount := a.takeIdle(since); amount > 0 {
+			quiet = append(quiet, surplus{a, amount})
+		}
+	}
+	return quiet
+}
+
+// takeIdle takes the free part, and with it the account's turn, when the account was not touched since.
+func (a *account) takeIdle(since time.Time) policy.Micro {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.free == 0 || a.touched.After(since) {
+		return 0
+	}
+	select {
+	case a.turn <- struct{}{}:
+	default: // somebody is at it
+		return 0
+	}
+	amount := a.free
+	a.free = 0
+	return amount
+}
+
+// end gives the turn back, and the money if it could not be returned.
+func (s surplus) end(err error) {
+	a := s.account
+	if err != nil {
+		a.mu.Lock()
+		a.free += s.amount
+		a.mu.Unlock()
+	}
+	<-a.turn
+}
+
+func (b *book) returnSurplus(quiet []surplus) error {
+	for _, s := range quiet {
+		if err := b.returnFree(s.account.row, s.amount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pruneLimit bounds one step of pruning, so that no charge waits long behind it.
+const pruneLimit = 500
+
+// prune removes the requests that are older than the retention. Their sums and journals stay.
+func (l *Ledger) prune() {
+	if l.o.Retention < 0 {
+		return
+	}
+	limit := l.o.Now().Add(-l.o.Retention).UnixMicro()
+	removed := int64(pruneLimit)
+	for removed == pruneLimit && !l.stopping() {
+		err := l.writer.do(func(b *book) (err error) { removed, err = b.prune(limit); return err }, nil)
+		if err != nil {
+			l.o.Log.Error("ledger: old requests were not removed", "error", err)
+			return
+		}
+	}
+}
+
+func (l *Ledger) stopping() bool {
+	select {
+	case <-l.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// prune removes some of the oldest requests if they are from before a time. Requests lie in the order of their arrival,
+// so that the old ones are found without an index.
+func (b *book) prune(before int64) (int64, error) {
+	return b.exec(`DELETE FROM request WHERE at < ? AND rowid IN (SELECT rowid FROM request ORDER BY rowid LIMIT ?)`,
+		before, pruneLimit)
+}

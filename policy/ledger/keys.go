@@ -1,0 +1,210 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// KeyRow is what is stored of an API key. In the limits zero means the configured default.
+type KeyRow struct {
+	ID            policy.Account
+	Name          string
+	Tier          policy.Tier
+	Hash          string // what proves the key; opaque here
+	PepperVersion int
+	Prepaid       bool         // has a balance; a key without one is metered
+	Credit        policy.Micro // how far below zero a balance may go
+	ReadOnly      bool
+	RPM           int
+	TokensPerHour int64
+	SpendDay      policy.Micro
+	Networks      []netip.Prefix
+	CreatedAt     time.Time // zero means now
+	RevokedAt     time.Time // zero: it is not
+}
+
+// Revoked says whether the key was revoked.
+func (k KeyRow) Revoked() bool { return !k.RevokedAt.IsZero() }
+
+// Principal is who the key stands for.
+func (k KeyRow) Principal() policy.Principal {
+	return policy.Principal{
+		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
+		Limits: policy.Limits{RPM: k.RPM, TokensPerHour: k.TokensPerHour, SpendPerDay: k.SpendDay},
+	}
+}
+
+// CreateKey stores a key and its account. A prepaid key may start with an opening balance. The error is ErrKeyExists,
+// ErrMetered for a balance of a metered key, ErrAmount, ErrClosed, or the store's.
+func (l *Ledger) CreateKey(ctx context.Context, k KeyRow, opening policy.Micro) error {
+	if k.ID == "" || strings.Contains(string(k.ID), ":") {
+		return fmt.Errorf("create key %q: an id is not empty and has no colon", k.ID)
+	}
+	if k.CreatedAt.IsZero() {
+		k.CreatedAt = l.o.Now()
+	}
+	err := l.changeKeys(ctx, func(b *book) error { return b.createKey(k, opening) })
+	if err != nil {
+		return fmt.Errorf("create key %s: %w", k.ID, err)
+	}
+	return nil
+}
+
+// UpdateKey reads a key, lets change alter it, and stores it, in one step. The id and the creation time stay. The error
+// is ErrUnknownKey, what change returned, ErrAmount when the balance is below the new credit, ErrClosed, or the store's.
+func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
+	err := l.changeKeys(ctx, func(b *book) error {
+		k, err := scanKey(b.row(selectKeys+` WHERE k.id = ?`, id))
+		if err != nil {
+			return err
+		}
+		created := k.CreatedAt
+		if err := change(&k); err != nil {
+			return err
+		}
+		k.ID, k.CreatedAt = id, created
+		return b.storeKey(k)
+	})
+	if err != nil {
+		return fmt.Errorf("update key %s: %w", id, err)
+	}
+	return nil
+}
+
+// RevokeKey ends a key for good; its balance stays in the books. Revoking it again changes nothing.
+func (l *Ledger) RevokeKey(ctx context.Context, id policy.Account) error {
+	return l.UpdateKey(ctx, id, func(k *KeyRow) error {
+		if !k.Revoked() {
+			k.RevokedAt = l.o.Now()
+		}
+		return nil
+	})
+}
+
+// changeKeys commits a change of keys and moves the generation.
+func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.writer.do(change, func(err error) {
+		if err == nil {
+			l.generation.Add(1)
+		}
+	})
+}
+
+// Generation moves after any key was created, changed or revoked: at once for this handle's changes, within a second for
+// those of other processes (after whose other writes it moves too). A key that is read after it moved shows the change.
+// It is an atomic load.
+func (l *Ledger) Generation() uint64 { return l.generation.Load() }
+
+// Key reads a key; ok is false when there is none.
+func (l *Ledger) Key(ctx context.Context, id policy.Account) (k KeyRow, ok bool, err error) {
+	k, err = scanKey(l.reads.QueryRowContext(ctx, selectKeys+` WHERE k.id = ?`, id))
+	if errors.Is(err, ErrUnknownKey) {
+		return KeyRow{}, false, nil
+	}
+	if err != nil {
+		return KeyRow{}, false, fmt.Errorf("key %s: %w", id, err)
+	}
+	return k, true, nil
+}
+
+// Keys reads all keys, the oldest first.
+func (l *Ledger) Keys(ctx context.Context) ([]KeyRow, error) {
+	keys, err := readAll(ctx, l.reads, scanKey, selectKeys+` ORDER BY k.created_at, k.id`)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	return keys, nil
+}
+
+func (b *book) createKey(k KeyRow, opening policy.Micro) error {
+	_, err := b.exec(`INSERT INTO account (name) VALUES (?)`, k.ID)
+	if isUnique(err) {
+		return ErrKeyExists
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.storeKey(k); err != nil || opening == 0 {
+		return err
+	}
+	_, err = b.deposit(k.ID, opening, "opening", k.CreatedAt)
+	return err
+}
+
+// storeKey writes a key's row and, for a prepaid one, makes sure of its balance. The key's account exists.
+func (b *book) storeKey(k KeyRow) error {
+	var revoked sql.NullInt64
+	if k.Revoked() {
+		revoked = sql.NullInt64{Int64: k.RevokedAt.UnixMicro(), Valid: true}
+	}
+	if _, err := b.exec(`INSERT OR REPLACE INTO "key" (id, name, tier, hash, pepper_version, prepaid, read_only,
+	rpm, tokens_per_hour, spend_per_day, networks, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.ID, k.Name, k.Tier, k.Hash, k.PepperVersion, k.Prepaid, k.ReadOnly,
+		k.RPM, k.TokensPerHour, k.SpendDay, joinNetworks(k.Networks), k.CreatedAt.UnixMicro(), revoked); err != nil {
+		return err
+	}
+	if !k.Prepaid {
+		return nil
+	}
+	_, err := b.exec(`INSERT INTO balance (account, credit) SELECT id, ?2 FROM account WHERE name = ?1
+ON CONFLICT (account) DO UPDATE SET credit = excluded.credit`, k.ID, k.Credit)
+	if isCheck(err) {
+		return fmt.Errorf("%w: the balance is below a credit of %s USD", ErrAmount, k.Credit)
+	}
+	return err
+}
+
+const selectKeys = `SELECT k.id, k.name, k.tier, k.hash, k.pepper_version, k.prepaid, coalesce(b.credit, 0), k.read_only,
+	k.rpm, k.tokens_per_hour, k.spend_per_day, k.networks, k.created_at, k.revoked_at
+FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id`
+
+// scanKey reads a row of selectKeys. The error is ErrUnknownKey when there is none.
+func scanKey(row scanner) (k KeyRow, err error) {
+	var networks string
+	var created int64
+	var revoked sql.NullInt64
+	err = row.Scan(&k.ID, &k.Name, &k.Tier, &k.Hash, &k.PepperVersion, &k.Prepaid, &k.Credit, &k.ReadOnly,
+		&k.RPM, &k.TokensPerHour, &k.SpendDay, &networks, &created, &revoked)
+	if errors.Is(err, sql.ErrNoRows) {
+		return KeyRow{}, ErrUnknownKey
+	}
+	if err != nil {
+		return KeyRow{}, err
+	}
+	k.CreatedAt = time.UnixMicro(created)
+	if revoked.Valid {
+		k.RevokedAt = time.UnixMicro(revoked.Int64)
+	}
+	k.Networks, err = splitNetworks(networks)
+	return k, err
+}
+
+func joinNetworks(networks []netip.Prefix) string {
+	parts := make([]string, len(networks))
+	for i, n := range networks {
+		parts[i] = n.String()
+	}
+	return strings.Join(parts, " ")
+}
+
+func splitNetworks(s string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, part := range strings.Fields(s) {
+		n, err := netip.ParsePrefix(part)
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, n)
+	}
+	return networks, nil
+}

@@ -1,0 +1,202 @@
+// Package ledger keeps the money and the keys: prepaid balances in double entry, what is reserved before a request and
+// charged after it, what every request used, and the rows of API keys. All of it lies in one SQLite file, which the
+// gateway and the command-line tools open at the same time. The package does not know prices, HTTP, or how a key is
+// verified.
+//
+// A key's money has three forms. Its balance is durable. A part of the balance, the block, is durably marked as held by
+// the gateway. Out of its block a request's reserve is taken in memory alone, so that normally no commit stands before
+// the provider's call. A charge is committed before Capture returns; what a crash leaves held goes back to the balances
+// at the next Open.
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Options say how a ledger is opened. The zero value is what a command-line tool uses.
+type Options struct {
+	Exclusive bool             // the gateway's own handle: it alone may reserve, and there is one per store
+	Retention time.Duration    // how long single requests are kept; zero means 30 days, negative for ever
+	Idle      time.Duration    // after it, a quiet key's block goes back to its balance; zero means 1 second
+	Flush     time.Duration    // the longest that Record writes behind; zero means 200 ms
+	Poll      time.Duration    // how often other processes' changes of keys are looked for; zero means 250 ms
+	Log       *slog.Logger     // what fails in the background; nil means slog.Default
+	Now       func() time.Time // nil means time.Now
+}
+
+// What the store can refuse. Failures that belong to an amount are an *InsufficientError.
+var (
+	// ErrInUse says that another gateway runs on the same store.
+	ErrInUse = errors.New("another gateway runs on this store")
+	// ErrNewerStore says that a newer program wrote the store.
+	ErrNewerStore = errors.New("the store was written by a newer version of this program")
+	// ErrClosed says that the ledger is closed.
+	ErrClosed = errors.New("the ledger is closed")
+	// ErrNotExclusive says that a handle without Options.Exclusive was asked to reserve.
+	ErrNotExclusive = errors.New("only the gateway may reserve money")
+	// ErrUnknownKey says that there is no such key.
+	ErrUnknownKey = errors.New("there is no such key")
+	// ErrKeyExists says that a key's id is taken.
+	ErrKeyExists = errors.New("there is a key with this id already")
+	// ErrMetered says that a key has no balance.
+	ErrMetered = errors.New("the key is metered: it has no balance")
+	// ErrUnknownRequest says that there is no such request of this account, or none any more.
+	ErrUnknownRequest = errors.New("there is no such request")
+	// ErrReused says that a reference or a request id was used before for something else.
+	ErrReused = errors.New("the reference was used before for something else")
+	// ErrAmount says that an amount is out of range.
+	ErrAmount = errors.New("the amount is out of range")
+)
+
+// maxAmount bounds single amounts, so that sums of them stay far from the limits of an integer.
+const maxAmount = 1_000_000_000 * policy.USD
+
+// Ledger is an open store. Safe for concurrent use.
+type Ledger struct {
+	o          Options
+	lock       runLock
+	reads      *sql.DB
+	writer     *writer
+	generation atomic.Uint64
+
+	mu       sync.Mutex
+	accounts map[policy.Account]*account // one per key used since the start
+
+	stop    chan struct{} // ends the janitor
+	janitor sync.WaitGroup
+	closed  func() error
+}
+
+// Open opens the store at path and makes it when it does not exist. A store of an older version is brought forward;
+// ErrNewerStore and ErrInUse say what they say. When no gateway runs, what one has left held goes back to the balances.
+func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
+	o = o.withDefaults()
+	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
+	if err := l.open(ctx, path); err != nil {
+		return nil, fmt.Errorf("open ledger %s: %w", path, err)
+	}
+	l.closed = sync.OnceValue(l.shutDown)
+	l.writer.start()
+	l.janitor.Go(l.tidy)
+	return l, nil
+}
+
+func (o Options) withDefaults() Options {
+	o.Retention = positive(o.Retention, 30*24*time.Hour)
+	o.Idle = positive(o.Idle, time.Second)
+	o.Flush = positive(o.Flush, 200*time.Millisecond)
+	o.Poll = positive(o.Poll, 250*time.Millisecond)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// positive is d, or the default when d is not set.
+func positive(d, unset time.Duration) time.Duration {
+	if d == 0 {
+		return unset
+	}
+	return d
+}
+
+// open does the parts of Open that can fail, and undoes them when one does.
+func (l *Ledger) open(ctx context.Context, path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.release())
+		}
+	}()
+	if err := createPrivate(path); err != nil {
+		return err
+	}
+	l.lock = runLock{path: path + ".lock"}
+	if l.o.Exclusive {
+		if err := l.lock.take(ctx); err != nil {
+			return err
+		}
+	}
+	b, err := openBook(ctx, writeDSN(path))
+	if err != nil {
+		return err
+	}
+	l.writer = newWriter(b, l.o)
+	l.writer.changed = func() { l.generation.Add(1) }
+	if l.reads, err = openReads(ctx, path); err != nil {
+		return err
+	}
+	return l.recoverBlocks()
+}
+
+// recoverBlocks gives back what a gateway that did not close has left held. What its requests had captured is committed
+// and what they had not is no charge, so after it nothing stays open. The blocks of a gateway that runs are its own.
+func (l *Ledger) recoverBlocks() error {
+	giveBack := func() error { return l.writer.book.atomically((*book).returnBlocks) }
+	if l.o.Exclusive {
+		return giveBack()
+	}
+	return l.lock.ifFree(giveBack)
+}
+
+// Close writes what is pending, gives every block back, and closes the store. The caller has ended its requests: a hold
+// that is still open is released. Later calls return what the first one did.
+func (l *Ledger) Close() error { return l.closed() }
+
+func (l *Ledger) shutDown() error {
+	close(l.stop)
+	l.janitor.Wait()
+	l.writer.stop()
+	var err error
+	if l.o.Exclusive {
+		err = l.writer.book.atomically((*book).returnBlocks)
+	}
+	if err := errors.Join(err, l.release()); err != nil {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	return nil
+}
+
+// release closes whatever is open.
+func (l *Ledger) release() error {
+	var errs []error
+	if l.writer != nil {
+		errs = append(errs, l.writer.book.close())
+	}
+	if l.reads != nil {
+		errs = append(errs, l.reads.Close())
+	}
+	return errors.Join(append(errs, l.lock.drop())...)
+}
+
+// createPrivate makes the store's file readable by its owner alone; the files beside it inherit that.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the store
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (l *Ledger) account(name policy.Account) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.accounts[name]
+	if !ok {
+		a = &account{name: name, turn: make(chan struct{}, 1)}
+		l.accounts[name] = a
+	}
+	return a
+}

@@ -1,0 +1,170 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+const usd = policy.USD
+
+// gateway opens a store as the gateway does; its blocks stay until a test wants them back.
+func gateway(t testing.TB, path string) *Ledger {
+	t.Helper()
+	return openWith(t, path, Options{Exclusive: true, Idle: time.Hour})
+}
+
+// tool opens a store as a command-line tool does.
+func tool(t testing.TB, path string) *Ledger {
+	t.Helper()
+	return openWith(t, path, Options{Poll: 10 * time.Millisecond})
+}
+
+func openWith(t testing.TB, path string, o Options) *Ledger {
+	t.Helper()
+	l, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func storePath(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "bardo.db")
+}
+
+// withKey makes a prepaid key with a balance.
+func withKey(t testing.TB, l *Ledger, id policy.Account, opening policy.Micro) {
+	t.Helper()
+	if err := l.CreateKey(t.Context(), KeyRow{ID: id, Prepaid: true}, opening); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reserve(t testing.TB, l *Ledger, id policy.Account, request string, amount policy.Micro) *Hold {
+	t.Helper()
+	h, err := l.Reserve(t.Context(), id, request, amount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func capture(t testing.TB, l *Ledger, h *Hold, amount policy.Micro) Receipt {
+	t.Helper()
+	r, err := l.Capture(t.Context(), h, Charge{Amount: amount})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func wantBalance(t testing.TB, l *Ledger, id policy.Account, want Balance) {
+	t.Helper()
+	have, err := l.Balance(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have != want {
+		t.Errorf("balance of %s is %+v, want %+v", id, have, want)
+	}
+}
+
+func wantClean(t testing.TB, l *Ledger) {
+	t.Helper()
+	r, err := l.Audit(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Checks {
+		if !c.OK {
+			t.Errorf("audit: %s: %q", c.Name, c.Offending)
+		}
+	}
+	if !r.OK && !t.Failed() {
+		t.Error("audit is not OK, but all its checks are")
+	}
+}
+
+// eventually waits for a condition that another goroutine or process brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("it never happened: %s", what)
+		}
+	}
+}
+
+func TestASecondGatewayIsRefused(t *testing.T) {
+	path := storePath(t)
+	gateway(t, path)
+	_, err := Open(t.Context(), path, Options{Exclusive: true})
+	if !errors.Is(err, ErrInUse) {
+		t.Errorf("second gateway: %v, want ErrInUse", err)
+	}
+	tool(t, path)
+}
+
+func TestAStoppedGatewayCanBeFollowed(t *testing.T) {
+	path := storePath(t)
+	first := gateway(t, path)
+	withKey(t, first, "k", 5*usd)
+	reserve(t, first, "k", "left open", usd)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantBalance(t, tool(t, path), "k", Balance{Prepaid: true, Amount: 5 * usd, Available: 5 * usd})
+	gateway(t, path)
+}
+
+func TestAClosedLedgerSaysSo(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", usd)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Capture(t.Context(), h, Charge{Amount: 1}); !errors.Is(err, ErrClosed) {
+		t.Errorf("capture: %v, want ErrClosed", err)
+	}
+	if err := l.Record(Charge{RequestID: "m"}); !errors.Is(err, ErrClosed) {
+		t.Errorf("record: %v, want ErrClosed", err)
+	}
+	if _, err := l.Deposit(t.Context(), "k", usd, "d"); !errors.Is(err, ErrClosed) {
+		t.Errorf("deposit: %v, want ErrClosed", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+}
+
+func TestTheStoreIsPrivate(t *testing.T) {
+	path := storePath(t)
+	withKey(t, gateway(t, path), "k", usd)
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has mode %o, want 600", filepath.Base(path+suffix), mode)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+func TestReserveRefuses(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	withKey(t, l, "poor", 1)
+	if err := l.CreateKey(t.Context(), KeyRow{ID: "metered"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		sentence string
+		l        *Ledger
+		key      policy.Account
+		amount   policy.Micro
+		want     error
+	}{
+		{"a key that is not there", l, "nobody", 1, ErrUnknownKey},
+		{"a key that is not there, for nothing", l, "nobody", 0, ErrUnknownKey},
+		{"a metered key", l, "metered", 1, ErrMetered},
+		{"less than nothing", l, "poor", -1, ErrAmount},
+		{"an absurd amount", l, "poor", maxAmount + 1, ErrAmount},
+		{"a tool", tool(t, path), "poor", 1, ErrNotExclusive},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			if _, err := c.l.Reserve(t.Context(), c.key, "r", c.amount); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+func TestReserveRefusesMoreThanThereIs(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	reserve(t, l, "k", "first", 3*usd)
+	_, err := l.Reserve(t.Context(), "k", "second", 2*usd+1)
+	var short *InsufficientError
+	if !errors.As(err, &short) {
+		t.Fatalf("%v, want an InsufficientError", err)
+	}
+	if want := (InsufficientError{Account: "k", Needed: 2*usd + 1, Available: 2 * usd}); *short != want {
+		t.Errorf("%+v, want %+v", *short, want)
+	}
+	reserve(t, l, "k", "third", 2*usd)
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 5 * usd, Held: 5 * usd})
+}
+
+func TestReserveUsesTheCredit(t *testing.T) {
+	l := gateway(t, storePath(t))
+	if err := l.CreateKey(t.Context(), KeyRow{ID: "k", Prepaid: true, Credit: 2 * usd}, usd); err != nil {
+		t.Fatal(err)
+	}
+	h := reserve(t, l, "k", "r", 3*usd)
+	if r := capture(t, l, h, 3*usd); r != (Receipt{Charged: 3 * usd, Balance: -2 * usd}) {
+		t.Errorf("%+v", r)
+	}
+	if _, err := l.Reserve(t.Context(), "k", "r2", 1); err == nil {
+		t.Error("the credit is used up, but a reserve was granted")
+	}
+	wantClean(t, l)
+}
+
+func TestK70FiveRequestsAndMoneyForOne(t *testing.T) {
+	for round := range 20 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			l := gateway(t, storePath(t))
+			withKey(t, l, "k", usd)
+			var wins, losses int
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			for i := range 5 {
+				all.Go(func() {
+					_, err := l.Reserve(t.Context(), "k", fmt.Sprint(i), usd)
+					mu.Lock()
+					defer mu.Unlock()
+					var short *InsufficientError
+					switch {
+					case err == nil:
+						wins++
+					case errors.As(err, &short):
+						losses++
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if wins != 1 || losses != 4 {
+				t.Errorf("%d were granted and %d refused, want 1 and 4", wins, losses)
+			}
+		})
+	}
+}
+
+func TestAllSmallReservesThatFitAreGranted(t *testing.T) {
+	l := gateway(t, storePath(t))
+	const n = 400
+	withKey(t, l, "k", n*1000)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if _, err := l.Reserve(t.Context(), "k", fmt.Sprint(i), 1000); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: n * 1000, Held: n * 1000})
+}
+
+func TestK71ADepositOfAnotherProcessCountsAtOnce(t *testing.T) {
+	path := storePath(t)
+	l, cli := gateway(t, path), tool(t, path)
+	withKey(t, l, "k", usd)
+	reserve(t, l, "k", "first", usd)
+	if _, err := l.Reserve(t.Context(), "k", "second", usd); err == nil {
+		t.Fatal("granted without money")
+	}
+	if balance, err := cli.Deposit(t.Context(), "k", usd, "top-up"); err != nil || balance != 2*usd {
+		t.Fatalf("deposit: %s, %v", balance, err)
+	}
+	reserve(t, l, "k", "second", usd)
+	wantBalance(t, cli, "k", Balance{Prepaid: true, Amount: 2 * usd, Held: 2 * usd})
+	wantClean(t, cli)
+}
+
+func TestK71ARefusedKeyIsServedAgainAfterARelease(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", usd)
+	h := reserve(t, l, "k", "first", usd)
+	if _, err := l.Reserve(t.Context(), "k", "second", usd); err == nil {
+		t.Fatal("granted without money")
+	}
+	l.Release(h)
+	l.Release(h)
+	l.Release(nil)
+	reserve(t, l, "k", "second", usd)
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: usd, Held: usd})
+}
+
+func TestAReserveOutOfTheBlockWritesNothing(t *testing.T) {
+	path := storePath(t)
+	l, other := gateway(t, path), tool(t, path)
+	withKey(t, l, "k", 10*usd)
+	l.Release(reserve(t, l, "k", "first", 1000))
+	before := dataVersion(t, other)
+	for i := range 100 {
+		l.Release(reserve(t, l, "k", fmt.Sprint(i), 1000))
+	}
+	if after := dataVersion(t, other); after != before {
+		t.Error("reserves that the block covers were written")
+	}
+}
+
+// dataVersion moves with every commit of another handle.
+func dataVersion(t *testing.T, l *Ledger) (v int64) {
+	t.Helper()
+	err := l.writer.do(func(b *book) error { return b.row(`PRAGMA data_version`).Scan(&v) }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestABlockIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		sentence              string
+		need, available, want policy.Micro
+	}{
+		{"a rich key's block is bounded", 1, 1000 * usd, blockMax},
+		{"an eighth in between", 1, 16 * usd, 2 * usd},
+		{"a poor key's block has a least size", 1, usd, blockMin},
+		{"but not more than there is", 1, 100, 100},
+		{"nor less than is needed", 20 * usd, 21 * usd, 20 * usd},
+		{"even when there is too little", 20 * usd, usd, usd},
+		{"nothing comes from a debt", 1, -5, 0},
+		{"nothing is needed", 0, usd, 0},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			if have := blockSize(c.need, c.available); have != c.want {
+				t.Errorf("%s, want %s", have, c.want)
+			}
+		})
+	}
+}
+
+func TestAQuietKeysBlockGoesBack(t *testing.T) {
+	path := storePath(t)
+	l := openWith(t, path, Options{Exclusive: true, Idle: 10 * time.Millisecond})
+	cli := tool(t, path)
+	withKey(t, l, "k", 10*usd)
+	open := reserve(t, l, "k", "open", 1000)
+	l.Release(reserve(t, l, "k", "ended", 1000))
+	held := func(want policy.Micro) func() bool {
+		return func() bool {
+			b, err := cli.Balance(t.Context(), "k")
+			return err == nil && b.Held == want
+		}
+	}
+	eventually(t, "only the open hold is held", held(1000))
+	l.Release(open)
+	eventually(t, "nothing is held", held(0))
+	reserve(t, l, "k", "again", 10*usd)
+	wantClean(t, cli)
+}

@@ -1,0 +1,170 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Request is the record of one request.
+type Request struct {
+	Charge
+	Charged policy.Micro // what the account paid: less than the amount when it had less
+}
+
+// Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest when the account has no
+// such request, or it is older than the retention. What Record has taken is there after Options.Flush.
+func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (Request, error) {
+	r := Request{Charge: Charge{RequestID: id, Account: acct}}
+	var at int64
+	err := l.reads.QueryRowContext(ctx, `SELECT at, provider, model, subsystem, status,
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record
+FROM request WHERE id = ? AND account = ?`, id, acct).
+		Scan(&at, &r.Provider, &r.Model, &r.Subsystem, &r.Status,
+			&r.Tokens.Input, &r.Tokens.Cached, &r.Tokens.CacheWrite, &r.Tokens.Output, &r.Tokens.Reasoning,
+			&r.Amount, &r.Charged, &r.ProviderCost, &r.Record)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrUnknownRequest
+	}
+	if err != nil {
+		return Request{}, fmt.Errorf("request %s: %w", id, err)
+	}
+	r.At = time.UnixMicro(at)
+	return r, nil
+}
+
+// By is what usage is summed by.
+type By string
+
+// The ways to sum usage.
+const (
+	ByModel     By = "model"
+	ByProvider  By = "provider"
+	BySubsystem By = "subsystem"
+	ByDay       By = "day"
+)
+
+// Filter says which requests a sum counts. Its zero value means all.
+type Filter struct {
+	Account policy.Account // "" means every account
+	Since   time.Time      // the first UTC day; zero means from the beginning
+	Until   time.Time      // the last UTC day; zero means to the end
+}
+
+// UsageRow is the sum of the requests that share a model, provider, subsystem or day.
+type UsageRow struct {
+	Name     string `json:"name"` // a day is written 2006-01-02
+	Requests int64  `json:"requests"`
+	Tokens
+	Cost         policy.Micro `json:"cost_usd"` // what was charged, or counted for metered keys
+	ProviderCost policy.Pico  `json:"provider_cost_usd"`
+}
+
+// Usage sums what requests used, by day in order of time, else the costliest first. It reads the daily sums, which
+// outlive the single requests.
+func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error) {
+	switch by {
+	case ByModel, ByProvider, BySubsystem, ByDay:
+	default:
+		return nil, fmt.Errorf("usage by %q, expected model, provider, subsystem or day", by)
+	}
+	first, last := int64(0), int64(1)<<40
+	if !f.Since.IsZero() {
+		first = dayOf(f.Since)
+	}
+	if !f.Until.IsZero() {
+		last = dayOf(f.Until)
+	}
+	rows, err := readAll(ctx, l.reads, scanUsage, `SELECT
+	CASE ?1 WHEN 'model' THEN model WHEN 'provider' THEN provider WHEN 'subsystem' THEN subsystem
+		ELSE date(day * 86400, 'unixepoch') END AS name,
+	sum(requests), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost)
+FROM usage WHERE (?2 = '' OR account = ?2) AND day BETWEEN ?3 AND ?4
+GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, by, f.Account, first, last)
+	if err != nil {
+		return nil, fmt.Errorf("usage: %w", err)
+	}
+	return rows, nil
+}
+
+func scanUsage(row scanner) (u UsageRow, err error) {
+	err = row.Scan(&u.Name, &u.Requests, &u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Cost, &u.ProviderCost)
+	return u, err
+}
+
+// SpentSince is what an account was charged, or what was counted for a metered one, from the UTC day of t until now,
+// charges on their way to the store included. In the gateway's handle today's part is kept in memory.
+func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
+	today := dayOf(l.o.Now())
+	sum, err := l.spentToday(l.account(acct), today)
+	if first := dayOf(t); err == nil && first < today {
+		var earlier policy.Micro
+		err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day >= ? AND day < ?`,
+			acct, first, today).Scan(&earlier)
+		sum += earlier
+	}
+	if err != nil {
+		return 0, fmt.Errorf("spent by key %s: %w", acct, err)
+	}
+	return sum, nil
+}
+
+func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
+	if sum, ok := a.spentOn(today); ok && l.o.Exclusive {
+		return sum, nil
+	}
+	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
+	var stored policy.Micro
+	err := l.writer.do(func(b *book) error {
+		return b.row(`SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`, a.name, today).Scan(&stored)
+	}, func(err error) {
+		if err == nil {
+			a.learnSpent(today, stored)
+		}
+	})
+	sum, _ := a.spentOn(today)
+	return sum, err
+}
+
+// spentOn is what is known to be spent on a day; ok is false when the day was not read yet.
+func (a *account) spentOn(day int64) (sum policy.Micro, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.spent.known || a.spent.day != day {
+		return 0, false
+	}
+	return a.spent.sum + a.spent.pending, true
+}
+
+func (a *account) learnSpent(day int64, stored policy.Micro) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent.day, a.spent.known, a.spent.sum = day, true, stored
+}
+
+// readAll reads the rows of a query.
+func readAll[T any](ctx context.Context, db queryer, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// queryer is a database or a transaction on it.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
