@@ -44,9 +44,10 @@ func (s *Scanner) Next(chunk []byte) []Frame {
 }
 
 // End returns the frame that the stream's end leaves unterminated, if any. It counts as an event, because some servers
-// forget the last blank line. The Scanner is then ready for another stream.
+// forget the last blank line. What the call of Next before it returned stays valid with it. The Scanner is then ready for
+// another stream.
 func (s *Scanner) End() []Frame {
-	s.reuse()
+	s.frames = s.frames[:0]
 	if s.skipping || len(s.buf) > s.rest {
 		s.take(nil, true)
 	}

@@ -11,8 +11,11 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// maxBody is how many bytes a JSON answer may have.
-const maxBody = 64 << 20
+// Limits in bytes on what a provider may send: one event of a stream, and a whole JSON answer.
+const (
+	maxEvent = 16 << 20
+	maxBody  = 64 << 20
+)
 
 // Decoder reads a provider's answer: a stream of chat.completion.chunk events, one chat.completion, or an error. It
 // implements provider.Decoder.
@@ -56,7 +59,7 @@ type call struct {
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
-	d := &Decoder{status: status, header: h, sse: req.Stream}
+	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}}
 	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
 		d.sse = true
@@ -78,7 +81,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	case d.sse:
 		d.stream(d.frames.Next(chunk))
 		if end {
-			d.stream(d.frames.End())
+			d.stream(terminated(d.frames.End()))
 			d.close()
 		}
 	default:
@@ -88,6 +91,22 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 		}
 	}
 	return d.events
+}
+
+// terminated completes the frame that a stream ended in, so that what is written after it is not read as a part of it.
+func terminated(frames []sse.Frame) []sse.Frame {
+	for i := range frames {
+		f := &frames[i]
+		n := len(f.Raw)
+		if n == 0 {
+			continue
+		}
+		f.Raw = append(f.Raw[:n:n], '\n')
+		if last := f.Raw[n-1]; last != '\n' && last != '\r' {
+			f.Raw = append(f.Raw, '\n')
+		}
+	}
+	return frames
 }
 
 func (d *Decoder) stream(frames []sse.Frame) {

@@ -159,7 +159,7 @@ func TestAStreamBecomesEvents(t *testing.T) {
 			if got := strings.Join(events, "|"); got != r.want {
 				t.Errorf("\ngot  %s\nwant %s", got, r.want)
 			}
-			if !strings.HasPrefix(r.body, raw) {
+			if !strings.HasPrefix(r.body+"\n\n", raw) {
 				t.Errorf("raw bytes are %q", raw)
 			}
 		})
@@ -275,7 +275,7 @@ func TestWhereTheModelIsNamed(t *testing.T) {
 }
 
 func TestK39AFrameTooLongIsLostAndTheStreamGoesOn(t *testing.T) {
-	body := sse(delta(`"content":"a"`), delta(`"content":"`+strings.Repeat("x", 2<<20)+`"`), finish("stop"), "[DONE]")
+	body := sse(delta(`"content":"a"`), delta(`"content":"`+strings.Repeat("x", 17<<20)+`"`), finish("stop"), "[DONE]")
 	events, _ := read(openai.NewDecoder(streamed(), 200, eventStream), body)
 	if got := strings.Join(events, "|"); got != `start c1 up|text 0 "a"|close 0|stop end|end` {
 		t.Errorf("got %.300s", got)

@@ -75,7 +75,9 @@ func read(d *openai.Decoder, body string, cuts ...int) (events []string, raw str
 		piece := []byte(body[at:cut])
 		for _, ev := range d.Decode(piece, cut == len(body)) {
 			events = append(events, say(&ev))
-			raw += string(ev.Raw)
+			if ev.Kind != chat.Error { // which no encoder passes
+				raw += string(ev.Raw)
+			}
 		}
 		for i := range piece { // the events' life is over
 			piece[i] = '#'
