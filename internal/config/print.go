@@ -46,7 +46,7 @@ func (p *printer) value(v reflect.Value, indent string) {
 	case isTable(v.Type()):
 		p.WriteString("\n")
 		p.table(v, indent+"  ")
-	case v.Kind() == reflect.Slice && isTable(v.Type().Elem()):
+	case v.Kind() == reflect.Slice && isTable(v.Type().Elem()) && v.Len() > 0:
 		p.WriteString("\n")
 		for i := range v.Len() {
 			p.element(v.Index(i), indent+"  ")

@@ -99,20 +99,28 @@ type ordinary struct {
 
 var ordinaries = []ordinary{
 	{
-		"anthropic", KindAnthropic, FormatAnthropic, URL{"https", "api.anthropic.com", "/v1"},
-		[]string{"ANTHROPIC_API_KEY"}, func(p *Providers) **Ordinary { return &p.Anthropic },
+		"anthropic", KindAnthropic, FormatAnthropic,
+		URL{"https", "api.anthropic.com", "/v1"},
+		[]string{"ANTHROPIC_API_KEY"},
+		func(p *Providers) **Ordinary { return &p.Anthropic },
 	},
 	{
-		"openai", KindOpenAI, FormatOpenAI, URL{"https", "api.openai.com", "/v1"},
-		[]string{"OPENAI_API_KEY"}, func(p *Providers) **Ordinary { return &p.OpenAI },
+		"openai", KindOpenAI, FormatOpenAI,
+		URL{"https", "api.openai.com", "/v1"},
+		[]string{"OPENAI_API_KEY"},
+		func(p *Providers) **Ordinary { return &p.OpenAI },
 	},
 	{
-		"deepseek", KindCustom, FormatOpenAI, URL{"https", "api.deepseek.com", "/v1"},
-		[]string{"DEEPSEEK_API_KEY"}, func(p *Providers) **Ordinary { return &p.DeepSeek },
+		"deepseek", KindCustom, FormatOpenAI,
+		URL{"https", "api.deepseek.com", "/v1"},
+		[]string{"DEEPSEEK_API_KEY"},
+		func(p *Providers) **Ordinary { return &p.DeepSeek },
 	},
 	{
-		"qwen", KindCustom, FormatOpenAI, URL{"https", "dashscope-intl.aliyuncs.com", "/compatible-mode/v1"},
-		[]string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"}, func(p *Providers) **Ordinary { return &p.Qwen },
+		"qwen", KindCustom, FormatOpenAI,
+		URL{"https", "dashscope-intl.aliyuncs.com", "/compatible-mode/v1"},
+		[]string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"},
+		func(p *Providers) **Ordinary { return &p.Qwen },
 	},
 }
 

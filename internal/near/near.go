@@ -32,8 +32,10 @@ func Names(want string, names []string, n int) []string {
 	return out
 }
 
+// clip is the beginning of a name in lower case, which can take more bytes than the name did.
 func clip(s string) string {
-	return strings.ToLower(s[:min(len(s), maxLen)])
+	s = strings.ToLower(s[:min(len(s), maxLen)])
+	return s[:min(len(s), maxLen)]
 }
 
 // compare is the number of edits between two names; ok is false when they are too many. A name that begins with the

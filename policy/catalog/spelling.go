@@ -119,8 +119,17 @@ var vendors = map[string]policy.ProviderID{
 
 // prefixes of ids that tell the family before the catalog knows the model; 0 stands for any digit.
 var prefixes = []struct{ shape, family string }{
-	{"gpt-", "gpt"}, {"chatgpt-", "gpt"}, {"ft:gpt-", "gpt"}, {"o0", "o"}, {"ft:o0", "o"}, {"claude-", "claude"},
-	{"gemini-", "gemini"}, {"deepseek-", "deepseek"}, {"qwen", "qwen"}, {"qwq-", "qwen"}, {"qvq-", "qwen"},
+	{"gpt-", "gpt"},
+	{"chatgpt-", "gpt"},
+	{"ft:gpt-", "gpt"},
+	{"o0", "o"},
+	{"ft:o0", "o"},
+	{"claude-", "claude"},
+	{"gemini-", "gemini"},
+	{"deepseek-", "deepseek"},
+	{"qwen", "qwen"},
+	{"qwq-", "qwen"},
+	{"qvq-", "qwen"},
 }
 
 // VendorOf is the ordinary provider whose prefix an id has, "" if none. Ids with an organisation ("org/model") have none.

@@ -1,0 +1,288 @@
+package config_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+func mustParse(t *testing.T, text string, env ...string) *config.Config {
+	t.Helper()
+	cfg, problems := config.Parse("test.yaml", []byte(text), variables(env...))
+	if cfg == nil {
+		t.Fatal(lines(problems))
+	}
+	return cfg
+}
+
+func TestDefaults(t *testing.T) {
+	cfg := mustParse(t, "")
+	for _, row := range []struct {
+		key       string
+		got, want any
+	}{
+		{"listen.http", cfg.Listen.HTTP, config.Addr("127.0.0.1:8080")},
+		{"listen.https", cfg.Listen.HTTPS, config.Addr("127.0.0.1:8443")},
+		{"listen.admin", cfg.Listen.Admin, config.Addr("127.0.0.1:9090")},
+		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, config.Addr("")},
+		{"limits.rpm", cfg.Limits.RPM, 100},
+		{"limits.max_body_bytes", cfg.Limits.MaxBodyBytes, int64(33554432)},
+		{"routing.max_retries", cfg.Routing.MaxRetries, 3},
+		{"routing.ping_interval", cfg.Routing.PingInterval, 30 * time.Second},
+		{"routing.timeouts", cfg.Routing.Timeouts, config.Timeouts{
+			Connect: 5 * time.Second, FirstToken: 30 * time.Second, FirstTokenReasoning: 180 * time.Second, Idle: time.Minute, Total: 15 * time.Minute,
+		}},
+		{"billing.spread_pct", cfg.Billing.SpreadPct, 20},
+		{"billing.reserve_output_tokens", cfg.Billing.ReserveOutputTokens, 4096},
+		{"store.ledger", cfg.Store.LedgerFile("/home/me/.bardo"), "/home/me/.bardo/bardo.db"},
+		{"xds.listen", cfg.XDS.Listen, config.Socket("127.0.0.1:18000")},
+		{"only the demo provider", cfg.DemoOnly(), true},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s: got %v, want %v", row.key, row.got, row.want)
+		}
+	}
+}
+
+func enabled(cfg *config.Config) []string {
+	var out []string
+	for _, p := range cfg.Enabled() {
+		out = append(out, string(p.ID))
+	}
+	return out
+}
+
+func TestEnabledProviders(t *testing.T) {
+	const custom = `{custom: [{id: mine, endpoints: ["http://localhost:1/v1"]}], openai: {api_key: k}}`
+	for _, row := range []struct {
+		about, file string
+		env         []string
+		want        string
+	}{
+		{"nothing: the demo provider", "", nil, "demo"},
+		{"an empty variable enables nothing", "", []string{"OPENAI_API_KEY="}, "demo"},
+		{"a key in the environment enables its provider", "", []string{"OPENAI_API_KEY=k"}, "openai"},
+		{"those of the environment come in the default order", "", []string{"OPENAI_API_KEY=k", "ANTHROPIC_API_KEY=k", "DEEPSEEK_API_KEY=k", "QWEN_API_KEY=k"}, "anthropic openai deepseek qwen"},
+		{"without order, by appearance in the file", "providers: " + custom, nil, "mine openai"},
+		{"those that only the environment names come last", "providers: " + custom, []string{"ANTHROPIC_API_KEY=k"}, "mine openai anthropic"},
+		{"by order", "providers: {order: [openai, mine], custom: [{id: mine, endpoints: [http://localhost:1/v1]}], openai: {api_key: k}}", nil, "openai mine"},
+		{"those that order does not name come after it", "providers: {order: [openai], custom: [{id: a, endpoints: [http://localhost:1/v1]}], anthropic: {api_key: k}, openai: {api_key: k}}", nil, "openai a anthropic"},
+		{"order alone enables nothing", "providers: {order: [openai]}", nil, "demo"},
+		{"a provider that is not built enables nothing", "providers: {venice: {api_key: k}}", nil, "demo"},
+		{"an own server needs no key", "providers: {openai: {base_url: http://localhost:1/v1}}", nil, "openai"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			if got := strings.Join(enabled(mustParse(t, row.file, row.env...)), " "); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestProviderData(t *testing.T) {
+	cfg := mustParse(t, `
+providers:
+  openai: {base_url: "http://127.0.0.1:9/v1/"}
+  qwen: {api_key: "x-${PART}"}
+  custom: [{id: mine, format: anthropic, private: true, endpoints: [http://localhost:1/v1, http://localhost:2/v1], api_key: env:PART, models: [{id: m}]}]
+`, "OPENAI_API_KEY=from-env", "PART=secret")
+	all := map[policy.ProviderID]config.Provider{}
+	for _, p := range cfg.Enabled() {
+		all[p.ID] = p
+	}
+	for _, row := range []struct {
+		about     string
+		got, want any
+	}{
+		{"the environment's key stands in for the file's", all["openai"].Key.Reveal(), "from-env"},
+		{"a base URL has no slash at its end", all["openai"].Endpoints[0].String(), "http://127.0.0.1:9/v1"},
+		{"its port", all["openai"].Endpoints[0].Port(), 9},
+		{"an ordinary provider is its models' vendor", all["openai"].Vendor, true},
+		{"a variable inside a text", all["qwen"].Key.Reveal(), "x-secret"},
+		{"a provider's own base URL", all["qwen"].Endpoints[0].Path, "/compatible-mode/v1"},
+		{"a scheme's own port", all["qwen"].Endpoints[0].Port(), 443},
+		{"an OpenAI-compatible provider is served by the adapter for any", all["qwen"].Kind, config.KindCustom},
+		{"the format", all["mine"].Format, config.FormatAnthropic},
+		{"the endpoints", len(all["mine"].Endpoints), 2},
+		{"env:VAR", all["mine"].Key.Reveal(), "secret"},
+		{"privacy", all["mine"].Private, true},
+		{"a list of models leaves others out", all["mine"].Any, false},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s: got %v, want %v", row.about, row.got, row.want)
+		}
+	}
+}
+
+func TestVariablesStandOverTheFile(t *testing.T) {
+	cfg := mustParse(t, "billing: {spread_pct: 5}\nrouting: {max_retries: 1}", "BARDO_INFERENCE_SPREAD_PCT=7", "BARDO_INFERENCE_MAX_RETRIES=0", "BARDO_INFERENCE_URL=https://bardo.example.com")
+	if cfg.Billing.SpreadPct != 7 || cfg.Routing.MaxRetries != 0 || cfg.Listen.PublicURL.String() != "https://bardo.example.com" {
+		t.Errorf("got %d, %d, %s", cfg.Billing.SpreadPct, cfg.Routing.MaxRetries, cfg.Listen.PublicURL)
+	}
+}
+
+func TestVariablesAreNamedInProblems(t *testing.T) {
+	for _, row := range []struct{ variable, want string }{
+		{"BARDO_INFERENCE_SPREAD_PCT=much", `BARDO_INFERENCE_SPREAD_PCT: billing.spread_pct: "much": not a whole number, expected a whole number from 0 to 1000`},
+		{"BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_T1_MODEL: inference.tiers.T1.provider: warning: accepted, but this version does not act on it"},
+		{"BARDO_OPENROUTER_KEY=sk", "BARDO_OPENROUTER_KEY: providers.openrouter.api_key: warning: accepted, but this version does not act on it"},
+		{"BANKR_WALLET_ADDRESS=0x1", "BANKR_WALLET_ADDRESS: providers.bankr.wallet: warning: accepted, but this version does not act on it"},
+	} {
+		_, problems := config.Parse("", nil, variables(row.variable))
+		if got := strings.TrimSpace(lines(problems)); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.variable, got, row.want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, row := range []struct{ about, file, want string }{
+		{"a key over the internet in clear text", "providers: {openai: {api_key: k, base_url: http://api.example/v1}}", "test.yaml:1: providers.openai.base_url: warning: the key goes to api.example without encryption"},
+		{"the same for a custom provider", "providers: {custom: [{id: a, api_key: k, endpoints: [http://8.8.8.8/v1]}]}", "test.yaml:1: providers.custom[0].endpoints[0]: warning: the key goes to 8.8.8.8 without encryption"},
+		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
+		{"a strategy that is not built", "routing: {strategy: score}", "test.yaml:1: routing.strategy: warning: this version orders candidates by providers.order only"},
+		{"an overage that is not built", "limits: {overage: bill}", "test.yaml:1: limits.overage: warning: this version denies what is beyond an allowance"},
+		{"a section that is not built", "pipeline: {default: fast}", "test.yaml:1: pipeline: warning: accepted, but this version does not act on it"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables())
+			if got := strings.TrimSpace(lines(problems)); got != row.want || cfg == nil {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestExpansion(t *testing.T) {
+	for _, row := range []struct{ about, text, want string }{
+		{"a variable", "/etc/${NAME}.yaml", "/etc/x.yaml"},
+		{"twice", "${NAME}${NAME}", "xx"},
+		{"an escaped one", "$${NAME}", "${NAME}"},
+		{"a dollar alone", "$NAME $", "$NAME $"},
+		{"env: is for secrets only", "env:NAME", "env:NAME"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			cfg := mustParse(t, "models: {catalog: '"+row.text+"'}", "NAME=x")
+			if got := cfg.Models.Catalog; got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// What a variable holds never shows in a problem, and a secret never in any form of printing.
+func TestSecretsDoNotShow(t *testing.T) {
+	const secret = "hunter2"
+	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+secret))
+	if got := lines(problems); strings.Contains(got, secret) || len(problems) != 2 {
+		t.Errorf("problems show it: %s", got)
+	}
+	s := config.Secret(secret)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		if got := fmt.Sprintf(verb, struct{ S config.Secret }{s}); strings.Contains(got, secret) || strings.Contains(got, fmt.Sprintf("%x", secret)) {
+			t.Errorf("%s shows it: %s", verb, got)
+		}
+	}
+	if got, _ := json.Marshal(s); string(got) != `"***"` {
+		t.Errorf("JSON shows it: %s", got)
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for addr, want := range map[config.Addr]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "": true,
+		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "10.0.0.1:1": false, "example.com:1": false,
+	} {
+		if addr.Loopback() != want {
+			t.Errorf("%q: got %v", addr, !want)
+		}
+	}
+}
+
+func TestSchema(t *testing.T) {
+	byKey := map[string]config.Field{}
+	for _, f := range config.Schema() {
+		if f.Doc == "" || f.Type == "" {
+			t.Errorf("%s is not documented", f.Key)
+		}
+		if _, twice := byKey[f.Key]; twice {
+			t.Errorf("%s is listed twice", f.Key)
+		}
+		byKey[f.Key] = f
+	}
+	for _, want := range []config.Field{
+		{Key: "routing.timeouts.connect", Type: "a duration such as 30s or 5m", Default: "5s", Doc: "To connect to a provider.", Built: true},
+		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond an allowance.", Built: true},
+		{Key: "providers.custom[].models[].price.input", Type: "USD per million tokens such as 0.25", Doc: "Input tokens.", Built: true},
+		{Key: "pipeline", Type: "any", Doc: "Context engineering."},
+	} {
+		if got := byKey[want.Key]; got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// Every default in the schema is a value that the schema accepts.
+func TestDefaultsAreValid(t *testing.T) {
+	for _, f := range config.Schema() {
+		if f.Default == "" || strings.Contains(f.Key, "[]") {
+			continue
+		}
+		path := strings.Split(f.Key, ".")
+		text := strconv.Quote(f.Default)
+		for _, name := range slices.Backward(path) {
+			text = "{" + name + ": " + text + "}"
+		}
+		if _, problems := config.Parse("test.yaml", []byte(text), variables()); config.Failed(problems) {
+			t.Errorf("%s: %s", f.Key, lines(problems))
+		}
+	}
+}
+
+func TestParseModels(t *testing.T) {
+	file, problems := config.ParseModels("models.toml", []byte("source = \"me\"\nas_of = \"2026-01-01\"\n[[models]]\nid = \"m\"\nprice = {input = 0.1, output = 0.2}\n"))
+	if len(problems) > 0 || file.Source != "me" || len(file.Models) != 1 || *file.Models[0].Price.Output != 200_000 {
+		t.Errorf("got %+v, %s", file, lines(problems))
+	}
+	if _, problems = config.ParseModels("models.yaml", []byte("models: [{id: m, prize: 1}]")); lines(problems) != "models.yaml:1: models[0].prize: unknown key, expected price\n" {
+		t.Errorf("got %s", lines(problems))
+	}
+}
+
+// Whatever the bytes are, there is a configuration or a problem, never a panic, and what Print writes is read back.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", "limits: {rpm: 1}", "providers: {custom: [{id: a, endpoints: [http://h/v1]}]}", "[limits]\nrpm = 1", "a: &b [*b]", "? a\n: b", "\t", "[[providers.custom]]\nid='a'\n[providers.custom.x]"} {
+		f.Add([]byte(seed), false)
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, data []byte, toml bool) {
+		name := "fuzz.yaml"
+		if toml {
+			name = "fuzz.toml"
+		}
+		cfg, problems := config.Parse(name, data, usual)
+		if (cfg == nil) != config.Failed(problems) {
+			t.Fatalf("configuration %v with %s", cfg, lines(problems))
+		}
+		for _, p := range problems {
+			if p.File == "" || p.Message == "" || p.Line < 0 {
+				t.Fatalf("an empty problem: %+v", p)
+			}
+		}
+		if cfg == nil {
+			return
+		}
+		printed := config.Print(cfg)
+		again, problems := config.Parse("printed.yaml", printed, variables())
+		if again == nil || string(config.Print(again)) != string(printed) {
+			t.Fatalf("%s\n%s", lines(problems), printed)
+		}
+	})
+}
