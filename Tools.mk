@@ -34,3 +34,9 @@ ifeq ($(ENVOY_BIN),$(TOOLS)/envoy/envoy)
 	@ln -sf $$(cd $(TOOLS)/envoy && echo python/lib/python3*/site-packages/envoy/_bin/envoy) $(ENVOY_BIN)
 	@$(ENVOY_BIN) --version | grep -qF '/$(ENVOY_VERSION)/' || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
 endif
+
+# The clients that e2e/sdk runs against the gateway.
+.PHONY: sdks
+sdks: ## install the Python SDKs and Claude Code
+	@.ci/venv $(TOOLS)/py e2e/sdk/requirements.txt
+	@.ci/npm $(TOOLS)/npm e2e/sdk
