@@ -1,0 +1,71 @@
+package health
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// State is a provider's health in one word, for people.
+type State string
+
+// The states.
+const (
+	Unknown  State = "unknown"  // nothing has been heard of it
+	Healthy  State = "healthy"  // in favour
+	Degraded State = "degraded" // rate-limited: behind the others until it has cooled down
+	Down     State = "down"     // out of favour: tried last, and by single requests
+	Disabled State = "disabled" // switched off by an operator
+)
+
+// Status is what is known of one provider.
+type Status struct {
+	Provider  policy.ProviderID
+	State     State
+	Reason    string        // why it is down
+	Requests  int           // in the window
+	ErrorRate float64       // of those, 0 to 1
+	Latency   time.Duration // median of the last ones; 0 if none is known
+	CoolUntil time.Time     // zero unless it is cooling down
+}
+
+// Snapshot is the status of every tracked provider, by name.
+func (t *Tracker) Snapshot(now time.Time) []Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]Status, 0, len(t.records))
+	for id, r := range t.records {
+		out = append(out, r.status(now, id))
+	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Provider, b.Provider) })
+	return out
+}
+
+func (r *record) status(now time.Time, id policy.ProviderID) Status {
+	good, bad := r.recent.count(now)
+	s := Status{Provider: id, State: r.state(now), Reason: r.reason, Requests: good + bad, Latency: r.latency.median()}
+	if s.Requests > 0 {
+		s.ErrorRate = float64(bad) / float64(s.Requests)
+	}
+	if r.cooling(now) {
+		s.CoolUntil = r.coolUntil
+	}
+	return s
+}
+
+func (r *record) state(now time.Time) State {
+	switch {
+	case r.disabled:
+		return Disabled
+	case r.out():
+		return Down
+	case r.cooling(now):
+		return Degraded
+	case r.seen:
+		return Healthy
+	default:
+		return Unknown
+	}
+}

@@ -1,0 +1,213 @@
+// Package health knows which providers work. It turns the results of requests and pings into an order: providers in
+// trouble go last, and none is ever taken away, so the last one standing is still tried. It knows nothing of Envoy.
+package health
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Kind is what a result says about the provider.
+type Kind int
+
+// The kinds of results.
+const (
+	OK          Kind = iota // it served the request
+	Failure                 // connect error, reset, time-out, 5xx, error event
+	RateLimited             // 429: busy, not broken
+	Ignored                 // says nothing: the caller's own mistake, or the caller went away
+)
+
+// Result is the outcome of one attempt.
+type Result struct {
+	Provider   policy.ProviderID
+	Kind       Kind
+	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
+	Latency    time.Duration // with OK: until the first content; 0 if unknown
+}
+
+// How long a provider that is rate-limited goes behind the others.
+const (
+	minCool = time.Second
+	maxCool = 5 * time.Minute
+)
+
+// Options are the rules. Zero means the default beside each.
+type Options struct {
+	Window      time.Duration // 5 min: over which the error rate is taken
+	MinRequests int           // 20: below this the error rate says nothing
+	ErrorRate   float64       // 0.05: above this a provider is out of favour
+	Failures    int           // 5: so many in a row do the same
+	Pings       int           // 3: so many failed pings in a row do the same
+	Pause       time.Duration // 15 s: until one request may try it again; doubled each time it fails
+	MaxPause    time.Duration // 1 min
+	ProbeLease  time.Duration // 2 min: until a probe whose request never came back is free again
+}
+
+func (o Options) withDefaults() Options {
+	o.Window = cmp.Or(o.Window, 5*time.Minute)
+	o.MinRequests = cmp.Or(o.MinRequests, 20)
+	o.ErrorRate = cmp.Or(o.ErrorRate, 0.05)
+	o.Failures = cmp.Or(o.Failures, 5)
+	o.Pings = cmp.Or(o.Pings, 3)
+	o.Pause = cmp.Or(o.Pause, 15*time.Second)
+	o.MaxPause = cmp.Or(o.MaxPause, time.Minute)
+	o.ProbeLease = cmp.Or(o.ProbeLease, 2*time.Minute)
+	return o
+}
+
+// Tracker holds the health of the providers it was told of. Its size depends on their number alone. Safe for concurrent
+// use. Times are given by the caller, and must not run backwards.
+type Tracker struct {
+	rules Options
+
+	mu      sync.Mutex
+	records map[policy.ProviderID]*record
+	changed chan struct{} // holds one token when the order may have changed
+}
+
+// NewTracker makes a tracker of these providers, all unknown and in favour.
+func NewTracker(o Options, providers ...policy.ProviderID) *Tracker {
+	t := &Tracker{
+		rules:   o.withDefaults(),
+		records: make(map[policy.ProviderID]*record),
+		changed: make(chan struct{}, 1),
+	}
+	t.Track(providers...)
+	return t
+}
+
+// Track makes these the providers: what is known of those that stay is kept, of others forgotten.
+func (t *Tracker) Track(providers ...policy.ProviderID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := make(map[policy.ProviderID]*record, len(providers))
+	for _, id := range providers {
+		if kept[id] = t.records[id]; kept[id] == nil {
+			kept[id] = &record{rules: &t.rules, recent: window{step: t.rules.Window / buckets}}
+		}
+	}
+	t.records = kept
+	t.tell()
+}
+
+// Report takes the outcome of an attempt. Providers that are not tracked are ignored.
+func (t *Tracker) Report(now time.Time, res Result) {
+	t.update(now, res.Provider, func(r *record) { r.report(now, res) })
+}
+
+// Ping takes the outcome of a ping; nil means alive.
+func (t *Tracker) Ping(now time.Time, p policy.ProviderID, err error) {
+	t.update(now, p, func(r *record) { r.ping(now, err) })
+}
+
+// SetDisabled takes a provider out of the order, or back into it. It reports whether the provider is known.
+func (t *Tracker) SetDisabled(p policy.ProviderID, disabled bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.records[p]
+	if r == nil {
+		return false
+	}
+	if r.disabled != disabled {
+		r.disabled = disabled
+		t.tell()
+	}
+	return true
+}
+
+// Disabled reports whether an operator has taken the provider out of the order.
+func (t *Tracker) Disabled(p policy.ProviderID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.records[p]
+	return r != nil && r.disabled
+}
+
+// Order sorts configured: those that work first, then those that are cooling down, then those out of favour; disabled
+// ones are left out. Within each kind the configured order stays. Providers that are not tracked count as working.
+func (t *Tracker) Order(now time.Time, configured []policy.ProviderID) []policy.ProviderID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.order(now, configured, "")
+}
+
+// Plan is Order for one request. If a provider out of favour is due to be tried again, this request is the one to do so,
+// and finds it in its configured place. Call done when the request has ended, whichever providers it reached.
+func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []policy.ProviderID, done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range configured {
+		if r := t.records[id]; r != nil && !r.disabled && r.claim(now) {
+			return t.order(now, configured, id), t.releaser(r, r.claims)
+		}
+	}
+	return t.order(now, configured, ""), func() {}
+}
+
+// releaser frees the probe that a request claimed, unless its result did so already.
+func (t *Tracker) releaser(r *record, claim int) func() {
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if r.claims == claim {
+			r.release()
+		}
+	}
+}
+
+// order sorts by standing, with trial as if it were well.
+func (t *Tracker) order(now time.Time, configured []policy.ProviderID, trial policy.ProviderID) []policy.ProviderID {
+	out := make([]policy.ProviderID, 0, len(configured))
+	for standing := range 3 {
+		for _, id := range configured {
+			switch r := t.records[id]; {
+			case r == nil || id == trial:
+				if standing == 0 {
+					out = append(out, id)
+				}
+			case !r.disabled && r.standing(now) == standing:
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+func (t *Tracker) update(now time.Time, p policy.ProviderID, change func(*record)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.records[p]
+	if r == nil {
+		return
+	}
+	before, cool := r.standing(now), r.coolUntil
+	change(r)
+	if r.standing(now) != before || !r.coolUntil.Equal(cool) {
+		t.tell()
+	}
+}
+
+// tell leaves a token; the caller holds mu.
+func (t *Tracker) tell() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// ids are the tracked providers, sorted.
+func (t *Tracker) ids() []policy.ProviderID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]policy.ProviderID, 0, len(t.records))
+	for id := range t.records {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
