@@ -106,7 +106,7 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 		d.fail(n.at, key, f.expected(v.Type()), "%s", n.kind)
 		return
 	}
-	_, secret := v.Addr().Interface().(*Secret)
+	secret := v.Type() == reflect.TypeFor[Secret]()
 	text, err := expand(n.text, secret, d.env)
 	if err != nil {
 		d.fail(n.at, key, "the variable to be set", "%s", err)

@@ -39,8 +39,7 @@ func parseTOML(name string, data []byte) (*node, []Problem) {
 
 func tomlError(name string, err error) Problem {
 	at := pos{file: name, line: 1, col: 1}
-	var located *toml.DecodeError
-	if errors.As(err, &located) {
+	if located, ok := errors.AsType[*toml.DecodeError](err); ok {
 		at.line, at.col = located.Position()
 	}
 	return at.problem("", "", "not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))

@@ -85,7 +85,7 @@ func parseTree(name string, data []byte) (*node, []Problem) {
 	if len(data) > maxFileBytes {
 		return nil, []Problem{start.problem("", "at most 1 MiB", "the file has %d bytes", len(data))}
 	}
-	if i := bytes.IndexByte(data, 0); i >= 0 {
+	if bytes.Contains(data, []byte{0}) {
 		return nil, []Problem{start.problem("", "text", "the file has a zero byte")}
 	}
 	if strings.EqualFold(filepath.Ext(name), ".toml") {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"strings"
 
 	"bardo.money/gateway/policy"
@@ -64,7 +65,7 @@ func Same(a, b string) bool {
 	var one, two folded
 	x, okX := one.fold(a)
 	y, okY := two.fold(b)
-	return okX && okY && string(x) == string(y)
+	return okX && okY && bytes.Equal(x, y)
 }
 
 // folded is room for a folded id; longer ids have one spelling only.
