@@ -110,6 +110,7 @@ func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
 	}
 	return entry{model: m, vendor: p.Vendor, resolution: policy.Resolution{
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
+		AdaptiveThinking: slices.Contains(m.Capabilities, policy.AdaptiveThinking),
 	}}
 }
 

@@ -167,6 +167,16 @@ func TestResolutionData(t *testing.T) {
 	}
 }
 
+func TestAdaptiveThinkingComesFromTheCatalog(t *testing.T) {
+	r := configured(t, both)
+	for model, want := range map[string]bool{"claude-opus-4-6": true, "claude-opus-4.6": true, "claude-opus-4-5": false, "claude-opus-4-5-20251101": false} {
+		res, err := r.Resolve(model, "", nil)
+		if err != nil || res[0].AdaptiveThinking != want {
+			t.Errorf("%s: got %+v, %v", model, res, err)
+		}
+	}
+}
+
 func TestResultIsTheCallers(t *testing.T) {
 	r := configured(t, both)
 	first, _ := r.Resolve("gpt-4o", "", nil)
