@@ -129,7 +129,7 @@ func TestALossBlocksTheKeyUntilADeposit(t *testing.T) {
 	wantClean(t, l)
 }
 
-func TestACaptureDoesNotEndWithItsContext(t *testing.T) {
+func TestK34ACallerWhoHangsUpStillPays(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)

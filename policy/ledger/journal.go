@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -41,87 +40,4 @@ func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry)
 		}
 	}
 	return id, nil
-}
-
-// Deposit adds to a prepaid key's balance, lifts a block, and returns the balance. A reference counts once per key: a
-// repetition changes nothing, and one with another amount is ErrReused. Other errors are ErrUnknownKey, ErrMetered,
-// ErrAmount, ErrClosed, or the store's.
-func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (policy.Micro, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	var balance policy.Micro
-	err := l.writer.do(func(b *book) (err error) { balance, err = b.deposit(acct, amount, ref, l.o.Now()); return err }, nil)
-	if err != nil {
-		return 0, fmt.Errorf("deposit to key %s: %w", acct, err)
-	}
-	return balance, nil
-}
-
-func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at time.Time) (policy.Micro, error) {
-	if amount <= 0 || amount > maxAmount {
-		return 0, fmt.Errorf("%w: %s USD", ErrAmount, amount)
-	}
-	row, err := b.prepaidBalance(acct)
-	if err != nil {
-		return 0, err
-	}
-	idem := "deposit:" + string(acct) + ":" + ref
-	if same, err := b.deposited(idem, row.account, amount); same || err != nil {
-		return row.micro, err
-	}
-	if _, err := b.addJournal("deposit", idem, ref, at, []entry{{row.account, amount}, {accountDeposits, -amount}}); err != nil {
-		return 0, err
-	}
-	_, err = b.exec(`UPDATE balance SET micro = micro + ?, blocked = 0 WHERE account = ?`, amount, row.account)
-	return row.micro + amount, err
-}
-
-// deposited says whether a deposit was made before. The error is ErrReused when it was of another amount.
-func (b *book) deposited(idem string, account int64, amount policy.Micro) (bool, error) {
-	var before policy.Micro
-	err := b.row(`SELECT coalesce(sum(e.amount), 0) FROM journal j JOIN entry e ON e.journal = j.id
-WHERE j.idem = ? AND e.account = ?`, idem, account).Scan(&before)
-	if err != nil || before == 0 {
-		return false, err
-	}
-	if before != amount {
-		return false, fmt.Errorf("%w: it brought %s USD", ErrReused, before)
-	}
-	return true, nil
-}
-
-// Balance is a key's money.
-type Balance struct {
-	Prepaid   bool         // false: the key is metered, and all amounts are zero
-	Amount    policy.Micro // what is deposited and not spent; it may fall to -Credit
-	Held      policy.Micro // of it, what is reserved: by open requests in the gateway's handle, by its block in others
-	Credit    policy.Micro
-	Blocked   bool // until a deposit, because an answer cost more than there was
-	Available policy.Micro
-}
-
-// Balance reads a key's balance. The error is ErrUnknownKey or the store's.
-func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (Balance, error) {
-	row, err := scanBalance(l.reads.QueryRowContext(ctx, selectBalance, acct))
-	if err != nil {
-		return Balance{}, fmt.Errorf("balance of key %s: %w", acct, err)
-	}
-	if !row.prepaid {
-		return Balance{}, nil
-	}
-	held := row.held
-	if l.o.Exclusive {
-		held = l.account(acct).heldNow()
-	}
-	return Balance{
-		Prepaid: true, Amount: row.micro, Held: held, Credit: row.credit, Blocked: row.blocked,
-		Available: row.micro - held + row.credit,
-	}, nil
-}
-
-func (a *account) heldNow() policy.Micro {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.held
 }

@@ -58,18 +58,22 @@ func (l *Ledger) CreateKey(ctx context.Context, k KeyRow, opening policy.Micro) 
 }
 
 // UpdateKey reads a key, lets change alter it, and stores it, in one step. The id and the creation time stay. The error
-// is ErrUnknownKey, what change returned, ErrAmount when the balance is below the new credit, ErrClosed, or the store's.
+// is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
+// the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
 	err := l.changeKeys(ctx, func(b *book) error {
 		k, err := scanKey(b.row(selectKeys+` WHERE k.id = ?`, id))
 		if err != nil {
 			return err
 		}
-		created := k.CreatedAt
+		before := k
 		if err := change(&k); err != nil {
 			return err
 		}
-		k.ID, k.CreatedAt = id, created
+		if before.Prepaid && !k.Prepaid {
+			return ErrPrepaid
+		}
+		k.ID, k.CreatedAt = before.ID, before.CreatedAt
 		return b.storeKey(k)
 	})
 	if err != nil {

@@ -50,6 +50,8 @@ var (
 	ErrKeyExists = errors.New("there is a key with this id already")
 	// ErrMetered says that a key has no balance.
 	ErrMetered = errors.New("the key is metered: it has no balance")
+	// ErrPrepaid says that a key with a balance was to become metered.
+	ErrPrepaid = errors.New("the key has a balance: it cannot become metered")
 	// ErrUnknownRequest says that there is no such request of this account, or none any more.
 	ErrUnknownRequest = errors.New("there is no such request")
 	// ErrReused says that a reference or a request id was used before for something else.

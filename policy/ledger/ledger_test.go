@@ -115,7 +115,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 func TestASecondGatewayIsRefused(t *testing.T) {
 	path := storePath(t)
 	gateway(t, path)
-	_, err := Open(t.Context(), path, Options{Exclusive: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, path, Options{Exclusive: true})
 	if !errors.Is(err, ErrInUse) {
 		t.Errorf("second gateway: %v, want ErrInUse", err)
 	}

@@ -1,0 +1,149 @@
+package ledger
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"bardo.money/gateway/policy"
+)
+
+// crashEnv names the store that a child process of the crash test works on, until it is killed.
+const crashEnv = "LEDGER_CRASH_STORE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashEnv); path != "" {
+		fmt.Fprintln(os.Stderr, serveUntilKilled(path))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// crashKeys are two keys that pay, of which one runs out of money.
+var crashKeys = map[policy.Account]policy.Micro{"rich": 1_000_000 * usd, "poor": usd / 10}
+
+// serveUntilKilled reserves and captures without end, and writes a line for every capture that was acknowledged.
+func serveUntilKilled(path string) error {
+	ctx := context.Background()
+	l, err := Open(ctx, path, Options{Exclusive: true})
+	if err != nil {
+		return err
+	}
+	failed := make(chan error)
+	for w := range 16 {
+		go func() {
+			for i := 0; ; i++ {
+				if err := serveOne(ctx, l, fmt.Sprintf("%d-%d-%d", os.Getpid(), w, i)); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
+func serveOne(ctx context.Context, l *Ledger, request string) error {
+	key := policy.Account("rich")
+	if rand.IntN(4) == 0 { //nolint:gosec // no secret
+		key = "poor"
+	}
+	hold, amount := policy.Micro(rand.IntN(2000)), policy.Micro(rand.IntN(2500)) //nolint:gosec // no secret
+	h, err := l.Reserve(ctx, key, request, hold)
+	if err != nil && key == "poor" {
+		return nil //nolint:nilerr // it has run out of money
+	}
+	if err != nil {
+		return err
+	}
+	r, err := l.Capture(ctx, h, Charge{Amount: amount})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(os.Stdout, key, request, int64(r.Charged))
+	return err
+}
+
+// acknowledged is a line of the child.
+type acknowledged struct {
+	key     policy.Account
+	request string
+	charged policy.Micro
+}
+
+func TestAKilledGatewayLosesNothing(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	for id, balance := range crashKeys {
+		withKey(t, l, id, balance)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for range 10 {
+		acks := killAfter(t, path, 1+rand.IntN(1500)) //nolint:gosec // no secret
+		total += len(acks)
+		cli := tool(t, path)
+		wantClean(t, cli)
+		for id := range crashKeys {
+			if b, err := cli.Balance(t.Context(), id); err != nil || b.Held != 0 {
+				t.Errorf("%s is left with %+v, %v", id, b, err)
+			}
+		}
+		for _, a := range acks {
+			wantChargedOnce(t, cli, a)
+		}
+	}
+	t.Logf("%d captures were acknowledged", total)
+}
+
+// killAfter lets a child serve until it has acknowledged a number of captures, kills it, and returns all it acknowledged.
+func killAfter(t *testing.T, path string, captures int) []acknowledged {
+	t.Helper()
+	child := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this program itself
+	child.Env = append(os.Environ(), crashEnv+"="+path)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var acks []acknowledged
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		var a acknowledged
+		if _, err := fmt.Sscan(lines.Text(), &a.key, &a.request, &a.charged); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		acks = append(acks, a)
+		if len(acks) == captures {
+			if err := child.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := child.Wait(); err == nil || child.ProcessState.ExitCode() != -1 {
+		t.Fatalf("the child was not killed: %v", err)
+	}
+	return acks
+}
+
+func wantChargedOnce(t *testing.T, l *Ledger, a acknowledged) {
+	t.Helper()
+	r, err := l.Request(t.Context(), a.key, a.request)
+	if err != nil || r.Charged != a.charged {
+		t.Errorf("request %s charged %s, %v, was acknowledged with %s", a.request, r.Charged, err, a.charged)
+	}
+	var journals string
+	err = l.reads.QueryRowContext(t.Context(), `SELECT count(*) FROM journal WHERE idem = 'request:' || ?`, a.request).Scan(&journals)
+	if want := strconv.Itoa(min(1, int(r.Amount))); err != nil || journals != want {
+		t.Errorf("request %s has %s journals, %v, want %s", a.request, journals, err, want)
+	}
+}

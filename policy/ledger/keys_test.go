@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"errors"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+func TestAKeyIsReadAsItWasWritten(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	full := KeyRow{
+		ID: "full", Name: "a key", Tier: policy.TierGolem, Hash: "$2a$x", PepperVersion: 2, Prepaid: true, Credit: 7, ReadOnly: true,
+		RPM: policy.Unlimited, TokensPerHour: 1 << 40, SpendDay: 3 * usd,
+		Networks:  []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		CreatedAt: time.UnixMicro(1_000_001), RevokedAt: time.UnixMicro(2_000_002),
+	}
+	bare := KeyRow{ID: "bare", CreatedAt: time.UnixMicro(2_000_000)}
+	for _, k := range []KeyRow{bare, full} {
+		if err := l.CreateKey(t.Context(), k, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := tool(t, path).Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []KeyRow{full, bare}; !reflect.DeepEqual(have, want) {
+		t.Errorf("%+v\nwant %+v", have, want)
+	}
+	want := policy.Principal{
+		Account: "full", Name: "a key", Tier: policy.TierGolem, Prepaid: true, ReadOnly: true, Networks: full.Networks,
+		Limits: policy.Limits{RPM: -1, TokensPerHour: 1 << 40, SpendPerDay: 3 * usd},
+	}
+	if p := have[0].Principal(); !reflect.DeepEqual(p, want) {
+		t.Errorf("%+v\nwant %+v", p, want)
+	}
+}
+
+func TestChangesOfKeysThatAreRefused(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", usd)
+	if err := l.CreateKey(t.Context(), KeyRow{ID: "indebted", Prepaid: true, Credit: usd}, 0); err != nil {
+		t.Fatal(err)
+	}
+	capture(t, l, reserve(t, l, "indebted", "r", usd), usd)
+	mine := errors.New("mine")
+	for _, c := range []struct {
+		sentence string
+		err      error
+		want     error
+	}{
+		{"an id that is taken", l.CreateKey(t.Context(), KeyRow{ID: "k"}, 0), ErrKeyExists},
+		{"a balance of a metered key", l.CreateKey(t.Context(), KeyRow{ID: "m"}, usd), ErrMetered},
+		{"an opening debt", l.CreateKey(t.Context(), KeyRow{ID: "d", Prepaid: true}, -1), ErrAmount},
+		{"an update of nothing", l.UpdateKey(t.Context(), "nobody", func(*KeyRow) error { return nil }), ErrUnknownKey},
+		{"an update that fails", l.UpdateKey(t.Context(), "k", func(*KeyRow) error { return mine }), mine},
+		{"a balance that would be forgotten", l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.Prepaid = false; return nil }), ErrPrepaid},
+		{"a revocation of nothing", l.RevokeKey(t.Context(), "nobody"), ErrUnknownKey},
+		{
+			"a credit above the debt", l.UpdateKey(t.Context(), "indebted", func(k *KeyRow) error { k.Credit = 1; return nil }), ErrAmount,
+		},
+	} {
+		if !errors.Is(c.err, c.want) {
+			t.Errorf("%s: %v, want %v", c.sentence, c.err, c.want)
+		}
+	}
+	for _, id := range []policy.Account{"", "operator:revenue"} {
+		if err := l.CreateKey(t.Context(), KeyRow{ID: id}, 0); err == nil {
+			t.Errorf("a key with the id %q was made", id)
+		}
+	}
+	if _, ok, err := l.Key(t.Context(), "m"); ok || err != nil {
+		t.Errorf("a refused key is there: %v, %v", ok, err)
+	}
+	wantClean(t, l)
+}
+
+func TestAMeteredKeyCanBecomePrepaid(t *testing.T) {
+	l := gateway(t, storePath(t))
+	if err := l.CreateKey(t.Context(), KeyRow{ID: "k"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	wantBalance(t, l, "k", Balance{})
+	if err := l.UpdateKey(t.Context(), "k", func(k *KeyRow) error { k.ID, k.Prepaid = "ignored", true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Deposit(t.Context(), "k", usd, "first"); err != nil {
+		t.Fatal(err)
+	}
+	reserve(t, l, "k", "r", usd)
+	wantClean(t, l)
+}
+
+func TestARevocationByAnotherProcessIsNoticed(t *testing.T) {
+	path := storePath(t)
+	l := openWith(t, path, Options{Exclusive: true})
+	cli := tool(t, path)
+	withKey(t, l, "k", usd)
+	before := l.Generation()
+	start := time.Now()
+	if err := cli.RevokeKey(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the generation moves", func() bool { return l.Generation() != before })
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %s", took)
+	}
+	k, ok, err := l.Key(t.Context(), "k")
+	if !ok || err != nil || !k.Revoked() {
+		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+	if err := cli.RevokeKey(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if again, _, _ := l.Key(t.Context(), "k"); again.RevokedAt != k.RevokedAt {
+		t.Error("a second revocation changed the time of the first")
+	}
+}
+
+func TestTheGenerationMovesWithKeysAlone(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", usd)
+	before := l.Generation()
+	capture(t, l, reserve(t, l, "k", "r", 1), 1)
+	if l.Generation() != before {
+		t.Error("a charge moved it")
+	}
+	if err := l.RevokeKey(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if l.Generation() == before {
+		t.Error("a revocation did not move it")
+	}
+}
+
+func TestADepositCountsOnce(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "a", usd)
+	withKey(t, l, "b", usd)
+	for _, c := range []struct {
+		sentence string
+		key      policy.Account
+		amount   policy.Micro
+		ref      string
+		balance  policy.Micro
+		want     error
+	}{
+		{"the first time", "a", usd, "march", 2 * usd, nil},
+		{"a repetition changes nothing", "a", usd, "march", 2 * usd, nil},
+		{"another amount is a mistake", "a", 2 * usd, "march", 0, ErrReused},
+		{"another reference counts", "a", usd, "april", 3 * usd, nil},
+		{"another key may use the reference", "b", usd, "march", 2 * usd, nil},
+		{"nothing is no deposit", "a", 0, "zero", 0, ErrAmount},
+		{"a debt is no deposit", "a", -1, "debt", 0, ErrAmount},
+		{"an unknown key", "nobody", usd, "march", 0, ErrUnknownKey},
+	} {
+		balance, err := l.Deposit(t.Context(), c.key, c.amount, c.ref)
+		if balance != c.balance || !errors.Is(err, c.want) {
+			t.Errorf("%s: %s, %v, want %s, %v", c.sentence, balance, err, c.balance, c.want)
+		}
+	}
+	wantClean(t, l)
+}

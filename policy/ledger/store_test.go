@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestANewerStoreIsRefused(t *testing.T) {
+	path := storePath(t)
+	if err := gateway(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	change(t, path, `PRAGMA user_version = 99`)
+	for _, exclusive := range []bool{false, true} {
+		_, err := Open(t.Context(), path, Options{Exclusive: exclusive})
+		if !errors.Is(err, ErrNewerStore) || !strings.Contains(err.Error(), "version 99") {
+			t.Errorf("exclusive=%v: %v, want ErrNewerStore with its version", exclusive, err)
+		}
+	}
+	change(t, path, `PRAGMA user_version = 1`)
+	gateway(t, path)
+}
+
+func TestTheStepsOfTheSchemaAreComplete(t *testing.T) {
+	steps, err := schema.ReadDir("schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) != schemaVersion {
+		t.Errorf("%d steps for version %d", len(steps), schemaVersion)
+	}
+}
+
+func TestWrongSettingsAreDetected(t *testing.T) {
+	good := url.Values{
+		"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_foreign_keys": {"on"},
+	}
+	for _, c := range []struct{ sentence, drop, add, value, want string }{
+		{"a misspelt synchronous", "_synchronous", "_synchronus", "FULL", "PRAGMA synchronous is 1, expected 2"},
+		{"synchronous NORMAL", "_synchronous", "_synchronous", "NORMAL", "PRAGMA synchronous is 1, expected 2"},
+		{"a rollback journal", "_journal_mode", "_journal_mode", "DELETE", "PRAGMA journal_mode is delete, expected wal"},
+		{"a misspelt foreign_keys", "_foreign_keys", "_foreignkeys", "on", "PRAGMA foreign_keys is 0, expected 1"},
+		{"no patience", "_busy_timeout", "_busy_timeout", "1", "PRAGMA busy_timeout is 1, expected 5000"},
+	} {
+		t.Run(c.sentence, func(t *testing.T) {
+			params := url.Values{}
+			for k, v := range good {
+				params[k] = v
+			}
+			params.Del(c.drop)
+			params.Set(c.add, c.value)
+			_, err := openBook(t.Context(), dsn(storePath(t), params))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnyPathWillDo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a b?c=d%20#é.db")
+	l := gateway(t, path)
+	withKey(t, l, "k", usd)
+	if _, err := os.Stat(path + "-wal"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
+	path := storePath(t)
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{Exclusive: true}); err == nil {
+		t.Fatal("opened")
+	}
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{}); err == nil {
+		t.Fatal("opened a store in a folder that is not there")
+	}
+}
+
+func TestAFailedOpenLeavesNoLock(t *testing.T) {
+	path := storePath(t)
+	change(t, path, `PRAGMA user_version = 99`)
+	if _, err := Open(t.Context(), path, Options{Exclusive: true}); err == nil {
+		t.Fatal("opened")
+	}
+	change(t, path, `PRAGMA user_version = 0`)
+	gateway(t, path)
+}
+
+// change runs statements on a store without any of the ledger's care.
+func change(t testing.TB, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", dsn(path, url.Values{"_foreign_keys": {"off"}, "_ignore_check_constraints": {"on"}, "_busy_timeout": {"5000"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+var errMine = errors.New("mine")
+
+// asOneGroup runs changes in one commit, and returns their errors.
+func asOneGroup(t *testing.T, w *writer, changes ...func(*book) error) []error {
+	t.Helper()
+	busy, begun := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = w.do(func(*book) error { close(begun); <-busy; return nil }, nil) //nolint:errcheck // it only keeps the writer busy
+	}()
+	<-begun
+	ops := make([]*op, len(changes))
+	for i, change := range changes {
+		ops[i] = &op{apply: change, reply: make(chan error, 1)}
+		if err := w.send(ops[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(busy)
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		errs[i] = <-o.reply
+	}
+	return errs
+}
+
+func addAccount(name string) func(*book) error {
+	return func(b *book) error {
+		_, err := b.exec(`INSERT INTO account (name) VALUES (?)`, name)
+		return err
+	}
+}
+
+func countAccounts(t *testing.T, l *Ledger) (n int) {
+	t.Helper()
+	err := l.reads.QueryRowContext(t.Context(), `SELECT count(*) FROM account WHERE name NOT LIKE 'operator:%'`).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAChangeThatFailsTakesNothingWithIt(t *testing.T) {
+	l := gateway(t, storePath(t))
+	errs := asOneGroup(t, l.writer, addAccount("a"),
+		func(b *book) error { return errors.Join(addAccount("undone")(b), errMine) },
+		addAccount("b"))
+	if errs[0] != nil || !errors.Is(errs[1], errMine) || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+	if n := countAccounts(t, l); n != 2 {
+		t.Errorf("%d accounts, want a and b", n)
+	}
+}
+
+func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
+	l := gateway(t, storePath(t))
+	errs := asOneGroup(t, l.writer, addAccount("a"),
+		func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }, // as SQLite does when the disk is full
+		addAccount("b"))
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("change %d was acknowledged", i)
+		}
+	}
+	if n := countAccounts(t, l); n != 0 {
+		t.Errorf("%d accounts are left", n)
+	}
+	if errs := asOneGroup(t, l.writer, addAccount("c")); errs[0] != nil {
+		t.Errorf("the writer did not recover: %v", errs[0])
+	}
+}
+
+func TestWhatIsWrittenBehindGoesWithTheNextGroup(t *testing.T) {
+	l := openWith(t, storePath(t), Options{Exclusive: true, Flush: time.Hour})
+	if err := l.Record(Charge{RequestID: "behind"}); err != nil {
+		t.Fatal(err)
+	}
+	withKey(t, l, "k", usd)
+	if _, err := l.Request(t.Context(), "", "behind"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", usd)
+	h := reserve(t, l, "k", "r", usd)
+	breakNext := func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }
+	charge := func(b *book) error {
+		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, usd)
+		return err
+	}
+	if errs := asOneGroup(t, l.writer, charge, breakNext); errs[0] == nil {
+		t.Fatal("a charge whose commit failed was acknowledged")
+	}
+	if r := capture(t, l, h, usd); r != (Receipt{Charged: usd}) {
+		t.Errorf("%+v", r)
+	}
+	wantClean(t, l)
+}
