@@ -130,8 +130,16 @@ func (b *Behaviour) anthropicStop() string {
 }
 
 func anthropicUsage(u Usage) string {
-	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d,"service_tier":"standard"}`,
-		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output)
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d%s,"service_tier":"standard"}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.thinking())
+}
+
+// thinking is the breakdown of output tokens, which only some answers carry: those whose Usage a test gave.
+func (u Usage) thinking() string {
+	if !u.given || u.Reasoning == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`,"output_tokens_details":{"thinking_tokens":%d}`, u.Reasoning)
 }
 
 func event(name, data string) frame {
@@ -171,7 +179,7 @@ func (e *eventer) stop() {
 func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
 	u := b.count(q)
 	start := u
-	start.Output = 1
+	start.Output, start.given = 1, false
 	if u.OnlyAtEnd || u.Missing {
 		start = Usage{}
 	}
@@ -191,8 +199,8 @@ func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
 	for i := range b.ToolCalls {
 		e.call(&b.ToolCalls[i], n, i)
 	}
-	usage := fmt.Sprintf(`,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d}`,
-		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.Output)
+	usage := fmt.Sprintf(`,"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"output_tokens":%d%s}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.Output, u.thinking())
 	if u.Missing {
 		usage = ""
 	}

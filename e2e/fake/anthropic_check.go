@@ -9,17 +9,19 @@ import (
 )
 
 var anthropicParams = []string{
-	"model", "messages", "max_tokens", "cache_control", "container", "inference_geo", "metadata", "output_config",
-	"service_tier", "stop_sequences", "stream", "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p",
+	"model", "messages", "max_tokens", "cache_control", "container", "diagnostics", "inference_geo", "metadata", "output_config",
+	"service_tier", "speed", "stop_sequences", "stream", "system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p",
 }
 
 // anthropicBetaParams are parameters that exist only with a flag of the anthropic-beta header.
 var anthropicBetaParams = map[string]string{
 	"context_management": "context-management-", "mcp_servers": "mcp-client-", "output_format": "structured-outputs-",
-	"speed": "fast-mode-", "diagnostics": "cache-diagnosis-",
 }
 
 var betaFlag = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*-\d{4}-?\d{2}-?\d{2}$`)
+
+// betas are the flags of a request, in one list.
+func betas(h http.Header) string { return strings.Join(h.Values("Anthropic-Beta"), ",") }
 
 func refused(format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: fmt.Sprintf(format, args...)}
@@ -33,10 +35,13 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 	if !o.has("max_tokens") {
 		return nil, refused("max_tokens: Field required")
 	}
-	for _, check := range []func(object) *refusal{anthropicRanges, anthropicThinking, anthropicTools, anthropicMessages, anthropicCacheControl} {
+	for _, check := range []func(object) *refusal{anthropicRanges, anthropicThinking, anthropicTools, anthropicCacheControl} {
 		if e := check(o); e != nil {
 			return nil, e
 		}
+	}
+	if e := anthropicMessages(o, betas(h)); e != nil {
+		return nil, e
 	}
 	return &asked{model: o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4)}, nil
 }
@@ -52,7 +57,7 @@ func countTokens(h http.Header, body []byte, cfg *Config) ([]byte, *refusal) {
 			return nil, refused("%s: Extra inputs are not permitted", p)
 		}
 	}
-	if e := anthropicMessages(o); e != nil {
+	if e := anthropicMessages(o, betas(h)); e != nil {
 		return nil, e
 	}
 	return []byte(fmt.Sprintf(`{"input_tokens":%d}`, max(1, len(body)/4))), nil
@@ -63,11 +68,11 @@ func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal)
 	if h.Get("Anthropic-Version") == "" {
 		return nil, refused("anthropic-version: header is required")
 	}
-	if v := h.Get("Anthropic-Version"); v != "2023-06-01" && v != "2023-01-01" {
+	if v := h.Get("Anthropic-Version"); !slices.Contains([]string{"2023-01-01", "2023-06-01", "2026-10-21"}, v) {
 		return nil, refused("anthropic-version: %q is not a valid version", v)
 	}
-	betas := strings.Join(h.Values("Anthropic-Beta"), ",")
-	for f := range strings.SplitSeq(betas, ",") {
+	flags := betas(h)
+	for f := range strings.SplitSeq(flags, ",") {
 		if f = strings.TrimSpace(f); f != "" && !betaFlag.MatchString(f) {
 			return nil, refused("Unexpected value(s) `%s` for the `anthropic-beta` header. Please consult our documentation at docs.anthropic.com or try again without the header.", f)
 		}
@@ -85,7 +90,7 @@ func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal)
 	}
 	known := append(slices.Clone(anthropicParams), cfg.Allow...)
 	for p, flag := range anthropicBetaParams {
-		if strings.Contains(betas, flag) {
+		if strings.Contains(flags, flag) {
 			known = append(known, p)
 		}
 	}
@@ -187,7 +192,7 @@ func anthropicCacheControl(o object) *refusal {
 	return nil
 }
 
-func anthropicMessages(o object) *refusal {
+func anthropicMessages(o object, betas string) *refusal {
 	if !o.has("messages") {
 		return refused("messages: Field required")
 	}
@@ -200,6 +205,9 @@ func anthropicMessages(o object) *refusal {
 	}
 	var open []string // ids of calls that wait for their result in the next message
 	for i, m := range ms {
+		if i > 0 && strings.Contains(betas, "mid-conversation-system-") && m.str("role") == "system" {
+			continue
+		}
 		if e := anthropicMessage(o, m, i, &open); e != nil {
 			return e
 		}

@@ -56,12 +56,15 @@ type Thought struct {
 	Data string // not "": a redacted_thinking block with this data
 }
 
-// Usage overrides the numbers that the fake reports. Input is what was neither read from nor written to a cache.
+// Usage overrides the numbers that the fake reports. Input is what was neither read from nor written to a cache; Output
+// includes Reasoning.
 type Usage struct {
 	Input, Cached, CacheWrite5m, CacheWrite1h, Output, Reasoning int
 
 	OnlyAtEnd bool // Anthropic: message_start reports zeros, message_delta everything
 	Missing   bool // never reported, though it was asked for
+
+	given bool // by a test, not counted
 }
 
 // Raw is an answer given byte for byte. Header values are "name: value".

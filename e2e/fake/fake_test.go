@@ -261,6 +261,57 @@ func TestSeesThatTheCallerLeft(t *testing.T) {
 	}
 }
 
+func TestTakesSystemMessagesInTheMiddleOnlyWithTheirFlag(t *testing.T) {
+	t.Parallel()
+	s := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"system","content":"be brief"}]}`
+	for flags, want := range map[string]int{"": http.StatusBadRequest, "a-2025-01-01,mid-conversation-system-2026-04-07": http.StatusOK, "no date": http.StatusBadRequest} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/messages", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {s.Key}, "Anthropic-Version": {"2026-10-21"}, "Anthropic-Beta": {flags}}
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("flags %q: %d, want %d", flags, res.StatusCode, want)
+		}
+	}
+}
+
+func TestReportsTheUsageItWasGiven(t *testing.T) {
+	t.Parallel()
+	u := &fake.Usage{Input: 10, Cached: 20, CacheWrite5m: 30, CacheWrite1h: 40, Output: 50, Reasoning: 15}
+	o := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	o.Behave(fake.Behaviour{Usage: u})
+	_, _, body := post(t, o, fake.OpenAI, chatHi)
+	for _, want := range []string{`"prompt_tokens": 100`, `"total_tokens": 150`, `"cached_tokens": 20`, `"reasoning_tokens": 15`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	a := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	a.Behave(fake.Behaviour{Usage: u})
+	stream := strings.Replace(msgHi, `"m",`, `"m","stream":true,`, 1)
+	_, _, body = post(t, a, fake.Anthropic, stream)
+	for want, n := range map[string]int{
+		`"input_tokens":10,"cache_creation_input_tokens":70,"cache_read_input_tokens":20`: 2,
+		`"ephemeral_5m_input_tokens":30,"ephemeral_1h_input_tokens":40`:                   1,
+		`"output_tokens":50,"output_tokens_details":{"thinking_tokens":15}`:               1,
+	} {
+		if strings.Count(body, want) != n {
+			t.Errorf("%s comes %d times in %s", want, strings.Count(body, want), body)
+		}
+	}
+	u.OnlyAtEnd = true
+	if _, _, body = post(t, a, fake.Anthropic, stream); strings.Count(body, `"input_tokens":10,`) != 1 || !strings.Contains(body, `"usage":{"input_tokens":0,`) {
+		t.Errorf("usage at the start: %s", body)
+	}
+}
+
 func TestWaitingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s := fake.Start(t, fake.Config{Dialect: fake.OpenAI})

@@ -121,7 +121,9 @@ func (c *ToolCall) callID(prefix string, n int64, i int) string {
 // count is the usage of an answer: what the behaviour says, else a count of its pieces.
 func (b *Behaviour) count(q *asked) Usage {
 	if b.Usage != nil {
-		return *b.Usage
+		u := *b.Usage
+		u.given = true
+		return u
 	}
 	u := Usage{Input: q.inputTokens, Output: len(b.pieces())}
 	for i := range b.Thoughts {
