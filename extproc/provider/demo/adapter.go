@@ -1,0 +1,54 @@
+package demo
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter calls the demo provider in the client's own dialect, with the client's own bytes.
+type Adapter struct{}
+
+var _ provider.Adapter = Adapter{}
+
+// Name is "demo".
+func (Adapter) Name() string { return "demo" }
+
+// Dialect is the client's.
+func (Adapter) Dialect(_ provider.Endpoint, d chat.Dialect) chat.Dialect { return d }
+
+// Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
+func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	edits := req.Edit.Clone()
+	if name, _ := req.Doc.Get("model").Str(); to.Upstream != "" && name != to.Upstream {
+		edits.Set(&req.Doc, "model", jsonx.AppendString(nil, to.Upstream))
+	}
+	call := &provider.Call{Path: at.BasePath + path(req), Body: edits.AppendTo(buf, &req.Doc)}
+	if req.Dialect == chat.Anthropic {
+		call.Header = header.List{{Name: "anthropic-version", Value: "2023-06-01"}}
+	}
+	return call, nil
+}
+
+func path(req *chat.Request) string {
+	switch {
+	case req.Dialect == chat.OpenAI:
+		return "/chat/completions"
+	case req.Op == chat.CountTokens:
+		return "/messages/count_tokens"
+	default:
+		return "/messages"
+	}
+}
+
+// NewDecoder reads an answer in the client's dialect.
+func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	if req.Dialect == chat.Anthropic {
+		return anthropic.NewDecoder(req, status, h)
+	}
+	return openai.NewDecoder(req, status, h)
+}

@@ -1,0 +1,155 @@
+// Package demo is a stand-in provider for trying the gateway without a key: a server that answers from a fixed rule, and
+// the adapter that calls it like any other provider. There is no model behind it, and it says so in every answer.
+//
+// The rule: the answer says which model, how many messages and tools, and which last user text it received; to
+// "call TOOL {json}" it calls that tool if the request declares it; asked to think, it does so in one sentence; and it
+// counts a token for every four bytes. The same request gets the same answer.
+package demo
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// Server is the demo provider's HTTP side; it speaks OpenAI Chat Completions and Anthropic Messages. The zero value
+// answers at once. Safe for concurrent use.
+type Server struct {
+	Gap      time.Duration // between the words of a streamed answer
+	MaxBytes int64         // of a request's body; zero means 32 MiB
+}
+
+// wordGap makes a stream look like one to a person, and an answer of twenty words takes a tenth of a second.
+const wordGap = 5 * time.Millisecond
+
+// NewServer returns the server that a gateway runs for itself.
+func NewServer() Server { return Server{Gap: wordGap} }
+
+const (
+	defaultMaxBytes = 32 << 20
+	created         = 1767225600 // of every answer, so that the same request gets the same bytes
+)
+
+// ServeHTTP answers one request. Paths may carry any prefix before the dialect's own.
+func (s Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	switch {
+	case strings.HasSuffix(path, "/models") && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		writeJSON(w, http.StatusOK, []byte(`{"object":"list","data":[{"id":"demo","object":"model","created":1767225600,"owned_by":"bardo"}]}`))
+	case r.Method != http.MethodPost:
+		writeFault(w, openai.Dialect{}, fault.Newf(fault.MethodNotAllowed, "the demo provider does not take %s %s", r.Method, path))
+	case strings.HasSuffix(path, "/chat/completions"):
+		s.serve(w, r, openai.Dialect{}, chat.Generate)
+	case strings.HasSuffix(path, "/messages"):
+		s.serve(w, r, anthropic.Dialect{}, chat.Generate)
+	case strings.HasSuffix(path, "/messages/count_tokens"):
+		s.serve(w, r, anthropic.Dialect{}, chat.CountTokens)
+	default:
+		writeFault(w, openai.Dialect{}, fault.Newf(fault.NotFound, "the demo provider has no %s", path))
+	}
+}
+
+func (s Server) serve(w http.ResponseWriter, r *http.Request, d wire.Dialect, op chat.Op) {
+	req, conv, err := s.read(w, r, d, op)
+	if err != nil {
+		writeFault(w, d, err)
+		return
+	}
+	if op == chat.CountTokens {
+		n := strconv.AppendInt([]byte(`{"input_tokens":`), tokens(len(req.Doc.Bytes)), 10)
+		writeJSON(w, http.StatusOK, append(n, '}'))
+		return
+	}
+	events := answer(req, conv)
+	enc := d.NewEncoder(wire.Options{Stream: req.Stream, Model: req.Model, RequestID: events[0].ID, ShowUsage: true, Created: created})
+	if req.Stream {
+		s.stream(w, r, enc, events)
+		return
+	}
+	var body []byte
+	for i := range events {
+		body = enc.Append(body, &events[i])
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+func (s Server) read(w http.ResponseWriter, r *http.Request, d wire.Dialect, op chat.Op) (*chat.Request, *chat.Conversation, error) {
+	limit := s.MaxBytes
+	if limit == 0 {
+		limit = defaultMaxBytes
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return nil, nil, fault.New(fault.TooLarge, fmt.Sprintf("the demo provider reads at most %d bytes", limit), err)
+	}
+	req, err := d.Decode(op, headers(r.Header), r.URL.RawQuery, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	conv, err := req.Conversation()
+	return req, conv, err
+}
+
+func headers(h http.Header) header.List {
+	var l header.List
+	for name, values := range h {
+		for _, v := range values {
+			l = append(l, header.Field{Name: strings.ToLower(name), Value: v})
+		}
+	}
+	return l
+}
+
+// stream writes the events, a write and a pause for each word.
+func (s Server) stream(w http.ResponseWriter, r *http.Request, enc wire.Encoder, events []chat.Event) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w)
+	var buf []byte
+	for i := range events {
+		buf = enc.Append(buf, &events[i])
+		word := events[i].Kind == chat.Text || events[i].Kind == chat.Thought
+		if s.Gap == 0 || !word {
+			continue
+		}
+		if _, err := w.Write(buf); err != nil || flush.Flush() != nil || !pause(r, s.Gap) {
+			return // the caller left
+		}
+		buf = buf[:0]
+	}
+	_, _ = w.Write(buf) // the last write: an error means that the caller left
+}
+
+// pause returns false if the caller left.
+func pause(r *http.Request, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+func writeFault(w http.ResponseWriter, d wire.Dialect, err error) {
+	f := fault.From(err)
+	writeJSON(w, f.HTTPStatus(), d.Error(f, "demo"))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Demo", "true")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // an error means that the caller left
+}
