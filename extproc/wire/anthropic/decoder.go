@@ -28,14 +28,21 @@ const badGateway = 502
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	d := &Decoder{status: status, header: h, stream: isStream(req, h)}
 	d.scanner.Max = maxEvent
-	d.answer.raw = d.stream == req.Stream
+	d.answer.raw = d.stream == req.Stream && req.Dialect == chat.Anthropic
 	d.answer.count = req.Op == chat.CountTokens
 	return d
 }
 
+// isStream reports whether the body is an event stream: its content type tells, and without one the request.
 func isStream(req *chat.Request, h header.List) bool {
-	kind := h.Get("content-type")
-	return strings.HasPrefix(kind, "text/event-stream") || kind == "" && req.Stream
+	media, _, _ := strings.Cut(h.Get("content-type"), ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "text/event-stream":
+		return true
+	case "application/json":
+		return false
+	}
+	return req.Stream
 }
 
 // Decoder turns one answer into events. See provider.Decoder for the contract.
@@ -103,7 +110,7 @@ func (d *Decoder) json(chunk []byte, end bool) {
 
 // answer is what the decoder knows of an answer, and the events of the chunk at hand.
 type answer struct {
-	raw   bool // events carry the provider's bytes: it answers in the form that the client asked for
+	raw   bool // events carry the provider's bytes: the client reads this format, and asked for this form of it
 	count bool // the answer is a count of tokens, not a message
 	done  bool // the answer has ended or failed
 
