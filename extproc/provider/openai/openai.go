@@ -1,0 +1,65 @@
+// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions. Clients of other
+// dialects are translated. It knows nothing of where keys come from.
+package openai
+
+import (
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "openai".
+type Adapter struct{}
+
+var _ provider.Adapter = Adapter{}
+
+// Name is "openai".
+func (Adapter) Name() string { return "openai" }
+
+// Dialect is OpenAI's, whatever the client speaks.
+func (Adapter) Dialect(provider.Endpoint, chat.Dialect) chat.Dialect { return chat.OpenAI }
+
+// Encode writes a Chat Completions call.
+func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if req.Op == chat.CountTokens {
+		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
+	}
+	o := wire.RequestOptions{Model: to.Upstream}
+	if o.Model == "" {
+		o.Model = string(to.Model)
+	}
+	o.NoEffort = !reasons(o.Model)
+	if !o.NoEffort || req.Dialect != chat.OpenAI {
+		o.TokensField = wire.MaxCompletionTokens
+	}
+	body, degraded, err := wire.EncodeRequest(buf, req, o)
+	if err != nil {
+		return nil, err
+	}
+	call := &provider.Call{Path: at.BasePath + "/chat/completions", Body: body, Degraded: degraded}
+	if at.Key != "" {
+		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+	}
+	return call, nil
+}
+
+// NewDecoder reads the answer of such a call.
+func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	return wire.NewDecoder(req, status, h)
+}
+
+// reasons reports whether OpenAI knows a model as one that reasons: such a model refuses max_tokens, and others refuse
+// reasoning_effort.
+func reasons(model string) bool {
+	for _, family := range [...]string{"o1", "o3", "o4", "gpt-5"} {
+		if strings.HasPrefix(model, family) {
+			return true
+		}
+	}
+	return false
+}
