@@ -1,0 +1,114 @@
+// Package providertest is the one test that every provider's adapter passes. It feeds an adapter requests and answers as
+// they are on the wire, and looks at what the provider and the client would read. It knows no adapter by name.
+package providertest
+
+import (
+	"embed"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+//go:embed samples
+var samples embed.FS
+
+// dialects are the formats of clients, and of the samples.
+var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}}
+
+// Names that the samples use, and a key that must go nowhere but where the provider reads it.
+const (
+	shownModel    = "shown-model"
+	upstreamModel = "upstream-model"
+	secret        = "sk-very-secret"
+	basePath      = "/base/v1"
+)
+
+// pairing is an adapter at an endpoint, called for a client.
+type pairing struct {
+	adapter provider.Adapter
+	at      provider.Endpoint
+	client  wire.Dialect
+	format  wire.Dialect // what the provider speaks
+}
+
+func (p *pairing) same() bool { return p.client.Name() == p.format.Name() }
+
+// Run tests adapters in all pairings of an endpoint's configured format with a client's dialect.
+func Run(t *testing.T, adapters ...provider.Adapter) {
+	t.Helper()
+	for _, a := range adapters {
+		t.Run(a.Name(), func(t *testing.T) {
+			for _, configured := range dialects {
+				for _, client := range dialects {
+					at := provider.Endpoint{
+						Provider: "p", Authority: "provider.example", BasePath: basePath, Key: secret, Dialect: configured.Name(),
+					}
+					p := &pairing{adapter: a, at: at, client: client}
+					if p.format = dialect(a.Dialect(at, client.Name())); p.format == nil {
+						t.Fatalf("speaks %q, of which there are no samples", a.Dialect(at, client.Name()))
+					}
+					t.Run(string(client.Name())+" to "+string(configured.Name()), p.test)
+				}
+			}
+		})
+	}
+}
+
+func dialect(name chat.Dialect) wire.Dialect {
+	for _, d := range dialects {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}
+
+func (p *pairing) test(t *testing.T) {
+	t.Run("requests", p.testRequests)
+	t.Run("credentials", p.testCredentials)
+	t.Run("answers", p.testAnswers)
+	t.Run("cuts", p.testCuts)
+	t.Run("truncation", p.testTruncation)
+	t.Run("errors", p.testErrors)
+}
+
+// request is the sample request as the client wrote it.
+func (p *pairing) request(t *testing.T, stream bool) *chat.Request {
+	t.Helper()
+	body := sample(t, p.client, "request.json")
+	if stream {
+		body = append([]byte(`{"stream": true,`), body[1:]...)
+	}
+	req, err := p.client.Decode(chat.Generate, nil, "", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func (p *pairing) encode(t *testing.T, req *chat.Request, to policy.Resolution) *provider.Call {
+	t.Helper()
+	call, err := p.adapter.Encode(make([]byte, 0, 16), req, to, p.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return call
+}
+
+func resolution() policy.Resolution {
+	return policy.Resolution{Provider: "p", Model: shownModel, Upstream: upstreamModel}
+}
+
+func sample(t *testing.T, d wire.Dialect, name string) []byte {
+	t.Helper()
+	b, err := samples.ReadFile("samples/" + string(d.Name()) + "/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
