@@ -89,10 +89,6 @@ func wait(r *http.Request, d time.Duration) bool {
 
 // asksStream finds "stream": true without parsing the body.
 func asksStream(body []byte) bool {
-	i := bytes.Index(body, []byte(`"stream"`))
-	if i < 0 {
-		return false
-	}
-	rest := bytes.TrimLeft(body[i+len(`"stream"`):], " :")
-	return bytes.HasPrefix(rest, []byte("true"))
+	_, rest, _ := bytes.Cut(body, []byte(`"stream"`))
+	return bytes.HasPrefix(bytes.TrimLeft(rest, " :"), []byte("true"))
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +50,7 @@ func post(t *testing.T, s *fake.Server, d fake.Dialect, body string) (int, http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end below
+	defer res.Body.Close()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
 		got = append(got, "|"+err.Error()...)
@@ -222,7 +225,7 @@ func TestBreaksOffWhereItWasTold(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer res.Body.Close() //nolint:errcheck // it was cut
+				defer res.Body.Close()
 				got, err := io.ReadAll(res.Body)
 				if err != nil {
 					got = append(got, "|"+err.Error()...)
@@ -248,7 +251,7 @@ func TestSeesThatTheCallerLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer res.Body.Close() //nolint:errcheck // it was cancelled
+	defer res.Body.Close()
 	cancel()
 	within, done := context.WithTimeout(t.Context(), 5*time.Second)
 	defer done()
@@ -379,8 +382,31 @@ func TestTLSWithItsOwnAuthority(t *testing.T) {
 	if !strings.HasPrefix(s.URL, "https://127.0.0.1:") {
 		t.Fatal(s.URL)
 	}
-	if _, err := send(t.Context(), t, s, fake.OpenAI, "/chat/completions", chatHi); err == nil {
+	if res, err := send(t.Context(), t, s, fake.OpenAI, "/chat/completions", chatHi); err == nil {
+		_ = res.Body.Close()
 		t.Error("an authority that nobody trusts was accepted")
+	}
+	pool := x509.NewCertPool()
+	pem, err := os.ReadFile(ca.File)
+	if err != nil || !pool.AppendCertsFromPEM(pem) {
+		t.Fatalf("%v: no certificate in %s", err, pem)
+	}
+	for _, h2 := range []bool{false, true} {
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: h2}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/models", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+s.Key)
+		res, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusOK || (res.ProtoMajor == 2) != h2 {
+			t.Errorf("status %d over HTTP/%d", res.StatusCode, res.ProtoMajor)
+		}
+		tr.CloseIdleConnections()
 	}
 }
 

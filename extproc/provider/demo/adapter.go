@@ -52,3 +52,8 @@ func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h 
 	}
 	return openai.NewDecoder(req, status, h)
 }
+
+// Ping lists the demo provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call {
+	return &provider.Call{Path: at.BasePath + "/models"}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,11 +128,9 @@ func text(parts []chat.Part) string {
 }
 
 func lastUserText(conv *chat.Conversation) string {
-	for i := len(conv.Messages) - 1; i >= 0; i-- {
-		if m := &conv.Messages[i]; m.Role == chat.RoleUser {
-			if t := text(m.Parts); t != "" {
-				return t
-			}
+	for _, m := range slices.Backward(conv.Messages) {
+		if t := text(m.Parts); t != "" && m.Role == chat.RoleUser {
+			return t
 		}
 	}
 	return "(none)"
@@ -142,10 +141,9 @@ func lastResult(conv *chat.Conversation) (string, bool) {
 	if len(conv.Messages) == 0 {
 		return "", false
 	}
-	last := conv.Messages[len(conv.Messages)-1].Parts
-	for i := len(last) - 1; i >= 0; i-- {
-		if last[i].Kind == chat.PartToolResult {
-			return text(last[i].Parts), true
+	for _, p := range slices.Backward(conv.Messages[len(conv.Messages)-1].Parts) {
+		if p.Kind == chat.PartToolResult {
+			return text(p.Parts), true
 		}
 	}
 	return "", false

@@ -49,13 +49,10 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 		t.Fatal(err)
 	}
 	dec := demo.Adapter{}.NewDecoder(req, at, res.StatusCode, header.List{{Name: "content-type", Value: res.Header.Get("Content-Type")}})
-	names := map[chat.EventKind]string{
-		chat.Start: "start", chat.Text: "text", chat.Thought: "thought", chat.ToolStart: "tool", chat.Stop: "stop", chat.End: "end", chat.Error: "error",
-	}
 	var seen []string
 	var said strings.Builder
 	for _, ev := range dec.Decode(answer, true) {
-		if n := names[ev.Kind]; n != "" && (len(seen) == 0 || seen[len(seen)-1] != n) {
+		if n := name(ev.Kind); n != "" && (len(seen) == 0 || seen[len(seen)-1] != n) {
 			seen = append(seen, n)
 		}
 		switch ev.Kind {
@@ -75,6 +72,28 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 		}
 	}
 	return strings.Join(seen, " "), said.String(), usage, tool, reason
+}
+
+// name is of the kinds that make an answer's outline.
+func name(k chat.EventKind) string {
+	switch k {
+	case chat.Start:
+		return "start"
+	case chat.Text:
+		return "text"
+	case chat.Thought:
+		return "thought"
+	case chat.ToolStart:
+		return "tool"
+	case chat.Stop:
+		return "stop"
+	case chat.End:
+		return "end"
+	case chat.Error:
+		return "error"
+	case chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.Other:
+	}
+	return ""
 }
 
 func TestAnswersByItsRule(t *testing.T) {
