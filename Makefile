@@ -2,17 +2,75 @@
 # make test   runs every test
 # make help   lists the rest
 
-MAKEFLAGS += --no-builtin-rules
+MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL     := bash -o pipefail
 
 include Tools.mk
 
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BARDO    := $(CURDIR)/bin/bardo
 FUZZTIME ?= 30s
+RACE     ?=
+TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg --
+UNITS     = $$(go list ./... | grep -v '/e2e')
 
-.PHONY: run build
+# SQLite is C.
+export CGO_ENABLED := 1
+
+.PHONY: help run build clean
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sort
+
 run: tools build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
-	@exec bin/bardo up $(ARGS)
+	@exec $(BARDO) up $(ARGS)
 
 build: ## compile bin/bardo
-	CGO_ENABLED=1 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/bardo ./cmd/bardo
+	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BARDO) ./cmd/bardo
+
+clean: ## remove what was built and installed here
+	rm -rf bin .tools bench-out
+
+.PHONY: test unit e2e race fuzz soak bench golden
+test: unit e2e ## run every test
+
+unit: tools $(gotestsum) ## run the packages' own tests
+	$(TESTSUM) -timeout 10m $(RACE) $(UNITS)
+
+# The go command does not see that these depend on the program, so it must not answer from its cache; and they measure
+# time, so they run one package after the other.
+e2e: export BARDO_BIN := $(BARDO)
+e2e: tools sdks build $(gotestsum) ## run the program with real clients and Envoy
+	$(TESTSUM) -timeout 20m -count 1 -p 1 ./e2e/...
+
+race: ## run the packages' own tests with the race detector
+	@$(MAKE) unit RACE=-race
+
+fuzz: ## fuzz every target for FUZZTIME
+	@grep -ro --include='*_test.go' --exclude-dir='.*' '^func Fuzz[A-Za-z0-9_]*' * | while IFS=: read -r file name; do \
+		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
+
+golden: ## write the golden files anew; review the difference
+	@grep -rl --include='*_test.go' --exclude-dir='.*' 'flag\.Bool("update"' * | xargs -n 1 dirname | sort -u | \
+		while read -r pkg; do go test "./$$pkg" -update || exit 1; done
+
+.PHONY: check lint fmt tidy arch deadcode vuln
+check: tidy arch lint deadcode ## run every check that is not a test
+
+lint: $(golangci_lint) ## lint, and check the format
+	$(golangci_lint) run --allow-parallel-runners
+
+fmt: $(golangci_lint) ## format
+	$(golangci_lint) fmt
+
+tidy: ## check that go.mod lists what is used
+	go mod tidy -diff
+
+arch: ## check the direction of imports
+	go test ./internal/arch
+
+deadcode: $(deadcode) ## check that every function is used
+	@dead=$$($(deadcode) -test ./...) && if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+
+vuln: $(govulncheck) ## look for known vulnerabilities; needs the vulnerability database
+	$(govulncheck) ./...
