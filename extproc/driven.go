@@ -99,7 +99,11 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 			if a.content {
 				limit.Reset(s.x.rt.Timeouts.Idle) // from here on its expiry is a silence in the middle
 			}
-			if done, err := s.deliver(ctx, a); done || err != nil {
+			done, err := s.deliver(ctx, a)
+			if done && !c.end {
+				r.finish()
+			}
+			if done || err != nil {
 				return nil, err
 			}
 		case <-s.beat.C:
@@ -362,6 +366,26 @@ func (r *reader) run() {
 			return
 		}
 		if err != nil {
+			return
+		}
+	}
+}
+
+// finishTime is how long the end of a body may lag behind its last event.
+const finishTime = 250 * time.Millisecond
+
+// finish reads to the end of a body whose answer is complete: a connection that is left in the middle is lost, to Envoy and to the
+// provider.
+func (r *reader) finish() {
+	late := time.NewTimer(finishTime)
+	defer late.Stop()
+	for {
+		select {
+		case c := <-r.chunks:
+			if c.end {
+				return
+			}
+		case <-late.C:
 			return
 		}
 	}

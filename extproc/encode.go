@@ -49,8 +49,9 @@ func (x *exchange) note(p policy.ProviderID, lost []string) {
 	x.lost[p] = lost
 }
 
-// passed are the client's headers that a provider may see.
-var passed = map[string]bool{"user-agent": true, "accept-language": true}
+// passed are the headers that an attempt keeps: what a provider may see of the client's, and what Envoy's router does not work
+// without (the provider clusters drop it).
+var passed = map[string]bool{"user-agent": true, "accept-language": true, "x-forwarded-proto": true}
 
 // headers are the changes to the client's headers h that make them this attempt's. Whatever an earlier attempt set is
 // overwritten or removed: header changes of one attempt outlive it in Envoy.

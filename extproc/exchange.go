@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type exchange struct {
 	body          *[]byte                        // pooled
 	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
 
+	tried func() // the health plan's trial is over
 	grant quota.Grant
 	hold  *ledger.Hold
 
@@ -154,15 +156,32 @@ func (x *exchange) route(ctx context.Context) error {
 	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}
-	order, err := x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, x.gw.Health.Rank())
+	found, err := x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil)
 	if err != nil {
 		return err
 	}
-	x.Order = order
+	if x.Order = x.inOrder(found); len(x.Order) == 0 {
+		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
+	}
 	if err := x.mayUse(); err != nil {
 		return err
 	}
 	return x.reserve(ctx)
+}
+
+// inOrder sorts the candidates by health and leaves out those that an operator disabled.
+func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
+	ids := make([]policy.ProviderID, len(found))
+	for i := range found {
+		ids[i] = found[i].Provider
+	}
+	order, done := x.gw.Health.Plan(ids)
+	x.tried = done
+	out := make([]policy.Resolution, 0, len(order))
+	for _, id := range order {
+		out = append(out, found[slices.Index(ids, id)])
+	}
+	return out
 }
 
 // driven reports whether the gateway answers this stream itself: when another candidate could take over, or when silence before
@@ -235,6 +254,9 @@ func (x *exchange) close() {
 		}
 	}
 	x.finish()
+	if x.tried != nil {
+		x.tried()
+	}
 	x.gw.live.Add(-1)
 	x.encodeMu.Lock() // a late attempt stream may still be encoding from the body
 	defer x.encodeMu.Unlock()

@@ -26,8 +26,9 @@ import (
 type Health interface {
 	// Report notes one attempt's outcome.
 	Report(r policy.Result)
-	// Rank is the order in which providers are tried now, healthy ones first. The slice is read-only.
-	Rank() []policy.ProviderID
+	// Plan orders one request's candidates, healthy ones first and disabled ones left out. A provider in trouble that is due to be
+	// tried again stands in its place for this request; done frees that trial and must be called when the request has ended.
+	Plan(candidates []policy.ProviderID) (order []policy.ProviderID, done func())
 	// State is a provider's health for display: healthy, degraded, down, disabled or unknown.
 	State(p policy.ProviderID) string
 }

@@ -86,13 +86,7 @@ func streamedImmediate(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse {
 func orderMetadata(exchange string, groups []string) *structpb.Struct {
 	list := make([]*structpb.Value, len(groups))
 	for i, g := range groups {
-		cluster := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"cluster_name": structpb.NewStringValue(g), "weight": structpb.NewNumberValue(1),
-		}})
-		list[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"name":     structpb.NewStringValue(g),
-			"clusters": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{cluster}}),
-		}})
+		list[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"name": structpb.NewStringValue(g)}})
 	}
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
 		state.Metadata: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{

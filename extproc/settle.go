@@ -1,8 +1,11 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
+	"net/http"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -52,7 +55,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	}
 	if outcome != outcomeCut {
 		x.attempted(a.res, outcomeOK, telemetry.Served)
-		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded})
+		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
 	}
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
@@ -72,9 +75,7 @@ func (s *summary) book(ctx context.Context) error {
 	if x.hold == nil {
 		return x.gw.Ledger.Record(c)
 	}
-	hold := x.hold
-	x.hold = nil
-	r, err := x.gw.Ledger.Capture(ctx, hold, c)
+	r, err := x.gw.Ledger.Capture(ctx, x.hold, c)
 	if err != nil {
 		return err
 	}
@@ -114,12 +115,34 @@ func (x *exchange) count() {
 		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
 	}
 	x.gw.Metrics.RequestDone(&r)
+	x.log(&r)
 	x.gw.Metrics.ExchangeEnded()
 }
 
 // tokens are a usage by type; both lifetimes of cache writes count as one.
 func tokens(u chat.Usage) telemetry.Tokens {
 	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
+}
+
+// log says how the exchange ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
+func (x *exchange) log(r *telemetry.Request) {
+	level := slog.LevelDebug
+	if r.Status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !x.gw.Log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request", x.ID), slog.String("account", string(x.Principal.Account)), slog.Int("status", r.Status),
+		slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(x.attempts)),
+		slog.Duration("took", r.Duration),
+	}
+	if x.fault != nil {
+		attrs = append(attrs, slog.String("error", x.fault.Error()))
+	}
+	x.gw.Log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 func (x *exchange) operation() telemetry.Operation {

@@ -103,5 +103,6 @@ const (
 type Result struct {
 	Provider   ProviderID
 	Outcome    Outcome
-	RetryAfter time.Duration
+	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
+	Latency    time.Duration // with Succeeded: until the first content, or the whole answer
 }

@@ -43,6 +43,8 @@ type Adapter interface {
 	// Encode writes one attempt, always from the client's request, never from an earlier attempt. It appends the body
 	// to buf (which may be nil). Errors are faults.
 	Encode(buf []byte, req *chat.Request, to policy.Resolution, at Endpoint) (*Call, error)
+	// Ping is the cheapest GET that a working provider answers: its list of models. It has no body.
+	Ping(at Endpoint) *Call
 	// NewDecoder reads the answer of such a call. Status and headers are the provider's.
 	NewDecoder(req *chat.Request, at Endpoint, status int, h header.List) Decoder
 }

@@ -50,13 +50,13 @@ func serveUntilKilled(path string) error {
 
 func serveOne(ctx context.Context, l *Ledger, request string) error {
 	key := policy.Account("rich")
-	if rand.IntN(4) == 0 { //nolint:gosec // no secret
+	if rand.IntN(4) == 0 {
 		key = "poor"
 	}
-	hold, amount := policy.Micro(rand.IntN(2000)), policy.Micro(rand.IntN(2500)) //nolint:gosec // no secret
+	hold, amount := policy.Micro(rand.IntN(2000)), policy.Micro(rand.IntN(2500))
 	h, err := l.Reserve(ctx, key, request, hold)
 	if err != nil && key == "poor" {
-		return nil //nolint:nilerr // it has run out of money
+		return nil
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 	}
 	total := 0
 	for range 10 {
-		acks := killAfter(t, path, 1+rand.IntN(1500)) //nolint:gosec // no secret
+		acks := killAfter(t, path, 1+rand.IntN(1500))
 		total += len(acks)
 		cli := tool(t, path)
 		wantClean(t, cli)
@@ -106,7 +106,7 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 // killAfter lets a child serve until it has acknowledged a number of captures, kills it, and returns all it acknowledged.
 func killAfter(t *testing.T, path string, captures int) []acknowledged {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this program itself
+	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), crashEnv+"="+path)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()

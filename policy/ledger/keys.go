@@ -203,7 +203,7 @@ func joinNetworks(networks []netip.Prefix) string {
 
 func splitNetworks(s string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
-	for _, part := range strings.Fields(s) {
+	for part := range strings.FieldsSeq(s) {
 		n, err := netip.ParsePrefix(part)
 		if err != nil {
 			return nil, err

@@ -164,5 +164,10 @@ func TestADepositCountsOnce(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s, %v", c.sentence, balance, err, c.balance, c.want)
 		}
 	}
+	for ref, want := range map[string]policy.Micro{"march": usd, "opening": usd, "zero": 0} {
+		if have, err := l.Deposited(t.Context(), "a", ref); err != nil || have != want {
+			t.Errorf("%s brought %s, %v, want %s", ref, have, err, want)
+		}
+	}
 	wantClean(t, l)
 }

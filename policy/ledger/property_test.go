@@ -53,7 +53,7 @@ func TestRandomOperationsKeepTheBooks(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			path := storePath(t)
 			p := &trial{
-				T: t, random: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
+				T: t, random: rand.New(rand.NewPCG(seed, 0)),
 				l: gateway(t, path), cli: tool(t, path),
 			}
 			var keys []*model

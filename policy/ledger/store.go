@@ -143,7 +143,7 @@ func (b *book) statement(query string) (*sql.Stmt, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (b *book) exec(query string, args ...any) (int64, error) {
-	s, err := b.statement(query)
+	s, err := b.statement(query) //nolint:sqlclosecheck // kept, and closed with the book
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ func (b *book) do(queries ...string) error {
 
 // row runs a query for one row.
 func (b *book) row(query string, args ...any) scanner {
-	s, err := b.statement(query)
+	s, err := b.statement(query) //nolint:sqlclosecheck // kept, and closed with the book
 	if err != nil {
 		return failedRow{err}
 	}

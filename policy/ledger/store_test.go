@@ -3,6 +3,7 @@ package ledger
 import (
 	"database/sql"
 	"errors"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -48,10 +49,7 @@ func TestWrongSettingsAreDetected(t *testing.T) {
 		{"no patience", "_busy_timeout", "_busy_timeout", "1", "PRAGMA busy_timeout is 1, expected 5000"},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
-			params := url.Values{}
-			for k, v := range good {
-				params[k] = v
-			}
+			params := maps.Clone(good)
 			params.Del(c.drop)
 			params.Set(c.add, c.value)
 			_, err := openBook(t.Context(), dsn(storePath(t), params))

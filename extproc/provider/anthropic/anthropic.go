@@ -71,3 +71,12 @@ func path(req *chat.Request, at provider.Endpoint, same bool) string {
 func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	return wire.NewDecoder(req, status, h)
 }
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call {
+	call := &provider.Call{Path: at.BasePath + "/models", Header: header.List{{Name: "anthropic-version", Value: version}}}
+	if at.Key != "" {
+		call.Header = append(call.Header, header.Field{Name: "x-api-key", Value: string(at.Key)})
+	}
+	return call
+}

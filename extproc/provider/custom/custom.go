@@ -104,3 +104,18 @@ func (a Adapter) NewDecoder(req *chat.Request, at provider.Endpoint, status int,
 	}
 	return openai.NewDecoder(req, status, h)
 }
+
+// Ping lists the server's models.
+func (a Adapter) Ping(at provider.Endpoint) *provider.Call {
+	call := &provider.Call{Path: at.BasePath + "/models"}
+	switch {
+	case a.Dialect(at, "") == chat.Anthropic:
+		call.Header = header.List{{Name: "anthropic-version", Value: anthropicVersion}}
+		if at.Key != "" {
+			call.Header = append(call.Header, header.Field{Name: "x-api-key", Value: string(at.Key)})
+		}
+	case at.Key != "":
+		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+	}
+	return call
+}

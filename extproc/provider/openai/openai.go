@@ -63,3 +63,12 @@ func reasons(model string) bool {
 	}
 	return false
 }
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call {
+	call := &provider.Call{Path: at.BasePath + "/models"}
+	if at.Key != "" {
+		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+	}
+	return call
+}

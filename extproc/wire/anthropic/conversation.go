@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -25,7 +26,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 
 func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 	switch key {
-	case "model", "stream", "max_tokens", hintKey:
+	case "model", "stream", "max_tokens", wire.HintKey:
 		return nil
 	case "system":
 		c.System, err = readContent(v, key)

@@ -42,7 +42,7 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	case r.MaxTokens == 0 && op == chat.Generate:
 		return nil, invalid("max_tokens", "is required")
 	}
-	removeHints(r)
+	wire.RemoveHints(r)
 	return r, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -26,7 +27,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 			continue
 		}
 		switch m.Key {
-		case "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "bardo":
+		case "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", wire.HintKey:
 		case "messages":
 			err = readMessages(c, v)
 		case "tools":

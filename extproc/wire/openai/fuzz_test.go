@@ -103,6 +103,7 @@ func FuzzATranslatedStreamIsWellFormed(f *testing.F) {
 
 func FuzzARequestEncodesToValidJSON(f *testing.F) {
 	f.Add([]byte(`{"model":"m","stream":true,"max_tokens":1,"stream_options":{"a":1},` + hi + `,"bardo":{}}`))
+	f.Add([]byte(`{"model":"m","messages":[{"bardo":1,"role":"user","content":[{"bardo":1,"bardo":2},{"type":"text","text":"a","bardo":3}]}]}`))
 	f.Add([]byte(`{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:a;base64,b"}}]}],"tools":[{"type":"function","function":{"name":"f"}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", body)

@@ -19,7 +19,7 @@ const (
 )
 
 // Decode reads a Chat Completions request. It looks at the members the gateway acts on; the conversation is parsed
-// when something asks for it. The body's "bardo" object is marked for removal.
+// when something asks for it. The gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := jsonx.Scan(body)
 	if err != nil {
@@ -39,15 +39,12 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	if doc.Find("messages") < 0 {
 		return nil, invalid("messages", "messages is required")
 	}
+	wire.RemoveHints(r)
 	return r, nil
 }
 
 // readMember reads one top-level member of a request. Null counts as absent, as it does for OpenAI.
 func readMember(r *chat.Request, key string, v jsonx.Value) error {
-	if key == "bardo" {
-		r.Edit.Delete(&r.Doc, key)
-		return nil
-	}
 	if v.IsNull() && key != "model" && key != "messages" {
 		return nil
 	}

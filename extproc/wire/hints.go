@@ -1,4 +1,4 @@
-package anthropic
+package wire
 
 import (
 	"bytes"
@@ -7,13 +7,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// hintKey is the member by which a client talks to the gateway: an object at the top, a word on a block.
-const hintKey = "bardo"
+// HintKey is the member by which a client talks to the gateway: an object at the top, a word on a block.
+const HintKey = "bardo"
 
-// removeHints marks for removal what no provider may see.
-func removeHints(r *chat.Request) {
-	r.Edit.Delete(&r.Doc, hintKey)
-	if !bytes.Contains(r.Doc.Bytes, []byte(`"`+hintKey+`"`)) {
+// RemoveHints marks for removal what no provider may see: the hints at the top of a request, and those on its messages,
+// their blocks and its tools.
+func RemoveHints(r *chat.Request) {
+	r.Edit.Delete(&r.Doc, HintKey)
+	if !bytes.Contains(r.Doc.Bytes, []byte(`"`+HintKey+`"`)) {
 		return
 	}
 	for _, key := range [...]string{"system", "messages", "tools"} {
@@ -35,7 +36,7 @@ func removeHint(r *chat.Request, object jsonx.Value) {
 	first := true
 	for key, v := range object.Members {
 		end := v.At + len(v.Raw)
-		if string(key) != hintKey {
+		if string(key) != HintKey {
 			start, first = end, false
 			continue
 		}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// heartbeat is the silence after which a stream gets a comment.
+const heartbeat = 15 * time.Second
+
+// maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
+const maxAnswer = 32 << 20
+
+// assemble makes the data path's runtime of a configuration.
+func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
+	models, err := loadCatalog(cfg)
+	if err != nil {
+		return nil, err
+	}
+	rt := &extproc.Runtime{
+		Providers: map[policy.ProviderID]extproc.Provider{},
+		Pipeline:  pipeline.New(layers()...),
+		Dialects:  dialects(),
+		Timeouts: extproc.Timeouts{
+			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
+			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: heartbeat,
+		},
+		Keyless: keyless(cfg), MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxAnswer: maxAnswer,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, EgressSecret: g.secret,
+	}
+	kinds := adapters()
+	for _, p := range cfg.Enabled() {
+		a, ok := kinds[p.Kind]
+		if !ok {
+			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
+		}
+		rt.Providers[p.ID] = extproc.Provider{
+			Adapter: a, Endpoint: endpointOf(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic,
+		}
+	}
+	rt.Resolver = resolve.New(models, cfg.Enabled())
+	return rt, nil
+}
+
+// endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
+func endpointOf(p config.Provider) provider.Endpoint {
+	e := provider.Endpoint{Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format)}
+	if len(p.Endpoints) > 0 {
+		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
+	}
+	return e
+}
+
+func keyless(cfg *config.Config) extproc.Keyless {
+	switch {
+	case cfg.Auth.Anonymous:
+		return extproc.KeylessAnyone
+	case cfg.DemoOnly():
+		return extproc.KeylessDemo
+	}
+	return extproc.KeylessNobody
+}
+
+// loadCatalog is the embedded catalog, with the operator's file over it.
+func loadCatalog(cfg *config.Config) (*catalog.Catalog, error) {
+	path := cfg.Models.Catalog
+	if path == "" {
+		return catalog.New(catalog.Embedded()), nil
+	}
+	b, err := os.ReadFile(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("models.catalog: %w", err)
+	}
+	file, problems := config.ParseModels(path, b)
+	if config.Failed(problems) {
+		return nil, fmt.Errorf("models.catalog: %w", problems[0])
+	}
+	return catalog.New(catalog.Embedded(), file), nil
+}
+
+func quotaRules(cfg *config.Config) quota.Rules {
+	return quota.Rules{
+		Default:       policy.Limits{RPM: cfg.Limits.RPM, TokensPerHour: cfg.Limits.TokensPerHour},
+		MaxConcurrent: cfg.Limits.MaxConcurrent,
+		BillOverage:   cfg.Limits.Overage == "bill",
+	}
+}

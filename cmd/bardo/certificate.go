@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"time"
+)
+
+// developmentCertificate is the https listener's certificate where the operator has none: self-signed, for this machine's names,
+// kept in the state directory so that a client that was told to trust it goes on doing so.
+func developmentCertificate(h home) (cert, key []byte, err error) {
+	certPath, keyPath := h.path("dev-cert.pem"), h.path("dev-key.pem")
+	cert, cerr := os.ReadFile(certPath) //nolint:gosec // the operator's own directory
+	key, kerr := os.ReadFile(keyPath)   //nolint:gosec // the operator's own directory
+	if cerr == nil && kerr == nil && stillValid(cert, key) {
+		return cert, key, nil
+	}
+	if err := errors.Join(missingIsFine(cerr), missingIsFine(kerr)); err != nil {
+		return nil, nil, err
+	}
+	if cert, key, err = selfSigned(time.Now()); err != nil {
+		return nil, nil, err
+	}
+	return cert, key, errors.Join(os.WriteFile(keyPath, key, 0o600), os.WriteFile(certPath, cert, 0o600))
+}
+
+func missingIsFine(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// stillValid reports whether a pair fits together and lasts another week.
+func stillValid(cert, key []byte) bool {
+	pair, err := tls.X509KeyPair(cert, key)
+	return err == nil && pair.Leaf != nil && time.Until(pair.Leaf.NotAfter) > 7*24*time.Hour
+}
+
+func selfSigned(now time.Time) (cert, key []byte, err error) {
+	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "bardo development certificate"},
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.AddDate(1, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, &priv.PublicKey, priv)
+	if err != nil {
+		return nil, nil, err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(priv)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
+}

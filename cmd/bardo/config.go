@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/internal/config"
+)
+
+// configFlag adds -c to a command.
+func configFlag(c *cobra.Command) *string {
+	return c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default $BARDO_HOME/config.yaml or bardo.toml, if there)")
+}
+
+// findConfig is the file that is read without -c; "" when there is none.
+func findConfig(h home) string {
+	for _, p := range []string{h.path("config.yaml"), h.path("config.toml"), h.path("bardo.toml"), "bardo.toml"} {
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	return ""
+}
+
+// loadConfig reads and validates a configuration; "" is the built-in one. Problems are printed to w, warnings included. A
+// configuration with errors is refused with exit status 2.
+func loadConfig(path string, w io.Writer) (*config.Config, error) {
+	name, data := "bardo.yaml", []byte(nil)
+	if path != "" {
+		b, err := os.ReadFile(path) //nolint:gosec // the operator names it
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("configuration file %s does not exist", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		name, data = path, b
+	}
+	cfg, problems := config.Parse(name, data, os.LookupEnv)
+	for _, p := range problems {
+		_, _ = fmt.Fprintln(w, p) // nowhere to report a broken terminal to
+	}
+	if config.Failed(problems) {
+		return nil, exitError(2)
+	}
+	return cfg, nil
+}
+
+// configured loads the configuration of a command with -c.
+func configured(c *cobra.Command, h home) (*config.Config, string, error) {
+	path, err := c.Flags().GetString("config")
+	if err != nil {
+		return nil, "", err
+	}
+	if path == "" {
+		path = findConfig(h)
+	}
+	if path != "" {
+		if path, err = filepath.Abs(path); err != nil {
+			return nil, "", err
+		}
+	}
+	cfg, err := loadConfig(path, c.ErrOrStderr())
+	return cfg, path, err
+}
+
+func configCommand() *cobra.Command {
+	c := &cobra.Command{Use: "config", Short: "Check or print the configuration"}
+	check := &cobra.Command{
+		Use: "check", Short: "Validate a configuration file", Args: cobra.NoArgs,
+		RunE: withConfig(func(c *cobra.Command, _ *config.Config, path string) error {
+			if path == "" {
+				path = "built-in configuration"
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), path+": ok")
+			return err
+		}),
+	}
+	show := &cobra.Command{
+		Use: "print", Short: "Print the effective configuration, secrets masked", Args: cobra.NoArgs,
+		RunE: withConfig(func(c *cobra.Command, cfg *config.Config, _ string) error {
+			_, err := c.OutOrStdout().Write(config.Print(cfg))
+			return err
+		}),
+	}
+	configFlag(check)
+	configFlag(show)
+	c.AddCommand(check, show)
+	return c
+}
+
+// withConfig runs a command on the loaded configuration.
+func withConfig(run func(c *cobra.Command, cfg *config.Config, path string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, _ []string) error {
+		h, err := openHome()
+		if err != nil {
+			return err
+		}
+		cfg, path, err := configured(c, h)
+		if err != nil {
+			return err
+		}
+		return run(c, cfg, path)
+	}
+}

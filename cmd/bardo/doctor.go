@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/internal/config"
+)
+
+// finding is one line of the doctor: what was looked at, how it is, and what to do about it.
+type finding struct {
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+func fine(check, format string, args ...any) finding {
+	return finding{Check: check, OK: true, Detail: fmt.Sprintf(format, args...)}
+}
+
+func broken(check, fix, format string, args ...any) finding {
+	return finding{Check: check, Fix: fix, Detail: fmt.Sprintf(format, args...)}
+}
+
+func doctorCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(c)
+	configFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		h, err := openHome()
+		if err != nil {
+			return err
+		}
+		found := examine(c, h)
+		if *asJSON {
+			err = printJSON(c, found)
+		} else {
+			err = printFindings(c, found)
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if !f.OK {
+				return exitError(1)
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// examine looks at everything. Without a valid configuration, what depends on one is left out.
+func examine(c *cobra.Command, h home) []finding {
+	ctx := c.Context()
+	found := []finding{checkEnvoy(ctx), checkHome(h)}
+	path, cfg, f := checkConfig(c, h)
+	found = append(found, f)
+	if cfg == nil {
+		return found
+	}
+	found = append(found, checkPepper(ctx, h, cfg), checkLedger(ctx, h, cfg))
+	found = append(found, checkPorts(ctx, h, cfg)...)
+	found = append(found, checkCertificate(cfg, time.Now()), checkCatalog(cfg))
+	found = append(found, checkProviders(cfg, path)...)
+	return append(found, checkRoots(cfg))
+}
+
+func printFindings(c *cobra.Command, found []finding) error {
+	var b strings.Builder
+	for _, f := range found {
+		verdict, fix := "ok  ", ""
+		if !f.OK {
+			verdict, fix = "FAIL", "; fix: "+f.Fix
+		}
+		fmt.Fprintf(&b, "%s  %-22s %s%s\n", verdict, f.Check, f.Detail, fix)
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), b.String())
+	return err
+}
+
+// envoyPatience is how long `envoy --version` may take.
+const envoyPatience = 10 * time.Second
+
+func checkEnvoy(ctx context.Context) finding {
+	const check = "envoy"
+	path, err := envoyBinary()
+	if err != nil {
+		return broken(check, "run `make tools`, or set ENVOY_BIN to an Envoy binary", "no Envoy binary found")
+	}
+	ctx, cancel := context.WithTimeout(ctx, envoyPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output() //nolint:gosec // the operator's own Envoy
+	if err != nil {
+		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one that runs", "%s does not run: %v", path, err)
+	}
+	return fine(check, "%s, %s", path, envoyVersion(string(out)))
+}
+
+// envoyVersion is the version in what `envoy --version` prints: "…/envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
+func envoyVersion(out string) string {
+	_, build, _ := strings.Cut(out, "version: ")
+	parts := strings.Split(strings.TrimSpace(build), "/")
+	if len(parts) < 2 {
+		return "of an unknown version"
+	}
+	return "version " + parts[1]
+}
+
+func checkConfig(c *cobra.Command, h home) (path string, cfg *config.Config, f finding) {
+	const check = "configuration"
+	cfg, path, err := configured(c, h)
+	if err != nil {
+		return path, nil, broken(check, "correct what `bardo config check` names", "%s cannot be used", or(path, "the environment"))
+	}
+	return path, cfg, fine(check, "%s", or(path, "built in: there is no file"))
+}
+
+func or(s, unset string) string {
+	if s == "" {
+		return unset
+	}
+	return s
+}
+
+func checkCatalog(cfg *config.Config) finding {
+	if _, err := loadCatalog(cfg); err != nil {
+		return broken("models", "correct the file that models.catalog names", "%v", err)
+	}
+	return fine("models", "the catalog is readable")
+}

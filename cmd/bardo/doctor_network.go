@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/xds/state"
+)
+
+// checkPorts tries each address that the gateway would listen on. One that the running gateway has is in good hands.
+func checkPorts(ctx context.Context, h home, cfg *config.Config) []finding {
+	r, running := h.answering(ctx)
+	ports := []struct {
+		key   string
+		at    config.Addr
+		known string // where the running gateway listens instead
+	}{
+		{"listen.http", cfg.Listen.HTTP, r.HTTP},
+		{"listen.https", cfg.Listen.HTTPS, r.HTTPS},
+		{"listen.admin", cfg.Listen.Admin, r.Admin},
+		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, string(cfg.Listen.EnvoyAdmin)}, // run.json does not say
+	}
+	var found []finding
+	for _, p := range ports {
+		if address(p.at) == "" {
+			continue
+		}
+		ours := running && samePort(p.known, string(p.at))
+		found = append(found, checkPort(ctx, p.key, string(p.at), ours))
+	}
+	return found
+}
+
+func samePort(a, b string) bool {
+	_, pa, errA := net.SplitHostPort(a)
+	_, pb, errB := net.SplitHostPort(b)
+	return errA == nil && errB == nil && pa == pb
+}
+
+func checkPort(ctx context.Context, key, at string, ours bool) finding {
+	if ours {
+		return fine(key, "%s, used by the gateway that runs", at)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return broken(key, "stop that program, or set "+key+" to another port", "%s is in use by another program", at)
+	case errors.Is(err, syscall.EACCES):
+		return broken(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
+	case err != nil:
+		return broken(key, "set "+key+" to an address of this machine", "%v", err)
+	}
+	_ = l.Close()
+	if strings.HasSuffix(at, ":0") {
+		return fine(key, "%s, any free port", at)
+	}
+	return fine(key, "%s is free", at)
+}
+
+// soon is how long before its end a certificate is worth a failure.
+const soon = 7 * 24 * time.Hour
+
+func checkCertificate(cfg *config.Config, now time.Time) finding {
+	const check = "listen.tls"
+	if cfg.Listen.TLS.Cert == "" {
+		return fine(check, "a development certificate is generated")
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key)
+	if err != nil {
+		return broken(check, "name PEM files of a certificate and its key", "%v", err)
+	}
+	if end := pair.Leaf.NotAfter; end.Before(now.Add(soon)) {
+		return broken(check, "renew the certificate", "%s ends on %s", cfg.Listen.TLS.Cert, end.Format(time.DateOnly))
+	}
+	return fine(check, "%s", cfg.Listen.TLS.Cert)
+}
+
+func checkProviders(cfg *config.Config, path string) []finding {
+	var found []finding
+	for _, p := range cfg.Enabled() {
+		found = append(found, checkProvider(p, path))
+	}
+	return found
+}
+
+func checkProvider(p config.Provider, path string) finding {
+	check := "provider " + string(p.ID)
+	if p.Kind == config.KindDemo {
+		return fine(check, "no provider is configured: the built-in demo provider answers callers on this machine; "+
+			"set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a configuration file, for real ones")
+	}
+	where := or(path, "the environment")
+	if _, ok := adapters()[p.Kind]; !ok {
+		return broken(check, "leave the provider out of "+where, "this version has no adapter for kind %q", p.Kind)
+	}
+	hosts := make([]string, len(p.Endpoints))
+	for i, u := range p.Endpoints {
+		if _, err := state.ParseEndpoint(u.String()); err != nil {
+			return broken(check, "correct its address in "+where, "%v", err)
+		}
+		hosts[i] = u.String()
+	}
+	if p.Vendor && p.Key == "" {
+		return broken(check, "set providers."+string(p.ID)+".api_key, or leave the provider out", "it has no API key")
+	}
+	if strings.TrimSpace(p.Key.Reveal()) != p.Key.Reveal() {
+		return broken(check, "remove the white space around its API key", "its API key begins or ends with white space")
+	}
+	key := "with a key"
+	if p.Key == "" {
+		key = "without a key"
+	}
+	return fine(check, "%s, %s", strings.Join(hosts, ", "), key)
+}
+
+// checkRoots wants the authorities that providers' certificates are judged by.
+func checkRoots(cfg *config.Config) finding {
+	const check = "certificate authorities"
+	encrypted := func(p config.Provider) bool { return slices.ContainsFunc(p.Endpoints, config.URL.TLS) }
+	if !slices.ContainsFunc(cfg.Enabled(), encrypted) {
+		return fine(check, "not needed: no provider is reached over https")
+	}
+	pem, err := os.ReadFile(state.DefaultCAPath)
+	if err != nil {
+		return broken(check, "install the package ca-certificates", "%v", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return broken(check, "install the package ca-certificates again", "%s holds no certificate", state.DefaultCAPath)
+	}
+	return fine(check, "%s", state.DefaultCAPath)
+}

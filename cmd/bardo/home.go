@@ -1,0 +1,180 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"bardo.money/gateway/policy/auth"
+)
+
+// home is $BARDO_HOME: the gateway's state on disk.
+type home string
+
+// openHome finds $BARDO_HOME, or ~/.bardo, and makes it if it is missing.
+func openHome() (home, error) {
+	dir := os.Getenv("BARDO_HOME")
+	if dir == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("set BARDO_HOME: %w", err)
+		}
+		dir = filepath.Join(user, ".bardo")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("state directory: %w", err)
+	}
+	return home(dir), nil
+}
+
+func (h home) path(name string) string { return filepath.Join(string(h), name) }
+
+// ledgerPath is the SQLite file behind a store.ledger URL.
+func (h home) ledgerPath(url string) (string, error) {
+	p, ok := strings.CutPrefix(url, "sqlite://")
+	if !ok {
+		return "", fmt.Errorf("store.ledger %q: this version keeps its ledger in sqlite://", url)
+	}
+	return strings.ReplaceAll(p, "$BARDO_HOME", string(h)), nil
+}
+
+// lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
+func (h home) lock() (unlock func(), err error) {
+	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator's own directory
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor fits an int
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("a gateway already runs on %s%s: stop it, or set BARDO_HOME to another directory", h, h.runningPID())
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func (h home) runningPID() string {
+	if r, err := h.running(); err == nil {
+		return fmt.Sprintf(" (pid %d)", r.PID)
+	}
+	return ""
+}
+
+// pepper reads the secret that key hashes depend on, and makes it on first use.
+func (h home) pepper() (*auth.Pepper, error) {
+	path := h.path("pepper")
+	b, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	if errors.Is(err, fs.ErrNotExist) {
+		if b, err = auth.NewPepper(rand.Reader); err != nil {
+			return nil, err
+		}
+		b, err = createOnce(path, b)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return auth.ParsePepper(b)
+}
+
+// createOnce writes a new file of mode 0600; if another process was faster, it returns that one's content.
+func createOnce(path string, b []byte) ([]byte, error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	_, werr := tmp.Write(b)
+	if err := errors.Join(werr, tmp.Sync(), tmp.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(path) //nolint:gosec // the operator's own directory
+}
+
+// runInfo is run.json: where a running gateway listens.
+type runInfo struct {
+	PID   int    `json:"pid"`
+	HTTP  string `json:"http"`
+	HTTPS string `json:"https"`
+	Admin string `json:"admin"`
+	// Control is the socket of this program's own commands.
+	Control string `json:"control"`
+}
+
+func (h home) running() (runInfo, error) {
+	var r runInfo
+	b, err := os.ReadFile(h.path("run.json"))
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(b, &r)
+}
+
+// announce writes run.json whole: a reader sees all of it or none.
+func (h home) announce(r runInfo) (withdraw func(), err error) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	tmp := h.path("run.json.new")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return nil, err
+	}
+	path := h.path("run.json")
+	if err := os.Rename(tmp, path); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.Remove(path) }, nil
+}
+
+// maxSocketPath is what fits a Unix socket's address, less the longest file name used in a run directory.
+const maxSocketPath = 108 - 20
+
+// runDir makes a private directory for sockets: below the state if its path is short enough for a socket's address.
+func (h home) runDir() (dir string, remove func(), err error) {
+	dir = h.path("run")
+	if len(dir) > maxSocketPath {
+		if dir, err = os.MkdirTemp("", "bardo-"); err != nil {
+			return "", nil, err
+		}
+		return dir, func() { _ = os.RemoveAll(dir) }, nil
+	}
+	if err := os.RemoveAll(dir); err != nil { // what a killed gateway left; the lock is ours
+		return "", nil, err
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
+}
+
+// envoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program or below the working directory, or the PATH.
+func envoyBinary() (string, error) {
+	if p := os.Getenv("ENVOY_BIN"); p != "" {
+		return p, nil
+	}
+	const installed = ".tools/envoy/envoy"
+	places := []string{installed}
+	if self, err := os.Executable(); err == nil {
+		places = append(places, filepath.Join(filepath.Dir(self), "..", installed))
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		places = append(places, filepath.Join(dir, "envoy"))
+	}
+	for _, p := range places {
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			return filepath.Abs(p)
+		}
+	}
+	return "", errors.New("no Envoy binary found: run `make tools`, or set ENVOY_BIN")
+}

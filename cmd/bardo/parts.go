@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
+	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/provider/demo"
+	openaiprovider "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/auth"
+)
+
+// Every part of the gateway is named here, in its order, and nowhere else.
+
+// adapters are the kinds of providers.
+func adapters() map[string]provider.Adapter {
+	return map[string]provider.Adapter{
+		config.KindOpenAI:    openaiprovider.Adapter{},
+		config.KindAnthropic: anthropicprovider.Adapter{},
+		config.KindCustom:    custom.Adapter{},
+		config.KindDemo:      demo.Adapter{},
+	}
+}
+
+// dialects are the formats that clients speak.
+func dialects() map[chat.Dialect]wire.Dialect {
+	return map[chat.Dialect]wire.Dialect{
+		chat.OpenAI:    openai.Dialect{},
+		chat.Anthropic: anthropic.Dialect{},
+	}
+}
+
+// layers are the context pipeline, in order of execution.
+func layers() []pipeline.Layer { return nil }
+
+// verifiers are the ways to prove who asks, in the order in which they are tried.
+func verifiers(keys *auth.APIKeys) auth.Chain { return auth.Chain{keys} }

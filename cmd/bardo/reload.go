@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"bardo.money/gateway/extproc"
+)
+
+// settleTime is how long a file must be left alone before it is read: editors write in several steps.
+const settleTime = 200 * time.Millisecond
+
+// watchConfig reloads the configuration on SIGHUP and when its file changes, until ctx is done. Streams under way go on.
+func (g *gateway) watchConfig(ctx context.Context) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	changes := make(<-chan fsnotify.Event)
+	if g.configPath != "" {
+		w, err := fsnotify.NewWatcher()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = w.Close() }()
+		if err := w.Add(filepath.Dir(g.configPath)); err != nil { // the folder: editors replace the file
+			return err
+		}
+		changes = w.Events
+	}
+	calm := time.NewTimer(0)
+	<-calm.C
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hup:
+			g.reload(ctx)
+		case e := <-changes:
+			if e.Name == g.configPath {
+				calm.Reset(settleTime)
+			}
+		case <-calm.C:
+			g.reload(ctx)
+		}
+	}
+}
+
+// reload puts the configuration file in force. One that is wrong changes nothing.
+func (g *gateway) reload(ctx context.Context) {
+	cfg, err := loadConfig(g.configPath, logLines{g.log})
+	if err != nil {
+		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
+		return
+	}
+	rt, err := g.assemble(cfg)
+	if err != nil {
+		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
+		return
+	}
+	g.pushing.Lock()
+	g.retired = g.serving
+	g.pushing.Unlock()
+	g.cfg.Store(cfg)
+	g.limiter.SetRules(quotaRules(cfg))
+	g.tracker.Track(providerIDs(cfg)...)
+	if err := g.push(ctx); err != nil {
+		g.log.Error("the new configuration was not pushed", "error", err)
+		return
+	}
+	// Clusters of new providers are there before a request may name them.
+	if err := g.control.Applied(ctx); err != nil {
+		g.log.Warn("envoy refused the new configuration", "error", err)
+		return
+	}
+	g.data.Use(rt)
+	g.metrics.SetModels(modelIDs(rt))
+	g.log.Info("configuration reloaded", "file", g.configPath)
+}
+
+func modelIDs(rt *extproc.Runtime) []string {
+	offers := rt.Resolver.Models()
+	ids := make([]string, len(offers))
+	for i := range offers {
+		ids[i] = string(offers[i].ID)
+	}
+	return ids
+}
+
+// logLines logs what is printed to it, a line each.
+type logLines struct{ log *slog.Logger }
+
+func (l logLines) Write(b []byte) (int, error) {
+	for line := range strings.Lines(string(b)) {
+		l.log.Warn("configuration", "problem", strings.TrimSpace(line))
+	}
+	return len(b), nil
+}

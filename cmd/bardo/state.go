@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// state is what the control plane serves now: the configuration, with providers in their order of health.
+func (g *gateway) state() (state.State, error) {
+	cfg := g.cfg.Load()
+	st := state.State{
+		HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS), CertPEM: g.cert, KeyPEM: g.key,
+		EgressSocket: g.socket("egress"), EgressSecret: g.secret,
+		ExtProc:      state.Peer{Address: g.socket("extproc")},
+		Order:        g.tracker.Order(time.Now(), providerIDs(cfg)),
+		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
+		AccessLog:    cfg.Telemetry.LogLevel == "debug",
+		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Idle: cfg.Routing.Timeouts.Idle},
+	}
+	for _, p := range cfg.Enabled() {
+		sp := state.Provider{ID: p.ID, Disabled: g.tracker.Disabled(p.ID)}
+		if p.Kind == config.KindDemo {
+			sp.Endpoints = []state.Endpoint{{Scheme: "unix", Pipe: g.socket("demo")}}
+		}
+		for _, u := range p.Endpoints {
+			e, err := state.ParseEndpoint(u.String())
+			if err != nil {
+				return st, fmt.Errorf("provider %s: %w", p.ID, err)
+			}
+			sp.Endpoints = append(sp.Endpoints, e)
+		}
+		st.Providers = append(st.Providers, sp)
+	}
+	g.serving = slices.Clone(st.Providers)
+	st.Providers = append(st.Providers, g.leaving(st.Providers)...)
+	return st, nil
+}
+
+// leaving are the providers that the last reload removed. Their clusters stay until the next one, since requests that began before it
+// may still name them.
+func (g *gateway) leaving(now []state.Provider) []state.Provider {
+	var out []state.Provider
+	for _, old := range g.retired {
+		if !slices.ContainsFunc(now, func(p state.Provider) bool { return p.ID == old.ID }) {
+			old.Disabled = true
+			out = append(out, old)
+		}
+	}
+	return out
+}
+
+// address is a listen address, "" where it is switched off.
+func address(a config.Addr) string {
+	if a == "off" {
+		return ""
+	}
+	return string(a)
+}
+
+// push gives Envoy the present state. An unchanged one pushes nothing.
+func (g *gateway) push(ctx context.Context) error {
+	g.pushing.Lock()
+	defer g.pushing.Unlock()
+	st, err := g.state()
+	if err != nil {
+		return err
+	}
+	return g.control.Set(ctx, st)
+}
+
+func providerIDs(cfg *config.Config) []policy.ProviderID {
+	enabled := cfg.Enabled()
+	ids := make([]policy.ProviderID, len(enabled))
+	for i, p := range enabled {
+		ids[i] = p.ID
+	}
+	return ids
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// openLedger opens the ledger for a command, beside a gateway that may run on it.
+func (h home) openLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
+	path, err := h.ledgerPath(cfg.Store.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return ledger.Open(ctx, path, ledger.Options{})
+}
+
+// tool is what a command on the ledger works with.
+type tool struct {
+	home  home
+	books *ledger.Ledger
+}
+
+// withLedger runs a command on the configured ledger.
+func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) (err error) {
+		h, err := openHome()
+		if err != nil {
+			return err
+		}
+		cfg, _, err := configured(c, h)
+		if err != nil {
+			return err
+		}
+		books, err := h.openLedger(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, books.Close()) }()
+		return run(c, tool{home: h, books: books}, args)
+	}
+}
+
+// keyStore shows the ledger's keys to the verifier.
+type keyStore struct{ books *ledger.Ledger }
+
+var _ auth.Store = keyStore{}
+
+// Key reads a key's row.
+func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
+	k, ok, err := s.books.Key(ctx, policy.Account(id))
+	if err != nil || !ok {
+		return auth.Row{}, false, err
+	}
+	return auth.Row{Principal: k.Principal(), Hash: k.Hash, Revoked: k.Revoked()}, true, nil
+}
+
+// Generation moves when any key changed.
+func (s keyStore) Generation() uint64 { return s.books.Generation() }
+
+// keys is the verifier of the API keys in the ledger.
+func (g *gateway) keys() (*auth.APIKeys, error) {
+	pepper, err := g.home.pepper()
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewAPIKeys(keyStore{g.books}, pepper, auth.Options{})
+}
+
+// pepperVersion names the pepper that key hashes are made with; there is one.
+const pepperVersion = 1
+
+// keySpec is a key that does not exist yet: its row, all but the id and the hash, and the balance that it starts with.
+type keySpec struct {
+	row     ledger.KeyRow
+	opening policy.Micro
+}
+
+// createKey makes a key and stores it. The secret is the whole key; nothing keeps it.
+func createKey(ctx context.Context, books *ledger.Ledger, pepper *auth.Pepper, spec keySpec) (id, secret string, err error) {
+	key, err := auth.NewKey(rand.Reader)
+	if err != nil {
+		return "", "", err
+	}
+	row := spec.row
+	row.ID, row.PepperVersion = policy.Account(key.ID()), pepperVersion
+	if row.Hash, err = pepper.Hash(key); err != nil {
+		return "", "", err
+	}
+	if err := books.CreateKey(ctx, row, spec.opening); err != nil {
+		return "", "", err
+	}
+	return key.ID(), key.Reveal(), nil
+}
+
+// firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys.
+func (g *gateway) firstKey(ctx context.Context) (string, error) {
+	keys, err := g.books.Keys(ctx)
+	if err != nil || len(keys) > 0 {
+		return "", err
+	}
+	pepper, err := g.home.pepper()
+	if err != nil {
+		return "", err
+	}
+	_, secret, err := createKey(ctx, g.books, pepper, keySpec{row: ledger.KeyRow{Name: "default", Tier: defaultTier}})
+	if err != nil {
+		return "", fmt.Errorf("make the first API key: %w", err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/policy/ledger"
+)
+
+func usageCommand() *cobra.Command {
+	var f usageFlags
+	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: cobra.NoArgs}
+	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
+	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day")
+	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")
+	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
+	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
+	configFlag(c)
+	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
+		show, ok := usageFormats[f.format]
+		if !ok {
+			return fmt.Errorf("--format %q, expected table, json or csv", f.format)
+		}
+		filter, err := f.filter(c, t, time.Now())
+		if err != nil {
+			return err
+		}
+		rows, err := t.books.Usage(c.Context(), filter, ledger.By(f.by))
+		if err != nil {
+			return err
+		}
+		return show(c, ledger.By(f.by), rows)
+	})
+	return c
+}
+
+type usageFlags struct{ key, by, format, since, until string }
+
+func (f *usageFlags) filter(c *cobra.Command, t tool, now time.Time) (out ledger.Filter, err error) {
+	if out.Since, err = parseDay("--since", f.since, now); err != nil {
+		return out, err
+	}
+	if out.Until, err = parseDay("--until", f.until, now); err != nil {
+		return out, err
+	}
+	if f.key == "" {
+		return out, nil
+	}
+	if out.Account, err = keyID(f.key); err != nil {
+		return out, err
+	}
+	_, ok, err := t.books.Key(c.Context(), out.Account)
+	if err == nil && !ok {
+		err = fmt.Errorf("key %s: %w", out.Account, ledger.ErrUnknownKey)
+	}
+	return out, err
+}
+
+// parseDay reads a day, or a number of days before now; "" is the zero time.
+func parseDay(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := strconv.ParseUint(s, 10, 16); err == nil {
+		return now.UTC().AddDate(0, 0, -int(ago)), nil
+	}
+	day, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s %q, expected a day such as 2006-01-02, or a number of days ago", flag, s)
+	}
+	return day, nil
+}
+
+var usageFormats = map[string]func(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error{
+	"table": usageTable, "json": usageJSON, "csv": usageCSV,
+}
+
+func usageJSON(c *cobra.Command, _ ledger.By, rows []ledger.UsageRow) error {
+	if rows == nil {
+		rows = []ledger.UsageRow{}
+	}
+	return printJSON(c, rows)
+}
+
+// usageHeads are the columns after the first, which is named by what is summed.
+var usageHeads = []string{
+	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd",
+}
+
+func usageCells(u ledger.UsageRow) []string {
+	cells := []string{u.Name}
+	for _, n := range []int64{u.Requests, u.Input, u.Cached, u.CacheWrite, u.Output, u.Reasoning} {
+		cells = append(cells, strconv.FormatInt(n, 10))
+	}
+	return append(cells, u.Cost.String(), u.ProviderCost.String())
+}
+
+func usageCSV(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
+	w := csv.NewWriter(c.OutOrStdout())
+	records := [][]string{append([]string{string(by)}, usageHeads...)}
+	for _, u := range rows {
+		cells := usageCells(u)
+		cells[0] = inert(cells[0])
+		records = append(records, cells)
+	}
+	return w.WriteAll(records)
+}
+
+// inert is s as a spreadsheet takes it for text: some names were chosen by clients, and must not become formulas.
+func inert(s string) string {
+	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}
+
+func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
+	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD"}
+	cells := make([][]string, 0, len(rows)+1)
+	total := ledger.UsageRow{Name: "total"}
+	for _, u := range rows {
+		cells = append(cells, usageCells(u))
+		total.Requests += u.Requests
+		total.Input += u.Input
+		total.Cached += u.Cached
+		total.CacheWrite += u.CacheWrite
+		total.Output += u.Output
+		total.Reasoning += u.Reasoning
+		total.Cost += u.Cost
+		total.ProviderCost += u.ProviderCost
+	}
+	return printTable(c.OutOrStdout(), heads, append(cells, usageCells(total)))
+}
