@@ -1,0 +1,72 @@
+package openai_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/openai"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+func TestACall(t *testing.T) {
+	rows := []struct {
+		name, upstream, body string
+		key                  provider.Secret
+		header, want         string
+	}{
+		{"a key", "gpt-4o", `{"model":"gpt-4o","messages":[{}]}`, "k", "authorization Bearer k", `{"model":"gpt-4o","messages":[{}]}`},
+		{"no key", "gpt-4o", `{"model":"gpt-4o","messages":[{}]}`, "", "", `{"model":"gpt-4o","messages":[{}]}`},
+		{"max_tokens stays (K-94)", "gpt-4o", `{"model":"gpt-4o","max_tokens":5,"messages":[{}]}`, "", "", `{"model":"gpt-4o","max_tokens":5,"messages":[{}]}`},
+		{"a model that reasons wants it renamed (K-94)", "gpt-5-mini", `{"model":"m","max_tokens":5,"messages":[{}]}`, "", "", `{"model":"gpt-5-mini","messages":[{}],"max_completion_tokens":5}`},
+		{"without an upstream name, the model's own", "", `{"model":"x/m","messages":[{}]}`, "", "", `{"model":"m","messages":[{}]}`},
+	}
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			req, err := wire.Dialect{}.Decode(chat.Generate, nil, "beta=true", []byte(r.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := policy.Resolution{Model: "m", Upstream: r.upstream}
+			call, err := openai.Adapter{}.Encode(nil, req, to, provider.Endpoint{BasePath: "/v1", Key: r.key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var header []string
+			for _, f := range call.Header {
+				header = append(header, f.Name+" "+f.Value)
+			}
+			if call.Path != "/v1/chat/completions" || strings.Join(header, ",") != r.header || string(call.Body) != r.want {
+				t.Errorf("%s %v %s", call.Path, header, call.Body)
+			}
+		})
+	}
+}
+
+func TestEffortGoesOnlyToModelsThatReason(t *testing.T) {
+	for model, want := range map[string]bool{"o3-mini": true, "gpt-5": true, "gpt-4o": false} {
+		conv := chat.Conversation{Params: chat.Params{Effort: "low"}}
+		req := &chat.Request{Dialect: chat.Anthropic, MaxTokens: 5, Conv: &conv}
+		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: model}, provider.Endpoint{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Contains(string(call.Body), `"reasoning_effort":"low"`)
+		degraded := strings.Join(call.Degraded, ",") == "thinking"
+		if said != want || degraded == want || !strings.Contains(string(call.Body), `"max_completion_tokens":5`) {
+			t.Errorf("%s: %s %v", model, call.Body, call.Degraded)
+		}
+	}
+}
+
+func TestTokensCannotBeCounted(t *testing.T) {
+	_, err := openai.Adapter{}.Encode(nil, &chat.Request{Op: chat.CountTokens, Dialect: chat.Anthropic}, policy.Resolution{}, provider.Endpoint{})
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.InvalidRequest {
+		t.Errorf("got %v", err)
+	}
+}
