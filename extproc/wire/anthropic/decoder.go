@@ -99,12 +99,12 @@ func (d *Decoder) json(chunk []byte, end bool) {
 		return
 	}
 	if end && len(d.body) == 0 {
-		d.answer.message(chunk)
+		d.answer.body(chunk)
 		return
 	}
 	d.body = append(d.body, chunk...)
 	if end {
-		d.answer.message(d.body)
+		d.answer.body(d.body)
 	}
 }
 

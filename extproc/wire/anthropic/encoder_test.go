@@ -224,10 +224,20 @@ func relay(body string, comesAsStream, wantsStream bool, model string, size int)
 func FuzzTheSameDialectsStreamPassesAsItCame(f *testing.F) {
 	f.Add(longStream, uint8(3))
 	f.Add(": hi\n\ndata: x\n\n"+frame(over), uint8(0))
+	f.Add(": hi\r\rdata: x", uint8(1))
 	f.Fuzz(func(t *testing.T, body string, size uint8) {
 		got := relay(body, true, true, "", 1+int(size))
-		if !strings.HasPrefix(body, got) && got != body+"\n" && got != body+"\n\n" {
+		events := decodeAll(anthropic.NewDecoder(streamed(), 200, eventStream), body)
+		var sent strings.Builder
+		for _, e := range events {
+			sent.WriteString(e.raw)
+		}
+		broken := events[len(events)-1].err.Type == "truncated"
+		if broken && got != body || !strings.HasPrefix(body, sent.String()) {
 			t.Fatalf("got %q\nfor %q", got, body)
+		}
+		if !strings.HasPrefix(got, sent.String()) || len(got) > sent.Len()+2 {
+			t.Fatalf("got %q\nfor %q", got, sent.String())
 		}
 	})
 }

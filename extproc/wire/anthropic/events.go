@@ -34,6 +34,33 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 	return e
 }
 
+// message is the members of a message, whole or just begun, that mean something.
+type message struct {
+	kind, id, model, content, reason, sequence, usage jsonx.Value
+}
+
+func readMessage(v jsonx.Value) (m message) {
+	for key, v := range v.Members {
+		switch string(key) {
+		case "type":
+			m.kind = v
+		case "id":
+			m.id = v
+		case "model":
+			m.model = v
+		case "content":
+			m.content = v
+		case "stop_reason":
+			m.reason = v
+		case "stop_sequence":
+			m.sequence = v
+		case "usage":
+			m.usage = v
+		}
+	}
+	return m
+}
+
 // frame reads one event of a stream. The type inside its data counts, for some servers name no events.
 func (a *answer) frame(f *sse.Frame) {
 	n := len(a.events)
@@ -54,10 +81,11 @@ func (a *answer) frame(f *sse.Frame) {
 	case "content_block_stop":
 		a.blockStop()
 	case "message_start":
-		model = a.start(e.message)
-		a.report(e.message.Get("usage"), false)
+		m := readMessage(e.message)
+		model = a.start(&m)
+		a.report(m.usage, false)
 	case "message_delta":
-		a.stop(e.delta)
+		a.stop(e.delta.Get("stop_reason"), e.delta.Get("stop_sequence"))
 		a.report(e.usage, true)
 	case "message_stop":
 		a.add(chat.Event{Kind: chat.End})
@@ -75,15 +103,14 @@ func (a *answer) frame(f *sse.Frame) {
 }
 
 // start begins the answer, and returns where the data name the model.
-func (a *answer) start(message jsonx.Value) chat.Span {
-	id, _ := message.Get("id").Str()
-	model := message.Get("model")
-	name, ok := model.Str()
+func (a *answer) start(m *message) chat.Span {
+	id, _ := m.id.Str()
+	name, ok := m.model.Str()
 	a.add(chat.Event{Kind: chat.Start, ID: id, Model: name})
 	if !ok {
 		return chat.Span{}
 	}
-	return chat.Span{Start: model.At, End: model.At + len(model.Raw)}
+	return chat.Span{Start: m.model.At, End: m.model.At + len(m.model.Raw)}
 }
 
 func (a *answer) blockStart(index int, b jsonx.Value) {
@@ -177,14 +204,10 @@ func (a *answer) blockStop() {
 	}
 }
 
-func (a *answer) stop(d jsonx.Value) {
-	reason, ok := d.Get("stop_reason").Str()
-	if !ok {
-		return
+func (a *answer) stop(reason, sequence jsonx.Value) {
+	if name, ok := reason.Str(); ok {
+		a.add(chat.Event{Kind: chat.Stop, Reason: stopReason(name), Text: a.text(sequence)})
 	}
-	ev := chat.Event{Kind: chat.Stop, Reason: stopReason(reason)}
-	ev.Text = a.text(d.Get("stop_sequence"))
-	a.add(ev)
 }
 
 func stopReason(s string) chat.StopReason {
@@ -205,23 +228,24 @@ func stopReason(s string) chat.StopReason {
 	return chat.StopEnd
 }
 
-// message reads a JSON answer.
-func (a *answer) message(body []byte) {
+// body reads a JSON answer.
+func (a *answer) body(body []byte) {
 	n := len(a.events)
 	v, err := jsonx.Parse(body)
+	m := readMessage(v)
 	var model chat.Span
 	switch {
 	case err != nil || v.Kind() != jsonx.Object:
 		a.cut()
 		return
-	case v.Get("type").Equal("error"):
+	case m.kind.Equal("error"):
 		a.fail(errbody.InStream(v))
 		return
 	case !a.count:
-		model = a.start(v)
-		a.content(v.Get("content"))
-		a.stop(v)
-		a.report(v.Get("usage"), true)
+		model = a.start(&m)
+		a.content(m.content)
+		a.stop(m.reason, m.sequence)
+		a.report(m.usage, true)
 	}
 	a.add(chat.Event{Kind: chat.End})
 	a.done = true
