@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -32,7 +33,8 @@ func TestK46K47AStreamThatDies(t *testing.T) {
 			v := victim{ask: ask{dialect: p.client, model: fmt.Sprintf("model-%d", n), stream: true}}
 			first := fake.Start(t, fake.Config{Dialect: p.first, Name: fmt.Sprintf("first-%d", n)})
 			v.second = fake.Start(t, fake.Config{Dialect: p.second, Name: fmt.Sprintf("second-%d", n)})
-			first.Behave(fake.Behaviour{Tokens: 9, Break: br})
+			// The gap sees to it that what was said has gone to the client before the end comes.
+			first.Behave(fake.Behaviour{Tokens: 9, Gap: 50 * time.Millisecond, Break: br})
 			o.Providers = append(o.Providers,
 				gateway.Provider{ID: fmt.Sprintf("first-%d", n), Fake: first, Format: string(p.first), Models: models(v.ask.model, "")},
 				gateway.Provider{ID: fmt.Sprintf("second-%d", n), Fake: v.second, Format: string(p.second), Models: models(v.ask.model, "")})
