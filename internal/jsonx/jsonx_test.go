@@ -139,8 +139,14 @@ func TestValuesOfOneKindAreNotAnother(t *testing.T) {
 		in   string
 		kind jsonx.Kind
 	}{
-		{"null", jsonx.Null}, {"true", jsonx.Bool}, {"12", jsonx.Number}, {`"12"`, jsonx.String},
-		{"{}", jsonx.Object}, {"[]", jsonx.Array}, {"", jsonx.Invalid}, {"?", jsonx.Invalid},
+		{"null", jsonx.Null},
+		{"true", jsonx.Bool},
+		{"12", jsonx.Number},
+		{`"12"`, jsonx.String},
+		{"{}", jsonx.Object},
+		{"[]", jsonx.Array},
+		{"", jsonx.Invalid},
+		{"?", jsonx.Invalid},
 	}
 	for _, r := range rows {
 		v := jsonx.Value{Raw: jsonx.Raw(r.in)}
@@ -166,10 +172,19 @@ func TestIntIsExact(t *testing.T) {
 		want int64
 		ok   bool
 	}{
-		{"0", 0, true}, {"-1", -1, true}, {"9007199254740993", 9007199254740993, true},
-		{"9223372036854775807", math.MaxInt64, true}, {"-9223372036854775808", math.MinInt64, true},
-		{"9223372036854775808", 0, false}, {"-9223372036854775809", 0, false}, {"99999999999999999999", 0, false},
-		{"1.0", 0, false}, {"1e3", 0, false}, {"", 0, false}, {"-", 0, false}, {"01", 0, false},
+		{"0", 0, true},
+		{"-1", -1, true},
+		{"9007199254740993", 9007199254740993, true},
+		{"9223372036854775807", math.MaxInt64, true},
+		{"-9223372036854775808", math.MinInt64, true},
+		{"9223372036854775808", 0, false},
+		{"-9223372036854775809", 0, false},
+		{"99999999999999999999", 0, false},
+		{"1.0", 0, false},
+		{"1e3", 0, false},
+		{"", 0, false},
+		{"-", 0, false},
+		{"01", 0, false},
 	}
 	for _, r := range rows {
 		if n, ok := (jsonx.Value{Raw: jsonx.Raw(r.in)}).Int(); n != r.want || ok != r.ok {

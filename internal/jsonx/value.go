@@ -78,7 +78,7 @@ func (v Value) Int() (n int64, ok bool) {
 	}
 	switch {
 	case negative && u <= -math.MinInt64:
-		return -int64(u), true //nolint:gosec // -2^63 is its own negative.
+		return -int64(u), true // also for -2^63, which is its own negative
 	case !negative && u <= math.MaxInt64:
 		return int64(u), true
 	}

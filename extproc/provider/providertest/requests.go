@@ -140,11 +140,11 @@ func describePart(t *testing.T, p *chat.Part) string {
 	case chat.PartToolUse:
 		return " call " + p.Tool.ID + " " + p.Tool.Name + " " + canonical(t, jsonx.Raw(p.Tool.Args))
 	case chat.PartToolResult:
-		text := ""
+		var text strings.Builder
 		for _, inner := range p.Parts {
-			text += inner.Text
+			text.WriteString(inner.Text)
 		}
-		return fmt.Sprintf(" result %s %q", p.Tool.ID, text)
+		return fmt.Sprintf(" result %s %q", p.Tool.ID, text.String())
 	case chat.PartDocument, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
 	}
 	return fmt.Sprintf(" part of kind %d", p.Kind)

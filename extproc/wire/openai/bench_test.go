@@ -15,6 +15,7 @@ const token = `data: {"id":"chatcmpl-AbCdEfGhIjKlMnOpQrStUvWx","object":"chat.co
 	`"delta":{"content":" hello"},"finish_reason":null}]}` + "\n\n"
 
 func benchmarkTokens(b *testing.B, o wire.Options) {
+	b.Helper()
 	d := openai.NewDecoder(&chat.Request{Dialect: chat.OpenAI, Stream: true}, 200, eventStream)
 	enc := openai.Dialect{}.NewEncoder(o)
 	chunk := []byte(token)
@@ -30,6 +31,28 @@ func benchmarkTokens(b *testing.B, o wire.Options) {
 	}
 	if !strings.Contains(string(out), `"content":" hello"`) {
 		b.Fatalf("got %s", out)
+	}
+}
+
+func TestATokenAllocatesNothing(t *testing.T) {
+	for name, o := range map[string]wire.Options{
+		"same dialect": {Same: true, Stream: true, Model: "gpt-x"},
+		"translated":   {Stream: true, Model: "gpt-x", RequestID: "0123456789abcdef"},
+	} {
+		d := openai.NewDecoder(&chat.Request{Dialect: chat.OpenAI, Stream: true}, 200, eventStream)
+		enc := openai.Dialect{}.NewEncoder(o)
+		chunk := []byte(strings.Replace(token, " hello", ` he said \"hi\"\n`, 1))
+		var out []byte
+		n := testing.AllocsPerRun(100, func() {
+			out = out[:0]
+			events := d.Decode(chunk, false)
+			for i := range events {
+				out = enc.Append(out, &events[i])
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
 	}
 }
 

@@ -34,8 +34,8 @@ func args(block int, s string) chat.Event {
 
 func stop(r chat.StopReason) chat.Event { return chat.Event{Kind: chat.Stop, Reason: r} }
 
-func usage(in, cached, out, reasoning int64) chat.Event {
-	return chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: in, Cached: cached, Output: out, Reasoning: reasoning, Final: true}}
+func usage(cached, out, reasoning int64) chat.Event {
+	return chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 1, Cached: cached, Output: out, Reasoning: reasoning, Final: true}}
 }
 
 var (
@@ -62,12 +62,12 @@ func TestATranslatedStream(t *testing.T) {
 	}{
 		{
 			"text and thought", false,
-			[]chat.Event{start, {Kind: chat.Thought, Text: []byte("hm")}, {Kind: chat.Signature, Text: []byte("s")}, {Kind: chat.BlockStop}, text("a\n\"<é"), stop(chat.StopLength), usage(1, 2, 3, 0), end},
+			[]chat.Event{start, {Kind: chat.Thought, Text: []byte("hm")}, {Kind: chat.Signature, Text: []byte("s")}, {Kind: chat.BlockStop}, text("a\n\"<é"), stop(chat.StopLength), usage(2, 3, 0), end},
 			[]string{first, piece(`"reasoning_content":"hm"`), piece(`"content":"a\n\"<é"`), last("length"), "[DONE]"},
 		},
 		{
 			"usage for those who asked, before the terminator (K-28)", true,
-			[]chat.Event{start, text("a"), stop(chat.StopEnd), usage(1, 2, 3, 1), end},
+			[]chat.Event{start, text("a"), stop(chat.StopEnd), usage(2, 3, 1), end},
 			[]string{first, piece(`"content":"a"`), last("stop"), head + `],"usage":{"prompt_tokens":3,"completion_tokens":3,"total_tokens":6,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}`, "[DONE]"},
 		},
 		{
@@ -109,12 +109,12 @@ func TestATranslatedBody(t *testing.T) {
 	}{
 		{
 			"text and thought",
-			[]chat.Event{start, {Kind: chat.Thought, Text: []byte("h")}, text("a"), text("b"), stop(chat.StopEnd), usage(1, 0, 2, 0), end},
+			[]chat.Event{start, {Kind: chat.Thought, Text: []byte("h")}, text("a"), text("b"), stop(chat.StopEnd), usage(0, 2, 0), end},
 			`{"index":0,"message":{"role":"assistant","content":"ab","reasoning_content":"h"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`,
 		},
 		{
 			"tools, one without arguments",
-			[]chat.Event{start, tool(0, "a", "f"), args(0, `{"x":`), args(0, `1}`), tool(1, "b", "g"), stop(chat.StopTool), usage(1, 0, 2, 0), end},
+			[]chat.Event{start, tool(0, "a", "f"), args(0, `{"x":`), args(0, `1}`), tool(1, "b", "g"), stop(chat.StopTool), usage(0, 2, 0), end},
 			`{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`,
 		},
 	}

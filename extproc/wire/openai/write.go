@@ -39,12 +39,12 @@ func (w *writer) lose(name string) {
 	}
 }
 
-func (w *writer) raw(s string)      { w.dst = append(w.dst, s...) }
-func (w *writer) str(s string)      { w.dst = jsonx.AppendString(w.dst, s) }
-func (w *writer) json(r jsonx.Raw)  { w.dst = append(w.dst, r...) }
-func (w *writer) integer(n int)     { w.dst = strconv.AppendInt(w.dst, int64(n), 10) }
-func (w *writer) key(name string)   { w.raw(`,"`); w.raw(name); w.raw(`":`) }
-func (w *writer) open(bracket byte) { w.dst = append(w.dst, bracket); w.inArray = false }
+func (w *writer) raw(s string)     { w.dst = append(w.dst, s...) }
+func (w *writer) str(s string)     { w.dst = jsonx.AppendString(w.dst, s) }
+func (w *writer) json(r jsonx.Raw) { w.dst = append(w.dst, r...) }
+func (w *writer) integer(n int)    { w.dst = strconv.AppendInt(w.dst, int64(n), 10) }
+func (w *writer) key(name string)  { w.raw(`,"`); w.raw(name); w.raw(`":`) }
+func (w *writer) openArray()       { w.raw("["); w.inArray = false }
 
 // element puts the comma between elements of an array whose elements write no arrays themselves in between.
 func (w *writer) element() {
@@ -209,7 +209,7 @@ func (w *writer) flushImages(parts []chat.Part) {
 		return
 	}
 	start := len(w.dst)
-	w.open('[')
+	w.openArray()
 	if len(waiting) > 0 {
 		w.part(&chat.Part{Kind: chat.PartText, Text: "What the tools returned:"})
 	}
@@ -339,7 +339,7 @@ func (w *writer) refusal(parts []chat.Part) {
 
 func (w *writer) toolCalls(parts []chat.Part) {
 	w.key("tool_calls")
-	w.open('[')
+	w.openArray()
 	for i := range parts {
 		if parts[i].Kind != chat.PartToolUse {
 			continue

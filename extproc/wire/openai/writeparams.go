@@ -20,7 +20,7 @@ func (w *writer) tools() {
 		return
 	}
 	w.key("tools")
-	w.open('[')
+	w.openArray()
 	for i := range w.conv.Tools {
 		if t := &w.conv.Tools[i]; t.Raw == nil {
 			w.tool(t)
@@ -113,7 +113,7 @@ func (w *writer) stop(sequences []string) {
 		return
 	}
 	w.key("stop")
-	w.open('[')
+	w.openArray()
 	for _, s := range sequences {
 		w.element()
 		w.str(s)
