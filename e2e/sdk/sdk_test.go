@@ -29,12 +29,13 @@ var behaviours = map[string]fake.Behaviour{
 	"429":    {Status: 429, RetryAfter: "2"},
 	"500":    {Status: 500},
 	"503":    {Status: 503},
-	"dies":   {Tokens: 9, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens, Tokens: 3}},
+	"dies":   {Tokens: 9, Gap: 50 * time.Millisecond, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens, Tokens: 3}},
 	"hangs":  {Tokens: 9, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 3}},
 }
 
 // start runs a gateway before providers of both dialects. Every model has a provider of its own, so that those that fail
-// spoil no other's health.
+// spoil no other's health. The ones that die in the middle have a second provider: such a stream ends in an error event,
+// where one without another candidate is cut off as by the provider itself.
 func start(t *testing.T) (*gateway.Gateway, map[string]*fake.Server) {
 	t.Helper()
 	o := gateway.Options{Config: "limits: {rpm: 0}\n"}
@@ -42,15 +43,23 @@ func start(t *testing.T) (*gateway.Gateway, map[string]*fake.Server) {
 	for prefix, d := range map[string]fake.Dialect{"gpt": fake.OpenAI, "claude": fake.Anthropic} {
 		for name, b := range behaviours {
 			model := prefix + "-" + name
-			f := fake.Start(t, fake.Config{Dialect: d, Name: model})
-			f.Behave(b)
-			fakes[model] = f
-			o.Providers = append(o.Providers, gateway.Provider{
-				ID: "p-" + model, Fake: f, Format: string(d), Models: []gateway.Model{{ID: model, Price: "{input: 1, output: 2}"}},
-			})
+			fakes[model] = add(t, &o, "p-"+model, model, d, b)
+			if name == "dies" {
+				add(t, &o, "q-"+model, model, d, fake.Behaviour{})
+			}
 		}
 	}
 	return gateway.Run(t, o), fakes
+}
+
+func add(t *testing.T, o *gateway.Options, id, model string, d fake.Dialect, b fake.Behaviour) *fake.Server {
+	t.Helper()
+	f := fake.Start(t, fake.Config{Dialect: d, Name: id})
+	f.Behave(b)
+	o.Providers = append(o.Providers, gateway.Provider{
+		ID: id, Fake: f, Format: string(d), Models: []gateway.Model{{ID: model, Price: "{input: 1, output: 2}"}},
+	})
+	return f
 }
 
 func tool(t *testing.T, variable, pattern string) string {
