@@ -38,15 +38,20 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if err != nil {
 		return nil, err
 	}
-	call := &provider.Call{Path: path(req, at, same), Body: body, Degraded: degraded}
-	if at.Key != "" {
-		call.Header = append(call.Header, header.Field{Name: "x-api-key", Value: string(at.Key)})
-	}
-	call.Header = append(call.Header, header.Field{Name: "anthropic-version", Value: version})
+	call := &provider.Call{Path: path(req, at, same), Header: headers(at), Body: body, Degraded: degraded}
 	if same && len(req.Betas) > 0 {
 		call.Header = append(call.Header, header.Field{Name: "anthropic-beta", Value: strings.Join(req.Betas, ",")})
 	}
 	return call, nil
+}
+
+// headers are what every call carries.
+func headers(at provider.Endpoint) header.List {
+	l := header.List{{Name: "anthropic-version", Value: version}}
+	if at.Key != "" {
+		l = append(l, header.Field{Name: "x-api-key", Value: string(at.Key)})
+	}
+	return l
 }
 
 func upstream(to policy.Resolution) string {
@@ -74,9 +79,5 @@ func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h 
 
 // Ping lists the provider's models.
 func (Adapter) Ping(at provider.Endpoint) *provider.Call {
-	call := &provider.Call{Path: at.BasePath + "/models", Header: header.List{{Name: "anthropic-version", Value: version}}}
-	if at.Key != "" {
-		call.Header = append(call.Header, header.Field{Name: "x-api-key", Value: string(at.Key)})
-	}
-	return call
+	return &provider.Call{Path: at.BasePath + "/models", Header: headers(at)}
 }

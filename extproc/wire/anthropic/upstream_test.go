@@ -185,6 +185,11 @@ func TestParametersAreWrittenOrNamedAsLost(t *testing.T) {
 			conv: chat.Conversation{Tools: []chat.Tool{{Raw: jsonx.Raw(`{"type":"web_search"}`)}}}, degraded: []string{"web_search"},
 		},
 		{
+			name: "schemas that do not say what they are", max: "4096",
+			conv: chat.Conversation{Tools: []chat.Tool{{Name: "a", Schema: jsonx.Raw(`{}`)}, {Name: "b", Schema: jsonx.Raw(`{ "properties":{}}`)}}},
+			want: `,"tools":[{"name":"a","input_schema":{"type":"object","properties":{}}},{"name":"b","input_schema":{"type":"object", "properties":{}}}]`,
+		},
+		{
 			name: "required is any", max: "4096", conv: chat.Conversation{Tools: tool, ToolChoice: chat.ToolChoice{Mode: chat.ToolAny}},
 			want: tools + `,"tool_choice":{"type":"any"}`, degraded: []string{"strict"},
 		},

@@ -64,11 +64,7 @@ func (w *writer) tool(t *chat.Tool) {
 		w.str(t.Description)
 	}
 	w.key("input_schema")
-	if len(t.Schema) > 0 {
-		w.raw(string(t.Schema))
-	} else {
-		w.raw(emptySchema)
-	}
+	w.schema(t.Schema)
 	if t.Strict {
 		w.lose("strict")
 	}
@@ -77,6 +73,20 @@ func (w *writer) tool(t *chat.Tool) {
 		w.raw(string(t.CacheControl))
 	}
 	w.raw("}")
+}
+
+// schema writes a tool's input. It must say that it is an object, which others take for granted.
+func (w *writer) schema(r jsonx.Raw) {
+	v := jsonx.Value{Raw: r}
+	switch {
+	case v.Kind() != jsonx.Object || !hasMembers(v):
+		w.raw(emptySchema)
+	case v.Get("type").Exists():
+		w.raw(string(r))
+	default:
+		w.raw(`{"type":"object",`)
+		w.raw(string(r[1:]))
+	}
 }
 
 func (w *writer) toolChoice() {
