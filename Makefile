@@ -30,7 +30,7 @@ build: ## compile bin/bardo
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out
 
-.PHONY: test unit e2e race fuzz soak bench golden
+.PHONY: test unit e2e race fuzz bench golden
 test: unit e2e ## run every test
 
 unit: tools $(gotestsum) ## run the packages' own tests
@@ -49,6 +49,12 @@ fuzz: ## fuzz every target for FUZZTIME
 	@grep -ro --include='*_test.go' --exclude-dir='.*' '^func Fuzz[A-Za-z0-9_]*' * | while IFS=: read -r file name; do \
 		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) || exit 1; \
 	done
+
+# Compare two of its results with: make bench BASE=bench-out/OTHER.txt
+bench: $(benchstat) ## measure the packages' hot code
+	@mkdir -p bench-out
+	go test -run '^$$' -bench . -benchmem -count 6 $(UNITS) | tee bench-out/$(VERSION).txt
+	$(benchstat) $(BASE) bench-out/$(VERSION).txt
 
 golden: ## write the golden files anew; review the difference
 	@grep -rl --include='*_test.go' --exclude-dir='.*' 'flag\.Bool("update"' * | xargs -n 1 dirname | sort -u | \

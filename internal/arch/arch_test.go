@@ -100,6 +100,19 @@ func TestRules(t *testing.T) {
 			[]string{"policy/catalog/catalog.go: engine policy/catalog imports engine xds/state: what two of them share moves one level down"},
 		},
 		{
+			"an engine's test imports another engine",
+			map[string]string{"policy/catalog/catalog_test.go": `package catalog; import _ "bardo.money/gateway/xds/state"`},
+			nil,
+		},
+		{
+			"the test that all providers pass knows dialects, and no provider",
+			map[string]string{
+				"extproc/provider/providertest/run.go":      `package providertest; import _ "bardo.money/gateway/extproc/wire/openai"`,
+				"extproc/provider/providertest/run_test.go": `package providertest; import _ "bardo.money/gateway/extproc/provider/anthropic"`,
+			},
+			[]string{"extproc/provider/providertest/run_test.go: engine extproc/provider/providertest imports part extproc/provider/anthropic: imports go only downward"},
+		},
+		{
 			"the table allows what nothing does",
 			map[string]string{"policy/resolve/resolve.go": `package resolve`},
 			[]string{"rules: nothing in policy/resolve imports policy/catalog any more: take it from the list of engines"},

@@ -42,7 +42,7 @@ func checkFile(f file, used map[string]bool) []string {
 		case imported == f.pkg || !ok: // an external test; the other package's own files report it
 		case to > from:
 			report("%s %s imports %s %s: imports go only downward", nameOf(from), f.pkg, nameOf(to), imported)
-		case to == from && !sideways(from, f.pkg, imported, used):
+		case to == from && !sideways(from, f, imported, used):
 			report("%s %s imports %s %s: what two of them share moves one level down", nameOf(from), f.pkg, nameOf(to), imported)
 		}
 	}
@@ -60,23 +60,29 @@ func checkFile(f file, used map[string]bool) []string {
 	return broken
 }
 
-// sideways reports whether a package may import another of its own level. Nouns may, and so may end-to-end tests among
-// themselves; engines where the table says so, which then counts as used.
-func sideways(level int, from, to string, used map[string]bool) bool {
+// sideways reports whether a file may import another package of its own level. In nouns it may, and in end-to-end tests
+// among themselves; in engines for tests, and where the table says so, which then counts as used.
+func sideways(level int, f file, to string, used map[string]bool) bool {
 	switch level {
-	case 4:
-		return match("e2e/...", from) && match("e2e/...", to)
+	case 0:
+		return true
 	case 1:
-		for pattern, allowed := range engines {
-			if match(pattern, from) && slices.Contains(allowed, to) {
-				used[pattern+to] = true
-				return true
-			}
-		}
-		return false
+		return f.test() || servesTests(f.pkg) || listed(f.pkg, to, used)
+	case 4:
+		return match("e2e/...", f.pkg) && match("e2e/...", to)
 	default:
-		return level == 0
+		return false
 	}
+}
+
+func listed(from, to string, used map[string]bool) bool {
+	for pattern, allowed := range engines {
+		if match(pattern, from) && slices.Contains(allowed, to) {
+			used[pattern+to] = true
+			return true
+		}
+	}
+	return false
 }
 
 // checkPlugged finds the parts that exist but are not wired in.
@@ -87,7 +93,7 @@ func checkPlugged(files []file) []string {
 		if f.path == partsFile {
 			named = f.ours
 		}
-		if matchAny(plugged, f.pkg) && !f.test() {
+		if matchAny(plugged, f.pkg) && !f.test() && !servesTests(f.pkg) {
 			parts[f.pkg] = true
 		}
 	}
