@@ -93,9 +93,6 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 				return s.interrupted(ctx, to, a)
 			}
 			a.feed(c.b, c.end)
-			if f := s.progress(a, to, c); f != nil {
-				return f, nil
-			}
 			if a.content {
 				limit.Reset(s.x.rt.Timeouts.Idle) // from here on its expiry is a silence in the middle
 			}
@@ -105,6 +102,9 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 			}
 			if done || err != nil {
 				return nil, err
+			}
+			if f := s.progress(a, to, c); f != nil {
+				return f, nil
 			}
 		case <-s.beat.C:
 			if err := s.heartbeat(a.res); err != nil {
@@ -183,8 +183,6 @@ func errorOf(a *answer, status int) *chat.ProviderError {
 // progress looks for a failure in what was just decoded.
 func (s *drivenStream) progress(a *answer, to policy.Resolution, c chunk) *failure {
 	switch {
-	case a.ended:
-		return nil
 	case a.failed != nil:
 		return statusFailure(to.Provider, a.failed)
 	case c.err != nil:

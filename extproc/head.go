@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
 )
 
 // head is a client's request line and headers, as Envoy passed them on after normalising the path.
@@ -15,6 +16,7 @@ type head struct {
 	query  string // without "?"
 	host   string
 	h      header.List // without pseudo-headers and without the gateway's internal ones
+	forged []string    // the gateway's internal headers that the client sent
 	peer   netip.Addr  // the client's address; invalid if unknown
 }
 
@@ -33,7 +35,9 @@ func newHead(all header.List, peer string) head {
 			hd.host = f.Value
 		case f.Name != "" && f.Name[0] == ':':
 		case strings.HasPrefix(f.Name, internalPrefix):
-			// A client has no say in the gateway's own headers.
+			if f.Name != state.HeaderPath { // this one is overwritten
+				hd.forged = append(hd.forged, f.Name)
+			}
 		default:
 			kept = append(kept, f)
 		}

@@ -33,7 +33,7 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 	defer x.gw.exchanges.remove(x)
 	x.departs()
 	err = d.Forward(forward{
-		set: append(set, x.routeHeaders(plan)...), remove: remove, body: call.body, exchange: x.ID, groups: clusters(plan),
+		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: clusters(plan),
 	})
 	if err != nil {
 		return err
@@ -187,11 +187,16 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 	if n.head.status/100 != 2 {
 		return n.errorBody(p)
 	}
+	if n.x.Request.Stream {
+		if done, err := n.stream(ctx, p.end); done || err != nil {
+			return done, err
+		}
+	}
 	if n.a.failed != nil {
 		return true, n.fail()
 	}
 	if n.x.Request.Stream {
-		return n.stream(ctx, p.end)
+		return false, nil
 	}
 	if !n.a.ended {
 		return false, nil

@@ -62,10 +62,14 @@ func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) error {
 // client serves the router-level filter.
 func (s *service) client(stream ep.ExternalProcessor_ProcessServer) error {
 	d := &envoyDoor{stream: stream}
-	hd, end, err := d.requestHead()
+	msg, err := stream.Recv()
 	if err != nil {
 		return err
 	}
+	if msg.GetRequestHeaders() == nil {
+		return d.pass(msg)
+	}
+	hd, end := requestHead(msg)
 	return s.gateway.serve(stream.Context(), d, hd, end)
 }
 
@@ -121,17 +125,33 @@ func (d *envoyDoor) send(r *ep.ProcessingResponse) error {
 	return d.stream.Send(r)
 }
 
-// requestHead waits for the request's headers; end is true when it has no body.
-func (d *envoyDoor) requestHead() (hd head, end bool, err error) {
-	msg, err := d.stream.Recv()
-	if err != nil {
-		return head{}, false, err
-	}
+// requestHead reads the request's headers; end is true when it has no body.
+func requestHead(msg *ep.ProcessingRequest) (hd head, end bool) {
 	rh := msg.GetRequestHeaders()
-	if rh == nil {
-		return head{}, false, fmt.Errorf("first message is %T, not request headers", msg.GetRequest())
+	return newHead(headerList(rh.GetHeaders()), attribute(msg, "source.address")), rh.GetEndOfStream()
+}
+
+// pass lets an answer through as it is: Envoy refused the request itself, before any filter saw it.
+func (d *envoyDoor) pass(msg *ep.ProcessingRequest) error {
+	for {
+		var err error
+		switch v := msg.GetRequest().(type) {
+		case *ep.ProcessingRequest_ResponseHeaders:
+			err = d.send(responseHeaders(&ep.CommonResponse{}))
+		case *ep.ProcessingRequest_ResponseBody:
+			err = d.send(responseBody(v.ResponseBody.GetBody(), v.ResponseBody.GetEndOfStream()))
+		case *ep.ProcessingRequest_ResponseTrailers:
+			err = d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}})
+		default:
+			err = fmt.Errorf("%T in an answer to an unseen request", v)
+		}
+		if err != nil {
+			return err
+		}
+		if msg, err = d.stream.Recv(); err != nil {
+			return err
+		}
 	}
-	return newHead(headerList(rh.GetHeaders()), attribute(msg, "source.address")), rh.GetEndOfStream(), nil
 }
 
 // RequestBody appends the request's body to buf until its end. It stops with tooLarge set once more than limit bytes came.

@@ -177,7 +177,8 @@ func TestUsageIsWhatWasSaidLastAndNotZero(t *testing.T) {
 				start(`{"input_tokens":0,"output_tokens":0}`),
 				delta(`{"input_tokens":4522,"cache_creation_input_tokens":4511,"cache_read_input_tokens":0,"output_tokens":5}`),
 			},
-			chat.Usage{Input: 4522, CacheWrite: 4511, Output: 5, Final: true}, 9038,
+			chat.Usage{Input: 4522, CacheWrite: 4511, Output: 5, Final: true},
+			9038,
 		},
 		{
 			"K-30 zeros at the end erase nothing",
@@ -185,7 +186,8 @@ func TestUsageIsWhatWasSaidLastAndNotZero(t *testing.T) {
 				start(`{"input_tokens":10,"cache_creation_input_tokens":20,"cache_read_input_tokens":30,"output_tokens":1}`),
 				delta(`{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":9}`),
 			},
-			chat.Usage{Input: 10, CacheWrite: 20, Cached: 30, Output: 9, Final: true}, 69,
+			chat.Usage{Input: 10, CacheWrite: 20, Cached: 30, Output: 9, Final: true},
+			69,
 		},
 		{
 			"a sum at the end does not count the hour's writes twice",
@@ -193,17 +195,20 @@ func TestUsageIsWhatWasSaidLastAndNotZero(t *testing.T) {
 				start(`{"input_tokens":1,"cache_creation_input_tokens":100,"cache_creation":{"ephemeral_5m_input_tokens":40,"ephemeral_1h_input_tokens":60},"output_tokens":1}`),
 				delta(`{"cache_creation_input_tokens":100,"output_tokens":2}`),
 			},
-			chat.Usage{Input: 1, CacheWrite: 40, CacheWrite1h: 60, Output: 2, Final: true}, 103,
+			chat.Usage{Input: 1, CacheWrite: 40, CacheWrite1h: 60, Output: 2, Final: true},
+			103,
 		},
 		{
 			"thinking counted by the provider",
 			[]string{start(`{"input_tokens":1}`), delta(`{"output_tokens":50,"output_tokens_details":{"thinking_tokens":40}}`)},
-			chat.Usage{Input: 1, Output: 50, Reasoning: 40, Final: true}, 51,
+			chat.Usage{Input: 1, Output: 50, Reasoning: 40, Final: true},
+			51,
 		},
 		{
 			"no count of the output is no last word",
 			[]string{start(`{"input_tokens":1,"output_tokens":1}`), delta(`{"output_tokens":0}`)},
-			chat.Usage{Input: 1, Output: 1}, 2,
+			chat.Usage{Input: 1, Output: 1},
+			2,
 		},
 		{"nothing, null and nonsense", []string{start(`null`), delta(`{"input_tokens":-4,"output_tokens":"9"}`)}, chat.Usage{}, 0},
 	}
@@ -315,7 +320,8 @@ func TestStreamsOfOtherServersAreRead(t *testing.T) {
 		},
 		{
 			"K-39 an event that is too long is lost alone",
-			"data: \"" + strings.Repeat("x", 17<<20) + "\"\n\n" + frame(over), []event{{kind: chat.End}},
+			"data: \"" + strings.Repeat("x", 17<<20) + "\"\n\n" + frame(over),
+			[]event{{kind: chat.End}},
 		},
 	}
 	for _, tt := range tests {

@@ -68,7 +68,8 @@ func TestAStreamForAnotherDialectsAnswer(t *testing.T) {
 		want   string
 	}{
 		{
-			"text", []chat.Event{started, piece(chat.Text, 0, "a"), piece(chat.Text, 0, "b"), stopped(chat.StopEnd), counted, ended},
+			"text",
+			[]chat.Event{started, piece(chat.Text, 0, "a"), piece(chat.Text, 0, "b"), stopped(chat.StopEnd), counted, ended},
 			"start msg_1 shown|0+ text|0  a|0  b|0-|stop end_turn 9/4/5|end",
 		},
 		{
@@ -103,23 +104,28 @@ func TestAStreamForAnotherDialectsAnswer(t *testing.T) {
 			`start msg_1 shown|0+ tool_use a f|0  {"x":1}|0-|stop tool_use 0/0/0|end`,
 		},
 		{
-			"K-03 text and a tool", []chat.Event{started, piece(chat.Text, 0, "a"), toolStart(1, "a", "f"), stopped(chat.StopTool), ended},
+			"K-03 text and a tool",
+			[]chat.Event{started, piece(chat.Text, 0, "a"), toolStart(1, "a", "f"), stopped(chat.StopTool), ended},
 			"start msg_1 shown|0+ text|0  a|0-|1+ tool_use a f|1-|stop tool_use 0/0/0|end",
 		},
 		{
-			"K-03 a tool alone begins at 0", []chat.Event{started, toolStart(4, "a", "f"), stopped(chat.StopTool), ended},
+			"K-03 a tool alone begins at 0",
+			[]chat.Event{started, toolStart(4, "a", "f"), stopped(chat.StopTool), ended},
 			"start msg_1 shown|0+ tool_use a f|0-|stop tool_use 0/0/0|end",
 		},
 		{
-			"K-04 a tool without arguments", []chat.Event{started, toolStart(0, "a", "f"), piece(chat.ToolArgs, 0, ""), stopped(chat.StopTool), ended},
+			"K-04 a tool without arguments",
+			[]chat.Event{started, toolStart(0, "a", "f"), piece(chat.ToolArgs, 0, ""), stopped(chat.StopTool), ended},
 			"start msg_1 shown|0+ tool_use a f|0-|stop tool_use 0/0/0|end",
 		},
 		{
-			"K-09 a turn with tools stopped for them", []chat.Event{started, toolStart(0, "a", "f"), stopped(chat.StopEnd), ended},
+			"K-09 a turn with tools stopped for them",
+			[]chat.Event{started, toolStart(0, "a", "f"), stopped(chat.StopEnd), ended},
 			"start msg_1 shown|0+ tool_use a f|0-|stop tool_use 0/0/0|end",
 		},
 		{
-			"a refusal is text", []chat.Event{started, piece(chat.Refusal, 0, "no"), stopped(chat.StopEnd), ended},
+			"a refusal is text",
+			[]chat.Event{started, piece(chat.Refusal, 0, "no"), stopped(chat.StopEnd), ended},
 			"start msg_1 shown|0+ text|0  no|0-|stop refusal 0/0/0|end",
 		},
 		{
@@ -142,7 +148,8 @@ func TestAStreamForAnotherDialectsAnswer(t *testing.T) {
 		{"the window", []chat.Event{started, stopped(chat.StopContext), ended}, "start msg_1 shown|stop model_context_window_exceeded 0/0/0|end"},
 		{"a stop sequence that is not named", []chat.Event{started, stopped(chat.StopSequence), ended}, "start msg_1 shown|stop end_turn 0/0/0|end"},
 		{
-			"a stop sequence that is", []chat.Event{started, {Kind: chat.Stop, Reason: chat.StopSequence, Text: []byte("END")}, ended},
+			"a stop sequence that is",
+			[]chat.Event{started, {Kind: chat.Stop, Reason: chat.StopSequence, Text: []byte("END")}, ended},
 			"start msg_1 shown|stop stop_sequence 0/0/0|end",
 		},
 	}
@@ -273,7 +280,8 @@ func TestAJSONAnswerOfAnotherDialect(t *testing.T) {
 			`"max_tokens","stop_sequence":null`,
 		},
 		{
-			"a stop sequence", []chat.Event{started, piece(chat.Text, 0, "a"), {Kind: chat.Stop, Reason: chat.StopSequence, Text: []byte("X")}},
+			"a stop sequence",
+			[]chat.Event{started, piece(chat.Text, 0, "a"), {Kind: chat.Stop, Reason: chat.StopSequence, Text: []byte("X")}},
 			`{"type":"text","text":"a"}`, `"stop_sequence","stop_sequence":"X"`,
 		},
 	}
