@@ -40,11 +40,10 @@ func (s *Scanner) parse(raw []byte) Frame {
 
 // field splits a line at its colon, and takes one space from the value. A comment has no name; neither value is nil.
 func field(line []byte) (name, value []byte) {
-	colon := bytes.IndexByte(line, ':')
-	if colon < 0 {
+	name, value, found := bytes.Cut(line, []byte{':'})
+	if !found {
 		return line, line[len(line):]
 	}
-	name, value = line[:colon], line[colon+1:]
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}

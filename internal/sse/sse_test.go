@@ -54,7 +54,8 @@ func TestFramesFollowTheStandardK37(t *testing.T) {
 		{"mixed line ends", []string{"data: 1\n\r\ndata: 2\r\ndata: 3\r\n\ndata: 4\r\r\n"}, []frame{
 			{raw: "data: 1\n\r\n", data: "1", hasData: true},
 			{raw: "data: 2\r\ndata: 3\r\n\n", data: "2\n3", hasData: true},
-			{raw: "data: 4\r\r", data: "4", hasData: true}, {raw: "\n"},
+			{raw: "data: 4\r\r", data: "4", hasData: true},
+			{raw: "\n"},
 		}},
 		{"a byte order mark", []string{"\xef\xbb", "\xbfdata: 1\n\ndata: 2\n\n"}, []frame{
 			{raw: "\xef\xbb\xbfdata: 1\n\n", data: "1", hasData: true}, {raw: "data: 2\n\n", data: "2", hasData: true},

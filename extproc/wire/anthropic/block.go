@@ -113,7 +113,7 @@ func (bs *blocks) drop() { *bs = slices.Delete(*bs, 0, 1) }
 
 // appendStart appends the block as it begins, empty but for what comes whole.
 func (b *pendingBlock) appendStart(dst []byte) []byte {
-	switch b.kind { //nolint:exhaustive // the kinds that blocks have.
+	switch b.kind {
 	case chat.Thought:
 		return append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
 	case chat.Redacted:
@@ -128,7 +128,7 @@ func (b *pendingBlock) appendStart(dst []byte) []byte {
 
 // appendWhole appends the complete block.
 func (b *pendingBlock) appendWhole(dst []byte) []byte {
-	switch b.kind { //nolint:exhaustive // the kinds that blocks have.
+	switch b.kind {
 	case chat.Thought:
 		dst = append(dst, `{"type":"thinking","thinking":`...)
 		dst = jsonx.AppendString(dst, b.text)

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -65,7 +66,7 @@ func (e *envelope) stop(ev *chat.Event) {
 
 // appendRaw appends a provider's own bytes, with the model's name as the client shall see it.
 func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
-	if e.quoted == nil || at.End <= at.Start || at.End > len(raw) || string(raw[at.Start:at.End]) == string(e.quoted) {
+	if e.quoted == nil || at.End <= at.Start || at.End > len(raw) || bytes.Equal(raw[at.Start:at.End], e.quoted) {
 		return append(dst, raw...)
 	}
 	dst = append(dst, raw[:at.Start]...)

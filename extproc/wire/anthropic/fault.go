@@ -52,8 +52,7 @@ func errorType(status int) string {
 }
 
 func notJSON(err error) error {
-	var se *jsonx.SyntaxError
-	if errors.As(err, &se) {
+	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
 		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
 	}
 	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)

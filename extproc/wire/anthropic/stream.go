@@ -137,7 +137,7 @@ func (e *streamEncoder) event(dst []byte, name, member string) []byte {
 // deltas writes what has come for the open block since the last time.
 func (e *streamEncoder) deltas(dst []byte, b *pendingBlock) []byte {
 	var member string
-	switch b.kind { //nolint:exhaustive // the kinds that blocks have.
+	switch b.kind {
 	case chat.Text:
 		member = `{"type":"text_delta","text":`
 	case chat.Thought:
