@@ -69,22 +69,37 @@ func Start(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{bin: bin, Home: o.Home, exited: make(chan struct{}), client: newClient()}
-	if err := g.prepare(o); err != nil {
+	if err := g.start(ctx, o); err != nil {
+		g.discard(o)
 		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Gateway) start(ctx context.Context, o Options) error {
+	if err := g.prepare(o); err != nil {
+		return err
 	}
 	if !o.NoKey {
 		if err := g.createFirstKey(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := g.up(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := g.waitReady(ctx); err != nil {
 		g.Kill()
-		return nil, fmt.Errorf("%w\n%s", err, g.Log())
+		return fmt.Errorf("%w\n%s", err, g.Log())
 	}
-	return g, nil
+	return nil
+}
+
+// discard removes the state that Start made and could not use.
+func (g *Gateway) discard(o Options) {
+	if o.Home == "" && g.Home != "" {
+		_ = os.RemoveAll(g.Home)
+	}
 }
 
 // prepare makes the state folder and the configuration file. The folder's path is short, for it will hold sockets.
@@ -109,7 +124,7 @@ func (g *Gateway) createFirstKey(ctx context.Context) error {
 	out, errs, code := g.run(ctx, "keys", "create", "--name", "e2e", "--json")
 	var k NewKey
 	if err := json.Unmarshal([]byte(out), &k); code != 0 || err != nil || k.Key == "" {
-		return fmt.Errorf("keys create: exit %d, %w\n%s%s", code, err, out, errs)
+		return fmt.Errorf("keys create: exit %d, %v\n%s%s", code, err, out, errs) //nolint:errorlint // err may be nil
 	}
 	g.Key = k.Key
 	return nil
