@@ -89,6 +89,9 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 		r.header = append(r.header, x.idHeaders()...)
 		return d.Reply(r)
 	}
+	if err := x.hear(); err != nil {
+		return err
+	}
 	if err := x.read(d, e.op, bodyless); err != nil {
 		return err
 	}
