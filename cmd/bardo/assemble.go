@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/chat"
@@ -15,9 +14,6 @@ import (
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/resolve"
 )
-
-// heartbeat is the silence after which a stream gets a comment.
-const heartbeat = 15 * time.Second
 
 // maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
 const maxAnswer = 32 << 20
@@ -34,7 +30,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		Dialects:  dialects(),
 		Timeouts: extproc.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
-			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: heartbeat,
+			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
 		},
 		Keyless: keyless(cfg), MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxAnswer: maxAnswer,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, EgressSecret: g.secret,

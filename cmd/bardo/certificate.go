@@ -9,12 +9,31 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/big"
 	"net"
 	"os"
 	"time"
+
+	"bardo.money/gateway/internal/config"
 )
+
+// certificate loads the configured certificate of the https listener, or makes a development one.
+func (g *gateway) certificate(cfg *config.Config) (err error) {
+	if cfg.Listen.TLS.Cert == "" {
+		g.cert, g.key, err = developmentCertificate(g.home)
+		return err
+	}
+	if g.cert, err = os.ReadFile(cfg.Listen.TLS.Cert); err != nil {
+		return fmt.Errorf("listen.tls.cert: %w", err)
+	}
+	if g.key, err = os.ReadFile(cfg.Listen.TLS.Key); err != nil {
+		return fmt.Errorf("listen.tls.key: %w", err)
+	}
+	_, err = tls.X509KeyPair(g.cert, g.key)
+	return err
+}
 
 // developmentCertificate is the https listener's certificate where the operator has none: self-signed, for this machine's names,
 // kept in the state directory so that a client that was told to trust it goes on doing so.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -62,15 +63,16 @@ func doctorCommand() *cobra.Command {
 func examine(c *cobra.Command, h home) []finding {
 	ctx := c.Context()
 	found := []finding{checkEnvoy(ctx), checkHome(h)}
-	path, cfg, f := checkConfig(c, h)
+	cfg, f := checkConfig(c, h)
 	found = append(found, f)
 	if cfg == nil {
 		return found
 	}
 	found = append(found, checkPepper(ctx, h, cfg), checkLedger(ctx, h, cfg))
-	found = append(found, checkPorts(ctx, h, cfg)...)
+	running, _ := h.answering(ctx)
+	found = append(found, checkPorts(ctx, running, cfg)...)
 	found = append(found, checkCertificate(cfg, time.Now()), checkCatalog(cfg))
-	found = append(found, checkProviders(cfg, path)...)
+	found = append(found, checkProviders(ctx, h, cfg)...)
 	return append(found, checkRoots(cfg))
 }
 
@@ -81,7 +83,7 @@ func printFindings(c *cobra.Command, found []finding) error {
 		if !f.OK {
 			verdict, fix = "FAIL", "; fix: "+f.Fix
 		}
-		fmt.Fprintf(&b, "%s  %-22s %s%s\n", verdict, f.Check, f.Detail, fix)
+		fmt.Fprintf(&b, "%s  %-24s %s%s\n", verdict, f.Check, f.Detail, fix)
 	}
 	_, err := fmt.Fprint(c.OutOrStdout(), b.String())
 	return err
@@ -115,13 +117,17 @@ func envoyVersion(out string) string {
 	return "version " + parts[1]
 }
 
-func checkConfig(c *cobra.Command, h home) (path string, cfg *config.Config, f finding) {
+func checkConfig(c *cobra.Command, h home) (*config.Config, finding) {
 	const check = "configuration"
 	cfg, path, err := configured(c, h)
-	if err != nil {
-		return path, nil, broken(check, "correct what `bardo config check` names", "%s cannot be used", or(path, "the environment"))
+	var printed exitError
+	switch {
+	case errors.As(err, &printed):
+		return nil, broken(check, "correct what is said above", "%s has mistakes", or(path, "the environment"))
+	case err != nil:
+		return nil, broken(check, "name a file that can be read", "%v", err)
 	}
-	return path, cfg, fine(check, "%s", or(path, "built in: there is no file"))
+	return cfg, fine(check, "%s", or(path, "built in: there is no file"))
 }
 
 func or(s, unset string) string {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -13,29 +14,33 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/health"
 	"bardo.money/gateway/xds/state"
 )
 
 // checkPorts tries each address that the gateway would listen on. One that the running gateway has is in good hands.
-func checkPorts(ctx context.Context, h home, cfg *config.Config) []finding {
-	r, running := h.answering(ctx)
+func checkPorts(ctx context.Context, r runInfo, cfg *config.Config) []finding {
+	envoyAdmin := ""
+	if r.PID != 0 {
+		envoyAdmin = string(cfg.Listen.EnvoyAdmin) // run.json does not say
+	}
 	ports := []struct {
 		key   string
 		at    config.Addr
-		known string // where the running gateway listens instead
+		known string // where the running gateway listens, "" if it does not
 	}{
 		{"listen.http", cfg.Listen.HTTP, r.HTTP},
 		{"listen.https", cfg.Listen.HTTPS, r.HTTPS},
 		{"listen.admin", cfg.Listen.Admin, r.Admin},
-		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, string(cfg.Listen.EnvoyAdmin)}, // run.json does not say
+		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, envoyAdmin},
 	}
 	var found []finding
 	for _, p := range ports {
 		if address(p.at) == "" {
 			continue
 		}
-		ours := running && samePort(p.known, string(p.at))
-		found = append(found, checkPort(ctx, p.key, string(p.at), ours))
+		found = append(found, checkPort(ctx, p.key, string(p.at), samePort(p.known, string(p.at))))
 	}
 	return found
 }
@@ -71,7 +76,10 @@ const soon = 7 * 24 * time.Hour
 
 func checkCertificate(cfg *config.Config, now time.Time) finding {
 	const check = "listen.tls"
-	if cfg.Listen.TLS.Cert == "" {
+	switch {
+	case address(cfg.Listen.HTTPS) == "":
+		return fine(check, "not needed: listen.https is off")
+	case cfg.Listen.TLS.Cert == "":
 		return fine(check, "a development certificate is generated")
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key)
@@ -84,42 +92,46 @@ func checkCertificate(cfg *config.Config, now time.Time) finding {
 	return fine(check, "%s", cfg.Listen.TLS.Cert)
 }
 
-func checkProviders(cfg *config.Config, path string) []finding {
+// checkProviders looks at the providers' addresses, and asks the running gateway, if there is one, whether they answer.
+func checkProviders(ctx context.Context, h home, cfg *config.Config) []finding {
+	var states []providerState
+	_ = control(ctx, h, http.MethodGet, "/providers", &states) // it fails where no gateway runs: then nothing is known of them
+	live := map[policy.ProviderID]providerState{}
+	for _, s := range states {
+		live[s.Provider] = s
+	}
 	var found []finding
 	for _, p := range cfg.Enabled() {
-		found = append(found, checkProvider(p, path))
+		found = append(found, checkProvider(p, live[p.ID]))
 	}
 	return found
 }
 
-func checkProvider(p config.Provider, path string) finding {
+// checkProvider looks at one provider; s is zero where no gateway runs.
+func checkProvider(p config.Provider, s providerState) finding {
 	check := "provider " + string(p.ID)
 	if p.Kind == config.KindDemo {
-		return fine(check, "no provider is configured: the built-in demo provider answers callers on this machine; "+
-			"set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a configuration file, for real ones")
-	}
-	where := or(path, "the environment")
-	if _, ok := adapters()[p.Kind]; !ok {
-		return broken(check, "leave the provider out of "+where, "this version has no adapter for kind %q", p.Kind)
+		return fine(check, "no provider is configured, so the built-in demo provider answers; OPENAI_API_KEY or ANTHROPIC_API_KEY enables a real one")
 	}
 	hosts := make([]string, len(p.Endpoints))
 	for i, u := range p.Endpoints {
 		if _, err := state.ParseEndpoint(u.String()); err != nil {
-			return broken(check, "correct its address in "+where, "%v", err)
+			return broken(check, "correct its address in the configuration", "%v", err)
 		}
 		hosts[i] = u.String()
 	}
-	if p.Vendor && p.Key == "" {
-		return broken(check, "set providers."+string(p.ID)+".api_key, or leave the provider out", "it has no API key")
+	if strings.ContainsFunc(p.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return broken(check, "copy its API key again", "its API key holds white space or another character that no header may carry")
 	}
-	if strings.TrimSpace(p.Key.Reveal()) != p.Key.Reveal() {
-		return broken(check, "remove the white space around its API key", "its API key begins or ends with white space")
-	}
+	where := strings.Join(hosts, ", ")
 	key := "with a key"
 	if p.Key == "" {
 		key = "without a key"
 	}
-	return fine(check, "%s, %s", strings.Join(hosts, ", "), key)
+	if s.State == string(health.Down) {
+		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, or(s.Reason, "too many errors"))
+	}
+	return fine(check, "%s, %s, %s", where, key, or(s.State, notRunning))
 }
 
 // checkRoots wants the authorities that providers' certificates are judged by.

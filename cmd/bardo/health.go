@@ -45,10 +45,12 @@ func (v healthView) State(p policy.ProviderID) string {
 // watchHealth pings the providers and pushes their order when it changes, until ctx is done.
 func (g *gateway) watchHealth(ctx context.Context) error {
 	var group errgroup.Group
-	group.Go(func() error {
-		health.Prober{Tracker: g.tracker, Probe: g.data.Probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
-		return nil
-	})
+	if g.data { // pings leave through Envoy, as everything does
+		group.Go(func() error {
+			health.Prober{Tracker: g.tracker, Probe: g.gate.Probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		g.tracker.Watch(ctx, func() {
 			for _, s := range g.tracker.Snapshot(time.Now()) {
@@ -96,7 +98,15 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
-	return g.control.Applied(ctx)
+	return g.applied(ctx)
+}
+
+// applied waits until Envoy has what was pushed last. Without a control plane in this process there is nothing to wait for.
+func (g *gateway) applied(ctx context.Context) error {
+	if !g.control {
+		return nil
+	}
+	return g.server.Applied(ctx)
 }
 
 // applyTime bounds how long a push may take.

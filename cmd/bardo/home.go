@@ -87,6 +87,16 @@ func (h home) pepper() (*auth.Pepper, error) {
 	return auth.ParsePepper(b)
 }
 
+// sharedSecret is what calls through the egress listener must carry where the parts of the gateway run apart.
+func (h home) sharedSecret() (string, error) {
+	path := h.path("egress-secret")
+	b, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = createOnce(path, []byte(rand.Text()))
+	}
+	return strings.TrimSpace(string(b)), err
+}
+
 // createOnce writes a new file of mode 0600; if another process was faster, it returns that one's content.
 func createOnce(path string, b []byte) ([]byte, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")

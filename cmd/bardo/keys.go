@@ -267,10 +267,10 @@ type keyFlags struct {
 
 func (f *keyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.name, "name", "", "what people call it")
-	c.Flags().StringVar(&f.tier, "tier", string(defaultTier), "plan: free, pro or golem")
-	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "0", "most it may spend per UTC day; 0 means no limit")
-	c.Flags().StringVar(&f.rpm, "rpm", "default", "generation requests per minute; 0 means no limit, default the configured one")
-	c.Flags().StringSliceVar(&f.networks, "ip", []string{"any"}, "address or network (CIDR) that it may be used from; may be repeated")
+	c.Flags().StringVar(&f.tier, "tier", "", "plan: free, pro or golem; a new key has "+string(defaultTier))
+	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "", "most it may spend per UTC day; 0 means no limit")
+	c.Flags().StringVar(&f.rpm, "rpm", "", "generation requests per minute; 0 means no limit, \"default\" the configured one")
+	c.Flags().StringSliceVar(&f.networks, "ip", nil, "address or network (CIDR) that it may be used from, or \"any\"; may be repeated")
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "it may read models, balance and usage, and not generate")
 }
 

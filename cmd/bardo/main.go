@@ -45,7 +45,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c.AddCommand(upCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
+	c.AddCommand(upCommand(), extprocCommand(), xdsCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), doctorCommand())
 	return c
 }

@@ -60,29 +60,38 @@ func (g *gateway) reload(ctx context.Context) {
 		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
 		return
 	}
-	rt, err := g.assemble(cfg)
-	if err != nil {
-		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
-		return
+	var rt *extproc.Runtime
+	if g.data {
+		if rt, err = g.assemble(cfg); err != nil {
+			g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
+			return
+		}
+		g.limiter.SetRules(quotaRules(cfg))
 	}
 	g.pushing.Lock()
 	g.retired = g.serving
 	g.pushing.Unlock()
 	g.cfg.Store(cfg)
-	g.limiter.SetRules(quotaRules(cfg))
 	g.tracker.Track(providerIDs(cfg)...)
 	if err := g.push(ctx); err != nil {
 		g.log.Error("the new configuration was not pushed", "error", err)
 		return
 	}
-	// Clusters of new providers are there before a request may name them.
-	if err := g.control.Applied(ctx); err != nil {
-		g.log.Warn("envoy refused the new configuration", "error", err)
-		return
+	if rt != nil {
+		g.use(ctx, rt)
 	}
-	g.data.Use(rt)
-	g.metrics.SetModels(modelIDs(rt))
 	g.log.Info("configuration reloaded", "file", g.configPath)
+}
+
+// use puts a runtime in force once Envoy has the clusters that its requests will name.
+func (g *gateway) use(ctx context.Context, rt *extproc.Runtime) {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	if err := g.applied(ctx); err != nil {
+		g.log.Warn("envoy has not taken the new configuration", "error", err)
+	}
+	g.gate.Use(rt)
+	g.metrics.SetModels(modelIDs(rt))
 }
 
 func modelIDs(rt *extproc.Runtime) []string {

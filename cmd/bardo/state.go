@@ -16,8 +16,8 @@ func (g *gateway) state() (state.State, error) {
 	cfg := g.cfg.Load()
 	st := state.State{
 		HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS), CertPEM: g.cert, KeyPEM: g.key,
-		EgressSocket: g.socket("egress"), EgressSecret: g.secret,
-		ExtProc:      state.Peer{Address: g.socket("extproc")},
+		EgressSocket: g.sockets.egress, EgressSecret: g.secret,
+		ExtProc:      state.Peer{Address: g.sockets.extproc},
 		Order:        g.tracker.Order(time.Now(), providerIDs(cfg)),
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
@@ -26,7 +26,7 @@ func (g *gateway) state() (state.State, error) {
 	for _, p := range cfg.Enabled() {
 		sp := state.Provider{ID: p.ID, Disabled: g.tracker.Disabled(p.ID)}
 		if p.Kind == config.KindDemo {
-			sp.Endpoints = []state.Endpoint{{Scheme: "unix", Pipe: g.socket("demo")}}
+			sp.Endpoints = []state.Endpoint{{Scheme: "unix", Pipe: g.sockets.demo}}
 		}
 		for _, u := range p.Endpoints {
 			e, err := state.ParseEndpoint(u.String())
@@ -65,13 +65,16 @@ func address(a config.Addr) string {
 
 // push gives Envoy the present state. An unchanged one pushes nothing.
 func (g *gateway) push(ctx context.Context) error {
+	if !g.control {
+		return nil
+	}
 	g.pushing.Lock()
 	defer g.pushing.Unlock()
 	st, err := g.state()
 	if err != nil {
 		return err
 	}
-	return g.control.Set(ctx, st)
+	return g.server.Set(ctx, st)
 }
 
 func providerIDs(cfg *config.Config) []policy.ProviderID {

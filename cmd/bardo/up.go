@@ -1,28 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
-	"bardo.money/gateway/extproc/provider/demo"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy/ledger"
@@ -33,34 +29,52 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
+// roles are the parts of the gateway that run in one process.
+type roles struct{ data, control, envoy bool }
+
 func upCommand() *cobra.Command {
+	return roleCommand("up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
+}
+
+func extprocCommand() *cobra.Command {
+	return roleCommand("extproc", "Run the data path alone, beside an Envoy that is run separately", roles{data: true})
+}
+
+func xdsCommand() *cobra.Command {
+	return roleCommand("xds", "Run the control plane alone, for an Envoy that is run separately", roles{control: true})
+}
+
+func roleCommand(use, short string, r roles) *cobra.Command {
 	c := &cobra.Command{
-		Use: "up", Short: "Run the whole gateway on this machine", Args: cobra.NoArgs,
+		Use: use, Short: short, Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
 			if err != nil {
 				return err
 			}
-			unlock, err := h.lock()
-			if err != nil {
-				return err
-			}
-			defer unlock()
 			cfg, path, err := configured(c, h)
 			if err != nil {
 				return err
 			}
-			return up(c.Context(), h, cfg, path, c.OutOrStdout(), c.ErrOrStderr())
+			if r.data {
+				unlock, err := h.lock()
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
+			return up(c.Context(), h, cfg, path, r, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c)
 	return c
 }
 
-// gateway is everything that runs in this process.
+// gateway is everything that runs in this process. What a role does not need is nil.
 type gateway struct {
+	roles
 	home       home
-	dir        string // sockets
+	sockets    sockets
 	configPath string
 	cfg        atomic.Pointer[config.Config]
 	log        *slog.Logger
@@ -69,9 +83,9 @@ type gateway struct {
 	books      *ledger.Ledger
 	limiter    *quota.Limiter
 	tracker    *health.Tracker
-	control    *xds.Server
-	data       *extproc.Gateway
-	envoy      *envoy.Process
+	server     *xds.Server
+	gate       *extproc.Gateway
+	child      *envoy.Process
 	secret     string
 	pushing    sync.Mutex       // guards what follows
 	serving    []state.Provider // as pushed last
@@ -82,128 +96,52 @@ type gateway struct {
 }
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
-func up(ctx context.Context, h home, cfg *config.Config, path string, out, errOut io.Writer) error {
-	g := &gateway{home: h, configPath: path, secret: rand.Text()}
+func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, out, errOut io.Writer) (err error) {
+	g := &gateway{roles: r, home: h, configPath: path}
 	g.cfg.Store(cfg)
-	var err error
 	if g.log, g.level, err = telemetry.NewLogger(errOut, cfg.Telemetry.LogLevel); err != nil {
 		return err
 	}
-	dir, remove, err := h.runDir()
+	remove, err := g.openSockets(cfg)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	g.dir = dir
+	defer g.close()
 	if err := g.open(ctx); err != nil {
 		return err
 	}
-	defer g.close()
 	return g.run(ctx, out)
-}
-
-// run starts the servers, waits until Envoy serves, announces it, and drains once ctx is done.
-func (g *gateway) run(ctx context.Context, out io.Writer) error {
-	// The servers outlive ctx: they drain first.
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, serving := errgroup.WithContext(serving)
-	admin, err := g.listen(serving, group)
-	if err != nil {
-		stop()
-		return errors.Join(err, group.Wait())
-	}
-	failed := make(chan error, 1)
-	go func() { failed <- group.Wait() }()
-
-	started, cancel := context.WithTimeout(ctx, startTime)
-	defer cancel()
-	info, err := g.await(started, failed)
-	if err == nil {
-		info.Admin = admin.Addr().String()
-		err = g.announce(ctx, info, out, failed)
-	}
-	stop()
-	return errors.Join(err, <-failed)
-}
-
-// startTime bounds how long Envoy may take to serve.
-const startTime = 30 * time.Second
-
-// await waits until Envoy serves the first configuration, and says where.
-func (g *gateway) await(ctx context.Context, failed chan error) (runInfo, error) {
-	ready := make(chan error, 1)
-	go func() { ready <- errors.Join(g.envoy.Ready(ctx), g.control.Applied(ctx)) }()
-	select {
-	case err := <-failed:
-		failed <- nil
-		return runInfo{}, fmt.Errorf("the gateway did not start: %w", err)
-	case err := <-ready:
-		if err != nil {
-			return runInfo{}, err
-		}
-	}
-	at, err := g.envoy.Addresses(ctx)
-	if err != nil {
-		return runInfo{}, err
-	}
-	return runInfo{PID: os.Getpid(), HTTP: at[snapshot.ListenerHTTP], HTTPS: at[snapshot.ListenerHTTPS], Control: filepath.Join(g.dir, "control.sock")}, nil
-}
-
-// announce tells users and scripts where the gateway is, serves until it is asked to stop, and drains.
-func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, failed chan error) error {
-	greeting, err := g.greeting(ctx, info)
-	if err != nil {
-		return err
-	}
-	withdraw, err := g.home.announce(info)
-	if err != nil {
-		return err
-	}
-	defer withdraw()
-	g.ready.Store(true)
-	if _, err := io.WriteString(out, greeting); err != nil {
-		g.log.Warn("the greeting could not be printed", "error", err)
-	}
-	select {
-	case err := <-failed:
-		failed <- nil
-		return err
-	case <-ctx.Done():
-		return g.drain(context.WithoutCancel(ctx))
-	}
-}
-
-// drainTime is how long streams may finish after SIGTERM.
-const drainTime = 30 * time.Second
-
-// drain lets what is under way finish, and admits nothing new.
-func (g *gateway) drain(ctx context.Context) error {
-	g.draining.Store(true)
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
-	defer cancel()
-	if err := g.envoy.Drain(ctx); err != nil {
-		g.log.Warn("envoy was not told to drain", "error", err)
-	}
-	g.log.Info("draining", "exchanges", g.data.Live())
-	if err := g.data.Idle(ctx); err != nil {
-		g.log.Warn("the drain time is over", "exchanges", g.data.Live())
-	}
-	return nil
 }
 
 // open prepares everything that the servers work with.
 func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: version})
+	g.tracker = health.NewTracker(health.Options{}, providerIDs(cfg)...)
+	if g.data {
+		if err := g.openData(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	if g.control {
+		if err := g.certificate(cfg); err != nil {
+			return err
+		}
+		g.server = xds.NewServer(g.log)
+	}
+	if g.envoy {
+		g.child, err = g.newEnvoy(cfg)
+	}
+	return err
+}
+
+func (g *gateway) openData(ctx context.Context, cfg *config.Config) error {
 	path, err := g.home.ledgerPath(cfg.Store.Ledger)
 	if err != nil {
 		return err
 	}
-	if g.books, err = ledger.Open(ctx, path, ledger.Options{Exclusive: true}); err != nil {
-		return err
-	}
-	if err := g.certificate(cfg); err != nil {
+	if g.books, err = ledger.Open(ctx, path, ledger.Options{Exclusive: true, Log: g.log}); err != nil {
 		return err
 	}
 	keys, err := g.keys()
@@ -214,127 +152,165 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
-	g.tracker = health.NewTracker(health.Options{}, providerIDs(cfg)...)
-	g.data = extproc.New(rt, extproc.Deps{
+	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Health: healthView{g.tracker}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.socket("egress")), Draining: g.draining.Load,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: g.draining.Load,
 	})
-	g.control = xds.NewServer(g.log)
-	g.envoy, err = g.newEnvoy(cfg)
-	return err
+	return nil
 }
-
-func (g *gateway) close() {
-	if err := g.books.Close(); err != nil {
-		g.log.Error("the ledger was not closed cleanly", "error", err)
-	}
-}
-
-func (g *gateway) socket(name string) string { return filepath.Join(g.dir, name+".sock") }
 
 func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
 	path, err := envoyBinary()
 	if err != nil {
 		return nil, err
 	}
-	admin := string(cfg.Listen.EnvoyAdmin)
-	if admin == "off" {
-		admin = ""
-	}
 	return envoy.NewProcess(envoy.Command{
-		Path: path, Dir: g.dir, Log: g.log, LogLevel: "warning",
-		Bootstrap: envoy.Options{XDS: state.Peer{Address: g.socket("xds")}, AdminTCP: admin},
+		Path: path, Dir: g.sockets.dir, Log: g.log, LogLevel: "warning",
+		Bootstrap: envoy.Options{XDS: state.Peer{Address: g.sockets.xds}, AdminTCP: address(cfg.Listen.EnvoyAdmin)},
 	})
 }
 
-// listen starts every server in group, Envoy last.
-func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (net.Listener, error) {
-	cfg := g.cfg.Load()
-	var lc net.ListenConfig
-	admin, err := lc.Listen(ctx, "tcp", string(cfg.Listen.Admin))
-	if err != nil {
-		return nil, fmt.Errorf("listen.admin: %w", err)
+func (g *gateway) close() {
+	if g.books == nil {
+		return
 	}
-	group.Go(func() error { return serveHTTP(ctx, admin, g.adminHandler()) })
-	sockets := map[string]func(net.Listener) error{
-		"control": func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) },
-		"demo":    func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) },
-		"xds":     func(l net.Listener) error { return g.control.Serve(ctx, l, nil) },
-		"extproc": func(l net.Listener) error { return serveGRPC(ctx, extproc.NewServer(g.data), l) },
+	if err := g.books.Close(); err != nil {
+		g.log.Error("the ledger was not closed cleanly", "error", err)
 	}
-	for name, serve := range sockets {
-		l, err := xds.Listen(ctx, g.socket(name))
-		if err != nil {
-			return nil, err
-		}
-		group.Go(func() error { return serve(l) })
-	}
-	if err := g.push(ctx); err != nil {
-		return nil, err
-	}
-	group.Go(func() error { return g.envoy.Run(ctx) })
-	group.Go(func() error { return g.watchHealth(ctx) })
-	group.Go(func() error { return g.watchConfig(ctx) })
-	return admin, nil
 }
 
-// serveGRPC serves on l until ctx is done.
-func serveGRPC(ctx context.Context, s *grpc.Server, l net.Listener) error {
-	stop := context.AfterFunc(ctx, s.Stop)
+// run starts the servers, waits until everything serves, announces it, and drains once ctx is done.
+func (g *gateway) run(ctx context.Context, out io.Writer) error {
+	// The servers outlive ctx: they drain first.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+	group, serving := errgroup.WithContext(serving)
+	info, err := g.listen(serving, group)
+	if err != nil {
+		stop()
+		return errors.Join(err, group.Wait())
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- group.Wait() }()
+	if err = g.await(ctx, failed, &info); err == nil {
+		err = g.announce(ctx, info, out, failed)
+	}
+	stop()
+	return errors.Join(err, <-failed)
+}
+
+// startTime bounds how long Envoy may take to serve.
+const startTime = 30 * time.Second
+
+// await waits until Envoy serves the first configuration, and notes where.
+func (g *gateway) await(ctx context.Context, failed chan error, info *runInfo) error {
+	if !g.envoy {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() { ready <- errors.Join(g.child.Ready(ctx), g.server.Applied(ctx)) }()
+	select {
+	case err := <-failed:
+		failed <- nil
+		return fmt.Errorf("the gateway did not start: %w", err)
+	case err := <-ready:
+		if err != nil {
+			return err
+		}
+	}
+	at, err := g.child.Addresses(ctx)
+	if err != nil {
 		return err
 	}
+	info.HTTP, info.HTTPS = at[snapshot.ListenerHTTP], at[snapshot.ListenerHTTPS]
 	return nil
 }
 
-// certificate loads the configured certificate of the https listener, or makes a development one.
-func (g *gateway) certificate(cfg *config.Config) (err error) {
-	if cfg.Listen.TLS.Cert == "" {
-		g.cert, g.key, err = developmentCertificate(g.home)
+// announce tells users and scripts where the gateway is, serves until it is asked to stop, and drains.
+func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, failed chan error) error {
+	greeting, err := g.greeting(ctx, info)
+	if err != nil {
 		return err
 	}
-	if g.cert, err = os.ReadFile(cfg.Listen.TLS.Cert); err != nil {
-		return fmt.Errorf("listen.tls.cert: %w", err)
+	if g.data {
+		withdraw, err := g.home.announce(info)
+		if err != nil {
+			return err
+		}
+		defer withdraw()
 	}
-	if g.key, err = os.ReadFile(cfg.Listen.TLS.Key); err != nil {
-		return fmt.Errorf("listen.tls.key: %w", err)
+	g.ready.Store(true)
+	if _, err := io.WriteString(out, greeting); err != nil {
+		g.log.Warn("the greeting could not be printed", "error", err)
 	}
-	_, err = tls.X509KeyPair(g.cert, g.key)
-	return err
+	select {
+	case err := <-failed:
+		failed <- nil
+		return err
+	case <-ctx.Done():
+		g.drain(context.WithoutCancel(ctx))
+		return nil
+	}
 }
 
-// greeting is what a person sees on start.
-func (g *gateway) greeting(ctx context.Context, info runInfo) (string, error) {
-	cfg := g.cfg.Load()
-	var b strings.Builder
-	fmt.Fprintf(&b, "bardo %s is ready\n", version)
-	if info.HTTP != "" {
-		fmt.Fprintf(&b, "  http       http://%s\n", info.HTTP)
+// drainTime is how long streams may finish after SIGTERM.
+const drainTime = 30 * time.Second
+
+// drain lets what is under way finish, and admits nothing new.
+func (g *gateway) drain(ctx context.Context) {
+	g.draining.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	if g.envoy {
+		if err := g.child.Drain(ctx); err != nil {
+			g.log.Warn("envoy was not told to drain", "error", err)
+		}
 	}
-	if info.HTTPS != "" {
-		fmt.Fprintf(&b, "  https      https://%s\n", info.HTTPS)
+	if !g.data {
+		return
 	}
-	fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
-	names := make([]string, 0, 4)
-	for _, p := range cfg.Enabled() {
-		names = append(names, string(p.ID))
+	g.log.Info("draining", "exchanges", g.gate.Live())
+	if err := g.gate.Idle(ctx); err != nil {
+		g.log.Warn("the drain time is over", "exchanges", g.gate.Live())
 	}
-	fmt.Fprintf(&b, "  providers  %s\n", strings.Join(names, ", "))
-	if cfg.DemoOnly() {
-		b.WriteString("             no provider is configured: the demo provider answers callers on this machine without a key;\n" +
-			"             set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a configuration file, for real ones\n")
+}
+
+// sockets are where this machine's parts meet.
+type sockets struct{ dir, extproc, xds, egress, demo, control string }
+
+// openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
+// gateway find each other where the configuration says, and beside it.
+func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
+	if g.envoy {
+		dir, remove, err := g.home.runDir()
+		if err != nil {
+			return nil, err
+		}
+		in := func(name string) string { return filepath.Join(dir, name+".sock") }
+		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control")}
+		g.secret = rand.Text()
+		return remove, nil
 	}
-	key, err := g.firstKey(ctx)
-	if err != nil {
-		return "", err
+	if cfg.Extproc.TLS.Cert != "" || cfg.XDS.TLS.Cert != "" {
+		return nil, errors.New("extproc.tls, xds.tls: the parts of a split gateway speak in clear text, on one machine; leave them out")
 	}
-	if key != "" {
-		fmt.Fprintf(&b, "  API key    %s\n             shown once; `bardo keys create` makes more\n", key)
+	at := cmp.Or(string(cfg.Extproc.Listen), "unix://"+g.home.path("extproc.sock"))
+	dir := string(g.home)
+	if path, ok := cfg.Extproc.Listen.Unix(); ok {
+		dir = filepath.Dir(path)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("extproc.listen: %w", err)
+		}
 	}
-	if info.HTTP != "" {
-		fmt.Fprintf(&b, "\n  export OPENAI_BASE_URL=http://%s/v1 ANTHROPIC_BASE_URL=http://%[1]s\n", info.HTTP)
+	if len(dir) > maxSocketPath {
+		return nil, fmt.Errorf("%s is too long a path for sockets: name a shorter one in extproc.listen", dir)
 	}
-	return b.String(), nil
+	in := func(name string) string { return filepath.Join(dir, name+".sock") }
+	g.sockets = sockets{dir: dir, extproc: at, xds: string(cfg.XDS.Listen), egress: in("egress"), demo: in("demo"), control: in("control")}
+	g.secret, err = g.home.sharedSecret()
+	return func() {}, err
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// greeting is what a person sees on start.
+func (g *gateway) greeting(ctx context.Context, info runInfo) (string, error) {
+	cfg := g.cfg.Load()
+	var b strings.Builder
+	fmt.Fprintf(&b, "bardo %s is ready\n", version)
+	if info.HTTP != "" {
+		fmt.Fprintf(&b, "  http       http://%s\n", info.HTTP)
+	}
+	if info.HTTPS != "" {
+		fmt.Fprintf(&b, "  https      https://%s\n", info.HTTPS)
+	}
+	if g.control && !g.envoy {
+		fmt.Fprintf(&b, "  xds        %s\n", g.sockets.xds)
+	}
+	if g.data && !g.envoy {
+		fmt.Fprintf(&b, "  extproc    %s\n", g.sockets.extproc)
+	}
+	if !g.data {
+		return b.String(), nil
+	}
+	fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
+	names := make([]string, 0, 4)
+	for _, p := range cfg.Enabled() {
+		names = append(names, string(p.ID))
+	}
+	fmt.Fprintf(&b, "  providers  %s\n", strings.Join(names, ", "))
+	if cfg.DemoOnly() {
+		b.WriteString("             no provider is configured: the demo provider answers callers on this machine without a key;\n" +
+			"             set OPENAI_API_KEY or ANTHROPIC_API_KEY, or write a configuration file, for real ones\n")
+	}
+	key, err := g.firstKey(ctx)
+	if err != nil {
+		return "", err
+	}
+	if key != "" {
+		fmt.Fprintf(&b, "  API key    %s\n             shown once; `bardo keys create` makes more\n", key)
+	}
+	if info.HTTP != "" {
+		fmt.Fprintf(&b, "\n  export OPENAI_BASE_URL=http://%s/v1 ANTHROPIC_BASE_URL=http://%[1]s\n", info.HTTP)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"net"
+	"regexp"
+	"testing"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // to damage a ledger
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"bardo.money/gateway/internal/envoytest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"bardo": main})
+}
+
+// The scripts run the program as a user would, each with its own $BARDO_HOME and no other variable.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("BARDO_HOME", e.Cd+"/home")
+			e.Setenv("ENVOY_BIN", envoytest.Binary(t))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"let": let, "sql": damage, "occupy": occupy, "until": until,
+		},
+	})
+}
+
+// let VAR FIELD sets a variable to a field of the JSON object that the last command printed.
+func let(ts *testscript.TestScript, _ bool, args []string) {
+	var object map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &object))
+	value, ok := object[args[1]].(string)
+	if !ok {
+		ts.Fatalf("the last command printed no %s: %s", args[1], ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], value)
+}
+
+// until REGEXP COMMAND… repeats a command until it succeeds and prints what matches.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	wanted, err := regexp.Compile(args[0])
+	ts.Check(err)
+	patience := time.After(20 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && wanted.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-patience:
+			ts.Fatalf("%v never printed %s, but %s: %v", args[1:], wanted, ts.ReadFile("stdout"), err)
+		}
+	}
+}
+
+// sql FILE STATEMENT changes a ledger behind its back.
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite3", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.ExecContext(context.Background(), args[1])
+	ts.Check(err)
+	ts.Check(db.Close())
+}
+
+// occupy VAR takes a port and sets the variable to its address.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv(args[0], l.Addr().String())
+}
