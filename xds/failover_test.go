@@ -200,6 +200,10 @@ func TestLargeBodiesPassAndAreKeptForFurtherAttempts(t *testing.T) {
 			if a.status != 200 || len(a.body) != len(big) || a.err != nil {
 				t.Errorf("answer is %d of %d bytes (%v)", a.status, len(a.body), a.err)
 			}
+			a = l.egress(chatPath, body, state.HeaderCluster, "good", state.HeaderExchange, secret+".id")
+			if a.status != 200 || len(a.body) != len(big) || a.err != nil {
+				t.Errorf("the sidecar's own call got %d of %d bytes (%v)", a.status, len(a.body), a.err)
+			}
 			got := bad.seen.list()
 			if n := len(got[len(got)-1].body); n != tt.size {
 				t.Errorf("the provider got %d bytes of %d", n, tt.size)
@@ -209,6 +213,20 @@ func TestLargeBodiesPassAndAreKeptForFurtherAttempts(t *testing.T) {
 				t.Errorf("a third attempt answered %d", a.status)
 			}
 		})
+	}
+}
+
+func TestAnAnswerTooLargeToHoldIsRefusedNotCut(t *testing.T) {
+	l := newLab(t, func(s *state.State) { s.MaxAnswer, s.MaxBodyBytes = 1<<20, 1<<16 }, fake("big", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, strings.Repeat("x", 3<<20))
+	}))
+	a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "big")
+	if r := a.fault(t); a.status != 503 || r.Error.Code != "gateway_unavailable" {
+		t.Errorf("answer is %d of %d bytes", a.status, len(a.body))
+	}
+	if why := l.sidecar.last().details; why != "response_payload_too_large" {
+		t.Errorf("the sidecar is told %q", why)
 	}
 }
 
@@ -270,6 +288,31 @@ func TestAStreamThatFallsSilentIsCut(t *testing.T) {
 	}
 	if d := time.Since(began); d > 2*time.Second {
 		t.Errorf("the client learnt it after %v", d)
+	}
+}
+
+func TestAClientThatDoesNotReadHoldsItsProviderBack(t *testing.T) {
+	written := make(chan int, 1)
+	l := newLab(t, nil, fake("endless", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		out := http.NewResponseController(w)
+		event := []byte("data: " + strings.Repeat("x", 16<<10) + "\n\n")
+		for n := 0; ; n += len(event) {
+			_ = out.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := w.Write(event); err != nil || n > 256<<20 {
+				written <- n
+				return
+			}
+		}
+	}))
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "endless")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if n := <-written; n > 48<<20 {
+		t.Errorf("the provider could send %d MiB", n>>20)
 	}
 }
 

@@ -4,6 +4,7 @@ package xds
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,14 +69,14 @@ func (s *Server) Connected() int { return s.acks.connected() }
 // stopTime is how long streams, which have no end of their own, may keep the server from stopping.
 const stopTime = 200 * time.Millisecond
 
-// Serve answers on l until ctx is done, then closes it and returns nil. creds is nil for plain text.
-func (s *Server) Serve(ctx context.Context, l net.Listener, creds credentials.TransportCredentials) error {
+// Serve answers on l until ctx is done, then closes it and returns nil. secure is nil for plain text.
+func (s *Server) Serve(ctx context.Context, l net.Listener, secure *tls.Config) error {
 	options := []grpc.ServerOption{
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	}
-	if creds != nil {
-		options = append(options, grpc.Creds(creds))
+	if secure != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	g := grpc.NewServer(options...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, serverv3.NewServer(ctx, s.cache, s.acks.callbacks()))

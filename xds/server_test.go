@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -81,6 +83,17 @@ func TestANewCertificateReplacesTheOldOneWhileConnectionsLive(t *testing.T) {
 	}
 	if at := "https://" + l.address(t.Context(), "https"); at != url {
 		t.Errorf("the listener moved from %s to %s", url, at)
+	}
+}
+
+func TestThePlainListenerSpeaksHTTP2Too(t *testing.T) {
+	l := newLab(t, nil, says("good"))
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(tr.CloseIdleConnections)
+	a := do(t, tr, request(t, l.url+chatPath, "{}", "x-script-path", "json", "x-script-order", "good"))
+	if a.body != answered {
+		t.Errorf("answer is %d %q", a.status, a.body)
 	}
 }
 
@@ -189,6 +202,47 @@ func TestAStateThatCannotBeServedChangesNothing(t *testing.T) {
 	err := s.Set(t.Context(), state.State{HTTP: "nowhere", Order: []policy.ProviderID{"unknown"}})
 	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("Set says %v", err)
+	}
+}
+
+func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
+	cert, key := certificate(t, "xds.test")
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	s := xds.NewServer(slog.New(slog.DiscardHandler))
+	if err := s.Set(t.Context(), state.State{HTTP: "127.0.0.1:0", ExtProc: state.Peer{Address: "127.0.0.1:1"}}); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := xds.Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own(t, func(ctx context.Context) error {
+		return s.Serve(ctx, listener, &tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
+		})
+	})
+	p, err := envoy.NewProcess(envoy.Command{
+		Path: envoytest.Binary(t), Dir: socketDir(t), Concurrency: 1, Log: slog.New(slog.DiscardHandler),
+		Bootstrap: envoy.Options{XDS: state.Peer{
+			Address: listener.Addr().String(),
+			TLS:     &state.TLS{CAPEM: cert, CertPEM: cert, KeyPEM: key, ServerName: "xds.test"},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own(t, p.Run)
+	ctx := within(t, 20*time.Second)
+	if err := errors.Join(p.Ready(ctx), s.Applied(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Connected(); n != 1 {
+		t.Errorf("%d Envoys are connected", n)
 	}
 }
 

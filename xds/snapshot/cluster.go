@@ -43,7 +43,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		ConnectTimeout:                durationpb.New(b.Timeouts.Connect),
 		LbPolicy:                      clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers:               envoy.Breakers(),
-		PerConnectionBufferLimitBytes: wrapperspb.UInt32(b.MaxAnswer),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions(first.Scheme, filters))},
 		LoadAssignment:                assignment(name, p.Endpoints),
 	}

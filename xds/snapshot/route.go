@@ -77,13 +77,18 @@ func (b *builder) pathRoutes() []*routev3.Route {
 	}
 }
 
-// failover is the route of one path: attempt n goes to group n of the request's own order, or of the default one. The
-// router keeps the body for further attempts; written for a provider it may be larger than the client's.
+// kept is how much of a body is held in one piece: a request's for further attempts, where what is written for a
+// provider may be larger than what the client sent; an answer's until it is whole.
+func (b *builder) kept() *wrapperspb.UInt64Value {
+	return wrapperspb.UInt64(max(2*b.MaxBodyBytes, b.MaxAnswer))
+}
+
+// failover is the route of one path: attempt n goes to group n of the request's own order, or of the default one.
 func (b *builder) failover(path string, idle *durationpb.Duration) *routev3.Route {
 	return &routev3.Route{
 		Name:                   path,
 		Match:                  match(exactly(state.HeaderPath, path)),
-		RequestBodyBufferLimit: wrapperspb.UInt64(2 * b.MaxBodyBytes),
+		RequestBodyBufferLimit: b.kept(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			Timeout:          durationpb.New(0),
 			ClusterSpecifier: &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: b.order()},
@@ -165,8 +170,9 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 			ResponseHeadersToRemove: []string{state.HeaderFailure},
 			Routes: []*routev3.Route{
 				{
-					Name:  "provider",
-					Match: match(admitted),
+					Name:                   "provider",
+					Match:                  match(admitted),
+					RequestBodyBufferLimit: b.kept(),
 					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 						Timeout:          durationpb.New(0),
 						ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: state.HeaderCluster},

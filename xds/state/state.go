@@ -33,7 +33,7 @@ type State struct {
 
 	Timeouts     Timeouts
 	MaxBodyBytes uint64 // of a client's request; 0 means 32 MiB
-	MaxAnswer    uint32 // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
+	MaxAnswer    uint64 // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
 	AccessLog    bool   // one JSON line per request, without content, on Envoy's standard error
 }
 
