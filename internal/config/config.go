@@ -72,6 +72,7 @@ type Timeouts struct {
 	FirstTokenReasoning time.Duration `key:"first_token_reasoning" default:"180s" doc:"To the first token when the caller asked for high effort."`
 	Idle                time.Duration `key:"idle" default:"60s" doc:"Between two pieces of an answer."`
 	Total               time.Duration `key:"total" default:"15m" doc:"For the whole request."`
+	Heartbeat           time.Duration `key:"heartbeat" default:"15s" doc:"Silence after which a stream gets a comment line."`
 }
 
 // Billing holds the rules of price and reserve.

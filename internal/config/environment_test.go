@@ -38,7 +38,7 @@ func TestDefaults(t *testing.T) {
 		{"routing.max_retries", cfg.Routing.MaxRetries, 3},
 		{"routing.ping_interval", cfg.Routing.PingInterval, 30 * time.Second},
 		{"routing.timeouts", cfg.Routing.Timeouts, config.Timeouts{
-			Connect: 5 * time.Second, FirstToken: 30 * time.Second, FirstTokenReasoning: 180 * time.Second, Idle: time.Minute, Total: 15 * time.Minute,
+			Connect: 5 * time.Second, FirstToken: 30 * time.Second, FirstTokenReasoning: 180 * time.Second, Idle: time.Minute, Total: 15 * time.Minute, Heartbeat: 15 * time.Second,
 		}},
 		{"billing.spread_pct", cfg.Billing.SpreadPct, 20},
 		{"billing.reserve_output_tokens", cfg.Billing.ReserveOutputTokens, 4096},
