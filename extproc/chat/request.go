@@ -38,8 +38,9 @@ type Request struct {
 	HighEffort  bool  // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
 	InputTokens int64 // estimate from the body's text, never below what a provider would count by much
 
-	Betas []string // anthropic-beta header values of an Anthropic client
-	Query string   // the raw query string of the client's path, without "?"
+	Version string   // anthropic-version header of an Anthropic client
+	Betas   []string // anthropic-beta header values of an Anthropic client
+	Query   string   // the raw query string of the client's path, without "?"
 
 	Doc  jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
 	Edit jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)

@@ -33,7 +33,7 @@ func TestACall(t *testing.T) {
 		{name: "a message", at: endpoint, path: "/v1/messages", sent: key, answer: body},
 		{name: "no key", at: provider.Endpoint{BasePath: "/v1"}, path: "/v1/messages", sent: "anthropic-version 2023-06-01", answer: body},
 		{name: "another name", upstream: "claude-x", at: endpoint, path: "/v1/messages", sent: key, answer: strings.Replace(body, `"m"`, `"claude-x"`, 1)},
-		{name: "query and betas pass K-85", header: betas, query: "beta=true", at: endpoint, path: "/v1/messages?beta=true", sent: key + ",anthropic-beta a-1,b-2", answer: body},
+		{name: "query, version and betas pass K-85", header: betas, query: "beta=true", at: endpoint, path: "/v1/messages?beta=true", sent: strings.Replace(key, "2023-06-01", "2999-01-01", 1) + ",anthropic-beta a-1,b-2", answer: body},
 		{name: "a count K-85", op: chat.CountTokens, query: "beta=true", at: endpoint, path: "/v1/messages/count_tokens?beta=true", sent: key, answer: body},
 	}
 	for _, tt := range tests {

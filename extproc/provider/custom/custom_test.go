@@ -33,10 +33,10 @@ func TestACallInTheConfiguredFormat(t *testing.T) {
 		{"openai", openai.Dialect{}, chat.Generate, fromOpenAI, chat.OpenAI, "k", "/v1/chat/completions", "authorization Bearer k", `"max_tokens":5`},
 		{"openai by default, without a key", openai.Dialect{}, chat.Generate, fromOpenAI, "", "", "/v1/chat/completions", "", `"model":"up"`},
 		{"anthropic client to openai (K-94)", anthropic.Dialect{}, chat.Generate, fromAnthropic, chat.OpenAI, "k", "/v1/chat/completions", "authorization Bearer k", `"max_tokens":5`},
-		{"anthropic", anthropic.Dialect{}, chat.Generate, fromAnthropic, chat.Anthropic, "k", "/v1/messages?beta=true", "x-api-key k,anthropic-version 2023-06-01,anthropic-beta a,b", `"max_tokens":5`},
+		{"anthropic", anthropic.Dialect{}, chat.Generate, fromAnthropic, chat.Anthropic, "k", "/v1/messages?beta=true", "anthropic-version 2023-06-01,x-api-key k,anthropic-beta a,b", `"max_tokens":5`},
 		{"anthropic without a key", anthropic.Dialect{}, chat.Generate, fromAnthropic, chat.Anthropic, "", "/v1/messages?beta=true", "anthropic-version 2023-06-01,anthropic-beta a,b", `"max_tokens":5`},
-		{"openai client to anthropic", openai.Dialect{}, chat.Generate, fromOpenAI, chat.Anthropic, "k", "/v1/messages", "x-api-key k,anthropic-version 2023-06-01", `"max_tokens":5`},
-		{"counting (K-85)", anthropic.Dialect{}, chat.CountTokens, fromAnthropic, chat.Anthropic, "k", "/v1/messages/count_tokens?beta=true", "x-api-key k,anthropic-version 2023-06-01,anthropic-beta a,b", `"model":"up"`},
+		{"openai client to anthropic", openai.Dialect{}, chat.Generate, fromOpenAI, chat.Anthropic, "k", "/v1/messages", "anthropic-version 2023-06-01,x-api-key k", `"max_tokens":5`},
+		{"counting (K-85)", anthropic.Dialect{}, chat.CountTokens, fromAnthropic, chat.Anthropic, "k", "/v1/messages/count_tokens?beta=true", "anthropic-version 2023-06-01,x-api-key k,anthropic-beta a,b", `"model":"up"`},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {

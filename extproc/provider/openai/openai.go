@@ -37,15 +37,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if !o.NoEffort || req.Dialect != chat.OpenAI {
 		o.TokensField = wire.MaxCompletionTokens
 	}
-	body, degraded, err := wire.EncodeRequest(buf, req, o)
-	if err != nil {
-		return nil, err
-	}
-	call := &provider.Call{Path: at.BasePath + "/chat/completions", Body: body, Degraded: degraded}
-	if at.Key != "" {
-		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
-	}
-	return call, nil
+	return wire.NewCall(buf, req, at, o)
 }
 
 // NewDecoder reads the answer of such a call.
@@ -65,10 +57,4 @@ func reasons(model string) bool {
 }
 
 // Ping lists the provider's models.
-func (Adapter) Ping(at provider.Endpoint) *provider.Call {
-	call := &provider.Call{Path: at.BasePath + "/models"}
-	if at.Key != "" {
-		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
-	}
-	return call
-}
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

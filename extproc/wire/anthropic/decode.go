@@ -25,7 +25,7 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 		return nil, notJSON(err)
 	}
 	r := &chat.Request{
-		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Betas: betas(h),
+		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Version: h.Get("anthropic-version"), Betas: betas(h),
 		InputTokens: wire.InputTokens(doc.Stats), Doc: doc, Read: readConversation,
 	}
 	for i := range doc.Members {

@@ -1,0 +1,59 @@
+package anthropic
+
+import (
+	"cmp"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// apiVersion is the API version that requests of other dialects are written for. An Anthropic client names its own.
+const apiVersion = "2023-06-01"
+
+// NewCall writes one attempt at a provider that speaks this format. A client of the same dialect has its query, its API version and its
+// beta features passed on. The error is a fault.
+func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	same := req.Dialect == chat.Anthropic
+	if req.Op == chat.CountTokens && !same {
+		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for Messages requests only")
+	}
+	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
+	})
+	if err != nil {
+		return nil, err
+	}
+	call := &provider.Call{Path: callPath(req, at, same), Header: callHeaders(at, req.Version), Body: body, Degraded: degraded}
+	if same && len(req.Betas) > 0 {
+		call.Header = append(call.Header, header.Field{Name: "anthropic-beta", Value: strings.Join(req.Betas, ",")})
+	}
+	return call, nil
+}
+
+// Ping lists the models of a provider that speaks this format.
+func Ping(at provider.Endpoint) *provider.Call {
+	return &provider.Call{Path: at.BasePath + "/models", Header: callHeaders(at, "")}
+}
+
+func callHeaders(at provider.Endpoint, version string) header.List {
+	l := header.List{{Name: "anthropic-version", Value: cmp.Or(version, apiVersion)}}
+	if at.Key != "" {
+		l = append(l, header.Field{Name: "x-api-key", Value: string(at.Key)})
+	}
+	return l
+}
+
+func callPath(req *chat.Request, at provider.Endpoint, same bool) string {
+	p := at.BasePath + "/messages"
+	if req.Op == chat.CountTokens {
+		p += "/count_tokens"
+	}
+	if same && req.Query != "" {
+		p += "?" + req.Query
+	}
+	return p
+}

@@ -1,0 +1,32 @@
+package openai
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// NewCall writes one attempt at a provider that speaks this format. The error is a fault.
+func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptions) (*provider.Call, error) {
+	if req.Op == chat.CountTokens {
+		return nil, fault.Newf(fault.InvalidRequest, "this provider's format cannot count tokens")
+	}
+	body, degraded, err := EncodeRequest(buf, req, o)
+	if err != nil {
+		return nil, err
+	}
+	return &provider.Call{Path: at.BasePath + "/chat/completions", Header: callHeaders(at), Body: body, Degraded: degraded}, nil
+}
+
+// Ping lists the models of a provider that speaks this format.
+func Ping(at provider.Endpoint) *provider.Call {
+	return &provider.Call{Path: at.BasePath + "/models", Header: callHeaders(at)}
+}
+
+func callHeaders(at provider.Endpoint) header.List {
+	if at.Key == "" {
+		return nil
+	}
+	return header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+}
