@@ -3,6 +3,7 @@ package envoy
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,11 +33,8 @@ func TestWhereOutputIsCutChangesNothing(t *testing.T) {
 }
 
 func TestALineWithoutEndIsBounded(t *testing.T) {
-	pieces := make([]string, 64)
-	for i := range pieces {
-		pieces[i] = strings.Repeat("x", 1000)
-	}
-	if got := logged(append(pieces, "\ninfo\tmain\tnext\n")...); len(got) > maxLine+200 || !strings.Contains(got, "msg=next") {
+	pieces := append(slices.Repeat([]string{strings.Repeat("x", 1000)}, 64), "\ninfo\tmain\tnext\n")
+	if got := logged(pieces...); len(got) > maxLine+200 || !strings.Contains(got, "msg=next") {
 		t.Errorf("%d bytes are logged", len(got))
 	}
 }

@@ -141,7 +141,7 @@ func forward(stream extprocStream, h map[string]string, body []byte) error {
 		n, _ := strconv.Atoi(code)
 		return stream.Send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ImmediateResponse{
 			ImmediateResponse: &extprocv3.ImmediateResponse{
-				Status: &typev3.HttpStatus{Code: typev3.StatusCode(n)}, Body: []byte("of the sidecar"), Details: "bardo_reply", //nolint:gosec // a status
+				Status: &typev3.HttpStatus{Code: typev3.StatusCode(n)}, Body: []byte("of the sidecar"), Details: "bardo_reply",
 			},
 		}})
 	}

@@ -35,7 +35,8 @@ func (w *window) add(now time.Time, good bool) {
 
 func (w *window) count(now time.Time) (good, bad int) {
 	oldest := now.UnixNano()/int64(w.step) - buckets
-	for _, s := range w.slots {
+	for i := range w.slots {
+		s := &w.slots[i]
 		if s.turn > oldest {
 			good += s.good
 			bad += s.bad

@@ -1,12 +1,16 @@
 package snapshot
 
 import (
+	"slices"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	commondnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/common/dns/v3"
+	dnsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/clusters/dns/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	caresv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/network/dns_resolver/cares/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
@@ -47,7 +51,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{envoy.HTTPOptions: b.Any(upstreamOptions(first.Scheme, filters))},
 		LoadAssignment:                assignment(name, p.Endpoints),
 	}
-	discover(c, p.Endpoints)
+	b.discover(c, p.Endpoints)
 	if first.Scheme == state.HTTPS {
 		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, b.CAPath))
 	}
@@ -59,26 +63,36 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 	return c
 }
 
-// discover chooses how hosts are found. A name that cannot be resolved must not keep Envoy from starting.
-func discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
-	kind := clusterv3.Cluster_STATIC
-	for _, e := range endpoints {
-		if e.IsName() {
-			kind = clusterv3.Cluster_STRICT_DNS
-		}
-	}
-	c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: kind}
-	if kind == clusterv3.Cluster_STATIC {
+// discover chooses how hosts are found.
+func (b *builder) discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
+	if !slices.ContainsFunc(endpoints, state.Endpoint.IsName) {
+		c.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 		return
 	}
-	c.WaitForWarmOnInit = wrapperspb.Bool(false)
-	c.RespectDnsTtl = true
-	c.DnsRefreshRate = durationpb.New(30 * time.Second)
-	c.DnsFailureRefreshRate = &clusterv3.Cluster_RefreshRate{
-		BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(5 * time.Second),
-	}
-	c.DnsLookupFamily = clusterv3.Cluster_V4_PREFERRED
+	c.ClusterDiscoveryType = &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{
+		Name: "envoy.cluster.dns",
+		TypedConfig: b.Any(&dnsv3.DnsCluster{
+			DnsRefreshRate: durationpb.New(30 * time.Second),
+			DnsFailureRefreshRate: &dnsv3.DnsCluster_RefreshRate{
+				BaseInterval: durationpb.New(time.Second), MaxInterval: durationpb.New(5 * time.Second),
+			},
+			RespectDnsTtl:          true,
+			DnsMinRefreshRate:      durationpb.New(5 * time.Second),
+			DnsLookupFamily:        commondnsv3.DnsLookupFamily_V4_PREFERRED,
+			TypedDnsResolverConfig: b.resolver(),
+		}),
+	}}
 	c.LoadAssignment.Endpoints = append(c.LoadAssignment.Endpoints, unresolved())
+}
+
+// resolver gives up soon: Envoy does not begin to listen before every name was looked up once.
+func (b *builder) resolver() *corev3.TypedExtensionConfig {
+	return &corev3.TypedExtensionConfig{
+		Name: "envoy.network.dns_resolver.cares",
+		TypedConfig: b.Any(&caresv3.CaresDnsResolverConfig{
+			QueryTimeoutSeconds: wrapperspb.UInt64(1), QueryTries: wrapperspb.UInt32(2),
+		}),
+	}
 }
 
 // unresolved stands in, at a lower priority, while no name of a cluster resolves: it refuses the connection, which Envoy

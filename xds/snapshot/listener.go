@@ -26,7 +26,7 @@ const (
 )
 
 const (
-	secretServer = "server_certificate" //nolint:gosec // the name of a resource
+	secretServer = "server_certificate"
 	serverName   = "bardo"
 	// A connection's buffers are small: bodies stream through the sidecar, and a client that does not read holds its
 	// provider back.

@@ -28,18 +28,30 @@ type localReply struct {
 // localReplies are tried in order. What the sidecar answered itself is not among them. Everything of Envoy's own at or
 // above 500 means that the gateway, not a provider, is in trouble.
 var localReplies = []localReply{
-	{from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error",
-		message: "there is nothing at this path"},
-	{from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
-		message: "the request did not arrive in time"},
-	{from: 413, to: 413, kind: fault.TooLarge, openAI: "invalid_request_error", anthropic: "request_too_large",
-		message: "the request is larger than this gateway accepts"},
-	{from: 429, to: 429, kind: fault.Overloaded, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
-		message: "the gateway is at its limit; try again shortly", retryAfterSec: 1},
-	{from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
-		message: "the request is not valid HTTP, or its headers are too large"},
-	{from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
-		message: "the gateway is not able to answer right now; try again shortly", retryAfterSec: 1},
+	{
+		from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error",
+		message: "there is nothing at this path",
+	},
+	{
+		from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		message: "the request did not arrive in time",
+	},
+	{
+		from: 413, to: 413, kind: fault.TooLarge, openAI: "invalid_request_error", anthropic: "request_too_large",
+		message: "the request is larger than this gateway accepts",
+	},
+	{
+		from: 429, to: 429, kind: fault.Overloaded, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		message: "the gateway is at its limit; try again shortly", retryAfterSec: 1,
+	},
+	{
+		from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		message: "the request is not valid HTTP, or its headers are too large",
+	},
+	{
+		from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		message: "the gateway is not able to answer right now; try again shortly", retryAfterSec: 1,
+	},
 }
 
 // anthropicPath matches the requests whose clients read errors in Anthropic's form.

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func TestWhatTheConfigurationSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(got) != string(want) {
+			if !bytes.Equal(got, want) {
 				t.Errorf("%s differs; run with -update and read the difference", path)
 			}
 		})

@@ -37,8 +37,10 @@ const (
 
 	// InitialMode is the gRPC metadata key that tells the sidecar which filter opened a stream.
 	InitialMode = "x-bardo-mode"
-	// ModeRouter is a client request's stream; ModeAttempt is the stream of one further attempt.
-	ModeRouter, ModeAttempt = "router", "attempt"
+	// ModeRouter is the stream of a client's request.
+	ModeRouter = "router"
+	// ModeAttempt is the stream of one further attempt.
+	ModeAttempt = "attempt"
 
 	// NodeID is the node id of every Envoy that this control plane serves.
 	NodeID = "bardo"
