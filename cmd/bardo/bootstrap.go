@@ -15,9 +15,9 @@ import (
 func bootstrapCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: cobra.NoArgs,
-		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as the gateway, as in\n" +
-			"envoy -c <(bardo bootstrap -c FILE). That Envoy finds the gateway at xds.listen, which the file must name:\n" +
-			"only then does the gateway listen there. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
+		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as `bardo xds` and `bardo extproc`:\n" +
+			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json\n" +
+			"That Envoy finds the control plane at xds.listen. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
 			if err != nil {
@@ -42,10 +42,10 @@ func bootstrapCommand() *cobra.Command {
 func bootstrap(h home, cfg *config.Config) ([]byte, error) {
 	at := string(cfg.XDS.Listen)
 	if at == "" || strings.HasSuffix(at, ":0") {
-		return nil, fmt.Errorf("xds.listen %q: a separately run Envoy needs a fixed address of the gateway", at)
+		return nil, fmt.Errorf("xds.listen %q: a separately run Envoy needs a fixed address of the control plane", at)
 	}
 	if cfg.XDS.TLS.Cert != "" {
-		return nil, errors.New("xds.tls: this version's control plane speaks to Envoy in clear text, on this machine; leave it out")
+		return nil, errors.New("xds.tls: the parts of a split gateway speak in clear text, on one machine; leave it out")
 	}
 	return envoy.Bootstrap(envoy.Options{
 		XDS:         state.Peer{Address: at},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,18 +124,11 @@ func checkConfig(c *cobra.Command, h home) (*config.Config, finding) {
 	var printed exitError
 	switch {
 	case errors.As(err, &printed):
-		return nil, broken(check, "correct what is said above", "%s has mistakes", or(path, "the environment"))
+		return nil, broken(check, "correct what is said above", "%s has mistakes", cmp.Or(path, "the environment"))
 	case err != nil:
 		return nil, broken(check, "name a file that can be read", "%v", err)
 	}
-	return cfg, fine(check, "%s", or(path, "built in: there is no file"))
-}
-
-func or(s, unset string) string {
-	if s == "" {
-		return unset
-	}
-	return s
+	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
 }
 
 func checkCatalog(cfg *config.Config) finding {

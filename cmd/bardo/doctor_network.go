@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,28 +20,26 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// checkPorts tries each address that the gateway would listen on. One that the running gateway has is in good hands.
+// checkPorts tries each address that the gateway would listen on. One that the running gateway has is in good hands; r is
+// zero where none runs.
 func checkPorts(ctx context.Context, r runInfo, cfg *config.Config) []finding {
-	envoyAdmin := ""
-	if r.PID != 0 {
-		envoyAdmin = string(cfg.Listen.EnvoyAdmin) // run.json does not say
-	}
 	ports := []struct {
 		key   string
-		at    config.Addr
-		known string // where the running gateway listens, "" if it does not
+		at    string
+		known string // where the running gateway listens; "" where its Envoy, run separately, knows that
 	}{
-		{"listen.http", cfg.Listen.HTTP, r.HTTP},
-		{"listen.https", cfg.Listen.HTTPS, r.HTTPS},
-		{"listen.admin", cfg.Listen.Admin, r.Admin},
-		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, envoyAdmin},
+		{"listen.http", address(cfg.Listen.HTTP), r.HTTP},
+		{"listen.https", address(cfg.Listen.HTTPS), r.HTTPS},
+		{"listen.admin", address(cfg.Listen.Admin), r.Admin},
+		{"listen.envoy_admin", address(cfg.Listen.EnvoyAdmin), ""},
 	}
 	var found []finding
 	for _, p := range ports {
-		if address(p.at) == "" {
+		if p.at == "" {
 			continue
 		}
-		found = append(found, checkPort(ctx, p.key, string(p.at), samePort(p.known, string(p.at))))
+		ours := r.PID != 0 && samePort(cmp.Or(p.known, p.at), p.at)
+		found = append(found, checkPort(ctx, p.key, p.at, ours))
 	}
 	return found
 }
@@ -52,11 +51,10 @@ func samePort(a, b string) bool {
 }
 
 func checkPort(ctx context.Context, key, at string, ours bool) finding {
-	if ours {
-		return fine(key, "%s, used by the gateway that runs", at)
-	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && ours:
+		return fine(key, "%s, used by the gateway that runs", at)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return broken(key, "stop that program, or set "+key+" to another port", "%s is in use by another program", at)
 	case errors.Is(err, syscall.EACCES):
@@ -129,9 +127,9 @@ func checkProvider(p config.Provider, s providerState) finding {
 		key = "without a key"
 	}
 	if s.State == string(health.Down) {
-		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, or(s.Reason, "too many errors"))
+		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, cmp.Or(s.Reason, "too many errors"))
 	}
-	return fine(check, "%s, %s, %s", where, key, or(s.State, notRunning))
+	return fine(check, "%s, %s, %s", where, key, cmp.Or(s.State, notRunning))
 }
 
 // checkRoots wants the authorities that providers' certificates are judged by.

@@ -28,6 +28,7 @@ func TestAPortOfTheRunningGatewayIsNoConflict(t *testing.T) {
 	}{
 		{"no gateway runs", runInfo{}, false, "in use by another program"},
 		{"the gateway runs there", runInfo{PID: 1, HTTP: taken}, true, "used by the gateway that runs"},
+		{"the gateway runs beside an Envoy of its own", runInfo{PID: 1}, true, "used by the gateway that runs"},
 		{"the gateway runs elsewhere", runInfo{PID: 1, HTTP: "127.0.0.1:1"}, false, "in use by another program"},
 	} {
 		found := checkPorts(t.Context(), c.running, cfg)

@@ -96,9 +96,12 @@ func TestWhatClientsChoseIsShownHarmlessly(t *testing.T) {
 }
 
 func TestDollars(t *testing.T) {
-	for in, want := range map[policy.Micro]string{0: "$0.000000", 1: "$0.000001", 5_500_000: "$5.500000", -250_000: "-$0.250000"} {
-		if got := dollars(in); got != want {
-			t.Errorf("%d is shown as %s, want %s", in, got, want)
+	for _, c := range []struct {
+		in   policy.Micro
+		want string
+	}{{0, "$0.000000"}, {1, "$0.000001"}, {5_500_000, "$5.500000"}, {-250_000, "-$0.250000"}} {
+		if got := dollars(c.in); got != c.want {
+			t.Errorf("%d is shown as %s, want %s", c.in, got, c.want)
 		}
 	}
 }
