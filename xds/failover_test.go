@@ -291,6 +291,45 @@ func TestAStreamThatFallsSilentIsCut(t *testing.T) {
 	}
 }
 
+func TestAClientThatLeavesTakesItsProviderCallAlong(t *testing.T) {
+	left := make(chan struct{})
+	l := newLab(t, nil, fake("stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(left)
+	}))
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "stream")
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	select {
+	case <-left:
+	case <-time.After(secondsToRecover):
+		t.Error("K-34: the provider still sends")
+	}
+}
+
+func TestTheSidecarLearnsAtOnceThatAProviderBrokeOff(t *testing.T) {
+	l := newLab(t, nil, fake("stream", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	began := time.Now()
+	a := l.egress(chatPath, "{}", state.HeaderCluster, "stream", state.HeaderExchange, secret+".id")
+	if a.body != "data: 1\n\n" || a.err == nil {
+		t.Errorf("answer is %q, %v", a.body, a.err)
+	}
+	if d := time.Since(began); d > 700*time.Millisecond { // Envoy would wait a second for a client
+		t.Errorf("it took %v", d)
+	}
+}
+
 func TestAClientThatDoesNotReadHoldsItsProviderBack(t *testing.T) {
 	written := make(chan int, 1)
 	l := newLab(t, nil, fake("endless", func(w http.ResponseWriter, _ *http.Request) {
