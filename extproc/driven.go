@@ -78,7 +78,7 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 	limit := time.AfterFunc(s.x.rt.Timeouts.firstToken(s.x.Request), func() { cancel(errFirstToken) })
 	defer limit.Stop()
 
-	resp, f, err := s.open(ctx, to)
+	resp, f, err := s.open(ctx, to) //nolint:bodyclose // the reader closes it
 	if f != nil || err != nil {
 		return f, err
 	}
@@ -120,7 +120,7 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Response, *failure, error) {
 	req, err := s.x.egressRequest(ctx, to)
 	if err != nil {
-		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil
+		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil //nolint:nilerr // it is in the failure
 	}
 	type head struct {
 		resp *http.Response

@@ -73,7 +73,7 @@ func responseBody(b []byte, end bool) *ep.ProcessingResponse {
 
 func immediate(r reply) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ImmediateResponse{ImmediateResponse: &ep.ImmediateResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo",
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo", //nolint:gosec // a status
 	}}}
 }
 

@@ -31,7 +31,7 @@ func (c Pico) Charge(spreadPct int) Micro {
 	if c <= 0 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(c), uint64(100+spreadPct))
+	hi, lo := bits.Mul64(uint64(c), uint64(100+spreadPct)) //nolint:gosec // both are positive
 	const unit = 100 * picoPerMicro
 	if hi >= unit { // beyond int64: an absurd cost saturates instead of wrapping
 		return Micro(1<<63 - 1)

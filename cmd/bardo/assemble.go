@@ -74,7 +74,7 @@ func loadCatalog(cfg *config.Config) (*catalog.Catalog, error) {
 	if path == "" {
 		return catalog.New(catalog.Embedded()), nil
 	}
-	b, err := os.ReadFile(path) //nolint:gosec // the operator names it
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("models.catalog: %w", err)
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // configFlag adds -c to a command.
-func configFlag(c *cobra.Command) *string {
-	return c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default $BARDO_HOME/config.yaml or bardo.toml, if there)")
+func configFlag(c *cobra.Command) {
+	c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default $BARDO_HOME/config.yaml or bardo.toml, if there)")
 }
 
 // findConfig is the file that is read without -c; "" when there is none.
@@ -33,7 +33,7 @@ func findConfig(h home) string {
 func loadConfig(path string, w io.Writer) (*config.Config, error) {
 	name, data := "bardo.yaml", []byte(nil)
 	if path != "" {
-		b, err := os.ReadFile(path) //nolint:gosec // the operator names it
+		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("configuration file %s does not exist", path)
 		}

@@ -31,7 +31,7 @@ func openHome() (home, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // the operator names it
 		return "", fmt.Errorf("state directory: %w", err)
 	}
 	return home(dir), nil
@@ -50,11 +50,11 @@ func (h home) ledgerPath(url string) (string, error) {
 
 // lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
 func (h home) lock() (unlock func(), err error) {
-	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator's own directory
+	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor fits an int
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("a gateway already runs on %s%s: stop it, or set BARDO_HOME to another directory", h, h.runningPID())
@@ -74,7 +74,7 @@ func (h home) runningPID() string {
 // pepper reads the secret that key hashes depend on, and makes it on first use.
 func (h home) pepper() (*auth.Pepper, error) {
 	path := h.path("pepper")
-	b, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if b, err = auth.NewPepper(rand.Reader); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func (h home) pepper() (*auth.Pepper, error) {
 // sharedSecret is what calls through the egress listener must carry where the parts of the gateway run apart.
 func (h home) sharedSecret() (string, error) {
 	path := h.path("egress-secret")
-	b, err := os.ReadFile(path) //nolint:gosec // the operator's own directory
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		b, err = createOnce(path, []byte(rand.Text()))
 	}
@@ -111,7 +111,7 @@ func createOnce(path string, b []byte) ([]byte, error) {
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return os.ReadFile(path) //nolint:gosec // the operator's own directory
+	return os.ReadFile(path)
 }
 
 // runInfo is run.json: where a running gateway listens.
@@ -182,7 +182,7 @@ func envoyBinary() (string, error) {
 		places = append(places, filepath.Join(dir, "envoy"))
 	}
 	for _, p := range places {
-		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 { //nolint:gosec // the operator's own PATH
 			return filepath.Abs(p)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/provider/demo"
@@ -36,7 +35,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 		err = errors.Join(
 			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
 			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
-			on(g.sockets.extproc, func(l net.Listener) error { return serveGRPC(ctx, extproc.NewServer(g.gate), l) }),
+			on(g.sockets.extproc, func(l net.Listener) error { return extproc.Serve(ctx, g.gate, l) }),
 		)
 		if err != nil {
 			return info, err
@@ -56,14 +55,4 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
 	return info, nil
-}
-
-// serveGRPC serves on l until ctx is done.
-func serveGRPC(ctx context.Context, s *grpc.Server, l net.Listener) error {
-	stop := context.AfterFunc(ctx, s.Stop)
-	defer stop()
-	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return err
-	}
-	return nil
 }

@@ -86,7 +86,7 @@ type Usage struct {
 }
 
 // TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
-func (u Usage) TotalInput() int64 { return u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h }
+func (u *Usage) TotalInput() int64 { return u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h }
 
 // Merge folds a later report into u: zero fields of the later one do not erase what an earlier one said (Anthropic
 // states input in message_start and output in message_delta; some gateways repeat zeros at the end).

@@ -5,6 +5,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -51,10 +52,10 @@ type Pipeline struct {
 // New makes a pipeline of layers in their order of execution.
 func New(layers ...Layer) *Pipeline {
 	p := &Pipeline{layers: layers}
-	for i := len(layers) - 1; i >= 0; i-- {
-		if r, ok := layers[i].(Responder); ok {
+	for _, l := range slices.Backward(layers) {
+		if r, ok := l.(Responder); ok {
 			p.responders = append(p.responders, r)
-			p.names = append(p.names, layers[i].Name())
+			p.names = append(p.names, l.Name())
 		}
 	}
 	return p

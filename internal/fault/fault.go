@@ -96,8 +96,7 @@ func (f *Fault) HTTPStatus() int {
 
 // From returns the fault inside err, or an Internal one that hides err.
 func From(err error) *Fault {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f
 	}
 	return New(Internal, "the gateway failed to handle this request", err)

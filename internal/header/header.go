@@ -1,8 +1,6 @@
 // Package header is an ordered list of HTTP header fields with lower-case names, as HTTP/2 and Envoy carry them.
 package header
 
-import "strings"
-
 // Field is one header field. Name is lower case.
 type Field struct{ Name, Value string }
 
@@ -38,15 +36,4 @@ func (l List) Has(name string) bool {
 		}
 	}
 	return false
-}
-
-// Set replaces name's value or appends it. An empty value is kept.
-func (l *List) Set(name, value string) {
-	for i := range *l {
-		if (*l)[i].Name == name {
-			(*l)[i].Value = value
-			return
-		}
-	}
-	*l = append(*l, Field{strings.ToLower(name), value})
 }
