@@ -1,0 +1,136 @@
+package extproc
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// said is a provider's stated error.
+func said(status int) *failure {
+	return statusFailure("p", &chat.ProviderError{Status: status, Message: "as the provider said", Code: "its_code"})
+}
+
+// limited is a 429 that asks for a pause.
+func limited(seconds int) *failure {
+	return statusFailure("p", &chat.ProviderError{Status: 429, RetryAfter: seconds})
+}
+
+func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
+	broken := &failure{provider: "p", kind: failReset}
+	for _, tt := range []struct {
+		name   string
+		fs     []*failure
+		kind   fault.Kind
+		status int
+		after  time.Duration
+	}{
+		{"nothing was tried", nil, fault.NoProvider, 503, 0},
+		{"all over their limits: the shortest pause", []*failure{limited(30), limited(7)}, fault.RateLimited, 429, 7 * time.Second},
+		{"over the limit without a pause: one second", []*failure{said(429)}, fault.RateLimited, 429, time.Second},
+		{"all overloaded", []*failure{said(529), said(503)}, fault.Overloaded, 503, 5 * time.Second},
+		{"overloaded and over the limit", []*failure{said(429), said(503)}, fault.Overloaded, 503, 5 * time.Second},
+		{"a bad credential of the operator's own", []*failure{said(401)}, fault.Upstream, 502, 0},
+		{"a server error", []*failure{said(500)}, fault.Upstream, 502, 0},
+		{"a time-out", []*failure{said(500), {provider: "p", kind: failTimeout}}, fault.UpstreamTimeout, 504, 0},
+		{"the provider's own time-out", []*failure{said(504)}, fault.UpstreamTimeout, 504, 0},
+		{"a broken connection", []*failure{broken}, fault.Upstream, 502, 0},
+		{"the caller's own mistake", []*failure{said(400)}, fault.InvalidRequest, 400, 0},
+		{"too large for the provider", []*failure{said(413)}, fault.TooLarge, 413, 0},
+		{"unprocessable", []*failure{broken, said(422)}, fault.InvalidRequest, 422, 0},
+		{"nothing to be said in its format", []*failure{{provider: "p", kind: failEncode, cause: fault.Newf(fault.InvalidRequest, "no")}}, fault.InvalidRequest, 400, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := exhausted(tt.fs)
+			if f.Kind != tt.kind || f.HTTPStatus() != tt.status || f.RetryAfter != tt.after {
+				t.Errorf("got %s, status %d, retry after %s", f, f.HTTPStatus(), f.RetryAfter)
+			}
+			if tt.status >= 500 && strings.Contains(f.Public, "as the provider said") {
+				t.Errorf("the provider's words reach the client: %q", f.Public)
+			}
+			if tt.status < 500 && tt.status != 429 && tt.fs[0].kind == failStatus && f.Code != "its_code" {
+				t.Errorf("the provider's code is lost: %q", f.Code)
+			}
+		})
+	}
+}
+
+func TestK56WhichFailuresGoToTheNextProvider(t *testing.T) {
+	for status, want := range map[int]bool{
+		400: false, 404: false, 405: false, 409: false, 413: false, 415: false, 422: false,
+		401: true, 402: true, 403: true, 408: true, 429: true, 500: true, 502: true, 503: true, 504: true, 529: true,
+	} {
+		if got := said(status).retriable(); got != want {
+			t.Errorf("status %d: tried further is %t, want %t", status, got, want)
+		}
+	}
+	for _, kind := range []failureKind{failConnect, failReset, failTimeout, failEncode} {
+		if !(&failure{kind: kind}).retriable() {
+			t.Errorf("failure of kind %d is not tried further", kind)
+		}
+	}
+}
+
+func TestWhatAFailureSaysAboutHealth(t *testing.T) {
+	for _, tt := range []struct {
+		f    *failure
+		want policy.Outcome
+	}{
+		{said(500), policy.Failed}, {said(408), policy.Failed}, {said(401), policy.Failed}, {said(402), policy.Failed},
+		{said(400), policy.Ignored}, {said(404), policy.Ignored}, {said(403), policy.Ignored}, {limited(3), policy.RateLimited},
+		{&failure{kind: failConnect}, policy.Failed}, {&failure{kind: failTimeout}, policy.Failed}, {&failure{kind: failEncode}, policy.Ignored},
+	} {
+		if got := tt.f.result().Outcome; got != tt.want {
+			t.Errorf("%s says %d, want %d", tt.f, got, tt.want)
+		}
+	}
+}
+
+func TestWhyEnvoyAnsweredInAProvidersPlace(t *testing.T) {
+	for details, want := range map[string]failureKind{
+		"upstream_reset_before_response_started{connection_failure}":        failConnect,
+		"upstream_reset_before_response_started{remote_connection_failure}": failConnect,
+		"no_healthy_upstream":      failConnect,
+		"cluster_not_found":        failConnect,
+		"upstream_per_try_timeout": failTimeout,
+		"response_timeout":         failTimeout,
+		"upstream_reset_before_response_started{connection_termination}": failReset,
+	} {
+		if got := localFailure("p", 503, details).kind; got != want {
+			t.Errorf("%s is kind %d, want %d", details, got, want)
+		}
+	}
+}
+
+func TestACutStreamIsWorthARetryK47(t *testing.T) {
+	for _, f := range []*failure{said(400), said(500), {kind: failReset, cause: errTooLong}, {kind: failTimeout}} {
+		if got := f.cutFault().HTTPStatus(); got < 500 {
+			t.Errorf("%s ends a stream with status %d, which clients do not retry", f, got)
+		}
+	}
+}
+
+func TestScrubRemovesWhatLooksLikeACredential(t *testing.T) {
+	const in = "Incorrect API key provided: sk-proj-abcdef123456, sent as Bearer abcdef, bardo_sk_0123456789"
+	out := scrub(in)
+	for _, secret := range []string{"sk-proj", "abcdef", "0123456789"} {
+		if strings.Contains(out, secret) {
+			t.Errorf("%q is still in %q", secret, out)
+		}
+	}
+	if long := scrub(strings.Repeat("ä", 5000)); len(long) > 2100 || !strings.HasSuffix(long, "…") {
+		t.Errorf("a long sentence is %d bytes", len(long))
+	}
+}
+
+func TestAFailuresCauseStaysPrivate(t *testing.T) {
+	f := exhausted([]*failure{{provider: "p", kind: failReset, cause: errors.New("10.0.0.1: refused")}})
+	if strings.Contains(f.Public, "10.0.0.1") || !strings.Contains(f.Error(), "10.0.0.1") {
+		t.Errorf("public %q, log %q", f.Public, f.Error())
+	}
+}
