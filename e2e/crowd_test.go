@@ -135,11 +135,16 @@ func begin(t testing.TB, g *gateway.Gateway, a ask) *running {
 		b, _ := io.ReadAll(res.Body)
 		t.Fatalf("%d %s", res.StatusCode, b)
 	}
-	s := &running{a: a, res: res}
-	s.r = gateway.NewReader(io.TeeReader(res.Body, &s.got))
+	s := newRunning(a, res)
 	if _, err := s.r.Next(); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func newRunning(a ask, res *http.Response) *running {
+	s := &running{a: a, res: res}
+	s.r = gateway.NewReader(io.TeeReader(res.Body, &s.got))
 	return s
 }
 

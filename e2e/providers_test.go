@@ -129,9 +129,10 @@ func TestK55ADeadPrimaryIsLeftAlone(t *testing.T) {
 			if s := standings(t, g)["first"]; s.State != "down" || s.Reason == "" || s.Order != 2 {
 				t.Errorf("it stands as %+v", s)
 			}
-			if up := g.Metrics(t).Sum("bardo_provider_up", `provider="first"`); up != 0 {
-				t.Errorf("bardo_provider_up %v", up)
-			}
+			eventually(t, "a metric that says so", func() bool {
+				m := g.Metrics(t)
+				return m.Sum("bardo_provider_healthy", `provider="first"`) == 0 && m.Sum("bardo_provider_healthy", `provider="second"`) == 1
+			})
 			first.Behave(fake.Behaviour{})
 			comesBack(t, g, a, "first", 25*time.Second)
 		})

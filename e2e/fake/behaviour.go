@@ -109,6 +109,7 @@ type Shape struct {
 	LineEnd      string         // "\r\n" or "\r" instead of "\n"
 	NoSpace      bool           // "data:{" instead of "data: {"
 	Cut          int            // bytes per write, each flushed; 0: one write per event
+	CutGap       time.Duration  // between the writes of one event
 	Unterminated bool           // the last event lacks its blank line
 	NoTerminator bool           // no [DONE], no message_stop
 	Before       map[int]string // raw bytes put before the n-th piece of content

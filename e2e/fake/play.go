@@ -185,7 +185,9 @@ func (p *player) write(data string) {
 		p.s.log.update(func() { p.rec.Sent += int64(sent) })
 		p.err = err
 		p.flush()
-		data = data[n:]
+		if data = data[n:]; data != "" && p.b.Shape.CutGap > 0 {
+			p.sleep(p.b.Shape.CutGap)
+		}
 	}
 }
 
