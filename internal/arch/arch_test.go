@@ -26,11 +26,12 @@ func TestTheTreeFollowsTheRules(t *testing.T) {
 // sound is a small tree that breaks no rule and uses every line of the engines' table.
 func sound() map[string]string {
 	return map[string]string{
-		"policy/policy.go":                    `package policy`,
-		"extproc/chat/chat.go":                `package chat; import _ "bardo.money/gateway/policy"`,
-		"extproc/wire/wire.go":                `package wire; import _ "bardo.money/gateway/extproc/chat"`,
-		"extproc/wire/errbody/errbody.go":     `package errbody`,
-		"extproc/wire/openai/openai.go":       `package openai; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/extproc/wire/errbody")`,
+		"policy/policy.go":                `package policy`,
+		"extproc/chat/chat.go":            `package chat; import _ "bardo.money/gateway/policy"`,
+		"extproc/wire/wire.go":            `package wire; import _ "bardo.money/gateway/extproc/chat"`,
+		"extproc/wire/errbody/errbody.go": `package errbody`,
+		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
+			_ "bardo.money/gateway/extproc/wire/errbody"; _ "bardo.money/gateway/extproc/provider")`,
 		"policy/catalog/catalog.go":           `package catalog`,
 		"policy/resolve/resolve.go":           `package resolve; import _ "bardo.money/gateway/policy/catalog"`,
 		"xds/state/state.go":                  `package state`,

@@ -22,7 +22,7 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":          {"xds/state"},
-	"extproc/wire/*": {"extproc/wire", "extproc/wire/errbody"},
+	"extproc/wire/*": {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"policy/resolve": {"policy/catalog"},
 }
 
