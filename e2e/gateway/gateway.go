@@ -121,13 +121,19 @@ func (g *Gateway) prepare(o Options) error {
 }
 
 func (g *Gateway) createFirstKey(ctx context.Context) error {
-	out, errs, code := g.run(ctx, "keys", "create", "--name", "e2e", "--json")
+	k, err := g.MakeKey(ctx, "--name", "e2e")
+	g.Key = k.Key
+	return err
+}
+
+// MakeKey is CreateKey for a program that is not a test.
+func (g *Gateway) MakeKey(ctx context.Context, flags ...string) (NewKey, error) {
+	out, errs, code := g.run(ctx, append([]string{"keys", "create", "--json"}, flags...)...)
 	var k NewKey
 	if err := json.Unmarshal([]byte(out), &k); code != 0 || err != nil || k.Key == "" {
-		return fmt.Errorf("keys create: exit %d, %v\n%s%s", code, err, out, errs) //nolint:errorlint // err may be nil
+		return k, fmt.Errorf("keys create: exit %d, %v\n%s%s", code, err, out, errs) //nolint:errorlint // err may be nil
 	}
-	g.Key = k.Key
-	return nil
+	return k, nil
 }
 
 func (g *Gateway) up() error {
