@@ -133,11 +133,11 @@ func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 	if enc := x.head.h.Get("content-encoding"); enc != "" && enc != "identity" {
 		return fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
-	if n, err := strconv.ParseInt(x.head.h.Get("content-length"), 10, 64); err == nil && n > x.rt.MaxBody {
+	if int64(x.announced()) > x.rt.MaxBody {
 		return x.tooLarge()
 	}
 	x.body = bodies.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
-	body, tooLarge, err := d.RequestBody((*x.body)[:0], x.rt.MaxBody)
+	body, tooLarge, err := d.RequestBody(slices.Grow((*x.body)[:0], min(x.announced(), maxPooledBody)), x.rt.MaxBody)
 	*x.body = body
 	if err != nil {
 		return err
@@ -148,6 +148,15 @@ func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 	x.arrived = time.Now()
 	x.Request, err = x.dialect.Decode(op, x.head.h, x.head.query, body)
 	return err
+}
+
+// announced is the length that the request claims to have, 0 without a claim.
+func (x *exchange) announced() int {
+	n, err := strconv.Atoi(x.head.h.Get("content-length"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }
 
 func (x *exchange) tooLarge() error {

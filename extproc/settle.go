@@ -21,6 +21,7 @@ const (
 	outcomeCut       = "cut"       // the provider broke off after the first content
 	outcomeCancelled = "cancelled" // the client left after the first content
 	outcomeFailed    = "failed"    // the client got an error and nothing else
+	outcomeLeft      = "left"      // the client left before the first content
 )
 
 // attemptRecord is one attempt in a request's record.
@@ -46,10 +47,11 @@ type summary struct {
 // settle charges for an answer, once. It returns when the charge is durable (prepaid keys) or queued (metered ones), so that the
 // last byte may go out. The client's leaving does not undo it.
 func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
-	s := &summary{x: x, to: a.res, usage: a.total(x.Request.InputTokens), outcome: outcome, prepaid: x.Principal.Prepaid}
+	s := &summary{x: x, to: a.res, outcome: outcome, prepaid: x.Principal.Prepaid}
 	x.settled = s
-	if !x.isTokenCount() {
-		u := s.usage
+	if !x.isTokenCount() { // a count uses nothing and costs nothing
+		s.usage = a.total(x.Request.InputTokens)
+		u := &s.usage
 		s.cost = a.res.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
 		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
 	}
@@ -67,6 +69,9 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 // book writes the charge and the request's record.
 func (s *summary) book(ctx context.Context) error {
 	x := s.x
+	if x.isTokenCount() {
+		return nil
+	}
 	c := ledger.Charge{
 		RequestID: x.ID, Account: x.Principal.Account, Amount: s.charged, ProviderCost: s.cost,
 		Tokens:   ledger.Tokens(tokens(s.usage)),
@@ -89,6 +94,9 @@ func (x *exchange) finish() {
 	x.gw.Ledger.Release(x.hold)
 	if x.settled == nil && x.Request != nil {
 		x.settled = &summary{x: x, outcome: outcomeFailed}
+		if x.fault == nil {
+			x.settled.outcome = outcomeLeft
+		}
 		if len(x.Order) > 0 {
 			x.settled.to = x.Order[0]
 		}
@@ -102,14 +110,12 @@ func (x *exchange) finish() {
 
 // count adds the exchange to the metrics.
 func (x *exchange) count() {
-	r := telemetry.Request{Status: 200, Duration: time.Since(x.started), FirstToken: x.firstToken, Overhead: x.overhead}
-	if x.fault != nil {
-		r.Status, r.Code = x.fault.HTTPStatus(), string(x.fault.Kind)
-	}
+	r := telemetry.Request{Duration: time.Since(x.started), FirstToken: x.firstToken, Overhead: x.overhead}
+	r.Status, r.Code = x.verdict()
 	if x.Request != nil {
 		r.Model, r.Streamed, r.Operation = x.Request.Model, x.Request.Stream, x.operation()
 	}
-	if s := x.settled; s != nil && s.outcome != outcomeFailed {
+	if s := x.settled; s != nil && s.outcome != outcomeFailed && s.outcome != outcomeLeft {
 		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
 		r.Tokens = tokens(s.usage)
 		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
@@ -122,6 +128,20 @@ func (x *exchange) count() {
 // tokens are a usage by type; both lifetimes of cache writes count as one.
 func tokens(u chat.Usage) telemetry.Tokens {
 	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
+}
+
+// statusClientClosed is what a request counts as whose client left before it was answered; no client ever sees it.
+const statusClientClosed = 499
+
+// verdict is the status, and the code of the fault, that the exchange counts as.
+func (x *exchange) verdict() (status int, code string) {
+	switch {
+	case x.fault != nil:
+		return x.fault.HTTPStatus(), string(x.fault.Kind)
+	case x.settled != nil && x.settled.outcome == outcomeLeft:
+		return statusClientClosed, "client_closed"
+	}
+	return http.StatusOK, ""
 }
 
 // log says how the exchange ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
@@ -186,8 +206,9 @@ type requestRecord struct {
 // record is the request's full routing and cost record, without content.
 func (s *summary) record() []byte {
 	x, u := s.x, s.usage
+	status, _ := x.verdict()
 	r := requestRecord{
-		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: 200,
+		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: status,
 		Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.Request.Model,
 		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem,
 		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
@@ -197,7 +218,7 @@ func (s *summary) record() []byte {
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}
 	if x.fault != nil {
-		r.Error, r.HTTPStatus = x.fault.CodeString(), x.fault.HTTPStatus()
+		r.Error = x.fault.CodeString()
 	}
 	b, err := json.Marshal(r)
 	if err != nil {
