@@ -3,7 +3,6 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"time"
@@ -23,13 +22,6 @@ const (
 	outcomeFailed    = "failed"    // the client got an error and nothing else
 	outcomeLeft      = "left"      // the client left before the first content
 )
-
-// attemptRecord is one attempt in a request's record.
-type attemptRecord struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-	Outcome  string            `json:"outcome"` // ok, or why it failed
-}
 
 // summary is what a settled answer cost.
 type summary struct {
@@ -170,59 +162,4 @@ func (x *exchange) operation() telemetry.Operation {
 		return telemetry.CountTokens
 	}
 	return telemetry.Chat
-}
-
-// requestRecord is GET /v1/requests/{id}.
-type requestRecord struct {
-	RequestID        string            `json:"request_id"`
-	CreatedAt        time.Time         `json:"created_at"`
-	Status           string            `json:"status"`
-	Error            string            `json:"error,omitempty"`
-	HTTPStatus       int               `json:"http_status"`
-	Dialect          chat.Dialect      `json:"dialect"`
-	Stream           bool              `json:"stream"`
-	Path             string            `json:"path"`
-	RequestedModel   string            `json:"requested_model"`
-	Provider         policy.ProviderID `json:"provider,omitempty"`
-	Model            policy.ModelID    `json:"model,omitempty"`
-	Subsystem        string            `json:"subsystem,omitempty"`
-	Attempts         int               `json:"attempts"`
-	AttemptLog       []attemptRecord   `json:"attempt_log"`
-	Degraded         []string          `json:"degraded"`
-	InputTokens      int64             `json:"input_tokens"`
-	CachedTokens     int64             `json:"cached_tokens"`
-	CacheWriteTokens int64             `json:"cache_write_tokens"`
-	OutputTokens     int64             `json:"output_tokens"`
-	ReasoningTokens  int64             `json:"reasoning_tokens"`
-	UsageEstimated   bool              `json:"usage_estimated"`
-	PriceKnown       bool              `json:"price_known"`
-	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
-	CostUSD          policy.Micro      `json:"cost_usd"`
-	SpreadPct        int               `json:"spread_pct"`
-	LatencyMS        int64             `json:"latency_ms"`
-	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
-}
-
-// record is the request's full routing and cost record, without content.
-func (s *summary) record() []byte {
-	x, u := s.x, s.usage
-	status, _ := x.verdict()
-	r := requestRecord{
-		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: status,
-		Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.Request.Model,
-		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem,
-		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
-		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
-		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
-		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.rt.spread(x.Principal.Tier),
-		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
-	}
-	if x.fault != nil {
-		r.Error = x.fault.CodeString()
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
-	}
-	return b
 }
