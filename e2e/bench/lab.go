@@ -1,0 +1,258 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/envoy"
+)
+
+// lab is everything that runs during a benchmark.
+type lab struct {
+	dir      string
+	envoyBin string
+	children []*exec.Cmd
+	gateway  *gateway.Gateway
+
+	burst, paced           string // the providers' addresses
+	plainAddr, gatewayAddr string
+	key                    string
+
+	plainEnvoy, gatewayEnvoy, gatewayGo process
+}
+
+// What the gateway's models lead to.
+const (
+	modelOne      = "one-candidate"
+	modelTwo      = "two-candidates"
+	modelPacedOne = "paced-one-candidate"
+	modelPacedTwo = "paced-two-candidates"
+)
+
+// setUp starts the providers, the gateway, and a plain Envoy that is configured after the gateway's.
+func setUp(ctx context.Context) (*lab, error) {
+	root, err := gateway.Root()
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{envoyBin: os.Getenv("ENVOY_BIN")}
+	if l.envoyBin == "" {
+		l.envoyBin = filepath.Join(root, ".tools", "envoy", "envoy")
+	}
+	if l.dir, err = os.MkdirTemp("", "bench"); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context, string) error{l.build, l.startProviders, l.startGateway, l.startPlain} {
+		if err := step(ctx, root); err != nil {
+			l.tearDown()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *lab) tearDown() {
+	if l.gateway != nil {
+		if err := l.gateway.Stop(); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: stopping the gateway: %v\n%s", err, l.gateway.Log())
+		}
+		_ = os.RemoveAll(l.gateway.Home)
+	}
+	for _, c := range l.children {
+		_ = c.Process.Signal(syscall.SIGTERM) // it may be gone
+		_ = c.Wait()
+	}
+	_ = os.RemoveAll(l.dir)
+}
+
+// build makes the programs, unless $BARDO_BIN names the gateway's.
+func (l *lab) build(ctx context.Context, root string) error {
+	packages := map[string]string{"fakeprovider": "./e2e/fake/cmd/fakeprovider"}
+	if os.Getenv("BARDO_BIN") == "" {
+		packages["bardo"] = "./cmd/bardo"
+		if err := os.Setenv("BARDO_BIN", filepath.Join(l.dir, "bardo")); err != nil {
+			return err
+		}
+	}
+	for name, pkg := range packages {
+		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(l.dir, name), pkg) //nolint:gosec // fixed names
+		c.Dir = root
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}
+
+// start runs a program until the lab is torn down.
+func (l *lab) start(c *exec.Cmd) error {
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the lab, which stops what it started in order
+	if err := c.Start(); err != nil {
+		return err
+	}
+	l.children = append(l.children, c)
+	return nil
+}
+
+func (l *lab) startProviders(context.Context, string) (err error) {
+	if l.burst, err = l.provider("-tokens", strconv.Itoa(burstTokens)); err != nil {
+		return err
+	}
+	l.paced, err = l.provider("-tokens", strconv.Itoa(pacedTokens), "-gap", pacedGap.String())
+	return err
+}
+
+// provider starts one and returns its address.
+func (l *lab) provider(args ...string) (string, error) {
+	c := exec.Command(filepath.Join(l.dir, "fakeprovider"), append([]string{"-bench"}, args...)...) //nolint:noctx,gosec // ended by tearDown
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := l.start(c); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("the provider said nothing: %w", err)
+	}
+	url := strings.TrimPrefix(strings.TrimSpace(line), "base_url ")
+	return strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/v1"), nil
+}
+
+const limits = "limits: {rpm: 0}\n"
+
+func (l *lab) startGateway(ctx context.Context, _ string) (err error) {
+	models := func(names ...string) (out []gateway.Model) {
+		for _, n := range names {
+			out = append(out, gateway.Model{ID: n, Price: "{input: 3, output: 15}"})
+		}
+		return out
+	}
+	at := func(id, addr string, names ...string) gateway.Provider {
+		return gateway.Provider{ID: id, BaseURL: "http://" + addr + "/v1", Key: "sk-fake", Models: models(names...)}
+	}
+	l.gateway, err = gateway.Start(ctx, gateway.Options{
+		Providers: []gateway.Provider{
+			at("burst", l.burst, modelOne, modelTwo), at("burst-spare", l.burst, modelTwo),
+			at("paced", l.paced, modelPacedOne, modelPacedTwo), at("paced-spare", l.paced, modelPacedTwo),
+		},
+		Config: "auth: {anonymous: true}\n" + limits,
+		NoKey:  true,
+	})
+	if err != nil {
+		return err
+	}
+	l.gatewayAddr = strings.TrimPrefix(l.gateway.URL, "http://")
+	l.gatewayGo = process{pid: l.gateway.PID()}
+	if l.gatewayEnvoy, err = envoyOf(l.gateway.PID()); err != nil {
+		return err
+	}
+	k, err := l.gateway.MakeKey(ctx, "--name", "bench", "--balance-usd", "1000000")
+	l.key = k.Key
+	return err
+}
+
+func envoyOf(pid int) (process, error) {
+	id, err := child(pid)
+	return process{pid: id, envoy: true}, err
+}
+
+// startWithin bounds how long the plain Envoy may take.
+const startWithin = 30 * time.Second
+
+func (l *lab) startPlain(ctx context.Context, _ string) error {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	dump, err := l.gatewayDump(ctx)
+	if err != nil {
+		return err
+	}
+	admin := filepath.Join(l.dir, "admin.sock")
+	config, err := plainConfig(dump, upstreams{burst: l.burst, paced: l.paced}, admin)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(l.dir, "plain.json")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		return err
+	}
+	args, err := plainArguments(l.gatewayEnvoy.pid, file)
+	if err != nil {
+		return err
+	}
+	c := exec.Command(l.envoyBin, args...) //nolint:noctx,gosec // ended by tearDown
+	said, err := os.Create(filepath.Join(l.dir, "plain.log"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = said.Close() }()
+	c.Stdout, c.Stderr = said, said
+	if err := l.start(c); err != nil {
+		return err
+	}
+	l.plainEnvoy = process{pid: c.Process.Pid, envoy: true}
+	a := envoy.NewAdmin(admin)
+	if err := a.Ready(ctx); err != nil {
+		why, _ := os.ReadFile(said.Name()) // the better half of the message
+		return fmt.Errorf("%w\n%s", err, why)
+	}
+	at, err := a.Addresses(ctx)
+	l.plainAddr = at[listenerName]
+	return err
+}
+
+// gatewayDump is the configuration that the gateway's Envoy has now.
+func (l *lab) gatewayDump(ctx context.Context) ([]byte, error) {
+	b, err := os.ReadFile(filepath.Join(l.gateway.Home, "run.json"))
+	if err != nil {
+		return nil, err
+	}
+	var run struct{ Control string }
+	if err := json.Unmarshal(b, &run); err != nil {
+		return nil, fmt.Errorf("run.json: %w", err)
+	}
+	socket := filepath.Join(filepath.Dir(run.Control), "envoy.sock")
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+	return get(ctx, &c, "http://envoy/config_dump")
+}
+
+func get(ctx context.Context, c *http.Client, url string) (_ []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
+
+// memory is what every process holds now.
+func (l *lab) memory(when string) memory {
+	return memory{
+		When: when, PlainEnvoyMB: residentMB(l.plainEnvoy.pid),
+		GatewayEnvoyMB: residentMB(l.gatewayEnvoy.pid), GoMB: residentMB(l.gatewayGo.pid),
+	}
+}

@@ -1,0 +1,150 @@
+// Command bench measures what the gateway costs. It runs three ways to the same stand-in provider side by side: straight
+// to it, through a plain Envoy with the settings of the gateway's own listener, and through the gateway. What it reports
+// of the gateway is therefore a comparison within one run, on one machine, and not a promise of milliseconds.
+//
+// It knows the gateway by its commands, files and HTTP surface alone, and Envoy by its admin socket.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1) //nolint:gocritic // the signal handler ends with the process
+	}
+}
+
+// options are the flags.
+type options struct {
+	quick      bool
+	rounds     int
+	window     time.Duration
+	only       string
+	json, md   string
+	profileDir string
+}
+
+func flags() options {
+	var o options
+	flag.BoolVar(&o.quick, "quick", false, "a small matrix, about a minute")
+	flag.IntVar(&o.rounds, "rounds", 0, "rounds over the whole matrix (default 7, 3 with -quick)")
+	flag.DurationVar(&o.window, "window", 0, "measured time of one case in one round (default 400ms)")
+	flag.StringVar(&o.only, "only", "", "measure only the cases that match this regular expression, e.g. json/1kB")
+	flag.StringVar(&o.json, "json", "", "write everything measured to this file")
+	flag.StringVar(&o.md, "md", "", "write the tables to this file, as Markdown")
+	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write a CPU profile of the gateway's Go program for each case to this directory")
+	flag.Parse()
+	if o.window == 0 {
+		o.window = 400 * time.Millisecond
+	}
+	if o.rounds == 0 {
+		o.rounds = 7
+		if o.quick {
+			o.rounds = 3
+		}
+	}
+	return o
+}
+
+func run(ctx context.Context) error {
+	o := flags()
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	cases := matrix(o.quick, o.window, only)
+	l, err := setUp(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.tearDown()
+	if o.profileDir != "" {
+		return l.profile(ctx, cases, o.profileDir)
+	}
+	r := report{Machine: describe(ctx, l.envoyBin), Started: time.Now().UTC(), Rounds: o.rounds}
+	if r.Startup, err = measureStartup(ctx); err != nil {
+		return err
+	}
+	r.Memory = append(r.Memory, l.memory("idle"))
+	if r.Results, err = l.measure(ctx, cases, o.rounds, &r); err != nil {
+		return err
+	}
+	r.Aims = judge(&r)
+	return r.write(o)
+}
+
+// measure goes over the matrix round by round, so that what happens to the machine meanwhile happens to all alike. Paced
+// streams are slow, and get a third of the rounds.
+func (l *lab) measure(ctx context.Context, cases []testCase, rounds int, r *report) ([]result, error) {
+	all := newSeries()
+	for round := range rounds {
+		began := time.Now()
+		for _, c := range cases {
+			if c.paced && round%3 != 0 {
+				continue
+			}
+			if err := l.measureCase(ctx, c, round, all); err != nil {
+				return nil, err
+			}
+			if round == 0 && c.paced {
+				r.Memory = append(r.Memory, l.memory(c.name()))
+			}
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, time.Since(began).Round(time.Second))
+	}
+	r.Memory = append(r.Memory, l.memory("at the end"))
+	return all.results(cases), nil
+}
+
+// measureCase runs every subject once; each round begins with another one.
+func (l *lab) measureCase(ctx context.Context, c testCase, round int, all *series) error {
+	subjects := l.subjects(c)
+	for i := range subjects {
+		s := subjects[(i+round)%len(subjects)]
+		m, err := l.load(ctx, c, s, c.window)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", c.name(), s.name, err)
+		}
+		all.add(c.name(), s.name, round, m)
+	}
+	return nil
+}
+
+func (r *report) write(o options) error {
+	if err := r.markdown(os.Stdout); err != nil {
+		return err
+	}
+	if o.md != "" {
+		f, err := os.Create(o.md)
+		if err != nil {
+			return err
+		}
+		if err := r.markdown(f); err != nil {
+			_ = f.Close()
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	if o.json == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.json, append(b, '\n'), 0o600)
+}
