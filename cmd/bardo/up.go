@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,7 @@ type gateway struct {
 func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, out, errOut io.Writer) (err error) {
 	g := &gateway{roles: r, home: h, configPath: path}
 	g.cfg.Store(cfg)
+	tuneGC()
 	if g.log, g.level, err = telemetry.NewLogger(errOut, cfg.Telemetry.LogLevel); err != nil {
 		return err
 	}
@@ -107,11 +109,27 @@ func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, o
 		return err
 	}
 	defer remove()
+	if r.envoy {
+		if err := portsFree(ctx, cfg); err != nil {
+			return err
+		}
+	}
 	defer g.close()
 	if err := g.open(ctx); err != nil {
 		return err
 	}
 	return g.run(ctx, out)
+}
+
+// tuneGC trades memory for tail latency, within a bound, unless the operator has chosen.
+func tuneGC() {
+	const percent, limit = 400, 1 << 30
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // open prepares everything that the servers work with.
@@ -222,12 +240,38 @@ func (g *gateway) await(ctx context.Context, failed chan error, info *runInfo) e
 			return err
 		}
 	}
+	return g.locate(ctx, info)
+}
+
+// locate notes where Envoy listens now.
+func (g *gateway) locate(ctx context.Context, info *runInfo) error {
 	at, err := g.child.Addresses(ctx)
 	if err != nil {
 		return err
 	}
 	info.HTTP, info.HTTPS = at[snapshot.ListenerHTTP], at[snapshot.ListenerHTTPS]
 	return nil
+}
+
+// follow keeps run.json true: an Envoy that had to be started again may have got other ports where the configuration says 0.
+func (g *gateway) follow(ctx context.Context, info runInfo) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for seen := int64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		n := g.child.Restarts()
+		if n == seen || g.child.Ready(ctx) != nil || g.locate(ctx, &info) != nil {
+			continue
+		}
+		seen = n
+		if _, err := g.home.announce(info); err != nil {
+			g.log.Error("run.json was not rewritten", "error", err)
+		}
+	}
 }
 
 // announce tells users and scripts where the gateway is, serves until it is asked to stop, and drains.
@@ -242,6 +286,11 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 			return err
 		}
 		defer withdraw()
+	}
+	if g.envoy {
+		following, stop := context.WithCancel(ctx)
+		defer stop()
+		go g.follow(following, info)
 	}
 	g.ready.Store(true)
 	if _, err := io.WriteString(out, greeting); err != nil {
