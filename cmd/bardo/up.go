@@ -289,8 +289,10 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 	}
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { g.follow(following, info) })
+		defer done.Wait()
 		defer stop()
-		go g.follow(following, info)
 	}
 	g.ready.Store(true)
 	if _, err := io.WriteString(out, greeting); err != nil {
