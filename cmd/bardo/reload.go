@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -56,6 +58,9 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 // reload puts the configuration file in force. One that is wrong changes nothing.
 func (g *gateway) reload(ctx context.Context) {
 	cfg, err := loadConfig(g.configPath, logLines{g.log})
+	if errors.As(err, new(exitError)) { // the problems are in the log, a line each
+		err = errors.New("the file has mistakes")
+	}
 	if err != nil {
 		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
 		return
@@ -72,7 +77,13 @@ func (g *gateway) reload(ctx context.Context) {
 	g.retired = g.serving
 	g.pushing.Unlock()
 	g.cfg.Store(cfg)
-	g.tracker.Track(providerIDs(cfg)...)
+	ids := providerIDs(cfg)
+	g.tracker.Track(ids...)
+	for _, p := range g.retired {
+		if !slices.Contains(ids, p.ID) {
+			g.metrics.ProviderRemoved(string(p.ID))
+		}
+	}
 	if err := g.push(ctx); err != nil {
 		g.log.Error("the new configuration was not pushed", "error", err)
 		return

@@ -216,6 +216,15 @@ func (g *Gateway) Terminate() error { return g.cmd.Process.Signal(syscall.SIGTER
 // Exited is closed once the process is gone.
 func (g *Gateway) Exited() <-chan struct{} { return g.exited }
 
+// Configure writes the configuration file anew, without its home. The gateway sees it by itself in a moment; Reload makes
+// it look at once.
+func (g *Gateway) Configure(t testing.TB, o Options) {
+	t.Helper()
+	if err := os.WriteFile(g.File, []byte(o.yaml()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Reload sends SIGHUP.
 func (g *Gateway) Reload() error { return g.cmd.Process.Signal(syscall.SIGHUP) }
 

@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// reload puts a configuration in force and waits until the gateway says that it is.
+func reload(t testing.TB, g *gateway.Gateway, o gateway.Options) {
+	t.Helper()
+	said := func() int { return strings.Count(g.Log(), "configuration reloaded") }
+	before := said()
+	g.Configure(t, o)
+	if err := g.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new configuration", func() bool { return said() > before })
+}
+
+// TestD60ReloadUnderLoad changes a running gateway step by step, while a crowd calls it and streams of every kind go on.
+func TestD60ReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	slow := fake.Behaviour{Tokens: 40, Gap: 100 * time.Millisecond}
+	start := func(name string, d fake.Dialect) *fake.Server {
+		f := fake.Start(t, fake.Config{Dialect: d, Name: name, Key: "sk-fake-key"})
+		f.BehaveFor("slow", slow)
+		f.BehaveFor("slow-alone", slow)
+		return f
+	}
+	a, moved, b, c := start("a", fake.OpenAI), start("moved", fake.OpenAI), start("b", fake.Anthropic), start("c", fake.OpenAI)
+	shared := append(models("m", ""), models("slow", "")...)
+	pa := gateway.Provider{ID: "a", Fake: a, Models: append(models("slow-alone", ""), shared...)}
+	pb := gateway.Provider{ID: "b", Fake: b, Format: "anthropic", Models: shared}
+	pc := gateway.Provider{ID: "c", Fake: c, Models: models("new", "")}
+	o := gateway.Options{Config: quick, Providers: []gateway.Provider{pa, pb}}
+	g := gateway.Run(t, o)
+	load := gather(t, g, 8, everyKind("m")...)
+	load.more(t, 30)
+	driven := begin(t, g, ask{dialect: fake.Anthropic, model: "slow", stream: true})
+	native := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
+
+	t.Run("a provider is added", func(t *testing.T) {
+		asked := ask{dialect: fake.OpenAI, model: "new"}
+		mustFail(t, asked, g.Do(t, asked.call()), http.StatusNotFound, "model_not_found")
+		o.Providers = []gateway.Provider{pa, pb, pc}
+		reload(t, g, o)
+		for _, asked := range everyKind("new") {
+			if got := g.Do(t, asked.call()); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "c" {
+				t.Errorf("%+v: %d %s", asked, got.Status, got.Body)
+			}
+		}
+	})
+	t.Run("a provider moves", func(t *testing.T) {
+		o.Providers[0].Fake = moved
+		reload(t, g, o)
+		load.say("after the move")
+		load.more(t, 40)
+		if a.Saw("after the move") || !moved.Saw("after the move") {
+			t.Error("requests still go to where the provider was")
+		}
+	})
+	t.Run("the order changes", func(t *testing.T) {
+		o.Providers = []gateway.Provider{pb, o.Providers[0], pc}
+		reload(t, g, o)
+		load.say("in the new order")
+		load.more(t, 40)
+		if moved.Saw("in the new order") || !b.Saw("in the new order") {
+			t.Error("the order is still the old one")
+		}
+	})
+	t.Run("a bad file changes nothing", func(t *testing.T) {
+		bad := o
+		bad.Config += "billing: {spread_pct: lots}\n"
+		g.Configure(t, bad)
+		file, err := os.ReadFile(g.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		problem := fmt.Sprintf("%s:%d: billing.spread_pct: ", g.File, strings.Count(string(file), "\n"))
+		if err := g.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the problem in the log", func() bool {
+			return strings.Contains(g.Log(), problem) && strings.Contains(g.Log(), "was not reloaded")
+		})
+		load.more(t, 40)
+	})
+	t.Run("providers are removed", func(t *testing.T) {
+		o.Providers = []gateway.Provider{pb}
+		reload(t, g, o)
+		reload(t, g, o) // once more: what is under way at removed providers is not touched
+		load.say("alone")
+		load.more(t, 40)
+		for _, asked := range everyKind("new") {
+			mustFail(t, asked, g.Do(t, asked.call()), http.StatusNotFound, "model_not_found")
+		}
+		if moved.Saw("alone") || !b.Saw("alone") {
+			t.Error("requests still go to a removed provider")
+		}
+	})
+	for name, s := range map[string]*running{"driven": driven, "native": native} {
+		if got := s.finish(t); got != words(40) {
+			t.Errorf("the %s stream that was under way says %q", name, got)
+		}
+	}
+	load.dismiss(t)
+	t.Run("limits change", func(t *testing.T) {
+		o.Config = strings.Replace(quick, "rpm: 0", "rpm: 1, max_body_bytes: 2000", 1)
+		reload(t, g, o)
+		asked := ask{dialect: fake.OpenAI, model: "m", say: strings.Repeat("x", 3000)}
+		mustFail(t, asked, g.Do(t, asked.call()), http.StatusRequestEntityTooLarge, "request_too_large")
+		asked.say = ""
+		eventually(t, "the rate limit", func() bool { return g.Do(t, asked.call()).Status == http.StatusTooManyRequests })
+	})
+	g.AssertSound(t)
+}
+
+// TestAChangedFileIsNoticed: no signal is needed.
+func TestAChangedFileIsNoticed(t *testing.T) {
+	t.Parallel()
+	first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
+	second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+	o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "first", Fake: first, Models: models("m", "")}}}
+	g := gateway.Run(t, o)
+	o.Providers = []gateway.Provider{{ID: "second", Fake: second, Models: models("m", "")}}
+	g.Configure(t, o)
+	eventually(t, "the second provider", func() bool {
+		got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+		return got.Status == http.StatusOK && got.Header.Get("X-Bardo-Provider") == "second"
+	})
+}
