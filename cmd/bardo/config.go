@@ -71,7 +71,7 @@ func configured(c *cobra.Command, h home) (*config.Config, string, error) {
 }
 
 func configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check or print the configuration"}
+	c := group("config", "Check or print the configuration")
 	check := &cobra.Command{
 		Use: "check", Short: "Validate a configuration file", Args: cobra.NoArgs,
 		RunE: withConfig(func(c *cobra.Command, _ *config.Config, path string) error {

@@ -97,7 +97,7 @@ func checkEnvoy(ctx context.Context) finding {
 	const check = "envoy"
 	path, err := envoyBinary()
 	if err != nil {
-		return broken(check, "run `make tools`, or set ENVOY_BIN to an Envoy binary", "no Envoy binary found")
+		return broken(check, "run `make tools`, or set ENVOY_BIN to an Envoy binary", "%v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, envoyPatience)
 	defer cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,7 +27,10 @@ func (g *gateway) greeting(ctx context.Context, info runInfo) (string, error) {
 	if !g.data {
 		return b.String(), nil
 	}
-	fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
+	if info.Admin != "" {
+		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
+	}
+	fmt.Fprintf(&b, "  config     %s\n", cmp.Or(g.configPath, "built in: there is no file"))
 	names := make([]string, 0, 4)
 	for _, p := range cfg.Enabled() {
 		names = append(names, string(p.ID))

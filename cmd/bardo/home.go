@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -171,7 +172,11 @@ func (h home) runDir() (dir string, remove func(), err error) {
 // envoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program or below the working directory, or the PATH.
 func envoyBinary() (string, error) {
 	if p := os.Getenv("ENVOY_BIN"); p != "" {
-		return p, nil
+		found, err := exec.LookPath(p)
+		if err != nil {
+			return "", fmt.Errorf("ENVOY_BIN names no program: %w", err)
+		}
+		return found, nil
 	}
 	const installed = ".tools/envoy/envoy"
 	places := []string{installed}
@@ -186,5 +191,5 @@ func envoyBinary() (string, error) {
 			return filepath.Abs(p)
 		}
 	}
-	return "", errors.New("no Envoy binary found: run `make tools`, or set ENVOY_BIN")
+	return "", errors.New("no Envoy binary found beside this program, in .tools/envoy or on the PATH: run `make tools`, or set ENVOY_BIN")
 }

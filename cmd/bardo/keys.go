@@ -18,7 +18,7 @@ import (
 const defaultTier = policy.TierPro
 
 func keysCommand() *cobra.Command {
-	c := &cobra.Command{Use: "keys", Short: "Make, list, change and revoke API keys"}
+	c := group("keys", "Make, list, change and revoke API keys")
 	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRevokeCommand())
 	return c
 }

@@ -49,3 +49,8 @@ func root() *cobra.Command {
 		usageCommand(), auditCommand(), providersCommand(), doctorCommand())
 	return c
 }
+
+// group is a command that only holds others. Alone it prints its help; what is none of its commands is a mistake.
+func group(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+}

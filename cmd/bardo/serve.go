@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/provider/demo"
+	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/xds"
 )
 
@@ -26,13 +28,10 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 		return nil
 	}
 	if g.data {
-		admin, err := (&net.ListenConfig{}).Listen(ctx, "tcp", string(g.cfg.Load().Listen.Admin))
-		if err != nil {
-			return info, fmt.Errorf("listen.admin: %w", err)
+		if err := g.listenAdmin(ctx, group, &info); err != nil {
+			return info, err
 		}
-		info.Admin = admin.Addr().String()
-		group.Go(func() error { return serveHTTP(ctx, admin, g.adminHandler()) })
-		err = errors.Join(
+		err := errors.Join(
 			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
 			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
 			on(g.sockets.extproc, func(l net.Listener) error { return extproc.Serve(ctx, g.gate, l) }),
@@ -55,4 +54,51 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
 	return info, nil
+}
+
+// listenAdmin serves the operator's interface, unless it is switched off.
+func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, info *runInfo) error {
+	at := address(g.cfg.Load().Listen.Admin)
+	if at == "" {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	if err != nil {
+		return fmt.Errorf("listen.admin: %w", err)
+	}
+	info.Admin = l.Addr().String()
+	group.Go(func() error { return serveHTTP(ctx, l, g.adminHandler()) })
+	return nil
+}
+
+// portPatience is how long a gateway that was just stopped may still hold its ports.
+const portPatience = 2 * time.Second
+
+// portsFree says which of the configured addresses cannot be had. Envoy would not notice another Envoy there: the two would
+// share the port, and a client would reach now one, now the other.
+func portsFree(ctx context.Context, cfg *config.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, portPatience)
+	defer cancel()
+	retry := time.NewTicker(portPatience / 20)
+	defer retry.Stop()
+	for {
+		err := takenPorts(context.WithoutCancel(ctx), cfg)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retry.C:
+		}
+	}
+}
+
+func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
+	for _, f := range checkPorts(ctx, runInfo{}, cfg) {
+		if !f.OK {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %s", f.Check, f.Detail, f.Fix))
+		}
+	}
+	return err
 }
