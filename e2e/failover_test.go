@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,6 +30,7 @@ var failures = []struct {
 	b          fake.Behaviour
 	refused    bool // nothing listens
 	streamOnly bool
+	wholeOnly  bool
 }{
 	{name: "connection refused", refused: true},
 	{name: "reset before the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset}}},
@@ -45,6 +44,12 @@ var failures = []struct {
 	{name: "502 in HTML", b: fake.Behaviour{Raw: &fake.Raw{Status: 502, Header: []string{"content-type: text/html"}, Body: "<html>Bad Gateway</html>"}}},
 	{name: "503 in gzip", b: fake.Behaviour{Status: 503, Encoding: "gzip"}},
 	{name: "529", b: fake.Behaviour{Status: 529}},
+	{name: "dead after the headers", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset, At: fake.AfterHeaders}}, wholeOnly: true},
+	{name: "dead in the middle of the body", b: fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Close, At: fake.AfterTokens}}, wholeOnly: true},
+	{name: "reset in the middle of the body", b: fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens}}, wholeOnly: true},
+	{name: "silence in the middle of the body", b: fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}}, wholeOnly: true},
+	{name: "an error as the body of a 200", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterHeaders}}, wholeOnly: true},
+	{name: "a web page as the body of a 200", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/html"}, Body: "<html>Sorry</html>"}}, wholeOnly: true},
 	{name: "K-45 429 while opening a stream", b: fake.Behaviour{Status: 429}, streamOnly: true},
 	{name: "K-44 an error event first", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterHeaders}}, streamOnly: true},
 	{name: "an error event after the preamble", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterTokens}}, streamOnly: true},
@@ -70,7 +75,7 @@ func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
 	for _, p := range pairings {
 		for _, f := range failures {
 			for _, stream := range []bool{false, true} {
-				if f.streamOnly && !stream {
+				if f.streamOnly && !stream || f.wholeOnly && stream {
 					continue
 				}
 				n := len(names)
@@ -81,7 +86,7 @@ func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
 				r.second.Behave(fake.Behaviour{Text: "the second one answers"})
 				first := gateway.Provider{ID: fmt.Sprintf("first-%d", n), Fake: r.first, Format: string(p.first), Models: models(r.ask.model, "upstream-first")}
 				if f.refused {
-					first.BaseURL = "http://" + deadAddress(t) + "/v1"
+					first.BaseURL = "http://" + deadAddress + "/v1"
 				}
 				second := gateway.Provider{ID: fmt.Sprintf("second-%d", n), Fake: r.second, Format: string(p.second), Models: models(r.ask.model, "upstream-second")}
 				o.Providers = append(o.Providers, first, second)
@@ -148,16 +153,8 @@ func (r row) checkIsolation(t *testing.T, second fake.Request, key string) {
 	}
 }
 
-// deadAddress is an address that nothing listens on.
-func deadAddress(t testing.TB) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(t.Context()), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
+// deadAddress is an address that nothing listens on, and that no other server of the test run is given.
+const deadAddress = "127.0.0.1:1"
 
 func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,14 @@ func breaks(name string) provider {
 	})
 }
 
+// claims answers 200 with a body that is no answer.
+func claims(name, body string) provider {
+	return fake(name, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, body)
+	})
+}
+
 func hangs(name string) provider {
 	return fake(name, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 }
@@ -59,6 +67,10 @@ func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {
 	l := newLab(t, nil, good,
 		refuses("limited", 429, "Retry-After", "7"), refuses("overloaded", 529), refuses("unauthorized", 401),
 		breaks("breaks"), hangs("hangs"), nowhere(t, "refused"),
+		claims("saysopenai", `{"error": {"message": "x", "type": "server_error", "code": null}}`),
+		claims("saysanthropic", `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`),
+		claims("sayscode", strings.Repeat("\n", 1000)+`{ "error" : {"message":"x","code":429}}`),
+		claims("saysnothing", ""), claims("saysahtml", "<html>"),
 		provider{name: "unknown", endpoint: "http://no-such-host.invalid"},
 		provider{name: "wrongtls", endpoint: "https://" + strings.TrimPrefix(serverURL(t), "http://")},
 	)
@@ -75,6 +87,11 @@ func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {
 		{"wrongtls", "", nil},
 		{"hangs", "", []string{"x-script-per-try", "100"}},
 		{"breaks", "breaks;200;", nil},
+		{"saysopenai", "saysopenai;502;", nil},
+		{"saysanthropic", "saysanthropic;529;", nil},
+		{"sayscode", "sayscode;429;", nil},
+		{"saysnothing", "saysnothing;502;", nil},
+		{"saysahtml", "saysahtml;502;", nil},
 	} {
 		t.Run(tt.first, func(t *testing.T) {
 			l := l.in(t)
@@ -96,11 +113,15 @@ func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {
 func TestWhatTheCallerDidWrongIsNotTriedElsewhere(t *testing.T) {
 	statuses := []int{400, 404, 413, 422}
 	good := says("good")
-	all := []provider{good}
+	inside := `{"error":{"message":"x","type":"invalid_request_error","code":"context_length_exceeded"}}`
+	all := []provider{good, claims("inside", inside)}
 	for _, s := range statuses {
 		all = append(all, refuses(fmt.Sprint("p", s), s))
 	}
 	l := newLab(t, nil, all...)
+	if a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "inside,good~retry"); a.status != 400 || a.body != inside {
+		t.Errorf("K-56: an error inside a 200 is %d %q, want 400 of the provider", a.status, a.body)
+	}
 	for _, s := range statuses {
 		a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", fmt.Sprintf("p%d,good~retry", s))
 		if a.status != s || a.body != "no\n" {
@@ -140,6 +161,23 @@ func TestWhatWasWrittenForOneProviderNeverReachesAnother(t *testing.T) {
 	}
 	if len(good.seen.list()) == 0 {
 		t.Error("no attempt fell back to the default order")
+	}
+}
+
+func TestAGoodAnswerIsNotTakenForAnError(t *testing.T) {
+	answers := map[string]string{
+		"noerror": `{"error":null,"choices":[]}`, "text": `{"id":"error","choices":[{"message":{"content":"{\"error\":{}}"}}]}`,
+		"blank": strings.Repeat("\n", 200) + `{"choices":[]}`, "typed": `{"type":"message","error":{}}`,
+	}
+	all := []provider{says("good")}
+	for name, body := range answers {
+		all = append(all, claims(name, body))
+	}
+	l := newLab(t, nil, all...)
+	for name, body := range answers {
+		if a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", name+",good~retry"); a.status != 200 || a.body != body {
+			t.Errorf("%s: answer is %d %q", name, a.status, a.body)
+		}
 	}
 }
 
