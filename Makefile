@@ -10,6 +10,9 @@ include Tools.mk
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BARDO    := $(CURDIR)/bin/bardo
 FUZZTIME ?= 30s
+TIMEOUT  ?= 20m
+# Most end-to-end tests wait for something: more of them at once than there are cores.
+PARALLEL ?= 8
 RACE     ?=
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg --
 UNITS     = $$(go list ./... | grep -v '/e2e')
@@ -30,7 +33,7 @@ build: ## compile bin/bardo
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out
 
-.PHONY: test unit e2e race fuzz bench golden
+.PHONY: test unit e2e soak race fuzz bench microbench golden
 test: unit e2e ## run every test
 
 unit: tools $(gotestsum) ## run the packages' own tests
@@ -40,7 +43,12 @@ unit: tools $(gotestsum) ## run the packages' own tests
 # time, so they run one package after the other.
 e2e: export BARDO_BIN := $(BARDO)
 e2e: tools sdks build $(gotestsum) ## run the program with real clients and Envoy
-	$(TESTSUM) -timeout 20m -count 1 -p 1 ./e2e/...
+	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 1 -parallel $(PARALLEL) ./e2e/...
+
+soak: export BARDO_SOAK := 1
+soak: ## the same with long counts, and long fuzzing; takes hours
+	@$(MAKE) e2e TIMEOUT=120m
+	@$(MAKE) fuzz FUZZTIME=10m
 
 race: ## run the packages' own tests with the race detector
 	@$(MAKE) unit RACE=-race
@@ -50,11 +58,15 @@ fuzz: ## fuzz every target for FUZZTIME
 		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) || exit 1; \
 	done
 
-# Compare two of its results with: make bench BASE=bench-out/OTHER.txt
-bench: $(benchstat) ## measure the packages' hot code
+bench: export BARDO_BIN := $(BARDO)
+bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is short
+	@mkdir -p bench-out
+	go run ./e2e/bench -json bench-out/$(VERSION).json $(ARGS)
+
+microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
 	go test -run '^$$' -bench . -benchmem -count 6 $(UNITS) | tee bench-out/$(VERSION).txt
-	$(benchstat) $(BASE) bench-out/$(VERSION).txt
+	$(benchstat) $(BASE) bench-out/$(VERSION).txt # BASE=bench-out/OTHER.txt compares two results
 
 golden: ## write the golden files anew; review the difference
 	@grep -rl --include='*_test.go' --exclude-dir='.*' 'flag\.Bool("update"' * | xargs -n 1 dirname | sort -u | \
