@@ -143,6 +143,38 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainWaitsForSlowReaders: an answer that the sidecar has given out whole is not cut while Envoy still holds some of it.
+func TestDrainWaitsForSlowReaders(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"driven", "native"} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+			p.Behave(fake.Behaviour{Tokens: 250, TokenSize: 64 << 10})
+			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p}}}
+			if path == "driven" {
+				other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+				o.Providers = append(o.Providers, gateway.Provider{ID: "other", Fake: other})
+			}
+			g := gateway.Run(t, o)
+			s := begin(t, g, ask{dialect: fake.OpenAI, model: "m", stream: true})
+			if path == "driven" {
+				eventually(t, "the sidecar's last byte", func() bool { return g.Metrics(t).Sum("bardo_active_exchanges") == 0 })
+			}
+			if err := g.Terminate(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the drain", func() bool { return statusOf(t, g.Admin+"/readyz") != http.StatusOK })
+			if got := s.finish(t); len(got) != 250*64<<10 {
+				t.Errorf("%d bytes came, want %d", len(got), 250*64<<10)
+			}
+			if err := g.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestEnvoyDiesWithItsParent, whatever kills it; and the state it leaves can be run on.
 func TestEnvoyDiesWithItsParent(t *testing.T) {
 	t.Parallel()

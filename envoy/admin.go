@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -61,6 +63,41 @@ func (a Admin) Drain(ctx context.Context) error {
 	_, failing := a.call(ctx, http.MethodPost, "/healthcheck/fail")
 	_, draining := a.call(ctx, http.MethodPost, "/drain_listeners?graceful&skip_exit&inboundonly")
 	return errors.Join(failing, draining)
+}
+
+// idlePoll is how often Idle looks.
+const idlePoll = 50 * time.Millisecond
+
+// Idle waits until the connection managers with these prefixes have no request under way and nothing left to send: an answer
+// that is complete may still wait in Envoy for a client that reads slowly. The error is the context's, or Envoy's.
+func (a Admin) Idle(ctx context.Context, managers ...string) error {
+	filter := `^http\.(` + strings.Join(managers, "|") + `)\.downstream_(rq_active|cx_tx_bytes_buffered)$`
+	tick := time.NewTicker(idlePoll)
+	defer tick.Stop()
+	for {
+		body, err := a.call(ctx, http.MethodGet, "/stats?filter="+url.QueryEscape(filter))
+		if err != nil {
+			return err
+		}
+		if !busy(string(body)) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// busy reports whether any of the statistics, "name: value" a line, is not zero.
+func busy(stats string) bool {
+	for line := range strings.Lines(stats) {
+		if _, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && value != "0" {
+			return true
+		}
+	}
+	return false
 }
 
 // Stats writes Envoy's statistics in Prometheus' text format.

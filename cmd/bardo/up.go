@@ -328,6 +328,11 @@ func (g *gateway) drain(ctx context.Context) {
 	if err := g.gate.Idle(ctx); err != nil {
 		g.log.Warn("the drain time is over", "exchanges", g.gate.Live())
 	}
+	if g.envoy {
+		if err := g.child.Idle(ctx, snapshot.ListenerHTTP, snapshot.ListenerHTTPS); err != nil {
+			g.log.Warn("envoy has not sent everything", "error", err)
+		}
+	}
 }
 
 // sockets are where this machine's parts meet.
