@@ -59,7 +59,7 @@ func (x *exchange) reserve(ctx context.Context) error {
 	if x.isTokenCount() {
 		return nil
 	}
-	worst := resolve.WorstCost(x.Order, x.Request.InputTokens, int64(x.outputTokens(policy.Resolution{})))
+	worst := resolve.WorstCost(x.Order, x.Request.InputTokens, int64(x.maxTokens()), int64(x.Request.Choices))
 	amount := worst.Charge(x.rt.spread(x.Principal.Tier))
 	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Generation, Tokens: x.Request.InputTokens, Charge: amount}
 	grant, err := x.gw.Limiter.Admit(ctx, time.Now(), &ask)

@@ -105,14 +105,19 @@ func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *a
 
 // outputTokens is how long the answer may become: what the caller said, else the configured reserve, within the model's limit.
 func (x *exchange) outputTokens(to policy.Resolution) int {
-	n := x.Request.MaxTokens
-	if n <= 0 {
-		n = x.rt.ReserveOutput
-	}
+	n := x.maxTokens()
 	if to.MaxOutput > 0 && n > to.MaxOutput {
 		n = to.MaxOutput
 	}
 	return n * max(1, x.Request.Choices)
+}
+
+// maxTokens is how long each choice of the answer may become, if the model has no limit.
+func (x *exchange) maxTokens() int {
+	if x.Request.MaxTokens > 0 {
+		return x.Request.MaxTokens
+	}
+	return x.rt.ReserveOutput
 }
 
 // isTokenCount reports whether the request only asks how long it is.

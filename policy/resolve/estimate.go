@@ -8,20 +8,22 @@ import (
 )
 
 // WorstCost is the most that a request may cost at any of its resolutions: every input token at the dearest rate an input
-// token can have there, and output tokens up to the model's own limit. Counts below zero are zero; a cost beyond what an
-// amount can hold is the largest amount.
-func WorstCost(order []policy.Resolution, input, output int64) policy.Pico {
+// token can have there, and for each of the choices that were asked for output tokens up to the model's own limit. Counts
+// below zero are zero; a cost beyond what an amount can hold is the largest amount.
+func WorstCost(order []policy.Resolution, input, output, choices int64) policy.Pico {
 	var worst policy.Pico
 	for i := range order {
-		worst = max(worst, worstAt(&order[i], input, output))
+		worst = max(worst, worstAt(&order[i], input, output, choices))
 	}
 	return worst
 }
 
-func worstAt(r *policy.Resolution, input, output int64) policy.Pico {
+func worstAt(r *policy.Resolution, input, output, choices int64) policy.Pico {
 	if r.MaxOutput > 0 {
 		output = min(output, int64(r.MaxOutput))
 	}
+	choices = max(choices, 1)
+	output = min(output, math.MaxInt64/choices) * choices
 	dearest := max(r.Prices.Input, r.Prices.CachedInput, r.Prices.CacheWrite, r.Prices.CacheWrite1h)
 	return add(add(r.Prices.PerRequest, cost(dearest, input)), cost(r.Prices.Output, output))
 }

@@ -225,21 +225,22 @@ func TestWorstCost(t *testing.T) {
 	cheap := policy.Resolution{Prices: policy.Prices{Input: 1e6, Output: 2e6}}
 	dear := policy.Resolution{Prices: policy.Prices{Input: 3e6, CacheWrite: 4e6, CacheWrite1h: 6e6, Output: 15e6, PerRequest: 7}, MaxOutput: 100}
 	for _, row := range []struct {
-		about         string
-		order         []policy.Resolution
-		input, output int64
-		want          policy.Pico
+		about                  string
+		order                  []policy.Resolution
+		input, output, choices int64
+		want                   policy.Pico
 	}{
-		{"nobody", nil, 10, 10, 0},
-		{"input and output", []policy.Resolution{cheap}, 10, 10, 30e6},
-		{"every input token could be an hour's cache write", []policy.Resolution{dear}, 10, 10, 60e6 + 150e6 + 7},
-		{"output ends at the model's limit", []policy.Resolution{dear}, 0, 1_000_000, 1500e6 + 7},
-		{"the dearest of the order", []policy.Resolution{cheap, dear}, 10, 10, 60e6 + 150e6 + 7},
-		{"nothing is below zero", []policy.Resolution{cheap}, -5, -5, 0},
-		{"an absurd request costs the largest amount", []policy.Resolution{cheap}, math.MaxInt64, math.MaxInt64, math.MaxInt64},
+		{"nobody", nil, 10, 10, 1, 0},
+		{"input and output", []policy.Resolution{cheap}, 10, 10, 1, 30e6},
+		{"every input token could be an hour's cache write", []policy.Resolution{dear}, 10, 10, 1, 60e6 + 150e6 + 7},
+		{"output ends at the model's limit", []policy.Resolution{dear}, 0, 1_000_000, 1, 1500e6 + 7},
+		{"each choice has the model's limit", []policy.Resolution{dear}, 0, 1_000_000, 3, 4500e6 + 7},
+		{"the dearest of the order", []policy.Resolution{cheap, dear}, 10, 10, 1, 60e6 + 150e6 + 7},
+		{"nothing is below zero", []policy.Resolution{cheap}, -5, -5, -5, 0},
+		{"an absurd request costs the largest amount", []policy.Resolution{cheap}, math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			if got := resolve.WorstCost(row.order, row.input, row.output); got != row.want {
+			if got := resolve.WorstCost(row.order, row.input, row.output, row.choices); got != row.want {
 				t.Errorf("got %d, want %d", got, row.want)
 			}
 		})
