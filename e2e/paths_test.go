@@ -49,6 +49,41 @@ func TestK95PathTricks(t *testing.T) {
 	}
 }
 
+// TestWhatThisVersionLacks: an endpoint of the providers that is not served here says so, as that provider's errors look.
+func TestWhatThisVersionLacks(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
+	for path, d := range map[string]fake.Dialect{
+		"/v1/responses": fake.OpenAI, "/v1/responses/resp_1": fake.OpenAI, "/responses": fake.OpenAI, "/v1/v1/responses": fake.OpenAI,
+		"/v1/completions": fake.OpenAI, "/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI, "/v1/batches": fake.OpenAI,
+		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1beta/models/m:generateContent": fake.OpenAI,
+		"/v1/messages/batches": fake.Anthropic, "/v1/messages/batches?beta=true": fake.Anthropic, "/messages/batches/b1/results": fake.Anthropic,
+	} {
+		for _, key := range []bool{true, false} {
+			a := ask{dialect: d, model: "m"}
+			c := a.call()
+			c.Path, c.NoKey = path, !key
+			got := g.Do(t, c)
+			mustFail(t, a, got, http.StatusNotFound, "not_found")
+			if !strings.Contains(got.Body, "this version") || got.Header.Get("X-Request-Id") == "" {
+				t.Errorf("%s: %v %s", path, got.Header, got.Body)
+			}
+		}
+	}
+	a := ask{dialect: fake.OpenAI, model: "m"}
+	c := a.call()
+	c.Path = "/v1/no/such/thing"
+	if got := g.Do(t, c); got.Status != http.StatusNotFound || strings.Contains(got.Body, "this version") {
+		t.Errorf("a path of nobody's: %d %s", got.Status, got.Body)
+	}
+	c.Method, c.Path = http.MethodGet, "/v1/chat/completions"
+	mustFail(t, a, g.Do(t, c), http.StatusMethodNotAllowed, "method_not_allowed")
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("%d calls reached a provider", n)
+	}
+}
+
 // TestInternalHeadersAreStripped: what Envoy or the gateway take for their own does not come in from outside.
 func TestInternalHeadersAreStripped(t *testing.T) {
 	t.Parallel()

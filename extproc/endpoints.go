@@ -3,6 +3,7 @@ package extproc
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +62,20 @@ func findEndpoint(hd *head) (endpoint, error) {
 	if known != "" {
 		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", hd.path, known, hd.method)
 	}
-	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", hd.method, hd.path)
+	if isUnserved(hd.path) {
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions or /v1/messages", clipped(hd.path))
+	}
+	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", hd.method, clipped(hd.path))
+}
+
+// unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
+var unserved = []string{
+	"/v1/responses", "/v1/completions", "/v1/embeddings", "/v1/images", "/v1/audio", "/v1/messages/batches", "/v1/batches", "/v1/files",
+	"/v1/moderations", "/v1/realtime", "/v1/cache", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
+}
+
+func isUnserved(path string) bool {
+	return slices.ContainsFunc(unserved, func(u string) bool { return path == u || strings.HasPrefix(path, u+"/") })
 }
 
 func (e endpoint) matches(path string) bool {

@@ -70,7 +70,10 @@ func foldPath(p string) string {
 }
 
 // bareRoots are the endpoints that SDKs with a base URL without /v1 ask for.
-var bareRoots = []string{"/chat/completions", "/messages", "/models", "/balance", "/usage", "/requests"}
+var bareRoots = []string{
+	"/chat/completions", "/messages", "/models", "/balance", "/usage", "/requests",
+	"/responses", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
+}
 
 // dialect is the format in which this client expects errors.
 func (hd *head) dialect() chat.Dialect {
