@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
 // quick is the configuration of most tests: no rate limit, and time-outs that a test can wait for.
 const quick = `
 limits: {rpm: 0}
-routing: {timeouts: {connect: 1s, first_token: 1s, first_token_reasoning: 2s, idle: 2s}}
+routing: {ping_interval: 1h, timeouts: {connect: 1s, first_token: 1s, first_token_reasoning: 2s, idle: 2s}}
 `
 
 // within is the context of one wait for something that must happen.
