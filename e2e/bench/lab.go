@@ -89,7 +89,7 @@ func (l *lab) build(ctx context.Context, root string) error {
 		}
 	}
 	for name, pkg := range packages {
-		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(l.dir, name), pkg) //nolint:gosec // fixed names
+		c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(l.dir, name), pkg)
 		c.Dir = root
 		if out, err := c.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", name, err, out)
@@ -118,7 +118,7 @@ func (l *lab) startProviders(context.Context, string) (err error) {
 
 // provider starts one and returns its address.
 func (l *lab) provider(args ...string) (string, error) {
-	c := exec.Command(filepath.Join(l.dir, "fakeprovider"), append([]string{"-bench"}, args...)...) //nolint:noctx,gosec // ended by tearDown
+	c := exec.Command(filepath.Join(l.dir, "fakeprovider"), append([]string{"-bench"}, args...)...) //nolint:noctx // ended by tearDown
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return "", err
@@ -195,7 +195,7 @@ func (l *lab) startPlain(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	c := exec.Command(l.envoyBin, args...) //nolint:noctx,gosec // ended by tearDown
+	c := exec.Command(l.envoyBin, args...) //nolint:noctx // ended by tearDown
 	said, err := os.Create(filepath.Join(l.dir, "plain.log"))
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, nil
 }
 
-// stat are the fields of /proc/PID/stat after the name, which may have spaces: state, parent, …
+// stat are the fields of /proc/PID/stat after the name, which may have spaces: the state, the parent, and so on.
 func stat(pid int) ([]string, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
