@@ -43,7 +43,7 @@ func TestPrepaidKeysPayInAdvance(t *testing.T) {
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
 	const charge = 60 // (10 x 1 + 20 x 2) x 1.2 millionths
 	poor := g.CreateKey(t, "--name", "poor", "--balance-usd", "0.000010", "--tier", "free")
-	if string(fmt.Sprint(poor.BalanceUSD)) != "1e-05" || poor.Tier != "free" {
+	if fmt.Sprint(poor.BalanceUSD) != "1e-05" || poor.Tier != "free" {
 		t.Errorf("created %+v", poor)
 	}
 	for _, a := range both {
@@ -283,4 +283,75 @@ func keyParts(t *testing.T, key string) (id, secret, sum string) {
 		t.Fatalf("%q is not a key", key)
 	}
 	return p[2], p[3], p[4]
+}
+
+// TestTheReserveIsTheWorstCase: the dearest candidate, the whole output, and every choice of it.
+func TestTheReserveIsTheWorstCase(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	priced := func(model, price string) gateway.Model { return gateway.Model{ID: model, Price: price} }
+	g := gateway.Run(t, gateway.Options{Config: quick + "billing: {reserve_output_tokens: 1000}\n", Providers: []gateway.Provider{
+		{ID: "cheap", Fake: p, Models: []gateway.Model{priced("m", "{input: 0, output: 10}"), priced("gpt-4o", "{input: 0, cached_input: 0, output: 10}"), priced("free", "{input: 0, output: 0}")}},
+		{ID: "dear", Fake: p, Models: []gateway.Model{priced("m", "{input: 0, output: 100}")}},
+	}})
+	for _, r := range []struct {
+		name, model, more string
+		worst             string // with 20 percent
+	}{
+		{"max_tokens at the dearest candidate", "m", `"max_tokens":50`, "0.006000"},
+		{"max_completion_tokens", "m", `"max_completion_tokens":50`, "0.006000"},
+		{"every choice", "m", `"max_tokens":50,"n":3`, "0.018000"},
+		{"the configured reserve", "m", `"temperature":1`, "0.120000"},
+		{"the model's own limit", "gpt-4o", `"max_tokens":2000000`, "0.196608"},
+		{"the model's own limit for every choice", "gpt-4o", `"max_tokens":2000000,"n":4`, "0.786432"},
+		{"nothing", "free", `"max_tokens":50`, "0.000000"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			k := g.CreateKey(t, "--name", "k", "--balance-usd", r.worst)
+			a := ask{dialect: fake.OpenAI, model: r.model, more: r.more}
+			if got := g.Do(t, a.with(k.Key)); got.Status != http.StatusOK {
+				t.Errorf("with enough: %d %s", got.Status, got.Body)
+			}
+			if r.worst == "0.000000" {
+				return
+			}
+			short := fmt.Sprintf("0.%06d", micro(t, json.Number(r.worst))-1)
+			k = g.CreateKey(t, "--name", "k", "--balance-usd", short)
+			got := g.Do(t, a.with(k.Key))
+			mustFail(t, a, got, http.StatusPaymentRequired, "insufficient_balance")
+			if !strings.Contains(got.Body, "$"+r.worst) || !strings.Contains(got.Body, "$"+short) {
+				t.Errorf("%s does not say that %s is needed and %s is there", got.Body, r.worst, short)
+			}
+		})
+	}
+}
+
+// TestAnAnswerThatCostsMoreThanThereWas takes all there is, and blocks the key until a deposit.
+func TestAnAnswerThatCostsMoreThanThereWas(t *testing.T) {
+	t.Parallel()
+	g, p := one(t, quick)
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 1_000_000}})
+	for _, a := range both {
+		k := g.CreateKey(t, "--name", "k", "--balance-usd", "0.01")
+		got := g.Do(t, a.with(k.Key))
+		if s := text(t, a, got); s != "Hello from the fake provider." {
+			t.Errorf("%+v says %q", a, s)
+		}
+		if b := billOf(t, g, k.Key, got.Header.Get("X-Request-Id")); b.Cost != "0.010000" || b.ProviderCost != "2.00001" {
+			t.Errorf("record %+v", b)
+		}
+		if n := balanceOf(t, g, k.Key); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+		got = g.Do(t, a.with(k.Key))
+		mustFail(t, a, got, http.StatusPaymentRequired, "insufficient_balance")
+		if !strings.Contains(got.Body, "blocked until a deposit") {
+			t.Errorf("%s", got.Body)
+		}
+		g.Bardo(t, "deposit", k.ID, "--usd", "0.02", "--ref", "r")
+		if got := g.Do(t, a.with(k.Key)); got.Status != http.StatusOK {
+			t.Errorf("after a deposit: %d %s", got.Status, got.Body)
+		}
+	}
+	g.AssertSound(t)
 }

@@ -85,7 +85,7 @@ func newSoak(t *testing.T) *soak {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) })
 	s := &soak{seed: rand.Uint64(), deposited: map[string]int64{}, complete: map[string]struct{}{}}
-	s.moments = rand.New(rand.NewPCG(s.seed, 0)) //nolint:gosec // moments to kill at, not secrets
+	s.moments = rand.New(rand.NewPCG(s.seed, 0))
 	s.options = gateway.Options{Config: "limits: {rpm: 0}\n", Home: home, NoKey: true}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		p := fake.Start(t, fake.Config{Dialect: d})
@@ -132,7 +132,9 @@ func (s *soak) loadAndKill(t *testing.T, g *gateway.Gateway) {
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
-			for n := c; s.send(t, g, c, n); n++ { //nolint:revive // the body is the condition
+			n := c
+			for s.send(t, g, c, n) {
+				n++
 			}
 		})
 	}
@@ -148,11 +150,11 @@ func (s *soak) deposit(t *testing.T, g *gateway.Gateway) {
 	t.Helper()
 	poor := s.keys[len(s.keys)-1].ID
 	s.deposits++
-	if r := g.Try(t, "deposit", poor, "--usd", "2", "--ref", fmt.Sprintf("round-%d", s.deposits)); r.Code != 0 {
+	if r := g.Try(t, "deposit", poor, "--usd", "0.5", "--ref", fmt.Sprintf("round-%d", s.deposits)); r.Code != 0 {
 		t.Errorf("deposit: exit %d\n%s", r.Code, r.Stderr)
 		return
 	}
-	s.note(func() { s.deposited[poor] += 2_000_000 })
+	s.note(func() { s.deposited[poor] += 500_000 })
 }
 
 // send makes the n-th request of a client and notes what came of it. It returns false once the gateway is gone.

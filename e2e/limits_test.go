@@ -36,12 +36,12 @@ func byStatus(t *testing.T, a ask, answers []gateway.Answer) map[int]int {
 	return n
 }
 
-// retryAfter is an answer's Retry-After, within bounds.
-func retryAfter(t *testing.T, got gateway.Answer, least, most int) {
+// retryAfter checks an answer's Retry-After: whole seconds, from 1 to most.
+func retryAfter(t *testing.T, got gateway.Answer, most int) {
 	t.Helper()
 	n, err := strconv.Atoi(got.Header.Get("Retry-After"))
-	if err != nil || n < least || n > most {
-		t.Errorf("Retry-After %q, want %d to %d", got.Header.Get("Retry-After"), least, most)
+	if err != nil || n < 1 || n > most {
+		t.Errorf("Retry-After %q, want 1 to %d", got.Header.Get("Retry-After"), most)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestK70FiveAtOnceWithMoneyForOne(t *testing.T) {
 				}
 				mustFail(t, r.ask, a, r.refused, r.code)
 				if r.refused == http.StatusTooManyRequests {
-					retryAfter(t, a, 1, 1) // until the one under way has ended
+					retryAfter(t, a, 1) // until the one under way has ended
 				}
 			}
 			if f := fundsOf(t, g, k.Key); f.Held != "0.000000" {
@@ -109,7 +109,7 @@ func TestK71NoStaleRefusal(t *testing.T) {
 		k := g.CreateKey(t, "--name", "raised", "--limit-usd-day", "0.0001")
 		got := g.Do(t, a.with(k.Key))
 		mustFail(t, a, got, http.StatusTooManyRequests, "budget_exceeded")
-		retryAfter(t, got, 1, 24*60*60)
+		retryAfter(t, got, 24*60*60)
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-day", "1")
 		eventually(t, "the raised limit", func() bool { return g.Do(t, a.with(k.Key)).Status == http.StatusOK })
 		g.Bardo(t, "keys", "update", k.ID, "--limit-usd-day", "0.0001")
@@ -181,7 +181,7 @@ func TestK72TheAllowanceIsCrossedInsideAStream(t *testing.T) {
 			p.Forget()
 			got := g.Do(t, a.with(k.Key))
 			mustFail(t, a, got, http.StatusTooManyRequests, "token_allowance_exhausted")
-			if retryAfter(t, got, 1, 3600); errorType(t, got) != "rate_limit_error" || len(p.Generations()) != 0 {
+			if retryAfter(t, got, 3600); errorType(t, got) != "rate_limit_error" || len(p.Generations()) != 0 {
 				t.Errorf("%s, %d calls", got.Body, len(p.Generations()))
 			}
 		})
@@ -208,7 +208,7 @@ func TestRateLimit(t *testing.T) {
 			}
 			got := g.Do(t, r.asked.with(k.Key))
 			mustFail(t, r.asked, got, http.StatusTooManyRequests, "rate_limit_exceeded")
-			if retryAfter(t, got, 1, share); errorType(t, got) != "rate_limit_error" || len(p.Generations()) != r.rpm {
+			if retryAfter(t, got, share); errorType(t, got) != "rate_limit_error" || len(p.Generations()) != r.rpm {
 				t.Errorf("%s, %d calls", got.Body, len(p.Generations()))
 			}
 
@@ -225,7 +225,7 @@ func TestRateLimit(t *testing.T) {
 			for _, l := range last {
 				if l.Status == http.StatusTooManyRequests {
 					refused++
-					retryAfter(t, l, 1, share/10+1)
+					retryAfter(t, l, share/10+1)
 				}
 			}
 			if refused == 0 {

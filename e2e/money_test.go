@@ -378,18 +378,20 @@ func TestK34WhatWasDeliveredIsBilled(t *testing.T) {
 	t.Parallel()
 	hang := fake.Behaviour{Tokens: 40, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 3}}
 	o := gateway.Options{Config: "limits: {rpm: 0}\n"}
-	fakes := map[fake.Dialect]*fake.Server{}
-	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+	dialects := []fake.Dialect{fake.OpenAI, fake.Anthropic}
+	var fakes []*fake.Server
+	for _, d := range dialects {
 		p := fake.Start(t, fake.Config{Dialect: d})
 		p.Behave(hang)
-		fakes[d] = p
+		fakes = append(fakes, p)
 		native, driven := models("native-"+string(d), ""), models("driven-"+string(d), "")
 		o.Providers = append(o.Providers, gateway.Provider{ID: "one-" + string(d), Fake: p, Format: string(d), Models: append(native, driven...)},
 			gateway.Provider{ID: "two-" + string(d), Fake: p, Format: string(d), Models: driven})
 	}
 	g := gateway.Run(t, o)
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "10").Key
-	for d, p := range fakes {
+	for i, d := range dialects {
+		p := fakes[i]
 		for _, path := range []string{"native", "driven"} {
 			t.Run(path+" "+string(d), func(t *testing.T) {
 				before := balanceOf(t, g, key)
@@ -454,5 +456,59 @@ func TestACutStreamIsBilledForWhatItBrought(t *testing.T) {
 	if n := balanceOf(t, g, key); n != 10_000_000-micro(t, b.Cost) {
 		t.Errorf("%d are left after %s", n, b.Cost)
 	}
+	g.AssertSound(t)
+}
+
+// TestALeaverBeforeTheAnswerPaysNothing: the provider is left too, and what was set aside is free again.
+func TestALeaverBeforeTheAnswerPaysNothing(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	p.Behave(fake.Behaviour{Break: fake.Break{Kind: fake.Hang}})
+	g := gateway.Run(t, gateway.Options{Config: "limits: {rpm: 0}\n", Providers: []gateway.Provider{
+		{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "two", Fake: p, Models: models("driven", "")},
+	}})
+	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
+	for _, model := range []string{"native", "driven"} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stream=%v", model, stream), func(t *testing.T) {
+				p.Forget()
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					res, err := g.Open(ctx, ask{dialect: fake.OpenAI, model: model, stream: stream}.with(key))
+					if err == nil {
+						err = res.Body.Close()
+					}
+					ended <- err
+				}()
+				if _, err := p.WaitGenerations(within(t, 10*time.Second), 1); err != nil {
+					t.Fatal(err)
+				}
+				if f := fundsOf(t, g, key); f.Held == "0.000000" {
+					t.Error("nothing is held while a request is under way")
+				}
+				cancel()
+				if err := <-ended; err == nil {
+					t.Error("there was an answer")
+				}
+				if _, err := p.WaitCancelled(within(t, 10*time.Second), 1); err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, "the end of its hold", func() bool { return fundsOf(t, g, key).Held == "0.000000" })
+				if n := balanceOf(t, g, key); n != 1_000_000 || len(p.Generations()) != 1 {
+					t.Errorf("%d are left, %d calls", n, len(p.Generations()))
+				}
+			})
+		}
+	}
+	var use struct{ Data []used }
+	eventually(t, "the records", func() bool {
+		get(t, g, key, "/v1/usage", &use)
+		n := 0
+		for _, u := range use.Data {
+			n += u.Requests
+		}
+		return n == 4
+	})
 	g.AssertSound(t)
 }

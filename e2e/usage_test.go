@@ -165,8 +165,18 @@ func TestSubsystems(t *testing.T) {
 	t.Parallel()
 	g, p := one(t, quick)
 	for _, r := range []struct{ name, kept string }{
-		{"risk", "risk"}, {"dream_rem_creative", "dream_rem_creative"}, {"session", "session"}, {"x", "other"}, {strings.Repeat("a", 64), "other"},
-		{"", ""}, {strings.Repeat("a", 65), ""}, {"Risk", ""}, {"risk!", ""}, {"a b", ""}, {"dream-rem", ""}, {"träume", ""},
+		{"risk", "risk"},
+		{"dream_rem_creative", "dream_rem_creative"},
+		{"session", "session"},
+		{"x", "other"},
+		{strings.Repeat("a", 64), "other"},
+		{"", ""},
+		{strings.Repeat("a", 65), ""},
+		{"Risk", ""},
+		{"risk!", ""},
+		{"a b", ""},
+		{"dream-rem", ""},
+		{"träume", ""},
 	} {
 		for _, a := range both {
 			t.Run(fmt.Sprintf("%.10q to %s, stream=%v", r.name, a.dialect, a.stream), func(t *testing.T) {
