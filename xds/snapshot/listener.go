@@ -97,7 +97,8 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 			MaxHeadersCount:              wrapperspb.UInt32(200),
 			HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_DROP_HEADER,
 		},
-		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true},
+		// HTTP/1.0 is what some reverse proxies speak to their backends unless they are told otherwise.
+		HttpProtocolOptions: &corev3.Http1ProtocolOptions{EnableTrailers: true, AcceptHttp_10: true},
 		Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
 			MaxConcurrentStreams:        wrapperspb.UInt32(1000),
 			InitialStreamWindowSize:     wrapperspb.UInt32(1 << 20),
