@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// answering is a client whose server sends text, a few bytes at a time, and closes.
+// answering is a client whose server sends text byte by byte and then nothing more.
 func answering(t *testing.T, text string) *client {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -27,6 +27,8 @@ func answering(t *testing.T, text string) *client {
 		defer func() { _ = c.Close() }()
 		_, _ = c.Read(make([]byte, 64)) // the request
 		_, _ = io.Copy(c, iotest.OneByteReader(strings.NewReader(text)))
+		_ = c.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // a TCP listener's
+		_, _ = io.Copy(io.Discard, c)
 	}()
 	c, err := dial(t.Context(), l.Addr().String(), time.Now().Add(10*time.Second))
 	if err != nil {
