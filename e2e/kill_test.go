@@ -224,7 +224,13 @@ func (s *soak) gone(t *testing.T, g *gateway.Gateway, err error) bool {
 func (s *soak) check(t *testing.T, g *gateway.Gateway, running bool) {
 	t.Helper()
 	g.AssertSound(t)
-	charges, spent := s.charges(t)
+	db := s.store(t)
+	defer func() { _ = db.Close() }()
+	charges, spent := readCharges(t, db)
+	var held int64
+	if err := db.QueryRowContext(t.Context(), `SELECT sum(held) FROM balance`).Scan(&held); err != nil || held != 0 {
+		t.Errorf("%d millionths are held in the store: %v", held, err)
+	}
 	for id := range s.complete {
 		if charges[id] != 1 {
 			t.Errorf("request %s was answered completely and has %d charges", id, charges[id])
@@ -251,14 +257,20 @@ func (s *soak) check(t *testing.T, g *gateway.Gateway, running bool) {
 	}
 }
 
-// charges counts the charges of each request, and sums up those of each key, in the store itself.
-func (s *soak) charges(t *testing.T) (byRequest map[string]int, byKey map[string]int64) {
+// store opens the ledger's file. It comes after the audit, which lets the gateway's own code be the
+// first to see what a killed one has left.
+func (s *soak) store(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(s.options.Home, "bardo.db")+"?_busy_timeout=5000&_query_only=on")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = db.Close() }()
+	return db
+}
+
+// readCharges counts the charges of each request, and sums up those of each key.
+func readCharges(t *testing.T, db *sql.DB) (byRequest map[string]int, byKey map[string]int64) {
+	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT j.ref, a.name, -e.amount FROM journal j
 JOIN entry e ON e.journal = j.id JOIN account a ON a.id = e.account JOIN "key" k ON k.id = a.name WHERE j.kind = 'charge'`)
 	if err != nil {
