@@ -17,8 +17,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// raw sends bytes as they are and reads one answer. The status is 0 when the connection is closed without one.
-func raw(t testing.TB, g *gateway.Gateway, request string) (res *http.Response, body string) {
+// sayRaw sends bytes as they are and reads one answer. The status is 0 when the connection is closed without one.
+func sayRaw(t testing.TB, g *gateway.Gateway, request string) (res *http.Response, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		t.Run("a body over the limit without a length to "+string(d), func(t *testing.T) {
 			c := a.call()
 			headers := strings.Join(append(c.Header, "Authorization: Bearer "+g.Key, "Host: h", "Content-Type: application/json", "Transfer-Encoding: chunked"), "\r\n")
-			res, body := raw(t, g, fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", c.Path, headers, 100_000, strings.Repeat(" ", 100_000)))
+			res, body := sayRaw(t, g, fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", c.Path, headers, 100_000, strings.Repeat(" ", 100_000)))
 			mustFail(t, a, gateway.Answer{Status: res.StatusCode, Header: res.Header, Body: body}, 413, "request_too_large")
 		})
 	}
@@ -126,7 +126,7 @@ func TestOddClients(t *testing.T) {
 		{"no HTTP", "hello\r\n\r\n", closed},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			res, body := raw(t, g, row.request)
+			res, body := sayRaw(t, g, row.request)
 			if res.StatusCode != row.status {
 				t.Errorf("%d %.300s, want %d", res.StatusCode, body, row.status)
 			}
