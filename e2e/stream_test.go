@@ -1,0 +1,177 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// twoPaths has one provider that plays b for two models: "native" has no other candidate, "driven" has one that is never needed.
+func twoPaths(t *testing.T, d fake.Dialect, b fake.Behaviour) (g *gateway.Gateway, first, second *fake.Server) {
+	t.Helper()
+	first = fake.Start(t, fake.Config{Dialect: d, Name: "first"})
+	second = fake.Start(t, fake.Config{Dialect: d, Name: "second"})
+	first.Behave(b)
+	g = gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+		{ID: "first", Fake: first, Format: string(d), Models: append(models("native", ""), models("driven", "")...)},
+		{ID: "second", Fake: second, Format: string(d), Models: models("driven", "")},
+	}})
+	return g, first, second
+}
+
+// everyStream is a stream for both dialects on both paths.
+func everyStream() (asks []ask) {
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+		for _, model := range []string{"native", "driven"} {
+			asks = append(asks, ask{dialect: d, model: model, stream: true})
+		}
+	}
+	return asks
+}
+
+// events is an event stream of these chunks.
+func events(chunks ...string) fake.Behaviour {
+	return fake.Behaviour{Raw: &fake.Raw{
+		Status: http.StatusOK, Header: []string{"content-type: text/event-stream"}, Body: "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n",
+	}}
+}
+
+// TestK10OddChunks: a chunk without a delta, with null for one, without choices, or with usage alone does not end a stream, and the
+// chunk that ends it is found.
+func TestK10OddChunks(t *testing.T) {
+	t.Parallel()
+	chunk := func(rest string) string {
+		return `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m",` + rest + `}`
+	}
+	g, _, second := twoPaths(t, fake.OpenAI, events(
+		chunk(`"choices":[]`),
+		chunk(`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]`),
+		chunk(`"choices":[{"index":0,"delta":{"content":"one "}}],"usage":null`),
+		chunk(`"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8}`),
+		chunk(`"choices":[{"index":0,"delta":null,"finish_reason":null}]`),
+		chunk(`"choices":[{"index":0,"delta":{"content":"two"},"finish_reason":""}]`),
+		chunk(`"choices":[{"index":0,"delta":null,"finish_reason":"length"}]`),
+		chunk(`"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}`),
+		"[DONE]",
+	))
+	for _, a := range everyStream() {
+		t.Run(fmt.Sprintf("%s to %s", a.model, a.dialect), func(t *testing.T) {
+			got := g.Do(t, a.call())
+			if got.Status != http.StatusOK {
+				t.Fatalf("%d %s", got.Status, got.Body)
+			}
+			if s := text(t, a, got); s != "one two" {
+				t.Errorf("it says %q", s)
+			}
+			want := `"finish_reason":"length"`
+			if a.dialect == fake.Anthropic {
+				want = `"stop_reason":"max_tokens"`
+			}
+			if n := strings.Count(got.Body, want); n != 1 {
+				t.Errorf("%s comes %d times in %s", want, n, got.Body)
+			}
+			if rec := recordOf(t, g, got); rec.Status != "ok" || rec.InputTokens != 7 || rec.OutputTokens != 2 {
+				t.Errorf("record %+v", rec)
+			}
+		})
+	}
+	if n := len(second.Generations()); n != 0 {
+		t.Errorf("the second provider was asked %d times", n)
+	}
+}
+
+// TestK48AnErrorWithoutACodeIsAnError: alone under a 200, or first in a stream, it becomes a JSON error of ours with a 5xx.
+func TestK48AnErrorWithoutACodeIsAnError(t *testing.T) {
+	t.Parallel()
+	g, _, second := twoPaths(t, fake.OpenAI, events(`{"error":{"message":"the secret sk-abcdef says boom"}}`))
+	second.Behave(events(`{"error":{"message":"boom"}}`))
+	for _, a := range everyStream() {
+		t.Run(fmt.Sprintf("%s to %s", a.model, a.dialect), func(t *testing.T) {
+			got := g.Do(t, a.call())
+			mustFail(t, a, got, http.StatusBadGateway, "upstream_error")
+			if strings.Contains(got.Body, "sk-abcdef") {
+				t.Errorf("the provider's words reached the client: %s", got.Body)
+			}
+		})
+	}
+}
+
+// TestPitfall13ANativeStreamThatDies: where Envoy carries the bytes there is no room for an error event, so a client must see that
+// its stream broke, and what it got is accounted for.
+func TestPitfall13ANativeStreamThatDies(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []fake.BreakKind{fake.Reset, fake.Close, fake.Stop} {
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			t.Parallel()
+			g, _, _ := twoPaths(t, fake.OpenAI, fake.Behaviour{Tokens: 9, Gap: 30 * time.Millisecond, Break: fake.Break{Kind: kind, At: fake.AfterTokens, Tokens: 3}})
+			for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+				a := ask{dialect: d, model: "native", stream: true}
+				got := g.Do(t, a.call())
+				if got.Status != http.StatusOK || !strings.Contains(got.Body, "tok2") {
+					t.Fatalf("%d %s", got.Status, got.Body)
+				}
+				if strings.Contains(got.Body, "[DONE]") || strings.Contains(got.Body, "message_stop") {
+					t.Errorf("it ends like a good one: %s", got.Body)
+				}
+				if got.Err == nil { // then it must say so
+					checkErrorEvent(t, a, got)
+				}
+				if rec := recordOf(t, g, got); rec.Status == "ok" || rec.OutputTokens == 0 {
+					t.Errorf("record %+v", rec)
+				}
+			}
+		})
+	}
+}
+
+// TestK35StaleTimers: streams end around the moments at which a heartbeat or a time-out is due, on connections that are used again
+// at once. Nothing of one stream may come out in the next, and nothing may fall over.
+func TestK35StaleTimers(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+	g := gateway.Run(t, gateway.Options{
+		Config: "limits: {rpm: 0}\nrouting: {timeouts: {connect: 1s, first_token: 60ms, idle: 5s, heartbeat: 50ms}}\n",
+		Providers: []gateway.Provider{
+			{ID: "p", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "other", Fake: other, Models: models("driven", "")},
+		},
+	})
+	pid := g.PID()
+	t.Run("crowd", func(t *testing.T) {
+		for worker := range 8 {
+			t.Run(fmt.Sprint(worker), func(t *testing.T) {
+				t.Parallel()
+				for i := range 40 {
+					// The first content and the end come from 20 ms before to 20 ms after a timer is due.
+					late := time.Duration((worker*40+i)%41) * time.Millisecond
+					p.Behave(fake.Behaviour{Tokens: 2, FirstToken: 40*time.Millisecond + late, Gap: 30*time.Millisecond + late})
+					a := everyStream()[i%4]
+					got := g.Do(t, a.call())
+					if got.Status == http.StatusGatewayTimeout || strings.Contains(got.Body, "upstream_timeout") {
+						continue // the first content came too late
+					}
+					if n := strings.Count(got.Body, "tok0"); got.Status != http.StatusOK || n != 1 && !strings.Contains(got.Body, "Hello") {
+						t.Fatalf("%+v: %d %v %s", a, got.Status, got.Err, got.Body)
+					}
+					if end := strings.LastIndex(got.Body, "data: "); strings.Contains(got.Body[end:], "heartbeat") {
+						t.Fatalf("a heartbeat after the end: %s", got.Body)
+					}
+				}
+			})
+		}
+	})
+	if g.PID() != pid || strings.Contains(g.Log(), "panic") {
+		t.Errorf("the gateway fell over:\n%s", g.Log())
+	}
+	p.Behave(fake.Behaviour{})
+	a := ask{dialect: fake.OpenAI, model: "native", stream: true}
+	if s := text(t, a, g.Do(t, a.call())); s != "Hello from the fake provider." {
+		t.Errorf("afterwards it says %q", s)
+	}
+	g.AssertSound(t)
+}
