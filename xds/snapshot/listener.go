@@ -90,8 +90,10 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		StreamIdleTimeout:            durationpb.New(b.Timeouts.Client),
 		RequestTimeout:               durationpb.New(b.Timeouts.Upload),
 		RequestHeadersTimeout:        durationpb.New(30 * time.Second),
-		DelayedCloseTimeout:          durationpb.New(100 * time.Millisecond),
-		MaxRequestHeadersKb:          wrapperspb.UInt32(96),
+		// A client that still uploads reads its refusal, and one that reads slowly its last bytes. The price: a broken
+		// HTTP/1.1 stream is seen that much later.
+		DelayedCloseTimeout: durationpb.New(time.Second),
+		MaxRequestHeadersKb: wrapperspb.UInt32(96),
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
 			IdleTimeout:                  durationpb.New(10 * time.Minute),
 			MaxHeadersCount:              wrapperspb.UInt32(200),

@@ -1,0 +1,345 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+const mib = 1 << 20
+
+// patient has the time-outs of ordinary use: only what a test does may end a stream.
+const patient = "limits: {rpm: 0}\n"
+
+// bothPaths is a gateway with a model that is served on each path: "driven", which two providers have, and "native", which one
+// of them has.
+func bothPaths(t *testing.T, b fake.Behaviour) (g *gateway.Gateway, p *fake.Server) {
+	t.Helper()
+	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+	p.Behave(b)
+	return gateway.Run(t, gateway.Options{Config: patient, Providers: []gateway.Provider{
+		{ID: "p", Fake: p, Models: append(models("driven", ""), models("native", "")...)},
+		{ID: "other", Fake: other, Models: models("driven", "")},
+	}}), p
+}
+
+// footprint is what a gateway takes of the machine.
+type footprint struct {
+	bardoMemory, envoyMemory           int64
+	bardoDescriptors, envoyDescriptors int
+	goroutines                         int
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("bardo %d MiB, %d descriptors, %d goroutines; envoy %d MiB, %d descriptors",
+		f.bardoMemory/mib, f.bardoDescriptors, f.goroutines, f.envoyMemory/mib, f.envoyDescriptors)
+}
+
+func measure(t testing.TB, g *gateway.Gateway) footprint {
+	t.Helper()
+	b, e := process(g.PID()), envoyOf(t, g)
+	return footprint{
+		bardoMemory: b.memory(t), envoyMemory: e.memory(t), bardoDescriptors: b.descriptors(t), envoyDescriptors: e.descriptors(t),
+		goroutines: int(g.Metrics(t).Sum("go_goroutines")),
+	}
+}
+
+// settled waits until no request is left anywhere in the gateway: not in its metrics, and no goroutine that serves one.
+func settled(t testing.TB, g *gateway.Gateway) footprint {
+	t.Helper()
+	eventually(t, "an idle gateway", func() bool {
+		m := g.Metrics(t)
+		return m.Sum("bardo_active_exchanges") == 0 && m.Sum("bardo_holds") == 0
+	})
+	eventually(t, "the end of every goroutine that served a request", func() bool {
+		stacks := profile(t, g, "goroutine?debug=1")
+		return !strings.Contains(stacks, "extproc.(*Gateway).serve") && !strings.Contains(stacks, "extproc.(*reader).run") &&
+			!strings.Contains(stacks, "extproc.(*service).attempt")
+	})
+	return measure(t, g)
+}
+
+func profile(t testing.TB, g *gateway.Gateway, name string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Admin+"/debug/pprof/"+name, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// allAtOnce runs n streams at the same time, turn by turn on either path, and returns what went wrong.
+func allAtOnce(t testing.TB, g *gateway.Gateway, n int, want string) (failed []string) {
+	t.Helper()
+	var wait sync.WaitGroup
+	results := make(chan string, n)
+	for i := range n {
+		wait.Go(func() {
+			a := ask{dialect: fake.OpenAI, model: []string{"driven", "native"}[i%2], stream: true}
+			if err := readWhole(t.Context(), g, a, want); err != nil {
+				results <- fmt.Sprintf("%s: %v", a.model, err)
+			}
+		})
+	}
+	wait.Wait()
+	close(results)
+	for r := range results {
+		failed = append(failed, r)
+	}
+	return failed
+}
+
+// readWhole reads a stream to its end, which must come after that text.
+func readWhole(ctx context.Context, g *gateway.Gateway, a ask, want string) error {
+	res, err := g.Open(ctx, a.call())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK || !strings.Contains(string(body), want) || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+		return fmt.Errorf("%d %.2000s", res.StatusCode, body)
+	}
+	return nil
+}
+
+// TestFiveHundredStreams at once for a while, none of which fails; then nothing is left of them, and as many again take no more
+// than the first ones did. BARDO_SOAK=1 makes it longer.
+func TestFiveHundredStreams(t *testing.T) {
+	t.Parallel()
+	const streams, gap = 500, 200 * time.Millisecond
+	tokens := 40
+	if os.Getenv("BARDO_SOAK") != "" {
+		tokens = 150
+	}
+	g, p := bothPaths(t, fake.Behaviour{Tokens: 3})
+	if failed := allAtOnce(t, g, 20, "tok2"); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	base := settled(t, g)
+	p.Behave(fake.Behaviour{Tokens: tokens, Gap: gap})
+	began := time.Now()
+	if failed := allAtOnce(t, g, streams, fmt.Sprintf("tok%d ", tokens-1)); len(failed) > 0 {
+		t.Errorf("%d of %d streams failed, the first: %s", len(failed), streams, failed[0])
+	}
+	t.Logf("%d streams of %s took %s", streams, time.Duration(tokens-1)*gap, time.Since(began))
+	first := settled(t, g)
+	p.Behave(fake.Behaviour{Tokens: 5, Gap: gap})
+	if failed := allAtOnce(t, g, streams, "tok4 "); len(failed) > 0 {
+		t.Errorf("%d of %d short streams failed, the first: %s", len(failed), streams, failed[0])
+	}
+	second := settled(t, g)
+	t.Logf("\nbefore  %s\nonce    %s\ntwice   %s", base, first, second)
+	// Connections to the egress listener and to providers are kept for later, each with a descriptor and two goroutines.
+	kept := streams / 2
+	if first.goroutines > base.goroutines+2*kept+20 || first.bardoDescriptors > base.bardoDescriptors+kept+20 {
+		t.Errorf("more is left than the connections that are kept: %s", first)
+	}
+	if second.goroutines > first.goroutines+50 || second.bardoDescriptors > first.bardoDescriptors+50 ||
+		second.envoyDescriptors > first.envoyDescriptors+100 {
+		t.Errorf("the second time took more than the first: %s", second)
+	}
+	if second.bardoMemory > first.bardoMemory*5/4+16*mib || second.envoyMemory > first.envoyMemory*5/4+16*mib {
+		t.Errorf("the second time took more memory than the first: %s", second)
+	}
+	g.AssertSound(t)
+}
+
+// TestK36MemoryAfterManyStreams: thousands of short requests of every kind leave the memory as a few hundred left it.
+func TestK36MemoryAfterManyStreams(t *testing.T) {
+	t.Parallel()
+	rounds := 6
+	if os.Getenv("BARDO_SOAK") != "" {
+		rounds = 20
+	}
+	g, p := bothPaths(t, fake.Behaviour{Tokens: 5})
+	load := gather(t, g, 16, append(everyKind("driven"), everyKind("native")...)...)
+	round := func() footprint {
+		load.more(t, 500)
+		p.Forget()
+		return measure(t, g)
+	}
+	round()
+	warm := round()
+	var after footprint
+	for range rounds {
+		after = round()
+	}
+	load.dismiss(t)
+	t.Logf("\n1,000 calls  %s\n%d calls  %s", warm, load.calls.Load(), after)
+	if after.bardoMemory > warm.bardoMemory*5/4+16*mib || after.envoyMemory > warm.envoyMemory*5/4+16*mib {
+		t.Errorf("after 1,000 calls %s, after %d %s", warm, load.calls.Load(), after)
+	}
+	settled(t, g)
+}
+
+// TestClientsThatLeave at any moment of a request: before its answer, in the middle, near the end.
+func TestClientsThatLeave(t *testing.T) {
+	t.Parallel()
+	const clients = 200
+	g, p := bothPaths(t, fake.Behaviour{Tokens: 3})
+	if failed := allAtOnce(t, g, 20, "tok2"); len(failed) > 0 {
+		t.Fatal(failed)
+	}
+	base := settled(t, g)
+	p.Forget()
+	p.Behave(fake.Behaviour{FirstToken: 100 * time.Millisecond, Tokens: 2000, Gap: 20 * time.Millisecond}) // far longer than anyone stays
+	asks := append(everyKind("driven"), everyKind("native")...)
+	for range 2 { // in two waves, to the second of which the first one's connections are of use
+		var wait sync.WaitGroup
+		for i := range clients / 2 {
+			wait.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(500*time.Millisecond))
+				defer cancel()
+				a := asks[i%len(asks)]
+				if err := readWhole(ctx, g, a, "never"); a.stream && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("a client that left saw %.300v", err)
+				}
+			})
+		}
+		wait.Wait()
+	}
+	asked := len(p.Generations())
+	if asked < clients/4 {
+		t.Errorf("only %d requests reached the provider", asked)
+	}
+	if _, err := p.WaitDone(within(t, 10*time.Second), asked); err != nil {
+		t.Errorf("the provider still answers clients that left: %v", err)
+	}
+	after := settled(t, g)
+	t.Logf("\nbefore  %s\nafter   %s", base, after)
+	if after.goroutines > base.goroutines+2*clients/4 || after.bardoDescriptors > base.bardoDescriptors+clients/4 || after.envoyDescriptors > base.envoyDescriptors+clients/2 {
+		t.Errorf("before %s, after %s", base, after)
+	}
+	g.AssertSound(t)
+}
+
+// reluctant opens a stream on a connection of its own with small buffers, and reads no more than the head of the answer.
+func reluctant(t testing.TB, g *gateway.Gateway, a ask, header string) (body io.Reader) {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	c := a.call()
+	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n%s\r\n%s", c.Path, g.Key, len(c.Body), header, c.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReaderSize(conn, 4<<10), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	if res.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(res.Body)
+		t.Fatalf("%d %s", res.StatusCode, b)
+	}
+	return res.Body
+}
+
+// TestAClientThatDoesNotRead holds its provider back where Envoy carries the bytes, and costs the bound on an answer where the
+// gateway answers itself.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	const size, tokens, most = 64 << 10, 768, 32 * mib
+	t.Run("native", func(t *testing.T) {
+		t.Parallel()
+		g, p := bothPaths(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
+		before := settled(t, g)
+		body := reluctant(t, g, ask{dialect: fake.OpenAI, model: "native", stream: true}, "")
+		stalled(t, p)
+		sent := p.Generations()[0].Sent
+		after := measure(t, g)
+		t.Logf("%d MiB sent\nbefore  %s\nafter   %s", sent/mib, before, after)
+		if sent > 24*mib {
+			t.Errorf("the provider could send %d MiB", sent/mib)
+		}
+		if after.envoyMemory > before.envoyMemory+24*mib || after.bardoMemory > before.bardoMemory+24*mib {
+			t.Errorf("before %s, after %s", before, after)
+		}
+		got, err := io.ReadAll(body)
+		if err != nil || len(got) < tokens*size || !strings.HasSuffix(string(got), "data: [DONE]\n\n") {
+			t.Errorf("then it reads %d bytes, %v", len(got), err)
+		}
+	})
+	t.Run("driven", func(t *testing.T) {
+		t.Parallel()
+		g, p := bothPaths(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
+		before := settled(t, g)
+		body := reluctant(t, g, ask{dialect: fake.OpenAI, model: "driven", stream: true}, "")
+		if _, err := p.WaitCancelled(within(t, 20*time.Second), 1); err != nil {
+			t.Error(err)
+		}
+		after := settled(t, g)
+		t.Logf("\nbefore  %s\nafter   %s", before, after)
+		if after.envoyMemory > before.envoyMemory+2*most || after.bardoMemory > before.bardoMemory+most {
+			t.Errorf("before %s, after %s", before, after)
+		}
+		got, err := io.ReadAll(body)
+		if err != nil || len(got) > most+mib || len(got) < most-mib {
+			t.Errorf("then it reads %d bytes, %v", len(got), err)
+		}
+		checkErrorEvent(t, ask{dialect: fake.OpenAI}, gateway.Answer{Body: string(got)})
+	})
+}
+
+// stalled waits until a provider has not got rid of a byte for a while.
+func stalled(t testing.TB, p *fake.Server) {
+	t.Helper()
+	last, since := int64(0), time.Now()
+	eventually(t, "back-pressure", func() bool {
+		if r, ok := p.Last(); ok && r.Sent != last {
+			last, since = r.Sent, time.Now()
+		}
+		return last > 0 && time.Since(since) > time.Second
+	})
+}
+
+// TestASlowReaderThatClosesAfterwards gets everything, however long it pauses: the end of the connection waits for it.
+func TestASlowReaderThatClosesAfterwards(t *testing.T) {
+	t.Parallel()
+	const size, tokens = 64 << 10, 200
+	g, _ := bothPaths(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
+	for _, model := range []string{"native", "driven"} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "Connection: close\r\n")
+			<-time.After(700 * time.Millisecond)
+			got, err := io.ReadAll(body)
+			if err != nil || len(got) < tokens*size || !strings.HasSuffix(string(got), "data: [DONE]\n\n") {
+				t.Errorf("it reads %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
