@@ -14,6 +14,9 @@ import (
 func (d *decoder) check(cfg *Config) {
 	d.checkListeners(cfg)
 	d.checkTLS("listen.tls", cfg.Listen.TLS)
+	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
+		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
+	}
 	d.checkTLS("extproc.tls", cfg.Extproc.TLS)
 	d.checkTLS("xds.tls", cfg.XDS.TLS)
 	d.checkCustoms(cfg.Providers.Custom)

@@ -87,7 +87,7 @@ type Limits struct {
 	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
 	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond an allowance."`
 	MaxBodyBytes  int64  `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
-	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Requests in flight at once over all keys; 0 means no limit."`
+	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Generation requests of one key under way at once; 0 means no limit."`
 }
 
 // Store says where state lives.

@@ -5,6 +5,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -42,6 +44,9 @@ var statuses = map[Kind]int{
 	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, NoProvider: 503,
 	NoPrivateProvider: 503, Overloaded: 503, Unavailable: 503, UpstreamTimeout: 504,
 }
+
+// Kinds are all the codes, sorted.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(statuses)) }
 
 // Fault is an error with a public face. Public and Param go to the client; the wrapped cause never does.
 type Fault struct {
