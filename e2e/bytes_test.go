@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,14 +11,14 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// byteGateway has one provider of each dialect.
+// byteGateway has one provider of each dialect, and a model that both have, whose streams are driven.
 func byteGateway(t *testing.T) (g *gateway.Gateway, o, n *fake.Server) {
 	t.Helper()
 	o = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Allow: []string{"x_new"}})
 	n = fake.Start(t, fake.Config{Dialect: fake.Anthropic, Allow: []string{"x_new"}})
 	g = gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "oo", Fake: o, Models: append(models("gpt-x", "gpt-x"), models("gpt-short", "the-long-upstream-name")...)},
-		{ID: "aa", Fake: n, Format: "anthropic", Models: models("claude-x", "claude-x")},
+		{ID: "oo", Fake: o, Models: append(models("gpt-x", "gpt-x"), append(models("gpt-short", "the-long-upstream-name"), models("both", "")...)...)},
+		{ID: "aa", Fake: n, Format: "anthropic", Models: append(models("claude-x", "claude-x"), models("both", "")...)},
 	}})
 	return g, o, n
 }
@@ -108,10 +109,10 @@ func TestK28TheUsageChunkIsHiddenAndMetered(t *testing.T) {
 func TestK50Sizes(t *testing.T) {
 	t.Parallel()
 	g, o, n := byteGateway(t)
-	for model, p := range map[string]*fake.Server{"gpt-x": o, "claude-x": n} {
+	for model, p := range map[string]*fake.Server{"gpt-x": o, "claude-x": n, "both": o} {
 		for _, size := range []int{32_769, 1 << 20, 10 << 20} {
 			t.Run(fmt.Sprintf("%s request of %d bytes", model, size), func(t *testing.T) {
-				a := ask{dialect: fake.OpenAI, model: model, say: strings.Repeat("x", size)}
+				a := ask{dialect: fake.OpenAI, model: model, say: strings.Repeat("x", size), stream: model == "both"}
 				if got := g.Do(t, a.call()); got.Status != http.StatusOK {
 					t.Fatalf("%d %.300s", got.Status, got.Body)
 				}
@@ -140,7 +141,7 @@ func TestK50Sizes(t *testing.T) {
 func TestK49CompressedErrors(t *testing.T) {
 	t.Parallel()
 	g, o, n := byteGateway(t)
-	for model, p := range map[string]*fake.Server{"gpt-x": o, "claude-x": n} {
+	for model, p := range map[string]*fake.Server{"gpt-x": o, "claude-x": n, "both": o} {
 		for _, enc := range []string{"gzip", "br"} {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %s stream=%v", model, enc, stream), func(t *testing.T) {
@@ -151,6 +152,12 @@ func TestK49CompressedErrors(t *testing.T) {
 						t.Errorf("content-encoding %q", ce)
 					}
 					mustFail(t, a, got, http.StatusBadRequest, "invalid_request")
+					if cl := got.Header.Get("Content-Length"); cl != "" && cl != strconv.Itoa(len(got.Body)) {
+						t.Errorf("content-length %s of %d bytes", cl, len(got.Body))
+					}
+					if strings.ContainsFunc(got.Body, func(r rune) bool { return r == '\uFFFD' || r < ' ' }) || strings.Contains(got.Body, `\u00`) {
+						t.Errorf("compressed bytes for words: %q", got.Body)
+					}
 					if ae := lastOf(t, p).Header.Get("Accept-Encoding"); ae != "identity" {
 						t.Errorf("accept-encoding %q upstream", ae)
 					}

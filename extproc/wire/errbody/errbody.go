@@ -18,9 +18,11 @@ const MaxBody = 64 << 10
 // maxMessage is the length in characters to which a message is cut.
 const maxMessage = 500
 
-// Parse reads the body of an answer whose status is not 2xx. It never fails: what cannot be read becomes the message.
+// Parse reads the body of an answer whose status is not 2xx. It never fails: what is no JSON becomes the message, and a body that
+// is compressed in an unknown way, though nobody asked for that, says nothing.
 func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 	e := &chat.ProviderError{}
+	body = uncompressed(h, body)
 	if v, err := jsonx.Parse(body); err == nil {
 		fromJSON(e, v)
 	} else {

@@ -1,0 +1,32 @@
+package errbody
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"strings"
+
+	"bardo.money/gateway/internal/header"
+)
+
+// uncompressed is a body as its provider meant it, as far as it came and up to MaxBody; nil if its encoding is unknown.
+func uncompressed(h header.List, body []byte) []byte {
+	var r io.Reader
+	var err error
+	switch strings.ToLower(strings.TrimSpace(h.Get("content-encoding"))) {
+	case "", "identity":
+		return body
+	case "gzip", "x-gzip":
+		r, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate":
+		r, err = zlib.NewReader(bytes.NewReader(body))
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil
+	}
+	out, _ := io.ReadAll(io.LimitReader(r, MaxBody)) // a body that was cut still says something
+	return out
+}

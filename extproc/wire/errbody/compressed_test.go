@@ -1,0 +1,65 @@
+package errbody_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/internal/header"
+)
+
+func pressed(t testing.TB, w io.WriteCloser, b *bytes.Buffer, text string) []byte {
+	t.Helper()
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestK49ACompressedErrorIsReadOrSaysNothing(t *testing.T) {
+	const said = `{"error":{"message":"too long","type":"invalid_request_error"}}`
+	var g, z, bomb bytes.Buffer
+	inGzip := pressed(t, gzip.NewWriter(&g), &g, said)
+	inZlib := pressed(t, zlib.NewWriter(&z), &z, said)
+	inBomb := pressed(t, gzip.NewWriter(&bomb), &bomb, strings.Repeat(" ", 64<<20)+said)
+	for _, tt := range []struct {
+		name, encoding string
+		body           []byte
+		want           string
+	}{
+		{"gzip", "gzip", inGzip, "too long"},
+		{"another spelling", " GZIP", inGzip, "too long"},
+		{"deflate", "deflate", inZlib, "too long"},
+		{"none", "identity", []byte(said), "too long"},
+		{"a claim that is not true", "gzip", []byte(said), ""},
+		{"cut before anything is said", "gzip", inGzip[:10], ""},
+		{"more than is worth reading", "gzip", inBomb, ""},
+		{"an encoding that is not read", "br", []byte("\x10" + said), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := errbody.Parse(400, header.List{{Name: "content-encoding", Value: tt.encoding}}, tt.body)
+			if e.Message != tt.want || e.Status != 400 {
+				t.Errorf("got %+v, want %q", e, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzACompressedBodyIsBounded(f *testing.F) {
+	var b bytes.Buffer
+	f.Add("gzip", pressed(f, gzip.NewWriter(&b), &b, "x"))
+	f.Add("deflate", []byte{0x78, 0x9c})
+	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
+		e := errbody.Parse(500, header.List{{Name: "content-encoding", Value: encoding}}, body)
+		if len(e.Message) > 2000 || e.Status != 500 {
+			t.Errorf("%d bytes of message, status %d", len(e.Message), e.Status)
+		}
+	})
+}
