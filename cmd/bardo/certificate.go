@@ -20,19 +20,32 @@ import (
 )
 
 // certificate loads the configured certificate of the https listener, or makes a development one.
-func (g *gateway) certificate(cfg *config.Config) (err error) {
+func (h home) certificate(cfg *config.Config) (cert, key []byte, err error) {
 	if cfg.Listen.TLS.Cert == "" {
-		g.cert, g.key, err = developmentCertificate(g.home)
+		return developmentCertificate(h)
+	}
+	if cert, err = os.ReadFile(cfg.Listen.TLS.Cert); err != nil {
+		return nil, nil, fmt.Errorf("listen.tls.cert: %w", err)
+	}
+	if key, err = os.ReadFile(cfg.Listen.TLS.Key); err != nil {
+		return nil, nil, fmt.Errorf("listen.tls.key: %w", err)
+	}
+	if _, err = tls.X509KeyPair(cert, key); err != nil {
+		return nil, nil, fmt.Errorf("listen.tls: %w", err)
+	}
+	return cert, key, nil
+}
+
+// renewCertificate reads the certificate again: certificates are renewed under the same name.
+func (g *gateway) renewCertificate(cfg *config.Config) error {
+	cert, key, err := g.home.certificate(cfg)
+	if err != nil {
 		return err
 	}
-	if g.cert, err = os.ReadFile(cfg.Listen.TLS.Cert); err != nil {
-		return fmt.Errorf("listen.tls.cert: %w", err)
-	}
-	if g.key, err = os.ReadFile(cfg.Listen.TLS.Key); err != nil {
-		return fmt.Errorf("listen.tls.key: %w", err)
-	}
-	_, err = tls.X509KeyPair(g.cert, g.key)
-	return err
+	g.pushing.Lock()
+	defer g.pushing.Unlock()
+	g.cert, g.key = cert, key
+	return nil
 }
 
 // developmentCertificate is the https listener's certificate where the operator has none: self-signed, for this machine's names,

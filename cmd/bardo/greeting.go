@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"bardo.money/gateway/internal/config"
 )
 
 // greeting is what a person sees on start.
@@ -47,8 +49,21 @@ func (g *gateway) greeting(ctx context.Context, info runInfo) (string, error) {
 	if key != "" {
 		fmt.Fprintf(&b, "  API key    %s\n             shown once; `bardo keys create` makes more\n", key)
 	}
-	if info.HTTP != "" {
-		fmt.Fprintf(&b, "\n  export OPENAI_BASE_URL=http://%s/v1 ANTHROPIC_BASE_URL=http://%[1]s\n", info.HTTP)
+	if base := clientURL(cfg, info); base != "" {
+		fmt.Fprintf(&b, "\n  export OPENAI_BASE_URL=%s/v1 ANTHROPIC_BASE_URL=%[1]s\n", base)
 	}
 	return b.String(), nil
+}
+
+// clientURL is what clients have for a base URL; "" where they have none on this machine.
+func clientURL(cfg *config.Config, info runInfo) string {
+	switch {
+	case cfg.Listen.PublicURL.Host != "":
+		return strings.TrimSuffix(cfg.Listen.PublicURL.String(), "/")
+	case info.HTTP != "":
+		return "http://" + info.HTTP
+	case info.HTTPS != "":
+		return "https://" + info.HTTPS
+	}
+	return ""
 }

@@ -65,6 +65,12 @@ func (g *gateway) reload(ctx context.Context) {
 		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
 		return
 	}
+	if g.control {
+		if err := g.renewCertificate(cfg); err != nil {
+			g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
+			return
+		}
+	}
 	var rt *extproc.Runtime
 	if g.data {
 		if rt, err = g.assemble(cfg); err != nil {
@@ -77,6 +83,7 @@ func (g *gateway) reload(ctx context.Context) {
 	g.retired = g.serving
 	g.pushing.Unlock()
 	g.cfg.Store(cfg)
+	_ = g.level.UnmarshalText([]byte(cfg.Telemetry.LogLevel)) // validated
 	ids := providerIDs(cfg)
 	g.tracker.Track(ids...)
 	for _, p := range g.retired {

@@ -143,7 +143,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		}
 	}
 	if g.control {
-		if err := g.certificate(cfg); err != nil {
+		if g.cert, g.key, err = g.home.certificate(cfg); err != nil {
 			return err
 		}
 		g.server = xds.NewServer(g.log)
