@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,41 +51,45 @@ func checkHeartbeats(t *testing.T, body string, least int) {
 // client reads one good answer.
 func TestK42ASilentProviderIsBridged(t *testing.T) {
 	t.Parallel()
-	silent := map[string]fake.Behaviour{
+	silences := map[string]fake.Behaviour{
 		"before the headers": {Break: fake.Break{Kind: fake.Hang}},
 		"after the headers":  {Break: fake.Break{Kind: fake.Hang, At: fake.AfterHeaders}},
 		"after the preamble": {Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}},
 	}
-	first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
-	second := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "second"})
-	for model, b := range silent {
-		first.BehaveFor(strings.ReplaceAll(model, " ", "-"), b)
-	}
-	g := beating(t, "1500ms", gateway.Provider{ID: "first", Fake: first}, gateway.Provider{ID: "second", Fake: second, Format: "anthropic"})
-	for model := range silent {
+	var providers []gateway.Provider
+	asks := map[string]ask{}
+	for name, b := range silences {
 		for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
-			t.Run(model+" to "+string(d), func(t *testing.T) {
-				t.Parallel()
-				a := ask{dialect: d, model: strings.ReplaceAll(model, " ", "-"), stream: true}
-				began := time.Now()
-				res, err := g.Open(t.Context(), a.call())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = res.Body.Close() }()
-				if waited := time.Since(began); res.StatusCode != http.StatusOK || waited > 1400*time.Millisecond {
-					t.Errorf("status %d after %s, want it with the first heartbeat", res.StatusCode, waited)
-				}
-				s := newRunning(a, res)
-				if got := s.finish(t); got != "Hello from the fake provider." {
-					t.Errorf("it says %q", got)
-				}
-				checkHeartbeats(t, s.got.String(), 4)
-				if rec := recordOf(t, g, gateway.Answer{Header: res.Header}); rec.Provider != "second" || rec.Status != "ok" {
-					t.Errorf("record %+v", rec)
-				}
-			})
+			model := fmt.Sprintf("model-%d", len(asks))
+			first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: model})
+			first.Behave(b)
+			providers = append(providers, gateway.Provider{ID: model, Fake: first, Models: models(model, "")})
+			asks[name+" to "+string(d)] = ask{dialect: d, model: model, stream: true}
 		}
+	}
+	second := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := beating(t, "1500ms", append(providers, gateway.Provider{ID: "second", Fake: second, Format: "anthropic"})...)
+	for name, a := range asks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			res, err := g.Open(t.Context(), a.call())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			if waited := time.Since(began); res.StatusCode != http.StatusOK || waited > 1400*time.Millisecond {
+				t.Errorf("status %d after %s, want it with the first heartbeat", res.StatusCode, waited)
+			}
+			s := newRunning(a, res)
+			if got := s.finish(t); got != "Hello from the fake provider." {
+				t.Errorf("it says %q", got)
+			}
+			checkHeartbeats(t, s.got.String(), 4)
+			if rec := recordOf(t, g, gateway.Answer{Header: res.Header}); rec.Provider != "second" || rec.Status != "ok" {
+				t.Errorf("record %+v", rec)
+			}
+		})
 	}
 }
 

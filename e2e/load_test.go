@@ -165,7 +165,7 @@ func TestFiveHundredStreams(t *testing.T) {
 		second.envoyDescriptors > first.envoyDescriptors+100 {
 		t.Errorf("the second time took more than the first: %s", second)
 	}
-	if second.bardoMemory > first.bardoMemory*5/4+16*mib || second.envoyMemory > first.envoyMemory*5/4+16*mib {
+	if second.bardoMemory > first.bardoMemory*3/2+16*mib || second.envoyMemory > first.envoyMemory*3/2+16*mib {
 		t.Errorf("the second time took more memory than the first: %s", second)
 	}
 	g.AssertSound(t)
