@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -43,6 +44,7 @@ type exchange struct {
 	hold  *ledger.Hold
 
 	plan            []policy.Resolution // native path: who serves which attempt
+	unwritten       atomic.Pointer[unwrittenAttempt]
 	earlierFailures []*failure
 	attempts        []attemptRecord
 	current         *answer

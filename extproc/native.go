@@ -116,7 +116,17 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 	if to.Provider != p {
 		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, p, to.Provider)
 	}
-	return x.encode(nil, to)
+	call, err := x.encode(nil, to)
+	if err != nil {
+		x.unwritten.Store(&unwrittenAttempt{n, err})
+	}
+	return call, err
+}
+
+// unwrittenAttempt is an attempt whose request could not be written. Envoy ends the exchange with it.
+type unwrittenAttempt struct {
+	number int
+	why    error
 }
 
 // planned is the resolution of attempt n; Envoy repeats the last group of its order.
@@ -206,6 +216,10 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 
 // begin reads the answer's head: which attempt answered, and what became of those before it.
 func (n *nativeAnswer) begin(h *answerHead) (done bool, err error) {
+	unwritten := n.x.unwritten.Load()
+	if unwritten != nil {
+		h.attempts = unwritten.number
+	}
 	n.head, n.to = h, n.x.planned(h.attempts)
 	var fs []*failure
 	for i := 1; i < h.attempts; i++ {
@@ -216,6 +230,9 @@ func (n *nativeAnswer) begin(h *answerHead) (done bool, err error) {
 	}
 	if h.details != "" && h.details != "via_upstream" {
 		f := localFailure(n.to.Provider, h.status, h.details)
+		if unwritten != nil {
+			f = &failure{provider: n.to.Provider, kind: failEncode, cause: unwritten.why}
+		}
 		n.x.failed(n.to, f)
 		return true, n.refuse(exhausted(append(fs, f)))
 	}
