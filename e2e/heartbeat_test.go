@@ -57,6 +57,7 @@ func TestK42ASilentProviderIsBridged(t *testing.T) {
 		"after the preamble": {Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}},
 	}
 	var providers []gateway.Provider
+	var offered []gateway.Model
 	asks := map[string]ask{}
 	for name, b := range silences {
 		for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
@@ -64,11 +65,12 @@ func TestK42ASilentProviderIsBridged(t *testing.T) {
 			first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: model})
 			first.Behave(b)
 			providers = append(providers, gateway.Provider{ID: model, Fake: first, Models: models(model, "")})
+			offered = append(offered, models(model, "")...)
 			asks[name+" to "+string(d)] = ask{dialect: d, model: model, stream: true}
 		}
 	}
 	second := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
-	g := beating(t, "1500ms", append(providers, gateway.Provider{ID: "second", Fake: second, Format: "anthropic"})...)
+	g := beating(t, "1500ms", append(providers, gateway.Provider{ID: "second", Fake: second, Format: "anthropic", Models: offered})...)
 	for name, a := range asks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
