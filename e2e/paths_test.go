@@ -84,8 +84,8 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	}
 }
 
-// TestInternalHeadersAreStripped: what Envoy or the gateway take for their own does not come in from outside.
-func TestInternalHeadersAreStripped(t *testing.T) {
+// TestPitfall10InternalHeadersAreStripped: what Envoy or the gateway take for their own does not come in from outside.
+func TestPitfall10InternalHeadersAreStripped(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})

@@ -104,7 +104,7 @@ func TestAnAttemptThatFailsIsFollowedByTheNextOfTheOrder(t *testing.T) {
 				t.Errorf("outcomes are %v", o.attempts)
 			}
 			if o.cluster != "good~retry" || o.response["x-envoy-attempt-count"] != "2" || o.details != "via_upstream" {
-				t.Errorf("answered by %q after %q attempts, %q", o.cluster, o.response["x-envoy-attempt-count"], o.details)
+				t.Errorf("Pitfall 11: answered by %q after %q attempts, %q", o.cluster, o.response["x-envoy-attempt-count"], o.details)
 			}
 		})
 	}
@@ -181,6 +181,21 @@ func TestAGoodAnswerIsNotTakenForAnError(t *testing.T) {
 	}
 }
 
+// TestPitfall06AFailingHostIsStillTried: it would be ejected otherwise, and Envoy does not go on from a cluster without a host.
+func TestPitfall06AFailingHostIsStillTried(t *testing.T) {
+	bad := refuses("bad", 503)
+	l := newLab(t, nil, bad, says("good"))
+	const many = 40
+	for range many {
+		if a := l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "bad,good~retry"); a.body != answered {
+			t.Fatalf("answer is %d %q", a.status, a.body)
+		}
+	}
+	if n := len(bad.seen.list()); n != many {
+		t.Errorf("of %d requests %d tried it", many, n)
+	}
+}
+
 func TestASingleProviderIsTriedTwice(t *testing.T) {
 	var asked atomic.Int32
 	l := newLab(t, nil, fake("good", func(w http.ResponseWriter, _ *http.Request) {
@@ -194,7 +209,7 @@ func TestASingleProviderIsTriedTwice(t *testing.T) {
 	}
 }
 
-func TestNothingOfTheGatewayOrOfAnEarlierAttemptReachesAProvider(t *testing.T) {
+func TestPitfalls01And02NothingOfAnEarlierAttemptReachesAProvider(t *testing.T) {
 	bad, good := refuses("bad", 500), says("good")
 	l := newLab(t, nil, bad, good, refuses("worse", 502))
 	l.post(chatPath, `{"q":1}`, "x-script-path", "json", "x-script-order", "bad,worse~retry,good~retry",
@@ -206,8 +221,11 @@ func TestNothingOfTheGatewayOrOfAnEarlierAttemptReachesAProvider(t *testing.T) {
 	if last.path != "/for/good~retry" || last.host != "good~retry.example" || last.header.Get("X-Key") != "good~retry" {
 		t.Errorf("K-58: last attempt: %+v", last)
 	}
-	if !strings.HasPrefix(last.body, `{"for":"good~retry","exchange":"id-`) || last.length != int64(len(last.body)) {
-		t.Errorf("K-58: last attempt's body %q of length %d", last.body, last.length)
+	if !strings.HasPrefix(last.body, `{"for":"good~retry","exchange":"id-`) {
+		t.Errorf("K-58: last attempt's body %q", last.body)
+	}
+	if last.length != int64(len(last.body)) { // a body that is put in anew loses its length
+		t.Errorf("Pitfall 02: last attempt's body of %d bytes says that it has %d", len(last.body), last.length)
 	}
 	for _, s := range []seen{first, last} {
 		for name := range s.header {
@@ -351,7 +369,7 @@ func TestAClientThatLeavesTakesItsProviderCallAlong(t *testing.T) {
 	}
 }
 
-func TestTheSidecarLearnsAtOnceThatAProviderBrokeOff(t *testing.T) {
+func TestPitfall12TheSidecarLearnsAtOnceThatAProviderBrokeOff(t *testing.T) {
 	l := newLab(t, nil, fake("stream", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: 1\n\n")

@@ -137,7 +137,7 @@ func TestThePathIsOneForAllWhoDecideOnIt(t *testing.T) {
 	}
 }
 
-func TestAClientCannotSpeakForEnvoy(t *testing.T) {
+func TestPitfall10AClientCannotSpeakForEnvoy(t *testing.T) {
 	good := says("good")
 	l := newLab(t, nil, good)
 	l.post(chatPath, "{}", "x-script-path", "json", "x-script-order", "good", "x-request-id", "mine",

@@ -97,7 +97,7 @@ func TestThePlainListenerSpeaksHTTP2Too(t *testing.T) {
 	}
 }
 
-func TestAProvidersCertificateMustBeForItsHost(t *testing.T) {
+func TestPitfall08AProvidersCertificateMustBeForItsHost(t *testing.T) {
 	for _, tt := range []struct {
 		name, certified string
 		status          int
