@@ -162,3 +162,19 @@ func TestK85ClaudeCodeHabits(t *testing.T) {
 		}
 	})
 }
+
+// TestK89SpellingsOfAModel: a dot for a dash finds the model, which goes out and comes back under its own name.
+func TestK89SpellingsOfAModel(t *testing.T) {
+	t.Parallel()
+	n := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "anthropic", Fake: n}}})
+	for _, a := range everyKind("claude-opus-4.6") {
+		got := g.Do(t, a.call())
+		if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Model") != "claude-opus-4-6" {
+			t.Errorf("%+v: %d, model %q: %s", a, got.Status, got.Header.Get("X-Bardo-Model"), got.Body)
+		}
+		if m := lastOf(t, n).Model; m != "claude-opus-4-6" {
+			t.Errorf("%+v: the provider was asked for %q", a, m)
+		}
+	}
+}

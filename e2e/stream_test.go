@@ -85,6 +85,35 @@ func TestK10OddChunks(t *testing.T) {
 	}
 }
 
+// TestK08K09ToolTurns: a call in pieces names its tool once, and the turn ends as one with calls, whatever the provider says.
+func TestK08K09ToolTurns(t *testing.T) {
+	t.Parallel()
+	call := fake.ToolCall{ID: "call_1", Name: "look", Args: `{"at":"the moon"}`, Pieces: 4}
+	for d, stop := range map[fake.Dialect]string{fake.OpenAI: "stop", fake.Anthropic: "end_turn"} {
+		g, _, _ := twoPaths(t, d, fake.Behaviour{ToolCalls: []fake.ToolCall{call}, Stop: stop})
+		for _, a := range everyStream() {
+			if a.dialect == d {
+				continue // the provider's own bytes pass
+			}
+			for _, a.stream = range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s to %s, %s, stream=%v", d, a.dialect, a.model, a.stream), func(t *testing.T) {
+					got := g.Do(t, a.call())
+					if got.Status != http.StatusOK {
+						t.Fatalf("%d %s", got.Status, got.Body)
+					}
+					if n := strings.Count(got.Body, `"name":"look"`); n != 1 || strings.Contains(got.Body, `"name":null`) {
+						t.Errorf("the tool is named %d times in %s", n, got.Body)
+					}
+					ended := map[fake.Dialect]string{fake.OpenAI: `"finish_reason":"tool_calls"`, fake.Anthropic: `"stop_reason":"tool_use"`}[a.dialect]
+					if n := strings.Count(got.Body, ended); n != 1 {
+						t.Errorf("%s comes %d times in %s", ended, n, got.Body)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestK48AnErrorWithoutACodeIsAnError: alone under a 200, or first in a stream, it becomes a JSON error of ours with a 5xx.
 func TestK48AnErrorWithoutACodeIsAnError(t *testing.T) {
 	t.Parallel()

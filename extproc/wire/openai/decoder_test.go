@@ -81,6 +81,13 @@ func TestAStreamBecomesEvents(t *testing.T) {
 			`start c1 up|tool 0 a f|args 0 {"x":1}|close 0|stop tool|end`,
 		},
 		{
+			"nulls for a name and an id say nothing new (K-08)",
+			sse(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1"}}]`),
+				delta(`"tool_calls":[{"index":0,"id":null,"type":null,"function":{"name":null,"arguments":"2"}}]`),
+				finish("tool_calls"), "[DONE]"),
+			`start c1 up|tool 0 a f|args 0 1|args 0 2|close 0|stop tool|end`,
+		},
+		{
 			"a tool without arguments (K-04)",
 			sse(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}}]`), finish("tool_calls"), "[DONE]"),
 			`start c1 up|tool 0 a f|close 0|stop tool|end`,
