@@ -16,7 +16,7 @@ func byteGateway(t *testing.T) (g *gateway.Gateway, o, n *fake.Server) {
 	t.Helper()
 	o = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Allow: []string{"x_new"}})
 	n = fake.Start(t, fake.Config{Dialect: fake.Anthropic, Allow: []string{"x_new"}})
-	g = gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+	g = gateway.Run(t, gateway.Options{Config: patient, Providers: []gateway.Provider{
 		{ID: "oo", Fake: o, Models: append(models("gpt-x", "gpt-x"), append(models("gpt-short", "the-long-upstream-name"), models("both", "")...)...)},
 		{ID: "aa", Fake: n, Format: "anthropic", Models: append(models("claude-x", "claude-x"), models("both", "")...)},
 	}})
