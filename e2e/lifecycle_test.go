@@ -138,6 +138,17 @@ func TestDrain(t *testing.T) {
 			t.Errorf("the %s stream says %q", name, got)
 		}
 	}
+	endsWell(t, g)
+}
+
+// endsWell waits for the end of a gateway that was asked to stop: in time, with status 0.
+func endsWell(t testing.TB, g *gateway.Gateway) {
+	t.Helper()
+	select {
+	case <-g.Exited():
+	case <-within(t, 10*time.Second).Done():
+		t.Error("it does not end when nothing is left to do")
+	}
 	if err := g.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -168,9 +179,7 @@ func TestDrainWaitsForSlowReaders(t *testing.T) {
 			if got := s.finish(t); len(got) != 250*64<<10 {
 				t.Errorf("%d bytes came, want %d", len(got), 250*64<<10)
 			}
-			if err := g.Stop(); err != nil {
-				t.Error(err)
-			}
+			endsWell(t, g)
 		})
 	}
 }
