@@ -232,8 +232,12 @@ func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.O
 	x.attemptStarted = time.Now()
 }
 
-// refused notes what the client is told instead of an answer.
-func (x *exchange) refused(f *fault.Fault) { x.fault = f }
+// refused notes what the client is told instead of an answer. What was set aside is given back before it is told: it may try
+// again at once, with the same money.
+func (x *exchange) refused(f *fault.Fault) {
+	x.fault = f
+	x.giveBack()
+}
 
 // errorReply is a fault in the caller's format.
 func (x *exchange) errorReply(f *fault.Fault) reply {
@@ -262,7 +266,7 @@ func (x *exchange) errorEncoder() wire.Encoder {
 // close releases what the exchange still holds and writes its record. A client that left in the middle of an answer pays for what
 // it got.
 func (x *exchange) close() {
-	if x.settled == nil && x.current != nil && x.current.content {
+	if x.settled == nil && x.fault == nil && x.current != nil && x.current.content {
 		if _, err := x.settle(context.Background(), x.current, outcomeCancelled); err != nil {
 			x.gw.Log.Error("a cancelled request was not charged", "request", x.ID, "error", err)
 		}

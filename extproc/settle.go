@@ -80,10 +80,15 @@ func (s *summary) book(ctx context.Context) error {
 	return nil
 }
 
+// giveBack frees what an exchange still holds of its key's money and limits. One that was settled holds nothing any more.
+func (x *exchange) giveBack() {
+	x.grant.Done(time.Now(), 0, 0)
+	x.gw.Ledger.Release(x.hold)
+}
+
 // finish gives back what an exchange still holds, leaves a record of one that failed, and counts it.
 func (x *exchange) finish() {
-	x.grant.Done(time.Now(), 0, 0) // a settled exchange has given it back already
-	x.gw.Ledger.Release(x.hold)
+	x.giveBack()
 	if x.settled == nil && x.Request != nil {
 		x.settled = &summary{x: x, outcome: outcomeFailed}
 		if x.fault == nil {
@@ -111,6 +116,9 @@ func (x *exchange) count() {
 		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
 		r.Tokens = tokens(s.usage)
 		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
+	}
+	for _, e := range x.Log {
+		x.gw.Metrics.LayerDone(e.Layer, e.Took)
 	}
 	x.gw.Metrics.RequestDone(&r)
 	x.log(&r)
