@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
@@ -48,6 +47,8 @@ type service struct {
 
 // Process serves one stream: a client's request from its first header to its last byte, or one attempt's request headers.
 func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) error {
+	s.gateway.Metrics.StreamOpened()
+	defer s.gateway.Metrics.StreamClosed()
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	mode := md.Get(state.InitialMode)
 	var err error
@@ -100,11 +101,7 @@ func (s *service) attempt(stream ep.ExternalProcessor_ProcessServer) error {
 		HeaderMutation: mutation(set, remove),
 		BodyMutation:   &ep.BodyMutation{Mutation: &ep.BodyMutation_Body{Body: call.body}},
 	})
-	resp.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{
-		state.Metadata: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			state.KeyContentLength: structpb.NewStringValue(strconv.Itoa(len(call.body))),
-		}}),
-	}}
+	resp.DynamicMetadata = lengthMetadata(strconv.Itoa(len(call.body)))
 	if err := stream.Send(resp); err != nil {
 		return err
 	}

@@ -159,9 +159,13 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if g.books, err = ledger.Open(ctx, path, ledger.Options{Exclusive: true, Log: g.log}); err != nil {
+	if g.books, err = ledger.Open(ctx, path, ledger.Options{Exclusive: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
 		return err
 	}
+	g.metrics.WatchHolds(func() (int, int64) {
+		open, held := g.books.Holds()
+		return open, int64(held)
+	})
 	keys, err := g.keys()
 	if err != nil {
 		return err

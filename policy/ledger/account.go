@@ -18,6 +18,7 @@ type account struct {
 	ready   bool  // the store was asked once and the key was not blocked
 	free    policy.Micro
 	held    policy.Micro // in open holds
+	open    int          // holds
 	touched time.Time    // the last reserve, capture or release
 	spent   spent
 }
@@ -50,6 +51,7 @@ type Hold struct {
 	amount    policy.Micro
 	capturing int
 	released  bool
+	ended     bool
 }
 
 // Amount is what the hold reserves now: nothing once it has ended.
@@ -124,7 +126,12 @@ func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) 
 
 // freeIfReleased gives the hold's amount back when nothing needs it any more. account.mu is held.
 func (h *Hold) freeIfReleased() {
-	if h.released && h.capturing == 0 {
-		h.account.move(h, -h.amount)
+	if !h.released || h.capturing > 0 {
+		return
+	}
+	h.account.move(h, -h.amount)
+	if !h.ended {
+		h.ended = true
+		h.account.open--
 	}
 }

@@ -25,13 +25,14 @@ import (
 
 // Options say how a ledger is opened. The zero value is what a command-line tool uses.
 type Options struct {
-	Exclusive bool             // the gateway's own handle: it alone may reserve, and there is one per store
-	Retention time.Duration    // how long single requests are kept; zero means 30 days, negative for ever
-	Idle      time.Duration    // after it, a quiet key's block goes back to its balance; zero means 1 second
-	Flush     time.Duration    // the longest that Record writes behind; zero means 200 ms
-	Poll      time.Duration    // how often other processes' changes of keys are looked for; zero means 250 ms
-	Log       *slog.Logger     // what fails in the background; nil means slog.Default
-	Now       func() time.Time // nil means time.Now
+	Exclusive bool                                     // the gateway's own handle: it alone may reserve, and there is one per store
+	Retention time.Duration                            // how long single requests are kept; zero means 30 days, negative for ever
+	Idle      time.Duration                            // after it, a quiet key's block goes back to its balance; zero means 1 second
+	Flush     time.Duration                            // the longest that Record writes behind; zero means 200 ms
+	Poll      time.Duration                            // how often other processes' changes of keys are looked for; zero means 250 ms
+	Committed func(took time.Duration, operations int) // called after every commit; nil: nobody counts
+	Log       *slog.Logger                             // what fails in the background; nil means slog.Default
+	Now       func() time.Time                         // nil means time.Now
 }
 
 // What the store can refuse. Failures that belong to an amount are an *InsufficientError.

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -46,7 +48,23 @@ func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID str
 	if err != nil {
 		return nil, fmt.Errorf("reserve for request %s: %w", requestID, err)
 	}
+	h.account.mu.Lock()
+	h.account.open++
+	h.account.mu.Unlock()
 	return h, nil
+}
+
+// Holds counts the open holds of this handle and what they hold together.
+func (l *Ledger) Holds() (open int, held policy.Micro) {
+	l.mu.Lock()
+	accounts := slices.Collect(maps.Values(l.accounts))
+	l.mu.Unlock()
+	for _, a := range accounts {
+		a.mu.Lock()
+		open, held = open+a.open, held+a.held
+		a.mu.Unlock()
+	}
+	return open, held
 }
 
 // Release ends a hold without a charge. Nothing is written. A nil hold and one that has ended are left alone.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -212,4 +214,27 @@ func TestAQuietKeysBlockGoesBack(t *testing.T) {
 	eventually(t, "nothing is held", held(0))
 	reserve(t, l, "k", "again", 10*usd)
 	wantClean(t, cli)
+}
+
+func TestHoldsAreCountedUntilTheyEnd(t *testing.T) {
+	var commits, operations atomic.Int64
+	l := openWith(t, storePath(t), Options{Exclusive: true, Committed: func(_ time.Duration, n int) {
+		commits.Add(1)
+		operations.Add(int64(n))
+	}})
+	withKey(t, l, "k", 10*usd)
+	first, second := reserve(t, l, "k", "r1", usd), reserve(t, l, "k", "r2", 2*usd)
+	if open, held := l.Holds(); open != 2 || held != 3*usd {
+		t.Errorf("%d holds of %s, want 2 of 3.000000", open, held)
+	}
+	l.Release(first)
+	l.Release(first)
+	capture(t, l, second, usd)
+	l.Release(second)
+	if open, held := l.Holds(); open != 0 || held != 0 {
+		t.Errorf("%d holds of %s are left", open, held)
+	}
+	if commits.Load() == 0 || operations.Load() < commits.Load() {
+		t.Errorf("%d commits of %d operations were counted", commits.Load(), operations.Load())
+	}
 }

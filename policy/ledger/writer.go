@@ -23,6 +23,7 @@ type writer struct {
 	flush   time.Duration
 	poll    time.Duration
 	log     *slog.Logger
+	count   func(time.Duration, int) // counts commits; may be nil
 	ops     chan *op
 
 	mu      sync.Mutex
@@ -37,7 +38,7 @@ type writer struct {
 const groupLimit = 512
 
 func newWriter(b *book, o Options) *writer {
-	return &writer{book: b, flush: o.Flush, poll: o.Poll, log: o.Log, ops: make(chan *op, groupLimit), changed: func() {}}
+	return &writer{book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, ops: make(chan *op, groupLimit), changed: func() {}}
 }
 
 func (w *writer) start() {
@@ -137,7 +138,11 @@ func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return
 	}
+	began := time.Now()
 	err := w.book.atomically(func(b *book) error { return b.applyAll(group) })
+	if w.count != nil && err == nil {
+		w.count(time.Since(began), len(group))
+	}
 	for _, o := range group {
 		w.answer(o, err)
 	}
