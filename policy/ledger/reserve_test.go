@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-	"time"
 
 	"bardo.money/gateway/policy"
 )
