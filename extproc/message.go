@@ -4,10 +4,8 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/xds/state"
 )
 
 // headerList copies Envoy's header map.
@@ -79,21 +77,4 @@ func immediate(r reply) *ep.ProcessingResponse {
 
 func streamedImmediate(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_StreamedImmediateResponse{StreamedImmediateResponse: r}}
-}
-
-// orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
-// its later attempts. Metadata, unlike a header, never reaches a provider.
-func orderMetadata(exchange string, groups []string) *structpb.Struct {
-	list := make([]*structpb.Value, len(groups))
-	for i, g := range groups {
-		list[i] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"name": structpb.NewStringValue(g)}})
-	}
-	return &structpb.Struct{Fields: map[string]*structpb.Value{
-		state.Metadata: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			state.KeyExchange: structpb.NewStringValue(exchange),
-		}}),
-		state.MetadataOrder: structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"priority_groups": structpb.NewListValue(&structpb.ListValue{Values: list}),
-		}}),
-	}}
 }

@@ -1,0 +1,69 @@
+package extproc
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"bardo.money/gateway/xds/state"
+)
+
+// Dynamic metadata is a google.protobuf.Struct: maps of maps, which the generated code writes by reflection, twice over. Every
+// request carries the same small one, so it is written here by hand; that takes a seventh of the time.
+
+// orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
+// its later attempts. Metadata, unlike a header, never reaches a provider.
+func orderMetadata(exchange string, groups []string) *structpb.Struct {
+	var text, field, object [128]byte // of typical names, so that they stay on the stack
+	var values, array, whole [512]byte
+	list := values[:0]
+	for _, g := range groups {
+		name := appendField(field[:0], "name", appendText(text[:0], g))
+		list = appendBytes(list, listValues, appendBytes(object[:0], valueStruct, name))
+	}
+	order := appendField(whole[:0], "priority_groups", appendBytes(array[:0], valueList, list))
+	id := appendField(field[:0], state.KeyExchange, appendText(text[:0], exchange))
+	b := appendField(make([]byte, 0, len(order)+len(id)+64), state.Metadata, appendBytes(object[:0], valueStruct, id))
+	return encoded(appendField(b, state.MetadataOrder, appendBytes(array[:0], valueStruct, order)))
+}
+
+// lengthMetadata is the length of the body that an attempt's stream wrote.
+func lengthMetadata(n string) *structpb.Struct {
+	length := appendField(nil, state.KeyContentLength, appendText(nil, n))
+	return encoded(appendField(nil, state.Metadata, appendBytes(nil, valueStruct, length)))
+}
+
+// encoded is a Struct whose fields are written already. It looks empty, and is marshalled whole.
+func encoded(fields []byte) *structpb.Struct {
+	s := &structpb.Struct{}
+	s.ProtoReflect().SetUnknown(fields)
+	return s
+}
+
+// Field numbers of google.protobuf.Struct, of an entry of its map, of Value and of ListValue.
+const (
+	structFields protowire.Number = 1
+	entryKey     protowire.Number = 1
+	entryValue   protowire.Number = 2
+	valueText    protowire.Number = 3
+	valueStruct  protowire.Number = 5
+	valueList    protowire.Number = 6
+	listValues   protowire.Number = 1
+)
+
+// appendField adds one name of a Struct; value is an encoded Value.
+func appendField(b []byte, name string, value []byte) []byte {
+	const tag = 1 // bytes of one: the numbers are small
+	b = protowire.AppendTag(b, structFields, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(tag+protowire.SizeBytes(len(name))+tag+protowire.SizeBytes(len(value)))) //nolint:gosec // sizes
+	b = protowire.AppendTag(b, entryKey, protowire.BytesType)
+	b = protowire.AppendString(b, name)
+	return appendBytes(b, entryValue, value)
+}
+
+func appendText(b []byte, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, valueText, protowire.BytesType), s)
+}
+
+func appendBytes(b []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+}
