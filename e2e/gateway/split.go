@@ -175,7 +175,7 @@ func OverSocket(path string) *http.Client {
 
 // Start runs the part, for the first time or again.
 func (p *Part) Start() error {
-	cmd := exec.Command(p.argv[0], p.argv[1:]...) //nolint:noctx,gosec // it ends by Kill, not by a context; the test names it
+	cmd := exec.Command(p.argv[0], p.argv[1:]...) //nolint:noctx // it ends by Kill, not by a context
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
