@@ -81,9 +81,17 @@ func TestWhatAFailureSaysAboutHealth(t *testing.T) {
 		f    *failure
 		want policy.Outcome
 	}{
-		{said(500), policy.Failed}, {said(408), policy.Failed}, {said(401), policy.Failed}, {said(402), policy.Failed},
-		{said(400), policy.Ignored}, {said(404), policy.Ignored}, {said(403), policy.Ignored}, {limited(3), policy.RateLimited},
-		{&failure{kind: failConnect}, policy.Failed}, {&failure{kind: failTimeout}, policy.Failed}, {&failure{kind: failEncode}, policy.Ignored},
+		{said(500), policy.Failed},
+		{said(408), policy.Failed},
+		{said(401), policy.Failed},
+		{said(402), policy.Failed},
+		{said(400), policy.Ignored},
+		{said(404), policy.Ignored},
+		{said(403), policy.Ignored},
+		{limited(3), policy.RateLimited},
+		{&failure{kind: failConnect}, policy.Failed},
+		{&failure{kind: failTimeout}, policy.Failed},
+		{&failure{kind: failEncode}, policy.Ignored},
 	} {
 		if got := tt.f.result().Outcome; got != tt.want {
 			t.Errorf("%s says %d, want %d", tt.f, got, tt.want)
