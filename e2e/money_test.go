@@ -408,6 +408,7 @@ func TestK34WhatWasDeliveredIsBilled(t *testing.T) {
 				if b.Status != "cancelled" || b.Path != path || b.InputTokens < 1 || b.OutputTokens < 3 || b.OutputTokens > 10 {
 					t.Errorf("record %+v", b)
 				}
+				eventually(t, "the end of its hold", func() bool { return fundsOf(t, g, key).Held == "0.000000" })
 				if paid := before - balanceOf(t, g, key); paid != micro(t, b.Cost) || paid == 0 {
 					t.Errorf("paid %d, record %+v", paid, b)
 				}
