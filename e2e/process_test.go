@@ -25,7 +25,7 @@ func envoyOf(t testing.TB, g *gateway.Gateway) process {
 		t.Fatal(err)
 	}
 	for _, path := range stats {
-		_, rest, ok := readStat(path)
+		rest, ok := readStat(path)
 		if f := strings.Fields(rest); ok && len(f) > 1 && f[1] == strconv.Itoa(g.PID()) && f[0] != "Z" {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			return process(pid)
@@ -34,19 +34,19 @@ func envoyOf(t testing.TB, g *gateway.Gateway) process {
 	return 0
 }
 
-// readStat splits a stat file behind the command's name, which may hold anything.
-func readStat(path string) (name, rest string, ok bool) {
+// readStat returns what a stat file says behind the command's name, which may hold anything.
+func readStat(path string) (rest string, ok bool) {
 	b, err := os.ReadFile(path)
 	i := bytes.LastIndexByte(b, ')')
 	if err != nil || i < 0 {
-		return "", "", false
+		return "", false
 	}
-	return string(b[:i]), string(b[i+1:]), true
+	return string(b[i+1:]), true
 }
 
 // alive reports whether the process runs. One that nobody waited for is dead.
 func (p process) alive() bool {
-	_, rest, ok := readStat(fmt.Sprintf("/proc/%d/stat", p))
+	rest, ok := readStat(fmt.Sprintf("/proc/%d/stat", p))
 	return ok && !strings.HasPrefix(strings.TrimSpace(rest), "Z")
 }
 

@@ -34,7 +34,7 @@ func standings(t testing.TB, g *gateway.Gateway, args ...string) map[string]stan
 }
 
 // pair is a gateway with two providers of the same models.
-func pair(t *testing.T, config string, ms ...string) (g *gateway.Gateway, first, second *fake.Server) {
+func pair(t *testing.T, ms ...string) (g *gateway.Gateway, first, second *fake.Server) {
 	t.Helper()
 	first = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
 	second = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
@@ -42,14 +42,14 @@ func pair(t *testing.T, config string, ms ...string) (g *gateway.Gateway, first,
 	for _, m := range ms {
 		offered = append(offered, models(m, "")...)
 	}
-	return gateway.Run(t, gateway.Options{Config: config, Providers: []gateway.Provider{
+	return gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
 		{ID: "first", Fake: first, Models: offered}, {ID: "second", Fake: second, Models: offered},
 	}}), first, second
 }
 
 func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	t.Parallel()
-	g, first, second := pair(t, quick, "m", "slow")
+	g, first, second := pair(t, "m", "slow")
 	first.BehaveFor("slow", fake.Behaviour{Tokens: 20, Gap: 100 * time.Millisecond})
 	load := gather(t, g, 12, everyKind("m")...)
 	load.more(t, 50)
@@ -81,7 +81,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 
 func TestEveryProviderOfAModelIsDisabled(t *testing.T) {
 	t.Parallel()
-	g, first, second := pair(t, quick, "m")
+	g, first, second := pair(t, "m")
 	for _, name := range []string{"first", "second"} {
 		g.Bardo(t, "providers", "disable", name)
 	}
@@ -109,7 +109,7 @@ func TestK55ADeadPrimaryIsLeftAlone(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
 			t.Parallel()
-			g, first, second := pair(t, quick, "m")
+			g, first, second := pair(t, "m")
 			first.Behave(fake.Behaviour{Status: 500})
 			a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
 			began := time.Now()
@@ -166,7 +166,7 @@ func TestK53ARateLimitCoolsDown(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
 			t.Parallel()
-			g, first, _ := pair(t, quick, "m")
+			g, first, _ := pair(t, "m")
 			a := ask{dialect: fake.Anthropic, model: "m", stream: stream}
 			first.Queue(fake.Behaviour{Status: 429, RetryAfter: "3"})
 			began := time.Now()

@@ -17,8 +17,8 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// sayRaw sends bytes as they are and reads one answer. The status is 0 when the connection is closed without one.
-func sayRaw(t testing.TB, g *gateway.Gateway, request string) (res *http.Response, body string) {
+// sayRaw sends bytes as they are and reads one answer. The status is closed when the connection is closed without one.
+func sayRaw(t testing.TB, g *gateway.Gateway, request string) gateway.Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -30,9 +30,9 @@ func sayRaw(t testing.TB, g *gateway.Gateway, request string) (res *http.Respons
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline)
 	go func() { _, _ = io.WriteString(conn, request) }() // the answer may come before the end of a large request
-	res, err = http.ReadResponse(bufio.NewReader(conn), nil)
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return &http.Response{}, ""
+		return gateway.Answer{Status: closed}
 	}
 	if err != nil {
 		t.Fatalf("%.80q: %v", request, err)
@@ -42,7 +42,7 @@ func sayRaw(t testing.TB, g *gateway.Gateway, request string) (res *http.Respons
 	if err != nil {
 		t.Errorf("%.80q: %v after %q", request, err, b)
 	}
-	return res, string(b)
+	return gateway.Answer{Status: res.StatusCode, Header: res.Header, Body: string(b)}
 }
 
 // TestRefusals: what is wrong with a request is said in JSON, in the caller's format, and costs no provider anything.
@@ -94,8 +94,7 @@ func TestRefusals(t *testing.T) {
 		t.Run("a body over the limit without a length to "+string(d), func(t *testing.T) {
 			c := a.call()
 			headers := strings.Join(append(c.Header, "Authorization: Bearer "+g.Key, "Host: h", "Content-Type: application/json", "Transfer-Encoding: chunked"), "\r\n")
-			res, body := sayRaw(t, g, fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", c.Path, headers, 100_000, strings.Repeat(" ", 100_000)))
-			mustFail(t, a, gateway.Answer{Status: res.StatusCode, Header: res.Header, Body: body}, 413, "request_too_large")
+			mustFail(t, a, sayRaw(t, g, fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", c.Path, headers, 100_000, strings.Repeat(" ", 100_000))), 413, "request_too_large")
 		})
 	}
 	if n := len(p.Requests()); n != 0 {
@@ -126,9 +125,8 @@ func TestOddClients(t *testing.T) {
 		{"no HTTP", "hello\r\n\r\n", closed},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			res, body := sayRaw(t, g, row.request)
-			if res.StatusCode != row.status {
-				t.Errorf("%d %.300s, want %d", res.StatusCode, body, row.status)
+			if got := sayRaw(t, g, row.request); got.Status != row.status {
+				t.Errorf("%d %.300s, want %d", got.Status, got.Body, row.status)
 			}
 		})
 	}
