@@ -49,6 +49,10 @@ var failures = []struct {
 	{name: "reset in the middle of the body", b: fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens}}, wholeOnly: true},
 	{name: "silence in the middle of the body", b: fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens}}, wholeOnly: true},
 	{name: "an error as the body of a 200", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterHeaders}}, wholeOnly: true},
+	{name: "an error in JSON for a stream", b: fake.Behaviour{Raw: &fake.Raw{
+		Status: 200, Header: []string{"content-type: application/json"}, Body: `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`,
+	}}, streamOnly: true},
+	{name: "an empty body", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}}}},
 	{name: "a web page as the body of a 200", b: fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/html"}, Body: "<html>Sorry</html>"}}, wholeOnly: true},
 	{name: "K-45 429 while opening a stream", b: fake.Behaviour{Status: 429}, streamOnly: true},
 	{name: "K-44 an error event first", b: fake.Behaviour{Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterHeaders}}, streamOnly: true},
@@ -180,6 +184,25 @@ func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
 			})
 		}
 	}
+	t.Run("said in a 200", func(t *testing.T) {
+		first.Reset()
+		second.Reset()
+		first.Behave(fake.Behaviour{Raw: &fake.Raw{
+			Status: 200, Header: []string{"content-type: application/json"},
+			Body: `{"error":{"message":"your fault alone","type":"invalid_request_error","code":"context_length_exceeded"}}`,
+		}})
+		for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+			a := ask{dialect: d, model: "m"}
+			got := g.Do(t, a.call())
+			mustFail(t, a, got, http.StatusBadRequest, "context_length_exceeded")
+			if !strings.Contains(got.Body, "your fault alone") {
+				t.Errorf("the reason is lost: %s", got.Body)
+			}
+		}
+		if n := len(second.Generations()); n != 0 {
+			t.Errorf("the second provider was asked %d times", n)
+		}
+	})
 }
 
 func TestASingleProviderIsTriedTwice(t *testing.T) {
