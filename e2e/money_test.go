@@ -326,6 +326,9 @@ func TestFailedRequestsCostNothing(t *testing.T) {
 						t.Errorf("%d are left", n)
 					}
 					if bare {
+						if got.Status != http.StatusBadGateway || !strings.Contains(got.Body, `"upstream_error"`) {
+							t.Errorf("%d %s", got.Status, got.Body)
+						}
 						return
 					}
 					b := billOf(t, g, key, got.Header.Get("X-Request-Id"))

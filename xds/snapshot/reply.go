@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"strconv"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -17,6 +18,7 @@ import (
 // localReply is what clients read instead of Envoy's own words for a status.
 type localReply struct {
 	from, to      uint32 // the statuses that Envoy would answer with
+	when          string // CEL over the answer; "" means envoysOwn
 	kind          fault.Kind
 	status        uint32 // the status to answer with; 0 keeps Envoy's
 	openAI        string // error.type in OpenAI's form
@@ -28,6 +30,10 @@ type localReply struct {
 // localReplies are tried in order. What the sidecar answered itself is not among them. Everything of Envoy's own at or
 // above 500 means that the gateway, not a provider, is in trouble.
 var localReplies = []localReply{
+	{
+		from: 500, to: 599, when: brokenOff, kind: fault.Upstream, status: 502, openAI: "api_error", anthropic: "api_error",
+		message: "the provider broke off its answer",
+	},
 	{
 		from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error",
 		message: "there is nothing at this path",
@@ -60,11 +66,15 @@ const anthropicPath = `^/*(v1/+)*messages([/?].*)?$`
 // envoysOwn holds for answers that Envoy made up, and not for those that the sidecar gave through it.
 const envoysOwn = `!response.code_details.startsWith("bardo")`
 
+// brokenOff holds for a provider that died between the head of its answer and the first byte that the client saw of it. The sidecar
+// holds that head, and Envoy tells it no more than that the stream is over.
+const brokenOff = `response.code_details.startsWith("upstream_reset_after_response_started")`
+
 func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
 	out := &hcmv3.LocalReplyConfig{}
 	for _, r := range localReplies {
 		status := []*accesslogv3.AccessLogFilter{
-			statusIs(accesslogv3.ComparisonFilter_GE, r.from), statusIs(accesslogv3.ComparisonFilter_LE, r.to), b.cel(envoysOwn),
+			statusIs(accesslogv3.ComparisonFilter_GE, r.from), statusIs(accesslogv3.ComparisonFilter_LE, r.to), b.cel(cmp.Or(r.when, envoysOwn)),
 		}
 		out.Mappers = append(out.Mappers,
 			r.mapper(all(append(status, pathMatches(anthropicPath))...), r.anthropicBody()),
