@@ -136,3 +136,29 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 		return got.Status == http.StatusOK && got.Header.Get("X-Bardo-Provider") == "second"
 	})
 }
+
+// TestAProviderThatMovesTakesItsKeyAlong: neither place ever sees the other's key, and nobody notices.
+func TestAProviderThatMovesTakesItsKeyAlong(t *testing.T) {
+	t.Parallel()
+	here := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "here", Key: "sk-fake-here"})
+	there := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "there", Key: "sk-fake-there"})
+	at := func(f *fake.Server) gateway.Options {
+		return gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: f, Models: models("m", "")}}}
+	}
+	g := gateway.Run(t, at(here))
+	load := gather(t, g, 8, everyKind("m")...)
+	load.more(t, 30)
+	for range 3 {
+		for _, f := range []*fake.Server{there, here} {
+			reload(t, g, at(f))
+			load.more(t, 30)
+		}
+	}
+	load.dismiss(t)
+	if here.Saw("sk-fake-there") || there.Saw("sk-fake-here") {
+		t.Error("a key went to a place that it is not for")
+	}
+	if len(there.Requests()) == 0 {
+		t.Error("the provider never moved")
+	}
+}

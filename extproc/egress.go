@@ -35,7 +35,7 @@ func (x *exchange) egressRequest(ctx context.Context, to policy.Resolution) (*ht
 		}
 	}
 	req.Header.Set("User-Agent", x.head.h.Get("user-agent"))
-	req.Header.Set(state.HeaderCluster, state.Cluster(to.Provider))
+	req.Header.Set(state.HeaderCluster, state.Cluster(x.rt.Providers[to.Provider].Cluster))
 	req.Header.Set(state.HeaderExchange, x.rt.EgressSecret+"."+x.ID)
 	return req, nil
 }

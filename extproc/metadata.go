@@ -1,6 +1,8 @@
 package extproc
 
 import (
+	"math"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -11,14 +13,20 @@ import (
 // request carries the same small one, so it is written here by hand; that takes a seventh of the time.
 
 // orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
-// its later attempts. Metadata, unlike a header, never reaches a provider.
+// its later attempts. Metadata, unlike a header, never reaches a provider. The clusters are spelled out: a group that is only named must
+// stand in the route, and a request that began before the last push still has the route from before it.
 func orderMetadata(exchange string, groups []string) *structpb.Struct {
 	var text, field, object [128]byte // of typical names, so that they stay on the stack
 	var values, array, whole [512]byte
 	list := values[:0]
 	for _, g := range groups {
-		name := appendField(field[:0], "name", appendText(text[:0], g))
-		list = appendBytes(list, listValues, appendBytes(object[:0], valueStruct, name))
+		name := appendText(text[:0], g)
+		cluster := appendField(field[:0], "cluster_name", name)
+		cluster = appendField(cluster, "weight", one)
+		var member, entry [256]byte
+		clusters := appendBytes(member[:0], listValues, appendBytes(object[:0], valueStruct, cluster))
+		group := appendField(appendField(entry[:0], "name", name), "clusters", appendBytes(array[:0], valueList, clusters))
+		list = appendBytes(list, listValues, appendBytes(object[:0], valueStruct, group))
 	}
 	order := appendField(whole[:0], "priority_groups", appendBytes(array[:0], valueList, list))
 	id := appendField(field[:0], state.KeyExchange, appendText(text[:0], exchange))
@@ -44,11 +52,15 @@ const (
 	structFields protowire.Number = 1
 	entryKey     protowire.Number = 1
 	entryValue   protowire.Number = 2
+	valueNumber  protowire.Number = 2
 	valueText    protowire.Number = 3
 	valueStruct  protowire.Number = 5
 	valueList    protowire.Number = 6
 	listValues   protowire.Number = 1
 )
+
+// one is the number 1 as a Value.
+var one = protowire.AppendFixed64(protowire.AppendTag(nil, valueNumber, protowire.Fixed64Type), math.Float64bits(1))
 
 // appendField adds one name of a Struct; value is an encoded Value.
 func appendField(b []byte, name string, value []byte) []byte {

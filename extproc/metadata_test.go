@@ -10,7 +10,9 @@ import (
 )
 
 func TestMetadataIsWhatTheGeneratedCodeWouldWrite(t *testing.T) {
-	group := func(name string) any { return map[string]any{"name": name} }
+	group := func(name string) any {
+		return map[string]any{"name": name, "clusters": []any{map[string]any{"cluster_name": name, "weight": 1}}}
+	}
 	tests := []struct {
 		name string
 		got  *structpb.Struct

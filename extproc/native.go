@@ -33,7 +33,7 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 	defer x.gw.exchanges.remove(x)
 	x.departs()
 	err = d.Forward(forward{
-		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: clusters(plan),
+		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: x.clusters(plan),
 	})
 	if err != nil {
 		return err
@@ -80,12 +80,12 @@ func (x *exchange) firstCall(plan []policy.Resolution) (attemptCall, []policy.Re
 }
 
 // clusters are Envoy's names for a plan: the first attempt was written here already, the rest are written on their way.
-func clusters(plan []policy.Resolution) []string {
+func (x *exchange) clusters(plan []policy.Resolution) []string {
 	out := make([]string, len(plan))
 	for i, to := range plan {
-		out[i] = state.RetryCluster(to.Provider)
+		out[i] = state.RetryCluster(x.rt.Providers[to.Provider].Cluster)
 	}
-	out[0] = state.Cluster(plan[0].Provider)
+	out[0] = state.Cluster(x.rt.Providers[plan[0].Provider].Cluster)
 	return out
 }
 
@@ -111,10 +111,9 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 	if x == nil {
 		return attemptCall{}, fmt.Errorf("no exchange %q", id)
 	}
-	p := state.ProviderOf(cluster)
 	to := x.planned(n)
-	if to.Provider != p {
-		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, p, to.Provider)
+	if at := x.rt.Providers[to.Provider].Cluster; at != state.ProviderOf(cluster) {
+		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, cluster, at)
 	}
 	call, err := x.encode(nil, to)
 	if err != nil {

@@ -28,7 +28,7 @@ func (g *Gateway) Probe(ctx context.Context, id policy.ProviderID) error {
 		req.Header.Set(f.Name, f.Value)
 	}
 	req.Header.Set("Accept-Encoding", "identity")
-	req.Header.Set(state.HeaderCluster, state.Cluster(id))
+	req.Header.Set(state.HeaderCluster, state.Cluster(p.Cluster))
 	req.Header.Set(state.HeaderExchange, rt.EgressSecret+".probe")
 	resp, err := g.Egress.Do(req)
 	if err != nil {

@@ -35,7 +35,8 @@ type Runtime struct {
 type Provider struct {
 	Adapter  provider.Adapter
 	Endpoint provider.Endpoint
-	Free     bool // the demo provider: callers without a key may use it
+	Cluster  policy.ProviderID // its name in the control plane's state
+	Free     bool              // the demo provider: callers without a key may use it
 	// CountsTokens is set where the provider's API has a token count of its own.
 	CountsTokens bool
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -18,13 +21,16 @@ func (g *gateway) state() (state.State, error) {
 		HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS), CertPEM: g.cert, KeyPEM: g.key,
 		EgressSocket: g.sockets.egress, EgressSecret: g.secret,
 		ExtProc:      state.Peer{Address: g.sockets.extproc},
-		Order:        g.tracker.Order(time.Now(), providerIDs(cfg)),
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
 		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Idle: cfg.Routing.Timeouts.Idle},
 	}
-	for _, p := range cfg.Enabled() {
-		sp := state.Provider{ID: p.ID, Disabled: g.tracker.Disabled(p.ID)}
+	enabled := cfg.Enabled()
+	for _, id := range g.tracker.Order(time.Now(), providerIDs(cfg)) {
+		st.Order = append(st.Order, clusterID(enabled[slices.IndexFunc(enabled, func(p config.Provider) bool { return p.ID == id })]))
+	}
+	for _, p := range enabled {
+		sp := state.Provider{ID: clusterID(p), Disabled: g.tracker.Disabled(p.ID)}
 		if p.Kind == config.KindDemo {
 			sp.Endpoints = []state.Endpoint{{Scheme: "unix", Pipe: g.sockets.demo}}
 		}
@@ -42,7 +48,20 @@ func (g *gateway) state() (state.State, error) {
 	return st, nil
 }
 
-// leaving are the providers that the last reload removed. Their clusters stay until the next one, since requests that began before it
+// clusterID is a provider's name in Envoy's configuration. It changes when the provider moves: a request that was written for the old
+// place, with the old credential, must not reach the new one.
+func clusterID(p config.Provider) policy.ProviderID {
+	if len(p.Endpoints) == 0 {
+		return p.ID
+	}
+	h := sha256.New()
+	for _, u := range p.Endpoints {
+		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
+	}
+	return p.ID + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
+}
+
+// leaving are the providers that the last reload removed or moved. Their clusters stay until the next one, since requests that began before it
 // may still name them.
 func (g *gateway) leaving(now []state.Provider) []state.Provider {
 	var out []state.Provider

@@ -39,7 +39,7 @@ type State struct {
 
 // Provider is a group of equal endpoints with one TLS identity.
 type Provider struct {
-	ID        policy.ProviderID
+	ID        policy.ProviderID // names its clusters: one that moves must get another, or requests written for the old place go to the new one
 	Endpoints []Endpoint
 	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
 }
