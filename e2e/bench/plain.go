@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"strings"
 )
 
 // The plain Envoy is the gateway's own Envoy without the gateway: the same binary and arguments, its bootstrap, its client
@@ -61,7 +60,7 @@ func plainConfig(raw []byte, to upstreams, admin string) ([]byte, error) {
 			}
 		}
 		for _, cl := range c.Clusters {
-			if name, _ := cl.Cluster["name"].(string); strings.HasSuffix(name, burstCluster) {
+			if leadsTo(cl.Cluster, to.burst) {
 				cluster = cl.Cluster
 			}
 		}
@@ -84,6 +83,14 @@ func plainConfig(raw []byte, to upstreams, admin string) ([]byte, error) {
 	bootstrap["admin"] = object{"address": object{"pipe": object{"path": admin}}}
 	bootstrap["static_resources"] = object{"listeners": []any{listener}, "clusters": []any{burst, paced}}
 	return json.Marshal(bootstrap)
+}
+
+// leadsTo reports whether a cluster's first endpoint is addr. Clusters' names are the gateway's own business.
+func leadsTo(cluster object, addr string) bool {
+	socket, _ := at(cluster, "load_assignment", "endpoints", 0, "lb_endpoints", 0, "endpoint", "address", "socket_address").(object)
+	host, _ := socket["address"].(string)
+	port, _ := socket["port_value"].(float64)
+	return net.JoinHostPort(host, strconv.Itoa(int(port))) == addr
 }
 
 // withoutGateway leaves the router alone in a listener's chain and gives it routes of its own.

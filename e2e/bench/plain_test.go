@@ -14,7 +14,8 @@ const gatewayConfig = `{"configs": [
    "static_resources": {"clusters": [{"name": "xds"}]}, "stats_config": {"use_all_default_tags": true}}},
  {"@type": "…ClustersConfigDump", "dynamic_active_clusters": [
    {"cluster": {"@type": "…Cluster", "name": "extproc"}},
-   {"cluster": {"@type": "…Cluster", "name": "p:burst", "connect_timeout": "5s", "load_assignment": {"cluster_name": "p:burst"},
+   {"cluster": {"@type": "…Cluster", "name": "p:burst", "connect_timeout": "5s", "load_assignment": {"endpoints": [
+     {"lb_endpoints": [{"endpoint": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": 1001}}}}]}]},
      "typed_extension_protocol_options": {"http": {"@type": "…HttpProtocolOptions", "explicit_http_config": {"http_protocol_options": {}}, "http_filters": [{"name": "lua"}]}}}}]},
  {"@type": "…ListenersConfigDump", "dynamic_listeners": [
    {"name": "egress", "active_state": {"listener": {"name": "egress"}}},
