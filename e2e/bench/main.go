@@ -44,7 +44,7 @@ func flags() options {
 	flag.StringVar(&o.only, "only", "", "measure only the cases that match this regular expression, e.g. json/1kB")
 	flag.StringVar(&o.json, "json", "", "write everything measured to this file")
 	flag.StringVar(&o.md, "md", "", "write the tables to this file, as Markdown")
-	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write a CPU profile of the gateway's Go program for each case to this directory")
+	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write CPU and heap profiles of the Go program for each case to this directory")
 	flag.Parse()
 	if o.window == 0 {
 		o.window = 400 * time.Millisecond

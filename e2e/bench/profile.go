@@ -15,7 +15,7 @@ import (
 // profileTime is how long a profile is taken.
 const profileTime = 8 * time.Second
 
-// profile loads the gateway with each case and keeps a CPU profile of its Go program.
+// profile loads the gateway with each case and keeps a CPU profile of its Go program, and what it holds afterwards.
 func (l *lab) profile(ctx context.Context, cases []testCase, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -31,6 +31,9 @@ func (l *lab) profile(ctx context.Context, cases []testCase, dir string) error {
 				return fmt.Errorf("%s, %s: %w", c.name(), s.name, err)
 			}
 			n := time.Duration(m.Requests)
+			if err := l.keep(ctx, "heap?gc=1", filepath.Join(dir, strings.Replace(name, ".pprof", ".heap.pprof", 1))); err != nil {
+				return err
+			}
 			fmt.Printf("%-50s %6d requests, CPU per request: Envoy %s, Go %s\n", name, m.Requests, m.EnvoyCPU/n, m.GoCPU/n)
 		}
 	}
@@ -38,20 +41,20 @@ func (l *lab) profile(ctx context.Context, cases []testCase, dir string) error {
 }
 
 func (l *lab) profileOne(ctx context.Context, c testCase, s subject, file string) (measurement, error) {
-	type fetched struct {
-		b   []byte
-		err error
-	}
-	profiles := make(chan fetched, 1)
+	kept := make(chan error, 1)
 	go func() {
 		wait(ctx, time.Now().Add(c.ramp))
-		b, err := get(ctx, http.DefaultClient, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", l.gateway.Admin, int(profileTime.Seconds()))) //nolint:forbidigo // a test program's own
-		profiles <- fetched{b, err}
+		kept <- l.keep(ctx, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), file)
 	}()
 	m, err := l.load(ctx, c, s, profileTime)
-	p := <-profiles
-	if err := errors.Join(err, p.err); err != nil {
-		return m, err
+	return m, errors.Join(err, <-kept)
+}
+
+// keep writes one of the Go program's profiles to a file.
+func (l *lab) keep(ctx context.Context, what, file string) error {
+	b, err := get(ctx, &http.Client{}, l.gateway.Admin+"/debug/pprof/"+what)
+	if err != nil {
+		return err
 	}
-	return m, os.WriteFile(file, p.b, 0o600)
+	return os.WriteFile(file, b, 0o600)
 }
