@@ -47,18 +47,25 @@ func waiting(d door) *nativeAnswer {
 	return &nativeAnswer{x: x, door: d, to: policy.Resolution{Provider: "p"}, head: &answerHead{status: 200, header: header.List{}}}
 }
 
+// as does what a piece of the answer would do: it has the answer to itself.
+func as(n *nativeAnswer, do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	do()
+}
+
 func TestK35TimersOfAnEndedAnswerDoNothing(t *testing.T) {
 	for name, ends := range map[string]func(*nativeAnswer){
-		"after its last byte": func(n *nativeAnswer) { n.over = true },
+		"after its last byte": func(n *nativeAnswer) { as(n, func() { n.over = true }) },
 		"after its client":    func(n *nativeAnswer) { _ = n.broken(errors.New("gone")) },
-		"after both":          func(n *nativeAnswer) { n.over = true; n.stop() },
+		"after both":          func(n *nativeAnswer) { as(n, func() { n.over = true }); n.stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				out := &recorder{}
 				n := waiting(out)
 				n.watchFirstToken()
-				n.startBeat()
+				as(n, n.startBeat)
 				ends(n)
 				<-time.After(time.Minute)
 				if out.body.Len() > 0 || len(out.replies) > 0 {
@@ -76,7 +83,7 @@ func TestTimersOfAnAnswerUnderWaySpeak(t *testing.T) {
 		n := waiting(out)
 		n.committed = true
 		n.watchFirstToken()
-		n.startBeat()
+		as(n, n.startBeat)
 		<-time.After(3500 * time.Millisecond)
 		n.stop()
 		if got := strings.Count(out.body.String(), ": heartbeat\n"); got != 3 || len(out.replies) != 0 {

@@ -176,15 +176,6 @@ func (s *Server) Stop() {
 	<-s.served
 }
 
-// Addr is host and port.
-func (s *Server) Addr() string {
-	_, rest, _ := strings.Cut(s.URL, "://")
-	return strings.TrimSuffix(rest, "/v1")
-}
-
-// Root is the base URL without the version.
-func (s *Server) Root() string { return strings.TrimSuffix(s.URL, "/v1") }
-
 // Behave sets how every request from now on is answered, and clears what was said before.
 func (s *Server) Behave(b Behaviour) {
 	s.mu.Lock()
