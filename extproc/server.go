@@ -23,7 +23,12 @@ import (
 
 // Serve answers Envoy's ext_proc filters on l until ctx is done, then closes it and what is under way, and returns nil.
 func Serve(ctx context.Context, g *Gateway, l net.Listener) error {
+	c, err := newCodec()
+	if err != nil {
+		return err
+	}
 	s := grpc.NewServer(
+		grpc.ForceServerCodecV2(c),
 		grpc.MaxRecvMsgSize(64<<20),
 		grpc.MaxConcurrentStreams(1<<20),
 		// A stream takes a worker for its whole time, so there are as many as requests at once, not as cores: a stack that has
