@@ -127,6 +127,14 @@ var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b
 // maxPooledBody is the largest buffer that is kept for the next request.
 const maxPooledBody = 1 << 20
 
+func takeBody() *[]byte { return bodies.Get().(*[]byte) } //nolint:forcetypeassert // the pool holds nothing else
+
+func putBody(b *[]byte) {
+	if cap(*b) <= maxPooledBody {
+		bodies.Put(b)
+	}
+}
+
 // read takes in the request's body and decodes it in one pass.
 func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 	if bodyless {
@@ -138,7 +146,7 @@ func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 	if int64(x.announced()) > x.rt.MaxBody {
 		return x.tooLarge()
 	}
-	x.body = bodies.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	x.body = takeBody()
 	body, tooLarge, err := d.RequestBody(slices.Grow((*x.body)[:0], min(x.announced(), maxPooledBody)), x.rt.MaxBody)
 	*x.body = body
 	if err != nil {
@@ -279,7 +287,7 @@ func (x *exchange) close() {
 	x.encodeMu.Lock() // a late attempt stream may still be encoding from the body
 	defer x.encodeMu.Unlock()
 	x.closed = true
-	if x.body != nil && cap(*x.body) <= maxPooledBody {
-		bodies.Put(x.body)
+	if x.body != nil {
+		putBody(x.body)
 	}
 }

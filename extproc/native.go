@@ -22,20 +22,8 @@ import (
 
 // carry serves a request whose answer Envoy brings.
 func (x *exchange) carry(ctx context.Context, d door) error {
-	plan := x.attemptPlan()
-	call, plan, err := x.firstCall(plan)
-	if err != nil {
-		return err
-	}
-	set, remove := call.headers(x.head.h)
-	x.plan = plan
-	x.gw.exchanges.add(x)
 	defer x.gw.exchanges.remove(x)
-	x.departs()
-	err = d.Forward(forward{
-		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: x.clusters(plan),
-	})
-	if err != nil {
+	if err := x.depart(d); err != nil {
 		return err
 	}
 	n := &nativeAnswer{x: x, door: d}
@@ -52,6 +40,24 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 	}
 }
 
+// depart sends the first attempt on its way. Its body is gone when Forward returns: later attempts are encoded anew.
+func (x *exchange) depart(d door) error {
+	buf := takeBody()
+	defer putBody(buf)
+	call, plan, err := x.firstCall((*buf)[:0], x.attemptPlan())
+	if err != nil {
+		return err
+	}
+	*buf = call.body // it may have grown
+	x.plan = plan
+	x.gw.exchanges.add(x) // from here on the streams of later attempts may ask for it
+	x.departs()
+	set, remove := call.headers(x.head.h)
+	return d.Forward(forward{
+		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: x.clusters(plan),
+	})
+}
+
 // attemptPlan lists which candidate serves each attempt: every one once, a single one twice.
 func (x *exchange) attemptPlan() []policy.Resolution {
 	plan := x.Order
@@ -65,10 +71,10 @@ func (x *exchange) attemptPlan() []policy.Resolution {
 }
 
 // firstCall encodes the first attempt that can be encoded, and drops what comes before it.
-func (x *exchange) firstCall(plan []policy.Resolution) (attemptCall, []policy.Resolution, error) {
+func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attemptCall, []policy.Resolution, error) {
 	var first error
 	for i, to := range plan {
-		call, err := x.encode(nil, to)
+		call, err := x.encode(buf, to)
 		if err == nil {
 			return call, plan[i:], nil
 		}
