@@ -9,7 +9,7 @@ import (
 
 // An op is one change of the store. It fails or succeeds alone, but is committed together with others.
 type op struct {
-	apply func(*book) error // runs in the writer's transaction
+	apply func(*book) error // runs in the writer's transaction, and once more if another op of its group failed
 	done  func(error)       // runs after the commit, in the order of the ops, in the writer's goroutine; may be nil
 	reply chan error        // nil when nobody waits: the op may then be written behind
 	err   error             // what apply returned
@@ -166,13 +166,33 @@ func (w *writer) answer(o *op, group error) {
 	}
 }
 
+// applyAll runs a group's ops. They seldom fail, so they are tried together first; if one does, each is run by itself, which is why an
+// op's apply may run twice.
 func (b *book) applyAll(group []*op) error {
+	if len(group) > 1 {
+		if done, err := b.applyTogether(group); done || err != nil {
+			return err
+		}
+	}
 	for _, o := range group {
 		if err := b.apply(o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// applyTogether runs a group in one savepoint. done is false when an op failed: then none has happened.
+func (b *book) applyTogether(group []*op) (done bool, err error) {
+	if err := b.do("SAVEPOINT ops"); err != nil {
+		return false, err
+	}
+	for _, o := range group {
+		if o.err = o.apply(b); o.err != nil {
+			return false, b.do("ROLLBACK TO ops", "RELEASE ops")
+		}
+	}
+	return true, b.do("RELEASE ops")
 }
 
 // apply runs an op in a savepoint. The error is one that spoils the whole transaction; the op's own stays with it.
