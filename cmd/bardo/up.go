@@ -123,7 +123,7 @@ func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, o
 
 // tuneGC trades memory for tail latency, within a bound, unless the operator has chosen.
 func tuneGC() {
-	const percent, limit = 400, 1 << 30
+	const percent, limit = 400, 384 << 20
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
