@@ -156,6 +156,7 @@ func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 		return x.tooLarge()
 	}
 	x.arrived = time.Now()
+	x.gw.served.Add(1)
 	x.Request, err = x.dialect.Decode(op, x.head.h, x.head.query, body)
 	return err
 }

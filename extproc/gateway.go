@@ -51,6 +51,7 @@ type Gateway struct {
 	runtime   atomic.Pointer[Runtime]
 	exchanges registry
 	live      atomic.Int64
+	served    atomic.Uint64
 }
 
 // New makes a gateway that begins with rt.
@@ -86,6 +87,9 @@ func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) err
 
 // Live is how many exchanges are under way.
 func (g *Gateway) Live() int64 { return g.live.Load() }
+
+// Served is how many requests with a body have come in since the start.
+func (g *Gateway) Served() uint64 { return g.served.Load() }
 
 // idlePoll is how often Idle looks.
 const idlePoll = 20 * time.Millisecond

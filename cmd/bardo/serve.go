@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,6 +51,9 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 	}
 	if g.envoy {
 		group.Go(func() error { return g.child.Run(ctx) })
+	}
+	if g.data {
+		group.Go(func() error { return g.rest(ctx) })
 	}
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
@@ -101,4 +105,27 @@ func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
 		}
 	}
 	return err
+}
+
+// quietTime is how long nobody must have asked for anything before memory goes back to the system.
+const quietTime = 10 * time.Second
+
+// rest gives memory back after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
+func (g *gateway) rest(ctx context.Context) error {
+	tick := time.NewTicker(quietTime)
+	defer tick.Stop()
+	var seen, rested uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		served := g.gate.Served()
+		if served == seen && served != rested && g.gate.Live() == 0 {
+			debug.FreeOSMemory()
+			rested = served
+		}
+		seen = served
+	}
 }
