@@ -18,7 +18,11 @@ func TestTheFirstKeyIsPrintedOnce(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	o := gateway.Options{Config: quick, NoKey: true, Home: t.TempDir(), Providers: []gateway.Provider{{ID: "openai", Fake: p}}}
 	g := gateway.Run(t, o)
-	keys := printedKey.FindAllString(g.Log(), -1)
+	var keys []string
+	eventually(t, "the key to be printed", func() bool {
+		keys = printedKey.FindAllString(g.Log(), -1)
+		return len(keys) > 0
+	})
 	if len(keys) != 1 {
 		t.Fatalf("%d keys in %s", len(keys), g.Log())
 	}

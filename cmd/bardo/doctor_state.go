@@ -57,11 +57,7 @@ func checkPepper(ctx context.Context, h home, cfg *config.Config) finding {
 }
 
 func countKeys(ctx context.Context, h home, cfg *config.Config) (n int, err error) {
-	path, err := h.ledgerPath(cfg.Store.Ledger)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(cfg.Store.LedgerFile(string(h))); err != nil {
 		return 0, err
 	}
 	books, err := h.openLedger(ctx, cfg)
@@ -76,10 +72,7 @@ func countKeys(ctx context.Context, h home, cfg *config.Config) (n int, err erro
 // checkLedger opens and proves the books; a ledger that does not exist yet is none of its business.
 func checkLedger(ctx context.Context, h home, cfg *config.Config) (f finding) {
 	const check = "ledger"
-	path, err := h.ledgerPath(cfg.Store.Ledger)
-	if err != nil {
-		return broken(check, "set store.ledger to sqlite://PATH", "%v", err)
-	}
+	path := cfg.Store.LedgerFile(string(h))
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fine(check, "%s will be made at the first start", path)

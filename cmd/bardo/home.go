@@ -40,15 +40,6 @@ func openHome() (home, error) {
 
 func (h home) path(name string) string { return filepath.Join(string(h), name) }
 
-// ledgerPath is the SQLite file behind a store.ledger URL.
-func (h home) ledgerPath(url string) (string, error) {
-	p, ok := strings.CutPrefix(url, "sqlite://")
-	if !ok {
-		return "", fmt.Errorf("store.ledger %q: this version keeps its ledger in sqlite://", url)
-	}
-	return strings.ReplaceAll(p, "$BARDO_HOME", string(h)), nil
-}
-
 // lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
 func (h home) lock() (unlock func(), err error) {
 	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)

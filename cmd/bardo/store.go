@@ -16,11 +16,7 @@ import (
 
 // openLedger opens the ledger for a command, beside a gateway that may run on it.
 func (h home) openLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
-	path, err := h.ledgerPath(cfg.Store.Ledger)
-	if err != nil {
-		return nil, err
-	}
-	return ledger.Open(ctx, path, ledger.Options{})
+	return ledger.Open(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
 }
 
 // tool is what a command on the ledger works with.

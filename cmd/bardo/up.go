@@ -154,12 +154,8 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	return err
 }
 
-func (g *gateway) openData(ctx context.Context, cfg *config.Config) error {
-	path, err := g.home.ledgerPath(cfg.Store.Ledger)
-	if err != nil {
-		return err
-	}
-	if g.books, err = ledger.Open(ctx, path, ledger.Options{Exclusive: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
+func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
+	if g.books, err = ledger.Open(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{Exclusive: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
 		return err
 	}
 	g.metrics.WatchHolds(func() (int, int64) {
@@ -284,6 +280,10 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 	if err != nil {
 		return err
 	}
+	g.ready.Store(true)
+	if _, err := io.WriteString(out, greeting); err != nil { // before run.json: a script that waits for that finds the key printed
+		g.log.Warn("the greeting could not be printed", "error", err)
+	}
 	if g.data {
 		withdraw, err := g.home.announce(info)
 		if err != nil {
@@ -297,10 +297,6 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 		done.Go(func() { g.follow(following, info) })
 		defer done.Wait()
 		defer stop()
-	}
-	g.ready.Store(true)
-	if _, err := io.WriteString(out, greeting); err != nil {
-		g.log.Warn("the greeting could not be printed", "error", err)
 	}
 	select {
 	case err := <-failed:
