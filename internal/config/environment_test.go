@@ -42,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		}},
 		{"billing.spread_pct", cfg.Billing.SpreadPct, 20},
 		{"billing.reserve_output_tokens", cfg.Billing.ReserveOutputTokens, 4096},
-		{"store.ledger", cfg.Store.LedgerFile("/home/me/.bardo"), "/home/me/.bardo/bardo.db"},
+		{"store.ledger", cfg.Store.LedgerFile("/state/bardo"), "/state/bardo/bardo.db"},
 		{"xds.listen", cfg.XDS.Listen, config.Socket("127.0.0.1:18000")},
 		{"only the demo provider", cfg.DemoOnly(), true},
 	} {
