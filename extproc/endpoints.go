@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 )
@@ -28,11 +29,13 @@ type endpoint struct {
 	class  class
 	op     chat.Op
 	local  func(context.Context, *exchange) (reply, error)
+	detect func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
 
 var endpoints = []endpoint{
 	{method: http.MethodPost, path: "/v1/chat/completions", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/messages", class: classGenerate},
+	{method: http.MethodPost, path: "/v1/completions", class: classGenerate, detect: completions.Detect},
 	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
 	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
 	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
@@ -70,7 +73,7 @@ func findEndpoint(hd *head) (endpoint, error) {
 
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
-	"/v1/responses", "/v1/completions", "/v1/embeddings", "/v1/images", "/v1/audio", "/v1/messages/batches", "/v1/batches", "/v1/files",
+	"/v1/responses", "/v1/embeddings", "/v1/images", "/v1/audio", "/v1/messages/batches", "/v1/batches", "/v1/files",
 	"/v1/moderations", "/v1/realtime", "/v1/cache", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
 }
 

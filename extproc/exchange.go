@@ -94,7 +94,7 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	if err := x.hear(); err != nil {
 		return err
 	}
-	if err := x.read(d, e.op, bodyless); err != nil {
+	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
 	if err := x.route(ctx); err != nil {
@@ -136,7 +136,7 @@ func putBody(b *[]byte) {
 }
 
 // read takes in the request's body and decodes it in one pass.
-func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
+func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 	if bodyless {
 		return fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
@@ -157,7 +157,10 @@ func (x *exchange) read(d door, op chat.Op, bodyless bool) error {
 	}
 	x.arrived = time.Now()
 	x.gw.served.Add(1)
-	x.Request, err = x.dialect.Decode(op, x.head.h, x.head.query, body)
+	if e.detect != nil && x.dialect.Name() != chat.Anthropic { // the header that says Anthropic decides
+		x.dialect = x.rt.Dialects[e.detect(body)]
+	}
+	x.Request, err = x.dialect.Decode(e.op, x.head.h, x.head.query, body)
 	return err
 }
 

@@ -62,6 +62,9 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 // degraded is what this request could not have from its provider.
 func (x *exchange) degraded(to policy.Resolution) []string {
 	out := append([]string(nil), to.Degraded...)
+	if x.Request != nil {
+		out = append(out, x.Request.Lost...)
+	}
 	x.encodeMu.Lock()
 	defer x.encodeMu.Unlock()
 	return append(out, x.lost[to.Provider]...)

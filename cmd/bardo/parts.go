@@ -10,6 +10,7 @@ import (
 	openaiprovider "bardo.money/gateway/extproc/provider/openai"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/auth"
@@ -30,8 +31,9 @@ func adapters() map[string]provider.Adapter {
 // dialects are the formats that clients speak.
 func dialects() map[chat.Dialect]wire.Dialect {
 	return map[chat.Dialect]wire.Dialect{
-		chat.OpenAI:    openai.Dialect{},
-		chat.Anthropic: anthropic.Dialect{},
+		chat.OpenAI:      openai.Dialect{},
+		chat.Anthropic:   anthropic.Dialect{},
+		chat.Completions: completions.Dialect{},
 	}
 }
 

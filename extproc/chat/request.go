@@ -11,6 +11,9 @@ type Dialect string
 const (
 	OpenAI    Dialect = "openai"    // OpenAI Chat Completions
 	Anthropic Dialect = "anthropic" // Anthropic Messages
+
+	// Completions is OpenAI's legacy form with a prompt. Only clients speak it: a request in it becomes one of OpenAI.
+	Completions Dialect = "completions"
 )
 
 // Op is what a request asks for.
@@ -41,6 +44,7 @@ type Request struct {
 	Version string   // anthropic-version header of an Anthropic client
 	Betas   []string // anthropic-beta header values of an Anthropic client
 	Query   string   // the raw query string of the client's path, without "?"
+	Lost    []string // what the client asked for and no provider is asked for: members of a form that the gateway rewrote
 
 	Doc  jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
 	Edit jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)

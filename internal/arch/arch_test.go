@@ -32,6 +32,7 @@ func sound() map[string]string {
 		"extproc/wire/errbody/errbody.go": `package errbody`,
 		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
 			_ "bardo.money/gateway/extproc/wire/errbody"; _ "bardo.money/gateway/extproc/provider")`,
+		"extproc/wire/completions/detect.go":  `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
 		"policy/catalog/catalog.go":           `package catalog`,
 		"policy/resolve/resolve.go":           `package resolve; import _ "bardo.money/gateway/policy/catalog"`,
 		"xds/state/state.go":                  `package state`,

@@ -24,6 +24,8 @@ var engines = map[string][]string{
 	"envoy":          {"xds/state"},
 	"extproc/wire/*": {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"policy/resolve": {"policy/catalog"},
+
+	"extproc/wire/completions": {"extproc/wire/openai"}, // its requests become that format's
 }
 
 // outside lists the modules that only some packages may import, besides tests.

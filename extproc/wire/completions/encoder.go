@@ -1,0 +1,183 @@
+package completions
+
+import (
+	"encoding/json"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+)
+
+// completion is an answer, or a piece of one.
+type completion struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []choice `json:"choices"`
+	Usage   *usage   `json:"usage,omitempty"`
+}
+
+type choice struct {
+	Text     string  `json:"text"`
+	Index    int     `json:"index"`
+	Logprobs *string `json:"logprobs"` // always null
+	Finish   *string `json:"finish_reason"`
+}
+
+type usage struct {
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+	Total      int64 `json:"total_tokens"`
+}
+
+// envelope is what the pieces of one answer have in common. A provider's own bytes never pass, for none speaks this
+// format.
+type envelope struct {
+	opts  wire.Options
+	id    string
+	model string
+	usage chat.Usage
+	lost  []string
+}
+
+func (e *envelope) lose(name string) {
+	if !slices.Contains(e.lost, name) {
+		e.lost = append(e.lost, name)
+	}
+}
+
+// Lost names what the answer held that this format has no words for.
+func (e *envelope) Lost() []string { return e.lost }
+
+// note takes in what is no text.
+func (e *envelope) note(ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // the rest is text, or says nothing
+	case chat.Start:
+		if e.model == "" {
+			e.model = ev.Model
+		}
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+	case chat.Thought, chat.Redacted:
+		e.lose("thinking")
+	case chat.ToolStart:
+		e.lose("tool_calls")
+	}
+}
+
+func (e *envelope) new(choices ...choice) completion {
+	return completion{ID: e.id, Object: "text_completion", Created: e.opts.Created, Model: e.model, Choices: choices}
+}
+
+func (e *envelope) counted() *usage {
+	in := e.usage.TotalInput()
+	return &usage{Prompt: in, Completion: e.usage.Output, Total: in + e.usage.Output}
+}
+
+// finish is why a choice ended, as this format says it.
+func finish(r chat.StopReason) *string {
+	word := "stop"
+	switch r {
+	case chat.StopLength, chat.StopContext:
+		word = "length"
+	case chat.StopRefusal:
+		word = "content_filter"
+	case chat.StopEnd, chat.StopTool, chat.StopSequence, chat.StopPause:
+	}
+	return &word
+}
+
+// appendJSON appends a completion. Its fields are strings and numbers, which always can be written.
+func appendJSON(dst []byte, c completion) []byte {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return dst
+	}
+	return append(dst, b...)
+}
+
+// streamEncoder writes pieces of text as they come.
+type streamEncoder struct{ envelope }
+
+// Append writes what one event means to the client.
+func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	switch ev.Kind { //nolint:exhaustive // the rest is noted
+	case chat.Text, chat.Refusal:
+		if len(ev.Text) == 0 {
+			return dst
+		}
+		return e.event(dst, e.new(choice{Text: string(ev.Text), Index: ev.Choice}))
+	case chat.Stop:
+		return e.event(dst, e.new(choice{Index: ev.Choice, Finish: finish(ev.Reason)}))
+	case chat.End:
+		if e.opts.ShowUsage {
+			c := e.new()
+			c.Choices, c.Usage = []choice{}, e.counted()
+			dst = e.event(dst, c)
+		}
+		return append(dst, "data: [DONE]\n\n"...)
+	default:
+		e.note(ev)
+	}
+	return dst
+}
+
+func (e *streamEncoder) event(dst []byte, c completion) []byte {
+	return append(appendJSON(append(dst, "data: "...), c), "\n\n"...)
+}
+
+// Error appends the error as a frame of the stream.
+func (e *streamEncoder) Error(dst []byte, f *fault.Fault) []byte {
+	dst = append(dst, "data: "...)
+	return append(append(dst, openai.Dialect{}.Error(f, e.opts.RequestID)...), "\n\n"...)
+}
+
+// bodyEncoder gathers the choices' texts.
+type bodyEncoder struct {
+	envelope
+	choices []choice
+	text    [][]byte // of the choices
+}
+
+// Append gathers; the End event writes the body.
+func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	switch ev.Kind { //nolint:exhaustive // the rest is noted
+	case chat.Text, chat.Refusal:
+		i := e.choice(ev.Choice)
+		e.text[i] = append(e.text[i], ev.Text...)
+	case chat.Stop:
+		e.choices[e.choice(ev.Choice)].Finish = finish(ev.Reason)
+	case chat.End:
+		e.choice(0)
+		for i := range e.choices {
+			e.choices[i].Text = string(e.text[i])
+		}
+		c := e.new(e.choices...)
+		c.Usage = e.counted()
+		return appendJSON(dst, c)
+	default:
+		e.note(ev)
+	}
+	return dst
+}
+
+// mostChoices is how many an answer is read for; a request may ask for fewer.
+const mostChoices = 128
+
+// choice makes sure that a choice is there.
+func (e *bodyEncoder) choice(i int) int {
+	i = max(0, min(i, mostChoices-1))
+	for len(e.choices) <= i {
+		e.choices = append(e.choices, choice{Index: len(e.choices)})
+		e.text = append(e.text, nil)
+	}
+	return i
+}
+
+// Error appends the error body.
+func (e *bodyEncoder) Error(dst []byte, f *fault.Fault) []byte {
+	return append(dst, openai.Dialect{}.Error(f, e.opts.RequestID)...)
+}
