@@ -19,6 +19,9 @@ type Behaviour struct {
 	AnswerModel string     // the model that the answer names; "": the one that was asked for
 	Extra       string     // JSON members put into the answer as unknown fields, e.g. `"x_new":{"a":1}`
 
+	// Answered, where it is not nil, is what it does once the last message brings a tool's result.
+	Answered *Behaviour
+
 	// When it says it.
 	HeaderDelay time.Duration // before the status line
 	FirstToken  time.Duration // between the headers (and the preamble) and the first content
@@ -26,12 +29,13 @@ type Behaviour struct {
 
 	// How it refuses: a status of 400 and more answers with an error body in the dialect's format.
 	Status     int
-	ErrorType  string // "": what the dialect says for the status
-	ErrorCode  string // OpenAI only
-	Message    string // "": a typical sentence
-	RetryAfter string // the header's value
-	Encoding   string // "gzip" or "br": content-encoding of a body that is not streamed, even where identity was asked for
-	Raw        *Raw   // answers with exactly this
+	ErrorType  string        // "": what the dialect says for the status
+	ErrorCode  string        // OpenAI only
+	Message    string        // "": a typical sentence
+	RetryAfter string        // the header's value
+	Recovers   time.Duration // > 0: it refuses so long after the model's first request, and is healthy from then on
+	Encoding   string        // "gzip" or "br": content-encoding of a body that is not streamed, even where identity was asked for
+	Raw        *Raw          // answers with exactly this
 
 	// How it breaks.
 	Break Break

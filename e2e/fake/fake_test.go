@@ -425,3 +425,36 @@ func BenchmarkBenchMode(b *testing.B) {
 		_ = res.Body.Close()
 	}
 }
+
+func TestAnswersAToolsResult(t *testing.T) {
+	t.Parallel()
+	for d, bodies := range map[fake.Dialect][2]string{
+		fake.OpenAI:    {chatHi, `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"}]}`},
+		fake.Anthropic: {msgHi, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"1"}]}]}`},
+	} {
+		s := fake.Start(t, fake.Config{Dialect: d})
+		s.Behave(fake.Behaviour{ToolCalls: []fake.ToolCall{{Name: "f"}}, Answered: &fake.Behaviour{Text: "It is sunny."}})
+		for i, body := range bodies {
+			if _, _, got := post(t, s, d, body); strings.Contains(got, "It is sunny.") != (i == 1) {
+				t.Errorf("%s: request %d got %s", d, i, got)
+			}
+		}
+	}
+}
+
+func TestRecovers(t *testing.T) {
+	t.Parallel()
+	s := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	const after = 200 * time.Millisecond
+	s.Behave(fake.Behaviour{Status: 429, Recovers: after})
+	for began := time.Now(); ; {
+		status, _, _ := post(t, s, fake.OpenAI, chatHi)
+		switch waited := time.Since(began); {
+		case status == 429 && waited < 10*time.Second:
+			continue
+		case status != 200 || waited < after:
+			t.Errorf("status %d after %s", status, waited)
+		}
+		break
+	}
+}

@@ -82,6 +82,18 @@ func modelOf(body []byte) string {
 	return m.Model
 }
 
+// bringsResult says whether the last message of a conversation is a tool's result, in either dialect.
+func bringsResult(body []byte) bool {
+	o, _ := parseObject(body) // an unreadable body has no messages
+	ms := o.list("messages")
+	if len(ms) == 0 {
+		return false
+	}
+	last := ms[len(ms)-1]
+	return last.str("role") == "tool" ||
+		slices.ContainsFunc(last.list("content"), func(part object) bool { return part.str("type") == "tool_result" })
+}
+
 // isJSON says whether a content-type is JSON.
 func isJSON(contentType string) bool {
 	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(contentType)), "application/json")

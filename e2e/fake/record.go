@@ -118,6 +118,11 @@ func (s *Server) WaitCancelled(ctx context.Context, n int) ([]Request, error) {
 	return s.log.wait(ctx, n, "were cancelled", func(r *Request) bool { return r.IsGeneration() && r.Cancelled })
 }
 
+// WaitLeft is WaitCancelled for the requests of one model.
+func (s *Server) WaitLeft(ctx context.Context, model string, n int) ([]Request, error) {
+	return s.log.wait(ctx, n, "for "+model+" were cancelled", func(r *Request) bool { return r.Model == model && r.Cancelled })
+}
+
 // WaitDone waits until the answers of n requests for a completion are over, complete or not.
 func (s *Server) WaitDone(ctx context.Context, n int) ([]Request, error) {
 	return s.log.wait(ctx, n, "ended", func(r *Request) bool { return r.IsGeneration() && r.Done })

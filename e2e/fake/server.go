@@ -57,6 +57,7 @@ type Server struct {
 	byModel map[string]Behaviour
 	byPath  map[string]Behaviour
 	queue   []Behaviour
+	since   map[string]time.Time // the first request for a model that recovers
 }
 
 // api is one dialect: what it refuses and how it renders an answer.
@@ -121,7 +122,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
-		byModel: map[string]Behaviour{}, byPath: map[string]Behaviour{},
+		byModel: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{},
 	}
 	switch cfg.Dialect {
 	case OpenAI:
@@ -223,10 +224,27 @@ func (s *Server) next(r *Request) Behaviour {
 		s.queue = s.queue[1:]
 		return b
 	}
-	if b, ok := s.byModel[r.Model]; ok {
-		return b
+	b, ok := s.byModel[r.Model]
+	if !ok {
+		b = s.always
 	}
-	return s.always
+	if b.Answered != nil && bringsResult(r.Body) {
+		return *b.Answered
+	}
+	if b.Recovers > 0 && s.recovered(r, b.Recovers) {
+		b.Status = 0
+	}
+	return b
+}
+
+// recovered reports whether the model's first request is that long ago. The caller holds the lock.
+func (s *Server) recovered(r *Request, after time.Duration) bool {
+	first, ok := s.since[r.Model]
+	if !ok {
+		first = r.Time
+		s.since[r.Model] = first
+	}
+	return r.Time.Sub(first) >= after
 }
 
 // serve records a request, decides about it as the real provider would, and plays the answer.
