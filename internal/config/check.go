@@ -17,8 +17,7 @@ func (d *decoder) check(cfg *Config) {
 	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
-	d.checkTLS("extproc.tls", cfg.Extproc.TLS)
-	d.checkTLS("xds.tls", cfg.XDS.TLS)
+	d.checkSplit(cfg)
 	d.checkCustoms(cfg.Providers.Custom)
 	d.checkOrder(cfg)
 	d.checkClearText(cfg)

@@ -95,17 +95,32 @@ type Store struct {
 	Ledger string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
 }
 
-// Extproc is the sidecar's side of split mode.
+// Extproc is one pair of Envoy and sidecar in split mode.
 type Extproc struct {
-	Listen Socket `key:"listen" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
-	TLS    TLS    `key:"tls" doc:"Certificate of the sidecar over TCP; client_ca makes it mutual."`
+	Node    string  `key:"node" doc:"Name of this pair of Envoy and sidecar. Without it, the host's name. Certificates of this machine must have it as a DNS name."`
+	Listen  Socket  `key:"listen" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
+	Address Socket  `key:"address" doc:"Where Envoy reaches the sidecar, if not at the address that it listens on."`
+	TLS     PeerTLS `key:"tls" doc:"Mutual TLS between Envoy and the sidecar over TCP. Needed unless both are on loopback."`
 }
 
-// XDS is the control plane's side of split mode.
+// XDS is the control plane in split mode.
 type XDS struct {
-	Listen Socket `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens."`
-	TLS    TLS    `key:"tls" doc:"Certificate of the control plane; client_ca makes it mutual."`
+	Listen  Socket  `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens for Envoys and sidecars: unix:///path or host:port."`
+	Address Socket  `key:"address" doc:"Where Envoys and sidecars reach the control plane, if not at the address that it listens on."`
+	Name    string  `key:"name" doc:"Name in the control plane's certificate. Without it, the host of its address."`
+	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics and health of a control plane that runs alone."`
+	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, whichever end it is. Needed unless all are on loopback."`
 }
+
+// PeerTLS names the files by which the parts of a split gateway know each other. They are read again when they change.
+type PeerTLS struct {
+	Cert string `key:"cert" doc:"PEM file with this machine's certificate chain."`
+	Key  string `key:"key" doc:"PEM file with its private key."`
+	CA   string `key:"ca" doc:"PEM file with the authorities that sign the other parts' certificates."`
+}
+
+// Enabled tells whether TLS is configured.
+func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 
 // Telemetry says what is logged.
 type Telemetry struct {

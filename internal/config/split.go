@@ -1,0 +1,83 @@
+package config
+
+import (
+	"cmp"
+	"net"
+	"path/filepath"
+	"regexp"
+)
+
+// Loopback tells whether only this machine can connect: a Unix socket, a loopback address, or nowhere at all.
+func (s Socket) Loopback() bool {
+	if _, ok := s.Unix(); ok {
+		return true
+	}
+	return Addr(s).Loopback()
+}
+
+// Host is the host of a TCP address, "" for a Unix socket.
+func (s Socket) Host() string {
+	if _, ok := s.Unix(); ok {
+		return ""
+	}
+	host, _, err := net.SplitHostPort(string(s))
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// At is where the other parts reach the control plane.
+func (x XDS) At() Socket { return cmp.Or(x.Address, x.Listen) }
+
+// ServerName is the name that the control plane's certificate must have.
+func (x XDS) ServerName() string { return cmp.Or(x.Name, x.At().Host()) }
+
+// nodePattern is what a node's name may be: it is a DNS name in certificates.
+var nodePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
+
+// ValidNode tells whether a name can be a node's.
+func ValidNode(name string) bool { return nodePattern.MatchString(name) }
+
+// checkSplit refuses what would let other machines read, or change, what the parts of a split gateway tell each other.
+func (d *decoder) checkSplit(cfg *Config) {
+	if n := cfg.Extproc.Node; n != "" && !ValidNode(n) {
+		d.problem("extproc.node", "letters, digits, dots and dashes, at most 63", "%q cannot be a node's name", n)
+	}
+	d.checkPeerTLS("extproc.tls", cfg.Extproc.TLS)
+	d.checkPeerTLS("xds.tls", cfg.XDS.TLS)
+	for _, s := range []struct {
+		key, tls string
+		at       Socket
+		secured  bool
+	}{
+		{"extproc.listen", "extproc.tls", cfg.Extproc.Listen, cfg.Extproc.TLS.Enabled()},
+		{"extproc.address", "extproc.tls", cfg.Extproc.Address, cfg.Extproc.TLS.Enabled()},
+		{"xds.listen", "xds.tls", cfg.XDS.Listen, cfg.XDS.TLS.Enabled()},
+		{"xds.address", "xds.tls", cfg.XDS.Address, cfg.XDS.TLS.Enabled()},
+	} {
+		if !s.secured && !s.at.Loopback() {
+			d.problem(s.key, s.tls+", a loopback address or a Unix socket", "%s is not on this machine alone, and would carry secrets in clear text", s.at)
+		}
+	}
+}
+
+// checkPeerTLS wants all three files, by paths that mean the same to every program.
+func (d *decoder) checkPeerTLS(key string, t PeerTLS) {
+	files := []struct{ name, path string }{{"cert", t.Cert}, {"key", t.Key}, {"ca", t.CA}}
+	given := 0
+	for _, f := range files {
+		if f.path != "" {
+			given++
+		}
+	}
+	if given != 0 && given != len(files) {
+		d.problem(key, "cert, key and ca together", "the parts of a gateway know each other by certificates on both sides")
+		return
+	}
+	for _, f := range files {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			d.problem(key+"."+f.name, "an absolute path", "%q: Envoy reads the file too, and runs elsewhere", f.path)
+		}
+	}
+}
