@@ -8,30 +8,45 @@ type EventKind uint8
 const (
 	Start     EventKind = iota // ID, Model; the answer has begun (no content yet)
 	Text                       // Index, Text: a piece of the answer
-	Thought                    // Index, Text: a piece of visible reasoning
-	Signature                  // Index, Text: signature of the thinking block that ends
-	Redacted                   // Index, Text: an opaque redacted thinking block, whole
+	Thought                    // Index, Text: a piece of visible reasoning; ID: ClaudeThinking, if its block may be signed
+	Signature                  // Index, Text: signature of the thinking block that ends; ID as of Thought
+	Redacted                   // Index, Text: an opaque redacted thinking block, whole; ID as of Thought
 	Refusal                    // Index, Text: a piece of a refusal
-	ToolStart                  // Index, Tool.ID, Tool.Name
+	ToolStart                  // Index, Tool.ID, Tool.Name; ID: CustomTool, if its arguments are no JSON
 	ToolArgs                   // Index, Text: a piece of the arguments' JSON
 	BlockStop                  // Index: this block is complete
 	Stop                       // Reason (and Text: the stop sequence that matched)
-	UsageInfo                  // Usage
+	UsageInfo                  // Usage; Text: the provider's own usage object, in its dialect
 	Error                      // Err: the provider failed inside its answer; nothing follows
 	End                        // the stream's terminator, or the end of a JSON answer
 	Other                      // bytes that have a meaning only in their own dialect (pings, unknown events)
+	Extra                      // ID: its name, Index, Choice, Text: its JSON, Said: something that only its own dialect says
 )
+
+// ClaudeThinking is the ID of thinking that comes signed, or redacted, as Anthropic's models do it. It is the name of
+// the format in OpenRouter's reasoning_details.
+const ClaudeThinking = "anthropic-claude-v1"
+
+// CustomTool is the ID of a ToolStart whose arguments are free text (OpenAI's custom tools).
+const CustomTool = "custom"
+
+// ServiceTier is the name of the one extra that both dialects have, with words of their own: its Text is a JSON string.
+const ServiceTier = "service_tier"
 
 // Event is one step of an answer. Byte slices alias the decoder's buffer and are valid until its next call.
 //
 // When provider and client speak the same dialect, Raw holds the provider's own bytes of the whole frame (an SSE event
 // with its blank line, or a JSON body), and a frame that means several things yields several events: the first
 // carries Raw, the rest have Tail set. An encoder of the same dialect writes Raw and skips Tails.
+//
+// Without Raw and Tail, the events of an answer still say all of it: an encoder of the same dialect writes it in the
+// other form (stream or JSON) from them alone, and one of another dialect names what it had no words for.
 type Event struct {
 	Kind   EventKind
 	Tail   bool
-	Index  int // position of the content block in the answer, from 0
-	Choice int // OpenAI choice, 0 unless n > 1
+	Said   bool // of an Extra: other events say the same, so that a dialect without it loses nothing
+	Index  int  // position of the content block in the answer, from 0
+	Choice int  // OpenAI choice, 0 unless n > 1
 	Text   []byte
 	ID     string
 	Model  string
@@ -112,7 +127,7 @@ func (k EventKind) IsContent() bool {
 	switch k {
 	case Text, Thought, Signature, Redacted, Refusal, ToolStart, ToolArgs, Stop, End:
 		return true
-	case Start, BlockStop, UsageInfo, Error, Other:
+	case Start, BlockStop, UsageInfo, Error, Other, Extra:
 		return false
 	}
 	return false

@@ -2,6 +2,8 @@
 package wire
 
 import (
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -21,7 +23,7 @@ type Dialect interface {
 
 // Options say what one answer's encoder must know.
 type Options struct {
-	Same      bool   // provider and client speak the same dialect: Raw bytes pass as they came
+	Same      bool   // provider and client speak the same dialect: Raw bytes pass as they came, and what only it says is written
 	Stream    bool   // SSE, else one JSON body
 	Model     string // the model's name as the client shall see it; "" leaves the provider's
 	RequestID string
@@ -36,4 +38,20 @@ type Encoder interface {
 	Append(dst []byte, ev *chat.Event) []byte
 	// Error appends the frame that tells a client in the middle of a stream that it failed; nothing may follow.
 	Error(dst []byte, f *fault.Fault) []byte
+	// Lost names what the answer held and this format had no words for, in the order in which it came, each once. It is
+	// complete after the End event. The names are words of the format that has them, such as citations or logprobs.
+	Lost() []string
 }
+
+// Losses collects the names for Encoder.Lost. The zero value is ready.
+type Losses struct{ names []string }
+
+// Lose adds a name, once.
+func (l *Losses) Lose(name string) {
+	if !slices.Contains(l.names, name) {
+		l.names = append(l.names, name)
+	}
+}
+
+// Lost returns the names.
+func (l *Losses) Lost() []string { return l.names }

@@ -26,6 +26,7 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 
 // envelope is what both encoders know of an answer.
 type envelope struct {
+	wire.Losses
 	opts     wire.Options
 	blocks   blocks
 	ended    bool   // nothing may follow

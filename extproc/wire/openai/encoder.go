@@ -25,6 +25,7 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 
 // envelope is what every chunk and body of one answer repeats, and what the answer has shown so far.
 type envelope struct {
+	wire.Losses
 	opts   wire.Options
 	quoted []byte // opts.Model as a JSON string
 	id     string
