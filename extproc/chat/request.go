@@ -75,7 +75,18 @@ type Conversation struct {
 	ToolChoice    ToolChoice
 	ParallelTools *bool // nil: the provider's default
 	Params        Params
-	Unmapped      []string // top-level members that the canonical form does not carry, to be named as degraded
+	Unmapped      []string // members that the canonical form does not carry, to be named as degraded
+
+	// Words are the client's own names of what its dialect calls otherwise than Anthropic's does; see Word. Read-only.
+	Words map[string]string
+}
+
+// Word is the client's own name of a member or a part that a provider cannot be told. name is Anthropic's.
+func (c *Conversation) Word(name string) string {
+	if own, ok := c.Words[name]; ok {
+		return own
+	}
+	return name
 }
 
 // Params are sampling parameters. Numbers keep the client's text, so that 0.3 stays 0.3; "" means not given.
@@ -90,9 +101,25 @@ type Params struct {
 	User             string
 	Effort           string // minimal, low, medium, high, xhigh, max or none
 	ThinkingBudget   int    // tokens; 0: not given
+	Thinking         ThinkingMode
+	ServiceTier      string // TierStandard, or ""
 	Schema           jsonx.Raw
 	SchemaName       string
+	SchemaNote       string // what the schema is for
 }
+
+// TierStandard asks to be served at the usual price and speed, whatever else the account has.
+const TierStandard = "standard"
+
+// ThinkingMode is what a caller said about thinking besides an effort or a budget.
+type ThinkingMode uint8
+
+// The modes.
+const (
+	ThinkingUnsaid   ThinkingMode = iota
+	ThinkingAdaptive              // the model decides how much
+	ThinkingOff
+)
 
 // Role is who speaks.
 type Role string
@@ -108,6 +135,7 @@ const (
 // Message is one turn.
 type Message struct {
 	Role  Role
+	At    string // where it stands, as the client's dialect names places: messages[2] or messages.2
 	Parts []Part
 }
 
@@ -118,13 +146,13 @@ type PartKind uint8
 const (
 	PartText       PartKind = iota // Text
 	PartImage                      // Media, Data or URL
-	PartDocument                   // Media, Data or URL (or Text, of a plain text), Name
+	PartDocument                   // Media, Data or URL (or Text, of a plain text), Name, Context
 	PartToolUse                    // Tool
 	PartToolResult                 // Tool.ID, Parts, IsError
 	PartThinking                   // Text, Signature
 	PartRedacted                   // Data: Anthropic's opaque redacted thinking
 	PartRefusal                    // Text
-	PartOther                      // Raw in the dialect it came from
+	PartOther                      // Raw in the dialect it came from, Name
 )
 
 // Part is one piece of content.
@@ -134,7 +162,8 @@ type Part struct {
 	Media        string // MIME type
 	Data         string // base64
 	URL          string
-	Name         string // file name or title
+	Name         string // file name or title; of PartOther, what it is called
+	Context      string // what the caller says about a document besides its content
 	Tool         ToolCall
 	Parts        []Part // content of a tool result
 	IsError      bool
