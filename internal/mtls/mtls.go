@@ -1,0 +1,187 @@
+// Package mtls is how the parts of a gateway know each other across machines: TLS 1.3 with certificates on both sides, from files that
+// are read again when they change. It does not know which parts there are: which names are good is its callers' business.
+package mtls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Files are PEM files: a certificate chain, its private key, and the authorities that sign the other side's certificates.
+type Files struct{ Cert, Key, CA string }
+
+// Identity is a program's certificate, and whom it trusts. Its files are looked at when a connection begins, at most once a second;
+// files that cannot be used leave in force what was read before. Safe for concurrent use.
+type Identity struct {
+	files Files
+	log   *slog.Logger
+
+	mu       sync.Mutex
+	looked   time.Time
+	stamps   [3]stamp
+	now      pair
+	refusals map[string]time.Time // sentences logged lately
+}
+
+// pair is what was read together.
+type pair struct {
+	cert  tls.Certificate
+	roots *x509.CertPool
+}
+
+// stamp tells one version of a file from the next.
+type stamp struct {
+	modified time.Time
+	size     int64
+}
+
+const (
+	lookEvery = time.Second
+	sayEvery  = 30 * time.Second // the same refusal
+)
+
+// Load reads the files. It fails if they cannot be used now.
+func Load(f Files, log *slog.Logger) (*Identity, error) {
+	i := &Identity{files: f, log: log, refusals: map[string]time.Time{}}
+	i.stamps, i.looked = f.stamps(), time.Now()
+	var err error
+	i.now, err = f.read()
+	return i, err
+}
+
+func (f Files) read() (pair, error) {
+	cert, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return pair{}, fmt.Errorf("certificate %s with key %s: %w", f.Cert, f.Key, err)
+	}
+	ca, err := os.ReadFile(f.CA)
+	if err != nil {
+		return pair{}, fmt.Errorf("certificate authorities: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return pair{}, fmt.Errorf("certificate authorities: %s holds no certificate", f.CA)
+	}
+	return pair{cert, roots}, nil
+}
+
+func (f Files) stamps() (s [3]stamp) {
+	for i, path := range []string{f.Cert, f.Key, f.CA} {
+		if info, err := os.Stat(path); err == nil {
+			s[i] = stamp{info.ModTime(), info.Size()}
+		}
+	}
+	return s
+}
+
+// current is what is in force now.
+func (i *Identity) current() pair {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if time.Since(i.looked) < lookEvery {
+		return i.now
+	}
+	i.looked = time.Now()
+	s := i.files.stamps()
+	if s == i.stamps {
+		return i.now
+	}
+	next, err := i.files.read()
+	if err != nil { // half of a renewal: the next look finds the rest
+		i.log.Warn("the certificate was not read again", "error", err)
+		return i.now
+	}
+	i.stamps, i.now = s, next
+	i.log.Info("certificate read again", "file", i.files.Cert, "valid_until", next.cert.Leaf.NotAfter)
+	return i.now
+}
+
+// Server accepts clients whose certificate an authority signed and permit lets pass; nil lets all pass. Who is refused is logged.
+func (i *Identity) Server(permit func(*x509.Certificate) error) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"h2"},
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			now := i.current()
+			return &tls.Config{
+				MinVersion:             tls.VersionTLS13,
+				NextProtos:             []string{"h2"},
+				Certificates:           []tls.Certificate{now.cert},
+				SessionTicketsDisabled: true,                  // who comes back is looked at again
+				ClientAuth:             tls.RequestClientCert, // verified below, where a refusal can be logged
+				VerifyConnection: func(cs tls.ConnectionState) error {
+					err := verify(cs, now.roots, permit)
+					if err != nil {
+						i.refused(hello.Conn.RemoteAddr(), err)
+					}
+					return err
+				},
+			}, nil
+		},
+	}
+}
+
+func verify(cs tls.ConnectionState, roots *x509.CertPool, permit func(*x509.Certificate) error) error {
+	if len(cs.PeerCertificates) == 0 {
+		return errors.New("it has no certificate")
+	}
+	leaf, others := cs.PeerCertificates[0], x509.NewCertPool()
+	for _, c := range cs.PeerCertificates[1:] {
+		others.AddCert(c)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil || permit == nil {
+		return err
+	}
+	return permit(leaf)
+}
+
+func (i *Identity) refused(from net.Addr, why error) {
+	host, _, err := net.SplitHostPort(from.String())
+	if err != nil {
+		host = from.String()
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	said := host + why.Error()
+	if time.Since(i.refusals[said]) < sayEvery {
+		return
+	}
+	if len(i.refusals) > 1000 {
+		clear(i.refusals)
+	}
+	i.refusals[said] = time.Now()
+	i.log.Warn("a connection was refused: its certificate is not good", "from", host, "reason", why)
+}
+
+// Client is the configuration of one connection to a server whose certificate must have this name, or IP address.
+func (i *Identity) Client(server string) *tls.Config {
+	now := i.current()
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: []string{"h2"},
+		ServerName: server,
+		RootCAs:    now.roots,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &now.cert, nil // even where the server hints at other authorities: it says why it refuses
+		},
+	}
+}
+
+// HasName reports, as an error, that a certificate is not for a name. Names are DNS names, compared whole.
+func HasName(c *x509.Certificate, name string) error {
+	for _, n := range c.DNSNames {
+		if strings.EqualFold(n, name) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the certificate is for %q, not for %q", c.DNSNames, name)
+}

@@ -1,0 +1,84 @@
+// Package mtlstest makes certificates for tests: authorities, and what they sign.
+package mtlstest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bardo.money/gateway/internal/mtls"
+)
+
+// Authority signs certificates.
+type Authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// NewAuthority makes one. A test's authorities have different keys, whatever they are called.
+func NewAuthority() (*Authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	t := template(time.Hour)
+	t.Subject.CommonName = "authority"
+	t.IsCA, t.BasicConstraintsValid, t.KeyUsage = true, true, x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return &Authority{cert, key}, err
+}
+
+func template(valid time.Duration) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62)) // crypto/rand does not fail
+	return &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "part"},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(valid),
+	}
+}
+
+// Write issues a certificate for a DNS name, and for 127.0.0.1, and puts it into dir as NAME.pem, NAME-key.pem and NAME-ca.pem. valid may be
+// negative: then it has expired. Files that are there are replaced by renaming, as a renewal should.
+func (a *Authority) Write(dir, name string, valid time.Duration) (mtls.Files, error) {
+	f := mtls.Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+"-key.pem"), CA: filepath.Join(dir, name+"-ca.pem")}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return f, err
+	}
+	t := template(valid)
+	t.DNSNames, t.IPAddresses = []string{name}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	der, err := x509.CreateCertificate(rand.Reader, t, a.cert, key.Public(), a.key)
+	if err != nil {
+		return f, err
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return f, err
+	}
+	return f, errors.Join(
+		replace(f.CA, "CERTIFICATE", a.cert.Raw),
+		replace(f.Key, "PRIVATE KEY", pkcs8),
+		replace(f.Cert, "CERTIFICATE", der),
+	)
+}
+
+func replace(path, kind string, der []byte) error {
+	next := path + ".new"
+	if err := os.WriteFile(next, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
