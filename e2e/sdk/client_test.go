@@ -1,0 +1,49 @@
+package sdk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// client is one program that people use, and the driver that runs it.
+type client struct {
+	name    string // of its models, subtests and $BARDO_CLIENT
+	title   string // in docs/clients.md
+	dialect fake.Dialect
+	argv    func(t *testing.T) []string // the driver's command
+	lacks   map[string]string           // cases that the client has no means for, and why
+}
+
+// clients are in the order of the table in docs/clients.md.
+var clients = []client{
+	{name: "openai-python", title: "OpenAI Python", dialect: fake.OpenAI, argv: python("openai_driver.py")},
+}
+
+// python runs a script with the interpreter that has the SDKs.
+func python(script string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		t.Helper()
+		return []string{tool(t, "SDK_PYTHON", ".tools/py/bin/python"), script}
+	}
+}
+
+// tool finds a program that make sdks installs. A missing one fails the test.
+func tool(t *testing.T, variable, pattern string) string {
+	t.Helper()
+	if bin := os.Getenv(variable); bin != "" {
+		return bin
+	}
+	root, err := gateway.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s is not installed; make sdks installs it, $%s names another", pattern, variable)
+	}
+	return found[0]
+}
