@@ -56,7 +56,7 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for path, d := range map[string]fake.Dialect{
 		"/v1/responses": fake.OpenAI, "/v1/responses/resp_1": fake.OpenAI, "/responses": fake.OpenAI, "/v1/v1/responses": fake.OpenAI,
-		"/v1/completions": fake.OpenAI, "/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI, "/v1/batches": fake.OpenAI,
+		"/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI, "/v1/batches": fake.OpenAI,
 		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1beta/models/m:generateContent": fake.OpenAI,
 		"/v1/messages/batches": fake.Anthropic, "/v1/messages/batches?beta=true": fake.Anthropic, "/messages/batches/b1/results": fake.Anthropic,
 	} {
@@ -78,7 +78,15 @@ func TestWhatThisVersionLacks(t *testing.T) {
 		t.Errorf("a path of nobody's: %d %s", got.Status, got.Body)
 	}
 	c.Method, c.Path = http.MethodGet, "/v1/chat/completions"
-	mustFail(t, a, g.Do(t, c), http.StatusMethodNotAllowed, "method_not_allowed")
+	got := g.Do(t, c)
+	mustFail(t, a, got, http.StatusMethodNotAllowed, "method_not_allowed")
+	if allow := got.Header.Get("Allow"); allow != http.MethodPost {
+		t.Errorf("allow is %q", allow)
+	}
+	c.Method, c.Path = http.MethodDelete, "/v1/models"
+	if got := g.Do(t, c); got.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("allow is %q of %d", got.Header.Get("Allow"), got.Status)
+	}
 	if n := len(p.Generations()); n != 0 {
 		t.Errorf("%d calls reached a provider", n)
 	}

@@ -49,26 +49,36 @@ var endpoints = []endpoint{
 
 // findEndpoint matches a folded path. HEAD is served wherever GET is.
 func findEndpoint(hd *head) (endpoint, error) {
-	method, known := hd.method, ""
+	method := hd.method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	for _, e := range endpoints {
-		if !e.matches(hd.path) {
-			continue
-		}
-		if e.method == method {
+		if e.method == method && e.matches(hd.path) {
 			return e, nil
 		}
-		known = e.method
 	}
-	if known != "" {
-		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", hd.path, known, hd.method)
+	if takes := allowed(hd.path); takes != "" {
+		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.path), takes, clipped(hd.method))
 	}
 	if isUnserved(hd.path) {
 		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions or /v1/messages", clipped(hd.path))
 	}
 	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", hd.method, clipped(hd.path))
+}
+
+// allowed lists the methods of a path, as an Allow header does; "" for a path that there is not.
+func allowed(path string) string {
+	var methods []string
+	for _, e := range endpoints {
+		if e.matches(path) {
+			methods = append(methods, e.method)
+			if e.method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
+		}
+	}
+	return strings.Join(methods, ", ")
 }
 
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.

@@ -257,6 +257,9 @@ func (x *exchange) errorReply(f *fault.Fault) reply {
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
 	}
+	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
+		h = append(h, header.Field{Name: "allow", Value: allowed(x.head.path)})
+	}
 	if n := len(x.attempts); n > 0 {
 		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
 	}
