@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -74,8 +75,22 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 		return readThinking(r, v)
 	case "output_config":
 		return readEffort(r, v)
+	case "thread":
+		return refuseThread(r.Op)
 	}
 	return nil
+}
+
+// refuseThread refuses a conversation that the provider would hold, of which later requests bring the new messages alone: such
+// a request can neither be priced nor served by another provider, and one that does not know the field would answer it out of
+// context. Clients that use threads know this code, and send the whole conversation from then on.
+func refuseThread(op chat.Op) error {
+	if op != chat.Generate {
+		return nil
+	}
+	f := fault.Newf(fault.InvalidRequest, "thread: message threads are not supported here: send the whole conversation")
+	f.Param, f.Code = "thread", "thread_unsupported_request"
+	return f
 }
 
 func readModel(r *chat.Request, v jsonx.Value) error {

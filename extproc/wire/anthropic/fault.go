@@ -7,7 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Error is the body of a JSON error as Anthropic's SDKs read it, with the gateway's code beside the type.
+// Error is the body of a JSON error as Anthropic's SDKs read it, with the gateway's code beside the type. A code that is not the
+// gateway's own is also where these clients look for one.
 func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendError(nil, f, requestID) }
 
 func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
@@ -17,6 +18,11 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"code":`...)
 	dst = jsonx.AppendString(dst, f.CodeString())
+	if f.Code != "" {
+		dst = append(dst, `,"details":{"error_code":`...)
+		dst = jsonx.AppendString(dst, f.Code)
+		dst = append(dst, '}')
+	}
 	dst = append(dst, '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":`...)

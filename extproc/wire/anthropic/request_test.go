@@ -367,6 +367,26 @@ func TestErrorsCarryTheStatusTypeAndTheGatewaysCode(t *testing.T) {
 	}
 }
 
+// A client that is refused so sends the whole conversation, and no more threads: it reads error.details.error_code.
+func TestMessageThreadsAreRefusedInTheirClientsWords(t *testing.T) {
+	for _, thread := range []string{`{"type":"create"}`, `{"type":"continue","previous_message_id":"msg_1"}`} {
+		body := request(`,"thread":` + thread)
+		_, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+		checkFault(t, body, err, "thread", "send the whole conversation")
+		f := fault.From(err)
+		got := string(anthropic.Dialect{}.Error(f, ""))
+		if f.HTTPStatus() != 400 || !strings.Contains(got, `"details":{"error_code":"thread_unsupported_request"}`) {
+			t.Errorf("%s: got %d %s", thread, f.HTTPStatus(), got)
+		}
+		if _, err := (anthropic.Dialect{}).Decode(chat.CountTokens, nil, "", []byte(body)); err != nil {
+			t.Errorf("%s: a count of tokens is refused: %v", thread, err)
+		}
+	}
+	if body := request(`,"thread":null`); decode(t, body).Model != "m" {
+		t.Errorf("%s is refused", body)
+	}
+}
+
 func BenchmarkDecodeRequest(b *testing.B) {
 	body := []byte(request(`,"stream":true,"system":"` + strings.Repeat("be kind ", 4000) + `"`))
 	b.SetBytes(int64(len(body)))

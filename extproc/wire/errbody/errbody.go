@@ -84,7 +84,11 @@ func describe(e *chat.ProviderError, v jsonx.Value) {
 			e.Status = int(n)
 		}
 	}
-	for _, detail := range v.Get("details").Each {
+	details := v.Get("details")
+	if e.Code == "" { // where Anthropic says it
+		e.Code = text(details.Get("error_code"))
+	}
+	for _, detail := range details.Each {
 		if delay, ok := detail.Get("retryDelay").Str(); ok {
 			e.RetryAfter = seconds(strings.TrimSuffix(delay, "s"))
 		}

@@ -36,6 +36,11 @@ func TestParse(t *testing.T) {
 			want: chat.ProviderError{Status: 529, Type: "overloaded_error", Message: "Overloaded", RetryAfter: 1},
 		},
 		{
+			name: "Anthropic with a code", status: 404,
+			body: `{"type":"error","error":{"type":"not_found_error","message":"gone","details":{"error_code":"thread_not_found"}}}`,
+			want: chat.ProviderError{Status: 404, Type: "not_found_error", Code: "thread_not_found", Message: "gone"},
+		},
+		{
 			name: "Google", status: 429,
 			body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`,
 			want: chat.ProviderError{Status: 429, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "quota", RetryAfter: 35},
