@@ -19,7 +19,7 @@ import (
 func newBooks(t *testing.T) (*gateway, *ledger.Ledger) {
 	t.Helper()
 	h := home(t.TempDir())
-	g := &gateway{home: h, books: openBooks(t, h, ledger.Options{Exclusive: true})}
+	g := &gateway{home: h, books: openBooks(t, h, ledger.Options{Gateway: true})}
 	return g, openBooks(t, h, ledger.Options{})
 }
 

@@ -16,6 +16,7 @@ type account struct {
 	mu      sync.Mutex
 	row     int64 // the account's number in the store, once ready
 	ready   bool  // the store was asked once and the key was not blocked
+	epoch   int   // moves when the block is lost
 	free    policy.Micro
 	held    policy.Micro // in open holds
 	open    int          // holds
@@ -27,6 +28,7 @@ type account struct {
 type spent struct {
 	day     int64        // days since 1970, UTC
 	known   bool         // the day's earlier charges are in sum
+	asOf    uint64       // the store's generation before it was read
 	sum     policy.Micro // committed
 	pending policy.Micro // handed to the writer, of whatever day
 }
@@ -49,6 +51,7 @@ type Hold struct {
 
 	// Guarded by account.mu.
 	amount    policy.Micro
+	epoch     int // of the account when money came last
 	capturing int
 	released  bool
 	ended     bool
@@ -78,6 +81,16 @@ func (a *account) move(h *Hold, amount policy.Micro) {
 	a.free -= amount
 	a.held += amount
 	h.amount += amount
+	h.epoch = a.epoch
+}
+
+// loseBlock forgets what is free of a block that others have given back. The holds stay: their requests are charged to
+// the balance.
+func (a *account) loseBlock() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.free = 0
+	a.epoch++
 }
 
 // setAside takes up to an amount out of the free part, so that no other request takes it.
@@ -129,7 +142,12 @@ func (h *Hold) freeIfReleased() {
 	if !h.released || h.capturing > 0 {
 		return
 	}
-	h.account.move(h, -h.amount)
+	lost := h.epoch != h.account.epoch
+	back := h.amount
+	h.account.move(h, -back)
+	if lost {
+		h.account.free -= back
+	}
 	if !h.ended {
 		h.ended = true
 		h.account.open--

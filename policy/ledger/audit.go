@@ -37,8 +37,9 @@ LEFT JOIN (SELECT account, sum(amount) AS amount FROM entry GROUP BY account) s 
 WHERE coalesce(b.micro, 0) <> coalesce(s.amount, 0) LIMIT 100`},
 
 	{"what is held lies in open blocks", `
-SELECT printf('account %s holds %d and has a block of %d', a.name, coalesce(b.held, 0), coalesce(k.micro, 0))
-FROM account a LEFT JOIN balance b ON b.account = a.id LEFT JOIN block k ON k.account = a.id
+SELECT printf('account %s holds %d and has %d in %d blocks', a.name, coalesce(b.held, 0), coalesce(k.micro, 0), coalesce(k.blocks, 0))
+FROM account a LEFT JOIN balance b ON b.account = a.id
+LEFT JOIN (SELECT account, sum(micro) AS micro, count(*) AS blocks FROM block GROUP BY account) k ON k.account = a.id
 WHERE coalesce(b.held, 0) <> coalesce(k.micro, 0) LIMIT 100`},
 
 	{"no balance is below its credit", `
@@ -64,8 +65,8 @@ SELECT printf('%s %d refers to a missing %s', "table", rowid, parent) FROM pragm
 SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok' LIMIT 100`},
 }
 
-// Audit proves the books, on one state of the store, while the gateway may go on writing. It first gives back what a
-// gateway that is gone has left held. The error says that the audit could not be made; what it found is in the report.
+// Audit proves the books, on one state of the store, while gateways may go on writing. It first gives back what
+// gateways that are gone have left held. The error says that the audit could not be made; what it found is in the report.
 func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 	r, err := l.audit(ctx)
 	if err != nil {
@@ -75,11 +76,8 @@ func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 }
 
 func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
-	if !l.o.Exclusive {
-		err := l.lock.ifFree(func() error { return l.writer.do((*book).returnBlocks, nil) })
-		if err != nil {
-			return Report{}, err
-		}
+	if _, err := l.recoverDead(ctx, l.write); err != nil {
+		return Report{}, err
 	}
 	tx, err := l.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

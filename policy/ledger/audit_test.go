@@ -30,11 +30,15 @@ func TestAuditFindsWhatIsWrong(t *testing.T) {
 		},
 		{
 			"money held by nobody", `UPDATE balance SET held = 5`,
-			"what is held lies in open blocks", "account k holds 5 and has a block of 0",
+			"what is held lies in open blocks", "account k holds 5 and has 0 in 0 blocks",
 		},
 		{
-			"a block that nothing holds", `INSERT INTO block VALUES (4, 5, 0)`,
-			"what is held lies in open blocks", "account k holds 0 and has a block of 5",
+			"a block that nothing holds", `INSERT INTO instance VALUES (77, 0); INSERT INTO block VALUES (4, 77, 5, 0, 0)`,
+			"what is held lies in open blocks", "account k holds 0 and has 5 in 1 blocks",
+		},
+		{
+			"a block of no gateway", `UPDATE balance SET held = 5; INSERT INTO block VALUES (4, 77, 5, 0, 0)`,
+			"every row refers to a row", "a missing instance",
 		},
 		{
 			"a balance below its credit", `UPDATE balance SET micro = -3, credit = 2`,

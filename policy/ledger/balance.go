@@ -14,7 +14,7 @@ import (
 type Balance struct {
 	Prepaid   bool         // false: the key is metered, and all amounts are zero
 	Amount    policy.Micro // what is deposited and not spent; it may fall to -Credit
-	Held      policy.Micro // of it, what is reserved: by open requests in the gateway's handle, by its block in others
+	Held      policy.Micro // of it, what is reserved: by open requests of this gateway, by the blocks of others
 	Credit    policy.Micro
 	Blocked   bool // until a deposit, because an answer cost more than there was
 	Available policy.Micro
@@ -30,8 +30,11 @@ func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (Balance, err
 		return Balance{}, nil
 	}
 	held := row.held
-	if l.o.Exclusive {
-		held = l.account(acct).heldNow()
+	if l.o.Gateway {
+		if held, err = l.heldByOthers(ctx, row.account); err != nil {
+			return Balance{}, fmt.Errorf("balance of key %s: %w", acct, err)
+		}
+		held += l.account(acct).heldNow()
 	}
 	return Balance{
 		Prepaid: true, Amount: row.micro, Held: held, Credit: row.credit, Blocked: row.blocked,
@@ -116,17 +119,18 @@ type balance struct {
 	held    policy.Micro
 	credit  policy.Micro
 	blocked bool
+	shortAt int64 // when a gateway last asked the others for what they do not use; zero: not lately
 }
 
 // available is what no block holds, credit included.
 func (b balance) available() policy.Micro { return b.micro - b.held + b.credit }
 
-const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0)
+const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0), coalesce(b.short_at, 0)
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id WHERE k.id = ?`
 
 // scanBalance reads a row of selectBalance. The error is ErrUnknownKey when there is none.
 func scanBalance(row scanner) (b balance, err error) {
-	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked)
+	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.shortAt)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrUnknownKey
 	}

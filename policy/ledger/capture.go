@@ -125,9 +125,11 @@ func (b *book) capture(c Charge, hold policy.Micro) (Receipt, error) {
 	if r, ok, err := b.repeated(c, row); ok || err != nil {
 		return r, err
 	}
-	r := Receipt{Charged: min(c.Amount, hold), Balance: row.micro}
-	r.Loss = c.Amount - r.Charged
-	r.Balance -= r.Charged
+	paid, err := b.pay(row, min(c.Amount, hold))
+	if err != nil {
+		return Receipt{}, err
+	}
+	r := Receipt{Charged: paid, Loss: c.Amount - paid, Balance: row.micro - paid}
 	var journal sql.NullInt64
 	if c.Amount > 0 {
 		journal.Valid = true
@@ -136,6 +138,24 @@ func (b *book) capture(c Charge, hold policy.Micro) (Receipt, error) {
 		}
 	}
 	return r, b.addRequest(c, journal, r.Charged)
+}
+
+// pay takes an amount out of the gateway's block, and so out of the balance. When others took this gateway for dead and
+// have given the block back, it is as much as the balance has.
+func (b *book) pay(row balance, amount policy.Micro) (policy.Micro, error) {
+	if amount == 0 {
+		return 0, nil
+	}
+	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, row.account, b.instance)
+	if err != nil {
+		return 0, err
+	}
+	held := amount
+	if n == 0 {
+		held, amount = 0, max(0, min(amount, row.available()))
+	}
+	_, err = b.exec(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ?`, amount, held, row.account)
+	return amount, err
 }
 
 // repeated returns the receipt of a request that was charged before.
@@ -152,19 +172,15 @@ func (b *book) repeated(c Charge, row balance) (Receipt, bool, error) {
 	return Receipt{Charged: charged, Loss: amount - charged, Balance: row.micro, Repeated: true}, true, err
 }
 
-// charge moves what a request costs to the revenue, from the key's block and, for what it could not pay, from the loss.
+// charge books what a request costs: to the revenue, from the key and, for what it could not pay, from the loss.
 func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
 	journal, err := b.addJournal("charge", "request:"+c.RequestID, c.RequestID, c.At, []entry{
 		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
 	})
-	if err != nil {
-		return 0, err
+	if err != nil || r.Loss == 0 {
+		return journal, err
 	}
-	if _, err := b.exec(`UPDATE balance SET micro = micro - ?1, held = held - ?1, blocked = max(blocked, ?2) WHERE account = ?3`,
-		r.Charged, r.Loss > 0, account); err != nil {
-		return 0, err
-	}
-	_, err = b.exec(`UPDATE block SET micro = micro - ? WHERE account = ?`, r.Charged, account)
+	_, err = b.exec(`UPDATE balance SET blocked = 1 WHERE account = ?`, account)
 	return journal, err
 }
 

@@ -30,7 +30,7 @@ var crashKeys = map[policy.Account]policy.Micro{"rich": 1_000_000 * usd, "poor":
 // serveUntilKilled reserves and captures without end, and writes a line for every capture that was acknowledged.
 func serveUntilKilled(path string) error {
 	ctx := context.Background()
-	l, err := Open(ctx, path, Options{Exclusive: true})
+	l, err := Open(ctx, path, Options{Gateway: true})
 	if err != nil {
 		return err
 	}

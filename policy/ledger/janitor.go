@@ -10,6 +10,8 @@ import (
 func (l *Ledger) tidy() {
 	idle := time.NewTicker(max(l.o.Idle/2, time.Millisecond))
 	defer idle.Stop()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
 	old := time.NewTicker(time.Hour)
 	defer old.Stop()
 	l.prune()
@@ -19,6 +21,10 @@ func (l *Ledger) tidy() {
 			return
 		case <-idle.C:
 			l.returnIdle()
+		case <-second.C:
+			if l.o.Gateway {
+				l.attend()
+			}
 		case <-old.C:
 			l.prune()
 		}
@@ -88,7 +94,7 @@ func (s surplus) end(err error) {
 
 func (b *book) returnSurplus(quiet []surplus) error {
 	for _, s := range quiet {
-		if err := b.returnFree(s.account.row, s.amount); err != nil {
+		if _, err := b.returnFree(s.account.row, s.amount); err != nil {
 			return err
 		}
 	}

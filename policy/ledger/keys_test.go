@@ -98,7 +98,7 @@ func TestAMeteredKeyCanBecomePrepaid(t *testing.T) {
 
 func TestARevocationByAnotherProcessIsNoticed(t *testing.T) {
 	path := storePath(t)
-	l := openWith(t, path, Options{Exclusive: true})
+	l := openWith(t, path, Options{Gateway: true})
 	cli := tool(t, path)
 	withKey(t, l, "k", usd)
 	before := l.Generation()

@@ -1,12 +1,16 @@
 // Package ledger keeps the money and the keys: prepaid balances in double entry, what is reserved before a request and
 // charged after it, what every request used, and the rows of API keys. All of it lies in one SQLite file, which the
-// gateway and the command-line tools open at the same time. The package does not know prices, HTTP, or how a key is
+// gateways and the command-line tools open at the same time. The package does not know prices, HTTP, or how a key is
 // verified.
 //
 // A key's money has three forms. Its balance is durable. A part of the balance, the block, is durably marked as held by
-// the gateway. Out of its block a request's reserve is taken in memory alone, so that normally no commit stands before
+// a gateway. Out of its block a request's reserve is taken in memory alone, so that normally no commit stands before
 // the provider's call. A charge is committed before Capture returns; what a crash leaves held goes back to the balances
-// at the next Open.
+// at the next Open, or within a second where another gateway runs.
+//
+// Several gateways of one machine may share a store. Each is an instance with blocks of its own, and lives as long as it
+// has the lock on a file beside the store. A gateway that is short of a key's money asks the others for what they hold of
+// it and do not use. Network file systems have neither the locks nor the shared memory for that.
 package ledger
 
 import (
@@ -25,8 +29,9 @@ import (
 
 // Options say how a ledger is opened. The zero value is what a command-line tool uses.
 type Options struct {
-	Exclusive bool                                     // the gateway's own handle: it alone may reserve, and there is one per store
+	Gateway   bool                                     // a gateway's own handle, which may reserve
 	Retention time.Duration                            // how long single requests are kept; zero means 30 days, negative for ever
+	Patience  time.Duration                            // how long a request waits for what other gateways hold of its key; zero means 1.5 seconds
 	Idle      time.Duration                            // after it, a quiet key's block goes back to its balance; zero means 1 second
 	Flush     time.Duration                            // the longest that Record writes behind; zero means 200 ms
 	Poll      time.Duration                            // how often other processes' changes of keys are looked for; zero means 250 ms
@@ -37,14 +42,14 @@ type Options struct {
 
 // What the store can refuse. Failures that belong to an amount are an *InsufficientError.
 var (
-	// ErrInUse says that another gateway runs on the same store.
-	ErrInUse = errors.New("another gateway runs on this store")
+	// ErrInUse says that a gateway of an older version, which shares with nobody, runs on the store.
+	ErrInUse = errors.New("a gateway of an older version runs on this store: stop it first")
 	// ErrNewerStore says that a newer program wrote the store.
 	ErrNewerStore = errors.New("the store was written by a newer version of this program")
 	// ErrClosed says that the ledger is closed.
 	ErrClosed = errors.New("the ledger is closed")
-	// ErrNotExclusive says that a handle without Options.Exclusive was asked to reserve.
-	ErrNotExclusive = errors.New("only the gateway may reserve money")
+	// ErrNotGateway says that a handle without Options.Gateway was asked to reserve.
+	ErrNotGateway = errors.New("only a gateway may reserve money")
 	// ErrUnknownKey says that there is no such key.
 	ErrUnknownKey = errors.New("there is no such key")
 	// ErrKeyExists says that a key's id is taken.
@@ -67,7 +72,10 @@ const maxAmount = 1_000_000_000 * policy.USD
 // Ledger is an open store. Safe for concurrent use.
 type Ledger struct {
 	o          Options
-	lock       runLock
+	path       string
+	opening    fileLock     // taken while the store is made, brought forward and joined
+	alive      fileLock     // taken while this gateway lives; changed by the writer's goroutine
+	instance   atomic.Int64 // this gateway's number; zero for tools
 	reads      *sql.DB
 	writer     *writer
 	generation atomic.Uint64
@@ -81,10 +89,10 @@ type Ledger struct {
 }
 
 // Open opens the store at path and makes it when it does not exist. A store of an older version is brought forward;
-// ErrNewerStore and ErrInUse say what they say. When no gateway runs, what one has left held goes back to the balances.
+// ErrNewerStore and ErrInUse say what they say. What gateways that run no more have left held goes back to the balances.
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
-	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
+	l := &Ledger{o: o, path: path, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
 	if err := l.open(ctx, path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
@@ -96,6 +104,7 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 
 func (o Options) withDefaults() Options {
 	o.Retention = positive(o.Retention, 30*24*time.Hour)
+	o.Patience = positive(o.Patience, 1500*time.Millisecond)
 	o.Idle = positive(o.Idle, time.Second)
 	o.Flush = positive(o.Flush, 200*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
@@ -126,32 +135,28 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err := createPrivate(path); err != nil {
 		return err
 	}
-	l.lock = runLock{path: path + ".lock"}
-	if l.o.Exclusive {
-		if err := l.lock.take(ctx); err != nil {
-			return err
-		}
+	l.opening = fileLock{path: path + ".lock"} // which a gateway of the first version has as long as it runs
+	if err := l.opening.take(ctx); err != nil {
+		return err
 	}
 	b, err := openBook(ctx, writeDSN(path))
 	if err != nil {
 		return err
 	}
+	b.path = path
 	l.writer = newWriter(b, l.o)
-	l.writer.changed = func() { l.generation.Add(1) }
+	l.writer.changed = l.hear
 	if l.reads, err = openReads(ctx, path); err != nil {
 		return err
 	}
-	return l.recoverBlocks()
-}
-
-// recoverBlocks gives back what a gateway that did not close has left held. What its requests had captured is committed
-// and what they had not is no charge, so after it nothing stays open. The blocks of a gateway that runs are its own.
-func (l *Ledger) recoverBlocks() error {
-	giveBack := func() error { return l.writer.book.atomically((*book).returnBlocks) }
-	if l.o.Exclusive {
-		return giveBack()
+	if l.o.Gateway {
+		if err := l.enter(b); err != nil {
+			return err
+		}
 	}
-	return l.lock.ifFree(giveBack)
+	c, err := l.recoverDead(ctx, b.atomically)
+	l.writer.company.Store(len(c.alive) > 0)
+	return errors.Join(err, l.opening.drop())
 }
 
 // Close writes what is pending, gives every block back, and closes the store. The caller has ended its requests: a hold
@@ -163,8 +168,8 @@ func (l *Ledger) shutDown() error {
 	l.janitor.Wait()
 	l.writer.stop()
 	var err error
-	if l.o.Exclusive {
-		err = l.writer.book.atomically((*book).returnBlocks)
+	if l.o.Gateway {
+		err = l.writer.book.atomically(func(b *book) error { return b.bury([]int64{b.instance}) })
 	}
 	if err := errors.Join(err, l.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
@@ -181,7 +186,7 @@ func (l *Ledger) release() error {
 	if l.reads != nil {
 		errs = append(errs, l.reads.Close())
 	}
-	return errors.Join(append(errs, l.lock.drop())...)
+	return errors.Join(append(errs, l.alive.drop(), l.opening.drop())...)
 }
 
 // createPrivate makes the store's file readable by its owner alone; the files beside it inherit that.

@@ -4,29 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
 )
 
-// runLock is a lock on a file beside the store. Whoever has it is the one gateway that runs on the store, or a tool
-// that made sure for a moment that none does. The system drops it when its process dies.
-type runLock struct {
+// fileLock is an exclusive lock on a file. The system drops it when its process dies, however it dies, and no other
+// process gets it by having the same number. It holds on one machine: not on a network file system, where a store in
+// SQLite's WAL mode does not work either.
+type fileLock struct {
 	path string
 	file *os.File
 }
 
-// lockPatience is how long a starting gateway waits for a tool that has the lock for a moment.
-const lockPatience = 2 * time.Second
+// openPatience is how long Open waits for another process that opens the store too, or for a store that is busy.
+const openPatience = 10 * time.Second
 
-// take waits a little for the lock. The error is ErrInUse when another gateway has it.
-func (r *runLock) take(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+// take waits a little for the lock. The error is ErrInUse when another process keeps it.
+func (f *fileLock) take(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	retry := time.NewTicker(20 * time.Millisecond)
+	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
 	for {
-		ok, err := r.try()
+		ok, err := f.try()
 		if ok || err != nil {
 			return err
 		}
@@ -39,38 +41,63 @@ func (r *runLock) take(ctx context.Context) error {
 }
 
 // try takes the lock if it is free.
-func (r *runLock) try() (bool, error) {
-	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
+func (f *fileLock) try() (bool, error) {
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return false, fmt.Errorf("run lock: %w", err)
+		return false, fmt.Errorf("lock: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	ok, err := flock(file, syscall.LOCK_EX)
+	if !ok {
+		return false, errors.Join(err, file.Close())
+	}
+	f.file = file
+	return true, nil
+}
+
+// drop gives the lock back if it is taken. The file stays.
+func (f *fileLock) drop() error {
+	if f.file == nil {
+		return nil
+	}
+	file := f.file
+	f.file = nil
+	return file.Close()
+}
+
+// isThere says whether the lock's file is still where others look for it.
+func (f *fileLock) isThere() bool {
+	if f.file == nil {
+		return false
+	}
+	own, err := f.file.Stat()
+	if err != nil {
+		return false
+	}
+	seen, err := os.Stat(f.path)
+	return err == nil && os.SameFile(own, seen)
+}
+
+// isTaken says whether somebody has the lock on a file. Asking disturbs nobody who asks at the same time.
+func isTaken(path string) (bool, error) {
+	file, err := os.Open(path) //nolint:gosec // the store's path and a number
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	free, err := flock(file, syscall.LOCK_SH)
+	return !free, errors.Join(err, file.Close())
+}
+
+// flock takes a lock if that is possible at once.
+func flock(file *os.File, how int) (bool, error) {
+	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 	if err == nil {
-		r.file = f
 		return true, nil
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return false, f.Close()
+		return false, nil
 	}
-	return false, errors.Join(fmt.Errorf("run lock %s: %w", r.path, err), f.Close())
-}
-
-// ifFree runs something while no gateway can start, and not at all when one runs. The lock is not kept.
-func (r *runLock) ifFree(run func() error) error {
-	short := runLock{path: r.path}
-	free, err := short.try()
-	if err != nil || !free {
-		return err
-	}
-	return errors.Join(run(), short.drop())
-}
-
-// drop gives the lock back if it is taken.
-func (r *runLock) drop() error {
-	if r.file == nil {
-		return nil
-	}
-	f := r.file
-	r.file = nil
-	return f.Close()
+	return false, fmt.Errorf("lock %s: %w", file.Name(), err)
 }

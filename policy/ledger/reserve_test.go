@@ -30,7 +30,7 @@ func TestReserveRefuses(t *testing.T) {
 		{"a metered key", l, "metered", 1, ErrMetered},
 		{"less than nothing", l, "poor", -1, ErrAmount},
 		{"an absurd amount", l, "poor", maxAmount + 1, ErrAmount},
-		{"a tool", tool(t, path), "poor", 1, ErrNotExclusive},
+		{"a tool", tool(t, path), "poor", 1, ErrNotGateway},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
 			if _, err := c.l.Reserve(t.Context(), c.key, "r", c.amount); !errors.Is(err, c.want) {
@@ -177,18 +177,22 @@ func TestABlockIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		sentence              string
 		need, available, want policy.Micro
+		shared, short         bool
 	}{
-		{"a rich key's block is bounded", 1, 1000 * usd, blockMax},
-		{"an eighth in between", 1, 16 * usd, 2 * usd},
-		{"a poor key's block has a least size", 1, usd, blockMin},
-		{"but not more than there is", 1, 100, 100},
-		{"nor less than is needed", 20 * usd, 21 * usd, 20 * usd},
-		{"even when there is too little", 20 * usd, usd, usd},
-		{"nothing comes from a debt", 1, -5, 0},
-		{"nothing is needed", 0, usd, 0},
+		{"a rich key's block is bounded", 1, 1000 * usd, blockMax, false, false},
+		{"an eighth in between", 1, 16 * usd, 2 * usd, false, false},
+		{"a poor key's block has a least size", 1, usd, blockMin, false, false},
+		{"but not more than there is", 1, 100, 100, false, false},
+		{"nor less than is needed", 20 * usd, 21 * usd, 20 * usd, false, false},
+		{"even when there is too little", 20 * usd, usd, usd, false, false},
+		{"nothing comes from a debt", 1, -5, 0, false, false},
+		{"nothing is needed", 0, usd, 0, false, false},
+		{"no least size where others have blocks too", 1, usd, usd / 8, true, false},
+		{"after somebody was short, what is needed", 7, 1000 * usd, 7, true, true},
+		{"or what there is", 7, 3, 3, false, true},
 	} {
 		t.Run(c.sentence, func(t *testing.T) {
-			if have := blockSize(c.need, c.available); have != c.want {
+			if have := blockSize(c.need, c.available, c.shared, c.short); have != c.want {
 				t.Errorf("%s, want %s", have, c.want)
 			}
 		})
@@ -197,7 +201,7 @@ func TestABlockIsBounded(t *testing.T) {
 
 func TestAQuietKeysBlockGoesBack(t *testing.T) {
 	path := storePath(t)
-	l := openWith(t, path, Options{Exclusive: true, Idle: 10 * time.Millisecond})
+	l := openWith(t, path, Options{Gateway: true, Idle: 10 * time.Millisecond})
 	cli := tool(t, path)
 	withKey(t, l, "k", 10*usd)
 	open := reserve(t, l, "k", "open", 1000)
@@ -217,7 +221,7 @@ func TestAQuietKeysBlockGoesBack(t *testing.T) {
 
 func TestHoldsAreCountedUntilTheyEnd(t *testing.T) {
 	var commits, operations atomic.Int64
-	l := openWith(t, storePath(t), Options{Exclusive: true, Committed: func(_ time.Duration, n int) {
+	l := openWith(t, storePath(t), Options{Gateway: true, Committed: func(_ time.Duration, n int) {
 		commits.Add(1)
 		operations.Add(int64(n))
 	}})

@@ -19,7 +19,7 @@ import (
 var schema embed.FS
 
 // schemaVersion is the version that this program reads and writes.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.
@@ -56,6 +56,8 @@ type book struct {
 	db       *sql.DB
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
+	path     string
+	instance int64 // the number of the gateway that it writes for; zero for tools
 }
 
 // openBook connects, makes sure that commits are as durable as money needs, and brings the schema forward.

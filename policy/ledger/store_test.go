@@ -3,6 +3,7 @@ package ledger
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"os"
@@ -17,13 +18,13 @@ func TestANewerStoreIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(t, path, `PRAGMA user_version = 99`)
-	for _, exclusive := range []bool{false, true} {
-		_, err := Open(t.Context(), path, Options{Exclusive: exclusive})
+	for _, gateway := range []bool{false, true} {
+		_, err := Open(t.Context(), path, Options{Gateway: gateway})
 		if !errors.Is(err, ErrNewerStore) || !strings.Contains(err.Error(), "version 99") {
-			t.Errorf("exclusive=%v: %v, want ErrNewerStore with its version", exclusive, err)
+			t.Errorf("gateway=%v: %v, want ErrNewerStore with its version", gateway, err)
 		}
 	}
-	change(t, path, `PRAGMA user_version = 1`)
+	change(t, path, fmt.Sprint(`PRAGMA user_version = `, schemaVersion))
 	gateway(t, path)
 }
 
@@ -74,7 +75,7 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), path, Options{Exclusive: true}); err == nil {
+	if _, err := Open(t.Context(), path, Options{Gateway: true}); err == nil {
 		t.Fatal("opened")
 	}
 	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{}); err == nil {
@@ -85,7 +86,7 @@ func TestAFileThatIsNoStoreIsRefused(t *testing.T) {
 func TestAFailedOpenLeavesNoLock(t *testing.T) {
 	path := storePath(t)
 	change(t, path, `PRAGMA user_version = 99`)
-	if _, err := Open(t.Context(), path, Options{Exclusive: true}); err == nil {
+	if _, err := Open(t.Context(), path, Options{Gateway: true}); err == nil {
 		t.Fatal("opened")
 	}
 	change(t, path, `PRAGMA user_version = 0`)

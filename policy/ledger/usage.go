@@ -97,7 +97,8 @@ func scanUsage(row scanner) (u UsageRow, err error) {
 }
 
 // SpentSince is what an account was charged, or what was counted for a metered one, from the UTC day of t until now,
-// charges on their way to the store included. In the gateway's handle today's part is kept in memory.
+// charges on their way to the store included. In a gateway's handle today's part is kept in memory; what other processes
+// charge is in it within half a second.
 func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
 	today := dayOf(l.o.Now())
 	sum, err := l.spentToday(l.account(acct), today)
@@ -114,36 +115,39 @@ func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Tim
 }
 
 func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
-	if sum, ok := a.spentOn(today); ok && l.o.Exclusive {
+	asOf := l.generation.Load()
+	if sum, ok := a.spentOn(today, asOf); ok && l.o.Gateway {
 		return sum, nil
 	}
 	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
-	var stored policy.Micro
+	var stored, sum policy.Micro
 	err := l.writer.do(func(b *book) error {
 		return b.row(`SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`, a.name, today).Scan(&stored)
 	}, func(err error) {
 		if err == nil {
-			a.learnSpent(today, stored)
+			sum = a.learnSpent(today, stored, asOf)
 		}
 	})
-	sum, _ := a.spentOn(today)
 	return sum, err
 }
 
-// spentOn is what is known to be spent on a day; ok is false when the day was not read yet.
-func (a *account) spentOn(day int64) (sum policy.Micro, ok bool) {
+// spentOn is what is known to be spent on a day; ok is false when the day was not read yet, or
+// others have changed the store since.
+func (a *account) spentOn(day int64, asOf uint64) (sum policy.Micro, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.spent.known || a.spent.day != day {
+	if !a.spent.known || a.spent.day != day || a.spent.asOf < asOf {
 		return 0, false
 	}
 	return a.spent.sum + a.spent.pending, true
 }
 
-func (a *account) learnSpent(day int64, stored policy.Micro) {
+// learnSpent notes what the store says of a day, and returns it with what is on its way there.
+func (a *account) learnSpent(day int64, stored policy.Micro, asOf uint64) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spent.day, a.spent.known, a.spent.sum = day, true, stored
+	a.spent.day, a.spent.known, a.spent.sum, a.spent.asOf = day, true, stored, asOf
+	return a.spent.sum + a.spent.pending
 }
 
 // readAll reads the rows of a query.

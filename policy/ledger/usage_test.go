@@ -155,7 +155,7 @@ func TestSpentSince(t *testing.T) {
 	path := storePath(t)
 	var now atomic.Pointer[time.Time]
 	now.Store(&monday)
-	l := openWith(t, path, Options{Exclusive: true, Flush: time.Hour, Now: func() time.Time { return *now.Load() }})
+	l := openWith(t, path, Options{Gateway: true, Flush: time.Hour, Now: func() time.Time { return *now.Load() }})
 	withKey(t, l, "k", 100*usd)
 	want := func(what string, since time.Time, want policy.Micro) {
 		t.Helper()
@@ -192,7 +192,7 @@ func TestSpentSince(t *testing.T) {
 
 func TestOldRequestsArePruned(t *testing.T) {
 	path := storePath(t)
-	l := openWith(t, path, Options{Exclusive: true, Now: func() time.Time { return monday }})
+	l := openWith(t, path, Options{Gateway: true, Now: func() time.Time { return monday }})
 	withKey(t, l, "k", 100*usd)
 	const old = pruneLimit + 10
 	for i := range old {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,12 +20,14 @@ type op struct {
 // savepoint, commits once, and answers only then. So the price of a durable commit is shared by all who wait for one.
 type writer struct {
 	book    *book
-	changed func() // called when another process changed the store
+	changed func()      // called when another process changed the store
+	company atomic.Bool // other gateways run on the store: look at it more often
 	flush   time.Duration
 	poll    time.Duration
 	log     *slog.Logger
 	count   func(time.Duration, int) // counts commits; may be nil
 	ops     chan *op
+	asides  chan func()
 
 	mu      sync.Mutex
 	stopped bool
@@ -38,7 +41,7 @@ type writer struct {
 const groupLimit = 512
 
 func newWriter(b *book, o Options) *writer {
-	return &writer{book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, ops: make(chan *op, groupLimit), changed: func() {}}
+	return &writer{book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, ops: make(chan *op, groupLimit), asides: make(chan func()), changed: func() {}}
 }
 
 func (w *writer) start() {
@@ -63,6 +66,14 @@ func (w *writer) do(apply func(*book) error, done func(error)) error {
 		return err
 	}
 	return <-o.reply
+}
+
+// between runs something on the store between two groups, in the writer's goroutine. Only the janitor may call it, which
+// ends before the writer does.
+func (w *writer) between(run func(*book) error) error {
+	reply := make(chan error, 1)
+	w.asides <- func() { reply <- run(w.book) }
+	return <-reply
 }
 
 // behind hands a change over to be written with the next group, or within the flush interval.
@@ -108,6 +119,10 @@ func (w *writer) run() {
 		case <-flush.C:
 		case <-poll.C:
 			w.look()
+			poll.Reset(w.pace())
+			continue
+		case run := <-w.asides:
+			run()
 			continue
 		}
 		flush.Stop()
@@ -207,6 +222,17 @@ func (b *book) apply(o *op) error {
 		return fmt.Errorf("%w, after %w", err, o.err)
 	}
 	return nil
+}
+
+// companyPoll is how often other gateways' wishes are looked for where there are any.
+const companyPoll = 50 * time.Millisecond
+
+// pace is how often to look at what other processes did.
+func (w *writer) pace() time.Duration {
+	if w.company.Load() {
+		return min(w.poll, companyPoll)
+	}
+	return w.poll
 }
 
 // look finds out whether another process changed the store since the last look.

@@ -79,7 +79,7 @@ func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
 }
 
 func TestWhatIsWrittenBehindGoesWithTheNextGroup(t *testing.T) {
-	l := openWith(t, storePath(t), Options{Exclusive: true, Flush: time.Hour})
+	l := openWith(t, storePath(t), Options{Gateway: true, Flush: time.Hour})
 	if err := l.Record(Charge{RequestID: "behind"}); err != nil {
 		t.Fatal(err)
 	}
