@@ -21,6 +21,9 @@ type client struct {
 // clients are in the order of the table in docs/clients.md.
 var clients = []client{
 	{name: "openai-python", title: "OpenAI Python", dialect: fake.OpenAI, argv: python("openai_driver.py")},
+	{name: "anthropic-python", title: "Anthropic Python", dialect: fake.Anthropic, argv: python("anthropic_driver.py")},
+	{name: "openai-node", title: "OpenAI Node", dialect: fake.OpenAI, argv: node("openai_driver.cjs")},
+	{name: "anthropic-node", title: "Anthropic Node", dialect: fake.Anthropic, argv: node("anthropic_driver.cjs")},
 }
 
 // python runs a script with the interpreter that has the SDKs.
@@ -28,6 +31,14 @@ func python(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
 		return []string{tool(t, "SDK_PYTHON", ".tools/py/bin/python"), script}
+	}
+}
+
+// node runs a script with the packages that it asks for.
+func node(script string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		t.Helper()
+		return []string{tool(t, "SDK_NODE", ".tools/npm/bin/node"), script, tool(t, "SDK_NODE_MODULES", ".tools/npm/node_modules")}
 	}
 }
 
