@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
@@ -33,7 +34,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining are required.
+// Deps are what a gateway works with. All but Draining and Finished are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -43,6 +44,7 @@ type Deps struct {
 	Log      *slog.Logger
 	Egress   *http.Client // see NewEgressClient
 	Draining func() bool  // /readyz answers 503 while it is true; nil means never
+	Finished *event.Feed[Finished]
 }
 
 // Gateway serves exchanges. Safe for concurrent use.

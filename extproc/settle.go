@@ -121,6 +121,7 @@ func (x *exchange) count() {
 		x.gw.Metrics.LayerDone(e.Layer, e.Took)
 	}
 	x.gw.Metrics.RequestDone(&r)
+	x.tell(&r)
 	x.log(&r)
 	x.gw.Metrics.ExchangeEnded()
 }
