@@ -247,6 +247,9 @@ func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.O
 // refused notes what the client is told instead of an answer. What was set aside is given back before it is told: it may try
 // again at once, with the same money.
 func (x *exchange) refused(f *fault.Fault) {
+	if f.Status == statusOverloaded && x.dialect.Name() != chat.Anthropic {
+		f.Status = 0 // clients of other formats know the kind's own
+	}
 	x.fault = f
 	x.giveBack()
 }

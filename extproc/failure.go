@@ -144,6 +144,9 @@ func scrub(s string) string {
 	return secretLike.ReplaceAllString(s, "***")
 }
 
+// statusOverloaded is Anthropic's own status. Its SDKs raise another class for it than for a 503.
+const statusOverloaded = 529
+
 // exhausted folds the failures of all attempts into the one fault that the client sees. All over their limits is a 429 with the
 // smallest Retry-After; all overloaded is a 503; bad credentials of the operator's own are a 502 without the provider's words.
 func exhausted(fs []*failure) *fault.Fault {
@@ -180,6 +183,9 @@ func exhausted(fs []*failure) *fault.Fault {
 	}):
 		out := fault.Newf(fault.Overloaded, "every provider of this model is overloaded")
 		out.RetryAfter = 5 * time.Second
+		if count(func(f *failure) bool { return f.status == statusOverloaded }) {
+			out.Status = statusOverloaded
+		}
 		return out
 	case last.kind == failTimeout || last.kind == failStatus && (last.status == 504 || last.status == 408):
 		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s did not answer in time", last.provider), last.cause)

@@ -34,6 +34,7 @@ func TestWhatTheClientSeesWhenEveryAttemptFailed(t *testing.T) {
 		{"all over their limits: the shortest pause", []*failure{limited(30), limited(7)}, fault.RateLimited, 429, 7 * time.Second},
 		{"over the limit without a pause: one second", []*failure{said(429)}, fault.RateLimited, 429, time.Second},
 		{"all overloaded", []*failure{said(529), said(503)}, fault.Overloaded, 503, 5 * time.Second},
+		{"all overloaded, in Anthropic's words", []*failure{said(529), said(529)}, fault.Overloaded, 529, 5 * time.Second},
 		{"overloaded and over the limit", []*failure{said(429), said(503)}, fault.Overloaded, 503, 5 * time.Second},
 		{"a bad credential of the operator's own", []*failure{said(401)}, fault.Upstream, 502, 0},
 		{"a server error", []*failure{said(500)}, fault.Upstream, 502, 0},
