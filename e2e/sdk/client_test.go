@@ -24,6 +24,12 @@ var clients = []client{
 	{name: "anthropic-python", title: "Anthropic Python", dialect: fake.Anthropic, argv: python("anthropic_driver.py")},
 	{name: "openai-node", title: "OpenAI Node", dialect: fake.OpenAI, argv: node("openai_driver.cjs")},
 	{name: "anthropic-node", title: "Anthropic Node", dialect: fake.Anthropic, argv: node("anthropic_driver.cjs")},
+	{
+		name: "vercel-openai", title: "Vercel AI SDK, OpenAI", dialect: fake.OpenAI, argv: node("vercel_driver.cjs"),
+		lacks: map[string]string{"thinks": "it reads no reasoning in chat completions"},
+	},
+	{name: "vercel-openai-compatible", title: "Vercel AI SDK, OpenAI-compatible", dialect: fake.OpenAI, argv: node("vercel_driver.cjs")},
+	{name: "vercel-anthropic", title: "Vercel AI SDK, Anthropic", dialect: fake.Anthropic, argv: node("vercel_driver.cjs")},
 }
 
 // python runs a script with the interpreter that has the SDKs.
