@@ -57,6 +57,25 @@ func (l *Ledger) CreateKey(ctx context.Context, k KeyRow, opening policy.Micro) 
 	return nil
 }
 
+// CreateFirstKey stores a metered key if the store has no key at all, revoked ones included; of several gateways that
+// start at the same time, one makes it. The error is as CreateKey's.
+func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, err error) {
+	k.CreatedAt = l.o.Now()
+	err = l.changeKeys(ctx, func(b *book) error {
+		created = false // this may run twice
+		var keys int64
+		if err := b.row(`SELECT count(*) FROM "key"`).Scan(&keys); err != nil || keys > 0 {
+			return err
+		}
+		created = true
+		return b.createKey(k, 0)
+	})
+	if err != nil {
+		return false, fmt.Errorf("create key %s: %w", k.ID, err)
+	}
+	return created, nil
+}
+
 // UpdateKey reads a key, lets change alter it, and stores it, in one step. The id and the creation time stay. The error
 // is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
 // the store's.

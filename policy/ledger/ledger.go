@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,7 +93,7 @@ type Ledger struct {
 // ErrNewerStore and ErrInUse say what they say. What gateways that run no more have left held goes back to the balances.
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
-	l := &Ledger{o: o, path: path, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
+	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
 	if err := l.open(ctx, path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
@@ -135,6 +136,13 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err := createPrivate(path); err != nil {
 		return err
 	}
+	if path, err = filepath.EvalSymlinks(path); err != nil { // all who share a store must find the same locks
+		return err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	l.path = path
 	l.opening = fileLock{path: path + ".lock"} // which a gateway of the first version has as long as it runs
 	if err := l.opening.take(ctx); err != nil {
 		return err
@@ -158,6 +166,9 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	l.writer.company.Store(len(c.alive) > 0)
 	return errors.Join(err, l.opening.drop())
 }
+
+// Path is the file that the store lies in, symbolic links followed.
+func (l *Ledger) Path() string { return l.path }
 
 // Close writes what is pending, gives every block back, and closes the store. The caller has ended its requests: a hold
 // that is still open is released. Later calls return what the first one did.
