@@ -50,7 +50,7 @@ func (a *answer) take(ev *chat.Event) {
 		a.reason = ev.Reason
 	case chat.Text, chat.Thought, chat.ToolArgs, chat.Refusal:
 		a.outBytes += int64(len(ev.Text))
-	case chat.Start, chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other:
+	case chat.Start, chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Extra:
 	}
 	a.content = a.content || ev.Kind.IsContent()
 	a.out = a.enc.Append(a.out, ev)

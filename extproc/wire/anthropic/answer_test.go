@@ -61,11 +61,14 @@ func decodeAll(d *anthropic.Decoder, chunks ...string) []event {
 	return got
 }
 
-// meaning is events without the bytes they came in.
+// meaning is events without the bytes they came in, nor a usage's own words.
 func meaning(events []event) []event {
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].raw, events[i].span, events[i].tail = "", "", false
+		if events[i].kind == chat.UsageInfo {
+			events[i].text = ""
+		}
 	}
 	return slices.DeleteFunc(events, func(e event) bool { return e.kind == chat.Other })
 }
@@ -121,10 +124,10 @@ func TestAStreamIsReadAsEvents(t *testing.T) {
 	want := []event{
 		{kind: chat.Start, id: "msg_1", model: "claude-x"},
 		{kind: chat.UsageInfo, usage: start},
-		{kind: chat.Thought, text: `let me "see"`},
-		{kind: chat.Signature, text: "sig"},
+		{kind: chat.Thought, text: `let me "see"`, id: chat.ClaudeThinking},
+		{kind: chat.Signature, text: "sig", id: chat.ClaudeThinking},
 		{kind: chat.BlockStop},
-		{kind: chat.Redacted, index: 1, text: "opaque"},
+		{kind: chat.Redacted, index: 1, text: "opaque", id: chat.ClaudeThinking},
 		{kind: chat.BlockStop, index: 1},
 		{kind: chat.Text, index: 2, text: "Hé\n"},
 		{kind: chat.BlockStop, index: 2},
@@ -132,6 +135,7 @@ func TestAStreamIsReadAsEvents(t *testing.T) {
 		{kind: chat.ToolArgs, index: 3, text: `{"a":`},
 		{kind: chat.ToolArgs, index: 3, text: `1}`},
 		{kind: chat.BlockStop, index: 3},
+		{kind: chat.Extra, index: 4, id: "server_tool_use", text: `{"type":"server_tool_use","id":"srv","name":"web_search","input":{}}`},
 		{kind: chat.ToolStart, index: 5, tool: chat.ToolCall{ID: "toolu_2", Name: "g"}},
 		{kind: chat.ToolArgs, index: 5, text: `{"b":2}`},
 		{kind: chat.BlockStop, index: 5},
@@ -310,10 +314,10 @@ func TestStreamsOfOtherServersAreRead(t *testing.T) {
 			stream(`{"type":"news"}`, `{"type":"content_block_start","index":0,"content_block":{"type":"news"}}`,
 				`{"type":"content_block_delta","index":0,"delta":{"type":"news","text":"x"}}`, `{"type":"content_block_stop","index":0}`,
 				`{"type":"message_delta","delta":{"stop_reason":"news"}}`, over),
-			[]event{{kind: chat.Stop, reason: chat.StopEnd}, {kind: chat.End}},
+			[]event{{kind: chat.Extra, id: "news", text: `{"type":"news","text":"x"}`}, {kind: chat.Stop, reason: chat.StopEnd}, {kind: chat.End}},
 		},
 		{
-			"broken JSON and comments pass", ": hi\n\ndata: {\"type\n\n" + frame(over), []event{{kind: chat.End}},
+			"broken JSON and comments pass", ": hi\n\ndata: {\"type\n\n" + frame(over), []event{{kind: chat.Extra, id: "unreadable_event"}, {kind: chat.End}},
 		},
 		{
 			"nothing follows the end", frame(over) + "data: [DONE]\n\n" + frame(begin), []event{{kind: chat.End}},
@@ -321,7 +325,7 @@ func TestStreamsOfOtherServersAreRead(t *testing.T) {
 		{
 			"K-39 an event that is too long is lost alone",
 			"data: \"" + strings.Repeat("x", 17<<20) + "\"\n\n" + frame(over),
-			[]event{{kind: chat.End}},
+			[]event{{kind: chat.Extra, id: "oversized_event"}, {kind: chat.End}},
 		},
 	}
 	for _, tt := range tests {
@@ -353,8 +357,8 @@ const wholeMessage = `{"id":"msg_1","type":"message","role":"assistant","model":
 func TestAJSONAnswerIsReadAsEvents(t *testing.T) {
 	want := []event{
 		{kind: chat.Start, id: "msg_1", model: "claude-x"},
-		{kind: chat.Thought, text: "hm"},
-		{kind: chat.Signature, text: "s"},
+		{kind: chat.Thought, text: "hm", id: chat.ClaudeThinking},
+		{kind: chat.Signature, text: "s", id: chat.ClaudeThinking},
 		{kind: chat.BlockStop},
 		{kind: chat.Text, index: 1, text: "a\nb"},
 		{kind: chat.BlockStop, index: 1},

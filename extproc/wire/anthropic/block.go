@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -9,11 +10,12 @@ import (
 
 // pendingBlock is a content block that is being written or waits for its turn.
 type pendingBlock struct {
-	kind    chat.EventKind // Text, Thought, Redacted or ToolStart
+	kind    chat.EventKind // Text, Thought, Redacted, ToolStart or Extra
 	index   int            // in the provider's answer
 	tool    chat.ToolCall
-	text    []byte // what has not been written: text, thinking, arguments, or redacted data
-	sign    []byte // signature of a thinking block
+	text    []byte   // what has not been written: text, thinking, arguments, redacted data, or a whole block's JSON
+	sign    []byte   // signature of a thinking block
+	cites   [][]byte // citations of a text block
 	stopped bool
 }
 
@@ -47,6 +49,14 @@ func (bs *blocks) add(ev *chat.Event) {
 		}
 	case chat.BlockStop:
 		bs.stop(ev.Index)
+	case chat.Extra:
+		if ev.ID == citations {
+			b := bs.last(chat.Text, ev.Index)
+			b.cites = append(b.cites, bytes.Clone(ev.Text))
+			return
+		}
+		b := bs.open(pendingBlock{kind: chat.Extra, index: ev.Index, stopped: true})
+		b.text = append(b.text, ev.Text...)
 	}
 }
 
@@ -121,6 +131,8 @@ func (b *pendingBlock) appendStart(dst []byte) []byte {
 		return append(jsonx.AppendString(dst, b.text), '}')
 	case chat.ToolStart:
 		return append(b.appendTool(dst), `{}}`...)
+	case chat.Extra:
+		return b.appendForeign(dst)
 	default:
 		return append(dst, `{"type":"text","text":""}`...)
 	}
@@ -136,13 +148,31 @@ func (b *pendingBlock) appendWhole(dst []byte) []byte {
 		dst = jsonx.AppendString(dst, b.sign)
 	case chat.Redacted:
 		return b.appendStart(dst)
+	case chat.Extra:
+		return append(dst, b.text...)
 	case chat.ToolStart:
 		dst = appendInput(b.appendTool(dst), b.text)
 	default:
 		dst = append(dst, `{"type":"text","text":`...)
 		dst = jsonx.AppendString(dst, b.text)
+		if len(b.cites) > 0 {
+			dst = append(dst, `,"citations":[`...)
+			dst = append(append(dst, bytes.Join(b.cites, []byte{','})...), ']')
+		}
 	}
 	return append(dst, '}')
+}
+
+// appendForeign appends a block that only this dialect knows as it begins: with an empty input, whose text is left for a
+// delta. A block without input comes whole.
+func (b *pendingBlock) appendForeign(dst []byte) []byte {
+	v := jsonx.Value{Raw: b.text}
+	input := v.Get("input")
+	if b.text = nil; hasMembers(input) {
+		b.text = input.Raw
+		v = with(v, "input", []byte("{}"))
+	}
+	return append(dst, v.Raw...)
 }
 
 // appendTool appends a call up to its input.

@@ -10,7 +10,7 @@ type bodyEncoder struct {
 
 // Append gathers; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
-	if e.ended || ev.Choice > 0 {
+	if e.ended || e.isOther(ev) {
 		return dst
 	}
 	if e.opts.Same && ev.Raw != nil {
@@ -22,7 +22,9 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	case chat.Stop:
 		e.stop(ev)
 	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
+		if e.raw == nil {
+			e.count(ev)
+		}
 	case chat.End:
 		e.ended = true
 		if e.raw != nil {
@@ -31,6 +33,10 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		return e.appendBody(dst)
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
 		if e.raw == nil {
+			e.gather(ev)
+		}
+	case chat.Extra:
+		if e.raw == nil && e.isContent(ev) {
 			e.gather(ev)
 		}
 	case chat.Error, chat.Other: // this format has no words for them
@@ -50,6 +56,8 @@ func (e *bodyEncoder) appendBody(dst []byte) []byte {
 		dst = e.blocks[i].appendWhole(dst)
 	}
 	dst = append(dst, `],`...)
-	dst = append(e.appendStop(dst), ',')
-	return append(e.appendUsage(dst), '}')
+	dst = e.appendMember(e.appendStop(dst), stopDetails)
+	dst = e.appendUsage(append(dst, ','))
+	dst = e.appendMember(e.appendMember(dst, container), contextManagement)
+	return append(dst, '}')
 }

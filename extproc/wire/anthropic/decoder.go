@@ -64,9 +64,9 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	case d.status/100 != 2:
 		d.failed(chunk, end)
 	case d.stream:
-		d.frames(d.scanner.Next(chunk))
+		d.frames(d.scanner.Next(chunk), false)
 		if end {
-			d.frames(d.scanner.End())
+			d.frames(d.scanner.End(), true)
 			a.cut()
 		}
 	default:
@@ -83,10 +83,17 @@ func (d *Decoder) failed(chunk []byte, end bool) {
 	}
 }
 
-func (d *Decoder) frames(frames []sse.Frame) {
+// frames reads frames. The last of a stream may lack its end; then it counts only if it is a whole object nevertheless.
+func (d *Decoder) frames(frames []sse.Frame, last bool) {
 	for i := range frames {
 		if d.answer.done {
 			return
+		}
+		if last {
+			if v, err := jsonx.Parse(frames[i].Data); err != nil || v.Kind() != jsonx.Object {
+				return
+			}
+			frames[i].Raw = terminate(frames[i].Raw)
 		}
 		d.answer.frame(&frames[i])
 	}
@@ -119,7 +126,9 @@ type answer struct {
 
 	open    openBlock
 	usage   chat.Usage
-	thought int // bytes of thinking that were seen
+	thought int  // bytes of thinking that were seen
+	tier    bool // the service tier was told
+	served  bool // the provider's own tools were counted
 }
 
 // openBlock is the content block that deltas belong to.
@@ -127,6 +136,9 @@ type openBlock struct {
 	index int
 	kind  blockKind
 	input []byte // a tool's arguments that came with its start; used when no deltas bring them
+	raw   []byte // of another block: as it began
+	key   string // of another block: the member that deltas extend
+	more  []byte // and by what
 }
 
 type blockKind uint8

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,12 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	return &bodyEncoder{envelope: e}
 }
 
+// member is a member of the message: its key and its JSON.
+type member struct {
+	key  string
+	json []byte
+}
+
 // envelope is what both encoders know of an answer.
 type envelope struct {
 	wire.Losses
@@ -34,6 +41,9 @@ type envelope struct {
 	id       string
 	model    string
 	usage    chat.Usage
+	told     [][]byte        // the provider's usage objects, if it speaks this dialect
+	tier     string          // the service tier, if it was said in another dialect's words
+	members  []member        // that only this dialect has
 	reason   chat.StopReason // "" until known
 	sequence []byte          // the stop sequence that matched
 	called   bool            // a tool was called
@@ -53,11 +63,71 @@ func (e *envelope) start(ev *chat.Event) {
 	}
 }
 
+// isOther reports whether an event belongs to another choice than the first, the only one that this dialect has.
+func (e *envelope) isOther(ev *chat.Event) bool {
+	if ev.Choice > 0 {
+		e.Lose("choices")
+	}
+	return ev.Choice > 0
+}
+
 // gather puts a piece of the answer into its block, and notes what it means for the reason to stop.
 func (e *envelope) gather(ev *chat.Event) {
 	e.called = e.called || ev.Kind == chat.ToolStart
 	e.refused = e.refused || ev.Kind == chat.Refusal
 	e.blocks.add(ev)
+}
+
+// count learns what the answer took.
+func (e *envelope) count(ev *chat.Event) {
+	e.usage.Merge(ev.Usage)
+	if e.opts.Same && ev.Text != nil {
+		e.told = append(e.told, bytes.Clone(ev.Text))
+	}
+}
+
+// isContent reports whether an extra is a block or belongs to one. Others are kept with the message, or named as lost.
+func (e *envelope) isContent(ev *chat.Event) bool {
+	switch {
+	case !e.opts.Same:
+		e.translateExtra(ev)
+	case ev.ID == chat.ServiceTier || ev.ID == serverToolUse && len(ev.Text) == 0: // the usage says it
+	case len(ev.Text) == 0:
+		e.Lose(ev.ID)
+	case ev.ID == container || ev.ID == contextManagement || ev.ID == stopDetails:
+		e.members = append(e.members, member{ev.ID, bytes.Clone(ev.Text)})
+	default:
+		return true
+	}
+	return false
+}
+
+// translateExtra says what another dialect alone says, if this one has a word for it.
+func (e *envelope) translateExtra(ev *chat.Event) {
+	if ev.ID == chat.ServiceTier {
+		switch string(ev.Text) {
+		case `"default"`:
+			e.tier = "standard"
+			return
+		case `"priority"`:
+			e.tier = "priority"
+			return
+		}
+	}
+	if !ev.Said {
+		e.Lose(ev.ID)
+	}
+}
+
+// appendMember appends a member of the message, with a comma before it, if there is such a one.
+func (e *envelope) appendMember(dst []byte, key string) []byte {
+	for i := range slices.Backward(e.members) { // the last counts
+		if m := &e.members[i]; m.key == key {
+			dst = append(append(append(dst, `,"`...), key...), `":`...)
+			return append(dst, m.json...)
+		}
+	}
+	return dst
 }
 
 func (e *envelope) stop(ev *chat.Event) {
@@ -122,15 +192,57 @@ func (e *envelope) stopReason() string {
 }
 
 func (e *envelope) appendUsage(dst []byte) []byte {
+	dst = append(dst, `"usage":`...)
+	if len(e.told) > 0 {
+		return appendMerged(dst, e.told)
+	}
 	u := &e.usage
-	dst = append(dst, `"usage":{"input_tokens":`...)
+	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Input, 10)
 	dst = append(dst, `,"cache_creation_input_tokens":`...)
 	dst = strconv.AppendInt(dst, u.CacheWrite+u.CacheWrite1h, 10)
 	dst = append(dst, `,"cache_read_input_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Cached, 10)
+	if u.CacheWrite+u.CacheWrite1h > 0 {
+		dst = strconv.AppendInt(append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...), u.CacheWrite, 10)
+		dst = strconv.AppendInt(append(dst, `,"ephemeral_1h_input_tokens":`...), u.CacheWrite1h, 10)
+		dst = append(dst, '}')
+	}
 	dst = append(dst, `,"output_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Output, 10)
+	if u.Reasoning > 0 && !u.ReasoningEstimated {
+		dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.Reasoning, 10)
+		dst = append(dst, '}')
+	}
+	if e.tier != "" {
+		dst = append(append(append(dst, `,"service_tier":"`...), e.tier...), '"')
+	}
+	return append(dst, '}')
+}
+
+// appendMerged appends the usage object that the reports of one answer make: of each member the last that says more than
+// null or zero.
+func appendMerged(dst []byte, reports [][]byte) []byte {
+	var merged []member
+	for _, r := range reports {
+		for key, v := range (jsonx.Value{Raw: r}).Members {
+			i := slices.IndexFunc(merged, func(m member) bool { return m.key == string(key) })
+			switch {
+			case i < 0:
+				merged = append(merged, member{string(key), v.Raw})
+			case !v.IsNull() && string(v.Raw) != "0":
+				merged[i].json = v.Raw
+			}
+		}
+	}
+	dst = append(dst, '{')
+	for i, m := range merged {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(jsonx.AppendString(dst, m.key), ':')
+		dst = append(dst, m.json...)
+	}
 	return append(dst, '}')
 }
 

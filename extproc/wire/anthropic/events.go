@@ -11,7 +11,7 @@ import (
 
 // streamEvent is the members of an event that mean something.
 type streamEvent struct {
-	kind, index, message, block, delta, usage jsonx.Value
+	kind, index, message, block, delta, usage, managed jsonx.Value
 }
 
 func readEvent(v jsonx.Value) (e streamEvent) {
@@ -29,6 +29,8 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 			e.delta = m
 		case "usage":
 			e.usage = m
+		case contextManagement:
+			e.managed = m
 		}
 	}
 	return e
@@ -37,6 +39,7 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 // message is the members of a message, whole or just begun, that mean something.
 type message struct {
 	kind, id, model, content, reason, sequence, usage jsonx.Value
+	container, managed, details                       jsonx.Value
 }
 
 func readMessage(v jsonx.Value) (m message) {
@@ -56,6 +59,12 @@ func readMessage(v jsonx.Value) (m message) {
 			m.sequence = v
 		case "usage":
 			m.usage = v
+		case container:
+			m.container = v
+		case contextManagement:
+			m.managed = v
+		case stopDetails:
+			m.details = v
 		}
 	}
 	return m
@@ -66,7 +75,14 @@ func (a *answer) frame(f *sse.Frame) {
 	n := len(a.events)
 	var model chat.Span
 	v, err := jsonx.Parse(f.Data)
-	if err != nil { // a comment, or nothing that this format knows
+	if err != nil { // a comment, or nothing that can be read
+		if f.TooLong {
+			a.add(chat.Event{Kind: chat.Extra, ID: oversized})
+			return
+		}
+		if len(f.Data) > 0 {
+			a.add(chat.Event{Kind: chat.Extra, ID: unreadable})
+		}
 		a.own(n, f.Raw, model)
 		return
 	}
@@ -85,6 +101,9 @@ func (a *answer) frame(f *sse.Frame) {
 		model = a.start(&m)
 		a.report(m.usage, false)
 	case "message_delta":
+		a.member(container, e.delta.Get(container))
+		a.member(contextManagement, e.managed)
+		a.member(stopDetails, e.delta.Get(stopDetails))
 		a.stop(e.delta.Get("stop_reason"), e.delta.Get("stop_sequence"))
 		a.report(e.usage, true)
 	case "message_stop":
@@ -107,6 +126,9 @@ func (a *answer) start(m *message) chat.Span {
 	id, _ := m.id.Str()
 	name, ok := m.model.Str()
 	a.add(chat.Event{Kind: chat.Start, ID: id, Model: name})
+	a.member(container, m.container)
+	a.member(contextManagement, m.managed)
+	a.member(stopDetails, m.details)
 	if !ok {
 		return chat.Span{}
 	}
@@ -119,6 +141,9 @@ func (a *answer) blockStart(index int, b jsonx.Value) {
 	switch string(kind) {
 	case "text":
 		a.piece(chat.Text, b.Get("text"))
+		for _, c := range b.Get(citations).Each {
+			a.cite(c)
+		}
 	case "thinking":
 		a.piece(chat.Thought, b.Get("thinking"))
 		a.piece(chat.Signature, b.Get("signature"))
@@ -131,7 +156,7 @@ func (a *answer) blockStart(index int, b jsonx.Value) {
 			a.open.input = bytes.Clone(input.Raw)
 		}
 	default:
-		a.open.kind = otherBlock
+		a.open.kind, a.open.raw = otherBlock, bytes.Clone(b.Raw)
 	}
 }
 
@@ -139,6 +164,9 @@ func (a *answer) toolStart(b jsonx.Value) {
 	id, _ := b.Get("id").Str()
 	name, _ := b.Get("name").Str()
 	a.add(chat.Event{Kind: chat.ToolStart, Index: a.open.index, Tool: chat.ToolCall{ID: id, Name: name}})
+	if by := b.Get("caller").Get("type"); by.Exists() && !by.Equal("direct") {
+		a.add(chat.Event{Kind: chat.Extra, ID: caller, Index: a.open.index})
+	}
 }
 
 func hasMembers(v jsonx.Value) bool {
@@ -154,10 +182,15 @@ func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
 	if len(t) == 0 {
 		return
 	}
-	if kind == chat.Thought {
+	ev := chat.Event{Kind: kind, Index: a.open.index, Text: t}
+	switch kind { //nolint:exhaustive // only thinking is signed
+	case chat.Thought:
 		a.thought += len(t)
+		ev.ID = chat.ClaudeThinking
+	case chat.Signature, chat.Redacted:
+		ev.ID = chat.ClaudeThinking
 	}
-	a.add(chat.Event{Kind: kind, Index: a.open.index, Text: t})
+	a.add(ev)
 }
 
 // delta continues the open block. Blocks come one after the other, so a new index means that a start was left out.
@@ -170,7 +203,7 @@ func (a *answer) delta(index, d jsonx.Value) {
 		switch string(key) {
 		case "type":
 			kind = m
-		case "text", "thinking", "signature", "partial_json":
+		case "text", "thinking", "signature", "partial_json", "citation":
 			content = m
 		}
 	}
@@ -182,25 +215,40 @@ func (a *answer) delta(index, d jsonx.Value) {
 		a.piece(chat.Thought, content)
 	case "signature_delta":
 		a.piece(chat.Signature, content)
+	case "citations_delta":
+		a.cite(content)
 	case "input_json_delta":
-		if a.open.kind == toolBlock { // else it is of a tool that runs at the provider
-			n := len(a.events)
-			a.piece(chat.ToolArgs, content)
-			if len(a.events) > n {
-				a.open.input = nil
-			}
-		}
+		a.arguments(content)
+	default:
+		a.extend(d)
+	}
+}
+
+// arguments continues the input of a call: of the client's own tools as it comes, of one that runs at the provider
+// until it is whole.
+func (a *answer) arguments(v jsonx.Value) {
+	if a.open.kind != toolBlock {
+		a.open.input = append(a.open.input, a.text(v)...)
+		return
+	}
+	n := len(a.events)
+	a.piece(chat.ToolArgs, v)
+	if len(a.events) > n {
+		a.open.input = nil
 	}
 }
 
 func (a *answer) blockStop() {
 	b := a.open
 	a.open = openBlock{index: b.index}
-	if len(b.input) > 0 {
-		a.add(chat.Event{Kind: chat.ToolArgs, Index: b.index, Text: b.input})
-	}
-	if b.kind != otherBlock {
+	switch {
+	case b.kind != otherBlock:
+		if len(b.input) > 0 {
+			a.add(chat.Event{Kind: chat.ToolArgs, Index: b.index, Text: b.input})
+		}
 		a.add(chat.Event{Kind: chat.BlockStop, Index: b.index})
+	case b.raw != nil:
+		a.foreign(&b)
 	}
 }
 

@@ -12,16 +12,16 @@ import (
 // pending block is open and is written as it comes, the others wait until it stops.
 type streamEncoder struct {
 	envelope
-	began  bool // message_start is out
-	opened bool // the first block's start is out
-	index  int  // of the first block, as the client sees it
-	told   bool // message_delta is out
+	began    bool // message_start is out
+	opened   bool // the first block's start is out
+	index    int  // of the first block, as the client sees it
+	finished bool // message_delta is out
 }
 
 // Append writes what one event means to the client. A frame of the provider's own passes as it came.
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	switch {
-	case e.ended || ev.Choice > 0:
+	case e.ended || e.isOther(ev):
 		return dst
 	case e.opts.Same && ev.Tail:
 		return dst
@@ -49,7 +49,7 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 	case chat.Start:
 		return e.begin(dst, ev)
 	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
+		e.count(ev)
 		if e.reason != "" && e.usage.Final { // before End, so that the terminator stands alone
 			return e.tell(dst)
 		}
@@ -64,17 +64,27 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 		dst = e.tell(dst)
 		e.ended = true
 		return append(dst, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+	case chat.Extra:
+		if e.isContent(ev) {
+			return e.content(dst, ev)
+		}
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
-		if e.told { // the message is complete
-			return dst
-		}
-		e.gather(ev)
-		if len(e.blocks) > 0 {
-			return e.flush(e.begin(dst, &chat.Event{}))
-		}
+		return e.content(dst, ev)
 	case chat.Error, chat.Other: // this format has no words for them
 	}
 	return dst
+}
+
+// content writes what a piece of the answer lets go out.
+func (e *streamEncoder) content(dst []byte, ev *chat.Event) []byte {
+	if e.finished { // the message is complete
+		return dst
+	}
+	e.gather(ev)
+	if len(e.blocks) == 0 {
+		return dst
+	}
+	return e.flush(e.begin(dst, &chat.Event{}))
 }
 
 // begin writes message_start, once.
@@ -92,15 +102,16 @@ func (e *streamEncoder) begin(dst []byte, ev *chat.Event) []byte {
 
 // tell writes message_delta, once: why the model stopped, and what the answer took.
 func (e *streamEncoder) tell(dst []byte) []byte {
-	if e.told {
+	if e.finished {
 		return dst
 	}
 	e.blocks.stopAll()
 	dst = e.flush(e.begin(dst, &chat.Event{}))
-	e.told = true
+	e.finished = true
 	dst = append(dst, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{"...)
-	dst = append(e.appendStop(dst), "},"...)
-	return append(e.appendUsage(dst), "}\n\n"...)
+	dst = e.appendMember(e.appendMember(e.appendStop(dst), container), stopDetails)
+	dst = e.appendUsage(append(dst, "},"...))
+	return append(e.appendMember(dst, contextManagement), "}\n\n"...)
 }
 
 // flush writes what there is of the first block and, as long as the first is complete, of the next.
@@ -142,12 +153,17 @@ func (e *streamEncoder) deltas(dst []byte, b *pendingBlock) []byte {
 		member = `{"type":"text_delta","text":`
 	case chat.Thought:
 		member = `{"type":"thinking_delta","thinking":`
-	case chat.ToolStart:
+	case chat.ToolStart, chat.Extra:
 		member = `{"type":"input_json_delta","partial_json":`
 	default:
 		return dst
 	}
 	dst = e.delta(dst, member, &b.text)
+	for _, c := range b.cites {
+		dst = e.event(dst, "content_block_delta", `"delta":{"type":"citations_delta","citation":`)
+		dst = append(append(dst, c...), "}}\n\n"...)
+	}
+	b.cites = nil
 	return e.delta(dst, `{"type":"signature_delta","signature":`, &b.sign)
 }
 

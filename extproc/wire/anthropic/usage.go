@@ -16,7 +16,7 @@ func (a *answer) report(v jsonx.Value, final bool) {
 	}
 	var u chat.Usage
 	var written int64
-	var split jsonx.Value
+	var split, tier, tools jsonx.Value
 	for key, m := range v.Members {
 		switch string(key) {
 		case "input_tokens":
@@ -32,6 +32,10 @@ func (a *answer) report(v jsonx.Value, final bool) {
 			u.Final = final && u.Output > 0
 		case "output_tokens_details":
 			u.Reasoning = tokens(m.Get("thinking_tokens"))
+		case chat.ServiceTier:
+			tier = m
+		case serverToolUse:
+			tools = m
 		}
 	}
 	u.CacheWrite1h = tokens(split.Get("ephemeral_1h_input_tokens"))
@@ -44,7 +48,17 @@ func (a *answer) report(v jsonx.Value, final bool) {
 		u.ReasoningEstimated = u.Reasoning > 0
 	}
 	a.usage.Merge(u)
-	a.add(chat.Event{Kind: chat.UsageInfo, Usage: a.usage})
+	a.add(chat.Event{Kind: chat.UsageInfo, Usage: a.usage, Text: v.Raw})
+	if !a.tier && tier.Kind() == jsonx.String {
+		a.tier = true
+		a.add(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: tier.Raw})
+	}
+	for _, n := range tools.Members {
+		if !a.served && tokens(n) > 0 {
+			a.served = true
+			a.add(chat.Event{Kind: chat.Extra, ID: serverToolUse})
+		}
+	}
 }
 
 // tokens is a count; what is none, or negative, counts as zero.

@@ -17,7 +17,9 @@ type bodyEncoder struct {
 // gathered is one choice of the answer.
 type gathered struct {
 	text, thought, refusal []byte
+	details                []thinking
 	tools                  []gatheredTool
+	extras                 pieces // members of the choice and of its message
 	reason                 chat.StopReason
 }
 
@@ -25,6 +27,7 @@ type gatheredTool struct {
 	block    int
 	id, name string
 	args     []byte
+	custom   bool // args are free text
 }
 
 // Append gathers; the End event writes the body.
@@ -32,23 +35,33 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && ev.Raw != nil {
 		e.raw = e.appendRaw(e.raw[:0], ev.Raw, ev.ModelSpan)
 	}
-	switch ev.Kind {
-	case chat.Start:
-		e.start(ev)
-	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
-	case chat.End:
-		if e.raw != nil {
-			return append(dst, e.raw...)
-		}
-		return e.body(dst)
-	case chat.Text, chat.Thought, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.Stop:
-		if e.raw == nil {
-			e.choice(ev.Choice).add(ev)
-		}
-	case chat.Signature, chat.Redacted, chat.BlockStop, chat.Error, chat.Other: // this format has no words for them
+	if e.raw == nil {
+		e.gather(ev)
 	}
-	return dst
+	if ev.Kind != chat.End {
+		return dst
+	}
+	if e.raw != nil {
+		return append(dst, e.raw...)
+	}
+	return e.body(dst)
+}
+
+func (e *bodyEncoder) gather(ev *chat.Event) {
+	e.note(ev)
+	switch ev.Kind {
+	case chat.Signature, chat.Redacted, chat.Thought:
+		g := e.choice(ev.Choice)
+		g.add(ev)
+		if e.writesDetails(ev) {
+			g.think(ev, e.detail.index(ev.Choice, ev.Index))
+		}
+	case chat.Extra:
+		e.extra(ev)
+	case chat.Text, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.Stop:
+		e.choice(ev.Choice).add(ev)
+	case chat.Start, chat.BlockStop, chat.UsageInfo, chat.Error, chat.End, chat.Other:
+	}
 }
 
 func (e *bodyEncoder) choice(i int) *gathered {
@@ -69,13 +82,14 @@ func (g *gathered) add(ev *chat.Event) {
 		g.refusal = append(g.refusal, ev.Text...)
 	case chat.ToolStart:
 		t := g.tool(ev.Index)
-		t.id, t.name = ev.Tool.ID, ev.Tool.Name
+		t.id, t.name, t.custom = ev.Tool.ID, ev.Tool.Name, ev.ID == chat.CustomTool
 	case chat.ToolArgs:
 		t := g.tool(ev.Index)
 		t.args = append(t.args, ev.Text...)
 	case chat.Stop:
 		g.reason = ev.Reason
-	case chat.Start, chat.Signature, chat.Redacted, chat.BlockStop, chat.UsageInfo, chat.Error, chat.End, chat.Other:
+	case chat.Start, chat.Signature, chat.Redacted, chat.BlockStop, chat.UsageInfo, chat.Error, chat.End, chat.Other,
+		chat.Extra:
 	}
 }
 
@@ -102,7 +116,7 @@ func (e *bodyEncoder) body(dst []byte) []byte {
 		dst = e.choices[i].append(dst, i)
 	}
 	dst = append(dst, `],"usage":`...)
-	dst = appendUsage(dst, e.usage)
+	dst = e.appendUsage(dst)
 	return append(dst, '}')
 }
 
@@ -118,13 +132,16 @@ func (g *gathered) append(dst []byte, index int) []byte {
 	if len(g.thought) > 0 {
 		dst = jsonx.AppendString(append(dst, `,"reasoning_content":`...), g.thought)
 	}
+	dst = g.appendDetails(dst)
 	if len(g.refusal) > 0 {
 		dst = jsonx.AppendString(append(dst, `,"refusal":`...), g.refusal)
 	}
 	if len(g.tools) > 0 {
 		dst = g.appendTools(dst)
 	}
-	dst = append(dst, `},"finish_reason":"`...)
+	dst = append(g.extras.appendTo(dst, ofMessage), '}')
+	dst = g.extras.appendTo(dst, ofChoice)
+	dst = append(dst, `,"finish_reason":"`...)
 	dst = append(dst, finishReason(g.reason, len(g.tools) > 0)...)
 	return append(dst, `"}`...)
 }
@@ -132,21 +149,26 @@ func (g *gathered) append(dst []byte, index int) []byte {
 func (g *gathered) appendTools(dst []byte) []byte {
 	dst = append(dst, `,"tool_calls":[`...)
 	for i := range g.tools {
-		t := &g.tools[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, `{"id":`...)
-		dst = jsonx.AppendString(dst, t.id)
-		dst = append(dst, `,"type":"function","function":{"name":`...)
-		dst = jsonx.AppendString(dst, t.name)
-		dst = append(dst, `,"arguments":`...)
-		if len(t.args) == 0 {
-			dst = append(dst, `"{}"`...)
-		} else {
-			dst = jsonx.AppendString(dst, t.args)
-		}
-		dst = append(dst, "}}"...)
+		dst = g.tools[i].append(dst)
 	}
 	return append(dst, ']')
+}
+
+func (t *gatheredTool) append(dst []byte) []byte {
+	kind, input, empty := "function", "arguments", "{}"
+	if t.custom {
+		kind, input, empty = chat.CustomTool, "input", ""
+	}
+	if len(t.args) == 0 {
+		t.args = append(t.args, empty...)
+	}
+	dst = jsonx.AppendString(append(dst, `{"id":`...), t.id)
+	dst = append(append(dst, `,"type":"`...), kind...)
+	dst = append(append(dst, `","`...), kind...)
+	dst = jsonx.AppendString(append(dst, `":{"name":`...), t.name)
+	dst = append(append(dst, `,"`...), input...)
+	return append(jsonx.AppendString(append(dst, `":`...), t.args), "}}"...)
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"net/http"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -12,6 +13,8 @@ import (
 // object is what the answer's objects have in common: a chunk and a whole completion.
 type object struct {
 	id, model, choices, usage, err jsonx.Value
+	tier, fingerprint, provider    jsonx.Value
+	citations, searched            jsonx.Value
 }
 
 func readObject(v jsonx.Value) (o object) {
@@ -27,6 +30,16 @@ func readObject(v jsonx.Value) (o object) {
 			o.usage = m
 		case "error":
 			o.err = m
+		case chat.ServiceTier:
+			o.tier = m
+		case systemFingerprint:
+			o.fingerprint = m
+		case upstreamName:
+			o.provider = m
+		case citations:
+			o.citations = m
+		case searchResults:
+			o.searched = m
 		}
 	}
 	return o
@@ -45,6 +58,7 @@ func (o *object) modelSpan(offset int) chat.Span {
 func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	v, err := jsonx.Parse(f.Data)
 	if err != nil {
+		d.emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		return chat.Span{}, false
 	}
 	o := readObject(v)
@@ -59,25 +73,29 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
-		d.choiceChunk(i, c)
+		if d.choiceObject(i, c, false); d.over {
+			return chat.Span{}, false
+		}
 	}
 	counted := o.usage.Kind() == jsonx.Object
 	if counted {
-		u := readUsage(o.usage)
-		u.Final = empty || d.stopped
-		d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u})
+		d.usage(o.usage, empty || d.stopped())
 	}
 	return o.modelSpan(f.DataAt), counted && empty
 }
 
 func (d *Decoder) begin(o *object) {
-	if d.began {
-		return
+	if !d.began {
+		d.began = true
+		d.id, _ = o.id.Str()
+		model, _ := o.model.Str()
+		d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
 	}
-	d.began = true
-	d.id, _ = o.id.Str()
-	model, _ := o.model.Str()
-	d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
+	d.once(&d.said.tier, chat.ServiceTier, o.tier)
+	d.once(&d.said.fingerprint, systemFingerprint, o.fingerprint)
+	d.once(&d.said.provider, upstreamName, o.provider)
+	d.extra(0, citations, o.citations)
+	d.extra(0, searchResults, o.searched)
 }
 
 // choice returns the state of the choice that calls itself so. Numbers beyond what a request may ask for are one.
@@ -89,8 +107,9 @@ func (d *Decoder) choice(number int) (*choice, int) {
 	return &d.choices[number], number
 }
 
-func (d *Decoder) choiceChunk(position int, v jsonx.Value) {
-	var delta, finish jsonx.Value
+// choiceObject reads a choice of a chunk, or of a whole answer.
+func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
+	var message, finish, vllm, sglang, logs, filter jsonx.Value
 	number := int64(position)
 	for key, m := range v.Members {
 		switch string(key) {
@@ -98,24 +117,50 @@ func (d *Decoder) choiceChunk(position int, v jsonx.Value) {
 			if n, ok := m.Int(); ok {
 				number = n
 			}
-		case "delta":
-			delta = m
+		case "delta", "message":
+			message = m
 		case "finish_reason":
 			finish = m
+		case vllmStop:
+			vllm = m
+		case sglangStop:
+			sglang = m
+		case logprobs:
+			logs = m
+		case filterResults:
+			filter = m
+		case "error":
+			if m.Kind() == jsonx.Object || m.Kind() == jsonx.String {
+				d.failWith(errbody.InStream(v))
+				return
+			}
 		}
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
-	d.message(c, n, delta)
-	if reason, ok := finish.Str(); ok && reason != "" {
-		d.stop(c, n, reason)
+	d.message(c, n, message)
+	d.extra(n, logprobs, logs)
+	d.extra(n, filterResults, filter)
+	reason, _ := finish.Str()
+	if reason == "" && whole {
+		reason = "stop"
 	}
+	if reason == "" {
+		return
+	}
+	d.extra(n, vllmStop, vllm)
+	d.extra(n, sglangStop, sglang)
+	if vllm.IsNull() {
+		vllm = sglang
+	}
+	d.stop(c, n, reason, vllm)
 }
 
 // message reads a delta, or the message of a whole answer, in the order in which a client should see its members.
 func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
-	var content, thought, details, refusal, tools jsonx.Value
+	var content, thought, details, refusal, tools, function, notes, images, audio jsonx.Value
 	for key, m := range v.Members {
 		switch string(key) {
+		case "role":
 		case "content":
 			content = m
 		case "reasoning_content":
@@ -124,24 +169,36 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 			if thought.IsNull() {
 				thought = m
 			}
-		case "reasoning_details":
+		case reasoningDetails:
 			details = m
 		case "refusal":
 			refusal = m
 		case "tool_calls":
 			tools = m
+		case "function_call":
+			function = m
+		case annotations:
+			notes = m
+		case pictures:
+			images = m
+		case sound:
+			audio = m
+		default:
+			d.unknown(m)
 		}
 	}
-	if !thought.IsNull() {
-		d.text(c, n, chat.Thought, thought)
-	} else {
-		d.details(c, n, details)
-	}
+	d.reasoning(c, n, thought, details)
 	d.content(c, n, content)
 	d.text(c, n, chat.Refusal, refusal)
 	for _, call := range tools.Each {
 		d.toolCall(c, n, call)
 	}
+	if function.Kind() == jsonx.Object { // as calls were made before there were tools
+		d.call(c, n, jsonx.Value{}, "", function)
+	}
+	d.extra(n, annotations, notes)
+	d.extra(n, pictures, images)
+	d.extra(n, sound, audio)
 }
 
 // content reads the answer's text: a string, or the array of typed parts in which some providers also think.
@@ -150,17 +207,8 @@ func (d *Decoder) content(c *choice, n int, v jsonx.Value) {
 	for _, part := range v.Each {
 		d.text(c, n, chat.Text, part.Get("text"))
 		for _, thought := range part.Get("thinking").Each {
-			d.text(c, n, chat.Thought, thought.Get("text"))
+			d.thought(c, n, thought.Get("text"), "", -1)
 		}
-	}
-}
-
-// details reads reasoning that is told in reasoning_details alone: a string, or an array of typed objects.
-func (d *Decoder) details(c *choice, n int, v jsonx.Value) {
-	d.text(c, n, chat.Thought, v)
-	for _, e := range v.Each {
-		d.text(c, n, chat.Thought, e.Get("text"))
-		d.text(c, n, chat.Thought, e.Get("summary"))
 	}
 }
 
@@ -171,11 +219,15 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 		return
 	}
 	if c.open != kind {
-		d.closeBlock(c, n)
-		c.open, c.block = kind, d.blocks
-		d.blocks++
+		d.openBlock(c, n, kind)
 	}
 	d.emit(chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t})
+}
+
+func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
+	d.closeBlock(c, n)
+	c.open, c.block = kind, d.blocks
+	d.blocks++
 }
 
 func (d *Decoder) closeBlock(c *choice, n int) {
@@ -189,10 +241,24 @@ func (d *Decoder) closeBlock(c *choice, n int) {
 func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
 	id, _ := v.Get("id").Str()
 	f := v.Get("function")
-	t := c.find(v.Get("index"), id)
+	if f.Kind() != jsonx.Object {
+		if custom := v.Get(chat.CustomTool); custom.Kind() == jsonx.Object {
+			f = custom
+		}
+	}
+	d.call(c, n, v.Get("index"), id, f)
+}
+
+// call begins or continues a call with its function: a name and arguments, or the input of a custom tool.
+func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.Value) {
+	args, custom := f.Get("arguments"), ""
+	if input := f.Get("input"); !args.Exists() && input.Exists() {
+		args, custom = input, chat.CustomTool
+	}
+	t := c.find(number, id)
 	if t == nil {
 		d.closeBlock(c, n)
-		index, ok := v.Get("index").Int()
+		index, ok := number.Int()
 		if !ok {
 			index = int64(len(c.tools))
 		}
@@ -203,9 +269,8 @@ func (d *Decoder) toolCall(c *choice, n int, v jsonx.Value) {
 		}
 		d.blocks++
 		name, _ := f.Get("name").Str()
-		d.emit(chat.Event{Kind: chat.ToolStart, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
+		d.emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	}
-	args := f.Get("arguments")
 	text, ok := args.Text(&d.arena)
 	if !ok && args.Kind() == jsonx.Object { // some servers forget to quote them
 		text = args.Raw
@@ -230,8 +295,13 @@ func (c *choice) find(index jsonx.Value, id string) *call {
 	return nil
 }
 
-// stop closes what is open and says why the choice ended. A turn that called tools ended for them.
-func (d *Decoder) stop(c *choice, n int, said string) {
+// stop closes what is open and says why the choice ended. A turn that called tools ended for them. sequence is what a
+// server says it stopped at, if it does and that was text.
+func (d *Decoder) stop(c *choice, n int, said string, sequence jsonx.Value) {
+	if status, broke := brokenOff[said]; broke {
+		d.failWith(&chat.ProviderError{Status: status, Type: said, Message: "the provider gave up its answer"})
+		return
+	}
 	d.closeBlock(c, n)
 	for i := range c.tools {
 		if t := &c.tools[i]; !t.stopped {
@@ -239,12 +309,25 @@ func (d *Decoder) stop(c *choice, n int, said string) {
 			d.emit(chat.Event{Kind: chat.BlockStop, Index: t.block, Choice: n})
 		}
 	}
-	reason := stopReason(said)
-	if reason == chat.StopEnd && len(c.tools) > 0 {
-		reason = chat.StopTool
+	reason, text := stopReason(said), []byte(nil)
+	if reason == chat.StopEnd {
+		text, _ = sequence.Text(&d.arena)
 	}
-	d.stopped = true
-	d.emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
+	switch {
+	case reason == chat.StopEnd && len(c.tools) > 0:
+		reason, text = chat.StopTool, nil
+	case len(text) > 0:
+		reason = chat.StopSequence
+	}
+	c.stopped = true
+	d.emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason, Text: text})
+}
+
+// brokenOff are the finish reasons of answers that their provider did not finish, and the status that they imply.
+var brokenOff = map[string]int{
+	"error":                        http.StatusBadGateway,         // OpenRouter
+	"abort":                        http.StatusBadGateway,         // vLLM, SGLang
+	"insufficient_system_resource": http.StatusServiceUnavailable, // DeepSeek
 }
 
 func stopReason(said string) chat.StopReason {

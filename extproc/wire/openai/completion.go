@@ -14,18 +14,21 @@ func (d *Decoder) completion(v jsonx.Value) {
 		return
 	}
 	d.begin(&o)
+	empty := true
 	for i, c := range o.choices.Each {
-		d.wholeChoice(i, c)
+		empty = false
+		if d.choiceObject(i, c, true); d.over {
+			d.events = d.events[len(d.events)-1:] // nothing of it is shown
+			return
+		}
 	}
-	if len(d.events) == 1 {
+	if empty {
 		d.events = d.events[:0]
 		d.fail("empty", "the provider's answer has no choices")
 		return
 	}
 	if o.usage.Kind() == jsonx.Object {
-		u := readUsage(o.usage)
-		u.Final = true
-		d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u})
+		d.usage(o.usage, true)
 	}
 	d.done()
 	if d.passes {
@@ -36,30 +39,38 @@ func (d *Decoder) completion(v jsonx.Value) {
 	}
 }
 
-func (d *Decoder) wholeChoice(position int, v jsonx.Value) {
-	number := int64(position)
-	if n, ok := v.Get("index").Int(); ok {
-		number = n
+// usage tells what an answer took, in the provider's words too.
+func (d *Decoder) usage(v jsonx.Value, final bool) {
+	u := readUsage(v)
+	u.Final = final
+	d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+	if !d.said.usageDetails && hasBreakdown(v) {
+		d.said.usageDetails = true
+		d.emit(chat.Event{Kind: chat.Extra, ID: usageDetails})
 	}
-	c, n := d.choice(int(min(number, maxChoices)))
-	d.message(c, n, v.Get("message"))
-	reason, ok := v.Get("finish_reason").Str()
-	if !ok || reason == "" {
-		reason = "stop"
-	}
-	d.stop(c, n, reason)
+}
+
+// hasBreakdown reports whether a usage object counts apart what the other dialects do not.
+func hasBreakdown(v jsonx.Value) bool {
+	in, out := v.Get("prompt_tokens_details"), v.Get("completion_tokens_details")
+	return count(in.Get("audio_tokens"))+count(out.Get("audio_tokens"))+
+		count(out.Get("accepted_prediction_tokens"))+count(out.Get("rejected_prediction_tokens")) > 0
 }
 
 // readUsage reads a usage object. Providers leave members out, set them to null, or write floats.
 func readUsage(v jsonx.Value) chat.Usage {
 	prompt := count(v.Get("prompt_tokens"))
 	details := v.Get("prompt_tokens_details")
-	cached := count(details.Get("cached_tokens"))
-	if cached == 0 {
-		cached = count(v.Get("prompt_cache_hit_tokens")) // DeepSeek
-	}
-	cached = min(cached, prompt)
-	written := min(count(details.Get("cache_write_tokens")), prompt-cached) // OpenRouter
+	cached := min(prompt, firstCount(
+		details.Get("cached_tokens"),
+		v.Get("prompt_cache_hit_tokens"), // DeepSeek
+		v.Get("cached_tokens"),           // Moonshot
+	))
+	written := min(prompt-cached, firstCount(
+		details.Get("cache_write_tokens"),    // OpenRouter
+		details.Get("cache_creation_tokens"), // LiteLLM, which also writes Anthropic's own member
+		v.Get("cache_creation_input_tokens"),
+	))
 	u := chat.Usage{
 		Input:      prompt - cached - written,
 		Cached:     cached,
@@ -72,6 +83,16 @@ func readUsage(v jsonx.Value) chat.Usage {
 		u.Output += u.Reasoning
 	}
 	return u
+}
+
+// firstCount is the first number that is not zero.
+func firstCount(vs ...jsonx.Value) int64 {
+	for _, v := range vs {
+		if n := count(v); n > 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 // count reads a number of tokens; 0 for anything that is none.

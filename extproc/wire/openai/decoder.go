@@ -35,17 +35,32 @@ type Decoder struct {
 	arena   []byte // texts that had escapes
 	id      string // the answer's
 	began   bool   // an answer was recognised
-	stopped bool   // a choice has its finish_reason
 	over    bool   // End or Error was said
 	blocks  int    // content blocks so far
+	wanted  int    // choices that the request asked for
 	choices []choice
+	said    once
+}
+
+// once are the things that an answer says in every chunk, or in several, and that are told once.
+type once struct {
+	tier, fingerprint, provider, usageDetails, unknown bool
 }
 
 // choice is the state of one of the answer's choices.
 type choice struct {
-	open  chat.EventKind // Text, Thought or Refusal while such a block is open; Start when none is
-	block int            // its index
-	tools []call
+	open    chat.EventKind // Text, Thought or Refusal while such a block is open; Start when none is
+	block   int            // its index
+	thought reasoned
+	tools   []call
+	stopped bool // it has its finish_reason
+}
+
+// reasoned is what is known of a choice's reasoning.
+type reasoned struct {
+	detail int64 // the open block's index in reasoning_details, -1 if it has none
+	signed bool  // the open block has its signature
+	plain  bool  // some reasoning came without reasoning_details
 }
 
 // call is a tool call in progress.
@@ -59,7 +74,7 @@ type call struct {
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
-	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}}
+	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices)}
 	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
 		d.sse = true
@@ -79,9 +94,9 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	switch {
 	case d.over:
 	case d.sse:
-		d.stream(d.frames.Next(chunk))
+		d.stream(d.frames.Next(chunk), false)
 		if end {
-			d.stream(terminated(d.frames.End()))
+			d.stream(terminated(d.frames.End()), true)
 			d.close()
 		}
 	default:
@@ -109,14 +124,30 @@ func terminated(frames []sse.Frame) []sse.Frame {
 	return frames
 }
 
-func (d *Decoder) stream(frames []sse.Frame) {
+// stream reads frames. The last of a stream may lack its end; then it counts only if it is a whole object nevertheless.
+func (d *Decoder) stream(frames []sse.Frame, last bool) {
 	for i := range frames {
 		if d.over {
+			return
+		}
+		if last && !isWhole(frames[i].Data) {
 			return
 		}
 		d.frame(&frames[i])
 	}
 }
+
+// isWhole reports whether data that may have been cut off was not.
+func isWhole(data []byte) bool {
+	if string(data) == terminator {
+		return true
+	}
+	v, err := jsonx.Parse(data)
+	return err == nil && v.Kind() == jsonx.Object
+}
+
+// terminator is the data of a stream's last frame.
+const terminator = "[DONE]"
 
 // frame reads one SSE event. The first of the events it means carries its bytes.
 func (d *Decoder) frame(f *sse.Frame) {
@@ -124,15 +155,19 @@ func (d *Decoder) frame(f *sse.Frame) {
 	var model chat.Span
 	var usageChunk bool
 	switch {
-	case f.TooLong:
-		return // its bytes are lost; the stream goes on
-	case string(f.Data) == "[DONE]":
+	case f.TooLong: // its bytes are lost; the stream goes on
+		d.emit(chat.Event{Kind: chat.Extra, ID: oversized})
+		return
+	case string(f.Data) == terminator:
 		d.done()
 	case f.Data != nil:
 		model, usageChunk = d.chunk(f)
 	}
-	if len(d.events) == first {
+	switch n := len(d.events); {
+	case n == first:
 		d.emit(chat.Event{Kind: chat.Other})
+	case d.events[n-1].Kind == chat.Error: // what came with an error is no answer
+		d.events = append(d.events[:first], d.events[n-1])
 	}
 	if !d.passes {
 		return
@@ -156,15 +191,26 @@ func (d *Decoder) done() {
 	d.emit(chat.Event{Kind: chat.End})
 }
 
-// close is the end of the body. Some servers leave out the terminator; an answer with a finish_reason is complete.
+// close is the end of the body. Some servers leave out the terminator; an answer whose choices all have their
+// finish_reason is complete.
 func (d *Decoder) close() {
 	switch {
 	case d.over:
-	case d.stopped:
+	case d.stopped() && len(d.choices) >= d.wanted:
 		d.done()
 	default:
 		d.fail("truncated", "the provider's stream ended before its answer was complete")
 	}
+}
+
+// stopped reports whether every choice so far has its finish_reason.
+func (d *Decoder) stopped() bool {
+	for i := range d.choices {
+		if !d.choices[i].stopped {
+			return false
+		}
+	}
+	return len(d.choices) > 0
 }
 
 func (d *Decoder) fail(kind, message string) {

@@ -41,12 +41,12 @@ func TestAStreamBecomesEvents(t *testing.T) {
 		{
 			"reasoning told twice counts once",
 			sse(delta(`"reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm"}]`), finish("stop"), "[DONE]"),
-			`start c1 up|thought 0 "hm"|close 0|stop end|end`,
+			`start c1 up|thought 0 "hm"|extra 0 reasoning_details [{"type":"reasoning.text","text":"hm"}] (said)|close 0|stop end|end`,
 		},
 		{
 			"reasoning_details alone, as a string and as objects",
-			sse(delta(`"reasoning_details":"a"`), delta(`"reasoning_details":[{"text":"b"},{"summary":"c"},{"data":"x"}]`), finish("stop"), "[DONE]"),
-			`start c1 up|thought 0 "a"|thought 0 "b"|thought 0 "c"|close 0|stop end|end`,
+			sse(delta(`"reasoning_details":"a"`), delta(`"reasoning_details":[{"text":"b"},{"summary":"c"}]`), finish("stop"), "[DONE]"),
+			`start c1 up|thought 0 "a"|extra 0 reasoning_details "a" (said)|thought 0 "b"|thought 0 "c"|extra 0 reasoning_details [{"text":"b"},{"summary":"c"}] (said)|close 0|stop end|end`,
 		},
 		{
 			"content as typed parts",
@@ -114,7 +114,7 @@ func TestAStreamBecomesEvents(t *testing.T) {
 		{
 			"comments, unknown objects and broken JSON between",
 			": OPENROUTER PROCESSING\n\n" + sse(delta(`"content":"a"`), `{"object":"ping"}`, `{"broken`, finish("stop"), "[DONE]"),
-			`other|start c1 up|text 0 "a"|other|other|close 0|stop end|end`,
+			`other|start c1 up|text 0 "a"|other|extra 0 unreadable_event |close 0|stop end|end`,
 		},
 		{
 			"no terminator, but a finish_reason",
@@ -284,7 +284,7 @@ func TestWhereTheModelIsNamed(t *testing.T) {
 func TestK39AFrameTooLongIsLostAndTheStreamGoesOn(t *testing.T) {
 	body := sse(delta(`"content":"a"`), delta(`"content":"`+strings.Repeat("x", 17<<20)+`"`), finish("stop"), "[DONE]")
 	events, _ := read(openai.NewDecoder(streamed(), 200, eventStream), body)
-	if got := strings.Join(events, "|"); got != `start c1 up|text 0 "a"|close 0|stop end|end` {
+	if got := strings.Join(events, "|"); got != `start c1 up|text 0 "a"|extra 0 oversized_event |close 0|stop end|end` {
 		t.Errorf("got %.300s", got)
 	}
 }

@@ -31,7 +31,30 @@ type envelope struct {
 	id     string
 	model  string
 	usage  chat.Usage
-	stops  bool // a finish_reason was written
+	told   []byte   // the provider's usage object, if it speaks this dialect
+	stops  bool     // a finish_reason was written
+	tops   []member // members that stand beside the choices
+	detail blockRef // of reasoning_details
+}
+
+// member is a member of an object: its key and its JSON.
+type member struct {
+	key  string
+	json []byte
+}
+
+// blockRef numbers blocks as they come. The zero value has seen none.
+type blockRef struct {
+	choice, block, next int
+}
+
+// index is the number of a block, the last one's or a new one.
+func (r *blockRef) index(choice, block int) int {
+	if r.next == 0 || r.choice != choice || r.block != block {
+		r.choice, r.block = choice, block
+		r.next++
+	}
+	return r.next - 1
 }
 
 // start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of
@@ -47,6 +70,34 @@ func (e *envelope) start(ev *chat.Event) {
 	}
 }
 
+// note learns what an event says besides content: names, usage, and what this format has no words for.
+func (e *envelope) note(ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // the rest is content
+	case chat.Start:
+		e.start(ev)
+	case chat.UsageInfo:
+		e.usage.Merge(ev.Usage)
+		if e.opts.Same && ev.Text != nil {
+			e.told = append(e.told[:0], ev.Text...)
+		}
+		if e.usage.CacheWrite1h > 0 {
+			e.Lose("ephemeral_1h_input_tokens")
+		}
+	case chat.Signature, chat.Redacted:
+		if !e.opts.Same && ev.ID == "" {
+			e.Lose("signature")
+		}
+	case chat.Stop:
+		switch {
+		case e.opts.Same: // in a member of its own
+		case ev.Reason == chat.StopSequence:
+			e.Lose("stop_sequence")
+		case ev.Reason == chat.StopPause:
+			e.Lose("pause_turn")
+		}
+	}
+}
+
 // head appends an object's members up to and including "choices": or "usage":.
 func (e *envelope) head(dst []byte, object string) []byte {
 	dst = append(dst, `{"id":`...)
@@ -57,6 +108,7 @@ func (e *envelope) head(dst []byte, object string) []byte {
 	dst = strconv.AppendInt(dst, e.opts.Created, 10)
 	dst = append(dst, `,"model":`...)
 	dst = jsonx.AppendString(dst, e.model)
+	dst = appendMembers(dst, e.tops)
 	return append(dst, `,"choices":[`...)
 }
 
@@ -70,7 +122,11 @@ func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	return append(dst, raw[at.End:]...)
 }
 
-func appendUsage(dst []byte, u chat.Usage) []byte {
+func (e *envelope) appendUsage(dst []byte) []byte {
+	if e.told != nil {
+		return append(dst, e.told...)
+	}
+	u := &e.usage
 	dst = append(dst, `{"prompt_tokens":`...)
 	dst = strconv.AppendInt(dst, u.TotalInput(), 10)
 	dst = append(dst, `,"completion_tokens":`...)
@@ -79,6 +135,9 @@ func appendUsage(dst []byte, u chat.Usage) []byte {
 	dst = strconv.AppendInt(dst, u.TotalInput()+u.Output, 10)
 	dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Cached, 10)
+	if written := u.CacheWrite + u.CacheWrite1h; written > 0 { // as OpenRouter says it
+		dst = strconv.AppendInt(append(dst, `,"cache_write_tokens":`...), written, 10)
+	}
 	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	dst = strconv.AppendInt(dst, u.Reasoning, 10)
 	return append(dst, `}}`...)

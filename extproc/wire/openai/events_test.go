@@ -62,7 +62,16 @@ func say(ev *chat.Event) string {
 		return "end"
 	case chat.Other:
 		return "other"
-	case chat.Signature, chat.Redacted:
+	case chat.Signature:
+		return fmt.Sprintf("signature %s %s", at, ev.Text)
+	case chat.Redacted:
+		return fmt.Sprintf("redacted %s %s", at, ev.Text)
+	case chat.Extra:
+		said := ""
+		if ev.Said {
+			said = " (said)"
+		}
+		return fmt.Sprintf("extra %s %s %s%s", at, ev.ID, ev.Text, said)
 	}
 	return fmt.Sprintf("unexpected %d", ev.Kind)
 }

@@ -19,7 +19,8 @@ type streamEncoder struct {
 // per choice.
 type openTool struct {
 	choice, block, index int
-	args                 bool // some were written
+	args                 bool // some were written, or none must be
+	custom               bool // its arguments are free text
 }
 
 // Append writes what one event means to the client. A frame of the provider's own passes as it came.
@@ -38,29 +39,24 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 // observe notes what passes untouched, so that what the gateway adds after it fits.
 func (e *streamEncoder) observe(ev *chat.Event) {
 	e.usageShown = e.usageShown || ev.UsageChunk
-	switch ev.Kind {
-	case chat.Start:
-		e.start(ev)
+	e.note(ev)
+	switch ev.Kind { //nolint:exhaustive // the rest leaves nothing to add
 	case chat.ToolStart:
 		e.openTool(ev).args = true // its arguments are the provider's affair
 	case chat.Stop:
 		e.stops = true
-	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
-	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.Error,
-		chat.End, chat.Other:
 	}
 }
 
 func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
+	e.note(ev)
 	switch ev.Kind {
 	case chat.Start:
-		e.start(ev)
 		return e.begin(dst)
 	case chat.Text:
 		return e.piece(dst, ev, `"content":`)
-	case chat.Thought:
-		return e.piece(dst, ev, `"reasoning_content":`)
+	case chat.Thought, chat.Signature, chat.Redacted:
+		return e.reasoning(dst, ev)
 	case chat.Refusal:
 		return e.piece(dst, ev, `"refusal":`)
 	case chat.ToolStart:
@@ -72,14 +68,15 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 	case chat.Stop:
 		return e.stop(dst, ev.Choice, ev.Reason)
 	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
 		if e.stops && e.usage.Final { // before End, so that the terminator stands alone
 			return e.showUsage(dst)
 		}
 		return dst
 	case chat.End:
 		return e.end(dst)
-	case chat.Signature, chat.Redacted, chat.Error, chat.Other: // this format has no words for them
+	case chat.Extra:
+		return e.extra(dst, ev)
+	case chat.Error, chat.Other: // this format has no words for them
 	}
 	return dst
 }
@@ -138,9 +135,17 @@ func (e *streamEncoder) openTool(ev *chat.Event) *openTool {
 
 func (e *streamEncoder) toolStart(dst []byte, ev *chat.Event) []byte {
 	dst = e.begin(dst)
-	dst = e.toolDelta(dst, e.openTool(ev))
+	t := e.openTool(ev)
+	t.custom = ev.ID == chat.CustomTool
+	t.args = t.args || t.custom // no text is a text
+	dst = e.toolDelta(dst, t)
 	dst = append(dst, `,"id":`...)
 	dst = jsonx.AppendString(dst, ev.Tool.ID)
+	if t.custom {
+		dst = append(dst, `,"type":"custom","custom":{"name":`...)
+		dst = jsonx.AppendString(dst, ev.Tool.Name)
+		return e.close(append(dst, `,"input":""}}]`...))
+	}
 	dst = append(dst, `,"type":"function","function":{"name":`...)
 	dst = jsonx.AppendString(dst, ev.Tool.Name)
 	return e.close(append(dst, `,"arguments":""}}]`...))
@@ -154,7 +159,11 @@ func (e *streamEncoder) toolArgs(dst []byte, ev *chat.Event) []byte {
 	t := e.openTool(ev)
 	t.args = true
 	dst = e.toolDelta(e.begin(dst), t)
-	dst = append(dst, `,"function":{"arguments":`...)
+	if t.custom {
+		dst = append(dst, `,"custom":{"input":`...)
+	} else {
+		dst = append(dst, `,"function":{"arguments":`...)
+	}
 	dst = jsonx.AppendString(dst, ev.Text)
 	return e.close(append(dst, `}}]`...))
 }
@@ -198,7 +207,7 @@ func (e *streamEncoder) showUsage(dst []byte) []byte {
 	e.usageShown = true
 	dst = append(dst, "data: "...)
 	dst = append(e.head(dst, "chat.completion.chunk"), `],"usage":`...)
-	dst = appendUsage(dst, e.usage)
+	dst = e.appendUsage(dst)
 	return append(dst, "}\n\n"...)
 }
 

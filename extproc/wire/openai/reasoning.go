@@ -1,0 +1,210 @@
+package openai
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// reasoning reads what a message says of the model's thinking: its text in a member of its own, and reasoning_details,
+// OpenRouter's form, which also has the signatures that make a thought valid when it is sent back. Told in both, it
+// counts once.
+func (d *Decoder) reasoning(c *choice, n int, plain, details jsonx.Value) {
+	together := says(plain)
+	told := d.details(c, n, details, together || !c.thought.plain)
+	if together && !told {
+		c.thought.plain = true
+		d.thought(c, n, plain, "", -1)
+	}
+}
+
+// details reads reasoning_details: a string, or an array of typed objects. Their text is left out when it was told
+// before, or by other means. It reports whether it told some.
+func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool) {
+	if !says(v) {
+		return false
+	}
+	if text && v.Kind() == jsonx.String {
+		told = d.thought(c, n, v, "", -1)
+	}
+	said := true
+	for _, e := range v.Each {
+		e := readDetail(e)
+		if text {
+			for _, t := range [...]jsonx.Value{e.text, e.summary} {
+				told = d.thought(c, n, t, e.id(), e.index) || told
+			}
+		}
+		said = d.opaque(c, n, &e, text) && said
+	}
+	d.emit(chat.Event{Kind: chat.Extra, ID: reasoningDetails, Choice: n, Text: v.Raw, Said: said})
+	return told
+}
+
+// detail is one object of reasoning_details.
+type detail struct {
+	index                                  int64 // -1 if it has none
+	format, text, summary, signature, data jsonx.Value
+}
+
+func readDetail(v jsonx.Value) detail {
+	e := detail{index: -1}
+	for key, m := range v.Members {
+		switch string(key) {
+		case "index":
+			if n, ok := m.Int(); ok {
+				e.index = n
+			}
+		case "format":
+			e.format = m
+		case "text":
+			e.text = m
+		case "summary":
+			e.summary = m
+		case "signature":
+			e.signature = m
+		case "data":
+			e.data = m
+		}
+	}
+	return e
+}
+
+// signed reports whether signature and data are Anthropic's, or of nobody known. Those of others mean nothing to a
+// client of another dialect, which would send them back as Anthropic's.
+func (e *detail) signed() bool {
+	return e.format.IsNull() || e.format.Equal(chat.ClaudeThinking) || e.format.Equal("unknown")
+}
+
+// id is the ID of the events of this detail.
+func (e *detail) id() string {
+	if e.format.Equal(chat.ClaudeThinking) {
+		return chat.ClaudeThinking
+	}
+	return ""
+}
+
+// opaque tells what a detail holds besides text. It reports whether that was all: a signature belongs to text that was
+// told, in the block that is open.
+func (d *Decoder) opaque(c *choice, n int, e *detail, text bool) bool {
+	all := true
+	if says(e.signature) {
+		if all = e.signed() && (text || c.open == chat.Thought); all {
+			t, _ := e.signature.Text(&d.arena)
+			d.openThought(c, n, e.index)
+			c.thought.signed = true
+			d.emit(chat.Event{Kind: chat.Signature, ID: chat.ClaudeThinking, Index: c.block, Choice: n, Text: t})
+		}
+	}
+	if says(e.data) {
+		if !e.signed() {
+			return false
+		}
+		t, _ := e.data.Text(&d.arena)
+		d.openBlock(c, n, chat.Redacted)
+		d.emit(chat.Event{Kind: chat.Redacted, ID: chat.ClaudeThinking, Index: c.block, Choice: n, Text: t})
+		d.closeBlock(c, n)
+	}
+	return all
+}
+
+// thought emits a piece of reasoning. id and index are what reasoning_details say of its block; "" and -1 otherwise.
+func (d *Decoder) thought(c *choice, n int, v jsonx.Value, id string, index int64) bool {
+	t, ok := v.Text(&d.arena)
+	if !ok || len(t) == 0 {
+		return false
+	}
+	d.openThought(c, n, index)
+	d.emit(chat.Event{Kind: chat.Thought, ID: id, Index: c.block, Choice: n, Text: t})
+	return true
+}
+
+// openThought makes sure that a block of thinking is open which may go on: unsigned, and of the same index.
+func (d *Decoder) openThought(c *choice, n int, index int64) {
+	t := &c.thought
+	if c.open == chat.Thought && !t.signed && (index < 0 || t.detail < 0 || t.detail == index) {
+		t.detail = max(t.detail, index)
+		return
+	}
+	d.openBlock(c, n, chat.Thought)
+	t.detail, t.signed = index, false
+}
+
+// writesDetails reports whether an event is written in reasoning_details: the thinking of another dialect that may be
+// signed. That of the same dialect is written in the provider's own words.
+func (e *envelope) writesDetails(ev *chat.Event) bool { return !e.opts.Same && ev.ID != "" }
+
+// reasoning writes a piece of thinking as text and, when it may be signed, also in reasoning_details, as OpenRouter
+// does: pieces of one block have the same index, and its signature comes last.
+func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
+	if !e.writesDetails(ev) {
+		if ev.Kind == chat.Thought {
+			return e.piece(dst, ev, `"reasoning_content":`)
+		}
+		return dst
+	}
+	dst = e.delta(e.begin(dst), ev.Choice)
+	if ev.Kind == chat.Thought {
+		dst = append(jsonx.AppendString(append(dst, `"reasoning_content":`...), ev.Text), ',')
+	}
+	dst = append(dst, `"reasoning_details":[`...)
+	dst = appendDetail(dst, ev.Kind, ev.Text, nil, e.detail.index(ev.Choice, ev.Index))
+	return e.close(append(dst, ']'))
+}
+
+// appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.
+func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, index int) []byte {
+	switch kind { //nolint:exhaustive // no other is thinking
+	case chat.Redacted:
+		dst = append(dst, `{"type":"reasoning.encrypted","data":`...)
+	case chat.Signature:
+		dst = append(dst, `{"type":"reasoning.text","signature":`...)
+	default:
+		dst = append(dst, `{"type":"reasoning.text","text":`...)
+	}
+	dst = jsonx.AppendString(dst, text)
+	if len(sign) > 0 {
+		dst = jsonx.AppendString(append(dst, `,"signature":`...), sign)
+	}
+	dst = append(dst, `,"format":"`+chat.ClaudeThinking+`","index":`...)
+	return append(strconv.AppendInt(dst, int64(index), 10), '}')
+}
+
+// thinking is a block of reasoning_details that is gathered.
+type thinking struct {
+	kind       chat.EventKind // Thought or Redacted
+	text, sign []byte
+}
+
+// think adds an event to the block of its index.
+func (g *gathered) think(ev *chat.Event, index int) {
+	for len(g.details) <= index {
+		g.details = append(g.details, thinking{kind: chat.Thought})
+	}
+	t := &g.details[index]
+	switch ev.Kind { //nolint:exhaustive // no other is thinking
+	case chat.Redacted:
+		t.kind, t.text = chat.Redacted, append(t.text, ev.Text...)
+	case chat.Signature:
+		t.sign = append(t.sign, ev.Text...)
+	default:
+		t.text = append(t.text, ev.Text...)
+	}
+}
+
+func (g *gathered) appendDetails(dst []byte) []byte {
+	for i := range g.details {
+		t := &g.details[i]
+		if i == 0 {
+			dst = append(dst, `,"reasoning_details":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendDetail(dst, t.kind, t.text, t.sign, i)
+	}
+	if len(g.details) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
