@@ -72,6 +72,10 @@ golden: ## write the golden files anew; review the difference
 	@grep -rl --include='*_test.go' --exclude-dir='.*' 'flag\.Bool("update"' * | xargs -n 1 dirname | sort -u | \
 		while read -r pkg; do go test "./$$pkg" -update || exit 1; done
 
+.PHONY: proto
+proto: $(buf) ## generate the Go code of the feed's messages
+	$(buf) generate --template xds/feed/feedpb/buf.gen.yaml --path xds/feed/feedpb
+
 .PHONY: check lint fmt tidy arch deadcode vuln
 check: tidy arch lint deadcode ## run every check that is not a test
 

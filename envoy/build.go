@@ -84,8 +84,8 @@ func Breakers() *clusterv3.CircuitBreakers {
 	}}
 }
 
-// PeerCluster is the cluster of a gRPC server.
-func PeerCluster(p *Packer, name string, peer state.Peer) (*clusterv3.Cluster, error) {
+// PeerCluster is the cluster of a gRPC server. A peer that is known by files takes them as the secrets of PeerSecrets, from secrets.
+func PeerCluster(p *Packer, name string, peer state.Peer, secrets SecretSource) (*clusterv3.Cluster, error) {
 	if err := peer.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
 	}
@@ -110,7 +110,7 @@ func PeerCluster(p *Packer, name string, peer state.Peer) (*clusterv3.Cluster, e
 		},
 	}
 	if peer.TLS != nil {
-		c.TransportSocket = TLSSocket(p, peerTLS(peer.TLS))
+		c.TransportSocket = TLSSocket(p, peerTLS(name, peer.TLS, secrets))
 	}
 	return c, nil
 }
@@ -131,19 +131,6 @@ func grpcOptions() *httpv3.HttpProtocolOptions {
 			},
 		},
 	}}
-}
-
-func peerTLS(t *state.TLS) *tlsv3.UpstreamTlsContext {
-	common := &tlsv3.CommonTlsContext{
-		AlpnProtocols: []string{"h2"},
-		ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
-			ValidationContext: Validation(t.ServerName, inline(t.CAPEM)),
-		},
-	}
-	if len(t.CertPEM) > 0 {
-		common.TlsCertificates = []*tlsv3.TlsCertificate{{CertificateChain: inline(t.CertPEM), PrivateKey: inline(t.KeyPEM)}}
-	}
-	return &tlsv3.UpstreamTlsContext{Sni: t.ServerName, CommonTlsContext: common}
 }
 
 // Validation accepts a certificate of exactly that name, or IP address, signed by one of the roots.

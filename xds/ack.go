@@ -15,19 +15,27 @@ import (
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 )
 
-// acks knows which versions are wanted, and which each connected Envoy has taken or refused. The zero value is ready.
+// acks knows which versions are wanted, and which each connected Envoy has taken or refused. Its functions must be set.
 type acks struct {
 	log        *slog.Logger
 	rejections atomic.Int64
+	pushes     atomic.Int64
+	enter      func(context.Context, *corev3.Node) (id string, err error) // on a stream's first request
+	leave      func(id string)
+	took       func(id, clusters string) // a node's Envoy has this version of the clusters
 
 	mu      sync.Mutex
-	wanted  map[resourcev3.Type]string // only kinds that have resources: Envoy asks for no others
+	wanted  map[string]versions // by node; only kinds that have resources: Envoy asks for no others
 	streams map[int64]*stream
 	changed chan struct{} // closed, and made anew, when anything above changes
 }
 
-// stream is one connected Envoy.
+type versions = map[resourcev3.Type]string
+
+// stream is one connected Envoy. Its first request says which.
 type stream struct {
+	node    string
+	enter   func(*corev3.Node) (id string, err error)
 	sent    map[resourcev3.Type]answer
 	taken   map[resourcev3.Type]string // version
 	refused map[resourcev3.Type]refusal
@@ -41,8 +49,8 @@ var kinds = []resourcev3.Type{
 	resourcev3.ClusterType, resourcev3.ListenerType, resourcev3.RouteType, resourcev3.SecretType,
 }
 
-func (a *acks) want(snap *cachev3.Snapshot) {
-	wanted := make(map[resourcev3.Type]string, len(kinds))
+func (a *acks) want(node string, snap *cachev3.Snapshot) {
+	wanted := make(versions, len(kinds))
 	for _, kind := range kinds {
 		if len(snap.GetResources(kind)) > 0 {
 			wanted[kind] = snap.GetVersion(kind)
@@ -50,8 +58,17 @@ func (a *acks) want(snap *cachev3.Snapshot) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wanted = wanted
+	if a.wanted == nil {
+		a.wanted = map[string]versions{}
+	}
+	a.wanted[node] = wanted
 	a.tell()
+}
+
+func (a *acks) forget(node string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.wanted, node)
 }
 
 func (a *acks) wait(ctx context.Context) error {
@@ -75,22 +92,34 @@ func (a *acks) state() (done bool, changed <-chan struct{}, err error) {
 	if a.changed == nil {
 		a.changed = make(chan struct{})
 	}
-	done = a.wanted != nil && len(a.streams) > 0
+	known, done := 0, true
 	for _, s := range a.streams {
-		for kind, version := range a.wanted {
+		if s.node == "" {
+			continue
+		}
+		known++
+		wanted := a.wanted[s.node]
+		done = done && wanted != nil
+		for kind, version := range wanted {
 			if r := s.refused[kind]; r.version == version {
-				return false, nil, errors.New("envoy refused the configuration: " + r.reason)
+				return false, nil, fmt.Errorf("envoy %s refused the configuration: %s", s.node, r.reason)
 			}
 			done = done && s.taken[kind] == version
 		}
 	}
-	return done, a.changed, nil
+	return done && known > 0, a.changed, nil
 }
 
 func (a *acks) connected() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.streams)
+	n := 0
+	for _, s := range a.streams {
+		if s.node != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // tell wakes all who wait; the caller holds mu.
@@ -110,13 +139,14 @@ func (a *acks) callbacks() serverv3.Callbacks {
 	}
 }
 
-func (a *acks) open(_ context.Context, id int64, _ string) error {
+func (a *acks) open(ctx context.Context, id int64, _ string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.streams == nil {
 		a.streams = make(map[int64]*stream)
 	}
 	a.streams[id] = &stream{
+		enter:   func(n *corev3.Node) (string, error) { return a.enter(ctx, n) },
 		sent:    make(map[resourcev3.Type]answer),
 		taken:   make(map[resourcev3.Type]string),
 		refused: make(map[resourcev3.Type]refusal),
@@ -127,12 +157,20 @@ func (a *acks) open(_ context.Context, id int64, _ string) error {
 
 func (a *acks) closed(id int64) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	node := ""
+	if s := a.streams[id]; s != nil {
+		node = s.node
+	}
 	delete(a.streams, id)
 	a.tell()
+	a.mu.Unlock()
+	if node != "" {
+		a.leave(node)
+	}
 }
 
 func (a *acks) response(_ context.Context, id int64, _ *discoveryv3.DiscoveryRequest, r *discoveryv3.DiscoveryResponse) {
+	a.pushes.Add(1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.streams[id]; s != nil {
@@ -140,21 +178,56 @@ func (a *acks) response(_ context.Context, id int64, _ *discoveryv3.DiscoveryReq
 	}
 }
 
-// request is Envoy's word on the answer before: the version it now has, and why not the one it was sent.
+// request is Envoy's word on the answer before: the version it now has, and why not the one it was sent. The first one on a stream
+// says who speaks, and the others say the same.
 func (a *acks) request(id int64, r *discoveryv3.DiscoveryRequest) error {
+	node, err := a.whose(id, r.GetNode())
+	if err != nil {
+		return err
+	}
+	a.heard(id, r)
+	if r.GetTypeUrl() == resourcev3.ClusterType && r.GetVersionInfo() != "" {
+		a.took(node, r.GetVersionInfo())
+	}
+	return nil
+}
+
+// whose is the node of a stream.
+func (a *acks) whose(id int64, n *corev3.Node) (string, error) {
+	a.mu.Lock()
+	s := a.streams[id]
+	a.mu.Unlock()
+	switch {
+	case s == nil:
+		return "", errors.New("the stream is closed")
+	case s.node == n.GetId() && s.node != "":
+		return s.node, nil
+	case s.node != "":
+		return "", fmt.Errorf("node %s turned into another one", s.node)
+	}
+	node, err := s.enter(n)
+	if err != nil {
+		return "", err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.node = node
+	return node, nil
+}
+
+func (a *acks) heard(id int64, r *discoveryv3.DiscoveryRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.streams[id]
 	if s == nil {
-		return nil
+		return
 	}
 	kind := r.GetTypeUrl()
 	s.taken[kind] = r.GetVersionInfo()
 	if detail := r.GetErrorDetail(); detail != nil && r.GetResponseNonce() == s.sent[kind].nonce {
 		s.refused[kind] = refusal{version: s.sent[kind].version, reason: detail.GetMessage()}
 		a.rejections.Add(1)
-		a.log.Error("envoy refused a configuration", "type", kind, "version", s.sent[kind].version, "reason", detail.GetMessage())
+		a.log.Error("envoy refused a configuration", "node", s.node, "type", kind, "version", s.sent[kind].version, "reason", detail.GetMessage())
 	}
 	a.tell()
-	return nil
 }

@@ -64,7 +64,7 @@ func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab
 	}
 	l.sidecar = newSidecar(t, l.state.ExtProc.Address)
 
-	l.xds = xds.NewServer(log)
+	l.xds = xds.NewServer(log, xds.Options{})
 	listener, err := xds.Listen(t.Context(), filepath.Join(dir, "xds.sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,8 @@ import (
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/mtls"
+	"bardo.money/gateway/internal/mtlstest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -198,41 +200,59 @@ func TestWhatEnvoyRefusesIsReported(t *testing.T) {
 }
 
 func TestAStateThatCannotBeServedChangesNothing(t *testing.T) {
-	s := xds.NewServer(slog.New(slog.DiscardHandler))
+	s := xds.NewServer(slog.New(slog.DiscardHandler), xds.Options{})
 	err := s.Set(t.Context(), state.State{HTTP: "nowhere", Order: []policy.ProviderID{"unknown"}})
 	if err == nil || !strings.Contains(err.Error(), "nowhere") || !strings.Contains(err.Error(), "unknown") {
 		t.Errorf("Set says %v", err)
 	}
 }
 
+// TestAnEnvoyElsewhereIsServedOverMutualTLS: its certificate comes from files, and so does the one by which it knows its sidecar.
 func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
-	cert, key := certificate(t, "xds.test")
-	pair, err := tls.X509KeyPair(cert, key)
+	dir := socketDir(t)
+	ca, err := mtlstest.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(cert)
-	s := xds.NewServer(slog.New(slog.DiscardHandler))
-	if err := s.Set(t.Context(), state.State{HTTP: "127.0.0.1:0", ExtProc: state.Peer{Address: "127.0.0.1:1"}}); err != nil {
+	issue := func(name string) mtls.Files {
+		f, err := ca.Write(dir, name, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	identity, err := mtls.Load(issue("control-plane"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := xds.NewServer(slog.New(slog.DiscardHandler), xds.Options{Secret: func(string) string { return secret }})
+	if err := s.Set(t.Context(), state.State{}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := xds.Listen(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own(t, func(ctx context.Context) error {
-		return s.Serve(ctx, listener, &tls.Config{
-			Certificates: []tls.Certificate{pair}, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
-		})
-	})
-	p, err := envoy.NewProcess(envoy.Command{
-		Path: envoytest.Binary(t), Dir: socketDir(t), Concurrency: 1, Log: slog.New(slog.DiscardHandler),
-		Bootstrap: envoy.Options{XDS: state.Peer{
-			Address: listener.Addr().String(),
-			TLS:     &state.TLS{CAPEM: cert, CertPEM: cert, KeyPEM: key, ServerName: "xds.test"},
-		}},
-	})
+	own(t, func(ctx context.Context) error { return s.Serve(ctx, listener, identity.Server(nil)) })
+	ours := issue("gw-1")
+	files := state.Files{Cert: ours.Cert, Key: ours.Key, CA: ours.CA}
+	o := envoy.Options{
+		Node: state.Node{
+			ID: "gw-1", HTTP: "127.0.0.1:0", EgressSocket: filepath.Join(dir, "egress.sock"), ExtProc: "127.0.0.1:1", ExtProcTLS: &files, ExtProcServer: "gw-1",
+		},
+		XDS:       state.Peer{Address: listener.Addr().String(), TLS: &state.TLS{Files: &files, ServerName: "control-plane"}},
+		SecretDir: dir,
+	}
+	secrets, err := envoy.SecretFiles(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range secrets {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := envoy.NewProcess(envoy.Command{Path: envoytest.Binary(t), Dir: dir, Concurrency: 1, Log: slog.New(slog.DiscardHandler), Bootstrap: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +267,7 @@ func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
 }
 
 func TestAppliedWaitsForAnEnvoy(t *testing.T) {
-	s := xds.NewServer(slog.New(slog.DiscardHandler))
+	s := xds.NewServer(slog.New(slog.DiscardHandler), xds.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Applied(ctx); !errors.Is(err, context.Canceled) {

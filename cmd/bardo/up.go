@@ -146,7 +146,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		if g.cert, g.key, err = g.home.certificate(cfg); err != nil {
 			return err
 		}
-		g.server = xds.NewServer(g.log)
+		g.server = xds.NewServer(g.log, xds.Options{})
 	}
 	if g.envoy {
 		g.child, err = g.newEnvoy(cfg)

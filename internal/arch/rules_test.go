@@ -11,10 +11,10 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
 		"extproc/reasoning", "extproc/toolcall", "extproc/schema", "extproc/cache", "extproc/render",
-		"policy/*", "models/*", "xds/state", "envoy",
+		"policy/*", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
-	{3, "server", []string{"extproc", "xds"}},
+	{3, "server", []string{"extproc", "xds", "xds/feed"}},
 	{4, "program", []string{"cmd/*", "e2e/..."}},
 }
 

@@ -145,12 +145,7 @@ func rds(name string) *hcmv3.HttpConnectionManager_Rds {
 	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name, ConfigSource: ads()}}
 }
 
-func ads() *corev3.ConfigSource {
-	return &corev3.ConfigSource{
-		ResourceApiVersion:    corev3.ApiVersion_V3,
-		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
-	}
-}
+func ads() *corev3.ConfigSource { return envoy.FromADS("") }
 
 // serverTLS takes the certificate by name, so that a new one replaces it without draining the listener.
 func (b *builder) serverTLS() *corev3.TransportSocket {
@@ -161,16 +156,21 @@ func (b *builder) serverTLS() *corev3.TransportSocket {
 	}})
 }
 
+// secrets are the TLS listener's certificate, and the files by which the sidecar is known.
 func (b *builder) secrets() []types.Resource {
-	if b.HTTPS == "" {
-		return nil
+	var out []types.Resource
+	if b.HTTPS != "" {
+		out = append(out, &tlsv3.Secret{
+			Name: secretServer,
+			Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+				CertificateChain: inline(b.CertPEM), PrivateKey: inline(b.KeyPEM),
+			}},
+		})
 	}
-	return []types.Resource{&tlsv3.Secret{
-		Name: secretServer,
-		Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-			CertificateChain: inline(b.CertPEM), PrivateKey: inline(b.KeyPEM),
-		}},
-	}}
+	for _, s := range envoy.PeerSecrets(state.ClusterExtProc, b.ExtProc) {
+		out = append(out, s)
+	}
+	return out
 }
 
 func inline(data []byte) *corev3.DataSource {

@@ -212,11 +212,14 @@ func TestTheDefaultOrderIsTheStatesAndEndsWithTheRest(t *testing.T) {
 
 func TestEveryPartMayBeMissing(t *testing.T) {
 	for name, change := range map[string]func(*state.State){
-		"no providers":         func(s *state.State) { s.Providers, s.Order = nil, nil },
-		"all disabled":         func(s *state.State) { s.Providers = s.Providers[:1]; s.Providers[0].Disabled = true; s.Order = nil },
-		"no client listeners":  func(s *state.State) { s.HTTP = "" },
-		"no egress":            func(s *state.State) { s.EgressSocket = "" },
-		"a sidecar over TCP":   func(s *state.State) { s.ExtProc.Address = "sidecar.example:9000" },
+		"no providers":        func(s *state.State) { s.Providers, s.Order = nil, nil },
+		"all disabled":        func(s *state.State) { s.Providers = s.Providers[:1]; s.Providers[0].Disabled = true; s.Order = nil },
+		"no client listeners": func(s *state.State) { s.HTTP = "" },
+		"no egress":           func(s *state.State) { s.EgressSocket = "" },
+		"a sidecar over TCP":  func(s *state.State) { s.ExtProc.Address = "sidecar.example:9000" },
+		"a sidecar known by files": func(s *state.State) {
+			s.ExtProc.TLS = &state.TLS{Files: &state.Files{Cert: "/c.pem", Key: "/k.pem", CA: "/ca.pem"}, ServerName: "gw-1"}
+		},
 		"a sidecar behind TLS": func(s *state.State) { s.ExtProc.TLS = &state.TLS{CAPEM: []byte("ca"), ServerName: "sidecar"} },
 	} {
 		t.Run(name, func(t *testing.T) {

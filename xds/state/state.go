@@ -41,6 +41,7 @@ type State struct {
 type Provider struct {
 	ID        policy.ProviderID // names its clusters: one that moves must get another, or requests written for the old place go to the new one
 	Endpoints []Endpoint
+	Demo      bool // the sidecar's own: its endpoint is local to each node, see State.At
 	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
 }
 
@@ -59,10 +60,11 @@ type Peer struct {
 	TLS     *TLS   // nil for plain text
 }
 
-// TLS is how Envoy and a peer know each other.
+// TLS is how Envoy and a peer know each other: by certificates that it is given, or by files on its machine.
 type TLS struct {
 	CAPEM           []byte // signs the peer's certificate
 	CertPEM, KeyPEM []byte // Envoy's own; empty when the peer does not ask
+	Files           *Files // instead of the above
 	ServerName      string // expected in the peer's certificate
 }
 
@@ -96,26 +98,51 @@ func (s State) WithDefaults() State {
 }
 
 // Validate says everything that is wrong, one sentence per line; nil if Envoy can be configured from s.
-func (s State) Validate() error {
+func (s State) Validate() error { return errors.Join(s.validateLocal(), s.ValidateShared()) }
+
+// collect returns a function that notes an error under what it is about, and one that joins what was noted.
+func collect() (fail func(err error, format string, args ...any), all func() error) {
 	var errs []error
-	fail := func(err error, format string, args ...any) {
+	fail = func(err error, format string, args ...any) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf(format+": %w", append(args, err)...))
 		}
 	}
+	return fail, func() error { return errors.Join(errs...) }
+}
+
+// validateLocal looks at what differs from node to node.
+func (s State) validateLocal() error {
+	fail, all := collect()
 	if s.HTTP != "" {
 		fail(validateListen(s.HTTP), "http listener")
 	}
 	if s.HTTPS != "" {
 		fail(validateListen(s.HTTPS), "https listener")
-		_, err := tls.X509KeyPair(s.CertPEM, s.KeyPEM)
-		fail(err, "https certificate")
+		if len(s.CertPEM) == 0 {
+			fail(errors.New("is missing"), "https certificate")
+		}
 	}
 	if s.EgressSocket != "" {
 		fail(validatePipe(s.EgressSocket), "egress listener")
 		fail(validateSecret(s.EgressSecret), "egress secret")
 	}
 	fail(s.ExtProc.Validate(), "ext_proc server")
+	for _, p := range s.Providers {
+		if p.Demo && len(p.Endpoints) == 0 {
+			fail(errors.New("the node has no socket for it"), "provider %q", p.ID)
+		}
+	}
+	return all()
+}
+
+// ValidateShared says what is wrong with the part that all nodes have in common.
+func (s State) ValidateShared() error {
+	fail, all := collect()
+	if len(s.CertPEM) > 0 {
+		_, err := tls.X509KeyPair(s.CertPEM, s.KeyPEM)
+		fail(err, "https certificate")
+	}
 	known := make(map[policy.ProviderID]bool, len(s.Providers))
 	for _, p := range s.Providers {
 		fail(p.validate(), "provider %q", p.ID)
@@ -129,7 +156,7 @@ func (s State) Validate() error {
 			fail(errors.New("is not a provider"), "order: %q", id)
 		}
 	}
-	return errors.Join(errs...)
+	return all()
 }
 
 // Validate reports why Envoy could not call this peer.
@@ -139,6 +166,9 @@ func (p Peer) Validate() error {
 	}
 	if p.TLS == nil {
 		return nil
+	}
+	if p.TLS.Files != nil {
+		return p.TLS.Files.validate(p.TLS.ServerName)
 	}
 	if len(p.TLS.CAPEM) == 0 || p.TLS.ServerName == "" {
 		return errors.New("tls without a certificate authority and a server name")
@@ -158,6 +188,9 @@ func (p Provider) validate() error {
 	}
 	if reserved[p.ID] {
 		return errors.New("the name is taken by the gateway itself")
+	}
+	if len(p.Endpoints) == 0 && p.Demo {
+		return nil
 	}
 	if len(p.Endpoints) == 0 {
 		return errors.New("has no endpoint")

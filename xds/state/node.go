@@ -1,0 +1,88 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Node is what is local to one Envoy and its sidecar. The Envoy tells it to the control plane when it connects.
+type Node struct {
+	ID            string // unique among the gateway's Envoys; letters, digits, dots and dashes
+	HTTP, HTTPS   string // host:port of the client listeners; "" for none, port 0 for any free one
+	EgressSocket  string // path of the Unix socket through which its sidecar calls providers
+	DemoSocket    string // path of the Unix socket of its sidecar's demo provider; "" for none
+	ExtProc       string // where it reaches its sidecar: unix:///path or host:port
+	ExtProcTLS    *Files // nil for clear text
+	ExtProcServer string // name in the sidecar's certificate
+}
+
+// Files are PEM files on Envoy's machine, which it reads again when they are replaced by renaming.
+type Files struct{ Cert, Key, CA string }
+
+// At is the state of one node's Envoy: what is shared, and what is local to it. secret is what calls through its egress listener must
+// carry.
+func (s State) At(n Node, secret string) State {
+	s.HTTP, s.HTTPS = n.HTTP, n.HTTPS
+	s.EgressSocket, s.EgressSecret = n.EgressSocket, secret
+	s.ExtProc = Peer{Address: n.ExtProc}
+	if n.ExtProcTLS != nil {
+		s.ExtProc.TLS = &TLS{Files: n.ExtProcTLS, ServerName: n.ExtProcServer}
+	}
+	providers := make([]Provider, len(s.Providers))
+	for i, p := range s.Providers {
+		if p.Demo {
+			p.Endpoints = []Endpoint{{Scheme: Unix, Pipe: n.DemoSocket}}
+		}
+		providers[i] = p
+	}
+	s.Providers = providers
+	return s
+}
+
+// maxNodeID is the longest label of a DNS name: a node's name stands in certificates.
+const maxNodeID = 63
+
+// Validate reports all that is wrong with a node's own part. What it says of a node's words is quoted and bounded.
+func (n Node) Validate() error {
+	if n.ID == "" || len(n.ID) > maxNodeID || strings.Trim(n.ID, nameBytes+".") != "" {
+		return fmt.Errorf("name %.80q, expected 1 to %d letters, digits, dots and dashes", n.ID, maxNodeID)
+	}
+	var errs []error
+	fail := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
+		}
+	}
+	for _, l := range []struct{ what, at string }{{"http listener", n.HTTP}, {"https listener", n.HTTPS}} {
+		if l.at != "" {
+			fail(l.what, validateListen(l.at))
+		}
+	}
+	fail("egress listener", validatePipe(n.EgressSocket))
+	if n.DemoSocket != "" {
+		fail("demo provider", validatePipe(n.DemoSocket))
+	}
+	_, err := ParseAddress(n.ExtProc)
+	fail("ext_proc server", err)
+	if n.ExtProcTLS != nil {
+		fail("ext_proc server: tls", n.ExtProcTLS.validate(n.ExtProcServer))
+	}
+	return errors.Join(errs...)
+}
+
+// maxPath is the longest path that is taken from a node.
+const maxPath = 1024
+
+func (f Files) validate(serverName string) error {
+	for _, path := range []string{f.Cert, f.Key, f.CA} {
+		if !filepath.IsAbs(path) || len(path) > maxPath || strings.ContainsRune(path, 0) {
+			return fmt.Errorf("file %.80q, expected an absolute path", path)
+		}
+	}
+	if !validHost(serverName) {
+		return fmt.Errorf("server name %.80q is no host's", serverName)
+	}
+	return nil
+}
