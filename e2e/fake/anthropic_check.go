@@ -205,11 +205,44 @@ func anthropicMessages(o object, betas string) *refusal {
 	}
 	var open []string // ids of calls that wait for their result in the next message
 	for i, m := range ms {
-		if i > 0 && strings.Contains(betas, "mid-conversation-system-") && m.str("role") == "system" {
+		if i > 0 && m.str("role") == "system" {
+			if e := anthropicInstruction(m, ms[i-1].str("role"), betas, i); e != nil {
+				return e
+			}
 			continue
 		}
 		if e := anthropicMessage(o, m, i, &open); e != nil {
 			return e
+		}
+	}
+	return nil
+}
+
+// instructionFlags are the flags that give system messages another member.
+var instructionFlags = map[string]string{
+	"mid-conversation-system-clear-at-": "clear_at", "mid-conversation-output-config-": "output_config", "per-turn-control-": "output_config",
+}
+
+// anthropicInstruction checks a system message inside the conversation: after the user's, with text, and changes of the tools where
+// their flag is set.
+func anthropicInstruction(m object, before, betas string, i int) *refusal {
+	if before == "assistant" {
+		return refused("messages.%d: a `system` message must follow a `user` message", i)
+	}
+	known := []string{"role", "content"}
+	for flag, member := range instructionFlags {
+		if strings.Contains(betas, flag) {
+			known = append(known, member)
+		}
+	}
+	if k := m.unknown(known...); k != "" {
+		return refused("messages.%d.%s: Extra inputs are not permitted", i, k)
+	}
+	for j, b := range m.list("content") {
+		kind := b.str("type")
+		changes := kind == "tool_addition" || kind == "tool_removal"
+		if kind != "text" && !(changes && strings.Contains(betas, "mid-conversation-tool-changes-")) {
+			return refused("messages.%d.content.%d: Input tag '%s' found using 'type' does not match any of the expected tags: 'text'", i, j, kind)
 		}
 	}
 	return nil

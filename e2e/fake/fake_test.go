@@ -264,23 +264,33 @@ func TestSeesThatTheCallerLeft(t *testing.T) {
 	}
 }
 
-func TestTakesSystemMessagesInTheMiddleOnlyWithTheirFlag(t *testing.T) {
+func TestTakesSystemMessagesInTheMiddle(t *testing.T) {
 	t.Parallel()
 	s := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
-	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"system","content":"be brief"}]}`
-	for flags, want := range map[string]int{"": http.StatusBadRequest, "a-2025-01-01,mid-conversation-system-2026-04-07": http.StatusOK, "no date": http.StatusBadRequest} {
+	for _, c := range []struct {
+		messages, flags string
+		want            int
+	}{
+		{`{"role":"user","content":"hi"},{"role":"system","content":"be brief"}`, "", http.StatusOK},
+		{`{"role":"user","content":"hi"},{"role":"system","content":"be brief"}`, "no date", http.StatusBadRequest},
+		{`{"role":"system","content":"be brief"}`, "", http.StatusBadRequest},
+		{`{"role":"user","content":"hi"},{"role":"assistant","content":"hi"},{"role":"system","content":"be brief"}`, "", http.StatusBadRequest},
+		{`{"role":"user","content":"hi"},{"role":"system","content":[{"type":"tool_removal"}]}`, "", http.StatusBadRequest},
+		{`{"role":"user","content":"hi"},{"role":"system","content":[{"type":"tool_removal"}]}`, "mid-conversation-tool-changes-2026-07-01", http.StatusOK},
+	} {
+		body := `{"model":"m","max_tokens":9,"messages":[` + c.messages + `]}`
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/messages", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {s.Key}, "Anthropic-Version": {"2026-10-21"}, "Anthropic-Beta": {flags}}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {s.Key}, "Anthropic-Version": {"2026-10-21"}, "Anthropic-Beta": {c.flags}}
 		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("flags %q: %d, want %d", flags, res.StatusCode, want)
+		if res.StatusCode != c.want {
+			t.Errorf("%s with flags %q: %d, want %d", c.messages, c.flags, res.StatusCode, c.want)
 		}
 	}
 }
