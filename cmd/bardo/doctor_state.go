@@ -35,7 +35,7 @@ func checkHome(h home) finding {
 // checkPepper wants the secret that the hashes of keys depend on, wherever there are keys.
 func checkPepper(ctx context.Context, h home, cfg *config.Config) finding {
 	const check = "pepper"
-	path := h.path("pepper")
+	path := pepperPath(cfg.Store.LedgerFile(string(h)))
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if n, err := countKeys(ctx, h, cfg); err == nil && n > 0 {
@@ -50,7 +50,7 @@ func checkPepper(ctx context.Context, h home, cfg *config.Config) finding {
 	if !private(st.Mode()) {
 		return broken(check, "chmod 600 "+path, "%s has mode %04o: other users can read it", path, st.Mode().Perm())
 	}
-	if _, err := h.pepper(); err != nil {
+	if _, err := h.pepper(cfg.Store.LedgerFile(string(h))); err != nil {
 		return broken(check, "restore the file from a backup", "%s: %v", path, err)
 	}
 	return fine(check, "%s", path)

@@ -63,12 +63,22 @@ func (h home) runningPID() string {
 	return ""
 }
 
-// pepper reads the secret that key hashes depend on, and makes it on first use.
-func (h home) pepper() (*auth.Pepper, error) {
-	path := h.path("pepper")
-	b, err := os.ReadFile(path)
+// pepperPath is where the secret lies that the key hashes of a ledger depend on: beside the ledger, so that gateways that share
+// one share it too.
+func pepperPath(ledger string) string {
+	if real, err := filepath.EvalSymlinks(ledger); err == nil {
+		ledger = real
+	}
+	return filepath.Join(filepath.Dir(ledger), "pepper")
+}
+
+// pepper reads the secret that the key hashes of a ledger depend on, and makes it on first use. Of several gateways that start at the
+// same time, one makes it.
+func (h home) pepper(ledger string) (*auth.Pepper, error) {
+	path := pepperPath(ledger)
+	b, err := os.ReadFile(path) //nolint:gosec // the operator names the ledger
 	if errors.Is(err, fs.ErrNotExist) {
-		if b, err = auth.NewPepper(rand.Reader); err != nil {
+		if b, err = h.newPepper(); err != nil {
 			return nil, err
 		}
 		b, err = createOnce(path, b)
@@ -77,6 +87,15 @@ func (h home) pepper() (*auth.Pepper, error) {
 		return nil, err
 	}
 	return auth.ParsePepper(b)
+}
+
+// newPepper is the one that lies in the state directory, where it was kept before wherever the ledger lay; else a new one.
+func (h home) newPepper() ([]byte, error) {
+	b, err := os.ReadFile(h.path("pepper"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return auth.NewPepper(rand.Reader)
+	}
+	return b, err
 }
 
 // sharedSecret is what calls through the egress listener must carry where the parts of the gateway run apart.

@@ -57,7 +57,7 @@ func keysCreateCommand() *cobra.Command {
 			}
 			spec.row.Prepaid, spec.opening = true, amount
 		}
-		pepper, err := t.home.pepper()
+		pepper, err := t.home.pepper(t.books.Path())
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (s keyStore) Generation() uint64 { return s.books.Generation() }
 
 // keys is the verifier of the API keys in the ledger.
 func (g *gateway) keys() (*auth.APIKeys, error) {
-	pepper, err := g.home.pepper()
+	pepper, err := g.home.pepper(g.books.Path())
 	if err != nil {
 		return nil, err
 	}
@@ -82,34 +82,45 @@ type keySpec struct {
 
 // createKey makes a key and stores it. The secret is the whole key; nothing keeps it.
 func createKey(ctx context.Context, books *ledger.Ledger, pepper *auth.Pepper, spec keySpec) (id, secret string, err error) {
-	key, err := auth.NewKey(rand.Reader)
+	row, secret, err := drawKey(pepper, spec.row)
 	if err != nil {
-		return "", "", err
-	}
-	row := spec.row
-	row.ID, row.PepperVersion = policy.Account(key.ID()), pepperVersion
-	if row.Hash, err = pepper.Hash(key); err != nil {
 		return "", "", err
 	}
 	if err := books.CreateKey(ctx, row, spec.opening); err != nil {
 		return "", "", err
 	}
-	return key.ID(), key.Reveal(), nil
+	return string(row.ID), secret, nil
 }
 
-// firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys.
+// drawKey makes a key, and completes its row.
+func drawKey(pepper *auth.Pepper, row ledger.KeyRow) (complete ledger.KeyRow, secret string, err error) {
+	key, err := auth.NewKey(rand.Reader)
+	if err != nil {
+		return row, "", err
+	}
+	row.ID, row.PepperVersion = policy.Account(key.ID()), pepperVersion
+	row.Hash, err = pepper.Hash(key)
+	return row, key.Reveal(), err
+}
+
+// firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys, or another gateway that
+// starts on the same ledger was faster.
 func (g *gateway) firstKey(ctx context.Context) (string, error) {
 	keys, err := g.books.Keys(ctx)
 	if err != nil || len(keys) > 0 {
 		return "", err
 	}
-	pepper, err := g.home.pepper()
+	pepper, err := g.home.pepper(g.books.Path())
 	if err != nil {
 		return "", err
 	}
-	_, secret, err := createKey(ctx, g.books, pepper, keySpec{row: ledger.KeyRow{Name: "default", Tier: defaultTier}})
+	row, secret, err := drawKey(pepper, ledger.KeyRow{Name: "default", Tier: defaultTier})
 	if err != nil {
 		return "", fmt.Errorf("make the first API key: %w", err)
+	}
+	created, err := g.books.CreateFirstKey(ctx, row)
+	if err != nil || !created {
+		return "", err
 	}
 	return secret, nil
 }

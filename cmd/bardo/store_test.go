@@ -48,7 +48,7 @@ func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pepper, err := g.home.pepper()
+	pepper, err := g.home.pepper(g.books.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
