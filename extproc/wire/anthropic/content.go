@@ -2,8 +2,10 @@ package anthropic
 
 import (
 	"strconv"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -11,42 +13,56 @@ import (
 const maxNesting = 4
 
 // readContent reads content that is a string or an array of blocks. Absent content is empty, as in a tool result that
-// says nothing.
-func readContent(v jsonx.Value, at string) ([]chat.Part, error) { return readNested(v, at, maxNesting) }
+// says nothing. So is empty text, which this format's own API refuses in an array and others take for something said.
+func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
+	return readNested(c, v, at, maxNesting)
+}
 
-func readNested(v jsonx.Value, at string, depth int) ([]chat.Part, error) {
+func readNested(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]chat.Part, error) {
 	switch v.Kind() {
 	case jsonx.Invalid, jsonx.Null:
 		return nil, nil
 	case jsonx.String:
 		t, _ := v.Str()
+		if t == "" {
+			return nil, nil
+		}
 		return []chat.Part{{Kind: chat.PartText, Text: t}}, nil
 	case jsonx.Array:
 		if depth == 0 {
 			return nil, invalid(at, "is nested too deeply")
 		}
-		return readBlocks(v, at, depth-1)
+		return readBlocks(c, v, at, depth-1)
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
 	}
 	return nil, wrongKind(at, "a string or an array", v)
 }
 
-func readBlocks(v jsonx.Value, at string, depth int) ([]chat.Part, error) {
+func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]chat.Part, error) {
 	var parts []chat.Part
 	for i, e := range v.Each {
-		b := block{v: e, at: at + "." + strconv.Itoa(i)}
+		b := block{c: c, v: e, at: at + "." + strconv.Itoa(i)}
 		p := b.read(depth)
 		if b.err != nil {
 			return nil, b.err
 		}
 		p.CacheControl = present(e.Get("cache_control"))
-		parts = append(parts, p)
+		switch empty := p.Kind == chat.PartText && p.Text == ""; {
+		case !empty:
+			parts = append(parts, p)
+		case p.CacheControl == nil:
+		case len(parts) > 0: // the mark stands at the same place
+			parts[len(parts)-1].CacheControl = p.CacheControl
+		default:
+			wire.Unmap(c, "cache_control")
+		}
 	}
 	return parts, nil
 }
 
 // block reads one content block, and keeps the first thing wrong with it.
 type block struct {
+	c   *chat.Conversation
 	v   jsonx.Value
 	at  string
 	err error
@@ -62,30 +78,61 @@ func (b *block) text(in string, v jsonx.Value, key string) string {
 	return s
 }
 
+// knows names the block's members besides these as lost.
+func (b *block) knows(keys ...string) { wire.UnmapUnknown(b.c, b.v, keys...) }
+
 func (b *block) read(depth int) chat.Part {
-	switch kind := b.text("", b.v, "type"); kind {
+	kind := b.text("", b.v, "type")
+	switch kind {
 	case "text":
+		b.knows("type", "cache_control", "text")
 		return chat.Part{Kind: chat.PartText, Text: b.text("", b.v, "text")}
 	case "image":
+		b.knows("type", "cache_control", "source")
 		return b.image()
 	case "document":
 		return b.document(depth)
+	case "search_result":
+		return b.searchResult()
 	case "tool_use":
 		return b.toolUse()
 	case "tool_result":
+		b.knows("type", "cache_control", "tool_use_id", "content", "is_error")
 		return b.toolResult(depth)
 	case "thinking":
+		b.knows("type", "cache_control", "thinking", "signature")
 		p := chat.Part{Kind: chat.PartThinking, Text: b.text("", b.v, "thinking")}
 		p.Signature, _ = b.v.Get("signature").Str()
 		return p
 	case "redacted_thinking":
+		b.knows("type", "cache_control", "data")
 		return chat.Part{Kind: chat.PartRedacted, Data: b.text("", b.v, "data")}
 	}
-	return chat.Part{Kind: chat.PartOther, Raw: b.v.Raw}
+	return b.other(kind)
+}
+
+// other is a block that only this format has, under the name by which its loss is told.
+func (b *block) other(name string) chat.Part {
+	return chat.Part{Kind: chat.PartOther, Name: name, Raw: b.v.Raw}
+}
+
+// elsewhere is a block whose bytes only its provider holds.
+func (b *block) elsewhere(source jsonx.Value, kind string) chat.Part {
+	if source.Get("file_id").Exists() {
+		kind = "file_id"
+	}
+	return b.other(kind)
+}
+
+// source is where the block's bytes are.
+func (b *block) source() jsonx.Value {
+	source := b.v.Get("source")
+	wire.UnmapUnknown(b.c, source, "type", "media_type", "data", "url", "content", "file_id")
+	return source
 }
 
 func (b *block) image() chat.Part {
-	source := b.v.Get("source")
+	source := b.source()
 	switch kind := b.text("source.", source, "type"); kind {
 	case "base64":
 		return chat.Part{
@@ -94,13 +141,18 @@ func (b *block) image() chat.Part {
 	case "url":
 		return chat.Part{Kind: chat.PartImage, URL: b.text("source.", source, "url")}
 	}
-	return chat.Part{Kind: chat.PartOther, Raw: b.v.Raw} // a file that only its provider holds
+	return b.elsewhere(source, "image")
 }
 
 func (b *block) document(depth int) chat.Part {
-	source := b.v.Get("source")
+	b.knows("type", "cache_control", "source", "title", "context", "citations")
+	if on, _ := b.v.Get("citations").Get("enabled").Bool(); on {
+		wire.Unmap(b.c, "citations")
+	}
+	source := b.source()
 	p := chat.Part{Kind: chat.PartDocument}
 	p.Name, _ = b.v.Get("title").Str()
+	p.Context, _ = b.v.Get("context").Str()
 	switch kind := b.text("source.", source, "type"); kind {
 	case "base64":
 		p.Media, p.Data = b.text("source.", source, "media_type"), b.text("source.", source, "data")
@@ -111,31 +163,54 @@ func (b *block) document(depth int) chat.Part {
 	case "content":
 		return b.documentOfBlocks(p, source.Get("content"), depth)
 	default:
-		return chat.Part{Kind: chat.PartOther, Raw: b.v.Raw}
+		return b.elsewhere(source, "document")
 	}
 	return p
 }
 
 // documentOfBlocks reads a document that is written as content. Only text can be said elsewhere.
 func (b *block) documentOfBlocks(p chat.Part, content jsonx.Value, depth int) chat.Part {
-	parts, err := readNested(content, b.at+".source.content", depth)
+	parts, err := readNested(b.c, content, b.at+".source.content", depth)
 	if err != nil {
 		b.err = err
 	}
 	p.Media = "text/plain"
 	for i := range parts {
 		if parts[i].Kind != chat.PartText {
-			return chat.Part{Kind: chat.PartOther, Raw: b.v.Raw}
+			return b.other("document")
 		}
-		if i > 0 {
-			p.Text += "\n\n"
-		}
-		p.Text += parts[i].Text
 	}
+	p.Text = joined(parts)
 	return p
 }
 
+// searchResult reads what a search of the caller's own found. Elsewhere it is a document, whose place cannot be cited.
+func (b *block) searchResult() chat.Part {
+	b.knows("type", "cache_control", "source", "title", "content", "citations")
+	wire.Unmap(b.c, "search_result")
+	parts, err := readNested(b.c, b.v.Get("content"), b.at+".content", 1)
+	if err != nil {
+		b.err = err
+	}
+	p := chat.Part{Kind: chat.PartDocument, Media: "text/plain", Text: joined(parts)}
+	p.Name, _ = b.v.Get("title").Str()
+	p.Context, _ = b.v.Get("source").Str()
+	return p
+}
+
+func joined(parts []chat.Part) string {
+	var texts []string
+	for i := range parts {
+		texts = append(texts, parts[i].Text)
+	}
+	return strings.Join(texts, "\n\n")
+}
+
 func (b *block) toolUse() chat.Part {
+	b.knows("type", "cache_control", "id", "name", "input", "caller")
+	if caller := b.v.Get("caller"); !caller.IsNull() && !caller.Get("type").Equal("direct") {
+		wire.Unmap(b.c, "caller")
+	}
 	call := chat.ToolCall{ID: b.text("", b.v, "id"), Name: b.text("", b.v, "name"), Args: "{}"}
 	if input := b.v.Get("input"); input.Kind() == jsonx.Object {
 		call.Args = string(input.Raw)
@@ -146,7 +221,7 @@ func (b *block) toolUse() chat.Part {
 func (b *block) toolResult(depth int) chat.Part {
 	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: b.text("", b.v, "tool_use_id")}}
 	p.IsError, _ = b.v.Get("is_error").Bool()
-	parts, err := readNested(b.v.Get("content"), b.at+".content", depth)
+	parts, err := readNested(b.c, b.v.Get("content"), b.at+".content", depth)
 	if err != nil && b.err == nil {
 		b.err = err
 	}

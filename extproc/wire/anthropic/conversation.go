@@ -8,7 +8,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped.
+// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown
+// members at the top, and unknown members of messages, blocks and tools by their own keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{}
 	for i := range r.Doc.Members {
@@ -29,7 +30,7 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 	case "model", "stream", "max_tokens", wire.HintKey:
 		return nil
 	case "system":
-		c.System, err = readContent(v, key)
+		c.System, err = readContent(c, v, key)
 		return err
 	case "messages":
 		return readMessages(c, v)
@@ -47,18 +48,19 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 		if m.Kind() != jsonx.Object {
 			return wrongKind(at, "an object", m)
 		}
+		wire.UnmapUnknown(c, m, "role", "content")
 		role, _ := m.Get("role").Str()
-		parts, err := readContent(m.Get("content"), at+".content")
+		parts, err := readContent(c, m.Get("content"), at+".content")
 		if err != nil {
 			return err
 		}
 		switch role {
 		case "user":
-			c.Messages = appendUser(c.Messages, parts)
+			c.Messages = appendUser(c.Messages, at, parts)
 		case "assistant":
-			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleAssistant, Parts: parts})
+			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleAssistant, At: at, Parts: parts})
 		case "system":
-			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleSystem, Parts: parts})
+			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleSystem, At: at, Parts: parts})
 		default:
 			return invalid(at+".role", "must be user or assistant")
 		}
@@ -67,7 +69,7 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 }
 
 // appendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
-func appendUser(ms []chat.Message, parts []chat.Part) []chat.Message {
+func appendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
 	for start := 0; ; {
 		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult
 		end := start
@@ -78,7 +80,7 @@ func appendUser(ms []chat.Message, parts []chat.Part) []chat.Message {
 		if isResult {
 			role = chat.RoleTool
 		}
-		ms = append(ms, chat.Message{Role: role, Parts: parts[start:end:end]})
+		ms = append(ms, chat.Message{Role: role, At: at, Parts: parts[start:end:end]})
 		if start = end; start == len(parts) {
 			return ms
 		}
@@ -92,13 +94,14 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 	for i, e := range v.Each {
 		at := "tools." + strconv.Itoa(i)
 		name, ok := e.Get("name").Str()
-		if kind := e.Get("type"); !kind.IsNull() && !kind.Equal("custom") {
+		if kind, is := e.Get("type").Str(); is && kind != "custom" {
 			c.Tools = append(c.Tools, chat.Tool{Name: name, Raw: e.Raw})
 			continue
 		}
 		if !ok || name == "" {
 			return invalid(at+".name", "must be a non-empty string")
 		}
+		wire.UnmapUnknown(c, e, "type", "name", "description", "input_schema", "strict", "cache_control")
 		t := chat.Tool{Name: name, Schema: present(e.Get("input_schema")), CacheControl: present(e.Get("cache_control"))}
 		t.Description, _ = e.Get("description").Str()
 		t.Strict, _ = e.Get("strict").Bool()
@@ -108,6 +111,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 }
 
 func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
+	wire.UnmapUnknown(c, v, "type", "name", "disable_parallel_tool_use")
 	switch kind, _ := v.Get("type").Str(); kind {
 	case "auto":
 		c.ToolChoice.Mode = chat.ToolAuto

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -21,21 +22,47 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	case "stop_sequences":
 		return readStop(p, v)
 	case "metadata":
+		wire.UnmapUnknown(c, v, "user_id")
 		p.User, _ = v.Get("user_id").Str()
 		return nil
 	case "thinking":
-		if n, ok := v.Get("budget_tokens").Int(); ok && n > 0 && n <= math.MaxInt32 && v.Get("type").Equal("enabled") {
-			p.ThinkingBudget = int(n)
-		}
+		readThinkingParams(c, v)
 		return nil
 	case "output_config":
+		wire.UnmapUnknown(c, v, "effort", "format")
 		p.Effort, _ = v.Get("effort").Str()
-		return readFormat(p, "output_config.format", v.Get("format"))
+		return readFormat(c, "output_config.format", v.Get("format"))
 	case "output_format": // the name of output_config.format while it was a beta
-		return readFormat(p, key, v)
+		return readFormat(c, key, v)
+	case "service_tier":
+		if v.Equal("standard_only") {
+			p.ServiceTier = chat.TierStandard
+			return nil
+		}
+		if v.Equal("auto") { // what its absence means
+			return nil
+		}
 	}
-	c.Unmapped = append(c.Unmapped, key)
+	if !wire.IsEmpty(v) {
+		wire.Unmap(c, key)
+	}
 	return nil
+}
+
+func readThinkingParams(c *chat.Conversation, v jsonx.Value) {
+	wire.UnmapUnknown(c, v, "type", "budget_tokens")
+	kind, _ := v.Get("type").Str()
+	budget, ok := v.Get("budget_tokens").Int()
+	switch {
+	case kind == "enabled" && ok && budget > 0 && budget <= math.MaxInt32:
+		c.Params.ThinkingBudget = int(budget)
+	case kind == "adaptive":
+		c.Params.Thinking = chat.ThinkingAdaptive
+	case kind == "disabled":
+		c.Params.Thinking = chat.ThinkingOff
+	default:
+		wire.Unmap(c, "thinking")
+	}
 }
 
 func readNumber(dst *string, key string, v jsonx.Value) error {
@@ -60,7 +87,7 @@ func readStop(p *chat.Params, v jsonx.Value) error {
 	return nil
 }
 
-func readFormat(p *chat.Params, at string, v jsonx.Value) error {
+func readFormat(c *chat.Conversation, at string, v jsonx.Value) error {
 	if v.IsNull() {
 		return nil
 	}
@@ -68,6 +95,7 @@ func readFormat(p *chat.Params, at string, v jsonx.Value) error {
 	if schema.Kind() != jsonx.Object {
 		return wrongKind(at+".schema", "an object", schema)
 	}
-	p.Schema = schema.Raw
+	wire.UnmapUnknown(c, v, "type", "schema")
+	c.Params.Schema = schema.Raw
 	return nil
 }

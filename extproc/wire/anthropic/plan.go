@@ -43,20 +43,23 @@ func (w *writer) planThinking() {
 	if budget == 0 {
 		budget = effort.budget
 	}
+	if budget == 0 && p.Thinking == chat.ThinkingAdaptive {
+		budget = efforts["medium"].budget
+	}
 	switch {
 	case budget == 0:
 		if p.Effort != "" && p.Effort != "none" && !known {
-			w.lose("reasoning_effort")
+			w.lose("effort")
 		}
+	case w.turns[len(w.turns)-1].assistant, !w.opts.Adaptive && !canThink(w.turns):
+		w.lose("effort")
 	case w.opts.Adaptive:
 		w.adaptive = true
 		w.effort = effort.word
 		if known && effort.word == "" {
-			w.lose("reasoning_effort")
+			w.lose("effort")
 			w.effort = nearestEffort(budget)
 		}
-	case inToolLoop(w.turns):
-		w.lose("reasoning_effort")
 	default:
 		w.fitBudget(max(budget, minBudget))
 	}
@@ -76,7 +79,7 @@ func (w *writer) fitBudget(budget int) {
 		w.maxTokens = min(w.maxTokens+budget, w.opts.MaxOutput)
 	}
 	if budget >= w.maxTokens {
-		w.lose("reasoning_effort")
+		w.lose("effort")
 		budget = max(minBudget, w.maxTokens/2)
 	}
 	if budget < w.maxTokens {

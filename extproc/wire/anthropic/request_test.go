@@ -202,49 +202,49 @@ func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
 	  {"type":"text","text":"and"},
 	  {"type":"image","source":{"type":"url","url":"https://x/y.png"}},
 	  {"type":"image","source":{"type":"file","file_id":"f1"}},
-	  {"type":"document","title":"a.pdf","source":{"type":"base64","media_type":"application/pdf","data":"BB"}},
+	  {"type":"document","title":"a.pdf","context":"old","source":{"type":"base64","media_type":"application/pdf","data":"BB"}},
 	  {"type":"document","source":{"type":"url","url":"https://x/z.pdf"}},
 	  {"type":"document","title":"t","source":{"type":"text","media_type":"text/plain","data":"plain"}},
 	  {"type":"document","source":{"type":"content","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}},
-	  {"type":"search_result","source":"s","title":"t","content":[]}]},
+	  {"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"found"}]}]},
 	 {"role":"system","content":"mid"}],
 	"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"strict":true,"cache_control":{"type":"ephemeral"}},{"type":"web_search_20250305","name":"web_search"}],
 	"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},
 	"stop_sequences":["a","b"],"temperature":0.30,"top_p":0.9,"top_k":5,"metadata":{"user_id":"u"},
 	"thinking":{"type":"enabled","budget_tokens":2048},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}},
-	"service_tier":"auto","stream":false}`
+	"service_tier":"auto","container":"c","stream":false}`
 	ephemeral := jsonx.Raw(`{"type":"ephemeral"}`)
 	alone := false
 	want := &chat.Conversation{
 		System: []chat.Part{{Kind: chat.PartText, Text: "be\nkind", CacheControl: ephemeral}},
 		Messages: []chat.Message{
-			{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}},
-			{Role: chat.RoleAssistant, Parts: []chat.Part{
+			{Role: chat.RoleUser, At: "messages.0", Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}},
+			{Role: chat.RoleAssistant, At: "messages.1", Parts: []chat.Part{
 				{Kind: chat.PartThinking, Text: "hm", Signature: "sig"},
 				{Kind: chat.PartRedacted, Data: "xyz"},
 				{Kind: chat.PartText, Text: "ok"},
 				{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: "t1", Name: "f", Args: `{"a":1.0}`}},
 				{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: "t2", Name: "g", Args: `{}`}},
-				{Kind: chat.PartOther, Raw: jsonx.Raw(`{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`)},
+				{Kind: chat.PartOther, Name: "server_tool_use", Raw: jsonx.Raw(`{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`)},
 			}},
-			{Role: chat.RoleTool, Parts: []chat.Part{
+			{Role: chat.RoleTool, At: "messages.2", Parts: []chat.Part{
 				{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: "t1"}, IsError: true, Parts: []chat.Part{{Kind: chat.PartText, Text: "bad"}}},
 				{
 					Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: "t2"}, CacheControl: ephemeral,
 					Parts: []chat.Part{{Kind: chat.PartImage, Media: "image/png", Data: "AA"}},
 				},
 			}},
-			{Role: chat.RoleUser, Parts: []chat.Part{
+			{Role: chat.RoleUser, At: "messages.2", Parts: []chat.Part{
 				{Kind: chat.PartText, Text: "and"},
 				{Kind: chat.PartImage, URL: "https://x/y.png"},
-				{Kind: chat.PartOther, Raw: jsonx.Raw(`{"type":"image","source":{"type":"file","file_id":"f1"}}`)},
-				{Kind: chat.PartDocument, Media: "application/pdf", Data: "BB", Name: "a.pdf"},
+				{Kind: chat.PartOther, Name: "file_id", Raw: jsonx.Raw(`{"type":"image","source":{"type":"file","file_id":"f1"}}`)},
+				{Kind: chat.PartDocument, Media: "application/pdf", Data: "BB", Name: "a.pdf", Context: "old"},
 				{Kind: chat.PartDocument, URL: "https://x/z.pdf"},
 				{Kind: chat.PartDocument, Media: "text/plain", Text: "plain", Name: "t"},
 				{Kind: chat.PartDocument, Media: "text/plain", Text: "one\n\ntwo"},
-				{Kind: chat.PartOther, Raw: jsonx.Raw(`{"type":"search_result","source":"s","title":"t","content":[]}`)},
+				{Kind: chat.PartDocument, Media: "text/plain", Text: "found", Name: "t", Context: "s"},
 			}},
-			{Role: chat.RoleSystem, Parts: []chat.Part{{Kind: chat.PartText, Text: "mid"}}},
+			{Role: chat.RoleSystem, At: "messages.3", Parts: []chat.Part{{Kind: chat.PartText, Text: "mid"}}},
 		},
 		Tools: []chat.Tool{
 			{Name: "f", Description: "d", Schema: jsonx.Raw(`{"type":"object"}`), Strict: true, CacheControl: ephemeral},
@@ -256,7 +256,7 @@ func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
 			Temperature: "0.30", TopP: "0.9", TopK: "5", Stop: []string{"a", "b"}, User: "u", Effort: "low",
 			ThinkingBudget: 2048, Schema: jsonx.Raw(`{"type":"object"}`),
 		},
-		Unmapped: []string{"service_tier"},
+		Unmapped: []string{"search_result", "container"},
 	}
 	got, err := decode(t, body).Conversation()
 	if err != nil {

@@ -1,12 +1,11 @@
 package anthropic
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/internal/jsonx"
 )
 
 // turn is what one side says at a stretch. This format wants the sides to alternate, the user to begin, and the results
@@ -18,11 +17,21 @@ type turn struct {
 }
 
 // alternate groups the messages into turns. What cannot be said is left out and named; so is a turn with nothing left.
-func (w *writer) alternate() []turn {
-	messages := w.conv.Messages
-	if len(messages) == 0 { // a system prompt alone is still a question
-		messages = []chat.Message{{Role: chat.RoleUser, Parts: w.conv.System}}
+// A system prompt with no turn beside it is still a question.
+func (w *writer) alternate() ([]turn, error) {
+	ts := w.group(w.conv.Messages)
+	if len(ts) == 0 {
+		w.soleSystem = true
+		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.conv.System}})
 	}
+	if len(ts) == 0 {
+		return nil, invalid("messages", "say nothing that this provider can be told")
+	}
+	nameCalls(ts)
+	return ts, nil
+}
+
+func (w *writer) group(messages []chat.Message) []turn {
 	var ts []turn
 	for i := range messages {
 		m := &messages[i]
@@ -59,13 +68,14 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 		switch {
 		case isText(p.Kind):
 			if strings.TrimSpace(p.Text) == "" { // refused by the API, and says nothing
+				w.moveMark(parts, &p)
 				continue
 			}
 			if m.Role == chat.RoleSystem {
 				w.lose("system")
 				p.Text = "<system>\n" + p.Text + "\n</system>"
 			}
-		case !fits(&p, m.Role == chat.RoleAssistant):
+		case !w.fits(&p, m.Role == chat.RoleAssistant):
 			w.losePart(&p)
 			continue
 		}
@@ -74,19 +84,34 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 	return parts
 }
 
+// moveMark keeps the cache mark of a part that is left out: it stands at the same place on the part before.
+func (w *writer) moveMark(before []chat.Part, p *chat.Part) {
+	n := len(before)
+	switch {
+	case p.CacheControl == nil:
+	case n == 0 || before[n-1].Kind == chat.PartThinking || before[n-1].Kind == chat.PartRedacted:
+		w.lose("cache_control")
+	case before[n-1].CacheControl == nil:
+		before[n-1].CacheControl = p.CacheControl
+	}
+}
+
 func isText(k chat.PartKind) bool { return k == chat.PartText || k == chat.PartRefusal }
 
-// fits reports whether a part may stand in a turn. Thinking is of use only with the signature that proves it.
-func fits(p *chat.Part, assistant bool) bool {
+// fits reports whether a part may stand in a turn. Thinking is of use only with the signature that proves it, and to
+// those who can check it.
+func (w *writer) fits(p *chat.Part, assistant bool) bool {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
 		return true
 	case chat.PartImage, chat.PartDocument, chat.PartToolResult:
 		return !assistant
-	case chat.PartToolUse, chat.PartRedacted:
+	case chat.PartToolUse:
 		return assistant
+	case chat.PartRedacted:
+		return assistant && w.opts.StripThinking != StripAll
 	case chat.PartThinking:
-		return assistant && p.Signature != ""
+		return assistant && w.opts.StripThinking != StripAll && p.Signature != ""
 	case chat.PartOther:
 	}
 	return false
@@ -95,61 +120,80 @@ func fits(p *chat.Part, assistant bool) bool {
 // losePart names a part that is left out.
 func (w *writer) losePart(p *chat.Part) {
 	switch p.Kind {
-	case chat.PartText, chat.PartRefusal, chat.PartToolUse, chat.PartToolResult:
+	case chat.PartText, chat.PartRefusal:
 		w.lose("content")
+	case chat.PartToolUse:
+		w.lose("tool_use")
+	case chat.PartToolResult:
+		w.lose("tool_result")
 	case chat.PartImage:
 		w.lose("image")
 	case chat.PartDocument:
 		w.lose("document")
 	case chat.PartThinking, chat.PartRedacted:
-		w.lose("reasoning_content")
+		w.lose("thinking")
 	case chat.PartOther:
-		kind, _ := jsonx.Value{Raw: p.Raw}.Get("type").Str()
-		w.lose(kind)
+		w.name(p.Name)
 	}
 }
 
-// checkCalls refuses a history in which a call has no result in the turn after it, or a result no call in the turn
-// before it: the API would, in words that fit no message of the caller's.
-func checkCalls(ts []turn) error {
-	var calls []string // of the turn before
+// nameCalls gives every call an id of the letters that the API takes, and of its own: some servers number the calls of
+// each answer anew. Results change with their calls.
+func nameCalls(ts []turn) {
+	seen := map[string]bool{}
+	var before []chat.ToolCall // of the turn before, with the ids that the client gave
+	var names []string         // of them; "" once answered
 	for i := range ts {
 		t := &ts[i]
 		for j := range t.results {
-			id := t.results[j].Tool.ID
-			if !slices.Contains(calls, id) {
-				return invalid("messages", fmt.Sprintf("hold a tool result for %q, which the assistant did not call in the turn before", id))
+			for k := range before {
+				if before[k].ID == t.results[j].Tool.ID && names[k] != "" {
+					t.results[j].Tool.ID, names[k] = names[k], ""
+					break
+				}
 			}
 		}
-		for _, id := range calls {
-			if !slices.ContainsFunc(t.results, func(p chat.Part) bool { return p.Tool.ID == id }) {
-				return unanswered(id)
-			}
-		}
-		calls = calls[:0]
+		before, names = before[:0], names[:0]
 		for j := range t.parts {
-			if t.parts[j].Kind == chat.PartToolUse {
-				calls = append(calls, t.parts[j].Tool.ID)
+			if p := &t.parts[j]; p.Kind == chat.PartToolUse {
+				before = append(before, p.Tool)
+				p.Tool.ID = unseen(seen, toolID(p.Tool.ID))
+				names = append(names, p.Tool.ID)
 			}
 		}
 	}
-	if len(calls) > 0 {
-		return unanswered(calls[0])
+}
+
+// unseen makes an id one that was not given before.
+func unseen(seen map[string]bool, id string) string {
+	name := id
+	for n := 2; seen[name]; n++ {
+		name = id + "_" + strconv.Itoa(n)
 	}
-	return nil
+	seen[name] = true
+	return name
 }
 
-func unanswered(id string) error {
-	return invalid("messages", fmt.Sprintf("hold the tool call %q without its result in the turn after", id))
+// toolID makes an id of the letters that the API takes.
+func toolID(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, id)
 }
 
-// inToolLoop reports whether the model is to go on from tool results after a turn that did not begin with thinking.
-// Thinking with a budget cannot be switched on there.
-func inToolLoop(ts []turn) bool {
-	n := len(ts)
-	if n < 2 || len(ts[n-1].results) == 0 {
+// canThink reports whether thinking with a budget may be on. It cannot begin in the middle of a turn of the model's: in
+// an answer that was begun for it, and while it works with tools since a turn that did not begin with thinking.
+func canThink(ts []turn) bool {
+	last := len(ts) - 1
+	if ts[last].assistant {
 		return false
 	}
-	first := ts[n-2].parts[0].Kind
-	return first != chat.PartThinking && first != chat.PartRedacted
+	var first *chat.Part
+	for i := last; i > 0 && len(ts[i].results) > 0; i -= 2 {
+		first = &ts[i-1].parts[0]
+	}
+	return first == nil || slices.Contains([]chat.PartKind{chat.PartThinking, chat.PartRedacted}, first.Kind)
 }

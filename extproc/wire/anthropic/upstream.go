@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -12,9 +13,11 @@ const defaultMaxTokens = 4096
 
 // RequestOptions say what a provider wants to read. The zero value suits any server that speaks this format.
 type RequestOptions struct {
-	Model     string // the name the provider knows the model by
-	MaxOutput int    // the model's output limit in tokens; 0 if unknown
-	Adaptive  bool   // the model takes an effort, not a budget of thinking tokens
+	Model             string // the name the provider knows the model by
+	MaxOutput         int    // the model's output limit in tokens; 0 if unknown
+	Adaptive          bool   // the model takes an effort, not a budget of thinking tokens
+	StructuredOutputs bool   // the model takes output_config.format, and strict tools
+	StripThinking     Strip  // what of the history's thinking the provider must not see
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
@@ -22,15 +25,18 @@ type RequestOptions struct {
 // conversation, always in the same order. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.Anthropic {
-		return splice(buf, req, o), nil, nil
+		body, degraded = splice(buf, req, o)
+		return body, degraded, nil
 	}
 	c, err := req.Conversation()
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := wire.CheckCalls(c); err != nil {
+		return nil, nil, err
+	}
 	w := writer{dst: buf, req: req, conv: c, opts: o}
-	w.turns = w.alternate()
-	if err := checkCalls(w.turns); err != nil {
+	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
 	w.plan()
@@ -38,11 +44,15 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	return w.dst, w.degraded, nil
 }
 
-func splice(buf []byte, req *chat.Request, o RequestOptions) []byte {
+func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
 	e, d := req.Edit, &req.Doc
-	if o.Model != "" && !d.Get("model").Equal(o.Model) {
+	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
+	if otherModel || o.StripThinking != StripNothing {
 		e = req.Edit.Clone()
+	}
+	if otherModel {
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
-	return e.AppendTo(slices.Grow(buf, e.Len(d)), d)
+	degraded = stripThinking(&e, d, o.StripThinking)
+	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }

@@ -89,7 +89,7 @@ func TestTurnsAreWrittenAsThisFormatWantsThem(t *testing.T) {
 				chat.Part{Kind: chat.PartImage, URL: "https://x/y.png"},
 				chat.Part{Kind: chat.PartDocument, Media: "application/pdf", Data: "BB", Name: "a.pdf"},
 				chat.Part{Kind: chat.PartDocument, Media: "text/csv", Data: "YSxi"},
-				chat.Part{Kind: chat.PartOther, Raw: jsonx.Raw(`{"type":"input_audio"}`)})},
+				chat.Part{Kind: chat.PartOther, Name: "input_audio", Raw: jsonx.Raw(`{"type":"input_audio"}`)})},
 			want:     `"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","url":"https://x/y.png"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BB"},"title":"a.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a,b"}}]}]`,
 			degraded: []string{"input_audio"},
 		},
@@ -99,7 +99,7 @@ func TestTurnsAreWrittenAsThisFormatWantsThem(t *testing.T) {
 				chat.Part{Kind: chat.PartThinking, Text: "hm", Signature: "s"}, chat.Part{Kind: chat.PartThinking, Text: "no"},
 				chat.Part{Kind: chat.PartRedacted, Data: "x"}, chat.Part{Kind: chat.PartRefusal, Text: "I can't"}), said(chat.RoleUser, text("why"))},
 			want:     `"messages":[{"role":"user","content":[{"type":"text","text":"q"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"x"},{"type":"text","text":"I can't"}]},{"role":"user","content":[{"type":"text","text":"why"}]}]`,
-			degraded: []string{"reasoning_content"},
+			degraded: []string{"thinking"},
 		},
 		{
 			name:     "K-96 empty text and empty turns go",
@@ -160,7 +160,7 @@ func TestParametersAreWrittenOrNamedAsLost(t *testing.T) {
 		{
 			name: "sampling", max: "4096",
 			conv: chat.Conversation{Params: chat.Params{Temperature: "0.30", TopK: "5", Stop: []string{"a", "\n", "b"}, User: "u"}},
-			want: `,"stop_sequences":["a","b"],"temperature":0.30,"top_k":5,"metadata":{"user_id":"u"}`, degraded: []string{"stop"},
+			want: `,"stop_sequences":["a","b"],"temperature":0.30,"top_k":5,"metadata":{"user_id":"u"}`, degraded: []string{"stop_sequences"},
 		},
 		{
 			name: "temperature beyond 1", max: "4096", conv: chat.Conversation{Params: chat.Params{Temperature: "1.7", TopP: "1"}},
@@ -177,7 +177,7 @@ func TestParametersAreWrittenOrNamedAsLost(t *testing.T) {
 				Params:   chat.Params{PresencePenalty: "0.5", FrequencyPenalty: "0", Seed: "7", Schema: jsonx.Raw(`{}`), User: strings.Repeat("u", 300)},
 				Unmapped: []string{"n", "logprobs"},
 			},
-			degraded: []string{"user", "presence_penalty", "seed", "response_format", "n", "logprobs"},
+			degraded: []string{"format", "user_id", "presence_penalty", "seed", "n", "logprobs"},
 		},
 		{name: "tools K-23", max: "4096", conv: chat.Conversation{Tools: tool}, want: tools, degraded: []string{"strict"}},
 		{
@@ -216,14 +216,14 @@ func TestParametersAreWrittenOrNamedAsLost(t *testing.T) {
 		},
 		{
 			name: "the budget shrinks to the limit", req: chat.Request{MaxTokens: 3000}, max: "3000",
-			conv: chat.Conversation{Params: chat.Params{Effort: "high"}}, want: `,"thinking":{"type":"enabled","budget_tokens":1500}`, degraded: []string{"reasoning_effort"},
+			conv: chat.Conversation{Params: chat.Params{Effort: "high"}}, want: `,"thinking":{"type":"enabled","budget_tokens":1500}`, degraded: []string{"effort"},
 		},
 		{
 			name: "too small a limit for any thinking", req: chat.Request{MaxTokens: 1024}, max: "1024",
-			conv: chat.Conversation{Params: chat.Params{Effort: "low"}}, degraded: []string{"reasoning_effort"},
+			conv: chat.Conversation{Params: chat.Params{Effort: "low"}}, degraded: []string{"effort"},
 		},
 		{name: "no effort", max: "4096", conv: chat.Conversation{Params: chat.Params{Effort: "none"}}},
-		{name: "an unknown effort is named K-19", max: "4096", conv: chat.Conversation{Params: chat.Params{Effort: "ultra"}}, degraded: []string{"reasoning_effort"}},
+		{name: "an unknown effort is named K-19", max: "4096", conv: chat.Conversation{Params: chat.Params{Effort: "ultra"}}, degraded: []string{"effort"}},
 		{
 			name: "a budget of the caller's own", opts: anthropic.RequestOptions{MaxOutput: 64000}, max: "64000",
 			conv: chat.Conversation{Params: chat.Params{ThinkingBudget: 100}}, want: `,"thinking":{"type":"enabled","budget_tokens":1024}`,
@@ -248,7 +248,7 @@ func TestParametersAreWrittenOrNamedAsLost(t *testing.T) {
 		},
 		{
 			name: "an effort that adaptive models lack", opts: anthropic.RequestOptions{Adaptive: true}, max: "4096",
-			conv: chat.Conversation{Params: chat.Params{Effort: "minimal"}}, want: `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}`, degraded: []string{"reasoning_effort"},
+			conv: chat.Conversation{Params: chat.Params{Effort: "minimal"}}, want: `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}`, degraded: []string{"effort"},
 		},
 	}
 	for _, tt := range tests {
@@ -276,7 +276,7 @@ func TestThinkingCannotBeginInsideAToolLoop(t *testing.T) {
 		}
 	}
 	signed := chat.Part{Kind: chat.PartThinking, Text: "hm", Signature: "s"}
-	if got, degraded, err := encode(chat.Request{}, loop(), anthropic.RequestOptions{}); err != nil || strings.Contains(got, `"budget_tokens"`) || !slices.Equal(degraded, []string{"reasoning_effort"}) {
+	if got, degraded, err := encode(chat.Request{}, loop(), anthropic.RequestOptions{}); err != nil || strings.Contains(got, `"budget_tokens"`) || !slices.Equal(degraded, []string{"effort"}) {
 		t.Errorf("unsigned: got %s, %v, %v", got, degraded, err)
 	}
 	if got, degraded, err := encode(chat.Request{}, loop(signed), anthropic.RequestOptions{}); err != nil || !strings.Contains(got, `"budget_tokens":1024`) || len(degraded) > 0 {

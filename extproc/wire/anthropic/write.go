@@ -20,17 +20,22 @@ type writer struct {
 	turns    []turn
 	degraded []string
 
-	maxTokens int
-	budget    int  // of thinking, in tokens; 0: no thinking with a budget
-	adaptive  bool // thinking without a budget
-	effort    string
-	sampling  chat.Params
-	choice    chat.ToolChoice
+	soleSystem bool // the system prompt is said as the user's turn
+	maxTokens  int
+	budget     int  // of thinking, in tokens; 0: no thinking with a budget
+	adaptive   bool // thinking without a budget
+	effort     string
+	sampling   chat.Params
+	choice     chat.ToolChoice
 }
 
-func (w *writer) lose(name string) {
-	if !slices.Contains(w.degraded, name) {
-		w.degraded = append(w.degraded, name)
+// lose names what this format cannot say, in the client's own word. name is the canonical one.
+func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
+
+// name names a loss, once.
+func (w *writer) name(word string) {
+	if !slices.Contains(w.degraded, word) {
+		w.degraded = append(w.degraded, word)
 	}
 }
 
@@ -66,12 +71,12 @@ func (w *writer) request() {
 	}
 	w.raw("}")
 	for _, name := range w.conv.Unmapped {
-		w.lose(name)
+		w.name(name)
 	}
 }
 
 func (w *writer) system() {
-	if len(w.conv.Messages) == 0 { // said as the user's turn
+	if w.soleSystem {
 		return
 	}
 	var parts []chat.Part
@@ -79,7 +84,9 @@ func (w *writer) system() {
 		switch p := &w.conv.System[i]; {
 		case !isText(p.Kind):
 			w.losePart(p)
-		case strings.TrimSpace(p.Text) != "":
+		case strings.TrimSpace(p.Text) == "":
+			w.moveMark(parts, p)
+		default:
 			parts = append(parts, *p)
 		}
 	}
@@ -135,6 +142,10 @@ func (w *writer) part(p *chat.Part) {
 			w.key("title")
 			w.str(p.Name)
 		}
+		if p.Context != "" {
+			w.key("context")
+			w.str(p.Context)
+		}
 	case chat.PartToolUse:
 		w.toolUse(&p.Tool)
 	case chat.PartToolResult:
@@ -153,7 +164,7 @@ func (w *writer) part(p *chat.Part) {
 // source says where a part's bytes are. Text that came encoded is decoded, because the API takes only PDF encoded.
 func (w *writer) source(p *chat.Part) {
 	text := p.Text
-	if p.Data != "" && strings.HasPrefix(p.Media, "text/") {
+	if p.Data != "" && isTextMedia(p.Media) {
 		if b, err := base64.StdEncoding.DecodeString(p.Data); err == nil {
 			text = string(b)
 		}
@@ -164,7 +175,7 @@ func (w *writer) source(p *chat.Part) {
 		w.str(text)
 	case p.Data != "":
 		w.raw(`{"type":"base64","media_type":`)
-		w.str(p.Media)
+		w.str(mediaType(p))
 		w.key("data")
 		w.str(p.Data)
 	default:
@@ -174,9 +185,35 @@ func (w *writer) source(p *chat.Part) {
 	w.raw("}")
 }
 
+func isTextMedia(media string) bool {
+	switch media {
+	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript":
+		return true
+	}
+	return strings.HasPrefix(media, "text/")
+}
+
+// mediaType is a part's media type as the API spells it. One that the client left out is told by the first bytes.
+func mediaType(p *chat.Part) string {
+	switch {
+	case p.Media == "image/jpg":
+		return "image/jpeg"
+	case p.Media != "":
+		return p.Media
+	}
+	for _, known := range [...]struct{ begins, media string }{
+		{"iVBOR", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lG", "image/gif"}, {"UklG", "image/webp"}, {"JVBE", "application/pdf"},
+	} {
+		if strings.HasPrefix(p.Data, known.begins) {
+			return known.media
+		}
+	}
+	return "application/octet-stream"
+}
+
 func (w *writer) toolUse(call *chat.ToolCall) {
 	w.raw(`{"type":"tool_use","id":`)
-	w.str(toolID(call.ID))
+	w.str(call.ID)
 	w.key("name")
 	w.str(call.Name)
 	w.key("input")
@@ -185,9 +222,12 @@ func (w *writer) toolUse(call *chat.ToolCall) {
 
 func (w *writer) toolResult(p *chat.Part) {
 	w.raw(`{"type":"tool_result","tool_use_id":`)
-	w.str(toolID(p.Tool.ID))
+	w.str(p.Tool.ID)
 	m := chat.Message{Role: chat.RoleTool, Parts: p.Parts}
 	parts := slices.DeleteFunc(w.sayable(&m), func(p chat.Part) bool { return p.Kind == chat.PartToolResult })
+	if p.IsError && len(parts) == 0 { // the API refuses an error that says nothing
+		parts = []chat.Part{{Kind: chat.PartText, Text: "Error"}}
+	}
 	if len(parts) > 0 {
 		w.key("content")
 		w.parts(parts)
@@ -195,16 +235,6 @@ func (w *writer) toolResult(p *chat.Part) {
 	if p.IsError {
 		w.raw(`,"is_error":true`)
 	}
-}
-
-// toolID makes an id of the letters that the API takes. Calls and results change alike.
-func toolID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, id)
 }
 
 // appendInput appends a call's arguments as the object that this format has for them. A text that is none, as of a call

@@ -18,14 +18,22 @@ const emptySchema = `{"type":"object","properties":{}}`
 func (w *writer) tools() {
 	var tools []chat.Tool
 	for i := range w.conv.Tools {
-		if t := &w.conv.Tools[i]; t.Raw != nil {
-			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-			w.lose(kind)
+		t := &w.conv.Tools[i]
+		if t.Raw == nil {
+			tools = append(tools, *t)
 			continue
 		}
-		tools = append(tools, w.conv.Tools[i])
+		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
+		w.name(kind)
+		if w.choice.Mode == chat.ToolNamed && w.choice.Name == t.Name {
+			w.lose("tool_choice")
+			w.choice = chat.ToolChoice{}
+		}
 	}
 	if len(tools) == 0 {
+		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
+			w.lose("tool_choice")
+		}
 		tools = w.calledTools()
 		w.choice = chat.ToolChoice{Mode: chat.ToolNone}
 	}
@@ -65,7 +73,11 @@ func (w *writer) tool(t *chat.Tool) {
 	}
 	w.key("input_schema")
 	w.schema(t.Schema)
-	if t.Strict {
+	switch {
+	case !t.Strict:
+	case w.opts.StructuredOutputs:
+		w.raw(`,"strict":true`)
+	default:
 		w.lose("strict")
 	}
 	if t.CacheControl != nil {
@@ -118,14 +130,15 @@ func (w *writer) params() {
 	w.number("top_p", w.sampling.TopP)
 	w.number("top_k", w.sampling.TopK)
 	w.thinking()
+	w.outputConfig()
 	w.user()
+	if w.sampling.ServiceTier == chat.TierStandard {
+		w.raw(`,"service_tier":"standard_only"`)
+	}
 	w.loseNumber("presence_penalty", w.sampling.PresencePenalty)
 	w.loseNumber("frequency_penalty", w.sampling.FrequencyPenalty)
 	if w.sampling.Seed != "" {
 		w.lose("seed")
-	}
-	if len(w.sampling.Schema) > 0 {
-		w.lose("response_format")
 	}
 	if w.req.Choices > 1 {
 		w.lose("n")
@@ -154,10 +167,35 @@ func (w *writer) thinking() {
 		w.raw("}")
 	case w.adaptive:
 		w.raw(`,"thinking":{"type":"adaptive"}`)
+	}
+}
+
+// outputConfig writes how hard to think, and the schema of the answer.
+func (w *writer) outputConfig() {
+	schema := w.sampling.Schema
+	if len(schema) > 0 && !w.opts.StructuredOutputs {
+		w.lose("format")
+		schema = nil
+	}
+	if w.effort == "" && schema == nil {
+		return
+	}
+	w.raw(`,"output_config":{`)
+	if w.effort != "" {
+		w.raw(`"effort":"` + w.effort + `"`)
+	}
+	if schema != nil {
 		if w.effort != "" {
-			w.raw(`,"output_config":{"effort":"` + w.effort + `"}`)
+			w.raw(",")
+		}
+		w.raw(`"format":{"type":"json_schema","schema":`)
+		w.raw(string(schema))
+		w.raw("}")
+		if w.sampling.SchemaNote != "" {
+			w.lose("description")
 		}
 	}
+	w.raw("}")
 }
 
 // stop writes the sequences; the API refuses those of white space alone.
@@ -165,7 +203,7 @@ func (w *writer) stop() {
 	n := 0
 	for _, s := range w.sampling.Stop {
 		if strings.TrimSpace(s) == "" {
-			w.lose("stop")
+			w.lose("stop_sequences")
 			continue
 		}
 		if n == 0 {
@@ -185,7 +223,7 @@ func (w *writer) user() {
 	switch name := w.sampling.User; {
 	case name == "":
 	case len(name) > maxUser:
-		w.lose("user")
+		w.lose("user_id")
 	default:
 		w.raw(`,"metadata":{"user_id":`)
 		w.str(name)

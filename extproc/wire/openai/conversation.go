@@ -1,9 +1,8 @@
 package openai
 
 import (
-	"fmt"
+	"maps"
 	"strconv"
-	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -16,40 +15,64 @@ const (
 	effortMax  = "max"
 )
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped.
+// words are what clients of this format call what the canonical form names as Anthropic does.
+var words = map[string]string{
+	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
+	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "tool_use": "tool_calls", "tool_result": "tool",
+}
+
+// rename has the client's own word for something that this format has several words for.
+func rename(c *chat.Conversation, name, word string) {
+	if c.Words[name] != word {
+		c.Words = maps.Clone(c.Words)
+		c.Words[name] = word
+	}
+}
+
+// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown
+// members at the top, and unknown members of messages, parts, calls and tools by their own keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
-	c := &chat.Conversation{}
-	var err error
+	c := &chat.Conversation{Words: words}
 	for i := range r.Doc.Members {
 		m := &r.Doc.Members[i]
 		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
 		if v.IsNull() {
 			continue
 		}
-		switch m.Key {
-		case "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", wire.HintKey:
-		case "messages":
-			err = readMessages(c, v)
-		case "tools":
-			err = readTools(c, v)
-		case "functions":
-			err = readFunctions(c, v)
-		case "tool_choice", "function_call":
-			err = readToolChoice(c, m.Key, v)
-		case "parallel_tool_calls":
-			if on, ok := v.Bool(); ok {
-				c.ParallelTools = &on
-			} else {
-				err = wrongKind(m.Key, "a boolean", v)
-			}
-		default:
-			err = readParam(c, r, m.Key, v)
-		}
-		if err != nil {
+		if err := readInto(c, r, m.Key, v); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
+}
+
+func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) error {
+	switch key {
+	case "model", "stream", "max_tokens", wire.HintKey:
+		return nil
+	case "max_completion_tokens":
+		rename(c, "max_tokens", key)
+		return nil
+	case "stream_options":
+		wire.UnmapUnknown(c, v, "include_usage")
+		return nil
+	case "messages":
+		return readMessages(c, v)
+	case "tools":
+		return readTools(c, v)
+	case "functions":
+		return readFunctions(c, v)
+	case "tool_choice", "function_call":
+		return readToolChoice(c, key, v)
+	case "parallel_tool_calls":
+		on, ok := v.Bool()
+		if !ok {
+			return wrongKind(key, "a boolean", v)
+		}
+		c.ParallelTools = &on
+		return nil
+	}
+	return readParam(c, r, key, v)
 }
 
 // reader turns messages into turns. It numbers calls of the legacy function format, which has no ids.
@@ -70,19 +93,19 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 		if !ok {
 			return wrongKind(at+".role", "a string", m.Get("role"))
 		}
-		parts, err := rd.message(role, m, at)
-		if err != nil {
-			return err
-		}
 		canonical, known := roles[role]
-		switch {
-		case !known:
+		if !known {
 			return invalid(at+".role", "%s.role must be one of system, developer, user, assistant, tool", at)
+		}
+		parts, err := rd.message(role, m, at)
+		switch {
+		case err != nil:
+			return err
 		case canonical == chat.RoleSystem && opening:
 			c.System = append(c.System, parts...)
 		default:
 			opening = false
-			c.Messages = append(c.Messages, chat.Message{Role: canonical, Parts: parts})
+			c.Messages = append(c.Messages, chat.Message{Role: canonical, At: at, Parts: parts})
 		}
 	}
 	return nil
@@ -94,38 +117,67 @@ var roles = map[string]chat.Role{
 }
 
 func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, error) {
-	parts, err := readContent(m.Get("content"), at+".content")
+	parts, err := readContent(rd.c, m.Get("content"), at+".content")
 	if err != nil {
 		return nil, err
 	}
 	switch role {
 	case "assistant":
+		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "refusal", "function_call", "tool_calls",
+			"reasoning_content", "reasoning", "reasoning_details")
 		parts, err = rd.assistant(m, at, parts)
 	case "tool":
-		id, ok := m.Get("tool_call_id").Str()
-		if !ok {
-			return nil, wrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
-		}
-		parts = []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts}}
+		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "tool_call_id", "name", "is_error")
+		parts, err = toolResult(m, at, parts)
 	case "function":
-		parts = []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.legacyID()}, Parts: parts}}
+		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "name")
+		parts, err = rd.functionResult(at, parts)
+	default:
+		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control")
 	}
-	if cc := m.Get("cache_control"); !cc.IsNull() && len(parts) > 0 {
-		parts[len(parts)-1].CacheControl = cc.Raw
+	if cc := present(m.Get("cache_control")); cc != nil && err == nil {
+		mark(rd.c, parts, cc)
 	}
 	return parts, err
+}
+
+// mark puts a cache mark that stands at the end of parts on the last of them. Thinking cannot have one.
+func mark(c *chat.Conversation, parts []chat.Part, cacheControl jsonx.Raw) {
+	n := len(parts)
+	if n == 0 || parts[n-1].Kind == chat.PartThinking || parts[n-1].Kind == chat.PartRedacted {
+		wire.Unmap(c, "cache_control")
+		return
+	}
+	parts[n-1].CacheControl = cacheControl
+}
+
+// toolResult reads a message of role tool. That a call failed has no place in this format; some clients say it as
+// Anthropic does.
+func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error) {
+	id, ok := m.Get("tool_call_id").Str()
+	if !ok {
+		return nil, wrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
+	}
+	failed, _ := m.Get("is_error").Bool()
+	return []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts, IsError: failed}}, nil
+}
+
+func (rd *reader) functionResult(at string, parts []chat.Part) ([]chat.Part, error) {
+	if rd.calls == 0 {
+		return nil, invalid(at, "%s is the result of a function that the assistant did not call", at)
+	}
+	return []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.legacyID()}, Parts: parts}}, nil
 }
 
 func (rd *reader) legacyID() string { return "call_function_" + strconv.Itoa(rd.calls) }
 
 // assistant adds to an assistant's content what stands beside it: reasoning before, refusal and calls after.
-func (rd *reader) assistant(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error) {
-	for _, key := range [...]string{"reasoning_content", "reasoning"} {
-		if t, ok := m.Get(key).Str(); ok && t != "" {
-			parts = append([]chat.Part{{Kind: chat.PartThinking, Text: t}}, parts...)
-			break
-		}
+func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]chat.Part, error) {
+	parts, err := readReasoningOf(rd.c, m, at)
+	if err != nil {
+		return nil, err
 	}
+	parts = append(parts, content...)
 	if t, ok := m.Get("refusal").Str(); ok && t != "" {
 		parts = append(parts, chat.Part{Kind: chat.PartRefusal, Text: t})
 	}
@@ -138,127 +190,29 @@ func (rd *reader) assistant(m jsonx.Value, at string, parts []chat.Part) ([]chat
 		return nil, wrongKind(at+".tool_calls", "an array", calls)
 	}
 	for i, call := range calls.Each {
-		id, ok := call.Get("id").Str()
-		if !ok || id == "" {
-			field := fmt.Sprintf("%s.tool_calls[%d].id", at, i)
-			return nil, invalid(field, "%s must be a non-empty string", field)
-		}
-		p := readCall(id, call.Get("function"))
-		if custom := call.Get("custom"); custom.Exists() {
-			p = chat.Part{Kind: chat.PartOther, Raw: call.Raw}
-		}
-		p.CacheControl = present(call.Get("cache_control"))
-		parts = append(parts, p)
-	}
-	return parts, nil
-}
-
-func readCall(id string, f jsonx.Value) chat.Part {
-	name, _ := f.Get("name").Str()
-	args, ok := f.Get("arguments").Str()
-	if !ok && f.Get("arguments").Kind() == jsonx.Object {
-		args = string(f.Get("arguments").Raw)
-	}
-	if strings.TrimSpace(args) == "" {
-		args = "{}"
-	}
-	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}
-}
-
-// readContent reads a message's content, a string or an array of parts. Empty text says nothing and is left out,
-// because other formats refuse it.
-func readContent(v jsonx.Value, at string) ([]chat.Part, error) {
-	switch v.Kind() {
-	case jsonx.Invalid, jsonx.Null:
-		return nil, nil
-	case jsonx.String:
-		t, _ := v.Str()
-		if t == "" {
-			return nil, nil
-		}
-		return []chat.Part{{Kind: chat.PartText, Text: t}}, nil
-	case jsonx.Array:
-		return readParts(v, at)
-	case jsonx.Bool, jsonx.Number, jsonx.Object:
-	}
-	return nil, wrongKind(at, "a string or an array", v)
-}
-
-func readParts(v jsonx.Value, at string) ([]chat.Part, error) {
-	var parts []chat.Part
-	for i, e := range v.Each {
-		p, err := readPart(e)
+		p, err := rd.toolCall(call, at+".tool_calls["+strconv.Itoa(i)+"]")
 		if err != nil {
-			field := at + "[" + strconv.Itoa(i) + "]" + err.Error()
-			return nil, invalid(field, "%s must be a string", field)
-		}
-		p.CacheControl = present(e.Get("cache_control"))
-		if p.Kind == chat.PartText && p.Text == "" {
-			continue
+			return nil, err
 		}
 		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// notString is the path, inside a part, of what should be a string.
-type notString string
-
-func (e notString) Error() string { return string(e) }
-
-func readPart(e jsonx.Value) (chat.Part, error) {
-	kind, ok := e.Get("type").Str()
-	if !ok {
-		return chat.Part{}, notString(".type")
+func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
+	id, ok := call.Get("id").Str()
+	if !ok || id == "" {
+		return chat.Part{}, invalid(at+".id", "%s.id must be a non-empty string", at)
 	}
-	switch kind {
-	case "text", "input_text", "output_text":
-		t, ok := e.Get("text").Str()
-		if !ok {
-			return chat.Part{}, notString(".text")
-		}
-		return chat.Part{Kind: chat.PartText, Text: t}, nil
-	case "refusal":
-		t, ok := e.Get("refusal").Str()
-		if !ok {
-			return chat.Part{}, notString(".refusal")
-		}
-		return chat.Part{Kind: chat.PartRefusal, Text: t}, nil
-	case "image_url":
-		u, ok := e.Get("image_url").Get("url").Str()
-		if !ok {
-			if u, ok = e.Get("image_url").Str(); !ok { // a habit of some clients
-				return chat.Part{}, notString(".image_url.url")
-			}
-		}
-		return located(chat.PartImage, u), nil
-	case "file":
-		f := e.Get("file")
-		if data, ok := f.Get("file_data").Str(); ok {
-			p := located(chat.PartDocument, data)
-			p.Name, _ = f.Get("filename").Str()
-			return p, nil
-		}
+	wire.UnmapUnknown(rd.c, call, "id", "type", "index", "function", "custom", "cache_control")
+	p := readCall(id, call.Get("function"))
+	if custom := call.Get("custom"); custom.Exists() {
+		wire.Unmap(rd.c, "custom")
+		p = readCustomCall(id, custom)
 	}
-	return chat.Part{Kind: chat.PartOther, Raw: e.Raw}, nil
-}
-
-// located makes a part of a URL; a data: URL is taken apart into media type and base64.
-func located(kind chat.PartKind, url string) chat.Part {
-	rest, isData := strings.CutPrefix(url, "data:")
-	meta, data, hasComma := strings.Cut(rest, ",")
-	media, isBase64 := strings.CutSuffix(meta, ";base64")
-	if !isData || !hasComma || !isBase64 {
-		return chat.Part{Kind: kind, URL: url}
+	if p.Tool.Name == "" {
+		return chat.Part{}, invalid(at+".function.name", "%s.function.name must be a non-empty string", at)
 	}
-	media, _, _ = strings.Cut(media, ";")
-	return chat.Part{Kind: kind, Media: media, Data: data}
-}
-
-// present is a value's text, or nil when it is absent or null.
-func present(v jsonx.Value) jsonx.Raw {
-	if v.IsNull() {
-		return nil
-	}
-	return v.Raw
+	p.CacheControl = present(call.Get("cache_control"))
+	return p, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -14,16 +15,20 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 	}
 	for i, e := range v.Each {
 		f := e.Get("function")
-		if !e.Get("type").Equal("function") && !f.Exists() {
-			c.Tools = append(c.Tools, chat.Tool{Raw: e.Raw})
+		if kind, ok := e.Get("type").Str(); ok && kind != "function" {
+			name, _ := e.Get(kind).Get("name").Str()
+			c.Tools = append(c.Tools, chat.Tool{Name: name, Raw: e.Raw})
 			continue
 		}
-		tool, ok := readFunction(f)
+		tool, ok := readFunction(c, f)
 		if !ok {
 			field := "tools[" + strconv.Itoa(i) + "].function.name"
 			return invalid(field, "%s must be a non-empty string", field)
 		}
-		tool.CacheControl = present(e.Get("cache_control"))
+		wire.UnmapUnknown(c, e, "type", "function", "cache_control")
+		if cc := present(e.Get("cache_control")); cc != nil {
+			tool.CacheControl = cc
+		}
 		c.Tools = append(c.Tools, tool)
 	}
 	return nil
@@ -35,7 +40,7 @@ func readFunctions(c *chat.Conversation, v jsonx.Value) error {
 		return wrongKind("functions", "an array", v)
 	}
 	for i, f := range v.Each {
-		tool, ok := readFunction(f)
+		tool, ok := readFunction(c, f)
 		if !ok {
 			field := "functions[" + strconv.Itoa(i) + "].name"
 			return invalid(field, "%s must be a non-empty string", field)
@@ -45,30 +50,30 @@ func readFunctions(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-func readFunction(f jsonx.Value) (tool chat.Tool, ok bool) {
+func readFunction(c *chat.Conversation, f jsonx.Value) (tool chat.Tool, ok bool) {
+	wire.UnmapUnknown(c, f, "name", "description", "parameters", "strict", "cache_control")
 	tool.Name, _ = f.Get("name").Str()
 	tool.Description, _ = f.Get("description").Str()
 	tool.Schema = present(f.Get("parameters"))
 	tool.Strict, _ = f.Get("strict").Bool()
+	tool.CacheControl = present(f.Get("cache_control"))
 	return tool, tool.Name != ""
 }
 
 func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
+	rename(c, "tool_choice", key)
 	mode := v
-	switch {
-	case v.Get("type").Equal("allowed_tools"):
-		mode = v.Get("allowed_tools").Get("mode")
-		c.Unmapped = append(c.Unmapped, key)
-	case v.Kind() == jsonx.Object:
-		name, ok := v.Get("function").Get("name").Str()
-		if !ok {
-			name, ok = v.Get("name").Str() // the legacy form
+	if v.Kind() == jsonx.Object {
+		switch kind, _ := v.Get("type").Str(); kind {
+		case "allowed_tools":
+			mode = v.Get("allowed_tools").Get("mode")
+			wire.Unmap(c, key)
+		case "custom":
+			wire.Unmap(c, key)
+			return nil
+		default:
+			return readNamedTool(c, key, v)
 		}
-		if !ok || name == "" {
-			return invalid(key, "%s must name a function", key)
-		}
-		c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
-		return nil
 	}
 	switch s, _ := mode.Str(); s {
 	case "auto":
@@ -80,6 +85,18 @@ func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
 	default:
 		return invalid(key, "%s must be auto, none, required or a function", key)
 	}
+	return nil
+}
+
+func readNamedTool(c *chat.Conversation, key string, v jsonx.Value) error {
+	name, ok := v.Get("function").Get("name").Str()
+	if !ok {
+		name, ok = v.Get("name").Str() // the legacy form
+	}
+	if !ok || name == "" {
+		return invalid(key, "%s must name a function", key)
+	}
+	c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
 	return nil
 }
 
@@ -99,23 +116,53 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 		return readNumber(&p.FrequencyPenalty, key, v)
 	case "seed":
 		return readNumber(&p.Seed, key, v)
-	case "user":
-		return readString(&p.User, key, v)
+	case "user", "safety_identifier":
+		return readUser(c, key, v)
 	case "reasoning_effort":
 		return readString(&p.Effort, key, v)
 	case "reasoning":
-		return readReasoningParams(p, v)
+		return readReasoningParams(c, r, v)
+	case "thinking":
+		return readThinkingParams(c, v)
 	case "stop":
 		return readStop(p, v)
 	case "response_format":
 		return readFormat(c, v)
-	case "n":
-		if r.Choices > 1 {
-			c.Unmapped = append(c.Unmapped, key)
+	case "service_tier":
+		if v.Equal("default") {
+			p.ServiceTier = chat.TierStandard
+			return nil
 		}
-		return nil
+	case "n":
+		if r.Choices <= 1 {
+			return nil
+		}
 	}
-	c.Unmapped = append(c.Unmapped, key)
+	if !wire.IsEmpty(v) && string(v.Raw) != defaults[key] {
+		wire.Unmap(c, key)
+	}
+	return nil
+}
+
+// defaults are what OpenAI takes for said when nothing is.
+var defaults = map[string]string{
+	"logprobs": `false`, "top_logprobs": `0`, "store": `false`, "modalities": `["text"]`, "verbosity": `"medium"`,
+	"service_tier": `"auto"`,
+}
+
+// readUser reads who the end user is, of which this format has an old name and a new one.
+func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
+	var name string
+	if err := readString(&name, key, v); err != nil {
+		return err
+	}
+	switch {
+	case c.Params.User == "":
+		rename(c, "user_id", key)
+		c.Params.User = name
+	case c.Params.User != name:
+		wire.Unmap(c, key)
+	}
 	return nil
 }
 
@@ -136,15 +183,55 @@ func readString(dst *string, key string, v jsonx.Value) error {
 	return nil
 }
 
-func readReasoningParams(p *chat.Params, v jsonx.Value) error {
-	if on, ok := v.Get("enabled").Bool(); ok && !on {
-		p.Effort = effortNone
-	}
+// readReasoningParams reads the object by which OpenRouter and others ask for reasoning. An effort that stands beside it
+// counts more.
+func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
+	p := &c.Params
+	wire.UnmapUnknown(c, v, "enabled", "max_tokens", "effort")
 	if n, ok := v.Get("max_tokens").Int(); ok && n > 0 && n <= math.MaxInt32 {
 		p.ThinkingBudget = int(n)
 	}
-	if effort := v.Get("effort"); !effort.IsNull() {
-		return readString(&p.Effort, "reasoning.effort", effort)
+	var effort string
+	if e := v.Get("effort"); !e.IsNull() {
+		if err := readString(&effort, "reasoning.effort", e); err != nil {
+			return err
+		}
+	}
+	if on, ok := v.Get("enabled").Bool(); ok && effort == "" {
+		switch {
+		case !on:
+			effort = effortNone
+		case p.ThinkingBudget == 0:
+			effort = "medium"
+		}
+	}
+	switch beside := r.Doc.Get("reasoning_effort"); {
+	case beside.IsNull():
+		rename(c, "effort", "reasoning")
+		p.Effort = effort
+	case effort != "" && !beside.Equal(effort):
+		wire.Unmap(c, "reasoning")
+	}
+	return nil
+}
+
+// readThinkingParams reads Anthropic's words in a request of this format, as some clients write them.
+func readThinkingParams(c *chat.Conversation, v jsonx.Value) error {
+	kind, ok := v.Get("type").Str()
+	if !ok {
+		return wrongKind("thinking.type", "a string", v.Get("type"))
+	}
+	wire.UnmapUnknown(c, v, "type", "budget_tokens")
+	rename(c, "effort", "thinking")
+	switch kind {
+	case "enabled":
+		if n, ok := v.Get("budget_tokens").Int(); ok && n > 0 && n <= math.MaxInt32 {
+			c.Params.ThinkingBudget = int(n)
+		}
+	case "adaptive":
+		c.Params.Thinking = chat.ThinkingAdaptive
+	case "disabled":
+		c.Params.Thinking = chat.ThinkingOff
 	}
 	return nil
 }
@@ -173,7 +260,7 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	case kind.Equal("text"):
 		return nil
 	case !kind.Equal("json_schema"):
-		c.Unmapped = append(c.Unmapped, "response_format")
+		wire.Unmap(c, "response_format")
 		return nil
 	}
 	def := v.Get("json_schema")
@@ -181,7 +268,10 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	if schema.Kind() != jsonx.Object {
 		return wrongKind("response_format.json_schema.schema", "an object", schema)
 	}
+	wire.UnmapUnknown(c, v, "type", "json_schema")
+	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")
 	c.Params.Schema = schema.Raw
 	c.Params.SchemaName, _ = def.Get("name").Str()
+	c.Params.SchemaNote, _ = def.Get("description").Str()
 	return nil
 }

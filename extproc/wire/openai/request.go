@@ -73,6 +73,9 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 		return readEffort(r, key, v)
 	case "reasoning":
 		return readReasoning(r, v)
+	case "thinking":
+		kind := v.Get("type")
+		r.Thinking = r.Thinking || kind.Equal("enabled") || kind.Equal("adaptive")
 	}
 	return nil
 }

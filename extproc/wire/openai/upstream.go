@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -18,6 +19,11 @@ type RequestOptions struct {
 	Model       string // the name the provider knows the model by
 	TokensField string // MaxTokens or MaxCompletionTokens; "" keeps the client's, and is MaxTokens for other dialects
 	NoEffort    bool   // the model does not take reasoning_effort; said by clients of other dialects only
+	MaxStop     int    // how many stop sequences it takes from clients of other dialects; 0: any number
+
+	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
+	// as OpenRouter's and LiteLLM's servers do.
+	CacheControl bool
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
@@ -31,8 +37,13 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := wire.CheckCalls(c); err != nil {
+		return nil, nil, err
+	}
 	w := writer{dst: buf, req: req, conv: c, opts: o}
-	w.request()
+	if err := w.request(); err != nil {
+		return nil, nil, err
+	}
 	return w.dst, w.degraded, nil
 }
 

@@ -68,6 +68,7 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 	failed.IsError = true
 	png := chat.Part{Kind: chat.PartImage, Media: "image/png", Data: "QUJD"}
 	pdf := chat.Part{Kind: chat.PartDocument, Media: "application/pdf", Data: "QQ==", Name: "a.pdf"}
+	const callA = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},`
 	rows := []struct {
 		name     string
 		conv     chat.Conversation
@@ -78,7 +79,7 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 		{"several texts", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), say1("b"))}}, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, ""},
 		{"images", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, png, chat.Part{Kind: chat.PartImage, URL: "https://x/y?a&b"})}}, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"image_url","image_url":{"url":"https://x/y?a&b"}}]}`, ""},
 		{"documents (K-13)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, pdf, chat.Part{Kind: chat.PartDocument, Text: "t", Name: "n"}, chat.Part{Kind: chat.PartDocument, URL: "https://x/a.pdf"})}}, `{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"text","text":"n\n\nt"},{"type":"text","text":"https://x/a.pdf"}]}`, "document"},
-		{"thinking is not sent back (K-16)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t", Signature: "s"}, chat.Part{Kind: chat.PartRedacted, Data: "x"}, say1("a"), say1("b"))}}, `{"role":"assistant","content":"ab"}`, "thinking"},
+		{"thinking is not sent back (K-16)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t", Signature: "s"}, chat.Part{Kind: chat.PartRedacted, Data: "x"}, say1("a"), say1("b"))}}, `{"role":"assistant","content":"ab"}`, "thinking,prefill"},
 		{"a turn of thinking alone", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("q")), turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t"})}}, `{"role":"user","content":"q"}`, "thinking"},
 		{
 			"calls and results, with the user's words after (K-11)",
@@ -87,23 +88,23 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 		},
 		{
 			"results and words in one turn",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("go"), result("a", say1("r")))}},
-			`{"role":"tool","tool_call_id":"a","content":"r"},{"role":"user","content":"go"}`, "",
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleUser, say1("go"), result("a", say1("r")))}},
+			callA + `{"role":"tool","tool_call_id":"a","content":"r"},{"role":"user","content":"go"}`, "",
 		},
 		{
 			"an image in a result stands after all results (K-12)",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleTool, result("a", png)), turn(chat.RoleTool, result("b")), turn(chat.RoleUser, say1("go"))}},
-			`{"role":"tool","tool_call_id":"a","content":""},{"role":"tool","tool_call_id":"b","content":""},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"go"}]}`, "",
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleAssistant, use("b", "f", "{}")), turn(chat.RoleTool, result("a", png)), turn(chat.RoleTool, result("b")), turn(chat.RoleUser, say1("go"))}},
+			strings.Replace(callA, "]},", `,{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},`, 1) + `{"role":"tool","tool_call_id":"a","content":""},{"role":"tool","tool_call_id":"b","content":""},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"go"}]}`, "",
 		},
 		{
 			"an image in the last result (K-12)",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleTool, result("a", say1("see"), png))}},
-			`{"role":"tool","tool_call_id":"a","content":"see"},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`, "",
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleTool, result("a", say1("see"), png))}},
+			callA + `{"role":"tool","tool_call_id":"a","content":"see"},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`, "",
 		},
 		{"an empty turn (K-96)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser), turn(chat.RoleAssistant), turn(chat.RoleUser, say1("a"))}}, `{"role":"user","content":"a"}`, ""},
-		{"what only the other dialect knows", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), chat.Part{Kind: chat.PartOther, Raw: jsonx.Raw(`{"type":"search_result"}`)})}}, `{"role":"user","content":[{"type":"text","text":"a"}]}`, "search_result"},
+		{"what only the other dialect knows", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), chat.Part{Kind: chat.PartOther, Name: "search_result", Raw: jsonx.Raw(`{"type":"search_result"}`)})}}, `{"role":"user","content":[{"type":"text","text":"a"}]}`, "search_result"},
 		{"system in the middle (K-88)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a")), turn(chat.RoleSystem, say1("b"))}}, `{"role":"user","content":"a"},{"role":"system","content":"b"}`, ""},
-		{"a refusal", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartRefusal, Text: "no"})}}, `{"role":"assistant","content":null,"refusal":"no"}`, ""},
+		{"a refusal", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartRefusal, Text: "no"})}}, `{"role":"assistant","content":null,"refusal":"no"}`, "prefill"},
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
@@ -135,14 +136,14 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 			r.Conv.Tools = []chat.Tool{{Name: "f"}}
 			r.Conv.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: "f"}
 		}, openai.RequestOptions{}, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}],"tool_choice":{"type":"function","function":{"name":"f"}}`, ""},
-		{"no tools, no choice", func(r *chat.Request) { r.Conv.ToolChoice.Mode = chat.ToolAny }, openai.RequestOptions{}, ``, ""},
+		{"no tools, no choice", func(r *chat.Request) { r.Conv.ToolChoice.Mode = chat.ToolAny }, openai.RequestOptions{}, ``, "tool_choice"},
 		{"max_tokens (K-94)", func(r *chat.Request) { r.MaxTokens = 9 }, openai.RequestOptions{}, `,"max_tokens":9`, ""},
 		{"max_completion_tokens (K-94)", func(r *chat.Request) { r.MaxTokens = 9 }, openai.RequestOptions{TokensField: openai.MaxCompletionTokens}, `,"max_completion_tokens":9`, ""},
 		{"parameters", func(r *chat.Request) {
 			r.Conv.Params = chat.Params{Temperature: "0.30", TopP: "1e-1", TopK: "4", Stop: []string{"a\n", "b"}, User: "u"}
 			r.Conv.Unmapped = []string{"metadata"}
 		}, openai.RequestOptions{}, `,"temperature":0.30,"top_p":1e-1,"stop":["a\n","b"],"user":"u"`, "top_k,metadata"},
-		{"a user too long", func(r *chat.Request) { r.Conv.Params.User = strings.Repeat("u", 65) }, openai.RequestOptions{}, ``, "user"},
+		{"a user too long", func(r *chat.Request) { r.Conv.Params.User = strings.Repeat("u", 65) }, openai.RequestOptions{}, ``, "user_id"},
 		{"effort (K-19)", func(r *chat.Request) { r.Conv.Params.Effort = "xhigh" }, openai.RequestOptions{}, `,"reasoning_effort":"xhigh"`, ""},
 		{"the most effort (K-19)", func(r *chat.Request) { r.Conv.Params.Effort = "max" }, openai.RequestOptions{}, `,"reasoning_effort":"high"`, "effort"},
 		{"a budget (K-19)", func(r *chat.Request) { r.Conv.Params.ThinkingBudget = 4000 }, openai.RequestOptions{}, `,"reasoning_effort":"medium"`, ""},

@@ -1,9 +1,14 @@
 package openai
 
 import (
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
+
+// maxUser is how long OpenAI lets a user's name be.
+const maxUser = 64
 
 // tools writes the functions; tools that run at the other dialect's provider cannot be said.
 func (w *writer) tools() {
@@ -11,12 +16,15 @@ func (w *writer) tools() {
 	for i := range w.conv.Tools {
 		if t := &w.conv.Tools[i]; t.Raw != nil {
 			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-			w.lose(kind)
+			w.name(kind)
 			continue
 		}
 		functions++
 	}
 	if functions == 0 {
+		if mode := w.conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
+			w.lose("tool_choice")
+		}
 		return
 	}
 	w.key("tools")
@@ -52,19 +60,25 @@ func (w *writer) tool(t *chat.Tool) {
 		w.key("strict")
 		w.boolean(true)
 	}
-	w.raw("}}")
+	w.raw("}")
+	w.mark(t.CacheControl)
+	w.raw("}")
 }
 
 func (w *writer) toolChoice() {
-	switch w.conv.ToolChoice.Mode {
+	switch choice := w.conv.ToolChoice; choice.Mode {
 	case chat.ToolAuto:
 	case chat.ToolNone:
 		w.raw(`,"tool_choice":"none"`)
 	case chat.ToolAny:
 		w.raw(`,"tool_choice":"required"`)
 	case chat.ToolNamed:
+		if slices.ContainsFunc(w.conv.Tools, func(t chat.Tool) bool { return t.Name == choice.Name && t.Raw != nil }) {
+			w.lose("tool_choice")
+			return
+		}
 		w.raw(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.str(w.conv.ToolChoice.Name)
+		w.str(choice.Name)
 		w.raw("}}")
 	}
 }
@@ -85,9 +99,12 @@ func (w *writer) params() {
 	w.number("frequency_penalty", p.FrequencyPenalty)
 	w.number("seed", p.Seed)
 	if p.TopK != "" {
-		w.lose(lostTopK)
+		w.lose("top_k")
 	}
 	w.stop(p.Stop)
+	if p.ServiceTier == chat.TierStandard {
+		w.raw(`,"service_tier":"default"`)
+	}
 	w.endUser(p.User)
 	w.effort(p)
 	w.format(p)
@@ -109,6 +126,10 @@ func (w *writer) boolean(on bool) {
 }
 
 func (w *writer) stop(sequences []string) {
+	if most := w.opts.MaxStop; most > 0 && len(sequences) > most {
+		w.lose("stop_sequences")
+		sequences = sequences[:most]
+	}
 	if len(sequences) == 0 {
 		return
 	}
@@ -126,29 +147,37 @@ func (w *writer) endUser(name string) {
 	switch {
 	case name == "":
 	case len(name) > maxUser:
-		w.lose(lostUser)
+		w.lose("user_id")
 	default:
 		w.key("user")
 		w.str(name)
 	}
 }
 
-// effort writes how hard to think: what the client said, or what its budget amounts to.
+// effort writes how hard to think: what the client said, or what its budget amounts to. A model that is to decide by
+// itself is told nothing; one that must not think at all cannot be told so, for few models know a word for it.
 func (w *writer) effort(p *chat.Params) {
 	effort := p.Effort
 	if effort == "" && p.ThinkingBudget > 0 {
 		effort = effortOf(p.ThinkingBudget)
 	}
-	switch {
-	case effort == "":
-		return
-	case w.opts.NoEffort:
-		if effort != effortNone {
-			w.lose(lostThinking)
+	if w.opts.NoEffort {
+		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
+			w.lose("thinking")
+		}
+		if p.Effort != "" && p.Effort != effortNone {
+			w.lose("effort")
 		}
 		return
-	case effort == effortMax: // the format's scale ends below
-		w.lose(lostEffort)
+	}
+	if p.Thinking == chat.ThinkingOff {
+		w.lose("thinking")
+	}
+	switch effort {
+	case "":
+		return
+	case effortMax: // the format's scale ends below
+		w.lose("effort")
 		effort = "high"
 	}
 	w.key("reasoning_effort")
@@ -177,6 +206,10 @@ func (w *writer) format(p *chat.Params) {
 	}
 	w.raw(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
 	w.str(name)
+	if p.SchemaNote != "" {
+		w.key("description")
+		w.str(p.SchemaNote)
+	}
 	w.key("schema")
 	w.json(p.Schema)
 	w.key("strict")

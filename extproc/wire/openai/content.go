@@ -1,0 +1,190 @@
+package openai
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+func readCall(id string, f jsonx.Value) chat.Part {
+	name, _ := f.Get("name").Str()
+	args, ok := f.Get("arguments").Str()
+	if !ok && f.Get("arguments").Kind() == jsonx.Object {
+		args = string(f.Get("arguments").Raw)
+	}
+	if strings.TrimSpace(args) == "" {
+		args = "{}"
+	}
+	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}
+}
+
+// readCustomCall reads a call whose argument is a text in a grammar of the tool's own: elsewhere all are objects.
+func readCustomCall(id string, custom jsonx.Value) chat.Part {
+	name, _ := custom.Get("name").Str()
+	input, _ := custom.Get("input").Str()
+	args := string(jsonx.AppendString([]byte(`{"input":`), input)) + "}"
+	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}
+}
+
+// readContent reads a message's content, a string or an array of parts. Empty text says nothing and is left out,
+// because other formats refuse it.
+func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
+	switch v.Kind() {
+	case jsonx.Invalid, jsonx.Null:
+		return nil, nil
+	case jsonx.String:
+		t, _ := v.Str()
+		if t == "" {
+			return nil, nil
+		}
+		return []chat.Part{{Kind: chat.PartText, Text: t}}, nil
+	case jsonx.Array:
+		return readParts(c, v, at)
+	case jsonx.Bool, jsonx.Number, jsonx.Object:
+	}
+	return nil, wrongKind(at, "a string or an array", v)
+}
+
+func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
+	var parts []chat.Part
+	for i, e := range v.Each {
+		p, err := readPart(c, e)
+		if err != nil {
+			field := at + "[" + strconv.Itoa(i) + "]" + err.Error()
+			return nil, invalid(field, "%s must be a string", field)
+		}
+		cc := present(e.Get("cache_control"))
+		if p.Kind == chat.PartText && p.Text == "" {
+			if cc != nil {
+				mark(c, parts, cc)
+			}
+			continue
+		}
+		p.CacheControl = cc
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// notString is the path, inside a part, of what should be a string.
+type notString string
+
+func (e notString) Error() string { return string(e) }
+
+func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
+	kind, ok := e.Get("type").Str()
+	if !ok {
+		return chat.Part{}, notString(".type")
+	}
+	switch kind {
+	case "text", "input_text", "output_text":
+		wire.UnmapUnknown(c, e, "type", "text", "cache_control")
+		t, ok := e.Get("text").Str()
+		if !ok {
+			return chat.Part{}, notString(".text")
+		}
+		return chat.Part{Kind: chat.PartText, Text: t}, nil
+	case "refusal":
+		wire.UnmapUnknown(c, e, "type", "refusal", "cache_control")
+		t, ok := e.Get("refusal").Str()
+		if !ok {
+			return chat.Part{}, notString(".refusal")
+		}
+		return chat.Part{Kind: chat.PartRefusal, Text: t}, nil
+	case "image_url":
+		wire.UnmapUnknown(c, e, "type", "image_url", "cache_control")
+		return readImage(c, e.Get("image_url"))
+	case "file":
+		wire.UnmapUnknown(c, e, "type", "file", "cache_control")
+		if p, ok := readFile(c, e.Get("file")); ok {
+			return p, nil
+		}
+		kind = "file_id"
+	}
+	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
+}
+
+// readImage reads where an image is: an object, or the URL itself, as is a habit of some clients.
+func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
+	if u, ok := v.Str(); ok {
+		return located(chat.PartImage, u), nil
+	}
+	u, ok := v.Get("url").Str()
+	if !ok {
+		return chat.Part{}, notString(".image_url.url")
+	}
+	wire.UnmapUnknown(c, v, "url", "detail")
+	if d := v.Get("detail"); !d.IsNull() && !d.Equal("auto") {
+		wire.Unmap(c, "detail")
+	}
+	return located(chat.PartImage, u), nil
+}
+
+// readFile reads a file that came with the request; one that only its provider holds is not ok.
+func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
+	data, ok := f.Get("file_data").Str()
+	if !ok {
+		return chat.Part{}, false
+	}
+	wire.UnmapUnknown(c, f, "file_data", "filename")
+	p = located(chat.PartDocument, data)
+	if !strings.Contains(data, ":") { // base64 without the words around it
+		p = chat.Part{Kind: chat.PartDocument, Media: sniff(data), Data: data}
+	}
+	name, _ := f.Get("filename").Str()
+	if p.Kind == chat.PartImage {
+		if name != "" { // no format has a place for it
+			wire.Unmap(c, "filename")
+		}
+		return p, true
+	}
+	p.Name = name
+	return p, true
+}
+
+// sniff tells a PDF by its first bytes in base64; what is none is taken for text.
+func sniff(data string) string {
+	if strings.HasPrefix(data, "JVBER") {
+		return "application/pdf"
+	}
+	return "text/plain"
+}
+
+// located makes a part of a URL. A data: URL is taken apart into media type and base64, and the media type says what
+// kind of part it is, for clients send documents as images and images as files.
+func located(kind chat.PartKind, u string) chat.Part {
+	rest, isData := strings.CutPrefix(u, "data:")
+	meta, data, hasComma := strings.Cut(rest, ",")
+	if !isData || !hasComma {
+		return chat.Part{Kind: kind, URL: u}
+	}
+	meta, isBase64 := strings.CutSuffix(meta, ";base64")
+	if !isBase64 {
+		plain, err := url.PathUnescape(data)
+		if err != nil {
+			return chat.Part{Kind: kind, URL: u}
+		}
+		data = base64.StdEncoding.EncodeToString([]byte(plain))
+	}
+	media, _, _ := strings.Cut(meta, ";")
+	switch {
+	case strings.HasPrefix(media, "image/"):
+		kind = chat.PartImage
+	case media != "":
+		kind = chat.PartDocument
+	}
+	return chat.Part{Kind: kind, Media: media, Data: data}
+}
+
+// present is a value's text, or nil when it is absent or null.
+func present(v jsonx.Value) jsonx.Raw {
+	if v.IsNull() {
+		return nil
+	}
+	return v.Raw
+}

@@ -1,0 +1,231 @@
+package openai
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// mark writes a cache mark into the object that is open, where the provider understands it.
+func (w *writer) mark(cacheControl jsonx.Raw) {
+	switch {
+	case cacheControl == nil:
+	case w.opts.CacheControl:
+		w.key("cache_control")
+		w.json(cacheControl)
+	default:
+		w.lose("cache_control")
+	}
+}
+
+// marks reports whether parts have cache marks that are to be written, which only an array of parts can have.
+func (w *writer) marks(parts []chat.Part) bool {
+	return w.opts.CacheControl && slices.ContainsFunc(parts, func(p chat.Part) bool { return p.CacheControl != nil })
+}
+
+// text writes parts of text as one string, or as an array where one of them is marked.
+func (w *writer) text(parts []chat.Part, between string) {
+	isText := func(p chat.Part) bool {
+		if p.Kind != chat.PartText {
+			w.losePart(&p)
+		}
+		return p.Kind == chat.PartText
+	}
+	if w.marks(parts) {
+		w.openArray()
+		for i := range parts {
+			if isText(parts[i]) {
+				w.part(&parts[i])
+			}
+		}
+		w.raw("]")
+		return
+	}
+	w.raw(`"`)
+	written := false
+	for i := range parts {
+		p := &parts[i]
+		if !isText(*p) {
+			continue
+		}
+		if written {
+			w.dst = jsonx.AppendEscaped(w.dst, between)
+		}
+		w.dst = jsonx.AppendEscaped(w.dst, p.Text)
+		w.mark(p.CacheControl) // which names it as lost
+		written = true
+	}
+	w.raw(`"`)
+}
+
+// losePart names a part that cannot be said where it stands.
+func (w *writer) losePart(p *chat.Part) {
+	switch p.Kind {
+	case chat.PartThinking, chat.PartRedacted:
+		w.lose("thinking")
+	case chat.PartImage:
+		w.lose("image")
+	case chat.PartDocument:
+		w.lose("document")
+	case chat.PartToolUse:
+		w.lose("tool_use")
+	case chat.PartToolResult:
+		w.lose("tool_result")
+	case chat.PartOther:
+		w.name(p.Name)
+	case chat.PartText, chat.PartRefusal:
+		w.lose("content")
+	}
+}
+
+// toolResult writes a result as the message of role tool, which holds text alone. Its images wait for the next turn of
+// the user, since nothing may stand between the results of one turn. There is no flag for a failed call, so its text
+// says it.
+func (w *writer) toolResult(p *chat.Part) {
+	var texts []chat.Part
+	for i := range p.Parts {
+		switch e := &p.Parts[i]; {
+		case e.Kind == chat.PartText:
+			texts = append(texts, *e)
+		case e.Kind == chat.PartDocument && e.Text != "":
+			texts = append(texts, chat.Part{Kind: chat.PartText, Text: documentText(e), CacheControl: e.CacheControl})
+		case e.Kind == chat.PartImage, e.Kind == chat.PartDocument:
+			w.images = append(w.images, *e)
+		default:
+			w.losePart(e)
+		}
+	}
+	if p.IsError {
+		texts = asError(texts)
+	}
+	if n := len(texts); p.CacheControl != nil && n > 0 {
+		texts[n-1].CacheControl = p.CacheControl
+	} else if p.CacheControl != nil {
+		w.lose("cache_control")
+	}
+	w.raw(`,{"role":"tool","tool_call_id":`)
+	w.str(p.Tool.ID)
+	w.key("content")
+	w.text(texts, "\n")
+	w.raw("}")
+}
+
+// asError has the text of a failed call begin with the word, if it does not.
+func asError(texts []chat.Part) []chat.Part {
+	const word = "Error"
+	switch {
+	case len(texts) == 0:
+		return []chat.Part{{Kind: chat.PartText, Text: word}}
+	case len(texts[0].Text) < len(word) || !strings.EqualFold(texts[0].Text[:len(word)], word):
+		texts[0].Text = word + ": " + texts[0].Text
+	}
+	return texts
+}
+
+// userTurn writes a message of the user: what tools showed before it, and its own parts. Without either it writes
+// nothing.
+func (w *writer) userTurn(parts []chat.Part) {
+	waiting := w.images
+	w.images = nil
+	if len(waiting)+len(parts) == 0 {
+		return
+	}
+	start := len(w.dst)
+	w.message("user")
+	if len(waiting) == 0 && len(parts) == 1 && parts[0].Kind == chat.PartText && !w.marks(parts) {
+		w.text(parts, "")
+		w.raw("}")
+		return
+	}
+	w.openArray()
+	if len(waiting) > 0 {
+		w.part(&chat.Part{Kind: chat.PartText, Text: "What the tools returned:"})
+	}
+	for i := range waiting {
+		w.part(&waiting[i])
+	}
+	for i := range parts {
+		w.part(&parts[i])
+	}
+	if !w.inArray { // nothing of it can be said
+		w.dst = w.dst[:start]
+		return
+	}
+	w.raw("]}")
+}
+
+func (w *writer) part(p *chat.Part) {
+	switch p.Kind {
+	case chat.PartText:
+		w.element()
+		w.raw(`{"type":"text","text":`)
+		w.str(p.Text)
+		w.mark(p.CacheControl)
+		w.raw("}")
+	case chat.PartImage:
+		w.element()
+		w.raw(`{"type":"image_url","image_url":{"url":"`)
+		w.url(p)
+		w.raw(`"}`)
+		w.mark(p.CacheControl)
+		w.raw("}")
+	case chat.PartDocument:
+		w.document(p)
+	case chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
+		w.losePart(p)
+	}
+}
+
+// document writes a file with its bytes, or a document that is text as text. A document that only a URL tells cannot be
+// sent, so the model is told where it is.
+func (w *writer) document(p *chat.Part) {
+	if p.Data == "" {
+		if p.Text == "" {
+			w.lose("document")
+		}
+		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(p), CacheControl: p.CacheControl})
+		return
+	}
+	if p.Context != "" {
+		w.part(&chat.Part{Kind: chat.PartText, Text: p.Context})
+	}
+	w.element()
+	w.raw(`{"type":"file","file":{"filename":`)
+	w.str(fileName(p))
+	w.raw(`,"file_data":"`)
+	w.url(p)
+	w.raw(`"}`)
+	w.mark(p.CacheControl)
+	w.raw("}")
+}
+
+// documentText is a document as text, under what is said about it.
+func documentText(p *chat.Part) string {
+	said := slices.DeleteFunc([]string{p.Name, p.Context, cmp.Or(p.Text, p.URL)}, func(s string) bool { return s == "" })
+	return strings.Join(said, "\n\n")
+}
+
+func fileName(p *chat.Part) string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Media == "application/pdf":
+		return "document.pdf"
+	}
+	return "document"
+}
+
+// url writes where a part's bytes are, inside a JSON string.
+func (w *writer) url(p *chat.Part) {
+	if p.Data == "" {
+		w.dst = jsonx.AppendEscaped(w.dst, p.URL)
+		return
+	}
+	w.raw("data:")
+	w.dst = jsonx.AppendEscaped(w.dst, p.Media)
+	w.raw(";base64,")
+	w.dst = jsonx.AppendEscaped(w.dst, p.Data)
+}

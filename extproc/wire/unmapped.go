@@ -1,0 +1,49 @@
+package wire
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Unmap names a member that the canonical form does not carry, once.
+func Unmap(c *chat.Conversation, name string) {
+	if !slices.Contains(c.Unmapped, name) {
+		c.Unmapped = append(c.Unmapped, name)
+	}
+}
+
+// UnmapUnknown names the members of an object inside a request that its reader does not know, by their keys. Those that
+// are empty or false are not named: clients send them along as what their SDK fills in.
+func UnmapUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
+	for key, v := range object.Members {
+		on, isBool := v.Bool()
+		if IsEmpty(v) || isBool && !on || string(key) == HintKey || slices.Contains(known, string(key)) {
+			continue
+		}
+		Unmap(c, string(key))
+	}
+}
+
+// IsEmpty reports whether a value says nothing: null, "", [] and {}.
+func IsEmpty(v jsonx.Value) bool {
+	switch v.Kind() {
+	case jsonx.Invalid, jsonx.Null:
+		return true
+	case jsonx.String:
+		return len(v.Raw) == len(`""`)
+	case jsonx.Array:
+		for range v.Each {
+			return false
+		}
+		return true
+	case jsonx.Object:
+		for range v.Members {
+			return false
+		}
+		return true
+	case jsonx.Bool, jsonx.Number:
+	}
+	return false
+}
