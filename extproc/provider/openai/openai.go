@@ -29,7 +29,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
 	}
-	o := wire.RequestOptions{Model: to.Upstream}
+	o := wire.RequestOptions{Model: to.Upstream, MaxStop: maxStop}
 	if o.Model == "" {
 		o.Model = string(to.Model)
 	}
@@ -44,6 +44,9 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	return wire.NewDecoder(req, status, h)
 }
+
+// maxStop is how many stop sequences the API takes.
+const maxStop = 4
 
 // reasons reports whether OpenAI knows a model as one that reasons: such a model refuses max_tokens, and others refuse
 // reasoning_effort.

@@ -47,16 +47,30 @@ func TestACall(t *testing.T) {
 	}
 }
 
+var hi = []chat.Message{{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}}}
+
+func TestFourStopSequencesAreTaken(t *testing.T) {
+	conv := chat.Conversation{Messages: hi, Params: chat.Params{Stop: []string{"a", "b", "c", "d", "e"}}}
+	req := &chat.Request{Dialect: chat.Anthropic, MaxTokens: 5, Conv: &conv}
+	call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: "gpt-4o"}, provider.Endpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(call.Body), `"stop":["a","b","c","d"]`) || strings.Join(call.Degraded, ",") != "stop_sequences" {
+		t.Errorf("%s %v", call.Body, call.Degraded)
+	}
+}
+
 func TestEffortGoesOnlyToModelsThatReason(t *testing.T) {
 	for model, want := range map[string]bool{"o3-mini": true, "gpt-5": true, "gpt-4o": false} {
-		conv := chat.Conversation{Params: chat.Params{Effort: "low"}}
+		conv := chat.Conversation{Messages: hi, Params: chat.Params{Effort: "low"}}
 		req := &chat.Request{Dialect: chat.Anthropic, MaxTokens: 5, Conv: &conv}
 		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: model}, provider.Endpoint{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		said := strings.Contains(string(call.Body), `"reasoning_effort":"low"`)
-		degraded := strings.Join(call.Degraded, ",") == "thinking"
+		degraded := strings.Join(call.Degraded, ",") == "effort"
 		if said != want || degraded == want || !strings.Contains(string(call.Body), `"max_completion_tokens":5`) {
 			t.Errorf("%s: %s %v", model, call.Body, call.Degraded)
 		}
