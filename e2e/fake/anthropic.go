@@ -90,12 +90,29 @@ func Sign(thinking string) string {
 	return "EqQB" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
+const sealed = "EqQC"
+
+// Seal is the signature of a block whose thinking the caller asked to omit: the signature carries it then.
+func Seal(thinking string) string {
+	return sealed + base64.StdEncoding.EncodeToString([]byte(Sign(thinking)+thinking))
+}
+
+// signed reports whether a block of the history is as this provider made it.
+func signed(thinking, signature string) bool {
+	if thinking != "" || !strings.HasPrefix(signature, sealed) {
+		return signature == Sign(thinking)
+	}
+	raw, err := base64.StdEncoding.DecodeString(signature[len(sealed):])
+	n := len(Sign(""))
+	return err == nil && len(raw) >= n && Sign(string(raw[n:])) == string(raw[:n])
+}
+
 func messageID(n int64) string { return "msg_01" + opaque(fmt.Sprint("message", n), 22) }
 
 func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
 	var blocks []string
 	for i := range b.Thoughts {
-		blocks = append(blocks, b.Thoughts[i].block())
+		blocks = append(blocks, b.Thoughts[i].block(q))
 	}
 	if text := strings.Join(b.pieces(), ""); text != "" {
 		blocks = append(blocks, `{"type":"text","text":`+quote(text)+`}`)
@@ -112,9 +129,12 @@ func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
 		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), strings.Join(blocks, ","), quote(b.anthropicStop()), usage, extra(b)))
 }
 
-func (t *Thought) block() string {
+func (t *Thought) block(q *asked) string {
 	if t.Data != "" {
 		return `{"type":"redacted_thinking","data":` + quote(t.Data) + `}`
+	}
+	if q.omitThinking {
+		return `{"type":"thinking","thinking":"","signature":` + quote(Seal(t.Text)) + `}`
 	}
 	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(Sign(t.Text)))
 }
@@ -187,7 +207,7 @@ func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
 	e.add(false, "message_start", fmt.Sprintf(`{"type":"message_start","message":{"model":%s,"id":%s,"type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":%s%s}}`,
 		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), anthropicUsage(start), extra(b)))
 	for i := range b.Thoughts {
-		e.thought(&b.Thoughts[i])
+		e.thought(q, &b.Thoughts[i])
 	}
 	if text := b.pieces(); len(text) > 0 {
 		e.open(`{"type":"text","text":""}`)
@@ -210,17 +230,21 @@ func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
 	return e.frames
 }
 
-func (e *eventer) thought(t *Thought) {
+func (e *eventer) thought(q *asked, t *Thought) {
 	if t.Data != "" {
-		e.open(t.block())
+		e.open(t.block(q))
 		e.stop()
 		return
 	}
 	e.open(`{"type":"thinking","thinking":"","signature":""}`)
-	for _, p := range t.pieces() {
-		e.delta(`{"type":"thinking_delta","thinking":` + quote(p) + `}`)
+	signature := Seal(t.Text)
+	if !q.omitThinking {
+		signature = Sign(t.Text)
+		for _, p := range t.pieces() {
+			e.delta(`{"type":"thinking_delta","thinking":` + quote(p) + `}`)
+		}
 	}
-	e.delta(`{"type":"signature_delta","signature":` + quote(Sign(t.Text)) + `}`)
+	e.delta(`{"type":"signature_delta","signature":` + quote(signature) + `}`)
 	e.stop()
 }
 

@@ -43,7 +43,10 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 	if e := anthropicMessages(o, betas(h)); e != nil {
 		return nil, e
 	}
-	return &asked{model: o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4)}, nil
+	return &asked{
+		model: o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
+		omitThinking: o.object("thinking").str("display") == "omitted",
+	}, nil
 }
 
 // countTokens answers /messages/count_tokens.
@@ -346,7 +349,7 @@ func anthropicBlock(b object, kind, role, at string) *refusal {
 			return refused("messages: text content blocks must be non-empty")
 		}
 	case "thinking":
-		if b.str("signature") != Sign(b.str("thinking")) {
+		if !signed(b.str("thinking"), b.str("signature")) {
 			return refused("%s: Invalid `signature` in `thinking` block", at)
 		}
 	case "tool_use":

@@ -295,6 +295,25 @@ func TestTakesSystemMessagesInTheMiddle(t *testing.T) {
 	}
 }
 
+func TestOmitsThinkingAndTakesItsSignatureBack(t *testing.T) {
+	t.Parallel()
+	s := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	s.Behave(fake.Behaviour{Thoughts: []fake.Thought{{Text: "hidden"}}})
+	for _, stream := range []string{"false", "true"} {
+		head := `{"model":"m","max_tokens":2000,"stream":` + stream + `,"thinking":{"type":"adaptive","display":"omitted"},"messages":[{"role":"user","content":"a"}`
+		_, _, got := post(t, s, fake.Anthropic, head+`]}`)
+		if strings.Contains(got, "hidden") || !strings.Contains(got, fake.Seal("hidden")) {
+			t.Errorf("got %s", got)
+		}
+		for signature, want := range map[string]int{fake.Seal("hidden"): http.StatusOK, fake.Sign("hidden"): http.StatusBadRequest, "EqQC": http.StatusBadRequest} {
+			back := `,{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"` + signature + `"}]},{"role":"user","content":"b"}]}`
+			if status, _, got := post(t, s, fake.Anthropic, head+back); status != want {
+				t.Errorf("%s came back: %d %s", signature, status, got)
+			}
+		}
+	}
+}
+
 func TestReportsTheUsageItWasGiven(t *testing.T) {
 	t.Parallel()
 	u := &fake.Usage{Input: 10, Cached: 20, CacheWrite5m: 30, CacheWrite1h: 40, Output: 50, Reasoning: 15}

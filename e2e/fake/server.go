@@ -89,6 +89,7 @@ type asked struct {
 	includeUsage bool
 	choices      int
 	inputTokens  int
+	omitThinking bool // Anthropic: its signatures alone are wanted
 }
 
 // refusal is an error before it is written in a dialect.
