@@ -1,9 +1,19 @@
 package ledger
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"bardo.money/gateway/policy"
 )
@@ -36,6 +46,112 @@ func BenchmarkPairs(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+}
+
+// benchEnv names the store that a child process of BenchmarkPairsOfTwoProcesses works on, until its input ends.
+const benchEnv = "LEDGER_BENCH_STORE"
+
+// BenchmarkPairsOfTwoProcesses is BenchmarkPairs while another process does the same on the same store.
+func BenchmarkPairsOfTwoProcesses(b *testing.B) {
+	path := storePath(b)
+	l := gateway(b, path)
+	for k := range benchKeys {
+		withKey(b, l, policy.Account(strconv.Itoa(k)), 1_000_000*usd)
+	}
+	child := exec.CommandContext(b.Context(), os.Args[0])
+	child.Env = append(os.Environ(), benchEnv+"="+path)
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		b.Fatal(err)
+	}
+	out := bufio.NewScanner(stdout)
+	out.Scan() // it is ready
+	var own pairCount
+	b.SetParallelism(64)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := own.one(b.Context(), l, "parent"); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	took := b.Elapsed().Seconds()
+	if err := in.Close(); err != nil {
+		b.Fatal(err)
+	}
+	out.Scan()
+	var pairs, worst int64
+	if _, err := fmt.Sscan(out.Text(), &pairs, &worst); err != nil {
+		b.Fatalf("%q: %v", out.Text(), err)
+	}
+	if err := child.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.N)/took, "pairs/s")
+	b.ReportMetric(float64(pairs)/took, "other-pairs/s")
+	b.ReportMetric(float64(own.worst.Load())/1e6, "worst-ms")
+	b.ReportMetric(float64(worst)/1e6, "other-worst-ms")
+}
+
+const benchKeys = 16
+
+// pairCount counts pairs of a reserve and a capture.
+type pairCount struct{ pairs, worst atomic.Int64 }
+
+func (c *pairCount) one(ctx context.Context, l *Ledger, who string) error {
+	n := c.pairs.Add(1)
+	began := time.Now()
+	h, err := l.Reserve(ctx, policy.Account(strconv.FormatInt(n%benchKeys, 10)), who+strconv.FormatInt(n, 10), 2000)
+	if err != nil {
+		return err
+	}
+	if _, err = l.Capture(ctx, h, Charge{Amount: 1500, Provider: "openai", Model: "m", Status: "ok", Record: make([]byte, 512)}); err != nil {
+		return err
+	}
+	for took := int64(time.Since(began)); ; {
+		worst := c.worst.Load()
+		if took <= worst || c.worst.CompareAndSwap(worst, took) {
+			return nil
+		}
+	}
+}
+
+// pairsUntilTold is what the child process does.
+func pairsUntilTold(path string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l, err := Open(ctx, path, Options{Gateway: true})
+	if err != nil {
+		return err
+	}
+	var count pairCount
+	var workers errgroup.Group
+	for range 128 {
+		workers.Go(func() error {
+			for ctx.Err() == nil {
+				if err := count.one(context.WithoutCancel(ctx), l, "child"); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	fmt.Println("ready")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	err = errors.Join(err, workers.Wait(), l.Close())
+	fmt.Println(count.pairs.Load(), count.worst.Load())
+	return err
 }
 
 // BenchmarkCaptureAlone is a durable capture that shares its commit with nobody.

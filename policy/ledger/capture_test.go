@@ -208,7 +208,7 @@ func wantBlockMatchesMemory(t testing.TB, l *Ledger, id policy.Account) {
 	a.mu.Unlock()
 	var block policy.Micro
 	err := l.reads.QueryRowContext(t.Context(), `SELECT coalesce(sum(k.micro), 0) FROM block k JOIN account a ON a.id = k.account
-WHERE a.name = ?`, id).Scan(&block)
+WHERE a.name = ? AND k.instance = ?`, id, l.instance.Load()).Scan(&block)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,8 +151,11 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.path = path
 	l.writer = newWriter(b, l.o)
+	b.path = path
+	if b.turn, err = openTurn(path); err != nil {
+		return err
+	}
 	l.writer.changed = l.hear
 	if l.reads, err = openReads(ctx, path); err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestTwoGatewaysChargeOneBalance(t *testing.T) {
 	cli := tool(t, path)
 	wantBalance(t, cli, "k", Balance{Prepaid: true, Amount: 3 * usd, Available: 3 * usd})
 	wantClean(t, cli)
-	if left, err := filepath.Glob(path + ".*.lock"); err != nil || len(left) != 0 {
+	if left, err := filepath.Glob(path + ".[0-9]*.lock"); err != nil || len(left) != 0 {
 		t.Errorf("lock files are left: %q, %v", left, err)
 	}
 }
@@ -219,7 +219,7 @@ func TestALivingGatewayRecoversADeadOne(t *testing.T) {
 	reserve(t, a, "k", "open", 4*usd)
 	kill(t, a)
 	reserve(t, b, "k", "after a second at most", 4*usd)
-	if left, err := filepath.Glob(path + ".*.lock"); err != nil || len(left) != 1 {
+	if left, err := filepath.Glob(path + ".[0-9]*.lock"); err != nil || len(left) != 1 {
 		t.Errorf("lock files: %q, %v, want the living one's", left, err)
 	}
 	wantClean(t, b)

@@ -57,6 +57,7 @@ type book struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	path     string
+	turn     *turn
 	instance int64 // the number of the gateway that it writes for; zero for tools
 }
 
@@ -98,6 +99,10 @@ func (b *book) checkPragmas() error {
 
 // migrate runs the steps that the store lacks, in one transaction.
 func (b *book) migrate(ctx context.Context) error {
+	var version int
+	if err := b.row("PRAGMA user_version").Scan(&version); err != nil || version == schemaVersion {
+		return err
+	}
 	tx, err := b.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (b *book) close() error {
 	for _, s := range b.prepared {
 		errs = append(errs, s.Close())
 	}
-	return errors.Join(append(errs, b.conn.Close(), b.db.Close())...)
+	return errors.Join(append(errs, b.conn.Close(), b.db.Close(), b.turn.close())...)
 }
 
 // statement is the prepared form of a query. Queries are constants of this package, so they are few.
@@ -186,6 +191,10 @@ func (f failedRow) Scan(...any) error { return f.err }
 
 // atomically runs one change in a transaction of its own.
 func (b *book) atomically(change func(*book) error) error {
+	if err := b.turn.take(); err != nil {
+		return err
+	}
+	defer b.turn.drop()
 	if err := b.do("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
