@@ -46,7 +46,7 @@ func (x *exchange) mayUse() error {
 	if !x.Principal.Anonymous || x.rt.Keyless == KeylessAnyone {
 		return nil
 	}
-	for _, to := range x.Order {
+	for _, to := range x.found {
 		if !x.rt.Providers[to.Provider].Free {
 			return auth.Missing(x.head.h)
 		}
@@ -54,23 +54,25 @@ func (x *exchange) mayUse() error {
 	return nil
 }
 
-// reserve sets the worst case aside: the dearest candidate, the whole output. Keys without a balance reserve nothing.
-func (x *exchange) reserve(ctx context.Context) error {
-	if x.isTokenCount() {
-		return nil
-	}
-	worst := resolve.WorstCost(x.Order, x.Request.InputTokens, int64(x.maxTokens()), int64(x.Request.Choices))
-	amount := worst.Charge(x.rt.spread(x.Principal.Tier))
-	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Generation, Tokens: x.Request.InputTokens, Charge: amount}
-	grant, err := x.gw.Limiter.Admit(ctx, time.Now(), &ask)
-	if err != nil {
-		return err
-	}
-	x.grant = grant
+// worst is the most that a request may be charged: the dearest candidate, the whole output.
+func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
+	cost := resolve.WorstCost(candidates, x.Request.InputTokens, int64(x.maxTokens()), int64(x.Request.Choices))
+	return cost.Charge(x.rt.spread(x.Principal.Tier))
+}
+
+// enter holds a generation to its key's limits: the requests at a time and per minute, and what it may use and be charged.
+func (x *exchange) enter(ctx context.Context, tokens int64, charge policy.Micro) (err error) {
+	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Generation, Tokens: tokens, Charge: charge}
+	x.grant, err = x.gw.Limiter.Admit(ctx, time.Now(), &ask)
+	return err
+}
+
+// reserve sets the worst case aside. Keys without a balance reserve nothing.
+func (x *exchange) reserve(ctx context.Context) (err error) {
 	if !x.Principal.Prepaid {
 		return nil
 	}
-	x.hold, err = x.gw.Ledger.Reserve(ctx, x.Principal.Account, x.ID, amount)
+	x.hold, err = x.gw.Ledger.Reserve(ctx, x.Principal.Account, x.ID, x.worst(x.Order))
 	return unpaid(err)
 }
 

@@ -1,6 +1,9 @@
 package extproc
 
 import (
+	"context"
+
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -9,7 +12,9 @@ import (
 
 // answer turns one attempt's answer into the client's bytes, and keeps count of it.
 type answer struct {
+	x      *exchange
 	res    policy.Resolution
+	spoken chat.Dialect // that the answer was given in
 	dec    provider.Decoder
 	enc    wire.Encoder
 	stream bool
@@ -18,6 +23,7 @@ type answer struct {
 	end     []byte // the terminator (stream) or the whole body (JSON), once the answer is complete
 	content bool   // something of the answer was seen
 	failed  *chat.ProviderError
+	broken  error // a layer's, which looked at the answer
 	ended   bool
 	reason  chat.StopReason
 
@@ -25,14 +31,42 @@ type answer struct {
 	outBytes int64 // of text, thoughts and arguments, to estimate what a cut stream delivered
 }
 
-// feed decodes a chunk. Afterwards exactly one holds: the answer goes on, it failed, or it ended.
-func (a *answer) feed(chunk []byte, end bool) {
-	for _, ev := range a.dec.Decode(chunk, end) {
-		if a.failed != nil || a.ended {
+// feed decodes a chunk. Afterwards exactly one holds: the answer goes on, it failed, a layer broke it, or it ended.
+func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
+	events := a.dec.Decode(chunk, end)
+	for i := range events {
+		if a.over() {
 			return
 		}
-		a.take(&ev)
+		a.pass(ctx, &events[i])
 	}
+}
+
+func (a *answer) over() bool { return a.failed != nil || a.broken != nil || a.ended }
+
+// pass shows an event to the layers that watch the answer, and takes what they make of it.
+func (a *answer) pass(ctx context.Context, ev *chat.Event) {
+	if !a.x.Watched() {
+		a.take(ev)
+		return
+	}
+	if ev.Kind == chat.End {
+		a.x.Served = a.served()
+	}
+	events, err := a.x.Response(ctx, ev)
+	a.broken = err
+	for i := range events {
+		if a.over() {
+			return
+		}
+		a.take(&events[i])
+	}
+}
+
+// served is who gave the answer, and what it took.
+func (a *answer) served() cache.Served {
+	u := a.total(a.x.Request.InputTokens)
+	return cache.Served{By: a.res, Spoken: a.spoken, Usage: u, Cost: costOf(&a.res, &u), Degraded: a.x.lostAt(a.res.Provider)}
 }
 
 func (a *answer) take(ev *chat.Event) {

@@ -20,10 +20,20 @@ import (
 
 // drive serves a streamed request from x.Order.
 func (x *exchange) drive(ctx context.Context, d door) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.Total, errTotal)
-	defer cancel()
-	s := &drivenStream{x: x, door: d, beat: time.NewTimer(x.rt.Timeouts.Heartbeat)}
+	s := x.newDriven(d)
 	defer s.beat.Stop()
+	return s.run(ctx)
+}
+
+func (x *exchange) newDriven(d door) *drivenStream {
+	return &drivenStream{x: x, door: d, beat: time.NewTimer(x.rt.Timeouts.Heartbeat)}
+}
+
+// run calls the candidates until one answers.
+func (s *drivenStream) run(ctx context.Context) error {
+	x, client := s.x, ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, x.totalTime(), errTotal)
+	defer cancel()
 	x.departs()
 	var failures []*failure
 	for n, i := 0, 0; i < len(x.Order); n++ {
@@ -40,7 +50,7 @@ func (x *exchange) drive(ctx context.Context, d door) error {
 			i++
 		}
 	}
-	return s.giveUp(ctx, failures)
+	return s.giveUp(client, failures)
 }
 
 // retrySame reports whether the provider that just failed is tried once more: the only candidate always is, the first of
@@ -88,7 +98,7 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 			if c.err != nil && ctx.Err() != nil {
 				return s.interrupted(ctx, to, a)
 			}
-			a.feed(c.b, c.end)
+			a.feed(ctx, c.b, c.end)
 			if a.content {
 				limit.Reset(s.x.rt.Timeouts.Idle) // from here on its expiry is a silence in the middle
 			}
@@ -138,7 +148,7 @@ func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Re
 				f, err := s.interrupted(ctx, to, nil)
 				return nil, f, err
 			}
-			return nil, s.x.headFailure(to, h.resp, h.err), nil
+			return nil, s.x.headFailure(ctx, to, h.resp, h.err), nil
 		case <-s.beat.C:
 			if err := s.heartbeat(to); err != nil {
 				go func() { closeBody((<-heads).resp) }()
@@ -149,7 +159,7 @@ func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Re
 }
 
 // headFailure reads why an attempt was refused before its answer began.
-func (x *exchange) headFailure(to policy.Resolution, resp *http.Response, err error) *failure {
+func (x *exchange) headFailure(ctx context.Context, to policy.Resolution, resp *http.Response, err error) *failure {
 	if err != nil {
 		return &failure{provider: to.Provider, kind: failReset, cause: err}
 	}
@@ -162,7 +172,7 @@ func (x *exchange) headFailure(to policy.Resolution, resp *http.Response, err er
 		return &failure{provider: to.Provider, kind: failReset, cause: err}
 	}
 	a := x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
-	a.feed(body, true)
+	a.feed(ctx, body, true)
 	return statusFailure(to.Provider, errorOf(a, resp.StatusCode))
 }
 
@@ -181,6 +191,8 @@ func (s *drivenStream) progress(a *answer, to policy.Resolution, c chunk) *failu
 	switch {
 	case a.failed != nil:
 		return statusFailure(to.Provider, a.failed)
+	case a.broken != nil:
+		return &failure{provider: to.Provider, kind: failEncode, cause: a.broken}
 	case c.err != nil:
 		return &failure{provider: to.Provider, kind: failReset, cause: c.err}
 	case s.sent+int64(len(a.out)) > s.x.rt.MaxAnswer:
@@ -201,28 +213,37 @@ func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err e
 	if err := s.start(a.res); err != nil {
 		return false, err
 	}
-	if out := a.drain(); len(out) > 0 {
-		s.sent += int64(len(out))
-		s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
-		if err := s.door.StreamBody(out, false); err != nil {
-			return false, err
-		}
+	if err := s.flush(a); err != nil || !a.ended {
+		return false, err
 	}
-	if !a.ended {
-		return false, nil
+	return true, s.finish(ctx, a)
+}
+
+// flush sends what an answer has ready.
+func (s *drivenStream) flush(a *answer) error {
+	out := a.drain()
+	if len(out) == 0 {
+		return nil
 	}
+	s.sent += int64(len(out))
+	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
+	return s.door.StreamBody(out, false)
+}
+
+// finish charges for a complete answer and sends its end.
+func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 	sum, err := s.x.settle(ctx, a, outcomeOK)
 	if err != nil {
-		return true, s.fail(fault.From(err))
+		return s.fail(fault.From(err))
 	}
-	last := append(sse.AppendComment(nil, "bardo "+string(sum.comment())), a.end...)
+	last := sum.last(a.end)
 	if !s.x.wantsTrailers {
-		return true, s.door.StreamBody(last, true)
+		return s.door.StreamBody(last, true)
 	}
 	if err := s.door.StreamBody(last, false); err != nil {
-		return true, err
+		return err
 	}
-	return true, s.door.StreamTrailers(sum.trailers())
+	return s.door.StreamTrailers(sum.trailers())
 }
 
 // start sends the status and the headers, once.
@@ -257,7 +278,12 @@ func (s *drivenStream) interrupted(ctx context.Context, to policy.Resolution, a 
 
 // giveUp ends a stream that no candidate could serve.
 func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
-	f := exhausted(fs)
+	if !s.content {
+		if e := s.x.standIn(fs); e != nil {
+			return s.replay(ctx, e, knownStale)
+		}
+	}
+	f := s.x.exhausted(fs)
 	if s.content { // what reached the client is billed; what follows is an error event
 		f = fs[len(fs)-1].cutFault()
 		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, outcomeCut); err != nil {

@@ -49,6 +49,13 @@ func (x *exchange) note(p policy.ProviderID, lost []string) {
 	x.lost[p] = lost
 }
 
+// lostAt is what a provider's format could not say.
+func (x *exchange) lostAt(p policy.ProviderID) []string {
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	return x.lost[p]
+}
+
 // passed are the headers that an attempt keeps: what a provider may see of the client's, and what Envoy's router does not work
 // without (the provider clusters drop it).
 var passed = map[string]bool{"user-agent": true, "accept-language": true, "x-forwarded-proto": true}
@@ -84,23 +91,27 @@ func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
 func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *answer {
 	p := x.rt.Providers[to.Provider]
 	spoken := p.Adapter.Dialect(p.Endpoint, x.Request.Dialect)
-	model := ""
-	if to.Upstream != string(to.Model) {
-		model = string(to.Model)
-	}
-	same := spoken == x.Request.Dialect
-	if !same && model == "" {
-		model = string(to.Model)
-	}
 	return &answer{
+		x:      x,
 		res:    to,
+		spoken: spoken,
 		dec:    p.Adapter.NewDecoder(x.Request, p.Endpoint, status, h),
 		stream: x.Request.Stream,
-		enc: x.dialect.NewEncoder(wire.Options{
-			Same: same, Stream: x.Request.Stream, Model: model, RequestID: x.ID,
-			ShowUsage: x.Request.StreamUsage, Created: x.started.Unix(),
-		}),
+		enc:    x.newEncoder(to, spoken),
 	}
+}
+
+// newEncoder writes, for this exchange's client, an answer that was given in some dialect.
+func (x *exchange) newEncoder(by policy.Resolution, spoken chat.Dialect) wire.Encoder {
+	same := spoken == x.Request.Dialect
+	model := ""
+	if by.Upstream != string(by.Model) || !same {
+		model = string(by.Model)
+	}
+	return x.dialect.NewEncoder(wire.Options{
+		Same: same, Stream: x.Request.Stream, Model: model, RequestID: x.ID,
+		ShowUsage: x.Request.StreamUsage, Created: x.started.Unix(),
+	})
 }
 
 // outputTokens is how long the answer may become: what the caller said, else the configured reserve, within the model's limit.

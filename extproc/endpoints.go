@@ -42,6 +42,9 @@ var endpoints = []endpoint{
 	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
 	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: showUsage},
 	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: showRequest},
+	{method: http.MethodGet, path: "/v1/cache", class: classLookup, local: showCache},
+	{method: http.MethodDelete, path: "/v1/cache", class: classLookup, local: clearCache},
+	{method: http.MethodDelete, path: "/v1/cache/", class: classLookup, local: clearCache},
 	{method: http.MethodGet, path: "/", class: classOpen, local: welcome},
 	{method: http.MethodGet, path: "/healthz", class: classOpen, local: alive},
 	{method: http.MethodGet, path: "/readyz", class: classOpen, local: ready},
@@ -84,7 +87,7 @@ func allowed(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/responses", "/v1/embeddings", "/v1/images", "/v1/audio", "/v1/messages/batches", "/v1/batches", "/v1/files",
-	"/v1/moderations", "/v1/realtime", "/v1/cache", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
+	"/v1/moderations", "/v1/realtime", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
 }
 
 func isUnserved(path string) bool {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/wire"
@@ -39,9 +40,16 @@ type exchange struct {
 	body          *[]byte                        // pooled
 	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
 
-	tried func() // the health plan's trial is over
+	found []policy.Resolution // who could serve it, before health has a say
+	tried func()              // the health plan's trial is over
 	grant quota.Grant
 	hold  *ledger.Hold
+
+	known    known        // what the cache knew
+	stored   *cache.Entry // the answer, if it is a stored one
+	fast     bool         // a stored answer is not paced
+	waited   time.Duration
+	upstream *fault.Fault // why no provider answered
 
 	plan            []policy.Resolution // native path: who serves which attempt
 	unwritten       atomic.Pointer[unwrittenAttempt]
@@ -67,7 +75,7 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 func (g *Gateway) newExchange(hd head) *exchange {
 	rt := g.runtime.Load()
 	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.dialect()], started: time.Now()}
-	x.ID = newID()
+	x.ID, x.Header = newID(), hd.h
 	x.wantsTrailers = hd.h.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
@@ -103,7 +111,17 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	switch {
 	case x.isTokenCount() && !x.countsUpstream():
 		return d.Reply(x.countReply())
-	case x.driven():
+	case x.Answer != nil:
+		return x.replay(ctx, d, x.Answer, knownHash)
+	case x.known == knownCoalesced:
+		return x.follow(ctx, d)
+	}
+	return x.call(ctx, d)
+}
+
+// call asks the candidates.
+func (x *exchange) call(ctx context.Context, d door) error {
+	if x.driven() {
 		return x.drive(ctx, d)
 	}
 	return x.carry(ctx, d)
@@ -177,22 +195,42 @@ func (x *exchange) tooLarge() error {
 	return fault.Newf(fault.TooLarge, "the request is larger than %d bytes, this gateway's limit", x.rt.MaxBody)
 }
 
-// route runs the layers, finds the candidates and sets the money aside.
-func (x *exchange) route(ctx context.Context) error {
+// route runs the layers and finds the candidates. A request that a provider must answer also gets its place in the limits, and its
+// money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
+func (x *exchange) route(ctx context.Context) (err error) {
 	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}
-	found, err := x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil)
-	if err != nil {
+	if x.found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
 		return err
-	}
-	if x.Order = x.inOrder(found); len(x.Order) == 0 {
-		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
 	}
 	if err := x.mayUse(); err != nil {
 		return err
 	}
+	switch x.join(); {
+	case x.Answer != nil:
+		return x.enter(ctx, 0, 0)
+	case x.known == knownCoalesced:
+		return x.enter(ctx, x.Request.InputTokens, x.worst(x.found))
+	}
+	if err := x.order(); err != nil {
+		return err
+	}
+	if x.isTokenCount() {
+		return nil
+	}
+	if err := x.enter(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
+		return err
+	}
 	return x.reserve(ctx)
+}
+
+// order puts the candidates in the order in which they are asked.
+func (x *exchange) order() error {
+	if x.Order = x.inOrder(x.found); len(x.Order) == 0 {
+		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
+	}
+	return nil
 }
 
 // inOrder sorts the candidates by health and leaves out those that an operator disabled.
@@ -219,7 +257,7 @@ func (x *exchange) driven() bool {
 // departs notes that the first attempt is on its way.
 func (x *exchange) departs() {
 	x.attemptStarted = time.Now()
-	x.overhead = x.attemptStarted.Sub(x.arrived)
+	x.overhead = x.attemptStarted.Sub(x.arrived) - x.waited
 }
 
 // begins notes the first content of a stream.
@@ -290,6 +328,7 @@ func (x *exchange) close() {
 		}
 	}
 	x.finish()
+	x.leave()
 	if x.tried != nil {
 		x.tried()
 	}

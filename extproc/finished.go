@@ -47,13 +47,13 @@ func (x *exchange) finished(r *telemetry.Request) Finished {
 		ID: x.ID, At: x.started.Add(r.Duration).UTC(), Account: x.Principal.Account, Dialect: x.head.dialect(), Subsystem: x.Hints.Subsystem,
 		Attempts: x.attempts, Status: r.Status, Code: r.Code, Outcome: outcomeFailed, Provider: policy.ProviderID(r.Provider),
 		InputTokens: r.Tokens.Input + r.Tokens.Cached + r.Tokens.CacheWrite, CachedTokens: r.Tokens.Cached, OutputTokens: r.Tokens.Output,
-		Cost: policy.Micro(r.Charged), Cache: "miss", LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),
+		Cost: policy.Micro(r.Charged), Cache: x.known.orMiss(), LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),
 	}
 	if x.Request != nil {
 		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, clipped(x.Request.Model)
 	}
 	if s := x.settled; s != nil {
-		f.Outcome = s.outcome
+		f.Outcome, f.Savings = s.outcome, s.saved
 	}
 	if f.Provider != "" {
 		f.Model = policy.ModelID(r.Model)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
@@ -39,6 +40,7 @@ type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
 	Ledger   *ledger.Ledger
+	Answers  *cache.Store // what its callers may list and delete; the layers serve and fill it
 	Health   Health
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger

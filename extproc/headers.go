@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/quota"
 )
@@ -29,6 +30,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 		header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(x.attemptNumber())},
 		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.rt.spread(x.Principal.Tier))},
 	)
+	h = x.cacheHeaders(h)
 	if x.Hints.Subsystem != "" {
 		h = append(h, header.Field{Name: "x-bardo-subsystem", Value: x.Hints.Subsystem})
 	}
@@ -40,7 +42,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 
 // attemptNumber counts the attempts up to the one that answers.
 func (x *exchange) attemptNumber() int {
-	if x.settled != nil {
+	if x.settled != nil || x.stored != nil {
 		return len(x.attempts)
 	}
 	return len(x.attempts) + 1
@@ -65,14 +67,18 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	if x.Request != nil {
 		out = append(out, x.Request.Lost...)
 	}
-	x.encodeMu.Lock()
-	defer x.encodeMu.Unlock()
-	return append(out, x.lost[to.Provider]...)
+	if x.stored != nil {
+		return append(out, x.stored.Degraded...)
+	}
+	return append(out, x.lostAt(to.Provider)...)
 }
 
 // headers are what is known once an answer is paid for.
 func (s *summary) headers() header.List {
 	h := header.List{{Name: "x-bardo-cost", Value: s.charged.String()}}
+	if s.x.stored != nil {
+		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.saved.String()})
+	}
 	if s.prepaid {
 		h = append(h, header.Field{Name: "x-bardo-balance", Value: s.balance.String()})
 		if s.balance < lowBalance {
@@ -90,6 +96,11 @@ func (s *summary) headers() header.List {
 
 func remainingTokens(s quota.Standing) header.Field {
 	return header.Field{Name: "x-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)}
+}
+
+// last is the end of a stream, with the summary before its terminator.
+func (s *summary) last(terminator []byte) []byte {
+	return append(sse.AppendComment(nil, "bardo "+string(s.comment())), terminator...)
 }
 
 // trailers say the same at the end of a driven stream.
@@ -113,11 +124,13 @@ func (s *summary) comment() []byte {
 	b = appendInt(b, `,"reasoning_tokens":`, u.Reasoning)
 	b = append(b, `,"cost_usd":`...)
 	b = append(b, s.charged.String()...)
-	b = append(b, `,"savings_usd":0.000000,"balance_usd":`...)
+	b = append(append(b, `,"savings_usd":`...), s.saved.String()...)
+	b = append(b, `,"balance_usd":`...)
 	b = append(b, orNull(s.prepaid, s.balance.String())...)
 	b = append(b, `,"remaining_tokens":`...)
 	b = append(b, orNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
-	return append(b, `,"cache":"miss"}`...)
+	b = append(append(b, `,"cache":"`...), s.x.known.orMiss()...)
+	return append(b, `"}`...)
 }
 
 func appendInt(b []byte, key string, n int64) []byte {
@@ -134,6 +147,9 @@ func orNull(present bool, value string) string {
 
 // pathName says which path served the request.
 func (x *exchange) pathName() string {
+	if x.stored != nil {
+		return "cache"
+	}
 	if x.Request != nil && x.Request.Op == chat.Generate && x.driven() {
 		return "driven"
 	}

@@ -35,6 +35,9 @@ func setOf(names ...string) map[string]bool {
 
 // hear reads what the caller says about itself.
 func (x *exchange) hear() error {
+	if err := x.hearReplay(); err != nil {
+		return err
+	}
 	if !x.head.h.Has(headerSubsystem) {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 	}
 	n := &nativeAnswer{x: x, door: d}
 	defer n.stop()
-	n.watchFirstToken()
+	n.watchFirstToken(ctx)
 	for {
 		p, err := d.Next()
 		if err != nil {
@@ -97,7 +97,7 @@ func (x *exchange) clusters(plan []policy.Resolution) []string {
 
 // routeHeaders choose the route and bound the attempts.
 func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
-	total := strconv.FormatInt(x.rt.Timeouts.Total.Milliseconds(), 10)
+	total := strconv.FormatInt(x.totalTime().Milliseconds(), 10)
 	h := header.List{
 		{Name: state.HeaderPath, Value: state.PathJSON},
 		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
@@ -156,7 +156,7 @@ type nativeAnswer struct {
 }
 
 // watchFirstToken answers 504 when a stream shows no content in time. Envoy bounds whole answers by itself.
-func (n *nativeAnswer) watchFirstToken() {
+func (n *nativeAnswer) watchFirstToken(ctx context.Context) {
 	if !n.x.Request.Stream {
 		return
 	}
@@ -168,7 +168,7 @@ func (n *nativeAnswer) watchFirstToken() {
 		}
 		f := &failure{provider: n.to.Provider, kind: failTimeout, cause: errFirstToken}
 		n.x.failed(n.to, f)
-		_ = n.refuse(exhausted([]*failure{f})) // the client left if it cannot be told
+		_ = n.giveUp(ctx, []*failure{f}) // the client left if it cannot be told
 	})
 }
 
@@ -191,24 +191,24 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 		return true, nil
 	}
 	if p.head != nil {
-		if done, err := n.begin(p.head); done || err != nil {
+		if done, err := n.begin(ctx, p.head); done || err != nil {
 			return done, err
 		}
 	}
 	if n.head == nil {
 		return false, errors.New("a body came before its head")
 	}
-	n.a.feed(p.body, p.end)
+	n.a.feed(ctx, p.body, p.end)
 	if n.head.status/100 != 2 {
-		return n.errorBody(p)
+		return n.errorBody(ctx, p)
 	}
 	if n.x.Request.Stream {
 		if done, err := n.stream(ctx, p.end); done || err != nil {
 			return done, err
 		}
 	}
-	if n.a.failed != nil {
-		return true, n.fail()
+	if n.a.failed != nil || n.a.broken != nil {
+		return true, n.fail(ctx)
 	}
 	if n.x.Request.Stream {
 		return false, nil
@@ -220,7 +220,7 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 }
 
 // begin reads the answer's head: which attempt answered, and what became of those before it.
-func (n *nativeAnswer) begin(h *answerHead) (done bool, err error) {
+func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err error) {
 	unwritten := n.x.unwritten.Load()
 	if unwritten != nil {
 		h.attempts = unwritten.number
@@ -239,7 +239,7 @@ func (n *nativeAnswer) begin(h *answerHead) (done bool, err error) {
 			f = &failure{provider: n.to.Provider, kind: failEncode, cause: unwritten.why}
 		}
 		n.x.failed(n.to, f)
-		return true, n.refuse(exhausted(append(fs, f)))
+		return true, n.giveUp(ctx, append(fs, f))
 	}
 	n.a = n.x.newAnswer(n.to, h.status, h.header)
 	if h.status/100 == 2 {
@@ -272,22 +272,25 @@ func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *failure {
 }
 
 // errorBody waits for the end of a refused attempt's body and passes on what concerns the caller.
-func (n *nativeAnswer) errorBody(p piece) (done bool, err error) {
+func (n *nativeAnswer) errorBody(ctx context.Context, p piece) (done bool, err error) {
 	n.size += len(p.body)
 	if !p.end && n.size < maxErrorBody {
 		return false, nil
 	}
 	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.status))
 	n.x.failed(n.to, f)
-	return true, n.refuse(exhausted(append(n.x.earlierFailures, f)))
+	return true, n.giveUp(ctx, append(n.x.earlierFailures, f))
 }
 
 // fail ends an answer that its provider broke off or turned into an error.
-func (n *nativeAnswer) fail() error {
-	f := statusFailure(n.to.Provider, n.a.failed)
+func (n *nativeAnswer) fail(ctx context.Context) error {
+	f := &failure{provider: n.to.Provider, kind: failEncode, cause: n.a.broken}
+	if n.a.failed != nil {
+		f = statusFailure(n.to.Provider, n.a.failed)
+	}
 	n.x.failed(n.to, f)
 	if !n.committed {
-		return n.refuse(exhausted([]*failure{f}))
+		return n.giveUp(ctx, []*failure{f})
 	}
 	return n.cut(f)
 }
@@ -301,6 +304,20 @@ func (n *nativeAnswer) cut(f *failure) error {
 	}
 	n.x.refused(out)
 	return n.door.AnswerBody(n.a.enc.Error(nil, out), true)
+}
+
+// giveUp answers a request whose candidates all failed: with a stored answer, or with an error. Nothing has been sent yet.
+func (n *nativeAnswer) giveUp(ctx context.Context, fs []*failure) error {
+	e := n.x.standIn(fs)
+	if e == nil {
+		return n.refuse(n.x.exhausted(fs))
+	}
+	n.over = true
+	r, err := n.x.wholeStored(ctx, n.x.useStored(e, knownStale))
+	if err != nil {
+		return n.refuse(fault.From(err))
+	}
+	return n.door.Reply(r)
 }
 
 // refuse answers with an error; nothing has been sent yet.
@@ -356,7 +373,7 @@ func (n *nativeAnswer) stream(ctx context.Context, end bool) (done bool, err err
 		n.x.refused(f)
 		return true, n.door.AnswerBody(n.a.enc.Error(nil, f), true)
 	}
-	return true, n.door.AnswerBody(append(sse.AppendComment(nil, "bardo "+string(sum.comment())), n.a.end...), true)
+	return true, n.door.AnswerBody(sum.last(n.a.end), true)
 }
 
 // startBeat sends a comment into every silence after the first content. Envoy takes none before it.

@@ -64,7 +64,7 @@ func TestK35TimersOfAnEndedAnswerDoNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				out := &recorder{}
 				n := waiting(out)
-				n.watchFirstToken()
+				n.watchFirstToken(t.Context())
 				as(n, n.startBeat)
 				ends(n)
 				<-time.After(time.Minute)
@@ -82,7 +82,7 @@ func TestTimersOfAnAnswerUnderWaySpeak(t *testing.T) {
 		out := &recorder{}
 		n := waiting(out)
 		n.committed = true
-		n.watchFirstToken()
+		n.watchFirstToken(t.Context())
 		as(n, n.startBeat)
 		<-time.After(3500 * time.Millisecond)
 		n.stop()
@@ -93,7 +93,7 @@ func TestTimersOfAnAnswerUnderWaySpeak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &recorder{}
 		n := waiting(out)
-		n.watchFirstToken()
+		n.watchFirstToken(t.Context())
 		<-time.After(time.Minute)
 		n.stop()
 		if len(out.replies) != 1 || out.replies[0].status != 504 {

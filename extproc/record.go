@@ -42,6 +42,9 @@ type requestRecord struct {
 	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
 	CostUSD          policy.Micro      `json:"cost_usd"`
 	SpreadPct        int               `json:"spread_pct"`
+	Cache            string            `json:"cache"`
+	SavingsUSD       policy.Micro      `json:"savings_usd"`
+	Pipeline         string            `json:"pipeline,omitempty"`
 	LatencyMS        int64             `json:"latency_ms"`
 	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
 }
@@ -58,6 +61,7 @@ func (s *summary) record() []byte {
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
 		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
 		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.rt.spread(x.Principal.Tier),
+		Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}
 	if x.fault != nil {

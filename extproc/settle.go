@@ -31,6 +31,7 @@ type summary struct {
 	outcome  string
 	cost     policy.Pico // the provider's
 	charged  policy.Micro
+	saved    policy.Micro // what a stored answer would have been charged
 	balance  policy.Micro
 	prepaid  bool
 	standing quota.Standing
@@ -39,12 +40,14 @@ type summary struct {
 // settle charges for an answer, once. It returns when the charge is durable (prepaid keys) or queued (metered ones), so that the
 // last byte may go out. The client's leaving does not undo it.
 func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
+	if x.stored != nil {
+		return x.settleStored(ctx, outcome)
+	}
 	s := &summary{x: x, to: a.res, outcome: outcome, prepaid: x.Principal.Prepaid}
 	x.settled = s
 	if !x.isTokenCount() { // a count uses nothing and costs nothing
 		s.usage = a.total(x.Request.InputTokens)
-		u := &s.usage
-		s.cost = a.res.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
+		s.cost = costOf(&a.res, &s.usage)
 		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
 	}
 	if outcome != outcomeCut {
@@ -58,6 +61,11 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	return s, nil
 }
 
+// costOf is what a provider asks for an answer.
+func costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
+	return to.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
+}
+
 // book writes the charge and the request's record.
 func (s *summary) book(ctx context.Context) error {
 	x := s.x
@@ -66,7 +74,7 @@ func (s *summary) book(ctx context.Context) error {
 	}
 	c := ledger.Charge{
 		RequestID: x.ID, Account: x.Principal.Account, Amount: s.charged, ProviderCost: s.cost,
-		Tokens:   ledger.Tokens(tokens(s.usage)),
+		Tokens:   ledger.Tokens(s.used()),
 		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem, Status: s.outcome, Record: s.record(), At: x.started,
 	}
 	if x.hold == nil {
@@ -114,16 +122,27 @@ func (x *exchange) count() {
 	}
 	if s := x.settled; s != nil && s.outcome != outcomeFailed && s.outcome != outcomeLeft {
 		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
-		r.Tokens = tokens(s.usage)
+		r.Tokens = s.used()
 		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
 	}
 	for _, e := range x.Log {
 		x.gw.Metrics.LayerDone(e.Layer, e.Took)
 	}
+	if c, ok := x.known.measure(); ok {
+		x.gw.Metrics.CacheAsked(c)
+	}
 	x.gw.Metrics.RequestDone(&r)
 	x.tell(&r)
 	x.log(&r)
 	x.gw.Metrics.ExchangeEnded()
+}
+
+// used are the tokens that a provider was asked for: none for a stored answer.
+func (s *summary) used() telemetry.Tokens {
+	if s.x.stored != nil {
+		return telemetry.Tokens{}
+	}
+	return tokens(s.usage)
 }
 
 // tokens are a usage by type; both lifetimes of cache writes count as one.

@@ -26,7 +26,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 	}
 	rt := &extproc.Runtime{
 		Providers: map[policy.ProviderID]extproc.Provider{},
-		Pipeline:  pipeline.New(layers()...),
+		Pipeline:  pipeline.New(layers(cfg, g.answers)...),
 		Dialects:  dialects(),
 		Timeouts: extproc.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
@@ -38,7 +40,11 @@ func dialects() map[chat.Dialect]wire.Dialect {
 }
 
 // layers are the context pipeline, in order of execution.
-func layers() []pipeline.Layer { return nil }
+func layers(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+	return []pipeline.Layer{
+		hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+	}
+}
 
 // verifiers are the ways to prove who asks, in the order in which they are tried.
 func verifiers(keys *auth.APIKeys) auth.Chain { return auth.Chain{keys} }

@@ -78,6 +78,7 @@ func (g *gateway) reload(ctx context.Context) {
 			return
 		}
 		g.limiter.SetRules(quotaRules(cfg))
+		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
 	}
 	g.pushing.Lock()
 	g.retired = g.serving

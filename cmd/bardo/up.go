@@ -20,6 +20,7 @@ import (
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy/ledger"
@@ -83,6 +84,7 @@ type gateway struct {
 	metrics    *telemetry.Metrics
 	books      *ledger.Ledger
 	limiter    *quota.Limiter
+	answers    *cache.Store
 	tracker    *health.Tracker
 	server     *xds.Server
 	gate       *extproc.Gateway
@@ -166,6 +168,8 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
+	g.metrics.WatchCache(g.answers.Size)
 	rt, err := g.assemble(cfg)
 	if err != nil {
 		return err
@@ -173,7 +177,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
-		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Health: healthView{g.tracker}, Metrics: g.metrics,
+		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker}, Metrics: g.metrics,
 		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: g.draining.Load,
 	})
 	return nil

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
@@ -17,10 +19,16 @@ type Exchange struct {
 	ID        string
 	Principal policy.Principal // zero until authenticated
 	Hints     policy.Hints
+	Header    header.List // the client's
 	Request   *chat.Request
 	Order     []policy.Resolution // the first is used, the rest are the failover order
-	Answer    []chat.Event        // non-nil once a layer has answered locally
+	Answer    *cache.Entry        // non-nil once a layer has answered locally
+	Cache     *cache.Ticket       // nil: the cache of answers has no part in it
+	Served    cache.Served        // who answered, and what it took; known when the answer's End passes the layers
 	Log       []Entry
+
+	watchers []watcher
+	events   [2][]chat.Event // of Response, used again and again
 }
 
 // Entry is what one layer did to an exchange.
@@ -31,39 +39,51 @@ type Entry struct {
 }
 
 // Layer is one step of context engineering. Layers hold no per-request state; that lives in the Exchange.
-// To answer without calling a provider, set x.Answer. To refuse, return a fault. Safe for concurrent use.
+// To answer without calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for
+// concurrent use.
 type Layer interface {
 	Name() string
 	Request(ctx context.Context, x *Exchange) error
 }
 
-// Responder is implemented by layers that also look at the answer, event by event. It returns what takes the event's place.
-type Responder interface {
-	Response(ctx context.Context, x *Exchange, ev chat.Event) ([]chat.Event, error)
+// Selective is implemented by layers that have nothing to do for most exchanges: Request is called only where Applies says so, and
+// only then is the layer's work timed and told. It must cost next to nothing.
+type Selective interface {
+	Applies(x *Exchange) bool
 }
+
+// Responder is implemented by layers that also look at answers, event by event. It appends what takes the event's place to out.
+// Every attempt's events come by: an answer begins with its Start, and only a complete one reaches End. Events are valid
+// during the call.
+type Responder interface {
+	Response(ctx context.Context, x *Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error)
+}
+
+type watcher struct {
+	name string
+	Responder
+}
+
+// Watch lets a layer see this exchange's answer. Nobody else's work is slowed by it: bytes that no layer watches pass unread.
+func (x *Exchange) Watch(name string, r Responder) {
+	x.watchers = append(x.watchers, watcher{name, r})
+}
+
+// Watched reports whether any layer looks at the answer.
+func (x *Exchange) Watched() bool { return len(x.watchers) > 0 }
 
 // Pipeline is a list of layers. The zero value passes everything unchanged. Safe for concurrent use.
-type Pipeline struct {
-	layers     []Layer
-	responders []Responder // in reverse order of layers
-	names      []string    // of responders
-}
+type Pipeline struct{ layers []Layer }
 
 // New makes a pipeline of layers in their order of execution.
-func New(layers ...Layer) *Pipeline {
-	p := &Pipeline{layers: layers}
-	for _, l := range slices.Backward(layers) {
-		if r, ok := l.(Responder); ok {
-			p.responders = append(p.responders, r)
-			p.names = append(p.names, l.Name())
-		}
-	}
-	return p
-}
+func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
 
 // Request runs the layers until one answers or refuses.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	for _, l := range p.layers {
+		if s, ok := l.(Selective); ok && !s.Applies(x) {
+			continue
+		}
 		started, entries := time.Now(), len(x.Log)
 		if err := l.Request(ctx, x); err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name(), err)
@@ -79,21 +99,18 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// Edits reports whether any layer looks at answers: if not, a provider's bytes may pass unread.
-func (p *Pipeline) Edits() bool { return len(p.responders) > 0 }
-
-// Response passes events through the responding layers, last layer first.
-func (p *Pipeline) Response(ctx context.Context, x *Exchange, events []chat.Event) ([]chat.Event, error) {
-	for i, r := range p.responders {
-		var out []chat.Event
-		for _, ev := range events {
-			evs, err := r.Response(ctx, x, ev)
-			if err != nil {
-				return nil, fmt.Errorf("layer %s: %w", p.names[i], err)
+// Response passes an event through the layers that watch, last layer first. The events are valid until the next call.
+func (x *Exchange) Response(ctx context.Context, ev *chat.Event) ([]chat.Event, error) {
+	in, out := append(x.events[0][:0], *ev), x.events[1][:0]
+	for _, w := range slices.Backward(x.watchers) {
+		for i := range in {
+			var err error
+			if out, err = w.Response(ctx, x, &in[i], out); err != nil {
+				return nil, fmt.Errorf("layer %s: %w", w.name, err)
 			}
-			out = append(out, evs...)
 		}
-		events = out
+		in, out = out, in[:0]
 	}
-	return events, nil
+	x.events = [2][]chat.Event{in, out}
+	return in, nil
 }

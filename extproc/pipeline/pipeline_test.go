@@ -6,17 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/fault"
 )
 
-// layer notes that it ran, and tags the text of answers with its name.
+// layer notes that it ran.
 type layer struct {
-	name   string
-	ran    *[]string
-	answer bool
-	err    error
+	name    string
+	ran     *[]string
+	answer  bool
+	watches bool
+	err     error
+	late    error // of Response
 }
 
 func (l layer) Name() string { return l.name }
@@ -24,19 +27,29 @@ func (l layer) Name() string { return l.name }
 func (l layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	*l.ran = append(*l.ran, l.name)
 	if l.answer {
-		x.Answer = []chat.Event{{Kind: chat.End}}
+		x.Answer = cache.NewEntry([]chat.Event{{Kind: chat.End}})
+	}
+	if l.watches {
+		x.Watch(l.name, l)
 	}
 	return l.err
 }
 
-func (l layer) Response(_ context.Context, _ *pipeline.Exchange, ev chat.Event) ([]chat.Event, error) {
-	ev.Text = append(append([]byte(nil), ev.Text...), l.name...)
-	return []chat.Event{ev}, nil
+// Response doubles the event: one as it was, one with the layer's name behind it.
+func (l layer) Response(_ context.Context, _ *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
+	more := *ev
+	more.Text = append(append([]byte(nil), ev.Text...), l.name...)
+	return append(out, *ev, more), l.late
 }
+
+// picky is a layer that has nothing to do for what OpenAI's clients ask.
+type picky struct{ layer }
+
+func (picky) Applies(x *pipeline.Exchange) bool { return x.Request.Dialect != chat.OpenAI }
 
 func TestLayersRunInOrderAndAnswersPassInReverse(t *testing.T) {
 	var ran []string
-	p := pipeline.New(layer{name: "a", ran: &ran}, layer{name: "b", ran: &ran})
+	p := pipeline.New(layer{name: "a", ran: &ran, watches: true}, layer{name: "b", ran: &ran, watches: true})
 	x := &pipeline.Exchange{}
 	if err := p.Request(t.Context(), x); err != nil {
 		t.Fatal(err)
@@ -47,9 +60,45 @@ func TestLayersRunInOrderAndAnswersPassInReverse(t *testing.T) {
 	if len(x.Log) != 2 || x.Log[0].Layer != "a" || x.Log[1].Layer != "b" {
 		t.Errorf("log is %+v, want one entry per layer", x.Log)
 	}
-	evs, err := p.Response(t.Context(), x, []chat.Event{{Kind: chat.Text}})
-	if err != nil || len(evs) != 1 || string(evs[0].Text) != "ba" {
-		t.Errorf("answer passed as %v, %v; want the last layer first", evs, err)
+	for range 2 { // the second event finds the first one's buffers
+		evs, err := x.Response(t.Context(), &chat.Event{Kind: chat.Text})
+		var texts []string
+		for _, ev := range evs {
+			texts = append(texts, string(ev.Text))
+		}
+		if got := strings.Join(texts, ","); err != nil || got != ",a,b,ba" {
+			t.Errorf("answer passed as %q, %v; want the last layer first", got, err)
+		}
+	}
+}
+
+func TestWhatNoLayerWatchesIsNotPassed(t *testing.T) {
+	var ran []string
+	x := &pipeline.Exchange{}
+	if err := pipeline.New(layer{name: "a", ran: &ran}).Request(t.Context(), x); err != nil || x.Watched() {
+		t.Errorf("%v, watched: %v", err, x.Watched())
+	}
+}
+
+func TestALayerThatFailsOnAnAnswerIsNamed(t *testing.T) {
+	var ran []string
+	x := &pipeline.Exchange{}
+	if err := pipeline.New(layer{name: "a", ran: &ran, watches: true, late: errors.New("broken")}).Request(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Response(t.Context(), &chat.Event{}); err == nil || !strings.Contains(err.Error(), "layer a: broken") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestALayerThatDoesNotApplyLeavesNoTrace(t *testing.T) {
+	var ran []string
+	p := pipeline.New(picky{layer{name: "a", ran: &ran}})
+	for d, want := range map[chat.Dialect]int{chat.OpenAI: 0, chat.Anthropic: 1} {
+		x := &pipeline.Exchange{Request: &chat.Request{Dialect: d}}
+		if err := p.Request(t.Context(), x); err != nil || len(x.Log) != want {
+			t.Errorf("%s: log %+v, %v; want %d entries", d, x.Log, err, want)
+		}
 	}
 }
 

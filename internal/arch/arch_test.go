@@ -33,6 +33,8 @@ func sound() map[string]string {
 		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
 			_ "bardo.money/gateway/extproc/wire/errbody"; _ "bardo.money/gateway/extproc/provider")`,
 		"extproc/wire/completions/detect.go":  `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
+		"extproc/cache/cache.go":              `package cache`,
+		"extproc/pipeline/pipeline.go":        `package pipeline; import _ "bardo.money/gateway/extproc/cache"`,
 		"policy/catalog/catalog.go":           `package catalog`,
 		"policy/resolve/resolve.go":           `package resolve; import _ "bardo.money/gateway/policy/catalog"`,
 		"xds/state/state.go":                  `package state`,

@@ -21,9 +21,10 @@ var levels = []struct {
 // engines lists the engines that may import other engines, besides in tests. Each line is a decision; the test reports
 // those that nothing needs any more.
 var engines = map[string][]string{
-	"envoy":          {"xds/state"},
-	"extproc/wire/*": {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
-	"policy/resolve": {"policy/catalog"},
+	"envoy":            {"xds/state"},
+	"extproc/pipeline": {"extproc/cache"},                                            // an exchange holds its place in the cache, and the answer that came of it
+	"extproc/wire/*":   {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
+	"policy/resolve":   {"policy/catalog"},
 
 	"extproc/wire/completions": {"extproc/wire/openai"}, // its requests become that format's
 }

@@ -20,6 +20,8 @@ type Config struct {
 	Providers Providers `key:"providers" doc:"Where models are served. With none configured, the built-in demo provider answers."`
 	Models    Models    `key:"models" doc:"What is known about models."`
 	Routing   Routing   `key:"routing" doc:"How a request finds its provider, and what happens when one fails."`
+	Inference Inference `key:"inference" doc:"How answers are made, and kept."`
+	Pipeline  Pipeline  `key:"pipeline" doc:"Context engineering: what happens to a request on its way."`
 	Billing   Billing   `key:"billing" doc:"What a request costs its caller."`
 	Limits    Limits    `key:"limits" doc:"Defaults for every key; a key's own limits come first."`
 	Store     Store     `key:"store" doc:"Where state lives."`
@@ -73,6 +75,25 @@ type Timeouts struct {
 	Idle                time.Duration `key:"idle" default:"60s" doc:"Between two pieces of an answer."`
 	Total               time.Duration `key:"total" default:"15m" doc:"For the whole request."`
 	Heartbeat           time.Duration `key:"heartbeat" default:"15s" doc:"Silence after which a stream gets a comment line."`
+}
+
+// Inference holds the rules of answers.
+type Inference struct {
+	Caching Caching `key:"caching" doc:"The cache of answers."`
+}
+
+// Caching holds the bounds of the cache of answers.
+type Caching struct {
+	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"For how many seconds a stored answer is fresh; 0 keeps answers only for when providers fail."`
+	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
+}
+
+// TTL is for how long a stored answer is fresh.
+func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time.Second }
+
+// Pipeline holds the settings of the layers.
+type Pipeline struct {
+	Hash string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests the exact cache is for: those with a temperature of at most 0.3 and those that ask, none, or all."`
 }
 
 // Billing holds the rules of price and reserve.

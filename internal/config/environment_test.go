@@ -150,7 +150,7 @@ func TestWarnings(t *testing.T) {
 		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
 		{"a strategy that is not built", "routing: {strategy: score}", "test.yaml:1: routing.strategy: warning: this version orders candidates by providers.order only"},
 		{"an overage that is not built", "limits: {overage: bill}", "test.yaml:1: limits.overage: warning: this version denies what is beyond an allowance"},
-		{"a section that is not built", "pipeline: {default: fast}", "test.yaml:1: pipeline: warning: accepted, but this version does not act on it"},
+		{"a key that is not built", "pipeline: {default: fast}", "test.yaml:1: pipeline.default: warning: accepted, but this version does not act on it"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables())
@@ -222,7 +222,8 @@ func TestSchema(t *testing.T) {
 		{Key: "routing.timeouts.connect", Type: "a duration such as 30s or 5m", Default: "5s", Doc: "To connect to a provider.", Built: true},
 		{Key: "limits.overage", Type: "deny or bill", Default: "deny", Doc: "What happens beyond an allowance.", Built: true},
 		{Key: "providers.custom[].models[].price.input", Type: "USD per million tokens such as 0.25", Doc: "Input tokens.", Built: true},
-		{Key: "pipeline", Type: "any", Doc: "Context engineering."},
+		{Key: "pipeline.hash", Type: "on, off or all", Default: "on", Doc: byKey["pipeline.hash"].Doc, Built: true},
+		{Key: "pipeline.semantic", Type: "any", Doc: "The semantic cache."},
 	} {
 		if got := byKey[want.Key]; got != want {
 			t.Errorf("got %+v, want %+v", got, want)

@@ -26,6 +26,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	models   atomic.Pointer[map[string]string]
 	holds    atomic.Pointer[func() (open int, held int64)]
+	answers  atomic.Pointer[func() (entries, bytes int64)]
 
 	client client
 	money  money
@@ -102,7 +103,7 @@ func New(b Build) *Metrics {
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)
 	}
-	m.registry.MustRegister(holds{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(holds{m}, answers{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	build := register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_build_info", Help: "Which program runs; always 1."}, []string{"version", "revision", "go_version"}))
 	build.WithLabelValues(b.Version, b.Revision, runtime.Version()).Set(1)
 	return m
@@ -164,6 +165,9 @@ func (m *Metrics) LedgerCommitted(took time.Duration, operations int) {
 
 // WatchHolds has the open holds and what they hold, in micro-dollars, read at every scrape.
 func (m *Metrics) WatchHolds(read func() (open int, held int64)) { m.holds.Store(&read) }
+
+// WatchCache has the answers in the cache and their bytes, read at every scrape.
+func (m *Metrics) WatchCache(read func() (entries, bytes int64)) { m.answers.Store(&read) }
 
 // ProviderHealth says whether a provider is fit to be used.
 func (m *Metrics) ProviderHealth(provider string, healthy bool) {

@@ -90,3 +90,28 @@ func (h holds) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(openHolds, prometheus.GaugeValue, float64(open))
 	ch <- prometheus.MustNewConstMetric(heldMicro, prometheus.GaugeValue, float64(held))
 }
+
+// answers reads the cache when it is scraped.
+type answers struct{ m *Metrics }
+
+var (
+	cacheEntries = prometheus.NewDesc("bardo_cache_entries", "Answers in the cache.", nil, nil)
+	cacheBytes   = prometheus.NewDesc("bardo_cache_bytes", "Memory of the answers in the cache.", nil, nil)
+)
+
+// Describe names the two metrics.
+func (answers) Describe(ch chan<- *prometheus.Desc) {
+	ch <- cacheEntries
+	ch <- cacheBytes
+}
+
+// Collect reads both at once.
+func (a answers) Collect(ch chan<- prometheus.Metric) {
+	read := a.m.answers.Load()
+	if read == nil {
+		return
+	}
+	entries, bytes := (*read)()
+	ch <- prometheus.MustNewConstMetric(cacheEntries, prometheus.GaugeValue, float64(entries))
+	ch <- prometheus.MustNewConstMetric(cacheBytes, prometheus.GaugeValue, float64(bytes))
+}

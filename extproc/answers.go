@@ -1,0 +1,85 @@
+package extproc
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+)
+
+// The endpoints by which a caller sees and deletes what the cache holds of its own. No content is shown.
+
+// cacheReply is GET /v1/cache.
+type cacheReply struct {
+	Object  string       `json:"object"`
+	Entries int          `json:"entries"`
+	Bytes   int64        `json:"bytes"`
+	Hits    int64        `json:"hits"`
+	Misses  int64        `json:"misses"`
+	Saved   policy.Micro `json:"saved_usd"`
+	Data    []cacheEntry `json:"data"`
+}
+
+// cacheEntry is one stored answer.
+type cacheEntry struct {
+	ID           string            `json:"id"`
+	Model        policy.ModelID    `json:"model"`
+	Provider     policy.ProviderID `json:"provider"`
+	CreatedAt    time.Time         `json:"created_at"`
+	ExpiresAt    time.Time         `json:"expires_at"`
+	Stale        bool              `json:"stale"` // past its time: it only stands in for providers that fail
+	Bytes        int64             `json:"bytes"`
+	Hits         int64             `json:"hits"`
+	InputTokens  int64             `json:"input_tokens"`
+	OutputTokens int64             `json:"output_tokens"`
+}
+
+// mostListed bounds a listing; the counts are of all entries.
+const mostListed = 1000
+
+func showCache(_ context.Context, x *exchange) (reply, error) {
+	l := x.gw.Answers.List(x.Principal.Account)
+	out := cacheReply{
+		Object: "list", Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
+		Data: make([]cacheEntry, 0, min(len(l.Entries), mostListed)),
+	}
+	now := time.Now()
+	for _, e := range l.Entries[:min(len(l.Entries), mostListed)] {
+		out.Data = append(out.Data, cacheEntry{
+			ID: e.Key.ID(), Model: e.By.Model, Provider: e.By.Provider, CreatedAt: e.Created.UTC(), ExpiresAt: e.Expires.UTC(),
+			Stale: !now.Before(e.Expires), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
+		})
+	}
+	body, err := json.Marshal(out)
+	return x.jsonReply(body), err
+}
+
+// clearCache deletes all of the caller's entries, those of ?model=, or the one that the path names.
+func clearCache(_ context.Context, x *exchange) (reply, error) {
+	if err := auth.MayGenerate(x.Principal); err != nil { // a key that may only read
+		return reply{}, err
+	}
+	q, err := url.ParseQuery(x.head.query)
+	if err != nil {
+		return reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+	}
+	id, one := strings.CutPrefix(x.head.path, "/v1/cache/")
+	model := policy.ModelID(q.Get("model"))
+	n := x.gw.Answers.Remove(x.Principal.Account, func(e *cache.Entry) bool {
+		return (!one || e.Key.ID() == id) && (model == "" || e.By.Model == model)
+	})
+	if one && n == 0 {
+		return reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", clipped(id))
+	}
+	body, err := json.Marshal(struct {
+		Object  string `json:"object"`
+		Deleted int    `json:"deleted"`
+	}{"cache.deleted", n})
+	return x.jsonReply(body), err
+}

@@ -1,0 +1,108 @@
+package cache
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// conversation writes everything that a conversation says, in a form that both dialects come to. Left out are marks for a
+// provider's prompt cache, which change no answer; places and words, which are for messages to the caller; and Unmapped, for
+// what it names stands in no request that gets here. A test goes over every field of chat.Conversation.
+func (w *writer) conversation(c *chat.Conversation) {
+	w.parts(c.System)
+	for i := range c.Messages {
+		w.message(&c.Messages[i])
+	}
+	w.byte(markEnd)
+	for i := range c.Tools {
+		w.tool(&c.Tools[i])
+	}
+	w.byte(markEnd)
+	w.uint(uint64(c.ToolChoice.Mode))
+	w.text(c.ToolChoice.Name)
+	w.optional(c.ParallelTools)
+	w.params(&c.Params)
+}
+
+// message writes a turn. Results of tools count as a turn each: one dialect says them in one message, the other in several.
+func (w *writer) message(m *chat.Message) {
+	if m.Role != chat.RoleTool {
+		w.turn(m.Role, m.Parts)
+		return
+	}
+	for i := range m.Parts {
+		w.turn(m.Role, m.Parts[i:i+1])
+	}
+}
+
+func (w *writer) turn(role chat.Role, parts []chat.Part) {
+	w.byte(markMore)
+	w.text(string(role))
+	w.parts(parts)
+}
+
+func (w *writer) parts(ps []chat.Part) {
+	for i := range ps {
+		w.part(&ps[i])
+	}
+	w.byte(markEnd)
+}
+
+func (w *writer) part(p *chat.Part) {
+	w.byte(markMore)
+	w.uint(uint64(p.Kind))
+	w.text(p.Text)
+	w.text(p.Media)
+	w.text(p.Data)
+	w.text(p.URL)
+	w.text(p.Name)
+	w.text(p.Context)
+	w.text(p.Tool.ID)
+	w.text(p.Tool.Name)
+	w.json([]byte(p.Tool.Args))
+	w.parts(p.Parts)
+	w.bool(p.IsError)
+	w.text(p.Signature)
+	w.optionalJSON(p.Raw)
+}
+
+func (w *writer) tool(t *chat.Tool) {
+	w.byte(markMore)
+	w.text(t.Name)
+	w.text(t.Description)
+	w.optionalJSON(t.Schema)
+	w.bool(t.Strict)
+	w.optionalJSON(t.Raw)
+}
+
+func (w *writer) params(p *chat.Params) {
+	for _, number := range [...]string{p.Temperature, p.TopP, p.TopK, p.PresencePenalty, p.FrequencyPenalty, p.Seed} {
+		w.number(number)
+	}
+	w.strings(p.Stop)
+	w.text(p.User)
+	w.text(p.Effort)
+	w.uint(uint64(max(0, p.ThinkingBudget)))
+	w.uint(uint64(p.Thinking))
+	w.text(p.ServiceTier)
+	w.optionalJSON(p.Schema)
+	w.text(p.SchemaName)
+	w.text(p.SchemaNote)
+}
+
+func (w *writer) optional(on *bool) {
+	if on == nil {
+		w.byte(markAbsent)
+		return
+	}
+	w.byte(markMore)
+	w.bool(*on)
+}
+
+func (w *writer) optionalJSON(raw jsonx.Raw) {
+	if len(raw) == 0 {
+		w.byte(markAbsent)
+		return
+	}
+	w.json(raw)
+}

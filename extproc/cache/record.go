@@ -1,0 +1,211 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// An answer is stored as a record of its events, each with only the fields that it has: an event as the decoders make it takes a
+// quarter of a kilobyte before it says a word.
+
+// The fields of a recorded event, in the order in which they are written.
+const (
+	hasTail = 1 << iota
+	hasSaid
+	hasUsageChunk
+	hasRaw // with the place of the model's name
+	hasPlace
+	hasText
+	hasTextInRaw // the text as a place in the last raw bytes
+	hasNames
+	hasTool
+	hasReason
+	hasUsage
+)
+
+// shortText is how long a text must be at least for its place to be worth writing instead.
+const shortText = 8
+
+// recorder writes a record.
+type recorder struct {
+	b   []byte
+	raw []byte // the last there was: an event's text is often a part of it
+}
+
+func flag(on bool, bit uint64) uint64 {
+	if on {
+		return bit
+	}
+	return 0
+}
+
+// add appends an event. Errors are not for keeping: Err is left out.
+func (r *recorder) add(ev *chat.Event) {
+	if ev.Raw != nil {
+		r.raw = ev.Raw
+	}
+	at := r.inRaw(ev)
+	fields := flag(ev.Tail, hasTail) | flag(ev.Said, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
+		flag(ev.Index != 0 || ev.Choice != 0, hasPlace) | flag(len(ev.Text) > 0 && at < 0, hasText) | flag(at >= 0, hasTextInRaw) |
+		flag(ev.ID != "" || ev.Model != "", hasNames) | flag(ev.Tool != chat.ToolCall{}, hasTool) |
+		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage)
+	w := writer{b: append(r.b, byte(ev.Kind))}
+	w.uint(fields)
+	if fields&hasRaw != 0 {
+		w.bytes(ev.Raw)
+		w.ints(ev.ModelSpan.Start, ev.ModelSpan.End)
+		r.raw = w.b[len(w.b)-len(ev.Raw):]
+	}
+	if fields&hasPlace != 0 {
+		w.ints(ev.Index, ev.Choice)
+	}
+	if fields&hasText != 0 {
+		w.bytes(ev.Text)
+	}
+	if fields&hasTextInRaw != 0 {
+		w.ints(at, len(ev.Text))
+	}
+	if fields&hasNames != 0 {
+		w.text(ev.ID)
+		w.text(ev.Model)
+	}
+	if fields&hasTool != 0 {
+		w.text(ev.Tool.ID)
+		w.text(ev.Tool.Name)
+		w.text(ev.Tool.Args)
+	}
+	if fields&hasReason != 0 {
+		w.text(string(ev.Reason))
+	}
+	if fields&hasUsage != 0 {
+		w.usage(&ev.Usage)
+	}
+	r.b = w.b
+}
+
+// inRaw is where in the last raw bytes an event's text stands; -1 if it does not, or is short.
+func (r *recorder) inRaw(ev *chat.Event) int {
+	if len(ev.Text) < shortText || (ev.Raw == nil && !ev.Tail) {
+		return -1
+	}
+	return bytes.Index(r.raw, ev.Text)
+}
+
+func (w *writer) ints(ns ...int) {
+	for _, n := range ns {
+		w.uint(uint64(max(0, n)))
+	}
+}
+
+func (w *writer) usage(u *chat.Usage) {
+	for _, n := range [...]int64{u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning} {
+		w.uint(uint64(max(0, n)))
+	}
+	w.bool(u.Estimated)
+	w.bool(u.ReasoningEstimated)
+	w.bool(u.Final)
+}
+
+// reader reads a record. Slices of its events are parts of the record, and must not be written to.
+type reader struct {
+	b   []byte
+	raw []byte
+	bad bool
+}
+
+// next reads the next event into ev. It is false at the end, and after an error.
+func (r *reader) next(ev *chat.Event) bool {
+	*ev = chat.Event{}
+	if len(r.b) == 0 || r.bad {
+		return false
+	}
+	ev.Kind = chat.EventKind(r.b[0])
+	r.b = r.b[1:]
+	fields := r.uint()
+	ev.Tail, ev.Said, ev.UsageChunk = fields&hasTail != 0, fields&hasSaid != 0, fields&hasUsageChunk != 0
+	if fields&hasRaw != 0 {
+		r.raw = r.bytes()
+		ev.Raw, ev.ModelSpan = r.raw, chat.Span{Start: r.int(), End: r.int()}
+	}
+	if fields&hasPlace != 0 {
+		ev.Index, ev.Choice = r.int(), r.int()
+	}
+	if fields&hasText != 0 {
+		ev.Text = r.bytes()
+	}
+	if fields&hasTextInRaw != 0 {
+		ev.Text = r.part(r.int(), r.int())
+	}
+	if fields&hasNames != 0 {
+		ev.ID, ev.Model = string(r.bytes()), string(r.bytes())
+	}
+	if fields&hasTool != 0 {
+		ev.Tool = chat.ToolCall{ID: string(r.bytes()), Name: string(r.bytes()), Args: string(r.bytes())}
+	}
+	if fields&hasReason != 0 {
+		ev.Reason = chat.StopReason(r.bytes())
+	}
+	if fields&hasUsage != 0 {
+		ev.Usage = r.usage()
+	}
+	return !r.bad
+}
+
+func (r *reader) uint() uint64 {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) int() int {
+	n := r.uint()
+	if n > 1<<62 {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) bytes() []byte {
+	n := r.int()
+	if n > len(r.b) {
+		r.b, r.bad = nil, true
+		return nil
+	}
+	out := r.b[:n:n]
+	r.b = r.b[n:]
+	return out
+}
+
+// part is a piece of the last raw bytes.
+func (r *reader) part(at, n int) []byte {
+	if at > len(r.raw) || n > len(r.raw)-at {
+		r.bad = true
+		return nil
+	}
+	return r.raw[at : at+n : at+n]
+}
+
+func (r *reader) bool() bool {
+	if len(r.b) == 0 {
+		r.bad = true
+		return false
+	}
+	on := r.b[0] != 0
+	r.b = r.b[1:]
+	return on
+}
+
+func (r *reader) usage() (u chat.Usage) {
+	for _, n := range [...]*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.CacheWrite1h, &u.Output, &u.Reasoning} {
+		*n = int64(r.int())
+	}
+	u.Estimated, u.ReasoningEstimated, u.Final = r.bool(), r.bool(), r.bool()
+	return u
+}
