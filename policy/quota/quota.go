@@ -1,5 +1,7 @@
 // Package quota decides whether a caller may send one more request now: rate, hourly tokens, daily spend, concurrency.
-// It counts in memory, for one process. It does not know HTTP, prices or where charges are booked.
+// It counts in memory, for one process: where several gateways share their keys, each has the rates, the hourly tokens and the
+// concurrency for itself. The daily spend alone is that of all of them, as of a second ago, since it is read where charges are booked.
+// It does not know HTTP, prices or where that is.
 package quota
 
 import (
@@ -38,7 +40,7 @@ type SpentSince func(ctx context.Context, account policy.Account, since time.Tim
 type Options struct {
 	Rules      Rules
 	Callers    int        // accounts, and anonymous addresses, remembered; zero means 65,536 of each
-	SpentSince SpentSince // asked once per account with a spend limit, after a restart; nil means that nothing was spent
+	SpentSince SpentSince // asked once a second at most per account with a spend limit; nil means that nobody else charges
 }
 
 // Ask is one request that wants to be admitted.
@@ -144,14 +146,19 @@ type Standing struct {
 	Reset           time.Time
 }
 
-// ready returns the caller's usage, locked, rolled to now, and with what was spent before this process began.
+// refreshTime is how old what others spent may be.
+const refreshTime = time.Second
+
+// ready returns the caller's usage, locked, rolled to now, and with what others spent: other processes, and this one before it was
+// started. The first request of an account waits for that; later one of them reads it anew, while the rest goes by what is known.
 func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
 	mu, u := l.lock(ask.Principal.Account, ask.Client)
 	u.roll(now)
-	if ask.Class == Lookup || lim.spend == 0 || u.seeded || l.spent == nil {
+	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil || !u.stale(now) {
 		return mu, u, nil
 	}
-	known := u.spent.n
+	known := u.spent
+	u.asked = now
 	mu.Unlock() // the store is asked without a lock
 	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
 	if err != nil {
@@ -159,7 +166,7 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 	}
 	mu, u = l.lock(ask.Principal.Account, ask.Client)
 	u.roll(now)
-	u.seed(known, int64(stored))
+	u.learn(known, int64(stored))
 	return mu, u, nil
 }
 

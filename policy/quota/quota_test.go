@@ -338,11 +338,42 @@ func TestSpendBeforeTheRestartCounts(t *testing.T) {
 	if reads != 1 {
 		t.Errorf("%d reads, want 1", reads)
 	}
-	tomorrow := morning.Add(24 * time.Hour)
-	g = mustAdmit(t, l, tomorrow, generation(p, 0, 9))
-	g.Done(tomorrow, 0, 9)
+}
+
+func TestSpendOfOtherProcessesCountsWithinASecond(t *testing.T) {
+	stored, reads := policy.Micro(0), 0
+	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) {
+		reads++
+		return stored, nil
+	}})
+	p := limited(policy.Limits{SpendPerDay: 10})
+	g := mustAdmit(t, l, morning, generation(p, 0, 3))
+	stored = 3
+	g.Done(morning, 0, 3)
+	stored += 6 // by another process
+	mustAdmit(t, l, morning.Add(refreshTime-1), generation(p, 0, 7))
 	if reads != 1 {
-		t.Errorf("%d reads, want 1: this process saw the new day from its beginning", reads)
+		t.Errorf("%d reads within a second, want 1", reads)
+	}
+	later := morning.Add(refreshTime)
+	wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, 14*time.Hour+45*time.Minute-refreshTime)
+	for range 3 { // what is read again replaces what was read before
+		later = later.Add(refreshTime)
+		wantRefusal(t, l, later, generation(p, 0, 2), fault.BudgetExceeded, morning.Add(14*time.Hour+45*time.Minute).Sub(later))
+	}
+	stored = 0
+	tomorrow := morning.Add(24 * time.Hour)
+	mustAdmit(t, l, tomorrow, generation(p, 0, 3))
+	if reads != 6 {
+		t.Errorf("%d reads, want 6", reads)
+	}
+}
+
+func TestADayThatEndsDuringTheReadTakesNothingAlong(t *testing.T) {
+	u := usage{spent: window{at: 2, n: 1}}
+	u.learn(window{at: 1, n: 3}, 9)
+	if u.others != 0 || u.known {
+		t.Errorf("%+v", u)
 	}
 }
 

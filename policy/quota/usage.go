@@ -50,8 +50,10 @@ func either[N ~int | ~int64](own, general N) N {
 type usage struct {
 	rates  [2]bucket // by Class
 	tokens window    // of the hour
-	spent  window    // of the UTC day
-	seeded bool      // spent holds the whole day, not only what this process saw
+	spent  window    // of the UTC day, in this process
+	others int64     // spent elsewhere on that day
+	asked  time.Time // when others was asked for last
+	known  bool      // others was read at least once
 
 	active     int   // generations under way
 	heldTokens int64 // of them
@@ -62,18 +64,24 @@ type usage struct {
 func (u *usage) roll(now time.Time) {
 	u.tokens.roll(now.Unix() / 3600)
 	if u.spent.roll(now.Unix() / 86400) {
-		u.seeded = true // this process sees the day from its beginning
+		u.others = 0
 	}
 }
 
-// seed adds what others than this process saw of the day: known and stored were read at about the same time, known just
-// before, so that what was charged in between counts twice rather than not at all.
-func (u *usage) seed(known, stored int64) {
-	if u.seeded {
+// stale says that it is time to read what others spent.
+func (u *usage) stale(now time.Time) bool {
+	age := now.Sub(u.asked)
+	return !u.known || age < 0 || age >= refreshTime
+}
+
+// learn replaces what others spent: known and stored were read at about the same time, known just before, so that what was
+// charged in between counts twice until the next read, rather than not at all. A day that ended meanwhile is left alone.
+func (u *usage) learn(known window, stored int64) {
+	if known.at != u.spent.at {
 		return
 	}
-	u.spent.n += max(stored-known, 0)
-	u.seeded = true
+	u.others = max(stored-known.n, 0)
+	u.known = true
 }
 
 // lookup counts a lookup, or refuses it.
@@ -137,7 +145,7 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	if lim.spend == 0 {
 		return nil
 	}
-	left := max(lim.spend-u.spent.n, 0)
+	left := max(lim.spend-u.spent.n-u.others, 0)
 	if charge <= left-u.heldCharge && left > 0 {
 		return nil
 	}

@@ -67,7 +67,7 @@ func FuzzBucketNeverExceedsItsRate(f *testing.F) {
 	})
 }
 
-func TestSeedNeverForgetsACharge(t *testing.T) {
+func TestLearningNeverForgetsACharge(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		known, between, stored int64 // seen here before the read, seen here during it, read
@@ -81,10 +81,10 @@ func TestSeedNeverForgetsACharge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := usage{spent: window{n: c.known + c.between}}
-			u.seed(c.known, c.stored)
-			u.seed(c.known, c.stored) // a second reader
-			if u.spent.n != c.want {
-				t.Errorf("spent %d, want %d", u.spent.n, c.want)
+			u.learn(window{n: c.known}, c.stored)
+			u.learn(window{n: c.known}, c.stored) // a second reader
+			if sum := u.spent.n + u.others; sum != c.want {
+				t.Errorf("spent %d, want %d", sum, c.want)
 			}
 		})
 	}
