@@ -341,7 +341,7 @@ func TestTheProberPingsAllInTurn(t *testing.T) {
 		<-time.After(20 * time.Second) // inside the fourth round
 		cancel()
 		<-ended
-		if n := tr.records["a"].failedPings; n != 3 {
+		if n := tr.records["a"].pings[""]; n != 3 {
 			t.Errorf("a ping that the end of the program cut short was counted: %d", n)
 		}
 	})

@@ -15,8 +15,8 @@ type record struct {
 	disabled  bool
 	coolUntil time.Time
 
-	failures    int // in a row
-	failedPings int // in a row
+	failures int            // in a row
+	pings    map[string]int // failed in a row, by who sent them
 
 	reason   string // why it is out of favour; "" when it is not
 	byPings  bool   // nothing but pings put it there
@@ -24,16 +24,32 @@ type record struct {
 	probeAt  time.Time // when a request may try it again
 	leaseEnd time.Time // a request holds the probe until then; zero if none does
 	claims   int       // tells one holder from the next
+
+	word word // where this tracker follows a control plane
 }
 
+// out reports whether it is out of favour by what was seen here.
 func (r *record) out() bool { return r.reason != "" }
 
-func (r *record) cooling(now time.Time) bool { return now.Before(r.coolUntil) }
+// down reports whether it is out of favour here or by the control plane's word.
+func (r *record) down() bool { return r.out() || r.word.out() }
+
+// off reports whether an operator has taken it out of the order.
+func (r *record) off() bool { return r.disabled || r.word.state == Disabled }
+
+func (r *record) cooling(now time.Time) bool { return now.Before(r.coolsUntil()) }
+
+func (r *record) coolsUntil() time.Time {
+	if r.word.coolUntil.After(r.coolUntil) {
+		return r.word.coolUntil
+	}
+	return r.coolUntil
+}
 
 // standing sorts providers: the lower, the earlier in the order.
 func (r *record) standing(now time.Time) int {
 	switch {
-	case r.out():
+	case r.down():
 		return 2
 	case r.cooling(now):
 		return 1
@@ -45,14 +61,26 @@ func (r *record) standing(now time.Time) int {
 // probing reports whether a request holds the probe. A holder that never came back loses it.
 func (r *record) probing(now time.Time) bool { return now.Before(r.leaseEnd) }
 
-// claim takes the probe if it is due and free.
+// claim takes the probe if it is due and free. What the control plane has put out of favour is due when it says so.
 func (r *record) claim(now time.Time) bool {
+	if r.word.leads && r.word.out() {
+		if !r.word.granted {
+			return false
+		}
+		r.word.granted, r.word.trying = false, true
+		r.lease(now)
+		return true
+	}
 	if !r.out() || r.cooling(now) || now.Before(r.probeAt) || r.probing(now) {
 		return false
 	}
+	r.lease(now)
+	return true
+}
+
+func (r *record) lease(now time.Time) {
 	r.leaseEnd = now.Add(r.rules.ProbeLease)
 	r.claims++
-	return true
 }
 
 func (r *record) release() { r.leaseEnd = time.Time{} }
@@ -103,18 +131,26 @@ func (r *record) fail(now time.Time) {
 	}
 }
 
-func (r *record) ping(now time.Time, err error) {
+// ping takes one of a source's pings. Where several sources ping, all must have failed: one of them may have trouble of its own.
+func (r *record) ping(now time.Time, source string, err error) {
 	r.seen = true
+	if r.pings == nil {
+		r.pings = map[string]int{}
+	}
 	if err == nil {
-		r.failedPings = 0
+		r.pings[source] = 0
 		if r.out() && r.byPings {
 			r.restore()
 		}
 		return
 	}
-	r.failedPings++
-	if !r.out() && r.failedPings >= r.rules.Pings {
-		r.expel(now, fmt.Sprintf("%d pings in a row failed", r.failedPings))
+	r.pings[source]++
+	failed := r.pings[source]
+	for _, n := range r.pings {
+		failed = min(failed, n)
+	}
+	if !r.out() && failed >= r.rules.Pings {
+		r.expel(now, fmt.Sprintf("%d pings in a row failed", failed))
 		r.byPings = true
 	}
 }
@@ -129,7 +165,8 @@ func (r *record) expel(now time.Time, reason string) {
 // restore starts afresh: what happened before must not count against a provider that is back.
 func (r *record) restore() {
 	r.reason, r.byPings = "", false
-	r.failures, r.failedPings = 0, 0
+	r.failures = 0
+	clear(r.pings)
 	r.recent.clear()
 	r.release()
 }

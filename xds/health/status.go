@@ -45,25 +45,25 @@ func (t *Tracker) Snapshot(now time.Time) []Status {
 
 func (r *record) status(now time.Time, id policy.ProviderID) Status {
 	good, bad := r.recent.count(now)
-	s := Status{Provider: id, State: r.state(now), Reason: r.reason, Requests: good + bad, Latency: r.latency.median()}
+	s := Status{Provider: id, State: r.state(now), Reason: cmp.Or(r.reason, r.word.reason), Requests: good + bad, Latency: r.latency.median()}
 	if s.Requests > 0 {
 		s.ErrorRate = float64(bad) / float64(s.Requests)
 	}
 	if r.cooling(now) {
-		s.CoolUntil = r.coolUntil
+		s.CoolUntil = r.coolsUntil()
 	}
 	return s
 }
 
 func (r *record) state(now time.Time) State {
 	switch {
-	case r.disabled:
+	case r.off():
 		return Disabled
-	case r.out():
+	case r.down():
 		return Down
 	case r.cooling(now):
 		return Degraded
-	case r.seen:
+	case r.seen || r.word.state == Healthy:
 		return Healthy
 	default:
 		return Unknown

@@ -67,6 +67,7 @@ type Tracker struct {
 
 	mu      sync.Mutex
 	records map[policy.ProviderID]*record
+	trials  Trials        // nil unless it follows a control plane
 	changed chan struct{} // holds one token when the order may have changed
 }
 
@@ -100,9 +101,12 @@ func (t *Tracker) Report(now time.Time, res Result) {
 	t.update(now, res.Provider, func(r *record) { r.report(now, res) })
 }
 
-// Ping takes the outcome of a ping; nil means alive.
-func (t *Tracker) Ping(now time.Time, p policy.ProviderID, err error) {
-	t.update(now, p, func(r *record) { r.ping(now, err) })
+// Ping takes the outcome of a ping of this program's own; nil means alive.
+func (t *Tracker) Ping(now time.Time, p policy.ProviderID, err error) { t.PingFrom(now, "", p, err) }
+
+// PingFrom takes the outcome of a ping that another program sent.
+func (t *Tracker) PingFrom(now time.Time, source string, p policy.ProviderID, err error) {
+	t.update(now, p, func(r *record) { r.ping(now, source, err) })
 }
 
 // SetDisabled takes a provider out of the order, or back into it. It reports whether the provider is known.
@@ -125,7 +129,7 @@ func (t *Tracker) Disabled(p policy.ProviderID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.records[p]
-	return r != nil && r.disabled
+	return r != nil && r.off()
 }
 
 // Order sorts configured: those that work first, then those that are cooling down, then those out of favour; disabled
@@ -142,20 +146,30 @@ func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []p
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range configured {
-		if r := t.records[id]; r != nil && !r.disabled && r.claim(now) {
-			return t.order(now, configured, id), t.releaser(r, r.claims)
+		r := t.records[id]
+		switch {
+		case r == nil || r.off():
+		case r.claim(now):
+			return t.order(now, configured, id), t.releaser(id, r, r.claims)
+		case r.word.leads && r.word.out() && !r.word.trying:
+			t.trials.Want(id)
 		}
 	}
 	return t.order(now, configured, ""), func() {}
 }
 
 // releaser frees the probe that a request claimed, unless its result did so already.
-func (t *Tracker) releaser(r *record, claim int) func() {
+func (t *Tracker) releaser(id policy.ProviderID, r *record, claim int) func() {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if r.claims == claim {
-			r.release()
+		if r.claims != claim {
+			return
+		}
+		r.release()
+		if r.word.trying {
+			r.word.trying = false
+			t.trials.Return(id)
 		}
 	}
 }
@@ -170,7 +184,7 @@ func (t *Tracker) order(now time.Time, configured []policy.ProviderID, trial pol
 				if standing == 0 {
 					out = append(out, id)
 				}
-			case !r.disabled && r.standing(now) == standing:
+			case !r.off() && r.standing(now) == standing:
 				out = append(out, id)
 			}
 		}

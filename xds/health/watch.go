@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -32,11 +33,14 @@ func (t *Tracker) nextChange(now time.Time) time.Duration {
 	next := 24 * time.Hour
 	for _, r := range t.records {
 		if r.cooling(now) {
-			next = min(next, r.coolUntil.Sub(now))
+			next = min(next, r.coolsUntil().Sub(now))
 		}
 	}
 	return next
 }
+
+// ErrNotAsked is the error of a ping that never left this machine: it says nothing about the provider.
+var ErrNotAsked = errors.New("the provider was not asked")
 
 // Prober pings every provider in turn, so that one nobody asks for is known to work, or not, before it is needed.
 type Prober struct {
@@ -78,8 +82,8 @@ func (p Prober) round(ctx context.Context, timeout time.Duration) {
 			limited, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			err := p.Probe(limited, id)
-			if ctx.Err() != nil {
-				return // the program stops: that says nothing about the provider
+			if ctx.Err() != nil || errors.Is(err, ErrNotAsked) {
+				return // the program stops, or has no way out: that says nothing about the provider
 			}
 			p.Tracker.Ping(time.Now(), id, err)
 		})

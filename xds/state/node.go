@@ -44,10 +44,18 @@ func (s State) At(n Node, secret string) State {
 // maxNodeID is the longest label of a DNS name: a node's name stands in certificates.
 const maxNodeID = 63
 
+// ValidateNodeID reports why a name cannot be a node's.
+func ValidateNodeID(id string) error {
+	if id == "" || len(id) > maxNodeID || strings.Trim(id, nameBytes+".") != "" {
+		return fmt.Errorf("name %.80q, expected 1 to %d letters, digits, dots and dashes", id, maxNodeID)
+	}
+	return nil
+}
+
 // Validate reports all that is wrong with a node's own part. What it says of a node's words is quoted and bounded.
 func (n Node) Validate() error {
-	if n.ID == "" || len(n.ID) > maxNodeID || strings.Trim(n.ID, nameBytes+".") != "" {
-		return fmt.Errorf("name %.80q, expected 1 to %d letters, digits, dots and dashes", n.ID, maxNodeID)
+	if err := ValidateNodeID(n.ID); err != nil {
+		return err
 	}
 	var errs []error
 	fail := func(what string, err error) {

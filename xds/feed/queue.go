@@ -1,0 +1,129 @@
+package feed
+
+import (
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/feed/feedpb"
+	"bardo.money/gateway/xds/health"
+)
+
+const (
+	queueSize   = 4096             // results that wait for a control plane that is away; the oldest give way
+	maxPings    = 256              // the same of pings
+	batchSize   = 512              // results in one report
+	resultStale = 30 * time.Second // an older result says nothing about now
+)
+
+// queue holds what is to be reported. Its size is bounded. Safe for concurrent use.
+type queue struct {
+	wake chan struct{} // holds one token when something was added
+
+	mu       sync.Mutex
+	ring     [queueSize]entry
+	first, n int
+	pings    []*feedpb.Ping
+	wanted   map[policy.ProviderID]bool
+	returned []string
+	dropped  uint64
+}
+
+type entry struct {
+	at     time.Time
+	result health.Result
+}
+
+func newQueue() *queue {
+	return &queue{wake: make(chan struct{}, 1), wanted: map[policy.ProviderID]bool{}}
+}
+
+func (q *queue) result(now time.Time, r health.Result) {
+	q.mu.Lock()
+	if q.n == queueSize {
+		q.pop()
+		q.dropped++
+	}
+	q.ring[(q.first+q.n)%queueSize] = entry{now, r}
+	q.n++
+	q.mu.Unlock()
+	q.tell()
+}
+
+func (q *queue) pop() entry {
+	e := q.ring[q.first]
+	q.first, q.n = (q.first+1)%queueSize, q.n-1
+	return e
+}
+
+func (q *queue) ping(p policy.ProviderID, err error) {
+	ping := &feedpb.Ping{Provider: string(p)}
+	if err != nil {
+		ping.Error = "failed" // why is in this sidecar's log
+	}
+	q.mu.Lock()
+	if len(q.pings) == maxPings {
+		q.pings = q.pings[1:]
+		q.dropped++
+	}
+	q.pings = append(q.pings, ping)
+	q.mu.Unlock()
+	q.tell()
+}
+
+func (q *queue) want(p policy.ProviderID) {
+	q.mu.Lock()
+	q.wanted[p] = true
+	q.mu.Unlock()
+	q.tell()
+}
+
+func (q *queue) giveBack(p policy.ProviderID) {
+	q.mu.Lock()
+	q.returned = append(q.returned, string(p))
+	q.mu.Unlock()
+	q.tell()
+}
+
+func (q *queue) tell() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin forgets what concerned the stream before.
+func (q *queue) begin() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.wanted)
+	q.returned = nil
+}
+
+// take is the next report; more says that it does not hold all.
+func (q *queue) take(now time.Time) (r *feedpb.Report, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r = &feedpb.Report{Pings: q.pings, Returned: q.returned}
+	q.pings, q.returned = nil, nil
+	for p := range q.wanted {
+		r.Wanted = append(r.Wanted, string(p))
+	}
+	clear(q.wanted)
+	for q.n > 0 && len(r.GetResults()) < batchSize {
+		e := q.pop()
+		if now.Sub(e.at) > resultStale {
+			q.dropped++
+			continue
+		}
+		r.Results = append(r.Results, encodeResult(e.result))
+	}
+	r.Dropped = q.dropped
+	return r, q.n > 0
+}
+
+func (q *queue) lost() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
+}

@@ -1,0 +1,254 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/feed/feedpb"
+	"bardo.money/gateway/xds/health"
+	"bardo.money/gateway/xds/peer"
+	"bardo.money/gateway/xds/state"
+)
+
+// ServerOptions are what the control plane's end needs. All but MaxNodes are required.
+type ServerOptions struct {
+	Tracker  *health.Tracker
+	Log      *slog.Logger
+	Secret   func(node string) string              // what calls through a node's egress listener must carry
+	Clusters func(node string) []policy.ProviderID // the providers that a node's Envoy can reach
+	MaxNodes int                                   // 0 means 1,000
+}
+
+// Server is the control plane's end of the feed. Safe for concurrent use.
+type Server struct {
+	feedpb.UnimplementedFeedServer
+	o       ServerOptions
+	results atomic.Int64
+
+	mu       sync.Mutex
+	order    []health.Status // as published last; nil before
+	sessions map[string]*session
+}
+
+// session is one sidecar's stream.
+type session struct {
+	node     string
+	wake     chan struct{}  // holds one token when there may be something to say
+	replaced chan struct{}  // closed when the node has connected again
+	claims   map[string]int // trials granted here
+	granted  []string       // of those, not yet told
+	sent     string         // version of the view
+}
+
+// NewServer makes a server that has nothing to say before the first Publish.
+func NewServer(o ServerOptions) *Server {
+	if o.MaxNodes == 0 {
+		o.MaxNodes = 1000
+	}
+	return &Server{o: o, sessions: map[string]*session{}}
+}
+
+// Register adds the service to a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) { feedpb.RegisterFeedServer(r, s) }
+
+// Connected is how many sidecars are connected.
+func (s *Server) Connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// Results is how many results and pings were reported.
+func (s *Server) Results() int64 { return s.results.Load() }
+
+// Publish tells all sidecars the providers in their order. What they know already is not said again.
+func (s *Server) Publish(order []health.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.order = append([]health.Status{}, order...)
+	for _, one := range s.sessions {
+		one.tell()
+	}
+}
+
+// Refresh looks again at what one node's Envoy can reach.
+func (s *Server) Refresh(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.sessions[node]; one != nil {
+		one.tell()
+	}
+}
+
+func (s *session) tell() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// helloTime is how long a sidecar may take to say who it is.
+const helloTime = 5 * time.Second
+
+// Connect implements the service.
+func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
+	reports := make(chan *feedpb.Report)
+	ended := make(chan error, 1)
+	go func() { ended <- receive(stream, reports) }() // it ends with the stream, which ends when Connect returns
+	one, err := s.enter(stream.Context(), reports, ended)
+	if err != nil {
+		s.o.Log.Error("a sidecar cannot be served", "error", err)
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	defer s.leave(one)
+	for {
+		select {
+		case r := <-reports:
+			s.take(one, r)
+		case <-one.wake:
+			if err := s.speak(one, stream); err != nil {
+				return err
+			}
+		case <-one.replaced:
+			return status.Errorf(codes.Aborted, "node %s has connected again", one.node)
+		case err := <-ended:
+			return err
+		}
+	}
+}
+
+func receive(stream feedpb.Feed_ConnectServer, reports chan<- *feedpb.Report) error {
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case reports <- r:
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// enter waits for a sidecar's hello and notes it.
+func (s *Server) enter(ctx context.Context, reports <-chan *feedpb.Report, ended <-chan error) (*session, error) {
+	late := time.NewTimer(helloTime)
+	defer late.Stop()
+	var hello *feedpb.Hello
+	select {
+	case r := <-reports:
+		hello = r.GetHello()
+	case err := <-ended:
+		return nil, fmt.Errorf("it left without a hello: %w", errors.Join(err, io.EOF))
+	case <-late.C:
+	}
+	if hello == nil {
+		return nil, errors.New("it did not begin with a hello")
+	}
+	node := hello.GetNode()
+	if err := errors.Join(state.ValidateNodeID(node), peer.Is(ctx, node)); err != nil {
+		return nil, fmt.Errorf("node %.80q: %w", node, err)
+	}
+	return s.admit(node, hello.GetVersion())
+}
+
+func (s *Server) admit(node, version string) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.sessions[node]
+	if old == nil && len(s.sessions) >= s.o.MaxNodes {
+		return nil, fmt.Errorf("node %s: there are %d nodes already", node, len(s.sessions))
+	}
+	if old != nil {
+		s.o.Log.Warn("a sidecar connected again while it was connected; do two have one name?", "node", node)
+		close(old.replaced)
+	}
+	one := &session{node: node, wake: make(chan struct{}, 1), replaced: make(chan struct{}), claims: map[string]int{}}
+	s.sessions[node] = one
+	one.tell()
+	s.o.Log.Info("sidecar connected", "node", node, "version", fmt.Sprintf("%.40q", version))
+	return one, nil
+}
+
+// leave frees what the sidecar had.
+func (s *Server) leave(one *session) {
+	for p, claim := range one.claims {
+		s.o.Tracker.Release(policy.ProviderID(p), claim)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[one.node] != one {
+		return // it is back already
+	}
+	delete(s.sessions, one.node)
+	s.o.Tracker.Forget(one.node)
+	s.o.Log.Info("sidecar disconnected", "node", one.node)
+}
+
+// take notes a report.
+func (s *Server) take(one *session, r *feedpb.Report) {
+	now := time.Now()
+	for _, res := range r.GetResults() {
+		s.o.Tracker.Report(now, decodeResult(res))
+	}
+	for _, p := range r.GetPings() {
+		var err error
+		if p.GetError() != "" {
+			err = errPing
+		}
+		s.o.Tracker.PingFrom(now, one.node, policy.ProviderID(p.GetProvider()), err)
+	}
+	s.results.Add(int64(len(r.GetResults()) + len(r.GetPings())))
+	for _, p := range r.GetReturned() {
+		if claim, ok := one.claims[p]; ok {
+			delete(one.claims, p)
+			s.o.Tracker.Release(policy.ProviderID(p), claim)
+		}
+	}
+	for _, p := range r.GetWanted() {
+		if _, held := one.claims[p]; held {
+			continue
+		}
+		if claim, ok := s.o.Tracker.Claim(now, policy.ProviderID(p)); ok {
+			one.claims[p] = claim
+			one.granted = append(one.granted, p)
+			one.tell()
+		}
+	}
+}
+
+var errPing = errors.New("a sidecar's ping failed")
+
+// speak tells a sidecar what it does not know yet.
+func (s *Server) speak(one *session, stream feedpb.Feed_ConnectServer) error {
+	u := &feedpb.Update{Granted: one.granted}
+	s.mu.Lock()
+	order := s.order
+	s.mu.Unlock()
+	if order != nil {
+		v := encode(time.Now(), View{Secret: s.o.Secret(one.node), Providers: order, Clusters: s.o.Clusters(one.node)})
+		if v.GetVersion() != one.sent {
+			u.View, one.sent = v, v.GetVersion()
+		}
+	}
+	if u.GetView() == nil && len(u.GetGranted()) == 0 {
+		return nil
+	}
+	one.granted = nil
+	return stream.Send(u)
+}
