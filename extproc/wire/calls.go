@@ -59,7 +59,7 @@ func closeCalls(open []openCall, m *chat.Message) ([]openCall, error) {
 		}
 		j := slices.IndexFunc(open, func(c openCall) bool { return c.id == p.Tool.ID })
 		if j < 0 {
-			return nil, misplaced(m.At, "holds a tool result for %q, but the assistant's turn before it has no such call without a result", p.Tool.ID)
+			return nil, misplaced(m.At, "holds a tool result for %q, which the assistant's turn before it did not call, or which has a result already", p.Tool.ID)
 		}
 		open = slices.Delete(open, j, j+1)
 	}

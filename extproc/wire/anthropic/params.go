@@ -39,14 +39,22 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 			p.ServiceTier = chat.TierStandard
 			return nil
 		}
-		if v.Equal("auto") { // what its absence means
-			return nil
-		}
 	}
-	if !wire.IsEmpty(v) {
+	if !isDefault(key, v) {
 		wire.Unmap(c, key)
 	}
 	return nil
+}
+
+// isDefault reports whether a member that the canonical form does not carry says what its absence means as well.
+func isDefault(key string, v jsonx.Value) bool {
+	switch key {
+	case "service_tier":
+		return v.Equal("auto")
+	case "mcp_servers", "context_management":
+		return wire.IsEmpty(v)
+	}
+	return false
 }
 
 func readThinkingParams(c *chat.Conversation, v jsonx.Value) {

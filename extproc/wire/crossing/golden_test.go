@@ -44,7 +44,7 @@ func (p pair) lines(name string) []string {
 
 // isInput reports whether a file is what a pair begins with; all others are what comes of it.
 func isInput(name string) bool {
-	return name == "options" || strings.HasPrefix(name, "in.")
+	return name == "options" || name == "request.json" || strings.HasPrefix(name, "in.")
 }
 
 // runPairs runs every archive of a folder, one subtest each. produce makes the outputs from the inputs; an output without text
@@ -65,6 +65,9 @@ func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txt
 			if len(bytes.TrimSpace(p.Comment)) == 0 {
 				t.Error("the comment must say what the pair shows")
 			}
+			if *update {
+				p.tidy(t)
+			}
 			got := present(produce(t, p))
 			if *update {
 				write(t, name, p, got)
@@ -83,6 +86,16 @@ func present(files []txtar.File) []txtar.File {
 		}
 	}
 	return kept
+}
+
+// tidy lays the inputs out before anything is made of them: the arguments of tools keep their white space.
+func (p pair) tidy(t *testing.T) {
+	t.Helper()
+	for i, f := range p.Files {
+		if isInput(f.Name) {
+			p.Files[i].Data = pretty(t, f)
+		}
+	}
 }
 
 // check compares JSON by its tokens, so that the order of members and the text of numbers count, and all else by its text.
@@ -123,7 +136,7 @@ func write(t *testing.T, name string, p pair, got []txtar.File) {
 	out := txtar.Archive{Comment: append(bytes.TrimSpace(p.Comment), '\n')}
 	for _, f := range p.Files {
 		if isInput(f.Name) {
-			out.Files = append(out.Files, txtar.File{Name: f.Name, Data: pretty(t, f)})
+			out.Files = append(out.Files, f)
 		}
 	}
 	for _, f := range got {

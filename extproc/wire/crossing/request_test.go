@@ -31,6 +31,16 @@ func TestRequestsOfOpenAIClientsToAnthropicProviders(t *testing.T) {
 	})
 }
 
+func TestRequestsBetweenAnthropicsSides(t *testing.T) {
+	runPairs(t, "testdata/request/anthropic-to-anthropic", func(t *testing.T, p pair) []txtar.File {
+		o := anthropicOptions(t, p.lines("options"))
+		return crossed(t, anthropic.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
+			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, o)
+			return e, err
+		})
+	})
+}
+
 func TestRequestsOfAnthropicClientsToOpenAIProviders(t *testing.T) {
 	runPairs(t, "testdata/request/anthropic-to-openai", func(t *testing.T, p pair) []txtar.File {
 		o := openaiOptions(t, p.lines("options"))
@@ -67,6 +77,8 @@ func refused(t *testing.T, err error) []txtar.File {
 	return []txtar.File{{Name: "error", Data: []byte(f.CodeString() + "\n" + f.Public)}}
 }
 
+var strips = map[string]anthropic.Strip{"unsigned": anthropic.StripUnsigned, "all": anthropic.StripAll}
+
 func anthropicOptions(t *testing.T, lines []string) anthropic.RequestOptions {
 	t.Helper()
 	o := anthropic.RequestOptions{Model: "claude"}
@@ -77,6 +89,10 @@ func anthropicOptions(t *testing.T, lines []string) anthropic.RequestOptions {
 			o.MaxOutput = number(t, value)
 		case "adaptive":
 			o.Adaptive = true
+		case "structured_outputs":
+			o.StructuredOutputs = true
+		case "strip":
+			o.StripThinking = strips[value]
 		default:
 			t.Fatalf("unknown option %q", l)
 		}
@@ -88,9 +104,14 @@ func openaiOptions(t *testing.T, lines []string) openai.RequestOptions {
 	t.Helper()
 	o := openai.RequestOptions{Model: "gpt"}
 	for _, l := range lines {
-		switch l {
+		key, value, _ := strings.Cut(l, " ")
+		switch key {
 		case "no_effort":
 			o.NoEffort = true
+		case "cache_control":
+			o.CacheControl = true
+		case "max_stop":
+			o.MaxStop = number(t, value)
 		case "max_completion_tokens":
 			o.TokensField = openai.MaxCompletionTokens
 		default:

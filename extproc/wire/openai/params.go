@@ -138,16 +138,29 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 			return nil
 		}
 	}
-	if !wire.IsEmpty(v) && string(v.Raw) != defaults[key] {
+	if !isDefault(key, v) {
 		wire.Unmap(c, key)
 	}
 	return nil
 }
 
-// defaults are what OpenAI takes for said when nothing is.
-var defaults = map[string]string{
-	"logprobs": `false`, "top_logprobs": `0`, "store": `false`, "modalities": `["text"]`, "verbosity": `"medium"`,
-	"service_tier": `"auto"`,
+// isDefault reports whether a member that the canonical form does not carry says what its absence means as well.
+func isDefault(key string, v jsonx.Value) bool {
+	switch key {
+	case "logprobs", "store":
+		return string(v.Raw) == "false"
+	case "top_logprobs":
+		return string(v.Raw) == "0"
+	case "logit_bias", "metadata":
+		return wire.IsEmpty(v)
+	case "modalities":
+		return string(v.Raw) == `["text"]`
+	case "verbosity":
+		return v.Equal("medium")
+	case "service_tier":
+		return v.Equal("auto")
+	}
+	return false
 }
 
 // readUser reads who the end user is, of which this format has an old name and a new one.
