@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -172,7 +173,7 @@ func (b *pendingBlock) appendForeign(dst []byte) []byte {
 		b.text = input.Raw
 		v = with(v, "input", []byte("{}"))
 	}
-	return append(dst, v.Raw...)
+	return wire.AppendLine(dst, v.Raw)
 }
 
 // appendTool appends a call up to its input.

@@ -124,7 +124,7 @@ func (e *envelope) appendMember(dst []byte, key string) []byte {
 	for i := range slices.Backward(e.members) { // the last counts
 		if m := &e.members[i]; m.key == key {
 			dst = append(append(append(dst, `,"`...), key...), `":`...)
-			return append(dst, m.json...)
+			return wire.AppendLine(dst, m.json)
 		}
 	}
 	return dst
@@ -241,7 +241,7 @@ func appendMerged(dst []byte, reports [][]byte) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(jsonx.AppendString(dst, m.key), ':')
-		dst = append(dst, m.json...)
+		dst = wire.AppendLine(dst, m.json)
 	}
 	return append(dst, '}')
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -161,7 +162,7 @@ func (e *streamEncoder) deltas(dst []byte, b *pendingBlock) []byte {
 	dst = e.delta(dst, member, &b.text)
 	for _, c := range b.cites {
 		dst = e.event(dst, "content_block_delta", `"delta":{"type":"citations_delta","citation":`)
-		dst = append(append(dst, c...), "}}\n\n"...)
+		dst = append(wire.AppendLine(dst, c), "}}\n\n"...)
 	}
 	b.cites = nil
 	return e.delta(dst, `{"type":"signature_delta","signature":`, &b.sign)

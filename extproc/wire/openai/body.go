@@ -113,14 +113,15 @@ func (e *bodyEncoder) body(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = e.choices[i].append(dst, i)
+		dst = e.appendChoice(dst, i)
 	}
 	dst = append(dst, `],"usage":`...)
 	dst = e.appendUsage(dst)
 	return append(dst, '}')
 }
 
-func (g *gathered) append(dst []byte, index int) []byte {
+func (e *bodyEncoder) appendChoice(dst []byte, index int) []byte {
+	g := &e.choices[index]
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
@@ -130,7 +131,7 @@ func (g *gathered) append(dst []byte, index int) []byte {
 		dst = jsonx.AppendString(dst, g.text)
 	}
 	if len(g.thought) > 0 {
-		dst = jsonx.AppendString(append(dst, `,"reasoning_content":`...), g.thought)
+		dst = jsonx.AppendString(e.appendThoughtKey(append(dst, ',')), g.thought)
 	}
 	dst = g.appendDetails(dst)
 	if len(g.refusal) > 0 {

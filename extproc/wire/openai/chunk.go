@@ -165,9 +165,10 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 			content = m
 		case "reasoning_content":
 			thought = m
-		case "reasoning":
+		case reasoning:
 			if thought.IsNull() {
 				thought = m
+				d.named(m)
 			}
 		case reasoningDetails:
 			details = m

@@ -44,7 +44,7 @@ type Decoder struct {
 
 // once are the things that an answer says in every chunk, or in several, and that are told once.
 type once struct {
-	tier, fingerprint, provider, usageDetails, unknown bool
+	tier, fingerprint, provider, reasoning, usageDetails, unknown bool
 }
 
 // choice is the state of one of the answer's choices.

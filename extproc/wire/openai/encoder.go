@@ -35,6 +35,16 @@ type envelope struct {
 	stops  bool     // a finish_reason was written
 	tops   []member // members that stand beside the choices
 	detail blockRef // of reasoning_details
+
+	thoughtKey string // what the member with the thinking is called; "" is reasoning_content
+}
+
+// appendThoughtKey appends the key of thinking, with its colon.
+func (e *envelope) appendThoughtKey(dst []byte) []byte {
+	if e.thoughtKey != "" {
+		return append(append(append(dst, '"'), e.thoughtKey...), `":`...)
+	}
+	return append(dst, `"reasoning_content":`...)
 }
 
 // member is a member of an object: its key and its JSON.
@@ -124,7 +134,7 @@ func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 
 func (e *envelope) appendUsage(dst []byte) []byte {
 	if e.told != nil {
-		return append(dst, e.told...)
+		return wire.AppendLine(dst, e.told)
 	}
 	u := &e.usage
 	dst = append(dst, `{"prompt_tokens":`...)

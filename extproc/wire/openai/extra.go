@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -21,6 +22,7 @@ const (
 	vllmStop      = "stop_reason"            // vLLM: the stop sequence that matched
 	sglangStop    = "matched_stop"           // SGLang: the same
 
+	reasoning        = "reasoning" // OpenRouter, vLLM: says that thinking has this name, not reasoning_content
 	annotations      = "annotations"
 	pictures         = "images" // OpenRouter
 	sound            = "audio"
@@ -50,6 +52,14 @@ func (d *Decoder) once(said *bool, name string, v jsonx.Value) {
 	}
 	*said = true
 	d.emit(chat.Event{Kind: chat.Extra, ID: name, Text: v.Raw, Said: name == upstreamName})
+}
+
+// named tells that thinking is called reasoning here, before there is any.
+func (d *Decoder) named(v jsonx.Value) {
+	if !d.said.reasoning && says(v) {
+		d.said.reasoning = true
+		d.emit(chat.Event{Kind: chat.Extra, ID: reasoning, Said: true})
+	}
 }
 
 // unknown notes that a message has a member nobody here knows.
@@ -104,9 +114,14 @@ func placeOf(name string) place {
 
 // keeps reports where an extra is written, and names one that is not.
 func (e *envelope) keeps(ev *chat.Event) place {
-	if e.opts.Same && len(ev.Text) > 0 {
-		if p := placeOf(ev.ID); p != nowhere {
+	if e.opts.Same {
+		switch p := placeOf(ev.ID); {
+		case ev.ID == reasoning:
+			e.thoughtKey = reasoning
+		case p != nowhere && len(ev.Text) > 0:
 			return p
+		case ev.ID == usageDetails: // in the provider's own usage
+			return nowhere
 		}
 	}
 	if ev.ID == chat.ServiceTier && e.translateTier(ev.Text) {
@@ -145,7 +160,7 @@ func (e *envelope) top(key string, json []byte) {
 func appendMembers(dst []byte, ms []member) []byte {
 	for _, m := range ms {
 		dst = append(append(append(dst, `,"`...), m.key...), `":`...)
-		dst = append(dst, m.json...)
+		dst = wire.AppendLine(dst, m.json)
 	}
 	return dst
 }
@@ -163,12 +178,20 @@ func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
 		dst = e.close(e.delta(dst, 0))
 		e.tops = e.tops[:len(e.tops)-1]
 	case ofChoice:
+		if ev.ID == vllmStop || ev.ID == sglangStop {
+			e.atStop = append(e.atStop, member{ev.ID, bytes.Clone(ev.Text)})
+			return dst
+		}
 		dst = append(e.delta(e.begin(dst), ev.Choice), `},"`...)
-		dst = append(append(append(dst, ev.ID...), `":`...), ev.Text...)
+		dst = wire.AppendLine(append(append(dst, ev.ID...), `":`...), ev.Text)
 		return append(dst, `,"finish_reason":null}]}`+"\n\n"...)
 	case ofMessage:
+		if ev.ID == reasoningDetails {
+			e.hold(ev)
+			return dst
+		}
 		dst = append(e.delta(e.begin(dst), ev.Choice), '"')
-		return e.close(append(append(append(dst, ev.ID...), `":`...), ev.Text...))
+		return e.close(wire.AppendLine(append(append(dst, ev.ID...), `":`...), ev.Text))
 	case nowhere:
 	}
 	return dst

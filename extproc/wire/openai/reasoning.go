@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -25,6 +26,8 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 	if !says(v) {
 		return false
 	}
+	raw := len(d.events)
+	d.emit(chat.Event{Kind: chat.Extra, ID: reasoningDetails, Choice: n, Text: v.Raw}) // before what it repeats
 	if text && v.Kind() == jsonx.String {
 		told = d.thought(c, n, v, "", -1)
 	}
@@ -38,7 +41,7 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 		}
 		said = d.opaque(c, n, &e, text) && said
 	}
-	d.emit(chat.Event{Kind: chat.Extra, ID: reasoningDetails, Choice: n, Text: v.Raw, Said: said})
+	d.events[raw].Said = said
 	return told
 }
 
@@ -139,8 +142,12 @@ func (e *envelope) writesDetails(ev *chat.Event) bool { return !e.opts.Same && e
 // does: pieces of one block have the same index, and its signature comes last.
 func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	if !e.writesDetails(ev) {
-		if ev.Kind == chat.Thought {
-			return e.piece(dst, ev, `"reasoning_content":`)
+		switch {
+		case ev.Kind != chat.Thought:
+		case e.held.on:
+			e.held.text = append(e.held.text, ev.Text...)
+		default:
+			return e.thought(dst, ev)
 		}
 		return dst
 	}
@@ -151,6 +158,49 @@ func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	dst = append(dst, `"reasoning_details":[`...)
 	dst = appendDetail(dst, ev.Kind, ev.Text, nil, e.detail.index(ev.Choice, ev.Index))
 	return e.close(append(dst, ']'))
+}
+
+// held are reasoning_details in the provider's own words, until the text that they repeat is known: both stand in one
+// chunk, so that clients do not count it twice.
+type held struct {
+	on            bool
+	choice        int
+	details, text []byte
+}
+
+func (e *streamEncoder) hold(ev *chat.Event) {
+	h := &e.held
+	h.on, h.choice = true, ev.Choice
+	h.details, h.text = append(h.details[:0], ev.Text...), h.text[:0]
+}
+
+// release writes what is held, when an event comes that is not part of it.
+func (e *streamEncoder) release(dst []byte, next *chat.Event) []byte {
+	h := &e.held
+	switch next.Kind { //nolint:exhaustive // anything else ends it
+	case chat.Thought, chat.Signature, chat.Redacted, chat.BlockStop:
+		return dst
+	}
+	if !h.on {
+		return dst
+	}
+	h.on = false
+	dst = e.delta(e.begin(dst), h.choice)
+	if len(h.text) > 0 {
+		dst = append(jsonx.AppendString(e.appendThoughtKey(dst), h.text), ',')
+	}
+	dst = wire.AppendLine(append(dst, `"reasoning_details":`...), h.details)
+	return e.close(dst)
+}
+
+// thought writes a piece of thinking as text.
+func (e *streamEncoder) thought(dst []byte, ev *chat.Event) []byte {
+	dst = e.begin(dst)
+	if len(ev.Text) == 0 {
+		return dst
+	}
+	dst = e.appendThoughtKey(e.delta(dst, ev.Choice))
+	return e.close(jsonx.AppendString(dst, ev.Text))
 }
 
 // appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.

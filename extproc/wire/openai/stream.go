@@ -13,6 +13,8 @@ type streamEncoder struct {
 	began      bool // the client has seen a chunk
 	tools      []openTool
 	usageShown bool
+	atStop     []member // that come with the finish_reason
+	held       held
 }
 
 // openTool is a call whose arguments may still come. Its place in the list is the index that the client sees, counted
@@ -49,6 +51,7 @@ func (e *streamEncoder) observe(ev *chat.Event) {
 }
 
 func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
+	dst = e.release(dst, ev)
 	e.note(ev)
 	switch ev.Kind {
 	case chat.Start:
@@ -196,8 +199,10 @@ func (e *streamEncoder) stop(dst []byte, choice int, reason chat.StopReason) []b
 	}
 	e.stops = true
 	dst = append(e.delta(dst, choice), `},"finish_reason":"`...)
-	dst = append(dst, finishReason(reason, called)...)
-	return append(dst, `"}]}`+"\n\n"...)
+	dst = append(append(dst, finishReason(reason, called)...), '"')
+	dst = appendMembers(dst, e.atStop)
+	e.atStop = e.atStop[:0]
+	return append(dst, `}]}`+"\n\n"...)
 }
 
 func (e *streamEncoder) showUsage(dst []byte) []byte {

@@ -1,0 +1,148 @@
+package crossing_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+)
+
+// form is how an answer is written: in which dialect, and as a stream or as one JSON body.
+type form struct {
+	dialect chat.Dialect
+	stream  bool
+}
+
+var forms = []form{{chat.OpenAI, false}, {chat.OpenAI, true}, {chat.Anthropic, false}, {chat.Anthropic, true}}
+
+func (f form) String() string {
+	if f.stream {
+		return string(f.dialect) + " stream"
+	}
+	return string(f.dialect) + " JSON"
+}
+
+// client is the dialect as a client speaks it.
+func (f form) client() wire.Dialect {
+	if f.dialect == chat.OpenAI {
+		return openai.Dialect{}
+	}
+	return anthropic.Dialect{}
+}
+
+// file is the name, after "in" or "out", of an answer in this form.
+func (f form) file() string {
+	if f.stream {
+		return ".sse"
+	}
+	return ".json"
+}
+
+func (f form) header() header.List {
+	if f.stream {
+		return header.List{{Name: "content-type", Value: "text/event-stream"}}
+	}
+	return header.List{{Name: "content-type", Value: "application/json"}}
+}
+
+// crossings are the folders of answers, and what they show.
+var crossings = []struct {
+	dir      string
+	from, to form
+}{
+	{"openai-to-anthropic-json", form{chat.OpenAI, false}, form{chat.Anthropic, false}},
+	{"openai-to-anthropic-stream", form{chat.OpenAI, true}, form{chat.Anthropic, true}},
+	{"anthropic-to-openai-json", form{chat.Anthropic, false}, form{chat.OpenAI, false}},
+	{"anthropic-to-openai-stream", form{chat.Anthropic, true}, form{chat.OpenAI, true}},
+	{"openai-json-to-stream", form{chat.OpenAI, false}, form{chat.OpenAI, true}},
+	{"openai-stream-to-json", form{chat.OpenAI, true}, form{chat.OpenAI, false}},
+	{"anthropic-json-to-stream", form{chat.Anthropic, false}, form{chat.Anthropic, true}},
+	{"anthropic-stream-to-json", form{chat.Anthropic, true}, form{chat.Anthropic, false}},
+}
+
+// TestAnswers holds the encoders and decoders to the pairs: what a client of each form reads of a provider's answer, what
+// of it that form could not say, and, where the answer is none, the error.
+func TestAnswers(t *testing.T) {
+	for _, c := range crossings {
+		t.Run(c.dir, func(t *testing.T) {
+			runPairs(t, filepath.Join("testdata/answer", c.dir), func(t *testing.T, p pair) []txtar.File {
+				events := decode(c.from, request(t, p, c.to), answerOf(p))
+				out, lost := encode(c.to, c.from.dialect, events)
+				files := []txtar.File{{Name: "out" + c.to.file(), Data: out}}
+				if err := events[len(events)-1].Err; err != nil {
+					files = append(files, txtar.File{Name: "error", Data: fmt.Appendf(nil, "%d %s %s\n%s", err.Status, err.Type, err.Code, err.Message)})
+				}
+				return append(files, txtar.File{Name: "lost", Data: []byte(strings.Join(lost, "\n"))})
+			})
+		})
+	}
+}
+
+// answerOf is a pair's answer as the provider sent it. Archives have no blank line at a file's end; streams have one.
+func answerOf(p pair) []byte {
+	if sse := p.file("in.sse"); sse != "" {
+		return []byte(strings.TrimRight(sse, "\n") + "\n\n")
+	}
+	return []byte(strings.TrimSpace(p.file("in.json") + p.file("in.txt")))
+}
+
+// request is what the client asked: the pair's, or the shortest that wants this form.
+func request(t testing.TB, p pair, want form) *chat.Request {
+	t.Helper()
+	body := p.file("request.json")
+	if body == "" {
+		return &chat.Request{Dialect: want.dialect, Stream: want.stream, Choices: 1}
+	}
+	r, err := want.client().Decode(chat.Generate, nil, "", []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// newDecoder reads a provider's answer in the form from, for the client's request r.
+func newDecoder(from form, r *chat.Request) provider.Decoder {
+	if from.dialect == chat.OpenAI {
+		return openai.NewDecoder(r, 200, from.header())
+	}
+	return anthropic.NewDecoder(r, 200, from.header())
+}
+
+// decode reads an answer that comes in pieces. The events are copied, since a decoder's live only until its next call.
+func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
+	d := newDecoder(from, r)
+	var events []chat.Event
+	for i, piece := range pieces {
+		lent := bytes.Clone(piece)
+		for _, ev := range d.Decode(lent, i == len(pieces)-1) {
+			ev.Text, ev.Raw = bytes.Clone(ev.Text), bytes.Clone(ev.Raw)
+			events = append(events, ev)
+		}
+		clear(lent)
+	}
+	return events
+}
+
+// encode writes events, which were read in the dialect spoken, for a client. An error is where the writing ends.
+func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, lost []string) {
+	enc := to.client().NewEncoder(wire.Options{
+		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
+	})
+	for i := range events {
+		if events[i].Kind == chat.Error {
+			break
+		}
+		out = enc.Append(out, &events[i])
+	}
+	return out, enc.Lost()
+}

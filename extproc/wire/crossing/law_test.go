@@ -1,0 +1,130 @@
+package crossing_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// sample is the answer of one pair.
+type sample struct {
+	name     string
+	from, to form
+	body     []byte
+	choices  int // that the client asked for
+}
+
+// samples are the answers of all pairs.
+func samples(t testing.TB) []sample {
+	t.Helper()
+	var all []sample
+	for _, c := range crossings {
+		names, err := filepath.Glob(filepath.Join("testdata/answer", c.dir, "*.txtar"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			archive, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := pair{archive}
+			all = append(all, sample{c.dir + "/" + filepath.Base(name), c.from, c.to, answerOf(p), request(t, p, c.to).Choices})
+		}
+	}
+	return all
+}
+
+// asked is the request of a client that wants an answer in this form.
+func (s *sample) asked(want form) *chat.Request {
+	return &chat.Request{Dialect: want.dialect, Stream: want.stream, Choices: max(1, s.choices)}
+}
+
+// targets are the form in which the provider's own bytes pass, and one in which all is written anew.
+func (s *sample) targets() []form { return []form{s.from, s.to} }
+
+func TestK38WhereAnAnswerIsCutChangesNothing(t *testing.T) {
+	for _, s := range samples(t) {
+		for _, to := range s.targets() {
+			want, _ := encode(to, s.from.dialect, decode(s.from, s.asked(to), s.body))
+			for cut := range s.body {
+				got, _ := encode(to, s.from.dialect, decode(s.from, s.asked(to), s.body[:cut], s.body[cut:]))
+				if !bytes.Equal(got, want) {
+					t.Fatalf("%s for %s, cut at %d\n%s\nwant\n%s", s.name, to, cut, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestACutAnswerNeverLooksComplete cuts every answer after every byte. What is left either says all that the whole does,
+// because the rest said nothing more (OpenAI's reason to stop is the end of its meaning; the usage and the terminator
+// that follow are left out by some servers), or it fails. Of a stream that fails, the client has a beginning of what it
+// would have had, and no terminator.
+func TestACutAnswerNeverLooksComplete(t *testing.T) {
+	for _, s := range samples(t) {
+		for _, to := range s.targets() {
+			events := decode(s.from, s.asked(to), s.body)
+			whole, _ := encode(to, s.from.dialect, events)
+			for cut := range s.body {
+				left := decode(s.from, s.asked(to), s.body[:cut])
+				if len(left) == 0 {
+					t.Fatalf("%s for %s, cut at %d, does not end", s.name, to, cut)
+				}
+				out, _ := encode(to, s.from.dialect, left)
+				if left[len(left)-1].Kind != chat.Error {
+					if got, want := summarize(left), summarize(events); !got.equals(want, to) {
+						t.Fatalf("%s for %s, cut at %d, looks complete\n%v\nwant\n%v", s.name, to, cut, got, want)
+					}
+					continue
+				}
+				if to.stream && !bytes.HasPrefix(whole, out) {
+					t.Fatalf("%s for %s, cut at %d, is no beginning of the whole\n%s\nwant\n%s", s.name, to, cut, out, whole)
+				}
+				if !to.stream && len(out) > 0 || bytes.Contains(out, []byte("[DONE]")) || bytes.Contains(out, []byte("message_stop")) {
+					t.Fatalf("%s for %s, cut at %d, has a terminator\n%s", s.name, to, cut, out)
+				}
+			}
+		}
+	}
+}
+
+// TestAStoredAnswerIsWrittenInEveryForm: without the provider's own bytes, the events of an answer say as much in each
+// of the four forms as the form has words for; in its own dialect, nothing is lost.
+func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
+	for _, s := range samples(t) {
+		events := decode(s.from, s.asked(forms[0]), s.body)
+		if events[len(events)-1].Kind != chat.End {
+			continue
+		}
+		for i := range events {
+			events[i].Raw, events[i].Tail = nil, false
+		}
+		for _, to := range forms {
+			out, lost := encode(to, s.from.dialect, events)
+			if unkept := slices.DeleteFunc(slices.Clone(lost), isBeyondKeeping); to.dialect == s.from.dialect && len(unkept) > 0 {
+				t.Errorf("%s as %s loses %v", s.name, to, unkept)
+			}
+			again := decode(to, s.asked(to), out)
+			if got, want := summarize(again), summarize(events); !got.equals(want, to) {
+				t.Errorf("%s as %s says\n%v\nwant\n%v\n%s", s.name, to, got, want, out)
+			}
+			if to.dialect != s.from.dialect {
+				continue
+			}
+			if got, want := extras(again), extras(events); got != want {
+				t.Errorf("%s as %s keeps\n%s\nwant\n%s\n%s", s.name, to, got, want, out)
+			}
+		}
+	}
+}
+
+// isBeyondKeeping reports whether a name is of what a decoder could not read, or does not know where to keep.
+func isBeyondKeeping(name string) bool {
+	return name == "unreadable_event" || name == "unknown_member" || name == "caller"
+}

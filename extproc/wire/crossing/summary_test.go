@@ -1,0 +1,171 @@
+package crossing_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// summary is what an answer says, however it is cut into events: the measure of what a form keeps.
+type summary struct {
+	choices []said
+	usage   chat.Usage
+}
+
+// said is what one choice says.
+type said struct {
+	thoughts      []thought
+	text, refusal string
+	calls         []chat.ToolCall
+	reason        chat.StopReason
+	sequence      string
+}
+
+// thought is one block of thinking.
+type thought struct {
+	block                int
+	text, sign, redacted string
+}
+
+func summarize(events []chat.Event) summary {
+	var s summary
+	calls := map[[2]int]int{}
+	for i := range events {
+		ev := &events[i]
+		for len(s.choices) <= ev.Choice {
+			s.choices = append(s.choices, said{})
+		}
+		c := &s.choices[ev.Choice]
+		at := [2]int{ev.Choice, ev.Index}
+		switch ev.Kind {
+		case chat.Text:
+			c.text += string(ev.Text)
+		case chat.Refusal:
+			c.refusal += string(ev.Text)
+		case chat.Thought:
+			c.thought(ev.Index).text += string(ev.Text)
+		case chat.Signature:
+			c.thought(ev.Index).sign += string(ev.Text)
+		case chat.Redacted:
+			c.thought(ev.Index).redacted += string(ev.Text)
+		case chat.ToolStart:
+			calls[at] = len(c.calls)
+			c.calls = append(c.calls, ev.Tool)
+		case chat.ToolArgs:
+			c.calls[calls[at]].Args += string(ev.Text)
+		case chat.Stop:
+			c.reason, c.sequence = ev.Reason, string(ev.Text)
+		case chat.UsageInfo:
+			s.usage.Merge(ev.Usage)
+		case chat.Start, chat.BlockStop, chat.Error, chat.End, chat.Other, chat.Extra:
+		}
+	}
+	return s
+}
+
+func (c *said) thought(block int) *thought {
+	for i := range c.thoughts {
+		if c.thoughts[i].block == block {
+			return &c.thoughts[i]
+		}
+	}
+	c.thoughts = append(c.thoughts, thought{block: block})
+	return &c.thoughts[len(c.thoughts)-1]
+}
+
+// equals compares what two answers say, as far as a form has words for it. The usage of the second counts only if the
+// first has one.
+func (s summary) equals(want summary, in form) bool {
+	return reflect.DeepEqual(s.normal(in), want.normal(in)) && (s.usage == chat.Usage{} || counts(s.usage, in) == counts(want.usage, in))
+}
+
+// normal is the normalisation that a form brings about, all of it wanted:
+//   - Anthropic has one choice, tells a refusal in words, and stops for tools once one was called;
+//   - OpenAI does not tell which stop sequence matched, a pause, or which limit was reached;
+//   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic asks for;
+//   - thinking without a signature has no blocks of its own in OpenAI's form.
+func (s summary) normal(in form) []said {
+	choices := slices.Clone(s.choices)
+	if in.dialect == chat.Anthropic {
+		choices = choices[:min(1, len(choices))]
+	}
+	for i := range choices {
+		c := &choices[i]
+		c.calls = slices.Clone(c.calls)
+		for j := range c.calls {
+			c.calls[j].Args = normalArgs(c.calls[j].Args)
+		}
+		c.thoughts = normalThoughts(c.thoughts)
+		if in.dialect == chat.OpenAI {
+			c.sequence = ""
+			switch c.reason {
+			case chat.StopSequence, chat.StopPause:
+				c.reason = chat.StopEnd
+			case chat.StopContext:
+				c.reason = chat.StopLength
+			case chat.StopEnd, chat.StopLength, chat.StopTool, chat.StopRefusal:
+			}
+		}
+		if c.refusal != "" {
+			c.text, c.refusal = c.text+c.refusal, ""
+			if c.reason == chat.StopEnd {
+				c.reason = chat.StopRefusal
+			}
+		}
+		if len(c.calls) > 0 && (c.reason == chat.StopEnd || c.reason == chat.StopSequence) {
+			c.reason, c.sequence = chat.StopTool, ""
+		}
+	}
+	return choices
+}
+
+func normalArgs(args string) string {
+	if args == "" {
+		return "{}"
+	}
+	v, err := jsonx.Parse([]byte(args))
+	if wrapped, ok := v.Get("INVALID_JSON").Str(); ok && err == nil {
+		return wrapped
+	}
+	return args
+}
+
+// normalThoughts numbers blocks anew, and joins those that nothing tells apart.
+func normalThoughts(ts []thought) []thought {
+	var out []thought
+	for _, t := range ts {
+		t.block = 0
+		if n := len(out); n > 0 && t.sign == "" && t.redacted == "" && out[n-1].sign == "" && out[n-1].redacted == "" {
+			out[n-1].text += t.text
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// counts is a usage as a form has it: OpenAI's does not say how long a cache keeps what was written, and no form says
+// what was estimated.
+func counts(u chat.Usage, in form) chat.Usage {
+	if in.dialect == chat.OpenAI {
+		u.CacheWrite, u.CacheWrite1h = u.CacheWrite+u.CacheWrite1h, 0
+	}
+	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning = false, false, false, 0
+	return u
+}
+
+// extras names what only one dialect says of each choice.
+func extras(events []chat.Event) string {
+	var names []string
+	for i := range events {
+		if ev := &events[i]; ev.Kind == chat.Extra && !isBeyondKeeping(ev.ID) {
+			names = append(names, fmt.Sprintf("%d %s", ev.Choice, ev.ID))
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), "\n")
+}
