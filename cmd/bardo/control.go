@@ -42,6 +42,7 @@ func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
 	mux.HandleFunc("GET /route", g.serveRoute)
+	mux.HandleFunc("GET /watch", g.serveWatch)
 	mux.HandleFunc("POST /providers/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.switchProvider(r.Context(), r.PathValue("name"), r.PathValue("verb")); err != nil {
 			writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})

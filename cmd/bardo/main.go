@@ -46,7 +46,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	c.AddCommand(upCommand(), extprocCommand(), xdsCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), routeCommand(), doctorCommand())
+		usageCommand(), auditCommand(), providersCommand(), routeCommand(), watchCommand(), doctorCommand())
 	return c
 }
 

@@ -22,6 +22,7 @@ import (
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -86,6 +87,8 @@ type gateway struct {
 	limiter    *quota.Limiter
 	answers    *cache.Store
 	tracker    *health.Tracker
+	started    time.Time
+	finished   event.Feed[extproc.Finished]
 	server     *xds.Server
 	gate       *extproc.Gateway
 	child      *envoy.Process
@@ -100,7 +103,7 @@ type gateway struct {
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
 func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, out, errOut io.Writer) (err error) {
-	g := &gateway{roles: r, home: h, configPath: path}
+	g := &gateway{roles: r, home: h, configPath: path, started: time.Now()}
 	g.cfg.Store(cfg)
 	tuneGC()
 	if g.log, g.level, err = telemetry.NewLogger(errOut, cfg.Telemetry.LogLevel); err != nil {
@@ -178,7 +181,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: g.draining.Load,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: g.draining.Load, Finished: &g.finished,
 	})
 	return nil
 }
