@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 )
@@ -28,7 +29,7 @@ func (s Socket) Host() string {
 }
 
 // At is where the other parts reach the control plane.
-func (x XDS) At() Socket { return cmp.Or(x.Address, x.Listen) }
+func (x XDS) At() Socket { return cmp.Or(x.Address, x.Listen.Reachable()) }
 
 // ServerName is the name that the control plane's certificate must have.
 func (x XDS) ServerName() string { return cmp.Or(x.Name, x.At().Host()) }
@@ -80,4 +81,19 @@ func (d *decoder) checkPeerTLS(key string, t PeerTLS) {
 			d.problem(key+"."+f.name, "an absolute path", "%q: Envoy reads the file too, and runs elsewhere", f.path)
 		}
 	}
+}
+
+// Reachable is where a program on the same machine connects to reach a server that listens here.
+func (s Socket) Reachable() Socket {
+	host, port, err := net.SplitHostPort(string(s))
+	if _, unix := s.Unix(); unix || err != nil {
+		return s
+	}
+	switch ip, err := netip.ParseAddr(host); {
+	case host == "", err == nil && ip.IsUnspecified() && ip.Is4():
+		return Socket(net.JoinHostPort("127.0.0.1", port))
+	case err == nil && ip.IsUnspecified():
+		return Socket(net.JoinHostPort("::1", port))
+	}
+	return s
 }
