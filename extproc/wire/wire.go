@@ -2,7 +2,6 @@
 package wire
 
 import (
-	"bytes"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -42,19 +41,6 @@ type Encoder interface {
 	// Lost names what the answer held and this format had no words for, in the order in which it came, each once. It is
 	// complete after the End event. The names are words of the format that has them, such as citations or logprobs.
 	Lost() []string
-}
-
-// AppendLine appends a provider's JSON without its line ends, which would end a frame of a stream in the middle. Inside a
-// string there are none.
-func AppendLine(dst, json []byte) []byte {
-	for {
-		i := bytes.IndexAny(json, "\r\n")
-		if i < 0 {
-			return append(dst, json...)
-		}
-		dst = append(dst, json[:i]...)
-		json = json[i+1:]
-	}
 }
 
 // Losses collects the names for Encoder.Lost. The zero value is ready.

@@ -41,7 +41,7 @@ type envelope struct {
 	id       string
 	model    string
 	usage    chat.Usage
-	told     [][]byte        // the provider's usage objects, if it speaks this dialect
+	told     []byte          // the provider's own usage, if it speaks this dialect
 	tier     string          // the service tier, if it was said in another dialect's words
 	members  []member        // that only this dialect has
 	reason   chat.StopReason // "" until known
@@ -82,7 +82,7 @@ func (e *envelope) gather(ev *chat.Event) {
 func (e *envelope) count(ev *chat.Event) {
 	e.usage.Merge(ev.Usage)
 	if e.opts.Same && ev.Text != nil {
-		e.told = append(e.told, bytes.Clone(ev.Text))
+		e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
 	}
 }
 
@@ -193,8 +193,8 @@ func (e *envelope) stopReason() string {
 
 func (e *envelope) appendUsage(dst []byte) []byte {
 	dst = append(dst, `"usage":`...)
-	if len(e.told) > 0 {
-		return appendMerged(dst, e.told)
+	if e.told != nil {
+		return append(dst, e.told...)
 	}
 	u := &e.usage
 	dst = append(dst, `{"input_tokens":`...)
@@ -216,32 +216,6 @@ func (e *envelope) appendUsage(dst []byte) []byte {
 	}
 	if e.tier != "" {
 		dst = append(append(append(dst, `,"service_tier":"`...), e.tier...), '"')
-	}
-	return append(dst, '}')
-}
-
-// appendMerged appends the usage object that the reports of one answer make: of each member the last that says more than
-// null or zero.
-func appendMerged(dst []byte, reports [][]byte) []byte {
-	var merged []member
-	for _, r := range reports {
-		for key, v := range (jsonx.Value{Raw: r}).Members {
-			i := slices.IndexFunc(merged, func(m member) bool { return m.key == string(key) })
-			switch {
-			case i < 0:
-				merged = append(merged, member{string(key), v.Raw})
-			case !v.IsNull() && string(v.Raw) != "0":
-				merged[i].json = v.Raw
-			}
-		}
-	}
-	dst = append(dst, '{')
-	for i, m := range merged {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(jsonx.AppendString(dst, m.key), ':')
-		dst = wire.AppendLine(dst, m.json)
 	}
 	return append(dst, '}')
 }

@@ -31,7 +31,7 @@ type envelope struct {
 	id     string
 	model  string
 	usage  chat.Usage
-	told   []byte   // the provider's usage object, if it speaks this dialect
+	told   []byte   // the provider's own usage, if it speaks this dialect
 	stops  bool     // a finish_reason was written
 	tops   []member // members that stand beside the choices
 	detail blockRef // of reasoning_details
@@ -88,7 +88,7 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.UsageInfo:
 		e.usage.Merge(ev.Usage)
 		if e.opts.Same && ev.Text != nil {
-			e.told = append(e.told[:0], ev.Text...)
+			e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
 		}
 		if e.usage.CacheWrite1h > 0 {
 			e.Lose("ephemeral_1h_input_tokens")
@@ -134,7 +134,7 @@ func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 
 func (e *envelope) appendUsage(dst []byte) []byte {
 	if e.told != nil {
-		return wire.AppendLine(dst, e.told)
+		return append(dst, e.told...)
 	}
 	u := &e.usage
 	dst = append(dst, `{"prompt_tokens":`...)

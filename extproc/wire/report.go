@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"bytes"
+	"slices"
+
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// AppendLine appends a provider's JSON without its line ends, which would end a frame of a stream in the middle. Inside a
+// string there are none.
+func AppendLine(dst, json []byte) []byte {
+	for {
+		i := bytes.IndexAny(json, "\r\n")
+		if i < 0 {
+			return append(dst, json...)
+		}
+		dst = append(dst, json[:i]...)
+		json = json[i+1:]
+	}
+}
+
+// AppendMerged appends the object that two reports of one thing make, such as a provider's words on usage at the start
+// and at the end: of each member the later, unless it is null or zero, which erases nothing. See chat.Usage.Merge.
+func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
+	type member struct {
+		key  string
+		a, b jsonx.Value
+	}
+	var members []member
+	for key, v := range earlier.Members {
+		members = append(members, member{key: string(key), a: v})
+	}
+	for key, v := range later.Members {
+		i := slices.IndexFunc(members, func(m member) bool { return m.key == string(key) })
+		if i < 0 {
+			i = len(members)
+			members = append(members, member{key: string(key)})
+		}
+		members[i].b = v
+	}
+	dst = append(dst, '{')
+	for i, m := range members {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(jsonx.AppendString(dst, m.key), ':')
+		switch {
+		case m.a.Kind() == jsonx.Object && m.b.Kind() == jsonx.Object:
+			dst = AppendMerged(dst, m.a, m.b)
+		case !m.a.Exists(), !m.b.IsNull() && !isZero(m.b):
+			dst = AppendLine(dst, m.b.Raw)
+		default:
+			dst = AppendLine(dst, m.a.Raw)
+		}
+	}
+	return append(dst, '}')
+}
+
+func isZero(v jsonx.Value) bool {
+	f, ok := v.Float()
+	return ok && f == 0
+}
