@@ -147,15 +147,16 @@ func word(i, size int) string {
 	return "tok" + strconv.Itoa(i) + " "
 }
 
-// pieces cuts the arguments of a call into its deltas.
+// pieces cuts the arguments of a call into its deltas, between characters.
 func (c *ToolCall) pieces() []string {
 	if c.Args == "" {
 		return nil
 	}
-	n := min(max(c.Pieces, 1), len(c.Args))
+	args := []rune(c.Args)
+	n := min(max(c.Pieces, 1), len(args))
 	ps := make([]string, 0, n)
 	for i := range n {
-		ps = append(ps, c.Args[i*len(c.Args)/n:(i+1)*len(c.Args)/n])
+		ps = append(ps, string(args[i*len(args)/n:(i+1)*len(args)/n]))
 	}
 	return ps
 }

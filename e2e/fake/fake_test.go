@@ -295,6 +295,19 @@ func TestTakesSystemMessagesInTheMiddle(t *testing.T) {
 	}
 }
 
+func TestCutsArgumentsBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+		s := fake.Start(t, fake.Config{Dialect: d})
+		s.Behave(fake.Behaviour{ToolCalls: []fake.ToolCall{{Name: "f", Args: `{"a":"日本語🦊"}`, Pieces: 11}}})
+		body := map[fake.Dialect]string{fake.OpenAI: chatHi, fake.Anthropic: msgHi}[d]
+		_, _, got := post(t, s, d, strings.Replace(body, "{", `{"stream":true,`, 1))
+		if strings.Contains(got, "\ufffd") || strings.Contains(got, `\ufffd`) || !strings.Contains(got, "🦊") {
+			t.Errorf("%s: %s", d, got)
+		}
+	}
+}
+
 func TestOmitsThinkingAndTakesItsSignatureBack(t *testing.T) {
 	t.Parallel()
 	s := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
