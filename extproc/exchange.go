@@ -39,6 +39,7 @@ type exchange struct {
 	closed        bool                           // under encodeMu: the body has gone back to its pool
 	body          *[]byte                        // pooled
 	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
+	unsaid        []string                       // what of the answer the client's format could not say, once it is complete
 
 	found []policy.Resolution // who could serve it, before health has a say
 	tried func()              // the health plan's trial is over

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
@@ -61,16 +62,26 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	)
 }
 
-// degraded is what this request could not have from its provider.
+// degraded is what this request could not have from its provider and, once the answer is complete, what of it the client's
+// format could not say. Each is named once.
 func (x *exchange) degraded(to policy.Resolution) []string {
-	out := append([]string(nil), to.Degraded...)
+	var out wire.Losses
+	lose := func(names []string) {
+		for _, n := range names {
+			out.Lose(n)
+		}
+	}
+	lose(to.Degraded)
 	if x.Request != nil {
-		out = append(out, x.Request.Lost...)
+		lose(x.Request.Lost)
 	}
 	if x.stored != nil {
-		return append(out, x.stored.Degraded...)
+		lose(x.stored.Degraded)
+	} else {
+		lose(x.lostAt(to.Provider))
 	}
-	return append(out, x.lostAt(to.Provider)...)
+	lose(x.unsaid)
+	return out.Lost()
 }
 
 // headers are what is known once an answer is paid for.
