@@ -65,6 +65,10 @@ func (e *envelope) note(ev *chat.Event) {
 		e.lose("thinking")
 	case chat.ToolStart:
 		e.lose("tool_calls")
+	case chat.Extra:
+		if !ev.Said && ev.ID != chat.ServiceTier && ev.ID != "system_fingerprint" { // labels that this format never had
+			e.lose(ev.ID)
+		}
 	}
 }
 
