@@ -22,9 +22,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	case "stop_sequences":
 		return readStop(p, v)
 	case "metadata":
-		wire.UnmapUnknown(c, v, "user_id")
-		p.User, _ = v.Get("user_id").Str()
-		return nil
+		return readMetadata(c, v)
 	case "thinking":
 		readThinkingParams(c, v)
 		return nil
@@ -43,6 +41,23 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	if !isDefault(key, v) {
 		wire.Unmap(c, key)
 	}
+	return nil
+}
+
+func readMetadata(c *chat.Conversation, v jsonx.Value) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind("metadata", "an object", v)
+	}
+	wire.UnmapUnknown(c, v, "user_id")
+	user := v.Get("user_id")
+	if user.IsNull() {
+		return nil
+	}
+	name, ok := user.Str()
+	if !ok {
+		return wrongKind("metadata.user_id", "a string", user)
+	}
+	c.Params.User = name
 	return nil
 }
 
@@ -104,6 +119,9 @@ func readFormat(c *chat.Conversation, at string, v jsonx.Value) error {
 		return wrongKind(at+".schema", "an object", schema)
 	}
 	wire.UnmapUnknown(c, v, "type", "schema")
+	if c.Params.Schema != nil { // under both its names
+		wire.Unmap(c, "output_format")
+	}
 	c.Params.Schema = schema.Raw
 	return nil
 }

@@ -47,27 +47,63 @@ func (w *writer) planThinking() {
 		budget = efforts["medium"].budget
 	}
 	switch {
+	case p.Effort == "none", p.Thinking == chat.ThinkingOff:
+		w.loseThinking()
 	case budget == 0:
-		if p.Effort != "" && p.Effort != "none" && !known {
+		if p.Effort != "" {
 			w.lose("effort")
 		}
 	case w.turns[len(w.turns)-1].assistant, !w.opts.Adaptive && !canThink(w.turns):
 		w.lose("effort")
 	case w.opts.Adaptive:
 		w.adaptive = true
-		w.effort = effort.word
-		if known && effort.word == "" {
-			w.lose("effort")
-			w.effort = nearestEffort(budget)
-		}
+		w.effort = w.word(known, effort.word, budget)
 	default:
+		if p.ThinkingBudget > 0 && p.Effort != "" {
+			w.lose("effort")
+		}
 		w.fitBudget(max(budget, minBudget))
 	}
 }
 
-func nearestEffort(budget int) string {
-	if budget <= minBudget {
+// loseThinking names what was said about thinking that is switched off.
+func (w *writer) loseThinking() {
+	p := &w.conv.Params
+	if p.ThinkingBudget > 0 {
+		w.lose("budget_tokens")
+	}
+	if p.Effort != "" && p.Effort != "none" {
+		w.lose("effort")
+	}
+}
+
+// word is the effort for a model that takes no budget: the caller's own, the nearest one of the API's, or what the
+// budget amounts to.
+func (w *writer) word(known bool, word string, budget int) string {
+	p := &w.conv.Params
+	switch {
+	case known && p.ThinkingBudget > 0:
+		w.lose("budget_tokens")
+	case p.Effort != "" && word == "":
+		w.lose("effort")
+	}
+	switch {
+	case word != "":
+		return word
+	case p.Effort == "" && p.ThinkingBudget == 0: // the model decides
+		return ""
+	}
+	return effortOf(budget)
+}
+
+// effortOf is the effort that a budget of thinking tokens amounts to.
+func effortOf(budget int) string {
+	const low, medium = 2048, 8192
+	switch {
+	case budget <= low:
 		return "low"
+	case budget <= medium:
+		return "medium"
 	}
 	return "high"
 }

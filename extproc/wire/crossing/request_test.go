@@ -110,6 +110,8 @@ func openaiOptions(t *testing.T, lines []string) openai.RequestOptions {
 			o.NoEffort = true
 		case "cache_control":
 			o.CacheControl = true
+		case "reasoning_details":
+			o.ReasoningDetails = true
 		case "max_stop":
 			o.MaxStop = number(t, value)
 		case "max_completion_tokens":

@@ -18,7 +18,7 @@ const (
 // words are what clients of this format call what the canonical form names as Anthropic does.
 var words = map[string]string{
 	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
-	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "tool_use": "tool_calls", "tool_result": "tool",
+	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "tool_result": "tool",
 }
 
 // rename has the client's own word for something that this format has several words for.
@@ -62,7 +62,13 @@ func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) 
 		return readTools(c, v)
 	case "functions":
 		return readFunctions(c, v)
-	case "tool_choice", "function_call":
+	case "function_call":
+		if !r.Doc.Get("tool_choice").IsNull() { // the name that it has now
+			wire.Unmap(c, key)
+			return nil
+		}
+		return readToolChoice(c, key, v)
+	case "tool_choice":
 		return readToolChoice(c, key, v)
 	case "parallel_tool_calls":
 		on, ok := v.Bool()

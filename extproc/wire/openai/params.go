@@ -123,7 +123,7 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 	case "reasoning":
 		return readReasoningParams(c, r, v)
 	case "thinking":
-		return readThinkingParams(c, v)
+		return readThinkingParams(c, r, v)
 	case "stop":
 		return readStop(p, v)
 	case "response_format":
@@ -229,22 +229,26 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 }
 
 // readThinkingParams reads Anthropic's words in a request of this format, as some clients write them.
-func readThinkingParams(c *chat.Conversation, v jsonx.Value) error {
+func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
 	kind, ok := v.Get("type").Str()
 	if !ok {
 		return wrongKind("thinking.type", "a string", v.Get("type"))
 	}
 	wire.UnmapUnknown(c, v, "type", "budget_tokens")
-	rename(c, "effort", "thinking")
-	switch kind {
-	case "enabled":
-		if n, ok := v.Get("budget_tokens").Int(); ok && n > 0 && n <= math.MaxInt32 {
-			c.Params.ThinkingBudget = int(n)
-		}
-	case "adaptive":
+	if r.Doc.Get("reasoning_effort").IsNull() {
+		rename(c, "effort", "thinking")
+	}
+	budget, ok := v.Get("budget_tokens").Int()
+	switch {
+	case kind == "enabled" && ok && budget > 0 && budget <= math.MaxInt32 && c.Params.ThinkingBudget == 0:
+		rename(c, "budget_tokens", "thinking")
+		c.Params.ThinkingBudget = int(budget)
+	case kind == "adaptive":
 		c.Params.Thinking = chat.ThinkingAdaptive
-	case "disabled":
+	case kind == "disabled":
 		c.Params.Thinking = chat.ThinkingOff
+	default:
+		wire.Unmap(c, "thinking")
 	}
 	return nil
 }

@@ -24,6 +24,8 @@ type RequestOptions struct {
 	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
 	// as OpenRouter's and LiteLLM's servers do.
 	CacheControl bool
+	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
+	ReasoningDetails bool
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A

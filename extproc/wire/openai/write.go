@@ -148,23 +148,29 @@ func (w *writer) message(role string) {
 }
 
 // assistant writes a turn of the model. Its text is one string, unseparated: citations cut text inside sentences.
-// Thinking is not sent back, for this format has no place for signatures. A turn of which nothing is left is left out.
+// Thinking is sent back only where signatures have a place. A turn of which nothing is left is left out.
 func (w *writer) assistant(parts []chat.Part) (written bool) {
-	var said []chat.Part
+	var said, thoughts []chat.Part
 	var calls, refusals int
 	for i := range parts {
 		switch p := &parts[i]; p.Kind {
+		case chat.PartThinking, chat.PartRedacted:
+			if w.opts.ReasoningDetails {
+				thoughts = append(thoughts, *p)
+				continue
+			}
+			w.losePart(p)
 		case chat.PartText:
 			said = append(said, *p)
 		case chat.PartToolUse:
 			calls++
 		case chat.PartRefusal:
 			refusals++
-		case chat.PartImage, chat.PartDocument, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartOther:
+		case chat.PartImage, chat.PartDocument, chat.PartToolResult, chat.PartOther:
 			w.losePart(p)
 		}
 	}
-	if len(said)+calls+refusals == 0 {
+	if len(said)+len(thoughts)+calls+refusals == 0 {
 		return false
 	}
 	w.message("assistant")
@@ -173,6 +179,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	} else {
 		w.raw("null")
 	}
+	w.reasoningDetails(thoughts)
 	if refusals > 0 {
 		w.refusal(parts)
 	}
@@ -181,6 +188,34 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	}
 	w.raw("}")
 	return true
+}
+
+// reasoningDetails writes thinking as readDetails reads it.
+func (w *writer) reasoningDetails(thoughts []chat.Part) {
+	if len(thoughts) == 0 {
+		return
+	}
+	w.key(keyDetails)
+	w.openArray()
+	for i := range thoughts {
+		w.element()
+		p := &thoughts[i]
+		if p.Kind == chat.PartRedacted {
+			w.raw(`{"type":"reasoning.encrypted","data":`)
+			w.str(p.Data)
+		} else {
+			w.raw(`{"type":"reasoning.text","text":`)
+			w.str(p.Text)
+		}
+		if p.Signature != "" {
+			w.key("signature")
+			w.str(p.Signature)
+		}
+		w.raw(`,"format":"` + chat.ClaudeThinking + `","index":`)
+		w.integer(i)
+		w.raw("}")
+	}
+	w.raw("]")
 }
 
 func (w *writer) refusal(parts []chat.Part) {

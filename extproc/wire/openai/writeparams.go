@@ -173,6 +173,9 @@ func (w *writer) effort(p *chat.Params) {
 	if p.Thinking == chat.ThinkingOff {
 		w.lose("thinking")
 	}
+	if p.Effort != "" && p.ThinkingBudget > 0 {
+		w.lose("budget_tokens")
+	}
 	switch effort {
 	case "":
 		return

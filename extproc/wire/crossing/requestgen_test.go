@@ -1,0 +1,211 @@
+package crossing_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// maker makes up requests of what both dialects can say, the same ones for the same seed.
+type maker struct {
+	r     *rand.Rand
+	calls int
+}
+
+func newMaker(seed uint64) *maker { return &maker{r: rand.New(rand.NewPCG(seed, 1))} } //nolint:gosec // not a secret
+
+func (m *maker) maybe() bool { return m.r.IntN(2) == 0 }
+
+func (m *maker) pick(of ...string) string { return of[m.r.IntN(len(of))] }
+
+func (m *maker) text() string {
+	return m.pick(`hi`, `What is \"this\"?`, `Grüße \ud83d\ude00`, `a\nb`, `{\"x\":1}`, `  indented`, `<system>`)
+}
+
+// mark is a cache mark, now and then.
+func (m *maker) mark() string {
+	if m.r.IntN(4) > 0 {
+		return ""
+	}
+	return `,"cache_control":` + m.pick(`{"type":"ephemeral"}`, `{"type":"ephemeral","ttl":"1h"}`)
+}
+
+func (m *maker) args() string {
+	return m.pick(`{}`, `{"city": "Köln"}`, `{"big":12345678901234567890,"x":1.0,"e":1e-7}`, `{"a":{"b":[1,2,{"c":null}]}}`)
+}
+
+func (m *maker) schema() string {
+	return m.pick(`{"type":"object"}`, `{"type":"object","properties":{"n":{"type":"number","maximum":1e3}},"required":["n"]}`)
+}
+
+func (m *maker) some(most int, make func() string) string {
+	var all []string
+	for range 1 + m.r.IntN(most) {
+		all = append(all, make())
+	}
+	return strings.Join(all, ",")
+}
+
+func (m *maker) numbers() string {
+	return m.pick(``, `,"temperature":0.30`, `,"temperature":1`, `,"temperature":1e-7`, `,"top_p":0.95`, `,"top_p":9e-1`)
+}
+
+// ids are of the calls of one turn.
+func (m *maker) ids() []string {
+	var ids []string
+	for range 1 + m.r.IntN(3) {
+		m.calls++
+		ids = append(ids, fmt.Sprintf("call_%d", m.calls))
+	}
+	return ids
+}
+
+// turns makes a history out of the three kinds of turns.
+func (m *maker) turns(user func() string, assistant func(calls []string) string, results func(calls []string) string) string {
+	all := []string{user()}
+	for range m.r.IntN(4) {
+		var calls []string
+		if m.maybe() {
+			calls = m.ids()
+		}
+		all = append(all, assistant(calls))
+		if calls != nil {
+			all = append(all, results(calls))
+		}
+		if calls == nil || m.maybe() {
+			all = append(all, user())
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// openai is a request of an OpenAI client.
+func (m *maker) openai() string {
+	var b strings.Builder
+	b.WriteString(`{"model":"gpt","max_tokens":500,"messages":[`)
+	if m.maybe() {
+		b.WriteString(m.some(2, func() string {
+			return `{"role":"` + m.pick("system", "developer") + `","content":[{"type":"text","text":"` + m.text() + `"` + m.mark() + `}]}`
+		}) + ",")
+	}
+	b.WriteString(m.turns(m.openaiUser, m.openaiAssistant, m.openaiResults) + `]`)
+	if m.calls > 0 || m.maybe() {
+		b.WriteString(`,"tools":[` + m.some(2, func() string {
+			return `{"type":"function","function":{"name":"f","description":"` + m.text() + `","parameters":` + m.schema() +
+				m.pick("", `,"strict":true`) + `}` + m.mark() + `}`
+		}) + `]` + m.pick("", `,"tool_choice":"auto"`, `,"tool_choice":"none"`, `,"parallel_tool_calls":false`))
+	}
+	switch m.r.IntN(3) { // what excludes each other
+	case 0:
+		b.WriteString(m.numbers())
+	case 1:
+		b.WriteString(`,"reasoning_effort":"` + m.pick("low", "medium", "high") + `"`)
+	case 2:
+		if m.calls > 0 && !strings.Contains(b.String(), `"tool_choice"`) {
+			b.WriteString(m.pick(`,"tool_choice":"required"`, `,"tool_choice":{"type":"function","function":{"name":"f"}}`))
+		}
+	}
+	b.WriteString(m.pick("", `,"stop":"END"`, `,"stop":["a","b\n"]`) + m.pick("", `,"user":"u-1"`) + m.pick("", `,"service_tier":"default"`))
+	b.WriteString(m.pick("", `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`+m.schema()+`}}`))
+	return b.String() + m.pick("", `,"stream":true`) + `}`
+}
+
+func (m *maker) openaiUser() string {
+	if m.maybe() {
+		return `{"role":"user","content":"` + m.text() + `"}`
+	}
+	return `{"role":"user","content":[` + m.some(3, func() string {
+		return m.pick(`{"type":"text","text":"`+m.text()+`"`, `{"type":"image_url","image_url":{"url":"https://example.com/a.png?b&c"}`,
+			`{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}`,
+			`{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}`) + m.mark() + `}`
+	}) + `]}`
+}
+
+func (m *maker) openaiAssistant(calls []string) string {
+	message := `{"role":"assistant","content":`
+	if calls == nil || m.maybe() {
+		message += `"` + m.text() + `"`
+	} else {
+		message += `null`
+	}
+	if m.maybe() {
+		message += `,"reasoning":"Hm.","reasoning_details":[{"type":"reasoning.text","text":"Hm.","signature":"c2ln","format":"anthropic-claude-v1","index":0},` +
+			`{"type":"reasoning.encrypted","data":"b3A=","format":"anthropic-claude-v1","index":1}]`
+	}
+	var all []string
+	for _, id := range calls {
+		args := strings.ReplaceAll(m.args(), `"`, `\"`)
+		all = append(all, `{"id":"`+id+`","type":"function","function":{"name":"f","arguments":"`+args+`"}`+m.mark()+`}`)
+	}
+	if all != nil {
+		message += `,"tool_calls":[` + strings.Join(all, ",") + `]`
+	}
+	return message + `}`
+}
+
+func (m *maker) openaiResults(calls []string) string {
+	var all []string
+	for _, id := range calls {
+		content := m.pick(`""`, `"`+m.text()+`"`+m.mark(), `[{"type":"text","text":"`+m.text()+`"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]`)
+		all = append(all, `{"role":"tool","tool_call_id":"`+id+`","content":`+content+`}`)
+	}
+	return strings.Join(all, ",")
+}
+
+// anthropic is a request of an Anthropic client.
+func (m *maker) anthropic() string {
+	var b strings.Builder
+	b.WriteString(`{"model":"claude","max_tokens":500`)
+	if m.maybe() {
+		b.WriteString(`,"system":` + m.pick(`"`+m.text()+`"`, `[`+m.some(3, m.anthropicText)+`]`))
+	}
+	b.WriteString(`,"messages":[` + m.turns(m.anthropicUser, m.anthropicAssistant, m.anthropicResults) + `]`)
+	if m.calls > 0 || m.maybe() {
+		b.WriteString(`,"tools":[` + m.some(2, func() string {
+			return `{"name":"f","description":"` + m.text() + `","input_schema":` + m.schema() + m.pick("", `,"strict":true`) + m.mark() + `}`
+		}) + `]` + m.pick("", `,"tool_choice":{"type":"auto"}`, `,"tool_choice":{"type":"none"}`))
+	}
+	effort := `,"output_config":{"effort":"` + m.pick("low", "medium", "high") + `"}`
+	if m.calls > 0 && !strings.Contains(b.String(), `"tool_choice"`) { // which thinking excludes
+		effort = m.pick(`,"tool_choice":{"type":"any","disable_parallel_tool_use":true}`, `,"tool_choice":{"type":"tool","name":"f"}`)
+	}
+	b.WriteString(m.pick("", m.numbers(), effort,
+		`,"output_config":{"format":{"type":"json_schema","schema":`+m.schema()+`}}`))
+	b.WriteString(m.pick("", `,"stop_sequences":["END","a\n"]`) + m.pick("", `,"metadata":{"user_id":"u-1"}`))
+	return b.String() + m.pick("", `,"service_tier":"standard_only"`) + m.pick("", `,"stream":true`) + `}`
+}
+
+func (m *maker) anthropicText() string {
+	return `{"type":"text","text":"` + m.text() + `"` + m.mark() + `}`
+}
+
+func (m *maker) anthropicUser() string {
+	if m.maybe() {
+		return `{"role":"user","content":"` + m.text() + `"}`
+	}
+	return `{"role":"user","content":[` + m.some(3, func() string {
+		return m.pick(`{"type":"text","text":"`+m.text()+`"`, `{"type":"image","source":{"type":"url","url":"https://example.com/a.png?b&c"}`,
+			`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}`,
+			`{"type":"document","title":"a.pdf","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}`) + m.mark() + `}`
+	}) + `]}`
+}
+
+func (m *maker) anthropicAssistant(calls []string) string {
+	var blocks []string
+	if calls == nil || m.maybe() {
+		blocks = append(blocks, m.some(2, m.anthropicText))
+	}
+	for _, id := range calls {
+		blocks = append(blocks, `{"type":"tool_use","id":"`+id+`","name":"f","input":`+m.args()+m.mark()+`}`)
+	}
+	return `{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]}`
+}
+
+func (m *maker) anthropicResults(calls []string) string {
+	var blocks []string
+	for _, id := range calls {
+		content := m.pick(``, `,"content":"`+m.text()+`"`+m.mark(), `,"content":[{"type":"text","text":"`+m.text()+`"}]`+m.mark())
+		blocks = append(blocks, `{"type":"tool_result","tool_use_id":"`+id+`"`+content+`}`)
+	}
+	return `{"role":"user","content":[` + strings.Join(blocks, ",") + `]}`
+}

@@ -1,0 +1,255 @@
+package crossing_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+)
+
+// side is one dialect: how its requests are read, made up and written.
+type side struct {
+	dialect wire.Dialect
+	make    func(m *maker) string
+	encode  func(*chat.Request) ([]byte, []string, error)
+}
+
+// The sides write for providers that can do all that their format has words for.
+var (
+	openaiSide = side{openai.Dialect{}, (*maker).openai, func(r *chat.Request) ([]byte, []string, error) {
+		return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "gpt", CacheControl: true, ReasoningDetails: true})
+	}}
+	anthropicSide = side{anthropic.Dialect{}, (*maker).anthropic, func(r *chat.Request) ([]byte, []string, error) {
+		return anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "claude", Adaptive: true, StructuredOutputs: true})
+	}}
+)
+
+// read reads a request and its conversation.
+func (s side) read(t *testing.T, body string) *chat.Request {
+	t.Helper()
+	r, err := s.dialect.Decode(chat.Generate, nil, "", []byte(body))
+	if err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if _, err := r.Conversation(); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return r
+}
+
+func TestWhatBothDialectsSayCrossesAndComesBack(t *testing.T) {
+	for seed := range uint64(500) {
+		crossAndReturn(t, seed)
+	}
+}
+
+func FuzzWhatBothDialectsSayCrossesAndComesBack(f *testing.F) {
+	f.Add(uint64(1000))
+	f.Fuzz(crossAndReturn)
+}
+
+func crossAndReturn(t *testing.T, seed uint64) {
+	t.Helper()
+	checkCrossing(t, newMaker(seed).openai(), openaiSide, anthropicSide)
+	checkCrossing(t, newMaker(seed).anthropic(), anthropicSide, openaiSide)
+}
+
+// checkCrossing takes a request to the other dialect and back. It must say the same three times, and nothing may be named as
+// lost.
+func checkCrossing(t *testing.T, body string, here, there side) {
+	t.Helper()
+	first := here.read(t, body)
+	want := gist(t, first)
+	crossed := cross(t, first, there)
+	second := there.read(t, crossed)
+	if got := gist(t, second); got != want {
+		t.Fatalf("%s\nbecame\n%s\nwhich says\n%s\nwant\n%s", body, crossed, got, want)
+	}
+	back := cross(t, second, here)
+	if got := gist(t, here.read(t, back)); got != want {
+		t.Fatalf("%s\nbecame\n%s\nand came back as\n%s\nwhich says\n%s\nwant\n%s", body, crossed, back, got, want)
+	}
+}
+
+func cross(t *testing.T, r *chat.Request, to side) string {
+	t.Helper()
+	body, degraded, err := to.encode(r)
+	if err != nil {
+		t.Fatalf("%v: %s", err, r.Doc.Bytes)
+	}
+	if len(degraded) > 0 {
+		t.Fatalf("%s\nbecame\n%s\nand lost %v", r.Doc.Bytes, body, degraded)
+	}
+	return string(body)
+}
+
+// TestK25TheSameRequestGivesTheSameBytes, in every crossing.
+func TestK25TheSameRequestGivesTheSameBytes(t *testing.T) {
+	for seed := range uint64(20) {
+		for _, way := range []struct{ from, to side }{
+			{openaiSide, anthropicSide}, {anthropicSide, openaiSide}, {openaiSide, openaiSide}, {anthropicSide, anthropicSide},
+		} {
+			body := way.from.make(newMaker(seed))
+			first, _, err := way.to.encode(way.from.read(t, body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same := way.from.read(t, body)
+			for range 50 {
+				for _, r := range []*chat.Request{same, way.from.read(t, body)} {
+					again, _, err := way.to.encode(r)
+					if err != nil || string(again) != string(first) {
+						t.Fatalf("%s\nthen\n%s (%v)", first, again, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTheSameDialectKeepsItsBytes: what a client says to a provider of its own dialect passes as it came.
+func TestTheSameDialectKeepsItsBytes(t *testing.T) {
+	for seed := range uint64(200) {
+		for _, s := range []side{openaiSide, anthropicSide} {
+			body := s.make(newMaker(seed))
+			r, err := s.dialect.Decode(chat.Generate, nil, "", []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, degraded, err := s.encode(r)
+			want := body
+			if s.dialect.Name() == chat.OpenAI && r.Stream { // whose usage is asked for
+				want = strings.TrimSuffix(want, "}") + `,"stream_options":{"include_usage":true}}`
+			}
+			if err != nil || len(degraded) > 0 || string(got) != want {
+				t.Fatalf("got  %s, %v, %v\nwant %s", got, degraded, err, want)
+			}
+		}
+	}
+}
+
+// gist is what a request says, without what the dialects are known to say differently:
+//   - blocks of the system prompt without cache marks are one, with an empty line between them;
+//   - messages of one side that follow each other are one, of which the results of tools come first;
+//   - texts of an assistant's turn that follow each other are one, up to a cache mark;
+//   - images in a tool's result stand behind the results;
+//   - the cache mark of a result is one on its last part, and an empty result has none;
+//   - parallel tool calls are what no word about them means;
+//   - an effort has the model think.
+func gist(t *testing.T, r *chat.Request) string {
+	t.Helper()
+	c, err := r.Conversation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := *c
+	plain.System = joinTexts(c.System, "\n\n")
+	plain.Messages = sides(c.Messages)
+	plain.Words, plain.Unmapped = nil, nil
+	plain.Params.SchemaName = ""
+	if c.Params.Effort != "" {
+		plain.Params.Thinking = chat.ThinkingUnsaid
+	}
+	if p := c.ParallelTools; p != nil && *p {
+		plain.ParallelTools = nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "stream %v, %d tokens, choice %v, parallel %v\n", r.Stream, r.MaxTokens, plain.ToolChoice, plain.ParallelTools != nil)
+	fmt.Fprintf(&b, "%+v, schema %s\n", plain.Params, plain.Params.Schema)
+	for _, tool := range plain.Tools {
+		fmt.Fprintf(&b, "tool %s %q %s strict %v %s\n", tool.Name, tool.Description, tool.Schema, tool.Strict, tool.CacheControl)
+	}
+	for _, p := range plain.System {
+		b.WriteString("system" + partGist(p) + "\n")
+	}
+	for _, m := range plain.Messages {
+		for _, p := range m.Parts {
+			b.WriteString(string(m.Role) + partGist(p) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func partGist(p chat.Part) string {
+	s := fmt.Sprintf(" %d %q %s%s%s %s %s", p.Kind, p.Text, p.Media, p.Data, p.URL, p.Name, p.Signature)
+	if p.Tool.ID != "" {
+		s += fmt.Sprintf(" %q", p.Tool)
+	}
+	for _, inner := range p.Parts {
+		s += " (" + partGist(inner) + ")"
+	}
+	return s + string(p.CacheControl)
+}
+
+// sides merges the messages into turns that alternate.
+func sides(ms []chat.Message) []chat.Message {
+	var turns []chat.Message
+	for _, m := range ms {
+		role := chat.RoleUser
+		if m.Role == chat.RoleAssistant {
+			role = chat.RoleAssistant
+		}
+		if n := len(turns); n == 0 || turns[n-1].Role != role {
+			turns = append(turns, chat.Message{Role: role})
+		}
+		turn := &turns[len(turns)-1]
+		turn.Parts = append(turn.Parts, m.Parts...)
+	}
+	for i := range turns {
+		if turns[i].Role == chat.RoleAssistant {
+			turns[i].Parts = joinTexts(turns[i].Parts, "")
+		} else {
+			turns[i].Parts = resultsFirst(turns[i].Parts)
+		}
+	}
+	return turns
+}
+
+func joinTexts(parts []chat.Part, between string) []chat.Part {
+	var joined []chat.Part
+	for _, p := range parts {
+		n := len(joined)
+		if n > 0 && p.Kind == chat.PartText && joined[n-1].Kind == chat.PartText && joined[n-1].CacheControl == nil {
+			joined[n-1].Text += between + p.Text
+			joined[n-1].CacheControl = p.CacheControl
+			continue
+		}
+		joined = append(joined, p)
+	}
+	return joined
+}
+
+func resultsFirst(parts []chat.Part) []chat.Part {
+	var results, shown, rest []chat.Part
+	for _, p := range parts {
+		switch {
+		case p.Kind != chat.PartToolResult:
+			if p.Text != "What the tools returned:" {
+				rest = append(rest, p)
+			}
+			continue
+		}
+		var texts []chat.Part
+		for _, inner := range p.Parts {
+			if inner.Kind == chat.PartText {
+				texts = append(texts, inner)
+			} else {
+				shown = append(shown, inner)
+			}
+		}
+		if n := len(texts); n > 0 && texts[n-1].CacheControl != nil {
+			p.CacheControl = texts[n-1].CacheControl
+			texts[n-1].CacheControl = nil
+		}
+		if len(texts) == 0 {
+			p.CacheControl = nil
+		}
+		p.Parts = texts
+		results = append(results, p)
+	}
+	return append(append(results, shown...), rest...)
+}
