@@ -189,7 +189,7 @@ func (q *quitters) requests() (rs []fake.Request) {
 func (q *quitters) over() {
 	q.Helper()
 	for _, p := range q.providers {
-		if _, err := p.WaitDone(within(q, 10*time.Second), len(p.Generations())); err != nil {
+		if _, err := p.WaitDone(within(q, 20*time.Second), len(p.Generations())); err != nil {
 			q.Errorf("a provider goes on answering clients that left: %v", err)
 		}
 	}
@@ -256,7 +256,7 @@ func (q *quitters) checkProviders() {
 	}
 	q.Logf("%d clients: %d never reached a provider, %d left before its first byte, %d inside its answer, %d answers were complete; the slowest cancel came %s after its client left",
 		len(q.all), len(q.all)-len(seen), early, inside, complete, slowest)
-	if slowest > 5*time.Second {
+	if slowest > 10*time.Second { // far below any time-out of the gateway, and far above what a busy machine makes of it
 		q.Errorf("a provider heard %s later that its client had left", slowest)
 	}
 	if early == 0 || inside == 0 || complete == 0 {
