@@ -209,6 +209,7 @@ type record struct {
 	CostUSD      any    `json:"cost_usd"`
 	HTTPStatus   int    `json:"http_status"`
 	Error        string `json:"error"`
+	Degraded     []string
 }
 
 // recordOf waits for a request's record: keys without a balance are written behind.

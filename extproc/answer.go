@@ -77,7 +77,6 @@ func (a *answer) take(ev *chat.Event) {
 	case chat.End:
 		a.ended = true
 		a.end = a.enc.Append(a.end, ev)
-		a.x.unsaid = a.enc.Lost()
 		return
 	case chat.UsageInfo:
 		a.usage.Merge(ev.Usage)

@@ -40,6 +40,7 @@ type summary struct {
 // settle charges for an answer, once. It returns when the charge is durable (prepaid keys) or queued (metered ones), so that the
 // last byte may go out. The client's leaving does not undo it.
 func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
+	x.unsaid = a.enc.Lost()
 	if x.stored != nil {
 		return x.settleStored(ctx, outcome)
 	}
