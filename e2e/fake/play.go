@@ -249,8 +249,8 @@ func (p *player) hang() {
 	}
 }
 
-// cutPause lets the caller read what was sent before a reset makes its kernel report an error.
-const cutPause = 20 * time.Millisecond
+// cutPause lets the caller read what was sent before a reset makes its kernel report an error, on a busy machine too.
+const cutPause = 200 * time.Millisecond
 
 // cut takes the connection down.
 func (p *player) cut(kind BreakKind, at Stage) {
