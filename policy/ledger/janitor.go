@@ -94,7 +94,7 @@ func (s surplus) end(err error) {
 
 func (b *book) returnSurplus(quiet []surplus) error {
 	for _, s := range quiet {
-		if _, err := b.returnFree(s.account.row, s.amount); err != nil {
+		if err := b.returnFree(s.account.row, s.amount); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func (f *fileLock) isThere() bool {
 
 // isTaken says whether somebody has the lock on a file. Asking disturbs nobody who asks at the same time.
 func isTaken(path string) (bool, error) {
-	file, err := os.Open(path) //nolint:gosec // the store's path and a number
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

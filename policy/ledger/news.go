@@ -83,6 +83,5 @@ func (b *book) answer(account int64, free policy.Micro, shortAt int64) error {
 	if err != nil || free == 0 {
 		return err
 	}
-	_, err = b.returnFree(account, free)
-	return err
+	return b.returnFree(account, free)
 }

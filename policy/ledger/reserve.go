@@ -243,16 +243,16 @@ func blockSize(need, available policy.Micro, shared, short bool) policy.Micro {
 	return max(0, min(size, available))
 }
 
-// returnFree gives a part of a block back to its balance. It is false when there is no such block any more, because
-// others took this gateway for dead: then they have given it back.
-func (b *book) returnFree(account int64, amount policy.Micro) (bool, error) {
+// returnFree gives a part of a block back to its balance. When there is no such block any more, because others took this
+// gateway for dead, they have given it back.
+func (b *book) returnFree(account int64, amount policy.Micro) error {
 	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
 	if err != nil || n == 0 {
-		return false, err
+		return err
 	}
 	if _, err := b.exec(`DELETE FROM block WHERE account = ? AND instance = ? AND micro = 0`, account, b.instance); err != nil {
-		return false, err
+		return err
 	}
 	_, err = b.exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
-	return true, err
+	return err
 }

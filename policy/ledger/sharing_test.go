@@ -38,12 +38,13 @@ func kill(t testing.TB, l *Ledger) {
 	}
 }
 
-func refused(t *testing.T, l *Ledger, id policy.Account, amount policy.Micro) *InsufficientError {
+// refused wants a reserve of the key to fail for lack of money.
+func refused(t *testing.T, l *Ledger, amount policy.Micro) *InsufficientError {
 	t.Helper()
-	_, err := l.Reserve(t.Context(), id, "refused", amount)
+	_, err := l.Reserve(t.Context(), "k", "refused", amount)
 	var short *InsufficientError
 	if !errors.As(err, &short) {
-		t.Fatalf("%s of %s: %v, want an InsufficientError", amount, id, err)
+		t.Fatalf("%s: %v, want an InsufficientError", amount, err)
 	}
 	return short
 }
@@ -77,7 +78,7 @@ func TestAGatewayGivesBackWhatAnotherIsShortOf(t *testing.T) {
 	open := reserve(t, a, "k", "open", usd)
 	h := reserve(t, b, "k", "all the rest", 4*usd)
 	wantBalance(t, a, "k", Balance{Prepaid: true, Amount: 5 * usd, Held: 5 * usd})
-	if short := refused(t, a, "k", 1); short.Available != 0 {
+	if short := refused(t, a, 1); short.Available != 0 {
 		t.Errorf("%+v", short)
 	}
 	capture(t, a, open, usd)
@@ -135,10 +136,10 @@ func TestARefusalDoesNotWaitForThoseWhoHaveAnswered(t *testing.T) {
 	b := openWith(t, path, Options{Gateway: true, Idle: time.Hour, Poll: 2 * time.Millisecond, Patience: time.Hour})
 	withKey(t, a, "k", 5*usd)
 	reserve(t, a, "k", "open", 4*usd)
-	if short := refused(t, b, "k", 2*usd); short.Available != usd {
+	if short := refused(t, b, 2*usd); short.Available != usd {
 		t.Errorf("%+v", short)
 	}
-	if short := refused(t, b, "k", 2*usd); short.Available != usd {
+	if short := refused(t, b, 2*usd); short.Available != usd {
 		t.Errorf("again: %+v", short)
 	}
 }
@@ -149,7 +150,7 @@ func TestARequestWaitsNoLongerThanItsPatienceOrItsCaller(t *testing.T) {
 	b := openWith(t, path, Options{Gateway: true, Patience: 50 * time.Millisecond})
 	withKey(t, deaf, "k", 5*usd)
 	deaf.Release(reserve(t, deaf, "k", "ended", 5*usd))
-	refused(t, b, "k", usd)
+	refused(t, b, usd)
 	ctx, cancel := context.WithCancel(t.Context())
 	patient := openWith(t, path, Options{Gateway: true, Patience: time.Hour})
 	left := make(chan error, 1)
@@ -332,7 +333,7 @@ func TestAGatewayThatFindsItsLockFileGoneTakesItsBlocksAlong(t *testing.T) {
 	}
 	eventually(t, "a has a lock again", func() bool { return a.instance.Load() != old })
 	b := sharing(t, path)
-	refused(t, b, "k", 4*usd)
+	refused(t, b, 4*usd)
 	if r := capture(t, a, h, 2*usd); r.Charged != 2*usd {
 		t.Errorf("%+v", r)
 	}
@@ -350,7 +351,7 @@ func TestTheSameStoreByAnotherNameIsTheSameStore(t *testing.T) {
 	withKey(t, a, "k", usd)
 	h := reserve(t, a, "k", "open", usd)
 	b := sharing(t, link)
-	refused(t, b, "k", usd)
+	refused(t, b, usd)
 	if a.Path() != b.Path() {
 		t.Errorf("%s and %s", a.Path(), b.Path())
 	}
