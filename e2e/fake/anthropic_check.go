@@ -244,7 +244,7 @@ func anthropicInstruction(m object, before, betas string, i int) *refusal {
 	for j, b := range m.list("content") {
 		kind := b.str("type")
 		changes := kind == "tool_addition" || kind == "tool_removal"
-		if kind != "text" && !(changes && strings.Contains(betas, "mid-conversation-tool-changes-")) {
+		if kind != "text" && (!changes || !strings.Contains(betas, "mid-conversation-tool-changes-")) {
 			return refused("messages.%d.content.%d: Input tag '%s' found using 'type' does not match any of the expected tags: 'text'", i, j, kind)
 		}
 	}
