@@ -33,7 +33,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
 		},
 		Keyless: keyless(cfg), MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxAnswer: maxAnswer,
-		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, EgressSecret: g.secret,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, EgressSecret: g.egressSecret(),
 	}
 	kinds := adapters()
 	for _, p := range cfg.Enabled() {

@@ -1,23 +1,22 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"strings"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/xds/state"
 )
 
 func bootstrapCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: cobra.NoArgs,
-		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as `bardo xds` and `bardo extproc`:\n" +
+		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as its `bardo extproc`:\n" +
 			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json\n" +
-			"That Envoy finds the control plane at xds.listen. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
+			"That Envoy finds the control plane at xds.address, or xds.listen, and tells it what is local to it: listen.http, listen.https, the sockets\n" +
+			"of its sidecar, and its name, extproc.node. With xds.tls, two files beside the state name the certificate's files, so that Envoy reads\n" +
+			"these again when they are replaced. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
 			if err != nil {
@@ -40,16 +39,26 @@ func bootstrapCommand() *cobra.Command {
 }
 
 func bootstrap(h home, cfg *config.Config) ([]byte, error) {
-	at := string(cfg.XDS.Listen)
-	if at == "" || strings.HasSuffix(at, ":0") {
-		return nil, fmt.Errorf("xds.listen %q: a separately run Envoy needs a fixed address of the control plane", at)
+	peer, err := planePeer(cfg)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.XDS.TLS.Cert != "" {
-		return nil, errors.New("xds.tls: the parts of a split gateway speak in clear text, on one machine; leave it out")
+	at, err := splitSockets(h, cfg)
+	if err != nil {
+		return nil, err
 	}
-	return envoy.Bootstrap(envoy.Options{
-		XDS:         state.Peer{Address: at},
-		AdminSocket: h.path("envoy-admin.sock"),
-		AdminTCP:    address(cfg.Listen.EnvoyAdmin),
-	})
+	o := envoy.Options{
+		Node: localNode(cfg, at), XDS: peer, SecretDir: string(h),
+		AdminSocket: h.path("envoy-admin.sock"), AdminTCP: address(cfg.Listen.EnvoyAdmin),
+	}
+	files, err := envoy.SecretFiles(o)
+	if err != nil {
+		return nil, err
+	}
+	for name, b := range files {
+		if err := os.WriteFile(h.path(name), b, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return envoy.Bootstrap(o)
 }

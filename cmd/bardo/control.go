@@ -40,9 +40,21 @@ func (g *gateway) adminHandler() http.Handler {
 // controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it changes things.
 func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
+	g.handleProviders(mux)
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /watch", g.serveWatch)
+	return mux
+}
+
+// planeHandler serves the commands of this program on a control plane that runs alone.
+func (g *gateway) planeHandler() http.Handler {
+	mux := http.NewServeMux()
+	g.handleProviders(mux)
+	return mux
+}
+
+func (g *gateway) handleProviders(mux *http.ServeMux) {
+	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
 	mux.HandleFunc("POST /providers/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.switchProvider(r.Context(), r.PathValue("name"), r.PathValue("verb")); err != nil {
 			writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
@@ -50,7 +62,6 @@ func (g *gateway) controlHandler() http.Handler {
 		}
 		writeJSON(w, http.StatusOK, g.providerStates())
 	})
-	return mux
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -72,6 +83,18 @@ func control(ctx context.Context, h home, method, path string, out any) error {
 	if err != nil {
 		return fmt.Errorf("no gateway runs on %s", h)
 	}
+	return ask(ctx, h, r, method, path, out)
+}
+
+// decide asks who decides on the order of providers: the control plane that runs alone on this state, or else the gateway.
+func decide(ctx context.Context, h home, method, path string, out any) error {
+	if r, ok := h.answeringAs(ctx, planeFile); ok {
+		return ask(ctx, h, r, method, path, out)
+	}
+	return control(ctx, h, method, path, out)
+}
+
+func ask(ctx context.Context, h home, r runInfo, method, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://control"+path, http.NoBody)
 	if err != nil {
 		return err

@@ -21,10 +21,13 @@ func (g *gateway) greeting(ctx context.Context, info runInfo) (string, error) {
 		fmt.Fprintf(&b, "  https      https://%s\n", info.HTTPS)
 	}
 	if g.control && !g.envoy {
-		fmt.Fprintf(&b, "  xds        %s\n", g.sockets.xds)
+		fmt.Fprintf(&b, "  xds        %s\n", info.XDS)
 	}
 	if g.data && !g.envoy {
 		fmt.Fprintf(&b, "  extproc    %s\n", g.sockets.extproc)
+	}
+	if g.alone() && info.Admin != "" {
+		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
 	if !g.data {
 		return b.String(), nil

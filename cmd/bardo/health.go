@@ -14,7 +14,10 @@ import (
 )
 
 // healthView is the control plane's health as the data path uses it.
-type healthView struct{ tracker *health.Tracker }
+type healthView struct {
+	tracker *health.Tracker
+	link    *link // nil where the control plane is in this process
+}
 
 var _ extproc.Health = healthView{}
 
@@ -24,7 +27,11 @@ var kinds = map[policy.Outcome]health.Kind{
 
 // Report implements extproc.Health.
 func (v healthView) Report(r policy.Result) {
-	v.tracker.Report(time.Now(), health.Result{Provider: r.Provider, Kind: kinds[r.Outcome], RetryAfter: r.RetryAfter, Latency: r.Latency})
+	res := health.Result{Provider: r.Provider, Kind: kinds[r.Outcome], RetryAfter: r.RetryAfter, Latency: r.Latency}
+	v.tracker.Report(time.Now(), res)
+	if v.link != nil {
+		v.link.Report(res)
+	}
 }
 
 // Plan implements extproc.Health.
@@ -47,7 +54,7 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 	var group errgroup.Group
 	if g.data { // pings leave through Envoy, as everything does
 		group.Go(func() error {
-			health.Prober{Tracker: g.tracker, Probe: g.gate.Probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
+			health.Prober{Tracker: g.tracker, Probe: g.probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
 			return nil
 		})
 	}
@@ -90,6 +97,9 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	if verb != "disable" && verb != "enable" {
 		return fmt.Errorf("%q is not a thing to do with a provider: disable or enable it", verb)
 	}
+	if g.link != nil {
+		return fmt.Errorf("the control plane at %s decides for all sidecars: run `bardo providers %s %s` there", g.cfg.Load().XDS.At(), verb, name)
+	}
 	if !g.tracker.SetDisabled(policy.ProviderID(name), verb == "disable") {
 		return fmt.Errorf("there is no provider %q; there are %v", name, providerIDs(g.cfg.Load()))
 	}
@@ -98,7 +108,24 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
+	if g.alone() {
+		return g.switched(ctx)
+	}
 	return g.applied(ctx)
+}
+
+// switched keeps a switch for the next start, and gives connected Envoys time to take it. One that does not, does not undo it.
+func (g *gateway) switched(ctx context.Context) error {
+	if err := g.keepDisabled(); err != nil {
+		return err
+	}
+	if g.server.Connected() == 0 {
+		return nil
+	}
+	if err := g.applied(ctx); err != nil {
+		g.log.Warn("not every envoy has the new order", "error", err)
+	}
+	return nil
 }
 
 // applied waits until Envoy has what was pushed last. Without a control plane in this process there is nothing to wait for.

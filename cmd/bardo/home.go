@@ -42,14 +42,19 @@ func (h home) path(name string) string { return filepath.Join(string(h), name) }
 
 // lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
 func (h home) lock() (unlock func(), err error) {
-	f, err := os.OpenFile(h.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	return h.lockAs("lock", "a gateway already runs", h.runningPID())
+}
+
+// lockAs makes sure that one program at a time holds a lock file.
+func (h home) lockAs(name, taken, by string) (unlock func(), err error) {
+	f, err := os.OpenFile(h.path(name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("a gateway already runs on %s%s: stop it, or set BARDO_HOME to another directory", h, h.runningPID())
+			return nil, fmt.Errorf("%s on %s%s: stop it, or set BARDO_HOME to another directory", taken, h, by)
 		}
 		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
@@ -133,32 +138,42 @@ type runInfo struct {
 	Admin string `json:"admin"`
 	// Control is the socket of this program's own commands.
 	Control string `json:"control"`
+	XDS     string `json:"xds,omitempty"` // of a control plane that runs alone
 }
 
-func (h home) running() (runInfo, error) {
+// The files that say where a gateway, and a control plane that runs alone, listen.
+const (
+	runFile   = "run.json"
+	planeFile = "xds.json"
+)
+
+func (h home) running() (runInfo, error) { return h.runningAs(runFile) }
+
+func (h home) runningAs(file string) (runInfo, error) {
 	var r runInfo
-	b, err := os.ReadFile(h.path("run.json"))
+	b, err := os.ReadFile(h.path(file))
 	if err != nil {
 		return r, err
 	}
 	return r, json.Unmarshal(b, &r)
 }
 
-// announce writes run.json whole: a reader sees all of it or none.
-func (h home) announce(r runInfo) (withdraw func(), err error) {
-	b, err := json.Marshal(r)
+// announce writes run.json, or the file of a control plane.
+func (h home) announce(file string, r runInfo) (withdraw func(), err error) {
+	return func() { _ = os.Remove(h.path(file)) }, h.keep(file, r)
+}
+
+// keep writes a file of the state whole: a reader sees all of it or none.
+func (h home) keep(name string, v any) error {
+	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	tmp := h.path("run.json.new")
+	tmp := h.path(name + ".new")
 	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return nil, err
+		return err
 	}
-	path := h.path("run.json")
-	if err := os.Rename(tmp, path); err != nil {
-		return nil, err
-	}
-	return func() { _ = os.Remove(path) }, nil
+	return os.Rename(tmp, h.path(name))
 }
 
 // maxSocketPath is what fits a Unix socket's address, less the longest file name used in a run directory.

@@ -61,7 +61,7 @@ func switchCommand(verb, short string) *cobra.Command {
 				return err
 			}
 			var states []providerState
-			if err := control(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
+			if err := decide(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
 				return err
 			}
 			return printProviders(c, states)
@@ -71,9 +71,11 @@ func switchCommand(verb, short string) *cobra.Command {
 
 // currentProviders asks the running gateway; without one it shows what is configured.
 func currentProviders(c *cobra.Command, h home) ([]providerState, error) {
-	if _, ok := h.answering(c.Context()); ok {
+	_, gateway := h.answering(c.Context())
+	_, plane := h.answeringAs(c.Context(), planeFile)
+	if gateway || plane {
 		var states []providerState
-		err := control(c.Context(), h, http.MethodGet, "/providers", &states)
+		err := decide(c.Context(), h, http.MethodGet, "/providers", &states)
 		return states, err
 	}
 	cfg, _, err := configured(c, h)
@@ -94,8 +96,10 @@ func configuredProviders(cfg *config.Config) []providerState {
 
 // answering says where the gateway on this state listens; ok is false when none does. A gateway that was killed leaves
 // run.json behind, so its socket is tried.
-func (h home) answering(ctx context.Context) (r runInfo, ok bool) {
-	r, err := h.running()
+func (h home) answering(ctx context.Context) (r runInfo, ok bool) { return h.answeringAs(ctx, runFile) }
+
+func (h home) answeringAs(ctx context.Context, file string) (r runInfo, ok bool) {
+	r, err := h.runningAs(file)
 	if err != nil {
 		return runInfo{}, false
 	}

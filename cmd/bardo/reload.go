@@ -37,6 +37,7 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 		}
 		changes = w.Events
 	}
+	defer g.endWaiting()
 	calm := time.NewTimer(0)
 	<-calm.C
 	for {
@@ -104,13 +105,16 @@ func (g *gateway) reload(ctx context.Context) {
 
 // use puts a runtime in force once Envoy has the clusters that its requests will name.
 func (g *gateway) use(ctx context.Context, rt *extproc.Runtime) {
+	if g.link != nil {
+		g.replaceWaiting(ctx, rt)
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
 	defer cancel()
 	if err := g.applied(ctx); err != nil {
 		g.log.Warn("envoy has not taken the new configuration", "error", err)
 	}
-	g.gate.Use(rt)
-	g.metrics.SetModels(modelIDs(rt))
+	g.install(rt)
 }
 
 func modelIDs(rt *extproc.Runtime) []string {

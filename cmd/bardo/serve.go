@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/provider/demo"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/xds"
@@ -29,19 +28,24 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 		return nil
 	}
 	if g.data {
-		if err := g.listenAdmin(ctx, group, &info); err != nil {
+		if err := g.listenAdmin(ctx, group, "listen.admin", address(g.cfg.Load().Listen.Admin), &info); err != nil {
 			return info, err
 		}
 		err := errors.Join(
 			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
 			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
-			on(g.sockets.extproc, func(l net.Listener) error { return extproc.Serve(ctx, g.gate, l) }),
 		)
 		if err != nil {
 			return info, err
 		}
+		group.Go(func() error { return g.serveExtproc(ctx) })
 	}
-	if g.control {
+	if g.alone() {
+		if err := g.listenPlane(ctx, group, &info); err != nil {
+			return info, err
+		}
+	}
+	if g.envoy {
 		if err := on(g.sockets.xds, func(l net.Listener) error { return g.server.Serve(ctx, l, nil) }); err != nil {
 			return info, err
 		}
@@ -55,20 +59,25 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 	if g.data {
 		group.Go(func() error { return g.rest(ctx) })
 	}
+	if g.link != nil {
+		group.Go(func() error {
+			g.link.Run(ctx)
+			return nil
+		})
+	}
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
 	return info, nil
 }
 
 // listenAdmin serves the operator's interface, unless it is switched off.
-func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, info *runInfo) error {
-	at := address(g.cfg.Load().Listen.Admin)
+func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, key, at string, info *runInfo) error {
 	if at == "" {
 		return nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	if err != nil {
-		return fmt.Errorf("listen.admin: %w", err)
+		return fmt.Errorf("%s: %w", key, err)
 	}
 	info.Admin = l.Addr().String()
 	group.Go(func() error { return serveHTTP(ctx, l, g.adminHandler()) })

@@ -14,13 +14,12 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// state is what the control plane serves now: the configuration, with providers in their order of health.
+// state is what the control plane serves now: the configuration, with providers in their order of health. What is local to an Envoy is in
+// it where there is one only.
 func (g *gateway) state() (state.State, error) {
 	cfg := g.cfg.Load()
 	st := state.State{
-		HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS), CertPEM: g.cert, KeyPEM: g.key,
-		EgressSocket: g.sockets.egress, EgressSecret: g.secret,
-		ExtProc:      state.Peer{Address: g.sockets.extproc},
+		CertPEM: g.cert, KeyPEM: g.key,
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
 		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Idle: cfg.Routing.Timeouts.Idle},
@@ -31,9 +30,7 @@ func (g *gateway) state() (state.State, error) {
 	}
 	for _, p := range enabled {
 		sp := state.Provider{ID: clusterID(p), Disabled: g.tracker.Disabled(p.ID)}
-		if p.Kind == config.KindDemo {
-			sp.Endpoints = []state.Endpoint{{Scheme: "unix", Pipe: g.sockets.demo}}
-		}
+		sp.Demo = p.Kind == config.KindDemo
 		for _, u := range p.Endpoints {
 			e, err := state.ParseEndpoint(u.String())
 			if err != nil {
@@ -45,6 +42,12 @@ func (g *gateway) state() (state.State, error) {
 	}
 	g.serving = slices.Clone(st.Providers)
 	st.Providers = append(st.Providers, g.leaving(st.Providers)...)
+	if g.envoy {
+		st = st.At(state.Node{
+			HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS),
+			EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, ExtProc: g.sockets.extproc,
+		}, g.secret)
+	}
 	return st, nil
 }
 
@@ -82,7 +85,7 @@ func address(a config.Addr) string {
 	return string(a)
 }
 
-// push gives Envoy the present state. An unchanged one pushes nothing.
+// push gives Envoys, and sidecars that run apart, the present state. An unchanged one pushes nothing.
 func (g *gateway) push(ctx context.Context) error {
 	if !g.control {
 		return nil
@@ -93,6 +96,7 @@ func (g *gateway) push(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.publish()
 	return g.server.Set(ctx, st)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -27,6 +26,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/xds"
+	"bardo.money/gateway/xds/feed"
 	"bardo.money/gateway/xds/health"
 	"bardo.money/gateway/xds/snapshot"
 	"bardo.money/gateway/xds/state"
@@ -59,6 +59,13 @@ func roleCommand(use, short string, r roles) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if r.control && !r.envoy {
+				unlock, err := h.lockAs("xds.lock", "a control plane already runs", "")
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
 			if r.data {
 				unlock, err := h.lock()
 				if err != nil {
@@ -76,29 +83,35 @@ func roleCommand(use, short string, r roles) *cobra.Command {
 // gateway is everything that runs in this process. What a role does not need is nil.
 type gateway struct {
 	roles
-	home       home
-	sockets    sockets
-	configPath string
-	cfg        atomic.Pointer[config.Config]
-	log        *slog.Logger
-	level      *slog.LevelVar
-	metrics    *telemetry.Metrics
-	books      *ledger.Ledger
-	limiter    *quota.Limiter
-	answers    *cache.Store
-	tracker    *health.Tracker
-	started    time.Time
-	finished   event.Feed[extproc.Finished]
-	server     *xds.Server
-	gate       *extproc.Gateway
-	child      *envoy.Process
-	secret     string
-	pushing    sync.Mutex       // guards what follows
-	serving    []state.Provider // as pushed last
-	retired    []state.Provider // as before the last reload
-	cert, key  []byte
-	ready      atomic.Bool
-	draining   atomic.Bool
+	home        home
+	sockets     sockets
+	configPath  string
+	cfg         atomic.Pointer[config.Config]
+	log         *slog.Logger
+	level       *slog.LevelVar
+	metrics     *telemetry.Metrics
+	books       *ledger.Ledger
+	limiter     *quota.Limiter
+	answers     *cache.Store
+	tracker     *health.Tracker
+	started     time.Time
+	finished    event.Feed[extproc.Finished]
+	server      *xds.Server
+	gate        *extproc.Gateway
+	child       *envoy.Process
+	split       split
+	feed        *feed.Server // of a control plane that runs alone
+	link        *link        // of a sidecar that runs alone
+	secret      string       // of the egress listener, where no control plane says it
+	using       sync.Mutex   // guards runtime
+	runtime     *extproc.Runtime
+	stopWaiting func()           // ends the wait of a reloaded configuration for its clusters
+	pushing     sync.Mutex       // guards what follows
+	serving     []state.Provider // as pushed last
+	retired     []state.Provider // as before the last reload
+	cert, key   []byte
+	ready       atomic.Bool
+	draining    atomic.Bool
 }
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
@@ -142,6 +155,14 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: version})
 	g.tracker = health.NewTracker(health.Options{}, providerIDs(cfg)...)
+	if !g.envoy {
+		if g.split, err = openSplit(cfg, g.log); err != nil {
+			return err
+		}
+	}
+	if g.data && !g.control {
+		g.openLink()
+	}
 	if g.data {
 		if err := g.openData(ctx, cfg); err != nil {
 			return err
@@ -152,6 +173,11 @@ func (g *gateway) open(ctx context.Context) (err error) {
 			return err
 		}
 		g.server = xds.NewServer(g.log, xds.Options{})
+	}
+	if g.alone() {
+		if err := g.openPlane(); err != nil {
+			return err
+		}
 	}
 	if g.envoy {
 		g.child, err = g.newEnvoy(cfg)
@@ -177,11 +203,12 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	g.runtime = rt
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
-		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: g.draining.Load, Finished: &g.finished,
+		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Finished: &g.finished,
 	})
 	return nil
 }
@@ -231,6 +258,9 @@ const startTime = 30 * time.Second
 
 // await waits until Envoy serves the first configuration, and notes where.
 func (g *gateway) await(ctx context.Context, failed chan error, info *runInfo) error {
+	if g.link != nil {
+		return g.awaitLink(ctx, failed)
+	}
 	if !g.envoy {
 		return nil
 	}
@@ -275,7 +305,7 @@ func (g *gateway) follow(ctx context.Context, info runInfo) {
 			continue
 		}
 		seen = n
-		if _, err := g.home.announce(info); err != nil {
+		if _, err := g.home.announce(runFile, info); err != nil {
 			g.log.Error("run.json was not rewritten", "error", err)
 		}
 	}
@@ -291,13 +321,15 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 	if _, err := io.WriteString(out, greeting); err != nil { // before run.json: a script that waits for that finds the key printed
 		g.log.Warn("the greeting could not be printed", "error", err)
 	}
-	if g.data {
-		withdraw, err := g.home.announce(info)
-		if err != nil {
-			return err
-		}
-		defer withdraw()
+	file := runFile
+	if g.alone() {
+		file = planeFile
 	}
+	withdraw, err := g.home.announce(file, info)
+	if err != nil {
+		return err
+	}
+	defer withdraw()
 	if g.envoy {
 		following, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
@@ -343,7 +375,7 @@ func (g *gateway) drain(ctx context.Context) {
 }
 
 // sockets are where this machine's parts meet.
-type sockets struct{ dir, extproc, xds, egress, demo, control string }
+type sockets struct{ dir, extproc, xds, egress, demo, control, plane string }
 
 // openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
 // gateway find each other where the configuration says, and beside it.
@@ -358,22 +390,13 @@ func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 		g.secret = rand.Text()
 		return remove, nil
 	}
-	if cfg.Extproc.TLS.Cert != "" || cfg.XDS.TLS.Cert != "" {
-		return nil, errors.New("extproc.tls, xds.tls: the parts of a split gateway speak in clear text, on one machine; leave them out")
+	if g.sockets, err = splitSockets(g.home, cfg); err != nil {
+		return nil, err
 	}
-	at := cmp.Or(string(cfg.Extproc.Listen), "unix://"+g.home.path("extproc.sock"))
-	dir := string(g.home)
 	if path, ok := cfg.Extproc.Listen.Unix(); ok {
-		dir = filepath.Dir(path)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, fmt.Errorf("extproc.listen: %w", err)
 		}
 	}
-	if len(dir) > maxSocketPath {
-		return nil, fmt.Errorf("%s is too long a path for sockets: name a shorter one in extproc.listen", dir)
-	}
-	in := func(name string) string { return filepath.Join(dir, name+".sock") }
-	g.sockets = sockets{dir: dir, extproc: at, xds: string(cfg.XDS.Listen), egress: in("egress"), demo: in("demo"), control: in("control")}
-	g.secret, err = g.home.sharedSecret()
-	return func() {}, err
+	return func() {}, nil
 }

@@ -14,17 +14,28 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/internal/mtlstest"
 )
 
-// Split is a gateway whose parts run apart: the control plane, the sidecar, and an Envoy that was started by hand from what
-// `bardo bootstrap` printed. Of the embedded gateway everything works but what concerns its one process.
+// Split is a gateway whose parts run apart: the control plane, and pairs of a sidecar with an Envoy that was started by hand from what
+// `bardo bootstrap` printed. The first pair's methods are its own.
 type Split struct {
+	*Pair
+	ControlPlane *Part
+	Plane        *Gateway // the control plane's state, for its commands
+	Pairs        []*Pair
+}
+
+// Pair is one sidecar and its Envoy. Of the embedded gateway everything works but what concerns its one process.
+type Pair struct {
 	*Gateway
-	ControlPlane, Sidecar, Envoy *Part
+	Name           string
+	Sidecar, Envoy *Part
 }
 
 // EgressSocket is where the sidecar calls providers.
-func (s *Split) EgressSocket() string { return filepath.Join(s.Home, "egress.sock") }
+func (p *Pair) EgressSocket() string { return filepath.Join(p.Home, "egress.sock") }
 
 // Part is one process of a split gateway.
 type Part struct {
@@ -34,80 +45,235 @@ type Part struct {
 	cmd       *exec.Cmd
 }
 
-// RunSplit starts a split gateway and kills it when the test ends. What its parts wrote is shown if the test failed.
+// RunSplit starts a split gateway of one pair in one state directory, over Unix sockets, and kills it when the test ends. What its
+// parts wrote is shown if the test failed.
 func RunSplit(t testing.TB, o Options) *Split {
+	t.Helper()
+	s := newSplit(t)
+	g := s.gateway(t, "")
+	o.Config += fmt.Sprintf("\nxds: {listen: %q, admin: 127.0.0.1:0}\n", "unix://"+filepath.Join(g.Home, "xds.sock"))
+	p := &Pair{Gateway: g, Name: "pair"}
+	s.Pair, s.Plane, s.Pairs = p, g, []*Pair{p}
+	if err := errors.Join(s.preparePlane(o), p.prepare(o)); err != nil {
+		t.Fatal(err)
+	}
+	s.startAll(t)
+	return s
+}
+
+// RunPairs starts a control plane and pairs of these names, each process with a state directory of its own as on machines of their own,
+// over TCP with mutual TLS. They share one ledger. Certificates are of ca, in the state directories.
+func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) *Split {
+	t.Helper()
+	s := newSplit(t)
+	s.Plane = s.gateway(t, "")
+	at, store := freeAddress(t), filepath.Join(s.Plane.Home, "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.Config += fmt.Sprintf("\nstore: {ledger: %q}\n", "sqlite://"+filepath.Join(store, "bardo.db"))
+	plane := o
+	plane.Config += fmt.Sprintf("xds: {listen: %q, admin: 127.0.0.1:0, tls: %s}\n", at, certificate(t, ca, s.Plane.Home, PlaneName))
+	if err := s.preparePlane(plane); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		p := &Pair{Gateway: s.gateway(t, ""), Name: name}
+		files := certificate(t, ca, p.Home, name)
+		pair := o
+		pair.Config += fmt.Sprintf("extproc: {node: %s, listen: %q, tls: %s}\nxds: {address: %q, name: %s, tls: %[3]s}\n", name, freeAddress(t), files, at, PlaneName)
+		if err := p.prepare(pair); err != nil {
+			t.Fatal(err)
+		}
+		s.Pairs = append(s.Pairs, p)
+	}
+	s.Pair = s.Pairs[0]
+	s.startAll(t)
+	return s
+}
+
+// PlaneName is the name in the certificate of a control plane.
+const PlaneName = "control-plane"
+
+// certificate issues one into a state directory, and says so as the configuration does.
+func certificate(t testing.TB, ca *mtlstest.Authority, dir, name string) string {
+	t.Helper()
+	f, err := ca.Write(dir, name, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("{cert: %q, key: %q, ca: %q}", f.Cert, f.Key, f.CA)
+}
+
+// freeAddress is one that nobody has at this moment.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+func newSplit(t testing.TB) *Split {
+	t.Helper()
+	s := &Split{}
+	t.Cleanup(func() {
+		for _, p := range s.Pairs {
+			p.Envoy.Kill()
+			p.Sidecar.Kill()
+		}
+		s.ControlPlane.Kill()
+		logs := s.Plane.Log()
+		_ = os.RemoveAll(s.Plane.Home)
+		for _, p := range s.Pairs {
+			if p.Gateway != s.Plane {
+				logs += "\n" + p.Name + " wrote:\n" + p.Log()
+			}
+			_ = os.RemoveAll(p.Home)
+		}
+		if t.Failed() {
+			t.Logf("the parts wrote:\n%s", logs)
+		}
+	})
+	return s
+}
+
+// gateway is a state directory to run parts in.
+func (s *Split) gateway(t testing.TB, home string) *Gateway {
 	t.Helper()
 	bin, err := program(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Split{Gateway: &Gateway{bin: bin, client: newClient()}}
-	t.Cleanup(func() {
-		for _, p := range []*Part{s.Envoy, s.Sidecar, s.ControlPlane} {
-			p.Kill()
+	if home == "" {
+		if home, err = os.MkdirTemp("", "bardo"); err != nil {
+			t.Fatal(err)
 		}
-		if t.Failed() {
-			t.Logf("the parts wrote:\n%s", s.Log())
-		}
-		_ = os.RemoveAll(s.Home)
-	})
-	if s.Home, err = os.MkdirTemp("", "bardo"); err != nil {
-		t.Fatal(err)
 	}
-	o.Home = s.Home
-	o.Config += fmt.Sprintf("\nxds: {listen: %q}\n", "unix://"+filepath.Join(s.Home, "xds.sock"))
-	if err := s.startParts(t, o); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return &Gateway{bin: bin, client: newClient(), Home: home}
 }
 
-func (s *Split) startParts(t testing.TB, o Options) error {
-	t.Helper()
-	if err := s.prepare(o); err != nil {
+func (g *Gateway) part(name string, argv ...string) *Part {
+	return &Part{name: name, dir: g.Home, argv: argv, env: g.env, output: &g.output}
+}
+
+func (s *Split) preparePlane(o Options) error {
+	if err := s.Plane.prepare(o); err != nil {
 		return err
 	}
-	if err := s.createFirstKey(t.Context()); err != nil {
-		return err
-	}
-	file := filepath.Join(s.Home, "envoy.json")
-	if err := os.WriteFile(file, []byte(s.Bardo(t, "bootstrap", "-c", s.File)), 0o600); err != nil {
+	s.ControlPlane = s.Plane.part("xds", s.Plane.bin, "xds", "-c", s.Plane.File)
+	return nil
+}
+
+func (p *Pair) prepare(o Options) error {
+	if err := p.Gateway.prepare(o); err != nil {
 		return err
 	}
 	root, err := Root()
 	if err != nil {
 		return err
 	}
-	part := func(name string, argv ...string) *Part {
-		return &Part{name: name, dir: s.Home, argv: argv, env: s.env, output: &s.output}
-	}
-	s.ControlPlane = part("xds", s.bin, "xds", "-c", s.File)
-	s.Sidecar = part("extproc", s.bin, "extproc", "-c", s.File)
-	s.Envoy = part("envoy", envoy(root), "-c", file, "--disable-hot-restart", "--concurrency", "2", "-l", "warning")
-	for _, p := range []*Part{s.ControlPlane, s.Sidecar, s.Envoy} {
-		if err := p.Start(); err != nil {
-			return err
-		}
-	}
-	return s.findListener(t.Context())
+	p.Sidecar = p.part("extproc", p.bin, "extproc", "-c", p.File)
+	p.Envoy = p.part("envoy", envoy(root), "-c", filepath.Join(p.Home, "envoy.json"), "--disable-hot-restart", "--concurrency", "2", "-l", "warning")
+	return nil
 }
 
-// findListener asks Envoy where it listens, until it does.
-func (s *Split) findListener(ctx context.Context) error {
+// startAll makes one key and starts everything, the control plane first.
+func (s *Split) startAll(t testing.TB) {
+	t.Helper()
+	if err := s.createFirstKey(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ControlPlane.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Pairs {
+		p.Key = s.Key
+		p.writeBootstrap(t)
+		if err := errors.Join(p.Sidecar.Start(), p.Envoy.Start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range s.Pairs {
+		if err := errors.Join(p.Locate(t.Context()), p.locateAdmin(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (p *Pair) writeBootstrap(t testing.TB) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.Home, "envoy.json"), []byte(p.Bardo(t, "bootstrap", "-c", p.File)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Locate asks the pair's Envoy where it listens, until it does. One that was started again may listen elsewhere.
+func (p *Pair) Locate(ctx context.Context) error {
+	return poll(ctx, func() error {
+		at, err := listeners(ctx, filepath.Join(p.Home, "envoy-admin.sock"))
+		if err != nil {
+			return err
+		}
+		if at["http"] == "" || at["egress"] == "" {
+			return errors.New("envoy does not listen")
+		}
+		p.URL = base("http", at["http"])
+		return nil
+	})
+}
+
+// locateAdmin waits for the sidecar's run.json.
+func (p *Pair) locateAdmin(ctx context.Context) error {
+	return poll(ctx, func() (err error) {
+		p.Admin, err = adminAddress(p.Home, "run.json", p.Sidecar)
+		return err
+	})
+}
+
+// LocatePlane waits until the control plane that runs now is ready, and notes its admin address.
+func (s *Split) LocatePlane(ctx context.Context) error {
+	return poll(ctx, func() (err error) {
+		s.Plane.Admin, err = adminAddress(s.Plane.Home, "xds.json", s.ControlPlane)
+		return err
+	})
+}
+
+func adminAddress(home, file string, of *Part) (string, error) {
+	b, err := os.ReadFile(filepath.Join(home, file))
+	if err != nil {
+		return "", err
+	}
+	var r struct {
+		PID   int
+		Admin string
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return "", err
+	}
+	if r.PID != of.PID() {
+		return "", fmt.Errorf("%s is a predecessor's", file)
+	}
+	return base("http", r.Admin), nil
+}
+
+// poll tries until it succeeds, as long as a start may take.
+func poll(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		at, err := listeners(ctx, filepath.Join(s.Home, "envoy-admin.sock"))
-		if err == nil && at["http"] != "" && at["egress"] != "" {
-			s.URL = base("http", at["http"])
+		err := try()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("envoy does not listen: %w", errors.Join(err, ctx.Err()))
+			return errors.Join(err, ctx.Err())
 		}
 	}
 }
@@ -184,6 +350,14 @@ func (p *Part) Start() error {
 	}
 	p.cmd = cmd
 	return nil
+}
+
+// PID is the part's process; 0 while it does not run.
+func (p *Part) PID() int {
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
 }
 
 // Kill ends the part with SIGKILL and waits for it. A part that does not run stays so.
