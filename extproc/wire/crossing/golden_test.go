@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,21 +49,32 @@ func isInput(name string) bool {
 	return name == "options" || name == "request.json" || strings.HasPrefix(name, "in.")
 }
 
-// runPairs runs every archive of a folder, one subtest each. produce makes the outputs from the inputs; an output without text
-// stays out of the archive.
-func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txtar.File) {
+// pairs are the archives of a folder, by their paths.
+func pairs(t testing.TB, dir string) map[string]pair {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no pairs in %s (%v)", dir, err)
 	}
+	all := map[string]pair{}
 	for _, name := range names {
+		archive, err := txtar.ParseFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = pair{archive}
+	}
+	return all
+}
+
+// runPairs runs every archive of a folder, one subtest each. produce makes the outputs from the inputs; an output without text
+// stays out of the archive.
+func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txtar.File) {
+	t.Helper()
+	all := pairs(t, dir)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := pair{archive}
 			if len(bytes.TrimSpace(p.Comment)) == 0 {
 				t.Error("the comment must say what the pair shows")
 			}

@@ -1,0 +1,94 @@
+package anthropic_test
+
+import (
+	"slices"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// TestK16StrippedThinkingLeavesAllOtherBytes: crossing/testdata shows what is stripped; here, that the rest stays as it was.
+func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
+	const signed, redacted, unsigned = `{"type":"thinking", "thinking":"Hm.","signature":"c2ln"}`, `{"data":"x","type":"redacted_thinking"}`, `{"type":"thinking","thinking":"Hm."}`
+	body := func(content ...string) string {
+		s := `{"model":"m", "max_tokens":10, "n":1.50,"messages":[ {"role":"user","content":"hi"}`
+		for _, c := range content {
+			s += ` , {"role":"assistant", "content":` + c + ` }`
+		}
+		return s + ` , {"role":"user","content":"thinking"} ] }`
+	}
+	tests := []struct {
+		name     string
+		which    anthropic.Strip
+		in, want string
+		degraded []string
+	}{
+		{"nothing", anthropic.StripNothing, body(`[` + signed + ` , ` + unsigned + `]`), body(`[` + signed + ` , ` + unsigned + `]`), nil},
+		{"at the head", anthropic.StripAll, body(`[ ` + signed + ` , ` + redacted + ` , {"type":"text","text":"\u00e9"} ]`), body(`[ {"type":"text","text":"\u00e9"} ]`), []string{"thinking"}},
+		{"at the end", anthropic.StripAll, body(`[ {"type":"text","text":"a"} , ` + redacted + ` , ` + signed + ` ]`), body(`[ {"type":"text","text":"a"} ]`), []string{"thinking"}},
+		{"in between", anthropic.StripAll, body(`[{"type":"text","text":"a"},` + signed + `,{"type":"text","text":"b"}]`), body(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), []string{"thinking"}},
+		{"a whole message", anthropic.StripAll, body(`[`+signed+`]`, `"there"`), body(`"there"`), []string{"thinking"}},
+		{"what nobody signed", anthropic.StripUnsigned, body(`[` + unsigned + `,` + signed + `,` + redacted + `]`), body(`[` + signed + `,` + redacted + `]`), []string{"thinking"}},
+		{"signed alone", anthropic.StripUnsigned, body(`[` + signed + `]`), body(`[` + signed + `]`), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := decode(t, tt.in)
+			got, degraded, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StripThinking: tt.which})
+			if err != nil || string(got) != tt.want || !slices.Equal(degraded, tt.degraded) {
+				t.Errorf("got  %s, %v, %v\nwant %s", got, degraded, err, tt.want)
+			}
+			again, _, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m"})
+			if string(again) != tt.in {
+				t.Errorf("an attempt elsewhere left its marks: %s", again)
+			}
+		})
+	}
+}
+
+func TestK16HintsAndThinkingAreStrippedTogether(t *testing.T) {
+	const in = `{"model":"m","max_tokens":10,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"a","bardo":"static"},{"bardo":"static","type":"text","text":"b"}]},{"role":"user","content":"hi"}]}`
+	const want = `{"model":"m","max_tokens":10,"messages":[{"role":"assistant","content":[{"type":"text","text":"b"}]},{"role":"user","content":"hi"}]}`
+	got, _, err := anthropic.EncodeRequest(nil, decode(t, in), anthropic.RequestOptions{Model: "m", StripThinking: anthropic.StripAll})
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func FuzzStrippedHistoriesAreValid(f *testing.F) {
+	f.Add(`{"role":"assistant","content":[{"type":"thinking"},{"type":"text","text":"a","bardo":1}]}`)
+	f.Add(`{"role":"assistant","content":[{"type":"redacted_thinking","bardo":1}]},{"role":"user","content":[{"type":"tool_result"}]}`)
+	f.Add(`{"content":[{"type":"thinking"}],"role":"assistant","content":[]}`)
+	f.Fuzz(func(t *testing.T, messages string) {
+		for _, thinking := range []string{``, `,"thinking":{"type":"enabled"},"context_management":{"edits":[{"type":"clear_thinking_1"}]}`} {
+			body := `{"model":"m","max_tokens":1,"messages":[` + messages + `]` + thinking + `}`
+			r, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+			if err != nil {
+				continue
+			}
+			got, _, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StripThinking: anthropic.StripAll})
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := jsonx.Scan(got)
+			if err != nil {
+				t.Fatalf("%s became %s: %v", body, got, err)
+			}
+			checkNoThinking(t, body, &doc)
+		}
+	})
+}
+
+func checkNoThinking(t *testing.T, body string, doc *jsonx.Doc) {
+	t.Helper()
+	for _, m := range doc.Get("messages").Each {
+		for _, block := range m.Get("content").Each {
+			kind := block.Get("type")
+			if m.Get("role").Equal("assistant") && (kind.Equal("thinking") || kind.Equal("redacted_thinking")) {
+				t.Fatalf("%s became %s", body, doc.Bytes)
+			}
+		}
+	}
+}

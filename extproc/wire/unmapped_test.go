@@ -1,0 +1,31 @@
+package wire_test
+
+import (
+	"slices"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+func TestUnknownMembersAreNamedOnceUnlessTheySayNothing(t *testing.T) {
+	tests := []struct {
+		object string
+		want   []string
+	}{
+		{`{}`, nil},
+		{`{"known":1,"bardo":"static"}`, nil},
+		{`{"a":null,"b":false,"c":"","d":[ ],"e":{ }}`, nil},
+		{`{"a":0,"b":true,"c":" ","d":[null],"e":{"x":null}}`, []string{"a", "b", "c", "d", "e"}},
+		{`{"a":1,"a":2,"\u0062":1}`, []string{"a", "b"}},
+		{`[1]`, nil},
+	}
+	for _, tt := range tests {
+		var c chat.Conversation
+		wire.UnmapUnknown(&c, jsonx.Value{Raw: jsonx.Raw(tt.object)}, "known")
+		if !slices.Equal(c.Unmapped, tt.want) {
+			t.Errorf("%s names %v, want %v", tt.object, c.Unmapped, tt.want)
+		}
+	}
+}
