@@ -55,8 +55,8 @@ func (r *recorder) add(ev *chat.Event) {
 	w.uint(fields)
 	if fields&hasRaw != 0 {
 		w.bytes(ev.Raw)
-		w.ints(ev.ModelSpan.Start, ev.ModelSpan.End)
 		r.raw = w.b[len(w.b)-len(ev.Raw):]
+		w.ints(ev.ModelSpan.Start, ev.ModelSpan.End)
 	}
 	if fields&hasPlace != 0 {
 		w.ints(ev.Index, ev.Choice)

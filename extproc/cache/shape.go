@@ -32,6 +32,9 @@ func covered(r *chat.Request, doc *jsonx.Doc) bool {
 	}
 	for i := range doc.Members {
 		m := &doc.Members[i]
+		if m.Kind == jsonx.Null {
+			continue
+		}
 		if s, ok := top.members[m.Key]; !ok || !s.covers(jsonx.Value{Raw: doc.Bytes[m.Start:m.End]}) {
 			return false
 		}
