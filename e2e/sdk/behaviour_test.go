@@ -25,8 +25,8 @@ var weather = []fake.ToolCall{
 	{Name: "get_weather", Args: `{"city":"Paris"}`, Pieces: 4}, {Name: "get_weather", Args: `{"city":"Rome"}`},
 }
 
-// breaks is a connection that the provider resets in the middle of its answer.
-var breaks = fake.Behaviour{Tokens: 9, Gap: 50 * time.Millisecond, Break: fake.Break{Kind: fake.Reset, At: fake.AfterTokens, Tokens: 3}}
+// breaks is a provider that closes the connection in the middle of its answer. A reset would take with it what was not read yet.
+var breaks = fake.Behaviour{Tokens: 9, Break: fake.Break{Kind: fake.Close, At: fake.AfterTokens, Tokens: 3}}
 
 // behaviours are what the models of both providers do. A model's id is the run's prefix, a hyphen and one of these names.
 var behaviours = withErrors(map[string]fake.Behaviour{

@@ -3,6 +3,7 @@ package sdk
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -22,6 +23,11 @@ type client struct {
 var clients = []client{
 	{name: "openai-python", title: "OpenAI Python", dialect: fake.OpenAI, argv: python("openai_driver.py")},
 	{name: "anthropic-python", title: "Anthropic Python", dialect: fake.Anthropic, argv: python("anthropic_driver.py")},
+	{
+		name: "langchain-openai", title: "LangChain, langchain-openai", dialect: fake.OpenAI, argv: python("langchain_driver.py"),
+		lacks: map[string]string{"thinks": "it reads no reasoning in chat completions"},
+	},
+	{name: "langchain-anthropic", title: "LangChain, langchain-anthropic", dialect: fake.Anthropic, argv: python("langchain_driver.py")},
 	{name: "openai-node", title: "OpenAI Node", dialect: fake.OpenAI, argv: node("openai_driver.cjs")},
 	{name: "anthropic-node", title: "Anthropic Node", dialect: fake.Anthropic, argv: node("anthropic_driver.cjs")},
 	{
@@ -30,6 +36,11 @@ var clients = []client{
 	},
 	{name: "vercel-openai-compatible", title: "Vercel AI SDK, OpenAI-compatible", dialect: fake.OpenAI, argv: node("vercel_driver.cjs")},
 	{name: "vercel-anthropic", title: "Vercel AI SDK, Anthropic", dialect: fake.Anthropic, argv: node("vercel_driver.cjs")},
+	{name: "openai-go", title: "OpenAI Go", dialect: fake.OpenAI, argv: program("openai")},
+	{name: "openai-go-old", title: "OpenAI Go, older", dialect: fake.OpenAI, argv: program("openai-old")},
+	{name: "anthropic-go", title: "Anthropic Go", dialect: fake.Anthropic, argv: program("anthropic")},
+	{name: "curl-openai", title: "curl, chat completions", dialect: fake.OpenAI, argv: python("curl_driver.py")},
+	{name: "curl-anthropic", title: "curl, messages", dialect: fake.Anthropic, argv: python("curl_driver.py")},
 }
 
 // python runs a script with the interpreter that has the SDKs.
@@ -45,6 +56,14 @@ func node(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		t.Helper()
 		return []string{tool(t, "SDK_NODE", ".tools/npm/bin/node"), script, tool(t, "SDK_NODE_MODULES", ".tools/npm/node_modules")}
+	}
+}
+
+// program runs what was built of the Go modules.
+func program(name string) func(*testing.T) []string {
+	return func(t *testing.T) []string {
+		t.Helper()
+		return []string{tool(t, "SDK_GO_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), ".tools/go/"+name)}
 	}
 }
 

@@ -29,4 +29,23 @@ func TestClients(t *testing.T) {
 		}
 	})
 	l.gateway.AssertSound(t)
+	compare(t, reports)
+	if len(reports) == 3*len(clients) { // not with -run of some
+		checkTable(t, "clients", matrix(reports))
+		checkTable(t, "errors", raised(reports))
+	}
+}
+
+// compare checks the errors that were raised through the gateway, for every client that ran.
+func compare(t *testing.T, reports map[string]report) {
+	t.Helper()
+	for _, c := range clients {
+		rs := c.targets()
+		direct, ran := reports[rs[2].name()]
+		for _, r := range rs[:2] {
+			if through, also := reports[r.name()]; ran && also {
+				t.Run("errors of "+r.name(), func(t *testing.T) { checkParity(t, r, through, direct) })
+			}
+		}
+	}
 }
