@@ -13,11 +13,10 @@ import (
 // object is what the answer's objects have in common: a chunk and a whole completion.
 type object struct {
 	id, model, choices, usage, err jsonx.Value
-	tier, fingerprint, provider    jsonx.Value
-	citations, searched            jsonx.Value
+	more                           bool // it has members that only this dialect has, and that were not told
 }
 
-func readObject(v jsonx.Value) (o object) {
+func (d *Decoder) readObject(v jsonx.Value) (o object) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case "id":
@@ -31,15 +30,13 @@ func readObject(v jsonx.Value) (o object) {
 		case "error":
 			o.err = m
 		case chat.ServiceTier:
-			o.tier = m
+			o.more = o.more || !d.said.tier && !m.IsNull()
 		case systemFingerprint:
-			o.fingerprint = m
+			o.more = o.more || !d.said.fingerprint && !m.IsNull()
 		case upstreamName:
-			o.provider = m
-		case citations:
-			o.citations = m
-		case searchResults:
-			o.searched = m
+			o.more = o.more || !d.said.provider && !m.IsNull()
+		case citations, searchResults:
+			o.more = o.more || !m.IsNull()
 		}
 	}
 	return o
@@ -61,7 +58,7 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 		d.emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		return chat.Span{}, false
 	}
-	o := readObject(v)
+	o := d.readObject(v)
 	if !o.err.IsNull() || string(f.Event) == "error" {
 		d.failWith(errbody.InStream(v))
 		return chat.Span{}, false
@@ -69,7 +66,7 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	if v.Kind() != jsonx.Object || (!o.choices.Exists() && o.usage.IsNull()) {
 		return chat.Span{}, false
 	}
-	d.begin(&o)
+	d.begin(&o, v)
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
@@ -84,18 +81,16 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	return o.modelSpan(f.DataAt), counted && empty
 }
 
-func (d *Decoder) begin(o *object) {
+func (d *Decoder) begin(o *object, v jsonx.Value) {
 	if !d.began {
 		d.began = true
 		d.id, _ = o.id.Str()
 		model, _ := o.model.Str()
 		d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
 	}
-	d.once(&d.said.tier, chat.ServiceTier, o.tier)
-	d.once(&d.said.fingerprint, systemFingerprint, o.fingerprint)
-	d.once(&d.said.provider, upstreamName, o.provider)
-	d.extra(0, citations, o.citations)
-	d.extra(0, searchResults, o.searched)
+	if o.more {
+		d.answerExtras(v)
+	}
 }
 
 // choice returns the state of the choice that calls itself so. Numbers beyond what a request may ask for are one.
@@ -109,8 +104,8 @@ func (d *Decoder) choice(number int) (*choice, int) {
 
 // choiceObject reads a choice of a chunk, or of a whole answer.
 func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
-	var message, finish, vllm, sglang, logs, filter jsonx.Value
-	number := int64(position)
+	var message, finish jsonx.Value
+	number, more := int64(position), false
 	for key, m := range v.Members {
 		switch string(key) {
 		case "index":
@@ -121,14 +116,8 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 			message = m
 		case "finish_reason":
 			finish = m
-		case vllmStop:
-			vllm = m
-		case sglangStop:
-			sglang = m
-		case logprobs:
-			logs = m
-		case filterResults:
-			filter = m
+		case logprobs, filterResults, vllmStop, sglangStop:
+			more = more || !m.IsNull()
 		case "error":
 			if m.Kind() == jsonx.Object || m.Kind() == jsonx.String {
 				d.failWith(errbody.InStream(v))
@@ -138,26 +127,23 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
 	d.message(c, n, message)
-	d.extra(n, logprobs, logs)
-	d.extra(n, filterResults, filter)
+	var sequence jsonx.Value
+	if more {
+		sequence = d.choiceExtras(n, v)
+	}
 	reason, _ := finish.Str()
 	if reason == "" && whole {
 		reason = "stop"
 	}
-	if reason == "" {
-		return
+	if reason != "" {
+		d.stop(c, n, reason, sequence)
 	}
-	d.extra(n, vllmStop, vllm)
-	d.extra(n, sglangStop, sglang)
-	if vllm.IsNull() {
-		vllm = sglang
-	}
-	d.stop(c, n, reason, vllm)
 }
 
 // message reads a delta, or the message of a whole answer, in the order in which a client should see its members.
 func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
-	var content, thought, details, refusal, tools, function, notes, images, audio jsonx.Value
+	var content, thought, details, refusal, tools jsonx.Value
+	more := false
 	for key, m := range v.Members {
 		switch string(key) {
 		case "role":
@@ -176,16 +162,8 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 			refusal = m
 		case "tool_calls":
 			tools = m
-		case "function_call":
-			function = m
-		case annotations:
-			notes = m
-		case pictures:
-			images = m
-		case sound:
-			audio = m
 		default:
-			d.unknown(m)
+			more = more || says(m)
 		}
 	}
 	d.reasoning(c, n, thought, details)
@@ -194,12 +172,9 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 	for _, call := range tools.Each {
 		d.toolCall(c, n, call)
 	}
-	if function.Kind() == jsonx.Object { // as calls were made before there were tools
-		d.call(c, n, jsonx.Value{}, "", function)
+	if more {
+		d.messageExtras(c, n, v)
 	}
-	d.extra(n, annotations, notes)
-	d.extra(n, pictures, images)
-	d.extra(n, sound, audio)
 }
 
 // content reads the answer's text: a string, or the array of typed parts in which some providers also think.

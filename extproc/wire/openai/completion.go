@@ -8,12 +8,12 @@ import (
 
 // completion reads a whole answer. One without choices is no answer, whatever its status says.
 func (d *Decoder) completion(v jsonx.Value) {
-	o := readObject(v)
+	o := d.readObject(v)
 	if !o.err.IsNull() {
 		d.failWith(errbody.InStream(v))
 		return
 	}
-	d.begin(&o)
+	d.begin(&o, v)
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false

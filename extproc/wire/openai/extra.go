@@ -37,21 +37,80 @@ const (
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 )
 
-// extra tells a member that only this dialect has, unless it is null or empty.
-func (d *Decoder) extra(choice int, name string, v jsonx.Value) {
+// answerExtras tells what only this dialect has beside the choices. Who answered behind a provider is no part of the
+// answer.
+func (d *Decoder) answerExtras(v jsonx.Value) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case chat.ServiceTier:
+			d.once(&d.said.tier, chat.ServiceTier, m, false)
+		case systemFingerprint:
+			d.once(&d.said.fingerprint, systemFingerprint, m, false)
+		case upstreamName:
+			d.once(&d.said.provider, upstreamName, m, true)
+		case citations:
+			d.extra(0, citations, m, false)
+		case searchResults:
+			d.extra(0, searchResults, m, false)
+		}
+	}
+}
+
+// choiceExtras tells what only this dialect has on a choice. It returns what a server says it stopped at, which Stop
+// says too.
+func (d *Decoder) choiceExtras(n int, v jsonx.Value) (sequence jsonx.Value) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case logprobs:
+			d.extra(n, logprobs, m, false)
+		case filterResults:
+			d.extra(n, filterResults, m, false)
+		case vllmStop:
+			sequence = m
+			d.extra(n, vllmStop, m, true)
+		case sglangStop:
+			sequence = m
+			d.extra(n, sglangStop, m, true)
+		}
+	}
+	return sequence
+}
+
+// messageExtras tells what only this dialect has on a message.
+func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "role", "content", "reasoning_content", reasoning, reasoningDetails, "refusal", "tool_calls":
+		case "function_call": // as calls were made before there were tools
+			if m.Kind() == jsonx.Object {
+				d.call(c, n, jsonx.Value{}, "", m)
+			}
+		case annotations:
+			d.extra(n, annotations, m, false)
+		case pictures:
+			d.extra(n, pictures, m, false)
+		case sound:
+			d.extra(n, sound, m, false)
+		default:
+			d.unknown(m)
+		}
+	}
+}
+
+// extra tells a member that only this dialect has, unless it is null or empty. said: other events say it too.
+func (d *Decoder) extra(choice int, name string, v jsonx.Value, said bool) {
 	if says(v) {
-		said := name == vllmStop || name == sglangStop // by Stop
 		d.emit(chat.Event{Kind: chat.Extra, ID: name, Choice: choice, Text: v.Raw, Said: said})
 	}
 }
 
-// once tells a member that every chunk repeats. Who answered behind a provider is no part of the answer.
-func (d *Decoder) once(said *bool, name string, v jsonx.Value) {
-	if *said || v.Kind() != jsonx.String {
+// once tells a word that every chunk repeats.
+func (d *Decoder) once(told *bool, name string, v jsonx.Value, said bool) {
+	if *told || v.Kind() != jsonx.String {
 		return
 	}
-	*said = true
-	d.emit(chat.Event{Kind: chat.Extra, ID: name, Text: v.Raw, Said: name == upstreamName})
+	*told = true
+	d.extra(0, name, v, said)
 }
 
 // named tells that thinking is called reasoning here, before there is any.

@@ -12,6 +12,9 @@ import (
 // OpenRouter's form, which also has the signatures that make a thought valid when it is sent back. Told in both, it
 // counts once.
 func (d *Decoder) reasoning(c *choice, n int, plain, details jsonx.Value) {
+	if plain.IsNull() && details.IsNull() {
+		return
+	}
 	together := says(plain)
 	told := d.details(c, n, details, together || !c.thought.plain)
 	if together && !told {
@@ -179,9 +182,6 @@ func (e *streamEncoder) release(dst []byte, next *chat.Event) []byte {
 	h := &e.held
 	switch next.Kind { //nolint:exhaustive // anything else ends it
 	case chat.Thought, chat.Signature, chat.Redacted, chat.BlockStop:
-		return dst
-	}
-	if !h.on {
 		return dst
 	}
 	h.on = false

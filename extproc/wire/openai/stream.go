@@ -51,7 +51,9 @@ func (e *streamEncoder) observe(ev *chat.Event) {
 }
 
 func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
-	dst = e.release(dst, ev)
+	if e.held.on {
+		dst = e.release(dst, ev)
+	}
 	e.note(ev)
 	switch ev.Kind {
 	case chat.Start:
