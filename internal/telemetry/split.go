@@ -9,7 +9,9 @@ type ControlPlane struct {
 }
 
 // WatchControlPlane has a control plane's numbers read at every scrape. Call it once.
-func (m *Metrics) WatchControlPlane(read func() ControlPlane) { m.registry.MustRegister(controlPlane(read)) }
+func (m *Metrics) WatchControlPlane(read func() ControlPlane) {
+	m.registry.MustRegister(controlPlane(read))
+}
 
 type controlPlane func() ControlPlane
 
@@ -39,7 +41,9 @@ func (c controlPlane) Collect(ch chan<- prometheus.Metric) {
 }
 
 // WatchFeed has a sidecar's link to its control plane read at every scrape. Call it once.
-func (m *Metrics) WatchFeed(read func() (connected bool, dropped uint64)) { m.registry.MustRegister(feed(read)) }
+func (m *Metrics) WatchFeed(read func() (connected bool, dropped uint64)) {
+	m.registry.MustRegister(feed(read))
+}
 
 type feed func() (connected bool, dropped uint64)
 

@@ -88,7 +88,7 @@ func (c *Client) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause)): // so that sidecars do not come back all at once
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // no secret: sidecars must not come back all at once
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (c *Client) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the stream has said all there is
 	group, ctx := errgroup.WithContext(ctx)
 	stream, err := feedpb.NewFeedClient(conn).Connect(ctx)
 	if err != nil {

@@ -101,4 +101,4 @@ func decodeResult(r *feedpb.Result) health.Result {
 	}
 }
 
-func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) } //nolint:gosec // it is clamped
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }

@@ -154,9 +154,10 @@ func (s *sidecar) heard() []View {
 
 func (s *sidecar) first() policy.ProviderID { return s.tracker.Order(time.Now(), configured)[0] }
 
-func (s *sidecar) fail(p policy.ProviderID, n int) {
+// fail has requests to provider a fail.
+func (s *sidecar) fail(n int) {
 	for range n {
-		r := health.Result{Provider: p, Kind: health.Failure}
+		r := health.Result{Provider: "a", Kind: health.Failure}
 		s.tracker.Report(time.Now(), r)
 		s.Report(r)
 	}
@@ -179,8 +180,8 @@ func TestWhatOneSidecarSeesMovesTheOrderOfTheOthers(t *testing.T) {
 	p := newPlane(t)
 	one, two := p.sidecar("gw-1", nil), p.sidecar("gw-2", nil)
 	eventually(t, "both", func() bool { return one.Connected() && two.Connected() && p.Connected() == 2 })
-	one.fail("a", 3)
-	two.fail("a", 2) // five in a row, of which neither saw all
+	one.fail(3)
+	two.fail(2) // five in a row, of which neither saw all
 	eventually(t, "the new order", func() bool { return one.first() == "b" && two.first() == "b" })
 	p.tracker.SetDisabled("b", true)
 	eventually(t, "a disabled provider", func() bool { return one.tracker.Disabled("b") && two.tracker.Disabled("b") })
@@ -216,7 +217,7 @@ func TestASidecarGoesOnWithoutTheControlPlaneAndResumes(t *testing.T) {
 	if !s.tracker.Disabled("b") {
 		t.Error("it has forgotten the last word")
 	}
-	s.fail("a", 5)
+	s.fail(5)
 	p.start(health.Options{}, nil)
 	eventually(t, "what was seen meanwhile", func() bool { return p.tracker.Snapshot(time.Now())[0].State == health.Down })
 	eventually(t, "the new word", func() bool { return !s.tracker.Disabled("b") })
@@ -232,7 +233,7 @@ func TestOneOfAllSidecarsTriesAProviderThatIsDown(t *testing.T) {
 	p := newPlane(t)
 	sidecars := []*sidecar{p.sidecar("gw-1", nil), p.sidecar("gw-2", nil)}
 	eventually(t, "both", func() bool { return sidecars[0].Connected() && sidecars[1].Connected() })
-	sidecars[0].fail("a", 5)
+	sidecars[0].fail(5)
 	eventually(t, "the new order", func() bool { return sidecars[0].first() == "b" && sidecars[1].first() == "b" })
 	var tried *sidecar
 	var done func()
@@ -267,7 +268,7 @@ func TestATrialIsFreeAgainWhenItsSidecarLeaves(t *testing.T) {
 	p := newPlane(t)
 	s := p.sidecar("gw-1", nil)
 	eventually(t, "the connection", func() bool { return s.Connected() })
-	s.fail("a", 5)
+	s.fail(5)
 	eventually(t, "a trial", func() bool {
 		order, done := s.tracker.Plan(time.Now(), configured)
 		if order[0] != "a" {

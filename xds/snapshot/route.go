@@ -71,8 +71,7 @@ func (b *builder) pathRoutes() []*routev3.Route {
 		return []*routev3.Route{last}
 	}
 	return []*routev3.Route{
-		b.failover(state.PathJSON, nil),
-		b.failover(state.PathStream, durationpb.New(b.Timeouts.Idle)),
+		b.failover(),
 		last,
 	}
 }
@@ -83,11 +82,11 @@ func (b *builder) kept() *wrapperspb.UInt64Value {
 	return wrapperspb.UInt64(max(2*b.MaxBodyBytes, b.MaxAnswer))
 }
 
-// failover is the route of one path: attempt n goes to group n of the request's own order, or of the default one.
-func (b *builder) failover(path string, idle *durationpb.Duration) *routev3.Route {
+// failover is the route of what Envoy carries: attempt n goes to group n of the request's own order, or of the default one.
+func (b *builder) failover() *routev3.Route {
 	return &routev3.Route{
-		Name:                   path,
-		Match:                  match(exactly(state.HeaderPath, path)),
+		Name:                   state.PathJSON,
+		Match:                  match(exactly(state.HeaderPath, state.PathJSON)),
 		RequestBodyBufferLimit: b.kept(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			Timeout:          durationpb.New(0),
@@ -97,7 +96,6 @@ func (b *builder) failover(path string, idle *durationpb.Duration) *routev3.Rout
 				RetriableStatusCodes:  retriable(),
 				NumRetries:            wrapperspb.UInt32(1),
 				RefreshClusterOnRetry: true,
-				PerTryIdleTimeout:     idle,
 				RetryBackOff: &routev3.RetryPolicy_RetryBackOff{
 					BaseInterval: durationpb.New(time.Millisecond), MaxInterval: durationpb.New(5 * time.Millisecond),
 				},

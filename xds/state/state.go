@@ -48,7 +48,6 @@ type Provider struct {
 // Timeouts of the data path. Zero means the default beside each.
 type Timeouts struct {
 	Connect time.Duration // 5 s: to a provider
-	Idle    time.Duration // 60 s: silence of a provider inside a stream
 	Upload  time.Duration // 5 min: until a client's request is complete
 	Client  time.Duration // 5 min: silence on a client's stream in both directions
 	Attempt time.Duration // 5 s: the sidecar's answer to an attempt
@@ -85,7 +84,6 @@ func (s State) WithDefaults() State {
 		fallback time.Duration
 	}{
 		{&t.Connect, 5 * time.Second},
-		{&t.Idle, time.Minute},
 		{&t.Upload, 5 * time.Minute},
 		{&t.Client, 5 * time.Minute},
 		{&t.Attempt, 5 * time.Second},
