@@ -54,7 +54,8 @@ func (e *bodyEncoder) gather(ev *chat.Event) {
 		g := e.choice(ev.Choice)
 		g.add(ev)
 		if e.writesDetails(ev) {
-			g.think(ev, e.detail.index(ev.Choice, ev.Index))
+			n, _ := e.detail.index(ev.Choice, ev.Index)
+			g.think(ev, n)
 		}
 	case chat.Extra:
 		e.extra(ev)

@@ -58,9 +58,11 @@ type choice struct {
 
 // reasoned is what is known of a choice's reasoning.
 type reasoned struct {
-	detail int64 // the open block's index in reasoning_details, -1 if it has none
-	signed bool  // the open block has its signature
-	plain  bool  // some reasoning came without reasoning_details
+	detail   int64  // the open block's index in reasoning_details, -1 if it has none
+	signed   bool   // the open block has its signature
+	plain    bool   // some reasoning came without reasoning_details
+	format   string // of the last object of reasoning_details
+	formatOf int64  // and its index
 }
 
 // call is a tool call in progress.

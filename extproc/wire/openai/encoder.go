@@ -59,12 +59,12 @@ type blockRef struct {
 }
 
 // index is the number of a block, the last one's or a new one.
-func (r *blockRef) index(choice, block int) int {
-	if r.next == 0 || r.choice != choice || r.block != block {
+func (r *blockRef) index(choice, block int) (n int, isNew bool) {
+	if isNew = r.next == 0 || r.choice != choice || r.block != block; isNew {
 		r.choice, r.block = choice, block
 		r.next++
 	}
-	return r.next - 1
+	return r.next - 1, isNew
 }
 
 // start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of

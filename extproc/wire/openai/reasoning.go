@@ -37,6 +37,7 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 	said := true
 	for _, e := range v.Each {
 		e := readDetail(e)
+		c.thought.name(&e)
 		if text {
 			for _, t := range [...]jsonx.Value{e.text, e.summary} {
 				told = d.thought(c, n, t, e.id(), e.index) || told
@@ -50,8 +51,17 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 
 // detail is one object of reasoning_details.
 type detail struct {
-	index                                  int64 // -1 if it has none
-	format, text, summary, signature, data jsonx.Value
+	index                          int64  // -1 if it has none
+	format                         string // "" if it has none
+	text, summary, signature, data jsonx.Value
+}
+
+// name gives a piece the format that an earlier one of the same index had.
+func (r *reasoned) name(e *detail) {
+	if e.format == "" && e.index == r.formatOf {
+		e.format = r.format
+	}
+	r.format, r.formatOf = e.format, e.index
 }
 
 func readDetail(v jsonx.Value) detail {
@@ -63,7 +73,7 @@ func readDetail(v jsonx.Value) detail {
 				e.index = n
 			}
 		case "format":
-			e.format = m
+			e.format = formatName(m)
 		case "text":
 			e.text = m
 		case "summary":
@@ -77,18 +87,30 @@ func readDetail(v jsonx.Value) detail {
 	return e
 }
 
+// formatName is the name of a format, without a copy of those that matter.
+func formatName(v jsonx.Value) string {
+	switch {
+	case v.Equal(chat.ClaudeThinking):
+		return chat.ClaudeThinking
+	case v.IsNull() || v.Equal("unknown"):
+		return ""
+	}
+	return otherFormat
+}
+
+// otherFormat is any format but Anthropic's.
+const otherFormat = "other"
+
 // signed reports whether signature and data are Anthropic's, or of nobody known. Those of others mean nothing to a
 // client of another dialect, which would send them back as Anthropic's.
-func (e *detail) signed() bool {
-	return e.format.IsNull() || e.format.Equal(chat.ClaudeThinking) || e.format.Equal("unknown")
-}
+func (e *detail) signed() bool { return e.format != otherFormat }
 
 // id is the ID of the events of this detail.
 func (e *detail) id() string {
-	if e.format.Equal(chat.ClaudeThinking) {
-		return chat.ClaudeThinking
+	if e.format == otherFormat {
+		return ""
 	}
-	return ""
+	return e.format
 }
 
 // opaque tells what a detail holds besides text. It reports whether that was all: a signature belongs to text that was
@@ -142,7 +164,8 @@ func (d *Decoder) openThought(c *choice, n int, index int64) {
 func (e *envelope) writesDetails(ev *chat.Event) bool { return !e.opts.Same && ev.ID != "" }
 
 // reasoning writes a piece of thinking as text and, when it may be signed, also in reasoning_details, as OpenRouter
-// does: pieces of one block have the same index, and its signature comes last.
+// does: pieces of one block have the same index, and its signature comes last. Only the first names the format, since
+// OpenAI's SDKs join the strings of all pieces, but for type and index.
 func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	if !e.writesDetails(ev) {
 		switch {
@@ -159,7 +182,8 @@ func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 		dst = append(jsonx.AppendString(append(dst, `"reasoning_content":`...), ev.Text), ',')
 	}
 	dst = append(dst, `"reasoning_details":[`...)
-	dst = appendDetail(dst, ev.Kind, ev.Text, nil, e.detail.index(ev.Choice, ev.Index))
+	n, isNew := e.detail.index(ev.Choice, ev.Index)
+	dst = appendDetail(dst, ev.Kind, ev.Text, nil, isNew, n)
 	return e.close(append(dst, ']'))
 }
 
@@ -204,7 +228,7 @@ func (e *streamEncoder) thought(dst []byte, ev *chat.Event) []byte {
 }
 
 // appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.
-func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, index int) []byte {
+func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, named bool, index int) []byte {
 	switch kind { //nolint:exhaustive // no other is thinking
 	case chat.Redacted:
 		dst = append(dst, `{"type":"reasoning.encrypted","data":`...)
@@ -217,7 +241,10 @@ func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, index int)
 	if len(sign) > 0 {
 		dst = jsonx.AppendString(append(dst, `,"signature":`...), sign)
 	}
-	dst = append(dst, `,"format":"`+chat.ClaudeThinking+`","index":`...)
+	if named {
+		dst = append(dst, `,"format":"`+chat.ClaudeThinking+`"`...)
+	}
+	dst = append(dst, `,"index":`...)
 	return append(strconv.AppendInt(dst, int64(index), 10), '}')
 }
 
@@ -251,7 +278,7 @@ func (g *gathered) appendDetails(dst []byte) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = appendDetail(dst, t.kind, t.text, t.sign, i)
+		dst = appendDetail(dst, t.kind, t.text, t.sign, true, i)
 	}
 	if len(g.details) > 0 {
 		dst = append(dst, ']')
