@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -75,7 +76,7 @@ func (w *writer) tool(t *chat.Tool) {
 	w.schema(t.Schema)
 	switch {
 	case !t.Strict:
-	case w.opts.StructuredOutputs:
+	case w.enforces(t.Schema):
 		w.raw(`,"strict":true`)
 	default:
 		w.lose("strict")
@@ -99,6 +100,11 @@ func (w *writer) schema(r jsonx.Raw) {
 		w.raw(`{"type":"object",`)
 		w.raw(string(r[1:]))
 	}
+}
+
+// enforces reports whether the model answers by a schema.
+func (w *writer) enforces(schema jsonx.Raw) bool {
+	return w.opts.StructuredOutputs && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
 }
 
 func (w *writer) toolChoice() {
@@ -173,7 +179,7 @@ func (w *writer) thinking() {
 // outputConfig writes how hard to think, and the schema of the answer.
 func (w *writer) outputConfig() {
 	schema := w.sampling.Schema
-	if len(schema) > 0 && !w.opts.StructuredOutputs {
+	if len(schema) > 0 && !w.enforces(schema) {
 		w.lose("format")
 		schema = nil
 	}

@@ -34,6 +34,12 @@ func (m *maker) args() string {
 	return m.pick(`{}`, `{"city": "Köln"}`, `{"big":12345678901234567890,"x":1.0,"e":1e-7}`, `{"a":{"b":[1,2,{"c":null}]}}`)
 }
 
+// enforced is a schema that every provider enforces.
+func (m *maker) enforced() string {
+	return m.pick(`{"type":"object","additionalProperties":false}`,
+		`{"type":"object", "properties":{"n":{"type":"number","enum":[1.50,1e3]}},"required":["n"],"additionalProperties":false}`)
+}
+
 func (m *maker) schema() string {
 	return m.pick(`{"type":"object"}`, `{"type":"object","properties":{"n":{"type":"number","maximum":1e3}},"required":["n"]}`)
 }
@@ -91,8 +97,7 @@ func (m *maker) openai() string {
 	b.WriteString(m.turns(m.openaiUser, m.openaiAssistant, m.openaiResults) + `]`)
 	if m.calls > 0 || m.maybe() {
 		b.WriteString(`,"tools":[` + m.some(2, func() string {
-			return `{"type":"function","function":{"name":"f","description":"` + m.text() + `","parameters":` + m.schema() +
-				m.pick("", `,"strict":true`) + `}` + m.mark() + `}`
+			return `{"type":"function","function":{"name":"f","description":"` + m.text() + `","parameters":` + m.pick(m.schema(), m.enforced()+`,"strict":true`) + `}` + m.mark() + `}`
 		}) + `]` + m.pick("", `,"tool_choice":"auto"`, `,"tool_choice":"none"`, `,"parallel_tool_calls":false`))
 	}
 	switch m.r.IntN(3) { // what excludes each other
@@ -106,7 +111,7 @@ func (m *maker) openai() string {
 		}
 	}
 	b.WriteString(m.pick("", `,"stop":"END"`, `,"stop":["a","b\n"]`) + m.pick("", `,"user":"u-1"`) + m.pick("", `,"service_tier":"default"`))
-	b.WriteString(m.pick("", `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`+m.schema()+`}}`))
+	b.WriteString(m.pick("", `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`+m.enforced()+`}}`))
 	return b.String() + m.pick("", `,"stream":true`) + `}`
 }
 
@@ -162,7 +167,7 @@ func (m *maker) anthropic() string {
 	b.WriteString(`,"messages":[` + m.turns(m.anthropicUser, m.anthropicAssistant, m.anthropicResults) + `]`)
 	if m.calls > 0 || m.maybe() {
 		b.WriteString(`,"tools":[` + m.some(2, func() string {
-			return `{"name":"f","description":"` + m.text() + `","input_schema":` + m.schema() + m.pick("", `,"strict":true`) + m.mark() + `}`
+			return `{"name":"f","description":"` + m.text() + `","input_schema":` + m.pick(m.schema(), m.enforced()+`,"strict":true`) + m.mark() + `}`
 		}) + `]` + m.pick("", `,"tool_choice":{"type":"auto"}`, `,"tool_choice":{"type":"none"}`))
 	}
 	effort := `,"output_config":{"effort":"` + m.pick("low", "medium", "high") + `"}`
@@ -170,7 +175,7 @@ func (m *maker) anthropic() string {
 		effort = m.pick(`,"tool_choice":{"type":"any","disable_parallel_tool_use":true}`, `,"tool_choice":{"type":"tool","name":"f"}`)
 	}
 	b.WriteString(m.pick("", m.numbers(), effort,
-		`,"output_config":{"format":{"type":"json_schema","schema":`+m.schema()+`}}`))
+		`,"output_config":{"format":{"type":"json_schema","schema":`+m.enforced()+`}}`))
 	b.WriteString(m.pick("", `,"stop_sequences":["END","a\n"]`) + m.pick("", `,"metadata":{"user_id":"u-1"}`))
 	return b.String() + m.pick("", `,"service_tier":"standard_only"`) + m.pick("", `,"stream":true`) + `}`
 }

@@ -129,9 +129,9 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 		degraded string
 	}{
 		{"tools", func(r *chat.Request) {
-			r.Conv.Tools = []chat.Tool{{Name: "f", Description: "d", Schema: jsonx.Raw(`{"type": "object"}`), Strict: true}, {Name: "g"}, {Raw: jsonx.Raw(`{"type":"web_search_1"}`)}}
+			r.Conv.Tools = []chat.Tool{{Name: "f", Description: "d", Schema: jsonx.Raw(`{"type": "object","additionalProperties":false}`), Strict: true}, {Name: "g"}, {Raw: jsonx.Raw(`{"type":"web_search_1"}`)}}
 			r.Conv.ToolChoice.Mode, r.Conv.ParallelTools = chat.ToolAny, &no
-		}, openai.RequestOptions{}, `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object"},"strict":true}},{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":"required","parallel_tool_calls":false`, "web_search_1"},
+		}, openai.RequestOptions{}, `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type": "object","additionalProperties":false},"strict":true}},{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}],"tool_choice":"required","parallel_tool_calls":false`, "web_search_1"},
 		{"a named tool", func(r *chat.Request) {
 			r.Conv.Tools = []chat.Tool{{Name: "f"}}
 			r.Conv.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: "f"}
@@ -148,7 +148,8 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 		{"the most effort (K-19)", func(r *chat.Request) { r.Conv.Params.Effort = "max" }, openai.RequestOptions{}, `,"reasoning_effort":"high"`, "effort"},
 		{"a budget (K-19)", func(r *chat.Request) { r.Conv.Params.ThinkingBudget = 4000 }, openai.RequestOptions{}, `,"reasoning_effort":"medium"`, ""},
 		{"a budget for a model that does not think", func(r *chat.Request) { r.Conv.Params.ThinkingBudget = 4000 }, openai.RequestOptions{NoEffort: true}, ``, "thinking"},
-		{"a schema", func(r *chat.Request) { r.Conv.Params.Schema = jsonx.Raw(`{}`) }, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{},"strict":true}}`, ""},
+		{"a schema", func(r *chat.Request) { r.Conv.Params.Schema = jsonx.Raw(`{"type":"object","additionalProperties":false}`) }, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","additionalProperties":false},"strict":true}}`, ""},
+		{"a schema that is told, and not enforced", func(r *chat.Request) { r.Conv.Params.Schema = jsonx.Raw(`{}`) }, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{},"strict":false}}`, "format"},
 		{"a stream", func(r *chat.Request) { r.Stream = true }, openai.RequestOptions{}, `,"stream":true,"stream_options":{"include_usage":true}`, ""},
 	}
 	for _, r := range rows {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -56,9 +57,12 @@ func (w *writer) tool(t *chat.Tool) {
 	} else {
 		w.raw(`{"type":"object","properties":{}}`)
 	}
-	if t.Strict {
-		w.key("strict")
-		w.boolean(true)
+	switch {
+	case !t.Strict:
+	case wire.Enforceable(jsonx.Value{Raw: t.Schema}, wire.ByOpenAI):
+		w.raw(`,"strict":true`)
+	default:
+		w.lose("strict")
 	}
 	w.raw("}")
 	w.mark(t.CacheControl)
@@ -216,6 +220,10 @@ func (w *writer) format(p *chat.Params) {
 	w.key("schema")
 	w.json(p.Schema)
 	w.key("strict")
-	w.boolean(true)
+	strict := wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
+	w.boolean(strict)
+	if !strict { // the schema is told, and not enforced
+		w.lose("format")
+	}
 	w.raw("}}")
 }
