@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,7 +149,7 @@ func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error
 	}
 	defer func() { _ = res.Body.Close() }()
 	c.id = res.Header.Get("X-Request-Id")
-	if res.StatusCode != 200 {
+	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d", res.StatusCode)
 	}
 	var seen bytes.Buffer
@@ -160,11 +161,10 @@ func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error
 			c.reached = true
 			return nil
 		}
-		if errors.Is(err, io.EOF) {
-			c.whole = true
-			return nil
-		}
 		if err != nil {
+			if c.whole = errors.Is(err, io.EOF); c.whole {
+				err = nil
+			}
 			return unlessLeft(ctx, err)
 		}
 	}

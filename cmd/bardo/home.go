@@ -71,8 +71,8 @@ func (h home) runningPID() string {
 // pepperPath is where the secret lies that the key hashes of a ledger depend on: beside the ledger, so that gateways that share
 // one share it too.
 func pepperPath(ledger string) string {
-	if real, err := filepath.EvalSymlinks(ledger); err == nil {
-		ledger = real
+	if target, err := filepath.EvalSymlinks(ledger); err == nil {
+		ledger = target
 	}
 	return filepath.Join(filepath.Dir(ledger), "pepper")
 }
@@ -81,7 +81,7 @@ func pepperPath(ledger string) string {
 // same time, one makes it.
 func (h home) pepper(ledger string) (*auth.Pepper, error) {
 	path := pepperPath(ledger)
-	b, err := os.ReadFile(path) //nolint:gosec // the operator names the ledger
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if b, err = h.newPepper(); err != nil {
 			return nil, err
