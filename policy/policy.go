@@ -78,7 +78,8 @@ type Resolution struct {
 	Context   int // the model's window in tokens, 0 if unknown
 	Degraded  []string
 
-	AdaptiveThinking bool // the model thinks by an effort, and takes no budget of thinking tokens
+	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
+	StructuredOutputs bool // the model's provider enforces a schema of the answer
 }
 
 // Hints are what a caller says about itself. Only what this version acts on is here; unknown hints are kept by name to be reported.

@@ -110,7 +110,8 @@ func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
 	}
 	return entry{model: m, vendor: p.Vendor, resolution: policy.Resolution{
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
-		AdaptiveThinking: slices.Contains(m.Capabilities, policy.AdaptiveThinking),
+		AdaptiveThinking:  slices.Contains(m.Capabilities, policy.AdaptiveThinking),
+		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
 	}}
 }
 

@@ -177,6 +177,16 @@ func TestAdaptiveThinkingComesFromTheCatalog(t *testing.T) {
 	}
 }
 
+func TestStructuredOutputsComeFromTheCatalog(t *testing.T) {
+	r := configured(t, both)
+	for model, want := range map[string]bool{"claude-haiku-4-5": true, "claude-opus-4-1": false, "gpt-4o": true} {
+		res, err := r.Resolve(model, "", nil)
+		if err != nil || res[0].StructuredOutputs != want {
+			t.Errorf("%s: got %+v, %v", model, res, err)
+		}
+	}
+}
+
 func TestResultIsTheCallers(t *testing.T) {
 	r := configured(t, both)
 	first, _ := r.Resolve("gpt-4o", "", nil)

@@ -84,6 +84,21 @@ func TestAClientOfAnotherDialectIsTranslatedAndItsQueryStays(t *testing.T) {
 	}
 }
 
+func TestASchemaIsAskedForWhereTheModelEnforcesOne(t *testing.T) {
+	const schema, native = `{"type":"object","additionalProperties":false}`, `"output_config":{"format":{"type":"json_schema","schema":{"type":"object","additionalProperties":false}}}`
+	for _, enforces := range []bool{true, false} {
+		req := another(chat.Generate)
+		req.Conv.Params = chat.Params{Schema: []byte(schema)}
+		call, err := anthropic.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", StructuredOutputs: enforces}, endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(call.Body), native) != enforces || slices.Contains(call.Degraded, "format") == enforces {
+			t.Errorf("enforced %v: %s, %v", enforces, call.Body, call.Degraded)
+		}
+	}
+}
+
 func TestOnlyMessagesRequestsAreCounted(t *testing.T) {
 	_, err := anthropic.Adapter{}.Encode(nil, another(chat.CountTokens), policy.Resolution{Model: "m"}, endpoint)
 	var f *fault.Fault

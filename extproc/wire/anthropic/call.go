@@ -23,6 +23,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	}
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
+		StructuredOutputs: to.StructuredOutputs,
 	})
 	if err != nil {
 		return nil, err

@@ -148,7 +148,9 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 		{"the most effort (K-19)", func(r *chat.Request) { r.Conv.Params.Effort = "max" }, openai.RequestOptions{}, `,"reasoning_effort":"high"`, "effort"},
 		{"a budget (K-19)", func(r *chat.Request) { r.Conv.Params.ThinkingBudget = 4000 }, openai.RequestOptions{}, `,"reasoning_effort":"medium"`, ""},
 		{"a budget for a model that does not think", func(r *chat.Request) { r.Conv.Params.ThinkingBudget = 4000 }, openai.RequestOptions{NoEffort: true}, ``, "thinking"},
-		{"a schema", func(r *chat.Request) { r.Conv.Params.Schema = jsonx.Raw(`{"type":"object","additionalProperties":false}`) }, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","additionalProperties":false},"strict":true}}`, ""},
+		{"a schema", func(r *chat.Request) {
+			r.Conv.Params.Schema = jsonx.Raw(`{"type":"object","additionalProperties":false}`)
+		}, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","additionalProperties":false},"strict":true}}`, ""},
 		{"a schema that is told, and not enforced", func(r *chat.Request) { r.Conv.Params.Schema = jsonx.Raw(`{}`) }, openai.RequestOptions{}, `,"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{},"strict":false}}`, "format"},
 		{"a stream", func(r *chat.Request) { r.Stream = true }, openai.RequestOptions{}, `,"stream":true,"stream_options":{"include_usage":true}`, ""},
 	}
