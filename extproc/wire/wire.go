@@ -1,4 +1,3 @@
-// Package wire is the contract of a dialect on the client's side: reading a request, writing an answer or an error.
 package wire
 
 import (

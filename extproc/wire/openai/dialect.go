@@ -1,6 +1,10 @@
 // Package openai is the wire format of OpenAI Chat Completions, on both sides: a client's requests and the answers it
 // reads (Dialect), and a provider's requests and the answers it gives (EncodeRequest, Decoder). It knows nothing of
-// HTTP beyond the headers of an error, of keys, or of which provider it talks to.
+// HTTP beyond the headers of an error, of keys, or of which provider it talks to. What is lost on the way to it or from
+// it is named as package wire says.
+//
+// Besides OpenAI's own members it reads what its users' servers and clients have added: reasoning, reasoning_details,
+// reasoning_content, thinking, top_k, cache_control, and is_error on the results of tools.
 package openai
 
 import (
