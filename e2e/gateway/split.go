@@ -25,6 +25,9 @@ type Split struct {
 	ControlPlane *Part
 	Plane        *Gateway // the control plane's state, for its commands
 	Pairs        []*Pair
+
+	options Options // of every part
+	at      string  // the control plane's address
 }
 
 // Pair is one sidecar and its Envoy. Of the embedded gateway everything works but what concerns its one process.
@@ -32,6 +35,8 @@ type Pair struct {
 	*Gateway
 	Name           string
 	Sidecar, Envoy *Part
+
+	certified, listen string // the name in its certificate, and the sidecar's address
 }
 
 // EgressSocket is where the sidecar calls providers.
@@ -50,7 +55,7 @@ type Part struct {
 func RunSplit(t testing.TB, o Options) *Split {
 	t.Helper()
 	s := newSplit(t)
-	g := s.gateway(t, "")
+	g := s.gateway(t)
 	o.Config += fmt.Sprintf("\nxds: {listen: %q, admin: 127.0.0.1:0}\n", "unix://"+filepath.Join(g.Home, "xds.sock"))
 	p := &Pair{Gateway: g, Name: "pair"}
 	s.Pair, s.Plane, s.Pairs = p, g, []*Pair{p}
@@ -66,42 +71,87 @@ func RunSplit(t testing.TB, o Options) *Split {
 func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) *Split {
 	t.Helper()
 	s := newSplit(t)
-	s.Plane = s.gateway(t, "")
-	at, store := freeAddress(t), filepath.Join(s.Plane.Home, "store")
+	s.Plane = s.gateway(t)
+	s.at = freeAddress(t)
+	store := filepath.Join(s.Plane.Home, "store")
 	if err := os.Mkdir(store, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	o.Config += fmt.Sprintf("\nstore: {ledger: %q}\n", "sqlite://"+filepath.Join(store, "bardo.db"))
-	plane := o
-	plane.Config += fmt.Sprintf("xds: {listen: %q, admin: 127.0.0.1:0, tls: %s}\n", at, certificate(t, ca, s.Plane.Home, PlaneName))
-	if err := s.preparePlane(plane); err != nil {
+	s.options = o
+	issue(t, ca, s.Plane.Home, PlaneName)
+	if err := s.preparePlane(s.planeOptions()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		p := &Pair{Gateway: s.gateway(t, ""), Name: name}
-		files := certificate(t, ca, p.Home, name)
-		pair := o
-		pair.Config += fmt.Sprintf("extproc: {node: %s, listen: %q, tls: %s}\nxds: {address: %q, name: %s, tls: %[3]s}\n", name, freeAddress(t), files, at, PlaneName)
-		if err := p.prepare(pair); err != nil {
-			t.Fatal(err)
-		}
-		s.Pairs = append(s.Pairs, p)
+		s.AddPair(t, ca, name, name)
 	}
 	s.Pair = s.Pairs[0]
 	s.startAll(t)
 	return s
 }
 
+// AddPair prepares one more pair, with a certificate for a name that should be its own. It does not start it.
+func (s *Split) AddPair(t testing.TB, ca *mtlstest.Authority, name, certified string) *Pair {
+	t.Helper()
+	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, listen: freeAddress(t)}
+	issue(t, ca, p.Home, certified)
+	if err := p.prepare(s.pairOptions(p)); err != nil {
+		t.Fatal(err)
+	}
+	p.Key = s.key()
+	s.Pairs = append(s.Pairs, p)
+	return p
+}
+
+func (s *Split) key() string {
+	if s.Pair == nil {
+		return ""
+	}
+	return s.Key
+}
+
+func (s *Split) planeOptions() Options {
+	o := s.options
+	o.Config += fmt.Sprintf("xds: {listen: %q, admin: 127.0.0.1:0, tls: %s}\n", s.at, tlsFiles(s.Plane.Home, PlaneName))
+	return o
+}
+
+func (s *Split) pairOptions(p *Pair) Options {
+	o, files := s.options, tlsFiles(p.Home, p.certified)
+	o.Config += fmt.Sprintf("extproc: {node: %s, listen: %q, tls: %s}\nxds: {address: %q, name: %s, tls: %[3]s}\n", p.Name, p.listen, files, s.at, PlaneName)
+	return o
+}
+
+// ConfigurePlane and ConfigurePairs write the configuration files anew, with other providers.
+func (s *Split) ConfigurePlane(t testing.TB, providers ...Provider) {
+	t.Helper()
+	s.options.Providers = providers
+	s.Plane.Configure(t, s.planeOptions())
+}
+
+// ConfigurePairs is ConfigurePlane for the pairs.
+func (s *Split) ConfigurePairs(t testing.TB, providers ...Provider) {
+	t.Helper()
+	s.options.Providers = providers
+	for _, p := range s.Pairs {
+		p.Configure(t, s.pairOptions(p))
+	}
+}
+
 // PlaneName is the name in the certificate of a control plane.
 const PlaneName = "control-plane"
 
-// certificate issues one into a state directory, and says so as the configuration does.
-func certificate(t testing.TB, ca *mtlstest.Authority, dir, name string) string {
+func issue(t testing.TB, ca *mtlstest.Authority, dir, name string) {
 	t.Helper()
-	f, err := ca.Write(dir, name, time.Hour)
-	if err != nil {
+	if _, err := ca.Write(dir, name, time.Hour); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// tlsFiles names a certificate's files as the configuration does.
+func tlsFiles(dir, name string) string {
+	f := mtlstest.Files(dir, name)
 	return fmt.Sprintf("{cert: %q, key: %q, ca: %q}", f.Cert, f.Key, f.CA)
 }
 
@@ -141,16 +191,15 @@ func newSplit(t testing.TB) *Split {
 }
 
 // gateway is a state directory to run parts in.
-func (s *Split) gateway(t testing.TB, home string) *Gateway {
+func (s *Split) gateway(t testing.TB) *Gateway {
 	t.Helper()
 	bin, err := program(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if home == "" {
-		if home, err = os.MkdirTemp("", "bardo"); err != nil {
-			t.Fatal(err)
-		}
+	home, err := os.MkdirTemp("", "bardo")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return &Gateway{bin: bin, client: newClient(), Home: home}
 }
@@ -191,10 +240,7 @@ func (s *Split) startAll(t testing.TB) {
 	}
 	for _, p := range s.Pairs {
 		p.Key = s.Key
-		p.writeBootstrap(t)
-		if err := errors.Join(p.Sidecar.Start(), p.Envoy.Start()); err != nil {
-			t.Fatal(err)
-		}
+		p.Begin(t)
 	}
 	for _, p := range s.Pairs {
 		if err := errors.Join(p.Locate(t.Context()), p.locateAdmin(t.Context())); err != nil {
@@ -203,9 +249,13 @@ func (s *Split) startAll(t testing.TB) {
 	}
 }
 
-func (p *Pair) writeBootstrap(t testing.TB) {
+// Begin starts the pair for the first time. It does not wait for it.
+func (p *Pair) Begin(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(p.Home, "envoy.json"), []byte(p.Bardo(t, "bootstrap", "-c", p.File)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Sidecar.Start(), p.Envoy.Start()); err != nil {
 		t.Fatal(err)
 	}
 }

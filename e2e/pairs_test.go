@@ -1,0 +1,342 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/mtlstest"
+)
+
+func newAuthority(t *testing.T) *mtlstest.Authority {
+	t.Helper()
+	ca, err := mtlstest.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ca
+}
+
+// twoProviders are two providers of one model, so that streams are driven and the rest is carried by Envoy.
+func twoProviders(t *testing.T) (providers []*fake.Server, configured []gateway.Provider) {
+	t.Helper()
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+		p := fake.Start(t, fake.Config{Dialect: d, Name: "p-" + string(d)})
+		providers = append(providers, p)
+		configured = append(configured, gateway.Provider{ID: "p-" + string(d), Fake: p, Format: string(d), Models: models("m", "")})
+	}
+	return providers, configured
+}
+
+// pairs is a control plane with two pairs, as on three machines.
+func pairs(t *testing.T) (s *gateway.Split, ca *mtlstest.Authority, providers []*fake.Server) {
+	t.Helper()
+	ca = newAuthority(t)
+	providers, configured := twoProviders(t)
+	return gateway.RunPairs(t, gateway.Options{Config: quick, Providers: configured}, ca, "gw-a", "gw-b"), ca, providers
+}
+
+func mustServeEveryWay(t *testing.T, p *gateway.Pair) {
+	t.Helper()
+	for _, a := range everyWay() {
+		got := p.Do(t, a.call())
+		if got.Status != http.StatusOK || text(t, a, got) == "" {
+			t.Fatalf("%s, %+v: %d %s", p.Name, a, got.Status, got.Body)
+		}
+	}
+}
+
+// providerRow is a row of `bardo providers --json`.
+type providerRow struct {
+	Provider, State string
+	Order           int
+}
+
+func providersOf(t *testing.T, g *gateway.Gateway) map[string]providerRow {
+	t.Helper()
+	var rows []providerRow
+	out := g.Bardo(t, "providers", "--json", "-c", g.File)
+	if err := json.Unmarshal([]byte(out), &rows); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	byName := map[string]providerRow{}
+	for _, r := range rows {
+		byName[r.Provider] = r
+	}
+	return byName
+}
+
+func TestPairsOfOneControlPlane(t *testing.T) {
+	t.Parallel()
+	s, _, providers := pairs(t)
+	one, two := s.Pairs[0], s.Pairs[1]
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+
+	t.Run("D-16: a failure that one pair sees moves the order of the other", func(t *testing.T) {
+		providers[0].Behave(fake.Behaviour{Status: 503})
+		for range 6 {
+			one.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+		}
+		eventually(t, "the other's new order", func() bool {
+			r := providersOf(t, two.Gateway)
+			return r["p-openai"].State == "down" && r["p-anthropic"].Order == 1
+		})
+		for _, a := range everyWay() {
+			got := two.Do(t, a.call())
+			if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "p-anthropic" || got.Header.Get("X-Bardo-Attempts") != "1" {
+				t.Errorf("%+v: %d from %s at attempt %s", a, got.Status, got.Header.Get("X-Bardo-Provider"), got.Header.Get("X-Bardo-Attempts"))
+			}
+		}
+		if r := providersOf(t, s.Plane)["p-openai"]; r.State != "down" || r.Order != 2 {
+			t.Errorf("the control plane says %+v", r)
+		}
+	})
+
+	t.Run("it comes back for both by one pair's trial", func(t *testing.T) {
+		providers[0].Behave(fake.Behaviour{})
+		ctx := within(t, 60*time.Second)
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for providersOf(t, one.Gateway)["p-openai"].State != "healthy" {
+			two.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				t.Fatal("it never came back")
+			}
+		}
+	})
+
+	t.Run("an operator's word reaches all pairs", func(t *testing.T) {
+		if r := one.Try(t, "providers", "disable", "p-openai"); r.Code == 0 || !strings.Contains(r.Stderr, "control plane") {
+			t.Errorf("a pair may decide for all: %+v", r)
+		}
+		began := time.Now()
+		s.Plane.Bardo(t, "providers", "disable", "p-openai")
+		eventually(t, "the order without it", func() bool {
+			return providersOf(t, one.Gateway)["p-openai"].State == "disabled" && providersOf(t, two.Gateway)["p-openai"].State == "disabled"
+		})
+		t.Logf("all pairs had the switch, and said so, after %s", time.Since(began))
+		providers[0].Forget()
+		for _, p := range s.Pairs {
+			mustServeEveryWay(t, p)
+		}
+		if n := len(providers[0].Generations()); n != 0 {
+			t.Errorf("a disabled provider was called %d times", n)
+		}
+		s.ControlPlane.Kill()
+		if err := s.ControlPlane.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.LocatePlane(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if r := providersOf(t, s.Plane)["p-openai"]; r.State != "disabled" {
+			t.Errorf("after a restart of the control plane: %+v", r)
+		}
+		s.Plane.Bardo(t, "providers", "enable", "p-openai")
+		eventually(t, "the order with it", func() bool {
+			return providersOf(t, one.Gateway)["p-openai"].Order == 1 && providersOf(t, two.Gateway)["p-openai"].Order == 1
+		})
+	})
+
+	t.Run("the control plane says how it is", func(t *testing.T) {
+		eventually(t, "both pairs", func() bool {
+			m := s.Plane.Metrics(t)
+			return m.Sum("bardo_xds_nodes") == 2 && m.Sum("bardo_xds_feed_streams") == 2
+		})
+		if m := s.Plane.Metrics(t); m.Sum("bardo_xds_pushes_total") == 0 || m.Sum("bardo_xds_nacks_total") != 0 {
+			t.Errorf("%v pushes, %v refused", m.Sum("bardo_xds_pushes_total"), m.Sum("bardo_xds_nacks_total"))
+		}
+		if m := one.Metrics(t); m.Sum("bardo_feed_connected") != 1 {
+			t.Error("a sidecar does not know that it is connected")
+		}
+	})
+	s.AssertSound(t)
+}
+
+// TestPairsDoNotNeedTheControlPlane: it may be killed; what is configured meanwhile holds once it is back, and nothing fails before.
+func TestPairsDoNotNeedTheControlPlane(t *testing.T) {
+	t.Parallel()
+	s, _, providers := pairs(t)
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+	s.ControlPlane.Kill()
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+	// The same provider at another place: another cluster, which Envoy cannot know yet.
+	moved := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "moved"})
+	next := []gateway.Provider{{ID: "p-openai", Fake: moved, Models: models("m", "")}}
+	s.ConfigurePairs(t, next...)
+	for _, p := range s.Pairs {
+		eventually(t, "a sidecar that waits", func() bool { return strings.Contains(p.Log(), "the new configuration waits") })
+		mustServeEveryWay(t, p)
+	}
+	if n := len(moved.Generations()); n != 0 {
+		t.Errorf("the new place was called %d times without a control plane", n)
+	}
+	s.ConfigurePlane(t, next...)
+	if err := s.ControlPlane.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.Pairs {
+		eventually(t, "the new configuration", func() bool { return strings.Contains(p.Log(), "configuration in force") })
+	}
+	for _, old := range providers {
+		old.Forget()
+	}
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+	if n := len(providers[0].Generations()) + len(providers[1].Generations()); n != 0 || len(moved.Generations()) == 0 {
+		t.Errorf("the old places were called %d times, the new one %d times", n, len(moved.Generations()))
+	}
+}
+
+// TestASidecarStartsWithoutTheControlPlane, by what it was told before; and one that was told nothing is not ready.
+func TestASidecarStartsWithoutTheControlPlane(t *testing.T) {
+	t.Parallel()
+	s, ca, _ := pairs(t)
+	s.Plane.Bardo(t, "providers", "disable", "p-openai")
+	eventually(t, "the switch", func() bool { return providersOf(t, s.Gateway)["p-openai"].State == "disabled" })
+	s.ControlPlane.Kill()
+	s.Sidecar.Kill()
+	if err := s.Sidecar.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the sidecar", func() bool { return s.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()).Status == http.StatusOK })
+	mustServeEveryWay(t, s.Pair)
+	if r := providersOf(t, s.Gateway)["p-openai"]; r.State != "disabled" {
+		t.Errorf("it has forgotten what was switched off: %+v", r)
+	}
+	fresh := s.AddPair(t, ca, "gw-c", "gw-c")
+	if err := fresh.Sidecar.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its wait", func() bool { return strings.Contains(fresh.Log(), "waiting for the control plane") })
+	if _, err := filepath.Glob(filepath.Join(fresh.Home, "run.json")); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(fresh.Home, "run.json")); len(found) != 0 {
+		t.Error("it says that it is ready")
+	}
+}
+
+// TestACertificateThatIsNotGoodIsRefused, with a line in the log of each side, and nothing else is disturbed.
+func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
+	t.Parallel()
+	ca, foreign := newAuthority(t), newAuthority(t)
+	_, configured := twoProviders(t)
+	s := gateway.RunPairs(t, gateway.Options{Config: quick, Providers: configured}, ca, "gw-a")
+	for _, tt := range []struct {
+		name           string
+		certified      string
+		change         func(dir string) error
+		theirs, planes string // what the log of each side says; "" if that side cannot know
+	}{
+		{"of-a-stranger", "of-a-stranger", func(dir string) error {
+			_, err := foreign.Write(dir, "of-a-stranger", time.Hour)
+			if err != nil {
+				return err
+			}
+			return mtlstest.Trust(mtlstest.Files(dir, "of-a-stranger").CA, ca)
+		}, "tls", "signed by unknown authority"},
+		{"expired", "expired", func(dir string) error {
+			_, err := ca.Write(dir, "expired", -time.Hour)
+			return err
+		}, "tls", "expired"},
+		{"of-another-node", "gw-a", func(string) error { return nil }, `not for \"of-another-node\"`, `not for \"of-another-node\"`},
+		{"that-trusts-others", "that-trusts-others", func(dir string) error {
+			return mtlstest.Trust(mtlstest.Files(dir, "that-trusts-others").CA, foreign)
+		}, "signed by unknown authority", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := s.AddPair(t, ca, tt.name, tt.certified)
+			if err := tt.change(p.Home); err != nil {
+				t.Fatal(err)
+			}
+			p.Begin(t)
+			eventually(t, "the pair's log", func() bool {
+				return strings.Contains(p.Log(), "control plane is away") && strings.Contains(p.Log(), tt.theirs)
+			})
+			eventually(t, "its Envoy's log", func() bool {
+				return strings.Contains(p.Log(), "StreamAggregatedResources gRPC config stream to bardo_xds closed")
+			})
+			eventually(t, "the control plane's log", func() bool { return strings.Contains(s.Plane.Log(), tt.planes) })
+			if found, _ := filepath.Glob(filepath.Join(p.Home, "feed.json")); len(found) != 0 {
+				t.Error("it was told the order")
+			}
+			p.Envoy.Kill()
+			p.Sidecar.Kill()
+		})
+	}
+	mustServeEveryWay(t, s.Pair)
+}
+
+// TestCertificatesRotate to those of another authority, without a restart of who uses them.
+func TestCertificatesRotate(t *testing.T) {
+	t.Parallel()
+	s, old, _ := pairs(t)
+	next := newAuthority(t)
+	type holder struct{ dir, name string }
+	holders := []holder{{s.Plane.Home, gateway.PlaneName}}
+	for _, p := range s.Pairs {
+		holders = append(holders, holder{p.Home, p.Name})
+	}
+	trust := func(as ...*mtlstest.Authority) {
+		for _, h := range holders {
+			if err := mtlstest.Trust(mtlstest.Files(h.dir, h.name).CA, as...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	trust(old, next)
+	for _, h := range holders {
+		if _, err := next.Write(h.dir, h.name, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(next)
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+
+	// A new Envoy has read the new files only: the sidecar and the control plane, which run since before, must know it.
+	s.Envoy.Kill()
+	if err := s.Envoy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Locate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mustServeEveryWay(t, s.Pair)
+
+	// A new control plane and a new sidecar: Envoys and the other sidecar, which run since before, must know them.
+	s.ControlPlane.Kill()
+	if err := s.ControlPlane.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LocatePlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all to be connected again", func() bool {
+		m := s.Plane.Metrics(t)
+		return m.Sum("bardo_xds_nodes") == 2 && m.Sum("bardo_xds_feed_streams") == 2
+	})
+	other := s.Pairs[1]
+	other.Sidecar.Kill()
+	if err := other.Sidecar.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other pair", func() bool { return other.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()).Status == http.StatusOK })
+	mustServeEveryWay(t, other)
+}
