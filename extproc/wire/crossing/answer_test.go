@@ -75,7 +75,7 @@ var crossings = []struct {
 func TestAnswers(t *testing.T) {
 	for _, c := range crossings {
 		t.Run(c.dir, func(t *testing.T) {
-			runPairs(t, filepath.Join("testdata/answer", c.dir), func(t *testing.T, p pair) []txtar.File {
+			runPairs(t, filepath.Join("testdata", "answer", c.dir), func(t *testing.T, p pair) []txtar.File {
 				events := decode(c.from, request(t, p, c.to), answerOf(p))
 				out, lost := encode(c.to, c.from.dialect, events)
 				files := []txtar.File{{Name: "out" + c.to.file(), Data: out}}

@@ -24,7 +24,7 @@ func samples(t testing.TB) []sample {
 	t.Helper()
 	var all []sample
 	for _, c := range crossings {
-		names, err := filepath.Glob(filepath.Join("testdata/answer", c.dir, "*.txtar"))
+		names, err := filepath.Glob(filepath.Join("testdata", "answer", c.dir, "*.txtar"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -290,8 +290,8 @@ func (p *pieces) add(at place, ev *chat.Event) {
 }
 
 // appendTo appends the members of one object.
-func (p pieces) appendTo(dst []byte, at place) []byte {
-	for _, m := range p {
+func (p *pieces) appendTo(dst []byte, at place) []byte {
+	for _, m := range *p {
 		if m.place != at {
 			continue
 		}

@@ -229,7 +229,7 @@ func (e *streamEncoder) thought(dst []byte, ev *chat.Event) []byte {
 
 // appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.
 func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, named bool, index int) []byte {
-	switch kind { //nolint:exhaustive // no other is thinking
+	switch kind {
 	case chat.Redacted:
 		dst = append(dst, `{"type":"reasoning.encrypted","data":`...)
 	case chat.Signature:
@@ -260,7 +260,7 @@ func (g *gathered) think(ev *chat.Event, index int) {
 		g.details = append(g.details, thinking{kind: chat.Thought})
 	}
 	t := &g.details[index]
-	switch ev.Kind { //nolint:exhaustive // no other is thinking
+	switch ev.Kind {
 	case chat.Redacted:
 		t.kind, t.text = chat.Redacted, append(t.text, ev.Text...)
 	case chat.Signature:
