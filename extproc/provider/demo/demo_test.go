@@ -68,7 +68,7 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 			tool.Args += string(ev.Text)
 		case chat.Error:
 			t.Errorf("error %+v in %s", ev.Err, answer)
-		case chat.Start, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.BlockStop, chat.End, chat.Other:
+		case chat.Start, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.BlockStop, chat.End, chat.Other, chat.Extra:
 		}
 	}
 	return strings.Join(seen, " "), said.String(), usage, tool, reason
@@ -91,7 +91,7 @@ func name(k chat.EventKind) string {
 		return "end"
 	case chat.Error:
 		return "error"
-	case chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.Other:
+	case chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.Other, chat.Extra:
 	}
 	return ""
 }

@@ -196,7 +196,7 @@ func (h *heard) note(ev *chat.Event) {
 		h.reason = ev.Reason
 	case chat.UsageInfo:
 		h.usage.Merge(ev.Usage)
-	case chat.Start, chat.Signature, chat.Redacted, chat.Refusal, chat.BlockStop, chat.Error, chat.End, chat.Other:
+	case chat.Start, chat.Signature, chat.Redacted, chat.Refusal, chat.BlockStop, chat.Error, chat.End, chat.Other, chat.Extra:
 	}
 }
 

@@ -76,6 +76,7 @@ func TestAnswers(t *testing.T) {
 	for _, c := range crossings {
 		t.Run(c.dir, func(t *testing.T) {
 			runPairs(t, filepath.Join("testdata", "answer", c.dir), func(t *testing.T, p pair) []txtar.File {
+				t.Helper()
 				events := decode(c.from, request(t, p, c.to), answerOf(p))
 				out, lost := encode(c.to, c.from.dialect, events)
 				files := []txtar.File{{Name: "out" + c.to.file(), Data: out}}
