@@ -164,7 +164,7 @@ func pretty(t *testing.T, f txtar.File) []byte {
 	t.Helper()
 	text := bytes.TrimSpace(f.Data)
 	if filepath.Ext(f.Name) != ".json" {
-		return append(text[:len(text):len(text)], '\n')
+		return append(slices.Clip(text), '\n')
 	}
 	v, err := jsonx.Parse(text)
 	if err != nil {

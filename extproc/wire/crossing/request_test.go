@@ -23,6 +23,7 @@ type encoded struct {
 
 func TestRequestsOfOpenAIClientsToAnthropicProviders(t *testing.T) {
 	runPairs(t, "testdata/request/openai-to-anthropic", func(t *testing.T, p pair) []txtar.File {
+		t.Helper()
 		o := anthropicOptions(t, p.lines("options"))
 		return crossed(t, openai.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, o)
@@ -33,6 +34,7 @@ func TestRequestsOfOpenAIClientsToAnthropicProviders(t *testing.T) {
 
 func TestRequestsBetweenAnthropicsSides(t *testing.T) {
 	runPairs(t, "testdata/request/anthropic-to-anthropic", func(t *testing.T, p pair) []txtar.File {
+		t.Helper()
 		o := anthropicOptions(t, p.lines("options"))
 		return crossed(t, anthropic.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, o)
@@ -43,6 +45,7 @@ func TestRequestsBetweenAnthropicsSides(t *testing.T) {
 
 func TestRequestsOfAnthropicClientsToOpenAIProviders(t *testing.T) {
 	runPairs(t, "testdata/request/anthropic-to-openai", func(t *testing.T, p pair) []txtar.File {
+		t.Helper()
 		o := openaiOptions(t, p.lines("options"))
 		return crossed(t, anthropic.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = openai.EncodeRequest(nil, r, o)

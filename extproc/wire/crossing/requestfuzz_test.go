@@ -74,7 +74,7 @@ func members(f *testing.F, dir string) map[string][]string {
 
 // mixed is a request of members that are drawn by a seed.
 func mixed(seed uint64, members map[string][]string) string {
-	r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // not a secret
+	r := rand.New(rand.NewPCG(seed, 2))
 	var drawn []string
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		values := members[key]

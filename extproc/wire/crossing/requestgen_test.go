@@ -12,7 +12,7 @@ type maker struct {
 	calls int
 }
 
-func newMaker(seed uint64) *maker { return &maker{r: rand.New(rand.NewPCG(seed, 1))} } //nolint:gosec // not a secret
+func newMaker(seed uint64) *maker { return &maker{r: rand.New(rand.NewPCG(seed, 1))} }
 
 func (m *maker) maybe() bool { return m.r.IntN(2) == 0 }
 
@@ -44,10 +44,10 @@ func (m *maker) schema() string {
 	return m.pick(`{"type":"object"}`, `{"type":"object","properties":{"n":{"type":"number","maximum":1e3}},"required":["n"]}`)
 }
 
-func (m *maker) some(most int, make func() string) string {
+func (m *maker) some(most int, one func() string) string {
 	var all []string
 	for range 1 + m.r.IntN(most) {
-		all = append(all, make())
+		all = append(all, one())
 	}
 	return strings.Join(all, ",")
 }

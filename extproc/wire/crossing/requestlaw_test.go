@@ -1,6 +1,7 @@
 package crossing_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ func TestK25TheSameRequestGivesTheSameBytes(t *testing.T) {
 			for range 50 {
 				for _, r := range []*chat.Request{same, way.from.read(t, body)} {
 					again, _, err := way.to.encode(r)
-					if err != nil || string(again) != string(first) {
+					if err != nil || !bytes.Equal(again, first) {
 						t.Fatalf("%s\nthen\n%s (%v)", first, again, err)
 					}
 				}
@@ -226,8 +227,7 @@ func joinTexts(parts []chat.Part, between string) []chat.Part {
 func resultsFirst(parts []chat.Part) []chat.Part {
 	var results, shown, rest []chat.Part
 	for _, p := range parts {
-		switch {
-		case p.Kind != chat.PartToolResult:
+		if p.Kind != chat.PartToolResult {
 			if p.Text != "What the tools returned:" {
 				rest = append(rest, p)
 			}
