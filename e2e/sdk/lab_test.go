@@ -26,7 +26,7 @@ var settings = "limits: {rpm: 0}\nrouting: {ping_interval: 1h, timeouts: {first_
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{fakes: map[fake.Dialect]*fake.Server{}}
+	l := &lab{fakes: make(map[fake.Dialect]*fake.Server, 2)}
 	o := gateway.Options{Config: settings}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		first, second := l.provider(t, d, "p-", runs(d), nil), l.provider(t, d, "q-", runs(d), twice)

@@ -33,7 +33,8 @@ func (s sdk) cases() []driver.Case {
 		driver.Do("tools-stream", s.toolsStream), driver.Do("loop", s.loop), driver.Do("thinks", s.thinks), driver.Do("unicode", s.unicode),
 		driver.Do("unicode-tools", s.unicodeTools), driver.Do("large", s.large), driver.Do("retry", s.retry), driver.Do("cancel", s.cancel),
 		driver.Do("heartbeat", s.heartbeat("quiet")), driver.Do("heartbeat2", s.heartbeat("quiet2")),
-		{Name: "dies", Run: s.dies("dies")}, {Name: "dies2", Run: s.dies("dies2")},
+		{Name: "dies", Run: s.dies("dies")},
+		{Name: "dies2", Run: s.dies("dies2")},
 	}, s.Errors(s.refused)...)
 }
 
@@ -47,7 +48,7 @@ func (s sdk) ask(behaviour string, messages ...anthropic.MessageParam) anthropic
 	if messages == nil {
 		messages = []anthropic.MessageParam{user("hi")}
 	}
-	return anthropic.MessageNewParams{Model: anthropic.Model(s.Model(behaviour)), MaxTokens: 100, Messages: messages}
+	return anthropic.MessageNewParams{Model: s.Model(behaviour), MaxTokens: 100, Messages: messages}
 }
 
 func user(text string) anthropic.MessageParam {
@@ -106,7 +107,7 @@ func calls(m *anthropic.Message, cities ...string) error {
 }
 
 func (s sdk) hello(m *anthropic.Message) error {
-	return errors.Join(says(m, driver.Hello), driver.Same(m.StopReason, "end_turn"), driver.Same(string(m.Model), s.Model("chat")),
+	return errors.Join(says(m, driver.Hello), driver.Same(m.StopReason, "end_turn"), driver.Same(m.Model, s.Model("chat")),
 		driver.Same(m.Usage.OutputTokens, 5), driver.Same(m.Usage.InputTokens > 0, true))
 }
 
@@ -229,7 +230,7 @@ func (s sdk) dies(behaviour string) func(context.Context) (driver.Raised, error)
 // refused is what is raised for a request that is refused.
 func (s sdk) refused(ctx context.Context, key, model string, stream bool) (driver.Raised, error) {
 	c := s.client(option.WithAPIKey(key))
-	p := anthropic.MessageNewParams{Model: anthropic.Model(model), MaxTokens: 100, Messages: []anthropic.MessageParam{user("hi")}}
+	p := anthropic.MessageNewParams{Model: model, MaxTokens: 100, Messages: []anthropic.MessageParam{user("hi")}}
 	var err error
 	if stream {
 		answer := c.Messages.NewStreaming(ctx, p)

@@ -35,7 +35,8 @@ func (s sdk) cases() []driver.Case {
 		driver.Do("tools-stream", s.toolsStream), driver.Do("loop", s.loop), driver.Do("thinks", s.thinks), driver.Do("unicode", s.unicode),
 		driver.Do("unicode-tools", s.unicodeTools), driver.Do("large", s.large), driver.Do("retry", s.retry), driver.Do("cancel", s.cancel),
 		driver.Do("heartbeat", s.heartbeat("quiet")), driver.Do("heartbeat2", s.heartbeat("quiet2")),
-		{Name: "dies", Run: s.dies("dies")}, {Name: "dies2", Run: s.dies("dies2")},
+		{Name: "dies", Run: s.dies("dies")},
+		{Name: "dies2", Run: s.dies("dies2")},
 	}, s.Errors(s.refused)...)
 }
 
