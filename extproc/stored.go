@@ -98,6 +98,7 @@ func (x *exchange) standIn(fs []*failure) *cache.Entry {
 
 // useStored makes a stored answer the exchange's own, and returns what writes it in the client's form.
 func (x *exchange) useStored(e *cache.Entry, k known) *answer {
+	x.Replay(e)
 	x.stored, x.known = e, k
 	x.current = &answer{x: x, res: e.By, spoken: e.Spoken, stream: x.Request.Stream, enc: x.newEncoder(e.By, e.Spoken)}
 	return x.current

@@ -24,6 +24,7 @@ type Exchange struct {
 	Order     []policy.Resolution // the first is used, the rest are the failover order
 	Answer    *cache.Entry        // non-nil once a layer has answered locally
 	Cache     *cache.Ticket       // nil: the cache of answers has no part in it
+	Keeper    string              // the layer that keeps answers in it
 	Served    cache.Served        // who answered, and what it took; known when the answer's End passes the layers
 	Log       []Entry
 
@@ -67,6 +68,15 @@ type watcher struct {
 // Watch lets a layer see this exchange's answer. Nobody else's work is slowed by it: bytes that no layer watches pass unread.
 func (x *Exchange) Watch(name string, r Responder) {
 	x.watchers = append(x.watchers, watcher{name, r})
+}
+
+// Replay makes a stored answer the exchange's own. The layer that keeps answers, and those behind it, do not see it again: it is what
+// came of them when it was stored.
+func (x *Exchange) Replay(e *cache.Entry) {
+	x.Answer = e
+	if i := slices.IndexFunc(x.watchers, func(w watcher) bool { return w.name == x.Keeper }); i >= 0 {
+		x.watchers = x.watchers[:i]
+	}
 }
 
 // Watched reports whether any layer looks at the answer.

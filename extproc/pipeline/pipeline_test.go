@@ -91,6 +91,20 @@ func TestALayerThatFailsOnAnAnswerIsNamed(t *testing.T) {
 	}
 }
 
+func TestAStoredAnswerPassesOnlyTheLayersBeforeItsKeeper(t *testing.T) {
+	var ran []string
+	watching := func(name string) layer { return layer{name: name, ran: &ran, watches: true} }
+	x := &pipeline.Exchange{Keeper: "b"}
+	if err := pipeline.New(watching("a"), watching("b"), watching("c")).Request(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	x.Replay(cache.NewEntry(nil))
+	evs, err := x.Response(t.Context(), &chat.Event{})
+	if err != nil || len(evs) != 2 || string(evs[1].Text) != "a" || x.Answer == nil {
+		t.Errorf("it passed as %+v, %v", evs, err)
+	}
+}
+
 func TestALayerThatDoesNotApplyLeavesNoTrace(t *testing.T) {
 	var ran []string
 	p := pipeline.New(picky{layer{name: "a", ran: &ran}})
