@@ -104,7 +104,7 @@ func (s sight) note() string {
 // the first place, that is the error.
 func follow(ctx context.Context, h home, see func(sight)) error {
 	err := h.watch(ctx, see)
-	if errors.Is(err, errNotWatched) {
+	if ctx.Err() == nil && errors.Is(err, errNotWatched) {
 		return err
 	}
 	tick := time.NewTicker(reconnectEvery)

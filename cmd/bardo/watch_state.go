@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// keptRequests is how many requests a watcher remembers: more than any screen has lines.
+// keptRequests is how many requests a watcher remembers at least: more than any screen has lines.
 const keptRequests = 500
 
 // view is what a watcher has seen so far.
@@ -16,8 +17,9 @@ type view struct {
 	gone     string // why the connection ended; "" while there is one
 	status   statusSeen
 	before   statusSeen    // the status before it, of the same gateway
-	requests []requestSeen // the last ones, newest first
+	requests []requestSeen // the last ones, newest last
 	seen     totals
+	zone     *time.Location // of the times that are shown; nil is this machine's
 }
 
 // totals are sums over the requests that were seen.
@@ -39,9 +41,18 @@ func (v *view) take(s sight) {
 		v.before, v.status = v.status, *s.status
 	case s.request != nil:
 		v.seen.add(s.request)
-		v.requests = append([]requestSeen{*s.request}, v.requests...)
-		v.requests = v.requests[:min(len(v.requests), keptRequests)]
+		if len(v.requests) >= 2*keptRequests {
+			v.requests = append(v.requests[:0], v.requests[keptRequests:]...)
+		}
+		v.requests = append(v.requests, *s.request)
 	}
+}
+
+// newest are the last n requests, newest first.
+func (v *view) newest(n int) []requestSeen {
+	out := slices.Clone(v.requests[max(len(v.requests)-n, 0):])
+	slices.Reverse(out)
+	return out
 }
 
 func (t *totals) add(r *requestSeen) {

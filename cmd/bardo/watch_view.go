@@ -34,13 +34,14 @@ const gap = "  "
 // render draws what was seen into a screen of so many columns and rows: one line each, none longer. It depends on nothing else.
 func (v *view) render(width, height int, paint palette) string {
 	lines := append(v.heading(paint), "")
-	lines = append(lines, table(providerColumns, providerRows(v.status), width, paint)...)
-	lines = append(lines, "")
+	if rows := providerRows(v.status); len(rows) > 0 {
+		lines = append(append(lines, table(providerColumns, rows, width, paint)...), "")
+	}
 	room := max(height-len(lines)-1, 1)
 	if len(v.requests) == 0 {
 		lines = append(lines, paint(moodFaint, "no request has ended since the watching began"))
 	} else {
-		lines = append(lines, table(requestColumns, requestRows(v.requests[:min(room, len(v.requests))]), width, paint)...)
+		lines = append(lines, table(requestColumns, requestRows(v.newest(room), cmp.Or(v.zone, time.Local)), width, paint)...)
 	}
 	lines = lines[:min(len(lines), max(height, 1))]
 	for i := range lines {
@@ -73,11 +74,11 @@ func (v *view) sums() []string {
 	lines := []string{
 		fmt.Sprintf("requests  %.1f/s   under way %d   today %d   since the start %d", v.perSecond(), s.Live, s.RequestsToday, s.Served),
 		fmt.Sprintf("cost      today %s   on hold %s for %d", s.CostToday, s.Held, s.Holds),
-		fmt.Sprintf("watched   %d requests   %d failed   %d failed over   tokens %s in, %s out   cost %s   saved %s",
-			n.requests, n.failed, n.failedOver, count(n.input), count(n.output), n.cost, n.savings),
+		fmt.Sprintf("watched   %d requests   %d failed   %d failed over   %s tokens in, %s out", n.requests, n.failed, n.failedOver, count(n.input), count(n.output)),
+		fmt.Sprintf("          cost %s   saved %s", n.cost, n.savings),
 	}
 	if s.Lost > 0 {
-		lines[2] += fmt.Sprintf("   %d not shown", s.Lost)
+		lines = append(lines, fmt.Sprintf("          %d came too fast to be shown", s.Lost))
 	}
 	return lines
 }
@@ -139,7 +140,7 @@ var requestColumns = []column{
 	{"REQUEST", 1, false, 28},
 }
 
-func requestRows(requests []requestSeen) [][]cell {
+func requestRows(requests []requestSeen, zone *time.Location) [][]cell {
 	rows := make([][]cell, len(requests))
 	for i, r := range requests {
 		first := ""
@@ -147,7 +148,7 @@ func requestRows(requests []requestSeen) [][]cell {
 			first = millis(r.FirstTokenMS)
 		}
 		rows[i] = []cell{
-			{r.At.Local().Format(time.TimeOnly), moodFaint},
+			{r.At.In(zone).Format(time.TimeOnly), moodFaint},
 			{r.verdict(), r.mood()},
 			{cmp.Or(r.Model, r.RequestedModel), moodPlain},
 			{r.route(), moodPlain},
@@ -165,9 +166,6 @@ func requestRows(requests []requestSeen) [][]cell {
 
 // table writes rows in columns that fit the width, under their heads.
 func table(columns []column, rows [][]cell, width int, paint palette) []string {
-	if len(rows) == 0 {
-		return nil
-	}
 	widths := make([]int, len(columns))
 	for i, c := range columns {
 		widths[i] = ansi.StringWidth(c.head)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"os/exec"
 	"testing"
 )
 
@@ -25,6 +26,19 @@ func (g *Gateway) Try(t testing.TB, args ...string) Result {
 	t.Helper()
 	out, errs, code := g.run(t.Context(), args...)
 	return Result{out, errs, code}
+}
+
+// Command is a bardo command on the gateway's state, for the caller to start and to end. It ends with the test at the latest.
+func (g *Gateway) Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(g.bin, args...) //nolint:noctx // the caller ends it, in the way that is tested
+	cmd.Dir, cmd.Env = g.Home, append([]string(nil), g.env...)
+	t.Cleanup(func() {
+		if cmd.Process != nil {
+			_ = cmd.Process.Kill() // it may be gone already
+		}
+	})
+	return cmd
 }
 
 // Bardo runs a bardo command, which must succeed, and returns what it printed.
