@@ -33,8 +33,9 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if o.Model == "" {
 		o.Model = string(to.Model)
 	}
-	o.NoEffort = !reasons(o.Model)
-	if !o.NoEffort || req.Dialect != chat.OpenAI {
+	efforts, reasons := reasoning(o.Model)
+	o.NoEffort, o.Efforts, o.FixedSampling = !reasons, efforts, reasons
+	if reasons || req.Dialect != chat.OpenAI {
 		o.TokensField = wire.MaxCompletionTokens
 	}
 	return wire.NewCall(buf, req, at, o)
@@ -48,15 +49,31 @@ func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h 
 // maxStop is how many stop sequences the API takes.
 const maxStop = 4
 
-// reasons reports whether OpenAI knows a model as one that reasons: such a model refuses max_tokens, and others refuse
-// reasoning_effort.
-func reasons(model string) bool {
-	for _, family := range [...]string{"o1", "o3", "o4", "gpt-5"} {
-		if strings.HasPrefix(model, family) {
-			return true
+// reasoners are the families of models that reason, by how their names begin; the first that fits counts. They refuse
+// max_tokens and sampling parameters, and each takes its own efforts. Other models refuse reasoning_effort.
+var reasoners = []struct {
+	family  string
+	efforts []string // nil: whatever comes
+	not     bool     // the family does not reason, though its name says so
+}{
+	{family: "gpt-5-chat", not: true},
+	{family: "gpt-5-pro", efforts: []string{"high"}},
+	{family: "gpt-5-codex", efforts: []string{"low", "medium", "high"}},
+	{family: "gpt-5."},
+	{family: "gpt-5", efforts: []string{"minimal", "low", "medium", "high"}},
+	{family: "o1", efforts: []string{"low", "medium", "high"}},
+	{family: "o3", efforts: []string{"low", "medium", "high"}},
+	{family: "o4", efforts: []string{"low", "medium", "high"}},
+}
+
+// reasoning returns the efforts that a model takes; ok is false for one that does not reason.
+func reasoning(model string) (efforts []string, ok bool) {
+	for _, r := range reasoners {
+		if strings.HasPrefix(model, r.family) {
+			return r.efforts, !r.not
 		}
 	}
-	return false
+	return nil, false
 }
 
 // Ping lists the provider's models.

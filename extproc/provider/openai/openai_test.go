@@ -77,6 +77,49 @@ func TestEffortGoesOnlyToModelsThatReason(t *testing.T) {
 	}
 }
 
+func TestK19EffortsAreThoseOfTheModel(t *testing.T) {
+	rows := []struct{ model, effort, want, degraded string }{
+		{"o3", "low", `"reasoning_effort":"low"`, ""},
+		{"o3", "minimal", `"reasoning_effort":"low"`, "effort"},
+		{"o4-mini", "xhigh", `"reasoning_effort":"high"`, "effort"},
+		{"gpt-5-mini", "minimal", `"reasoning_effort":"minimal"`, ""},
+		{"gpt-5-mini", "none", `"reasoning_effort":"minimal"`, "effort"},
+		{"gpt-5-pro", "low", `"reasoning_effort":"high"`, "effort"},
+		{"gpt-5-codex", "ultra", ``, "effort"},
+		{"gpt-5.2", "xhigh", `"reasoning_effort":"xhigh"`, ""},
+		{"gpt-5.2", "max", `"reasoning_effort":"high"`, "effort"},
+		{"gpt-5-chat-latest", "low", ``, "effort"},
+	}
+	for _, r := range rows {
+		conv := chat.Conversation{Messages: hi, Params: chat.Params{Effort: r.effort}}
+		req := &chat.Request{Dialect: chat.Anthropic, Conv: &conv}
+		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: r.model}, provider.Endpoint{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := strings.Contains(string(call.Body), `"reasoning_effort"`)
+		if !strings.Contains(string(call.Body), r.want) || says != (r.want != "") || strings.Join(call.Degraded, ",") != r.degraded {
+			t.Errorf("%s, %s: %s %v", r.model, r.effort, call.Body, call.Degraded)
+		}
+	}
+}
+
+func TestModelsThatReasonTakeNoSampling(t *testing.T) {
+	for model, want := range map[string]string{"gpt-5": "temperature,frequency_penalty,stop_sequences", "gpt-4o": ""} {
+		conv := chat.Conversation{Messages: hi, Params: chat.Params{
+			Temperature: "0.3", TopP: "1.0", FrequencyPenalty: "0.5", PresencePenalty: "0", Stop: []string{"END"},
+		}}
+		req := &chat.Request{Dialect: chat.Anthropic, Conv: &conv}
+		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: model}, provider.Endpoint{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(call.Degraded, ","); got != want || strings.Contains(string(call.Body), "temperature") == (want != "") {
+			t.Errorf("%s: %s %v", model, call.Body, call.Degraded)
+		}
+	}
+}
+
 func TestTokensCannotBeCounted(t *testing.T) {
 	_, err := openai.Adapter{}.Encode(nil, &chat.Request{Op: chat.CountTokens, Dialect: chat.Anthropic}, policy.Resolution{}, provider.Endpoint{})
 	var f *fault.Fault

@@ -115,6 +115,10 @@ func openaiOptions(t *testing.T, lines []string) openai.RequestOptions {
 			o.CacheControl = true
 		case "reasoning_details":
 			o.ReasoningDetails = true
+		case "efforts":
+			o.Efforts = strings.Fields(value)
+		case "fixed_sampling":
+			o.FixedSampling = true
 		case "max_stop":
 			o.MaxStop = number(t, value)
 		case "max_completion_tokens":

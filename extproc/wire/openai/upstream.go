@@ -21,6 +21,13 @@ type RequestOptions struct {
 	NoEffort    bool   // the model does not take reasoning_effort; said by clients of other dialects only
 	MaxStop     int    // how many stop sequences it takes from clients of other dialects; 0: any number
 
+	// Efforts are the efforts that the model takes from clients of other dialects; nil: whatever they say. The nearest one
+	// is asked for.
+	Efforts []string
+	// FixedSampling is set where the model refuses temperature, top_p, penalties and stop sequences. Clients of other
+	// dialects lose them.
+	FixedSampling bool
+
 	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
 	// as OpenRouter's and LiteLLM's servers do.
 	CacheControl bool

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -97,14 +98,8 @@ func (w *writer) params() {
 		w.key(field)
 		w.integer(n)
 	}
-	w.number("temperature", p.Temperature)
-	w.number("top_p", p.TopP)
-	w.number("presence_penalty", p.PresencePenalty)
-	w.number("frequency_penalty", p.FrequencyPenalty)
+	w.sampling(p)
 	w.number("seed", p.Seed)
-	if p.TopK != "" {
-		w.lose("top_k")
-	}
 	w.stop(p.Stop)
 	if p.ServiceTier == chat.TierStandard {
 		w.raw(`,"service_tier":"default"`)
@@ -112,6 +107,25 @@ func (w *writer) params() {
 	w.endUser(p.User)
 	w.effort(p)
 	w.format(p)
+}
+
+// sampling writes how the model draws its words. One that draws them as it will takes no word about it but 1, which
+// means the same.
+func (w *writer) sampling(p *chat.Params) {
+	for _, param := range [...]struct{ key, text, usual string }{
+		{"temperature", p.Temperature, "1"}, {"top_p", p.TopP, "1"},
+		{"presence_penalty", p.PresencePenalty, "0"}, {"frequency_penalty", p.FrequencyPenalty, "0"},
+	} {
+		switch {
+		case !w.opts.FixedSampling:
+			w.number(param.key, param.text)
+		case param.text != "" && strings.TrimSuffix(param.text, ".0") != param.usual:
+			w.lose(param.key)
+		}
+	}
+	if p.TopK != "" {
+		w.lose("top_k")
+	}
 }
 
 func (w *writer) number(key, text string) {
@@ -130,7 +144,14 @@ func (w *writer) boolean(on bool) {
 }
 
 func (w *writer) stop(sequences []string) {
-	if most := w.opts.MaxStop; most > 0 && len(sequences) > most {
+	most := len(sequences)
+	switch {
+	case w.opts.FixedSampling:
+		most = 0
+	case w.opts.MaxStop > 0:
+		most = min(most, w.opts.MaxStop)
+	}
+	if most < len(sequences) {
 		w.lose("stop_sequences")
 		sequences = sequences[:most]
 	}
@@ -156,51 +177,6 @@ func (w *writer) endUser(name string) {
 		w.key("user")
 		w.str(name)
 	}
-}
-
-// effort writes how hard to think: what the client said, or what its budget amounts to. A model that is to decide by
-// itself is told nothing; one that must not think at all cannot be told so, for few models know a word for it.
-func (w *writer) effort(p *chat.Params) {
-	effort := p.Effort
-	if effort == "" && p.ThinkingBudget > 0 {
-		effort = effortOf(p.ThinkingBudget)
-	}
-	if w.opts.NoEffort {
-		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
-			w.lose("thinking")
-		}
-		if p.Effort != "" && p.Effort != effortNone {
-			w.lose("effort")
-		}
-		return
-	}
-	if p.Thinking == chat.ThinkingOff {
-		w.lose("thinking")
-	}
-	if p.Effort != "" && p.ThinkingBudget > 0 {
-		w.lose("budget_tokens")
-	}
-	switch effort {
-	case "":
-		return
-	case effortMax: // the format's scale ends below
-		w.lose("effort")
-		effort = "high"
-	}
-	w.key("reasoning_effort")
-	w.str(effort)
-}
-
-// effortOf is the effort that a budget of thinking tokens amounts to.
-func effortOf(budget int) string {
-	const low, medium = 2048, 8192
-	switch {
-	case budget <= low:
-		return "low"
-	case budget <= medium:
-		return "medium"
-	}
-	return "high"
 }
 
 func (w *writer) format(p *chat.Params) {

@@ -1,0 +1,81 @@
+package openai
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// scale are the efforts that models know, from the least. Few know all.
+var scale = []string{effortNone, "minimal", "low", "medium", "high", "xhigh", effortMax}
+
+// effort writes how hard to think: what the client said, or what its budget amounts to. A model that is to decide by
+// itself is told nothing.
+func (w *writer) effort(p *chat.Params) {
+	if w.opts.NoEffort {
+		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
+			w.lose("thinking")
+		}
+		if p.Effort != "" && p.Effort != effortNone {
+			w.lose("effort")
+		}
+		return
+	}
+	effort := p.Effort
+	switch {
+	case effort != "" && p.ThinkingBudget > 0:
+		w.lose("budget_tokens")
+	case effort == "" && p.ThinkingBudget > 0:
+		effort = effortOf(p.ThinkingBudget)
+	case effort == "" && p.Thinking == chat.ThinkingOff && slices.Contains(w.opts.Efforts, effortNone):
+		effort = effortNone
+	}
+	if p.Thinking == chat.ThinkingOff && effort != effortNone {
+		w.lose("thinking")
+	}
+	fitting := w.fit(effort)
+	if fitting != effort {
+		w.lose("effort")
+	}
+	if fitting != "" {
+		w.key("reasoning_effort")
+		w.str(fitting)
+	}
+}
+
+// fit is the nearest effort that the model takes. Of a model of which nothing is known, only the most is not asked: the
+// format's own scale ends below.
+func (w *writer) fit(effort string) string {
+	takes := w.opts.Efforts
+	rank := slices.Index(scale, effort)
+	switch {
+	case effort == "", slices.Contains(takes, effort):
+		return effort
+	case takes == nil && effort == effortMax:
+		return "high"
+	case takes == nil:
+		return effort
+	case rank < 0:
+		return ""
+	}
+	for distance := 1; distance < len(scale); distance++ {
+		for _, i := range [...]int{rank - distance, rank + distance} {
+			if i >= 0 && i < len(scale) && slices.Contains(takes, scale[i]) {
+				return scale[i]
+			}
+		}
+	}
+	return ""
+}
+
+// effortOf is the effort that a budget of thinking tokens amounts to.
+func effortOf(budget int) string {
+	const low, medium = 2048, 8192
+	switch {
+	case budget <= low:
+		return "low"
+	case budget <= medium:
+		return "medium"
+	}
+	return "high"
+}
