@@ -1,5 +1,7 @@
 """The official Anthropic SDK for Python."""
 
+import os
+
 import anthropic
 
 from driver import ANSWER, CUT, HELLO, KEY, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
@@ -59,6 +61,12 @@ def stream():
 
 def base_url():
     same(text(client(suffix="/v1").messages.create(**ask("chat"))), HELLO)
+
+
+def environment():
+    """Two variables are all that a program needs."""
+    os.environ |= {"ANTHROPIC_BASE_URL": URL, "ANTHROPIC_API_KEY": KEY}
+    same(text(anthropic.Anthropic().messages.create(**ask("chat"))), HELLO)
 
 
 def count_tokens():
@@ -146,7 +154,7 @@ def refuse(key, model, stream):
 
 
 CASES = {
-    "chat": chat, "stream": stream, "base-url": base_url, "count-tokens": count_tokens, "unheard-of": unheard_of, "tools": tools,
+    "chat": chat, "stream": stream, "base-url": base_url, "environment": environment, "count-tokens": count_tokens, "unheard-of": unheard_of, "tools": tools,
     "tools-stream": tools_stream, "loop": loop, "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "large": large,
     "retry": retry, "cancel": cancel, "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),

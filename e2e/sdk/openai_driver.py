@@ -1,6 +1,7 @@
 """The official OpenAI SDK for Python."""
 
 import json
+import os
 
 import openai
 
@@ -61,6 +62,12 @@ def stream():
 def base_url():
     answer = client(suffix="").chat.completions.create(model=model("chat"), messages=HI)
     same(answer.choices[0].message.content, HELLO)
+
+
+def environment():
+    """Two variables are all that a program needs."""
+    os.environ |= {"OPENAI_BASE_URL": URL + "/v1", "OPENAI_API_KEY": KEY}
+    same(openai.OpenAI().chat.completions.create(model=model("chat"), messages=HI).choices[0].message.content, HELLO)
 
 
 def models():
@@ -144,7 +151,7 @@ def refuse(key, model, stream):
 
 
 CASES = {
-    "chat": chat, "stream": stream, "base-url": base_url, "models": models, "tools": tools, "tools-stream": tools_stream, "loop": loop,
+    "chat": chat, "stream": stream, "base-url": base_url, "environment": environment, "models": models, "tools": tools, "tools-stream": tools_stream, "loop": loop,
     "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "large": large, "retry": retry, "cancel": cancel,
     "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),
