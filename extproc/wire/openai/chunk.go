@@ -104,7 +104,7 @@ func (d *Decoder) choice(number int) (*choice, int) {
 
 // choiceObject reads a choice of a chunk, or of a whole answer.
 func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
-	var message, finish jsonx.Value
+	var delta, message, finish jsonx.Value
 	number, more := int64(position), false
 	for key, m := range v.Members {
 		switch string(key) {
@@ -112,7 +112,9 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 			if n, ok := m.Int(); ok {
 				number = n
 			}
-		case "delta", "message":
+		case "delta":
+			delta = m
+		case "message":
 			message = m
 		case "finish_reason":
 			finish = m
@@ -126,7 +128,14 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 		}
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
-	d.message(c, n, message)
+	if delta.Exists() || whole || message.IsNull() {
+		if whole {
+			delta = message
+		}
+		d.message(c, n, delta)
+	} else {
+		d.final(c, n, message)
+	}
 	var sequence jsonx.Value
 	if more {
 		sequence = d.choiceExtras(n, v)
@@ -137,6 +146,21 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 	}
 	if reason != "" {
 		d.stop(c, n, reason, sequence)
+	}
+}
+
+// final reads the whole message in which some servers say again what a stream's deltas said, and with it what they did
+// not: the arguments of calls, or everything.
+func (d *Decoder) final(c *choice, n int, v jsonx.Value) {
+	if !c.spoke {
+		d.message(c, n, v)
+		return
+	}
+	for _, call := range v.Get("tool_calls").Each {
+		id, _ := call.Get("id").Str()
+		if t := c.find(call.Get("index"), id); t == nil || !t.args {
+			d.toolCall(c, n, call)
+		}
 	}
 }
 
@@ -202,7 +226,7 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 
 func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
 	d.closeBlock(c, n)
-	c.open, c.block = kind, d.blocks
+	c.open, c.block, c.spoke = kind, d.blocks, true
 	d.blocks++
 }
 
@@ -239,7 +263,7 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 			index = int64(len(c.tools))
 		}
 		c.tools = append(c.tools, call{index: index, id: id, block: d.blocks})
-		t = &c.tools[len(c.tools)-1]
+		t, c.spoke = &c.tools[len(c.tools)-1], true
 		if id == "" { // a result must be able to name its call
 			id = "call_" + d.id + "_" + strconv.Itoa(d.blocks)
 		}
@@ -252,6 +276,7 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 		text = args.Raw
 	}
 	if len(text) > 0 {
+		t.args = true
 		d.emit(chat.Event{Kind: chat.ToolArgs, Index: t.block, Choice: n, Text: text})
 	}
 }

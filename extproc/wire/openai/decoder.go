@@ -53,6 +53,7 @@ type choice struct {
 	block   int            // its index
 	thought reasoned
 	tools   []call
+	spoke   bool // some content came
 	stopped bool // it has its finish_reason
 }
 
@@ -70,6 +71,7 @@ type call struct {
 	index   int64 // as the provider numbers it
 	id      string
 	block   int
+	args    bool // some came
 	stopped bool
 }
 
