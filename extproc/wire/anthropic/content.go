@@ -78,6 +78,14 @@ func (b *block) text(in string, v jsonx.Value, key string) string {
 	return s
 }
 
+// optional is a member of the block that must be a string if it is there.
+func (b *block) optional(key string) string {
+	if b.v.Get(key).IsNull() {
+		return ""
+	}
+	return b.text("", b.v, key)
+}
+
 // knows names the block's members besides these as lost.
 func (b *block) knows(keys ...string) { wire.UnmapUnknown(b.c, b.v, keys...) }
 
@@ -102,7 +110,7 @@ func (b *block) read(depth int) chat.Part {
 	case "thinking":
 		b.knows("type", "cache_control", "thinking", "signature")
 		p := chat.Part{Kind: chat.PartThinking, Text: b.text("", b.v, "thinking")}
-		p.Signature, _ = b.v.Get("signature").Str()
+		p.Signature = b.optional("signature")
 		return p
 	case "redacted_thinking":
 		b.knows("type", "cache_control", "data")
@@ -151,8 +159,7 @@ func (b *block) document(depth int) chat.Part {
 	}
 	source := b.source()
 	p := chat.Part{Kind: chat.PartDocument}
-	p.Name, _ = b.v.Get("title").Str()
-	p.Context, _ = b.v.Get("context").Str()
+	p.Name, p.Context = b.optional("title"), b.optional("context")
 	switch kind := b.text("source.", source, "type"); kind {
 	case "base64":
 		p.Media, p.Data = b.text("source.", source, "media_type"), b.text("source.", source, "data")
@@ -193,8 +200,7 @@ func (b *block) searchResult() chat.Part {
 		b.err = err
 	}
 	p := chat.Part{Kind: chat.PartDocument, Media: "text/plain", Text: joined(parts)}
-	p.Name, _ = b.v.Get("title").Str()
-	p.Context, _ = b.v.Get("source").Str()
+	p.Name, p.Context = b.optional("title"), b.optional("source")
 	return p
 }
 
@@ -212,15 +218,23 @@ func (b *block) toolUse() chat.Part {
 		wire.Unmap(b.c, "caller")
 	}
 	call := chat.ToolCall{ID: b.text("", b.v, "id"), Name: b.text("", b.v, "name"), Args: "{}"}
-	if input := b.v.Get("input"); input.Kind() == jsonx.Object {
+	switch input := b.v.Get("input"); {
+	case input.Kind() == jsonx.Object:
 		call.Args = string(input.Raw)
+	case !input.IsNull() && b.err == nil:
+		b.err = wrongKind(b.at+".input", "an object", input)
 	}
 	return chat.Part{Kind: chat.PartToolUse, Tool: call}
 }
 
 func (b *block) toolResult(depth int) chat.Part {
 	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: b.text("", b.v, "tool_use_id")}}
-	p.IsError, _ = b.v.Get("is_error").Bool()
+	var ok bool
+	if failed := b.v.Get("is_error"); !failed.IsNull() {
+		if p.IsError, ok = failed.Bool(); !ok && b.err == nil {
+			b.err = wrongKind(b.at+".is_error", "a boolean", failed)
+		}
+	}
 	parts, err := readNested(b.c, b.v.Get("content"), b.at+".content", depth)
 	if err != nil && b.err == nil {
 		b.err = err

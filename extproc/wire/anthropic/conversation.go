@@ -101,13 +101,31 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 		if !ok || name == "" {
 			return invalid(at+".name", "must be a non-empty string")
 		}
-		wire.UnmapUnknown(c, e, "type", "name", "description", "input_schema", "strict", "cache_control")
-		t := chat.Tool{Name: name, Schema: present(e.Get("input_schema")), CacheControl: present(e.Get("cache_control"))}
-		t.Description, _ = e.Get("description").Str()
-		t.Strict, _ = e.Get("strict").Bool()
+		t, err := readTool(c, name, e, at)
+		if err != nil {
+			return err
+		}
 		c.Tools = append(c.Tools, t)
 	}
 	return nil
+}
+
+func readTool(c *chat.Conversation, name string, e jsonx.Value, at string) (chat.Tool, error) {
+	wire.UnmapUnknown(c, e, "type", "name", "description", "input_schema", "strict", "cache_control")
+	t := chat.Tool{Name: name, Schema: present(e.Get("input_schema")), CacheControl: present(e.Get("cache_control"))}
+	description, schema, strict := e.Get("description"), e.Get("input_schema"), e.Get("strict")
+	var isText, isFlag bool
+	t.Description, isText = description.Str()
+	t.Strict, isFlag = strict.Bool()
+	switch {
+	case !isText && !description.IsNull():
+		return t, wrongKind(at+".description", "a string", description)
+	case !isFlag && !strict.IsNull():
+		return t, wrongKind(at+".strict", "a boolean", strict)
+	case t.Schema != nil && schema.Kind() != jsonx.Object:
+		return t, wrongKind(at+".input_schema", "an object", schema)
+	}
+	return t, nil
 }
 
 func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
@@ -128,9 +146,14 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 	default:
 		return invalid("tool_choice.type", "must be auto, any, tool or none")
 	}
-	if alone, ok := v.Get("disable_parallel_tool_use").Bool(); ok {
-		parallel := !alone
-		c.ParallelTools = &parallel
+	alone := v.Get("disable_parallel_tool_use")
+	on, ok := alone.Bool()
+	switch {
+	case ok:
+		on = !on
+		c.ParallelTools = &on
+	case !alone.IsNull():
+		return wrongKind("tool_choice.disable_parallel_tool_use", "a boolean", alone)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 			}
 		case !w.fits(&p, m.Role == chat.RoleAssistant):
 			w.losePart(&p)
+			w.moveMark(parts, &p)
 			continue
 		}
 		parts = append(parts, p)

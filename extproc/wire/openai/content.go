@@ -11,24 +11,35 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-func readCall(id string, f jsonx.Value) chat.Part {
+// readCall reads a call of a function. Its arguments are a JSON text; some clients write the object itself.
+func readCall(id string, f jsonx.Value, at string) (chat.Part, error) {
 	name, _ := f.Get("name").Str()
-	args, ok := f.Get("arguments").Str()
-	if !ok && f.Get("arguments").Kind() == jsonx.Object {
-		args = string(f.Get("arguments").Raw)
+	if name == "" {
+		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+	}
+	v := f.Get("arguments")
+	args := string(v.Raw)
+	if v.Kind() != jsonx.Object {
+		var err error
+		if args, err = readOptional(at+".arguments", v); err != nil {
+			return chat.Part{}, err
+		}
 	}
 	if strings.TrimSpace(args) == "" {
 		args = "{}"
 	}
-	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}
+	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}, nil
 }
 
 // readCustomCall reads a call whose argument is a text in a grammar of the tool's own: elsewhere all are objects.
-func readCustomCall(id string, custom jsonx.Value) chat.Part {
+func readCustomCall(id string, custom jsonx.Value, at string) (chat.Part, error) {
 	name, _ := custom.Get("name").Str()
-	input, _ := custom.Get("input").Str()
+	if name == "" {
+		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+	}
+	input, err := readOptional(at+".input", custom.Get("input"))
 	args := string(jsonx.AppendString([]byte(`{"input":`), input)) + "}"
-	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}
+	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}, err
 }
 
 // readContent reads a message's content, a string or an array of parts. Empty text says nothing and is left out,

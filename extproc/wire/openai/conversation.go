@@ -164,7 +164,10 @@ func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error
 	if !ok {
 		return nil, wrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
 	}
-	failed, _ := m.Get("is_error").Bool()
+	failed, err := readFlag(at+".is_error", m.Get("is_error"))
+	if err != nil {
+		return nil, err
+	}
 	return []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts, IsError: failed}}, nil
 }
 
@@ -184,12 +187,19 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 		return nil, err
 	}
 	parts = append(parts, content...)
-	if t, ok := m.Get("refusal").Str(); ok && t != "" {
+	switch t, err := readOptional(at+".refusal", m.Get("refusal")); {
+	case err != nil:
+		return nil, err
+	case t != "":
 		parts = append(parts, chat.Part{Kind: chat.PartRefusal, Text: t})
 	}
 	if call := m.Get("function_call"); !call.IsNull() {
 		rd.calls++
-		parts = append(parts, readCall(rd.legacyID(), call))
+		p, err := readCall(rd.legacyID(), call, at+".function_call")
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
 	}
 	calls := m.Get("tool_calls")
 	if !calls.IsNull() && calls.Kind() != jsonx.Array {
@@ -211,14 +221,14 @@ func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
 		return chat.Part{}, invalid(at+".id", "%s.id must be a non-empty string", at)
 	}
 	wire.UnmapUnknown(rd.c, call, "id", "type", "index", "function", "custom", "cache_control")
-	p := readCall(id, call.Get("function"))
+	var p chat.Part
+	var err error
 	if custom := call.Get("custom"); custom.Exists() {
 		wire.Unmap(rd.c, "custom")
-		p = readCustomCall(id, custom)
-	}
-	if p.Tool.Name == "" {
-		return chat.Part{}, invalid(at+".function.name", "%s.function.name must be a non-empty string", at)
+		p, err = readCustomCall(id, custom, at+".custom")
+	} else {
+		p, err = readCall(id, call.Get("function"), at+".function")
 	}
 	p.CacheControl = present(call.Get("cache_control"))
-	return p, nil
+	return p, err
 }

@@ -20,10 +20,9 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 			c.Tools = append(c.Tools, chat.Tool{Name: name, Raw: e.Raw})
 			continue
 		}
-		tool, ok := readFunction(c, f)
-		if !ok {
-			field := "tools[" + strconv.Itoa(i) + "].function.name"
-			return invalid(field, "%s must be a non-empty string", field)
+		tool, err := readFunction(c, f, "tools["+strconv.Itoa(i)+"].function")
+		if err != nil {
+			return err
 		}
 		wire.UnmapUnknown(c, e, "type", "function", "cache_control")
 		if cc := present(e.Get("cache_control")); cc != nil {
@@ -40,24 +39,32 @@ func readFunctions(c *chat.Conversation, v jsonx.Value) error {
 		return wrongKind("functions", "an array", v)
 	}
 	for i, f := range v.Each {
-		tool, ok := readFunction(c, f)
-		if !ok {
-			field := "functions[" + strconv.Itoa(i) + "].name"
-			return invalid(field, "%s must be a non-empty string", field)
+		tool, err := readFunction(c, f, "functions["+strconv.Itoa(i)+"]")
+		if err != nil {
+			return err
 		}
 		c.Tools = append(c.Tools, tool)
 	}
 	return nil
 }
 
-func readFunction(c *chat.Conversation, f jsonx.Value) (tool chat.Tool, ok bool) {
+func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Tool, err error) {
 	wire.UnmapUnknown(c, f, "name", "description", "parameters", "strict", "cache_control")
-	tool.Name, _ = f.Get("name").Str()
-	tool.Description, _ = f.Get("description").Str()
+	if tool.Name, _ = f.Get("name").Str(); tool.Name == "" {
+		return tool, invalid(at+".name", "%s.name must be a non-empty string", at)
+	}
+	if tool.Description, err = readOptional(at+".description", f.Get("description")); err != nil {
+		return tool, err
+	}
 	tool.Schema = present(f.Get("parameters"))
-	tool.Strict, _ = f.Get("strict").Bool()
+	if v := f.Get("parameters"); tool.Schema != nil && v.Kind() != jsonx.Object {
+		return tool, wrongKind(at+".parameters", "an object", v)
+	}
+	if tool.Strict, err = readFlag(at+".strict", f.Get("strict")); err != nil {
+		return tool, err
+	}
 	tool.CacheControl = present(f.Get("cache_control"))
-	return tool, tool.Name != ""
+	return tool, nil
 }
 
 func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
@@ -187,6 +194,23 @@ func readNumber(dst *string, key string, v jsonx.Value) error {
 	return nil
 }
 
+// readOptional reads a string that may be left out.
+func readOptional(field string, v jsonx.Value) (s string, err error) {
+	if !v.IsNull() {
+		err = readString(&s, field, v)
+	}
+	return s, err
+}
+
+// readFlag reads a boolean that may be left out.
+func readFlag(field string, v jsonx.Value) (bool, error) {
+	on, ok := v.Bool()
+	if !ok && !v.IsNull() {
+		return false, wrongKind(field, "a boolean", v)
+	}
+	return on, nil
+}
+
 func readString(dst *string, key string, v jsonx.Value) error {
 	s, ok := v.Str()
 	if !ok {
@@ -288,7 +312,10 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	wire.UnmapUnknown(c, v, "type", "json_schema")
 	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")
 	c.Params.Schema = schema.Raw
-	c.Params.SchemaName, _ = def.Get("name").Str()
-	c.Params.SchemaNote, _ = def.Get("description").Str()
-	return nil
+	var err error
+	if c.Params.SchemaName, err = readOptional("response_format.json_schema.name", def.Get("name")); err != nil {
+		return err
+	}
+	c.Params.SchemaNote, err = readOptional("response_format.json_schema.description", def.Get("description"))
+	return err
 }

@@ -63,6 +63,9 @@ func (w *writer) text(parts []chat.Part, between string) {
 
 // losePart names a part that cannot be said where it stands.
 func (w *writer) losePart(p *chat.Part) {
+	if p.CacheControl != nil {
+		w.lose("cache_control")
+	}
 	switch p.Kind {
 	case chat.PartThinking, chat.PartRedacted:
 		w.lose("thinking")

@@ -113,8 +113,10 @@ func (w *writer) params() {
 // means the same.
 func (w *writer) sampling(p *chat.Params) {
 	for _, param := range [...]struct{ key, text, usual string }{
-		{"temperature", p.Temperature, "1"}, {"top_p", p.TopP, "1"},
-		{"presence_penalty", p.PresencePenalty, "0"}, {"frequency_penalty", p.FrequencyPenalty, "0"},
+		{"temperature", p.Temperature, "1"},
+		{"top_p", p.TopP, "1"},
+		{"presence_penalty", p.PresencePenalty, "0"},
+		{"frequency_penalty", p.FrequencyPenalty, "0"},
 	} {
 		switch {
 		case !w.opts.FixedSampling:
