@@ -44,7 +44,7 @@ type answerHead struct {
 }
 
 // door is how an exchange speaks to its client. It is implemented over ext_proc; nothing behind it knows gRPC.
-// Calls may come from several goroutines, one at a time each.
+// Not safe for concurrent use.
 type door interface {
 	// RequestBody appends the request's body to buf; tooLarge is set, and reading stops, once it is longer than limit.
 	RequestBody(buf []byte, limit int64) (body []byte, tooLarge bool, err error)
@@ -54,9 +54,8 @@ type door interface {
 	Forward(f forward) error
 	// Next waits for the next piece of the answer to a forwarded request.
 	Next() (piece, error)
-	// AnswerHead and AnswerBody pass a forwarded request's answer on, as edited.
-	AnswerHead(status int, set header.List, remove []string) error
-	AnswerBody(b []byte, end bool) error
+	// Answer puts a whole answer in the place of a forwarded request's, whose headers in remove are dropped.
+	Answer(r reply, remove []string) error
 	// StreamHead, StreamBody and StreamTrailers answer piece by piece without an upstream.
 	StreamHead(status int, h header.List) error
 	StreamBody(b []byte, end bool) error

@@ -53,10 +53,13 @@ func (s *drivenStream) run(ctx context.Context) error {
 	return s.giveUp(client, failures)
 }
 
-// retrySame reports whether the provider that just failed is tried once more: the only candidate always is, the first of
-// several when its connection failed.
+// retrySame reports whether the provider that just failed is tried once more: the only candidate unless it said that it is asked
+// too often, the first of several when its connection failed.
 func retrySame(f *failure, attempt, candidates int) bool {
-	return attempt == 0 && (candidates == 1 || f.kind == failConnect || f.kind == failReset)
+	if candidates == 1 {
+		return attempt == 0 && f.status != http.StatusTooManyRequests
+	}
+	return attempt == 0 && (f.kind == failConnect || f.kind == failReset)
 }
 
 var (

@@ -249,11 +249,9 @@ func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
 	return out
 }
 
-// driven reports whether the gateway answers this stream itself: when another candidate could take over, or when silence before
-// the first token may be long enough to need heartbeats.
-func (x *exchange) driven() bool {
-	return x.Request.Stream && x.Request.Op == chat.Generate && (len(x.Order) > 1 || x.Request.HighEffort)
-}
+// driven reports whether the gateway answers itself: streams need heartbeats, an end that says what went wrong, and another
+// candidate, or another try, until their first content.
+func (x *exchange) driven() bool { return x.Request.Stream && x.Request.Op == chat.Generate }
 
 // departs notes that the first attempt is on its way.
 func (x *exchange) departs() {

@@ -7,18 +7,16 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
-// The native path: Envoy carries the bytes and fails over by itself. This side writes the first attempt's request, and reads,
-// meters and writes the answer; later attempts are written by their own streams, from the exchange.
+// The native path, for answers in one piece: Envoy carries the bytes and fails over by itself. This side writes the first
+// attempt's request, and reads, meters and writes the answer; later attempts are written by their own streams, from the exchange.
 
 // carry serves a request whose answer Envoy brings.
 func (x *exchange) carry(ctx context.Context, d door) error {
@@ -27,12 +25,10 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 		return err
 	}
 	n := &nativeAnswer{x: x, door: d}
-	defer n.stop()
-	n.watchFirstToken(ctx)
 	for {
 		p, err := d.Next()
-		if err != nil {
-			return n.broken(err)
+		if err != nil { // the client left
+			return err
 		}
 		if done, err := n.take(ctx, p); done || err != nil {
 			return err
@@ -103,11 +99,10 @@ func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
 		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
 		{Name: "x-envoy-upstream-rq-timeout-ms", Value: total},
 	}
-	try := x.rt.Timeouts.whole(x.Request, x.outputTokens(plan[0]))
-	if x.Request.Stream {
-		h[0].Value = state.PathStream
-		try = x.rt.Timeouts.firstToken(x.Request)
+	if len(x.Order) == 1 {
+		h[0].Value = state.PathAlone
 	}
+	try := x.rt.Timeouts.whole(x.Request, x.outputTokens(plan[0]))
 	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
 }
 
@@ -143,53 +138,14 @@ func (x *exchange) planned(n int) policy.Resolution {
 type nativeAnswer struct {
 	x    *exchange
 	door door
-
-	mu        sync.Mutex // between the answer's pieces and the timers
-	firstStop *time.Timer
-	beat      *time.Timer
-	head      *answerHead
-	to        policy.Resolution
-	a         *answer
-	committed bool // the head has gone out
-	over      bool // the last byte has gone out, or never will
-	size      int
-}
-
-// watchFirstToken answers 504 when a stream shows no content in time. Envoy bounds whole answers by itself.
-func (n *nativeAnswer) watchFirstToken(ctx context.Context) {
-	if !n.x.Request.Stream {
-		return
-	}
-	n.firstStop = time.AfterFunc(n.x.rt.Timeouts.firstToken(n.x.Request), func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.committed || n.over || n.head == nil { // without a head Envoy's own time-out speaks
-			return
-		}
-		f := &failure{provider: n.to.Provider, kind: failTimeout, cause: errFirstToken}
-		n.x.failed(n.to, f)
-		_ = n.giveUp(ctx, []*failure{f}) // the client left if it cannot be told
-	})
-}
-
-func (n *nativeAnswer) stop() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.over = true
-	for _, t := range []*time.Timer{n.firstStop, n.beat} {
-		if t != nil {
-			t.Stop()
-		}
-	}
+	head *answerHead
+	to   policy.Resolution
+	a    *answer
+	size int
 }
 
 // take handles one piece; done is true once the client has its whole answer.
 func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.over {
-		return true, nil
-	}
 	if p.head != nil {
 		if done, err := n.begin(ctx, p.head); done || err != nil {
 			return done, err
@@ -199,21 +155,12 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 		return false, errors.New("a body came before its head")
 	}
 	n.a.feed(ctx, p.body, p.end)
-	if n.head.status/100 != 2 {
+	switch {
+	case n.head.status/100 != 2:
 		return n.errorBody(ctx, p)
-	}
-	if n.x.Request.Stream {
-		if done, err := n.stream(ctx, p.end); done || err != nil {
-			return done, err
-		}
-	}
-	if n.a.failed != nil || n.a.broken != nil {
+	case n.a.failed != nil || n.a.broken != nil:
 		return true, n.fail(ctx)
-	}
-	if n.x.Request.Stream {
-		return false, nil
-	}
-	if !n.a.ended {
+	case !n.a.ended:
 		return false, nil
 	}
 	return true, n.whole(ctx)
@@ -289,21 +236,7 @@ func (n *nativeAnswer) fail(ctx context.Context) error {
 		f = statusFailure(n.to.Provider, n.a.failed)
 	}
 	n.x.failed(n.to, f)
-	if !n.committed {
-		return n.giveUp(ctx, []*failure{f})
-	}
-	return n.cut(f)
-}
-
-// cut ends a stream in the middle with an error event; what was delivered is billed.
-func (n *nativeAnswer) cut(f *failure) error {
-	n.over = true
-	out := f.cutFault()
-	if _, err := n.x.settle(context.Background(), n.a, outcomeCut); err != nil {
-		out = fault.From(err)
-	}
-	n.x.refused(out)
-	return n.door.AnswerBody(n.a.enc.Error(nil, out), true)
+	return n.giveUp(ctx, []*failure{f})
 }
 
 // giveUp answers a request whose candidates all failed: with a stored answer, or with an error. Nothing has been sent yet.
@@ -312,7 +245,6 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*failure) error {
 	if e == nil {
 		return n.refuse(n.x.exhausted(fs))
 	}
-	n.over = true
 	r, err := n.x.wholeStored(ctx, n.x.useStored(e, knownStale))
 	if err != nil {
 		return n.refuse(fault.From(err))
@@ -322,14 +254,12 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*failure) error {
 
 // refuse answers with an error; nothing has been sent yet.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
-	n.over = true
 	n.x.refused(f)
 	return n.door.Reply(n.x.errorReply(f))
 }
 
 // whole answers a request whose answer comes in one piece.
 func (n *nativeAnswer) whole(ctx context.Context) error {
-	n.over = true
 	sum, err := n.x.settle(ctx, n.a, outcomeOK)
 	if err != nil {
 		return n.refuse(fault.From(err))
@@ -337,65 +267,7 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 	body := n.a.end
 	set := append(n.x.answerHeaders(n.to), sum.headers()...)
 	set = append(set, header.Field{Name: "content-type", Value: contentTypeJSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
-	if err := n.door.AnswerHead(http.StatusOK, set, foreign(n.head.header, set)); err != nil {
-		return err
-	}
-	return n.door.AnswerBody(body, true)
-}
-
-// stream passes on what is ready, from the first content on.
-func (n *nativeAnswer) stream(ctx context.Context, end bool) (done bool, err error) {
-	if n.a.content && !n.committed {
-		n.committed = true
-		n.x.begins()
-		set := n.x.streamHeaders(n.to)
-		if err := n.door.AnswerHead(http.StatusOK, set, foreign(n.head.header, set)); err != nil {
-			return false, err
-		}
-		n.startBeat()
-	}
-	if !n.committed {
-		return false, nil
-	}
-	if out := n.a.drain(); len(out) > 0 {
-		n.beat.Reset(n.x.rt.Timeouts.Heartbeat)
-		if err := n.door.AnswerBody(out, false); err != nil {
-			return false, err
-		}
-	}
-	if !n.a.ended || !end { // Envoy ends the body first, then its answer may be ended
-		return false, nil
-	}
-	n.over = true
-	sum, err := n.x.settle(ctx, n.a, outcomeOK)
-	if err != nil {
-		f := fault.From(err)
-		n.x.refused(f)
-		return true, n.door.AnswerBody(n.a.enc.Error(nil, f), true)
-	}
-	return true, n.door.AnswerBody(sum.last(n.a.end), true)
-}
-
-// startBeat sends a comment into every silence after the first content. Envoy takes none before it.
-func (n *nativeAnswer) startBeat() {
-	n.beat = time.AfterFunc(n.x.rt.Timeouts.Heartbeat, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.over {
-			return
-		}
-		if n.door.AnswerBody([]byte(sse.Heartbeat), false) == nil {
-			n.beat.Reset(n.x.rt.Timeouts.Heartbeat)
-		}
-	})
-}
-
-// broken says what the end of the stream to Envoy means: the client left, or its provider broke off after the answer began.
-func (n *nativeAnswer) broken(err error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.over = true
-	return err
+	return n.door.Answer(reply{status: http.StatusOK, header: set, body: body}, foreign(n.head.header, set))
 }
 
 // foreign lists the provider's headers that the client must not see: all but those that are set anew.

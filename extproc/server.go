@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"sync"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -124,14 +123,11 @@ func attribute(msg *ep.ProcessingRequest, name string) string {
 // envoyDoor is the door over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
 type envoyDoor struct {
 	stream ep.ExternalProcessor_ProcessServer
-	sendMu sync.Mutex
 }
 
 var _ door = (*envoyDoor)(nil)
 
 func (d *envoyDoor) send(r *ep.ProcessingResponse) error {
-	d.sendMu.Lock()
-	defer d.sendMu.Unlock()
 	return d.stream.Send(r)
 }
 
@@ -260,14 +256,14 @@ func attemptOutcomes(md *core.Metadata, n int) []string {
 	return out
 }
 
-// AnswerHead implements door.
-func (d *envoyDoor) AnswerHead(code int, set header.List, remove []string) error {
-	set = append(set, header.Field{Name: ":status", Value: strconv.Itoa(code)})
-	return d.send(responseHeaders(&ep.CommonResponse{HeaderMutation: mutation(set, remove)}))
+// Answer implements door.
+func (d *envoyDoor) Answer(r reply, remove []string) error {
+	set := append(r.header, header.Field{Name: ":status", Value: strconv.Itoa(r.status)})
+	if err := d.send(responseHeaders(&ep.CommonResponse{HeaderMutation: mutation(set, remove)})); err != nil {
+		return err
+	}
+	return d.chunks(r.body, true, responseBody)
 }
-
-// AnswerBody implements door.
-func (d *envoyDoor) AnswerBody(b []byte, end bool) error { return d.chunks(b, end, responseBody) }
 
 // StreamHead implements door.
 func (d *envoyDoor) StreamHead(code int, h header.List) error {

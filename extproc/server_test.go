@@ -31,7 +31,7 @@ func TestK51LargeBodiesGoInPieces(t *testing.T) {
 	}
 	for name, send := range map[string]func(*envoyDoor, []byte) error{
 		"a request":         func(d *envoyDoor, b []byte) error { return d.Forward(forward{body: b, groups: []string{"p"}}) },
-		"an answer":         func(d *envoyDoor, b []byte) error { return d.AnswerBody(b, true) },
+		"an answer":         func(d *envoyDoor, b []byte) error { return d.Answer(reply{body: b}, nil) },
 		"an answer of ours": func(d *envoyDoor, b []byte) error { return d.StreamBody(b, true) },
 	} {
 		for _, size := range []int{0, 1, bodyChunk - 1, bodyChunk, bodyChunk + 1, 64<<10 + 1, 3*bodyChunk + 7, 10 << 20} {

@@ -22,7 +22,7 @@ func (g *gateway) state() (state.State, error) {
 		CertPEM: g.cert, KeyPEM: g.key,
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
-		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Idle: cfg.Routing.Timeouts.Idle},
+		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect},
 	}
 	enabled := cfg.Enabled()
 	for _, id := range g.tracker.Order(time.Now(), providerIDs(cfg)) {

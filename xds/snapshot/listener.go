@@ -90,9 +90,9 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		StreamIdleTimeout:            durationpb.New(b.Timeouts.Client),
 		RequestTimeout:               durationpb.New(b.Timeouts.Upload),
 		RequestHeadersTimeout:        durationpb.New(30 * time.Second),
-		// A client that still uploads reads its refusal, and one that reads slowly its last bytes. The price: a broken
-		// HTTP/1.1 stream is seen that much later.
-		DelayedCloseTimeout: durationpb.New(time.Second),
+		// A client that still uploads reads its refusal, and one that pauses in its reading its last bytes. The price: when the
+		// sidecar dies, an HTTP/1.1 client sees that much later that its stream broke.
+		DelayedCloseTimeout: durationpb.New(5 * time.Second),
 		MaxRequestHeadersKb: wrapperspb.UInt32(96),
 		CommonHttpProtocolOptions: &corev3.HttpProtocolOptions{
 			IdleTimeout:                  durationpb.New(10 * time.Minute),

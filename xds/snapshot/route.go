@@ -71,7 +71,8 @@ func (b *builder) pathRoutes() []*routev3.Route {
 		return []*routev3.Route{last}
 	}
 	return []*routev3.Route{
-		b.failover(),
+		b.failover(state.PathJSON, retriable()),
+		b.failover(state.PathAlone, slices.DeleteFunc(retriable(), func(s uint32) bool { return s == 429 })),
 		last,
 	}
 }
@@ -83,17 +84,17 @@ func (b *builder) kept() *wrapperspb.UInt64Value {
 }
 
 // failover is the route of what Envoy carries: attempt n goes to group n of the request's own order, or of the default one.
-func (b *builder) failover() *routev3.Route {
+func (b *builder) failover(path string, statuses []uint32) *routev3.Route {
 	return &routev3.Route{
-		Name:                   state.PathJSON,
-		Match:                  match(exactly(state.HeaderPath, state.PathJSON)),
+		Name:                   path,
+		Match:                  match(exactly(state.HeaderPath, path)),
 		RequestBodyBufferLimit: b.kept(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			Timeout:          durationpb.New(0),
 			ClusterSpecifier: &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: b.order()},
 			RetryPolicy: &routev3.RetryPolicy{
 				RetryOn:               retryOn,
-				RetriableStatusCodes:  retriable(),
+				RetriableStatusCodes:  statuses,
 				NumRetries:            wrapperspb.UInt32(1),
 				RefreshClusterOnRetry: true,
 				RetryBackOff: &routev3.RetryPolicy_RetryBackOff{

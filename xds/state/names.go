@@ -8,7 +8,7 @@ import (
 
 // The names on which Envoy's configuration and the sidecar agree.
 const (
-	// HeaderPath chooses the client listeners' route: PathJSON. What has none is answered by the sidecar itself.
+	// HeaderPath chooses the client listeners' route: PathJSON or PathAlone. What has none is answered by the sidecar itself.
 	HeaderPath = "x-bardo-internal-path"
 	// HeaderExchange carries, on the egress listener, the egress secret, a dot, and the id of a live exchange.
 	HeaderExchange = "x-bardo-internal-exchange"
@@ -19,6 +19,8 @@ const (
 
 	// PathJSON is the route of requests that are answered in one piece: an answer that breaks off is tried elsewhere.
 	PathJSON = "json"
+	// PathAlone is the same for a single candidate, which is not asked again at once when it says that it is asked too often.
+	PathAlone = "alone"
 
 	// Metadata is the dynamic metadata namespace that the sidecar and Envoy's filters share. It holds KeyExchange,
 	// KeyContentLength and one KeyAttempt per answered attempt.

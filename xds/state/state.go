@@ -59,11 +59,12 @@ type Peer struct {
 	TLS     *TLS   // nil for plain text
 }
 
-// TLS is how Envoy and a peer know each other: by certificates that it is given, or by files on its machine.
+// TLS is how Envoy and a peer know each other: by certificates that it is given, or by files on its machine, which it reads again when
+// they change.
 type TLS struct {
 	CAPEM           []byte // signs the peer's certificate
 	CertPEM, KeyPEM []byte // Envoy's own; empty when the peer does not ask
-	Files           *Files // instead of the above
+	SecretDir       string // instead of the above: directory of the files that name the certificate's
 	ServerName      string // expected in the peer's certificate
 }
 
@@ -165,8 +166,8 @@ func (p Peer) Validate() error {
 	if p.TLS == nil {
 		return nil
 	}
-	if p.TLS.Files != nil {
-		return p.TLS.Files.validate(p.TLS.ServerName)
+	if p.TLS.SecretDir != "" {
+		return validateSecretDir(p.TLS.SecretDir, p.TLS.ServerName)
 	}
 	if len(p.TLS.CAPEM) == 0 || p.TLS.ServerName == "" {
 		return errors.New("tls without a certificate authority and a server name")
