@@ -12,7 +12,8 @@ import (
 )
 
 // readCall reads a call of a function. Its arguments are a JSON text; some clients write the object itself.
-func readCall(id string, f jsonx.Value, at string) (chat.Part, error) {
+func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.Part, error) {
+	wire.UnmapUnknown(c, f, "name", "arguments")
 	name, _ := f.Get("name").Str()
 	if name == "" {
 		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)

@@ -195,7 +195,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 	}
 	if call := m.Get("function_call"); !call.IsNull() {
 		rd.calls++
-		p, err := readCall(rd.legacyID(), call, at+".function_call")
+		p, err := readCall(rd.c, rd.legacyID(), call, at+".function_call")
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +227,7 @@ func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
 		wire.Unmap(rd.c, "custom")
 		p, err = readCustomCall(id, custom, at+".custom")
 	} else {
-		p, err = readCall(id, call.Get("function"), at+".function")
+		p, err = readCall(rd.c, id, call.Get("function"), at+".function")
 	}
 	p.CacheControl = present(call.Get("cache_control"))
 	return p, err

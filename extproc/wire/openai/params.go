@@ -96,6 +96,8 @@ func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
 }
 
 func readNamedTool(c *chat.Conversation, key string, v jsonx.Value) error {
+	wire.UnmapUnknown(c, v, "type", "function", "name")
+	wire.UnmapUnknown(c, v.Get("function"), "name")
 	name, ok := v.Get("function").Get("name").Str()
 	if !ok {
 		name, ok = v.Get("name").Str() // the legacy form
@@ -299,6 +301,7 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	kind := v.Get("type")
 	switch {
 	case kind.Equal("text"):
+		wire.UnmapUnknown(c, v, "type")
 		return nil
 	case !kind.Equal("json_schema"):
 		wire.Unmap(c, "response_format")
