@@ -415,6 +415,11 @@ func FuzzWhereAnAnswerIsCutChangesNothingK38(f *testing.F) {
 	f.Add(wholeMessage, uint8(7), false, uint16(200))
 	f.Add("data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"\\u00e9\"}}\r\n\r\n", uint8(3), true, uint16(200))
 	f.Add(`{"error":{"message":"x"}}`, uint8(2), false, uint16(500))
+	f.Add(stream(begin, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"","citations":[{"a":1}]}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"char_location"}}}`,
+		`{"type":"content_block_start","index":1,"content_block":{"type":"compaction","content":"a"}}`,
+		`{"type":"content_block_delta","index":1,"delta":{"type":"compaction_delta","content":"b"}}`, `{"type":"content_block_stop","index":1}`, over),
+		uint8(3), true, uint16(200))
 	f.Fuzz(func(t *testing.T, body string, size uint8, asStream bool, status uint16) {
 		h := jsonBody
 		if asStream {

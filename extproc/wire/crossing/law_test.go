@@ -94,6 +94,9 @@ func TestACutAnswerNeverLooksComplete(t *testing.T) {
 					}
 					continue
 				}
+				if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n\n")) { // an error event could not follow
+					t.Fatalf("%s for %s, cut at %d, ends inside a frame\n%s", s.name, to, cut, out)
+				}
 				if to.stream && !bytes.HasPrefix(whole, out) {
 					t.Fatalf("%s for %s, cut at %d, is no beginning of the whole\n%s\nwant\n%s", s.name, to, cut, out, whole)
 				}

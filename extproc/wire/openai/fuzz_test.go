@@ -17,6 +17,9 @@ var streams = []string{
 	sse(delta(`"reasoning_content":"hm"`), delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), finish("tool_calls"), "[DONE]"),
 	": ping\r\n\r\ndata:" + delta(`"content":"a"`) + "\r\rdata: {\"error\":{\"code\":429}}\n\n",
 	"event: error\ndata: {}\n\n",
+	sse(delta(`"reasoning":"h","reasoning_details":[{"type":"reasoning.text","text":"h","format":"anthropic-claude-v1","index":0}]`),
+		delta(`"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0},{"type":"reasoning.encrypted","data":"x"}]`), finish("stop"), "[DONE]"),
+	sse(chunk(`"delta":{"content":"a","annotations":[{"type":"url_citation"}]},"logprobs":{"content":[{"token":"a"}]},"finish_reason":null`), finish("stop"), usageChunk, "[DONE]"),
 }
 
 // FuzzWhereAStreamIsCutChangesNothing is K-38: the same events, and for a client of the same dialect the same bytes.
