@@ -1,0 +1,159 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+)
+
+// FuzzFirstPiece: the pieces of a text are the text, none is empty or long, and no character is cut.
+func FuzzFirstPiece(f *testing.F) {
+	f.Add("a text of some words that is longer than one piece of it may be")
+	f.Add(strings.Repeat("日本語", 30))
+	f.Add(strings.Repeat("x", 100) + " y")
+	f.Fuzz(func(t *testing.T, text string) {
+		var whole []byte
+		for rest := []byte(text); len(rest) > 0; {
+			var piece []byte
+			piece, rest = firstPiece(rest)
+			if len(piece) == 0 || len(piece) > replayPiece {
+				t.Fatalf("a piece of %d bytes", len(piece))
+			}
+			if utf8.ValidString(text) && !utf8.Valid(piece) {
+				t.Fatalf("%q cuts a character", piece)
+			}
+			whole = append(whole, piece...)
+		}
+		if string(whole) != text {
+			t.Errorf("%q became %q", text, whole)
+		}
+	})
+}
+
+// storedIn is an exchange that is answered by what a client of another form was told.
+func storedIn(asked, wants cache.Form, events ...chat.Event) *exchange {
+	x := &exchange{Exchange: pipeline.Exchange{Request: &chat.Request{Dialect: wants.Dialect, Stream: wants.Stream}}}
+	x.stored = cache.NewEntry(events)
+	x.stored.Asked = asked
+	return x
+}
+
+// told lists what a replay yields, a "|" before each piece of content.
+func told(x *exchange) string {
+	var b strings.Builder
+	x.storedEvents(func(ev *chat.Event, step bool) bool {
+		if step {
+			_ = b.WriteByte('|')
+		}
+		if ev.Raw != nil {
+			_, _ = b.WriteString("raw:" + string(ev.Raw))
+		} else {
+			_, _ = b.Write(ev.Text)
+		}
+		return true
+	})
+	return b.String()
+}
+
+func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
+	stream, body := cache.Form{Dialect: chat.OpenAI, Stream: true}, cache.Form{Dialect: chat.OpenAI}
+	chunks := []chat.Event{
+		{Kind: chat.Start, Raw: []byte("1")}, {Kind: chat.Text, Text: []byte("one "), Tail: true},
+		{Kind: chat.Text, Text: []byte("two "), Raw: []byte("2")}, {Kind: chat.End, Raw: []byte("3")},
+	}
+	whole := chat.Event{Kind: chat.Text, Text: []byte("a text that comes in one piece, and longer than one is"), Raw: []byte("body")}
+	for _, tt := range []struct {
+		name         string
+		asked, wants cache.Form
+		events       []chat.Event
+		want         string
+	}{
+		{"as it was asked", stream, stream, chunks, "|raw:1one |raw:2|raw:3"},
+		{"in the other dialect", stream, cache.Form{Dialect: chat.Anthropic, Stream: true}, chunks, "|one |two "},
+		{"as a body", stream, body, chunks, "|one |two "},
+		{"a body as it was", body, body, []chat.Event{whole}, "|raw:body"},
+		{"a body as a stream", body, stream, []chat.Event{whole}, "|a text that comes in one piece, |and longer than one is"},
+		{"arguments are not cut", body, stream, []chat.Event{{Kind: chat.ToolArgs, Text: []byte(strings.Repeat("x", 50))}}, "|" + strings.Repeat("x", 50)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := told(storedIn(tt.asked, tt.wants, tt.events...)); got != tt.want {
+				t.Errorf("told %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestD33Pacing: a piece every 30 ms, several at a time where that would take more than ten seconds, none to wait for when the client
+// is in a hurry.
+func TestD33Pacing(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		pieces      int
+		fast        bool
+		least, most time.Duration
+	}{
+		{"one", 1, false, 0, 0},
+		{"ten", 10, false, 9 * replayPause, 9 * replayPause},
+		{"as many as there is time for", 333, false, 332 * replayPause, replayMost},
+		{"more", 334, false, 166 * replayPause, replayMost},
+		{"many", 100_000, false, 9 * time.Second, replayMost},
+		{"in a hurry", 100_000, true, 0, 0},
+		{"nothing", 0, false, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				form := cache.Form{Stream: true}
+				events := make([]chat.Event, tt.pieces)
+				for i := range events {
+					events[i] = chat.Event{Kind: chat.Text, Text: []byte("x")}
+				}
+				x := storedIn(form, form, events...)
+				x.fast = tt.fast
+				began := time.Now()
+				p := x.newPacer()
+				defer p.stop()
+				for range tt.pieces {
+					if p.due() && p.wait(t.Context()) != nil {
+						t.Fatal("it was interrupted")
+					}
+				}
+				if took := time.Since(began); took < tt.least || took > tt.most {
+					t.Errorf("%d pieces took %s, want %s to %s", tt.pieces, took, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
+
+func TestAClientThatLeavesEndsThePacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		x := storedIn(cache.Form{Stream: true}, cache.Form{Stream: true}, chat.Event{Kind: chat.Text, Text: []byte("x")})
+		p := x.newPacer()
+		defer p.stop()
+		cancel(gone)
+		if err := p.wait(ctx); !errors.Is(err, gone) {
+			t.Errorf("waiting ended with %v", err)
+		}
+	})
+}
+
+func TestPipelineHeader(t *testing.T) {
+	x := &exchange{}
+	if got := x.pipelineLog(); got != "" {
+		t.Errorf("without layers: %q", got)
+	}
+	x.Log = []pipeline.Entry{{Layer: "l3", Took: 42 * time.Microsecond}, {Layer: "l4", Took: 1200 * time.Microsecond, Saved: 11800}}
+	if got := x.pipelineLog(); got != "l3;dur=0.04, l4;dur=1.20;saved=11800" {
+		t.Errorf("got %q", got)
+	}
+}
