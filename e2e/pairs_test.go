@@ -307,6 +307,7 @@ func TestCertificatesRotate(t *testing.T) {
 	}
 	trust(next)
 	for _, p := range s.Pairs {
+		eventually(t, "its Envoy to have read them", func() bool { return p.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()).Status == http.StatusOK })
 		mustServeEveryWay(t, p)
 	}
 

@@ -24,7 +24,6 @@ import (
 type Options struct {
 	Node           state.Node // what is local to this Envoy; without an id, the control plane knows that already
 	XDS            state.Peer // the control plane
-	SecretDir      string     // directory of the files that SecretFiles returns; needed if XDS is known by files
 	AdminSocket    string     // path of Envoy's private admin socket, created with mode 0600
 	AdminTCP       string     // host:port that also leads to it; "" for none
 	MaxConnections int64      // of clients, all listeners together; 0 means 50,000
@@ -34,11 +33,6 @@ const (
 	clusterAdmin  = "bardo_admin"
 	listenerAdmin = "admin"
 )
-
-// SecretFiles are the files that must be in SecretDir before Envoy starts, by name. They name the files of the certificate.
-func SecretFiles(o Options) (map[string][]byte, error) {
-	return secretFiles(&Packer{}, state.ClusterXDS, o.XDS)
-}
 
 // Bootstrap is the configuration file of an Envoy, as JSON. It holds no secret but a client key that is given by its content.
 func Bootstrap(o Options) ([]byte, error) {
@@ -55,7 +49,7 @@ func Bootstrap(o Options) ([]byte, error) {
 			return nil, fmt.Errorf("node: %w", err)
 		}
 	}
-	xds, err := PeerCluster(&p, state.ClusterXDS, o.XDS, fromDir(o.SecretDir))
+	xds, err := PeerCluster(&p, state.ClusterXDS, o.XDS)
 	if err != nil {
 		return nil, err
 	}

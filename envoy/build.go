@@ -84,8 +84,8 @@ func Breakers() *clusterv3.CircuitBreakers {
 	}}
 }
 
-// PeerCluster is the cluster of a gRPC server. A peer that is known by files takes them as the secrets of PeerSecrets, from secrets.
-func PeerCluster(p *Packer, name string, peer state.Peer, secrets SecretSource) (*clusterv3.Cluster, error) {
+// PeerCluster is the cluster of a gRPC server.
+func PeerCluster(p *Packer, name string, peer state.Peer) (*clusterv3.Cluster, error) {
 	if err := peer.Validate(); err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", name, err)
 	}
@@ -110,7 +110,7 @@ func PeerCluster(p *Packer, name string, peer state.Peer, secrets SecretSource) 
 		},
 	}
 	if peer.TLS != nil {
-		c.TransportSocket = TLSSocket(p, peerTLS(name, peer.TLS, secrets))
+		c.TransportSocket = TLSSocket(p, peerTLS(name, peer.TLS))
 	}
 	return c, nil
 }

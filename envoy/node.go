@@ -14,12 +14,8 @@ const metadataKey = "bardo"
 func nodeFields(n *state.Node) map[string]*string {
 	return map[string]*string{
 		"http": &n.HTTP, "https": &n.HTTPS, "egress": &n.EgressSocket, "demo": &n.DemoSocket, "extproc": &n.ExtProc,
-		"extproc_name": &n.ExtProcServer,
+		"extproc_name": &n.ExtProcServer, "secrets": &n.SecretDir,
 	}
-}
-
-func fileFields(f *state.Files) map[string]*string {
-	return map[string]*string{"cert": &f.Cert, "key": &f.Key, "ca": &f.CA}
 }
 
 // node is how an Envoy introduces itself. A node without an id is one that has nothing local.
@@ -27,23 +23,15 @@ func node(n state.Node) *corev3.Node {
 	if n.ID == "" {
 		return &corev3.Node{Id: state.NodeID, Cluster: state.NodeID}
 	}
-	local := texts(nodeFields(&n))
-	if n.ExtProcTLS != nil {
-		local["extproc_tls"] = structpb.NewStructValue(&structpb.Struct{Fields: texts(fileFields(n.ExtProcTLS))})
+	local := map[string]*structpb.Value{}
+	for name, v := range nodeFields(&n) {
+		if *v != "" {
+			local[name] = structpb.NewStringValue(*v)
+		}
 	}
 	return &corev3.Node{Id: n.ID, Cluster: state.NodeID, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
 		metadataKey: structpb.NewStructValue(&structpb.Struct{Fields: local}),
 	}}}
-}
-
-func texts(fields map[string]*string) map[string]*structpb.Value {
-	out := map[string]*structpb.Value{}
-	for name, v := range fields {
-		if *v != "" {
-			out[name] = structpb.NewStringValue(*v)
-		}
-	}
-	return out
 }
 
 // ParseNode reads what an Envoy says of itself. ok is false when it says nothing of what is local to it. The error says what of it is wrong.
@@ -55,12 +43,6 @@ func ParseNode(c *corev3.Node) (n state.Node, ok bool, err error) {
 	}
 	for name, v := range nodeFields(&n) {
 		*v = local.GetFields()[name].GetStringValue()
-	}
-	if files := local.GetFields()["extproc_tls"].GetStructValue(); files != nil {
-		n.ExtProcTLS = &state.Files{}
-		for name, v := range fileFields(n.ExtProcTLS) {
-			*v = files.GetFields()[name].GetStringValue()
-		}
 	}
 	return n, true, n.Validate()
 }

@@ -12,7 +12,7 @@ import (
 
 var whole = state.Node{
 	ID: "gw-1", HTTP: "0.0.0.0:8080", HTTPS: "0.0.0.0:8443", EgressSocket: "/run/egress.sock", DemoSocket: "/run/demo.sock",
-	ExtProc: "sidecar:18001", ExtProcTLS: &state.Files{Cert: "/etc/c.pem", Key: "/etc/k.pem", CA: "/etc/ca.pem"}, ExtProcServer: "gw-1",
+	ExtProc: "sidecar:18001", ExtProcServer: "gw-1", SecretDir: "/var/lib/bardo",
 }
 
 func TestANodeSaysWhatIsLocalToIt(t *testing.T) {
@@ -22,10 +22,8 @@ func TestANodeSaysWhatIsLocalToIt(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("%v, %v", ok, err)
 	}
-	files := *got.ExtProcTLS
-	got.ExtProcTLS = whole.ExtProcTLS
-	if got != whole || files != *whole.ExtProcTLS {
-		t.Errorf("read %+v with %+v", got, files)
+	if got != whole {
+		t.Errorf("read %+v", got)
 	}
 }
 
@@ -41,14 +39,14 @@ func TestWhatIsWrongWithANode(t *testing.T) {
 		change func(*state.Node)
 		want   string
 	}{
-		"its name":                  {func(n *state.Node) { n.ID = "a b" }, "name"},
-		"its listener":              {func(n *state.Node) { n.HTTPS = "nowhere" }, "https listener"},
-		"its egress socket":         {func(n *state.Node) { n.EgressSocket = "" }, "egress listener"},
-		"its demo socket":           {func(n *state.Node) { n.DemoSocket = "demo.sock" }, "demo provider"},
-		"its sidecar":               {func(n *state.Node) { n.ExtProc = "" }, "ext_proc server"},
-		"its certificate's file":    {func(n *state.Node) { n.ExtProcTLS = &state.Files{Cert: "c.pem"} }, "absolute path"},
-		"the name of its sidecar":   {func(n *state.Node) { n.ExtProcServer = "" }, "server name"},
-		"a very long path of a key": {func(n *state.Node) { n.ExtProcTLS = &state.Files{Cert: "/" + strings.Repeat("x", 1<<20)} }, "absolute path"},
+		"its name":                      {func(n *state.Node) { n.ID = "a b" }, "name"},
+		"its listener":                  {func(n *state.Node) { n.HTTPS = "nowhere" }, "https listener"},
+		"its egress socket":             {func(n *state.Node) { n.EgressSocket = "" }, "egress listener"},
+		"its demo socket":               {func(n *state.Node) { n.DemoSocket = "demo.sock" }, "demo provider"},
+		"its sidecar":                   {func(n *state.Node) { n.ExtProc = "" }, "ext_proc server"},
+		"no files of its certificate":   {func(n *state.Node) { n.SecretDir = "" }, "absolute path"},
+		"the name of its sidecar":       {func(n *state.Node) { n.ExtProcServer = "a b" }, "server name"},
+		"a very long path of its files": {func(n *state.Node) { n.SecretDir = "/" + strings.Repeat("x", 1<<20) }, "absolute path"},
 	} {
 		o := options
 		o.Node = whole
@@ -61,13 +59,12 @@ func TestWhatIsWrongWithANode(t *testing.T) {
 
 func TestFilesOfACertificateAreWatchedByEnvoy(t *testing.T) {
 	o := options
-	o.XDS = state.Peer{Address: "10.0.0.1:18000", TLS: &state.TLS{Files: whole.ExtProcTLS, ServerName: "control-plane"}}
-	o.SecretDir = "/var/lib/bardo"
+	o.XDS = state.Peer{Address: "10.0.0.1:18000", TLS: &state.TLS{SecretDir: "/var/lib/bardo", ServerName: "control-plane"}}
 	raw, err := Bootstrap(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := SecretFiles(o)
+	files, err := SecretFiles(state.ClusterXDS, Files{Cert: "/etc/c.pem", Key: "/etc/k.pem", CA: "/etc/ca.pem"})
 	if err != nil || len(files) != 2 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
@@ -78,9 +75,6 @@ func TestFilesOfACertificateAreWatchedByEnvoy(t *testing.T) {
 		if !strings.Contains(string(b), "/etc/") {
 			t.Errorf("%s names no file: %s", name, b)
 		}
-	}
-	if strings.Contains(string(raw), "/etc/k.pem") {
-		t.Error("the bootstrap names the key itself: Envoy would not read it again")
 	}
 	if !strings.Contains(string(raw), "TLSv1_3") {
 		t.Error("an older TLS may be spoken")
@@ -94,7 +88,7 @@ func FuzzParseNode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(raw))
-	f.Add(`{"id": "gw-1", "metadata": {"bardo": {"http": 1, "extproc_tls": {"cert": null}}}}`)
+	f.Add(`{"id": "gw-1", "metadata": {"bardo": {"http": 1, "secrets": null}}}`)
 	f.Add(`{"metadata": {"bardo": []}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		c := &corev3.Node{}
@@ -108,12 +102,6 @@ func FuzzParseNode(f *testing.F) {
 		again, _, err := ParseNode(node(n))
 		if err != nil {
 			t.Fatalf("%+v was taken, and is refused as it was written: %v", n, err)
-		}
-		if again.ExtProcTLS != nil {
-			if *again.ExtProcTLS != *n.ExtProcTLS {
-				t.Errorf("%+v became %+v", *n.ExtProcTLS, *again.ExtProcTLS)
-			}
-			again.ExtProcTLS = n.ExtProcTLS
 		}
 		if again != n {
 			t.Errorf("%+v became %+v", n, again)

@@ -226,7 +226,8 @@ func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := xds.NewServer(slog.New(slog.DiscardHandler), xds.Options{Secret: func(string) string { return secret }})
-	if err := s.Set(t.Context(), state.State{}); err != nil {
+	cert, key := certificate(t, "bardo.test")
+	if err := s.Set(t.Context(), state.State{CertPEM: cert, KeyPEM: key}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := xds.Listen(t.Context(), "127.0.0.1:0")
@@ -235,21 +236,21 @@ func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
 	}
 	own(t, func(ctx context.Context) error { return s.Serve(ctx, listener, identity.Server(nil)) })
 	ours := issue("gw-1")
-	files := state.Files{Cert: ours.Cert, Key: ours.Key, CA: ours.CA}
 	o := envoy.Options{
 		Node: state.Node{
-			ID: "gw-1", HTTP: "127.0.0.1:0", EgressSocket: filepath.Join(dir, "egress.sock"), ExtProc: "127.0.0.1:1", ExtProcTLS: &files, ExtProcServer: "gw-1",
+			ID: "gw-1", HTTP: "127.0.0.1:0", HTTPS: "127.0.0.1:0", EgressSocket: filepath.Join(dir, "egress.sock"), ExtProc: "127.0.0.1:1", ExtProcServer: "gw-1", SecretDir: dir,
 		},
-		XDS:       state.Peer{Address: listener.Addr().String(), TLS: &state.TLS{Files: &files, ServerName: "control-plane"}},
-		SecretDir: dir,
+		XDS: state.Peer{Address: listener.Addr().String(), TLS: &state.TLS{SecretDir: dir, ServerName: "control-plane"}},
 	}
-	secrets, err := envoy.SecretFiles(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range secrets {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+	for _, cluster := range []string{state.ClusterXDS, state.ClusterExtProc} {
+		secrets, err := envoy.SecretFiles(cluster, envoy.Files(ours))
+		if err != nil {
 			t.Fatal(err)
+		}
+		for name, b := range secrets {
+			if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	p, err := envoy.NewProcess(envoy.Command{Path: envoytest.Binary(t), Dir: dir, Concurrency: 1, Log: slog.New(slog.DiscardHandler), Bootstrap: o})

@@ -15,7 +15,7 @@ func bootstrapCommand() *cobra.Command {
 		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as its `bardo extproc`:\n" +
 			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json\n" +
 			"That Envoy finds the control plane at xds.address, or xds.listen, and tells it what is local to it: listen.http, listen.https, the sockets\n" +
-			"of its sidecar, and its name, extproc.node. With xds.tls, two files beside the state name the certificate's files, so that Envoy reads\n" +
+			"of its sidecar, and its name, extproc.node. With TLS, files in $BARDO_HOME name the certificate's files, so that Envoy reads\n" +
 			"these again when they are replaced. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
@@ -39,7 +39,7 @@ func bootstrapCommand() *cobra.Command {
 }
 
 func bootstrap(h home, cfg *config.Config) ([]byte, error) {
-	peer, err := planePeer(cfg)
+	peer, err := planePeer(h, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +48,10 @@ func bootstrap(h home, cfg *config.Config) ([]byte, error) {
 		return nil, err
 	}
 	o := envoy.Options{
-		Node: localNode(cfg, at), XDS: peer, SecretDir: string(h),
+		Node: localNode(h, cfg, at), XDS: peer,
 		AdminSocket: h.path("envoy-admin.sock"), AdminTCP: address(cfg.Listen.EnvoyAdmin),
 	}
-	files, err := envoy.SecretFiles(o)
+	files, err := secretFiles(cfg)
 	if err != nil {
 		return nil, err
 	}

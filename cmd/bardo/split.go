@@ -9,12 +9,14 @@ import (
 	"encoding/base32"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 
+	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/xds/state"
@@ -31,12 +33,12 @@ type split struct {
 // openSplit loads the certificates that the configuration names.
 func openSplit(cfg *config.Config, log *slog.Logger) (s split, err error) {
 	s = split{node: nodeName(cfg), name: cfg.XDS.ServerName()}
-	if xdsFiles(cfg) != nil {
+	if xdsSecured(cfg) {
 		if s.plane, err = mtls.Load(mtls.Files(cfg.XDS.TLS), log); err != nil {
 			return s, fmt.Errorf("xds.tls: %w", err)
 		}
 	}
-	if extprocFiles(cfg) != nil {
+	if extprocSecured(cfg) {
 		if s.extproc, err = mtls.Load(mtls.Files(cfg.Extproc.TLS), log); err != nil {
 			return s, fmt.Errorf("extproc.tls: %w", err)
 		}
@@ -44,22 +46,36 @@ func openSplit(cfg *config.Config, log *slog.Logger) (s split, err error) {
 	return s, nil
 }
 
-// xdsFiles are those of the control plane's connections; nil where they are in clear text. A Unix socket needs no certificate.
-func xdsFiles(cfg *config.Config) *state.Files {
-	if _, unix := cfg.XDS.At().Unix(); unix || !cfg.XDS.TLS.Enabled() {
-		return nil
-	}
-	f := state.Files(cfg.XDS.TLS)
-	return &f
+// xdsSecured tells whether the control plane's connections are under TLS. A Unix socket needs none.
+func xdsSecured(cfg *config.Config) bool {
+	_, unix := cfg.XDS.At().Unix()
+	return !unix && cfg.XDS.TLS.Enabled()
 }
 
-// extprocFiles are the same of the connection between Envoy and sidecar.
-func extprocFiles(cfg *config.Config) *state.Files {
-	if _, unix := cfg.Extproc.Listen.Unix(); unix || cfg.Extproc.Listen == "" || !cfg.Extproc.TLS.Enabled() {
-		return nil
+// extprocSecured tells the same of the connection between Envoy and sidecar.
+func extprocSecured(cfg *config.Config) bool {
+	_, unix := cfg.Extproc.Listen.Unix()
+	return !unix && cfg.Extproc.Listen != "" && cfg.Extproc.TLS.Enabled()
+}
+
+// secretFiles are the files that name certificates for this pair's Envoy.
+func secretFiles(cfg *config.Config) (map[string][]byte, error) {
+	certificates := map[string]config.PeerTLS{}
+	if xdsSecured(cfg) {
+		certificates[state.ClusterXDS] = cfg.XDS.TLS
 	}
-	f := state.Files(cfg.Extproc.TLS)
-	return &f
+	if extprocSecured(cfg) {
+		certificates[state.ClusterExtProc] = cfg.Extproc.TLS
+	}
+	out := map[string][]byte{}
+	for cluster, f := range certificates {
+		files, err := envoy.SecretFiles(cluster, envoy.Files(f))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, files)
+	}
+	return out, nil
 }
 
 // toPlane is the TLS of the next connection to the control plane; nil for clear text.
@@ -115,26 +131,26 @@ func splitSockets(h home, cfg *config.Config) (sockets, error) {
 }
 
 // localNode is what this pair's Envoy tells the control plane of itself.
-func localNode(cfg *config.Config, s sockets) state.Node {
+func localNode(h home, cfg *config.Config, s sockets) state.Node {
 	n := state.Node{
 		ID: nodeName(cfg), HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS), EgressSocket: s.egress, DemoSocket: s.demo,
 		ExtProc: cmp.Or(string(cfg.Extproc.Address), string(config.Socket(s.extproc).Reachable())),
 	}
-	if files := extprocFiles(cfg); files != nil {
-		n.ExtProcTLS, n.ExtProcServer = files, n.ID
+	if extprocSecured(cfg) {
+		n.ExtProcServer, n.SecretDir = n.ID, string(h)
 	}
 	return n
 }
 
 // planePeer is the control plane as this machine's Envoy calls it.
-func planePeer(cfg *config.Config) (state.Peer, error) {
+func planePeer(h home, cfg *config.Config) (state.Peer, error) {
 	at := string(cfg.XDS.At())
 	if at == "" || strings.HasSuffix(at, ":0") {
 		return state.Peer{}, fmt.Errorf("xds.listen %q: a separately run Envoy needs a fixed address of the control plane", at)
 	}
 	p := state.Peer{Address: at}
-	if files := xdsFiles(cfg); files != nil {
-		p.TLS = &state.TLS{Files: files, ServerName: cfg.XDS.ServerName()}
+	if xdsSecured(cfg) {
+		p.TLS = &state.TLS{SecretDir: string(h), ServerName: cfg.XDS.ServerName()}
 	}
 	return p, nil
 }

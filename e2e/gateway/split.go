@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +26,7 @@ type Split struct {
 	ControlPlane *Part
 	Plane        *Gateway // the control plane's state, for its commands
 	Pairs        []*Pair
+	Store        string // the file of the shared ledger
 
 	options Options // of every part
 	at      string  // the control plane's address
@@ -36,7 +38,8 @@ type Pair struct {
 	Name           string
 	Sidecar, Envoy *Part
 
-	certified, listen string // the name in its certificate, and the sidecar's address
+	certified    string // the name in its certificate
+	http, listen string // addresses of its Envoy and of its sidecar
 }
 
 // EgressSocket is where the sidecar calls providers.
@@ -74,10 +77,11 @@ func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) 
 	s.Plane = s.gateway(t)
 	s.at = freeAddress(t)
 	store := filepath.Join(s.Plane.Home, "store")
+	s.Store = filepath.Join(store, "bardo.db")
 	if err := os.Mkdir(store, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o.Config += fmt.Sprintf("\nstore: {ledger: %q}\n", "sqlite://"+filepath.Join(store, "bardo.db"))
+	o.Config += fmt.Sprintf("\nstore: {ledger: %q}\n", "sqlite://"+s.Store)
 	s.options = o
 	issue(t, ca, s.Plane.Home, PlaneName)
 	if err := s.preparePlane(s.planeOptions()); err != nil {
@@ -94,7 +98,7 @@ func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) 
 // AddPair prepares one more pair, with a certificate for a name that should be its own. It does not start it.
 func (s *Split) AddPair(t testing.TB, ca *mtlstest.Authority, name, certified string) *Pair {
 	t.Helper()
-	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, listen: freeAddress(t)}
+	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, http: freeAddress(t), listen: freeAddress(t)}
 	issue(t, ca, p.Home, certified)
 	if err := p.prepare(s.pairOptions(p)); err != nil {
 		t.Fatal(err)
@@ -119,6 +123,7 @@ func (s *Split) planeOptions() Options {
 
 func (s *Split) pairOptions(p *Pair) Options {
 	o, files := s.options, tlsFiles(p.Home, p.certified)
+	o.Config += fmt.Sprintf("listen: {http: %q, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n", p.http)
 	o.Config += fmt.Sprintf("extproc: {node: %s, listen: %q, tls: %s}\nxds: {address: %q, name: %s, tls: %[3]s}\n", p.Name, p.listen, files, s.at, PlaneName)
 	return o
 }
@@ -155,15 +160,21 @@ func tlsFiles(dir, name string) string {
 	return fmt.Sprintf("{cert: %q, key: %q, ca: %q}", f.Cert, f.Key, f.CA)
 }
 
-// freeAddress is one that nobody has at this moment.
+// freeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself: it stays free while its
+// owner is dead.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const first, last = 15_000, 32_000
+	for range 100 {
+		at := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at)
+		if err == nil {
+			_ = l.Close()
+			return at
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func newSplit(t testing.TB) *Split {
@@ -271,6 +282,24 @@ func (p *Pair) Locate(ctx context.Context) error {
 			return errors.New("envoy does not listen")
 		}
 		p.URL = base("http", at["http"])
+		return nil
+	})
+}
+
+// Serves waits until the pair answers a request whose answer needs the whole of it but no provider.
+func (p *Pair) Serves(ctx context.Context) error {
+	return poll(ctx, func() error {
+		res, err := p.Open(ctx, Call{Path: "/v1/balance"})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusOK {
+			return fmt.Errorf("/v1/balance: %s", res.Status)
+		}
+		if _, err := os.Stat(p.EgressSocket()); err != nil {
+			return err
+		}
 		return nil
 	})
 }

@@ -18,17 +18,16 @@ import (
 // Files are PEM files: a certificate chain, its private key, and the authorities that sign the other side's certificates.
 type Files struct{ Cert, Key, CA string }
 
-// Identity is a program's certificate, and whom it trusts. Its files are looked at when a connection begins, at most once a second;
-// files that cannot be used leave in force what was read before. Safe for concurrent use.
+// Identity is a program's certificate, and whom it trusts. Its files are looked at when a connection begins; files that cannot be used
+// leave in force what was read before. Safe for concurrent use.
 type Identity struct {
 	files Files
 	log   *slog.Logger
 
-	mu       sync.Mutex
-	looked   time.Time
-	stamps   [3]stamp
-	now      pair
-	refusals map[string]time.Time // sentences logged lately
+	mu     sync.Mutex
+	stamps [3]stamp
+	now    pair
+	said   map[string]time.Time // sentences logged lately
 }
 
 // pair is what was read together.
@@ -43,15 +42,13 @@ type stamp struct {
 	size     int64
 }
 
-const (
-	lookEvery = time.Second
-	sayEvery  = 30 * time.Second // the same refusal
-)
+// sayEvery is how often the same is logged.
+const sayEvery = 30 * time.Second
 
 // Load reads the files. It fails if they cannot be used now.
 func Load(f Files, log *slog.Logger) (*Identity, error) {
-	i := &Identity{files: f, log: log, refusals: map[string]time.Time{}}
-	i.stamps, i.looked = f.stamps(), time.Now()
+	i := &Identity{files: f, log: log, said: map[string]time.Time{}}
+	i.stamps = f.stamps()
 	var err error
 	i.now, err = f.read()
 	return i, err
@@ -86,17 +83,15 @@ func (f Files) stamps() (s [3]stamp) {
 func (i *Identity) current() pair {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if time.Since(i.looked) < lookEvery {
-		return i.now
-	}
-	i.looked = time.Now()
 	s := i.files.stamps()
 	if s == i.stamps {
 		return i.now
 	}
 	next, err := i.files.read()
 	if err != nil { // half of a renewal: the next look finds the rest
-		i.log.Warn("the certificate was not read again", "error", err)
+		if i.news(err.Error()) {
+			i.log.Warn("the certificate was not read again", "error", err)
+		}
 		return i.now
 	}
 	i.stamps, i.now = s, next
@@ -151,15 +146,21 @@ func (i *Identity) refused(from net.Addr, why error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	said := host + why.Error()
-	if time.Since(i.refusals[said]) < sayEvery {
-		return
+	if i.news(host + why.Error()) {
+		i.log.Warn("a connection was refused: its certificate is not good", "from", host, "reason", why)
 	}
-	if len(i.refusals) > 1000 {
-		clear(i.refusals)
+}
+
+// news reports whether this was not said lately; the caller holds mu.
+func (i *Identity) news(sentence string) bool {
+	if time.Since(i.said[sentence]) < sayEvery {
+		return false
 	}
-	i.refusals[said] = time.Now()
-	i.log.Warn("a connection was refused: its certificate is not good", "from", host, "reason", why)
+	if len(i.said) > 1000 {
+		clear(i.said)
+	}
+	i.said[sentence] = time.Now()
+	return true
 }
 
 // Client is the configuration of one connection to a server whose certificate must have this name, or IP address.

@@ -24,7 +24,7 @@ import (
 
 // clusters are two per provider, and the sidecar's. A disabled provider keeps its clusters: requests under way finish.
 func (b *builder) clusters() ([]types.Resource, error) {
-	sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc, envoy.FromADS)
+	sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc)
 	if err != nil {
 		return nil, err
 	}

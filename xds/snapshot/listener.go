@@ -145,7 +145,12 @@ func rds(name string) *hcmv3.HttpConnectionManager_Rds {
 	return &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: name, ConfigSource: ads()}}
 }
 
-func ads() *corev3.ConfigSource { return envoy.FromADS("") }
+func ads() *corev3.ConfigSource {
+	return &corev3.ConfigSource{
+		ResourceApiVersion:    corev3.ApiVersion_V3,
+		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}},
+	}
+}
 
 // serverTLS takes the certificate by name, so that a new one replaces it without draining the listener.
 func (b *builder) serverTLS() *corev3.TransportSocket {
@@ -156,21 +161,18 @@ func (b *builder) serverTLS() *corev3.TransportSocket {
 	}})
 }
 
-// secrets are the TLS listener's certificate, and the files by which the sidecar is known.
+// secrets is the TLS listener's certificate. No cluster's secret may stand beside it: the cache answers those who ask for all it has,
+// and Envoy asks for a cluster's before it asks for a listener's.
 func (b *builder) secrets() []types.Resource {
-	var out []types.Resource
-	if b.HTTPS != "" {
-		out = append(out, &tlsv3.Secret{
-			Name: secretServer,
-			Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
-				CertificateChain: inline(b.CertPEM), PrivateKey: inline(b.KeyPEM),
-			}},
-		})
+	if b.HTTPS == "" {
+		return nil
 	}
-	for _, s := range envoy.PeerSecrets(state.ClusterExtProc, b.ExtProc) {
-		out = append(out, s)
-	}
-	return out
+	return []types.Resource{&tlsv3.Secret{
+		Name: secretServer,
+		Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: &tlsv3.TlsCertificate{
+			CertificateChain: inline(b.CertPEM), PrivateKey: inline(b.KeyPEM),
+		}},
+	}}
 }
 
 func inline(data []byte) *corev3.DataSource {

@@ -218,7 +218,7 @@ func TestEveryPartMayBeMissing(t *testing.T) {
 		"no egress":           func(s *state.State) { s.EgressSocket = "" },
 		"a sidecar over TCP":  func(s *state.State) { s.ExtProc.Address = "sidecar.example:9000" },
 		"a sidecar known by files": func(s *state.State) {
-			s.ExtProc.TLS = &state.TLS{Files: &state.Files{Cert: "/c.pem", Key: "/k.pem", CA: "/ca.pem"}, ServerName: "gw-1"}
+			s.ExtProc.TLS = &state.TLS{SecretDir: "/var/lib/bardo", ServerName: "gw-1"}
 		},
 		"a sidecar behind TLS": func(s *state.State) { s.ExtProc.TLS = &state.TLS{CAPEM: []byte("ca"), ServerName: "sidecar"} },
 	} {

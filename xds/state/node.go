@@ -14,12 +14,9 @@ type Node struct {
 	EgressSocket  string // path of the Unix socket through which its sidecar calls providers
 	DemoSocket    string // path of the Unix socket of its sidecar's demo provider; "" for none
 	ExtProc       string // where it reaches its sidecar: unix:///path or host:port
-	ExtProcTLS    *Files // nil for clear text
-	ExtProcServer string // name in the sidecar's certificate
+	ExtProcServer string // name in the sidecar's certificate; "" for clear text
+	SecretDir     string // directory of the files that name its own certificate; needed with ExtProcServer
 }
-
-// Files are PEM files on Envoy's machine, which it reads again when they are replaced by renaming.
-type Files struct{ Cert, Key, CA string }
 
 // At is the state of one node's Envoy: what is shared, and what is local to it. secret is what calls through its egress listener must
 // carry.
@@ -27,8 +24,8 @@ func (s State) At(n Node, secret string) State {
 	s.HTTP, s.HTTPS = n.HTTP, n.HTTPS
 	s.EgressSocket, s.EgressSecret = n.EgressSocket, secret
 	s.ExtProc = Peer{Address: n.ExtProc}
-	if n.ExtProcTLS != nil {
-		s.ExtProc.TLS = &TLS{Files: n.ExtProcTLS, ServerName: n.ExtProcServer}
+	if n.ExtProcServer != "" {
+		s.ExtProc.TLS = &TLS{SecretDir: n.SecretDir, ServerName: n.ExtProcServer}
 	}
 	providers := make([]Provider, len(s.Providers))
 	for i, p := range s.Providers {
@@ -74,8 +71,8 @@ func (n Node) Validate() error {
 	}
 	_, err := ParseAddress(n.ExtProc)
 	fail("ext_proc server", err)
-	if n.ExtProcTLS != nil {
-		fail("ext_proc server: tls", n.ExtProcTLS.validate(n.ExtProcServer))
+	if n.ExtProcServer != "" {
+		fail("ext_proc server: tls", validateSecretDir(n.SecretDir, n.ExtProcServer))
 	}
 	return errors.Join(errs...)
 }
@@ -83,11 +80,9 @@ func (n Node) Validate() error {
 // maxPath is the longest path that is taken from a node.
 const maxPath = 1024
 
-func (f Files) validate(serverName string) error {
-	for _, path := range []string{f.Cert, f.Key, f.CA} {
-		if !filepath.IsAbs(path) || len(path) > maxPath || strings.ContainsRune(path, 0) {
-			return fmt.Errorf("file %.80q, expected an absolute path", path)
-		}
+func validateSecretDir(dir, serverName string) error {
+	if !filepath.IsAbs(dir) || len(dir) > maxPath || strings.ContainsRune(dir, 0) {
+		return fmt.Errorf("directory %.80q, expected an absolute path", dir)
 	}
 	if !validHost(serverName) {
 		return fmt.Errorf("server name %.80q is no host's", serverName)
