@@ -159,5 +159,5 @@ CASES = {
     "retry": retry, "cancel": cancel, "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),
 }
-errors(CASES, refuse, anthropic.APIStatusError)
+errors(CASES, refuse, anthropic.APIStatusError, lambda body: body["type"] == "error" and body["error"]["code"])
 run(anthropic.__version__, CASES)

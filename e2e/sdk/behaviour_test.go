@@ -17,8 +17,8 @@ const said = "naïve cafe\u0301 — 日本語 — 🦊👩‍👩‍👧 — ע�
 
 const (
 	largeAnswer = 1000 // words of 1 KiB
-	silence     = time.Second
-	beat        = 250 * time.Millisecond // the gateway's heartbeat
+	silence     = 5 * beat / 2
+	beat        = time.Second // the gateway's heartbeat; an error that takes longer comes as an event of a stream with status 200
 )
 
 var weather = []fake.ToolCall{
@@ -39,7 +39,7 @@ var behaviours = withErrors(map[string]fake.Behaviour{
 	"large":         {Tokens: largeAnswer, TokenSize: 1 << 10},
 	"slow":          {Tokens: 600, Gap: 100 * time.Millisecond},
 	"quiet":         {Tokens: 3, Gap: silence},
-	"quiet2":        {Tokens: 3, Gap: silence, FirstToken: silence},
+	"quiet2":        {Tokens: 3, FirstToken: silence},
 	"retry":         {Status: http.StatusTooManyRequests, RetryAfter: "1", Recovers: 900 * time.Millisecond},
 	"dies":          breaks,
 	"dies2":         breaks,
@@ -52,11 +52,11 @@ func withErrors(bs map[string]fake.Behaviour) map[string]fake.Behaviour {
 	for _, status := range statuses {
 		bs[strconv.Itoa(status)] = fake.Behaviour{Status: status}
 	}
+	bs["429"] = fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "2"}
 	return bs
 }
 
-// twice are the behaviours that a second provider has too, with the same manners: their streams have another candidate, and
-// take the path on which the gateway answers itself.
+// twice are the behaviours that a second provider has too, with the same manners: their streams have another candidate.
 var twice = []string{"dies2", "quiet2"}
 
 // escaped is a string inside a JSON string, with every character escaped, those outside the basic plane as two.

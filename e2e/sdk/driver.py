@@ -47,17 +47,20 @@ def caught(call):
     raise AssertionError("nothing was raised")
 
 
-def refused(error, base):
+def refused(error, base, code):
     """The line of an error that an answer's status made."""
     true(isinstance(error, base), f"{type(error).__name__} is not of the client's own: {error}")
+    true(DIRECT or code(error.body), f"no code in {error.body}")
+    if error.status_code == 429:
+        same(error.response.headers["retry-after"], "2")
     return {"exception": type(error).__name__, "status": error.status_code}
 
 
-def errors(cases, ask, base):
-    """Adds a case for every status: a stream is refused as a whole answer is. ask(key, model, stream)."""
+def errors(cases, ask, base, code):
+    """Adds a case for every status: a stream is refused as a whole answer is. ask(key, model, stream), code(body)."""
     for status in STATUSES:
         def case(status=status):
-            lines = [refused(caught(lambda: ask(key(status), model(status), stream)), base) for stream in (False, True)]
+            lines = [refused(caught(lambda: ask(key(status), model(status), stream)), base, code) for stream in (False, True)]
             same(lines[1], lines[0])
             return lines[0]
         cases[f"error-{status}"] = case

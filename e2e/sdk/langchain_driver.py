@@ -131,5 +131,5 @@ CASES = {
 }
 if not OPENAI:
     CASES["thinks"] = thinks
-errors(CASES, refuse, sdk.APIStatusError)
+errors(CASES, refuse, sdk.APIStatusError, lambda body: (body if OPENAI else body["error"])["code"])
 run(version(PACKAGE), CASES)

@@ -156,5 +156,5 @@ CASES = {
     "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),
 }
-errors(CASES, refuse, openai.APIStatusError)
+errors(CASES, refuse, openai.APIStatusError, lambda body: body["code"])
 run(openai.__version__, CASES)
