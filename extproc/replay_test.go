@@ -66,8 +66,10 @@ func told(x *exchange) string {
 func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
 	stream, body := cache.Form{Dialect: chat.OpenAI, Stream: true}, cache.Form{Dialect: chat.OpenAI}
 	chunks := []chat.Event{
-		{Kind: chat.Start, Raw: []byte("1")}, {Kind: chat.Text, Text: []byte("one "), Tail: true},
-		{Kind: chat.Text, Text: []byte("two "), Raw: []byte("2")}, {Kind: chat.End, Raw: []byte("3")},
+		{Kind: chat.Start, Raw: []byte("1")},
+		{Kind: chat.Text, Text: []byte("one "), Tail: true},
+		{Kind: chat.Text, Text: []byte("two "), Raw: []byte("2")},
+		{Kind: chat.End, Raw: []byte("3")},
 	}
 	whole := chat.Event{Kind: chat.Text, Text: []byte("a text that comes in one piece, and longer than one is"), Raw: []byte("body")}
 	for _, tt := range []struct {

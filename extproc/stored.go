@@ -127,7 +127,7 @@ func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k known) erro
 // errIncomplete is a stored answer without an end.
 var errIncomplete = errors.New("a stored answer has no end")
 
-// wholeStored is a stored answer in one piece: a JSON body, or all the events of a stream.
+// wholeStored is a stored answer as a JSON body.
 func (x *exchange) wholeStored(ctx context.Context, a *answer) (reply, error) {
 	x.storedEvents(func(ev *chat.Event, _ bool) bool {
 		a.pass(ctx, ev)
@@ -139,9 +139,6 @@ func (x *exchange) wholeStored(ctx context.Context, a *answer) (reply, error) {
 	sum, err := x.settle(ctx, a, outcomeOK)
 	if err != nil {
 		return reply{}, err
-	}
-	if x.Request.Stream {
-		return reply{status: http.StatusOK, header: x.streamHeaders(a.res), body: append(a.drain(), sum.last(a.end)...)}, nil
 	}
 	h := append(x.answerHeaders(a.res), sum.headers()...)
 	return reply{status: http.StatusOK, header: append(h, header.Field{Name: "content-type", Value: contentTypeJSON}), body: a.end}, nil

@@ -167,7 +167,7 @@ func TestEverybodyIsAnswered(t *testing.T) {
 		var calling [3]atomic.Int32
 		var wg sync.WaitGroup
 		for i := range 300 {
-			rng := rand.New(rand.NewPCG(7, uint64(i))) //nolint:gosec // small
+			rng := rand.New(rand.NewPCG(7, uint64(i)))
 			wg.Go(func() {
 				<-time.After(time.Duration(rng.IntN(1000)) * time.Millisecond)
 				n := rng.IntN(len(calling))

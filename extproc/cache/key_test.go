@@ -244,7 +244,11 @@ var ignored = map[string]bool{"stream": true, "cache_control": true, "bardo": tr
 // TestEveryValueOfARequestCounts changes every value of requests that the canonical form covers, one at a time, and takes every
 // member away: a value that the canonical form forgets would make one key of two questions.
 func TestEveryValueOfARequestCounts(t *testing.T) {
-	for d, body := range map[chat.Dialect]string{chat.OpenAI: inOpenAI, chat.Anthropic: inAnthropic} {
+	for _, q := range []struct {
+		d    chat.Dialect
+		body string
+	}{{chat.OpenAI, inOpenAI}, {chat.Anthropic, inAnthropic}} {
+		d, body := q.d, q.body
 		before := keyOf(t, d, body)
 		n := 0
 		mutate(t, body, func(path []string, changed string) {

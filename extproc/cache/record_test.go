@@ -33,8 +33,8 @@ func fill(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i))
+		for _, f := range v.Fields() {
+			fill(t, f)
 		}
 	case reflect.Bool:
 		v.SetBool(true)

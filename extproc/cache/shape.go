@@ -3,6 +3,7 @@ package cache
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -90,13 +91,8 @@ func (s *shape) object(v jsonx.Value, tag string) bool {
 	var seen [24]string
 	n := 0
 	for key, m := range v.Members {
-		for _, k := range seen[:n] {
-			if k == string(key) {
-				return false
-			}
-		}
 		inner, ok := s.members[string(key)]
-		if n == len(seen) || (!ok && string(key) != tag) || (ok && !inner.covers(m)) {
+		if n == len(seen) || slices.Contains(seen[:n], string(key)) || (!ok && string(key) != tag) || (ok && !inner.covers(m)) {
 			return false
 		}
 		seen[n] = string(key)
@@ -143,14 +139,7 @@ func of(members map[string]*shape) *shape { return &shape{members: members} }
 
 // word is one of a few strings.
 func word(known ...string) *shape {
-	return &shape{is: func(v jsonx.Value) bool {
-		for _, k := range known {
-			if v.Equal(k) {
-				return true
-			}
-		}
-		return false
-	}}
+	return &shape{is: func(v jsonx.Value) bool { return slices.ContainsFunc(known, v.Equal) }}
 }
 
 func listOf(s *shape) *shape { return &shape{each: s} }

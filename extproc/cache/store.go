@@ -176,20 +176,20 @@ func (s *Store) makeRoom() {
 func (sh *shard) most() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if len(sh.bySize) == 0 {
+	if sh.bySize.Len() == 0 {
 		return 0
 	}
-	return sh.bySize[0].bytes
+	return sh.bySize.tenants[0].bytes
 }
 
 // evict drops what the largest tenant has not used for longest.
 func (sh *shard) evict(s *Store) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if len(sh.bySize) == 0 {
+	if sh.bySize.Len() == 0 {
 		return
 	}
-	t := sh.bySize[0]
+	t := sh.bySize.tenants[0]
 	if _, e, ok := t.entries.GetOldest(); ok {
 		sh.remove(s, t, e)
 	}
@@ -214,28 +214,32 @@ func (sh *shard) sweep(s *Store) {
 	}
 }
 
-// largest is a heap of tenants, the one that holds most at the top.
-type largest []*tenant
+// largest is a heap of tenants, the one that holds most at the top. It implements heap.Interface.
+type largest struct{ tenants []*tenant }
 
-func (l largest) Len() int           { return len(l) }
-func (l largest) Less(i, j int) bool { return l[i].bytes > l[j].bytes }
+// Len is how many there are.
+func (l *largest) Len() int { return len(l.tenants) }
 
-func (l largest) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	l[i].place, l[j].place = i, j
+// Less reports whether the i-th holds more than the j-th.
+func (l *largest) Less(i, j int) bool { return l.tenants[i].bytes > l.tenants[j].bytes }
+
+// Swap lets two change places.
+func (l *largest) Swap(i, j int) {
+	l.tenants[i], l.tenants[j] = l.tenants[j], l.tenants[i]
+	l.tenants[i].place, l.tenants[j].place = i, j
 }
 
-// Push implements heap.Interface.
+// Push adds one at the end.
 func (l *largest) Push(x any) {
 	t, _ := x.(*tenant)
-	t.place = len(*l)
-	*l = append(*l, t)
+	t.place = len(l.tenants)
+	l.tenants = append(l.tenants, t)
 }
 
-// Pop implements heap.Interface. Tenants stay: they are as many as there are keys.
+// Pop takes the last one away. Nobody asks for it: tenants stay, they are as many as there are keys.
 func (l *largest) Pop() any {
-	last := len(*l) - 1
-	t := (*l)[last]
-	*l = (*l)[:last]
+	last := len(l.tenants) - 1
+	t := l.tenants[last]
+	l.tenants = l.tenants[:last]
 	return t
 }

@@ -24,7 +24,7 @@ func newStore(maxBytes int64) (*cache.Store, *clock) {
 }
 
 func key(n int) (k cache.Key) {
-	binary.BigEndian.PutUint64(k[:], uint64(n)) //nolint:gosec // small
+	binary.BigEndian.PutUint64(k[:], uint64(n))
 	return k
 }
 

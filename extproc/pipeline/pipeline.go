@@ -111,7 +111,8 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 
 // Response passes an event through the layers that watch, last layer first. The events are valid until the next call.
 func (x *Exchange) Response(ctx context.Context, ev *chat.Event) ([]chat.Event, error) {
-	in, out := append(x.events[0][:0], *ev), x.events[1][:0]
+	in, out := x.events[0][:0], x.events[1][:0]
+	in = append(in, *ev)
 	for _, w := range slices.Backward(x.watchers) {
 		for i := range in {
 			var err error

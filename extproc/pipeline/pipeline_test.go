@@ -108,7 +108,7 @@ func TestAStoredAnswerPassesOnlyTheLayersBeforeItsKeeper(t *testing.T) {
 func TestALayerThatDoesNotApplyLeavesNoTrace(t *testing.T) {
 	var ran []string
 	p := pipeline.New(picky{layer{name: "a", ran: &ran}})
-	for d, want := range map[chat.Dialect]int{chat.OpenAI: 0, chat.Anthropic: 1} {
+	for want, d := range []chat.Dialect{chat.OpenAI, chat.Anthropic} {
 		x := &pipeline.Exchange{Request: &chat.Request{Dialect: d}}
 		if err := p.Request(t.Context(), x); err != nil || len(x.Log) != want {
 			t.Errorf("%s: log %+v, %v; want %d entries", d, x.Log, err, want)

@@ -54,7 +54,8 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if control.Off || !(control.Force || l.Mode == All || repeatable(x.Request)) {
+	fit := control.Force || l.Mode == All || repeatable(x.Request)
+	if control.Off || !fit {
 		return nil
 	}
 	r := x.Request
