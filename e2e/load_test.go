@@ -165,7 +165,7 @@ func TestFiveHundredStreams(t *testing.T) {
 	second := settled(t, g)
 	t.Logf("\nbefore  %s\nonce    %s\ntwice   %s", base, first, second)
 	// Connections to the egress listener and to providers are kept for later, each with a descriptor and two goroutines.
-	kept := streams / 2
+	kept := streams
 	if first.goroutines > base.goroutines+2*kept+20 || first.bardoDescriptors > base.bardoDescriptors+kept+20 {
 		t.Errorf("more is left than the connections that are kept: %s", first)
 	}

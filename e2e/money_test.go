@@ -180,7 +180,7 @@ func TestCostsK29K32K33(t *testing.T) {
 					if b != want {
 						t.Errorf("record\n%+v, want\n%+v", b, want)
 					}
-					if driven := stream && r.model == "claude-sonnet-4-5"; (b.Path == "driven") != driven {
+					if (b.Path == "driven") != stream {
 						t.Errorf("served by the %s path", b.Path)
 					}
 					if charge := micro(t, json.Number(padded(r.charge))); before-after != charge {

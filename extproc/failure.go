@@ -116,6 +116,12 @@ func (f *failure) cutFault() *fault.Fault {
 	if errors.Is(f.cause, errTooLong) {
 		return fault.New(fault.Upstream, "the answer is larger than the gateway passes on", f.cause)
 	}
+	switch f.status { // stated inside the stream
+	case 429:
+		return fault.New(fault.RateLimited, fmt.Sprintf("provider %s reached its rate limit in the middle of its answer", f.provider), f.cause)
+	case 503, 529:
+		return fault.New(fault.Overloaded, fmt.Sprintf("provider %s became overloaded in the middle of its answer", f.provider), f.cause)
+	}
 	return fault.New(fault.Upstream, fmt.Sprintf("provider %s broke off its answer", f.provider), f.cause)
 }
 

@@ -117,9 +117,20 @@ func TestWhyEnvoyAnsweredInAProvidersPlace(t *testing.T) {
 }
 
 func TestACutStreamIsWorthARetryK47(t *testing.T) {
-	for _, f := range []*failure{said(400), said(500), {kind: failReset, cause: errTooLong}, {kind: failTimeout}} {
-		if got := f.cutFault().HTTPStatus(); got < 500 {
-			t.Errorf("%s ends a stream with status %d, which clients do not retry", f, got)
+	for _, tt := range []struct {
+		f    *failure
+		want fault.Kind
+	}{
+		{said(400), fault.Upstream},
+		{said(500), fault.Upstream},
+		{said(429), fault.RateLimited},
+		{said(503), fault.Overloaded},
+		{said(529), fault.Overloaded},
+		{&failure{kind: failReset, cause: errTooLong}, fault.Upstream},
+		{&failure{kind: failTimeout}, fault.UpstreamTimeout},
+	} {
+		if got := tt.f.cutFault().Kind; got != tt.want {
+			t.Errorf("%s ends a stream with %s, want %s", tt.f, got, tt.want)
 		}
 	}
 }

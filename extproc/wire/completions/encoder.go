@@ -66,7 +66,7 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.ToolStart:
 		e.lose("tool_calls")
 	case chat.Extra:
-		if !ev.Said && ev.ID != chat.ServiceTier && ev.ID != "system_fingerprint" { // labels that this format never had
+		if !ev.Said && ev.ID != chat.ServiceTier { // a label that this format never had
 			e.lose(ev.ID)
 		}
 	}

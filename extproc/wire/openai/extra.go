@@ -37,15 +37,15 @@ const (
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 )
 
-// answerExtras tells what only this dialect has beside the choices. Who answered behind a provider is no part of the
-// answer.
+// answerExtras tells what only this dialect has beside the choices. Who answered behind a provider, and with which build
+// of its software, is no part of the answer.
 func (d *Decoder) answerExtras(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case chat.ServiceTier:
 			d.once(&d.said.tier, chat.ServiceTier, m, false)
 		case systemFingerprint:
-			d.once(&d.said.fingerprint, systemFingerprint, m, false)
+			d.once(&d.said.fingerprint, systemFingerprint, m, true)
 		case upstreamName:
 			d.once(&d.said.provider, upstreamName, m, true)
 		case citations:
