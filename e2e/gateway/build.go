@@ -41,6 +41,20 @@ func program(ctx context.Context) (string, error) {
 	return build.bin, build.err
 }
 
+// Programs are the paths of the bardo program and of its Envoy, for tests that start them by themselves.
+func Programs(t testing.TB) (bardo, envoyProgram string) {
+	t.Helper()
+	bin, err := program(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin, envoy(root)
+}
+
 func compile(ctx context.Context) (string, error) {
 	root, err := Root()
 	if err != nil {
