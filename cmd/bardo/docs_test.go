@@ -82,7 +82,7 @@ func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 		return "sk-example", true
 	}
 	found := 0
-	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/operations.md", "docs/configuration.md"} {
+	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/operations.md", "docs/split.md", "docs/configuration.md"} {
 		for _, block := range yamlBlock.FindAllStringSubmatch(page(t, name), -1) {
 			found++
 			if _, problems := config.Parse(name, []byte(block[1]), set); config.Failed(problems) {
