@@ -200,6 +200,27 @@ func TestPairsDoNotNeedTheControlPlane(t *testing.T) {
 	if n := len(providers[0].Generations()) + len(providers[1].Generations()); n != 0 || len(moved.Generations()) == 0 {
 		t.Errorf("the old places were called %d times, the new one %d times", n, len(moved.Generations()))
 	}
+
+	// And once more with everything running, the pairs first: they wait until their Envoys can follow.
+	back := []gateway.Provider{{ID: "p-openai", Fake: providers[0], Models: models("m", "")}}
+	s.ConfigurePairs(t, back...)
+	s.ConfigurePlane(t, back...)
+	for _, p := range s.Pairs {
+		eventually(t, "the next configuration", func() bool {
+			got := p.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+			if got.Status != http.StatusOK {
+				t.Errorf("%s, during a reload: %d %s", p.Name, got.Status, got.Body)
+			}
+			return strings.Count(p.Log(), "configuration in force") == 2
+		})
+	}
+	moved.Forget()
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+	if n := len(moved.Generations()); n != 0 {
+		t.Errorf("the place before was called %d times", n)
+	}
 }
 
 // TestASidecarStartsWithoutTheControlPlane, by what it was told before; and one that was told nothing is not ready.

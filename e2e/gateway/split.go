@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -186,16 +187,17 @@ func newSplit(t testing.TB) *Split {
 			p.Sidecar.Kill()
 		}
 		s.ControlPlane.Kill()
-		logs := s.Plane.Log()
+		var logs strings.Builder
+		logs.WriteString(s.Plane.Log())
 		_ = os.RemoveAll(s.Plane.Home)
 		for _, p := range s.Pairs {
 			if p.Gateway != s.Plane {
-				logs += "\n" + p.Name + " wrote:\n" + p.Log()
+				fmt.Fprintf(&logs, "\n%s wrote:\n%s", p.Name, p.Log())
 			}
 			_ = os.RemoveAll(p.Home)
 		}
 		if t.Failed() {
-			t.Logf("the parts wrote:\n%s", logs)
+			t.Logf("the parts wrote:\n%s", logs.String())
 		}
 	})
 	return s
