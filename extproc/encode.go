@@ -91,11 +91,14 @@ func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
 func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *answer {
 	p := x.rt.Providers[to.Provider]
 	spoken := p.Adapter.Dialect(p.Endpoint, x.Request.Dialect)
+	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
+	dec := p.Adapter.NewDecoder(x.Request, p.Endpoint, status, h)
+	x.encodeMu.Unlock()
 	return &answer{
 		x:      x,
 		res:    to,
 		spoken: spoken,
-		dec:    p.Adapter.NewDecoder(x.Request, p.Endpoint, status, h),
+		dec:    dec,
 		stream: x.Request.Stream,
 		enc:    x.newEncoder(to, spoken),
 	}

@@ -258,7 +258,7 @@ func attemptOutcomes(md *core.Metadata, n int) []string {
 
 // Answer implements door.
 func (d *envoyDoor) Answer(r reply, remove []string) error {
-	set := append(r.header, header.Field{Name: ":status", Value: strconv.Itoa(r.status)})
+	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.status)}}, r.header...)
 	if err := d.send(responseHeaders(&ep.CommonResponse{HeaderMutation: mutation(set, remove)})); err != nil {
 		return err
 	}

@@ -269,6 +269,9 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 		}
 		d.blocks++
 		name, _ := f.Get("name").Str()
+		if whole, ok := d.names[name]; ok {
+			name = whole
+		}
 		d.emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	}
 	text, ok := args.Text(&d.arena)

@@ -32,12 +32,13 @@ type Decoder struct {
 	overflow bool
 
 	events  []chat.Event
-	arena   []byte // texts that had escapes
-	id      string // the answer's
-	began   bool   // an answer was recognised
-	over    bool   // End or Error was said
-	blocks  int    // content blocks so far
-	wanted  int    // choices that the request asked for
+	arena   []byte            // texts that had escapes
+	id      string            // the answer's
+	began   bool              // an answer was recognised
+	over    bool              // End or Error was said
+	blocks  int               // content blocks so far
+	wanted  int               // choices that the request asked for
+	names   map[string]string // of tools whose names were cut, as the client knows them
 	choices []choice
 	said    once
 }
@@ -78,7 +79,7 @@ type call struct {
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
-	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices)}
+	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices), names: longNames(req)}
 	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
 		d.sse = true

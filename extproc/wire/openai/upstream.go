@@ -2,6 +2,7 @@ package openai
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -24,8 +25,9 @@ type RequestOptions struct {
 	// Efforts are the efforts that the model takes from clients of other dialects; nil: whatever they say. The nearest one
 	// is asked for.
 	Efforts []string
-	// FixedSampling is set where the model refuses temperature, top_p, penalties and stop sequences. Clients of other
-	// dialects lose them.
+	// FixedSampling is set where the model refuses temperature, top_p and penalties but for the values that are usual
+	// anyway, and stop sequences. Clients of other dialects lose them all; those of this one keep their stop sequences, for
+	// which the provider's own refusal is the better answer.
 	FixedSampling bool
 
 	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
@@ -40,7 +42,8 @@ type RequestOptions struct {
 // conversation, always in the same order. A streamed request always asks for usage. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.OpenAI {
-		return splice(buf, req, o), nil, nil
+		body, degraded = splice(buf, req, o)
+		return body, degraded, nil
 	}
 	c, err := req.Conversation()
 	if err != nil {
@@ -56,17 +59,39 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	return w.dst, w.degraded, nil
 }
 
-func splice(buf []byte, req *chat.Request, o RequestOptions) []byte {
+func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
 	e := req.Edit.Clone()
 	d := &req.Doc
 	if o.Model != "" && !d.Get("model").Equal(o.Model) {
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	renameTokens(&e, d, o.TokensField)
+	if o.FixedSampling {
+		degraded = dropSampling(&e, d)
+	}
 	if req.Stream && !req.StreamUsage {
 		askUsage(&e, d)
 	}
-	return e.AppendTo(slices.Grow(buf, e.Len(d)), d)
+	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
+}
+
+// sampling are the parameters of how a model draws its words, and the values that say nothing.
+var sampling = [...]struct{ key, usual string }{
+	{"temperature", "1"}, {"top_p", "1"}, {"presence_penalty", "0"}, {"frequency_penalty", "0"},
+}
+
+// usual tells whether a number's text is the usual value.
+func usual(text, value string) bool { return strings.TrimSuffix(text, ".0") == value }
+
+// dropSampling takes out what the model would refuse, and names it.
+func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+	for _, s := range sampling {
+		if v := d.Get(s.key); !v.IsNull() && !usual(string(v.Raw), s.usual) {
+			e.Delete(d, s.key)
+			lost = append(lost, s.key)
+		}
+	}
+	return lost
 }
 
 // renameTokens says the length limit under the name that the provider wants; when both are there, the wanted one stays.

@@ -241,7 +241,7 @@ func (w *writer) toolCalls(parts []chat.Part) {
 		w.raw(`{"id":`)
 		w.str(call.ID)
 		w.raw(`,"type":"function","function":{"name":`)
-		w.str(call.Name)
+		w.str(toolName(call.Name))
 		w.raw(`,"arguments":`)
 		w.str(call.Args)
 		w.raw("}")

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"slices"
-	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -47,7 +46,7 @@ func (w *writer) tools() {
 func (w *writer) tool(t *chat.Tool) {
 	w.element()
 	w.raw(`{"type":"function","function":{"name":`)
-	w.str(t.Name)
+	w.str(toolName(t.Name))
 	if t.Description != "" {
 		w.key("description")
 		w.str(t.Description)
@@ -83,7 +82,7 @@ func (w *writer) toolChoice() {
 			return
 		}
 		w.raw(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.str(choice.Name)
+		w.str(toolName(choice.Name))
 		w.raw("}}")
 	}
 }
@@ -112,17 +111,12 @@ func (w *writer) params() {
 // sampling writes how the model draws its words. One that draws them as it will takes no word about it but 1, which
 // means the same.
 func (w *writer) sampling(p *chat.Params) {
-	for _, param := range [...]struct{ key, text, usual string }{
-		{"temperature", p.Temperature, "1"},
-		{"top_p", p.TopP, "1"},
-		{"presence_penalty", p.PresencePenalty, "0"},
-		{"frequency_penalty", p.FrequencyPenalty, "0"},
-	} {
+	for i, text := range [...]string{p.Temperature, p.TopP, p.PresencePenalty, p.FrequencyPenalty} {
 		switch {
 		case !w.opts.FixedSampling:
-			w.number(param.key, param.text)
-		case param.text != "" && strings.TrimSuffix(param.text, ".0") != param.usual:
-			w.lose(param.key)
+			w.number(sampling[i].key, text)
+		case text != "" && !usual(text, sampling[i].usual):
+			w.lose(sampling[i].key)
 		}
 	}
 	if p.TopK != "" {

@@ -1,0 +1,58 @@
+package openai_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// TestALongToolNameComesBackWhole: what OpenAI would refuse is cut on the way out, and two names with one beginning stay two.
+func TestALongToolNameComesBackWhole(t *testing.T) {
+	long := "mcp__" + strings.Repeat("server", 12)
+	names := []string{"short", strings.Repeat("x", 64), long + "_one", long + "_two"}
+	body := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"tools":[`
+	for i, n := range names {
+		body += strings.Repeat(",", min(i, 1)) + `{"name":"` + n + `","input_schema":{"type":"object"}}`
+	}
+	req, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body+"]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, lost, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m"})
+	if err != nil || len(lost) > 0 {
+		t.Fatal(err, lost)
+	}
+	sent, err := jsonx.Parse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for _, tool := range sent.Get("tools").Each {
+		name, _ := tool.Get("function").Get("name").Str()
+		if len(name) > 64 || (len(names[i]) <= 64) != (name == names[i]) {
+			t.Errorf("%s is sent as %s", names[i], name)
+		}
+		answer := `{"id":"c","model":"m","choices":[{"index":0,"message":{"tool_calls":[{"id":"1","type":"function","function":{"name":"` + name +
+			`","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
+		d := openai.NewDecoder(req, 200, header.List{{Name: "content-type", Value: "application/json"}})
+		var called string
+		for _, ev := range d.Decode([]byte(answer), true) {
+			if ev.Kind == chat.ToolStart {
+				called = ev.Tool.Name
+			}
+		}
+		if called != names[i] {
+			t.Errorf("a call of %s comes back as %q", names[i], called)
+		}
+		i++
+	}
+	if i != len(names) || bytes.Count(out, []byte("mcp__")) != 2 {
+		t.Errorf("%d tools in %s", i, out)
+	}
+}
