@@ -16,9 +16,8 @@ import (
 const said = "naïve cafe\u0301 — 日本語 — 🦊👩‍👩‍👧 — עברית \u200f— <b>&\"\\\u2028\u0000\t\n𝄞"
 
 const (
-	largeAnswer = 1000 // words of 1 KiB
-	silence     = 5 * beat / 2
-	beat        = time.Second // the gateway's heartbeat; an error that takes longer comes as an event of a stream with status 200
+	largeAnswer = 1000            // words of 1 KiB
+	beat        = 2 * time.Second // the gateway's heartbeat; an error that takes longer comes as an event of a stream with status 200
 )
 
 var weather = []fake.ToolCall{
@@ -38,8 +37,8 @@ var behaviours = withErrors(map[string]fake.Behaviour{
 	"unicode-tools": {ToolCalls: []fake.ToolCall{{Name: "get_weather", Args: `{"city":"` + escaped(said) + `"}`, Pieces: 50}}},
 	"large":         {Tokens: largeAnswer, TokenSize: 1 << 10},
 	"slow":          {Tokens: 600, Gap: 100 * time.Millisecond},
-	"quiet":         {Tokens: 3, Gap: silence},
-	"quiet2":        {Tokens: 3, FirstToken: silence},
+	"quiet":         {Tokens: 3, Gap: 3 * beat / 2},
+	"quiet2":        {Tokens: 3, FirstToken: 5 * beat / 2},
 	"retry":         {Status: http.StatusTooManyRequests, RetryAfter: "1", Recovers: 900 * time.Millisecond},
 	"dies":          breaks,
 	"dies2":         breaks,
