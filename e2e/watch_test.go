@@ -119,6 +119,13 @@ func TestWatchShowsEveryRequestAndNothingOfWhatWasSaid(t *testing.T) {
 	plain.sees(t, "401", refused, "error=invalid_api_key")
 	plain.sees(t, "502", failed, "tried=first,second", "error=upstream_error")
 
+	for _, p := range []*fake.Server{first, second} {
+		p.Behave(fake.Behaviour{})
+	}
+	again := ask{dialect: fake.OpenAI, model: "m", more: `"temperature":0`, say: said}
+	send(again.call())
+	plain.sees(t, id(send(again.call())), "cache=hash", "cost_usd=0.000000")
+
 	var r struct {
 		Type   string
 		Cost   float64                              `json:"cost_usd"`
@@ -131,7 +138,7 @@ func TestWatchShowsEveryRequestAndNothingOfWhatWasSaid(t *testing.T) {
 	if r.Type != "request" || r.Cost <= 0 || r.Output == 0 || len(r.Log) != 2 || r.Log[0].Provider != "first" || r.Log[1].Outcome != "ok" {
 		t.Errorf("got %+v", r)
 	}
-	lines.sees(t, `"type":"status"`, `"served":4`, `"requests_today":4`)
+	lines.sees(t, `"type":"status"`, `"served":6`, `"requests_today":6`)
 
 	secrets := []string{said, g.Key, "bardo_sk_", first.Key, second.Key}
 	for _, line := range append(plain.all(), lines.all()...) {
@@ -233,7 +240,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	if small := drawn.String()[before:]; strings.Contains(small, got.Header.Get("X-Request-Id")) {
 		t.Errorf("60 columns have room for the request's id:\n%q", small)
 	}
-	if _, err := tty.Write([]byte("q")); err != nil {
+	if _, err := tty.WriteString("q"); err != nil {
 		t.Fatal(err)
 	}
 	<-read

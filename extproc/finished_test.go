@@ -37,7 +37,7 @@ func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
 		outcome string
 		model   policy.ModelID
 	}{
-		{"an answer", func(x *exchange) { x.settled = &summary{x: x, outcome: outcomeOK} }, telemetry.Request{Status: 200, Provider: "p", Model: "small", Charged: 7}, "ok", "small"},
+		{"an answer", func(x *exchange) { x.settled = &summary{x: x, outcome: outcomeOK, saved: 9} }, telemetry.Request{Status: 200, Provider: "p", Model: "small", Charged: 7}, "ok", "small"},
 		{"a client that left", func(x *exchange) { x.settled = &summary{x: x, outcome: outcomeLeft} }, telemetry.Request{Status: 499, Model: "whatever"}, "left", ""},
 		{"a fault before the body", func(x *exchange) { x.Request, x.fault = nil, fault.Newf(fault.InvalidAPIKey, "no") }, telemetry.Request{Status: 401, Code: "invalid_api_key"}, "failed", ""},
 	} {
@@ -48,6 +48,9 @@ func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
 			f := <-w.Events()
 			if f.ID != "req_1" || f.Account != "acct" || f.Outcome != row.outcome || f.Model != row.model || f.Status != row.r.Status || f.Code != row.r.Code {
 				t.Errorf("got %+v", f)
+			}
+			if (f.Savings == 9) != (row.outcome == outcomeOK) || f.Cache != "miss" {
+				t.Errorf("saved %s, cache %s", f.Savings, f.Cache)
 			}
 			if b, err := json.Marshal(f); err != nil || len(b) > 1000 || strings.Contains(string(b), "secret") {
 				t.Errorf("%v %s", err, b)

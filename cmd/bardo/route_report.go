@@ -135,8 +135,9 @@ type routeCandidate struct {
 	Score    *float64          `json:"score"`              // null: nothing is scored
 }
 
-// pipelineName is the profile of context engineering that requests without hints get.
-const pipelineName = "standard"
+// pipelineName is the profile of context engineering (D-30) that requests get: of the layers the exact cache is built, which is all
+// that the smallest profile has.
+const pipelineName = "minimal"
 
 func (r routeReport) printJSON(c *cobra.Command) error {
 	out := routeJSON{Order: []routeCandidate{}, Refused: r.Refused, Profile: map[string]string{}, Pipeline: pipelineName}

@@ -26,15 +26,18 @@ func TestADryRunFollowsHealth(t *testing.T) {
 		{"without a gateway, the configured order", nil, "a b c new", "", ""},
 		{
 			"a provider that is down goes last, one that the gateway does not know behind it",
-			[]providerState{{Provider: "a", State: "down", Order: 3}, {Provider: "b", Order: 1}, {Provider: "c", Order: 2}}, "b c a new", "", "",
+			[]providerState{{Provider: "a", State: "down", Order: 3}, {Provider: "b", Order: 1}, {Provider: "c", Order: 2}},
+			"b c a new", "", "",
 		},
 		{
 			"one that an operator disabled is not asked",
-			[]providerState{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}}, "a c new", "b: an operator disabled it", "",
+			[]providerState{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}},
+			"a c new", "b: an operator disabled it", "",
 		},
 		{
 			"all are disabled",
-			[]providerState{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}, {Provider: "new"}}, "",
+			[]providerState{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}, {Provider: "new"}},
+			"",
 			"a: an operator disabled it; b: an operator disabled it; c: an operator disabled it; new: an operator disabled it",
 			"no_provider: every provider of this model is disabled",
 		},

@@ -72,6 +72,7 @@ func (s screen) View() tea.View {
 }
 
 var colours = map[mood]lipgloss.Style{
+	moodPlain: lipgloss.NewStyle(),
 	moodHead:  lipgloss.NewStyle().Bold(true),
 	moodGood:  lipgloss.NewStyle().Foreground(lipgloss.Green),
 	moodWarn:  lipgloss.NewStyle().Foreground(lipgloss.Yellow),

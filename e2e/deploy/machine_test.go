@@ -115,7 +115,7 @@ func exists(path string) bool {
 }
 
 // run runs a command to its end, which must be a good one.
-func (m *machine) run(t testing.TB, argv, variables []string) string {
+func (m *machine) run(t testing.TB, argv, variables []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -123,7 +123,6 @@ func (m *machine) run(t testing.TB, argv, variables []string) string {
 	if err != nil {
 		t.Fatalf("%q: %v\n%s", argv, err, out)
 	}
-	return string(out)
 }
 
 // process is a program that runs.

@@ -209,7 +209,7 @@ func (s *service) stop(t testing.TB) {
 	for _, line := range s.unit["Service.ExecStop"] {
 		s.machine.run(t, argv(line), s.variables(t))
 	}
-	within, err := time.ParseDuration(s.unit.one(t, "Service.TimeoutStopSec"))
+	within, err := time.ParseDuration(s.one(t, "Service.TimeoutStopSec"))
 	if err != nil {
 		t.Fatal(err)
 	}

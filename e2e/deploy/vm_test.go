@@ -119,7 +119,7 @@ func TestCloudInitBringsTheFilesOfThisFolder(t *testing.T) {
 }
 
 // golemMachine is what cloud-init makes of a machine, with certificates and places that exist.
-func golemMachine(t testing.TB, ca *mtlstest.Authority, plane, provider string) *machine {
+func golemMachine(t testing.TB, plane, provider string) *machine {
 	t.Helper()
 	m := newMachine(t)
 	m.means("/usr/local/sbin", m.root+"/usr/local/sbin")
@@ -170,13 +170,13 @@ func TestAGolemsMachineServesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, at := units(t), freeAddress(t)
-	control := golemMachine(t, ca, at, provider.URL)
+	control := golemMachine(t, at, provider.URL)
 	certify(t, control, ca, "control-plane")
 	control.put(t, "/etc/bardo/bardo.yaml", read(t, "docs/deploy/control-plane.yaml"), 0o600)
 	control.put(t, "/etc/bardo/bardo.env", "", 0o600)
 	plane := control.service(t, "bardo-xds", all["bardo-xds.service"])
 
-	vm := golemMachine(t, ca, at, provider.URL)
+	vm := golemMachine(t, at, provider.URL)
 	c := cloud(t)
 	for _, f := range c.Files {
 		if strings.Contains(f.Path, "/tls/") {
@@ -236,8 +236,8 @@ func installPrograms(t testing.TB, vm *machine) {
 	if out, err := vm.command(t.Context(), script, wrong).CombinedOutput(); err == nil || exists(vm.root+"/usr/local/bin/bardo") {
 		t.Errorf("a program with another digest was installed: %s", out)
 	}
-	clear := append(slices.Clone(variables), "BARDO_URL=http://127.0.0.1/bardo")
-	if out, err := vm.command(t.Context(), script, clear).CombinedOutput(); err == nil || !strings.Contains(string(out), "expected an https address") {
+	open := append(slices.Clone(variables), "BARDO_URL=http://127.0.0.1/bardo")
+	if out, err := vm.command(t.Context(), script, open).CombinedOutput(); err == nil || !strings.Contains(string(out), "expected an https address") {
 		t.Errorf("a program came in clear text: %v %s", err, out)
 	}
 	vm.run(t, script, variables)
