@@ -80,6 +80,16 @@ type Resolution struct {
 
 	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
 	StructuredOutputs bool // the model's provider enforces a schema of the answer
+	NoSignatures      bool // the model is known to be of a family that does not sign its thinking: another's signatures mean nothing to it
+	FixedSampling     bool // the model refuses any temperature, top_p and penalties but the usual ones
+
+	Without Without
+}
+
+// Without is what an attempt leaves out of its request because the provider refused it there. The zero value is nothing.
+type Without struct {
+	Thinking bool     // of the history
+	Betas    []string // flags of the provider's API
 }
 
 // Hints are what a caller says about itself. Only what this version acts on is here; unknown hints are kept by name to be reported.

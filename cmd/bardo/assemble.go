@@ -51,7 +51,10 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 
 // endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
 func endpointOf(p config.Provider) provider.Endpoint {
-	e := provider.Endpoint{Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format)}
+	e := provider.Endpoint{
+		Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
+		Betas: p.Betas, CacheControl: p.CacheControl,
+	}
 	if len(p.Endpoints) > 0 {
 		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
 	}

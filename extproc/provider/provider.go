@@ -24,6 +24,9 @@ type Endpoint struct {
 	BasePath  string // path of the base URL, without trailing slash: "/v1"
 	Key       Secret
 	Dialect   chat.Dialect // the format a custom provider was configured with; adapters with one format ignore it
+
+	Betas        []string // of a custom provider that speaks Anthropic's format: the only beta flags it may see; nil: all
+	CacheControl bool     // of one that speaks OpenAI's: it understands cache_control on content
 }
 
 // Call is one attempt's request.

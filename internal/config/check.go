@@ -92,6 +92,12 @@ func (d *decoder) checkCustoms(customs []Custom) {
 		}
 		seen[c.ID] = true
 		d.checkFormat(key+".format", c.Format)
+		if c.Betas != nil && c.Format != FormatAnthropic {
+			d.problem(key+".betas", "format: anthropic", "only that format has beta flags")
+		}
+		if c.CacheControl && c.Format != FormatOpenAI {
+			d.problem(key+".cache_control", "format: openai", "only that format needs it said")
+		}
 		d.checkEndpoints(key+".endpoints", c.Endpoints)
 		d.checkModels(key+".models", c.Models)
 	}

@@ -25,29 +25,32 @@ type Ordinary struct {
 
 // Custom is a server that the operator describes.
 type Custom struct {
-	ID        policy.ProviderID `key:"id" doc:"Its name in order, in provider/model ids and in answers."`
-	Format    string            `key:"format" default:"openai" doc:"The API it speaks: openai or anthropic."`
-	Endpoints []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
-	APIKey    Secret            `key:"api_key" doc:"Its key, if it wants one."`
-	Private   bool              `key:"private" default:"false" doc:"Prompts sent here stay with the operator."`
-	Models    []Model           `key:"models" doc:"What it serves. Without a list, any id that no other provider lists."`
+	ID           policy.ProviderID `key:"id" doc:"Its name in order, in provider/model ids and in answers."`
+	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai or anthropic."`
+	Endpoints    []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
+	APIKey       Secret            `key:"api_key" doc:"Its key, if it wants one."`
+	Private      bool              `key:"private" default:"false" doc:"Prompts sent here stay with the operator."`
+	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that it gets to see, if it speaks anthropic. Without the key, all of them; with an empty list, none."`
+	CacheControl bool              `key:"cache_control" doc:"It speaks openai and understands Anthropic's cache_control on content parts, tools and tool calls."`
+	Models       []Model           `key:"models" doc:"What it serves. Without a list, any id that no other provider lists."`
 }
 
 // Model is what the operator, or the embedded catalog, says about a model. Only ID is required; what is not said is nil,
 // zero or empty, and comes from the catalog.
 type Model struct {
-	ID           string           `key:"id" doc:"The id that clients use."`
-	UpstreamID   string           `key:"upstream_id" doc:"The name that the provider knows the model by. Without it, the id."`
-	Aliases      []string         `key:"aliases" doc:"Other ids for the same model."`
-	Family       string           `key:"family" doc:"The family: gpt, o, claude, gemini, deepseek, qwen or a name of your own."`
-	Context      int              `key:"context" min:"0" max:"1000000000" doc:"Window in tokens."`
-	MaxOutput    int              `key:"max_output" min:"0" max:"1000000000" doc:"Most output tokens of one answer."`
-	Price        *Price           `key:"price" doc:"USD per million tokens."`
-	Capabilities []policy.Feature `key:"capabilities" doc:"Features of the model."`
-	Quality      string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
-	Reasoning    string           `key:"reasoning" doc:"Where its reasoning is found: auto, none, or the name of a dialect."`
-	ImplicitOpen *bool            `key:"implicit_open" doc:"Answers begin inside reasoning, without an opening tag."`
-	LatencyP50MS int              `key:"latency_p50_ms" min:"0" max:"3600000" doc:"Usual time to the first token, in milliseconds."`
+	ID            string           `key:"id" doc:"The id that clients use."`
+	UpstreamID    string           `key:"upstream_id" doc:"The name that the provider knows the model by. Without it, the id."`
+	Aliases       []string         `key:"aliases" doc:"Other ids for the same model."`
+	Family        string           `key:"family" doc:"The family: gpt, o, claude, gemini, deepseek, qwen or a name of your own."`
+	Context       int              `key:"context" min:"0" max:"1000000000" doc:"Window in tokens."`
+	MaxOutput     int              `key:"max_output" min:"0" max:"1000000000" doc:"Most output tokens of one answer."`
+	Price         *Price           `key:"price" doc:"USD per million tokens."`
+	Capabilities  []policy.Feature `key:"capabilities" doc:"Features of the model."`
+	Quality       string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
+	Reasoning     string           `key:"reasoning" doc:"Where its reasoning is found: auto, none, or the name of a dialect."`
+	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning, without an opening tag."`
+	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p and penalties, as most of OpenAI's models that reason do: they are left out."`
+	LatencyP50MS  int              `key:"latency_p50_ms" min:"0" max:"3600000" doc:"Usual time to the first token, in milliseconds."`
 }
 
 // Price is USD per million tokens. Input and output are given together.
@@ -75,16 +78,18 @@ const (
 
 // Provider is one enabled provider, whatever section it was configured in.
 type Provider struct {
-	ID        policy.ProviderID
-	Kind      string // which adapter serves it: KindOpenAI …
-	Format    string // what it speaks: FormatOpenAI … ; "" for the demo provider
-	Endpoints []URL  // equal servers; none for the demo provider
-	Key       Secret
-	Private   bool
-	Models    []Model // what it lists; ordinary providers list the models that the catalog knows of their vendor
-	Any       bool    // serves any id that no other provider lists
-	Vendor    bool    // an ordinary provider: ID is also the vendor of the models it serves
-	Free      bool    // costs nothing, whatever model it is asked for
+	ID           policy.ProviderID
+	Kind         string // which adapter serves it: KindOpenAI …
+	Format       string // what it speaks: FormatOpenAI … ; "" for the demo provider
+	Endpoints    []URL  // equal servers; none for the demo provider
+	Key          Secret
+	Private      bool
+	Betas        []string // the only beta flags that it gets to see; nil: all
+	CacheControl bool     // understands cache_control in OpenAI's format
+	Models       []Model  // what it lists; ordinary providers list the models that the catalog knows of their vendor
+	Any          bool     // serves any id that no other provider lists
+	Vendor       bool     // an ordinary provider: ID is also the vendor of the models it serves
+	Free         bool     // costs nothing, whatever model it is asked for
 }
 
 // ordinary describes a provider that needs only a key.
@@ -162,6 +167,7 @@ func (c *Config) Enabled() []Provider {
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
 			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Key: p.APIKey, Private: p.Private,
+			Betas: p.Betas, CacheControl: p.CacheControl,
 			Models: p.Models, Any: len(p.Models) == 0,
 		})
 	}

@@ -30,6 +30,9 @@ type Model struct {
 	Reasoning    string // "auto", "none" or a dialect
 	ImplicitOpen bool   // answers begin inside reasoning
 	LatencyP50   time.Duration
+
+	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
+	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
 }
 
 // DefaultPrices are used where nothing is known: those of a good general model, so that a forgotten price is seldom a

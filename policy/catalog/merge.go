@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/internal/config"
@@ -19,6 +20,7 @@ func merge(base, over config.Model) config.Model {
 	m.Quality = cmp.Or(over.Quality, base.Quality)
 	m.Reasoning = cmp.Or(over.Reasoning, base.Reasoning)
 	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
+	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
 	if over.Capabilities == nil {
 		m.Capabilities = base.Capabilities
@@ -60,8 +62,19 @@ func finish(m config.Model) Model {
 		Quality:      m.Quality,
 		Reasoning:    cmp.Or(m.Reasoning, "auto"),
 		ImplicitOpen: m.ImplicitOpen != nil && *m.ImplicitOpen,
-		LatencyP50:   time.Duration(m.LatencyP50MS) * time.Millisecond,
+
+		NoSignatures:  noSignatures(&m),
+		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
+
+		LatencyP50: time.Duration(m.LatencyP50MS) * time.Millisecond,
 	}
+}
+
+// noSignatures tells whether the model that answers, by the name its provider knows it by if that says something, is
+// known not to be of a family that signs its thinking.
+func noSignatures(m *config.Model) bool {
+	family := cmp.Or(familyIn(m.UpstreamID), m.Family, familyIn(m.ID))
+	return family != "" && !slices.Contains(signing, family)
 }
 
 // prices completes a price. Where a provider names no price for its cache, none is assumed to be lower than input's.

@@ -133,6 +133,9 @@ var prefixes = []struct{ shape, family string }{
 	{"qvq-", "qwen"},
 }
 
+// signing are the families whose models sign their thinking, and refuse a history whose signatures are not theirs.
+var signing = []string{"claude"}
+
 // VendorOf is the ordinary provider whose prefix an id has, "" if none. Ids with an organisation ("org/model") have none.
 func VendorOf(id string) policy.ProviderID {
 	if strings.Contains(id, "/") {
@@ -152,13 +155,31 @@ func prefixed(id string) string {
 
 // familyOf guesses a family from an id: by its prefix, else the letters that its last part begins with.
 func familyOf(id string) string {
-	name := strings.ToLower(id[strings.LastIndexByte(id, '/')+1:])
-	if family := prefixed(name); family != "" {
+	if family := familyIn(id); family != "" {
 		return family
 	}
+	name := lastPart(id)
 	letters := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
 	if letters < 0 {
 		return name
 	}
 	return name[:letters]
 }
+
+// familyIn is the family that an id is known to say, after an organisation's name ("org/model") or a cloud's
+// ("us.anthropic.claude-opus-4-1"); "" if it says none.
+func familyIn(id string) string {
+	name := lastPart(id)
+	for {
+		if family := prefixed(name); family != "" {
+			return family
+		}
+		_, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			return ""
+		}
+		name = rest
+	}
+}
+
+func lastPart(id string) string { return strings.ToLower(id[strings.LastIndexByte(id, '/')+1:]) }

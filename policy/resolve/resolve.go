@@ -112,6 +112,8 @@ func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
 		AdaptiveThinking:  slices.Contains(m.Capabilities, policy.AdaptiveThinking),
 		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
+		NoSignatures:      m.NoSignatures,
+		FixedSampling:     m.FixedSampling,
 	}}
 }
 

@@ -187,6 +187,40 @@ func TestStructuredOutputsComeFromTheCatalog(t *testing.T) {
 	}
 }
 
+func TestK16WhoseSignaturesAModelKnows(t *testing.T) {
+	r := configured(t, `
+providers:
+  anthropic: {api_key: a}
+  openai: {api_key: b}
+  custom:
+    - id: mine
+      format: anthropic
+      endpoints: [http://localhost:1/v1]
+      models: [{id: best}, {id: glm, family: glm}, {id: coder, upstream_id: qwen3-coder-plus}, {id: claude-haiku-4-5, upstream_id: org/qwen9}, {id: us.anthropic.claude-opus-4-1-v1:0}, {id: cloud, upstream_id: eu.anthropic.claude-next}]
+`)
+	for model, want := range map[string]bool{
+		"claude-sonnet-4-5": false, "claude-next": false, "gpt-4o": true, "o9": true,
+		"best": false, "glm": true, "coder": true, "mine/claude-haiku-4-5": true, "us.anthropic.claude-opus-4-1-v1:0": false, "cloud": false,
+	} {
+		res, err := r.Resolve(model, "", nil)
+		if err != nil || res[0].NoSignatures != want {
+			t.Errorf("%s: got %+v, %v", model, res, err)
+		}
+	}
+}
+
+func TestD24FixedSamplingComesFromTheCatalog(t *testing.T) {
+	r := configured(t, both)
+	for model, want := range map[string]bool{
+		"o3": true, "o4-mini-2025-04-16": true, "gpt-5-mini": true, "gpt-5.2": false, "gpt-5-chat-latest": false, "gpt-4o": false,
+	} {
+		res, err := r.Resolve(model, "", nil)
+		if err != nil || res[0].FixedSampling != want {
+			t.Errorf("%s: got %+v, %v", model, res, err)
+		}
+	}
+}
+
 func TestResultIsTheCallers(t *testing.T) {
 	r := configured(t, both)
 	first, _ := r.Resolve("gpt-4o", "", nil)

@@ -34,7 +34,9 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	if a.Dialect(at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at)
 	}
-	return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model))})
+	return openai.NewCall(buf, req, at, openai.RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
+	})
 }
 
 // NewDecoder reads the answer of such a call.

@@ -2,6 +2,7 @@ package custom_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,23 @@ func TestACallInTheConfiguredFormat(t *testing.T) {
 				t.Errorf("%s %v %s", call.Path, fields, call.Body)
 			}
 		})
+	}
+}
+
+func TestCacheControlGoesToServersThatUnderstandIt(t *testing.T) {
+	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
+	for _, understands := range []bool{true, false} {
+		req, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := custom.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m"}, provider.Endpoint{CacheControl: understands})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(call.Body), `"cache_control":{"type":"ephemeral"}`); got != understands || slices.Contains(call.Degraded, "cache_control") == understands {
+			t.Errorf("understands %v: %s %v", understands, call.Body, call.Degraded)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 		o.Model = string(to.Model)
 	}
 	efforts, reasons := reasoning(o.Model)
-	o.NoEffort, o.Efforts, o.FixedSampling = !reasons, efforts, reasons
+	o.NoEffort, o.Efforts = !reasons, efforts
+	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
 	if reasons || req.Dialect != chat.OpenAI {
 		o.TokensField = wire.MaxCompletionTokens
 	}
@@ -50,7 +51,8 @@ func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h 
 const maxStop = 4
 
 // reasoners are the families of models that reason, by how their names begin; the first that fits counts. They refuse
-// max_tokens and sampling parameters, and each takes its own efforts. Other models refuse reasoning_effort.
+// max_tokens and, unless told not to reason, sampling parameters, and each takes its own efforts. Other models refuse
+// reasoning_effort.
 var reasoners = []struct {
 	family  string
 	efforts []string // nil: whatever comes

@@ -120,6 +120,26 @@ func TestModelsThatReasonTakeNoSampling(t *testing.T) {
 	}
 }
 
+func TestD24SamplingOfTheSameDialectGoesWhereTheModelRefusesIt(t *testing.T) {
+	const said = `{"model":"m","temperature":0.3,"top_p":1.0,"presence_penalty":0, "frequency_penalty":0.5,"stop":"END","messages":[{}]}`
+	for _, r := range []struct {
+		to             policy.Resolution
+		want, degraded string
+	}{
+		{policy.Resolution{Upstream: "m"}, said, ""},
+		{policy.Resolution{Upstream: "m", FixedSampling: true}, `{"model":"m","top_p":1.0,"presence_penalty":0,"stop":"END","messages":[{}]}`, "temperature,frequency_penalty"},
+	} {
+		req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(said))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := openai.Adapter{}.Encode(nil, req, r.to, provider.Endpoint{})
+		if err != nil || string(call.Body) != r.want || strings.Join(call.Degraded, ",") != r.degraded {
+			t.Errorf("%+v: %v\n%s %v", r.to, err, call.Body, call.Degraded)
+		}
+	}
+}
+
 func TestTokensCannotBeCounted(t *testing.T) {
 	_, err := openai.Adapter{}.Encode(nil, &chat.Request{Op: chat.CountTokens, Dialect: chat.Anthropic}, policy.Resolution{}, provider.Endpoint{})
 	var f *fault.Fault
