@@ -131,6 +131,9 @@ func (x *exchange) count() {
 	}
 	if c, ok := x.known.measure(); ok {
 		x.gw.Metrics.CacheAsked(c)
+		if c == telemetry.CacheMiss {
+			x.Cache.Miss()
+		}
 	}
 	x.gw.Metrics.RequestDone(&r)
 	x.tell(&r)

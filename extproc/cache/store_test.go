@@ -331,6 +331,7 @@ func TestListing(t *testing.T) {
 		if q.Fresh() != nil {
 			t.Fatal("it is there before it was asked")
 		}
+		q.Miss()
 		answered(q, "x")
 		c.pass(time.Second)
 	}

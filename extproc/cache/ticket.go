@@ -50,7 +50,6 @@ func (t *Ticket) Fresh() *Entry {
 	if e := sh.get(t.question, now); e != nil && e.fresh(now, &t.Control) {
 		return e
 	}
-	sh.tenant(t.tenant).Misses++
 	return nil
 }
 
@@ -75,6 +74,14 @@ func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 	own := sh.tenant(t.tenant)
 	own.Hits++
 	own.Saved += saved
+}
+
+// Miss counts that the answer had to be asked for.
+func (t *Ticket) Miss() {
+	sh := t.store.shard(t.tenant)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.tenant(t.tenant).Misses++
 }
 
 // Age is how old an entry is now.

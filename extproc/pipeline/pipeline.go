@@ -25,7 +25,7 @@ type Exchange struct {
 	Answer    *cache.Entry        // non-nil once a layer has answered locally
 	Cache     *cache.Ticket       // nil: the cache of answers has no part in it
 	Keeper    string              // the layer that keeps answers in it
-	Served    cache.Served        // who answered, and what it took; known when the answer's End passes the layers
+	Served    *cache.Served       // who answered, and what it took; known when the answer's End passes the layers
 	Log       []Entry
 
 	watchers []watcher

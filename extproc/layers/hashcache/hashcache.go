@@ -72,7 +72,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	x.Cache.Record(ev)
 	if ev.Kind == chat.End {
-		x.Cache.Finish(x.Served)
+		x.Cache.Finish(*x.Served)
 	}
 	return append(out, *ev), nil
 }

@@ -79,7 +79,7 @@ func TestAWrongHeaderIsNamed(t *testing.T) {
 // answer passes an answer's events through the layers.
 func answer(t testing.TB, x *pipeline.Exchange) {
 	t.Helper()
-	x.Served = cache.Served{By: policy.Resolution{Model: "m"}}
+	x.Served = &cache.Served{By: policy.Resolution{Model: "m"}}
 	for _, ev := range []chat.Event{{Kind: chat.Start}, {Kind: chat.Text, Text: []byte("hello")}, {Kind: chat.Stop, Reason: chat.StopEnd}, {Kind: chat.End}} {
 		evs, err := x.Response(t.Context(), &ev)
 		if err != nil || len(evs) != 1 || evs[0].Kind != ev.Kind {
