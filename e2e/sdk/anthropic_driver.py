@@ -4,7 +4,7 @@ import os
 
 import anthropic
 
-from driver import ANSWER, CUT, HELLO, KEY, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
+from driver import ANSWER, CUT, HELLO, KEY, PDF, PNG, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
 from driver import caught, errors, model, run, same, true
 
 HI = [{"role": "user", "content": "hi"}]
@@ -119,6 +119,13 @@ def unicode_tools():
     check_calls(streamed("unicode-tools", tools=TOOLS), [UNICODE])
 
 
+def files():
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    document = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": PDF}}
+    messages = [{"role": "user", "content": [image, document, {"type": "text", "text": "hi"}]}]
+    same(text(create("files", messages=messages)), HELLO)
+
+
 def large():
     messages = [{"role": "user", "content": PROMPT}]
     whole = text(create("large", messages=messages))
@@ -155,7 +162,7 @@ def refuse(key, model, stream):
 
 CASES = {
     "chat": chat, "stream": stream, "base-url": base_url, "environment": environment, "count-tokens": count_tokens, "unheard-of": unheard_of, "tools": tools,
-    "tools-stream": tools_stream, "loop": loop, "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "large": large,
+    "tools-stream": tools_stream, "loop": loop, "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "files": files, "large": large,
     "retry": retry, "cancel": cancel, "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),
 }

@@ -1,5 +1,6 @@
 """What the Python drivers share: README.md tells the protocol that they speak with the Go test."""
 
+import base64
 import json
 import os
 import sys
@@ -11,6 +12,9 @@ STATUSES = [400, 401, 402, 403, 404, 413, 422, 429, 500, 502, 503, 504, 529]
 HELLO, SUNNY, THOUGHT, CUT, QUIET = "Hello from the fake provider.", "It is sunny.", "let me think", "tok0 tok1 tok2 ", "tok0 tok1 tok2 "
 UNICODE = json.loads(os.environ["BARDO_UNICODE"])
 PROMPT, ANSWER = "large " * 400_000, 1000 * 1024  # what a large request says, and the characters of its answer
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PDF = base64.b64encode(b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n").decode()
 
 WEATHER = {
     "name": "get_weather",

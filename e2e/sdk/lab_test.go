@@ -88,7 +88,7 @@ func (l *lab) environment(r target) []string {
 }
 
 // witness checks what a run's provider saw of it.
-func (l *lab) witness(t *testing.T, r target) {
+func (l *lab) witness(t *testing.T, r target, rep report) {
 	t.Helper()
 	f := l.fakes[r.served]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -103,6 +103,9 @@ func (l *lab) witness(t *testing.T, r target) {
 	if !slices.ContainsFunc(asked[r.model("unicode")], func(b []byte) bool { return says(b, said) }) {
 		t.Errorf("the provider was not asked with this text: %q", said)
 	}
+	if _, ran := rep.cases["files"]; ran && !slices.ContainsFunc(asked[r.model("files")], hasFiles) {
+		t.Errorf("the provider saw no image, or no document: %.2000s", asked[r.model("files")])
+	}
 	if !slices.ContainsFunc(asked[r.model("large")], func(b []byte) bool { return len(b) >= 2<<20 }) {
 		t.Error("the provider saw no request of 2 MiB")
 	}
@@ -110,6 +113,9 @@ func (l *lab) witness(t *testing.T, r target) {
 		t.Error("the provider saw no result of a tool")
 	}
 }
+
+// hasFiles reports whether a PNG and a PDF are in a request.
+func hasFiles(body []byte) bool { return says(body, "iVBORw0KGgo") && says(body, "JVBERi0xLjQK") }
 
 // says reports whether a text is in a string anywhere in a JSON document.
 func says(doc []byte, text string) bool {

@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from driver import ANSWER, CUT, HELLO, KEY, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
+from driver import ANSWER, CUT, HELLO, KEY, PDF, PNG, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
 from driver import caught, errors, model, run, same, true
 
 PACKAGE = os.environ["BARDO_CLIENT"]
@@ -91,6 +91,13 @@ def thinks():
     same(whole("thinks", [*HI, first, *HI], **more).text, HELLO)
 
 
+def files():
+    """Image and document in LangChain's own form, which its integrations translate."""
+    image = {"type": "image", "base64": PNG, "mime_type": "image/png"}
+    document = {"type": "file", "base64": PDF, "mime_type": "application/pdf", "filename": "a.pdf"}
+    same(whole("files", [HumanMessage([{"type": "text", "text": "hi"}, image, document])]).text, HELLO)
+
+
 def cancel():
     chunks = chat_model(model("slow")).stream(HI)
     for chunk in chunks:
@@ -121,6 +128,7 @@ CASES = {
     "loop": loop,
     "unicode": lambda: both(says(UNICODE), "unicode", [HumanMessage(UNICODE)]),
     "unicode-tools": lambda: both(lambda answer: check_calls(answer, [UNICODE]), "unicode-tools", tools=TOOLS),
+    "files": files,
     "large": lambda: both(lambda answer: same(len(answer.text), ANSWER), "large", [HumanMessage(PROMPT)]),
     "retry": lambda: same(whole("retry", max_retries=1).text, HELLO),
     "cancel": cancel,

@@ -19,7 +19,7 @@ func TestClients(t *testing.T) {
 					t.Parallel()
 					rep := l.drive(t, r)
 					if !r.direct {
-						l.witness(t, r)
+						l.witness(t, r, rep)
 					}
 					mu.Lock()
 					defer mu.Unlock()

@@ -5,7 +5,7 @@ import os
 
 import openai
 
-from driver import ANSWER, CUT, HELLO, KEY, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
+from driver import ANSWER, CUT, HELLO, KEY, PDF, PNG, PROMPT, QUIET, SUNNY, THOUGHT, UNICODE, URL, WEATHER
 from driver import caught, errors, model, run, same, true
 
 HI = [{"role": "user", "content": "hi"}]
@@ -116,6 +116,13 @@ def unicode_tools():
     check_calls(streamed("unicode-tools", tools=TOOLS), [UNICODE])
 
 
+def files():
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    document = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}, image, document]}]
+    same(create("files", messages=messages).choices[0].message.content, HELLO)
+
+
 def large():
     messages = [{"role": "user", "content": PROMPT}]
     whole = create("large", messages=messages).choices[0].message.content
@@ -152,7 +159,7 @@ def refuse(key, model, stream):
 
 CASES = {
     "chat": chat, "stream": stream, "base-url": base_url, "environment": environment, "models": models, "tools": tools, "tools-stream": tools_stream, "loop": loop,
-    "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "large": large, "retry": retry, "cancel": cancel,
+    "thinks": thinks, "unicode": unicode, "unicode-tools": unicode_tools, "files": files, "large": large, "retry": retry, "cancel": cancel,
     "heartbeat": lambda: heartbeat("quiet"), "heartbeat2": lambda: heartbeat("quiet2"),
     "dies": lambda: dies("dies"), "dies2": lambda: dies("dies2"),
 }
