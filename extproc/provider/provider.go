@@ -52,6 +52,13 @@ type Adapter interface {
 	NewDecoder(req *chat.Request, at Endpoint, status int, h header.List) Decoder
 }
 
+// Amender is implemented by adapters that know of refusals which are no reason to give up.
+type Amender interface {
+	// Amend says how to ask once more after a provider refused a request: the same resolution without what it refused.
+	// ok is false when the refusal stands.
+	Amend(req *chat.Request, to policy.Resolution, at Endpoint, refusal *chat.ProviderError) (again policy.Resolution, ok bool)
+}
+
 // Decoder turns one response body into events. It is fed bytes cut anywhere; where they are cut changes nothing.
 // The answer of a streamed request ends with an End event, or with an Error event; a body that ends before its
 // terminator yields an Error event with Type "truncated". A JSON answer yields its events once end is true.

@@ -12,7 +12,10 @@ import (
 // Adapter speaks the Messages API. The zero value is ready.
 type Adapter struct{}
 
-var _ provider.Adapter = Adapter{}
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
 
 // Name is the provider's kind.
 func (Adapter) Name() string { return "anthropic" }
@@ -20,9 +23,14 @@ func (Adapter) Name() string { return "anthropic" }
 // Dialect is always Anthropic's.
 func (Adapter) Dialect(provider.Endpoint, chat.Dialect) chat.Dialect { return chat.Anthropic }
 
-// Encode writes one attempt.
+// Encode writes one attempt. The API takes thinking only with the signature of one of its models.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	return wire.NewCall(buf, req, to, at)
+	return wire.NewCall(buf, req, to, at, wire.StripUnsigned)
+}
+
+// Amend leaves out thinking and beta features that the API refused.
+func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	return wire.Amend(req, to, refusal)
 }
 
 // NewDecoder reads the answer of such a call.

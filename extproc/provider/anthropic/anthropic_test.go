@@ -2,6 +2,7 @@ package anthropic_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -124,5 +125,25 @@ func TestTheAnswerIsReadInThisFormat(t *testing.T) {
 	events := a.NewDecoder(&chat.Request{Stream: true}, endpoint, 529, nil).Decode([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), true)
 	if len(events) != 1 || events[0].Kind != chat.Error || events[0].Err.Type != "overloaded_error" {
 		t.Errorf("got %+v", events)
+	}
+}
+
+func TestK16OnlySignedThinkingReachesTheAPI(t *testing.T) {
+	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[%s{"type":"text","text":"a"}]},{"role":"user","content":"so?"}]}`
+	const signed, bare = `{"type":"thinking","thinking":"Hm.","signature":"c2ln"},`, `{"type":"thinking","thinking":"Hm."},`
+	req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", fmt.Appendf(nil, body, bare+signed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := anthropic.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m"}, endpoint)
+	if err != nil || string(call.Body) != fmt.Sprintf(body, signed) || !slices.Equal(call.Degraded, []string{"thinking"}) {
+		t.Errorf("%v %v %s", err, call.Degraded, call.Body)
+	}
+	again, ok := anthropic.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, &chat.ProviderError{Status: 400, Message: "messages.1.content.0: Invalid `signature` in `thinking` block"})
+	if !ok {
+		t.Fatal("the refusal stands")
+	}
+	if call, err = (anthropic.Adapter{}).Encode(nil, req, again, endpoint); err != nil || string(call.Body) != fmt.Sprintf(body, "") {
+		t.Errorf("%v %s", err, call.Body)
 	}
 }

@@ -16,7 +16,10 @@ import (
 // Adapter is the provider of kind "custom".
 type Adapter struct{}
 
-var _ provider.Adapter = Adapter{}
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
 
 // Name is "custom".
 func (Adapter) Name() string { return "custom" }
@@ -32,11 +35,19 @@ func (Adapter) Dialect(at provider.Endpoint, _ chat.Dialect) chat.Dialect {
 // Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(at, req.Dialect) == chat.Anthropic {
-		return anthropic.NewCall(buf, req, to, at)
+		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
 	}
 	return openai.NewCall(buf, req, at, openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
 	})
+}
+
+// Amend leaves out thinking and beta features that a server of Anthropic's format refused.
+func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if a.Dialect(at, req.Dialect) != chat.Anthropic {
+		return to, false
+	}
+	return anthropic.Amend(req, to, refusal)
 }
 
 // NewDecoder reads the answer of such a call.

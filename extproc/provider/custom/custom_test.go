@@ -2,6 +2,7 @@ package custom_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,71 @@ func TestACallInTheConfiguredFormat(t *testing.T) {
 				t.Errorf("%s %v %s", call.Path, fields, call.Body)
 			}
 		})
+	}
+}
+
+func TestK85AServerSeesTheFlagsThatItKnows(t *testing.T) {
+	const body = `{"model":"m","max_tokens":5,"context_management":{"edits":[]},"messages":[{"role":"user","content":"hi"}]}`
+	sent := header.List{{Name: "anthropic-beta", Value: "context-1m-2025-08-07,context-management-2025-06-27"}}
+	for _, r := range []struct {
+		name            string
+		knows, refused  []string
+		flags, degraded string
+		edits           bool
+	}{
+		{"all, where nothing is said", nil, nil, "context-1m-2025-08-07,context-management-2025-06-27", "", true},
+		{"those that are listed", []string{"context-1m-2025-08-07", "x"}, nil, "context-1m-2025-08-07", "context_management,beta:context-management-2025-06-27", false},
+		{"none", []string{}, nil, "", "context_management,beta:context-1m-2025-08-07,beta:context-management-2025-06-27", false},
+		{"all but what it refused", nil, []string{"context-1m-2025-08-07"}, "context-management-2025-06-27", "beta:context-1m-2025-08-07", true},
+	} {
+		req, err := anthropic.Dialect{}.Decode(chat.Generate, sent, "", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := policy.Resolution{Model: "m", Without: policy.Without{Betas: r.refused}}
+		call, err := custom.Adapter{}.Encode(nil, req, to, provider.Endpoint{Dialect: chat.Anthropic, Betas: r.knows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := call.Header.Get("anthropic-beta"); got != r.flags || strings.Join(call.Degraded, ",") != r.degraded || strings.Contains(string(call.Body), "context_management") != r.edits {
+			t.Errorf("%s: flags %q, degraded %q, %s", r.name, got, call.Degraded, call.Body)
+		}
+	}
+}
+
+func TestK16ThinkingByWhoIsAsked(t *testing.T) {
+	const turn = `{"role":"user","content":"hi"},{"role":"assistant","content":[%s{"type":"text","text":"a"}]},{"role":"user","content":"so?"}`
+	const signed, bare = `{"type":"thinking","thinking":"Hm.","signature":"c2ln"},`, `{"type":"thinking","thinking":"Hm.","signature":""},`
+	for _, r := range []struct {
+		name     string
+		to       policy.Resolution
+		in, want string
+	}{
+		{"nobody knows the model", policy.Resolution{}, signed + bare, signed + bare},
+		{"a family that does not sign", policy.Resolution{NoSignatures: true}, signed + bare, bare + bare},
+		{"it refused the history's", policy.Resolution{Without: policy.Without{Thinking: true}}, signed + bare, ""},
+	} {
+		body := func(blocks string) string {
+			return `{"model":"m","max_tokens":5,"messages":[` + fmt.Sprintf(turn, blocks) + `]}`
+		}
+		req, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body(r.in)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.to.Model = "m"
+		call, err := custom.Adapter{}.Encode(nil, req, r.to, provider.Endpoint{Dialect: chat.Anthropic})
+		if err != nil || string(call.Body) != body(r.want) || slices.Contains(call.Degraded, "thinking") != (r.in != r.want) {
+			t.Errorf("%s: %v %v\n%s", r.name, err, call.Degraded, call.Body)
+		}
+	}
+}
+
+func TestOnlyServersOfAnthropicsFormatAreAskedAgain(t *testing.T) {
+	refusal := &chat.ProviderError{Status: 400, Message: "messages.1.content.0: Invalid `signature` in `thinking` block"}
+	for format, want := range map[chat.Dialect]bool{chat.Anthropic: true, chat.OpenAI: false} {
+		if _, ok := (custom.Adapter{}).Amend(&chat.Request{Dialect: chat.Anthropic}, policy.Resolution{}, provider.Endpoint{Dialect: format}, refusal); ok != want {
+			t.Errorf("%s: %v", format, ok)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -15,22 +16,33 @@ import (
 const apiVersion = "2023-06-01"
 
 // NewCall writes one attempt at a provider that speaks this format. A client of the same dialect has its query, its API version and its
-// beta features passed on. The error is a fault.
-func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+// beta features passed on. strip is what the provider cannot be shown of the history's thinking by a model that signs; what the
+// resolution says besides holds as well. The error is a fault.
+func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint, strip Strip) (*provider.Call, error) {
 	same := req.Dialect == chat.Anthropic
+	switch {
+	case to.Without.Thinking:
+		strip = StripAll
+	case to.NoSignatures:
+		strip = StripSignatures
+	}
 	if req.Op == chat.CountTokens && !same {
 		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for Messages requests only")
 	}
+	flags, dropped := sortBetas(req, at, to.Without)
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
-		StructuredOutputs: to.StructuredOutputs,
+		StructuredOutputs: to.StructuredOutputs, StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, tellsOfEdits),
 	})
 	if err != nil {
 		return nil, err
 	}
+	for _, flag := range dropped {
+		degraded = append(degraded, "beta:"+flag)
+	}
 	call := &provider.Call{Path: callPath(req, at, same), Header: callHeaders(at, req.Version), Body: body, Degraded: degraded}
-	if same && len(req.Betas) > 0 {
-		call.Header = append(call.Header, header.Field{Name: "anthropic-beta", Value: strings.Join(req.Betas, ",")})
+	if len(flags) > 0 {
+		call.Header = append(call.Header, header.Field{Name: "anthropic-beta", Value: strings.Join(flags, ",")})
 	}
 	return call, nil
 }

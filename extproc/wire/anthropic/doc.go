@@ -1,6 +1,6 @@
 // Package anthropic is the Messages format of Anthropic, on both sides: as the dialect of a client (Decode, NewEncoder,
 // Error) and as the language of a provider (EncodeRequest, NewDecoder). Bytes that need no change pass unchanged when both
-// sides speak it; only StripThinking takes something out. What is lost on the way to it or from it is named as package
+// sides speak it; only StripThinking and NoContextEdits take something out. What is lost on the way to it or from it is named as package
 // wire says. It knows nothing of paths, credentials or any one provider.
 package anthropic
 

@@ -12,9 +12,10 @@ type Strip uint8
 
 // What to strip.
 const (
-	StripNothing  Strip = iota
-	StripUnsigned       // thinking that nobody signed, as models of other families write it: Anthropic's API refuses it
-	StripAll            // all thinking: the provider is of another family than the one that signed it
+	StripNothing    Strip = iota
+	StripUnsigned         // thinking that nobody signed, as models of other families write it: Anthropic's API refuses it
+	StripSignatures       // signatures, and thinking that only they hold: the model is of a family that does not sign; words stay
+	StripAll              // all thinking: the provider refused the history's
 )
 
 // stripper takes thinking out of the history of a request that is spliced. All other bytes stay.
@@ -23,7 +24,7 @@ type stripper struct {
 	d       *jsonx.Doc
 	which   Strip
 	working bool // the last message is of tool results
-	midTurn bool // thinking was cut from the turn that the model is in the middle of
+	midTurn bool // the turn that the model is in the middle of lost its thinking, or began without any as all is stripped
 	cut     bool
 }
 
@@ -34,13 +35,13 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	}
 	s := stripper{e: e, d: d, which: which}
 	cutElements(e, d.Get("messages"), s.message)
-	if !s.cut {
-		return nil
-	}
-	if !s.working || !s.midTurn || !d.Get("thinking").Get("type").Equal("enabled") {
+	switch on := d.Get("thinking").Get("type").Equal("enabled"); {
+	case on && s.working && s.midTurn && which != StripSignatures:
+		return s.switchOff()
+	case s.cut:
 		return []string{"thinking"}
 	}
-	return s.switchOff()
+	return nil
 }
 
 // message strips one message, and reports whether nothing of it is left.
@@ -56,23 +57,46 @@ func (s *stripper) message(m jsonx.Value) bool {
 	}
 	s.working = false
 	kept, cut := cutElements(s.e, content, s.strips)
+	s.midTurn = s.midTurn || cut > 0 || s.which == StripAll
 	if cut == 0 {
 		return false
 	}
-	s.cut, s.midTurn = true, true
+	s.cut = true
 	return kept == 0
 }
 
 func (s *stripper) strips(block jsonx.Value) bool {
 	kind := block.Get("type")
-	switch {
-	case s.which == StripAll:
-		return kind.Equal("thinking") || kind.Equal("redacted_thinking")
-	case !kind.Equal("thinking"):
-		return false
+	isThinking, isRedacted := kind.Equal("thinking"), kind.Equal("redacted_thinking")
+	switch s.which {
+	case StripUnsigned:
+		return isThinking && isEmpty(block.Get("signature"))
+	case StripSignatures:
+		return isRedacted || isThinking && s.unsign(block)
+	case StripAll:
+		return isThinking || isRedacted
+	case StripNothing:
 	}
-	signature, _ := block.Get("signature").Str()
-	return signature == ""
+	return false
+}
+
+// unsign empties a block's signature: some servers want the member, whatever it says. It reports whether nothing is left.
+func (s *stripper) unsign(block jsonx.Value) bool {
+	signature := block.Get("signature")
+	switch {
+	case isEmpty(signature):
+		return false
+	case isEmpty(block.Get("thinking")): // the caller asked to omit it, so that the signature alone holds it
+		return true
+	}
+	s.e.Replace(signature.At, signature.At+len(signature.Raw), jsonx.Raw(`""`))
+	s.cut = true
+	return false
+}
+
+func isEmpty(v jsonx.Value) bool {
+	text, _ := v.Str()
+	return text == ""
 }
 
 // switchOff turns thinking off for this request: with a budget, a turn in the middle of working with tools must have

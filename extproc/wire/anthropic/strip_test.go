@@ -31,6 +31,8 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 		{"in between", anthropic.StripAll, body(`[{"type":"text","text":"a"},` + signed + `,{"type":"text","text":"b"}]`), body(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), []string{"thinking"}},
 		{"a whole message", anthropic.StripAll, body(`[`+signed+`]`, `"there"`), body(`"there"`), []string{"thinking"}},
 		{"what nobody signed", anthropic.StripUnsigned, body(`[` + unsigned + `,` + signed + `,` + redacted + `]`), body(`[` + signed + `,` + redacted + `]`), []string{"thinking"}},
+		{"signatures, and what only they hold", anthropic.StripSignatures, body(`[`+signed+`, `+redacted+`,`+unsigned+`,{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"text","text":"a"}]`), body(`[{"type":"thinking", "thinking":"Hm.","signature":""},` + unsigned + `,{"type":"text","text":"a"}]`), []string{"thinking"}},
+		{"nothing was signed", anthropic.StripSignatures, body(`[` + unsigned + `]`), body(`[` + unsigned + `]`), nil},
 		{"signed alone", anthropic.StripUnsigned, body(`[` + signed + `]`), body(`[` + signed + `]`), nil},
 	}
 	for _, tt := range tests {
@@ -45,6 +47,31 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 				t.Errorf("an attempt elsewhere left its marks: %s", again)
 			}
 		})
+	}
+}
+
+// TestK16ATurnWithoutThinkingIsGoneOnWithout: the turn was begun by a model that shows no thinking, or its thinking is refused.
+func TestK16ATurnWithoutThinkingIsGoneOnWithout(t *testing.T) {
+	const on = `"thinking":{"type":"enabled","budget_tokens":1024},`
+	body := func(thinking, last string) string {
+		return `{"model":"m","max_tokens":2000,` + thinking + `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{}}]},{"role":"user","content":` + last + `}]}`
+	}
+	const result = `[{"type":"tool_result","tool_use_id":"t","content":"x"}]`
+	for _, r := range []struct {
+		name     string
+		which    anthropic.Strip
+		in, want string
+	}{
+		{"in the middle of the turn", anthropic.StripAll, body(on, result), body("", result)},
+		{"after the turn", anthropic.StripAll, body(on, `"so?"`), body(on, `"so?"`)},
+		{"thinking adapts", anthropic.StripAll, body(`"thinking":{"type":"adaptive"},`, result), body(`"thinking":{"type":"adaptive"},`, result)},
+		{"the provider has not refused it", anthropic.StripUnsigned, body(on, result), body(on, result)},
+		{"the model signs nothing", anthropic.StripSignatures, body(on, result), body(on, result)},
+	} {
+		got, degraded, err := anthropic.EncodeRequest(nil, decode(t, r.in), anthropic.RequestOptions{Model: "m", StripThinking: r.which})
+		if err != nil || string(got) != r.want || (len(degraded) > 0) != (r.in != r.want) {
+			t.Errorf("%s: got %s, %v, %v", r.name, got, degraded, err)
+		}
 	}
 }
 

@@ -99,8 +99,7 @@ func (w *writer) moveMark(before []chat.Part, p *chat.Part) {
 
 func isText(k chat.PartKind) bool { return k == chat.PartText || k == chat.PartRefusal }
 
-// fits reports whether a part may stand in a turn. Thinking is of use only with the signature that proves it, and to
-// those who can check it.
+// fits reports whether a part may stand in a turn.
 func (w *writer) fits(p *chat.Part, assistant bool) bool {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
@@ -109,11 +108,26 @@ func (w *writer) fits(p *chat.Part, assistant bool) bool {
 		return !assistant
 	case chat.PartToolUse:
 		return assistant
-	case chat.PartRedacted:
-		return assistant && w.opts.StripThinking != StripAll
-	case chat.PartThinking:
-		return assistant && w.opts.StripThinking != StripAll && p.Signature != ""
+	case chat.PartRedacted, chat.PartThinking:
+		return assistant && w.keepsThinking(p)
 	case chat.PartOther:
+	}
+	return false
+}
+
+// keepsThinking reports whether thinking is of use: with the signature that proves it, to those who can check it; as
+// words, to those who sign nothing. Those lose the signature.
+func (w *writer) keepsThinking(p *chat.Part) bool {
+	switch w.opts.StripThinking {
+	case StripNothing, StripUnsigned:
+		return p.Kind == chat.PartRedacted || p.Signature != ""
+	case StripSignatures:
+		if p.Signature != "" && p.Text != "" {
+			w.lose("thinking")
+			p.Signature = ""
+		}
+		return p.Kind == chat.PartThinking && p.Text != "" && p.Signature == ""
+	case StripAll:
 	}
 	return false
 }

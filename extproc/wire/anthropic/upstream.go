@@ -18,6 +18,7 @@ type RequestOptions struct {
 	Adaptive          bool   // the model takes an effort, not a budget of thinking tokens
 	StructuredOutputs bool   // the model takes output_config.format, and strict tools
 	StripThinking     Strip  // what of the history's thinking the provider must not see
+	NoContextEdits    bool   // the provider knows nothing of context_management, of which a beta flag tells
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
@@ -47,12 +48,16 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
 	e, d := req.Edit, &req.Doc
 	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
-	if otherModel || o.StripThinking != StripNothing {
+	if otherModel || o.StripThinking != StripNothing || o.NoContextEdits {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	degraded = stripThinking(&e, d, o.StripThinking)
+	if o.NoContextEdits && d.Get("context_management").Exists() {
+		e.Delete(d, "context_management")
+		degraded = append(degraded, "context_management")
+	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }

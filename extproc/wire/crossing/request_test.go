@@ -80,7 +80,7 @@ func refused(t *testing.T, err error) []txtar.File {
 	return []txtar.File{{Name: "error", Data: []byte(f.CodeString() + "\n" + f.Public)}}
 }
 
-var strips = map[string]anthropic.Strip{"unsigned": anthropic.StripUnsigned, "all": anthropic.StripAll}
+var strips = map[string]anthropic.Strip{"unsigned": anthropic.StripUnsigned, "signatures": anthropic.StripSignatures, "all": anthropic.StripAll}
 
 func anthropicOptions(t *testing.T, lines []string) anthropic.RequestOptions {
 	t.Helper()
