@@ -3,6 +3,8 @@ package anthropic
 import (
 	"errors"
 
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -13,7 +15,7 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendErr
 
 func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
-	dst = append(dst, errorType(f.HTTPStatus())...)
+	dst = append(dst, wire.ErrorType(chat.Anthropic, f.HTTPStatus())...)
 	dst = append(dst, `","message":`...)
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"code":`...)
@@ -29,32 +31,6 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		dst = jsonx.AppendString(dst, requestID)
 	}
 	return append(dst, '}')
-}
-
-// errorType is what Anthropic calls an error of this status.
-func errorType(status int) string {
-	switch status {
-	case 401:
-		return "authentication_error"
-	case 402:
-		return "billing_error"
-	case 403:
-		return "permission_error"
-	case 404:
-		return "not_found_error"
-	case 413:
-		return "request_too_large"
-	case 429:
-		return "rate_limit_error"
-	case 503, 529:
-		return "overloaded_error"
-	case 504:
-		return "timeout_error"
-	}
-	if status >= 400 && status < 500 {
-		return "invalid_request_error"
-	}
-	return "api_error"
 }
 
 func notJSON(err error) error {

@@ -8,8 +8,6 @@
 package openai
 
 import (
-	"net/http"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -31,7 +29,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"type":"`...)
-	dst = append(dst, errorType(f.HTTPStatus())...)
+	dst = append(dst, wire.ErrorType(chat.OpenAI, f.HTTPStatus())...)
 	dst = append(dst, `","param":`...)
 	if f.Param == "" {
 		dst = append(dst, "null"...)
@@ -47,32 +45,3 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	}
 	return append(dst, '}')
 }
-
-// errorType is what OpenAI calls an error of this status.
-func errorType(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusPaymentRequired:
-		return "insufficient_quota"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusConflict:
-		return "conflict_error"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusServiceUnavailable, statusOverloaded:
-		return "overloaded_error"
-	case http.StatusGatewayTimeout:
-		return "timeout_error"
-	}
-	if status >= 400 && status < 500 {
-		return "invalid_request_error"
-	}
-	return "api_error"
-}
-
-// statusOverloaded is Anthropic's own status.
-const statusOverloaded = 529

@@ -1,0 +1,36 @@
+package wire
+
+import "bardo.money/gateway/extproc/chat"
+
+// errorTypes are what each dialect calls an error of a status.
+var errorTypes = map[int]struct{ openAI, anthropic string }{
+	400: {"invalid_request_error", "invalid_request_error"},
+	401: {"authentication_error", "authentication_error"},
+	402: {"insufficient_quota", "billing_error"},
+	403: {"permission_error", "permission_error"},
+	404: {"not_found_error", "not_found_error"},
+	409: {"conflict_error", "invalid_request_error"},
+	413: {"invalid_request_error", "request_too_large"},
+	429: {"rate_limit_error", "rate_limit_error"},
+	500: {"api_error", "api_error"},
+	503: {"overloaded_error", "overloaded_error"},
+	504: {"timeout_error", "timeout_error"},
+	529: {"overloaded_error", "overloaded_error"}, // Anthropic's own status
+}
+
+// ErrorType is what a dialect calls an error of this HTTP status. A status without a name of its own is one of its
+// class: 400 of those below 500, else 500.
+func ErrorType(d chat.Dialect, status int) string {
+	names, ok := errorTypes[status]
+	switch {
+	case ok:
+	case status >= 400 && status < 500:
+		names = errorTypes[400]
+	default:
+		names = errorTypes[500]
+	}
+	if d == chat.Anthropic {
+		return names.anthropic
+	}
+	return names.openAI
+}
