@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// byteGateway has one provider of each dialect, and a model that both have, whose streams are driven.
+// byteGateway has one provider of each dialect, and a model that both have.
 func byteGateway(t *testing.T) (g *gateway.Gateway, o, n *fake.Server) {
 	t.Helper()
 	o = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Allow: []string{"x_new"}})

@@ -71,7 +71,7 @@ func mustKnow(t testing.TB, g *gateway.Gateway, a ask, want string, header ...st
 	return got
 }
 
-// cached is a gateway with a provider of each dialect; each model name comes native, and driven, with a second candidate.
+// cached is a gateway with a provider of each dialect; each model name comes alone, and backed by a second candidate.
 func cached(t *testing.T, config string) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
 	t.Helper()
 	o, n = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "o"}), fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "n"})
@@ -745,8 +745,8 @@ func TestD33FiveAtOnceAreOneCall(t *testing.T) {
 func TestD33ALeaderThatLeaves(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := beating(t, "5s", gateway.Provider{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, gateway.Provider{ID: "two", Fake: p, Models: models("driven", "")})
-	for _, model := range []string{"native", "driven"} {
+	g := beating(t, "5s", gateway.Provider{ID: "one", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, gateway.Provider{ID: "two", Fake: p, Models: models("backed", "")})
+	for _, model := range []string{"alone", "backed"} {
 		for _, leads := range forms[:2] {
 			t.Run(model+"/"+leads.form(), func(t *testing.T) {
 				p.Forget()

@@ -72,11 +72,11 @@ func newQuitters(t *testing.T) *quitters {
 		q.providers = append(q.providers, p)
 		row := gateway.Provider{ID: "the-" + string(d), Fake: p, Format: string(d)}
 		for pace, b := range paces {
-			for _, path := range []string{"native", "driven"} {
+			for _, path := range []string{"alone", "backed"} {
 				m := gateway.Model{ID: fmt.Sprintf("%s-%s-%s", path, d, pace), Price: "{input: 1000, output: 2000}"}
 				p.BehaveFor(m.ID, b)
 				row.Models = append(row.Models, m)
-				if path == "driven" {
+				if path == "backed" {
 					spare.Models = append(spare.Models, m)
 				}
 				for _, client := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {

@@ -106,11 +106,11 @@ func TestK41HeartbeatsFallBetweenEvents(t *testing.T) {
 	o.Behave(torn)
 	n.Behave(torn)
 	g := beating(t, "10s",
-		gateway.Provider{ID: "o", Fake: o, Models: append(models("driven-o", ""), models("native-o", "")...)},
-		gateway.Provider{ID: "n", Fake: n, Format: "anthropic", Models: append(models("driven-n", ""), models("native-n", "")...)},
-		gateway.Provider{ID: "spare", Fake: spare, Models: append(models("driven-o", ""), models("driven-n", "")...)},
+		gateway.Provider{ID: "o", Fake: o, Models: append(models("backed-o", ""), models("alone-o", "")...)},
+		gateway.Provider{ID: "n", Fake: n, Format: "anthropic", Models: append(models("backed-n", ""), models("alone-n", "")...)},
+		gateway.Provider{ID: "spare", Fake: spare, Models: append(models("backed-o", ""), models("backed-n", "")...)},
 	)
-	for _, model := range []string{"driven-o", "driven-n", "native-o", "native-n"} {
+	for _, model := range []string{"backed-o", "backed-n", "alone-o", "alone-n"} {
 		for _, client := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 			t.Run(model+" to "+string(client), func(t *testing.T) {
 				t.Parallel()

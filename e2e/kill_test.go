@@ -90,9 +90,9 @@ func newSoak(t *testing.T) *soak {
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		p := fake.Start(t, fake.Config{Dialect: d})
 		p.Behave(fake.Behaviour{Gap: 3 * time.Millisecond, Usage: &fake.Usage{Input: 10, Output: 20}})
-		native := gateway.Model{ID: "native-" + string(d), Price: "{input: 1000, output: 2000}"}
-		driven := gateway.Model{ID: "driven", Price: "{input: 1000, output: 2000}"}
-		s.options.Providers = append(s.options.Providers, gateway.Provider{ID: "the-" + string(d), Fake: p, Format: string(d), Models: []gateway.Model{native, driven}})
+		alone := gateway.Model{ID: "alone-" + string(d), Price: "{input: 1000, output: 2000}"}
+		backed := gateway.Model{ID: "backed", Price: "{input: 1000, output: 2000}"}
+		s.options.Providers = append(s.options.Providers, gateway.Provider{ID: "the-" + string(d), Fake: p, Format: string(d), Models: []gateway.Model{alone, backed}})
 	}
 	return s
 }
@@ -164,7 +164,7 @@ func (s *soak) send(t *testing.T, g *gateway.Gateway, client, n int) bool {
 	if client%2 == 0 {
 		a.dialect, a.more = fake.Anthropic, ""
 	}
-	a.model = [...]string{"native-openai", "native-anthropic", "driven"}[n%3]
+	a.model = [...]string{"alone-openai", "alone-anthropic", "backed"}[n%3]
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	res, err := g.Open(ctx, a.with(s.keys[client%len(s.keys)].Key))

@@ -122,8 +122,8 @@ func TestDrain(t *testing.T) {
 	o.Providers[0].Models, o.Providers[1].Models = models("slow", ""), models("slow", "")
 	o.Providers = append(o.Providers, gateway.Provider{ID: "single", Fake: single, Format: "anthropic", Models: models("alone", "")})
 	g := gateway.Run(t, o)
-	driven := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
-	native := begin(t, g, ask{dialect: fake.Anthropic, model: "alone", stream: true})
+	backed := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
+	alone := begin(t, g, ask{dialect: fake.Anthropic, model: "alone", stream: true})
 	if err := g.Terminate(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestDrain(t *testing.T) {
 	if s := statusOf(t, g.Admin+"/healthz"); s != http.StatusOK {
 		t.Errorf("/healthz while draining: %d", s)
 	}
-	for name, s := range map[string]*running{"driven": driven, "native": native} {
+	for name, s := range map[string]*running{"backed": backed, "alone": alone} {
 		if got := s.finish(t); got != words(30) {
 			t.Errorf("the %s stream says %q", name, got)
 		}
@@ -157,19 +157,19 @@ func endsWell(t testing.TB, g *gateway.Gateway) {
 // TestDrainWaitsForSlowReaders: an answer that the sidecar has given out whole is not cut while Envoy still holds some of it.
 func TestDrainWaitsForSlowReaders(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"driven", "native"} {
+	for _, path := range []string{"backed", "alone"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 			p.Behave(fake.Behaviour{Tokens: 250, TokenSize: 64 << 10})
 			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p}}}
-			if path == "driven" {
+			if path == "backed" {
 				other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
 				o.Providers = append(o.Providers, gateway.Provider{ID: "other", Fake: other})
 			}
 			g := gateway.Run(t, o)
 			s := begin(t, g, ask{dialect: fake.OpenAI, model: "m", stream: true})
-			if path == "driven" {
+			if path == "backed" {
 				eventually(t, "the sidecar's last byte", func() bool { return g.Metrics(t).Sum("bardo_active_exchanges") == 0 })
 			}
 			if err := g.Terminate(); err != nil {

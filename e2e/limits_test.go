@@ -54,7 +54,7 @@ func TestK70FiveAtOnceWithMoneyForOne(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(slow)
 	o := gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "two", Fake: p, Models: models("driven", "")},
+		{ID: "one", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, {ID: "two", Fake: p, Models: models("backed", "")},
 	}}
 	g := gateway.Run(t, o)
 	// 100 tokens of output may cost 240 millionths, and the input some 30.
@@ -65,12 +65,12 @@ func TestK70FiveAtOnceWithMoneyForOne(t *testing.T) {
 		refused int
 		code    string
 	}{
-		{"balance, JSON", ask{dialect: fake.OpenAI, model: "native", more: `"max_tokens":100`}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
-		{"balance, native", ask{dialect: fake.Anthropic, model: "native", stream: true}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
-		{"balance, driven", ask{dialect: fake.OpenAI, model: "driven", stream: true, more: `"max_completion_tokens":100`}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
-		{"daily limit, JSON", ask{dialect: fake.OpenAI, model: "native", more: `"max_tokens":100`}, []string{"--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
-		{"daily limit, driven", ask{dialect: fake.Anthropic, model: "driven", stream: true}, []string{"--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
-		{"daily limit of a prepaid key", ask{dialect: fake.OpenAI, model: "native", stream: true, more: `"max_tokens":100`}, []string{"--balance-usd", "5", "--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
+		{"balance, JSON", ask{dialect: fake.OpenAI, model: "alone", more: `"max_tokens":100`}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
+		{"balance, alone", ask{dialect: fake.Anthropic, model: "alone", stream: true}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
+		{"balance, backed", ask{dialect: fake.OpenAI, model: "backed", stream: true, more: `"max_completion_tokens":100`}, []string{"--balance-usd", "0.0004"}, 402, "insufficient_balance"},
+		{"daily limit, JSON", ask{dialect: fake.OpenAI, model: "alone", more: `"max_tokens":100`}, []string{"--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
+		{"daily limit, backed", ask{dialect: fake.Anthropic, model: "backed", stream: true}, []string{"--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
+		{"daily limit of a prepaid key", ask{dialect: fake.OpenAI, model: "alone", stream: true, more: `"max_tokens":100`}, []string{"--balance-usd", "5", "--limit-usd-day", "0.0004"}, 429, "budget_exceeded"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -155,10 +155,10 @@ func TestK72TheAllowanceIsCrossedInsideAStream(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 400, Output: 601}})
 	g := gateway.Run(t, gateway.Options{Config: "limits: {rpm: 0, tokens_per_hour: 2000}\n", Providers: []gateway.Provider{
-		{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "two", Fake: p, Models: models("driven", "")},
+		{ID: "one", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, {ID: "two", Fake: p, Models: models("backed", "")},
 	}})
 	for i, a := range []ask{
-		{dialect: fake.OpenAI, model: "native", stream: true}, {dialect: fake.Anthropic, model: "driven", stream: true}, {dialect: fake.Anthropic, model: "native"},
+		{dialect: fake.OpenAI, model: "alone", stream: true}, {dialect: fake.Anthropic, model: "backed", stream: true}, {dialect: fake.Anthropic, model: "alone"},
 	} {
 		t.Run(fmt.Sprintf("%s/%s/stream=%v", a.model, a.dialect, a.stream), func(t *testing.T) {
 			k := g.CreateKey(t, "--name", "k-"+strconv.Itoa(i), "--balance-usd", "1")

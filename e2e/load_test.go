@@ -24,16 +24,16 @@ const mib = 1 << 20
 // patient has the time-outs of ordinary use: only what a test does may end a stream.
 const patient = "limits: {rpm: 0}\n"
 
-// bothPaths is a gateway with a model that is served on each path: "driven", which two providers have, and "native", which one
+// bothWays is a gateway with two models: "backed", which two providers have, and "alone", which one
 // of them has.
-func bothPaths(t *testing.T, b fake.Behaviour) (g *gateway.Gateway, p *fake.Server) {
+func bothWays(t *testing.T, b fake.Behaviour) (g *gateway.Gateway, p *fake.Server) {
 	t.Helper()
 	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
 	p.Behave(b)
 	return gateway.Run(t, gateway.Options{Config: patient, Providers: []gateway.Provider{
-		{ID: "p", Fake: p, Models: append(models("driven", ""), models("native", "")...)},
-		{ID: "other", Fake: other, Models: models("driven", "")},
+		{ID: "p", Fake: p, Models: append(models("backed", ""), models("alone", "")...)},
+		{ID: "other", Fake: other, Models: models("backed", "")},
 	}}), p
 }
 
@@ -106,7 +106,7 @@ func allAtOnce(t testing.TB, g *gateway.Gateway, n int, want string) (failed []s
 	results := make(chan string, n)
 	for i := range n {
 		wait.Go(func() {
-			a := ask{dialect: fake.OpenAI, model: []string{"driven", "native"}[i%2], stream: true}
+			a := ask{dialect: fake.OpenAI, model: []string{"backed", "alone"}[i%2], stream: true}
 			if err := readWhole(t.Context(), g, a, want); err != nil {
 				results <- fmt.Sprintf("%s: %v", a.model, err)
 			}
@@ -146,7 +146,7 @@ func TestFiveHundredStreams(t *testing.T) {
 	if os.Getenv("BARDO_SOAK") != "" {
 		tokens = 150
 	}
-	g, p := bothPaths(t, fake.Behaviour{Tokens: 3})
+	g, p := bothWays(t, fake.Behaviour{Tokens: 3})
 	if failed := allAtOnce(t, g, 20, "tok2"); len(failed) > 0 {
 		t.Fatal(failed)
 	}
@@ -186,8 +186,8 @@ func TestK36MemoryAfterManyStreams(t *testing.T) {
 	if os.Getenv("BARDO_SOAK") != "" {
 		rounds = 20
 	}
-	g, p := bothPaths(t, fake.Behaviour{Tokens: 5})
-	load := gather(t, g, 16, append(everyKind("driven"), everyKind("native")...)...)
+	g, p := bothWays(t, fake.Behaviour{Tokens: 5})
+	load := gather(t, g, 16, append(everyKind("backed"), everyKind("alone")...)...)
 	round := func() footprint {
 		load.more(t, 500)
 		p.Forget()
@@ -211,14 +211,14 @@ func TestK36MemoryAfterManyStreams(t *testing.T) {
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	const clients = 200
-	g, p := bothPaths(t, fake.Behaviour{Tokens: 3})
+	g, p := bothWays(t, fake.Behaviour{Tokens: 3})
 	if failed := allAtOnce(t, g, 20, "tok2"); len(failed) > 0 {
 		t.Fatal(failed)
 	}
 	base := settled(t, g)
 	p.Forget()
 	p.Behave(fake.Behaviour{FirstToken: 100 * time.Millisecond, Tokens: 2000, Gap: 20 * time.Millisecond}) // far longer than anyone stays
-	asks := append(everyKind("driven"), everyKind("native")...)
+	asks := append(everyKind("backed"), everyKind("alone")...)
 	for range 2 { // in two waves, to the second of which the first one's connections are of use
 		var wait sync.WaitGroup
 		for i := range clients / 2 {
@@ -280,10 +280,10 @@ func reluctant(t testing.TB, g *gateway.Gateway, a ask, header string) (body io.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	const size, tokens, most = 64 << 10, 768, 32 * mib
-	for _, model := range []string{"native", "driven"} {
+	for _, model := range []string{"alone", "backed"} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
-			g, p := bothPaths(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
+			g, p := bothWays(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
 			before := settled(t, g)
 			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "")
 			if _, err := p.WaitCancelled(within(t, 20*time.Second), 1); err != nil {
@@ -306,8 +306,8 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 // TestARequestUnderWayIsSeen: if the profile did not show who serves a request, the check that nobody is left could not fail.
 func TestARequestUnderWayIsSeen(t *testing.T) {
 	t.Parallel()
-	g, p := bothPaths(t, fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 1}})
-	for _, a := range []ask{{dialect: fake.OpenAI, model: "native"}, {dialect: fake.OpenAI, model: "driven", stream: true}} {
+	g, p := bothWays(t, fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 1}})
+	for _, a := range []ask{{dialect: fake.OpenAI, model: "alone"}, {dialect: fake.OpenAI, model: "backed", stream: true}} {
 		p.Forget()
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan struct{})
@@ -333,8 +333,8 @@ func TestARequestUnderWayIsSeen(t *testing.T) {
 func TestASlowReaderThatClosesAfterwards(t *testing.T) {
 	t.Parallel()
 	const size, tokens = 64 << 10, 200
-	g, _ := bothPaths(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
-	for _, model := range []string{"native", "driven"} {
+	g, _ := bothWays(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
+	for _, model := range []string{"alone", "backed"} {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "Connection: close\r\n")

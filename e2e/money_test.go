@@ -241,11 +241,11 @@ func TestK28HiddenUsage(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1_000, Cached: 24, Output: 77}})
 	o := gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)},
-		{ID: "two", Fake: p, Models: models("driven", "")},
+		{ID: "one", Fake: p, Models: append(models("alone", ""), models("backed", "")...)},
+		{ID: "two", Fake: p, Models: models("backed", "")},
 	}}
 	g := gateway.Run(t, o)
-	for _, model := range []string{"native", "driven"} {
+	for _, model := range []string{"alone", "backed"} {
 		for more, shown := range map[string]bool{"": false, `"stream_options":{"include_usage":false}`: false, `"stream_options":{"include_usage":true}`: true} {
 			t.Run(fmt.Sprintf("%s/%s", model, more), func(t *testing.T) {
 				a := ask{dialect: fake.OpenAI, model: model, stream: true, more: more}
@@ -292,8 +292,8 @@ func TestFailedRequestsCostNothing(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "one", Fake: p, Format: "anthropic", Models: append(models("native", ""), models("driven", "")...)},
-		{ID: "two", Fake: p, Format: "anthropic", Models: models("driven", "")},
+		{ID: "one", Fake: p, Format: "anthropic", Models: append(models("alone", ""), models("backed", "")...)},
+		{ID: "two", Fake: p, Format: "anthropic", Models: models("backed", "")},
 	}})
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	for _, f := range []struct {
@@ -307,7 +307,7 @@ func TestFailedRequestsCostNothing(t *testing.T) {
 		{name: "reset", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset}}},
 		{name: "cut before the content", b: fake.Behaviour{Break: fake.Break{Kind: fake.Reset, At: fake.AfterHeaders}}},
 	} {
-		for _, model := range []string{"native", "driven"} {
+		for _, model := range []string{"alone", "backed"} {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/stream=%v", f.name, model, stream), func(t *testing.T) {
 					p.Behave(f.b)
@@ -380,15 +380,15 @@ func TestK34WhatWasDeliveredIsBilled(t *testing.T) {
 		p := fake.Start(t, fake.Config{Dialect: d})
 		p.Behave(hang)
 		fakes = append(fakes, p)
-		native, driven := models("native-"+string(d), ""), models("driven-"+string(d), "")
-		o.Providers = append(o.Providers, gateway.Provider{ID: "one-" + string(d), Fake: p, Format: string(d), Models: append(native, driven...)},
-			gateway.Provider{ID: "two-" + string(d), Fake: p, Format: string(d), Models: driven})
+		alone, backed := models("alone-"+string(d), ""), models("backed-"+string(d), "")
+		o.Providers = append(o.Providers, gateway.Provider{ID: "one-" + string(d), Fake: p, Format: string(d), Models: append(alone, backed...)},
+			gateway.Provider{ID: "two-" + string(d), Fake: p, Format: string(d), Models: backed})
 	}
 	g := gateway.Run(t, o)
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "10").Key
 	for i, d := range dialects {
 		p := fakes[i]
-		for _, path := range []string{"native", "driven"} {
+		for _, path := range []string{"alone", "backed"} {
 			t.Run(path+" "+string(d), func(t *testing.T) {
 				before := balanceOf(t, g, key)
 				p.Forget()
@@ -462,10 +462,10 @@ func TestALeaverBeforeTheAnswerPaysNothing(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Break: fake.Break{Kind: fake.Hang}})
 	g := gateway.Run(t, gateway.Options{Config: "limits: {rpm: 0}\n", Providers: []gateway.Provider{
-		{ID: "one", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "two", Fake: p, Models: models("driven", "")},
+		{ID: "one", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, {ID: "two", Fake: p, Models: models("backed", "")},
 	}})
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
-	for _, model := range []string{"native", "driven"} {
+	for _, model := range []string{"alone", "backed"} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", model, stream), func(t *testing.T) {
 				p.Forget()

@@ -82,9 +82,9 @@ func newPairLoad(t *testing.T) *pairLoad {
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		p := fake.Start(t, fake.Config{Dialect: d})
 		p.Behave(fake.Behaviour{Gap: 10 * time.Millisecond, Usage: &fake.Usage{Input: 10, Output: 20}})
-		native := gateway.Model{ID: "native-" + string(d), Price: "{input: 1000, output: 2000}"}
-		driven := gateway.Model{ID: "driven", Price: "{input: 1000, output: 2000}"}
-		o.Providers = append(o.Providers, gateway.Provider{ID: "the-" + string(d), Fake: p, Format: string(d), Models: []gateway.Model{native, driven}})
+		alone := gateway.Model{ID: "alone-" + string(d), Price: "{input: 1000, output: 2000}"}
+		backed := gateway.Model{ID: "backed", Price: "{input: 1000, output: 2000}"}
+		o.Providers = append(o.Providers, gateway.Provider{ID: "the-" + string(d), Fake: p, Format: string(d), Models: []gateway.Model{alone, backed}})
 	}
 	l.Split = gateway.RunPairs(t, o, newAuthority(t), "gw-a", "gw-b")
 	for range 2 {
@@ -130,7 +130,7 @@ func (l *pairLoad) send(t *testing.T, p *gateway.Pair, client, n int) error {
 	if client/2%2 == 0 {
 		a.dialect, a.more = fake.Anthropic, ""
 	}
-	a.model = [...]string{"native-openai", "native-anthropic", "driven"}[n%3]
+	a.model = [...]string{"alone-openai", "alone-anthropic", "backed"}[n%3]
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	res, err := p.Open(ctx, a.with(l.keys[client%len(l.keys)].Key))

@@ -53,7 +53,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	first.BehaveFor("slow", fake.Behaviour{Tokens: 20, Gap: 100 * time.Millisecond})
 	load := gather(t, g, 12, everyKind("m")...)
 	load.more(t, 50)
-	driven := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
+	backed := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
 
 	if s := standings(t, g, "disable", "first"); s["first"].State != "disabled" || s["first"].Order != 0 || s["second"].Order != 1 {
 		t.Errorf("after disable: %+v", s)
@@ -63,7 +63,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	if first.Saw("while it is disabled") {
 		t.Error("a request that came after the command went to the disabled provider")
 	}
-	if got := driven.finish(t); got != words(20) {
+	if got := backed.finish(t); got != words(20) {
 		t.Errorf("the stream that was under way says %q", got)
 	}
 

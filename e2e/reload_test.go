@@ -43,8 +43,8 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 	g := gateway.Run(t, o)
 	load := gather(t, g, 8, everyKind("m")...)
 	load.more(t, 30)
-	driven := begin(t, g, ask{dialect: fake.Anthropic, model: "slow", stream: true})
-	native := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
+	backed := begin(t, g, ask{dialect: fake.Anthropic, model: "slow", stream: true})
+	alone := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
 
 	t.Run("a provider is added", func(t *testing.T) {
 		asked := ask{dialect: fake.OpenAI, model: "new"}
@@ -105,7 +105,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 			t.Error("requests still go to a removed provider")
 		}
 	})
-	for name, s := range map[string]*running{"driven": driven, "native": native} {
+	for name, s := range map[string]*running{"backed": backed, "alone": alone} {
 		if got := s.finish(t); got != words(40) {
 			t.Errorf("the %s stream that was under way says %q", name, got)
 		}

@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// splitGateway has two providers of one model, so that streams are driven and the rest is carried by Envoy.
+// splitGateway has two providers of one model, so that each can take over from the other.
 func splitGateway(t *testing.T) (g *gateway.Split, providers []*fake.Server) {
 	t.Helper()
 	o := gateway.Options{Config: quick}

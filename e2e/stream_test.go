@@ -11,23 +11,23 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// twoPaths has one provider that plays b for two models: "native" has no other candidate, "driven" has one that is never needed.
-func twoPaths(t *testing.T, d fake.Dialect, b fake.Behaviour) (g *gateway.Gateway, second *fake.Server) {
+// twoModels has one provider that plays b for two models: "alone" has no other candidate, "backed" has one that is never needed.
+func twoModels(t *testing.T, d fake.Dialect, b fake.Behaviour) (g *gateway.Gateway, second *fake.Server) {
 	t.Helper()
 	first := fake.Start(t, fake.Config{Dialect: d, Name: "first"})
 	second = fake.Start(t, fake.Config{Dialect: d, Name: "second"})
 	first.Behave(b)
 	g = gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "first", Fake: first, Format: string(d), Models: append(models("native", ""), models("driven", "")...)},
-		{ID: "second", Fake: second, Format: string(d), Models: models("driven", "")},
+		{ID: "first", Fake: first, Format: string(d), Models: append(models("alone", ""), models("backed", "")...)},
+		{ID: "second", Fake: second, Format: string(d), Models: models("backed", "")},
 	}})
 	return g, second
 }
 
-// everyStream is a stream for both dialects on both paths.
+// everyStream is a stream for both dialects of both models.
 func everyStream() (asks []ask) {
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
-		for _, model := range []string{"native", "driven"} {
+		for _, model := range []string{"alone", "backed"} {
 			asks = append(asks, ask{dialect: d, model: model, stream: true})
 		}
 	}
@@ -48,7 +48,7 @@ func TestK10OddChunks(t *testing.T) {
 	chunk := func(rest string) string {
 		return `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m",` + rest + `}`
 	}
-	g, second := twoPaths(t, fake.OpenAI, events(
+	g, second := twoModels(t, fake.OpenAI, events(
 		chunk(`"choices":[]`),
 		chunk(`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]`),
 		chunk(`"choices":[{"index":0,"delta":{"content":"one "}}],"usage":null`),
@@ -90,7 +90,7 @@ func TestK08K09ToolTurns(t *testing.T) {
 	t.Parallel()
 	call := fake.ToolCall{ID: "call_1", Name: "look", Args: `{"at":"the moon"}`, Pieces: 4}
 	for d, stop := range map[fake.Dialect]string{fake.OpenAI: "stop", fake.Anthropic: "end_turn"} {
-		g, _ := twoPaths(t, d, fake.Behaviour{ToolCalls: []fake.ToolCall{call}, Stop: stop})
+		g, _ := twoModels(t, d, fake.Behaviour{ToolCalls: []fake.ToolCall{call}, Stop: stop})
 		for _, a := range everyStream() {
 			if a.dialect == d {
 				continue // the provider's own bytes pass
@@ -117,7 +117,7 @@ func TestK08K09ToolTurns(t *testing.T) {
 // TestK48AnErrorWithoutACodeIsAnError: alone under a 200, or first in a stream, it becomes a JSON error of ours with a 5xx.
 func TestK48AnErrorWithoutACodeIsAnError(t *testing.T) {
 	t.Parallel()
-	g, second := twoPaths(t, fake.OpenAI, events(`{"error":{"message":"the secret sk-abcdef says boom"}}`))
+	g, second := twoModels(t, fake.OpenAI, events(`{"error":{"message":"the secret sk-abcdef says boom"}}`))
 	second.Behave(events(`{"error":{"message":"boom"}}`))
 	for _, a := range everyStream() {
 		t.Run(fmt.Sprintf("%s to %s", a.model, a.dialect), func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestPitfall13AStreamThatDies(t *testing.T) {
 	for _, kind := range []fake.BreakKind{fake.Reset, fake.Close, fake.Stop} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
 			t.Parallel()
-			g, _ := twoPaths(t, fake.OpenAI, fake.Behaviour{Tokens: 9, Gap: 30 * time.Millisecond, Break: fake.Break{Kind: kind, At: fake.AfterTokens, Tokens: 3}})
+			g, _ := twoModels(t, fake.OpenAI, fake.Behaviour{Tokens: 9, Gap: 30 * time.Millisecond, Break: fake.Break{Kind: kind, At: fake.AfterTokens, Tokens: 3}})
 			for _, a := range everyStream() {
 				got := g.Do(t, a.call())
 				if got.Status != http.StatusOK || got.Err != nil || !strings.Contains(got.Body, "tok2") {
@@ -164,7 +164,7 @@ func TestK35StaleTimers(t *testing.T) {
 	g := gateway.Run(t, gateway.Options{
 		Config: "limits: {rpm: 0}\nrouting: {timeouts: {connect: 1s, first_token: 60ms, idle: 5s, heartbeat: 50ms}}\n",
 		Providers: []gateway.Provider{
-			{ID: "p", Fake: p, Models: append(models("native", ""), models("driven", "")...)}, {ID: "other", Fake: other, Models: models("driven", "")},
+			{ID: "p", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, {ID: "other", Fake: other, Models: models("backed", "")},
 		},
 	})
 	pid := g.PID()
@@ -195,7 +195,7 @@ func TestK35StaleTimers(t *testing.T) {
 		t.Errorf("the gateway fell over:\n%s", g.Log())
 	}
 	p.Behave(fake.Behaviour{})
-	a := ask{dialect: fake.OpenAI, model: "native", stream: true}
+	a := ask{dialect: fake.OpenAI, model: "alone", stream: true}
 	if s := text(t, a, g.Do(t, a.call())); s != "Hello from the fake provider." {
 		t.Errorf("afterwards it says %q", s)
 	}
