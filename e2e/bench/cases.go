@@ -74,15 +74,14 @@ func matrix(quick bool, window time.Duration, only *regexp.Regexp) []testCase {
 	return out
 }
 
-// The subjects: ways to the provider. The driven ones are streams that another provider could take over, which the gateway
-// answers itself; with one candidate, Envoy carries the bytes.
+// The subjects: ways to the provider. The backed ones are streams that another provider could take over.
 const (
 	direct      = "direct"
 	plain       = "plain Envoy"
 	anonymous   = "gateway"
 	keyed       = "gateway, key"
-	anonymousTo = "gateway, driven"
-	keyedTo     = "gateway, driven, key"
+	anonymousTo = "gateway, backed"
+	keyedTo     = "gateway, backed, key"
 )
 
 // gateways are the subjects that are compared with plain Envoy.

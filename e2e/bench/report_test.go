@@ -62,7 +62,7 @@ func TestAimsAreMetOrNot(t *testing.T) {
 	want := map[string]bool{
 		"cold start to ready": false, "the Go program's part of it": true, "idle memory of the Go program": true,
 		"added p50 at 1 kB, gateway": true, "added p50 at 50 kB, gateway, key": false,
-		"first token p50 with 500 streams, over plain Envoy's, gateway, driven": true,
+		"first token p50 with 500 streams, over plain Envoy's, gateway, backed": true,
 	}
 	aims := judge(&r)
 	if len(aims) != len(want) {
@@ -96,7 +96,7 @@ func TestTheTablesAreMarkdown(t *testing.T) {
 			columns = n
 		}
 	}
-	for _, want := range []string{"| 1kB, 1 at once | direct |", "| 1kB, 100 at once | gateway, driven, key |", "| idle | 0 | 0 | 41 |"} {
+	for _, want := range []string{"| 1kB, 1 at once | direct |", "| 1kB, 100 at once | gateway, backed, key |", "| idle | 0 | 0 | 41 |"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
