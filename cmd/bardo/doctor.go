@@ -73,6 +73,7 @@ func examine(c *cobra.Command, h home) []finding {
 	running, _ := h.answering(ctx)
 	found = append(found, checkPorts(ctx, running, cfg)...)
 	found = append(found, checkCertificate(cfg, time.Now()), checkCatalog(cfg))
+	found = append(found, checkPeers(cfg, time.Now())...)
 	found = append(found, checkProviders(ctx, h, cfg)...)
 	return append(found, checkRoots(cfg))
 }

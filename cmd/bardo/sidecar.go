@@ -36,7 +36,7 @@ type link struct {
 func (g *gateway) openLink() {
 	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), changed: make(chan struct{})}
 	l.Client = feed.NewClient(feed.ClientOptions{
-		Node: g.split.node, Version: version, Address: string(g.cfg.Load().XDS.At()), Secure: g.split.toPlane(), Log: g.log,
+		Node: g.split.node, Version: version, Address: string(g.cfg.Load().XDS.At()), Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
 		Heard: func(v feed.View) {
 			l.take(v)
 			if err := g.home.keep(keptView, v); err != nil {

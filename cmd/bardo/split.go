@@ -86,6 +86,14 @@ func (s split) toPlane() func() *tls.Config {
 	return func() *tls.Config { return s.plane.Client(s.name) }
 }
 
+// check reports what is wrong with this node's certificate towards the control plane.
+func (s split) check() error {
+	if s.plane == nil {
+		return nil
+	}
+	return s.plane.Check(s.node)
+}
+
 // asPlane is the control plane's own TLS; nil for clear text. Which node a caller is, each stream of its says and is checked for.
 func (s split) asPlane() *tls.Config {
 	if s.plane == nil {

@@ -177,6 +177,29 @@ func (i *Identity) Client(server string) *tls.Config {
 	}
 }
 
+// End is when this side's own certificate ends.
+func (i *Identity) End() time.Time { return i.current().cert.Leaf.NotAfter }
+
+// Check reports what is wrong with this side's own certificate, as a peer that trusts the same authorities and expects this name would
+// find it; nil if nothing is. Without a name, any will do.
+func (i *Identity) Check(name string) error {
+	now := i.current()
+	others := x509.NewCertPool()
+	for _, der := range now.cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			others.AddCert(c)
+		}
+	}
+	_, err := now.cert.Leaf.Verify(x509.VerifyOptions{Roots: now.roots, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if err == nil && name != "" {
+		err = HasName(now.cert.Leaf, name)
+	}
+	if err != nil {
+		return fmt.Errorf("this side's own certificate, %s: %w", i.files.Cert, err)
+	}
+	return nil
+}
+
 // HasName reports, as an error, that a certificate is not for a name. Names are DNS names, compared whole.
 func HasName(c *x509.Certificate, name string) error {
 	for _, n := range c.DNSNames {

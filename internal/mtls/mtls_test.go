@@ -210,6 +210,24 @@ func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	}
 }
 
+func TestWhatIsWrongWithOnesOwnCertificate(t *testing.T) {
+	ours, theirs := authority(t), authority(t)
+	for name, tt := range map[string]struct {
+		part part
+		want string
+	}{
+		"nothing":                {issue(t, ours, "gw-1", time.Hour), ""},
+		"it is over":             {issue(t, ours, "gw-1", -time.Hour), "expired"},
+		"it is for another name": {issue(t, ours, "gw-2", time.Hour), `not for "gw-1"`},
+		"a stranger signed it":   {issue(t, theirs, "gw-1", time.Hour).trusting(t, issue(t, ours, "x", time.Hour)), "unknown authority"},
+	} {
+		err := tt.part.Check("gw-1")
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestFilesThatCannotBeUsed(t *testing.T) {
 	good := issue(t, authority(t), "gw-1", time.Hour).files
 	other := issue(t, authority(t), "gw-1", time.Hour).files

@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
@@ -20,11 +21,13 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// ClientOptions are what a sidecar's end needs. All but Secure are required. The functions are called one at a time, and must return soon.
+// ClientOptions are what a sidecar's end needs. All but Secure and Check are required. The functions are called one at a time, and must
+// return soon.
 type ClientOptions struct {
 	Node, Version string
 	Address       string             // of the control plane: unix:///path, /path or host:port
 	Secure        func() *tls.Config // of the next connection; nil for clear text
+	Check         func() error       // what is wrong on this side, if anything: what the other side's refusal does not say
 	Log           *slog.Logger
 	Heard         func(View)              // the control plane has spoken
 	Granted       func(policy.ProviderID) // the next request may try a provider out of favour
@@ -67,23 +70,24 @@ const (
 	longPause  = 5 * time.Second
 	batchTime  = 50 * time.Millisecond // how long a result waits for others
 	grantTime  = 10 * time.Second      // how long a grant waits for a request
+	sayEvery   = 30 * time.Second      // that the control plane is away
 )
 
 // Run keeps a stream to the control plane until ctx is done.
 func (c *Client) Run(ctx context.Context) {
-	said := ""
+	var said time.Time
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := c.once(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if c.connected.Swap(false) {
-			pause, said = firstPause, ""
+			pause, said = firstPause, time.Time{}
 			c.o.Lost()
 		}
-		if why := err.Error(); why != said {
-			said = why
-			c.o.Log.Warn("the control plane is away; this sidecar goes on with its last order", "address", c.o.Address, "error", err)
+		if time.Since(said) > sayEvery {
+			said = time.Now()
+			c.o.Log.Warn("the control plane is away; this sidecar goes on with its last order", "address", c.o.Address, "error", c.explain(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -91,6 +95,13 @@ func (c *Client) Run(ctx context.Context) {
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // no secret: sidecars must not come back all at once
 		}
 	}
+}
+
+func (c *Client) explain(err error) error {
+	if c.o.Check == nil {
+		return err
+	}
+	return errors.Join(c.o.Check(), err)
 }
 
 // once is one stream, from its beginning to its end. The error is never nil.

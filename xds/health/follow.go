@@ -52,7 +52,7 @@ func (r *record) heed(now time.Time, s Status) bool {
 		r.word.granted = old.granted
 	}
 	if old.leads && old.out() && !r.word.out() && r.out() {
-		r.restore() // another sidecar has found that it is back
+		r.probeAt = now // another sidecar has found that it is back: the next request here sees for itself
 	}
 	return old.state != r.word.state || old.reason != r.word.reason || old.coolUntil.After(now) != r.word.coolUntil.After(now)
 }

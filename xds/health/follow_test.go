@@ -55,12 +55,28 @@ func TestAFollowerBelievesItsOwnEyesToo(t *testing.T) {
 	}
 }
 
-func TestAProviderThatAnotherSidecarFoundBackIsBackHere(t *testing.T) {
-	tr := tracker()
-	tr.many(start, "a", Failure, 5)
-	tr.Follow(start, []Status{says(Down)}, &asked{})
-	tr.Follow(start, []Status{says(Healthy)}, &asked{})
-	wantOrder(t, tr, start, configured...)
+// What another sidecar found back, one request here tries at once. Only if it succeeds it is back here: else a machine with trouble of
+// its own would put the provider out of favour for all, over and over.
+func TestAProviderThatAnotherSidecarFoundBack(t *testing.T) {
+	for kind, want := range map[Kind][]policy.ProviderID{OK: configured, Failure: {"b", "c", "a"}} {
+		tr := tracker()
+		tr.many(start, "a", Failure, 5)
+		tr.Follow(start, []Status{says(Down)}, &asked{})
+		tr.Follow(start, []Status{says(Healthy)}, &asked{})
+		wantOrder(t, tr, start, "b", "c", "a")
+		order, done := tr.Plan(start, configured)
+		if order[0] != "a" {
+			t.Error("it is not tried")
+		}
+		tr.Report(start, Result{Provider: "a", Kind: kind})
+		done()
+		wantOrder(t, tr, start, want...)
+		if order, done := tr.Plan(start, configured); kind == Failure && order[0] == "a" {
+			t.Error("it is tried again at once")
+		} else {
+			done()
+		}
+	}
 }
 
 func TestAFollowerTriesWhatIsDownWithLeaveOnly(t *testing.T) {
