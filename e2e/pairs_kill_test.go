@@ -145,7 +145,7 @@ func (l *pairLoad) send(t *testing.T, p *gateway.Pair, client, n int) error {
 	}
 	body, err := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusOK || !whole(a, res, body, err) {
-		return fmt.Errorf("status %d: %.300s: %w", res.StatusCode, body, err) //nolint:errorlint // err may be nil
+		return fmt.Errorf("status %d: %.300s: %w", res.StatusCode, body, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -246,12 +246,40 @@ func TestASidecarStartsWithoutTheControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "its wait", func() bool { return strings.Contains(fresh.Log(), "waiting for the control plane") })
-	if _, err := filepath.Glob(filepath.Join(fresh.Home, "run.json")); err != nil {
-		t.Fatal(err)
+	if alive, ready := status(t, fresh.Admin+"/healthz"), status(t, fresh.Admin+"/readyz"); alive != http.StatusOK || ready != http.StatusServiceUnavailable {
+		t.Errorf("a sidecar that was told nothing: /healthz %d, /readyz %d", alive, ready)
 	}
 	if found, _ := filepath.Glob(filepath.Join(fresh.Home, "run.json")); len(found) != 0 {
 		t.Error("it says that it is ready")
 	}
+	if err := s.ControlPlane.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its readiness", func() bool { return status(t, fresh.Admin+"/readyz") == http.StatusOK })
+	if err := s.LocatePlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code := status(t, s.Plane.Admin+path); code != http.StatusOK {
+			t.Errorf("the control plane's %s: %d", path, code)
+		}
+	}
+}
+
+// status is how a GET is answered.
+func status(t *testing.T, url string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t, 10*time.Second), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
 }
 
 // TestACertificateThatIsNotGoodIsRefused, with a line in the log of each side, and nothing else is disturbed.

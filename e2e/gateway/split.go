@@ -39,8 +39,8 @@ type Pair struct {
 	Name           string
 	Sidecar, Envoy *Part
 
-	certified    string // the name in its certificate
-	http, listen string // addresses of its Envoy and of its sidecar
+	certified           string // the name in its certificate
+	http, listen, admin string // addresses of its Envoy, of its sidecar, and of its sidecar's admin interface
 }
 
 // EgressSocket is where the sidecar calls providers.
@@ -99,12 +99,12 @@ func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) 
 // AddPair prepares one more pair, with a certificate for a name that should be its own. It does not start it.
 func (s *Split) AddPair(t testing.TB, ca *mtlstest.Authority, name, certified string) *Pair {
 	t.Helper()
-	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, http: freeAddress(t), listen: freeAddress(t)}
+	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, http: freeAddress(t), listen: freeAddress(t), admin: freeAddress(t)}
 	issue(t, ca, p.Home, certified)
 	if err := p.prepare(s.pairOptions(p)); err != nil {
 		t.Fatal(err)
 	}
-	p.Key = s.key()
+	p.Key, p.Admin = s.key(), base("http", p.admin)
 	s.Pairs = append(s.Pairs, p)
 	return p
 }
@@ -124,7 +124,7 @@ func (s *Split) planeOptions() Options {
 
 func (s *Split) pairOptions(p *Pair) Options {
 	o, files := s.options, tlsFiles(p.Home, p.certified)
-	o.Config += fmt.Sprintf("listen: {http: %q, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n", p.http)
+	o.Config += fmt.Sprintf("listen: {http: %q, https: 127.0.0.1:0, admin: %q}\n", p.http, p.admin)
 	o.Config += fmt.Sprintf("extproc: {node: %s, listen: %q, tls: %s}\nxds: {address: %q, name: %s, tls: %[3]s}\n", p.Name, p.listen, files, s.at, PlaneName)
 	return o
 }

@@ -58,7 +58,10 @@ func TestAFollowerBelievesItsOwnEyesToo(t *testing.T) {
 // What another sidecar found back, one request here tries at once. Only if it succeeds it is back here: else a machine with trouble of
 // its own would put the provider out of favour for all, over and over.
 func TestAProviderThatAnotherSidecarFoundBack(t *testing.T) {
-	for kind, want := range map[Kind][]policy.ProviderID{OK: configured, Failure: {"b", "c", "a"}} {
+	for _, tt := range []struct {
+		kind Kind
+		want []policy.ProviderID
+	}{{OK, configured}, {Failure, []policy.ProviderID{"b", "c", "a"}}} {
 		tr := tracker()
 		tr.many(start, "a", Failure, 5)
 		tr.Follow(start, []Status{says(Down)}, &asked{})
@@ -68,10 +71,10 @@ func TestAProviderThatAnotherSidecarFoundBack(t *testing.T) {
 		if order[0] != "a" {
 			t.Error("it is not tried")
 		}
-		tr.Report(start, Result{Provider: "a", Kind: kind})
+		tr.Report(start, Result{Provider: "a", Kind: tt.kind})
 		done()
-		wantOrder(t, tr, start, want...)
-		if order, done := tr.Plan(start, configured); kind == Failure && order[0] == "a" {
+		wantOrder(t, tr, start, tt.want...)
+		if order, done := tr.Plan(start, configured); tt.kind == Failure && order[0] == "a" {
 			t.Error("it is tried again at once")
 		} else {
 			done()
