@@ -150,8 +150,15 @@ func (rep report) check(t *testing.T, r target) {
 		}
 	}
 	for name, c := range rep.cases {
-		if !c.OK {
-			t.Errorf("%s: %s %s %d", name, c.Detail, c.Exception, c.Status)
-		}
+		t.Run(reported[name]+name, func(t *testing.T) {
+			if !c.OK {
+				t.Errorf("%s %s %d", c.Detail, c.Exception, c.Status)
+			}
+		})
 	}
+}
+
+// reported are the edge cases that some of the cases come from.
+var reported = map[string]string{
+	"heartbeat": "K-40 ", "heartbeat2": "K-40 ", "cancel": "K-34 ", "dies": "K-46 ", "dies2": "K-46 ", "large": "K-50 ",
 }
