@@ -41,8 +41,12 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if err != nil || f == nil {
 			return err
 		}
-		failures = append(failures, f)
 		x.failed(x.Order[i], f)
+		if again, ok := x.amend(x.Order[i], f); ok && !s.content && ctx.Err() == nil {
+			x.Order[i] = again
+			continue
+		}
+		failures = append(failures, f)
 		if s.content || !f.retriable() || n >= x.rt.MaxRetries || ctx.Err() != nil {
 			break
 		}

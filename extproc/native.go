@@ -226,6 +226,9 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p piece) (done bool, err e
 	}
 	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.status))
 	n.x.failed(n.to, f)
+	if again, ok := n.x.amend(n.to, f); ok && p.end {
+		return true, n.ask(ctx, again)
+	}
 	return true, n.giveUp(ctx, append(n.x.earlierFailures, f))
 }
 

@@ -1,8 +1,6 @@
 package fake
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -84,29 +82,6 @@ func (anthropic) models(cfg *Config) []byte {
 	return []byte(`{"data":[` + strings.Join(rows, ",") + `],"has_more":false,"first_id":` + first + `,"last_id":` + last + `}`)
 }
 
-// Sign is the signature of a thinking block by this provider; the fake refuses blocks of its history with another one.
-func Sign(thinking string) string {
-	sum := sha256.Sum256([]byte("fake anthropic\x00" + thinking))
-	return "EqQB" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-const sealed = "EqQC"
-
-// Seal is the signature of a block whose thinking the caller asked to omit: the signature carries it then.
-func Seal(thinking string) string {
-	return sealed + base64.StdEncoding.EncodeToString([]byte(Sign(thinking)+thinking))
-}
-
-// signed reports whether a block of the history is as this provider made it.
-func signed(thinking, signature string) bool {
-	if thinking != "" || !strings.HasPrefix(signature, sealed) {
-		return signature == Sign(thinking)
-	}
-	raw, err := base64.StdEncoding.DecodeString(signature[len(sealed):])
-	n := len(Sign(""))
-	return err == nil && len(raw) >= n && Sign(string(raw[n:])) == string(raw[:n])
-}
-
 func messageID(n int64) string { return "msg_01" + opaque(fmt.Sprint("message", n), 22) }
 
 func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
@@ -134,9 +109,9 @@ func (t *Thought) block(q *asked) string {
 		return `{"type":"redacted_thinking","data":` + quote(t.Data) + `}`
 	}
 	if q.omitThinking {
-		return `{"type":"thinking","thinking":"","signature":` + quote(Seal(t.Text)) + `}`
+		return `{"type":"thinking","thinking":"","signature":` + quote(q.signer.seal(t.Text)) + `}`
 	}
-	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(Sign(t.Text)))
+	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(q.signer.sign(t.Text)))
 }
 
 func (b *Behaviour) anthropicStop() string {
@@ -237,9 +212,9 @@ func (e *eventer) thought(q *asked, t *Thought) {
 		return
 	}
 	e.open(`{"type":"thinking","thinking":"","signature":""}`)
-	signature := Seal(t.Text)
+	signature := q.signer.seal(t.Text)
 	if !q.omitThinking {
-		signature = Sign(t.Text)
+		signature = q.signer.sign(t.Text)
 		for _, p := range t.pieces() {
 			e.delta(`{"type":"thinking_delta","thinking":` + quote(p) + `}`)
 		}

@@ -40,11 +40,12 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 			return nil, e
 		}
 	}
-	if e := anthropicMessages(o, betas(h)); e != nil {
+	if e := anthropicMessages(o, betas(h), cfg); e != nil {
 		return nil, e
 	}
 	return &asked{
-		model: o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
+		signer: signer(cfg.Signer),
+		model:  o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
 		omitThinking: o.object("thinking").str("display") == "omitted",
 	}, nil
 }
@@ -60,7 +61,7 @@ func countTokens(h http.Header, body []byte, cfg *Config) ([]byte, *refusal) {
 			return nil, refused("%s: Extra inputs are not permitted", p)
 		}
 	}
-	if e := anthropicMessages(o, betas(h)); e != nil {
+	if e := anthropicMessages(o, betas(h), cfg); e != nil {
 		return nil, e
 	}
 	return []byte(fmt.Sprintf(`{"input_tokens":%d}`, max(1, len(body)/4))), nil
@@ -76,7 +77,7 @@ func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal)
 	}
 	flags := betas(h)
 	for f := range strings.SplitSeq(flags, ",") {
-		if f = strings.TrimSpace(f); f != "" && !betaFlag.MatchString(f) {
+		if f = strings.TrimSpace(f); f != "" && (!betaFlag.MatchString(f) || cfg.Betas != nil && !slices.Contains(cfg.Betas, f)) {
 			return nil, refused("Unexpected value(s) `%s` for the `anthropic-beta` header. Please consult our documentation at docs.anthropic.com or try again without the header.", f)
 		}
 	}
@@ -195,7 +196,7 @@ func anthropicCacheControl(o object) *refusal {
 	return nil
 }
 
-func anthropicMessages(o object, betas string) *refusal {
+func anthropicMessages(o object, betas string, cfg *Config) *refusal {
 	if !o.has("messages") {
 		return refused("messages: Field required")
 	}
@@ -214,7 +215,7 @@ func anthropicMessages(o object, betas string) *refusal {
 			}
 			continue
 		}
-		if e := anthropicMessage(o, m, i, &open); e != nil {
+		if e := anthropicMessage(o, m, i, &open, cfg); e != nil {
 			return e
 		}
 	}
@@ -266,7 +267,7 @@ func anthropicSystem(o object) *refusal {
 	return nil
 }
 
-func anthropicMessage(o, m object, i int, open *[]string) *refusal {
+func anthropicMessage(o, m object, i int, open *[]string, cfg *Config) *refusal {
 	role := m.str("role")
 	if role != "user" && role != "assistant" {
 		return refused("messages: Unexpected role \"%s\". Allowed roles are \"user\" or \"assistant\".", role)
@@ -285,6 +286,9 @@ func anthropicMessage(o, m object, i int, open *[]string) *refusal {
 		return refused("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
 	}
 	if e := results(blocks, i, open); e != nil {
+		return e
+	}
+	if e := anthropicThoughts(blocks, i, signer(cfg.Signer)); e != nil {
 		return e
 	}
 	return anthropicBlocks(o, blocks, role, i, open)
@@ -342,15 +346,25 @@ func anthropicBlocks(o object, blocks []object, role string, i int, open *[]stri
 	return thinkingFirst(o, blocks, role, i)
 }
 
+// anthropicThoughts checks that the thinking of a message is this provider's own.
+func anthropicThoughts(blocks []object, i int, by signer) *refusal {
+	for j, b := range blocks {
+		kind, at := b.str("type"), fmt.Sprintf("messages.%d.content.%d", i, j)
+		switch {
+		case kind == "thinking" && !by.signed(b.str("thinking"), b.str("signature")):
+			return refused("%s: Invalid `signature` in `thinking` block", at)
+		case kind == "redacted_thinking" && by == Unsigned:
+			return refused("%s: Input tag 'redacted_thinking' found using 'type' does not match any of the expected tags", at)
+		}
+	}
+	return nil
+}
+
 func anthropicBlock(b object, kind, role, at string) *refusal {
 	switch kind {
 	case "text":
 		if b.str("text") == "" {
 			return refused("messages: text content blocks must be non-empty")
-		}
-	case "thinking":
-		if !signed(b.str("thinking"), b.str("signature")) {
-			return refused("%s: Invalid `signature` in `thinking` block", at)
 		}
 	case "tool_use":
 		if role != "assistant" {

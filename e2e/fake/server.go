@@ -34,6 +34,8 @@ type Config struct {
 	Key     string   // the only credential it accepts; "": "sk-fake-" and the name
 	Models  []string // models it has; nil: any
 	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Signer  string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
+	Betas   []string // Anthropic: beta flags it knows; nil: any that looks like one
 	Addr    string   // "": a free port of 127.0.0.1
 	CA      *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
 	Bench   *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
@@ -90,6 +92,7 @@ type asked struct {
 	choices      int
 	inputTokens  int
 	omitThinking bool // Anthropic: its signatures alone are wanted
+	signer       signer
 }
 
 // refusal is an error before it is written in a dialect.

@@ -24,6 +24,7 @@ type Provider struct {
 	Models  []Model // of a custom provider; nil: any
 	BaseURL string  // instead of the fake's
 	Key     string  // instead of the fake's
+	More    string  // further keys of a custom provider, e.g. "private: true"
 }
 
 // Model is one model of a custom provider.
@@ -31,6 +32,7 @@ type Model struct {
 	ID       string
 	Upstream string // the provider's own name for it; "": the same
 	Price    string // as in the configuration, e.g. "{input: 3, output: 15}"
+	More     string // further keys, e.g. "family: llama"
 }
 
 // yaml is the whole configuration file.
@@ -60,8 +62,8 @@ func (o Options) writeProviders(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s: {api_key: %q, base_url: %q}\n", p.ID, key, url)
 			continue
 		}
-		custom = append(custom, fmt.Sprintf("    - {id: %s, format: %s, endpoints: [%q], api_key: %q%s}\n",
-			p.ID, or(p.Format, "openai"), url, key, models(p.Models)))
+		custom = append(custom, fmt.Sprintf("    - {id: %s, format: %s, endpoints: [%q], api_key: %q%s%s}\n",
+			p.ID, or(p.Format, "openai"), url, key, more(p.More), models(p.Models)))
 	}
 	fmt.Fprintf(b, "  order: [%s]\n", strings.Join(ids, ", "))
 	if len(custom) > 0 {
@@ -82,9 +84,16 @@ func models(ms []Model) string {
 		if m.Price != "" {
 			rows[i] += ", price: " + m.Price
 		}
-		rows[i] += "}"
+		rows[i] += more(m.More) + "}"
 	}
 	return ", models: [" + strings.Join(rows, ", ") + "]"
+}
+
+func more(keys string) string {
+	if keys == "" {
+		return ""
+	}
+	return ", " + keys
 }
 
 func or(a, b string) string {

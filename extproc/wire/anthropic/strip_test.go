@@ -31,7 +31,7 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 		{"in between", anthropic.StripAll, body(`[{"type":"text","text":"a"},` + signed + `,{"type":"text","text":"b"}]`), body(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`), []string{"thinking"}},
 		{"a whole message", anthropic.StripAll, body(`[`+signed+`]`, `"there"`), body(`"there"`), []string{"thinking"}},
 		{"what nobody signed", anthropic.StripUnsigned, body(`[` + unsigned + `,` + signed + `,` + redacted + `]`), body(`[` + signed + `,` + redacted + `]`), []string{"thinking"}},
-		{"signatures, and what only they hold", anthropic.StripSignatures, body(`[`+signed+`, `+redacted+`,`+unsigned+`,{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"text","text":"a"}]`), body(`[{"type":"thinking", "thinking":"Hm.","signature":""},` + unsigned + `,{"type":"text","text":"a"}]`), []string{"thinking"}},
+		{"signatures, and what only they hold", anthropic.StripSignatures, body(`[` + signed + `, ` + redacted + `,` + unsigned + `,{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"text","text":"a"}]`), body(`[{"type":"thinking", "thinking":"Hm.","signature":""},` + unsigned + `,{"type":"text","text":"a"}]`), []string{"thinking"}},
 		{"nothing was signed", anthropic.StripSignatures, body(`[` + unsigned + `]`), body(`[` + unsigned + `]`), nil},
 		{"signed alone", anthropic.StripUnsigned, body(`[` + signed + `]`), body(`[` + signed + `]`), nil},
 	}

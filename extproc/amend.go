@@ -1,0 +1,115 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/policy"
+)
+
+// amend says how a candidate that refused a request is asked once more, without what it refused. ok is false when its adapter knows
+// no way, or the request has no attempt left. It is for after the failure was noted.
+func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
+	if f.kind != failStatus || f.err == nil || x.spent() {
+		return to, false
+	}
+	p := x.rt.Providers[to.Provider]
+	a, ok := p.Adapter.(provider.Amender)
+	if !ok {
+		return to, false
+	}
+	return a.Amend(x.Request, to, p.Endpoint, f.err)
+}
+
+// spent reports whether a request had all its attempts.
+func (x *exchange) spent() bool { return len(x.attempts) > x.rt.MaxRetries }
+
+// ask serves the rest of a request of which a candidate refused a part: that candidate without the part, then those after it. Envoy
+// does not retry a refusal, so its attempts are over; the gateway calls out through the egress listener, as the driven path does.
+func (n *nativeAnswer) ask(client context.Context, to policy.Resolution) error {
+	x := n.x
+	left := max(x.totalTime()-time.Since(x.arrived), time.Second)
+	ctx, cancel := context.WithTimeoutCause(client, left, errTotal)
+	defer cancel()
+	fs, rest := x.earlierFailures, append([]policy.Resolution{to}, n.unasked(to.Provider)...)
+	for i := 0; i < len(rest); {
+		a, f := x.fetch(ctx, rest[i])
+		if f == nil {
+			n.a, n.to = a, rest[i]
+			return n.whole(client)
+		}
+		if client.Err() != nil {
+			return context.Cause(client)
+		}
+		x.failed(rest[i], f)
+		if again, ok := x.amend(rest[i], f); ok {
+			rest[i] = again
+			continue
+		}
+		if fs = append(fs, f); !f.retriable() || x.spent() || ctx.Err() != nil {
+			break
+		}
+		i++
+	}
+	return n.giveUp(client, fs)
+}
+
+// unasked are the candidates that Envoy would have asked next, without the one that just answered.
+func (n *nativeAnswer) unasked(answered policy.ProviderID) []policy.Resolution {
+	after := slices.Clone(n.x.plan[min(n.head.attempts, len(n.x.plan)):])
+	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
+}
+
+// fetch calls a candidate through the egress listener and reads its answer in one piece. The answer is complete when there is no
+// failure.
+func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *failure) {
+	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.whole(x.Request, x.outputTokens(to)), errFirstToken)
+	defer cancel()
+	req, err := x.egressRequest(ctx, to)
+	if err != nil {
+		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}
+	}
+	resp, err := x.gw.Egress.Do(req)
+	if err == nil {
+		defer closeBody(resp)
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, &failure{provider: to.Provider, kind: failTimeout, cause: context.Cause(ctx)}
+	}
+	if err != nil || resp.StatusCode/100 != 2 {
+		return nil, x.headFailure(ctx, to, resp, err)
+	}
+	a := x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	x.current = a
+	return a, a.readFrom(ctx, resp.Body)
+}
+
+// readFrom feeds a body to the answer until it is complete, and says why it is not.
+func (a *answer) readFrom(ctx context.Context, body io.Reader) *failure {
+	buf := make([]byte, readSize)
+	for {
+		n, err := body.Read(buf)
+		if err != nil && !errors.Is(err, io.EOF) {
+			kind := failReset
+			if ctx.Err() != nil {
+				kind, err = failTimeout, context.Cause(ctx)
+			}
+			return &failure{provider: a.res.Provider, kind: kind, cause: err}
+		}
+		a.feed(ctx, buf[:n], err != nil)
+		switch {
+		case a.failed != nil:
+			return statusFailure(a.res.Provider, a.failed)
+		case a.broken != nil:
+			return &failure{provider: a.res.Provider, kind: failEncode, cause: a.broken}
+		case a.ended:
+			return nil
+		case err != nil:
+			return &failure{provider: a.res.Provider, kind: failReset, cause: io.ErrUnexpectedEOF}
+		}
+	}
+}
