@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
 )
 
@@ -331,6 +334,26 @@ func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
 			p.Sidecar.Kill()
 		})
 	}
+	t.Run("another node is not served by a sidecar", func(t *testing.T) {
+		files, err := ca.Write(t.TempDir(), "gw-x", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := mtls.Load(files, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := (&tls.Dialer{Config: id.Client("gw-a")}).DialContext(within(t, 10*time.Second), "tcp", s.ExtprocAddress())
+		if err != nil {
+			t.Fatalf("the sidecar does not show the certificate of its node: %v", err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")) // the refusal may be there already
+		if n, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Errorf("the sidecar answered with %d bytes", n)
+		}
+		eventually(t, "the sidecar's log", func() bool { return strings.Contains(s.Log(), `not for \"gw-a\"`) })
+	})
 	mustServeEveryWay(t, s.Pair)
 }
 

@@ -46,6 +46,9 @@ type Pair struct {
 // EgressSocket is where the sidecar calls providers.
 func (p *Pair) EgressSocket() string { return filepath.Join(p.Home, "egress.sock") }
 
+// ExtprocAddress is where the sidecar listens for its Envoy.
+func (p *Pair) ExtprocAddress() string { return p.listen }
+
 // Part is one process of a split gateway.
 type Part struct {
 	name, dir string
