@@ -15,11 +15,11 @@ import (
 func TestK85BetaFlags(t *testing.T) {
 	t.Parallel()
 	const known, edits, unknown = "context-1m-2025-08-07", "context-management-2025-06-27", "future-feature-2031-01-01"
-	real := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "real"})
+	official := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "official"})
 	strict := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "strict", Betas: []string{known}})
 	wary := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "wary", Betas: []string{known}})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "anthropic", Fake: real},
+		{ID: "anthropic", Fake: official},
 		{ID: "strict", Fake: strict, Format: "anthropic", Models: models("m", ""), More: "betas: [" + known + "]"},
 		anthropicCustom("wary", wary, "n"),
 	}})
@@ -29,7 +29,7 @@ func TestK85BetaFlags(t *testing.T) {
 		flags                     string
 		lost                      []string
 	}{
-		{"claude-sonnet-4-5", "anthropic", "1", real, known + "," + edits + "," + unknown, nil},
+		{"claude-sonnet-4-5", "anthropic", "1", official, known + "," + edits + "," + unknown, nil},
 		{"m", "strict", "1", strict, known, []string{"context_management", "beta:" + edits, "beta:" + unknown}},
 		{"n", "wary", "3", wary, known, []string{"context_management", "beta:" + edits, "beta:" + unknown}},
 	} {

@@ -9,8 +9,8 @@ import (
 // signer is who signs thinking: each refuses what another one signed.
 type signer string
 
-// Unsigned, as Config.Signer, plays a server of Anthropic's format whose models sign nothing: its thinking has empty
-// signatures, and it takes no others.
+// Unsigned is the Signer of a server of Anthropic's format whose models sign nothing: its thinking has empty signatures,
+// and it takes no others.
 const Unsigned = "nobody"
 
 // Sign is the signature of a thinking block by providers without a signer of their own.

@@ -129,7 +129,7 @@ func TestTheAnswerIsReadInThisFormat(t *testing.T) {
 }
 
 func TestK16OnlySignedThinkingReachesTheAPI(t *testing.T) {
-	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[%s{"type":"text","text":"a"}]},{"role":"user","content":"so?"}]}`
+	const body = `{"model":"m","max_tokens":5,"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[%s{"type":"text","text":"a"}]},{"role":"user","content":"so?"}]}`
 	const signed, bare = `{"type":"thinking","thinking":"Hm.","signature":"c2ln"},`, `{"type":"thinking","thinking":"Hm."},`
 	req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", fmt.Appendf(nil, body, bare+signed))
 	if err != nil {

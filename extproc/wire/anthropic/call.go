@@ -25,6 +25,8 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 		strip = StripAll
 	case to.NoSignatures:
 		strip = StripSignatures
+	case strip == StripUnsigned && !req.Thinking: // not worth the look through every request: should it be refused, it is amended
+		strip = StripNothing
 	}
 	if req.Op == chat.CountTokens && !same {
 		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for Messages requests only")

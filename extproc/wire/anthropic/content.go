@@ -112,6 +112,9 @@ func (b *block) read(depth int) chat.Part {
 		p := chat.Part{Kind: chat.PartThinking, Text: b.text("", b.v, "thinking")}
 		p.Signature = b.optional("signature")
 		return p
+	case "tool_reference": // a tool that a search of the caller's own found; elsewhere all tools are there, and its name says which
+		b.knows("type", "cache_control", "tool_name")
+		return chat.Part{Kind: chat.PartText, Text: b.text("", b.v, "tool_name")}
 	case "redacted_thinking":
 		b.knows("type", "cache_control", "data")
 		return chat.Part{Kind: chat.PartRedacted, Data: b.text("", b.v, "data")}

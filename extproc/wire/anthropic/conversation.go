@@ -1,7 +1,9 @@
 package anthropic
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -31,6 +33,7 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 		return nil
 	case "system":
 		c.System, err = readContent(c, v, key)
+		c.System = slices.DeleteFunc(c.System, isAttribution)
 		return err
 	case "messages":
 		return readMessages(c, v)
@@ -40,6 +43,13 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 		return readToolChoice(c, v)
 	}
 	return readParam(c, key, v)
+}
+
+// isAttribution reports whether a part of the system prompt is a header that Claude Code writes there for Anthropic to count
+// by. It says nothing to a model, and differs from conversation to conversation, so that at the head of another provider's
+// prompt it would keep its cache from ever being read.
+func isAttribution(p chat.Part) bool {
+	return p.Kind == chat.PartText && strings.HasPrefix(p.Text, "x-anthropic-billing-header:")
 }
 
 func readMessages(c *chat.Conversation, v jsonx.Value) error {

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"strings"
 
 	"bardo.money/gateway/internal/jsonx"
@@ -30,7 +31,7 @@ type stripper struct {
 
 // stripThinking edits the history, and names what is lost.
 func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
-	if which == StripNothing {
+	if which == StripNothing || which == StripUnsigned && !mayHoldUnsigned(d) {
 		return nil
 	}
 	s := stripper{e: e, d: d, which: which}
@@ -92,6 +93,27 @@ func (s *stripper) unsign(block jsonx.Value) bool {
 	s.e.Replace(signature.At, signature.At+len(signature.Raw), jsonx.Raw(`""`))
 	s.cut = true
 	return false
+}
+
+// mayHoldUnsigned tells quickly, from the words alone, that nothing in a history is unsigned: each signed block says "thinking"
+// twice and "signature" once. What it misses, as it may for a tool's input, the provider refuses, and is asked again.
+func mayHoldUnsigned(d *jsonx.Doc) bool {
+	const key = `"signature"`
+	thoughts := bytes.Count(d.Bytes, []byte(`"thinking"`))
+	if d.Find("thinking") >= 0 {
+		thoughts--
+	}
+	signatures := 0
+	for rest := d.Bytes; ; signatures++ {
+		at := bytes.Index(rest, []byte(key))
+		if at < 0 {
+			return thoughts > 2*signatures
+		}
+		rest = rest[at+len(key):]
+		if value := bytes.TrimLeft(rest, ": \t\r\n"); bytes.HasPrefix(value, []byte(`""`)) || bytes.HasPrefix(value, []byte("null")) {
+			return true
+		}
+	}
 }
 
 func isEmpty(v jsonx.Value) bool {

@@ -33,6 +33,8 @@ func TestK16StrippedThinkingLeavesAllOtherBytes(t *testing.T) {
 		{"what nobody signed", anthropic.StripUnsigned, body(`[` + unsigned + `,` + signed + `,` + redacted + `]`), body(`[` + signed + `,` + redacted + `]`), []string{"thinking"}},
 		{"signatures, and what only they hold", anthropic.StripSignatures, body(`[` + signed + `, ` + redacted + `,` + unsigned + `,{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"text","text":"a"}]`), body(`[{"type":"thinking", "thinking":"Hm.","signature":""},` + unsigned + `,{"type":"text","text":"a"}]`), []string{"thinking"}},
 		{"nothing was signed", anthropic.StripSignatures, body(`[` + unsigned + `]`), body(`[` + unsigned + `]`), nil},
+		{"an empty signature among others", anthropic.StripUnsigned, body(`[`+signed+`]`, `[{"type":"thinking","thinking":"a","signature" : ""},{"type":"text","text":"a"}]`), body(`[`+signed+`]`, `[{"type":"text","text":"a"}]`), []string{"thinking"}},
+		{"null for a signature", anthropic.StripUnsigned, body(`[` + signed + `,{"type":"thinking","thinking":"a","signature":null}]`), body(`[` + signed + `]`), []string{"thinking"}},
 		{"signed alone", anthropic.StripUnsigned, body(`[` + signed + `]`), body(`[` + signed + `]`), nil},
 	}
 	for _, tt := range tests {
