@@ -141,6 +141,23 @@ func TestK16FailoverWithSignedThinking(t *testing.T) {
 	}
 }
 
+// TestD15AnAttemptWithoutThinkingIsOneOfTheRetries: where there are none, the refusal is the caller's at once.
+func TestD15AnAttemptWithoutThinkingIsOneOfTheRetries(t *testing.T) {
+	t.Parallel()
+	only := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{
+		Config: "limits: {rpm: 0}\nrouting: {max_retries: 0}\n", Providers: []gateway.Provider{anthropicCustom("only", only, "claude-x")},
+	})
+	for _, stream := range []bool{false, true} {
+		only.Forget()
+		got := g.Messages(t, adapting("claude-x", stream, thinking("Hm.", "nobody's")))
+		mustFail(t, ask{dialect: fake.Anthropic}, got, http.StatusBadRequest, "invalid_request")
+		if n := len(only.Generations()); n != 1 {
+			t.Errorf("stream=%v: %d calls", stream, n)
+		}
+	}
+}
+
 // TestK16AFamilyThatDoesNotSign: a model that is known to be no Claude is never shown a signature, and needs no second try.
 func TestK16AFamilyThatDoesNotSign(t *testing.T) {
 	t.Parallel()
