@@ -32,14 +32,19 @@ func (Adapter) Dialect(at provider.Endpoint, _ chat.Dialect) chat.Dialect {
 	return chat.OpenAI
 }
 
-// Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it.
+// Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it unless the
+// model is known to refuse that.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
 	}
-	return openai.NewCall(buf, req, at, openai.RequestOptions{
+	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
-	})
+	}
+	if to.FixedSampling { // such models refuse max_tokens as well
+		o.TokensField = openai.MaxCompletionTokens
+	}
+	return openai.NewCall(buf, req, at, o)
 }
 
 // Amend leaves out thinking and beta features that a server of Anthropic's format refused.

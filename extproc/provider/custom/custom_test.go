@@ -128,6 +128,21 @@ func TestOnlyServersOfAnthropicsFormatAreAskedAgain(t *testing.T) {
 	}
 }
 
+func TestD24AModelThatReasonsElsewhere(t *testing.T) {
+	const said = `{"model":"m","max_tokens":5,"temperature":0.5,"messages":[{"role":"user","content":"hi"}]}`
+	const want = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_completion_tokens":5}`
+	for _, client := range []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}} {
+		req, err := client.Decode(chat.Generate, nil, "", []byte(said))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := custom.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", FixedSampling: true}, provider.Endpoint{})
+		if err != nil || string(call.Body) != want || strings.Join(call.Degraded, ",") != "temperature" {
+			t.Errorf("%s: %v %v %s", client.Name(), err, call.Degraded, call.Body)
+		}
+	}
+}
+
 func TestCacheControlGoesToServersThatUnderstandIt(t *testing.T) {
 	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
 	for _, understands := range []bool{true, false} {

@@ -36,7 +36,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	efforts, reasons := reasoning(o.Model)
 	o.NoEffort, o.Efforts = !reasons, efforts
 	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
-	if reasons || req.Dialect != chat.OpenAI {
+	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
 		o.TokensField = wire.MaxCompletionTokens
 	}
 	return wire.NewCall(buf, req, at, o)
