@@ -170,11 +170,12 @@ func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error
 	}
 }
 
+// unlessLeft is the error of a client that did not leave by itself.
 func unlessLeft(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // requests are what reached the providers of those who left.

@@ -2,7 +2,6 @@ package completions
 
 import (
 	"encoding/json"
-	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -44,9 +43,7 @@ type envelope struct {
 }
 
 func (e *envelope) lose(name string) {
-	if !slices.Contains(e.lost, name) {
-		e.lost = append(e.lost, name)
-	}
+	e.lost = wire.Named(e.lost, name)
 }
 
 // Lost names what the answer held that this format has no words for.
@@ -108,7 +105,7 @@ type streamEncoder struct{ envelope }
 
 // Append writes what one event means to the client.
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
-	switch ev.Kind { //nolint:exhaustive // the rest is noted
+	switch ev.Kind {
 	case chat.Text, chat.Refusal:
 		if len(ev.Text) == 0 {
 			return dst
@@ -148,7 +145,7 @@ type bodyEncoder struct {
 
 // Append gathers; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
-	switch ev.Kind { //nolint:exhaustive // the rest is noted
+	switch ev.Kind {
 	case chat.Text, chat.Refusal:
 		i := e.choice(ev.Choice)
 		e.text[i] = append(e.text[i], ev.Text...)
