@@ -17,8 +17,13 @@ func RemoveHints(r *chat.Request) {
 	if !bytes.Contains(r.Doc.Bytes, []byte(`"`+HintKey+`"`)) {
 		return
 	}
-	for _, key := range [...]string{"system", "messages", "tools"} {
-		for _, e := range r.Doc.Get(key).Each {
+	for i := range r.Doc.Members { // in their order: edits that come in order cost least
+		m := &r.Doc.Members[i]
+		if m.Key != "system" && m.Key != "messages" && m.Key != "tools" {
+			continue
+		}
+		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+		for _, e := range v.Each {
 			removeHint(r, e)
 			for _, block := range e.Get("content").Each {
 				removeHint(r, block)

@@ -1,6 +1,9 @@
 package jsonx
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Edits are pending changes of a Doc's bytes. All of them refer to places in the unedited Doc, and to the same Doc.
 // What no edit touches comes out byte by byte as it was. The zero value changes nothing. Not safe for concurrent
@@ -60,11 +63,25 @@ func (e *Edits) Delete(d *Doc, key string) {
 // span must lie inside the Doc, and the caller answers for the result being valid JSON. It drops earlier replacements that it overlaps; inside a member that
 // was Set or Deleted it does nothing, for that text is gone.
 func (e *Edits) Replace(start, end int, raw Raw) {
-	if start > end || slices.ContainsFunc(e.list, func(o edit) bool { return o.member >= 0 && o.overlaps(start, end) }) {
+	from, to := e.touched(start, end)
+	if start > end || slices.ContainsFunc(e.list[from:to], func(o edit) bool { return o.member >= 0 && o.overlaps(start, end) }) {
 		return
 	}
-	e.list = slices.DeleteFunc(e.list, func(o edit) bool { return o.overlaps(start, end) })
+	kept := slices.DeleteFunc(e.list[from:to], func(o edit) bool { return o.overlaps(start, end) })
+	e.list = slices.Delete(e.list, from+len(kept), to)
 	e.insert(edit{start: start, end: end, new: raw, member: -1})
+}
+
+// touched is the part of the list that may overlap a span: nothing before it and nothing after it does.
+func (e *Edits) touched(start, end int) (from, to int) {
+	to, _ = slices.BinarySearchFunc(e.list, end, func(o edit, end int) int { return cmp.Compare(o.start, end) })
+	for from = to; from > 0; from-- {
+		// An insertion may stand behind the edit that begins where it does; whatever else ends before the span, all before it do.
+		if o := &e.list[from-1]; o.end <= start && o.start < o.end {
+			break
+		}
+	}
+	return from, to
 }
 
 // whole puts an edit of a whole member in the place of all that was inside it.
