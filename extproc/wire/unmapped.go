@@ -9,9 +9,7 @@ import (
 
 // Unmap names a member that the canonical form does not carry, once.
 func Unmap(c *chat.Conversation, name string) {
-	if !slices.Contains(c.Unmapped, name) {
-		c.Unmapped = append(c.Unmapped, name)
-	}
+	c.Unmapped = Named(c.Unmapped, name)
 }
 
 // UnmapUnknown names the members of an object inside a request that its reader does not know, by their keys. Those that

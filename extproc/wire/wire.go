@@ -46,10 +46,24 @@ type Encoder interface {
 type Losses struct{ names []string }
 
 // Lose adds a name, once.
-func (l *Losses) Lose(name string) {
-	if !slices.Contains(l.names, name) {
-		l.names = append(l.names, name)
+func (l *Losses) Lose(name string) { l.names = Named(l.names, name) }
+
+// mostNames is how many losses are named. More than that are no news to anybody but a bill of work to the gateway: a body has
+// room for a hundred thousand members that nobody knows.
+const mostNames = 64
+
+// MoreLost stands behind the names of losses for those that are not named any more.
+const MoreLost = "more"
+
+// Named adds the name of a loss to a list, once, and up to a bound.
+func Named(names []string, name string) []string {
+	switch {
+	case len(names) > mostNames || slices.Contains(names, name):
+		return names
+	case len(names) == mostNames:
+		return append(names, MoreLost)
 	}
+	return append(names, name)
 }
 
 // Lost returns the names.

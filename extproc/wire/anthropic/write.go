@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -34,9 +35,7 @@ func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
 
 // name names a loss, once.
 func (w *writer) name(word string) {
-	if !slices.Contains(w.degraded, word) {
-		w.degraded = append(w.degraded, word)
-	}
+	w.degraded = wire.Named(w.degraded, word)
 }
 
 func (w *writer) raw(s string)    { w.dst = append(w.dst, s...) }

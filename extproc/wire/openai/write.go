@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -25,9 +26,7 @@ func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
 
 // name names a loss, once.
 func (w *writer) name(word string) {
-	if !slices.Contains(w.degraded, word) {
-		w.degraded = append(w.degraded, word)
-	}
+	w.degraded = wire.Named(w.degraded, word)
 }
 
 func (w *writer) raw(s string)     { w.dst = append(w.dst, s...) }
@@ -93,10 +92,11 @@ func (w *writer) turns(ms []chat.Message) {
 			i = end
 			continue
 		}
-		parts := ms[i].Parts
-		for end < len(ms) && ms[end].Role == chat.RoleAssistant && calls(parts) { // nothing may stand before the results
-			parts = slices.Concat(parts, ms[end].Parts)
-			end++
+		parts := slices.Clip(ms[i].Parts)
+		if calls(parts) { // nothing may stand before the results
+			for ; end < len(ms) && ms[end].Role == chat.RoleAssistant; end++ {
+				parts = append(parts, ms[end].Parts...)
+			}
 		}
 		if w.assistant(parts) && end == len(ms) {
 			w.lose("prefill") // the answer begins anew here, and does not go on
