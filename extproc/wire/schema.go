@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"slices"
-
-	"bardo.money/gateway/internal/jsonx"
-)
+import "bardo.money/gateway/internal/jsonx"
 
 // EnforcedBy says whose rules a schema must keep to be enforced. Each provider refuses what is beyond its own.
 type EnforcedBy uint8
@@ -18,18 +14,25 @@ const (
 // Enforceable reports whether a provider that answers by a schema takes this one. The check is on the safe side of what
 // both document: what it does not know, it takes for refused.
 func Enforceable(schema jsonx.Value, by EnforcedBy) bool {
-	if by == ByOpenAI && !schema.Get("type").Equal("object") {
+	if len(schema.Raw) > mostSchema || by == ByOpenAI && !schema.Get("type").Equal("object") {
 		return false
 	}
-	return enforceable(schema, by)
+	return enforceable(schema, by, deepestSchema)
 }
 
-func enforceable(schema jsonx.Value, by EnforcedBy) bool {
-	if schema.Kind() != jsonx.Object {
+// Schemas beyond these bounds are taken for refused: OpenAI documents far lower ones, and looking at a schema costs its size
+// for every level of it.
+const (
+	mostSchema    = 256 << 10 // bytes
+	deepestSchema = 32
+)
+
+func enforceable(schema jsonx.Value, by EnforcedBy, levels int) bool {
+	if schema.Kind() != jsonx.Object || levels == 0 {
 		return false
 	}
 	for key, v := range schema.Members {
-		if !takesKeyword(string(key), v, by) {
+		if !takesKeyword(string(key), v, by, levels-1) {
 			return false
 		}
 	}
@@ -39,7 +42,7 @@ func enforceable(schema jsonx.Value, by EnforcedBy) bool {
 	return string(schema.Get("additionalProperties").Raw) == "false" && (by != ByOpenAI || requiresAll(schema))
 }
 
-func takesKeyword(key string, v jsonx.Value, by EnforcedBy) bool {
+func takesKeyword(key string, v jsonx.Value, by EnforcedBy, levels int) bool {
 	switch key {
 	case "type", "title", "description", "enum", "const", "format", "pattern", "required", "additionalProperties":
 		return true
@@ -52,17 +55,17 @@ func takesKeyword(key string, v jsonx.Value, by EnforcedBy) bool {
 		n, ok := v.Int()
 		return ok && n <= 1
 	case "items":
-		return enforceable(v, by)
+		return enforceable(v, by, levels)
 	case "properties", "$defs", "definitions":
 		for _, e := range v.Members {
-			if !enforceable(e, by) {
+			if !enforceable(e, by, levels) {
 				return false
 			}
 		}
 		return true
 	case "anyOf", "allOf":
 		for _, e := range v.Each {
-			if !enforceable(e, by) {
+			if !enforceable(e, by, levels) {
 				return false
 			}
 		}
@@ -83,13 +86,13 @@ func isObject(schema jsonx.Value) bool {
 }
 
 func requiresAll(schema jsonx.Value) bool {
-	var required []string
+	required := map[string]bool{}
 	for _, e := range schema.Get("required").Each {
 		name, _ := e.Str()
-		required = append(required, name)
+		required[name] = true
 	}
 	for key := range schema.Get("properties").Members {
-		if !slices.Contains(required, string(key)) {
+		if !required[string(key)] {
 			return false
 		}
 	}
