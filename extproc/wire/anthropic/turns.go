@@ -155,38 +155,44 @@ func (w *writer) losePart(p *chat.Part) {
 // nameCalls gives every call an id of the letters that the API takes, and of its own: some servers number the calls of
 // each answer anew. Results change with their calls.
 func nameCalls(ts []turn) {
-	seen := map[string]bool{}
-	var before []chat.ToolCall // of the turn before, with the ids that the client gave
-	var names []string         // of them; "" once answered
+	seen := map[string]int{}
+	var names map[string][]string // of the calls of the turn before that have no result yet, by the ids that the client gave
 	for i := range ts {
 		t := &ts[i]
 		for j := range t.results {
-			for k := range before {
-				if before[k].ID == t.results[j].Tool.ID && names[k] != "" {
-					t.results[j].Tool.ID, names[k] = names[k], ""
-					break
-				}
+			id := t.results[j].Tool.ID
+			if of := names[id]; len(of) > 0 {
+				t.results[j].Tool.ID, names[id] = of[0], of[1:]
 			}
 		}
-		before, names = before[:0], names[:0]
+		names = nil
 		for j := range t.parts {
 			if p := &t.parts[j]; p.Kind == chat.PartToolUse {
-				before = append(before, p.Tool)
-				p.Tool.ID = unseen(seen, toolID(p.Tool.ID))
-				names = append(names, p.Tool.ID)
+				if names == nil {
+					names = map[string][]string{}
+				}
+				id := p.Tool.ID
+				p.Tool.ID = unseen(seen, toolID(id))
+				names[id] = append(names[id], p.Tool.ID)
 			}
 		}
 	}
 }
 
-// unseen makes an id one that was not given before.
-func unseen(seen map[string]bool, id string) string {
-	name := id
-	for n := 2; seen[name]; n++ {
-		name = id + "_" + strconv.Itoa(n)
+// unseen makes an id one that was not given before. seen has the number behind each id that was, where to look on for the next.
+func unseen(seen map[string]int, id string) string {
+	n, given := seen[id]
+	if !given {
+		seen[id] = 2
+		return id
 	}
-	seen[name] = true
-	return name
+	for ; ; n++ {
+		name := id + "_" + strconv.Itoa(n)
+		if _, given := seen[name]; !given {
+			seen[id], seen[name] = n+1, 2
+			return name
+		}
+	}
 }
 
 // toolID makes an id of the letters that the API takes.

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -53,11 +52,12 @@ func (w *writer) tools() {
 
 func (w *writer) calledTools() []chat.Tool {
 	var tools []chat.Tool
+	known := map[string]bool{}
 	for i := range w.turns {
 		for j := range w.turns[i].parts {
 			p := &w.turns[i].parts[j]
-			known := slices.ContainsFunc(tools, func(t chat.Tool) bool { return t.Name == p.Tool.Name })
-			if p.Kind == chat.PartToolUse && !known {
+			if p.Kind == chat.PartToolUse && !known[p.Tool.Name] {
+				known[p.Tool.Name] = true
 				tools = append(tools, chat.Tool{Name: p.Tool.Name})
 			}
 		}

@@ -57,6 +57,13 @@ func unsigned(c *chat.Conversation, key, text string) []chat.Part {
 func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
 	var parts []chat.Part
 	var index jsonx.Value // of the last part
+	var text []byte       // of the last part, once it has a second piece
+	whole := func() {
+		if len(text) > 0 {
+			parts[len(parts)-1].Text = string(text)
+		}
+		text = text[:0]
+	}
 	for _, d := range details.Each {
 		p, ok := readThought(d)
 		at := d.Get("index")
@@ -66,13 +73,18 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
 			wire.Unmap(c, keyDetails)
 		case p.Text == "" && p.Signature == "" && p.Data == "":
 		case n > 0 && continues(&parts[n-1], &p, string(index.Raw), string(at.Raw)):
-			parts[n-1].Text += p.Text
+			if len(text) == 0 {
+				text = append(text, parts[n-1].Text...)
+			}
+			text = append(text, p.Text...)
 			parts[n-1].Signature = p.Signature
 		default:
+			whole()
 			parts = append(parts, p)
 			index = at
 		}
 	}
+	whole()
 	return parts
 }
 
