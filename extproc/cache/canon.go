@@ -13,7 +13,10 @@ import (
 )
 
 // writer gathers what a key is made of. Everything has a mark or a length before it, so that no two things run into the same bytes.
-type writer struct{ b []byte }
+type writer struct {
+	b    []byte
+	left int // how many bytes of JSON may yet be put in order
+}
 
 func (w *writer) byte(c byte)   { w.b = append(w.b, c) }
 func (w *writer) uint(n uint64) { w.b = binary.AppendUvarint(w.b, n) }
@@ -59,9 +62,18 @@ const (
 	markEnd     = '.'
 )
 
-// maxCanonicalDepth is how deep values are put in order. What lies deeper counts as it is written: every level reads what is below
-// it once more, and a body may nest 512 levels.
-const maxCanonicalDepth = 32
+// What lies deeper than maxCanonicalDepth counts as it is written, and so does what comes after a body was read mostOrdered times:
+// every level reads what is below it once more, and a body may nest 512 levels. What people write is read some six times.
+const (
+	maxCanonicalDepth = 32
+	mostOrdered       = 12
+)
+
+// ordered reports whether a value that holds others is put in order.
+func (w *writer) ordered(v jsonx.Value, depth int) bool {
+	w.left -= len(v.Raw)
+	return depth <= maxCanonicalDepth && w.left >= 0
+}
 
 // member is a member of an object on its way into a key.
 type member struct {
@@ -95,7 +107,7 @@ func (w *writer) value(v jsonx.Value, depth int) {
 }
 
 func (w *writer) array(v jsonx.Value, depth int) {
-	if depth > maxCanonicalDepth {
+	if !w.ordered(v, depth) {
 		w.raw(v.Raw)
 		return
 	}
@@ -108,7 +120,7 @@ func (w *writer) array(v jsonx.Value, depth int) {
 }
 
 func (w *writer) object(v jsonx.Value, depth int) {
-	if depth > maxCanonicalDepth {
+	if !w.ordered(v, depth) {
 		w.raw(v.Raw)
 		return
 	}

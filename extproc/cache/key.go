@@ -60,6 +60,7 @@ func (w *writer) request(r *chat.Request) {
 	w.text(r.Provider)
 	w.text(r.Model)
 	doc := edited(r)
+	w.left = mostOrdered * len(doc.Bytes)
 	if c := canonical(r, &doc); c != nil {
 		w.byte(formCanonical)
 		w.limits(r)
