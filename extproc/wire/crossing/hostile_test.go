@@ -1,0 +1,128 @@
+package crossing_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	toanthropic "bardo.money/gateway/extproc/provider/anthropic"
+	toopenai "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+// many joins what element makes until there are n bytes of it.
+func many(n int, element func(i int) string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(element(i))
+	}
+	return b.String()
+}
+
+func same(s string) func(int) string { return func(int) string { return s } }
+
+func numbered(format string) func(int) string {
+	return func(i int) string { return fmt.Sprintf(format, i) }
+}
+
+func within(depth int, open, end, inner string) string {
+	return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
+}
+
+// hostile is a request of about n bytes that is made to be dear.
+type hostile struct {
+	name string
+	d    chat.Dialect
+	body string
+}
+
+const turn = `{"role":"user","content":"hi"}`
+
+func hostileRequests(n int) []hostile {
+	openAI := func(name, body string) hostile {
+		return hostile{name, chat.OpenAI, `{"model":"m","temperature":0,` + body + `}`}
+	}
+	messages := func(name, rest string) hostile { return openAI(name, `"messages":[`+turn+`,`+rest+`]`) }
+	claude := func(name, body string) hostile {
+		return hostile{name, chat.Anthropic, `{"model":"m","max_tokens":5,"temperature":0,` + body + `}`}
+	}
+	call, result := `{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}`, `{"role":"tool","tool_call_id":"x","content":"y"}`
+	wide := `"additionalProperties":false,"properties":{` + many(n/2, numbered(`"k%d":{}`)) + `},"required":[` + many(n/2, numbered(`"k%d"`)) + `]`
+	return []hostile{
+		messages("many messages", many(n, same(turn))),
+		claude("turns of the assistant between a call and its result",
+			`"messages":[`+turn+`,{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{}}]},`+
+				many(n, same(`{"role":"assistant","content":"a"}`))+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"}]}]`),
+		messages("a turn with many calls, and their results from the last to the first", calls(n/140)),
+		messages("calls of one id, each answered", many(n, same(`{"role":"assistant","tool_calls":[`+call+`]},`+result))),
+		messages("a thought in many pieces",
+			`{"role":"assistant","content":"a","reasoning_details":[`+many(n, same(`{"type":"reasoning.text","text":"a","index":0}`))+`]},`+turn),
+		messages("members that nobody knows", `{"role":"user","content":"hi",`+many(n, numbered(`"k%d":1`))+`}`),
+		openAI("members at the top that nobody knows", `"messages":[`+turn+`],`+many(n, numbered(`"k%d":1`))),
+		messages("parts that nobody knows", `{"role":"user","content":[`+many(n, numbered(`{"type":"t%d"}`))+`]}`),
+		claude("blocks that nobody knows", `"messages":[{"role":"user","content":[`+many(n, numbered(`{"type":"t%d"}`))+`]}]`),
+		claude("hints on blocks", `"messages":[{"role":"user","content":[`+many(n, same(`{"type":"text","text":"a","bardo":"static"}`))+`]}]`),
+		openAI("hints on messages, and on the tools before them",
+			`"tools":[`+many(n/2, same(`{"bardo":1}`))+`],"messages":[`+many(n/2, same(`{"role":"user","content":"a","bardo":1}`))+`]`),
+		openAI("tools", `"messages":[`+turn+`],"tools":[`+many(n, numbered(`{"type":"function","function":{"name":"f%d","parameters":{}}}`))+`]`),
+		claude("tools that run at the provider", `"messages":[`+turn+`],"tools":[`+many(n, numbered(`{"type":"web_search_%[1]d","name":"w%[1]d"}`))+`]`),
+		openAI("stop sequences", `"messages":[`+turn+`],"stop":[`+many(n, numbered(`"s%d"`))+`]`),
+		claude("a wide schema", `"messages":[`+turn+`],"output_config":{"format":{"type":"json_schema","schema":{"type":"object",`+wide+`}}}`),
+		claude("a deep schema", `"messages":[`+turn+`],"output_config":{"format":{"type":"json_schema","schema":`+
+			within(200, `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":`, `}}`, `{"type":"string","description":"`+strings.Repeat(`\"`, n/2)+`"}`)+`}}`),
+		openAI("a deep schema", `"messages":[`+turn+`],"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":`+
+			within(200, `{"anyOf":[`, `]}`, `{"type":"object","enum":[`+many(n, same("1"))+`]}`)+`}}`),
+		openAI("deep values", `"messages":[`+turn+`],"x":`+within(500, `{"a":`, `}`, `[`+many(n, same("1"))+`]`)),
+		messages("deep arguments", `{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"`+
+			within(500, `[`, `]`, many(n, same("1")))+`"}}]},`+result),
+		hostile{"a long number", chat.OpenAI, `{"model":"m","temperature":0.` + strings.Repeat("1", n) + `,"messages":[` + turn + `]}`},
+	}
+}
+
+// calls is a turn of n calls, and their results from the last to the first.
+func calls(n int) string {
+	calls, results := make([]string, n), make([]string, n)
+	for i := range n {
+		calls[i] = fmt.Sprintf(`{"id":"t%d","type":"function","function":{"name":"f%d","arguments":"{}"}}`, i, i)
+		results[n-1-i] = fmt.Sprintf(`{"role":"tool","tool_call_id":"t%d","content":"y"}`, i)
+	}
+	return `{"role":"assistant","tool_calls":[` + strings.Join(calls, ",") + `]},` + strings.Join(results, ",")
+}
+
+// TestHostileRequestsCostWhatTheyWeigh: reading a request, keying it and writing it for a provider of either format takes time in
+// proportion to its size. A mebibyte takes some tens of milliseconds; work that grows with the square of the size takes tens of
+// seconds, and a body may be thirty times as large.
+func TestHostileRequestsCostWhatTheyWeigh(t *testing.T) {
+	const size, most = 1 << 20, 4 * time.Second
+	clients := map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}}
+	for _, h := range hostileRequests(size) {
+		t.Run(h.name, func(t *testing.T) {
+			began := time.Now()
+			r, err := clients[h.d].Decode(chat.Generate, nil, "", []byte(h.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cache.KeyOf("tenant", r)
+			for _, a := range []provider.Adapter{toanthropic.Adapter{}, toopenai.Adapter{}} {
+				// What cannot be said is refused, after the work.
+				c, err := a.Encode(nil, r, policy.Resolution{Model: "m", StructuredOutputs: true}, provider.Endpoint{})
+				if err == nil && len(c.Degraded) > 100 {
+					t.Errorf("%d losses are named", len(c.Degraded))
+				}
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("%d bytes took %v", len(h.body), took)
+			}
+		})
+	}
+}
