@@ -85,7 +85,7 @@ func hostileRequests(n int) []hostile {
 		openAI("deep values", `"messages":[`+turn+`],"x":`+within(500, `{"a":`, `}`, `[`+many(n, same("1"))+`]`)),
 		messages("deep arguments", `{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"`+
 			within(500, `[`, `]`, many(n, same("1")))+`"}}]},`+result),
-		hostile{"a long number", chat.OpenAI, `{"model":"m","temperature":0.` + strings.Repeat("1", n) + `,"messages":[` + turn + `]}`},
+		{"a long number", chat.OpenAI, `{"model":"m","temperature":0.` + strings.Repeat("1", n) + `,"messages":[` + turn + `]}`},
 	}
 }
 
@@ -104,11 +104,16 @@ func calls(n int) string {
 // seconds, and a body may be thirty times as large.
 func TestHostileRequestsCostWhatTheyWeigh(t *testing.T) {
 	const size, most = 1 << 20, 4 * time.Second
-	clients := map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}}
+	client := func(d chat.Dialect) wire.Dialect {
+		if d == chat.Anthropic {
+			return anthropic.Dialect{}
+		}
+		return openai.Dialect{}
+	}
 	for _, h := range hostileRequests(size) {
 		t.Run(h.name, func(t *testing.T) {
 			began := time.Now()
-			r, err := clients[h.d].Decode(chat.Generate, nil, "", []byte(h.body))
+			r, err := client(h.d).Decode(chat.Generate, nil, "", []byte(h.body))
 			if err != nil {
 				t.Fatal(err)
 			}
