@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -68,7 +69,7 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	var out wire.Losses
 	lose := func(names []string) {
 		for _, n := range names {
-			out.Lose(n)
+			out.Lose(headerWord(n))
 		}
 	}
 	lose(to.Degraded)
@@ -82,6 +83,23 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	}
 	lose(x.unsaid)
 	return out.Lost()
+}
+
+// headerWord makes a name fit for a list in a header: it may be a client's own word, and one that Envoy does not take, or that
+// makes the headers too long, costs the whole answer.
+func headerWord(name string) string {
+	const most = 64
+	fits := func(c byte) bool { return c > ' ' && c < 0x7f && c != ',' }
+	if len(name) <= most && !slices.ContainsFunc([]byte(name), func(c byte) bool { return !fits(c) }) {
+		return name
+	}
+	b := []byte(name[:min(len(name), most)])
+	for i, c := range b {
+		if !fits(c) {
+			b[i] = '_'
+		}
+	}
+	return string(b)
 }
 
 // headers are what is known once an answer is paid for.
