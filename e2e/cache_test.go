@@ -390,6 +390,11 @@ func TestCallersSeeAndDeleteWhatIsStored(t *testing.T) {
 	if got := g.Do(t, gateway.Call{Path: "/v1/cache", NoKey: true}); got.Status != http.StatusUnauthorized {
 		t.Errorf("without a key: %d %s", got.Status, got.Body)
 	}
+	for _, slip := range []string{"/v1/cache?modell=claude-x", "/v1/cache?model=", "/v1/cache?model=a&model=b", "/v1/cache/" + e.ID + "?model=gpt-x"} {
+		if got := g.Do(t, gateway.Call{Method: http.MethodDelete, Path: slip}); got.Status != http.StatusBadRequest {
+			t.Errorf("DELETE %s: %d %s", slip, got.Status, got.Body)
+		}
+	}
 	deleted := func(path string, want int) {
 		t.Helper()
 		var d struct{ Deleted int }

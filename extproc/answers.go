@@ -71,6 +71,9 @@ func clearCache(_ context.Context, x *exchange) (reply, error) {
 	}
 	id, one := strings.CutPrefix(x.head.path, "/v1/cache/")
 	model := policy.ModelID(q.Get("model"))
+	if len(q) > 0 && (one || model == "" || len(q) > 1 || len(q["model"]) > 1) { // a slip must not delete everything
+		return reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", clipped(x.head.query))
+	}
 	n := x.gw.Answers.Remove(x.Principal.Account, func(e *cache.Entry) bool {
 		return (!one || e.Key.ID() == id) && (model == "" || e.By.Model == model)
 	})

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/near"
 )
 
 // class is what an endpoint asks of its caller.
@@ -67,7 +68,21 @@ func findEndpoint(hd *head) (endpoint, error) {
 	if isUnserved(hd.path) {
 		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions or /v1/messages", clipped(hd.path))
 	}
-	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s", hd.method, clipped(hd.path))
+	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.method), clipped(hd.path), meant(hd.path))
+}
+
+// meant names the endpoint that a path is probably a misspelling of.
+func meant(path string) string {
+	var paths []string
+	for _, e := range endpoints {
+		if e.path != "/" && !slices.Contains(paths, e.path) {
+			paths = append(paths, e.path)
+		}
+	}
+	if like := near.Names(path, paths, 1); len(like) > 0 {
+		return "; did you mean " + like[0] + "?"
+	}
+	return "; a generation goes to /v1/chat/completions, /v1/completions or /v1/messages"
 }
 
 // allowed lists the methods of a path, as an Allow header does; "" for a path that there is not.
@@ -115,7 +130,7 @@ func (x *exchange) jsonReply(body []byte) reply {
 }
 
 func welcome(_ context.Context, x *exchange) (reply, error) {
-	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/messages","/v1/models"]}`)), nil
+	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/models"]}`)), nil
 }
 
 func alive(_ context.Context, x *exchange) (reply, error) {

@@ -11,9 +11,9 @@ import (
 
 func bootstrapCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: cobra.NoArgs,
+		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: noArgs,
 		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as its `bardo extproc`:\n" +
-			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json\n" +
+			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json --disable-hot-restart\n" +
 			"That Envoy finds the control plane at xds.address, or xds.listen, and tells it what is local to it: listen.http, listen.https, the sockets\n" +
 			"of its sidecar, and its name, extproc.node. With TLS, files in $BARDO_HOME name the certificate's files, so that Envoy reads\n" +
 			"these again when they are replaced. Its admin interface is $BARDO_HOME/envoy-admin.sock.",

@@ -15,7 +15,8 @@ import (
 
 // configFlag adds -c to a command.
 func configFlag(c *cobra.Command) {
-	c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default $BARDO_HOME/config.yaml or bardo.toml, if there)")
+	c.Flags().StringP("config", "c", "", "configuration file, YAML or TOML (default config.yaml, config.toml or bardo.toml in $BARDO_HOME, or bardo.toml here)")
+	_ = c.MarkFlagFilename("config", "yaml", "yml", "toml") // fails only for a flag that is not there
 }
 
 // findConfig is the file that is read without -c; "" when there is none.
@@ -73,7 +74,7 @@ func configured(c *cobra.Command, h home) (*config.Config, string, error) {
 func configCommand() *cobra.Command {
 	c := group("config", "Check or print the configuration")
 	check := &cobra.Command{
-		Use: "check", Short: "Validate a configuration file", Args: cobra.NoArgs,
+		Use: "check", Short: "Validate a configuration file", Args: noArgs,
 		RunE: withConfig(func(c *cobra.Command, _ *config.Config, path string) error {
 			if path == "" {
 				path = "built-in configuration"
@@ -83,7 +84,7 @@ func configCommand() *cobra.Command {
 		}),
 	}
 	show := &cobra.Command{
-		Use: "print", Short: "Print the effective configuration, secrets masked", Args: cobra.NoArgs,
+		Use: "print", Short: "Print the effective configuration, secrets masked", Args: noArgs,
 		RunE: withConfig(func(c *cobra.Command, cfg *config.Config, _ string) error {
 			_, err := c.OutOrStdout().Write(config.Print(cfg))
 			return err

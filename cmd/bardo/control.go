@@ -81,9 +81,17 @@ func controlClient(socket string) *http.Client {
 func control(ctx context.Context, h home, method, path string, out any) error {
 	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("no gateway runs on %s", h)
+		return fmt.Errorf("no gateway runs on %s%s", h, h.instead(ctx))
 	}
 	return ask(ctx, h, r, method, path, out)
+}
+
+// instead says what to do where no gateway runs.
+func (h home) instead(ctx context.Context) string {
+	if _, ok := h.answeringAs(ctx, planeFile); ok {
+		return ", only a control plane: ask beside a sidecar"
+	}
+	return ": start one, or set BARDO_HOME to the directory of the one that runs"
 }
 
 // decide asks who decides on the order of providers: the control plane that runs alone on this state, or else the gateway.

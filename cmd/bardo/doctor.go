@@ -32,7 +32,7 @@ func broken(check, fix, format string, args ...any) finding {
 
 func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: noArgs,
 	}
 	asJSON := jsonFlag(c)
 	configFlag(c)
@@ -69,11 +69,18 @@ func examine(c *cobra.Command, h home) []finding {
 	if cfg == nil {
 		return found
 	}
+	now := time.Now()
+	if isPlane(ctx, h, cfg) {
+		found = append(found[1:], checkPlanePorts(ctx, h, cfg)...) // it has no Envoy
+		found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
+		found = append(found, checkPeers(cfg, now)...)
+		return append(found, checkProviders(ctx, h, cfg)...)
+	}
 	found = append(found, checkPepper(ctx, h, cfg), checkLedger(ctx, h, cfg))
 	running, _ := h.answering(ctx)
 	found = append(found, checkPorts(ctx, running, cfg)...)
-	found = append(found, checkCertificate(cfg, time.Now()), checkCatalog(cfg))
-	found = append(found, checkPeers(cfg, time.Now())...)
+	found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
+	found = append(found, checkPeers(cfg, now)...)
 	found = append(found, checkProviders(ctx, h, cfg)...)
 	return append(found, checkRoots(cfg))
 }

@@ -93,7 +93,7 @@ func checkCertificate(cfg *config.Config, now time.Time) finding {
 // checkProviders looks at the providers' addresses, and asks the running gateway, if there is one, whether they answer.
 func checkProviders(ctx context.Context, h home, cfg *config.Config) []finding {
 	var states []providerState
-	_ = control(ctx, h, http.MethodGet, "/providers", &states) // it fails where no gateway runs: then nothing is known of them
+	_ = decide(ctx, h, http.MethodGet, "/providers", &states) // it fails where no gateway runs: then nothing is known of them
 	live := map[policy.ProviderID]providerState{}
 	for _, s := range states {
 		live[s.Provider] = s

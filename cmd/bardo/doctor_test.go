@@ -38,6 +38,39 @@ func TestAPortOfTheRunningGatewayIsNoConflict(t *testing.T) {
 	}
 }
 
+func TestAControlPlaneAloneIsKnownByItsConfiguration(t *testing.T) {
+	tls := config.PeerTLS{Cert: "c", Key: "k", CA: "a"}
+	for _, c := range []struct {
+		sentence string
+		xds      config.XDS
+		extproc  config.Extproc
+		want     bool
+	}{
+		{"a control plane for other machines", config.XDS{Listen: "0.0.0.0:18000", TLS: tls}, config.Extproc{}, true},
+		{"all in one", config.XDS{Listen: "127.0.0.1:18000"}, config.Extproc{}, false},
+		{"a pair that says where its control plane is", config.XDS{Address: "plane:18000", TLS: tls}, config.Extproc{}, false},
+		{"a pair beside its control plane", config.XDS{Listen: "10.0.0.1:18000", TLS: tls}, config.Extproc{Node: "gw-1"}, false},
+		{"parts that meet on Unix sockets", config.XDS{Listen: "unix:///run/xds.sock", TLS: tls}, config.Extproc{}, false},
+	} {
+		if got := isPlane(t.Context(), home(t.TempDir()), &config.Config{XDS: c.xds, Extproc: c.extproc}); got != c.want {
+			t.Errorf("%s: %t", c.sentence, got)
+		}
+	}
+}
+
+func TestPortsOfAControlPlane(t *testing.T) {
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	cfg := &config.Config{XDS: config.XDS{Listen: config.Socket(l.Addr().String()), Admin: "127.0.0.1:0"}}
+	found := checkPlanePorts(t.Context(), home(t.TempDir()), cfg)
+	if len(found) != 2 || found[0].Check != "xds.listen" || found[0].OK || found[1].Check != "xds.admin" || !found[1].OK {
+		t.Errorf("%+v", found)
+	}
+}
+
 func TestACertificateThatEndsSoonIsFound(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, err := selfSigned(time.Now())

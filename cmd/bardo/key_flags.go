@@ -24,6 +24,7 @@ type keyFlags struct {
 func (f *keyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.name, "name", "", "what people call it")
 	c.Flags().StringVar(&f.tier, "tier", "", "plan: free, pro or golem; a new key has "+string(defaultTier))
+	completes(c, "tier", "free", "pro", "golem")
 	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "", "most it may spend per UTC day; 0 means no limit")
 	c.Flags().StringVar(&f.rpm, "rpm", "", "generation requests per minute; 0 means no limit, \"default\" the configured one")
 	c.Flags().StringSliceVar(&f.networks, "ip", nil, "address or network (CIDR) that it may be used from, or \"any\"; may be repeated")
@@ -160,6 +161,21 @@ func parseNetwork(s string) (netip.Prefix, error) {
 		n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped)
 	}
 	return n.Masked(), nil
+}
+
+// noArgs wants no argument. One that a group of commands is given is meant as one of them.
+func noArgs(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case !c.HasSubCommands():
+		return fmt.Errorf("%s takes no argument, and was given %q; --help lists its flags", c.CommandPath(), args[0])
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 }
 
 // oneArg wants one argument.

@@ -36,7 +36,7 @@ func keysCreateCommand() *cobra.Command {
 	var f keyFlags
 	var balance string
 	c := &cobra.Command{
-		Use: "create --name NAME", Short: "Make an API key; its secret is shown once", Args: cobra.NoArgs,
+		Use: "create --name NAME", Short: "Make an API key; its secret is shown once", Args: noArgs,
 		Long: "Make an API key. With --balance-usd it is prepaid: requests are paid from its balance and refused without one.\n" +
 			"Otherwise it is metered: what it uses is counted, and no balance limits it.",
 	}
@@ -137,7 +137,7 @@ func keysRevokeCommand() *cobra.Command {
 }
 
 func keysListCommand() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the API keys, without their secrets", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Short: "List the API keys, without their secrets", Args: noArgs}
 	asJSON := jsonFlag(c)
 	configFlag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {

@@ -129,7 +129,7 @@ func (r receipt) print(c *cobra.Command) error {
 
 func auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "Prove the ledger; exit status 1 and the offending rows if it does not hold", Args: cobra.NoArgs,
+		Use: "audit", Short: "Prove the ledger; exit status 1 and the offending rows if it does not hold", Args: noArgs,
 	}
 	asJSON := jsonFlag(c)
 	configFlag(c)

@@ -45,6 +45,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	c.AddCommand(upCommand(), extprocCommand(), xdsCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), routeCommand(), watchCommand(), doctorCommand())
 	return c
@@ -52,5 +53,5 @@ func root() *cobra.Command {
 
 // group is a command that only holds others. Alone it prints its help; what is none of its commands is a mistake.
 func group(use, short string) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	return &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 }

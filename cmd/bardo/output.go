@@ -18,6 +18,11 @@ func jsonFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON")
 }
 
+// completes tells shells the values of a flag.
+func completes(c *cobra.Command, flag string, values ...cobra.Completion) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
+}
+
 // printJSON writes v, indented, to the command's output.
 func printJSON(c *cobra.Command, v any) error {
 	e := json.NewEncoder(c.OutOrStdout())
@@ -49,6 +54,18 @@ func printable(s string) string {
 		return "-"
 	}
 	return s
+}
+
+// listed is names for people.
+func listed[S ~string](names []S) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(name))
+	}
+	return b.String()
 }
 
 // dollars is an amount for people.

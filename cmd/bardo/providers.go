@@ -29,7 +29,7 @@ const notRunning = "not running"
 
 func providersCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "providers", Short: "Show the state, health and order of each provider", Args: cobra.NoArgs,
+		Use: "providers", Short: "Show the state, health and order of each provider", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
 			if err != nil {

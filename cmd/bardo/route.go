@@ -26,7 +26,7 @@ type routeAsk struct {
 
 func routeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "route --model MODEL", Short: "Show who would serve a request, in which order, and why the others would not", Args: cobra.NoArgs,
+		Use: "route --model MODEL", Short: "Show who would serve a request, in which order, and why the others would not", Args: noArgs,
 		Long: "Show who would serve a request, in which order, and why the others would not. Nothing is sent to anyone.\n" +
 			"A gateway that runs is asked, since it knows the health of its providers; without one, or with -c, a configuration is read.\n" +
 			"Exit status 1, and the error that a client would get, when nobody serves it.",

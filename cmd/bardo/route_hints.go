@@ -67,6 +67,7 @@ func addHintFlags(c *cobra.Command) {
 			c.Flags().Bool(h.name, false, doc)
 		default:
 			c.Flags().String(h.name, "", doc)
+			completes(c, h.name, h.oneOf...)
 		}
 	}
 }

@@ -41,7 +41,11 @@ func withLedger(run func(c *cobra.Command, t tool, args []string) error) func(*c
 			return err
 		}
 		defer func() { err = errors.Join(err, books.Close()) }()
-		return run(c, tool{home: h, books: books}, args)
+		err = run(c, tool{home: h, books: books}, args)
+		if errors.Is(err, ledger.ErrUnknownKey) {
+			return fmt.Errorf("%w; `bardo keys list` shows those that there are", err)
+		}
+		return err
 	}
 }
 

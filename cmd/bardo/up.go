@@ -44,12 +44,12 @@ func extprocCommand() *cobra.Command {
 }
 
 func xdsCommand() *cobra.Command {
-	return roleCommand("xds", "Run the control plane alone, for an Envoy that is run separately", roles{control: true})
+	return roleCommand("xds", "Run the control plane alone, for sidecars and Envoys that are run separately", roles{control: true})
 }
 
 func roleCommand(use, short string, r roles) *cobra.Command {
 	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
+		Use: use, Short: short, Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := openHome()
 			if err != nil {

@@ -14,10 +14,12 @@ import (
 
 func usageCommand() *cobra.Command {
 	var f usageFlags
-	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: noArgs}
 	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
 	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day")
 	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")
+	completes(c, "by", "model", "provider", "subsystem", "day")
+	completes(c, "format", "table", "json", "csv")
 	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
 	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
 	configFlag(c)

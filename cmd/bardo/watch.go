@@ -13,7 +13,7 @@ import (
 func watchCommand() *cobra.Command {
 	var plain bool
 	c := &cobra.Command{
-		Use: "watch", Short: "Watch requests, cost and provider health as they come", Args: cobra.NoArgs,
+		Use: "watch", Short: "Watch requests, cost and provider health as they come", Args: noArgs,
 		Long: "Watch requests, cost and provider health of the gateway that runs on this state, as they come. What is said in requests and\n" +
 			"answers is never shown. On a terminal it is a screen (q leaves it); elsewhere, or with --plain, a line per request that ended.\n" +
 			"When the gateway ends, it waits for the next one.",

@@ -130,7 +130,7 @@ var errNotWatched = errors.New("no gateway runs")
 func (h home) watch(ctx context.Context, see func(sight)) error {
 	r, err := h.running()
 	if err != nil {
-		return fmt.Errorf("%w on %s", errNotWatched, h)
+		return fmt.Errorf("%w on %s%s", errNotWatched, h, h.instead(ctx))
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://control/watch", http.NoBody)
 	if err != nil {

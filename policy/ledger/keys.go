@@ -96,7 +96,7 @@ func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*
 		return b.storeKey(k)
 	})
 	if err != nil {
-		return fmt.Errorf("update key %s: %w", id, err)
+		return fmt.Errorf("change key %s: %w", id, err)
 	}
 	return nil
 }

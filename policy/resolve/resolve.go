@@ -271,7 +271,15 @@ func (r *Resolver) unknown(id string) error {
 	for i, l := range r.listings {
 		ids[i] = l.id
 	}
-	return notFound(id, "", near.Names(id, ids, 3))
+	like := near.Names(id, ids, 3)
+	if _, rest, ok := strings.Cut(id, "/"); ok && len(like) == 0 { // the provider may be what was misspelled
+		like = near.Names(rest, ids, 3)
+	}
+	f := notFound(id, "", like)
+	if len(like) == 0 {
+		f.Public += "; GET /v1/models lists those that do"
+	}
+	return f
 }
 
 func (r *Resolver) idsOf(p policy.ProviderID) []string {
@@ -284,7 +292,7 @@ func (r *Resolver) idsOf(p policy.ProviderID) []string {
 	return out
 }
 
-func notFound(id, where string, like []string) error {
+func notFound(id, where string, like []string) *fault.Fault {
 	f := fault.Newf(fault.ModelNotFound, "the model %q does not exist%s", clip(id), where)
 	if len(like) > 0 {
 		f.Public += "; did you mean " + strings.Join(like, ", ") + "?"

@@ -103,15 +103,16 @@ func TestResolveRefuses(t *testing.T) {
 	}{
 		{"an unknown model, with the one that was meant", "claude-sonet-5", "vllm", fault.ModelNotFound, `the model "claude-sonet-5" does not exist at vllm`},
 		{"near names", "llama-5", "", fault.ModelNotFound, `the model "llama-5" does not exist; did you mean llama-4?`},
-		{"nothing is near", "zzz", "", fault.ModelNotFound, `the model "zzz" does not exist`},
-		{"an empty id", "", "", fault.ModelNotFound, `the model "" does not exist`},
+		{"nothing is near", "zzz", "", fault.ModelNotFound, `the model "zzz" does not exist; GET /v1/models lists those that do`},
+		{"a misspelled provider", "vlm/llama-4", "", fault.ModelNotFound, `the model "vlm/llama-4" does not exist; did you mean llama-4?`},
+		{"an empty id", "", "", fault.ModelNotFound, `the model "" does not exist; GET /v1/models lists those that do`},
 		{"a known model that nobody serves", "gpt-4o", "", fault.NoProvider, `no enabled provider serves the model "gpt-4o"`},
 		{"a known provider that is not enabled", "openai/gpt-4o", "", fault.NoProvider, `the provider "openai" is not configured`},
 		{"a forced provider that is not enabled", "gpt-4o", "openai", fault.NoProvider, `the provider "openai" is not configured`},
 		{"another vendor's model at a forced vendor", "anthropic/gpt-4o", "", fault.ModelNotFound, `the model "gpt-4o" does not exist at anthropic`},
 		{"another vendor's prefix at a forced vendor", "gpt-99", "anthropic", fault.ModelNotFound, `the model "gpt-99" does not exist at anthropic`},
 		{"a model that the forced custom provider does not list", "vllm/llama-5", "", fault.ModelNotFound, `the model "llama-5" does not exist at vllm; did you mean llama-4?`},
-		{"a very long id is cut", strings.Repeat("é", 1000), "", fault.ModelNotFound, `the model "` + strings.Repeat("é", 50) + `…" does not exist`},
+		{"a very long id is cut", strings.Repeat("é", 1000), "", fault.ModelNotFound, `the model "` + strings.Repeat("é", 50) + `…" does not exist; GET /v1/models lists those that do`},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			res, err := r.Resolve(row.model, row.provider, nil)

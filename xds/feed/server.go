@@ -181,7 +181,7 @@ func (s *Server) admit(node, version string) (*session, error) {
 	one := &session{node: node, wake: make(chan struct{}, 1), replaced: make(chan struct{}), claims: map[string]int{}}
 	s.sessions[node] = one
 	one.tell()
-	s.o.Log.Info("sidecar connected", "node", node, "version", fmt.Sprintf("%.40q", version))
+	s.o.Log.Info("sidecar connected", "node", node, "version", fmt.Sprintf("%.40s", version))
 	return one, nil
 }
 

@@ -29,7 +29,7 @@ func TestTheFormatIsSeenInTheBody(t *testing.T) {
 		{"an Anthropic image", `{"messages":[{"role":"user","content":[{"type":"text","text":"x"},{"type":"image","source":{}}]}]}`, chat.Anthropic},
 		{"an OpenAI image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]}]}`, chat.OpenAI},
 		{"text blocks, which both have", `{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`, chat.OpenAI},
-		{"nothing", `{}`, chat.OpenAI},
+		{"nothing", `{}`, chat.Completions},
 		{"no JSON", `{"prompt"`, chat.OpenAI},
 	}
 	for _, tt := range tests {
@@ -74,6 +74,7 @@ func TestPromptsThatCannotBeServed(t *testing.T) {
 		`{"model":"m","prompt":[[1,2]]}`:   "tokens are not taken",
 		`{"model":"m","prompt":[]}`:        "tokens are not taken",
 		`{"model":"m","prompt":null}`:      "tokens are not taken",
+		`{"model":"m"}`:                    "prompt is required, or messages",
 		`{"prompt":"a"}`:                   "model is required",
 		`{"model":"m","prompt":"a"`:        "not valid JSON",
 	} {

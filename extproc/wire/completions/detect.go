@@ -8,7 +8,7 @@ import (
 )
 
 // Detect says in which format a body is written: chat.Anthropic when a top-level system prompt, a tool's input_schema or
-// a content block of that format shows it, chat.Completions when there is a prompt and no messages, else chat.OpenAI.
+// a content block of that format shows it, chat.Completions when there are no messages, else chat.OpenAI.
 // A body that is not valid JSON is OpenAI's, whose dialect says what is wrong with it.
 func Detect(body []byte) chat.Dialect {
 	doc, err := jsonx.Scan(body)
@@ -17,7 +17,7 @@ func Detect(body []byte) chat.Dialect {
 		return chat.OpenAI
 	case isAnthropic(&doc):
 		return chat.Anthropic
-	case doc.Find("prompt") >= 0 && doc.Find("messages") < 0:
+	case doc.Find("messages") < 0:
 		return chat.Completions
 	}
 	return chat.OpenAI

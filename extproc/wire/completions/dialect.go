@@ -80,6 +80,8 @@ func readPrompt(v jsonx.Value) (jsonx.Raw, error) {
 		}
 	}
 	switch {
+	case !v.Exists():
+		return nil, invalid("prompt is required, or messages")
 	case v.Kind() != jsonx.String:
 		return nil, invalid("prompt must be a string; tokens are not taken")
 	case len(v.Raw) == len(`""`):
