@@ -64,6 +64,13 @@ func (h *Hold) Amount() policy.Micro {
 	return h.amount
 }
 
+// number is the account's number in the store. Whoever has a hold on it has brought it here.
+func (a *account) number() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.row
+}
+
 // reserve moves an amount from the free part of the block to the hold, if there is enough.
 func (a *account) reserve(h *Hold, amount policy.Micro, now time.Time) bool {
 	a.mu.Lock()

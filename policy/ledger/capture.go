@@ -70,7 +70,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (r Receipt, err
 			return Receipt{}, err
 		}
 	}
-	err = l.writer.do(func(b *book) (err error) { r, err = b.capture(c, h.Amount()); return err }, done)
+	err = l.writer.do(func(b *book) (err error) { r, err = b.capture(c, h.account.number(), h.Amount()); return err }, done)
 	return r, err
 }
 
@@ -116,60 +116,77 @@ func (c Charge) check() error {
 	return nil
 }
 
-// capture charges a request, as far as its hold reaches.
-func (b *book) capture(c Charge, hold policy.Micro) (Receipt, error) {
-	row, err := b.prepaidBalance(c.Account)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if r, ok, err := b.repeated(c, row); ok || err != nil {
+// capture charges a request to an account, as far as its hold reaches.
+func (b *book) capture(c Charge, account int64, hold policy.Micro) (Receipt, error) {
+	if r, ok, err := b.repeated(c, account); ok || err != nil {
 		return r, err
 	}
-	paid, err := b.pay(row, min(c.Amount, hold))
+	paid, balance, err := b.pay(account, min(c.Amount, hold))
 	if err != nil {
 		return Receipt{}, err
 	}
-	r := Receipt{Charged: paid, Loss: c.Amount - paid, Balance: row.micro - paid}
+	r := Receipt{Charged: paid, Loss: c.Amount - paid, Balance: balance}
 	var journal sql.NullInt64
 	if c.Amount > 0 {
 		journal.Valid = true
-		if journal.Int64, err = b.charge(c, row.account, r); err != nil {
+		if journal.Int64, err = b.charge(c, account, r); err != nil {
 			return Receipt{}, err
 		}
 	}
-	return r, b.addRequest(c, journal, r.Charged)
+	_, err = b.addRequest(c, journal, r.Charged)
+	return r, err
 }
 
-// pay takes an amount out of the gateway's block, and so out of the balance. When others took this gateway for dead and
-// have given the block back, it is as much as the balance has.
-func (b *book) pay(row balance, amount policy.Micro) (policy.Micro, error) {
+// pay takes an amount out of the gateway's block, and so out of the balance, and returns what is left of that. When others took this
+// gateway for dead and have given the block back, it is as much as the balance has.
+func (b *book) pay(account int64, amount policy.Micro) (paid, left policy.Micro, err error) {
 	if amount == 0 {
-		return 0, nil
+		left, err = b.micro(account)
+		return 0, left, err
 	}
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, row.account, b.instance)
+	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	held := amount
 	if n == 0 {
-		held, amount = 0, max(0, min(amount, row.available()))
+		var available policy.Micro
+		if err := b.row(`SELECT micro - held + credit FROM balance WHERE account = ?`, account).Scan(&available); err != nil {
+			return 0, 0, err
+		}
+		held, amount = 0, max(0, min(amount, available))
 	}
-	_, err = b.exec(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ?`, amount, held, row.account)
-	return amount, err
+	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, account).Scan(&left)
+	return amount, left, err
+}
+
+// micro is the balance of an account.
+func (b *book) micro(account int64) (m policy.Micro, err error) {
+	err = b.row(`SELECT micro FROM balance WHERE account = ?`, account).Scan(&m)
+	return m, err
 }
 
 // repeated returns the receipt of a request that was charged before.
-func (b *book) repeated(c Charge, row balance) (Receipt, bool, error) {
+func (b *book) repeated(c Charge, account int64) (Receipt, bool, error) {
+	amount, charged, ok, err := b.before(c)
+	if !ok || err != nil {
+		return Receipt{}, ok, err
+	}
+	balance, err := b.micro(account)
+	return Receipt{Charged: charged, Loss: amount - charged, Balance: balance, Repeated: true}, true, err
+}
+
+// before looks for an earlier charge of a request. The error is ErrReused when it was another account's.
+func (b *book) before(c Charge) (amount, charged policy.Micro, ok bool, err error) {
 	var account policy.Account
-	var amount, charged policy.Micro
-	err := b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
+	err = b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Receipt{}, false, nil
+		return 0, 0, false, nil
 	}
 	if err == nil && account != c.Account {
 		err = ErrReused
 	}
-	return Receipt{Charged: charged, Loss: amount - charged, Balance: row.micro, Repeated: true}, true, err
+	return amount, charged, true, err
 }
 
 // charge books what a request costs: to the revenue, from the key and, for what it could not pay, from the loss.
@@ -186,32 +203,27 @@ func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
 
 // record notes a request without moving money, and returns what it counts as spent.
 func (b *book) record(c Charge) (policy.Micro, error) {
-	if _, ok, err := b.repeated(c, balance{}); ok || err != nil {
-		return 0, err
+	added, err := b.addRequest(c, sql.NullInt64{}, c.Amount)
+	if added || err != nil {
+		return c.Amount, err
 	}
-	return c.Amount, b.addRequest(c, sql.NullInt64{}, c.Amount)
+	_, _, _, err = b.before(c)
+	return 0, err
 }
 
-// addRequest writes a request's row and adds it to the sums.
-func (b *book) addRequest(c Charge, journal sql.NullInt64, charged policy.Micro) error {
+// addRequest writes a request's row and adds it to the sums, unless there is one with its id.
+func (b *book) addRequest(c Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
 	t := c.Tokens
-	if _, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
+	n, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
 		c.RequestID, c.Account, journal, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, c.Amount, charged, c.ProviderCost, c.Record); err != nil {
-		return err
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, c.Amount, charged, c.ProviderCost, c.Record)
+	if n == 0 || err != nil {
+		return false, err
 	}
-	_, err := b.exec(`INSERT INTO usage (account, day, model, provider, subsystem,
-	requests, input, cached, cache_write, output, reasoning, charged, provider_cost)
-VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + 1,
-	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
-	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
-	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`,
-		c.Account, dayOf(c.At), c.Model, c.Provider, c.Subsystem,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, charged, c.ProviderCost)
-	return err
+	b.sums.add(c, charged)
+	return true, nil
 }
 
 // dayOf is the UTC day of a time, in days since 1970.

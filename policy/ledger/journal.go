@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -23,21 +24,29 @@ type entry struct {
 // addJournal writes a journal with its entries, which sum to zero; entries of nothing are left out. The idempotency key
 // is unique over all time: a second journal with it is ErrReused.
 func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry) (int64, error) {
-	var id int64
-	err := b.row(`INSERT INTO journal (idem, kind, at, ref) VALUES (?, ?, ?, ?) RETURNING id`, idem, kind, at.UnixMicro(), ref).Scan(&id)
+	id, err := b.insert(`INSERT INTO journal (idem, kind, at, ref) VALUES (?, ?, ?, ?)`, idem, kind, at.UnixMicro(), ref)
 	if isUnique(err) {
 		return 0, fmt.Errorf("%w: %s", ErrReused, idem)
 	}
 	if err != nil {
 		return 0, err
 	}
-	for _, e := range entries {
-		if e.amount == 0 {
-			continue
-		}
-		if _, err := b.exec(`INSERT INTO entry (journal, account, amount) VALUES (?, ?, ?)`, id, e.account, e.amount); err != nil {
-			return 0, err
+	return id, b.addEntries(id, slices.DeleteFunc(entries, func(e entry) bool { return e.amount == 0 }))
+}
+
+// addEntries writes the lines of a journal, two at a time: most have no more.
+func (b *book) addEntries(journal int64, entries []entry) error {
+	for ; len(entries) >= 2; entries = entries[2:] {
+		x, y := entries[0], entries[1]
+		if _, err := b.exec(`INSERT INTO entry (journal, account, amount) VALUES (?1, ?2, ?3), (?1, ?4, ?5)`,
+			journal, x.account, x.amount, y.account, y.amount); err != nil {
+			return err
 		}
 	}
-	return id, nil
+	for _, e := range entries {
+		if _, err := b.exec(`INSERT INTO entry (journal, account, amount) VALUES (?, ?, ?)`, journal, e.account, e.amount); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -59,6 +59,7 @@ type book struct {
 	path     string
 	turn     *turn
 	instance int64 // the number of the gateway that it writes for; zero for tools
+	sums     sums  // what the transaction adds to the sums of usage
 }
 
 // openBook connects, makes sure that commits are as durable as money needs, and brings the schema forward.
@@ -71,7 +72,7 @@ func openBook(ctx context.Context, dsn string) (*book, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}}
+	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}, sums: sums{}}
 	if err := errors.Join(b.checkPragmas(), b.migrate(ctx)); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -161,6 +162,19 @@ func (b *book) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
+// insert adds a row to a table with a number for each row, and returns it.
+func (b *book) insert(query string, args ...any) (int64, error) {
+	s, err := b.statement(query) //nolint:sqlclosecheck // kept, and closed with the book
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.LastInsertId()
+}
+
 // do runs statements that have no parameters and no result.
 func (b *book) do(queries ...string) error {
 	for _, q := range queries {
@@ -200,9 +214,13 @@ func (b *book) atomically(change func(*book) error) error {
 	}
 	err := change(b)
 	if err == nil {
+		err = b.writeSums()
+	}
+	if err == nil {
 		err = b.do("COMMIT")
 	}
 	if err != nil {
+		clear(b.sums)
 		return errors.Join(err, b.do("ROLLBACK"))
 	}
 	return nil

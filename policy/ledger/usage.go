@@ -121,9 +121,7 @@ func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
 	}
 	// The writer reads the day's sum, so that it is known which charges are in it: those that it answered before.
 	var stored, sum policy.Micro
-	err := l.writer.do(func(b *book) error {
-		return b.row(`SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`, a.name, today).Scan(&stored)
-	}, func(err error) {
+	err := l.writer.do(func(b *book) (err error) { stored, err = b.chargedOn(a.name, today); return err }, func(err error) {
 		if err == nil {
 			sum = a.learnSpent(today, stored, asOf)
 		}

@@ -16,8 +16,8 @@ type op struct {
 	err   error             // what apply returned
 }
 
-// writer commits ops in groups: one goroutine takes what has queued up while it wrote the last group, runs each op in a
-// savepoint, commits once, and answers only then. So the price of a durable commit is shared by all who wait for one.
+// writer commits ops in groups: one goroutine takes what has queued up while it wrote the last group, runs it,
+// commits once, and answers only then. So the price of a durable commit is shared by all who wait for one.
 type writer struct {
 	book    *book
 	changed func()      // called when another process changed the store
@@ -154,7 +154,7 @@ func (w *writer) commit(group []*op) {
 		return
 	}
 	began := time.Now()
-	err := w.book.atomically(func(b *book) error { return b.applyAll(group) })
+	err := w.book.commitGroup(group)
 	if w.count != nil && err == nil {
 		w.count(time.Since(began), len(group))
 	}
@@ -181,33 +181,38 @@ func (w *writer) answer(o *op, group error) {
 	}
 }
 
-// applyAll runs a group's ops. They seldom fail, so they are tried together first; if one does, each is run by itself, which is why an
-// op's apply may run twice.
-func (b *book) applyAll(group []*op) error {
-	if len(group) > 1 {
-		if done, err := b.applyTogether(group); done || err != nil {
-			return err
-		}
+// commitGroup runs a group's ops in one transaction. They seldom fail, so they are tried together first; if one of several does, each is
+// run by itself, which is why an op's apply may run twice. The error is the whole group's; an op's own stays with it.
+func (b *book) commitGroup(group []*op) error {
+	failed, err := b.together(group)
+	if !failed {
+		return err
 	}
-	for _, o := range group {
-		if err := b.apply(o); err != nil {
-			return err
-		}
+	if len(group) == 1 {
+		return nil // it is the op's own
 	}
-	return nil
+	return b.atomically(func(b *book) error {
+		for _, o := range group {
+			if err := b.apply(o); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// applyTogether runs a group in one savepoint. done is false when an op failed: then none has happened.
-func (b *book) applyTogether(group []*op) (done bool, err error) {
-	if err := b.do("SAVEPOINT ops"); err != nil {
-		return false, err
-	}
-	for _, o := range group {
-		if o.err = o.apply(b); o.err != nil {
-			return false, b.do("ROLLBACK TO ops", "RELEASE ops")
+// together runs a group as one. failed is true when an op failed: then none has happened.
+func (b *book) together(group []*op) (failed bool, err error) {
+	err = b.atomically(func(b *book) error {
+		for _, o := range group {
+			if o.err = o.apply(b); o.err != nil {
+				failed = true
+				return o.err
+			}
 		}
-	}
-	return true, b.do("RELEASE ops")
+		return nil
+	})
+	return failed, err
 }
 
 // apply runs an op in a savepoint. The error is one that spoils the whole transaction; the op's own stays with it.

@@ -95,7 +95,7 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	breakNext := func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }
 	charge := func(b *book) error {
-		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, usd)
+		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, h.account.number(), usd)
 		return err
 	}
 	if errs := asOneGroup(t, l.writer, charge, breakNext); errs[0] == nil {

@@ -1,0 +1,67 @@
+package ledger
+
+import "bardo.money/gateway/policy"
+
+// sums are what the requests of one transaction add to the sums of usage. Those of a group are mostly of the same few models, so that
+// each sum is written once, right before the commit. An op adds to them as its last step: one that failed has added nothing.
+type sums map[sumKey]sum
+
+// sumKey is the key of a row of usage.
+type sumKey struct {
+	account   policy.Account
+	day       int64
+	model     policy.ModelID
+	provider  policy.ProviderID
+	subsystem string
+}
+
+type sum struct {
+	requests int64
+	tokens   Tokens
+	charged  policy.Micro
+	cost     policy.Pico
+}
+
+func (s sums) add(c Charge, charged policy.Micro) {
+	k := sumKey{c.Account, dayOf(c.At), c.Model, c.Provider, c.Subsystem}
+	v, t := s[k], c.Tokens
+	v.requests++
+	v.tokens.Input += t.Input
+	v.tokens.Cached += t.Cached
+	v.tokens.CacheWrite += t.CacheWrite
+	v.tokens.Output += t.Output
+	v.tokens.Reasoning += t.Reasoning
+	v.charged += charged
+	v.cost += c.ProviderCost
+	s[k] = v
+}
+
+// writeSums adds the transaction's sums to the store.
+func (b *book) writeSums() error {
+	for k, v := range b.sums {
+		if _, err := b.exec(`INSERT INTO usage (account, day, model, provider, subsystem,
+	requests, input, cached, cache_write, output, reasoning, charged, provider_cost)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests,
+	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
+	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
+	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`,
+			k.account, k.day, k.model, k.provider, k.subsystem,
+			v.requests, v.tokens.Input, v.tokens.Cached, v.tokens.CacheWrite, v.tokens.Output, v.tokens.Reasoning, v.charged, v.cost); err != nil {
+			return err
+		}
+	}
+	clear(b.sums)
+	return nil
+}
+
+// chargedOn is what an account was charged on a day, by the transaction's own requests too.
+func (b *book) chargedOn(acct policy.Account, day int64) (sum policy.Micro, err error) {
+	err = b.row(`SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`, acct, day).Scan(&sum)
+	for k, v := range b.sums {
+		if k.account == acct && k.day == day {
+			sum += v.charged
+		}
+	}
+	return sum, err
+}
