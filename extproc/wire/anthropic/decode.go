@@ -3,6 +3,7 @@ package anthropic
 import (
 	"math"
 	"strings"
+	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -102,6 +103,8 @@ func readModel(r *chat.Request, v jsonx.Value) error {
 		return invalid("model", "must not be empty")
 	case len(name) > maxModelName:
 		return invalid("model", "must be at most 256 bytes long")
+	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
+		return invalid("model", "must not hold control characters")
 	}
 	r.Model = name
 	return nil

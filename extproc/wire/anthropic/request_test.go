@@ -99,6 +99,7 @@ func TestMistakesAreNamedByTheirField(t *testing.T) {
 		{`{"max_tokens":1,"messages":[{}]}`, "model", "is required"},
 		{`{"model":7,"max_tokens":1,"messages":[{}]}`, "model", "must be a string, not a number"},
 		{`{"model":"` + strings.Repeat("m", 300) + `","max_tokens":1,"messages":[{}]}`, "model", "256 bytes"},
+		{`{"model":"m\u001b[2J","max_tokens":1,"messages":[{}]}`, "model", "control characters"},
 		{`{"model":"m","messages":[{}]}`, "max_tokens", "is required"},
 		{`{"model":"m","max_tokens":0,"messages":[{}]}`, "max_tokens", "positive integer"},
 		{`{"model":"m","max_tokens":1.5,"messages":[{}]}`, "max_tokens", "positive integer"},

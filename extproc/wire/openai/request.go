@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -89,6 +91,8 @@ func readModel(r *chat.Request, v jsonx.Value) error {
 		return invalid("model", "model must not be empty")
 	case len(name) > maxModelName:
 		return invalid("model", "model must be at most %d bytes long", maxModelName)
+	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
+		return invalid("model", "model must not hold control characters")
 	}
 	r.Model = name
 	return nil
@@ -122,9 +126,7 @@ func readMaxTokens(r *chat.Request, key string, v jsonx.Value) error {
 	if !ok || n < 1 || n > math.MaxInt32 {
 		return invalid(key, "%s must be a positive integer", key)
 	}
-	if key == "max_completion_tokens" || r.MaxTokens == 0 {
-		r.MaxTokens = int(n)
-	}
+	r.MaxTokens = max(r.MaxTokens, int(n)) // of both, a provider may heed either
 	return nil
 }
 
