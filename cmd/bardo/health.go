@@ -101,7 +101,7 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 		return fmt.Errorf("the control plane at %s decides for all sidecars: run `bardo providers %s %s` there", g.cfg.Load().XDS.At(), verb, name)
 	}
 	if !g.tracker.SetDisabled(policy.ProviderID(name), verb == "disable") {
-		return fmt.Errorf("there is no provider %q; there is %s", name, listed(providerIDs(g.cfg.Load())))
+		return fmt.Errorf("there is no provider %q; the providers are %s", name, listed(providerIDs(g.cfg.Load())))
 	}
 	if err := g.push(ctx); err != nil {
 		return err

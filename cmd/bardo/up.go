@@ -246,7 +246,11 @@ func (g *gateway) run(ctx context.Context, out io.Writer) error {
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- group.Wait() }()
-	if err = g.await(ctx, failed, &info); err == nil {
+	err = g.await(ctx, failed, &info)
+	switch {
+	case ctx.Err() != nil:
+		err = nil // it was asked to stop before it served anyone
+	case err == nil:
 		err = g.announce(ctx, info, out, failed)
 	}
 	stop()

@@ -346,6 +346,10 @@ func TestWhoIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	_ = p.raw(&feedpb.Report{Dropped: 1})
+	if n := strings.Count(p.log.String(), "did not begin with a hello"); n != 1 {
+		t.Errorf("the same refusal was logged %d times", n)
+	}
 	for i := range 3 {
 		s := p.sidecar(fmt.Sprint("gw-", i), nil)
 		eventually(t, "a sidecar", s.Connected)

@@ -39,6 +39,7 @@ type Server struct {
 	mu       sync.Mutex
 	order    []health.Status // as published last; nil before
 	sessions map[string]*session
+	refused  map[string]time.Time // when each refusal was logged
 }
 
 // session is one sidecar's stream.
@@ -56,7 +57,7 @@ func NewServer(o ServerOptions) *Server {
 	if o.MaxNodes == 0 {
 		o.MaxNodes = 1000
 	}
-	return &Server{o: o, sessions: map[string]*session{}}
+	return &Server{o: o, sessions: map[string]*session{}, refused: map[string]time.Time{}}
 }
 
 // Register adds the service to a gRPC server.
@@ -108,7 +109,7 @@ func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 	go func() { ended <- receive(stream, reports) }() // it ends with the stream, which ends when Connect returns
 	one, err := s.enter(stream.Context(), reports, ended)
 	if err != nil {
-		s.o.Log.Error("a sidecar cannot be served", "error", err)
+		s.logRefusal(err)
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	defer s.leave(one)
@@ -126,6 +127,20 @@ func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 			return err
 		}
 	}
+}
+
+// logRefusal does not say the same again each time that a refused sidecar tries.
+func (s *Server) logRefusal(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.refused[err.Error()]) < sayEvery {
+		return
+	}
+	if len(s.refused) >= s.o.MaxNodes {
+		clear(s.refused)
+	}
+	s.refused[err.Error()] = time.Now()
+	s.o.Log.Error("a sidecar cannot be served", "error", err)
 }
 
 func receive(stream feedpb.Feed_ConnectServer, reports chan<- *feedpb.Report) error {
