@@ -11,15 +11,16 @@ import (
 // and in the record of every one. A client that reads the provider's own format loses nothing.
 func TestWhatAnAnswerLosesIsNamed(t *testing.T) {
 	t.Parallel()
-	g, _, n := byteGateway(t)
+	g, o, n := byteGateway(t)
+	o.Behave(fake.Behaviour{Extra: `"citations":["https://a.example"]`})
 	n.Behave(fake.Behaviour{Stop: "pause_turn"})
 	for _, r := range []struct {
 		name string
 		a    ask
 		want []string
 	}{
-		{"an Anthropic client of an OpenAI provider", ask{dialect: fake.Anthropic, model: "gpt-x"}, []string{"system_fingerprint"}},
-		{"its stream", ask{dialect: fake.Anthropic, model: "gpt-x", stream: true}, []string{"system_fingerprint"}},
+		{"an Anthropic client of an OpenAI provider", ask{dialect: fake.Anthropic, model: "gpt-x"}, []string{"citations"}},
+		{"its stream", ask{dialect: fake.Anthropic, model: "gpt-x", stream: true}, []string{"citations"}},
 		{"an OpenAI client of an Anthropic provider", ask{dialect: fake.OpenAI, model: "claude-x"}, []string{"pause_turn"}},
 		{"its stream", ask{dialect: fake.OpenAI, model: "claude-x", stream: true}, []string{"pause_turn"}},
 		{"the same format", ask{dialect: fake.OpenAI, model: "gpt-x"}, nil},
