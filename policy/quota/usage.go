@@ -153,7 +153,7 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 		return refuse(fault.BudgetExceeded, soon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
 	}
 	tomorrow := now.UTC().Truncate(day).Add(day)
-	return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "this request may cost %s USD, but %s of the daily limit of %s USD are left",
+	return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "this request may cost %s USD, but %s of the daily limit of %s USD are left: lower max_tokens, or wait for the next UTC day",
 		policy.Micro(charge), policy.Micro(left), policy.Micro(lim.spend))
 }
 
