@@ -86,6 +86,19 @@ func (t *Ticket) land(e *Entry) {
 	sh.end(t.question, Turn{Entry: e})
 }
 
+// scatter ends a call whose answer will be nobody else's: those who wait ask for themselves, all at once. In turn, each would
+// wait for the answer of the one before, which is too large as well.
+func (t *Ticket) scatter() {
+	sh := t.store.shard(t.tenant)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if t.flight == nil || t.flight.leader != t {
+		return
+	}
+	t.flight = nil
+	sh.end(t.question, Turn{})
+}
+
 // end ends a flight. The shard is locked; no channel blocks, for each gets one turn, the leader's apart.
 func (sh *shard) end(q question, turn Turn) {
 	f := sh.flights[q]

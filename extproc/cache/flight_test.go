@@ -102,6 +102,27 @@ func TestALeaderThatLeavesHandsOn(t *testing.T) {
 	q[0].Leave(nil) // again
 }
 
+// TestAnAnswerThatIsTooLargeIsWaitedForByNobody: nobody would get it, and of all who wait each would ask only after the one before.
+func TestAnAnswerThatIsTooLargeIsWaitedForByNobody(t *testing.T) {
+	s, _ := newStore(8 << 10)
+	q := crowd(t, s, 4)
+	q[0].Record(&chat.Event{Kind: chat.Start})
+	q[0].Record(&chat.Event{Kind: chat.Text, Text: make([]byte, 2<<10)})
+	for i := range 3 {
+		if turn, ok := turnOf(q[i+1]); !ok || turn != (cache.Turn{}) {
+			t.Errorf("ticket %d: %+v, %v", i+1, turn, ok)
+		}
+	}
+	q[0].Record(&chat.Event{Kind: chat.End})
+	q[0].Finish(cache.Served{})
+	for i := range q {
+		q[i].Leave(nil)
+	}
+	if _, waits := ask(s, "a", 1, free).Join(); waits {
+		t.Error("somebody is still thought to make the call")
+	}
+}
+
 func TestOneThatWasToLeadAndLeftHandsOn(t *testing.T) {
 	s, _ := newStore(0)
 	q := crowd(t, s, 3)

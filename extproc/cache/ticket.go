@@ -112,6 +112,7 @@ func (t *Ticket) Record(ev *chat.Event) {
 	t.rec.add(ev)
 	if len(t.rec.b) > t.store.maxEntry() {
 		t.rec, t.state = recorder{}, given
+		t.scatter()
 	}
 }
 
