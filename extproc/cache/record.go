@@ -32,7 +32,11 @@ const shortText = 8
 type recorder struct {
 	b   []byte
 	raw []byte // the last there was: an event's text is often a part of it
+	due int    // how many bytes of it may yet be looked through
 }
+
+// looks is how often all of the raw bytes are looked through for the texts of their events.
+const looks = 8
 
 func flag(on bool, bit uint64) uint64 {
 	if on {
@@ -44,7 +48,7 @@ func flag(on bool, bit uint64) uint64 {
 // add appends an event. Errors are not for keeping: Err is left out.
 func (r *recorder) add(ev *chat.Event) {
 	if ev.Raw != nil {
-		r.raw = ev.Raw
+		r.raw, r.due = ev.Raw, looks*len(ev.Raw)
 	}
 	at := r.inRaw(ev)
 	fields := flag(ev.Tail, hasTail) | flag(ev.Said, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
@@ -87,10 +91,16 @@ func (r *recorder) add(ev *chat.Event) {
 
 // inRaw is where in the last raw bytes an event's text stands; -1 if it does not, or is short.
 func (r *recorder) inRaw(ev *chat.Event) int {
-	if len(ev.Text) < shortText || (ev.Raw == nil && !ev.Tail) {
+	if len(ev.Text) < shortText || (ev.Raw == nil && !ev.Tail) || r.due < len(r.raw) {
 		return -1
 	}
-	return bytes.Index(r.raw, ev.Text)
+	at := bytes.Index(r.raw, ev.Text)
+	if at < 0 {
+		r.due -= len(r.raw)
+		return -1
+	}
+	r.due -= at
+	return at
 }
 
 func (w *writer) ints(ns ...int) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 )
@@ -110,4 +111,22 @@ func FuzzRecord(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTextsAreNotLookedForWithoutEnd: the text of an event is looked for in the bytes that came with it, which may be 64 MiB with a
+// hundred thousand texts that stand there in other words.
+func TestTextsAreNotLookedForWithoutEnd(t *testing.T) {
+	raw := bytes.Repeat([]byte("abcdefgh"), 512<<10)
+	events := []chat.Event{{Kind: chat.Start, Raw: raw}}
+	for range 50_000 {
+		events = append(events, chat.Event{Kind: chat.Text, Tail: true, Text: []byte("abcdefgX")})
+	}
+	began := time.Now()
+	record := recorded(events)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if got, ok := read(record); !ok || len(got) != len(events) || string(got[50_000].Text) != "abcdefgX" {
+		t.Errorf("%d events, %v", len(got), ok)
+	}
 }
