@@ -45,11 +45,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	buf := data.MaterializeToBuffer(c.buffers)
+	if m, ok := v.(*message); ok {
+		return m.read(buf)
+	}
+	defer buf.Free()
 	m, ok := v.(proto.Message)
 	if !ok {
 		return fmt.Errorf("%T is no protobuf message", v)
 	}
-	buf := data.MaterializeToBuffer(c.buffers)
-	defer buf.Free()
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }

@@ -8,21 +8,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// headerList copies Envoy's header map.
-func headerList(m *core.HeaderMap) header.List {
-	in := m.GetHeaders()
-	out := make(header.List, 0, len(in))
-	for _, x := range in {
-		v := x.GetValue()
-		if raw := x.GetRawValue(); len(raw) > 0 {
-			v = string(raw)
-		}
-		out = append(out, header.Field{Name: x.GetKey(), Value: v})
-	}
-	return out
-}
-
-// headerMap is the other direction.
+// headerMap is a list of headers in Envoy's form.
 func headerMap(l header.List) *core.HeaderMap {
 	vals := make([]core.HeaderValue, len(l))
 	out := make([]*core.HeaderValue, len(l))

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"net"
 	"strconv"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -75,33 +75,30 @@ func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) error {
 // client serves the router-level filter.
 func (s *service) client(stream ep.ExternalProcessor_ProcessServer) error {
 	d := &envoyDoor{stream: stream}
-	msg, err := stream.Recv()
-	if err != nil {
+	defer d.in.free()
+	if err := d.receive(); err != nil {
 		return err
 	}
-	if msg.GetRequestHeaders() == nil {
-		return d.pass(msg)
+	if d.in.kind != kindRequestHeaders {
+		return d.pass()
 	}
-	hd, end := requestHead(msg)
-	return s.gateway.serve(stream.Context(), d, hd, end)
+	return s.gateway.serve(stream.Context(), d, newHead(d.in.headers, d.in.attribute(attrPeer)), d.in.end)
 }
 
 // attempt serves the filter of a provider's retry cluster: it writes this attempt's request anew from the exchange.
 func (s *service) attempt(stream ep.ExternalProcessor_ProcessServer) error {
-	msg, err := stream.Recv()
-	if err != nil {
+	var in message
+	defer in.free()
+	if err := stream.RecvMsg(&in); err != nil {
 		return err
 	}
-	h := headerList(msg.GetRequestHeaders().GetHeaders())
-	cluster := attribute(msg, "xds.cluster_name")
-	n, _ := strconv.Atoi(h.Get("x-envoy-attempt-count"))
-	id := msg.GetMetadataContext().GetFilterMetadata()[state.Metadata].GetFields()[state.KeyExchange].GetStringValue()
-	call, err := s.gateway.encodeAttempt(id, cluster, n)
+	n, _ := strconv.Atoi(in.headers.Get("x-envoy-attempt-count"))
+	call, err := s.gateway.encodeAttempt(in.note(state.KeyExchange), in.attribute(attrCluster), n)
 	if err != nil {
 		// Envoy never retries after a failed upstream filter: the client gets the gateway's local 503.
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	set, remove := call.headers(h)
+	set, remove := call.headers(in.headers)
 	resp := requestHeaders(&ep.CommonResponse{
 		Status:         ep.CommonResponse_CONTINUE_AND_REPLACE,
 		HeaderMutation: mutation(set, remove),
@@ -111,18 +108,20 @@ func (s *service) attempt(stream ep.ExternalProcessor_ProcessServer) error {
 	if err := stream.Send(resp); err != nil {
 		return err
 	}
-	_, err = stream.Recv() // the stream ends with its attempt
-	return err
+	return stream.RecvMsg(&in) // the stream ends with its attempt
 }
 
-// attribute is a string attribute that Envoy sent along with a message.
-func attribute(msg *ep.ProcessingRequest, name string) string {
-	return msg.GetAttributes()["envoy.filters.http.ext_proc"].GetFields()[name].GetStringValue()
-}
+// The attributes that Envoy sends.
+const (
+	attrPeer    = "source.address"
+	attrCluster = "xds.cluster_name"
+	attrDetails = "response.code_details"
+)
 
 // envoyDoor is the door over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
 type envoyDoor struct {
 	stream ep.ExternalProcessor_ProcessServer
+	in     message // the last one that came
 }
 
 var _ door = (*envoyDoor)(nil)
@@ -131,30 +130,27 @@ func (d *envoyDoor) send(r *ep.ProcessingResponse) error {
 	return d.stream.Send(r)
 }
 
-// requestHead reads the request's headers; end is true when it has no body.
-func requestHead(msg *ep.ProcessingRequest) (hd head, end bool) {
-	rh := msg.GetRequestHeaders()
-	return newHead(headerList(rh.GetHeaders()), attribute(msg, "source.address")), rh.GetEndOfStream()
-}
+// receive waits for the next message.
+func (d *envoyDoor) receive() error { return d.stream.RecvMsg(&d.in) }
 
 // pass lets an answer through as it is: Envoy refused the request itself, before any filter saw it.
-func (d *envoyDoor) pass(msg *ep.ProcessingRequest) error {
+func (d *envoyDoor) pass() error {
 	for {
 		var err error
-		switch v := msg.GetRequest().(type) {
-		case *ep.ProcessingRequest_ResponseHeaders:
+		switch d.in.kind {
+		case kindResponseHeaders:
 			err = d.send(responseHeaders(&ep.CommonResponse{}))
-		case *ep.ProcessingRequest_ResponseBody:
-			err = d.send(responseBody(v.ResponseBody.GetBody(), v.ResponseBody.GetEndOfStream()))
-		case *ep.ProcessingRequest_ResponseTrailers:
+		case kindResponseBody:
+			err = d.send(responseBody(d.in.body, d.in.end))
+		case kindResponseTrailers:
 			err = d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}})
-		default:
-			err = fmt.Errorf("%T in an answer to an unseen request", v)
+		case kindRequestHeaders, kindRequestBody, kindRequestTrailers:
+			err = fmt.Errorf("%s in an answer to an unseen request", d.in.kind)
 		}
 		if err != nil {
 			return err
 		}
-		if msg, err = d.stream.Recv(); err != nil {
+		if err := d.receive(); err != nil {
 			return err
 		}
 	}
@@ -163,23 +159,22 @@ func (d *envoyDoor) pass(msg *ep.ProcessingRequest) error {
 // RequestBody appends the request's body to buf until its end. It stops with tooLarge set once more than limit bytes came.
 func (d *envoyDoor) RequestBody(buf []byte, limit int64) (body []byte, tooLarge bool, err error) {
 	for {
-		msg, err := d.stream.Recv()
-		if err != nil {
+		if err := d.receive(); err != nil {
 			return buf, false, err
 		}
-		switch v := msg.GetRequest().(type) {
-		case *ep.ProcessingRequest_RequestBody:
-			if int64(len(buf)+len(v.RequestBody.GetBody())) > limit {
+		switch d.in.kind {
+		case kindRequestBody:
+			if int64(len(buf)+len(d.in.body)) > limit {
 				return buf, true, nil
 			}
-			buf = append(buf, v.RequestBody.GetBody()...)
-			if v.RequestBody.GetEndOfStream() {
+			buf = append(buf, d.in.body...)
+			if d.in.end {
 				return buf, false, nil
 			}
-		case *ep.ProcessingRequest_RequestTrailers:
+		case kindRequestTrailers:
 			return buf, false, d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
 		default:
-			return buf, false, fmt.Errorf("%T while reading a request body", v)
+			return buf, false, fmt.Errorf("%s while reading a request body", d.in.kind)
 		}
 	}
 }
@@ -208,50 +203,48 @@ func (d *envoyDoor) chunks(b []byte, end bool, wrap func([]byte, bool) *ep.Proce
 	return d.send(wrap(b, end))
 }
 
-// Next implements door.
+// Next implements door. What it returns is the caller's.
 func (d *envoyDoor) Next() (piece, error) {
 	for {
-		msg, err := d.stream.Recv()
-		if err != nil {
+		if err := d.receive(); err != nil {
 			return piece{}, err
 		}
-		switch v := msg.GetRequest().(type) {
-		case *ep.ProcessingRequest_ResponseHeaders:
-			return piece{head: newAnswerHead(msg, v.ResponseHeaders), end: v.ResponseHeaders.GetEndOfStream()}, nil
-		case *ep.ProcessingRequest_ResponseBody:
-			return piece{body: v.ResponseBody.GetBody(), end: v.ResponseBody.GetEndOfStream()}, nil
-		case *ep.ProcessingRequest_ResponseTrailers:
+		switch d.in.kind {
+		case kindResponseHeaders:
+			return piece{head: newAnswerHead(&d.in), end: d.in.end}, nil
+		case kindResponseBody:
+			return piece{body: bytes.Clone(d.in.body), end: d.in.end}, nil
+		case kindResponseTrailers:
 			// Trailers end the body; the exchange ends it by its own last chunk, and trailers pass.
 			if err := d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}}); err != nil {
 				return piece{}, err
 			}
 			return piece{end: true}, nil
-		case *ep.ProcessingRequest_RequestTrailers:
+		case kindRequestTrailers:
 			// Late trailers of a request that was forwarded already.
 		default:
-			return piece{}, fmt.Errorf("%T while waiting for an answer", v)
+			return piece{}, fmt.Errorf("%s while waiting for an answer", d.in.kind)
 		}
 	}
 }
 
-func newAnswerHead(msg *ep.ProcessingRequest, h *ep.HttpHeaders) *answerHead {
-	a := &answerHead{header: headerList(h.GetHeaders()), cluster: attribute(msg, "xds.cluster_name"), details: attribute(msg, "response.code_details")}
+func newAnswerHead(m *message) *answerHead {
+	a := &answerHead{header: m.headers, cluster: m.attribute(attrCluster), details: m.attribute(attrDetails)}
 	a.status, _ = strconv.Atoi(a.header.Get(":status"))
 	a.attempts, _ = strconv.Atoi(a.header.Get("x-envoy-attempt-count"))
 	a.attempts = max(a.attempts, 1)
-	a.outcomes = attemptOutcomes(msg.GetMetadataContext(), a.attempts)
+	a.outcomes = attemptOutcomes(m, a.attempts)
 	return a
 }
 
 // attemptOutcomes reads what each provider cluster noted of its answer; an attempt without an answer noted nothing.
-func attemptOutcomes(md *core.Metadata, n int) []string {
-	fields := md.GetFilterMetadata()[state.Metadata].GetFields()
-	if len(fields) == 0 || n > 64 {
+func attemptOutcomes(m *message, n int) []string {
+	if len(m.metadata) == 0 || n > 64 {
 		return nil
 	}
 	out := make([]string, n)
 	for i := range out {
-		out[i] = fields[state.KeyAttempt+strconv.Itoa(i+1)].GetStringValue()
+		out[i] = m.note(state.KeyAttempt + strconv.Itoa(i+1))
 	}
 	return out
 }
