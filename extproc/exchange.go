@@ -199,6 +199,7 @@ func (x *exchange) tooLarge() error {
 // route runs the layers and finds the candidates. A request that a provider must answer also gets its place in the limits, and its
 // money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
 func (x *exchange) route(ctx context.Context) (err error) {
+	x.Current = x.offers
 	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}

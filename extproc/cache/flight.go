@@ -28,7 +28,7 @@ func (t *Ticket) Join() (e *Entry, waits bool) {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.get(t.question, now); e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, now); e != nil && e.fresh(now, &t.Control) {
 		return e, false
 	}
 	f, ok := sh.flights[t.question]

@@ -351,3 +351,24 @@ func TestListing(t *testing.T) {
 		t.Errorf("removed %d", n)
 	}
 }
+
+func TestAnAnswerOfAProviderThatIsGoneIsNotServed(t *testing.T) {
+	s, _ := newStore(0)
+	answered(ask(s, "a", 1, free), "x")
+	q := ask(s, "a", 1, free)
+	q.Current = func(by *cache.Served) bool { return by.By.Provider != "p" }
+	if e := q.Fresh(); e != nil {
+		t.Error("Fresh serves it")
+	}
+	if e := q.StandIn(); e != nil {
+		t.Error("StandIn serves it")
+	}
+	if e, waits := q.Join(); e != nil || waits {
+		t.Error("Join serves it")
+	}
+	answered(q, "y")
+	q.Leave(nil)
+	if e := ask(s, "a", 1, free).Fresh(); says(e) != "y" {
+		t.Errorf("the next one gets %q", says(e))
+	}
+}

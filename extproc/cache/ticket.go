@@ -11,6 +11,9 @@ import (
 // that several wait for, and the record of its answer. It belongs to the goroutine that serves the request.
 type Ticket struct {
 	Control Control
+	// Current reports whether an answer may still be given as it was: its provider or model may have been taken away since. Nil: it
+	// may. It is called under a lock, and must not use the store.
+	Current func(*Served) bool
 
 	store *Store
 	question
@@ -47,10 +50,19 @@ func (t *Ticket) Fresh() *Entry {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.get(t.question, now); e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, now); e != nil && e.fresh(now, &t.Control) {
 		return e
 	}
 	return nil
+}
+
+// find is the entry that answers the question, of any age that may still be of use. The shard is locked.
+func (t *Ticket) find(sh *shard, now time.Time) *Entry {
+	e := sh.get(t.question, now)
+	if e == nil || (t.Current != nil && !t.Current(&e.Served)) {
+		return nil
+	}
+	return e
 }
 
 // StandIn is the entry that may be served because no provider answered; nil without one. It may be fresh, when the caller did
@@ -59,7 +71,7 @@ func (t *Ticket) StandIn() *Entry {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.get(t.question, now); e != nil && e.standsIn(now, &t.Control) {
+	if e := t.find(sh, now); e != nil && e.standsIn(now, &t.Control) {
 		return e
 	}
 	return nil

@@ -21,11 +21,12 @@ type Exchange struct {
 	Hints     policy.Hints
 	Header    header.List // the client's
 	Request   *chat.Request
-	Order     []policy.Resolution // the first is used, the rest are the failover order
-	Answer    *cache.Entry        // non-nil once a layer has answered locally
-	Cache     *cache.Ticket       // nil: the cache of answers has no part in it
-	Keeper    string              // the layer that keeps answers in it
-	Served    *cache.Served       // who answered, and what it took; known when the answer's End passes the layers
+	Order     []policy.Resolution      // the first is used, the rest are the failover order
+	Answer    *cache.Entry             // non-nil once a layer has answered locally
+	Current   func(*cache.Served) bool // see cache.Ticket
+	Cache     *cache.Ticket            // nil: the cache of answers has no part in it
+	Keeper    string                   // the layer that keeps answers in it
+	Served    *cache.Served            // who answered, and what it took; known when the answer's End passes the layers
 	Log       []Entry
 
 	watchers []watcher

@@ -62,6 +62,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	tenant := x.Principal.Account // callers without a key are one tenant: ""
 	x.Keeper = l.Name()
 	x.Cache = l.Store.Ask(tenant, cache.KeyOf(tenant, r), cache.Form{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
+	x.Cache.Current = x.Current
 	if x.Answer = x.Cache.Fresh(); x.Answer == nil && x.Cache.Records() {
 		x.Watch(l.Name(), l)
 	}
