@@ -20,8 +20,12 @@ func AppendLine(dst, json []byte) []byte {
 	}
 }
 
+// mostMembers is how many members a merged report has: a stream may report in every chunk, with new members each time.
+const mostMembers = 64
+
 // AppendMerged appends the object that two reports of one thing make, such as a provider's words on usage at the start
-// and at the end: of each member the later, unless it is null or zero, which erases nothing. See chat.Usage.Merge.
+// and at the end: of each member the later, unless it is null or zero, which erases nothing. What is beyond 64 members is left
+// out. See chat.Usage.Merge.
 func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	type member struct {
 		key  string
@@ -29,11 +33,17 @@ func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	}
 	var members []member
 	for key, v := range earlier.Members {
+		if len(members) == mostMembers {
+			break
+		}
 		members = append(members, member{key: string(key), a: v})
 	}
 	for key, v := range later.Members {
 		i := slices.IndexFunc(members, func(m member) bool { return m.key == string(key) })
 		if i < 0 {
+			if len(members) >= mostMembers {
+				continue
+			}
 			i = len(members)
 			members = append(members, member{key: string(key)})
 		}

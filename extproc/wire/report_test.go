@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"testing"
 
 	"bardo.money/gateway/extproc/wire"
@@ -24,5 +25,20 @@ func TestTheLaterReportCountsUnlessItSaysNothing(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestAReportDoesNotGrowWithoutEnd: a stream may report its usage in every chunk, and each report may have members of its own.
+func TestAReportDoesNotGrowWithoutEnd(t *testing.T) {
+	var merged []byte
+	for i := range 1000 {
+		next := fmt.Appendf(nil, `{"total":%d,"k%d":1}`, i+1, i)
+		merged = wire.AppendMerged(nil, jsonx.Value{Raw: merged}, jsonx.Value{Raw: next})
+		if len(merged) > 4096 {
+			t.Fatalf("%d bytes after %d reports", len(merged), i+1)
+		}
+	}
+	if v := (jsonx.Value{Raw: merged}); string(v.Get("total").Raw) != "1000" || jsonx.Valid(merged) != nil {
+		t.Errorf("%s", merged)
 	}
 }
