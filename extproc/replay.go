@@ -17,6 +17,7 @@ const (
 	replayPause = 30 * time.Millisecond // between two pieces of a stored answer
 	replayMost  = 10 * time.Second      // for all of it: the pieces of a long one are sent several at a time
 	replayPiece = 32                    // bytes of a piece, where the answer was stored in one
+	mostPieces  = 1024                  // of one text: those of a long one are larger
 )
 
 // hearReplay reads how a stored answer shall be streamed.
@@ -59,10 +60,11 @@ func (x *exchange) inPieces(ev *chat.Event, yield func(ev *chat.Event, step bool
 	default:
 		return yield(ev, false)
 	}
+	size := max(replayPiece, len(ev.Text)/mostPieces)
 	for rest := ev.Text; ; {
 		ev.Text, rest = rest, nil
 		if x.Request.Stream {
-			ev.Text, rest = firstPiece(ev.Text)
+			ev.Text, rest = firstPiece(ev.Text, size)
 		}
 		if !yield(ev, true) || len(rest) == 0 {
 			return len(rest) == 0
@@ -71,19 +73,19 @@ func (x *exchange) inPieces(ev *chat.Event, yield func(ev *chat.Event, step bool
 	}
 }
 
-// firstPiece cuts a text behind a word, or inside a long one behind a character.
-func firstPiece(text []byte) (first, rest []byte) {
-	if len(text) <= replayPiece {
+// firstPiece cuts a text behind a word, or inside a long one behind a character, so that a piece has at most size bytes.
+func firstPiece(text []byte, size int) (first, rest []byte) {
+	if len(text) <= size {
 		return text, nil
 	}
-	cut := bytes.LastIndexByte(text[:replayPiece], ' ') + 1
-	for n := replayPiece; cut == 0 && n > 0; n-- {
+	cut := bytes.LastIndexByte(text[:size], ' ') + 1
+	for n := size; cut == 0 && n > 0; n-- {
 		if utf8.RuneStart(text[n]) {
 			cut = n
 		}
 	}
 	if cut == 0 {
-		cut = replayPiece
+		cut = size
 	}
 	return text[:cut], text[cut:]
 }

@@ -23,7 +23,7 @@ func FuzzFirstPiece(f *testing.F) {
 		var whole []byte
 		for rest := []byte(text); len(rest) > 0; {
 			var piece []byte
-			piece, rest = firstPiece(rest)
+			piece, rest = firstPiece(rest, replayPiece)
 			if len(piece) == 0 || len(piece) > replayPiece {
 				t.Fatalf("a piece of %d bytes", len(piece))
 			}
@@ -90,6 +90,20 @@ func TestAStoredAnswerComesInTheFormThatIsWanted(t *testing.T) {
 				t.Errorf("told %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestALongTextComesInLargerPieces: each piece is a chunk of its own, ten times as long as 32 bytes of text, and all of them wait in
+// Envoy for a client that reads slowly.
+func TestALongTextComesInLargerPieces(t *testing.T) {
+	long := strings.Repeat("some words ", 200_000)
+	x := storedIn(cache.Form{}, cache.Form{Stream: true}, chat.Event{Kind: chat.Text, Text: []byte(long)})
+	got := told(x)
+	if strings.ReplaceAll(got, "|", "") != long {
+		t.Error("the text is another")
+	}
+	if n := strings.Count(got, "|"); n < 1000 || n > 1100 {
+		t.Errorf("%d pieces", n)
 	}
 }
 
