@@ -256,7 +256,13 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 		args, custom = input, chat.CustomTool
 	}
 	t := c.find(number, id)
-	if t == nil {
+	switch {
+	case d.over:
+		return
+	case t == nil && len(c.tools) == maxCalls:
+		d.fail("invalid_response", "the provider's answer has too many tool calls")
+		return
+	case t == nil:
 		d.closeBlock(c, n)
 		index, ok := number.Int()
 		if !ok {

@@ -11,10 +11,13 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// Limits in bytes on what a provider may send: one event of a stream, and a whole JSON answer.
+// Limits on what a provider may send, in bytes: one event of a stream, and a whole JSON answer.
 const (
 	maxEvent = 16 << 20
 	maxBody  = 64 << 20
+
+	// maxCalls is how many tool calls a choice may have: each piece of one is looked up among them.
+	maxCalls = 1024
 )
 
 // Decoder reads a provider's answer: a stream of chat.completion.chunk events, one chat.completion, or an error. It

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -286,5 +287,26 @@ func TestK39AFrameTooLongIsLostAndTheStreamGoesOn(t *testing.T) {
 	events, _ := read(openai.NewDecoder(streamed(), 200, eventStream), body)
 	if got := strings.Join(events, "|"); got != `start c1 up|text 0 "a"|extra 0 oversized_event |close 0|stop end|end` {
 		t.Errorf("got %.300s", got)
+	}
+}
+
+func TestAFloodOfToolCallsIsNoAnswer(t *testing.T) {
+	var b strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&b, `%s{"index":%d,"id":"c%d","function":{"name":"f","arguments":"{}"}}`, strings.Repeat(",", min(i, 1)), i, i)
+	}
+	req := &chat.Request{Dialect: chat.Anthropic, Stream: true, Choices: 1}
+	d := openai.NewDecoder(req, 200, header.List{{Name: "content-type", Value: "text/event-stream"}})
+	calls, failed := 0, false
+	for _, ev := range d.Decode([]byte(`data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"tool_calls":[`+b.String()+"]}}]}\n\n"), false) {
+		switch ev.Kind { //nolint:exhaustive // the rest does not count here
+		case chat.ToolStart:
+			calls++
+		case chat.Error:
+			failed = true
+		}
+	}
+	if calls != 1024 || !failed {
+		t.Errorf("%d calls were taken, failed: %t", calls, failed)
 	}
 }
