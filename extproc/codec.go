@@ -25,18 +25,26 @@ func (codec) Name() string { return "proto" }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if r, ok := v.(*response); ok {
+		return c.write(r.size(), func(b []byte) ([]byte, error) { return r.appendTo(b), nil })
+	}
 	m, ok := v.(proto.Message)
 	if !ok {
 		return nil, fmt.Errorf("%T is no protobuf message", v)
 	}
 	size := proto.Size(m)
 	o := proto.MarshalOptions{UseCachedSize: true} // nobody changes m meanwhile
+	return c.write(size, func(b []byte) ([]byte, error) { return o.MarshalAppend(b, m) })
+}
+
+// write makes a buffer of so many bytes and fills it.
+func (c codec) write(size int, fill func([]byte) ([]byte, error)) (mem.BufferSlice, error) {
 	if mem.IsBelowBufferPoolingThreshold(size) {
-		b, err := o.Marshal(m)
+		b, err := fill(make([]byte, 0, size))
 		return mem.BufferSlice{mem.SliceBuffer(b)}, err
 	}
 	buf := c.buffers.Get(size)
-	if _, err := o.MarshalAppend((*buf)[:0], m); err != nil {
+	if _, err := fill((*buf)[:0]); err != nil {
 		c.buffers.Put(buf)
 		return nil, err
 	}

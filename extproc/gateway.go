@@ -2,7 +2,7 @@
 // sent to whom, and what the client sees. One gRPC stream is one exchange.
 //
 // native.go is the path on which Envoy carries the bytes; driven.go the one on which the gateway answers by itself and calls out
-// through Envoy's egress listener. Only server.go, message.go, receive.go, metadata.go and codec.go know gRPC and protobuf.
+// through Envoy's egress listener. Only server.go, message.go, receive.go, send.go, metadata.go and codec.go know gRPC and protobuf.
 package extproc
 
 import (

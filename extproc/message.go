@@ -8,17 +8,6 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// headerMap is a list of headers in Envoy's form.
-func headerMap(l header.List) *core.HeaderMap {
-	vals := make([]core.HeaderValue, len(l))
-	out := make([]*core.HeaderValue, len(l))
-	for i, f := range l {
-		vals[i].Key, vals[i].RawValue = f.Name, []byte(f.Value)
-		out[i] = &vals[i]
-	}
-	return &core.HeaderMap{Headers: out}
-}
-
 // mutation sets and removes headers. Sets overwrite.
 func mutation(set header.List, remove []string) *ep.HeaderMutation {
 	vals := make([]core.HeaderValue, len(set))
@@ -37,30 +26,8 @@ func requestHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestHeaders{RequestHeaders: &ep.HeadersResponse{Response: c}}}
 }
 
-func responseHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
-	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseHeaders{ResponseHeaders: &ep.HeadersResponse{Response: c}}}
-}
-
-func streamed(b []byte, end bool) *ep.BodyResponse {
-	return &ep.BodyResponse{Response: &ep.CommonResponse{BodyMutation: &ep.BodyMutation{
-		Mutation: &ep.BodyMutation_StreamedResponse{StreamedResponse: &ep.StreamedBodyResponse{Body: b, EndOfStream: end}},
-	}}}
-}
-
-func requestBody(b []byte, end bool) *ep.ProcessingResponse {
-	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestBody{RequestBody: streamed(b, end)}}
-}
-
-func responseBody(b []byte, end bool) *ep.ProcessingResponse {
-	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseBody{ResponseBody: streamed(b, end)}}
-}
-
 func immediate(r reply) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ImmediateResponse{ImmediateResponse: &ep.ImmediateResponse{
 		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo", //nolint:gosec // a status
 	}}}
-}
-
-func streamedImmediate(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse {
-	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_StreamedImmediateResponse{StreamedImmediateResponse: r}}
 }

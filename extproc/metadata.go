@@ -15,7 +15,7 @@ import (
 // orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
 // its later attempts. Metadata, unlike a header, never reaches a provider. The clusters are spelled out: a group that is only named must
 // stand in the route, and a request that began before the last push still has the route from before it.
-func orderMetadata(exchange string, groups []string) *structpb.Struct {
+func orderMetadata(exchange string, groups []string) []byte {
 	var text, field, object [128]byte // of typical names, so that they stay on the stack
 	var values, array, whole [512]byte
 	list := values[:0]
@@ -31,7 +31,7 @@ func orderMetadata(exchange string, groups []string) *structpb.Struct {
 	order := appendField(whole[:0], "priority_groups", appendBytes(array[:0], valueList, list))
 	id := appendField(field[:0], state.KeyExchange, appendText(text[:0], exchange))
 	b := appendField(make([]byte, 0, len(order)+len(id)+64), state.Metadata, appendBytes(object[:0], valueStruct, id))
-	return encoded(appendField(b, state.MetadataOrder, appendBytes(array[:0], valueStruct, order)))
+	return appendField(b, state.MetadataOrder, appendBytes(array[:0], valueStruct, order))
 }
 
 // lengthMetadata is the length of the body that an attempt's stream wrote.

@@ -19,18 +19,18 @@ func TestMetadataIsWhatTheGeneratedCodeWouldWrite(t *testing.T) {
 		want map[string]any
 	}{
 		{
-			"one attempt", orderMetadata("req_1", []string{"p:openai"}),
+			"one attempt", encoded(orderMetadata("req_1", []string{"p:openai"})),
 			map[string]any{"bardo": map[string]any{"exchange": "req_1"}, "bardo.order": map[string]any{"priority_groups": []any{group("p:openai")}}},
 		},
 		{
-			"several, with long names", orderMetadata(strings.Repeat("x", 300), []string{"p:a", strings.Repeat("long", 100), "ü"}),
+			"several, with long names", encoded(orderMetadata(strings.Repeat("x", 300), []string{"p:a", strings.Repeat("long", 100), "ü"})),
 			map[string]any{
 				"bardo":       map[string]any{"exchange": strings.Repeat("x", 300)},
 				"bardo.order": map[string]any{"priority_groups": []any{group("p:a"), group(strings.Repeat("long", 100)), group("ü")}},
 			},
 		},
 		{
-			"none", orderMetadata("", nil),
+			"none", encoded(orderMetadata("", nil)),
 			map[string]any{"bardo": map[string]any{"exchange": ""}, "bardo.order": map[string]any{"priority_groups": []any{}}},
 		},
 		{"a length", lengthMetadata("1234"), map[string]any{"bardo": map[string]any{"content_length": "1234"}}},
@@ -62,7 +62,7 @@ func BenchmarkOrderMetadata(b *testing.B) {
 		b.Run(fmt.Sprint(n, " candidates"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := proto.Marshal(orderMetadata("req_0123456789abcdefghjkmnpq", groups)); err != nil {
+				if _, err := proto.Marshal(encoded(orderMetadata("req_0123456789abcdefghjkmnpq", groups))); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -122,12 +122,15 @@ const (
 type envoyDoor struct {
 	stream ep.ExternalProcessor_ProcessServer
 	in     message // the last one that came
+	out    response
 }
 
 var _ door = (*envoyDoor)(nil)
 
-func (d *envoyDoor) send(r *ep.ProcessingResponse) error {
-	return d.stream.Send(r)
+// send writes a message. Nothing of it is needed when it returns.
+func (d *envoyDoor) send(r response) error {
+	d.out = r
+	return d.stream.SendMsg(&d.out)
 }
 
 // receive waits for the next message.
@@ -139,11 +142,11 @@ func (d *envoyDoor) pass() error {
 		var err error
 		switch d.in.kind {
 		case kindResponseHeaders:
-			err = d.send(responseHeaders(&ep.CommonResponse{}))
+			err = d.send(response{around: inResponseHeaders, what: changes})
 		case kindResponseBody:
-			err = d.send(responseBody(d.in.body, d.in.end))
+			err = d.chunks(inResponseBody, d.in.body, d.in.end)
 		case kindResponseTrailers:
-			err = d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}})
+			err = d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}})
 		case kindRequestHeaders, kindRequestBody, kindRequestTrailers:
 			err = fmt.Errorf("%s in an answer to an unseen request", d.in.kind)
 		}
@@ -172,7 +175,7 @@ func (d *envoyDoor) RequestBody(buf []byte, limit int64) (body []byte, tooLarge 
 				return buf, false, nil
 			}
 		case kindRequestTrailers:
-			return buf, false, d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
+			return buf, false, d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
 		default:
 			return buf, false, fmt.Errorf("%s while reading a request body", d.in.kind)
 		}
@@ -180,27 +183,26 @@ func (d *envoyDoor) RequestBody(buf []byte, limit int64) (body []byte, tooLarge 
 }
 
 // Reply implements door.
-func (d *envoyDoor) Reply(r reply) error { return d.send(immediate(r)) }
+func (d *envoyDoor) Reply(r reply) error { return d.stream.Send(immediate(r)) }
 
 // Forward implements door.
 func (d *envoyDoor) Forward(f forward) error {
-	resp := requestHeaders(&ep.CommonResponse{HeaderMutation: mutation(f.set, f.remove), ClearRouteCache: true})
-	resp.DynamicMetadata = orderMetadata(f.exchange, f.groups)
-	if err := d.send(resp); err != nil {
+	head := response{around: inRequestHeaders, what: rerouting, set: f.set, remove: f.remove, metadata: orderMetadata(f.exchange, f.groups)}
+	if err := d.send(head); err != nil {
 		return err
 	}
-	return d.chunks(f.body, true, requestBody)
+	return d.chunks(inRequestBody, f.body, true)
 }
 
 // chunks sends a body in pieces that Envoy takes.
-func (d *envoyDoor) chunks(b []byte, end bool, wrap func([]byte, bool) *ep.ProcessingResponse) error {
+func (d *envoyDoor) chunks(around []tag, b []byte, end bool) error {
 	for len(b) > bodyChunk {
-		if err := d.send(wrap(b[:bodyChunk], false)); err != nil {
+		if err := d.send(response{around: around, body: b[:bodyChunk]}); err != nil {
 			return err
 		}
 		b = b[bodyChunk:]
 	}
-	return d.send(wrap(b, end))
+	return d.send(response{around: around, body: b, end: end})
 }
 
 // Next implements door. What it returns is the caller's.
@@ -216,7 +218,7 @@ func (d *envoyDoor) Next() (piece, error) {
 			return piece{body: bytes.Clone(d.in.body), end: d.in.end}, nil
 		case kindResponseTrailers:
 			// Trailers end the body; the exchange ends it by its own last chunk, and trailers pass.
-			if err := d.send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}}); err != nil {
+			if err := d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}}); err != nil {
 				return piece{}, err
 			}
 			return piece{end: true}, nil
@@ -252,30 +254,22 @@ func attemptOutcomes(m *message, n int) []string {
 // Answer implements door.
 func (d *envoyDoor) Answer(r reply, remove []string) error {
 	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.status)}}, r.header...)
-	if err := d.send(responseHeaders(&ep.CommonResponse{HeaderMutation: mutation(set, remove)})); err != nil {
+	if err := d.send(response{around: inResponseHeaders, what: changes, set: set, remove: remove}); err != nil {
 		return err
 	}
-	return d.chunks(r.body, true, responseBody)
+	return d.chunks(inResponseBody, r.body, true)
 }
 
 // StreamHead implements door.
 func (d *envoyDoor) StreamHead(code int, h header.List) error {
 	h = append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...)
-	return d.send(streamedImmediate(&ep.StreamedImmediateResponse{Response: &ep.StreamedImmediateResponse_HeadersResponse{
-		HeadersResponse: &ep.HttpHeaders{Headers: headerMap(h)},
-	}}))
+	return d.send(response{around: inStreamHead, what: someHeaders, set: h})
 }
 
 // StreamBody implements door.
-func (d *envoyDoor) StreamBody(b []byte, end bool) error {
-	return d.chunks(b, end, func(b []byte, end bool) *ep.ProcessingResponse {
-		return streamedImmediate(&ep.StreamedImmediateResponse{Response: &ep.StreamedImmediateResponse_BodyResponse{
-			BodyResponse: &ep.StreamedBodyResponse{Body: b, EndOfStream: end},
-		}})
-	})
-}
+func (d *envoyDoor) StreamBody(b []byte, end bool) error { return d.chunks(inStreamBody, b, end) }
 
 // StreamTrailers implements door.
 func (d *envoyDoor) StreamTrailers(h header.List) error {
-	return d.send(streamedImmediate(&ep.StreamedImmediateResponse{Response: &ep.StreamedImmediateResponse_TrailersResponse{TrailersResponse: headerMap(h)}}))
+	return d.send(response{around: inStreamTrailers, what: someHeaders, set: h})
 }

@@ -13,9 +13,18 @@ type envoy struct {
 	got []*ep.ProcessingResponse
 }
 
-func (e *envoy) Send(r *ep.ProcessingResponse) error {
+func (e *envoy) SendMsg(m any) error {
+	c, err := newCodec()
+	if err != nil {
+		return err
+	}
+	data, err := c.Marshal(m)
+	if err != nil {
+		return err
+	}
+	r := &ep.ProcessingResponse{}
 	e.got = append(e.got, r)
-	return nil
+	return c.Unmarshal(data, r)
 }
 
 // TestK51LargeBodiesGoInPieces: Envoy takes at most 64 KiB of a streamed body in one message.
