@@ -40,7 +40,7 @@ type answerHead struct {
 	cluster  string
 	details  string   // Envoy's response code details: "via_upstream", or why it answered itself
 	attempts int      // how many attempts Envoy made
-	outcomes []string // of each attempt that had an answer: "cluster;status;retry-after", by attempt number from 1
+	outcomes []string // of each attempt that had an answer, but a good one: "cluster;status;retry-after", by attempt number from 1
 }
 
 // door is how an exchange speaks to its client. It is implemented over ext_proc; nothing behind it knows gRPC.

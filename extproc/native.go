@@ -205,16 +205,13 @@ func (h *answerHead) outcome(i int) string {
 	return h.outcomes[i-1]
 }
 
-// earlier reads why an attempt before the answering one failed. One that noted nothing had no answer.
+// earlier reads why an attempt before the answering one failed. One that noted nothing had no answer, or one that broke off.
 func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *failure {
 	parts := strings.Split(noted, ";")
 	if len(parts) != 3 {
-		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("no answer")}
+		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("no answer, or half of one")}
 	}
 	code, _ := strconv.Atoi(parts[1])
-	if code/100 == 2 { // it began well and broke off
-		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("the answer broke off")}
-	}
 	return &failure{provider: to.Provider, kind: failStatus, status: code, retryAfter: retryAfter(parts[2])}
 }
 

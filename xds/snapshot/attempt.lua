@@ -1,12 +1,4 @@
--- Runs once per attempt, between the router and one provider.
-
--- The attempt's number is known from the request only. Pings are no attempts.
-function envoy_on_request(handle)
-  local headers = handle:headers()
-  if headers:get(":method") == "POST" then
-    handle:streamInfo():dynamicMetadata():set("bardo.attempt", "number", headers:get("x-envoy-attempt-count") or "1")
-  end
-end
+-- Runs when an attempt has its answer, between one provider and the router.
 
 -- What the code or the type of an error means as a status. One that is not here means that the provider failed.
 local statuses = {
@@ -63,28 +55,36 @@ local function judge(body)
   return nil
 end
 
+-- The attempt's number. The first cluster of a request sees the first one alone; what is retried notes it.
+local function number(handle)
+  return handle:filterContext():get("number") or handle:streamInfo():dynamicMetadata():get("bardo.attempt").number
+end
+
 -- Says for the sidecar how this attempt went. The objects of a stream do not outlive a wait: they are asked for each time.
 local function note(handle, status)
-  local metadata = handle:streamInfo():dynamicMetadata()
-  metadata:set("bardo", "attempt_" .. metadata:get("bardo.attempt").number,
+  handle:streamInfo():dynamicMetadata():set("bardo", "attempt_" .. number(handle),
     handle:filterContext():get("cluster") .. ";" .. status .. ";" .. (handle:headers():get("retry-after") or ""))
 end
 
 function envoy_on_response(handle)
-  if not handle:streamInfo():dynamicMetadata():get("bardo.attempt") then
+  local headers = handle:headers()
+  local status = headers:get(":status") or ""
+
+  -- An answer that is good needs no note: nothing follows it, or it breaks off. Notes cost, since they are sent along with every message
+  -- to the sidecar from here on.
+  if string.sub(status, 1, 1) ~= "2" then
+    note(handle, status)
     return
   end
-  local status = handle:headers():get(":status") or ""
-  local kind = handle:headers():get("content-type") or ""
-  note(handle, status)
 
   -- A provider that dies in the middle of a JSON answer, or says in it that it failed, is still one whose request can be
   -- tried elsewhere, as long as nothing of the answer has gone on. Streams go on as they come.
-  if string.sub(status, 1, 1) == "2" and not string.find(kind, "event-stream", 1, true) then
-    local meant = judge(handle:body(true))
-    if meant then
-      handle:headers():replace(":status", meant)
-      note(handle, meant)
-    end
+  if string.find(headers:get("content-type") or "", "event-stream", 1, true) then
+    return
+  end
+  local meant = judge(handle:body(true))
+  if meant then
+    handle:headers():replace(":status", meant)
+    note(handle, meant)
   end
 end

@@ -13,6 +13,7 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -56,7 +57,7 @@ func (b *builder) router() *hcmv3.HttpFilter {
 
 // firstFilters watch an attempt whose request the sidecar has already written for the provider.
 func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
-	return []*hcmv3.HttpFilter{b.attempt(cluster), b.withoutInternals(nil), b.codec()}
+	return []*hcmv3.HttpFilter{b.attempt(attemptScript, cluster, "1"), b.withoutInternals(nil), b.codec()}
 }
 
 // retryFilters let the sidecar write the request for the provider of this attempt first. The answer that replaces the
@@ -78,7 +79,7 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 		},
 	}}}
 	return []*hcmv3.HttpFilter{
-		b.attempt(cluster), b.filter("envoy.filters.http.ext_proc", f), b.withoutInternals(length), b.codec(),
+		b.attempt(retryScript+attemptScript, cluster, ""), b.filter("envoy.filters.http.ext_proc", f), b.withoutInternals(length), b.codec(),
 	}
 }
 
@@ -104,18 +105,36 @@ func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
 	}
 }
 
-// attemptScript notes every attempt's outcome, and holds answers that are not streams until they are whole.
-//
-//go:embed attempt.lua
-var attemptScript string
+// attemptScript notes how an attempt failed, and holds answers that are not streams until they are whole. retryScript finds out which
+// attempt it is, where that is not known from the cluster.
+var (
+	//go:embed attempt.lua
+	attemptScript string
+	//go:embed retry.lua
+	retryScript string
+)
 
-func (b *builder) attempt(cluster string) *hcmv3.HttpFilter {
-	return b.filter("envoy.filters.http.lua", &luav3.Lua{
-		DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: attemptScript}},
-		FilterContext:     &structpb.Struct{Fields: map[string]*structpb.Value{"cluster": structpb.NewStringValue(cluster)}},
-		SharedVmId:        "attempt",
+// attempt runs a script for every attempt that Envoy carries; the number is empty where the script has to ask.
+func (b *builder) attempt(script, cluster, number string) *hcmv3.HttpFilter {
+	about := map[string]*structpb.Value{"cluster": structpb.NewStringValue(cluster)}
+	vm := "retry"
+	if number != "" {
+		about["number"] = structpb.NewStringValue(number)
+		vm = "attempt"
+	}
+	return b.filter(filterLua, &luav3.Lua{
+		DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: script}},
+		FilterContext:     &structpb.Struct{Fields: about},
+		SharedVmId:        vm,
 		ClearRouteCache:   wrapperspb.Bool(false),
 	})
+}
+
+const filterLua = "envoy.filters.http.lua"
+
+// unwatched turns the script off: the sidecar sees for itself how its own calls go.
+func (b *builder) unwatched() map[string]*anypb.Any {
+	return map[string]*anypb.Any{filterLua: b.Any(&luav3.LuaPerRoute{Override: &luav3.LuaPerRoute_Disabled{Disabled: true}})}
 }
 
 // withoutInternals keeps from the provider what only the gateway's own parts need.

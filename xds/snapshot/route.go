@@ -172,6 +172,7 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 					Name:                   "provider",
 					Match:                  match(admitted),
 					RequestBodyBufferLimit: b.kept(),
+					TypedPerFilterConfig:   b.unwatched(),
 					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 						Timeout:          durationpb.New(0),
 						ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: state.HeaderCluster},
