@@ -71,7 +71,11 @@ type reader struct {
 	done   chan struct{}
 }
 
-const readSize = 16 << 10
+// A stream's pieces are small; one whose pieces fill a buffer gets larger ones.
+const (
+	firstReadSize = 4 << 10
+	readSize      = 16 << 10
+)
 
 func newReader(body io.ReadCloser) *reader {
 	r := &reader{chunks: make(chan chunk), body: body, done: make(chan struct{})}
@@ -81,13 +85,16 @@ func newReader(body io.ReadCloser) *reader {
 
 func (r *reader) run() {
 	var bufs [2][]byte
+	size := firstReadSize
 	for i := 0; ; i++ {
-		b := bufs[i%2]
-		if b == nil {
-			b = make([]byte, readSize)
-			bufs[i%2] = b
+		if len(bufs[i%2]) < size {
+			bufs[i%2] = make([]byte, size)
 		}
+		b := bufs[i%2]
 		n, err := r.body.Read(b)
+		if n == size {
+			size = readSize
+		}
 		c := chunk{b: b[:n], end: err != nil}
 		if err != nil && !errors.Is(err, io.EOF) {
 			c.err = err

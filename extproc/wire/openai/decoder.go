@@ -79,10 +79,16 @@ type call struct {
 	stopped bool
 }
 
+// usualEvents is how many events a plain JSON answer has, or a few chunks of a stream.
+const usualEvents = 8
+
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
-	d := &Decoder{status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices), names: longNames(req)}
+	d := &Decoder{
+		status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices), names: longNames(req),
+		events: make([]chat.Event, 0, usualEvents),
+	}
 	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
 	case "text/event-stream":
 		d.sse = true
