@@ -90,9 +90,9 @@ func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
 // newAnswer prepares to read a provider's answer for this exchange's client.
 func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *answer {
 	p := x.rt.Providers[to.Provider]
-	spoken := p.Adapter.Dialect(p.Endpoint, x.Request.Dialect)
+	spoken := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
 	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
-	dec := p.Adapter.NewDecoder(x.Request, p.Endpoint, status, h)
+	dec := p.Adapter.NewDecoder(x.Request, to, p.Endpoint, status, h)
 	x.encodeMu.Unlock()
 	return &answer{
 		x:      x,

@@ -149,7 +149,7 @@ func ready(_ context.Context, x *exchange) (reply, error) {
 // countsUpstream reports whether the first candidate counts tokens itself.
 func (x *exchange) countsUpstream() bool {
 	p := x.rt.Providers[x.Order[0].Provider]
-	return p.CountsTokens && p.Adapter.Dialect(p.Endpoint, x.Request.Dialect) == x.Request.Dialect
+	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 
 // countReply answers a token count from the gateway's own estimate.

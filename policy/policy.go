@@ -74,9 +74,19 @@ type Resolution struct {
 	Model     ModelID // id shown to the client
 	Upstream  string  // the name the provider knows the model by
 	Prices    Prices
-	MaxOutput int // the model's output limit in tokens, 0 if unknown
-	Context   int // the model's window in tokens, 0 if unknown
-	Degraded  []string
+	MaxOutput int       // the model's output limit in tokens, 0 if unknown
+	Context   int       // the model's window in tokens, 0 if unknown
+	Features  []Feature // what the model has there, by the catalog and the configuration
+	Degraded  []string  // what was asked for and is not there
+	Score     float64   // of the scorer, 0 to 1; 0 where the order was not scored
+	Private   bool      // the provider retains nothing
+	Why       string    // why it stands here, for people; "" on a request's path
+
+	Family     string   // "claude": what the model's own quirks go by
+	Reasoning  string   // where its reasoning is found: auto, none or a dialect
+	Efforts    []string // the efforts that it takes, least first; nil: whatever comes
+	ToolFormat string   // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
+	MinCache   int      // least tokens of a prompt that its provider caches, 0 if unknown
 
 	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
 	StructuredOutputs bool // the model's provider enforces a schema of the answer
@@ -90,13 +100,6 @@ type Resolution struct {
 type Without struct {
 	Thinking bool     // of the history
 	Betas    []string // flags of the provider's API
-}
-
-// Hints are what a caller says about itself. Only what this version acts on is here; unknown hints are kept by name to be reported.
-type Hints struct {
-	GolemID   string
-	Subsystem string
-	Unknown   []string
 }
 
 // Outcome is what one attempt says about a provider's health.

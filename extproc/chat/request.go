@@ -12,6 +12,9 @@ const (
 	OpenAI    Dialect = "openai"    // OpenAI Chat Completions
 	Anthropic Dialect = "anthropic" // Anthropic Messages
 
+	Responses Dialect = "responses" // OpenAI Responses
+	Gemini    Dialect = "gemini"    // Gemini generateContent
+
 	// Completions is OpenAI's legacy form with a prompt. Only clients speak it: a request in it becomes one of OpenAI.
 	Completions Dialect = "completions"
 )
@@ -46,10 +49,11 @@ type Request struct {
 	Query   string   // the raw query string of the client's path, without "?"
 	Lost    []string // what the client asked for and no provider is asked for: members of a form that the gateway rewrote
 
-	Doc  jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
-	Edit jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)
-	Conv *Conversation   // nil until Conversation parsed it
-	Read ConversationFor // set by the dialect that decoded the request
+	Doc     jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
+	Edit    jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)
+	Profile *Profile        // what the gateway says for the client; nil for nothing
+	Conv    *Conversation   // nil until Conversation parsed it
+	Read    ConversationFor // set by the dialect that decoded the request
 }
 
 // ConversationFor parses a request's conversation from its Doc.
@@ -106,6 +110,14 @@ type Params struct {
 	Schema           jsonx.Raw
 	SchemaName       string
 	SchemaNote       string // what the schema is for
+
+	MinP      string
+	CacheKey  string // groups requests for the provider's prompt cache
+	Predicted string // what most of the answer is expected to be
+	MarkCache bool   // mark the stable beginning of the prompt for the provider's cache
+	Visible   *bool  // whether the reasoning is to be shown; nil: the provider's default
+	WebSearch *bool  // whether the provider may search the web
+	TEE       bool   // only in attested hardware
 }
 
 // TierStandard asks to be served at the usual price and speed, whatever else the account has.

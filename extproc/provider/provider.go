@@ -27,6 +27,9 @@ type Endpoint struct {
 
 	Betas        []string // of a custom provider that speaks Anthropic's format: the only beta flags it may see; nil: all
 	CacheControl bool     // of one that speaks OpenAI's: it understands cache_control on content
+
+	Characters  map[string]string // of Venice: the character that a role is played by
+	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers
 }
 
 // Call is one attempt's request.
@@ -41,15 +44,15 @@ type Call struct {
 type Adapter interface {
 	// Name is the provider kind: "openai", "anthropic", "custom", "demo".
 	Name() string
-	// Dialect is the format that this provider would be called in for a client of dialect d.
-	Dialect(at Endpoint, d chat.Dialect) chat.Dialect
+	// Dialect is the format that this provider would be called in for this model, and a client of dialect d.
+	Dialect(to policy.Resolution, at Endpoint, d chat.Dialect) chat.Dialect
 	// Encode writes one attempt, always from the client's request, never from an earlier attempt. It appends the body
 	// to buf (which may be nil). Errors are faults.
 	Encode(buf []byte, req *chat.Request, to policy.Resolution, at Endpoint) (*Call, error)
 	// Ping is the cheapest GET that a working provider answers: its list of models. It has no body.
 	Ping(at Endpoint) *Call
 	// NewDecoder reads the answer of such a call. Status and headers are the provider's.
-	NewDecoder(req *chat.Request, at Endpoint, status int, h header.List) Decoder
+	NewDecoder(req *chat.Request, to policy.Resolution, at Endpoint, status int, h header.List) Decoder
 }
 
 // Amender is implemented by adapters that know of refusals which are no reason to give up.

@@ -21,7 +21,7 @@ var (
 func (Adapter) Name() string { return "anthropic" }
 
 // Dialect is always Anthropic's.
-func (Adapter) Dialect(provider.Endpoint, chat.Dialect) chat.Dialect { return chat.Anthropic }
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return chat.Anthropic }
 
 // Encode writes one attempt. The API takes thinking only with the signature of one of its models.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
@@ -34,7 +34,7 @@ func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoin
 }
 
 // NewDecoder reads the answer of such a call.
-func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	return wire.NewDecoder(req, status, h)
 }
 

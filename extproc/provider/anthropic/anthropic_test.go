@@ -118,11 +118,11 @@ func TestPingListsTheModels(t *testing.T) {
 func TestTheAnswerIsReadInThisFormat(t *testing.T) {
 	a := anthropic.Adapter{}
 	for _, d := range []chat.Dialect{chat.OpenAI, chat.Anthropic} {
-		if got := a.Dialect(endpoint, d); got != chat.Anthropic {
+		if got := a.Dialect(policy.Resolution{}, endpoint, d); got != chat.Anthropic {
 			t.Errorf("a client of %s is spoken to in %s", d, got)
 		}
 	}
-	events := a.NewDecoder(&chat.Request{Stream: true}, endpoint, 529, nil).Decode([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), true)
+	events := a.NewDecoder(&chat.Request{Stream: true}, policy.Resolution{}, endpoint, 529, nil).Decode([]byte(`{"type":"error","error":{"type":"overloaded_error","message":"x"}}`), true)
 	if len(events) != 1 || events[0].Kind != chat.Error || events[0].Err.Type != "overloaded_error" {
 		t.Errorf("got %+v", events)
 	}

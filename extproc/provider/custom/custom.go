@@ -25,7 +25,7 @@ var (
 func (Adapter) Name() string { return "custom" }
 
 // Dialect is the one the endpoint is configured with, OpenAI's if it says none.
-func (Adapter) Dialect(at provider.Endpoint, _ chat.Dialect) chat.Dialect {
+func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, _ chat.Dialect) chat.Dialect {
 	if at.Dialect == chat.Anthropic {
 		return chat.Anthropic
 	}
@@ -35,7 +35,7 @@ func (Adapter) Dialect(at provider.Endpoint, _ chat.Dialect) chat.Dialect {
 // Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it unless the
 // model is known to refuse that.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	if a.Dialect(at, req.Dialect) == chat.Anthropic {
+	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
 	}
 	o := openai.RequestOptions{
@@ -49,15 +49,15 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 
 // Amend leaves out thinking and beta features that a server of Anthropic's format refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	if a.Dialect(at, req.Dialect) != chat.Anthropic {
+	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
 		return to, false
 	}
 	return anthropic.Amend(req, to, refusal)
 }
 
 // NewDecoder reads the answer of such a call.
-func (a Adapter) NewDecoder(req *chat.Request, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(at, req.Dialect) == chat.Anthropic {
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewDecoder(req, status, h)
 	}
 	return openai.NewDecoder(req, status, h)
@@ -65,7 +65,7 @@ func (a Adapter) NewDecoder(req *chat.Request, at provider.Endpoint, status int,
 
 // Ping lists the server's models.
 func (a Adapter) Ping(at provider.Endpoint) *provider.Call {
-	if a.Dialect(at, "") == chat.Anthropic {
+	if a.Dialect(policy.Resolution{}, at, "") == chat.Anthropic {
 		return anthropic.Ping(at)
 	}
 	return openai.Ping(at)

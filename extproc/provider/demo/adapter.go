@@ -19,7 +19,7 @@ var _ provider.Adapter = Adapter{}
 func (Adapter) Name() string { return "demo" }
 
 // Dialect is the client's.
-func (Adapter) Dialect(_ provider.Endpoint, d chat.Dialect) chat.Dialect { return d }
+func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect { return d }
 
 // Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
@@ -46,7 +46,7 @@ func path(req *chat.Request) string {
 }
 
 // NewDecoder reads an answer in the client's dialect.
-func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	if req.Dialect == chat.Anthropic {
 		return anthropic.NewDecoder(req, status, h)
 	}

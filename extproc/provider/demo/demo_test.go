@@ -50,7 +50,7 @@ func ask(t *testing.T, base string, d chat.Dialect, body string) (kinds string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	dec := demo.Adapter{}.NewDecoder(req, at, res.StatusCode, header.List{{Name: "content-type", Value: res.Header.Get("Content-Type")}})
+	dec := demo.Adapter{}.NewDecoder(req, policy.Resolution{}, at, res.StatusCode, header.List{{Name: "content-type", Value: res.Header.Get("Content-Type")}})
 	var seen []string
 	var said strings.Builder
 	for _, ev := range dec.Decode(answer, true) {

@@ -22,7 +22,7 @@ var _ provider.Adapter = Adapter{}
 func (Adapter) Name() string { return "openai" }
 
 // Dialect is OpenAI's, whatever the client speaks.
-func (Adapter) Dialect(provider.Endpoint, chat.Dialect) chat.Dialect { return chat.OpenAI }
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return chat.OpenAI }
 
 // Encode writes a Chat Completions call.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
@@ -43,7 +43,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 }
 
 // NewDecoder reads the answer of such a call.
-func (Adapter) NewDecoder(req *chat.Request, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	return wire.NewDecoder(req, status, h)
 }
 

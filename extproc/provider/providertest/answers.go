@@ -122,7 +122,7 @@ func (p *pairing) testErrors(t *testing.T) {
 
 func (p *pairing) decoder(t *testing.T, f form, status int) provider.Decoder {
 	t.Helper()
-	return p.adapter.NewDecoder(p.request(t, f.stream), p.at, status, f.header)
+	return p.adapter.NewDecoder(p.request(t, f.stream), resolution(), p.at, status, f.header)
 }
 
 // decode returns all events of a body that comes in one piece.

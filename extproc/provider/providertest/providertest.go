@@ -49,8 +49,8 @@ func Run(t *testing.T, adapters ...provider.Adapter) {
 						Provider: "p", Authority: "provider.example", BasePath: basePath, Key: secret, Dialect: configured.Name(),
 					}
 					p := &pairing{adapter: a, at: at, client: client}
-					if p.format = dialect(a.Dialect(at, client.Name())); p.format == nil {
-						t.Fatalf("speaks %q, of which there are no samples", a.Dialect(at, client.Name()))
+					if p.format = dialect(a.Dialect(resolution(), at, client.Name())); p.format == nil {
+						t.Fatalf("speaks %q, of which there are no samples", a.Dialect(resolution(), at, client.Name()))
 					}
 					t.Run(string(client.Name())+" to "+string(configured.Name()), p.test)
 				}
