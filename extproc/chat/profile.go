@@ -40,7 +40,9 @@ func (p *Profile) Over(own Params) (said Params, overridden []string) {
 }
 
 // thinks reports whether anything is said about how much to think.
-func (p *Params) thinks() bool { return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != ThinkingUnsaid }
+func (p *Params) thinks() bool {
+	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != ThinkingUnsaid
+}
 
 func (p *Params) thinksLike(q *Params) bool {
 	return p.Effort == q.Effort && p.ThinkingBudget == q.ThinkingBudget && p.Thinking == q.Thinking

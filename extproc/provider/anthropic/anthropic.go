@@ -21,7 +21,9 @@ var (
 func (Adapter) Name() string { return "anthropic" }
 
 // Dialect is always Anthropic's.
-func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return chat.Anthropic }
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+	return chat.Anthropic
+}
 
 // Encode writes one attempt. The API takes thinking only with the signature of one of its models.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {

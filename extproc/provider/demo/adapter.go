@@ -19,7 +19,9 @@ var _ provider.Adapter = Adapter{}
 func (Adapter) Name() string { return "demo" }
 
 // Dialect is the client's.
-func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect { return d }
+func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
+	return d
+}
 
 // Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {

@@ -22,7 +22,9 @@ var _ provider.Adapter = Adapter{}
 func (Adapter) Name() string { return "openai" }
 
 // Dialect is OpenAI's, whatever the client speaks.
-func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect { return chat.OpenAI }
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+	return chat.OpenAI
+}
 
 // Encode writes a Chat Completions call.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {

@@ -35,7 +35,34 @@ type RequestOptions struct {
 	CacheControl bool
 	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
+
+	// What the provider takes beyond OpenAI's own parameters, or does not take of them.
+	TopK, MinP, CacheKey, Predictions bool
+	// Reasoning is how the provider is told how hard to think, by clients of any dialect.
+	Reasoning ReasoningStyle
+	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
+	Members []Member
 }
+
+// Member is a member of the body that only one provider knows.
+type Member struct {
+	Key   string
+	Value jsonx.Raw
+}
+
+// ReasoningStyle is how a provider of this format is told how hard to think.
+type ReasoningStyle uint8
+
+// The styles.
+const (
+	ReasoningEffort   ReasoningStyle = iota // "reasoning_effort": "high"
+	ReasoningObject                         // "reasoning": {"effort": "high"}, or {"max_tokens": 2000}
+	ThinkingLevel                           // "thinking_level": "high", of which there are low and high only
+	EnableThinking                          // "enable_thinking": true, "thinking_budget": 2000
+	TemplateThinking                        // "chat_template_kwargs": {"enable_thinking": true}
+	SlashThinking                           // "/think" or "/no_think" before the last text of the user
+	PromptedReasoning                       // the model has no control: it is asked in words
+)
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
 // request in the same dialect is spliced: what need not change does not. A request in another is written from its
