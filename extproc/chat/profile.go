@@ -1,12 +1,21 @@
 package chat
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Profile is what the gateway says in a request for its client: how a part of an agent wants its answers made. It is worked out once
 // per request and read-only from then on; each provider's format says of it what it can.
 type Profile struct {
 	Subsystem string // the part of the agent, as it was named
 	Role      string // whose manner the model takes on, "" for none
+
+	// What a provider that has a choice of its own should look at.
+	Quality         string        // the class of model that was asked for, minimum to maximum; "" if none was
+	CostSensitivity float64       // how much the cost matters, 0 to 1
+	MaxLatency      time.Duration // until the first content; 0: no matter
+	Confidential    bool          // nobody may keep the prompt, or learn from it
 
 	Default   Params // stands where the client says nothing
 	Locked    Params // stands over what the client says

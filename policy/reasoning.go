@@ -1,0 +1,26 @@
+package policy
+
+import "slices"
+
+// ReasoningControl is how a model is told how hard to think, where that differs from what is usual at its provider: data of the
+// catalog, since models of one provider differ in it.
+type ReasoningControl string
+
+// The controls.
+const (
+	ControlUsual    ReasoningControl = ""         // as the provider's models are told
+	ControlNone     ReasoningControl = "none"     // it cannot be told by any parameter
+	ControlAlways   ReasoningControl = "always"   // it always thinks, and takes no word about it
+	ControlEffort   ReasoningControl = "effort"   // by an effort
+	ControlToggle   ReasoningControl = "toggle"   // on or off
+	ControlStreamed ReasoningControl = "streamed" // on or off, and on in streamed answers only
+	ControlTemplate ReasoningControl = "template" // on or off, by an argument of its prompt's template
+	ControlSlash    ReasoningControl = "slash"    // on or off, by /think and /no_think in the prompt
+)
+
+var controls = []ReasoningControl{
+	ControlNone, ControlAlways, ControlEffort, ControlToggle, ControlStreamed, ControlTemplate, ControlSlash,
+}
+
+// ReasoningControls is a copy of the controls that have a name.
+func ReasoningControls() []ReasoningControl { return slices.Clone(controls) }
