@@ -86,8 +86,8 @@ type Resolution struct {
 	Reasoning  string   // where its reasoning is found: auto, none or a dialect
 	Efforts    []string // the efforts that it takes, least first; nil: whatever comes
 	Control    ReasoningControl
-	ToolFormat string   // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
-	MinCache   int      // least tokens of a prompt that its provider caches, 0 if unknown
+	ToolFormat string // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
+	MinCache   int    // least tokens of a prompt that its provider caches, 0 if unknown
 
 	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
 	StructuredOutputs bool // the model's provider enforces a schema of the answer
