@@ -35,6 +35,8 @@ type RequestOptions struct {
 	CacheControl bool
 	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
+	// ReasoningContent is what the provider wants to see again of what its model thought, in reasoning_content.
+	ReasoningContent ReasoningContent
 
 	// What the provider takes beyond OpenAI's own parameters, or does not take of them.
 	TopK, MinP, CacheKey, Predictions bool
@@ -43,6 +45,16 @@ type RequestOptions struct {
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }
+
+// ReasoningContent is how much of a history's reasoning goes back in reasoning_content.
+type ReasoningContent uint8
+
+// How much.
+const (
+	AnyReasoningContent      ReasoningContent = iota // what a client of this dialect sends, and nothing of others
+	NoReasoningContent                               // nothing: the provider refuses it
+	ReasoningContentForTools                         // that of turns that called tools, which DeepSeek wants; other turns', it ignores or refuses
+)
 
 // Member is a member of the body that only one provider knows.
 type Member struct {
@@ -60,6 +72,7 @@ const (
 	ThinkingLevel                           // "thinking_level": "high", of which there are low and high only
 	EnableThinking                          // "enable_thinking": true, "thinking_budget": 2000
 	TemplateThinking                        // "chat_template_kwargs": {"enable_thinking": true}
+	ThinkingToggle                          // "thinking": {"type": "enabled"}; with Efforts, also "reasoning_effort"
 	SlashThinking                           // "/think" or "/no_think" before the last text of the user
 	PromptedReasoning                       // the model has no control: it is asked in words
 )
