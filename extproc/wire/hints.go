@@ -35,20 +35,24 @@ func RemoveHints(r *chat.Request) {
 	}
 }
 
-// removeHint cuts the hint out of an object, with the comma before it, or after it when nothing stands before.
 func removeHint(r *chat.Request, object jsonx.Value) {
+	CutMember(&r.Edit, &r.Doc, object, HintKey)
+}
+
+// CutMember cuts a member out of an object inside a document, with the comma before it, or after it when nothing stands before.
+func CutMember(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, name string) {
 	start := object.At + 1
 	first := true
 	for key, v := range object.Members {
 		end := v.At + len(v.Raw)
-		if string(key) != HintKey {
+		if string(key) != name {
 			start, first = end, false
 			continue
 		}
 		if first {
-			end = pastComma(r.Doc.Bytes, end)
+			end = pastComma(d.Bytes, end)
 		}
-		r.Edit.Replace(start, end, nil)
+		e.Replace(start, end, nil)
 	}
 }
 

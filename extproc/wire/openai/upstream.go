@@ -106,6 +106,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	renameTokens(&e, d, o.TokensField)
+	cutReasoning(&e, d, o.ReasoningContent)
 	if o.FixedSampling {
 		degraded = dropSampling(&e, d)
 	}

@@ -18,6 +18,7 @@ type writer struct {
 	opts     RequestOptions
 	degraded []string
 	images   []chat.Part // of tool results, waiting for the next turn of the user
+	turn     bool        // a tool was called in the turn that is written
 	inArray  bool        // an element was written before
 }
 
@@ -82,7 +83,12 @@ func (w *writer) messages() error {
 
 // turns writes the messages, where the assistant's alternate with those of the other side.
 func (w *writer) turns(ms []chat.Message) {
+	var called []bool
+	if w.opts.ReasoningContent == ReasoningContentForTools {
+		called = toolTurns(ms)
+	}
 	for i := 0; i < len(ms); {
+		w.turn = called != nil && called[i]
 		end := i + 1
 		if ms[i].Role != chat.RoleAssistant {
 			for end < len(ms) && ms[end].Role != chat.RoleAssistant {
@@ -155,11 +161,12 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	for i := range parts {
 		switch p := &parts[i]; p.Kind {
 		case chat.PartThinking, chat.PartRedacted:
-			if w.opts.ReasoningDetails {
+			switch {
+			case w.opts.ReasoningDetails, w.turn:
 				thoughts = append(thoughts, *p)
-				continue
+			case w.opts.ReasoningContent != ReasoningContentForTools: // which ignores other turns' anyway
+				w.losePart(p)
 			}
-			w.losePart(p)
 		case chat.PartText:
 			said = append(said, *p)
 		case chat.PartToolUse:
@@ -179,7 +186,11 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	} else {
 		w.raw("null")
 	}
-	w.reasoningDetails(thoughts)
+	if w.opts.ReasoningDetails {
+		w.reasoningDetails(thoughts)
+	} else {
+		w.reasoningContent(thoughts)
+	}
 	if refusals > 0 {
 		w.refusal(parts)
 	}
