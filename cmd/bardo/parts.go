@@ -26,6 +26,8 @@ func adapters() map[string]provider.Adapter {
 		config.KindOpenAI:    openaiprovider.Adapter{},
 		config.KindAnthropic: anthropicprovider.Adapter{},
 		config.KindCustom:    custom.Adapter{},
+		config.KindDeepSeek:  custom.Adapter{},
+		config.KindQwen:      custom.Adapter{},
 		config.KindDemo:      demo.Adapter{},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/internal/config"
@@ -54,14 +55,15 @@ func (g *gateway) state() (state.State, error) {
 // clusterID is a provider's name in Envoy's configuration. It changes when the provider moves: a request that was written for the old
 // place, with the old credential, must not reach the new one.
 func clusterID(p config.Provider) policy.ProviderID {
+	name := policy.ProviderID(strings.ReplaceAll(string(p.ID), "/", "."))
 	if len(p.Endpoints) == 0 {
-		return p.ID
+		return name
 	}
 	h := sha256.New()
 	for _, u := range p.Endpoints {
 		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
 	}
-	return p.ID + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
+	return name + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
 }
 
 // leaving are the providers that the last reload removed or moved. Their clusters stay until the next one, since requests that began before it

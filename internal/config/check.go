@@ -22,9 +22,6 @@ func (d *decoder) check(cfg *Config) {
 	d.checkOrder(cfg)
 	d.checkClearText(cfg)
 	d.checkStore(cfg.Store)
-	if cfg.Routing.Strategy == "score" {
-		d.warn(d.place("routing.strategy"), "routing.strategy", "this version orders candidates by providers.order only")
-	}
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}
@@ -105,11 +102,9 @@ func (d *decoder) checkCustoms(customs []Custom) {
 
 func (d *decoder) checkFormat(key, format string) {
 	switch format {
-	case FormatOpenAI, FormatAnthropic:
-	case "gemini":
-		d.problem(key, "openai or anthropic", "this version does not speak gemini to a provider")
+	case FormatOpenAI, FormatAnthropic, FormatGemini:
 	default:
-		d.problem(key, "openai or anthropic", "%q is no known format", format)
+		d.problem(key, "openai, anthropic or gemini", "%q is no known format", format)
 	}
 }
 
@@ -178,6 +173,14 @@ func (d *decoder) checkClearText(cfg *Config) {
 		if p := *o.at(&cfg.Providers); p != nil && p.APIKey != "" && !p.BaseURL.TLS() && p.BaseURL.public() {
 			key := join("providers", string(o.id)) + ".base_url"
 			d.warn(d.place(key), key, "the key goes to %s without encryption", p.BaseURL.Host)
+		}
+	}
+	for _, p := range cfg.special() {
+		for _, u := range p.Endpoints {
+			if len(p.Keys) > 0 && !u.TLS() && u.public() {
+				key := join("providers", string(p.ID))
+				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
+			}
 		}
 	}
 	for i, c := range cfg.Providers.Custom {

@@ -79,13 +79,50 @@ type Timeouts struct {
 
 // Inference holds the rules of answers.
 type Inference struct {
-	Caching Caching `key:"caching" doc:"The cache of answers."`
+	ProviderMode       string             `key:"provider_mode" oneof:"venice bardo both" doc:"Who serves the tasks of agents: venice alone, everybody but venice, or venice for what needs an enclave and the others for the rest. Without it, the order of providers decides."`
+	DreamProvider      policy.ProviderID  `key:"dream_provider" doc:"Who serves dreams, if it can."`
+	OnPrivacyExhausted string             `key:"on_privacy_exhausted" default:"continue" oneof:"continue fail continue_e2e" doc:"What happens to tasks that were meant for venice's enclaves when its credit is used up: they go on elsewhere, or fail; continue_e2e also lets go on what was sealed end to end."`
+	Tiers              map[string]Tier    `key:"tiers" doc:"The models of the tiers T1 and T2 of heartbeats."`
+	Profiles           map[string]Profile `key:"profiles" doc:"How parts of an agent want their answers made, over the built-in table. Those of risk, death_reflect and operator are locked."`
+	Caching            Caching            `key:"caching" doc:"The cache of answers, and what is said to providers about theirs."`
+
+	WebSearchEnabled            bool         `key:"web_search_enabled" default:"false" doc:"REM dreams about what the agent knows little of may search the web, at Venice."`
+	WebSearchBudget             policy.Micro `key:"web_search_budget_per_cycle_usdc" default:"0.05" doc:"What the searches of one dream cycle may cost, in USD."`
+	SealedTestament             bool         `key:"sealed_testament" default:"false" doc:"Testaments are made in attested hardware."`
+	IntegrationPhaseAttestation bool         `key:"integration_phase_attestation" default:"false" doc:"Dreams are consolidated in attested hardware."`
+	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"What is left of the highest temperature of a hypnagogic cycle in the next one."`
+}
+
+// Tier names the model of a tier.
+type Tier struct {
+	Provider string `key:"provider" doc:"The model, as provider/model or as a model's id alone."`
+}
+
+// Profile is what the operator says about how a part of an agent wants its answers made. What is not said stays as the table has it.
+type Profile struct {
+	Temperature      *float64 `key:"temperature" min:"0" max:"2" doc:"Randomness."`
+	TopP             *float64 `key:"top_p" min:"0" max:"1" doc:"Nucleus sampling."`
+	TopK             *int     `key:"top_k" min:"1" max:"1000000" doc:"Number of the most probable tokens considered."`
+	MinP             *float64 `key:"min_p" min:"0" max:"1" doc:"Least probability, relative to the most probable token."`
+	FrequencyPenalty *float64 `key:"frequency_penalty" min:"-2" max:"2" doc:"Penalty for frequent tokens."`
+	PresencePenalty  *float64 `key:"presence_penalty" min:"-2" max:"2" doc:"Penalty for tokens that were there before."`
+	ReasoningEffort  string   `key:"reasoning_effort" oneof:"none low medium high max" doc:"How hard the model thinks."`
+	VisibleThinking  *bool    `key:"visible_thinking" doc:"Whether its reasoning is to be shown."`
+	MaxTokens        int      `key:"max_tokens" min:"0" max:"10000000" doc:"Most output tokens."`
+	Stop             []string `key:"stop_sequences" doc:"Texts that end the answer."`
+	CacheControl     *bool    `key:"cache_control" doc:"Mark the stable beginning of the prompt for the provider's cache."`
+	WebSearch        *bool    `key:"web_search" doc:"Whether the provider may search the web."`
+	TEE              *bool    `key:"tee_mode" doc:"Only in attested hardware."`
+	Seed             *int64   `key:"seed" doc:"Seed of the sampling."`
 }
 
 // Caching holds the bounds of the cache of answers.
 type Caching struct {
 	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"For how many seconds a stored answer is fresh; 0 keeps answers only for when providers fail."`
 	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
+
+	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"Where a part's profile asks for it, mark the stable beginning of its prompts for Anthropic's cache."`
+	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"What the keys of agents' prompts in providers' caches begin with."`
 }
 
 // TTL is for how long a stored answer is fresh.

@@ -25,7 +25,7 @@ func variables(pairs ...string) func(string) (string, bool) {
 	}
 }
 
-var usual = variables("OPENAI_API_KEY=sk-secret-1", "VLLM_KEY=sk-secret-2", "OPENROUTER_API_KEY=sk-secret-3")
+var usual = variables("OPENAI_API_KEY=sk-secret-1", "VLLM_KEY=sk-secret-2", "OPENROUTER_API_KEY=sk-secret-3", "BANKR_API_KEY=sk-secret-4", "VENICE_API_KEY=sk-secret-5", "BARDO_WALLET_KEY=sk-secret-6")
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()

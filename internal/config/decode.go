@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -77,6 +78,8 @@ func (d *decoder) value(key string, n *node, v reflect.Value, f field) {
 		d.structure(key, n, v)
 	case v.Kind() == reflect.Slice:
 		d.list(key, n, v, f)
+	case v.Kind() == reflect.Map:
+		d.dictionary(key, n, v, f)
 	default:
 		d.scalar(key, n, v, f)
 	}
@@ -98,6 +101,22 @@ func (d *decoder) list(key string, n *node, v reflect.Value, f field) {
 		e := newWithDefaults(v.Type().Elem()).Elem()
 		d.value(one, item, e, f)
 		v.Set(reflect.Append(v, e))
+	}
+}
+
+// dictionary decodes a table whose keys are the operator's own.
+func (d *decoder) dictionary(key string, n *node, v reflect.Value, f field) {
+	if n.kind != table {
+		d.fail(n.at, key, table.String(), "%s", n.kind)
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range n.keys {
+		full := join(key, e.name)
+		d.where[full] = e.at
+		value := newWithDefaults(v.Type().Elem()).Elem()
+		d.value(full, e.value, value, f)
+		v.SetMapIndex(reflect.ValueOf(e.name).Convert(v.Type().Key()), value)
 	}
 }
 
@@ -136,6 +155,8 @@ func set(v reflect.Value, text string, f field) error {
 		*p, err = parseDuration(text)
 	case *policy.Price:
 		*p, err = parsePrice(text)
+	case *policy.Micro:
+		*p, err = parseUSD(text)
 	case *policy.Feature:
 		*p, err = parseFeature(text)
 	case *bool:
@@ -146,6 +167,8 @@ func set(v reflect.Value, text string, f field) error {
 		*p = int(n)
 	case *int64:
 		*p, err = parseInt(text, 64, f)
+	case *float64:
+		*p, err = parseFloat(text, f)
 	default: // string and its kin
 		if f.oneOf != nil && !slices.Contains(f.oneOf, text) {
 			return errors.New("not one of the choices")
@@ -177,6 +200,29 @@ func parsePrice(s string) (policy.Price, error) {
 		return 0, errors.New("more than 10000 per million tokens")
 	}
 	return p, nil
+}
+
+func parseUSD(s string) (policy.Micro, error) {
+	m, err := policy.ParseUSD(strings.ReplaceAll(s, "_", ""))
+	switch {
+	case err != nil:
+		return 0, errors.New("not a decimal amount with at most six decimals")
+	case m < 0:
+		return 0, errors.New("a negative amount")
+	}
+	return m, nil
+}
+
+// parseFloat reads a number within whole bounds.
+func parseFloat(s string, f field) (float64, error) {
+	n, err := strconv.ParseFloat(s, 64)
+	switch {
+	case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+		return 0, errors.New("not a number")
+	case n < float64(f.min) || n > float64(f.max):
+		return 0, errors.New("out of range")
+	}
+	return n, nil
 }
 
 func parseFeature(s string) (policy.Feature, error) {

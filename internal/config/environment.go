@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,13 +18,8 @@ var overrides = []struct{ variable, key string }{
 	{"BARDO_T2_MODEL", "inference.tiers.T2.provider"},
 	{"BARDO_BLOCKRUN_ENDPOINT", "providers.blockrun.endpoint"},
 	{"BARDO_OPENROUTER_KEY", "providers.openrouter.api_key"},
-	{"OPENROUTER_API_KEY", "providers.openrouter.api_key"},
-	{"GOOGLE_API_KEY", "providers.google.api_key"},
-	{"VENICE_API_KEY", "providers.venice.api_key"},
-	{"VENICE_MOCK_RATE_MS", "providers.venice"},
-	{"VVV_STAKING_MIN_CREDIT_THRESHOLD", "providers.venice"},
-	{"BANKR_API_KEY", "providers.bankr.api_key"},
-	{"BANKR_WALLET_ADDRESS", "providers.bankr.wallet"},
+	{"VENICE_MOCK_RATE_MS", "providers.venice.mock_rate_ms"},
+	{"VVV_STAKING_MIN_CREDIT_THRESHOLD", "providers.venice.min_credit"},
 }
 
 func (d *decoder) lookup(variable string) string {
@@ -75,17 +71,106 @@ func (d *decoder) enable(cfg *Config) {
 		if (*p).BaseURL == (URL{}) {
 			(*p).BaseURL = o.baseURL
 		}
-		if (*p).APIKey == "" {
+		if (*p).APIKey == "" && len((*p).APIKeys) == 0 {
 			(*p).APIKey = key
 		}
-		if (*p).APIKey == "" && own {
+		if (*p).APIKey == "" && len((*p).APIKeys) == 0 && own {
 			d.problem("providers."+string(o.id)+".api_key", "a key, or the variable "+o.vars[0], "no key")
 		}
 	}
 }
 
-func (d *decoder) keyFor(o ordinary) Secret {
-	for _, v := range o.vars {
+// enableSpecial does the same for the providers that are more than a vendor, and completes the users' own keys.
+func (d *decoder) enableSpecial(cfg *Config) {
+	p := &cfg.Providers
+	if key := d.firstOf("OPENROUTER_API_KEY"); p.OpenRouter == nil && key != "" {
+		p.OpenRouter = &OpenRouter{}
+	}
+	if key := d.firstOf("VENICE_API_KEY"); p.Venice == nil && key != "" {
+		p.Venice = &Venice{}
+	}
+	if key := d.firstOf("BANKR_API_KEY"); p.Bankr == nil && key != "" {
+		p.Bankr = &Bankr{}
+	}
+	if b := p.BlockRun; b != nil {
+		b.Endpoint = b.Endpoint.or(URL{"https", "api.blockrun.ai", "/v1"})
+		if b.Endpoint.Path == "" {
+			b.Endpoint.Path = "/v1"
+		}
+		if b.APIKey == "" && len(b.APIKeys) == 0 {
+			d.warn(d.place("providers.blockrun"), "providers.blockrun.api_key", "no account key, and this version does not pay by wallet: BlockRun will ask for payment")
+		}
+	}
+	if o := p.OpenRouter; o != nil {
+		o.complete(d)
+	}
+	if v := p.Venice; v != nil {
+		own := v.BaseURL == URL{}
+		v.BaseURL = v.BaseURL.or(URL{"https", "api.venice.ai", "/api/v1"})
+		d.completeKey(&v.APIKey, v.APIKeys, own, "providers.venice", "VENICE_API_KEY")
+	}
+	if b := p.Bankr; b != nil {
+		own := b.Endpoint == URL{}
+		b.Endpoint = b.Endpoint.or(URL{"https", "llm.bankr.bot", "/v1"})
+		d.completeKey(&b.APIKey, b.APIKeys, own, "providers.bankr", "BANKR_API_KEY")
+		if b.Wallet == "" {
+			b.Wallet = d.lookup("BANKR_WALLET_ADDRESS")
+		}
+		if b.Subsystems == nil {
+			b.Subsystems = []string{"autonomous", "social"}
+		}
+	}
+	d.completeDirect(p.Direct)
+}
+
+func (o *OpenRouter) complete(d *decoder) {
+	own := o.Endpoint == URL{}
+	o.Endpoint = o.Endpoint.or(URL{"https", "openrouter.ai", "/api/v1"})
+	if !o.BYOK {
+		d.completeKey(&o.APIKey, o.APIKeys, own, "providers.openrouter", "OPENROUTER_API_KEY")
+	} else if o.APIKey == "" {
+		o.APIKey = d.firstOf("OPENROUTER_API_KEY")
+	}
+}
+
+// completeKey takes a key from the environment where the file has none. A provider at its own address needs one.
+func (d *decoder) completeKey(key *Secret, more []Secret, own bool, section string, variables ...string) {
+	if *key == "" && len(more) == 0 {
+		*key = d.firstOf(variables...)
+	}
+	if *key == "" && len(more) == 0 && own {
+		d.problem(section+".api_key", "a key, or the variable "+variables[0], "no key")
+	}
+}
+
+// completeDirect fills in where users' own keys are good.
+func (d *decoder) completeDirect(direct *Direct) {
+	if direct == nil {
+		return
+	}
+	for i := range direct.Keys {
+		k, at := &direct.Keys[i], fmt.Sprintf("providers.direct.keys[%d]", i)
+		if k.Provider == "" {
+			d.problem(at+".provider", "openai, anthropic, google, deepseek, qwen or local", "missing")
+			continue
+		}
+		if n := slices.IndexFunc(ordinaries, func(o ordinary) bool { return string(o.id) == k.Provider }); n >= 0 {
+			own := k.BaseURL == URL{}
+			k.BaseURL = k.BaseURL.or(ordinaries[n].baseURL)
+			if k.APIKey == "" && own {
+				d.problem(at+".api_key", "the user's key", "missing")
+			}
+		} else if k.BaseURL == (URL{}) {
+			d.problem(at+".base_url", "where the models are served", "missing")
+		}
+	}
+}
+
+func (d *decoder) keyFor(o ordinary) Secret { return d.firstOf(o.vars...) }
+
+// firstOf is the first of some variables that is set.
+func (d *decoder) firstOf(variables ...string) Secret {
+	for _, v := range variables {
 		if key := d.lookup(v); key != "" {
 			return Secret(key)
 		}

@@ -76,7 +76,8 @@ func TestEnabledProviders(t *testing.T) {
 		{"by order", "providers: {order: [openai, mine], custom: [{id: mine, endpoints: [http://localhost:1/v1]}], openai: {api_key: k}}", nil, "openai mine"},
 		{"those that order does not name come after it", "providers: {order: [openai], custom: [{id: a, endpoints: [http://localhost:1/v1]}], anthropic: {api_key: k}, openai: {api_key: k}}", nil, "openai a anthropic"},
 		{"order alone enables nothing", "providers: {order: [openai]}", nil, "demo"},
-		{"a provider that is not built enables nothing", "providers: {venice: {api_key: k}}", nil, "demo"},
+		{"each of the special ones by its key", "", []string{"OPENROUTER_API_KEY=k", "VENICE_API_KEY=k", "BANKR_API_KEY=k", "GOOGLE_API_KEY=k"}, "google openrouter venice bankr"},
+		{"users' own keys stand where direct does", "providers: {order: [direct, openai], openai: {api_key: k}, direct: {keys: [{provider: openai, api_key: a}, {provider: anthropic, api_key: b}, {provider: openai, api_key: c, models: [x]}]}}", nil, "direct/openai direct/anthropic direct/openai-2 openai"},
 		{"an own server needs no key", "providers: {openai: {base_url: http://localhost:1/v1}}", nil, "openai"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -109,7 +110,7 @@ providers:
 		{"a variable inside a text", all["qwen"].Key.Reveal(), "x-secret"},
 		{"a provider's own base URL", all["qwen"].Endpoints[0].Path, "/compatible-mode/v1"},
 		{"a scheme's own port", all["qwen"].Endpoints[0].Port(), 443},
-		{"an OpenAI-compatible provider is served by the adapter for any", all["qwen"].Kind, config.KindCustom},
+		{"a provider with quirks has an adapter of its own", all["qwen"].Kind, config.KindQwen},
 		{"the format", all["mine"].Format, config.FormatAnthropic},
 		{"the endpoints", len(all["mine"].Endpoints), 2},
 		{"env:VAR", all["mine"].Key.Reveal(), "secret"},
@@ -129,12 +130,18 @@ func TestVariablesStandOverTheFile(t *testing.T) {
 	}
 }
 
+func TestVariablesOfTheSourcesNameModelsAndKeys(t *testing.T) {
+	cfg := mustParse(t, "", "BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_OPENROUTER_KEY=sk", "BANKR_API_KEY=k", "BANKR_WALLET_ADDRESS=0x1", "BARDO_BLOCKRUN_ENDPOINT=https://api.blockrun.example")
+	if cfg.Inference.Tiers["T1"].Provider != "blockrun/claude-haiku-4-5" || cfg.Providers.OpenRouter.APIKey != "sk" || cfg.Providers.Bankr.Wallet != "0x1" ||
+		cfg.Providers.BlockRun.Endpoint.String() != "https://api.blockrun.example/v1" {
+		t.Errorf("got %+v, %+v, %+v, %+v", cfg.Inference.Tiers, cfg.Providers.OpenRouter, cfg.Providers.Bankr, cfg.Providers.BlockRun)
+	}
+}
+
 func TestVariablesAreNamedInProblems(t *testing.T) {
 	for _, row := range []struct{ variable, want string }{
 		{"BARDO_INFERENCE_SPREAD_PCT=much", `BARDO_INFERENCE_SPREAD_PCT: billing.spread_pct: "much": not a whole number, expected a whole number from 0 to 1000`},
-		{"BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_T1_MODEL: inference.tiers.T1.provider: warning: accepted, but this version does not act on it"},
-		{"BARDO_OPENROUTER_KEY=sk", "BARDO_OPENROUTER_KEY: providers.openrouter.api_key: warning: accepted, but this version does not act on it"},
-		{"BANKR_WALLET_ADDRESS=0x1", "BANKR_WALLET_ADDRESS: providers.bankr.wallet: warning: accepted, but this version does not act on it"},
+		{"BARDO_INFERENCE_CACHE_THRESHOLD=0.9", "BARDO_INFERENCE_CACHE_THRESHOLD: inference.caching.threshold: warning: accepted, but this version does not act on it"},
 	} {
 		_, problems := config.Parse("", nil, variables(row.variable))
 		if got := strings.TrimSpace(lines(problems)); got != row.want {
@@ -148,7 +155,6 @@ func TestWarnings(t *testing.T) {
 		{"a key over the internet in clear text", "providers: {openai: {api_key: k, base_url: http://api.example/v1}}", "test.yaml:1: providers.openai.base_url: warning: the key goes to api.example without encryption"},
 		{"the same for a custom provider", "providers: {custom: [{id: a, api_key: k, endpoints: [http://8.8.8.8/v1]}]}", "test.yaml:1: providers.custom[0].endpoints[0]: warning: the key goes to 8.8.8.8 without encryption"},
 		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
-		{"a strategy that is not built", "routing: {strategy: score}", "test.yaml:1: routing.strategy: warning: this version orders candidates by providers.order only"},
 		{"an overage that is not built", "limits: {overage: bill}", "test.yaml:1: limits.overage: warning: this version denies what is beyond an allowance"},
 		{"a key that is not built", "pipeline: {default: fast}", "test.yaml:1: pipeline.default: warning: accepted, but this version does not act on it"},
 	} {
@@ -234,7 +240,7 @@ func TestSchema(t *testing.T) {
 // Every default in the schema is a value that the schema accepts.
 func TestDefaultsAreValid(t *testing.T) {
 	for _, f := range config.Schema() {
-		if f.Default == "" || strings.Contains(f.Key, "[]") {
+		if f.Default == "" || strings.ContainsAny(f.Key, "[*") {
 			continue
 		}
 		path := strings.Split(f.Key, ".")
@@ -242,7 +248,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		for _, name := range slices.Backward(path) {
 			text = "{" + name + ": " + text + "}"
 		}
-		if _, problems := config.Parse("test.yaml", []byte(text), variables()); config.Failed(problems) {
+		if _, problems := config.Parse("test.yaml", []byte(text), usual); config.Failed(problems) {
 			t.Errorf("%s: %s", f.Key, lines(problems))
 		}
 	}

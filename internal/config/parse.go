@@ -25,6 +25,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
 	cfg.appeared = appearance(root, cfg)
 	d.enable(cfg)
+	d.enableSpecial(cfg)
 	d.check(cfg)
 	if Failed(d.problems) {
 		cfg = nil
@@ -54,6 +55,40 @@ func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 
 // moveAliases moves what stands at a key of the source documents to its key in this schema.
 func (d *decoder) moveAliases(root *node) {
+	d.moveProviders(root)
+	d.moveDreamKeys(root)
+}
+
+// dreamKeys are keys about dreams and testaments that the sources give to Venice.
+var dreamKeys = []string{"web_search_enabled", "web_search_budget_per_cycle_usdc", "sealed_testament", "integration_phase_attestation"}
+
+func (d *decoder) moveDreamKeys(root *node) {
+	providers := root.get("providers")
+	if providers == nil {
+		return
+	}
+	venice := providers.value.get("venice")
+	if venice == nil || venice.value.kind != table {
+		return
+	}
+	var kept []entry
+	for _, e := range venice.value.keys {
+		if !slices.Contains(dreamKeys, e.name) {
+			kept = append(kept, e)
+			continue
+		}
+		into := root.walk(e.at, "inference")
+		if into == nil || into.get(e.name) != nil {
+			d.fail(e.at, "providers.venice."+e.name, "one of the two", "also given as inference.%s", e.name)
+			continue
+		}
+		into.kind = table
+		into.keys = append(into.keys, e)
+	}
+	venice.value.keys = kept
+}
+
+func (d *decoder) moveProviders(root *node) {
 	inference := root.get("inference")
 	if inference == nil || inference.value.kind != table {
 		return

@@ -46,6 +46,9 @@ func (p *printer) value(v reflect.Value, indent string) {
 	case isTable(v.Type()):
 		p.WriteString("\n")
 		p.table(v, indent+"  ")
+	case v.Kind() == reflect.Map:
+		p.WriteString("\n")
+		p.dictionary(v, indent+"  ")
 	case v.Kind() == reflect.Slice && isTable(v.Type().Elem()) && v.Len() > 0:
 		p.WriteString("\n")
 		for i := range v.Len() {
@@ -59,6 +62,16 @@ func (p *printer) value(v reflect.Value, indent string) {
 		p.WriteString(" [" + strings.Join(items, ", ") + "]\n")
 	default:
 		p.WriteString(" " + text(v) + "\n")
+	}
+}
+
+// dictionary writes a map, its keys in order.
+func (p *printer) dictionary(v reflect.Value, indent string) {
+	keys := v.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+	for _, k := range keys {
+		fmt.Fprintf(p, "%s%s:", indent, quote(k.String()))
+		p.value(v.MapIndex(k), indent)
 	}
 }
 
@@ -76,6 +89,10 @@ func text(v reflect.Value) string {
 		return strconv.FormatBool(x)
 	case int, int64:
 		return strconv.FormatInt(v.Int(), 10)
+	case float64:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	case policy.Micro:
+		return policy.Pico(int64(x) * 1_000_000).String()
 	case policy.Price:
 		return policy.Pico(int64(x) * int64(policy.USD)).String()
 	case time.Duration:

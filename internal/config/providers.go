@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"slices"
 
 	"bardo.money/gateway/policy"
@@ -9,26 +8,90 @@ import (
 
 // Providers are the places where models are served.
 type Providers struct {
-	Order     []policy.ProviderID `key:"order" doc:"Provider names and custom ids, first choice first. Those it does not name come after, in order of appearance."`
-	OpenAI    *Ordinary           `key:"openai" doc:"OpenAI, on the operator's key."`
-	Anthropic *Ordinary           `key:"anthropic" doc:"Anthropic, on the operator's key."`
-	DeepSeek  *Ordinary           `key:"deepseek" doc:"DeepSeek, on the operator's key."`
-	Qwen      *Ordinary           `key:"qwen" doc:"Qwen (Alibaba Model Studio), on the operator's key."`
-	Custom    []Custom            `key:"custom" doc:"Any other server that speaks one of the known formats."`
+	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, first choice first. Those it does not name come after, in order of appearance."`
+	OpenAI     *Ordinary           `key:"openai" doc:"OpenAI, on the operator's key."`
+	Anthropic  *Ordinary           `key:"anthropic" doc:"Anthropic, on the operator's key."`
+	Google     *Ordinary           `key:"google" doc:"Google (Gemini), on the operator's key."`
+	DeepSeek   *Ordinary           `key:"deepseek" doc:"DeepSeek, on the operator's key."`
+	Qwen       *Ordinary           `key:"qwen" doc:"Qwen (Alibaba Model Studio), on the operator's key."`
+	BlockRun   *BlockRun           `key:"blockrun" doc:"BlockRun: models of many vendors through one API."`
+	OpenRouter *OpenRouter         `key:"openrouter" doc:"OpenRouter: models of many vendors, on the operator's key."`
+	Venice     *Venice             `key:"venice" doc:"Venice, the private plane: what is sent there is not retained."`
+	Bankr      *Bankr              `key:"bankr" doc:"Bankr: inference that an agent pays from what it earns."`
+	Direct     *Direct             `key:"direct" doc:"Users' own keys: their requests pass as they are, without pipeline and spread."`
+	Custom     []Custom            `key:"custom" doc:"Any other server that speaks one of the known formats."`
 }
 
 // Ordinary is a provider whose address and models are known; it needs only the operator's key.
 type Ordinary struct {
-	APIKey  Secret `key:"api_key" doc:"The operator's key. Without it, the usual variable of the environment."`
-	BaseURL URL    `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey  Secret   `key:"api_key" doc:"The operator's key. Without it, the usual variable of the environment."`
+	APIKeys []Secret `key:"api_keys" doc:"Further keys, of equal rights: requests are spread over all, and one that is asked too often rests."`
+	BaseURL URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
+}
+
+// BlockRun is a gateway to models of many vendors.
+type BlockRun struct {
+	Endpoint URL      `key:"endpoint" doc:"Base URL. Without a path, /v1 is meant."`
+	APIKey   Secret   `key:"api_key" doc:"Account key."`
+	APIKeys  []Secret `key:"api_keys" doc:"Further account keys."`
+	Models   []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else every model of the catalog."`
+}
+
+// OpenRouter is a gateway to models of many vendors.
+type OpenRouter struct {
+	Endpoint URL      `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey   Secret   `key:"api_key" doc:"The operator's key. Without it, OPENROUTER_API_KEY."`
+	APIKeys  []Secret `key:"api_keys" doc:"Further keys."`
+	BYOK     bool     `key:"byok" default:"false" doc:"Requests may bring a key of their own in X-Bardo-Upstream-Key."`
+	Sort     string   `key:"sort" oneof:"price throughput latency" doc:"How it chooses among the hosts of a model. Without it, by each request's cost sensitivity."`
+	Models   []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else any id."`
+}
+
+// Venice is the private plane.
+type Venice struct {
+	BaseURL            URL               `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey             Secret            `key:"api_key" doc:"The operator's key. Without it, VENICE_API_KEY."`
+	APIKeys            []Secret          `key:"api_keys" doc:"Further keys."`
+	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
+	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The tier of requests that name none."`
+	Characters         map[string]string `key:"characters" doc:"The Venice character that a role is played by."`
+	Models             []Model           `key:"models" doc:"What it serves. Without a list, its own list of models, else those of the catalog that it is known to serve."`
+}
+
+// Bankr is a gateway whose bills are paid by a wallet's earnings.
+type Bankr struct {
+	Endpoint        URL          `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey          Secret       `key:"api_key" doc:"The operator's key. Without it, BANKR_API_KEY."`
+	APIKeys         []Secret     `key:"api_keys" doc:"Further keys."`
+	Wallet          string       `key:"wallet" doc:"Address of the wallet that earns and pays."`
+	Subsystems      []string     `key:"subsystems" doc:"The parts of an agent that it serves: autonomous and social, if nothing is said."`
+	RevenueBalance  policy.Micro `key:"revenue_balance_usd" doc:"What is there to be spent, in USD: a tenth of it, more or less by what is earned, is the most that one request may cost."`
+	LifetimeRevenue policy.Micro `key:"lifetime_revenue_usd" doc:"All that was ever earned, in USD."`
+	LifetimeCost    policy.Micro `key:"lifetime_cost_usd" doc:"All that inference ever cost, in USD."`
+	Models          []Model      `key:"models" doc:"What it serves. Without a list, the models that the sources of the catalog name for it."`
+}
+
+// Direct holds users' own keys.
+type Direct struct {
+	Keys []DirectKey `key:"keys" doc:"The keys, first choice first. Keys of one vendor, address and list of models are spread over."`
+}
+
+// DirectKey is a user's own key at a vendor.
+type DirectKey struct {
+	Provider           string   `key:"provider" oneof:"openai anthropic google deepseek qwen local" doc:"The vendor."`
+	APIKey             Secret   `key:"api_key" doc:"The key."`
+	BaseURL            URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the vendor's own."`
+	Models             []string `key:"models" doc:"Models that it may be used for, by id or by a part of it. Without a list, all of the vendor's."`
+	ContextEngineering bool     `key:"context_engineering" default:"false" doc:"The pipeline runs for its requests, too."`
 }
 
 // Custom is a server that the operator describes.
 type Custom struct {
 	ID           policy.ProviderID `key:"id" doc:"Its name in order, in provider/model ids and in answers."`
-	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai or anthropic."`
+	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai, anthropic or gemini."`
 	Endpoints    []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
 	APIKey       Secret            `key:"api_key" doc:"Its key, if it wants one."`
+	APIKeys      []Secret          `key:"api_keys" doc:"Further keys, of equal rights."`
 	Private      bool              `key:"private" default:"false" doc:"Prompts sent here stay with the operator."`
 	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that it gets to see, if it speaks anthropic. Without the key, all of them; with an empty list, none."`
 	CacheControl bool              `key:"cache_control" doc:"It speaks openai and understands Anthropic's cache_control on content parts, tools and tool calls."`
@@ -64,16 +127,24 @@ type Price struct {
 
 // The kinds of provider: which adapter serves them.
 const (
-	KindOpenAI    = "openai"
-	KindAnthropic = "anthropic"
-	KindCustom    = "custom"
-	KindDemo      = "demo"
+	KindOpenAI     = "openai"
+	KindAnthropic  = "anthropic"
+	KindGoogle     = "google"
+	KindDeepSeek   = "deepseek"
+	KindQwen       = "qwen"
+	KindBlockRun   = "blockrun"
+	KindOpenRouter = "openrouter"
+	KindVenice     = "venice"
+	KindBankr      = "bankr"
+	KindCustom     = "custom"
+	KindDemo       = "demo"
 )
 
 // The formats that a provider can be spoken to in.
 const (
 	FormatOpenAI    = "openai"
 	FormatAnthropic = "anthropic"
+	FormatGemini    = "gemini"
 )
 
 // Provider is one enabled provider, whatever section it was configured in.
@@ -83,14 +154,32 @@ type Provider struct {
 	Format       string // what it speaks: FormatOpenAI … ; "" for the demo provider
 	Endpoints    []URL  // equal servers; none for the demo provider
 	Key          Secret
-	Private      bool
+	Keys         []Secret // all of its keys, Key first; nil where there is none
+	Private      bool     // it retains nothing
 	Betas        []string // the only beta flags that it gets to see; nil: all
 	CacheControl bool     // understands cache_control in OpenAI's format
 	Models       []Model  // what it lists; ordinary providers list the models that the catalog knows of their vendor
 	Any          bool     // serves any id that no other provider lists
 	Vendor       bool     // an ordinary provider: ID is also the vendor of the models it serves
 	Free         bool     // costs nothing, whatever model it is asked for
+
+	Of     policy.ProviderID // the vendor whose models it lists; "" for none
+	Broad  bool              // serves models of many vendors: without Models and without a list of its own, the catalog's
+	Direct bool              // a user's own key: no pipeline, no spread, unless ContextEngineering
+	Only   []string          // parts of ids of the models that it may be asked for; nil: all
+
+	ContextEngineering bool
+	Responses          bool // it speaks OpenAI's Responses API
+	DIEM               bool // paid by staked credit
+	BYOK               bool // requests may bring their own key
+	Subsystems         []string
+	Earnings           Earnings
+	Characters         map[string]string
+	Sort               string
 }
+
+// Earnings are what a wallet that pays for inference has and had, in USDC base units.
+type Earnings struct{ Balance, Revenue, Cost policy.Micro }
 
 // ordinary describes a provider that needs only a key.
 type ordinary struct {
@@ -116,13 +205,19 @@ var ordinaries = []ordinary{
 		func(p *Providers) **Ordinary { return &p.OpenAI },
 	},
 	{
-		"deepseek", KindCustom, FormatOpenAI,
+		"google", KindGoogle, FormatGemini,
+		URL{"https", "generativelanguage.googleapis.com", "/v1beta"},
+		[]string{"GOOGLE_API_KEY", "GEMINI_API_KEY"},
+		func(p *Providers) **Ordinary { return &p.Google },
+	},
+	{
+		"deepseek", KindDeepSeek, FormatOpenAI,
 		URL{"https", "api.deepseek.com", "/v1"},
 		[]string{"DEEPSEEK_API_KEY"},
 		func(p *Providers) **Ordinary { return &p.DeepSeek },
 	},
 	{
-		"qwen", KindCustom, FormatOpenAI,
+		"qwen", KindQwen, FormatOpenAI,
 		URL{"https", "dashscope-intl.aliyuncs.com", "/compatible-mode/v1"},
 		[]string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"},
 		func(p *Providers) **Ordinary { return &p.Qwen },
@@ -140,40 +235,3 @@ func reserved() []policy.ProviderID { return append(slices.Clone(defaultOrder), 
 
 // Known tells whether a name is one of the providers that this schema knows, enabled or not.
 func Known(id policy.ProviderID) bool { return slices.Contains(defaultOrder, id) || id == Demo }
-
-// DemoOnly tells whether no real provider is configured, so that the demo provider answers.
-func (c *Config) DemoOnly() bool {
-	if len(c.Providers.Custom) > 0 {
-		return false
-	}
-	return !slices.ContainsFunc(ordinaries, func(o ordinary) bool { return *o.at(&c.Providers) != nil })
-}
-
-// Enabled lists the enabled providers, first choice first: those in providers.order, then the others in order of
-// appearance in the file, then those that only a variable of the environment enabled. It is never empty: with no other,
-// the demo provider is enabled.
-func (c *Config) Enabled() []Provider {
-	if c.DemoOnly() {
-		return []Provider{{ID: Demo, Kind: KindDemo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}
-	}
-	var out []Provider
-	for _, o := range ordinaries {
-		if p := *o.at(&c.Providers); p != nil {
-			out = append(out, Provider{
-				ID: o.id, Kind: o.kind, Format: o.format, Endpoints: []URL{p.BaseURL}, Key: p.APIKey, Vendor: true,
-			})
-		}
-	}
-	for _, p := range c.Providers.Custom {
-		out = append(out, Provider{
-			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Key: p.APIKey, Private: p.Private,
-			Betas: p.Betas, CacheControl: p.CacheControl,
-			Models: p.Models, Any: len(p.Models) == 0,
-		})
-	}
-	order := slices.Concat(c.Providers.Order, c.appeared, defaultOrder)
-	slices.SortStableFunc(out, func(a, b Provider) int {
-		return cmp.Compare(slices.Index(order, a.ID), slices.Index(order, b.ID))
-	})
-	return out
-}

@@ -13,7 +13,7 @@ import (
 
 // Field documents one key of the schema.
 type Field struct {
-	Key     string // dotted path; a list's elements are "[]"
+	Key     string // dotted path; a list's elements are "[]", names of the operator's own "*"
 	Type    string // what is expected, in words
 	Default string // as it would be written, "" for none
 	Doc     string
@@ -35,9 +35,12 @@ func describe(prefix string, t reflect.Type) []Field {
 		key, ft := join(prefix, f.name), t.Field(f.index).Type
 		doc := Field{Key: key, Type: f.expected(ft), Default: f.def, Doc: f.doc, Built: true}
 		inner := ft
-		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
-			if inner.Kind() == reflect.Slice {
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			switch inner.Kind() { //nolint:exhaustive // of the three above
+			case reflect.Slice:
 				key += "[]"
+			case reflect.Map:
+				key += ".*"
 			}
 			inner = inner.Elem()
 		}
@@ -108,6 +111,8 @@ func (f field) expected(t reflect.Type) string {
 		return "a duration such as 30s or 5m"
 	case reflect.TypeFor[policy.Price]():
 		return "USD per million tokens such as 0.25"
+	case reflect.TypeFor[policy.Micro]():
+		return "USD such as 0.50"
 	case reflect.TypeFor[policy.Feature]():
 		return "the name of a feature"
 	case reflect.TypeFor[Secret]():
@@ -122,8 +127,12 @@ func (f field) expected(t reflect.Type) string {
 		return table.String()
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Map:
+		return table.String()
 	case reflect.Int, reflect.Int64:
 		return f.wholeNumber()
+	case reflect.Float64:
+		return strings.Replace(f.wholeNumber(), "whole number", "number", 1)
 	default:
 		if f.oneOf != nil {
 			return strings.Join(f.oneOf[:len(f.oneOf)-1], ", ") + " or " + f.oneOf[len(f.oneOf)-1]

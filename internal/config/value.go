@@ -95,6 +95,14 @@ func (u URL) String() string {
 	return u.Scheme + "://" + u.Host + u.Path
 }
 
+// or is u, or else another URL where u is none.
+func (u URL) or(other URL) URL {
+	if u == (URL{}) {
+		return other
+	}
+	return u
+}
+
 // TLS tells whether the connection is encrypted.
 func (u URL) TLS() bool { return u.Scheme == "https" }
 

@@ -42,7 +42,7 @@ func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
 	for _, p := range r.providers {
 		offered := p.Models
 		if p.Vendor {
-			offered = c.Of(p.ID)
+			offered = c.Of(p.Of)
 		}
 		for _, m := range offered {
 			r.list(p, m)

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"bardo.money/gateway/policy"
+)
+
+// DemoOnly tells whether no real provider is configured, so that the demo provider answers.
+func (c *Config) DemoOnly() bool { return len(c.real()) == 0 }
+
+// Enabled lists the enabled providers, first choice first: those in providers.order, then the others in order of
+// appearance in the file, then those that only a variable of the environment enabled. It is never empty: with no other,
+// the demo provider is enabled.
+func (c *Config) Enabled() []Provider {
+	out := c.real()
+	if len(out) == 0 {
+		return []Provider{{ID: Demo, Kind: KindDemo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}
+	}
+	order := slices.Concat(c.Providers.Order, c.appeared, defaultOrder)
+	slices.SortStableFunc(out, func(a, b Provider) int {
+		return cmp.Compare(slices.Index(order, a.section()), slices.Index(order, b.section()))
+	})
+	return out
+}
+
+// section is the name under which a provider stands in providers.order.
+func (p *Provider) section() policy.ProviderID {
+	if p.Direct {
+		return directSection
+	}
+	return p.ID
+}
+
+const directSection policy.ProviderID = "direct"
+
+// real are the enabled providers but the demo.
+func (c *Config) real() []Provider {
+	var out []Provider
+	for _, o := range ordinaries {
+		if p := *o.at(&c.Providers); p != nil {
+			out = append(out, Provider{
+				ID: o.id, Kind: o.kind, Format: o.format, Endpoints: []URL{p.BaseURL}, Vendor: true, Of: o.id,
+				Responses: o.kind == KindOpenAI, ContextEngineering: true,
+			}.keyed(p.APIKey, p.APIKeys))
+		}
+	}
+	out = append(out, c.special()...)
+	out = append(out, c.Providers.Direct.enabled()...)
+	for _, p := range c.Providers.Custom {
+		out = append(out, Provider{
+			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private,
+			Betas: p.Betas, CacheControl: p.CacheControl, ContextEngineering: true,
+			Models: p.Models, Any: len(p.Models) == 0,
+		}.keyed(p.APIKey, p.APIKeys))
+	}
+	return out
+}
+
+// special are the providers that are more than a vendor.
+func (c *Config) special() []Provider {
+	var out []Provider
+	if p := c.Providers.BlockRun; p != nil {
+		out = append(out, Provider{
+			ID: KindBlockRun, Kind: KindBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			ContextEngineering: true,
+		}.keyed(p.APIKey, p.APIKeys))
+	}
+	if p := c.Providers.OpenRouter; p != nil {
+		out = append(out, Provider{
+			ID: KindOpenRouter, Kind: KindOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, CacheControl: true, ContextEngineering: true,
+		}.keyed(p.APIKey, p.APIKeys))
+	}
+	if p := c.Providers.Venice; p != nil {
+		out = append(out, Provider{
+			ID: KindVenice, Kind: KindVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
+			DIEM: p.DIEMStaked, Characters: p.Characters, ContextEngineering: true,
+		}.keyed(p.APIKey, p.APIKeys))
+	}
+	if p := c.Providers.Bankr; p != nil {
+		out = append(out, Provider{
+			ID: KindBankr, Kind: KindBankr, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models,
+			Subsystems: p.Subsystems, Earnings: Earnings{p.RevenueBalance, p.LifetimeRevenue, p.LifetimeCost}, ContextEngineering: true,
+		}.keyed(p.APIKey, p.APIKeys))
+	}
+	return out
+}
+
+// enabled are the users' own keys: those of one vendor, address and list of models make one provider.
+func (d *Direct) enabled() []Provider {
+	if d == nil {
+		return nil
+	}
+	var out []Provider
+	for _, k := range d.Keys {
+		i := slices.IndexFunc(out, func(p Provider) bool {
+			return p.Of == policy.ProviderID(k.Provider) && p.Endpoints[0] == k.BaseURL && slices.Equal(p.Only, k.Models) &&
+				p.ContextEngineering == k.ContextEngineering
+		})
+		if i >= 0 {
+			out[i].Keys = append(out[i].Keys, k.APIKey)
+			continue
+		}
+		out = append(out, k.enabled(out))
+	}
+	return out
+}
+
+// enabled is the provider of one key. Its name is direct/vendor; of several of one vendor, the later ones have a number.
+func (k *DirectKey) enabled(before []Provider) Provider {
+	p := Provider{
+		ID: directSection + "/" + policy.ProviderID(k.Provider), Kind: KindCustom, Format: FormatOpenAI, Endpoints: []URL{k.BaseURL},
+		Of: policy.ProviderID(k.Provider), Direct: true, Only: k.Models, ContextEngineering: k.ContextEngineering,
+	}
+	same := 1
+	for _, q := range before {
+		if q.Of == p.Of {
+			same++
+		}
+	}
+	if same > 1 {
+		p.ID += policy.ProviderID("-" + strconv.Itoa(same))
+	}
+	if i := slices.IndexFunc(ordinaries, func(o ordinary) bool { return string(o.id) == k.Provider }); i >= 0 {
+		p.Kind, p.Format, p.Responses, p.Vendor = ordinaries[i].kind, ordinaries[i].format, ordinaries[i].kind == KindOpenAI, true
+	} else {
+		p.Any = len(k.Models) == 0
+		for _, id := range k.Models {
+			p.Models = append(p.Models, Model{ID: id})
+		}
+		p.Free = true // a model on the operator's own machine
+	}
+	return p.keyed(k.APIKey, nil)
+}
+
+// keyed is p with its keys.
+func (p Provider) keyed(first Secret, more []Secret) Provider {
+	p.Key = first
+	for _, k := range append([]Secret{first}, more...) {
+		if k != "" {
+			p.Keys = append(p.Keys, k)
+		}
+	}
+	if p.Key == "" && len(p.Keys) > 0 {
+		p.Key = p.Keys[0]
+	}
+	return p
+}
