@@ -26,6 +26,7 @@ const (
 	MethodNotAllowed   Kind = "method_not_allowed"
 	TooLarge           Kind = "request_too_large"
 	RequiresDirectKey  Kind = "requires_direct_key"
+	T0HasNoModel       Kind = "t0_has_no_model"
 	RateLimited        Kind = "rate_limit_exceeded"
 	AllowanceExhausted Kind = "token_allowance_exhausted"
 	BudgetExceeded     Kind = "budget_exceeded"
@@ -39,7 +40,7 @@ const (
 )
 
 var statuses = map[Kind]int{
-	InvalidRequest: 400, RequiresDirectKey: 400, UnsupportedMedia: 415, InvalidAPIKey: 401, PaymentRequired: 402,
+	InvalidRequest: 400, RequiresDirectKey: 400, T0HasNoModel: 422, UnsupportedMedia: 415, InvalidAPIKey: 401, PaymentRequired: 402,
 	InsufficientFunds: 402, KeyRestricted: 403, ModelNotFound: 404, NotFound: 404, MethodNotAllowed: 405, TooLarge: 413,
 	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, NoProvider: 503,
 	NoPrivateProvider: 503, Overloaded: 503, Unavailable: 503, UpstreamTimeout: 504,
