@@ -113,7 +113,7 @@ func (x *exchange) newEncoder(by policy.Resolution, spoken chat.Dialect) wire.En
 	}
 	return x.dialect.NewEncoder(wire.Options{
 		Same: same, Stream: x.Request.Stream, Model: model, RequestID: x.ID,
-		ShowUsage: x.Request.StreamUsage, Created: x.started.Unix(),
+		ShowUsage: x.Request.StreamUsage, Created: x.started.Unix(), Request: x.Request,
 	})
 }
 

@@ -316,7 +316,7 @@ func (x *exchange) errorEncoder() wire.Encoder {
 	if x.current != nil {
 		return x.current.enc
 	}
-	return x.dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.started.Unix()})
+	return x.dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.started.Unix(), Request: x.Request})
 }
 
 // close releases what the exchange still holds and writes its record. A client that left in the middle of an answer pays for what

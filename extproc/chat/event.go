@@ -37,7 +37,8 @@ const ServiceTier = "service_tier"
 //
 // When provider and client speak the same dialect, Raw holds the provider's own bytes of the whole frame (an SSE event
 // with its blank line, or a JSON body), and a frame that means several things yields several events: the first
-// carries Raw, the rest have Tail set. An encoder of the same dialect writes Raw and skips Tails.
+// carries Raw, the rest have Tail set. Where such a frame is the stream's terminator, its End event carries Raw, and those
+// before it have Tail set. An encoder of the same dialect writes Raw and skips Tails.
 //
 // Without Raw and Tail, the events of an answer still say all of it: an encoder of the same dialect writes it in the
 // other form (stream or JSON) from them alone, and one of another dialect names what it had no words for.

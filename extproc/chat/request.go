@@ -2,7 +2,10 @@
 // Nothing here knows about Envoy, HTTP or a provider's JSON.
 package chat
 
-import "bardo.money/gateway/internal/jsonx"
+import (
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
 
 // Dialect is a wire format that clients and providers speak.
 type Dialect string
@@ -47,6 +50,7 @@ type Request struct {
 	Version string   // anthropic-version header of an Anthropic client
 	Betas   []string // anthropic-beta header values of an Anthropic client
 	Query   string   // the raw query string of the client's path, without "?"
+	Needs   []Need   // what only some providers can do, and no other can do without
 	Lost    []string // what the client asked for and no provider is asked for: members of a form that the gateway rewrote
 
 	Doc     jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
@@ -54,6 +58,12 @@ type Request struct {
 	Profile *Profile        // what the gateway says for the client; nil for nothing
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
+}
+
+// Need is a feature without which a request cannot be served, and the client's own name of the member that asks for it.
+type Need struct {
+	Feature policy.Feature
+	Member  string
 }
 
 // ConversationFor parses a request's conversation from its Doc.

@@ -19,7 +19,7 @@ func RemoveHints(r *chat.Request) {
 	}
 	for i := range r.Doc.Members { // in their order: edits that come in order cost least
 		m := &r.Doc.Members[i]
-		if m.Key != "system" && m.Key != "messages" && m.Key != "tools" {
+		if m.Key != "system" && m.Key != "messages" && m.Key != "input" && m.Key != "tools" {
 			continue
 		}
 		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}

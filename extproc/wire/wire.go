@@ -28,6 +28,8 @@ type Options struct {
 	RequestID string
 	ShowUsage bool  // an OpenAI client that asked for the usage chunk
 	Created   int64 // unix seconds, for formats that carry it
+
+	Request *chat.Request // what the client asked, for formats whose answers repeat it; nil: nothing is known of it
 }
 
 // Encoder writes events as its dialect's client expects them. For a stream, Append returns dst with complete SSE

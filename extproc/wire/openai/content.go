@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"encoding/base64"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -124,7 +122,7 @@ func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
 // readImage reads where an image is: an object, or the URL itself, as is a habit of some clients.
 func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	if u, ok := v.Str(); ok {
-		return located(chat.PartImage, u), nil
+		return wire.Located(chat.PartImage, u), nil
 	}
 	u, ok := v.Get("url").Str()
 	if !ok {
@@ -134,7 +132,7 @@ func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	if d := v.Get("detail"); !d.IsNull() && !d.Equal("auto") {
 		wire.Unmap(c, "detail")
 	}
-	return located(chat.PartImage, u), nil
+	return wire.Located(chat.PartImage, u), nil
 }
 
 // readFile reads a file that came with the request; one that only its provider holds is not ok.
@@ -144,10 +142,7 @@ func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
 		return chat.Part{}, false
 	}
 	wire.UnmapUnknown(c, f, "file_data", "filename")
-	p = located(chat.PartDocument, data)
-	if !strings.Contains(data, ":") { // base64 without the words around it
-		p = chat.Part{Kind: chat.PartDocument, Media: sniff(data), Data: data}
-	}
+	p = wire.File(data)
 	name, _ := f.Get("filename").Str()
 	if p.Kind == chat.PartImage {
 		if name != "" { // no format has a place for it
@@ -157,40 +152,6 @@ func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
 	}
 	p.Name = name
 	return p, true
-}
-
-// sniff tells a PDF by its first bytes in base64; what is none is taken for text.
-func sniff(data string) string {
-	if strings.HasPrefix(data, "JVBER") {
-		return "application/pdf"
-	}
-	return "text/plain"
-}
-
-// located makes a part of a URL. A data: URL is taken apart into media type and base64, and the media type says what
-// kind of part it is, for clients send documents as images and images as files.
-func located(kind chat.PartKind, u string) chat.Part {
-	rest, isData := strings.CutPrefix(u, "data:")
-	meta, data, hasComma := strings.Cut(rest, ",")
-	if !isData || !hasComma {
-		return chat.Part{Kind: kind, URL: u}
-	}
-	meta, isBase64 := strings.CutSuffix(meta, ";base64")
-	if !isBase64 {
-		plain, err := url.PathUnescape(data)
-		if err != nil {
-			return chat.Part{Kind: kind, URL: u}
-		}
-		data = base64.StdEncoding.EncodeToString([]byte(plain))
-	}
-	media, _, _ := strings.Cut(meta, ";")
-	switch {
-	case strings.HasPrefix(media, "image/"):
-		kind = chat.PartImage
-	case media != "":
-		kind = chat.PartDocument
-	}
-	return chat.Part{Kind: kind, Media: media, Data: data}
 }
 
 // present is a value's text, or nil when it is absent or null.
