@@ -10,7 +10,7 @@ var levels = []struct {
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
-		"extproc/reasoning", "extproc/toolcall", "extproc/schema", "extproc/cache", "extproc/render", "extproc/hint",
+		"extproc/reasoning", "extproc/toolcall", "extproc/schema", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
 		"policy/*", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
