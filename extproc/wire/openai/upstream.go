@@ -40,8 +40,14 @@ type RequestOptions struct {
 
 	// What the provider takes beyond OpenAI's own parameters, or does not take of them.
 	TopK, MinP, CacheKey, Predictions bool
+	// WebSearch and TEE are set where the adapter itself asks for what the profile wants, by Members or by the model's name;
+	// else it is named as lost.
+	WebSearch, TEE bool
 	// Reasoning is how the provider is told how hard to think, by clients of any dialect.
 	Reasoning ReasoningStyle
+	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
+	// where the object says something already.
+	ReasoningExtra string
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }
