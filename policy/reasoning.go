@@ -16,10 +16,14 @@ const (
 	ControlStreamed ReasoningControl = "streamed" // on or off, and on in streamed answers only
 	ControlTemplate ReasoningControl = "template" // on or off, by an argument of its prompt's template
 	ControlSlash    ReasoningControl = "slash"    // on or off, by /think and /no_think in the prompt
+	ControlBudget   ReasoningControl = "budget"   // by a number of thinking tokens
+	ControlLevel    ReasoningControl = "level"    // by a named level (Gemini's thinking_level)
+	ControlAdaptive ReasoningControl = "adaptive" // by itself, within an effort
 )
 
 var controls = []ReasoningControl{
 	ControlNone, ControlAlways, ControlEffort, ControlToggle, ControlStreamed, ControlTemplate, ControlSlash,
+	ControlBudget, ControlLevel, ControlAdaptive,
 }
 
 // ReasoningControls is a copy of the controls that have a name.

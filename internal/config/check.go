@@ -22,6 +22,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkOrder(cfg)
 	d.checkClearText(cfg)
 	d.checkStore(cfg.Store)
+	d.checkEvents(cfg.Telemetry.Events)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}
@@ -190,6 +191,12 @@ func (d *decoder) checkClearText(cfg *Config) {
 				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
 			}
 		}
+	}
+}
+
+func (d *decoder) checkEvents(to string) {
+	if path, ok := strings.CutPrefix(to, "file:"); to != "" && to != "stdout" && (!ok || path == "") {
+		d.problem("telemetry.events", "stdout or file:/path", "%q is no place for events", to)
 	}
 }
 

@@ -56,7 +56,8 @@ type Auth struct {
 
 // Models names the operator's additions to the model catalog.
 type Models struct {
-	Catalog string `key:"catalog" doc:"File with additions and overrides to the model catalog."`
+	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog."`
+	Refresh Interval `key:"refresh" default:"1h" doc:"Time between two looks at the lists of models that providers publish; 0 or off: never."`
 }
 
 // Routing holds the rules of choice and failover.
@@ -183,4 +184,5 @@ func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 // Telemetry says what is logged.
 type Telemetry struct {
 	LogLevel string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Least important level that is logged."`
+	Events   string `key:"events" doc:"Where named events go, a line of JSON each: stdout, or file:/path. Without it, nowhere."`
 }

@@ -153,6 +153,8 @@ func set(v reflect.Value, text string, f field) error {
 		*p, err = parseURL(text)
 	case *time.Duration:
 		*p, err = parseDuration(text)
+	case *Interval:
+		*p, err = parseInterval(text)
 	case *policy.Price:
 		*p, err = parsePrice(text)
 	case *policy.Micro:

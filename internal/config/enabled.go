@@ -51,7 +51,7 @@ func (c *Config) real() []Provider {
 	out = append(out, c.Providers.Direct.enabled()...)
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
-			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private,
+			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private, Catalog: p.Catalog,
 			Betas: p.Betas, CacheControl: p.CacheControl, ContextEngineering: true,
 			Models: p.Models, Any: len(p.Models) == 0,
 		}.keyed(p.APIKey, p.APIKeys))
@@ -64,19 +64,19 @@ func (c *Config) special() []Provider {
 	var out []Provider
 	if p := c.Providers.BlockRun; p != nil {
 		out = append(out, Provider{
-			ID: KindBlockRun, Kind: KindBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			ID: KindBlockRun, Kind: KindBlockRun, Catalog: CatalogBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
 			ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.OpenRouter; p != nil {
 		out = append(out, Provider{
-			ID: KindOpenRouter, Kind: KindOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			ID: KindOpenRouter, Kind: KindOpenRouter, Catalog: CatalogOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
 			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, CacheControl: true, ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.Venice; p != nil {
 		out = append(out, Provider{
-			ID: KindVenice, Kind: KindVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
+			ID: KindVenice, Kind: KindVenice, Catalog: CatalogVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
 			DIEM: p.DIEMStaked, Characters: p.Characters, ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}

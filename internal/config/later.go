@@ -46,7 +46,6 @@ var laterKeys = []laterKey{
 	{"store.cache", "Store of cached answers.", ""},
 	{"store.vectors", "Store of embeddings.", ""},
 	{"telemetry.otlp", "OpenTelemetry collector.", ""},
-	{"telemetry.events", "Sink of events.", ""},
 }
 
 func findLater(key string) *laterKey {

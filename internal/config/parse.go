@@ -38,6 +38,8 @@ type ModelFile struct {
 	Source string  `key:"source" doc:"Where the data come from."`
 	AsOf   string  `key:"as_of" doc:"The day on which they were true."`
 	Models []Model `key:"models" doc:"The models. An id may be provider/model to hold for one provider alone."`
+
+	Families []Model `key:"families" doc:"What holds for all models whose ids begin alike, listed here or not: the id ends in *. Of several that fit, the longest comes first."`
 }
 
 // ParseModels reads a file of model entries, YAML or TOML by its name.
@@ -50,6 +52,7 @@ func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 	d := &decoder{env: func(string) (string, bool) { return "", false }, where: map[string]pos{"": root.at}}
 	d.value("", root, reflect.ValueOf(&file).Elem(), field{})
 	d.checkModels("models", file.Models)
+	d.checkModels("families", file.Families)
 	return file, d.sorted()
 }
 

@@ -97,6 +97,8 @@ func text(v reflect.Value) string {
 		return policy.Pico(int64(x) * int64(policy.USD)).String()
 	case time.Duration:
 		return duration(x)
+	case Interval:
+		return x.String()
 	case Addr:
 		if x == "" {
 			return "off"

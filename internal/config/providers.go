@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"bardo.money/gateway/policy"
 )
@@ -95,6 +96,7 @@ type Custom struct {
 	Private      bool              `key:"private" default:"false" doc:"Prompts sent here stay with the operator."`
 	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that it gets to see, if it speaks anthropic. Without the key, all of them; with an empty list, none."`
 	CacheControl bool              `key:"cache_control" doc:"It speaks openai and understands Anthropic's cache_control on content parts, tools and tool calls."`
+	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The form of its list of models (GET /models), which is read every models.refresh: what it lists is what it serves, at the prices that it names. Without it, the list is not read."`
 	Models       []Model           `key:"models" doc:"What it serves. Without a list, any id that no other provider lists."`
 }
 
@@ -113,7 +115,29 @@ type Model struct {
 	Reasoning     string           `key:"reasoning" doc:"Where its reasoning is found: auto, none, or the name of a dialect."`
 	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning, without an opening tag."`
 	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, as many of OpenAI's models that reason do: they are left out, and the limit is called max_completion_tokens."`
+	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or written into its text in the format of hermes, qwen or plain json. Without it, as the catalog says, else native."`
 	LatencyP50MS  int              `key:"latency_p50_ms" min:"0" max:"3600000" doc:"Usual time to the first token, in milliseconds."`
+	Vendor        string           `key:"vendor" doc:"The ordinary provider that serves it (openai, anthropic, google, deepseek, qwen), or none. Without it, the one of its family."`
+	Strengths     *Strengths       `key:"strengths" doc:"How good it is at what, from 0 to 1. Without a quality, their mean says it: below 0.25 minimum, 0.45 low, 0.65 medium, 0.85 high, else maximum."`
+	Thinking      *Thinking        `key:"thinking" doc:"How it is told how hard to think."`
+	MinCache      int              `key:"min_cache" min:"0" max:"1000000000" doc:"Least tokens of a prompt that its provider caches."`
+}
+
+// Strengths say how good a model is at what, from 0 to 1. What is nil is not known.
+type Strengths struct {
+	Reasoning            *float64 `key:"reasoning" min:"0" max:"1" doc:"Long chains of thought."`
+	CodeGeneration       *float64 `key:"code_generation" min:"0" max:"1" doc:"Writing code."`
+	ToolCallAccuracy     *float64 `key:"tool_call_accuracy" min:"0" max:"1" doc:"The right call with the right arguments."`
+	SchemaAdherence      *float64 `key:"schema_adherence" min:"0" max:"1" doc:"Answers that follow a schema."`
+	DeFiKnowledge        *float64 `key:"defi_knowledge" min:"0" max:"1" doc:"What it knows of decentralised finance."`
+	InstructionFollowing *float64 `key:"instruction_following" min:"0" max:"1" doc:"Doing what it was told, and nothing else."`
+}
+
+// Thinking says how a model is told how hard to think.
+type Thinking struct {
+	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"By what. Without it, as is usual at its provider."`
+	Efforts []string                `key:"efforts" doc:"The efforts that it takes, least first; an empty list for none. Without it, whatever comes."`
+	Display *bool                   `key:"display" doc:"Whether its thinking can be asked for in the answer."`
 }
 
 // Price is USD per million tokens. Input and output are given together.
@@ -123,6 +147,11 @@ type Price struct {
 	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
 	CacheWrite   *policy.Price `key:"cache_write" doc:"Input tokens written to a five-minute cache. Without it, as input."`
 	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
+	PerRequest   *policy.Micro `key:"per_request" doc:"USD for each request, besides its tokens."`
+	PerSearch    *policy.Micro `key:"per_search" doc:"USD for each search of the web that the provider makes."`
+
+	Source  string    // where the price was read; not a key: whoever read it says so
+	Updated time.Time // when
 }
 
 // The kinds of provider: which adapter serves them.
@@ -176,7 +205,17 @@ type Provider struct {
 	Earnings           Earnings
 	Characters         map[string]string
 	Sort               string
+
+	Catalog string // the form of its own list of models: CatalogOpenRouter …; "": it has none that is read
 }
+
+// The forms of providers' lists of models.
+const (
+	CatalogOpenAI     = "openai"
+	CatalogOpenRouter = "openrouter"
+	CatalogVenice     = "venice"
+	CatalogBlockRun   = "blockrun"
+)
 
 // Earnings are what a wallet that pays for inference has and had, in USDC base units.
 type Earnings struct{ Balance, Revenue, Cost policy.Micro }

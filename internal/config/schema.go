@@ -109,6 +109,8 @@ func (f field) expected(t reflect.Type) string {
 		return "a URL such as https://api.example/v1"
 	case reflect.TypeFor[time.Duration]():
 		return "a duration such as 30s or 5m"
+	case reflect.TypeFor[Interval]():
+		return "a duration such as 30s or 5m, 0 or off"
 	case reflect.TypeFor[policy.Price]():
 		return "USD per million tokens such as 0.25"
 	case reflect.TypeFor[policy.Micro]():

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Secret is a credential. It prints as "***", in every verb and encoding; Reveal gives the bytes that go on the wire.
@@ -61,6 +62,25 @@ func parseAddr(s string) (Addr, error) {
 		return "", errors.New("not a host")
 	}
 	return Addr(s), nil
+}
+
+// Interval is the time between two of something that is done again and again. Zero means never.
+type Interval time.Duration
+
+// String is the interval as it is written.
+func (i Interval) String() string {
+	if i == 0 {
+		return "off"
+	}
+	return duration(time.Duration(i))
+}
+
+func parseInterval(s string) (Interval, error) {
+	if s == "off" || s == "0" {
+		return 0, nil
+	}
+	t, err := parseDuration(s)
+	return Interval(t), err
 }
 
 // Socket is where one part of the gateway listens for another: "unix:///path" or "host:port". Empty means nowhere.
