@@ -3,8 +3,6 @@
 package openai
 
 import (
-	"strings"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/openai"
@@ -35,7 +33,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if o.Model == "" {
 		o.Model = string(to.Model)
 	}
-	efforts, reasons := reasoning(o.Model)
+	efforts, reasons := wire.Reasoner(to, o.Model)
 	o.NoEffort, o.Efforts = !reasons, efforts
 	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
 	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
@@ -51,34 +49,6 @@ func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.End
 
 // maxStop is how many stop sequences the API takes.
 const maxStop = 4
-
-// reasoners are the families of models that reason, by how their names begin; the first that fits counts. They refuse
-// max_tokens and, unless told not to reason, sampling parameters, and each takes its own efforts. Other models refuse
-// reasoning_effort.
-var reasoners = []struct {
-	family  string
-	efforts []string // nil: whatever comes
-	not     bool     // the family does not reason, though its name says so
-}{
-	{family: "gpt-5-chat", not: true},
-	{family: "gpt-5-pro", efforts: []string{"high"}},
-	{family: "gpt-5-codex", efforts: []string{"low", "medium", "high"}},
-	{family: "gpt-5."},
-	{family: "gpt-5", efforts: []string{"minimal", "low", "medium", "high"}},
-	{family: "o1", efforts: []string{"low", "medium", "high"}},
-	{family: "o3", efforts: []string{"low", "medium", "high"}},
-	{family: "o4", efforts: []string{"low", "medium", "high"}},
-}
-
-// reasoning returns the efforts that a model takes; ok is false for one that does not reason.
-func reasoning(model string) (efforts []string, ok bool) {
-	for _, r := range reasoners {
-		if strings.HasPrefix(model, r.family) {
-			return r.efforts, !r.not
-		}
-	}
-	return nil, false
-}
 
 // Ping lists the provider's models.
 func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

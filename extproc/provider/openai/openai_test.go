@@ -87,7 +87,8 @@ func TestK19EffortsAreThoseOfTheModel(t *testing.T) {
 		{"gpt-5-pro", "low", `"reasoning_effort":"high"`, "effort"},
 		{"gpt-5-codex", "ultra", ``, "effort"},
 		{"gpt-5.2", "xhigh", `"reasoning_effort":"xhigh"`, ""},
-		{"gpt-5.2", "max", `"reasoning_effort":"high"`, "effort"},
+		{"gpt-5.2", "max", `"reasoning_effort":"xhigh"`, "effort"},
+		{"gpt-5.1", "max", `"reasoning_effort":"high"`, "effort"},
 		{"gpt-5-chat-latest", "low", ``, "effort"},
 	}
 	for _, r := range rows {

@@ -1,0 +1,63 @@
+package openai
+
+import (
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// reasoners are the families of OpenAI's models that reason, by how their names begin; the first that fits counts. They refuse
+// max_tokens and, unless told not to reason, sampling parameters, and each takes its own efforts. Other models refuse
+// reasoning_effort.
+var reasoners = []struct {
+	family  string
+	efforts []string // nil: whatever comes
+	not     bool     // the family does not reason, though its name says so
+}{
+	{family: "gpt-5-chat", not: true},
+	{family: "gpt-5-pro", efforts: []string{"high"}},
+	{family: "gpt-5-codex", efforts: []string{"low", "medium", "high"}},
+	{family: "gpt-5.1", efforts: []string{"none", "low", "medium", "high"}},
+	{family: "gpt-5.", efforts: []string{"none", "low", "medium", "high", "xhigh"}},
+	{family: "gpt-5", efforts: []string{"minimal", "low", "medium", "high"}},
+	{family: "o1", efforts: []string{"low", "medium", "high"}},
+	{family: "o3", efforts: []string{"low", "medium", "high"}},
+	{family: "o4", efforts: []string{"low", "medium", "high"}},
+}
+
+// Reasoner tells whether a model of OpenAI's reasons, and the efforts that it takes. The catalog's word counts more than its
+// name. A vendor before the name ("openai/gpt-5") does not matter.
+func Reasoner(to policy.Resolution, model string) (efforts []string, ok bool) {
+	if len(to.Efforts) > 0 {
+		return to.Efforts, true
+	}
+	name := model[strings.LastIndexByte(model, '/')+1:]
+	for _, r := range reasoners {
+		if strings.HasPrefix(name, r.family) {
+			return r.efforts, !r.not
+		}
+	}
+	return nil, false
+}
+
+// Control sets how a model is told how hard to think: as the catalog says of it, else as is usual at its provider.
+func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {
+	o.Reasoning = usual
+	switch c {
+	case policy.ControlNone:
+		o.Reasoning = PromptedReasoning
+	case policy.ControlAlways:
+		o.NoEffort = true
+	case policy.ControlEffort:
+		if usual != ReasoningObject {
+			o.Reasoning = ReasoningEffort
+		}
+	case policy.ControlLevel:
+		o.Reasoning = ThinkingLevel
+	case policy.ControlTemplate:
+		o.Reasoning = TemplateThinking
+	case policy.ControlSlash:
+		o.Reasoning = SlashThinking
+	default: // what is on or off, and what has a budget, is so in the provider's own way
+	}
+}
