@@ -29,6 +29,7 @@ type Model struct {
 	Quality      string // "minimum" … "maximum", "" if unknown
 	Reasoning    string // "auto", "none" or a dialect
 	ImplicitOpen bool   // answers begin inside reasoning
+	ToolFormat   string // of the calls of tools in its text: "hermes", "qwen", "json"; "" if it calls them natively
 	LatencyP50   time.Duration
 
 	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures

@@ -21,6 +21,7 @@ func merge(base, over config.Model) config.Model {
 	m.Reasoning = cmp.Or(over.Reasoning, base.Reasoning)
 	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
 	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
+	m.ToolFormat = cmp.Or(over.ToolFormat, base.ToolFormat)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
 	if over.Capabilities == nil {
 		m.Capabilities = base.Capabilities
@@ -66,8 +67,17 @@ func finish(m config.Model) Model {
 		NoSignatures:  noSignatures(&m),
 		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
 
+		ToolFormat: toolFormat(m.ToolFormat),
 		LatencyP50: time.Duration(m.LatencyP50MS) * time.Millisecond,
 	}
+}
+
+// toolFormat is "" for models that call tools natively.
+func toolFormat(said string) string {
+	if said == "native" {
+		return ""
+	}
+	return said
 }
 
 // noSignatures tells whether the model that answers, by the name its provider knows it by if that says something, is

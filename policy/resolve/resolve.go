@@ -114,6 +114,7 @@ func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
 		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
 		NoSignatures:      m.NoSignatures,
 		FixedSampling:     m.FixedSampling,
+		ToolFormat:        m.ToolFormat,
 	}}
 }
 
