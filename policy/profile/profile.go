@@ -1,0 +1,219 @@
+// Package profile says how each part of an agent wants its answers made: how random, how much thought, in which form, with which of a
+// provider's caches. It joins the built-in table, the operator's word, the caller's hints and the agent's remaining life to one
+// chat.Profile per request. It is pure: it reads no clock, and knows neither providers nor their formats.
+package profile
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
+)
+
+// Settings are the operator's word. The zero value is the built-in table alone.
+type Settings struct {
+	Overrides      map[string]policy.Profile // by part; those of locked parts are ignored, with a warning
+	KeyPrefix      string                    // what keys of prompt caches begin with; "" means "golem"
+	NoMarks        bool                      // prompts are not marked for caches
+	WebSearch      bool                      // REM dreams may search the web
+	SealTestaments bool                      // testaments are made in attested hardware
+	AttestDreams   bool                      // so is the consolidation of dreams
+	Reanneal       float64                   // 0 means DefaultReanneal
+}
+
+// Profiles makes profiles. The nil value does it by the built-in table alone. It is immutable, and safe for concurrent use.
+type Profiles struct {
+	Settings
+}
+
+// New prepares settings, and warns of those that are ignored.
+func New(s Settings) (p *Profiles, warnings []string) {
+	s.Overrides = maps.Clone(s.Overrides)
+	for _, name := range slices.Sorted(maps.Keys(s.Overrides)) {
+		switch row := RowOf(name); {
+		case row == nil:
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: no part of an agent has this name; it is ignored", name))
+		case row.Locked:
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s: this profile is locked; what is said about it is ignored", name))
+		default:
+			continue
+		}
+		delete(s.Overrides, name)
+	}
+	return &Profiles{Settings: s}, warnings
+}
+
+// Decision is a profile for one request, and what there is to tell about it.
+type Decision struct {
+	Profile *chat.Profile
+	Row     string // whose row of the table it is, "" for none
+	Locked  bool
+	Applied policy.Profile // what it says, in numbers
+	Ignored []string       // what the caller's hints said and a locked row does not take, in a fixed order
+}
+
+// Build works out what the gateway says for a client; nil is nothing. in is what the request needs, if that is known. The parts of
+// the profile that are not a model's parameters come from it.
+func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Decision {
+	if p == nil {
+		p = &Profiles{}
+	}
+	row := RowOf(h.Subsystem)
+	if row == nil && !speaks(h, in) {
+		return nil
+	}
+	d := &Decision{Profile: &chat.Profile{Subsystem: h.Subsystem, Role: h.Role}}
+	d.wish(h, in)
+	if row != nil {
+		d.Row, d.Locked = row.Name, row.Locked
+	}
+	d.Applied = p.combine(row, h, now)
+	if d.Locked {
+		d.Ignored = said(h.Profile)
+		lock(d.Profile, &d.Applied)
+		d.Profile.Default.TEE = h.TEE != nil && *h.TEE // who may see a prompt is no parameter of its answer
+		return d
+	}
+	d.Profile.Default, d.Profile.MaxTokens = params(&d.Applied), d.Applied.MaxTokens
+	return d
+}
+
+// speaks reports whether anything but the name of a part gives the gateway something to say.
+func speaks(h *policy.Hints, in *policy.Intent) bool {
+	return h.Profile != nil || h.WebSearch != nil || h.TEE != nil || h.Role != "" || h.Quality != policy.QualityUnsaid ||
+		h.SecurityClass != policy.SecurityStandard || h.CostSensitivity != nil || h.MaxLatency > 0 ||
+		in != nil && in.Security != policy.SecurityStandard
+}
+
+// wish notes what a provider with a choice of its own should look at.
+func (d *Decision) wish(h *policy.Hints, in *policy.Intent) {
+	c, quality, security := d.Profile, h.Quality, h.SecurityClass
+	if h.CostSensitivity != nil {
+		c.CostSensitivity = *h.CostSensitivity
+	}
+	c.MaxLatency = h.MaxLatency
+	if in != nil {
+		quality, security = cmp.Or(in.Quality, quality), max(in.Security, security)
+		c.CostSensitivity, c.MaxLatency = in.CostSensitivity, in.MaxLatency
+	}
+	c.Quality, c.Confidential = quality.String(), security != policy.SecurityStandard
+}
+
+// combine joins what is said about one request, the strongest word first: hints, the operator, the table. Schedules and mortality act
+// on the outcome. A locked row takes nothing of it.
+func (p *Profiles) combine(row *Row, h *policy.Hints, now time.Time) policy.Profile {
+	if row != nil && row.Locked {
+		out := row.Profile
+		p.cache(&out, row, h)
+		return out
+	}
+	var out policy.Profile
+	if h.Profile != nil {
+		out = *h.Profile
+	}
+	out.WebSearch, out.TEE = cmp.Or(h.WebSearch, out.WebSearch), cmp.Or(h.TEE, out.TEE)
+	atMoment := out.Temperature == nil // one that the caller names for this call is on no schedule
+	if row != nil {
+		owner, ok := p.Overrides[h.Subsystem]
+		if !ok {
+			owner = p.Overrides[row.Name]
+		}
+		fill(&out, &owner)
+		fill(&out, &row.Profile)
+		p.cache(&out, row, h)
+		p.special(&out, row, h, now)
+	}
+	if row == nil && out.Effort == policy.EffortUnsaid {
+		out.Effort = EffortOf(h.Quality)
+	}
+	if row != nil && atMoment && out.Temperature != nil {
+		out.Temperature = new(scheduled(row, *out.Temperature, h, cmp.Or(p.Reanneal, DefaultReanneal)))
+	}
+	mortal(&out, row, h)
+	return out
+}
+
+// mortal lets declining life act, where it was told of.
+func mortal(out *policy.Profile, row *Row, h *policy.Hints) {
+	if h.Vitality == nil {
+		return
+	}
+	if out.Temperature != nil && (row == nil || !row.Steady) {
+		out.Temperature = new(MortalTemperature(*out.Temperature, *h.Vitality))
+	}
+	if row == nil || !thinksToTheEnd(h.Subsystem) {
+		out.Effort = MortalEffort(out.Effort, *h.Vitality)
+	}
+}
+
+// cache has the row's prompts found again in the provider's cache.
+func (p *Profiles) cache(out *policy.Profile, row *Row, h *policy.Hints) {
+	if row.Keyed && h.GolemID != "" && out.PromptCacheKey == "" {
+		out.PromptCacheKey = CacheKey(p.KeyPrefix, h.GolemID, h.Subsystem, h.DreamCycleID)
+	}
+	if row.Marked && !p.NoMarks && out.CacheControl == nil {
+		out.CacheControl = new(true)
+	}
+}
+
+// CacheKey groups the prompts of a part of an agent for a provider's cache (D-28). prefix "" means golem.
+func CacheKey(prefix, golem, subsystem, cycle string) string {
+	switch row := RowOf(subsystem); {
+	case row != nil && row.Name == "dream_rem":
+		return "dream-rem-" + golem
+	case row != nil && row.Name == "dream_nrem" && cycle != "":
+		subsystem += "-" + cycle
+	}
+	return cmp.Or(prefix, "golem") + "-" + golem + "-" + subsystem
+}
+
+// special is what only some rows ask for, by the operator's leave.
+func (p *Profiles) special(out *policy.Profile, row *Row, h *policy.Hints, now time.Time) {
+	switch row.Name {
+	case "dream_rem":
+		if out.WebSearch == nil && p.WebSearch {
+			out.WebSearch = new(searches(h.Scenario, now))
+		}
+	case "dream_integration":
+		if out.TEE == nil && p.AttestDreams {
+			out.TEE = new(true)
+		}
+	case "death_testament":
+		if out.TEE == nil && p.SealTestaments {
+			out.TEE = new(true)
+		}
+	}
+}
+
+const (
+	fewEpisodes = 3 // fewer memories of something are too few to dream of it
+	recent      = 72 * time.Hour
+)
+
+// searches decides whether a dream needs the web: it is about something that the agent hardly knows, or about something recent. Of a
+// dream whose subject was not told, nobody can know, and the operator's leave counts.
+func searches(s policy.Scenario, now time.Time) bool {
+	if len(s.Entities)+len(s.Times) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Entities, func(e policy.Entity) bool { return e.Episodes < fewEpisodes }) ||
+		slices.ContainsFunc(s.Times, func(t time.Time) bool { return now.Sub(t).Abs() <= recent })
+}
+
+// EffortOf is how hard a model of a class that was asked for thinks, where nothing else says it (D-27).
+func EffortOf(q policy.Quality) policy.Effort {
+	switch q {
+	case policy.QualityUnsaid:
+		return policy.EffortUnsaid
+	case policy.QualityMinimum, policy.QualityLow:
+		return policy.EffortLow
+	case policy.QualityMedium:
+		return policy.EffortMedium
+	case policy.QualityHigh, policy.QualityMaximum:
+	}
+	return policy.EffortHigh
+}

@@ -1,0 +1,160 @@
+package profile
+
+import (
+	"slices"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// Row is what one part of an agent wants of every answer, by itself: before schedules, vitality, and what anybody else says.
+type Row struct {
+	Name    string
+	Profile policy.Profile // SchemaName without a schema names the form of the answer
+	Locked  bool           // nothing changes it
+	Marked  bool           // the stable beginning of its prompts is marked for the provider's cache
+	Keyed   bool           // its prompts share a key in the provider's cache
+	// Steady is set where declining life does not lower the temperature.
+	Steady bool
+}
+
+// rows are the parts, in the order in which an agent lives: awake, dreaming, falling asleep and waking up, dying. Of a range of
+// temperatures they have the end that the schedule of its part leads to, or from.
+var rows = []Row{
+	{
+		Name: "heartbeat_t1", Marked: true, Keyed: true,
+		Profile: policy.Profile{Temperature: new(0.3), TopP: new(0.9), Effort: policy.EffortLow, SchemaName: "HeartbeatDecision"},
+	},
+	{
+		Name: "heartbeat_t2", Marked: true, Keyed: true,
+		Profile: policy.Profile{Temperature: new(0.5), TopP: new(0.95), Effort: policy.EffortHigh, SchemaName: "HeartbeatDecision"},
+	},
+	{
+		Name: "risk", Locked: true, Marked: true, Keyed: true,
+		Profile: policy.Profile{Temperature: new(0.1), TopP: new(0.85), TopK: new(40), Effort: policy.EffortMax, SchemaName: "RiskAssessment"},
+	},
+	{
+		Name:    "daimon",
+		Profile: policy.Profile{Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortLow, SchemaName: "DaimonAppraisal"},
+	},
+	{
+		Name: "daimon_complex",
+		Profile: policy.Profile{
+			Temperature: new(0.6), TopP: new(0.95), Effort: policy.EffortHigh, SchemaName: "DaimonAppraisal", VisibleThinking: new(true),
+		},
+	},
+	{
+		Name: "curator", Marked: true, Keyed: true,
+		Profile: policy.Profile{Temperature: new(0.3), TopP: new(0.9), Effort: policy.EffortMedium, SchemaName: "CuratorEvaluation"},
+	},
+	{
+		Name:    "playbook", // its predicted output is the document as it is, which only the caller has
+		Profile: policy.Profile{Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortMedium},
+	},
+	{
+		Name: "operator", Locked: true, Marked: true, Keyed: true, Steady: true,
+		Profile: policy.Profile{Temperature: new(0.7), TopP: new(0.95), Effort: policy.EffortHigh},
+	},
+	{
+		Name:    "mind_wandering",
+		Profile: policy.Profile{Temperature: new(0.8), MinP: new(0.1), Effort: policy.EffortNone},
+	},
+
+	{
+		Name: "dream_nrem", Keyed: true,
+		Profile: policy.Profile{
+			Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortMedium, SchemaName: "ReplayAnalysis", VisibleThinking: new(true),
+		},
+	},
+	{
+		Name: "dream_rem", Keyed: true,
+		Profile: policy.Profile{Temperature: new(0.9), MinP: new(0.1), Effort: policy.EffortHigh, VisibleThinking: new(true)},
+	},
+	{
+		Name:    "dream_rem_creative",
+		Profile: policy.Profile{Temperature: new(1.2), MinP: new(0.08), Effort: policy.EffortMedium, VisibleThinking: new(true)},
+	},
+	{
+		Name: "dream_integration",
+		Profile: policy.Profile{
+			Temperature: new(0.3), TopP: new(0.85), Effort: policy.EffortHigh, SchemaName: "DreamIntegration", VisibleThinking: new(true),
+		},
+	},
+	{
+		Name: "dream_threat", Keyed: true,
+		Profile: policy.Profile{
+			Temperature: new(0.5), TopP: new(0.9), Effort: policy.EffortHigh, SchemaName: "ThreatAssessment", VisibleThinking: new(true),
+		},
+	},
+
+	{
+		Name: "hypnagogic_induction", Steady: true,
+		Profile: policy.Profile{Temperature: new(1.2), MinP: new(0.1), Effort: policy.EffortNone},
+	},
+	{
+		Name: "hypnagogic_dali", Steady: true,
+		Profile: policy.Profile{Temperature: new(1.5), MinP: new(0.08), Effort: policy.EffortNone, MaxTokens: daliTokens},
+	},
+	{
+		Name:    "hypnagogic_observer",
+		Profile: policy.Profile{Temperature: new(0.3), TopP: new(0.85), Effort: policy.EffortNone, SchemaName: "FragmentEvaluation"},
+	},
+	{
+		Name:    "hypnagogic_capture",
+		Profile: policy.Profile{Temperature: new(0.5), TopP: new(0.9), Effort: policy.EffortLow, SchemaName: "CaptureResult"},
+	},
+	{
+		Name:    "hypnopompic_return",
+		Profile: policy.Profile{Temperature: new(0.6), TopP: new(0.9), Effort: policy.EffortLow, VisibleThinking: new(true)},
+	},
+
+	{
+		Name: "death_reflect", Locked: true, Steady: true,
+		Profile: policy.Profile{Temperature: new(0.5), TopP: new(0.95), Effort: policy.EffortMax, VisibleThinking: new(true)},
+	},
+	{
+		Name: "death_testament", Steady: true,
+		Profile: policy.Profile{
+			Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortHigh, SchemaName: "DeathTestament", VisibleThinking: new(true),
+		},
+	},
+}
+
+// daliTokens bound the fragments of a hypnagogic cycle, which are 50 to 100 tokens long.
+const daliTokens = 100
+
+// closest are the parts without a row of their own whose row is not that of their intent's root (D-04).
+var closest = map[string]string{
+	"death": "death_reflect", "dream": "dream_rem", "session_compact": "curator", "session": "curator", "heartbeat_t0": "",
+}
+
+// RowOf is the row that a part of an agent has, by its name or by its closest relative; nil for one that has none.
+func RowOf(subsystem string) *Row {
+	if r := find(subsystem); r != nil {
+		return r
+	}
+	if name, ok := closest[subsystem]; ok {
+		return find(name)
+	}
+	if !intent.Known(subsystem) {
+		return nil
+	}
+	return find(intent.Root(subsystem))
+}
+
+func find(name string) *Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
+}
+
+// Names are the parts that have a row, in their order.
+func Names() []string {
+	out := make([]string, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Name
+	}
+	return out
+}
