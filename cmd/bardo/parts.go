@@ -7,9 +7,15 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
+	"bardo.money/gateway/extproc/provider/bankr"
+	"bardo.money/gateway/extproc/provider/blockrun"
 	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/provider/deepseek"
 	"bardo.money/gateway/extproc/provider/demo"
 	openaiprovider "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/provider/openrouter"
+	"bardo.money/gateway/extproc/provider/qwen"
+	"bardo.money/gateway/extproc/provider/venice"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
@@ -23,12 +29,16 @@ import (
 // adapters are the kinds of providers.
 func adapters() map[string]provider.Adapter {
 	return map[string]provider.Adapter{
-		config.KindOpenAI:    openaiprovider.Adapter{},
-		config.KindAnthropic: anthropicprovider.Adapter{},
-		config.KindCustom:    custom.Adapter{},
-		config.KindDeepSeek:  custom.Adapter{},
-		config.KindQwen:      custom.Adapter{},
-		config.KindDemo:      demo.Adapter{},
+		config.KindOpenAI:     openaiprovider.Adapter{},
+		config.KindAnthropic:  anthropicprovider.Adapter{},
+		config.KindBlockRun:   blockrun.Adapter{},
+		config.KindOpenRouter: openrouter.Adapter{},
+		config.KindVenice:     venice.Adapter{},
+		config.KindBankr:      bankr.Adapter{},
+		config.KindDeepSeek:   deepseek.Adapter{},
+		config.KindQwen:       qwen.Adapter{},
+		config.KindCustom:     custom.Adapter{},
+		config.KindDemo:       demo.Adapter{},
 	}
 }
 

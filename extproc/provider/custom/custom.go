@@ -41,6 +41,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
 	}
+	o.Efforts = to.Efforts
+	o.Control(to.Control, openai.ReasoningEffort)
+	if o.Reasoning == openai.TemplateThinking || o.Reasoning == openai.SlashThinking { // an open model behind vLLM or its like
+		o.TopK, o.MinP = true, true
+	}
 	if to.FixedSampling { // such models refuse max_tokens as well
 		o.TokensField = openai.MaxCompletionTokens
 	}

@@ -3,11 +3,15 @@
 package openai
 
 import (
+	"cmp"
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -29,15 +33,15 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
 	}
-	o := wire.RequestOptions{Model: to.Upstream, MaxStop: maxStop}
-	if o.Model == "" {
-		o.Model = string(to.Model)
+	o := wire.RequestOptions{
+		Model:    cmp.Or(to.Upstream, string(to.Model)),
+		CacheKey: true, Predictions: true,
 	}
-	efforts, reasons := wire.Reasoner(to, o.Model)
-	o.NoEffort, o.Efforts = !reasons, efforts
-	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
-	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
-		o.TokensField = wire.MaxCompletionTokens
+	o.OfOpenAI(req, to)
+	o.Control(to.Control, wire.ReasoningEffort)
+	if p := req.Profile; p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch && slices.Contains(to.Features, policy.WebSearch) {
+		o.WebSearch = true
+		o.Members = []wire.Member{{Key: "web_search_options", Value: jsonx.Raw("{}")}}
 	}
 	return wire.NewCall(buf, req, at, o)
 }
@@ -46,9 +50,6 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
 	return wire.NewDecoder(req, status, h)
 }
-
-// maxStop is how many stop sequences the API takes.
-const maxStop = 4
 
 // Ping lists the provider's models.
 func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

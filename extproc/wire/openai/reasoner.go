@@ -3,6 +3,7 @@ package openai
 import (
 	"strings"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/policy"
 )
 
@@ -39,6 +40,21 @@ func Reasoner(to policy.Resolution, model string) (efforts []string, ok bool) {
 	}
 	return nil, false
 }
+
+// OfOpenAI sets what OpenAI's own models want, whoever serves them: an effort for those that reason, and no sampling beside it; no
+// more than four stop sequences. Model is set already.
+func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
+	efforts, reasons := Reasoner(to, o.Model)
+	o.MaxStop = maxStop
+	o.NoEffort, o.Efforts = !reasons, efforts
+	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
+	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
+		o.TokensField = MaxCompletionTokens
+	}
+}
+
+// maxStop is how many stop sequences OpenAI's models take.
+const maxStop = 4
 
 // Control sets how a model is told how hard to think: as the catalog says of it, else as is usual at its provider.
 func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {

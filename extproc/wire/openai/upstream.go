@@ -48,6 +48,9 @@ type RequestOptions struct {
 	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
 	// where the object says something already.
 	ReasoningExtra string
+	// JSONObject is set where the provider answers in JSON, but by no schema: {"type":"json_object"} is asked for, and the schema
+	// in words.
+	JSONObject bool
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }

@@ -1,0 +1,81 @@
+// Package bankr calls Bankr, which serves models of several vendors against what a wallet earns: Claude in Anthropic's format, all
+// others in OpenAI's. It knows nothing of the wallet.
+package bankr
+
+import (
+	"cmp"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "bankr". The zero value is ready.
+type Adapter struct{}
+
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
+
+// Name is "bankr".
+func (Adapter) Name() string { return "bankr" }
+
+// Families of models whose requests differ.
+const (
+	claude = "claude"
+	gpt    = "gpt"
+	o      = "o"
+)
+
+// Dialect is Anthropic's for Claude, else OpenAI's.
+func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect) chat.Dialect {
+	if to.Family == claude {
+		return chat.Anthropic
+	}
+	return chat.OpenAI
+}
+
+// efforts are those that models take of which nothing else is known.
+var efforts = []string{"none", "low", "medium", "high"}
+
+// Encode writes a call in the format of the model's family. Bankr passes on what it is told, so that the family's rules hold.
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
+		return anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)
+	}
+	opts := openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling}
+	switch to.Family {
+	case gpt, o:
+		opts.OfOpenAI(req, to)
+	default:
+		opts.Efforts = to.Efforts
+		if opts.Efforts == nil {
+			opts.Efforts = efforts
+		}
+	}
+	opts.Control(to.Control, openai.ReasoningEffort)
+	return openai.NewCall(buf, req, at, opts)
+}
+
+// Amend leaves out thinking and beta features that were refused.
+func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
+		return to, false
+	}
+	return anthropic.Amend(req, to, refusal)
+}
+
+// NewDecoder reads the answer of such a call.
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
+		return anthropic.NewDecoder(req, status, h)
+	}
+	return openai.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return openai.Ping(at) }

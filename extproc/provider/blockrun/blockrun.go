@@ -1,0 +1,106 @@
+// Package blockrun calls BlockRun, which serves models of many vendors through one API: Claude in Anthropic's format, all others in
+// OpenAI's, each told how hard to think in its family's way. It knows nothing of how a call is paid, but for an account's key.
+package blockrun
+
+import (
+	"cmp"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "blockrun". The zero value is ready.
+type Adapter struct{}
+
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
+
+// Name is "blockrun".
+func (Adapter) Name() string { return "blockrun" }
+
+// Families of models whose requests differ.
+const (
+	claude = "claude"
+	gpt    = "gpt"
+	o      = "o"
+	gemini = "gemini"
+	qwen   = "qwen"
+)
+
+// Dialect is Anthropic's for Claude, else OpenAI's.
+func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect) chat.Dialect {
+	if to.Family == claude {
+		return chat.Anthropic
+	}
+	return chat.OpenAI
+}
+
+// Encode writes a call in the format of the model's family.
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	req, err := deliberate(req, to)
+	if err != nil {
+		return nil, err
+	}
+	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
+		return openai.NewCall(buf, req, at, options(req, to))
+	}
+	call, err := anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)
+	if err != nil {
+		return nil, err
+	}
+	for i := range call.Header { // its accounts have one way to show a key
+		if call.Header[i].Name == "x-api-key" {
+			call.Header[i] = header.Field{Name: "authorization", Value: "Bearer " + string(at.Key)}
+		}
+	}
+	return call, nil
+}
+
+// options say how the models of a family are told what to do.
+func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
+	opts := openai.RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts,
+	}
+	usual := openai.PromptedReasoning
+	switch to.Family {
+	case gpt, o:
+		opts.OfOpenAI(req, to)
+		usual = openai.ReasoningObject
+		if visible(req) {
+			opts.ReasoningExtra = `"summary":"auto"`
+		}
+	case gemini:
+		opts.TopK = true
+		usual = openai.ThinkingLevel
+	case qwen:
+		opts.TopK = true
+		usual = openai.SlashThinking
+	}
+	opts.Control(to.Control, usual)
+	return opts
+}
+
+// Amend leaves out thinking and beta features that were refused.
+func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
+		return to, false
+	}
+	return anthropic.Amend(req, to, refusal)
+}
+
+// NewDecoder reads the answer of such a call.
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
+		return anthropic.NewDecoder(req, status, h)
+	}
+	return openai.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return openai.Ping(at) }

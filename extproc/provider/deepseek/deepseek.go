@@ -1,0 +1,77 @@
+// Package deepseek calls DeepSeek's own API: OpenAI's format with a toggle of thinking, and reasoning that has to be shown again in
+// turns with tools.
+package deepseek
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "deepseek". The zero value is ready.
+type Adapter struct{}
+
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
+
+// Name is "deepseek".
+func (Adapter) Name() string { return "deepseek" }
+
+// Dialect is OpenAI's.
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+	return chat.OpenAI
+}
+
+// efforts are those of models that take one at all: what is less is high to them.
+var efforts = []string{"high", "max"}
+
+const maxStop = 16
+
+// Encode writes a Chat Completions call.
+func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	o := wire.RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, MaxStop: maxStop,
+		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, JSONObject: true,
+	}
+	switch to.Control {
+	case policy.ControlEffort:
+		o.Reasoning, o.Efforts = wire.ThinkingToggle, to.Efforts
+		if o.Efforts == nil {
+			o.Efforts = efforts
+		}
+	default:
+		o.Control(to.Control, wire.ThinkingToggle)
+	}
+	if to.Without.Thinking {
+		o.ReasoningContent, o.NoEffort = wire.NoReasoningContent, true
+		o.Members = []wire.Member{{Key: "thinking", Value: jsonx.Raw(`{"type":"disabled"}`)}}
+	}
+	return wire.NewCall(buf, req, at, o)
+}
+
+// Amend asks again without thinking where a history misses the reasoning that should be shown again, as one does that another
+// provider took part in, or has some that is not wanted.
+func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if refusal.Status != http.StatusBadRequest || to.Without.Thinking || !strings.Contains(refusal.Message, "reasoning_content") {
+		return to, false
+	}
+	to.Without.Thinking = true
+	return to, true
+}
+
+// NewDecoder reads the answer of such a call.
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	return wire.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

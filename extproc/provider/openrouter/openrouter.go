@@ -1,0 +1,79 @@
+// Package openrouter calls OpenRouter, which passes requests on to hosts of its choice: OpenAI's format with preferences about the
+// host. It knows nothing of what a host costs.
+package openrouter
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "openrouter". The zero value is ready.
+type Adapter struct{}
+
+var _ provider.Adapter = Adapter{}
+
+// Name is "openrouter".
+func (Adapter) Name() string { return "openrouter" }
+
+// Dialect is OpenAI's.
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+	return chat.OpenAI
+}
+
+// who asks, for the provider's own statistics.
+var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money"}, {Name: "x-title", Value: "Bardo"}}
+
+// Encode writes a Chat Completions call with OpenRouter's members. It takes the effort, the budget and the signed thinking of every
+// family, and leaves out what a host does not know.
+func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	o := wire.RequestOptions{
+		Efforts: to.Efforts, FixedSampling: to.FixedSampling, NoEffort: silent(to),
+		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true,
+		Members: []wire.Member{{Key: "usage", Value: jsonx.Raw(`{"include":true}`)}},
+	}
+	o.Control(to.Control, wire.ReasoningObject)
+	if p := req.Profile; p != nil && p.Default.Visible != nil && !*p.Default.Visible {
+		o.ReasoningExtra = `"exclude":true`
+	}
+	hosts := preferences(req, at)
+	if hosts != nil {
+		o.Members = append(o.Members, wire.Member{Key: preferencesKey, Value: hosts})
+	}
+	o.Model = model(req, to, hosts)
+	call, err := wire.NewCall(buf, req, at, o)
+	if err != nil {
+		return nil, err
+	}
+	call.Header = slices.Concat(call.Header, attribution)
+	return call, nil
+}
+
+// silent tells whether a model is known not to reason.
+func silent(to policy.Resolution) bool { return to.Reasoning == "none" }
+
+// model is the name of the model, with the suffix that says what to choose its host by: :floor for the cheapest, :nitro for the
+// fastest. A name that has a suffix, and a client or an operator that has a choice of their own, keep it.
+func model(req *chat.Request, to policy.Resolution, hosts jsonx.Raw) string {
+	name := cmp.Or(to.Upstream, string(to.Model))
+	h := jsonx.Value{Raw: hosts}
+	if strings.Contains(name, ":") || h.Get("sort").Exists() || h.Get("order").Exists() || h.Get("only").Exists() {
+		return name
+	}
+	return name + suffix(req.Profile)
+}
+
+// NewDecoder reads the answer of such a call.
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	return wire.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

@@ -1,0 +1,103 @@
+package venice
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// The member that holds Venice's parameters, and those that the gateway sets.
+const (
+	parametersKey = "venice_parameters"
+
+	keySystemPrompt = "include_venice_system_prompt"
+	keyWebSearch    = "enable_web_search"
+	keyCitations    = "enable_web_citations"
+	keyStrip        = "strip_thinking_response"
+	keyCharacter    = "character_slug"
+)
+
+// parameters are what the gateway says, under what a client of this format says itself.
+func parameters(req *chat.Request, at provider.Endpoint) jsonx.Raw {
+	own := ownParameters(req)
+	b := object(`{`)
+	for _, m := range [...]struct{ key, value string }{
+		{keySystemPrompt, "false"},
+		{keyWebSearch, `"` + webSearch(req.Profile) + `"`},
+		{keyCitations, "false"},
+		{keyStrip, strip(req)},
+		{keyCharacter, character(req.Profile, at)},
+	} {
+		if m.value != "" && !own.Get(m.key).Exists() {
+			b.member(m.key, m.value)
+		}
+	}
+	for key, v := range own.Members {
+		b.member(string(key), string(v.Raw))
+	}
+	return jsonx.Raw(append(b, '}'))
+}
+
+// object is a JSON object that is being written.
+type object []byte
+
+func (o *object) member(key, value string) {
+	if len(*o) > 1 {
+		*o = append(*o, ',')
+	}
+	*o = append(jsonx.AppendString(*o, key), ':')
+	*o = append(*o, value...)
+}
+
+func ownParameters(req *chat.Request) jsonx.Value {
+	if req.Dialect != chat.OpenAI {
+		return jsonx.Value{}
+	}
+	if own := req.Doc.Get(parametersKey); own.Kind() == jsonx.Object {
+		return own
+	}
+	return jsonx.Value{}
+}
+
+// webSearch is off unless the profile wants it: search is charged by the query.
+func webSearch(p *chat.Profile) string {
+	if p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch {
+		return "on"
+	}
+	return "off"
+}
+
+// keeping are the parts of an agent that want to see how the model came to its answer: dreams and deaths as a whole.
+var keeping = []string{"dream", "death", "daimon_complex"}
+
+// strip says whether thinking is taken out of the answer: for parts of an agent that do not look at it. Others decide by themselves.
+func strip(req *chat.Request) string {
+	p := req.Profile
+	switch {
+	case p == nil:
+		return ""
+	case p.Default.Visible != nil:
+		return boolean(!*p.Default.Visible)
+	case p.Subsystem == "":
+		return ""
+	}
+	return boolean(!req.Thinking && !slices.ContainsFunc(keeping, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
+}
+
+func boolean(on bool) string {
+	if on {
+		return "true"
+	}
+	return "false"
+}
+
+// character is who plays the role that the request names, "" for nobody.
+func character(p *chat.Profile, at provider.Endpoint) string {
+	if p == nil || at.Characters[p.Role] == "" {
+		return ""
+	}
+	return string(jsonx.AppendString(nil, at.Characters[p.Role]))
+}

@@ -1,0 +1,73 @@
+// Package venice calls Venice, which keeps nothing of what it is sent: OpenAI's format with parameters of its own. It knows nothing
+// of attestation or of sealed prompts.
+package venice
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Adapter is the provider of kind "venice". The zero value is ready.
+type Adapter struct{}
+
+var _ provider.Adapter = Adapter{}
+
+// Name is "venice".
+func (Adapter) Name() string { return "venice" }
+
+// Dialect is OpenAI's.
+func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+	return chat.OpenAI
+}
+
+const (
+	maxStop      = 4
+	familyClaude = "claude" // cache_control is Anthropic's own; other families are cached by prefix
+	teeSuffix    = "-tee"
+)
+
+// efforts are those that all models here take; one that takes more says so in the catalog.
+var efforts = []string{"none", "low", "medium", "high"}
+
+// Encode writes a Chat Completions call with Venice's parameters.
+func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	o := wire.RequestOptions{
+		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: to.Efforts,
+		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
+		WebSearch: true,
+		Members:   []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
+	}
+	if o.Efforts == nil {
+		o.Efforts = efforts
+	}
+	o.Control(to.Control, wire.ReasoningObject)
+	o.Model, o.TEE = model(req, to)
+	return wire.NewCall(buf, req, at, o)
+}
+
+// model is the name of the model; ok is false where it was to run in an enclave and does not.
+func model(req *chat.Request, to policy.Resolution) (name string, ok bool) {
+	name = cmp.Or(to.Upstream, string(to.Model))
+	switch {
+	case strings.HasSuffix(name, teeSuffix):
+		return name, true
+	case req.Profile == nil || !req.Profile.Default.TEE || !slices.Contains(to.Features, policy.TEEAttested):
+		return name, false
+	}
+	return name + teeSuffix, true
+}
+
+// NewDecoder reads the answer of such a call.
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	return wire.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }
