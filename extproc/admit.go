@@ -46,7 +46,7 @@ func (x *exchange) mayUse() error {
 	if !x.Principal.Anonymous || x.rt.Keyless == KeylessAnyone {
 		return nil
 	}
-	for _, to := range x.found {
+	for _, to := range x.Found {
 		if !x.rt.Providers[to.Provider].Free {
 			return auth.Missing(x.head.h)
 		}

@@ -50,7 +50,7 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if s.content || !f.retriable() || n >= x.rt.MaxRetries || ctx.Err() != nil {
 			break
 		}
-		if !retrySame(f, n, len(x.Order)) {
+		if !retrySame(f, n, len(x.Order)) && !x.hasFreshKey(f) {
 			i++
 		}
 	}

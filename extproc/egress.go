@@ -36,6 +36,9 @@ func (x *exchange) egressRequest(ctx context.Context, to policy.Resolution) (*ht
 	}
 	req.Header.Set("User-Agent", x.head.h.Get("user-agent"))
 	req.Header.Set(state.HeaderCluster, state.Cluster(x.rt.Providers[to.Provider].Cluster))
+	for _, f := range x.affinityHeader() {
+		req.Header.Set(f.Name, f.Value)
+	}
 	req.Header.Set(state.HeaderExchange, x.rt.EgressSecret+"."+x.ID)
 	return req, nil
 }

@@ -30,7 +30,7 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	if x.closed {
 		return attemptCall{}, fmt.Errorf("exchange %s is over", x.ID)
 	}
-	call, err := p.Adapter.Encode(buf, x.Request, to, p.Endpoint)
+	call, err := p.Adapter.Encode(buf, x.Request, to, x.endpoint(to.Provider, &p))
 	if err != nil {
 		return attemptCall{}, err
 	}

@@ -39,10 +39,10 @@ type exchange struct {
 	closed        bool                           // under encodeMu: the body has gone back to its pool
 	body          *[]byte                        // pooled
 	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
+	keys          []takenKey                     // under encodeMu: of providers that have several
 	unsaid        []string                       // what of the answer the client's format could not say, once it is complete
 
-	found []policy.Resolution // who could serve it, before health has a say
-	tried func()              // the health plan's trial is over
+	tried func() // the health plan's trial is over
 	grant quota.Grant
 	hold  *ledger.Hold
 
@@ -200,10 +200,10 @@ func (x *exchange) tooLarge() error {
 // money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
 func (x *exchange) route(ctx context.Context) (err error) {
 	x.Current = x.offers
-	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
+	if x.Found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
 		return err
 	}
-	if x.found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
+	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}
 	if err := x.mayUse(); err != nil {
@@ -213,7 +213,7 @@ func (x *exchange) route(ctx context.Context) (err error) {
 	case x.Answer != nil:
 		return x.enter(ctx, 0, 0)
 	case x.known == knownCoalesced:
-		return x.enter(ctx, x.Request.InputTokens, x.worst(x.found))
+		return x.enter(ctx, x.Request.InputTokens, x.worst(x.Found))
 	}
 	if err := x.order(); err != nil {
 		return err
@@ -229,25 +229,60 @@ func (x *exchange) route(ctx context.Context) (err error) {
 
 // order puts the candidates in the order in which they are asked.
 func (x *exchange) order() error {
-	if x.Order = x.inOrder(x.found); len(x.Order) == 0 {
+	if x.Order = x.inOrder(x.Found); len(x.Order) == 0 {
 		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
 	}
 	return nil
 }
 
-// inOrder sorts the candidates by health and leaves out those that an operator disabled.
+// inOrder sorts the candidates by health and leaves out those that an operator disabled. Of those that are equally well, a provider
+// that knows the conversation serves the model that comes first anyway.
 func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
-	ids := make([]policy.ProviderID, len(found))
+	ids := make([]policy.ProviderID, 0, len(found))
 	for i := range found {
-		ids[i] = found[i].Provider
+		if !slices.Contains(ids, found[i].Provider) {
+			ids = append(ids, found[i].Provider)
+		}
 	}
+	ids = x.warmFirst(ids)
 	order, done := x.gw.Health.Plan(ids)
 	x.tried = done
-	out := make([]policy.Resolution, 0, len(order))
+	out := make([]policy.Resolution, 0, len(found))
+	if slices.Equal(order, ids) && ids[0] == found[0].Provider {
+		return append(out, found...) // all are well
+	}
 	for _, id := range order {
-		out = append(out, found[slices.Index(ids, id)])
+		for i := range found {
+			if found[i].Provider == id {
+				out = append(out, found[i])
+			}
+		}
 	}
 	return out
+}
+
+// warmFirst puts the provider that served the conversation before where the first one stands, if it serves the same model for no more.
+func (x *exchange) warmFirst(ids []policy.ProviderID) []policy.ProviderID {
+	i := slices.Index(ids, x.Affinity.Provider)
+	if i < 1 || !x.equals(x.Affinity.Provider) {
+		return ids
+	}
+	copy(ids[1:i+1], ids[:i])
+	ids[0] = x.Affinity.Provider
+	return ids
+}
+
+// equals reports whether a provider's offer is as good as the first one.
+func (x *exchange) equals(id policy.ProviderID) bool {
+	first := &x.Found[0]
+	for i := range x.Found {
+		to := &x.Found[i]
+		if to.Provider == id {
+			return to.Model == first.Model && to.Private == first.Private && len(to.Degraded) <= len(first.Degraded) &&
+				to.Prices.Input <= first.Prices.Input && to.Prices.Output <= first.Prices.Output
+		}
+	}
+	return false
 }
 
 // driven reports whether the gateway answers itself: streams need heartbeats, an end that says what went wrong, and another
@@ -269,7 +304,11 @@ func (x *exchange) failed(to policy.Resolution, f *failure) {
 	if f.status == http.StatusNotFound && x.isTokenCount() {
 		return // a provider without this endpoint is not broken
 	}
-	x.gw.Health.Report(f.result())
+	r := f.result()
+	if x.restKey(f) {
+		r.Outcome = policy.Ignored
+	}
+	x.gw.Health.Report(r)
 }
 
 // attempted adds an attempt to the request's record and to the metrics.
@@ -328,6 +367,7 @@ func (x *exchange) close() {
 		}
 	}
 	x.finish()
+	x.giveKeys()
 	x.leave()
 	if x.tried != nil {
 		x.tried()

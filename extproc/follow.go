@@ -25,7 +25,7 @@ func (x *exchange) follow(ctx context.Context, d door) error {
 			x.waited = time.Since(since)
 			return s.turn(ctx, t)
 		case <-beat:
-			if err := s.heartbeat(x.found[0]); err != nil {
+			if err := s.heartbeat(x.Found[0]); err != nil {
 				return err
 			}
 		case <-late.C:

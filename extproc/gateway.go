@@ -70,7 +70,12 @@ func New(rt *Runtime, d Deps) *Gateway {
 }
 
 // Use swaps the configuration. Exchanges under way keep the one they began with.
-func (g *Gateway) Use(rt *Runtime) { g.runtime.Store(rt) }
+func (g *Gateway) Use(rt *Runtime) {
+	for id, p := range g.runtime.Load().Providers {
+		rt.Providers[id].Ring.Inherit(p.Ring)
+	}
+	g.runtime.Store(rt)
+}
 
 // serve handles one exchange from its request head to its last byte. bodyless is true when the request ends with its head.
 // The error is for Envoy: the client has no answer, or half of one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ func (x *exchange) depart(d door) error {
 func (x *exchange) attemptPlan() []policy.Resolution {
 	plan := x.Order
 	if len(plan) == 1 {
-		plan = []policy.Resolution{plan[0], plan[0]}
+		plan = slices.Repeat(plan, max(2, x.rt.Providers[plan[0].Provider].Ring.Len()))
 	}
 	if most := 1 + x.rt.MaxRetries; len(plan) > most {
 		plan = plan[:most]
@@ -99,9 +100,10 @@ func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
 		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
 		{Name: "x-envoy-upstream-rq-timeout-ms", Value: total},
 	}
-	if len(x.Order) == 1 {
+	if len(x.Order) == 1 && x.rt.Providers[x.Order[0].Provider].Ring.Len() == 0 {
 		h[0].Value = state.PathAlone
 	}
+	h = append(h, x.affinityHeader()...)
 	try := x.rt.Timeouts.whole(x.Request, x.outputTokens(plan[0]))
 	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -35,6 +36,8 @@ type Runtime struct {
 type Provider struct {
 	Adapter  provider.Adapter
 	Endpoint provider.Endpoint
+	Keys     []provider.Secret // all of its keys, the endpoint's first
+	Ring     *keyring.Ring     // of several keys; nil for one
 	Cluster  policy.ProviderID // its name in the control plane's state
 	Free     bool              // the demo provider: callers without a key may use it
 	// CountsTokens is set where the provider's API has a token count of its own.

@@ -26,7 +26,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 	}
 	rt := &extproc.Runtime{
 		Providers: map[policy.ProviderID]extproc.Provider{},
-		Pipeline:  pipeline.New(layers(cfg, g.answers)...),
+		Pipeline:  pipeline.New(layers(cfg, g.answers, g.warm)...),
 		Dialects:  dialects(),
 		Timeouts: extproc.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
@@ -42,7 +42,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
 		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Cluster: clusterID(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic,
+			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic,
 		}
 	}
 	rt.Resolver = resolve.New(models, cfg.Enabled())
@@ -59,6 +59,23 @@ func endpointOf(p config.Provider) provider.Endpoint {
 		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
 	}
 	return e
+}
+
+// spread tells which providers have several keys or endpoints.
+func spread(cfg *config.Config) func(policy.ProviderID) bool {
+	several := map[policy.ProviderID]bool{}
+	for _, p := range cfg.Enabled() {
+		several[p.ID] = len(p.Keys) > 1 || len(p.Endpoints) > 1
+	}
+	return func(id policy.ProviderID) bool { return several[id] }
+}
+
+func secrets(keys []config.Secret) []provider.Secret {
+	out := make([]provider.Secret, len(keys))
+	for i, k := range keys {
+		out[i] = provider.Secret(k.Reveal())
+	}
+	return out
 }
 
 func keyless(cfg *config.Config) extproc.Keyless {

@@ -3,6 +3,7 @@ package main
 import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -52,9 +53,10 @@ func dialects() map[chat.Dialect]wire.Dialect {
 }
 
 // layers are the context pipeline, in order of execution.
-func layers(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+func layers(cfg *config.Config, answers *cache.Store, warm *affinity.Memory) []pipeline.Layer {
 	return []pipeline.Layer{
 		hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+		affinity.Layer{Memory: warm, Spread: spread(cfg)},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/telemetry"
@@ -93,6 +94,7 @@ type gateway struct {
 	books       *ledger.Ledger
 	limiter     *quota.Limiter
 	answers     *cache.Store
+	warm        *affinity.Memory
 	tracker     *health.Tracker
 	started     time.Time
 	finished    event.Feed[extproc.Finished]
@@ -199,6 +201,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
 	g.metrics.WatchCache(g.answers.Size)
+	g.warm = affinity.New()
 	rt, err := g.assemble(cfg)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -21,6 +22,8 @@ type Exchange struct {
 	Hints     policy.Hints
 	Header    header.List // the client's
 	Request   *chat.Request
+	Found     []policy.Resolution      // who could serve it, best first, before health has a say
+	Affinity  Affinity                 // where its beginning is warm
 	Order     []policy.Resolution      // the first is used, the rest are the failover order
 	Answer    *cache.Entry             // non-nil once a layer has answered locally
 	Current   func(*cache.Served) bool // see cache.Ticket
@@ -31,6 +34,15 @@ type Exchange struct {
 
 	watchers []watcher
 	events   [2][]chat.Event // of Response, used again and again
+}
+
+// Affinity is where a conversation was served before, so that what a provider keeps of it is used again. It never stands over health,
+// privacy or what was asked for. The zero value is nowhere.
+type Affinity struct {
+	Provider policy.ProviderID
+	Key      keyring.ID // of several keys of the provider
+	Hash     uint64     // chooses among its equal endpoints; 0: no matter which
+	Marks    [][16]byte // the beginnings by which the layer knows the conversation
 }
 
 // Entry is what one layer did to an exchange.
@@ -52,6 +64,12 @@ type Layer interface {
 // only then is the layer's work timed and told. It must cost next to nothing.
 type Selective interface {
 	Applies(x *Exchange) bool
+}
+
+// Finisher is implemented by layers that want to know who gave an answer, once it is complete. It is not called for stored answers. It must
+// not block.
+type Finisher interface {
+	Finish(x *Exchange, by policy.ProviderID, key keyring.ID)
 }
 
 // Responder is implemented by layers that also look at answers, event by event. It appends what takes the event's place to out.
@@ -108,6 +126,16 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		}
 	}
 	return nil
+}
+
+// Finish tells the layers that worked on an exchange who answered it.
+func (p *Pipeline) Finish(x *Exchange, by policy.ProviderID, key keyring.ID) {
+	for _, l := range p.layers {
+		f, ok := l.(Finisher)
+		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() }) {
+			f.Finish(x, by, key)
+		}
+	}
 }
 
 // Response passes an event through the layers that watch, last layer first. The events are valid until the next call.

@@ -22,9 +22,11 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":            {"xds/state"},
-	"extproc/pipeline": {"extproc/cache"},                                            // an exchange holds its place in the cache, and the answer that came of it
+	"extproc/hint":     {"policy/intent"},                                            // an agent's parts and its kinds of task are closed sets
+	"extproc/pipeline": {"extproc/cache", "extproc/keyring"},                         // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/*":   {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"policy/resolve":   {"policy/catalog"},
+	"policy/profile":   {"policy/intent"},
 
 	"extproc/wire/completions": {"extproc/wire/openai"}, // its requests become that format's
 }

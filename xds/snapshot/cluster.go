@@ -52,6 +52,9 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		LoadAssignment:                assignment(name, p.Endpoints),
 	}
 	b.discover(c, p.Endpoints)
+	if len(p.Endpoints) > 1 {
+		stick(c)
+	}
 	if first.Scheme == state.HTTPS {
 		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, b.CAPath))
 	}
@@ -61,6 +64,17 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 		}}
 	}
 	return c
+}
+
+// overload is how far above the mean, in percent, a host's load may be before requests that belong to it go to the next one.
+const overload = 125
+
+// stick sends requests of one affinity to one host. Those without any go to a random one.
+func stick(c *clusterv3.Cluster) {
+	c.LbPolicy = clusterv3.Cluster_RING_HASH
+	c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{
+		ConsistentHashingLbConfig: &clusterv3.Cluster_CommonLbConfig_ConsistentHashingLbConfig{HashBalanceFactor: wrapperspb.UInt32(overload)},
+	}
 }
 
 // discover chooses how hosts are found.

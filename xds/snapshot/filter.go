@@ -152,7 +152,7 @@ func (b *builder) withoutInternals(more *mutationv3.HeaderMutation) *hcmv3.HttpF
 }
 
 var internalHeaders = []string{
-	state.HeaderPath, state.HeaderExchange, state.HeaderCluster,
+	state.HeaderPath, state.HeaderExchange, state.HeaderCluster, state.HeaderAffinity,
 	"x-envoy-attempt-count", "x-envoy-internal", "x-envoy-external-address", "x-envoy-expected-rq-timeout-ms",
 	"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-forwarded-port", "x-request-id", "via", "forwarded",
 }

@@ -92,6 +92,7 @@ func (b *builder) failover(path string, statuses []uint32) *routev3.Route {
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			Timeout:          durationpb.New(0),
 			ClusterSpecifier: &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: b.order()},
+			HashPolicy:       byAffinity(),
 			RetryPolicy: &routev3.RetryPolicy{
 				RetryOn:               retryOn,
 				RetriableStatusCodes:  statuses,
@@ -176,6 +177,7 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 						Timeout:          durationpb.New(0),
 						ClusterSpecifier: &routev3.RouteAction_ClusterHeader{ClusterHeader: state.HeaderCluster},
+						HashPolicy:       byAffinity(),
 					}},
 				},
 				nowhere("refused", 403),
@@ -183,6 +185,13 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
 	}
+}
+
+// byAffinity chooses among the endpoints of one provider.
+func byAffinity() []*routev3.RouteAction_HashPolicy {
+	return []*routev3.RouteAction_HashPolicy{{
+		PolicySpecifier: &routev3.RouteAction_HashPolicy_Header_{Header: &routev3.RouteAction_HashPolicy_Header{HeaderName: state.HeaderAffinity}},
+	}}
 }
 
 func nowhere(name string, status uint32) *routev3.Route {

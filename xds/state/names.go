@@ -14,6 +14,9 @@ const (
 	HeaderExchange = "x-bardo-internal-exchange"
 	// HeaderCluster names the cluster that a call through the egress listener goes to.
 	HeaderCluster = "x-bardo-internal-cluster"
+	// HeaderAffinity chooses among a provider's equal endpoints: requests with the same value go to the same one, while it is not
+	// overloaded.
+	HeaderAffinity = "x-bardo-internal-affinity"
 	// HeaderFailure says, in an answer of the egress listener that Envoy made by itself, why: its response code details.
 	HeaderFailure = "x-bardo-internal-failure"
 

@@ -1,0 +1,122 @@
+package extproc
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// Which of a provider's keys an attempt uses. Most providers have one, and nothing here happens.
+
+// NewRing makes the ring of a provider's keys; nil where there is nothing to choose.
+func NewRing(keys []provider.Secret) *keyring.Ring {
+	if len(keys) < 2 {
+		return nil
+	}
+	ids := make([]keyring.ID, len(keys))
+	for i, k := range keys {
+		ids[i] = keyring.Fingerprint(string(k))
+	}
+	return keyring.New(ids)
+}
+
+// takenKey is a key that an attempt of this exchange took.
+type takenKey struct {
+	provider policy.ProviderID
+	ring     *keyring.Ring
+	index    int
+}
+
+// endpoint is where an attempt goes, with the key that it uses. The caller holds encodeMu.
+func (x *exchange) endpoint(id policy.ProviderID, p *Provider) provider.Endpoint {
+	at := p.Endpoint
+	if p.Ring.Len() == 0 {
+		return at
+	}
+	var tried []int
+	for _, k := range x.keys {
+		if k.provider == id {
+			tried = append(tried, k.index)
+		}
+	}
+	i := p.Ring.Take(time.Now(), x.Affinity.Key, tried)
+	x.keys = append(x.keys, takenKey{id, p.Ring, i})
+	at.Key = p.Keys[i]
+	return at
+}
+
+// id is the key's fingerprint, "" where nothing was chosen.
+func (k takenKey) id() keyring.ID { return k.ring.ID(k.index) }
+
+// lastKey is the key that the exchange used last at a provider; its index is -1 if it chose none.
+func (x *exchange) lastKey(id policy.ProviderID) takenKey {
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	for _, k := range slices.Backward(x.keys) {
+		if k.provider == id {
+			return k
+		}
+	}
+	return takenKey{index: -1}
+}
+
+// restKey lets the key of an attempt rest that was refused for it: the provider itself is well while another of its keys is awake.
+func (x *exchange) restKey(f *failure) (another bool) {
+	if f.kind != failStatus {
+		return false
+	}
+	k := x.lastKey(f.provider)
+	switch f.status {
+	case http.StatusTooManyRequests:
+		return k.ring.Rest(k.index, time.Now(), f.retryAfter)
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return k.ring.Rest(k.index, time.Now(), badKeyRest)
+	}
+	return false
+}
+
+// hasFreshKey reports whether a provider that refused a key has another that is awake and that this exchange has not tried.
+func (x *exchange) hasFreshKey(f *failure) bool {
+	if f.kind != failStatus || f.status != http.StatusTooManyRequests && f.status != http.StatusUnauthorized &&
+		f.status != http.StatusPaymentRequired && f.status != http.StatusForbidden {
+		return false
+	}
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	var ring *keyring.Ring
+	tried := map[int]bool{}
+	for _, k := range x.keys {
+		if k.provider == f.provider {
+			ring, tried[k.index] = k.ring, true
+		}
+	}
+	return ring.Awake(time.Now()) > 0 && len(tried) < ring.Len()
+}
+
+// badKeyRest is how long a key rests that its provider refused; it is the longest rest there is.
+const badKeyRest = time.Hour
+
+// affinityHeader tells Envoy which of a provider's equal endpoints knows the conversation.
+func (x *exchange) affinityHeader() header.List {
+	if x.Affinity.Hash == 0 {
+		return nil
+	}
+	return header.List{{Name: state.HeaderAffinity, Value: strconv.FormatUint(x.Affinity.Hash, 16)}}
+}
+
+// giveKeys ends the exchange's use of keys.
+func (x *exchange) giveKeys() {
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	for _, k := range x.keys {
+		k.ring.Give(k.index)
+	}
+	x.keys = nil
+}

@@ -1,0 +1,186 @@
+package affinity_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/layers/affinity"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+var long = strings.Repeat("You are an agent that trades. ", 200)
+
+// asked is a request with a system prompt and some turns, between two providers of one model.
+func asked(t *testing.T, account, model, system string, turns ...string) *pipeline.Exchange {
+	t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"model":%q,"messages":[{"role":"system","content":%q}`, model, system)
+	for i, turn := range turns {
+		role := "user"
+		if i%2 == 1 {
+			role = "assistant"
+		}
+		fmt.Fprintf(&b, `,{"role":%q,"content":%q}`, role, turn)
+	}
+	b.WriteString("]}")
+	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pipeline.Exchange{
+		Request: req, Principal: policy.Principal{Account: policy.Account(account)},
+		Found: []policy.Resolution{{Provider: "one", Model: policy.ModelID(model)}, {Provider: "two", Model: policy.ModelID(model)}},
+	}
+}
+
+// where asks the layer for a request's place; "" if it knows none or has nothing to do with it.
+func where(t *testing.T, l affinity.Layer, x *pipeline.Exchange) policy.ProviderID {
+	t.Helper()
+	if !l.Applies(x) {
+		return ""
+	}
+	if err := l.Request(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	return x.Affinity.Provider
+}
+
+func newLayer() affinity.Layer {
+	return affinity.Layer{Memory: affinity.New(), Spread: func(policy.ProviderID) bool { return false }}
+}
+
+func TestAConversationGoesBack(t *testing.T) {
+	l := newLayer()
+	first := asked(t, "a", "m", long, "hello")
+	if got := where(t, l, first); got != "" {
+		t.Fatalf("a new conversation goes to %q", got)
+	}
+	l.Finish(first, "two", "k")
+	next := asked(t, "a", "m", long, "hello", "hi", "and now?")
+	if got := where(t, l, next); got != "two" || next.Affinity.Key != "k" || next.Affinity.Hash == 0 || next.Affinity.Hash != first.Affinity.Hash {
+		t.Errorf("its next turn goes to %+v, the first went to %+v", next.Affinity, first.Affinity)
+	}
+	other := asked(t, "a", "m", long, "another matter")
+	if got := where(t, l, other); got != "two" {
+		t.Errorf("another conversation with the same beginning goes to %q", got)
+	}
+}
+
+func TestTheLongestBeginningDecides(t *testing.T) {
+	l := newLayer()
+	for turn, by := range map[string]policy.ProviderID{"red": "one", "blue": "two"} {
+		x := asked(t, "a", "m", long, turn)
+		where(t, l, x)
+		l.Finish(x, by, "")
+	}
+	for turn, want := range map[string]policy.ProviderID{"red": "one", "blue": "two"} {
+		if got := where(t, l, asked(t, "a", "m", long, turn, "yes", "more")); got != want {
+			t.Errorf("%s goes to %q, want %q", turn, got, want)
+		}
+	}
+}
+
+func TestK87ATrivialBeginningDecidesNothing(t *testing.T) {
+	l := newLayer()
+	x := asked(t, "a", "m", "short", "hello")
+	if l.Applies(x) {
+		t.Error("a short request has an affinity")
+	}
+	l.Finish(x, "two", "")
+	big := asked(t, "a", "m", "short", "hello", "hi", long)
+	if got := where(t, l, big); got != "" {
+		t.Errorf("what follows a trivial beginning goes to %q", got)
+	}
+	if l.Memory.Len() != 0 {
+		t.Errorf("%d beginnings are remembered", l.Memory.Len())
+	}
+}
+
+func TestK91TenantsAndModelsHaveTheirOwn(t *testing.T) {
+	l := newLayer()
+	x := asked(t, "a", "m", long, "hello")
+	where(t, l, x)
+	l.Finish(x, "two", "")
+	for about, other := range map[string]*pipeline.Exchange{
+		"another tenant": asked(t, "b", "m", long, "hello"), "another model": asked(t, "a", "n", long, "hello"),
+	} {
+		if got := where(t, l, other); got != "" || other.Affinity.Marks[0] == x.Affinity.Marks[0] {
+			t.Errorf("%s goes to %q", about, got)
+		}
+	}
+	if again := newLayer(); where(t, again, asked(t, "a", "m", long, "hello")) != "" {
+		t.Error("a new process knows the conversation")
+	}
+}
+
+func TestWhatIsRememberedDecays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLayer()
+		x := asked(t, "a", "m", long, "hello")
+		where(t, l, x)
+		l.Finish(x, "two", "")
+		time.Sleep(4 * time.Minute) //nolint:forbidigo // synctest's time
+		if got := where(t, l, asked(t, "a", "m", long, "hello")); got != "two" {
+			t.Errorf("after four minutes it goes to %q", got)
+		}
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // synctest's time
+		if got := where(t, l, asked(t, "a", "m", long, "hello")); got != "" {
+			t.Errorf("after six minutes it goes to %q", got)
+		}
+	})
+}
+
+func TestK90TheMemoryIsBounded(t *testing.T) {
+	l := newLayer()
+	x := asked(t, "a", "m", long, "hello")
+	where(t, l, x)
+	const bound = 100_000
+	for i := range bound + 5000 {
+		x.Affinity.Marks = [][16]byte{{byte(i), byte(i >> 8), byte(i >> 16)}}
+		l.Finish(x, "two", "")
+	}
+	if n := l.Memory.Len(); n != bound {
+		t.Errorf("%d beginnings are remembered", n)
+	}
+}
+
+func TestNothingToChooseNothingToDo(t *testing.T) {
+	l := newLayer()
+	x := asked(t, "a", "m", long, "hello")
+	x.Found = x.Found[:1]
+	if l.Applies(x) {
+		t.Error("it works for a single place")
+	}
+	l.Spread = func(id policy.ProviderID) bool { return id == "one" }
+	if !l.Applies(x) {
+		t.Error("it does not work for a provider with several places")
+	}
+}
+
+func BenchmarkRequest(b *testing.B) {
+	l := newLayer()
+	var body strings.Builder
+	body.WriteString(`{"model":"m","messages":[{"role":"system","content":"` + long + `"}`)
+	for i := range 40 {
+		fmt.Fprintf(&body, `,{"role":"user","content":"%d %s"}`, i, strings.Repeat("x", 1000))
+	}
+	body.WriteString("]}")
+	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(body.String()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := &pipeline.Exchange{Request: req, Found: []policy.Resolution{{Provider: "one", Model: "m"}, {Provider: "two", Model: "m"}}}
+	b.SetBytes(int64(body.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Request(b.Context(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
