@@ -102,7 +102,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// closed is the status of what is not HTTP as Envoy takes it: it hangs up at once, before any filter could answer.
+// closed is the status of what is not HTTP as Envoy takes it: it hangs up. Its own answer would have to pass ext_proc first, on a connection
+// that is closing already.
 const closed = 0
 
 // TestOddClients: heads that are large, too large, old or broken.

@@ -133,6 +133,16 @@ func (s *Server) Saw(text string) bool {
 	return slices.ContainsFunc(s.Requests(), func(r Request) bool { return r.contains(text) })
 }
 
+// Times is how many requests held a text.
+func (s *Server) Times(text string) (n int) {
+	for _, r := range s.Requests() {
+		if r.contains(text) {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *Request) contains(text string) bool {
 	if strings.Contains(r.Path+"?"+r.RawQuery, text) || strings.Contains(string(r.Body), text) {
 		return true
