@@ -1,10 +1,24 @@
 package openrouter_test
 
 import (
+	"flag"
 	"testing"
 
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/openrouter"
 	"bardo.money/gateway/extproc/provider/providertest"
+	"bardo.money/gateway/policy"
 )
 
+var update = flag.Bool("update", false, "write the golden files anew")
+
 func TestConformance(t *testing.T) { providertest.Run(t, openrouter.Adapter{}) }
+
+func TestRequests(t *testing.T) {
+	providertest.Golden(t, *update, openrouter.Adapter{},
+		providertest.Model{Name: "claude", To: policy.Resolution{Family: "claude", Upstream: "anthropic/claude-opus-4.6"}},
+		providertest.Model{Name: "preferences", To: policy.Resolution{Family: "deepseek", Upstream: "deepseek/deepseek-chat"}, At: provider.Endpoint{
+			Preferences: []byte(`{"order":["together"],"allow_fallbacks":false,"data_collection":"allow"}`),
+		}},
+	)
+}
