@@ -1,0 +1,130 @@
+package intent
+
+import (
+	"strings"
+
+	"bardo.money/gateway/policy"
+)
+
+// Facts are what a request is, apart from what it says about its caller.
+type Facts struct {
+	Model    string            // as the client wrote it
+	Provider policy.ProviderID // that the model's id forced, or ""
+
+	InputTokens  int64 // estimate
+	OutputTokens int64 // the most that may come
+	MaxTokens    int   // what the client says of it, 0 for nothing
+	Effort       policy.Effort
+	Schema       bool // the answer must follow a schema
+	Images       bool
+	Tools        int
+
+	// For what Infer reads; only needed where the model is left to the gateway.
+	SystemBytes int
+	Text        []byte // the newest user text
+}
+
+// Rules are what the operator says about every intent. The zero value says nothing.
+type Rules struct {
+	Tiers map[string]string // the models of the tiers T1 and T2, as "provider/model" or an id alone
+	Plans bool              // the plans of keys bound which providers serve them
+}
+
+// Built is an intent, and what was changed about it that its caller did not ask for.
+type Built struct {
+	policy.Intent
+	Task string   // what the request seemed to be about, where that was looked at
+	Why  []string // for people, a short sentence each
+}
+
+// Auto tells whether a model's name leaves the choice to the gateway.
+func Auto(model string) bool {
+	switch strings.ToLower(model) {
+	case "", "auto", "bardo", "bardo/auto":
+		return true
+	}
+	return false
+}
+
+// Build says what a request needs: the static intent of the part of an agent that asks, the caller's hints over it, what an agent's
+// life and a key's plan still allow, and what the request itself holds. A caller without hints that leaves the model to the gateway gets
+// what its task seems to need. It is pure; the intent's lists may be shared, so they are only to be appended to as copies.
+func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built {
+	var b Built
+	in := &b.Intent
+	auto := Auto(f.Model)
+	if h.Subsystem != "" {
+		*in = Of(h.Subsystem)
+	} else {
+		in.CostSensitivity = CostSensitivity(who.Tier)
+		if auto {
+			t := Infer(f)
+			b.Task, in.Quality, in.MaxLatency = t.Name, t.Quality, t.Latency
+		}
+	}
+	hold(in, f, auto)
+	heed(in, h)
+	protect(in, h)
+	mortal(in, h, &b.Why)
+	if rules.Plans {
+		restrict(in, who.Tier, &b.Why)
+	}
+	if auto {
+		b.choose(rules)
+	}
+	return b
+}
+
+// hold puts what the request itself says into the intent. A model that is named stays a constraint.
+func hold(in *policy.Intent, f *Facts, auto bool) {
+	if !auto {
+		in.Model, in.Provider = f.Model, f.Provider
+	}
+	in.InputTokens, in.OutputTokens = f.InputTokens, f.OutputTokens
+	in.Effort, in.Schema, in.Images, in.Tools = f.Effort, f.Schema, f.Images, f.Tools > 0
+}
+
+// heed puts the hints over the static intent. Features are added to it; the rest takes its place.
+func heed(in *policy.Intent, h *policy.Hints) {
+	for _, f := range h.Require {
+		want(&in.Require, f)
+	}
+	for _, f := range h.Prefer {
+		want(&in.Prefer, f)
+	}
+	if h.Quality != policy.QualityUnsaid {
+		in.Quality = h.Quality
+	}
+	if h.CostSensitivity != nil {
+		in.CostSensitivity = *h.CostSensitivity
+	}
+	if h.MaxLatency > 0 {
+		in.MaxLatency = h.MaxLatency
+	}
+	if h.WebSearch != nil && *h.WebSearch {
+		want(&in.Prefer, policy.WebSearch)
+	}
+	if h.Verify {
+		want(&in.Prefer, policy.CrossVerify)
+	}
+	if p := h.Profile; p != nil {
+		in.Schema = in.Schema || len(p.Schema) > 0
+		if in.Effort == policy.EffortUnsaid {
+			in.Effort = p.Effort
+		}
+	}
+	in.DIEM, in.Security = h.DIEMAvailable, h.SecurityClass
+}
+
+// tiers are the names of the heartbeats' tiers.
+var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}
+
+// choose puts the operator's model for a tier first. It is for heartbeats themselves, and for parts that nobody has described: those with
+// a name of their own that share the intent have needs of their own, and are not of a tier (000).
+func (b *Built) choose(rules *Rules) {
+	t, ok := tiers[b.Subsystem]
+	if model := rules.Tiers[t]; ok && model != "" && roots[b.Asked] == "" {
+		b.First = model
+		b.Why = append(b.Why, "inference.tiers."+t)
+	}
+}

@@ -1,0 +1,44 @@
+package intent
+
+import "bardo.money/gateway/policy"
+
+// phases say what an agent's phase of life means for it: the vitality that stands for the phase where none is said, and the best class
+// of models that it may still have. The sources give the phases and no numbers. These follow the budget that 003 leaves a phase at
+// Venice: thriving and stable agents have all of theirs, conservation half, declining a tenth, and a terminal agent none.
+var phases = map[policy.Phase]struct {
+	vitality float64
+	most     policy.Quality
+}{
+	policy.PhaseThriving:     {1, policy.QualityMaximum},
+	policy.PhaseStable:       {0.75, policy.QualityMaximum},
+	policy.PhaseConservation: {0.5, policy.QualityHigh},
+	policy.PhaseDeclining:    {0.2, policy.QualityMedium},
+	policy.PhaseTerminal:     {0.05, policy.QualityLow},
+}
+
+// VitalityOf is the vitality that an agent has: the one it says, else its phase's. ok is false when it says neither.
+func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
+	if h.Vitality != nil {
+		return *h.Vitality, true
+	}
+	p, ok := phases[h.Phase]
+	return p.vitality, ok
+}
+
+// mortal makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
+func mortal(in *policy.Intent, h *policy.Hints, why *[]string) {
+	if exempt(in.Subsystem) {
+		return
+	}
+	if v, ok := VitalityOf(h); ok {
+		before := in.Quality
+		Press(in, v)
+		if in.Quality < before {
+			*why = append(*why, "mortality: quality "+in.Quality.String())
+		}
+	}
+	if p, ok := phases[h.Phase]; ok && in.Quality > p.most {
+		in.Quality = p.most
+		*why = append(*why, "phase "+h.Phase.String()+": quality "+in.Quality.String())
+	}
+}
