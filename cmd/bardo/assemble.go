@@ -53,7 +53,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 func endpointOf(p config.Provider) provider.Endpoint {
 	e := provider.Endpoint{
 		Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
-		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters,
+		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Responses: p.Responses,
 	}
 	if len(p.Endpoints) > 0 {
 		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path

@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/auth"
 )
@@ -49,6 +50,7 @@ func dialects() map[chat.Dialect]wire.Dialect {
 		chat.OpenAI:      openai.Dialect{},
 		chat.Anthropic:   anthropic.Dialect{},
 		chat.Completions: completions.Dialect{},
+		chat.Responses:   responses.Dialect{},
 	}
 }
 

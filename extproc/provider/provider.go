@@ -27,6 +27,7 @@ type Endpoint struct {
 
 	Betas        []string // of a custom provider that speaks Anthropic's format: the only beta flags it may see; nil: all
 	CacheControl bool     // of one that speaks OpenAI's: it understands cache_control on content
+	Responses    bool     // it speaks OpenAI's Responses beside Chat Completions, and keeps responses
 
 	Characters  map[string]string // of Venice: the character that a role is played by
 	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers

@@ -52,7 +52,7 @@ func (c *Config) real() []Provider {
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
 			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private, Catalog: p.Catalog,
-			Betas: p.Betas, CacheControl: p.CacheControl, ContextEngineering: true,
+			Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses, ContextEngineering: true,
 			Models: p.Models, Any: len(p.Models) == 0,
 		}.keyed(p.APIKey, p.APIKeys))
 	}

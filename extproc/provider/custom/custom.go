@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -24,10 +25,14 @@ var (
 // Name is "custom".
 func (Adapter) Name() string { return "custom" }
 
-// Dialect is the one the endpoint is configured with, OpenAI's if it says none.
-func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, _ chat.Dialect) chat.Dialect {
-	if at.Dialect == chat.Anthropic {
+// Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses are served in that, where it is
+// spoken.
+func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
+	switch {
+	case at.Dialect == chat.Anthropic:
 		return chat.Anthropic
+	case d == chat.Responses && at.Responses:
+		return chat.Responses
 	}
 	return chat.OpenAI
 }
@@ -35,8 +40,11 @@ func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, _ chat.Dialect
 // Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it unless the
 // model is known to refuse that.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
+	switch a.Dialect(to, at, req.Dialect) {
+	case chat.Anthropic:
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
+	case chat.Responses:
+		return responses.NewCall(buf, req, at, cmp.Or(to.Upstream, string(to.Model)))
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
@@ -62,8 +70,11 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
+	switch a.Dialect(to, at, req.Dialect) {
+	case chat.Anthropic:
 		return anthropic.NewDecoder(req, status, h)
+	case chat.Responses:
+		return responses.NewDecoder(req, status, h)
 	}
 	return openai.NewDecoder(req, status, h)
 }

@@ -1,6 +1,8 @@
 package demo
 
 import (
+	"cmp"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
@@ -10,7 +12,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Adapter calls the demo provider in the client's own dialect, with the client's own bytes.
+// Adapter calls the demo provider in the client's own dialect, with the client's own bytes, where it is one of the two that the
+// demo speaks; else in Chat Completions.
 type Adapter struct{}
 
 var _ provider.Adapter = Adapter{}
@@ -18,13 +21,19 @@ var _ provider.Adapter = Adapter{}
 // Name is "demo".
 func (Adapter) Name() string { return "demo" }
 
-// Dialect is the client's.
+// Dialect is the client's, if the demo speaks it.
 func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
-	return d
+	if d == chat.Anthropic {
+		return d
+	}
+	return chat.OpenAI
 }
 
 // Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
-func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if a.Dialect(to, at, req.Dialect) != req.Dialect {
+		return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model))})
+	}
 	edits := req.Edit.Clone()
 	if name, _ := req.Doc.Get("model").Str(); to.Upstream != "" && name != to.Upstream {
 		edits.Set(&req.Doc, "model", jsonx.AppendString(nil, to.Upstream))

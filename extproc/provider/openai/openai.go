@@ -1,5 +1,5 @@
-// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions. Clients of other
-// dialects are translated. It knows nothing of where keys come from.
+// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions, and for clients of Responses in that.
+// Clients of other dialects are translated. It knows nothing of where keys come from.
 package openai
 
 import (
@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -23,13 +24,19 @@ var _ provider.Adapter = Adapter{}
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
 
-// Dialect is OpenAI's, whatever the client speaks.
-func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses where that is spoken.
+func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
+	if d == chat.Responses && at.Responses {
+		return d
+	}
 	return chat.OpenAI
 }
 
-// Encode writes a Chat Completions call.
-func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+// Encode writes a call in the format that Dialect says.
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if a.Dialect(to, at, req.Dialect) == chat.Responses {
+		return responses.NewCall(buf, req, at, cmp.Or(to.Upstream, string(to.Model)))
+	}
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
 	}
@@ -47,7 +54,10 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 }
 
 // NewDecoder reads the answer of such a call.
-func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Responses {
+		return responses.NewDecoder(req, status, h)
+	}
 	return wire.NewDecoder(req, status, h)
 }
 

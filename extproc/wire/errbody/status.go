@@ -12,7 +12,7 @@ var statuses = map[string]int{
 	"invalid_api_key": 401, "model_not_found": 404, "context_length_exceeded": 400, "rate_limit_exceeded": 429,
 	"insufficient_quota": 429, "server_error": 500, "internal_server_error": 500, "engine_overloaded": 503,
 	"service_unavailable": 503, "overloaded": 503, "timeout": 504, "BadRequestError": 400, "NotFoundError": 404,
-	"InternalServerError": 500,
+	"InternalServerError": 500, "invalid_prompt": 400, "bio_policy": 400,
 	// Google.
 	"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "OUT_OF_RANGE": 400, "UNAUTHENTICATED": 401,
 	"PERMISSION_DENIED": 403, "NOT_FOUND": 404, "ABORTED": 409, "RESOURCE_EXHAUSTED": 429, "CANCELLED": 499,

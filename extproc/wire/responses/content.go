@@ -1,0 +1,145 @@
+package responses
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// readContent reads a message's content or a call's output, a string or an array of parts. Empty text says nothing and is
+// left out, because other formats refuse it.
+func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
+	switch v.Kind() {
+	case jsonx.Invalid, jsonx.Null:
+		return nil, nil
+	case jsonx.String:
+		if t, _ := v.Str(); t != "" {
+			return []chat.Part{{Kind: chat.PartText, Text: t}}, nil
+		}
+		return nil, nil
+	case jsonx.Array:
+	case jsonx.Bool, jsonx.Number, jsonx.Object:
+		return nil, wrongKind(at, "a string or an array", v)
+	}
+	var parts []chat.Part
+	for i, e := range v.Each {
+		p, err := readPart(c, e, at+"["+strconv.Itoa(i)+"]")
+		if err != nil {
+			return nil, err
+		}
+		if p.Kind != chat.PartText || p.Text != "" {
+			parts = append(parts, p)
+		}
+	}
+	return parts, nil
+}
+
+func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
+	kind, err := readRequired(at+".type", e.Get("type"))
+	if err != nil {
+		return p, err
+	}
+	switch kind {
+	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
+		wire.UnmapUnknown(c, e, "type", "text")
+		p.Text, err = readText(at+".text", e.Get("text"))
+		return p, err
+	case "refusal":
+		wire.UnmapUnknown(c, e, "type", "refusal")
+		p.Kind = chat.PartRefusal
+		p.Text, err = readText(at+".refusal", e.Get("refusal"))
+		return p, err
+	case "input_image":
+		return readImage(c, e, at)
+	case "input_file":
+		return readFile(c, e, at)
+	}
+	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
+}
+
+// readImage reads an image that came with the request, or its URL. One that only its provider holds is named by its id.
+func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error) {
+	u, err := readOptional(at+".image_url", e.Get("image_url"))
+	if err != nil {
+		return chat.Part{}, err
+	}
+	if u == "" {
+		return held(e, at, "image_url")
+	}
+	wire.UnmapUnknown(c, e, "type", "image_url", "detail")
+	if d := e.Get("detail"); !d.IsNull() && !d.Equal("auto") {
+		wire.Unmap(c, "detail")
+	}
+	return wire.Located(chat.PartImage, u), nil
+}
+
+func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
+	data, err := readOptional(at+".file_data", e.Get("file_data"))
+	if err != nil {
+		return p, err
+	}
+	u, err := readOptional(at+".file_url", e.Get("file_url"))
+	if err != nil {
+		return p, err
+	}
+	switch {
+	case data != "":
+		p = wire.File(data)
+	case u != "":
+		p = wire.Located(chat.PartDocument, u)
+	default:
+		return held(e, at, "file_data")
+	}
+	wire.UnmapUnknown(c, e, "type", "file_data", "file_url", "filename", "detail")
+	if d := e.Get("detail"); !d.IsNull() && !d.Equal("auto") {
+		wire.Unmap(c, "detail")
+	}
+	name, err := readOptional(at+".filename", e.Get("filename"))
+	if err != nil {
+		return p, err
+	}
+	if p.Kind == chat.PartImage { // no format has a place for its name
+		if name != "" {
+			wire.Unmap(c, "filename")
+		}
+		return p, nil
+	}
+	p.Name = name
+	return p, nil
+}
+
+// held is what only its provider has; wants is what it might have been sent as.
+func held(e jsonx.Value, at, wants string) (chat.Part, error) {
+	if e.Get("file_id").IsNull() {
+		return chat.Part{}, invalid(at, "%s must have a %s", at, wants)
+	}
+	return chat.Part{Kind: chat.PartOther, Name: "file_id", Raw: e.Raw}, nil
+}
+
+// readText reads a string that must be there, and may be empty.
+func readText(field string, v jsonx.Value) (string, error) {
+	t, ok := v.Str()
+	if !ok {
+		return "", wrongKind(field, "a string", v)
+	}
+	return t, nil
+}
+
+// readRequired reads a string that must say something.
+func readRequired(field string, v jsonx.Value) (string, error) {
+	t, err := readText(field, v)
+	if err == nil && t == "" {
+		err = invalid(field, "%s must not be empty", field)
+	}
+	return t, err
+}
+
+// readOptional reads a string that may be left out.
+func readOptional(field string, v jsonx.Value) (string, error) {
+	if v.IsNull() {
+		return "", nil
+	}
+	return readText(field, v)
+}

@@ -1,0 +1,264 @@
+package responses
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// A custom tool takes a text. Where there are none, a function with this one argument stands in for it.
+const (
+	customInput  = "input"
+	customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
+)
+
+func readTools(c *chat.Conversation, v jsonx.Value) error {
+	if v.Kind() != jsonx.Array {
+		return wrongKind("tools", "an array", v)
+	}
+	for i, e := range v.Each {
+		at := "tools[" + strconv.Itoa(i) + "]"
+		kind, err := readRequired(at+".type", e.Get("type"))
+		if err != nil {
+			return err
+		}
+		tool := chat.Tool{Name: kind, Raw: e.Raw} // one that its provider runs, or that only this format knows
+		switch kind {
+		case "function":
+			tool, err = readFunction(c, e, at)
+		case chat.CustomTool:
+			tool, err = readCustom(c, e, at)
+		}
+		if err != nil {
+			return err
+		}
+		c.Tools = append(c.Tools, tool)
+	}
+	return nil
+}
+
+func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Tool, err error) {
+	wire.UnmapUnknown(c, e, "type", "name", "description", "parameters", "strict")
+	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
+		return tool, err
+	}
+	if tool.Description, err = readOptional(at+".description", e.Get("description")); err != nil {
+		return tool, err
+	}
+	if schema := e.Get("parameters"); !schema.IsNull() {
+		if schema.Kind() != jsonx.Object {
+			return tool, wrongKind(at+".parameters", "an object", schema)
+		}
+		tool.Schema = schema.Raw
+	}
+	strict := e.Get("strict")
+	on, ok := strict.Bool()
+	if !ok && !strict.IsNull() {
+		return tool, wrongKind(at+".strict", "a boolean", strict)
+	}
+	tool.Strict = on
+	return tool, nil
+}
+
+// readCustom reads a custom tool as the function that stands in for it. Its grammar is told, and not enforced.
+func readCustom(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Tool, err error) {
+	wire.UnmapUnknown(c, e, "type", "name", "description", "format")
+	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
+		return tool, err
+	}
+	if tool.Description, err = readOptional(at+".description", e.Get("description")); err != nil {
+		return tool, err
+	}
+	tool.Schema = jsonx.Raw(customSchema)
+	format := e.Get("format")
+	if format.IsNull() || format.Get("type").Equal("text") {
+		return tool, nil
+	}
+	wire.Unmap(c, "format")
+	syntax, _ := format.Get("syntax").Str()
+	if grammar, _ := format.Get("definition").Str(); grammar != "" {
+		if tool.Description != "" {
+			tool.Description += "\n\n"
+		}
+		tool.Description += "The input follows this " + syntax + " grammar:\n" + grammar
+	}
+	return tool, nil
+}
+
+func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
+	const key = "tool_choice"
+	mode := v
+	if v.Kind() == jsonx.Object {
+		kind, err := readRequired(key+".type", v.Get("type"))
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case "function", chat.CustomTool:
+			wire.UnmapUnknown(c, v, "type", "name")
+			name, err := readRequired(key+".name", v.Get("name"))
+			c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
+			return err
+		case "allowed_tools":
+			wire.Unmap(c, key)
+			mode = v.Get("mode")
+		default: // a tool that only its provider has
+			wire.Unmap(c, key)
+			return nil
+		}
+	}
+	switch s, _ := mode.Str(); s {
+	case "auto":
+		c.ToolChoice.Mode = chat.ToolAuto
+	case "none":
+		c.ToolChoice.Mode = chat.ToolNone
+	case "required":
+		c.ToolChoice.Mode = chat.ToolAny
+	default:
+		return invalid(key, "tool_choice must be auto, none, required or a tool")
+	}
+	return nil
+}
+
+// readParam reads what is said about how to answer; a member it does not know is unmapped.
+func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
+	p := &c.Params
+	switch key {
+	case "temperature":
+		return readNumber(&p.Temperature, key, v)
+	case "top_p":
+		return readNumber(&p.TopP, key, v)
+	case "user", "safety_identifier":
+		return readUser(c, key, v)
+	case "prompt_cache_key":
+		var err error
+		p.CacheKey, err = readText(key, v)
+		return err
+	case "reasoning":
+		return readReasoningParams(c, v)
+	case "text":
+		return readTextParams(c, v)
+	case "include":
+		return readInclude(c, v)
+	case "stream_options": // of how the stream looks on its way from the provider
+		wire.UnmapUnknown(c, v, "include_obfuscation")
+		return nil
+	case "service_tier":
+		if v.Equal("default") {
+			p.ServiceTier = chat.TierStandard
+			return nil
+		}
+	}
+	if !isDefault(key, v) {
+		wire.Unmap(c, key)
+	}
+	return nil
+}
+
+// isDefault reports whether a member that the canonical form does not carry says what its absence means here as well.
+func isDefault(key string, v jsonx.Value) bool {
+	switch key {
+	case "store":
+		return string(v.Raw) == "false"
+	case "top_logprobs":
+		return string(v.Raw) == "0"
+	case "metadata":
+		return wire.IsEmpty(v)
+	case "truncation":
+		return v.Equal("disabled")
+	case "service_tier":
+		return v.Equal("auto")
+	}
+	return false
+}
+
+// readUser reads who the end user is, of which this format has an old name and a new one.
+func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
+	name, err := readText(key, v)
+	switch {
+	case err != nil:
+		return err
+	case c.Params.User == "":
+		rename(c, "user_id", key)
+		c.Params.User = name
+	case c.Params.User != name:
+		wire.Unmap(c, key)
+	}
+	return nil
+}
+
+func readNumber(dst *string, key string, v jsonx.Value) error {
+	if v.Kind() != jsonx.Number {
+		return wrongKind(key, "a number", v)
+	}
+	*dst = string(v.Raw)
+	return nil
+}
+
+// readReasoningParams reads how hard to think, and whether the thoughts are to be seen.
+func readReasoningParams(c *chat.Conversation, v jsonx.Value) error {
+	wire.UnmapUnknown(c, v, "effort", "summary", "generate_summary")
+	var err error
+	if c.Params.Effort, err = readOptional("reasoning.effort", v.Get("effort")); err != nil {
+		return err
+	}
+	for _, key := range [...]string{"generate_summary", "summary"} {
+		detail, err := readOptional("reasoning."+key, v.Get(key))
+		if err != nil {
+			return err
+		}
+		if detail != "" {
+			visible := true
+			c.Params.Visible = &visible
+		}
+	}
+	return nil
+}
+
+// readTextParams reads the form of the answer's text.
+func readTextParams(c *chat.Conversation, v jsonx.Value) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind("text", "an object", v)
+	}
+	wire.UnmapUnknown(c, v, "format", "verbosity")
+	if d := v.Get("verbosity"); !d.IsNull() && !d.Equal("medium") {
+		wire.Unmap(c, "verbosity")
+	}
+	f := v.Get("format")
+	switch kind := f.Get("type"); {
+	case f.IsNull(), kind.Equal("text"):
+		wire.UnmapUnknown(c, f, "type")
+		return nil
+	case !kind.Equal("json_schema"):
+		wire.Unmap(c, "text")
+		return nil
+	}
+	schema := f.Get("schema")
+	if schema.Kind() != jsonx.Object {
+		return wrongKind("text.format.schema", "an object", schema)
+	}
+	wire.UnmapUnknown(c, f, "type", "name", "description", "schema", "strict")
+	p := &c.Params
+	p.Schema = schema.Raw
+	var err error
+	if p.SchemaName, err = readOptional("text.format.name", f.Get("name")); err != nil {
+		return err
+	}
+	p.SchemaNote, err = readOptional("text.format.description", f.Get("description"))
+	return err
+}
+
+// readInclude reads what else the answer is to hold. Encrypted reasoning is there anyway.
+func readInclude(c *chat.Conversation, v jsonx.Value) error {
+	if v.Kind() != jsonx.Array {
+		return wrongKind("include", "an array", v)
+	}
+	for _, e := range v.Each {
+		if !e.Equal("reasoning.encrypted_content") {
+			wire.Unmap(c, "include")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package responses
+
+import (
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// The frames of a stream. For a JSON answer none of them is written.
+
+// open begins a frame, up to the members that are its own.
+func (e *encoder) open(dst []byte, event string) []byte {
+	dst = append(append(dst, "event: "...), event...)
+	dst = append(append(dst, "\ndata: {\"type\":\""...), event...)
+	dst = strconv.AppendInt(append(dst, `","sequence_number":`...), e.seq, 10)
+	e.seq++
+	return dst
+}
+
+func shut(dst []byte) []byte { return append(dst, "}\n\n"...) }
+
+// begin tells that there is a response.
+func (e *encoder) begin(dst []byte) []byte {
+	if e.began {
+		return dst
+	}
+	e.began = true
+	if e.id == "" {
+		e.start(&chat.Event{})
+	}
+	if !e.opts.Stream {
+		return dst
+	}
+	for _, event := range [...]string{"response.created", "response.in_progress"} {
+		dst = append(e.open(dst, event), `,"response":`...)
+		dst = shut(e.appendResponse(dst, inProgress, nil))
+	}
+	return dst
+}
+
+// ofItem begins a frame about an item.
+func (e *encoder) ofItem(dst []byte, event string, it *item) []byte {
+	dst = jsonx.AppendString(append(e.open(dst, event), `,"item_id":`...), it.id)
+	return strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
+}
+
+func (e *encoder) itemAdded(dst []byte, it *item) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	dst = e.open(dst, "response.output_item.added")
+	dst = strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
+	return shut(it.append(append(dst, `,"item":`...), inProgress))
+}
+
+func (e *encoder) itemDone(dst []byte, it *item) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	dst = e.open(dst, "response.output_item.done")
+	dst = strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
+	return shut(it.append(append(dst, `,"item":`...), it.status))
+}
+
+// names are what the events of a part are called, and the member that has its place and its text.
+func (p *part) names() (family, place, text string) {
+	switch {
+	case p.kind == chat.Refusal:
+		return "refusal", "content_index", "refusal"
+	case p.kind == chat.Text:
+		return "output_text", "content_index", "text"
+	case p.raw:
+		return "reasoning_text", "content_index", "text"
+	}
+	return "reasoning_summary_text", "summary_index", "text"
+}
+
+// place is the number of a part among those of its member.
+func (it *item) place(i int) int {
+	n := 0
+	for j := range it.parts[:i] {
+		if it.parts[j].raw == it.parts[i].raw && (it.kind == message || len(it.parts[j].text) > 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// ofPart begins a frame about a part.
+func (e *encoder) ofPart(dst []byte, event string, it *item, i int) []byte {
+	_, place, _ := it.parts[i].names()
+	dst = e.ofItem(dst, event, it)
+	dst = append(append(append(dst, `,"`...), place...), `":`...)
+	return strconv.AppendInt(dst, int64(it.place(i)), 10)
+}
+
+// aboutPart is a frame that shows a part; verb is added or done.
+func (e *encoder) aboutPart(dst []byte, verb string, it *item, i int, empty bool) []byte {
+	family := "response.content_part."
+	if p := &it.parts[i]; p.kind == chat.Thought && !p.raw {
+		family = "response.reasoning_summary_part."
+	}
+	dst = append(e.ofPart(dst, family+verb, it, i), `,"part":`...)
+	return shut(it.parts[i].append(dst, empty))
+}
+
+func (e *encoder) partAdded(dst []byte, it *item) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	return e.aboutPart(dst, "added", it, len(it.parts)-1, true)
+}
+
+func (e *encoder) delta(dst []byte, it *item, i int, text []byte) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	family, _, _ := it.parts[i].names()
+	dst = e.ofPart(dst, "response."+family+".delta", it, i)
+	dst = jsonx.AppendString(append(dst, `,"delta":`...), text)
+	if it.parts[i].kind == chat.Text {
+		dst = append(dst, `,"logprobs":[]`...)
+	}
+	return shut(dst)
+}
+
+// closePart ends the last part of an item, if it is open.
+func (e *encoder) closePart(dst []byte, it *item) []byte {
+	i := len(it.parts) - 1
+	if i < 0 || it.parts[i].closed {
+		return dst
+	}
+	p := &it.parts[i]
+	p.closed = true
+	if !e.opts.Stream || it.kind == reasoning && len(p.text) == 0 {
+		return dst
+	}
+	family, _, text := p.names()
+	dst = e.ofPart(dst, "response."+family+".done", it, i)
+	dst = append(append(append(dst, `,"`...), text...), `":`...)
+	dst = jsonx.AppendString(dst, p.text)
+	if p.kind == chat.Text {
+		dst = appendJoined(append(dst, `,"logprobs":`...), p.logprobs)
+	}
+	return e.aboutPart(shut(dst), "done", it, i, false)
+}
+
+func (e *encoder) annotationAdded(dst []byte, it *item, json []byte) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	i := len(it.parts) - 1
+	dst = e.ofPart(dst, "response.output_text.annotation.added", it, i)
+	dst = strconv.AppendInt(append(dst, `,"annotation_index":`...), int64(len(it.parts[i].notes)-1), 10)
+	return shut(wire.AppendLine(append(dst, `,"annotation":`...), json))
+}
+
+func (it *item) argsEvent() (event, member string) {
+	if it.kind == customCall {
+		return "response.custom_tool_call_input", "input"
+	}
+	return "response.function_call_arguments", "arguments"
+}
+
+func (e *encoder) argsDelta(dst []byte, it *item, piece []byte) []byte {
+	if !e.opts.Stream || len(piece) == 0 {
+		return dst
+	}
+	event, _ := it.argsEvent()
+	dst = e.ofItem(dst, event+".delta", it)
+	return shut(jsonx.AppendString(append(dst, `,"delta":`...), piece))
+}
+
+func (e *encoder) argsDone(dst []byte, it *item) []byte {
+	if !e.opts.Stream {
+		return dst
+	}
+	event, member := it.argsEvent()
+	dst = e.ofItem(dst, event+".done", it)
+	if it.kind == functionCall {
+		dst = jsonx.AppendString(append(dst, `,"name":`...), it.call.Name)
+	}
+	dst = append(append(append(dst, `,"`...), member...), `":`...)
+	return shut(jsonx.AppendString(dst, it.args))
+}
