@@ -26,6 +26,7 @@ var errBroken = errors.New("broken off on purpose")
 // player writes one answer. Its err is the first failure; after it nothing is written.
 type player struct {
 	s   *Server
+	api api
 	w   http.ResponseWriter
 	r   *http.Request
 	rec *Request
@@ -49,7 +50,7 @@ func (p *player) play(o outcome) {
 	case o.asked == nil:
 		p.body(http.StatusOK, o.fixed)
 	case o.asked.stream:
-		p.stream(p.s.api.stream(o.asked, p.b, p.n))
+		p.stream(p.api.stream(o.asked, p.b, p.n))
 	default:
 		p.json(o.asked)
 	}
@@ -64,7 +65,7 @@ func (p *player) programmed() *refusal {
 			status = http.StatusServiceUnavailable
 		}
 	}
-	e := *p.s.api.errorFor(status)
+	e := *p.api.errorFor(status)
 	for dst, v := range map[*string]string{&e.kind: p.b.ErrorType, &e.code: p.b.ErrorCode, &e.message: p.b.Message} {
 		if v != "" {
 			*dst = v
@@ -77,7 +78,7 @@ func (p *player) refuse(e *refusal) {
 	if p.b.RetryAfter != "" {
 		p.w.Header().Set("Retry-After", p.b.RetryAfter)
 	}
-	p.body(e.status, p.s.api.refusal(e, p.id))
+	p.body(e.status, p.api.refusal(e, p.id))
 }
 
 func (p *player) raw(a *Raw) {
@@ -91,17 +92,17 @@ func (p *player) raw(a *Raw) {
 
 func (p *player) json(q *asked) {
 	if p.b.Break.Kind == ErrorEvent {
-		p.body(http.StatusOK, p.s.api.refusal(p.programmed(), p.id))
+		p.body(http.StatusOK, p.api.refusal(p.programmed(), p.id))
 		return
 	}
 	p.sleep(p.b.FirstToken)
-	p.body(http.StatusOK, p.s.api.body(q, p.b, p.n))
+	p.body(http.StatusOK, p.api.body(q, p.b, p.n))
 }
 
 // body answers with a whole body.
 func (p *player) body(status int, body []byte) {
 	h := p.w.Header()
-	p.s.api.headers(h, p.id)
+	p.api.headers(h, p.id)
 	h.Set("Content-Type", "application/json")
 	if p.b.Encoding != "" {
 		h.Set("Content-Encoding", p.b.Encoding)
@@ -119,7 +120,7 @@ func (p *player) body(status int, body []byte) {
 // stream answers with events.
 func (p *player) stream(fs []frame) {
 	h := p.w.Header()
-	p.s.api.headers(h, p.id)
+	p.api.headers(h, p.id)
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	p.header(http.StatusOK)
@@ -231,7 +232,7 @@ func (p *player) breakAt(at Stage, tokens int) {
 		if at == BeforeHeaders {
 			return
 		}
-		p.write(p.shape(p.s.api.errorFrame(p.programmed()).data, false))
+		p.write(p.shape(p.api.errorFrame(p.programmed()).data, false))
 		p.err = errBroken
 	case Stop:
 		p.err = errBroken

@@ -33,6 +33,7 @@ type Config struct {
 	Name    string   // prefix of its request ids; "": the dialect
 	Key     string   // the only credential it accepts; "": "sk-fake-" and the name
 	Models  []string // models it has; nil: any
+	Vendor  Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
 	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
 	Signer  string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
 	Betas   []string // Anthropic: beta flags it knows; nil: any that looks like one
@@ -91,6 +92,7 @@ type asked struct {
 	includeUsage bool
 	choices      int
 	inputTokens  int
+	cost         bool // OpenRouter: the cost is wanted
 	omitThinking bool // Anthropic: its signatures alone are wanted
 	signer       signer
 }
@@ -115,6 +117,12 @@ func Start(t testing.TB, cfg Config) *Server {
 
 // New runs a fake until Stop.
 func New(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.Vendor != "" && cfg.Dialect == "" {
+		cfg.Dialect = OpenAI
+	}
+	if cfg.Name == "" && cfg.Vendor != "" {
+		cfg.Name = string(cfg.Vendor)
+	}
 	if cfg.Name == "" {
 		cfg.Name = string(cfg.Dialect)
 	}
@@ -127,6 +135,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
 		byModel: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{},
+	}
+	if _, known := vendors[cfg.Vendor]; cfg.Vendor != "" && !known {
+		return nil, fmt.Errorf("fake provider: unknown vendor %q", cfg.Vendor)
 	}
 	switch cfg.Dialect {
 	case OpenAI:
@@ -259,7 +270,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		Header: r.Header.Clone(), Body: body, Time: time.Now(), Model: modelOf(body),
 	}
 	s.log.add(rec)
-	p := &player{s: s, w: w, r: r, rec: rec, n: s.seq.Add(1)}
+	p := &player{s: s, api: s.apiOn(r.URL.Path), w: w, r: r, rec: rec, n: s.seq.Add(1)}
 	defer p.end()
 	if err != nil {
 		p.broken(fmt.Errorf("reading the request: %w", err))
@@ -268,32 +279,32 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	b := s.next(rec)
 	p.b = &b
 	p.id = requestID(s.cfg.Dialect, s.cfg.Name, p.n)
-	if p.play(s.route(rec)); p.err != nil && !errors.Is(p.err, errBroken) {
+	if p.play(s.route(p.api, rec)); p.err != nil && !errors.Is(p.err, errBroken) {
 		p.broken(p.err)
 	}
 }
 
 // route returns the refusal, or the request, or the fixed body that this path answers with.
-func (s *Server) route(r *Request) outcome {
-	if e := s.api.authorize(r.Header, s.cfg.Key); e != nil {
+func (s *Server) route(a api, r *Request) outcome {
+	if e := a.authorize(r.Header, s.cfg.Key); e != nil {
 		return outcome{refused: e}
 	}
 	path := strings.TrimPrefix(r.Path, "/v1")
 	switch {
 	case path == "/models" && r.Method == http.MethodGet:
-		return outcome{fixed: s.api.models(&s.cfg)}
-	case s.cfg.Dialect == OpenAI && path == "/chat/completions", s.cfg.Dialect == Anthropic && path == "/messages":
+		return outcome{fixed: a.models(&s.cfg)}
+	case s.serves(path):
 		if r.Method != http.MethodPost {
 			return outcome{refused: &refusal{status: http.StatusMethodNotAllowed, kind: "invalid_request_error", message: "Method Not Allowed"}}
 		}
-		q, e := s.api.read(r.Header, r.Body, &s.cfg)
+		q, e := a.read(r.Header, r.Body, &s.cfg)
 		return outcome{asked: q, refused: e}
 	case s.cfg.Dialect == Anthropic && path == "/messages/count_tokens" && r.Method == http.MethodPost:
 		n, e := countTokens(r.Header, r.Body, &s.cfg)
 		return outcome{fixed: n, refused: e}
 	}
 	return outcome{refused: &refusal{
-		status: http.StatusNotFound, kind: s.api.errorFor(http.StatusNotFound).kind,
+		status: http.StatusNotFound, kind: a.errorFor(http.StatusNotFound).kind,
 		message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path), quiet: true,
 	}}
 }

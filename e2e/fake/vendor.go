@@ -1,0 +1,229 @@
+package fake
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Vendor is a provider whose API is a dialect with differences of its own.
+type Vendor string
+
+// The vendors. BlockRun and Bankr speak both dialects: Anthropic's on /messages, OpenAI's on /chat/completions.
+const (
+	OpenRouter Vendor = "openrouter"
+	BlockRun   Vendor = "blockrun"
+	Venice     Vendor = "venice"
+	Bankr      Vendor = "bankr"
+	DeepSeek   Vendor = "deepseek"
+	Qwen       Vendor = "qwen"
+)
+
+// rules are what a vendor's OpenAI format takes beyond OpenAI's own parameters, and what it refuses.
+type rules struct {
+	params []string
+	marks  bool // takes cache_control on content and tools, and reasoning_details of the history
+	check  func(o object) *refusal
+}
+
+var vendors = map[Vendor]rules{
+	OpenRouter: {
+		params: []string{
+			"provider", "models", "route", "transforms", "plugins", "reasoning", "usage", "top_k", "min_p", "top_a", "repetition_penalty",
+		},
+		marks: true,
+		check: openRouterRules,
+	},
+	BlockRun: {params: []string{"reasoning", "thinking_level", "top_k"}, check: blockRunRules},
+	Venice: {
+		params: []string{"venice_parameters", "reasoning", "top_k", "min_p", "min_temp", "max_temp", "repetition_penalty", "stop_token_ids"},
+		marks:  true,
+		check:  veniceRules,
+	},
+	Bankr:    {},
+	DeepSeek: {params: []string{"thinking"}, check: deepSeekRules},
+	Qwen: {
+		params: []string{"enable_thinking", "thinking_budget", "enable_search", "search_options", "top_k", "repetition_penalty"},
+		check:  qwenRules,
+	},
+}
+
+// apiOn is the API of a path.
+func (s *Server) apiOn(path string) api {
+	r, ok := vendors[s.cfg.Vendor]
+	switch {
+	case !ok:
+		return s.api
+	case strings.HasSuffix(path, "/messages"):
+		return vendorMessages{vendor: s.cfg.Vendor}
+	}
+	return vendorChat{vendor: s.cfg.Vendor, rules: r}
+}
+
+// serves reports whether a path asks for a completion.
+func (s *Server) serves(path string) bool {
+	switch s.cfg.Vendor {
+	case BlockRun, Bankr:
+		return path == "/chat/completions" || path == "/messages"
+	default:
+		return s.cfg.Dialect == OpenAI && path == "/chat/completions" || s.cfg.Dialect == Anthropic && path == "/messages"
+	}
+}
+
+// vendorMessages is Anthropic's format at a vendor with both.
+type vendorMessages struct {
+	anthropic
+	vendor Vendor
+}
+
+func (v vendorMessages) authorize(h http.Header, key string) *refusal {
+	return authorizeVendor(v.vendor, h, key)
+}
+
+func (v vendorMessages) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
+	if model := modelOf(body); !strings.Contains(model, "claude") {
+		return nil, &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: "model " + model + " is not served here"}
+	}
+	return v.anthropic.read(h, body, cfg)
+}
+
+// vendorChat is a vendor's OpenAI format.
+type vendorChat struct {
+	openAI
+	vendor Vendor
+	rules  rules
+}
+
+func (v vendorChat) authorize(h http.Header, key string) *refusal {
+	return authorizeVendor(v.vendor, h, key)
+}
+
+// authorizeVendor takes a bearer; Bankr takes a header of its own, too.
+func authorizeVendor(v Vendor, h http.Header, key string) *refusal {
+	if v == Bankr && h.Get("X-Api-Key") == key {
+		return nil
+	}
+	return openAI{}.authorize(h, key)
+}
+
+// read checks what the vendor knows, and has the rest checked as OpenAI does.
+func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
+	o, err := parseObject(body)
+	if err != nil {
+		return v.openAI.read(h, body, cfg)
+	}
+	if v.rules.check != nil {
+		if e := v.rules.check(o); e != nil {
+			return nil, e
+		}
+	}
+	cost := o.object("usage").bool("include")
+	for _, p := range v.rules.params {
+		delete(o, p)
+	}
+	if v.rules.marks {
+		o["messages"] = unmarked(o["messages"])
+		if o.has("tools") {
+			o["tools"] = unmarked(o["tools"])
+		}
+	}
+	plain, err := json.Marshal(o)
+	if err != nil {
+		return nil, bad("", "", "%v", err)
+	}
+	q, e := v.openAI.read(h, plain, cfg)
+	if q != nil {
+		q.inputTokens, q.cost = max(1, len(body)/4), cost
+	}
+	return q, e
+}
+
+var marks = map[string]bool{"cache_control": true, "reasoning_details": true, "reasoning": true}
+
+// unmarked is a value without what only such vendors know, at any depth.
+func unmarked(raw json.RawMessage) json.RawMessage {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return raw
+	}
+	out, err := json.Marshal(unmark(v))
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+func unmark(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = unmark(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			if marks[k] {
+				delete(v, k)
+				continue
+			}
+			v[k] = unmark(v[k])
+		}
+	}
+	return v
+}
+
+func (v vendorChat) body(q *asked, b *Behaviour, n int64) []byte {
+	return []byte(v.worded(string(v.openAI.body(q, b, n)), q))
+}
+
+func (v vendorChat) stream(q *asked, b *Behaviour, n int64) []frame {
+	fs := v.openAI.stream(q, b, n)
+	for i := range fs {
+		fs[i].data = v.worded(fs[i].data, q)
+	}
+	if v.vendor == OpenRouter {
+		fs = slices.Insert(fs, 0, frame{data: ": OPENROUTER PROCESSING\n\n"})
+	}
+	return fs
+}
+
+var (
+	thoughtMember = regexp.MustCompile(`"reasoning_content": ?("(?:[^"\\]|\\.)*")`)
+	totalMember   = regexp.MustCompile(`"total_tokens": ?\d+`)
+)
+
+// OpenRouterCost is what every answer of an OpenRouter costs, in dollars, for those who ask.
+const OpenRouterCost = "0.00042"
+
+// worded is an answer in the vendor's words.
+func (v vendorChat) worded(text string, q *asked) string {
+	if v.vendor != OpenRouter {
+		return text
+	}
+	text = thoughtMember.ReplaceAllString(text, `"reasoning":$1,"reasoning_details":[{"type":"reasoning.text","text":$1,"format":"unknown","index":0}]`)
+	if q.cost {
+		text = totalMember.ReplaceAllString(text, `$0,"cost":`+OpenRouterCost+`,"is_byok":false,"cost_details":{"upstream_inference_cost":null}`)
+	}
+	return text
+}
+
+func (v vendorChat) refusal(e *refusal, id string) []byte {
+	switch v.vendor {
+	case OpenRouter:
+		return []byte(fmt.Sprintf(`{"error":{"message":%s,"code":%d,"metadata":{"provider_name":"Fake"}},"user_id":"user_fake"}`, quote(e.message), e.status))
+	case Venice:
+		return []byte(fmt.Sprintf(`{"error":%s}`, quote(e.message)))
+	default:
+		return v.openAI.refusal(e, id)
+	}
+}
+
+func (v vendorChat) errorFrame(e *refusal) frame {
+	if v.vendor != OpenRouter {
+		return v.openAI.errorFrame(e)
+	}
+	return frame{data: fmt.Sprintf(`data: {"id":"gen-fake","object":"chat.completion.chunk","created":%d,"model":"m","provider":"Fake","error":{"code":%d,"message":%s},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`+"\n\n",
+		openAICreated, e.status, quote(e.message))}
+}

@@ -1,0 +1,128 @@
+package fake
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The vendors' own rules, as their documents state them.
+
+var veniceParameters = []string{
+	"character_slug", "strip_thinking_response", "disable_thinking", "enable_web_search", "enable_web_scraping", "enable_web_citations",
+	"include_search_results_in_stream", "return_search_results_as_documents", "include_venice_system_prompt", "enable_e2ee",
+}
+
+func veniceRules(o object) *refusal {
+	p := o.object("venice_parameters")
+	if k := p.unknown(veniceParameters...); k != "" {
+		return bad("venice_parameters."+k, "", "Invalid request parameters: unrecognized key '%s' in venice_parameters", k)
+	}
+	if p.has("enable_web_search") && !slices.Contains([]string{"off", "on", "auto"}, p.str("enable_web_search")) {
+		return bad("venice_parameters.enable_web_search", "", "Invalid request parameters: enable_web_search must be off, on or auto")
+	}
+	if e := reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh", "max"); e != nil {
+		return e
+	}
+	if strings.HasSuffix(o.str("model"), "-tee") && p.str("enable_web_search") == "on" {
+		return bad("venice_parameters.enable_web_search", "", "Invalid request parameters: web search is not available in an enclave")
+	}
+	return nil
+}
+
+// reasoningRules checks the object by which a vendor is told how hard to think.
+func reasoningRules(o object, efforts ...string) *refusal {
+	r := o.object("reasoning")
+	effort := r.str("effort")
+	switch {
+	case r.has("effort") && !slices.Contains(efforts, effort):
+		return bad("reasoning.effort", "invalid_value", "Invalid value for reasoning.effort: '%s'", effort)
+	case r.has("effort") && r.has("max_tokens"):
+		return bad("reasoning", "", `Only one of "reasoning.effort" and "reasoning.max_tokens" can be specified`)
+	case o.has("reasoning") && o.has("reasoning_effort"):
+		return bad("reasoning", "", `Only one of "reasoning" and "reasoning_effort" can be specified`)
+	}
+	return nil
+}
+
+var openRouterPreferences = []string{
+	"order", "allow_fallbacks", "require_parameters", "data_collection", "zdr", "only", "ignore", "quantizations", "sort", "max_price",
+}
+
+func openRouterRules(o object) *refusal {
+	p := o.object("provider")
+	switch k := p.unknown(openRouterPreferences...); {
+	case k != "":
+		return bad("provider."+k, "", "provider: Unrecognized key: \"%s\"", k)
+	case p.has("data_collection") && p.str("data_collection") != "deny" && p.str("data_collection") != "allow":
+		return bad("provider.data_collection", "", "provider.data_collection: Invalid option")
+	case p.has("sort") && !slices.Contains([]string{"price", "throughput", "latency"}, p.str("sort")):
+		return bad("provider.sort", "", "provider.sort: Invalid option")
+	}
+	if !strings.Contains(o.str("model"), "/") {
+		return bad("model", "", "%s is not a valid model ID", o.str("model"))
+	}
+	return reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh", "max")
+}
+
+// blockRunRules: each family is told how hard to think in its own way, and Claude is served in its own format.
+func blockRunRules(o object) *refusal {
+	model := o.str("model")
+	gemini, claude := strings.Contains(model, "gemini"), strings.Contains(model, "claude")
+	level := o.str("thinking_level")
+	switch {
+	case claude:
+		return bad("model", "", "use /v1/messages for %s", model)
+	case o.has("thinking_level") && (!gemini || level != "low" && level != "high"):
+		return bad("thinking_level", "", "thinking_level '%s' is not supported by %s", level, model)
+	case o.has("reasoning") && !strings.Contains(model, "gpt") && !strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "o"):
+		return bad("reasoning", "", "reasoning is not supported by %s", model)
+	case o.object("reasoning").unknown("effort", "summary") != "":
+		return bad("reasoning", "", "Unknown parameter: 'reasoning.%s'.", o.object("reasoning").unknown("effort", "summary"))
+	}
+	return reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh")
+}
+
+// deepSeekRules: reasoning of turns with tools must come back while the model thinks; a schema is not enforced; the longest answer has
+// 64K tokens.
+func deepSeekRules(o object) *refusal {
+	kind := o.object("thinking").str("type")
+	if o.has("thinking") && kind != "enabled" && kind != "disabled" {
+		return bad("thinking", "invalid_request_error", "Failed to deserialize the JSON body into the target type: thinking: unknown variant `%s`, expected `enabled` or `disabled`", kind)
+	}
+	if n, ok := o.num("max_tokens"); ok && n > 65536 {
+		return bad("max_tokens", "invalid_request_error", "Invalid max_tokens value, the valid range of max_tokens is [1, 65536]")
+	}
+	if o.object("response_format").str("type") == "json_schema" {
+		return bad("response_format", "invalid_request_error", "This response_format type is unavailable now")
+	}
+	if kind == "enabled" || kind == "" && o.str("model") == "deepseek-reasoner" {
+		return deepSeekHistory(o.list("messages"))
+	}
+	return nil
+}
+
+func deepSeekHistory(ms []object) *refusal {
+	for _, m := range ms {
+		if m.str("role") == "assistant" && len(m.list("tool_calls")) > 0 && m.str("reasoning_content") == "" {
+			return bad("", "invalid_request_error", "The `reasoning_content` in the thinking mode must be passed back to the API.")
+		}
+	}
+	return nil
+}
+
+// qwenRules: open models think in streamed answers only.
+func qwenRules(o object) *refusal {
+	_, said := o["enable_thinking"]
+	budget, hasBudget := o.num("thinking_budget")
+	switch {
+	case strings.HasPrefix(o.str("model"), "qwen3-") && !o.bool("stream") && (!said || o.bool("enable_thinking")):
+		return &refusal{
+			status: http.StatusBadRequest, kind: "invalid_request_error", code: "invalid_parameter_error",
+			message: "parameter.enable_thinking must be set to false for non-streaming calls",
+		}
+	case hasBudget && budget < 1:
+		return bad("thinking_budget", "invalid_parameter_error", "thinking_budget must be a positive integer")
+	}
+	return nil
+}
