@@ -18,7 +18,7 @@ const (
 // words are what clients of this format call what the canonical form names as Anthropic does.
 var words = map[string]string{
 	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
-	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "tool_result": "tool",
+	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "disable_parallel_tool_use": "parallel_tool_calls", "tool_result": "tool",
 }
 
 // rename has the client's own word for something that this format has several words for.

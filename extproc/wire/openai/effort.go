@@ -9,8 +9,8 @@ import (
 // scale are the efforts that models know, from the least. Few know all.
 var scale = []string{effortNone, "minimal", "low", "medium", "high", "xhigh", effortMax}
 
-// effort writes how hard to think: what the client said, or what its budget amounts to. A model that is to decide by
-// itself is told nothing.
+// effort writes how hard to think as a client of another dialect said it: by its effort, or by what its budget amounts to. A model
+// that is to decide by itself is told nothing.
 func (w *writer) effort(p *chat.Params) {
 	if w.opts.NoEffort {
 		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
@@ -33,39 +33,14 @@ func (w *writer) effort(p *chat.Params) {
 	if p.Thinking == chat.ThinkingOff && effort != effortNone {
 		w.lose("thinking")
 	}
-	fitting := w.fit(effort)
+	fitting := w.opts.fit(effort)
 	if fitting != effort {
 		w.lose("effort")
 	}
 	if fitting != "" {
-		w.key("reasoning_effort")
+		w.key(keyEffort)
 		w.str(fitting)
 	}
-}
-
-// fit is the nearest effort that the model takes. Of a model of which nothing is known, only the most is not asked: the
-// format's own scale ends below.
-func (w *writer) fit(effort string) string {
-	takes := w.opts.Efforts
-	rank := slices.Index(scale, effort)
-	switch {
-	case effort == "", slices.Contains(takes, effort):
-		return effort
-	case takes == nil && effort == effortMax:
-		return "high"
-	case takes == nil:
-		return effort
-	case rank < 0:
-		return ""
-	}
-	for distance := 1; distance < len(scale); distance++ {
-		for _, i := range [...]int{rank - distance, rank + distance} {
-			if i >= 0 && i < len(scale) && slices.Contains(takes, scale[i]) {
-				return scale[i]
-			}
-		}
-	}
-	return ""
 }
 
 // effortOf is the effort that a budget of thinking tokens amounts to.

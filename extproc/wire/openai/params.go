@@ -117,6 +117,8 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 		return readNumber(&p.Temperature, key, v)
 	case "top_p":
 		return readNumber(&p.TopP, key, v)
+	case "min_p":
+		return readNumber(&p.MinP, key, v)
 	case "top_k":
 		return readNumber(&p.TopK, key, v)
 	case "presence_penalty":

@@ -46,7 +46,7 @@ func Reasoner(to policy.Resolution, model string) (efforts []string, ok bool) {
 func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
 	efforts, reasons := Reasoner(to, o.Model)
 	o.MaxStop = maxStop
-	o.NoEffort, o.Efforts = !reasons, efforts
+	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, efforts, reasons
 	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
 	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
 		o.TokensField = MaxCompletionTokens

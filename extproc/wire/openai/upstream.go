@@ -30,6 +30,10 @@ type RequestOptions struct {
 	// which the provider's own refusal is the better answer.
 	FixedSampling bool
 
+	// FixedByThinking is set where the model refuses them while it thinks: what a profile says of them is left out. A client of this
+	// dialect that says some itself knows better.
+	FixedByThinking bool
+
 	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
 	// as OpenRouter's and LiteLLM's servers do.
 	CacheControl bool
@@ -118,6 +122,14 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	cutReasoning(&e, d, o.ReasoningContent)
 	if o.FixedSampling {
 		degraded = dropSampling(&e, d)
+	}
+	if req.Profile != nil || o.Reasoning != ReasoningEffort || o.Efforts != nil || o.JSONObject {
+		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
+		a.adjust()
+		degraded = a.lost
+	}
+	for _, m := range o.Members {
+		e.Set(d, m.Key, m.Value)
 	}
 	if req.Stream && !req.StreamUsage {
 		askUsage(&e, d)

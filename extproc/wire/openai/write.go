@@ -20,6 +20,11 @@ type writer struct {
 	images   []chat.Part // of tool results, waiting for the next turn of the user
 	turn     bool        // a tool was called in the turn that is written
 	inArray  bool        // an element was written before
+
+	settled settled
+	thought thought
+	system  []chat.Part
+	offered []chat.Tool
 }
 
 // lose names what this format cannot say, in the client's own word. name is the canonical one.
@@ -46,6 +51,7 @@ func (w *writer) element() {
 }
 
 func (w *writer) request() error {
+	w.prepare()
 	w.raw(`{"model":`)
 	w.str(w.opts.Model)
 	if err := w.messages(); err != nil {
@@ -67,12 +73,12 @@ func (w *writer) messages() error {
 	w.key("messages")
 	w.raw("[")
 	start := len(w.dst)
-	if len(w.conv.System) > 0 {
+	if len(w.system) > 0 {
 		w.message("system")
-		w.text(w.conv.System, "\n\n")
+		w.text(w.system, "\n\n")
 		w.raw("}")
 	}
-	w.turns(w.conv.Messages)
+	w.turns(w.slashed())
 	if len(w.dst) == start {
 		return invalid("messages", "messages say nothing that this provider can be told")
 	}

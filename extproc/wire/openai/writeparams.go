@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -14,8 +16,8 @@ const maxUser = 64
 // tools writes the functions; tools that run at the other dialect's provider cannot be said.
 func (w *writer) tools() {
 	functions := 0
-	for i := range w.conv.Tools {
-		if t := &w.conv.Tools[i]; t.Raw != nil {
+	for i := range w.offered {
+		if t := &w.offered[i]; t.Raw != nil {
 			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
 			w.name(kind)
 			continue
@@ -30,8 +32,8 @@ func (w *writer) tools() {
 	}
 	w.key("tools")
 	w.openArray()
-	for i := range w.conv.Tools {
-		if t := &w.conv.Tools[i]; t.Raw == nil {
+	for i := range w.offered {
+		if t := &w.offered[i]; t.Raw == nil {
 			w.tool(t)
 		}
 	}
@@ -88,8 +90,8 @@ func (w *writer) toolChoice() {
 }
 
 func (w *writer) params() {
-	p := &w.conv.Params
-	if n := w.req.MaxTokens; n > 0 {
+	p := &w.settled.Params
+	if n := maxTokens(w.req); n > 0 {
 		field := w.opts.TokensField
 		if field == "" {
 			field = MaxTokens
@@ -104,8 +106,43 @@ func (w *writer) params() {
 		w.raw(`,"service_tier":"default"`)
 	}
 	w.endUser(p.User)
-	w.effort(p)
+	if w.ownWords() {
+		w.effort(p)
+	}
 	w.format(p)
+	if w.opts.CacheKey && p.CacheKey != "" {
+		w.key("prompt_cache_key")
+		w.str(p.CacheKey)
+	}
+	if w.opts.Predictions && p.Predicted != "" {
+		w.key("prediction")
+		w.json(prediction(p.Predicted))
+	}
+	for _, m := range w.members() {
+		w.key(m.Key)
+		w.json(m.Value)
+	}
+}
+
+// members are those that only this provider knows, each once.
+func (w *writer) members() []Member {
+	own := slices.DeleteFunc(slices.Clone(w.thought.members), func(m Member) bool {
+		return slices.ContainsFunc(w.opts.Members, func(o Member) bool { return o.Key == m.Key })
+	})
+	return append(own, w.opts.Members...)
+}
+
+// maxTokens is the answer's limit that the client set, or its profile where it set none; 0 if neither did.
+func maxTokens(req *chat.Request) int {
+	if req.MaxTokens == 0 && req.Profile != nil {
+		return req.Profile.MaxTokens
+	}
+	return req.MaxTokens
+}
+
+// prediction is what most of the answer is expected to be, as OpenAI wants it said.
+func prediction(text string) jsonx.Raw {
+	return append(jsonx.AppendString([]byte(`{"type":"content","content":`), text), '}')
 }
 
 // sampling writes how the model draws its words. One that draws them as it will takes no word about it but 1, which
@@ -119,8 +156,18 @@ func (w *writer) sampling(p *chat.Params) {
 			w.lose(sampling[i].key)
 		}
 	}
-	if p.TopK != "" {
-		w.lose("top_k")
+	w.beyond("top_k", p.TopK, w.opts.TopK)
+	w.beyond("min_p", p.MinP, w.opts.MinP)
+}
+
+// beyond writes a parameter that OpenAI does not know, where the provider does.
+func (w *writer) beyond(key, text string, takes bool) {
+	switch {
+	case text == "":
+	case takes:
+		w.number(key, text)
+	default:
+		w.lose(key)
 	}
 }
 
@@ -179,23 +226,25 @@ func (w *writer) format(p *chat.Params) {
 	if len(p.Schema) == 0 {
 		return
 	}
-	name := p.SchemaName
-	if name == "" {
-		name = "answer"
-	}
-	w.raw(`,"response_format":{"type":"json_schema","json_schema":{"name":`)
-	w.str(name)
-	if p.SchemaNote != "" {
-		w.key("description")
-		w.str(p.SchemaNote)
-	}
-	w.key("schema")
-	w.json(p.Schema)
-	w.key("strict")
-	strict := wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
-	w.boolean(strict)
-	if !strict { // the schema is told, and not enforced
+	w.key("response_format")
+	value, enforced := format(p, w.opts.JSONObject)
+	w.json(value)
+	if !enforced { // the schema is told, and not enforced
 		w.lose("format")
 	}
-	w.raw("}}")
+}
+
+// format is a schema of the answer as this format says it. It is enforced where the provider takes it.
+func format(p *chat.Params, objectOnly bool) (value jsonx.Raw, enforced bool) {
+	if objectOnly {
+		return jsonx.Raw(`{"type":"json_object"}`), false
+	}
+	b := jsonx.AppendString([]byte(`{"type":"json_schema","json_schema":{"name":`), cmp.Or(p.SchemaName, "answer"))
+	if p.SchemaNote != "" {
+		b = jsonx.AppendString(append(b, `,"description":`...), p.SchemaNote)
+	}
+	b = append(append(b, `,"schema":`...), p.Schema...)
+	enforced = wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
+	b = strconv.AppendBool(append(b, `,"strict":`...), enforced)
+	return append(b, "}}"...), enforced
 }

@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// MaxMarks is how many marks for a provider's prompt cache a request may hold (K-24).
+const MaxMarks = 4
+
+// Ephemeral is the mark that the gateway sets.
+const Ephemeral = `{"type":"ephemeral"}`
+
+// MarkStable returns a conversation's system prompt and tools with a mark at the end of each, for what stands before them is stable.
+// The client's own marks come first: beyond the most that a request may hold, none is added. The conversation stays as it is.
+func MarkStable(c *chat.Conversation) (system []chat.Part, tools []chat.Tool) {
+	system, tools = c.System, c.Tools
+	left := MaxMarks - marks(c)
+	if i := lastText(system); i >= 0 && left > 0 && system[i].CacheControl == nil {
+		system = slices.Clone(system)
+		system[i].CacheControl = jsonx.Raw(Ephemeral)
+		left--
+	}
+	if n := len(tools) - 1; n >= 0 && left > 0 && tools[n].CacheControl == nil && tools[n].Raw == nil {
+		tools = slices.Clone(tools)
+		tools[n].CacheControl = jsonx.Raw(Ephemeral)
+	}
+	return system, tools
+}
+
+func lastText(parts []chat.Part) int {
+	for i := len(parts) - 1; i >= 0; i-- {
+		if parts[i].Kind == chat.PartText && parts[i].Text != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+func marks(c *chat.Conversation) int {
+	n := partMarks(c.System)
+	for i := range c.Messages {
+		n += partMarks(c.Messages[i].Parts)
+	}
+	for i := range c.Tools {
+		if c.Tools[i].CacheControl != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func partMarks(parts []chat.Part) (n int) {
+	for i := range parts {
+		if parts[i].CacheControl != nil {
+			n++
+		}
+		n += partMarks(parts[i].Parts)
+	}
+	return n
+}
