@@ -176,6 +176,6 @@ func explain(cfg *config.Config, states []providerState, ask routeAsk) (routeRep
 	if ask.Output <= 0 {
 		ask.Output = int64(cfg.Billing.ReserveOutputTokens)
 	}
-	found := resolve.New(models, cfg.Enabled()).Explain(ask.Model, "")
+	found := resolve.New(models, cfg.Enabled()).Under(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: ask.Model})
 	return newRouteReport(found, states, ask, cfg.Billing.SpreadPct), nil
 }

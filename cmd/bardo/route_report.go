@@ -45,7 +45,7 @@ type routeRefusal struct {
 }
 
 // newRouteReport puts the candidates in their order of health, and takes out those that an operator disabled.
-func newRouteReport(e resolve.Explanation, states []providerState, ask routeAsk, spreadPct int) routeReport {
+func newRouteReport(e resolve.Decision, states []providerState, ask routeAsk, spreadPct int) routeReport {
 	r := routeReport{Input: ask.Input, Output: ask.Output, Refused: []routeRefusal{}}
 	for _, c := range inOrder(e.Order, states) {
 		state := stateOf(c.Provider, states)
@@ -74,9 +74,9 @@ func publicError(err error) string {
 }
 
 // inOrder sorts candidates as the gateway would try them now. A provider that nobody watches keeps its configured place.
-func inOrder(found []resolve.Candidate, states []providerState) []resolve.Candidate {
+func inOrder(found []policy.Resolution, states []providerState) []policy.Resolution {
 	out := slices.Clone(found)
-	slices.SortStableFunc(out, func(a, b resolve.Candidate) int {
+	slices.SortStableFunc(out, func(a, b policy.Resolution) int {
 		return cmp.Compare(stateOf(a.Provider, states).Order, stateOf(b.Provider, states).Order)
 	})
 	return out
@@ -91,7 +91,7 @@ func stateOf(id policy.ProviderID, states []providerState) providerState {
 	return states[i]
 }
 
-func newRoutePlace(c resolve.Candidate, s providerState, ask routeAsk, spreadPct int) routePlace {
+func newRoutePlace(c policy.Resolution, s providerState, ask routeAsk, spreadPct int) routePlace {
 	output := ask.Output
 	if c.MaxOutput > 0 {
 		output = min(output, int64(c.MaxOutput))
@@ -108,7 +108,7 @@ func newRoutePlace(c resolve.Candidate, s providerState, ask routeAsk, spreadPct
 }
 
 // lacking are the features that were asked for and are not there, required ones first, without duplicates (D-11).
-func lacking(c resolve.Candidate, ask routeAsk) []string {
+func lacking(c policy.Resolution, ask routeAsk) []string {
 	out := slices.Clone(c.Degraded)
 	for _, f := range slices.Concat(ask.Require, ask.Prefer) {
 		if !slices.Contains(c.Features, f) && !slices.Contains(out, string(f)) {

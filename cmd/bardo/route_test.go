@@ -12,12 +12,12 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
-func candidate(p policy.ProviderID) resolve.Candidate {
-	return resolve.Candidate{Resolution: policy.Resolution{Provider: p, Model: "m", Upstream: "m"}, Why: "it lists the model"}
+func candidate(p policy.ProviderID) policy.Resolution {
+	return policy.Resolution{Provider: p, Model: "m", Upstream: "m", Why: "it lists the model"}
 }
 
 func TestADryRunFollowsHealth(t *testing.T) {
-	found := resolve.Explanation{Order: []resolve.Candidate{candidate("a"), candidate("b"), candidate("c"), candidate("new")}}
+	found := resolve.Decision{Order: []policy.Resolution{candidate("a"), candidate("b"), candidate("c"), candidate("new")}}
 	for _, row := range []struct {
 		about                 string
 		states                []providerState
@@ -65,7 +65,7 @@ func TestADryRunFollowsHealth(t *testing.T) {
 }
 
 func TestADryRunShowsNoPrivateCause(t *testing.T) {
-	r := newRouteReport(resolve.Explanation{Err: fault.New(fault.NoProvider, "nobody", errors.New("private"))}, nil, routeAsk{}, 0)
+	r := newRouteReport(resolve.Decision{Err: fault.New(fault.NoProvider, "nobody", errors.New("private"))}, nil, routeAsk{}, 0)
 	if r.Error != "no_provider: nobody" {
 		t.Errorf("got %q", r.Error)
 	}

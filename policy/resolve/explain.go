@@ -1,7 +1,9 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"bardo.money/gateway/internal/config"
@@ -10,49 +12,93 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Candidate is one way to serve a model, with what a dry run shows of it.
-type Candidate struct {
-	policy.Resolution
-	Features []policy.Feature // what the model has there, by the catalog and the configuration
-	Why      string           // why this provider is asked
-}
-
 // Refusal is a provider that does not serve a request, and why.
 type Refusal struct {
 	Provider policy.ProviderID
-	Model    string // as it was asked for
+	Model    string // as it was asked for, else the one of the provider's that comes nearest
 	Reason   string
 }
 
-// Explanation is what Resolve answers, and what it leaves out.
-type Explanation struct {
-	Order   []Candidate // in the configured order
-	Refused []Refusal   // the other providers, in the configured order; then the model's vendor if it is not enabled
-	Err     error       // the fault of Resolve when Order is empty
-}
-
-// Explain tells who serves a model, as Resolve does, and why the others do not. It is for people: nothing on a request's path needs it.
-func (r *Resolver) Explain(model, provider string) Explanation {
-	found, err := r.Resolve(model, provider, nil)
-	e := Explanation{Err: err}
-	pinned, name, isPinned := r.pinned(model, provider)
-	for _, res := range found {
-		e.Order = append(e.Order, Candidate{Resolution: res, Features: r.features(res, name), Why: r.why(res.Provider, name, isPinned)})
-	}
-	for _, p := range r.providers {
-		if slices.ContainsFunc(found, func(res policy.Resolution) bool { return res.Provider == p.ID }) {
+// refusals are the providers that are not in the order, in the configured order, and the model's vendor if it is not enabled.
+func (d *draft) refusals() []Refusal {
+	pinned, name, isPinned := d.r.pinned(d.n.Model, string(d.n.Provider))
+	var out []Refusal
+	for i := range d.chairs {
+		c := &d.chairs[i]
+		if slices.ContainsFunc(d.picks, func(p pick) bool { return p.c == c }) {
 			continue
 		}
-		reason := "the request asks for " + string(pinned) + " alone"
-		if !isPinned || p.ID == pinned {
-			reason = r.whyNot(p, name)
+		model, reason := name, ""
+		switch {
+		case d.n.named && isPinned && c.p.ID != pinned:
+			reason = "the request asks for " + clip(string(pinned)) + " alone"
+		case c.role == barred:
+			reason = c.why
+		case d.n.named && len(c.options) == 0:
+			reason = d.r.whyNot(*c.p, name)
+		default:
+			model, reason = d.nearest(c)
 		}
-		e.Refused = append(e.Refused, Refusal{Provider: p.ID, Model: name, Reason: reason})
+		out = append(out, Refusal{Provider: c.p.ID, Model: model, Reason: reason})
 	}
-	if v := r.vendorOf(name); !isPinned && v != "" && r.find(v) == nil {
-		e.Refused = append(e.Refused, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured"})
+	if v := d.r.vendorOf(name); d.n.named && !isPinned && v != "" && d.r.find(v) == nil {
+		out = append(out, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured"})
 	}
-	return e
+	return out
+}
+
+// nearest is the model of a provider that comes nearest to serving the request, and what keeps it from it.
+func (d *draft) nearest(c *chair) (model, reason string) {
+	if !d.serves(c) {
+		return d.n.Model, c.why
+	}
+	var best *option
+	var lacking lack
+	for i := range c.options {
+		o := &c.options[i]
+		if l := d.n.never(c, o); best == nil || l > lacking {
+			best, lacking = o, l
+		}
+	}
+	if best == nil {
+		return "", "it lists no model"
+	}
+	return string(best.at.resolution.Model), d.n.missing(c, best, lacking)
+}
+
+// missing says what an option lacks that no pass does without.
+func (n *need) missing(c *chair, o *option, l lack) string {
+	switch l {
+	case lacksPrice:
+		return "it has a price, and " + unthinking + " pays for none"
+	case lacksBudget:
+		return fmt.Sprintf("this request may cost $%s there, and its wallet affords $%s", n.estimate(o), c.ceiling)
+	case lacksNative:
+		return "it lacks what the vendor's own API was wanted for"
+	case lacksPrivacy:
+		return "the request is private, and it may retain what it gets"
+	case lacksEnclave:
+		return "the request's privacy tier is " + cmp.Or(n.PrivacyTier.String(), "tee") + ", which it does not offer"
+	case lacksVision:
+		return "the request holds images, and it takes none"
+	case lacksTools:
+		return "the request has tools, and it calls none"
+	case lacksWindow:
+		return fmt.Sprintf("the request needs %d tokens, and its window has %d", n.tokens(o), o.context)
+	case lacksSpeed:
+		return fmt.Sprintf("it usually takes %s, and %s is the most", o.latency, n.relaxed)
+	case lacksNothing, relaxable, lacksTier, lacksFeature, lacksReasoning, lacksSchema, lacksQuality, lacksOutput, lacksPace:
+	}
+	return "others come before it"
+}
+
+// whyNamed is why a provider is asked for a model that was named.
+func (d *draft) whyNamed(c *chair) string {
+	_, name, isPinned := d.r.pinned(d.n.Model, string(d.n.Provider))
+	if c.role == specialist {
+		return c.why
+	}
+	return d.r.why(c.p.ID, name, isPinned)
 }
 
 // pinned says whether a request asks for one provider alone, and for which model there.
@@ -79,24 +125,11 @@ func (r *Resolver) entryOf(p policy.ProviderID, model string) *entry {
 	if !ok {
 		return nil
 	}
-	i := slices.IndexFunc(l.entries, func(e entry) bool { return e.resolution.Provider == p })
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.resolution.Provider == p })
 	if i < 0 {
 		return nil
 	}
-	return &l.entries[i]
-}
-
-func (r *Resolver) features(res policy.Resolution, model string) []policy.Feature {
-	var out []policy.Feature
-	if e := r.entryOf(res.Provider, model); e != nil {
-		out = slices.Clone(e.model.Capabilities)
-	} else {
-		out = slices.Clone(r.catalog.Unlisted(res.Provider, model).Capabilities)
-	}
-	if p := r.find(res.Provider); p != nil && p.Private && !slices.Contains(out, policy.Privacy) {
-		out = append(out, policy.Privacy)
-	}
-	return out
+	return l.entries[i]
 }
 
 func (r *Resolver) why(id policy.ProviderID, model string, isPinned bool) string {

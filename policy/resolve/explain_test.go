@@ -51,7 +51,7 @@ providers:
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			e := r.Explain(row.model, row.provider)
+			e := r.Explain(&policy.Intent{Model: row.model, Provider: policy.ProviderID(row.provider)})
 			var order []string
 			for _, c := range e.Order {
 				order = append(order, string(c.Provider))
@@ -79,13 +79,13 @@ providers:
 		has               []policy.Feature
 	}{
 		{"the catalog's features", "openai/gpt-4o", "the request asks for it", []policy.Feature{"tools", "vision", "structured_outputs", "prompt_caching", "predicted_outputs"}},
-		{"what the operator said", "mine/gpt-4o", "the request asks for it", []policy.Feature{"tools", "privacy"}},
+		{"what the operator said", "mine/gpt-4o", "the request asks for it", []policy.Feature{"tools", "privacy", "no_log"}},
 		{"a listing", "gpt-4o", "it lists the model", []policy.Feature{"tools", "vision", "structured_outputs", "prompt_caching", "predicted_outputs"}},
 		{"nobody's model", "whatever", "it takes any model that nobody lists", nil},
 		{"a name with a vendor's prefix", "gpt-99", "its vendor, by the model's name", nil},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			e := r.Explain(row.model, "")
+			e := r.Explain(&policy.Intent{Model: row.model})
 			if e.Err != nil {
 				t.Fatal(e.Err)
 			}
@@ -104,7 +104,10 @@ func FuzzExplain(f *testing.F) {
 	f.Add("openai/gpt-oss-20b", "")
 	f.Add("/", "any")
 	f.Fuzz(func(t *testing.T, model, provider string) {
-		e := r.Explain(model, provider)
+		if model == "" {
+			return // the choice is the gateway's
+		}
+		e := r.Under(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: model, Provider: policy.ProviderID(provider)})
 		order, err := r.Resolve(model, provider, nil)
 		if (err == nil) != (e.Err == nil) || len(order) != len(e.Order) {
 			t.Fatalf("resolved %q, %v; explained %+v", said(order), err, e)

@@ -20,13 +20,15 @@ type Resolver struct {
 	providers []config.Provider // first choice first
 	index     catalog.Index[*listing]
 	listings  []*listing
+	seats     []seat // of the providers, by the same position
+	rules     Rules
 }
 
 // listing is one id that clients may use, with everyone who lists it, first choice first.
 type listing struct {
 	id      string
 	alias   bool // nobody's own id of a model
-	entries []entry
+	entries []*entry
 }
 
 // entry is one provider's offer of one model.
@@ -34,19 +36,21 @@ type entry struct {
 	resolution policy.Resolution
 	model      catalog.Model
 	vendor     bool // an ordinary provider, which knows the snapshots of its models by name
+	seat       int  // the provider's position
+	option     option
 }
 
 // New makes a resolver for the enabled providers, first choice first. Nothing is changed afterwards.
 func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
 	r := &Resolver{catalog: c, providers: slices.Clone(providers)}
-	for _, p := range r.providers {
-		offered := p.Models
-		if p.Vendor {
-			offered = c.Of(p.Of)
+	r.seats = make([]seat, len(r.providers))
+	for i := range r.providers {
+		p := &r.providers[i]
+		r.seats[i] = newSeat(p)
+		for _, m := range offered(c, p) {
+			r.list(i, m)
 		}
-		for _, m := range offered {
-			r.list(p, m)
-		}
+		r.seats[i].sort()
 	}
 	for _, l := range r.listings {
 		r.joinSnapshot(l)
@@ -54,9 +58,25 @@ func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
 	return r
 }
 
-func (r *Resolver) list(p config.Provider, m config.Model) {
-	e := r.entry(p, r.catalog.At(p.ID, m))
-	r.listing(m.ID, false).add(e)
+// offered are the models that a provider serves.
+func offered(c *catalog.Catalog, p *config.Provider) []config.Model {
+	models := p.Models
+	if p.Vendor {
+		models = c.Of(p.Of)
+	}
+	if p.Only == nil {
+		return models
+	}
+	return slices.DeleteFunc(slices.Clone(models), func(m config.Model) bool {
+		return !slices.ContainsFunc(p.Only, func(part string) bool { return strings.Contains(m.ID, part) })
+	})
+}
+
+func (r *Resolver) list(at int, m config.Model) {
+	e := r.entry(at, r.catalog.At(r.providers[at].ID, m))
+	if r.listing(m.ID, false).add(e) {
+		r.seats[at].options = append(r.seats[at].options, e.option)
+	}
 	for _, id := range m.Aliases {
 		r.listing(id, true).add(e)
 	}
@@ -77,14 +97,16 @@ func (r *Resolver) listing(id string, alias bool) *listing {
 }
 
 // add adds a provider's offer; of two under one id, the first one stays.
-func (l *listing) add(e entry) {
-	if !l.serves(e.resolution.Provider) {
-		l.entries = append(l.entries, e)
+func (l *listing) add(e *entry) bool {
+	if l.serves(e.resolution.Provider) {
+		return false
 	}
+	l.entries = append(l.entries, e)
+	return true
 }
 
 func (l *listing) serves(p policy.ProviderID) bool {
-	return slices.ContainsFunc(l.entries, func(e entry) bool { return e.resolution.Provider == p })
+	return slices.ContainsFunc(l.entries, func(e *entry) bool { return e.resolution.Provider == p })
 }
 
 // joinSnapshot lets vendors that list a model serve a snapshot of it that another provider lists by its full id.
@@ -95,27 +117,36 @@ func (r *Resolver) joinSnapshot(l *listing) {
 	}
 	for _, e := range base.entries {
 		if e.vendor && !l.serves(e.resolution.Provider) {
-			e.resolution = e.snapshot(l.id, suffix)
-			l.entries = append(l.entries, e)
+			dated := *e
+			dated.resolution = e.snapshot(l.id, suffix)
+			l.entries = append(l.entries, &dated)
 		}
 	}
-	slices.SortStableFunc(l.entries, func(a, b entry) int {
-		return r.position(a.resolution.Provider) - r.position(b.resolution.Provider)
+	slices.SortStableFunc(l.entries, func(a, b *entry) int {
+		return a.seat - b.seat
 	})
 }
 
-func (r *Resolver) entry(p config.Provider, m catalog.Model) entry {
+// entry is a model at the provider at a position.
+func (r *Resolver) entry(at int, m catalog.Model) *entry {
+	p := &r.providers[at]
 	if p.Free {
 		m.Prices = policy.Prices{Known: true}
 	}
-	return entry{model: m, vendor: p.Vendor, resolution: policy.Resolution{
+	e := &entry{model: m, vendor: p.Vendor, seat: at, resolution: policy.Resolution{
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
 		AdaptiveThinking:  slices.Contains(m.Capabilities, policy.AdaptiveThinking),
 		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
 		NoSignatures:      m.NoSignatures,
 		FixedSampling:     m.FixedSampling,
 		ToolFormat:        m.ToolFormat,
+		Family:            m.Family,
+		Reasoning:         m.Reasoning,
+		Private:           p.Private,
 	}}
+	e.resolution.Features = r.seats[at].features(m.Capabilities)
+	e.option = newOption(e)
+	return e
 }
 
 // snapshot is the resolution for a snapshot of the model. A vendor gets the snapshot's id, in its own spelling of the
@@ -132,28 +163,49 @@ func (e *entry) snapshot(id, suffix string) policy.Resolution {
 	return res
 }
 
+// way is one way to serve a model that was named.
+type way struct {
+	at         *entry
+	id, suffix string // as it was named, and what of that is a snapshot's
+}
+
+func (w *way) resolution() policy.Resolution { return w.at.snapshot(w.id, w.suffix) }
+
 // Resolve lists the ways to serve a model, best first. The provider, if given, or else a configured provider before the
 // first slash of model, is the only one asked. rank is the order of providers that holds right now; those it does not
 // name come after, in the configured order. The error is a fault: ModelNotFound, with near names, for a model that
 // nobody knows, NoProvider for one that no enabled provider serves.
 func (r *Resolver) Resolve(model, provider string, rank []policy.ProviderID) ([]policy.Resolution, error) {
+	ways, err := r.ways(model, policy.ProviderID(provider))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]policy.Resolution, len(ways))
+	for i := range ways {
+		out[i] = ways[i].resolution()
+	}
+	return ranked(out, rank), nil
+}
+
+// ways are the ways to serve a model, in the configured order.
+func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error) {
 	if provider != "" {
-		return r.only(policy.ProviderID(provider), model)
+		return r.only(provider, model)
 	}
 	p, rest, forced := r.Split(model)
 	if forced {
-		if res, err := r.only(p, rest); err == nil {
-			return res, nil
+		if one, err := r.only(p, rest); err == nil {
+			return one, nil
 		}
 	}
 	if l, suffix, ok := r.index.Find(model); ok {
-		return ranked(l.resolutions(model, suffix), rank), nil
+		return l.ways(model, suffix), nil
 	}
 	if forced {
 		return r.only(p, rest)
 	}
 	if out := r.unlisted(model); out != nil {
-		return ranked(out, rank), nil
+		return out, nil
 	}
 	return nil, r.unknown(model)
 }
@@ -180,16 +232,16 @@ func (r *Resolver) find(id policy.ProviderID) *config.Provider {
 	return nil
 }
 
-func (l *listing) resolutions(id, suffix string) []policy.Resolution {
-	out := make([]policy.Resolution, len(l.entries))
+func (l *listing) ways(id, suffix string) []way {
+	out := make([]way, len(l.entries))
 	for i := range l.entries {
-		out[i] = l.entries[i].snapshot(id, suffix)
+		out[i] = way{l.entries[i], id, suffix}
 	}
 	return out
 }
 
 // only asks one provider.
-func (r *Resolver) only(id policy.ProviderID, model string) ([]policy.Resolution, error) {
+func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 	p := r.find(id)
 	if p == nil {
 		return nil, fault.Newf(fault.NoProvider, "the provider %q is not configured", clip(string(id)))
@@ -197,43 +249,46 @@ func (r *Resolver) only(id policy.ProviderID, model string) ([]policy.Resolution
 	if l, suffix, ok := r.index.Find(model); ok {
 		for i := range l.entries {
 			if l.entries[i].resolution.Provider == id {
-				return []policy.Resolution{l.entries[i].snapshot(model, suffix)}, nil
+				return []way{{l.entries[i], model, suffix}}, nil
 			}
 		}
 	}
-	if p.Any || p.Vendor && r.mayBeOf(id, model) {
-		return []policy.Resolution{r.pass(p, model)}, nil
+	if p.Any || p.Vendor && r.mayBeOf(p, model) {
+		return []way{{at: r.pass(p, model)}}, nil
 	}
 	return nil, notFound(model, " at "+string(id), near.Names(model, r.idsOf(id), 3))
 }
 
 // mayBeOf tells whether a model that a vendor does not list could still be one of its own: nobody says otherwise.
-func (r *Resolver) mayBeOf(vendor policy.ProviderID, id string) bool {
+func (r *Resolver) mayBeOf(p *config.Provider, id string) bool {
+	if p.Only != nil {
+		return false
+	}
 	if m, ok := r.catalog.Lookup(id); ok {
-		return m.Vendor == vendor
+		return m.Vendor == p.Of
 	}
 	v := catalog.VendorOf(id)
-	return v == vendor || v == ""
+	return v == p.Of || v == ""
 }
 
 // pass sends an id that nobody lists to a provider as it is.
-func (r *Resolver) pass(p *config.Provider, id string) policy.Resolution {
-	res := r.entry(*p, r.catalog.Unlisted(p.ID, id)).resolution
-	res.Model, res.Upstream = policy.ModelID(id), id
-	return res
+func (r *Resolver) pass(p *config.Provider, id string) *entry {
+	e := r.entry(r.position(p.ID), r.catalog.Unlisted(p.ID, id))
+	e.resolution.Model, e.resolution.Upstream = policy.ModelID(id), id
+	return e
 }
 
 // unlisted finds who would take an id that nobody lists: the vendor whose prefix it has, else those that take any.
-func (r *Resolver) unlisted(id string) []policy.Resolution {
+func (r *Resolver) unlisted(id string) []way {
 	if v := catalog.VendorOf(id); v != "" {
 		if p := r.find(v); p != nil && p.Vendor {
-			return []policy.Resolution{r.pass(p, id)}
+			return []way{{at: r.pass(p, id)}}
 		}
 	}
-	var out []policy.Resolution
+	var out []way
 	for i := range r.providers {
 		if r.providers[i].Any {
-			out = append(out, r.pass(&r.providers[i], id))
+			out = append(out, way{at: r.pass(&r.providers[i], id)})
 		}
 	}
 	return out

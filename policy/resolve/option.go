@@ -1,0 +1,138 @@
+package resolve
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// set is a set of features: a bit each, in the order of the closed set.
+type set uint32
+
+var bitOf = func() map[policy.Feature]set {
+	m := map[policy.Feature]set{}
+	for i, f := range policy.Features() {
+		m[f] = 1 << i
+	}
+	return m
+}()
+
+func setOf(features ...policy.Feature) (s set) {
+	for _, f := range features {
+		s |= bitOf[f]
+	}
+	return s
+}
+
+func (s set) count() int { return bits.OnesCount32(uint32(s)) }
+
+// has tells whether all of the other set are in s.
+func (s set) has(other set) bool { return s&other == other }
+
+var (
+	// native are the features that only a vendor's own API has.
+	native = setOf(policy.PredictedOutputs, policy.BatchAPI, policy.ExplicitCaching, policy.ResponsesAPI, policy.DirectPassthrough)
+	// never are what models lack at a kind of provider, whatever the catalog says of them elsewhere.
+	never = map[string]set{
+		config.KindBlockRun:   native,
+		config.KindOpenRouter: native,
+		config.KindVenice:     native | setOf(policy.Citations, policy.Compaction),
+		config.KindBankr:      native,
+	}
+	// always are what every model has at a kind of provider.
+	always = map[string][]policy.Feature{
+		config.KindBankr: {policy.SelfFunding, policy.CrossVerify},
+	}
+	// natives are what a user's own key at a vendor gives.
+	natives = map[policy.ProviderID][]policy.Feature{
+		"openai":    {policy.BatchAPI, policy.ResponsesAPI},
+		"anthropic": {policy.BatchAPI},
+		"google":    {policy.ExplicitCaching},
+	}
+)
+
+// seat is a provider, as choosing sees it.
+type seat struct {
+	p       *config.Provider
+	extra   []policy.Feature // what every model has there
+	never   set              // what none has
+	options []option         // cheapest first
+	offers  set              // what any of them has
+
+	cheapest bool // of so many models that only their cost is compared
+}
+
+func newSeat(p *config.Provider) seat {
+	s := seat{p: p, never: never[p.Kind], extra: slices.Clone(always[p.Kind]), cheapest: p.Kind == config.KindOpenRouter}
+	if p.Private {
+		s.extra = append(s.extra, policy.Privacy, policy.NoLog)
+	}
+	if s.direct() {
+		s.extra = append(s.extra, policy.NativeAPI, policy.DirectPassthrough)
+		s.extra = append(s.extra, natives[p.Of]...)
+		if !p.ContextEngineering {
+			s.extra = append(s.extra, policy.NoContextEngineering)
+		}
+	}
+	return s
+}
+
+// sort puts the options in their order once all are there.
+func (s *seat) sort() {
+	slices.SortStableFunc(s.options, func(a, b option) int { return cmp.Compare(a.cost, b.cost) })
+	for i := range s.options {
+		s.offers |= s.options[i].has
+	}
+}
+
+// direct tells whether the provider is a user's own key at a vendor. A model on the operator's own machine is nobody's bill.
+func (s *seat) direct() bool { return s.p.Direct && s.p.Vendor }
+
+// features are what a model has at the provider, by what the catalog says of it.
+func (s *seat) features(said []policy.Feature) []policy.Feature {
+	out := make([]policy.Feature, 0, len(said)+len(s.extra))
+	for _, f := range said {
+		if s.never&bitOf[f] == 0 {
+			out = append(out, f)
+		}
+	}
+	for _, f := range s.extra {
+		if !slices.Contains(out, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// option is a model at a provider: what choosing looks at, in few words, since hundreds are looked at for one request.
+type option struct {
+	at      *entry
+	has     set
+	cost    float64 // of a typical call, in no unit
+	latency time.Duration
+	context int64 // 0: unknown
+	output  int64 // 0: unknown
+	quality policy.Quality
+	known   bool // its capabilities are
+	reasons bool
+	free    bool // it costs nothing, and that is known
+}
+
+// typical is a call that options are compared by, in tokens each way.
+const typical = 10_000
+
+func newOption(e *entry) option {
+	m := &e.model
+	return option{
+		at: e, has: setOf(e.resolution.Features...), known: m.Capabilities != nil,
+		cost:    float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
+		free:    m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0,
+		latency: m.LatencyP50, context: int64(m.Context), output: int64(m.MaxOutput),
+		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
+		reasons: m.Reasoning != "none",
+	}
+}

@@ -1,0 +1,112 @@
+package resolve
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// byScore is the backend scorer: the best model of each provider, those first that have everything required, then by score.
+func (d *draft) byScore() {
+	d.scoreAt(strict)
+	strictly := len(d.picks)
+	d.rank(d.picks)
+	d.scoreAt(relaxed)
+	d.rank(d.picks[strictly:])
+}
+
+// scoreAt adds the best model of each provider that has none yet.
+func (d *draft) scoreAt(pass standing) {
+	for i := range d.chairs {
+		c := &d.chairs[i]
+		if c.picked || !d.serves(c) {
+			continue
+		}
+		var best *option
+		var highest float64
+		for i := range c.options {
+			if d.standings[c.from+i] < pass {
+				continue
+			}
+			if s := d.score(c, &c.options[i], pass); best == nil || s > highest {
+				best, highest = &c.options[i], s
+			}
+		}
+		if best == nil {
+			continue
+		}
+		c.picked = true
+		d.add(c, best.at, c.way, highest, d.because(c, &byItsScore, pass, false))
+	}
+}
+
+var byItsScore = rung{why: "by its score"}
+
+// rank sorts by score. Equal ones stand in the order of the backends (D-10), then in the configured one.
+func (d *draft) rank(picks []pick) {
+	slices.SortStableFunc(picks, func(a, b pick) int {
+		if c := cmp.Compare(b.score, a.score); c != 0 {
+			return c
+		}
+		return cmp.Compare(backend(a.c), backend(b.c))
+	})
+}
+
+// backends is the order of equal scores. Vendors and the operator's own servers stand behind the first.
+var backends = []string{config.KindBlockRun, "", config.KindOpenRouter, config.KindBankr, config.KindVenice}
+
+func backend(c *chair) int {
+	switch i := slices.Index(backends, c.p.Kind); {
+	case c.direct():
+		return len(backends)
+	case i < 0:
+		return 1
+	default:
+		return i
+	}
+}
+
+// weights are how much cost, quality, latency and features count. They sum to 1.
+type weights struct{ cost, quality, latency, features float64 }
+
+// weightsAt are the weights for a cost sensitivity of 0 to 1: the more it is, the more cost counts, and the less all else.
+func weightsAt(cs float64) weights {
+	w := weights{cost: 0.25 + 0.35*cs, quality: 0.40 - 0.20*cs, latency: 0.15, features: 0.20 - 0.10*cs}
+	total := w.cost + w.quality + w.latency + w.features
+	return weights{w.cost / total, w.quality / total, w.latency / total, w.features / total}
+}
+
+// score is how good an option is, 0 to 1. Each of its terms is (D-14).
+func (d *draft) score(c *chair, o *option, pass standing) float64 {
+	w := weightsAt(unit(d.n.CostSensitivity))
+	cost := 1.0
+	if dearest := d.dearest[pass]; dearest > 0 {
+		cost = unit(1 - c.cost(o)/dearest)
+	}
+	return cost*w.cost + unit(float64(o.quality)/float64(policy.QualityMaximum))*w.quality +
+		swiftness(o.latency, d.n.MaxLatency)*w.latency + d.covered(o)*w.features
+}
+
+// swiftness is how much of the time that there is a model leaves, 0 to 1. Without a bound, every model is swift enough; one whose
+// latency nobody knows is taken to need half.
+func swiftness(latency, bound time.Duration) float64 {
+	switch {
+	case bound <= 0:
+		return 1
+	case latency <= 0:
+		return 0.5
+	}
+	return unit(1 - float64(latency)/float64(bound))
+}
+
+// covered is the part of the wanted features that an option has, 0 to 1.
+func (d *draft) covered(o *option) float64 {
+	wanted := d.n.require | d.n.prefer
+	if wanted == 0 {
+		return 1
+	}
+	return float64((wanted & o.has).count()) / float64(wanted.count())
+}
