@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -31,6 +32,7 @@ type exchange struct {
 	rt      *Runtime
 	head    head
 	dialect wire.Dialect
+	said    hint.Said // which hints came in headers
 	started time.Time
 	arrived time.Time // the whole body
 
@@ -179,8 +181,10 @@ func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 	if e.detect != nil && x.dialect.Name() != chat.Anthropic { // the header that says Anthropic decides
 		x.dialect = x.rt.Dialects[e.detect(body)]
 	}
-	x.Request, err = x.dialect.Decode(e.op, x.head.h, x.head.query, body)
-	return err
+	if x.Request, err = x.dialect.Decode(e.op, x.head.h, x.head.query, body); err != nil {
+		return err
+	}
+	return x.hearBody()
 }
 
 // announced is the length that the request claims to have, 0 without a claim.
@@ -201,6 +205,9 @@ func (x *exchange) tooLarge() error {
 func (x *exchange) route(ctx context.Context) (err error) {
 	x.Current = x.offers
 	if x.Found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
+		return err
+	}
+	if err := x.meetNeeds(); err != nil {
 		return err
 	}
 	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {

@@ -17,9 +17,9 @@ import (
 // lowBalance is the balance below which answers carry a warning.
 const lowBalance = policy.USD
 
-// idHeaders name the request, in each dialect's habit.
+// idHeaders name the request, in each dialect's habit, and say what of it was not understood: every answer has them.
 func (x *exchange) idHeaders() header.List {
-	return header.List{{Name: "x-request-id", Value: x.ID}, {Name: "request-id", Value: x.ID}}
+	return x.warning(header.List{{Name: "x-request-id", Value: x.ID}, {Name: "request-id", Value: x.ID}})
 }
 
 // answerHeaders are known before an answer's cost is.

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/policy"
 )
 
 // Mode says which requests are fit for the cache besides those whose callers ask for it.
@@ -53,6 +54,10 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	control, err := cache.ParseControl(x.Header)
 	if err != nil {
 		return err
+	}
+	control.NoLookup = control.NoLookup || x.Hints.NoCache
+	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
+		control.Off = true // callers without a key share what is stored (D-05)
 	}
 	fit := control.Force || l.Mode == All || repeatable(x.Request)
 	if control.Off || !fit {

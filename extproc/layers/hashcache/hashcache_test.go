@@ -112,6 +112,24 @@ func TestAnAnswerIsKeptAndFound(t *testing.T) {
 	if x = run(own("no-cache")); x.Answer != nil || !x.Watched() {
 		t.Error("a caller that wants a new answer gets the old one")
 	}
+	x = exchange(t, chat.Generate, `"temperature":0,`)
+	x.Hints.NoCache = true
+	if err := p.Request(t.Context(), x); err != nil || x.Answer != nil || !x.Watched() {
+		t.Errorf("a caller that hints at it gets the old one: %v", err)
+	}
+}
+
+func TestD05CallersWithoutAKeyShareNothingConfidential(t *testing.T) {
+	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
+	for _, class := range []policy.SecurityClass{policy.SecurityStandard, policy.SecurityConfidential, policy.SecurityPrivate} {
+		for _, account := range []policy.Account{"", "a"} {
+			x := exchange(t, chat.Generate, `"temperature":0,`)
+			x.Principal.Account, x.Hints.SecurityClass = account, class
+			if err := p.Request(t.Context(), x); err != nil || (x.Cache != nil) != (account != "" || class == policy.SecurityStandard) {
+				t.Errorf("%s of %q: %v, %v", class, account, x.Cache != nil, err)
+			}
+		}
+	}
 }
 
 // TestOthersPayNothing: a request that is not fit for the cache allocates nothing for it, on its way in or out.
