@@ -37,7 +37,9 @@ var endpoints = []endpoint{
 	{method: http.MethodPost, path: "/v1/chat/completions", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/messages", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/completions", class: classGenerate, detect: completions.Detect},
+	{method: http.MethodPost, path: "/v1/responses", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
+	{method: http.MethodPost, path: "/v1/responses/input_tokens", class: classLookup, op: chat.CountTokens},
 	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
 	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
 	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
@@ -62,11 +64,14 @@ func findEndpoint(hd *head) (endpoint, error) {
 			return e, nil
 		}
 	}
+	if e, ok := findKept(method, hd.path); ok {
+		return e, nil
+	}
 	if takes := allowed(hd.path); takes != "" {
 		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.path), takes, clipped(hd.method))
 	}
 	if isUnserved(hd.path) {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions or /v1/messages", clipped(hd.path))
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", clipped(hd.path))
 	}
 	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.method), clipped(hd.path), meant(hd.path))
 }
@@ -82,7 +87,7 @@ func meant(path string) string {
 	if like := near.Names(path, paths, 1); len(like) > 0 {
 		return "; did you mean " + like[0] + "?"
 	}
-	return "; a generation goes to /v1/chat/completions, /v1/completions or /v1/messages"
+	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"
 }
 
 // allowed lists the methods of a path, as an Allow header does; "" for a path that there is not.
@@ -96,12 +101,15 @@ func allowed(path string) string {
 			}
 		}
 	}
+	if methods == nil && isKept(path) {
+		methods = keptMethods
+	}
 	return strings.Join(methods, ", ")
 }
 
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
-	"/v1/responses", "/v1/embeddings", "/v1/images", "/v1/audio", "/v1/messages/batches", "/v1/batches", "/v1/files",
+	"/v1/embeddings", "/v1/images", "/v1/audio",
 	"/v1/moderations", "/v1/realtime", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
 }
 
@@ -130,7 +138,7 @@ func (x *exchange) jsonReply(body []byte) reply {
 }
 
 func welcome(_ context.Context, x *exchange) (reply, error) {
-	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/models"]}`)), nil
+	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/responses","/v1/models"]}`)), nil
 }
 
 func alive(_ context.Context, x *exchange) (reply, error) {
@@ -154,7 +162,11 @@ func (x *exchange) countsUpstream() bool {
 
 // countReply answers a token count from the gateway's own estimate.
 func (x *exchange) countReply() reply {
-	r := x.jsonReply(append(strconv.AppendInt([]byte(`{"input_tokens":`), x.Request.InputTokens, 10), '}'))
+	body := []byte(`{"input_tokens":`)
+	if x.Request.Dialect == chat.Responses {
+		body = []byte(`{"object":"response.input_tokens","input_tokens":`)
+	}
+	r := x.jsonReply(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
 	r.header = append(r.header, x.idHeaders()...)
 	r.header = append(r.header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
 	return r

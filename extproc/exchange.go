@@ -210,6 +210,9 @@ func (x *exchange) route(ctx context.Context) (err error) {
 	if err := x.meetNeeds(); err != nil {
 		return err
 	}
+	if err := x.meetNeeds(); err != nil {
+		return err
+	}
 	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}

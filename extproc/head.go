@@ -72,13 +72,16 @@ func foldPath(p string) string {
 // bareRoots are the endpoints that SDKs with a base URL without /v1 ask for.
 var bareRoots = []string{
 	"/chat/completions", "/messages", "/models", "/balance", "/cache", "/usage", "/requests",
-	"/responses", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
+	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
 }
 
 // dialect is the format in which this client expects errors.
 func (hd *head) dialect() chat.Dialect {
 	if strings.HasPrefix(hd.path, "/v1/messages") || hd.h.Has("anthropic-version") {
 		return chat.Anthropic
+	}
+	if strings.HasPrefix(hd.path, "/v1/responses") {
+		return chat.Responses
 	}
 	return chat.OpenAI
 }

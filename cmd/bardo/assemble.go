@@ -42,7 +42,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
 		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic,
+			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
 		}
 	}
 	rt.Resolver = resolve.New(models, cfg.Enabled())
