@@ -6,6 +6,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/toolcall"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
 )
@@ -16,6 +17,7 @@ type answer struct {
 	res    policy.Resolution
 	spoken chat.Dialect // that the answer was given in
 	dec    provider.Decoder
+	calls  *toolcall.Reader // of a model that calls tools in its text; else nil
 	enc    wire.Encoder
 	stream bool
 
@@ -34,6 +36,22 @@ type answer struct {
 // feed decodes a chunk. Afterwards exactly one holds: the answer goes on, it failed, a layer broke it, or it ended.
 func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
 	events := a.dec.Decode(chunk, end)
+	for i := range events {
+		if a.over() {
+			return
+		}
+		a.read(ctx, &events[i])
+	}
+}
+
+// read looks for calls of tools in what the model says. What is held back meanwhile is content: the provider does answer.
+func (a *answer) read(ctx context.Context, ev *chat.Event) {
+	if a.calls == nil {
+		a.pass(ctx, ev)
+		return
+	}
+	a.content = a.content || ev.Kind.IsContent()
+	events := a.calls.Read(ev)
 	for i := range events {
 		if a.over() {
 			return

@@ -30,10 +30,15 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	if x.closed {
 		return attemptCall{}, fmt.Errorf("exchange %s is over", x.ID)
 	}
-	call, err := p.Adapter.Encode(buf, x.Request, to, x.endpoint(to.Provider, &p))
+	req, lost, err := x.inWords(to, p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect))
 	if err != nil {
 		return attemptCall{}, err
 	}
+	call, err := p.Adapter.Encode(buf, req, to, x.endpoint(to.Provider, &p))
+	if err != nil {
+		return attemptCall{}, err
+	}
+	call.Degraded = named(call.Degraded, lost)
 	x.note(to.Provider, call.Degraded)
 	return attemptCall{call: call, authority: p.Endpoint.Authority, body: call.Body}, nil
 }
@@ -92,13 +97,14 @@ func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *a
 	p := x.rt.Providers[to.Provider]
 	spoken := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
 	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
-	dec := p.Adapter.NewDecoder(x.Request, to, p.Endpoint, status, h)
+	dec, calls := p.Adapter.NewDecoder(x.Request, to, p.Endpoint, status, h), x.callsIn(to)
 	x.encodeMu.Unlock()
 	return &answer{
 		x:      x,
 		res:    to,
 		spoken: spoken,
 		dec:    dec,
+		calls:  calls,
 		stream: x.Request.Stream,
 		enc:    x.newEncoder(to, spoken),
 	}

@@ -26,7 +26,7 @@ func Write(c *chat.Conversation, f Format) (text *chat.Conversation, degraded []
 	for i := range c.Messages {
 		h.message(&c.Messages[i])
 	}
-	w.Messages = h.out
+	w.Messages = h.end()
 	return &w, losses(c, offered)
 }
 
@@ -73,81 +73,107 @@ func losses(c *chat.Conversation, offered []chat.Tool) []string {
 		add(c.Word("tool_choice"))
 	}
 	if p := c.ParallelTools; p != nil && !*p && len(offered) > 0 {
-		add(c.Word("parallel_tool_calls"))
+		add(c.Word("disable_parallel_tool_use"))
 	}
 	return names
 }
 
 // history writes messages anew.
 type history struct {
-	format  Format
-	names   map[string]string // of called tools, by the ids of their calls
-	out     []chat.Message
-	results bool // the last message is of results
+	format   Format
+	names    map[string]string // of called tools, by the ids of their calls
+	out      []chat.Message
+	returned []chat.Part // by the calls of the last turn
+	at       string      // where they stand
 }
 
 func (h *history) message(m *chat.Message) {
 	switch {
 	case !slices.ContainsFunc(m.Parts, isCall):
-		h.out, h.results = append(h.out, *m), false
+		h.out = append(h.end(), *m)
 	case m.Role == chat.RoleAssistant:
-		h.out, h.results = append(h.out, chat.Message{Role: m.Role, At: m.At, Parts: h.said(m.Parts)}), false
+		h.out = append(h.end(), chat.Message{Role: m.Role, At: m.At, Parts: h.said(m.Parts)})
 	default:
-		h.returned(m)
+		h.results(m)
 	}
 }
 
 // said is what the model said in a turn, with its calls as it wrote them.
 func (h *history) said(parts []chat.Part) []chat.Part {
 	out := make([]chat.Part, 0, len(parts))
-	spoke := false // the text of a turn is read as one
+	spoke, array := false, -1 // the text of a turn is read as one; in plain JSON, all of its calls are one array
 	for i := range parts {
 		p := parts[i]
-		if p.Kind == chat.PartToolUse {
-			h.names[p.Tool.ID] = p.Tool.Name
-			var b []byte
-			if spoke {
-				b = append(b, '\n')
-			}
-			p = chat.Part{Kind: chat.PartText, Text: string(appendCall(b, h.format, &p.Tool)), CacheControl: p.CacheControl}
+		if p.Kind != chat.PartToolUse {
+			spoke = spoke || p.Kind == chat.PartText
+			out = append(out, p)
+			continue
 		}
-		spoke = spoke || p.Kind == chat.PartText
-		out = append(out, p)
+		h.names[p.Tool.ID] = p.Tool.Name
+		if h.format == JSON && array >= 0 {
+			continue
+		}
+		var b []byte
+		if spoke {
+			b = append(b, '\n')
+		}
+		spoke, array = true, len(out)
+		if h.format == JSON {
+			b = appendCalls(b, parts[i:])
+		} else {
+			b = appendCall(append(b, openCall+"\n"...), &p.Tool)
+			b = append(b, "\n"+closeCall...)
+		}
+		out = append(out, chat.Part{Kind: chat.PartText, Text: string(b), CacheControl: p.CacheControl})
 	}
 	return out
 }
 
-// returned writes the results of a turn's calls as what the user says next: those of one turn stand in one message.
-func (h *history) returned(m *chat.Message) {
-	var parts, rest []chat.Part
+// results takes what calls returned. All of one turn become what the user says next.
+func (h *history) results(m *chat.Message) {
+	if len(h.returned) == 0 {
+		h.at = m.At
+	}
+	var rest []chat.Part
 	for i := range m.Parts {
 		if p := &m.Parts[i]; p.Kind == chat.PartToolResult {
 			text, others := h.result(p)
-			parts = append(append(parts, text), others...)
+			h.returned = append(append(h.returned, text), others...)
 		} else {
 			rest = append(rest, *p)
 		}
 	}
-	parts = append(parts, rest...)
-	if n := len(h.out); h.results {
-		last := &h.out[n-1]
-		last.Parts = joined(last.Parts, parts)
-		return
-	}
-	h.out, h.results = append(h.out, chat.Message{Role: chat.RoleUser, At: m.At, Parts: joined(nil, parts)}), true
+	h.returned = append(h.returned, rest...)
 }
 
-// joined appends parts, with texts that follow each other as one unless a cache mark ends the first.
-func joined(to, parts []chat.Part) []chat.Part {
-	for _, p := range parts {
-		if n := len(to); n > 0 && p.Kind == chat.PartText && to[n-1].Kind == chat.PartText && to[n-1].CacheControl == nil {
-			to[n-1].Text += "\n" + p.Text
-			to[n-1].CacheControl = p.CacheControl
-			continue
-		}
-		to = append(to, p)
+// end writes the results that wait, and returns all messages so far.
+func (h *history) end() []chat.Message {
+	if len(h.returned) > 0 {
+		h.out = append(h.out, chat.Message{Role: chat.RoleUser, At: h.at, Parts: joined(h.returned)})
+		h.returned = nil
 	}
-	return to
+	return h.out
+}
+
+// joined has texts that follow each other as one, unless a cache mark ends the first.
+func joined(parts []chat.Part) []chat.Part {
+	var out []chat.Part
+	for i := 0; i < len(parts); {
+		p, end := parts[i], i+1
+		if p.Kind == chat.PartText {
+			for end < len(parts) && parts[end].Kind == chat.PartText && parts[end-1].CacheControl == nil {
+				end++
+			}
+			texts := make([]string, 0, end-i)
+			for _, t := range parts[i:end] {
+				texts = append(texts, t.Text)
+			}
+			p = chat.Part{Kind: chat.PartText, Text: strings.Join(texts, "\n"), CacheControl: parts[end-1].CacheControl}
+		}
+		out = append(out, p)
+		i = end
+	}
+	return out
 }
 
 // result is a call's result as text, and what of it is none.

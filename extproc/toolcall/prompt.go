@@ -89,11 +89,24 @@ func appendLine(dst, json []byte) []byte {
 	return dst
 }
 
-// appendCall appends a call as the model itself would have written it.
-func appendCall(dst []byte, f Format, call *chat.ToolCall) []byte {
-	if f != JSON {
-		dst = append(dst, openCall+"\n"...)
+// appendCalls appends the calls among parts as one array.
+func appendCalls(dst []byte, parts []chat.Part) []byte {
+	dst = append(dst, '[')
+	n := len(dst)
+	for i := range parts {
+		if parts[i].Kind != chat.PartToolUse {
+			continue
+		}
+		if len(dst) > n {
+			dst = append(dst, ", "...)
+		}
+		dst = appendCall(dst, &parts[i].Tool)
 	}
+	return append(dst, ']')
+}
+
+// appendCall appends a call as the model itself would have written it.
+func appendCall(dst []byte, call *chat.ToolCall) []byte {
 	dst = jsonx.AppendString(append(dst, `{"name": `...), call.Name)
 	dst = append(dst, `, "arguments": `...)
 	if v, err := jsonx.Parse([]byte(call.Args)); err == nil && v.Kind() == jsonx.Object {
@@ -101,11 +114,7 @@ func appendCall(dst []byte, f Format, call *chat.ToolCall) []byte {
 	} else {
 		dst = jsonx.AppendString(dst, call.Args) // free text
 	}
-	dst = append(dst, '}')
-	if f != JSON {
-		dst = append(dst, "\n"+closeCall...)
-	}
-	return dst
+	return append(dst, '}')
 }
 
 // appendResult appends what a call returned.

@@ -57,12 +57,7 @@ func (w *writer) request() {
 	w.integer(w.maxTokens)
 	w.system()
 	w.key("messages")
-	w.raw("[")
-	for i := range w.turns {
-		w.comma(i)
-		w.turn(&w.turns[i], i == len(w.turns)-1)
-	}
-	w.raw("]")
+	w.messages()
 	w.tools()
 	w.params()
 	if w.req.Stream {
@@ -72,6 +67,15 @@ func (w *writer) request() {
 	for _, name := range w.conv.Unmapped {
 		w.name(name)
 	}
+}
+
+func (w *writer) messages() {
+	w.raw("[")
+	for i := range w.turns {
+		w.comma(i)
+		w.turn(&w.turns[i], i == len(w.turns)-1)
+	}
+	w.raw("]")
 }
 
 func (w *writer) system() {
