@@ -59,6 +59,7 @@ type Prices struct {
 	CacheWrite   Price // five-minute cache writes
 	CacheWrite1h Price // one-hour cache writes
 	PerRequest   Pico
+	PerSearch    Pico // for each search of the web that the provider makes
 	Known        bool
 }
 

@@ -5,6 +5,7 @@ package catalog
 import (
 	_ "embed"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,10 @@ type Model struct {
 	Context      int // window in tokens
 	MaxOutput    int // tokens of one answer
 	Capabilities []policy.Feature
-	Quality      string // "minimum" … "maximum", "" if unknown
+	Quality      policy.Quality    // as it was said, else by its strengths
+	Strengths    *config.Strengths // nil if nothing is known of them
+	Thinking     Thinking
+	MinCache     int    // least tokens of a prompt that its provider caches
 	Reasoning    string // "auto", "none" or a dialect
 	ImplicitOpen bool   // answers begin inside reasoning
 	ToolFormat   string // of the calls of tools in its text: "hermes", "qwen", "json"; "" if it calls them natively
@@ -34,7 +38,28 @@ type Model struct {
 
 	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
 	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
+
+	PriceSource  Source
+	PriceUpdated time.Time // when the price was true; zero if nobody said
 }
+
+// Thinking is how a model is told how hard to think.
+type Thinking struct {
+	Control policy.ReasoningControl
+	Efforts []string // that it takes, least first; nil: whatever comes
+	Display bool     // its thinking can be asked for in the answer
+}
+
+// Source is who said what a model costs.
+type Source string
+
+// The sources, each over the ones before it.
+const (
+	SourceDefault  Source = "default"  // nobody: DefaultPrices
+	SourceCatalog  Source = "catalog"  // the embedded file
+	SourceProvider Source = "provider" // the provider's own list
+	SourceOperator Source = "operator" // the operator's file or configuration
+)
 
 // DefaultPrices are used where nothing is known: those of a good general model, so that a forgotten price is seldom a
 // loss. Known is false.
@@ -46,23 +71,56 @@ const dollar = policy.Price(policy.USD)
 
 // Catalog is the merged view. It is immutable, so it may be shared, and is swapped as a whole.
 type Catalog struct {
-	entries []config.Model // merged, in order of first appearance
-	index   Index[int]
-	models  []Model // of the entries, by the same position
+	entries  []config.Model // merged, in order of first appearance
+	index    Index[int]
+	models   []Model             // of the entries, by the same position
+	operator Index[config.Model] // what the operator's files alone say, which stands over providers' lists
+	families []config.Model      // what holds for ids that begin alike, the longest beginnings first
+	lists    map[policy.ProviderID]*listed
 }
 
-// New merges files of entries; of two entries for one model, the later one wins, field by field.
+// New merges files of entries; of two entries for one model, the later one wins, field by field. The first file is what every
+// gateway knows; later ones are the operator's, which also stand over what providers' own lists say.
 func New(files ...config.ModelFile) *Catalog {
 	c := &Catalog{}
-	for _, f := range files {
+	for i, f := range files {
 		for _, m := range f.Models {
+			m.Price = stamped(m.Price, i > 0, f.AsOf)
 			c.add(m)
+			if i > 0 {
+				c.overrule(m)
+			}
 		}
+		c.families = append(c.families, f.Families...)
 	}
+	slices.SortStableFunc(c.families, func(a, b config.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
-		c.models = append(c.models, finish(e))
+		c.models = append(c.models, finish(c.like(e)))
 	}
 	return c
+}
+
+// overrule notes what the operator says about a model; of two entries, the later one wins, field by field.
+func (c *Catalog) overrule(m config.Model) {
+	if before, suffix, ok := c.operator.Find(m.ID); ok && suffix == "" {
+		c.operator.replace(m.ID, merge(before, m))
+		return
+	}
+	c.operator.Add(m.ID, m)
+}
+
+// stamped is a price with who said it, and when.
+func stamped(p *config.Price, operator bool, asOf string) *config.Price {
+	if p == nil {
+		return nil
+	}
+	out := *p
+	out.Source = string(SourceCatalog)
+	if operator {
+		out.Source = string(SourceOperator)
+	}
+	out.Updated, _ = time.Parse(time.DateOnly, asOf) // none is said otherwise
+	return &out
 }
 
 // Embedded is the file of models that every gateway knows.
@@ -115,22 +173,53 @@ func (c *Catalog) Lookup(id string) (Model, bool) {
 	return c.models[at], true
 }
 
-// At is what a provider's listing of a model amounts to: what the listing says, else what the catalog says about this
-// model at this provider (an entry with the id "provider/model"), else about the model, else the defaults.
+// At is what a model at a provider amounts to: what the configuration says of it (m), else what the operator's file says of this
+// model at this provider (an entry with the id "provider/model"), else of the model, else what the provider's own list says, else the
+// catalog's entry, else what holds for its family, else the defaults.
 func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
+	m.Price = stamped(m.Price, true, "")
 	said := m
-	if at, suffix, ok := c.index.Find(string(p) + "/" + m.ID); ok && suffix == "" {
-		said = merge(c.entries[at], m)
+	base, known := c.modelOf(m)
+	if known {
+		said = base
 	}
-	if base, ok := c.base(m); ok {
-		said = merge(base, said)
+	if l, ok := c.lists[p].find(m); ok {
+		said = l.over(said)
 	}
-	return finish(said)
+	for _, id := range []string{base.ID, m.ID, string(p) + "/" + base.ID, string(p) + "/" + m.ID} {
+		if own, suffix, ok := c.operator.Find(id); ok && suffix == "" {
+			said = merge(said, own)
+		}
+	}
+	said = merge(said, m)
+	return finish(c.like(said))
 }
 
 // Unlisted is what is assumed about an id that the provider did not list.
 func (c *Catalog) Unlisted(p policy.ProviderID, id string) Model {
 	return c.At(p, config.Model{ID: id})
+}
+
+// modelOf is base for ids as marketplaces write them, too: behind the name of an organisation, before a variant ("deepseek/deepseek-r1:free").
+func (c *Catalog) modelOf(m config.Model) (config.Model, bool) {
+	if base, ok := c.base(m); ok {
+		return base, true
+	}
+	return c.base(config.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
+}
+
+// like fills what is not said from the families that the model belongs to, by its id or else by its provider's name for it.
+func (c *Catalog) like(m config.Model) config.Model {
+	for _, id := range []string{plain(m.ID), plain(m.UpstreamID)} {
+		for i := range c.families {
+			if strings.HasPrefix(id, strings.TrimSuffix(c.families[i].ID, "*")) {
+				f := c.families[i]
+				f.ID, f.UpstreamID, f.Aliases = "", "", nil
+				m = merge(f, m)
+			}
+		}
+	}
+	return m
 }
 
 // Of lists the models of a vendor, in the order of the catalog, as listings for At to complete.

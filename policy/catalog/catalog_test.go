@@ -29,24 +29,35 @@ func TestEmbeddedFile(t *testing.T) {
 		t.Fatalf("%d models: the file was not read", len(file.Models))
 	}
 	c := catalog.New(file)
+	open := []string{"deepseek", "llama", "hermes", "glm", "kimi", "gpt-oss"} // families that no vendor has for itself
 	for _, e := range file.Models {
 		m, ok := c.Lookup(e.ID)
 		switch {
 		case !ok || string(m.ID) != e.ID:
 			t.Errorf("%s is found as %q", e.ID, m.ID)
-		case !m.Prices.Known:
+		case !m.Prices.Known && m.Vendor != "":
 			t.Errorf("%s has no price", e.ID)
 		case m.Prices.CachedInput > m.Prices.Input || m.Prices.Output < m.Prices.Input:
 			t.Errorf("%s has an unlikely price: %+v", e.ID, m.Prices)
-		case m.Vendor == "":
+		case m.Vendor == "" && !slices.Contains(open, m.Family):
 			t.Errorf("%s has no vendor", e.ID)
+		case m.Quality == policy.QualityUnsaid:
+			t.Errorf("%s has no class of quality", e.ID)
+		case m.Thinking.Control == policy.ControlUsual:
+			t.Errorf("nothing says how %s is told to think", e.ID)
+		case m.Thinking.Control == policy.ControlAdaptive != slices.Contains(m.Capabilities, policy.AdaptiveThinking):
+			t.Errorf("%s: %s, and %v", e.ID, m.Thinking.Control, m.Capabilities)
+		case m.Thinking.Control == policy.ControlNone && m.Reasoning != "none":
+			t.Errorf("%s cannot be told to think, and its reasoning is found as %q", e.ID, m.Reasoning)
+		case m.PriceUpdated.IsZero() && m.Prices.Known:
+			t.Errorf("%s: nobody says when its price was true", e.ID)
 		case m.Family == "claude" && m.Prices.CacheWrite1h != 2*m.Prices.Input:
 			t.Errorf("%s: an hour's cache write costs twice the input, got %v", e.ID, m.Prices.CacheWrite1h)
 		case m.MaxOutput > m.Context:
 			t.Errorf("%s writes %d tokens into a window of %d", e.ID, m.MaxOutput, m.Context)
 		}
 	}
-	if got := c.Families(); !slices.Equal(got, []string{"claude", "gpt", "o", "gemini", "deepseek", "qwen"}) {
+	if got := c.Families(); !slices.Equal(got, []string{"claude", "gpt", "o", "gemini", "deepseek", "qwen", "llama", "hermes", "glm", "kimi", "gpt-oss"}) {
 		t.Errorf("families %q", got)
 	}
 }

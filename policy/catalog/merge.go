@@ -23,6 +23,10 @@ func merge(base, over config.Model) config.Model {
 	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
 	m.ToolFormat = cmp.Or(over.ToolFormat, base.ToolFormat)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
+	m.Vendor = cmp.Or(over.Vendor, base.Vendor)
+	m.Strengths = mergeStrengths(base.Strengths, over.Strengths)
+	m.Thinking = mergeThinking(base.Thinking, over.Thinking)
+	m.MinCache = cmp.Or(over.MinCache, base.MinCache)
 	if over.Capabilities == nil {
 		m.Capabilities = base.Capabilities
 	}
@@ -42,7 +46,35 @@ func mergePrice(base, over *config.Price) *config.Price {
 		CachedInput:  cmp.Or(over.CachedInput, base.CachedInput),
 		CacheWrite:   cmp.Or(over.CacheWrite, base.CacheWrite),
 		CacheWrite1h: cmp.Or(over.CacheWrite1h, base.CacheWrite1h),
+		PerRequest:   cmp.Or(over.PerRequest, base.PerRequest),
+		PerSearch:    cmp.Or(over.PerSearch, base.PerSearch),
+		Source:       cmp.Or(over.Source, base.Source),
+		Updated:      later(over.Updated, base.Updated),
 	}
+}
+
+// later is the first of two times that is one.
+func later(over, base time.Time) time.Time {
+	if over.IsZero() {
+		return base
+	}
+	return over
+}
+
+func mergeThinking(base, over *config.Thinking) *config.Thinking {
+	if base == nil || over == nil {
+		return cmp.Or(over, base)
+	}
+	if over.Control != "" && over.Control != base.Control {
+		return over // another control has efforts of its own
+	}
+	t := *over
+	t.Control = base.Control
+	t.Display = cmp.Or(over.Display, base.Display)
+	if over.Efforts == nil {
+		t.Efforts = base.Efforts
+	}
+	return &t
 }
 
 // finish fills what nobody said.
@@ -51,6 +83,13 @@ func finish(m config.Model) Model {
 	if family == "" {
 		family, vendor = familyOf(m.ID), VendorOf(m.ID)
 	}
+	if m.Vendor != "" {
+		vendor = policy.ProviderID(m.Vendor)
+	}
+	if vendor == noVendor {
+		vendor = ""
+	}
+	source, updated := pricing(m.Price)
 	return Model{
 		ID:           policy.ModelID(m.ID),
 		Upstream:     cmp.Or(m.UpstreamID, m.ID),
@@ -60,7 +99,10 @@ func finish(m config.Model) Model {
 		Context:      m.Context,
 		MaxOutput:    m.MaxOutput,
 		Capabilities: m.Capabilities,
-		Quality:      m.Quality,
+		Quality:      quality(&m),
+		Strengths:    m.Strengths,
+		Thinking:     thinking(&m),
+		MinCache:     m.MinCache,
 		Reasoning:    cmp.Or(m.Reasoning, "auto"),
 		ImplicitOpen: m.ImplicitOpen != nil && *m.ImplicitOpen,
 
@@ -69,12 +111,44 @@ func finish(m config.Model) Model {
 
 		ToolFormat: toolFormat(m.ToolFormat),
 		LatencyP50: time.Duration(m.LatencyP50MS) * time.Millisecond,
+
+		PriceSource: source, PriceUpdated: updated,
 	}
 }
 
+// noVendor is how an entry says that no ordinary provider serves its model.
+const noVendor = "none"
+
+// thinking is how a model is told to think; one that is known to have no reasoning cannot be told.
+func thinking(m *config.Model) Thinking {
+	if m.Thinking == nil {
+		m.Thinking = &config.Thinking{}
+	}
+	t := Thinking{Control: m.Thinking.Control, Efforts: m.Thinking.Efforts, Display: m.Thinking.Display != nil && *m.Thinking.Display}
+	if t.Control == "" && m.Reasoning == reasoningNone {
+		t.Control = policy.ControlNone
+	}
+	if t.Control == policy.ControlNone || t.Control == policy.ControlAlways {
+		t.Efforts = []string{}
+	}
+	return t
+}
+
+const reasoningNone = "none"
+
+// pricing says where a price that can be used comes from.
+func pricing(p *config.Price) (Source, time.Time) {
+	if p == nil || p.Input == nil || p.Output == nil {
+		return SourceDefault, time.Time{}
+	}
+	return Source(p.Source), p.Updated
+}
+
+const native = "native"
+
 // toolFormat is "" for models that call tools natively.
 func toolFormat(said string) string {
-	if said == "native" {
+	if said == native {
 		return ""
 	}
 	return said
@@ -96,8 +170,16 @@ func prices(p *config.Price) policy.Prices {
 	out.CachedInput = or(p.CachedInput, out.Input)
 	out.CacheWrite = or(p.CacheWrite, out.Input)
 	out.CacheWrite1h = or(p.CacheWrite1h, out.CacheWrite)
+	if p.PerRequest != nil {
+		out.PerRequest = picodollars(*p.PerRequest)
+	}
+	if p.PerSearch != nil {
+		out.PerSearch = picodollars(*p.PerSearch)
+	}
 	return out
 }
+
+func picodollars(m policy.Micro) policy.Pico { return policy.Pico(m) * 1_000_000 }
 
 func or(p *policy.Price, otherwise policy.Price) policy.Price {
 	if p == nil {

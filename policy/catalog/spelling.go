@@ -31,6 +31,15 @@ func (x *Index[T]) Add(id string, v T) {
 	}
 }
 
+// replace sets the value of an id that was added, in every spelling.
+func (x *Index[T]) replace(id string, v T) {
+	x.exact[id] = v
+	var buf folded
+	if key, ok := buf.fold(id); ok {
+		x.loose[string(key)] = v
+	}
+}
+
 // Find finds a value. The suffix is what the id says beyond the one that was added: "-20250929", "-latest", or "".
 func (x *Index[T]) Find(id string) (v T, suffix string, ok bool) {
 	if v, ok = x.find(id); ok {
@@ -180,6 +189,12 @@ func familyIn(id string) string {
 		}
 		name = rest
 	}
+}
+
+// plain is an id without an organisation and without a variant, in lower case: "deepseek-r1" of "deepseek/DeepSeek-R1:free".
+func plain(id string) string {
+	name, _, _ := strings.Cut(lastPart(id), ":")
+	return name
 }
 
 func lastPart(id string) string { return strings.ToLower(id[strings.LastIndexByte(id, '/')+1:]) }

@@ -142,6 +142,9 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		ToolFormat:        m.ToolFormat,
 		Family:            m.Family,
 		Reasoning:         m.Reasoning,
+		Control:           m.Thinking.Control,
+		Efforts:           m.Thinking.Efforts,
+		MinCache:          m.MinCache,
 		Private:           p.Private,
 	}}
 	e.resolution.Features = r.seats[at].features(m.Capabilities)

@@ -73,7 +73,7 @@ func TestResolve(t *testing.T) {
 		{"a custom model has its upstream name", "llama-4", "", nil, "vllm: llama-4 > meta-llama/Llama-4"},
 		{"a provider is forced by a prefix", "vllm/gpt-4o", "", nil, "vllm: gpt-4o > my-gpt"},
 		{"a provider is forced by name", "gpt-4o", "openai", nil, "openai: gpt-4o"},
-		{"an id with a slash stays whole where the provider does not list the rest", "openai/gpt-oss-20b", "", nil, "openai: gpt-oss-20b"},
+		{"an id with a slash stays whole where the provider does not list the rest", "openai/gpt-oss-20b", "", nil, "vllm: openai/gpt-oss-20b"},
 		{"an alias of an id with a slash", "gpt-oss", "", nil, "vllm: openai/gpt-oss-20b"},
 		{"an unknown id goes by its prefix", "gpt-99", "", nil, "openai: gpt-99"},
 		{"an unknown id without prefix goes to who takes any", "meta-llama/llama-3", "", nil, "any: meta-llama/llama-3"},

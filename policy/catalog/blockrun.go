@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// blockRunEntry is an entry of BlockRun's /v1/models. Prices are USD per million tokens, or per request. Three generations of it are
+// read: prices below "pricing", "inputPrice" beside the id, and "input_per_million" with the names of features.
+type blockRunEntry struct {
+	ID         string
+	Family     string
+	Available  *bool
+	Categories words
+	Billing    string `json:"billing_mode"`
+	Context    whole  `json:"context_window"`
+	MaxContext whole  `json:"max_context_tokens"`
+	MaxOutput  whole  `json:"max_output"`
+	Latency    whole  `json:"latency_p50_ms"`
+	Pricing    blockRunPrice
+
+	InputPrice    amount `json:"inputPrice"`
+	OutputPrice   amount `json:"outputPrice"`
+	InputMillion  amount `json:"input_per_million"`
+	OutputMillion amount `json:"output_per_million"`
+	Capabilities  words
+}
+
+type blockRunPrice struct {
+	Input, Output, Flat amount
+	CacheRead           amount `json:"cache_read"`
+	CacheWrite          amount `json:"cache_write"`
+}
+
+// UnmarshalJSON takes anything: what is no table of prices is none.
+func (p *blockRunPrice) UnmarshalJSON(b []byte) error {
+	type plain blockRunPrice
+	var said plain
+	if json.Unmarshal(b, &said) == nil {
+		*p = blockRunPrice(said)
+	}
+	return nil
+}
+
+func blockRunModel(raw json.RawMessage) (config.Model, bool) {
+	var e blockRunEntry
+	if json.Unmarshal(raw, &e) != nil || e.Available != nil && !*e.Available || e.Categories != nil && !e.Categories.has("chat", "reasoning", "coding") {
+		return config.Model{}, false
+	}
+	return config.Model{
+		ID: e.ID, Family: e.Family, Context: first(e.Context, e.MaxContext), MaxOutput: first(e.MaxOutput), LatencyP50MS: min(int(e.Latency), maxLatency),
+		Price: e.price(), Capabilities: e.features(),
+	}, true
+}
+
+// maxLatency bounds what is believed of a latency, as the configuration does: an hour.
+const maxLatency = 3_600_000
+
+func (e *blockRunEntry) price() *config.Price {
+	million := func(amounts ...amount) *policy.Price { return price(string(cmp.Or(amounts...)), perMillion) }
+	p := config.Price{
+		Input: million(e.Pricing.Input, e.InputPrice, e.InputMillion), Output: million(e.Pricing.Output, e.OutputPrice, e.OutputMillion),
+		CachedInput: million(e.Pricing.CacheRead), CacheWrite: million(e.Pricing.CacheWrite),
+	}
+	flat := dollars(string(e.Pricing.Flat))
+	if e.Billing == "free" || flat != nil && p.Input == nil && p.Output == nil {
+		var nothing policy.Price
+		p.Input, p.Output, p.PerRequest = &nothing, &nothing, flat
+	}
+	return tokens(p)
+}
+
+// features are those that the entry names; nil if it cannot speak of any.
+func (e *blockRunEntry) features() []policy.Feature {
+	if e.Categories == nil && e.Capabilities == nil {
+		return nil
+	}
+	named := map[policy.Feature]bool{policy.Vision: e.Categories.has("vision")}
+	for _, name := range slices.Concat(e.Categories, e.Capabilities) {
+		if f, ok := policy.ParseFeature(name); ok {
+			named[f] = true
+		}
+	}
+	return features(named)
+}

@@ -1,0 +1,81 @@
+package catalog
+
+import (
+	"encoding/json"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// openRouterEntry is an entry of OpenRouter's /api/v1/models. Prices are USD per token, and -1 where they vary.
+type openRouterEntry struct {
+	ID            string
+	ContextLength whole `json:"context_length"`
+	Architecture  struct {
+		Input  words `json:"input_modalities"`
+		Output words `json:"output_modalities"`
+	}
+	Pricing struct {
+		Prompt, Completion, Request amount
+		WebSearch                   amount `json:"web_search"`
+		InternalReasoning           amount `json:"internal_reasoning"`
+		CacheRead                   amount `json:"input_cache_read"`
+		CacheWrite                  amount `json:"input_cache_write"`
+		CacheWrite1h                amount `json:"input_cache_write_1h"`
+	}
+	TopProvider struct {
+		ContextLength       whole `json:"context_length"`
+		MaxCompletionTokens whole `json:"max_completion_tokens"`
+	} `json:"top_provider"`
+	Parameters words `json:"supported_parameters"`
+	Reasoning  json.RawMessage
+}
+
+func openRouterModel(raw json.RawMessage) (config.Model, bool) {
+	var e openRouterEntry
+	if json.Unmarshal(raw, &e) != nil || e.Architecture.Output != nil && !e.Architecture.Output.has("text") {
+		return config.Model{}, false
+	}
+	m := config.Model{
+		ID: e.ID, Context: first(e.ContextLength, e.TopProvider.ContextLength), MaxOutput: first(e.TopProvider.MaxCompletionTokens),
+		Price: e.price(),
+	}
+	if e.Parameters == nil {
+		return m, true
+	}
+	reasons := e.Parameters.has("reasoning", "include_reasoning", "reasoning_effort")
+	m.Thinking = e.thinking(reasons)
+	m.ToolFormat = nativeIf(e.Parameters.has("tools"))
+	m.Capabilities = features(map[policy.Feature]bool{
+		policy.Tools: e.Parameters.has("tools"), policy.StructuredOutputs: e.Parameters.has("structured_outputs"),
+		policy.Vision: e.Architecture.Input.has("image"), policy.VisibleThinking: reasons, policy.LowEffort: reasons,
+		policy.PromptCaching: e.Pricing.CacheRead != "",
+	})
+	return m, true
+}
+
+// thinking is how the model is told to think: always by OpenRouter's own parameter, if at all.
+func (e *openRouterEntry) thinking(reasons bool) *config.Thinking {
+	if !reasons {
+		return &config.Thinking{Control: policy.ControlNone}
+	}
+	var said struct {
+		Efforts words `json:"supported_efforts"`
+	}
+	_ = json.Unmarshal(e.Reasoning, &said) // it may say nothing, or only that there is reasoning
+	return &config.Thinking{Control: policy.ControlEffort, Efforts: efforts(said.Efforts), Display: new(true)}
+}
+
+// price is what OpenRouter asks. Where reasoning costs more than other output, output costs as much.
+func (e *openRouterEntry) price() *config.Price {
+	p := &e.Pricing
+	out := config.Price{
+		Input: price(string(p.Prompt), perToken), Output: price(string(p.Completion), perToken), CachedInput: price(string(p.CacheRead), perToken),
+		CacheWrite: price(string(p.CacheWrite), perToken), CacheWrite1h: price(string(p.CacheWrite1h), perToken),
+		PerRequest: dollars(string(p.Request)), PerSearch: dollars(string(p.WebSearch)),
+	}
+	if r := price(string(p.InternalReasoning), perToken); r != nil && out.Output != nil && *r > *out.Output {
+		out.Output = r
+	}
+	return tokens(out)
+}

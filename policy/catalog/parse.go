@@ -1,0 +1,186 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// form is one way in which providers write their lists of models.
+type form struct {
+	model  func(raw json.RawMessage) (config.Model, bool) // ok is false for what is no model for conversations
+	speaks []policy.Feature                               // the features that it can name
+}
+
+var forms = map[string]form{
+	config.CatalogOpenAI: {openAIModel, nil},
+	config.CatalogOpenRouter: {openRouterModel, []policy.Feature{
+		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching,
+	}},
+	config.CatalogVenice: {veniceModel, []policy.Feature{
+		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching, policy.WebSearch,
+		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption,
+	}},
+	config.CatalogBlockRun: {blockRunModel, []policy.Feature{policy.Vision}},
+}
+
+// The bounds of what is taken from a list. What is beyond them is left out.
+const (
+	maxListed   = 5000 // models
+	maxListedID = 200  // bytes of an id
+)
+
+// Parse reads a provider's list of models, the body of its answer to GET /models. An entry that cannot be read, or that is no model for
+// conversations, is left out; a list without any other is an error, since a provider that serves nothing is more likely a provider that
+// is broken. It is pure, and bounded by the size of the body.
+func Parse(format string, body []byte) ([]config.Model, error) {
+	f, ok := forms[format]
+	if !ok {
+		return nil, fmt.Errorf("%q is no known form of a list of models", format)
+	}
+	raw, err := elements(body)
+	if err != nil {
+		return nil, fmt.Errorf("list of models: %w", err)
+	}
+	var out []config.Model
+	seen := map[string]bool{}
+	for _, r := range raw {
+		m, ok := f.model(r)
+		if !ok || !listable(m.ID) || seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		if out = append(out, m); len(out) == maxListed {
+			break
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("list of models: it names none")
+	}
+	return out, nil
+}
+
+// elements are the entries of a list: {"data": […]}, {"models": […]} or […].
+func elements(body []byte) (raw []json.RawMessage, err error) {
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		err = json.Unmarshal(body, &raw)
+		return raw, err
+	}
+	var list struct{ Data, Models []json.RawMessage }
+	err = json.Unmarshal(body, &list)
+	return slices.Concat(list.Data, list.Models), err
+}
+
+// listable tells whether an id can stand in URLs, headers and requests.
+func listable(id string) bool {
+	return id != "" && len(id) <= maxListedID && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' })
+}
+
+// amount is a number as it was written, a string or a number; "" is none.
+type amount string
+
+// UnmarshalJSON takes anything: what is no number is none.
+func (a *amount) UnmarshalJSON(b []byte) error {
+	text := strings.Trim(string(b), `"`)
+	if _, _, ok := decimal(text); ok {
+		*a = amount(text)
+	}
+	return nil
+}
+
+// whole is a number of tokens, 0 if there is none that makes sense.
+type whole int
+
+// UnmarshalJSON takes anything: what is no number is none.
+func (w *whole) UnmarshalJSON(b []byte) error {
+	const most = 1_000_000_000
+	if n, ok := scaled(strings.Trim(string(b), `"`), 0, most); ok {
+		*w = whole(n)
+	}
+	return nil
+}
+
+// words is a list of words; anything else is none.
+type words []string
+
+// UnmarshalJSON takes anything.
+func (w *words) UnmarshalJSON(b []byte) error {
+	var list []string
+	if json.Unmarshal(b, &list) == nil {
+		*w = list
+	}
+	return nil
+}
+
+func (w words) has(any ...string) bool {
+	return slices.ContainsFunc(any, func(s string) bool { return slices.Contains(w, s) })
+}
+
+// first is the first number that is one.
+func first(ws ...whole) int {
+	for _, w := range ws {
+		if w > 0 {
+			return int(w)
+		}
+	}
+	return 0
+}
+
+// scale is the order of efforts, over all providers.
+var scale = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+
+// efforts are those of a list that mean something, least first; nil if none does.
+func efforts(said words) []string {
+	var out []string
+	for _, e := range scale {
+		if slices.ContainsFunc(said, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), e) }) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// features are those of a list that hold.
+func features(holds map[policy.Feature]bool) []policy.Feature {
+	out := []policy.Feature{}
+	for _, f := range policy.Features() {
+		if holds[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// nativeIf is how tools are called where a provider says that its API takes them: by the API, whatever the model's own way is.
+func nativeIf(takesTools bool) string {
+	if takesTools {
+		return native
+	}
+	return ""
+}
+
+// tokens is a price by tokens, nil unless input and output are known.
+func tokens(p config.Price) *config.Price {
+	if p.Input == nil || p.Output == nil {
+		return nil
+	}
+	return &p
+}
+
+// openAIModel reads an entry of OpenAI's form, with what vLLM and its kin say besides. It names no price.
+func openAIModel(raw json.RawMessage) (config.Model, bool) {
+	var m struct {
+		ID            string
+		MaxModelLen   whole `json:"max_model_len"`
+		ContextLength whole `json:"context_length"`
+		ContextWindow whole `json:"context_window"`
+	}
+	err := json.Unmarshal(raw, &m)
+	return config.Model{ID: m.ID, Context: first(m.MaxModelLen, m.ContextLength, m.ContextWindow)}, err == nil
+}

@@ -1,0 +1,85 @@
+package catalog
+
+import (
+	"encoding/json"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+)
+
+// veniceEntry is an entry of Venice's /api/v1/models. Prices are USD per million tokens.
+type veniceEntry struct {
+	ID, Type string
+	Offline  bool
+	Context  whole `json:"context_length"`
+	Spec     struct {
+		Context      whole `json:"availableContextTokens"`
+		MaxOutput    whole `json:"maxCompletionTokens"`
+		Privacy      string
+		Offline      bool
+		Capabilities struct {
+			Functions     bool  `json:"supportsFunctionCalling"`
+			Schema        bool  `json:"supportsResponseSchema"`
+			Vision        bool  `json:"supportsVision"`
+			WebSearch     bool  `json:"supportsWebSearch"`
+			Reasoning     bool  `json:"supportsReasoning"`
+			Effort        bool  `json:"supportsReasoningEffort"`
+			EffortOptions words `json:"reasoningEffortOptions"`
+			TEE           bool  `json:"supportsTeeAttestation"`
+			E2EE          bool  `json:"supportsE2EE"`
+		}
+		Pricing struct {
+			Input, Output usd
+			CacheInput    usd `json:"cache_input"`
+			CacheWrite    usd `json:"cache_write"`
+		}
+	} `json:"model_spec"`
+}
+
+// usd is a price in one of Venice's currencies.
+type usd struct{ USD amount }
+
+// UnmarshalJSON takes anything: what is no price in dollars is none.
+func (u *usd) UnmarshalJSON(b []byte) error {
+	var p struct{ USD amount }
+	if json.Unmarshal(b, &p) == nil {
+		u.USD = p.USD
+	}
+	return nil
+}
+
+func (u usd) price() *policy.Price { return price(string(u.USD), perMillion) }
+
+// private is what Venice calls a model that it runs itself, and of whose prompts it retains nothing.
+const private = "private"
+
+func veniceModel(raw json.RawMessage) (config.Model, bool) {
+	var e veniceEntry
+	if json.Unmarshal(raw, &e) != nil || e.Type != "" && e.Type != "text" || e.Offline || e.Spec.Offline {
+		return config.Model{}, false
+	}
+	s, c := &e.Spec, &e.Spec.Capabilities
+	return config.Model{
+		ID: e.ID, Context: first(s.Context, e.Context), MaxOutput: first(s.MaxOutput), Thinking: e.thinking(),
+		ToolFormat: nativeIf(c.Functions),
+		Price: tokens(config.Price{
+			Input: s.Pricing.Input.price(), Output: s.Pricing.Output.price(), CachedInput: s.Pricing.CacheInput.price(), CacheWrite: s.Pricing.CacheWrite.price(),
+		}),
+		Capabilities: features(map[policy.Feature]bool{
+			policy.Tools: c.Functions, policy.StructuredOutputs: c.Schema, policy.Vision: c.Vision, policy.WebSearch: c.WebSearch,
+			policy.VisibleThinking: c.Reasoning, policy.LowEffort: c.Effort, policy.PromptCaching: s.Pricing.CacheInput.USD != "",
+			policy.Privacy: s.Privacy == private, policy.NoLog: s.Privacy == private, policy.TEEAttested: c.TEE, policy.EndToEndEncryption: c.E2EE,
+		}),
+	}, true
+}
+
+func (e *veniceEntry) thinking() *config.Thinking {
+	c := &e.Spec.Capabilities
+	switch {
+	case c.Effort:
+		return &config.Thinking{Control: policy.ControlEffort, Efforts: efforts(c.EffortOptions), Display: new(true)}
+	case c.Reasoning:
+		return &config.Thinking{Control: policy.ControlToggle, Display: new(true)}
+	}
+	return &config.Thinking{Control: policy.ControlNone}
+}
