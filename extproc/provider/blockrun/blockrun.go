@@ -71,7 +71,7 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	switch to.Family {
 	case gpt, o:
 		opts.OfOpenAI(req, to)
-		usual = openai.ReasoningObject
+		usual, opts.EffortOnly = openai.ReasoningObject, true
 		if visible(req) {
 			opts.ReasoningExtra = `"summary":"auto"`
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,8 @@ type Model struct {
 	At   provider.Endpoint
 }
 
-// Golden compares what an adapter writes for each scenario with testdata/<model's name>.golden, which is to be read: one member of the
-// request in a line, and what got lost. With update, it writes the files anew.
+// Golden compares what an adapter writes for each scenario with testdata/<model's name>.golden, which is to be read: the plain request
+// with one member in a line, and in what the others differ from it, and what got lost. With update, it writes the files anew.
 func Golden(t *testing.T, update bool, a provider.Adapter, models ...Model) {
 	t.Helper()
 	for _, m := range models {
@@ -64,29 +65,76 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 	}
 	at.Provider, at.BasePath, at.Key = "p", "/v1", secret
 	var out bytes.Buffer
+	plain := map[chat.Dialect]*told{}
+	for _, d := range dialects {
+		plain[d.Name()] = scenarios[0].tell(t, a, to, at, d.Name())
+	}
 	for i := range scenarios {
 		s := &scenarios[i]
 		out.WriteString("# " + s.name + "\n")
-		var before string
-		for _, d := range dialects {
-			told := s.tell(t, a, to, at, d.Name())
-			if told == before {
+		texts := make([]string, len(dialects))
+		for j, d := range dialects {
+			if i == 0 {
+				texts[j] = plain[d.Name()].whole()
 				continue
 			}
-			if before = told; a.Dialect(to, at, d.Name()) == d.Name() {
-				out.WriteString("\nfrom a client that speaks the provider's own format:\n")
-			} else {
-				out.WriteString("\nfrom a client of another format:\n")
+			texts[j] = s.tell(t, a, to, at, d.Name()).unlike(plain[d.Name()])
+		}
+		for j, text := range texts {
+			switch {
+			case i > 0 && j > 0 && text == texts[0]:
+				continue
+			case i == 0 || texts[0] != texts[1]:
+				out.WriteString("from a client of " + string(dialects[j].Name()) + ":\n")
 			}
-			out.WriteString(told)
+			out.WriteString(text)
 		}
 		out.WriteString("\n")
 	}
 	return out.Bytes()
 }
 
-// tell writes one call.
-func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, at provider.Endpoint, d chat.Dialect) string {
+// told is one call.
+type told struct {
+	head     string
+	members  []member
+	degraded string
+}
+
+type member struct{ key, value string }
+
+func (c *told) whole() string {
+	b := c.head
+	for _, m := range c.members {
+		b += "    " + m.key + ": " + m.value + "\n"
+	}
+	return b + c.degraded
+}
+
+// unlike tells in what a call differs from the plain one.
+func (c *told) unlike(plain *told) string {
+	b := ""
+	if c.head != plain.head {
+		b = c.head
+	}
+	for _, m := range c.members {
+		if !slices.Contains(plain.members, m) {
+			b += "    " + m.key + ": " + m.value + "\n"
+		}
+	}
+	for _, m := range plain.members {
+		if !slices.ContainsFunc(c.members, func(o member) bool { return o.key == m.key }) {
+			b += "    without " + m.key + "\n"
+		}
+	}
+	if b == "" && c.degraded == "" {
+		return "    as plain chat\n"
+	}
+	return b + c.degraded
+}
+
+// tell is the call of one scenario.
+func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, at provider.Endpoint, d chat.Dialect) *told {
 	t.Helper()
 	req, err := dialect(d).Decode(chat.Generate, nil, "", []byte(s.body(d)))
 	if err != nil {
@@ -97,20 +145,19 @@ func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, 
 	if err != nil {
 		t.Fatalf("%s: %v", s.name, err)
 	}
-	var b strings.Builder
-	b.WriteString("  POST " + call.Path + "\n")
+	c := &told{head: "  POST " + call.Path + "\n"}
 	for _, f := range call.Header {
-		b.WriteString("  " + f.Name + ": " + strings.ReplaceAll(f.Value, secret, "KEY") + "\n")
+		c.head += "  " + f.Name + ": " + strings.ReplaceAll(f.Value, secret, "KEY") + "\n"
 	}
 	doc, err := jsonx.Scan(call.Body)
 	if err != nil {
 		t.Fatalf("%s: %v in %s", s.name, err, call.Body)
 	}
-	for _, member := range doc.Members {
-		b.WriteString("    " + member.Key + ": " + string(call.Body[member.Start:member.End]) + "\n")
+	for _, m := range doc.Members {
+		c.members = append(c.members, member{m.Key, string(call.Body[m.Start:m.End])})
 	}
 	if len(call.Degraded) > 0 {
-		b.WriteString("  degraded: " + strings.Join(call.Degraded, ", ") + "\n")
+		c.degraded = "  degraded: " + strings.Join(call.Degraded, ", ") + "\n"
 	}
-	return b.String()
+	return c
 }

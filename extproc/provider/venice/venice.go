@@ -39,7 +39,7 @@ var efforts = []string{"none", "low", "medium", "high"}
 // Encode writes a Chat Completions call with Venice's parameters.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
-		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: to.Efforts,
+		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: to.Efforts, NoEffort: to.Reasoning == "none",
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
 		WebSearch: true,
 		Members:   []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
@@ -47,6 +47,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	if o.Efforts == nil {
 		o.Efforts = efforts
 	}
+	o.EffortOnly = true
 	o.Control(to.Control, wire.ReasoningObject)
 	o.Model, o.TEE = model(req, to)
 	return wire.NewCall(buf, req, at, o)

@@ -85,7 +85,8 @@ func (a *adjuster) think(s *settled) {
 	case a.o.NoEffort, !generic: // the provider's own word is better than a guess
 		return
 	case a.o.Reasoning == ReasoningEffort:
-		if effort, ok := a.d.Get(keyEffort).Str(); !ok || a.o.fit(effort) == effort || a.o.Efforts == nil {
+		effort, ok := a.d.Get(keyEffort).Str()
+		if !a.foreign() && (!ok || a.o.fit(effort) == effort || a.o.Efforts == nil) {
 			return
 		}
 	case a.isNative():
@@ -114,6 +115,11 @@ func (a *adjuster) think(s *settled) {
 	}
 }
 
+// foreign reports whether the client says it in OpenRouter's way to a provider that is known to have efforts: it would refuse that.
+func (a *adjuster) foreign() bool {
+	return a.o.Efforts != nil && a.d.Get(keyReasoning).Kind() == jsonx.Object && !a.d.Get(keyEffort).Exists()
+}
+
 // isNative reports whether the client says it in the provider's own way already.
 func (a *adjuster) isNative() bool {
 	switch a.o.Reasoning {
@@ -127,7 +133,7 @@ func (a *adjuster) isNative() bool {
 		return a.d.Get(keyTemplate).Get(keyEnable).Exists()
 	case ThinkingToggle:
 		return a.d.Get(keyThinking).Exists()
-	case ReasoningEffort, SlashThinking, PromptedReasoning:
+	case ReasoningEffort, SlashThinking, PromptedReasoning, AlwaysThinking:
 	}
 	return false
 }

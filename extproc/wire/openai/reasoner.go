@@ -63,7 +63,7 @@ func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle
 	case policy.ControlNone:
 		o.Reasoning = PromptedReasoning
 	case policy.ControlAlways:
-		o.NoEffort = true
+		o.Reasoning, o.NoEffort = AlwaysThinking, true
 	case policy.ControlEffort:
 		if usual != ReasoningObject {
 			o.Reasoning = ReasoningEffort

@@ -36,6 +36,8 @@ func (o *RequestOptions) think(p *chat.Params) (t thought) {
 	switch {
 	case level == "":
 		return t
+	case o.Reasoning == AlwaysThinking:
+		t.became(level, "on")
 	case o.NoEffort, o.Reasoning == PromptedReasoning:
 		t.inWords(level)
 	case o.Reasoning == ReasoningEffort:
@@ -135,9 +137,9 @@ func (t *thought) effort(fitting, level string) {
 func (o *RequestOptions) object(t *thought, p *chat.Params, level string) {
 	value := []byte(`{`)
 	switch {
-	case p.Effort == "" && p.ThinkingBudget > 0:
+	case p.Effort == "" && p.ThinkingBudget > 0 && !o.EffortOnly:
 		value = strconv.AppendInt(append(value, `"max_tokens":`...), int64(p.ThinkingBudget), 10)
-	case p.Effort == "" && p.Thinking == chat.ThinkingAdaptive:
+	case p.Effort == "" && p.Thinking == chat.ThinkingAdaptive && !o.EffortOnly:
 		value = append(value, `"enabled":true`...)
 	default:
 		takes := o.Efforts

@@ -49,6 +49,8 @@ type RequestOptions struct {
 	WebSearch, TEE bool
 	// Reasoning is how the provider is told how hard to think, by clients of any dialect.
 	Reasoning ReasoningStyle
+	// EffortOnly is set where the object of ReasoningObject takes no budget of tokens.
+	EffortOnly bool
 	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
 	// where the object says something already.
 	ReasoningExtra string
@@ -88,6 +90,7 @@ const (
 	ThinkingToggle                          // "thinking": {"type": "enabled"}; with Efforts, also "reasoning_effort"
 	SlashThinking                           // "/think" or "/no_think" before the last text of the user
 	PromptedReasoning                       // the model has no control: it is asked in words
+	AlwaysThinking                          // the model always thinks, and is told nothing
 )
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
