@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/internal/config"
@@ -111,6 +112,7 @@ func (s *seat) features(said []policy.Feature) []policy.Feature {
 // option is a model at a provider: what choosing looks at, in few words, since hundreds are looked at for one request.
 type option struct {
 	at      *entry
+	name    string // of the model, without an organisation and in one spelling
 	has     set
 	cost    float64 // of a typical call, in no unit
 	latency time.Duration
@@ -128,11 +130,17 @@ const typical = 10_000
 func newOption(e *entry) option {
 	m := &e.model
 	return option{
-		at: e, has: setOf(e.resolution.Features...), known: m.Capabilities != nil,
+		at: e, name: plain(e.resolution.Model), has: setOf(e.resolution.Features...), known: m.Capabilities != nil,
 		cost:    float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
 		free:    m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0,
 		latency: m.LatencyP50, context: int64(m.Context), output: int64(m.MaxOutput),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
 		reasons: m.Reasoning != "none",
 	}
+}
+
+// plain is a model's id as it can be compared with another provider's.
+func plain(id policy.ModelID) string {
+	name := string(id[strings.LastIndexByte(string(id), '/')+1:])
+	return strings.ReplaceAll(strings.ToLower(name), ".", "-")
 }

@@ -18,8 +18,8 @@ func (d *draft) byOrder() {
 		d.operatorsChoice()
 	}
 	d.climb(aside, ladder)
-	if ladder == nil && !d.n.named {
-		d.alternatives()
+	if !d.n.named {
+		d.alternatives(ladder != nil)
 	}
 	for _, at := range [...]role{specialist, generalist, aside} {
 		for i := range d.chairs {
@@ -83,11 +83,18 @@ func (d *draft) take(c *chair, ladder []rung, pass standing) {
 	d.pick(c, &anything, pass, nil)
 }
 
-// enough is how many ways to serve a request there should be, for when some fail.
-const enough = 4
+// enough is how many ways to serve a request there should be, for when some fail. A ladder says itself where it ends, if it has two rungs.
+const (
+	enough      = 4
+	enoughRungs = 2
+)
 
 // alternatives are models of other families, as long as there are too few ways: what one family's host cannot serve, another's may.
-func (d *draft) alternatives() {
+func (d *draft) alternatives(ladder bool) {
+	enough := enough
+	if ladder {
+		enough = enoughRungs
+	}
 	for _, at := range [...]role{specialist, generalist} {
 		for i := range d.chairs {
 			c := &d.chairs[i]
@@ -139,7 +146,10 @@ func (d *draft) weigh(c *chair, o *option, pass standing) float64 {
 	if dearest := d.dearest[pass]; dearest > 0 {
 		cost /= dearest
 	}
-	if c.cheapest {
+	switch {
+	case c.cheapest && len(d.picks) > 0 && o.name == d.picks[0].at.option.name:
+		return -1 // the same model, where the first choice of it fails
+	case c.cheapest:
 		return cost
 	}
 	cs := unit(d.n.CostSensitivity)
@@ -186,7 +196,7 @@ func (d *draft) because(c *chair, k *rung, pass standing, other bool) string {
 	case other:
 		why = "another family, in case the others fail"
 	case pass == relaxed:
-		why = "nobody before it, with what is missing"
+		why = "requirements are relaxed to preferences"
 	case c.role == specialist:
 		return c.why
 	}
