@@ -63,8 +63,11 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	return s, nil
 }
 
-// costOf is what a provider asks for an answer.
+// costOf is what a provider asks for an answer: what it says itself, else what its usage comes to.
 func costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
+	if u.Cost > 0 {
+		return u.Cost
+	}
 	return to.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
 }
 

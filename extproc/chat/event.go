@@ -1,5 +1,7 @@
 package chat
 
+import "bardo.money/gateway/policy"
+
 // EventKind says which fields of an Event are set.
 type EventKind uint8
 
@@ -99,6 +101,8 @@ type Usage struct {
 	Estimated          bool // counted by the gateway, because the provider did not say
 	ReasoningEstimated bool // so is Reasoning alone, from the text of the thoughts
 	Final              bool // the provider's last word on output tokens
+
+	Cost policy.Pico // what the provider says that it asks for the answer; 0 if it does not say
 }
 
 // TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
@@ -121,6 +125,7 @@ func (u *Usage) Merge(v Usage) {
 		u.Reasoning, u.ReasoningEstimated = v.Reasoning, v.ReasoningEstimated
 	}
 	u.Final = u.Final || v.Final
+	u.Cost = max(u.Cost, v.Cost)
 }
 
 // IsContent reports whether the event shows the client something of the answer: after it, no other provider may be tried.

@@ -70,10 +70,5 @@ func model(req *chat.Request, to policy.Resolution, hosts jsonx.Raw) string {
 	return name + suffix(req.Profile)
 }
 
-// NewDecoder reads the answer of such a call.
-func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	return wire.NewDecoder(req, status, h)
-}
-
 // Ping lists the provider's models.
 func (Adapter) Ping(at provider.Endpoint) *provider.Call { return wire.Ping(at) }

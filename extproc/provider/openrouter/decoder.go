@@ -1,0 +1,32 @@
+package openrouter
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// NewDecoder reads the answer of such a call, and what it costs.
+func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	return decoder{wire.NewDecoder(req, status, h)}
+}
+
+// decoder reads besides the usage what it costs: the host was OpenRouter's choice, and so is the price.
+type decoder struct{ provider.Decoder }
+
+func (d decoder) Decode(chunk []byte, end bool) []chat.Event {
+	events := d.Decoder.Decode(chunk, end)
+	for i := range events {
+		ev := &events[i]
+		if ev.Kind != chat.UsageInfo {
+			continue
+		}
+		if cost, ok := policy.ParseCost(string(jsonx.Value{Raw: ev.Text}.Get("cost").Raw)); ok {
+			ev.Usage.Cost = cost
+		}
+	}
+	return events
+}

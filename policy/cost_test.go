@@ -1,0 +1,43 @@
+package policy_test
+
+import (
+	"testing"
+
+	"bardo.money/gateway/policy"
+)
+
+func TestParseCost(t *testing.T) {
+	for _, r := range []struct {
+		text string
+		want policy.Pico
+		ok   bool
+	}{
+		{"0.00042", 420_000_000, true},
+		{"1.4e-05", 14_000_000, true},
+		{"2E1", 20_000_000_000_000, true},
+		{"0", 0, true},
+		{"1e-13", 1, true},
+		{"-1", 0, false},
+		{"1e999", 0, false},
+		{"1000001", 0, false},
+		{"1/3", 0, false},
+		{"", 0, false},
+		{"x", 0, false},
+	} {
+		if got, ok := policy.ParseCost(r.text); got != r.want || ok != r.ok {
+			t.Errorf("%q is %d, %v; want %d, %v", r.text, got, ok, r.want, r.ok)
+		}
+	}
+}
+
+// A cost is never less than nothing, and never rounded down to it.
+func FuzzParseCost(f *testing.F) {
+	for _, s := range []string{"0.00042", "1.4e-05", "1e-99", ".", "1e", "++1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, ok := policy.ParseCost(s); c < 0 || !ok && c != 0 {
+			t.Errorf("%q is %d, %v", s, c, ok)
+		}
+	})
+}
