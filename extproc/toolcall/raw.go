@@ -48,9 +48,9 @@ func (f *jsonFinder) next(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 			return f.decided(v, n, b, nil)
 		}
 	}
-	cut := len(b) > maxHeld
+	cut := len(b) > f.spent.most()
 	if cut {
-		b = b[:maxHeld]
+		b = b[:f.spent.most()]
 	}
 	for {
 		before, at := f.stage, f.at
@@ -84,8 +84,8 @@ func (f *jsonFinder) seek(b []byte, end bool) (verdict, int) {
 	fresh, lead := f.after || !f.said, 0
 	if fresh {
 		switch lead = spaces(b, 0); {
-		case lead >= maxSpace:
-			return words, maxSpace
+		case lead >= f.spent.space():
+			return words, f.spent.space()
 		case lead == len(b) && !end:
 			return undecided, 0
 		case lead == len(b) && f.after:

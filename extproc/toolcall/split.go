@@ -1,6 +1,10 @@
 package toolcall
 
-import "bardo.money/gateway/extproc/chat"
+import (
+	"cmp"
+
+	"bardo.money/gateway/extproc/chat"
+)
 
 // Limits on what is held back of an answer until it is known whether it calls a tool.
 const (
@@ -11,7 +15,16 @@ const (
 )
 
 // spent is what of the limits an answer has used. All of its finders share it.
-type spent struct{ calls, again int }
+type spent struct {
+	calls, again int
+	held         int // instead of maxHeld, in tests
+}
+
+// most is how much is held back.
+func (s *spent) most() int { return cmp.Or(s.held, maxHeld) }
+
+// space is how much white space is.
+func (s *spent) space() int { return min(maxSpace, s.most()/4) }
 
 func (s *spent) over() bool { return s.calls >= maxCalls || s.again >= maxAgain }
 

@@ -56,9 +56,9 @@ func (f *tagFinder) next(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 			return v, n, nil
 		}
 	}
-	cut := len(b) > maxHeld
+	cut := len(b) > f.spent.most()
 	if cut {
-		b = b[:maxHeld]
+		b = b[:f.spent.most()]
 	}
 	for {
 		before := f.stage
@@ -77,8 +77,8 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 	lead := 0
 	if f.fresh {
 		switch lead = spaces(b, 0); {
-		case lead >= maxSpace:
-			return f.say(maxSpace)
+		case lead >= f.spent.space():
+			return f.say(f.spent.space())
 		case lead == len(b):
 			return f.blank(lead, end)
 		}
