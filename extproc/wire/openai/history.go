@@ -64,9 +64,13 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
 		}
 		text = text[:0]
 	}
+	signer := chat.ClaudeThinking // of the last part: only the first piece of one names it
 	for _, d := range details.Each {
-		p, ok := readThought(d)
 		at := d.Get("index")
+		if string(at.Raw) != string(index.Raw) {
+			signer = chat.ClaudeThinking
+		}
+		p, ok := readThought(d, &signer)
 		n := len(parts)
 		switch {
 		case !ok:
@@ -98,17 +102,31 @@ func continues(before, p *chat.Part, index, at string) bool {
 }
 
 // readThought reads one detail; ok is false when nobody but its maker can read it. Signatures and opaque blocks have a
-// place in the canonical form only if Anthropic's models made them.
-func readThought(d jsonx.Value) (p chat.Part, ok bool) {
-	format := d.Get("format")
-	claudes := format.IsNull() || format.Equal(chat.ClaudeThinking) || format.Equal("unknown")
+// place in the canonical form only if Anthropic's or Google's models made them. signer is whose it is if it does not say.
+func readThought(d jsonx.Value, signer *string) (p chat.Part, ok bool) {
+	known := true
+	switch format := d.Get("format"); {
+	case format.IsNull():
+	case format.Equal(chat.GeminiThinking):
+		*signer = chat.GeminiThinking
+	default:
+		*signer = chat.ClaudeThinking
+		known = format.Equal(chat.ClaudeThinking) || format.Equal("unknown")
+	}
+	signed := func(key string) string {
+		text, _ := d.Get(key).Str()
+		if text == "" {
+			return ""
+		}
+		return chat.Signed(*signer, text)
+	}
 	kind, _ := d.Get("type").Str()
 	switch kind {
 	case "reasoning.text":
 		p.Kind = chat.PartThinking
 		p.Text, _ = d.Get("text").Str()
-		if claudes {
-			p.Signature, _ = d.Get("signature").Str()
+		if known {
+			p.Signature = signed("signature")
 		}
 		return p, true
 	case "reasoning.summary":
@@ -117,8 +135,8 @@ func readThought(d jsonx.Value) (p chat.Part, ok bool) {
 		return p, true
 	case "reasoning.encrypted":
 		p.Kind = chat.PartRedacted
-		p.Data, _ = d.Get("data").Str()
-		return p, claudes
+		p.Data = signed("data")
+		return p, known
 	}
 	return p, false
 }

@@ -92,16 +92,18 @@ func formatName(v jsonx.Value) string {
 	switch {
 	case v.Equal(chat.ClaudeThinking):
 		return chat.ClaudeThinking
+	case v.Equal(chat.GeminiThinking):
+		return chat.GeminiThinking
 	case v.IsNull() || v.Equal("unknown"):
 		return ""
 	}
 	return otherFormat
 }
 
-// otherFormat is any format but Anthropic's.
+// otherFormat is any format but those of Anthropic and Google.
 const otherFormat = "other"
 
-// signed reports whether signature and data are Anthropic's, or of nobody known. Those of others mean nothing to a
+// signed reports whether signature and data are Anthropic's or Google's, or of nobody known. Those of others mean nothing to a
 // client of another dialect, which would send them back as Anthropic's.
 func (e *detail) signed() bool { return e.format != otherFormat }
 
@@ -119,22 +121,41 @@ func (d *Decoder) opaque(c *choice, n int, e *detail, text bool) bool {
 	all := true
 	if says(e.signature) {
 		if all = e.signed() && (text || c.open == chat.Thought); all {
-			t, _ := e.signature.Text(&d.arena)
+			t := d.kept(e, e.signature)
 			d.openThought(c, n, e.index)
 			c.thought.signed = true
-			d.emit(chat.Event{Kind: chat.Signature, ID: chat.ClaudeThinking, Index: c.block, Choice: n, Text: t})
+			d.emit(chat.Event{Kind: chat.Signature, ID: e.signer(), Index: c.block, Choice: n, Text: t})
 		}
 	}
 	if says(e.data) {
 		if !e.signed() {
 			return false
 		}
-		t, _ := e.data.Text(&d.arena)
+		t := d.kept(e, e.data)
 		d.openBlock(c, n, chat.Redacted)
-		d.emit(chat.Event{Kind: chat.Redacted, ID: chat.ClaudeThinking, Index: c.block, Choice: n, Text: t})
+		d.emit(chat.Event{Kind: chat.Redacted, ID: e.signer(), Index: c.block, Choice: n, Text: t})
 		d.closeBlock(c, n)
 	}
 	return all
+}
+
+// signer is the format of what a detail holds signed. Where none is said, it is Anthropic's.
+func (e *detail) signer() string {
+	if e.format == "" {
+		return chat.ClaudeThinking
+	}
+	return e.format
+}
+
+// kept is a signature, or data, with its format's name where it has to be said.
+func (d *Decoder) kept(e *detail, v jsonx.Value) []byte {
+	t, _ := v.Text(&d.arena)
+	if e.signer() == chat.ClaudeThinking {
+		return t
+	}
+	at := len(d.arena)
+	d.arena = append(d.arena, chat.Signed(e.format, string(t))...)
+	return d.arena[at:]
 }
 
 // thought emits a piece of reasoning. id and index are what reasoning_details say of its block; "" and -1 otherwise.
@@ -183,7 +204,11 @@ func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	}
 	dst = append(dst, `"reasoning_details":[`...)
 	n, isNew := e.detail.index(ev.Choice, ev.Index)
-	dst = appendDetail(dst, ev.Kind, ev.Text, nil, isNew, n)
+	format := ""
+	if isNew {
+		format = ev.ID
+	}
+	dst = appendDetail(dst, ev.Kind, bare(ev), nil, format, n)
 	return e.close(append(dst, ']'))
 }
 
@@ -227,8 +252,18 @@ func (e *streamEncoder) thought(dst []byte, ev *chat.Event) []byte {
 	return e.close(jsonx.AppendString(dst, ev.Text))
 }
 
-// appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.
-func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, named bool, index int) []byte {
+// bare is an event's text without the name of the format of what it signs, which has a member of its own.
+func bare(ev *chat.Event) []byte {
+	if ev.Kind == chat.Thought || ev.ID == chat.ClaudeThinking {
+		return ev.Text
+	}
+	_, text := chat.Signer(string(ev.Text))
+	return []byte(text)
+}
+
+// appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole; format is "" in all pieces of a
+// block but the first.
+func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, format string, index int) []byte {
 	switch kind {
 	case chat.Redacted:
 		dst = append(dst, `{"type":"reasoning.encrypted","data":`...)
@@ -241,8 +276,8 @@ func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, named bool
 	if len(sign) > 0 {
 		dst = jsonx.AppendString(append(dst, `,"signature":`...), sign)
 	}
-	if named {
-		dst = append(dst, `,"format":"`+chat.ClaudeThinking+`"`...)
+	if format != "" {
+		dst = append(append(append(dst, `,"format":"`...), format...), '"')
 	}
 	dst = append(dst, `,"index":`...)
 	return append(strconv.AppendInt(dst, int64(index), 10), '}')
@@ -251,6 +286,7 @@ func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, named bool
 // thinking is a block of reasoning_details that is gathered.
 type thinking struct {
 	kind       chat.EventKind // Thought or Redacted
+	format     string
 	text, sign []byte
 }
 
@@ -260,11 +296,12 @@ func (g *gathered) think(ev *chat.Event, index int) {
 		g.details = append(g.details, thinking{kind: chat.Thought})
 	}
 	t := &g.details[index]
+	t.format = ev.ID
 	switch ev.Kind {
 	case chat.Redacted:
-		t.kind, t.text = chat.Redacted, append(t.text, ev.Text...)
+		t.kind, t.text = chat.Redacted, append(t.text, bare(ev)...)
 	case chat.Signature:
-		t.sign = append(t.sign, ev.Text...)
+		t.sign = append(t.sign, bare(ev)...)
 	default:
 		t.text = append(t.text, ev.Text...)
 	}
@@ -278,7 +315,7 @@ func (g *gathered) appendDetails(dst []byte) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = appendDetail(dst, t.kind, t.text, t.sign, true, i)
+		dst = appendDetail(dst, t.kind, t.text, t.sign, t.format, i)
 	}
 	if len(g.details) > 0 {
 		dst = append(dst, ']')

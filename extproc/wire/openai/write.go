@@ -73,9 +73,13 @@ func (w *writer) messages() error {
 	w.key("messages")
 	w.raw("[")
 	start := len(w.dst)
-	if len(w.system) > 0 {
+	system := w.system
+	if system == nil {
+		system = w.conv.System
+	}
+	if len(system) > 0 {
 		w.message("system")
-		w.text(w.system, "\n\n")
+		w.text(system, "\n\n")
 		w.raw("}")
 	}
 	w.turns(w.slashed())
@@ -217,18 +221,23 @@ func (w *writer) reasoningDetails(thoughts []chat.Part) {
 	for i := range thoughts {
 		w.element()
 		p := &thoughts[i]
+		format, data := chat.Signer(p.Data)
 		if p.Kind == chat.PartRedacted {
 			w.raw(`{"type":"reasoning.encrypted","data":`)
-			w.str(p.Data)
+			w.str(data)
 		} else {
 			w.raw(`{"type":"reasoning.text","text":`)
 			w.str(p.Text)
 		}
 		if p.Signature != "" {
+			var signature string
+			format, signature = chat.Signer(p.Signature)
 			w.key("signature")
-			w.str(p.Signature)
+			w.str(signature)
 		}
-		w.raw(`,"format":"` + chat.ClaudeThinking + `","index":`)
+		w.key("format")
+		w.str(format)
+		w.key("index")
 		w.integer(i)
 		w.raw("}")
 	}

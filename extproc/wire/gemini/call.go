@@ -1,0 +1,64 @@
+package gemini
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// NewCall writes one attempt at a provider that speaks this format. The error is a fault.
+func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if req.Op == chat.CountTokens && req.Dialect != chat.Gemini {
+		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for requests of this format only")
+	}
+	o := RequestOptions{
+		MaxOutput: to.MaxOutput, Levels: to.Efforts, NoSignatures: to.Without.Thinking,
+		NoThought: to.Control == policy.ControlNone || to.Control == policy.ControlAlways,
+	}
+	body, degraded, err := EncodeRequest(buf, req, o)
+	if err != nil {
+		return nil, err
+	}
+	return &provider.Call{Path: callPath(req, to, at), Header: callHeaders(at), Body: body, Degraded: degraded}, nil
+}
+
+// Ping lists the models of a provider that speaks this format.
+func Ping(at provider.Endpoint) *provider.Call {
+	return &provider.Call{Path: at.BasePath + "/models", Header: callHeaders(at)}
+}
+
+func callHeaders(at provider.Endpoint) header.List {
+	if at.Key == "" {
+		return nil
+	}
+	return header.List{{Name: "x-goog-api-key", Value: string(at.Key)}}
+}
+
+func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) string {
+	name := strings.TrimPrefix(cmp.Or(to.Upstream, string(to.Model)), "models/")
+	path := at.BasePath + "/models/" + strings.ReplaceAll(url.PathEscape(name), "%2F", "/") + ":"
+	switch {
+	case req.Op == chat.CountTokens:
+		return path + "countTokens"
+	case req.Stream:
+		return path + streamed + "?alt=sse"
+	}
+	return path + generate
+}
+
+// Amend says how a provider of this format may be asked once more after it refused a request: without the history's signatures where
+// that is what it refused. ok is false where its words are about something else, or where they have been left out already.
+func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+	words := strings.ToLower(e.Message)
+	if e.Status != 400 || to.Without.Thinking || !strings.Contains(words, "signature") {
+		return to, false
+	}
+	to.Without.Thinking = true
+	return to, true
+}

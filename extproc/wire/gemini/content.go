@@ -1,0 +1,244 @@
+package gemini
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// piece is a part's members that mean something.
+type piece struct {
+	text, thought, signature, call, result, data, file jsonx.Value
+	other                                              string // the first member that is none of these
+}
+
+// besides are members that say something about a part, and are none.
+var besides = []string{"videoMetadata", "partMetadata", "mediaResolution", "mediaProcessing", "speechMetadata"}
+
+func readPiece(v jsonx.Value) (p piece) {
+	for key, m := range v.Members {
+		switch name := camel(key); name {
+		case "text":
+			p.text = m
+		case "thought":
+			p.thought = m
+		case "thoughtSignature":
+			p.signature = m
+		case "functionCall":
+			p.call = m
+		case "functionResponse":
+			p.result = m
+		case "inlineData":
+			p.data = m
+		case "fileData":
+			p.file = m
+		default:
+			if p.other == "" && !m.IsNull() && !slices.Contains(besides, name) {
+				p.other = string(key)
+			}
+		}
+	}
+	return p
+}
+
+// part reads one part and appends what it says: itself, and its signature before a call or behind a text.
+func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part, error) {
+	if v.Kind() != jsonx.Object {
+		return nil, wrongKind(at, "an object", v)
+	}
+	p := readPiece(v)
+	said, _ := p.signature.Str()
+	signature, _, isRedacted := keptSignature(said)
+	known := []string{"thought", "thoughtSignature"}
+	switch isThought, _ := p.thought.Bool(); {
+	case !p.call.IsNull():
+		nameUnknown(rd.c, v, append(known, "functionCall")...)
+		if signature != "" {
+			parts = append(parts, chat.Part{Kind: chat.PartRedacted, Data: signature})
+		}
+		call, err := rd.call(p.call, at+".functionCall")
+		return append(parts, call), err
+	case !p.result.IsNull():
+		nameUnknown(rd.c, v, append(known, "functionResponse")...)
+		result, err := rd.result(p.result, at+".functionResponse")
+		return append(parts, result), err
+	case !p.data.IsNull():
+		nameUnknown(rd.c, v, append(known, "inlineData")...)
+		blob, err := rd.blob(p.data, at+".inlineData")
+		return withRedacted(append(parts, blob), signature), err
+	case !p.file.IsNull():
+		nameUnknown(rd.c, v, append(known, "fileData")...)
+		file, err := rd.file(p.file, at+".fileData")
+		return withRedacted(append(parts, file), signature), err
+	case p.other != "" && p.text.IsNull():
+		return append(parts, chat.Part{Kind: chat.PartOther, Name: p.other, Raw: v.Raw}), nil
+	case p.text.IsNull() && signature == "":
+		nameUnknown(rd.c, v, known...)
+		return parts, nil
+	case p.text.Exists() && !p.text.IsNull() && p.text.Kind() != jsonx.String:
+		return nil, wrongKind(at+".text", "a string", p.text)
+	case isThought:
+		nameUnknown(rd.c, v, append(known, "text")...)
+		text, _ := p.text.Str()
+		return addThought(parts, text, signature, isRedacted), nil
+	}
+	nameUnknown(rd.c, v, append(known, "text")...)
+	if text, _ := p.text.Str(); text != "" {
+		parts = append(parts, chat.Part{Kind: chat.PartText, Text: text})
+	}
+	return withRedacted(parts, signature), nil
+}
+
+func withRedacted(parts []chat.Part, signature string) []chat.Part {
+	if signature == "" {
+		return parts
+	}
+	return append(parts, chat.Part{Kind: chat.PartRedacted, Data: signature})
+}
+
+// addThought adds a thought. A client that collected it from a stream has pieces of one beside each other, with the signature last.
+func addThought(parts []chat.Part, text, signature string, isRedacted bool) []chat.Part {
+	if isRedacted {
+		return withRedacted(parts, signature)
+	}
+	n := len(parts)
+	switch {
+	case text == "" && signature == "":
+	case n > 0 && parts[n-1].Kind == chat.PartThinking && parts[n-1].Signature == "":
+		parts[n-1].Text += text
+		parts[n-1].Signature = signature
+	default:
+		parts = append(parts, chat.Part{Kind: chat.PartThinking, Text: text, Signature: signature})
+	}
+	return parts
+}
+
+// call reads a call. One without an id gets the next.
+func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
+	if v.Kind() != jsonx.Object {
+		return chat.Part{}, wrongKind(at, "an object", v)
+	}
+	nameUnknown(rd.c, v, "id", "name", "args")
+	call := chat.ToolCall{Args: "{}"}
+	call.Name, _ = get(v, "name").Str()
+	if call.Name == "" {
+		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+	}
+	switch args := get(v, "args"); {
+	case args.Kind() == jsonx.Object:
+		call.Args = string(args.Raw)
+	case !args.IsNull():
+		return chat.Part{}, wrongKind(at+".args", "an object", args)
+	}
+	rd.calls++
+	if call.ID, _ = get(v, "id").Str(); call.ID == "" {
+		call.ID = "call_" + strconv.Itoa(rd.calls)
+	}
+	rd.open = append(rd.open, openCall{call.ID, call.Name})
+	return chat.Part{Kind: chat.PartToolUse, Tool: call}, nil
+}
+
+// result reads what a tool returned. One without an id answers the first open call of its name.
+func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
+	if v.Kind() != jsonx.Object {
+		return chat.Part{}, wrongKind(at, "an object", v)
+	}
+	nameUnknown(rd.c, v, "id", "name", "response", "parts")
+	id, _ := get(v, "id").Str()
+	name, _ := get(v, "name").Str()
+	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.answered(id, name), Name: name}}
+	response := get(v, "response")
+	if !response.IsNull() && response.Kind() != jsonx.Object {
+		return p, wrongKind(at+".response", "an object", response)
+	}
+	var text string
+	if text, p.IsError = responseText(response); text != "" {
+		p.Parts = append(p.Parts, chat.Part{Kind: chat.PartText, Text: text})
+	}
+	more, err := rd.parts(get(v, "parts"), at+".parts")
+	p.Parts = append(p.Parts, more...)
+	return p, err
+}
+
+// answered is the id of the call that a result belongs to, which is open no more.
+func (rd *reader) answered(id, name string) string {
+	i := slices.IndexFunc(rd.open, func(o openCall) bool { return id != "" && o.id == id })
+	if i < 0 {
+		i = slices.IndexFunc(rd.open, func(o openCall) bool { return o.name == name })
+	}
+	if i < 0 {
+		return id
+	}
+	id = rd.open[i].id
+	rd.open = slices.Delete(rd.open, i, i+1)
+	return id
+}
+
+// responseText is what a response says: the text of its only member output or result, that of error for a call that failed,
+// and else all of it, as JSON.
+func responseText(v jsonx.Value) (text string, failed bool) {
+	var only jsonx.Value
+	var name string
+	n := 0
+	for key, m := range v.Members {
+		name, only = string(key), m
+		n++
+	}
+	s, isText := only.Str()
+	switch {
+	case n == 0:
+		return "", false
+	case n == 1 && isText && (name == "output" || name == "result"):
+		return s, false
+	case n == 1 && isText && name == "error":
+		return s, true
+	case n == 1 && name == "error":
+		return string(only.Raw), true
+	}
+	return string(v.Raw), false
+}
+
+// blob reads bytes that stand in the request.
+func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
+	nameUnknown(rd.c, v, "mimeType", "data", "displayName")
+	media, _ := get(v, "mimeType").Str()
+	data, ok := get(v, "data").Str()
+	if !ok {
+		return chat.Part{}, wrongKind(at+".data", "a string", get(v, "data"))
+	}
+	name, _ := get(v, "displayName").Str()
+	data = strings.NewReplacer("-", "+", "_", "/").Replace(data) // the API takes both alphabets
+	switch {
+	case strings.HasPrefix(media, "image/"):
+		return chat.Part{Kind: chat.PartImage, Media: media, Data: data, Name: name}, nil
+	case isDocument(media):
+		return chat.Part{Kind: chat.PartDocument, Media: media, Data: data, Name: name}, nil
+	}
+	return chat.Part{Kind: chat.PartOther, Name: "inlineData", Raw: v.Raw}, nil
+}
+
+// file reads where a file is. What only Google holds is nothing to others.
+func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
+	nameUnknown(rd.c, v, "mimeType", "fileUri", "displayName")
+	media, _ := get(v, "mimeType").Str()
+	uri, ok := get(v, "fileUri").Str()
+	if !ok {
+		return chat.Part{}, wrongKind(at+".fileUri", "a string", get(v, "fileUri"))
+	}
+	name, _ := get(v, "displayName").Str()
+	public := strings.HasPrefix(uri, "https://") && !strings.Contains(uri, ".googleapis.com/") && !strings.HasPrefix(uri, "https://www.youtube.com/")
+	switch {
+	case public && strings.HasPrefix(media, "image/"):
+		return chat.Part{Kind: chat.PartImage, Media: media, URL: uri, Name: name}, nil
+	case public && isDocument(media):
+		return chat.Part{Kind: chat.PartDocument, Media: media, URL: uri, Name: name}, nil
+	}
+	return chat.Part{Kind: chat.PartOther, Name: "fileData", Raw: v.Raw}, nil
+}
+
+func isDocument(media string) bool {
+	return media == "application/pdf" || media == "application/json" || strings.HasPrefix(media, "text/")
+}

@@ -1,0 +1,177 @@
+package gemini
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// words are what clients of this format call what the canonical form names as Anthropic does.
+var words = map[string]string{
+	"system": "systemInstruction", "thinking": "thought", "tool_use": "functionCall", "tool_result": "functionResponse", "image": "inlineData",
+	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
+	"frequency_penalty": "frequencyPenalty", "stop_sequences": "stopSequences", "n": "candidateCount", "format": "responseSchema",
+	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig",
+}
+
+// rename has the client's own word for something that this format has several words for.
+func rename(c *chat.Conversation, name, word string) {
+	if c.Words[name] != word {
+		c.Words = maps.Clone(c.Words)
+		c.Words[name] = word
+	}
+}
+
+// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown members at
+// the top, and those of contents, parts, tools and configurations by their own keys.
+func readConversation(r *chat.Request) (*chat.Conversation, error) {
+	c := &chat.Conversation{Words: words}
+	members := jsonx.Value{Raw: r.Doc.Bytes}
+	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // as a count of tokens may be asked for
+		members = whole
+	}
+	rd := reader{c: c}
+	for key, v := range members.Members {
+		if v.IsNull() {
+			continue
+		}
+		if err := rd.member(string(key), v); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// reader turns contents into turns. It gives calls without ids their own.
+type reader struct {
+	c     *chat.Conversation
+	calls int
+	open  []openCall // of the last turn of the model that called
+}
+
+// openCall is a call that no result was read for.
+type openCall struct{ id, name string }
+
+func (rd *reader) member(key string, v jsonx.Value) error {
+	switch camel([]byte(key)) {
+	case "model", wire.HintKey:
+		return nil
+	case "contents":
+		return rd.contents(key, v)
+	case "systemInstruction":
+		return rd.system(key, v)
+	case "tools":
+		return readTools(rd.c, v)
+	case "toolConfig":
+		return readToolConfig(rd.c, key, v)
+	case "generationConfig":
+		return readConfig(rd.c, key, v)
+	case "safetySettings", "labels":
+		if wire.IsEmpty(v) {
+			return nil
+		}
+	}
+	wire.Unmap(rd.c, key)
+	return nil
+}
+
+func (rd *reader) contents(key string, v jsonx.Value) error {
+	if v.Kind() == jsonx.Object {
+		return rd.content(v, key)
+	}
+	for i, e := range v.Each {
+		if err := rd.content(e, key+"["+strconv.Itoa(i)+"]"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// system reads the system prompt: a content, or a text, as some clients write it.
+func (rd *reader) system(key string, v jsonx.Value) error {
+	if t, ok := v.Str(); ok {
+		if t != "" {
+			rd.c.System = append(rd.c.System, chat.Part{Kind: chat.PartText, Text: t})
+		}
+		return nil
+	}
+	if v.Kind() != jsonx.Object {
+		return wrongKind(key, "an object", v)
+	}
+	nameUnknown(rd.c, v, "role", "parts")
+	parts, err := rd.parts(get(v, "parts"), key+".parts")
+	rd.c.System = append(rd.c.System, parts...)
+	return err
+}
+
+func (rd *reader) content(v jsonx.Value, at string) error {
+	if v.Kind() != jsonx.Object {
+		return wrongKind(at, "an object", v)
+	}
+	nameUnknown(rd.c, v, "role", "parts")
+	role := chat.RoleUser
+	switch said, _ := get(v, "role").Str(); strings.ToLower(said) {
+	case "", "user", "function":
+	case "model":
+		role = chat.RoleAssistant
+		rd.open = nil
+	case "system":
+		role = chat.RoleSystem
+	default:
+		return invalid(at+".role", "%s.role must be user or model", at)
+	}
+	parts, err := rd.parts(get(v, "parts"), at+".parts")
+	if err != nil {
+		return err
+	}
+	if role == chat.RoleUser {
+		rd.c.Messages = appendUser(rd.c.Messages, at, parts)
+		return nil
+	}
+	rd.c.Messages = append(rd.c.Messages, chat.Message{Role: role, At: at, Parts: parts})
+	return nil
+}
+
+// appendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
+func appendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
+	for start := 0; ; {
+		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult
+		end := start
+		for end < len(parts) && (parts[end].Kind == chat.PartToolResult) == isResult {
+			end++
+		}
+		role := chat.RoleUser
+		if isResult {
+			role = chat.RoleTool
+		}
+		ms = append(ms, chat.Message{Role: role, At: at, Parts: parts[start:end:end]})
+		if start = end; start == len(parts) {
+			return ms
+		}
+	}
+}
+
+// parts reads the parts of a content. Text that says nothing is left out.
+func (rd *reader) parts(v jsonx.Value, at string) ([]chat.Part, error) {
+	switch v.Kind() {
+	case jsonx.Invalid, jsonx.Null:
+		return nil, nil
+	case jsonx.Object:
+		return rd.part(nil, v, at)
+	case jsonx.Array:
+	case jsonx.Bool, jsonx.Number, jsonx.String:
+		return nil, wrongKind(at, "an array", v)
+	}
+	var parts []chat.Part
+	var err error
+	for i, e := range v.Each {
+		if parts, err = rd.part(parts, e, at+"["+strconv.Itoa(i)+"]"); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}

@@ -1,0 +1,142 @@
+package gemini
+
+import (
+	"math"
+	"strings"
+	"unicode"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Limits on what a client may ask for. Names and counts beyond them are mistakes, and would be echoed or multiplied.
+const (
+	maxModelName = 256
+	maxChoices   = 128
+	highBudget   = 16384 // thinking tokens from which a request counts as one of high effort
+)
+
+// Decode reads a generateContent request. It looks at the members the gateway acts on; the conversation is parsed when
+// something asks for it. The gateway's own hints are marked for removal. The query says nothing that a provider is told.
+func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat.Request, error) {
+	doc, err := jsonx.Scan(body)
+	if err != nil {
+		return nil, notJSON(err)
+	}
+	r := &chat.Request{
+		Dialect: chat.Gemini, Op: op, Choices: 1, Model: d.model, Stream: d.stream && op == chat.Generate,
+		InputTokens: wire.InputTokens(doc.Stats), Doc: doc, Read: readConversation,
+	}
+	seen := 0
+	for i := range doc.Members {
+		m := &doc.Members[i]
+		key := camel([]byte(m.Key))
+		if key == "contents" || key == "generateContentRequest" {
+			seen++
+		}
+		if err := readMember(r, key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkModel(r.Model); err != nil {
+		return nil, err
+	}
+	if seen == 0 {
+		return nil, invalid("contents", "contents is required")
+	}
+	wire.RemoveHints(r)
+	return r, nil
+}
+
+// readMember reads one top-level member of a request. Null counts as absent.
+func readMember(r *chat.Request, key string, v jsonx.Value) error {
+	switch {
+	case key == "contents":
+		return checkContents(v)
+	case v.IsNull():
+		return nil
+	case key == "model" && r.Model == "":
+		name, ok := v.Str()
+		if !ok {
+			return wrongKind("model", "a string", v)
+		}
+		r.Model = strings.TrimPrefix(name, "models/")
+	case key == "generationConfig":
+		return readLimits(r, v)
+	}
+	return nil
+}
+
+func checkModel(name string) error {
+	switch {
+	case name == "":
+		return invalid("model", "the path must name a model: "+Root+"/MODEL:"+generate)
+	case len(name) > maxModelName:
+		return invalid("model", "model must be at most %d bytes long", maxModelName)
+	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
+		return invalid("model", "model must not hold control characters")
+	}
+	return nil
+}
+
+func checkContents(v jsonx.Value) error {
+	if v.Kind() == jsonx.Object { // one turn, which the API takes for a list of one
+		return nil
+	}
+	if v.Kind() != jsonx.Array {
+		return wrongKind("contents", "an array", v)
+	}
+	for range v.Each {
+		return nil
+	}
+	return invalid("contents", "contents must not be empty")
+}
+
+// readLimits reads what the gateway acts on in the generationConfig.
+func readLimits(r *chat.Request, config jsonx.Value) error {
+	if config.Kind() != jsonx.Object {
+		return wrongKind("generationConfig", "an object", config)
+	}
+	for key, v := range config.Members {
+		name := camel(key)
+		if v.IsNull() {
+			continue
+		}
+		switch name {
+		case "maxOutputTokens":
+			n, ok := integer(v)
+			if !ok || n < 1 || n > math.MaxInt32 {
+				return invalid("generationConfig."+string(key), "maxOutputTokens must be a positive integer")
+			}
+			r.MaxTokens = int(n)
+		case "candidateCount":
+			n, ok := integer(v)
+			if !ok || n < 1 || n > maxChoices {
+				return invalid("generationConfig."+string(key), "candidateCount must be an integer between 1 and %d", maxChoices)
+			}
+			r.Choices = int(n)
+		case "thinkingConfig":
+			readThinking(r, v)
+		}
+	}
+	return nil
+}
+
+func readThinking(r *chat.Request, v jsonx.Value) {
+	shown, _ := get(v, "includeThoughts").Bool()
+	budget, _ := integer(get(v, "thinkingBudget"))
+	level, _ := get(v, "thinkingLevel").Str()
+	r.Thinking = shown || budget > 0 || level != ""
+	r.HighEffort = budget >= highBudget || strings.EqualFold(level, "high") || strings.EqualFold(level, "xhigh")
+}
+
+// integer reads a number, or one in a string, as the API's JSON writes large ones.
+func integer(v jsonx.Value) (int64, bool) {
+	if v.Kind() == jsonx.String {
+		s, _ := v.Str()
+		v = jsonx.Value{Raw: jsonx.Raw(s)}
+	}
+	return v.Int()
+}

@@ -1,0 +1,74 @@
+package gemini
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// statuses are Google's words for HTTP statuses.
+var statuses = map[int]string{
+	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 405: "UNIMPLEMENTED",
+	408: "DEADLINE_EXCEEDED", 409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 501: "UNIMPLEMENTED",
+	502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 529: "UNAVAILABLE",
+}
+
+// StatusWord is Google's word for an error of this HTTP status.
+func StatusWord(status int) string {
+	if word, ok := statuses[status]; ok {
+		return word
+	}
+	if status >= 400 && status < 500 {
+		return statuses[400]
+	}
+	return statuses[500]
+}
+
+// Error is the body of a JSON error as Google's SDKs read it. The gateway's code is the reason in its details.
+func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendError(nil, f, requestID) }
+
+const typePrefix = `{"@type":"type.googleapis.com/google.rpc.`
+
+func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
+	status := f.HTTPStatus()
+	dst = strconv.AppendInt(append(dst, `{"error":{"code":`...), int64(status), 10)
+	dst = jsonx.AppendString(append(dst, `,"message":`...), f.Public)
+	dst = append(append(append(dst, `,"status":"`...), StatusWord(status)...), `","details":[`...)
+	dst = append(dst, typePrefix+`ErrorInfo","reason":`...)
+	dst = append(jsonx.AppendString(dst, f.CodeString()), `,"domain":"bardo.money"`...)
+	if requestID != "" {
+		dst = append(jsonx.AppendString(append(dst, `,"metadata":{"request_id":`...), requestID), '}')
+	}
+	dst = append(dst, '}')
+	if f.Param != "" {
+		dst = jsonx.AppendString(append(dst, `,`+typePrefix+`BadRequest","fieldViolations":[{"field":`...), f.Param)
+		dst = append(jsonx.AppendString(append(dst, `,"description":`...), f.Public), `}]}`...)
+	}
+	if f.RetryAfter > 0 {
+		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
+		dst = append(strconv.AppendInt(append(dst, `,`+typePrefix+`RetryInfo","retryDelay":"`...), seconds, 10), `s"}`...)
+	}
+	return append(dst, `]}}`...)
+}
+
+func notJSON(err error) error {
+	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
+		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
+	}
+	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
+}
+
+// invalid refuses a field, which is named as Google names fields: contents[0].parts[1].text.
+func invalid(field, format string, args ...any) error {
+	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
+	f.Param = field
+	return f
+}
+
+func wrongKind(field, want string, got jsonx.Value) error {
+	return invalid(field, "%s must be %s, not %s", field, want, got.Kind())
+}

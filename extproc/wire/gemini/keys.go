@@ -1,0 +1,48 @@
+package gemini
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// camel is a member's name as the API's own answers spell it: function_call is functionCall.
+func camel(key []byte) string {
+	if i := strings.IndexByte(string(key), '_'); i < 0 {
+		return string(key)
+	}
+	b := make([]byte, 0, len(key))
+	for i := 0; i < len(key); i++ {
+		if key[i] == '_' && i > 0 && i+1 < len(key) && key[i+1] >= 'a' && key[i+1] <= 'z' {
+			i++
+			b = append(b, key[i]-'a'+'A')
+			continue
+		}
+		b = append(b, key[i])
+	}
+	return string(b)
+}
+
+// get is a member of an object, in either spelling.
+func get(v jsonx.Value, name string) jsonx.Value {
+	for key, m := range v.Members {
+		if string(key) == name || camel(key) == name {
+			return m
+		}
+	}
+	return jsonx.Value{}
+}
+
+// nameUnknown names the members of an object that its reader does not know, by the client's own keys, as wire.UnmapUnknown does.
+func nameUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
+	for key, v := range object.Members {
+		on, isBool := v.Bool()
+		if wire.IsEmpty(v) || isBool && !on || string(key) == wire.HintKey || slices.Contains(known, camel(key)) {
+			continue
+		}
+		wire.Unmap(c, string(key))
+	}
+}

@@ -1,0 +1,141 @@
+package gemini
+
+import (
+	"strconv"
+	"strings"
+
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// partialCall is a call whose arguments come in pieces, each with a path and a piece of its value.
+type partialCall struct {
+	block int
+	args  node
+}
+
+// node is a value of arguments that are put together: an object or an array by its members, or a value.
+type node struct {
+	key   string
+	nodes []node
+	array bool
+	json  []byte // of a value that is no text
+	text  []byte // of a text
+	leaf  bool
+}
+
+// Bounds on arguments in pieces.
+const (
+	mostDeep  = 32
+	mostNodes = 4096
+)
+
+// add takes the pieces of one part.
+func (p *partialCall) add(pieces jsonx.Value) {
+	for _, v := range pieces.Each {
+		path, ok := v.Get("jsonPath").Str()
+		if !ok {
+			continue
+		}
+		n := p.args.at(path)
+		if n == nil {
+			continue
+		}
+		n.leaf = true
+		switch text, number, truth := v.Get("stringValue"), v.Get("numberValue"), v.Get("boolValue"); {
+		case text.Exists():
+			t, _ := text.Text(nil)
+			n.text, n.json = append(n.text, t...), nil
+		case number.Exists():
+			n.json = append([]byte(nil), number.Raw...)
+		case truth.Exists():
+			n.json = append([]byte(nil), truth.Raw...)
+		default:
+			n.json = []byte("null")
+		}
+	}
+}
+
+// at is the node of a path such as $.city or $.list[0].name, which it makes; nil for a path that is none.
+func (n *node) at(path string) *node {
+	rest, ok := strings.CutPrefix(path, "$")
+	for depth := 0; ok && rest != ""; depth++ {
+		var key string
+		index := false
+		switch {
+		case depth == mostDeep:
+			return nil
+		case strings.HasPrefix(rest, "["):
+			end := strings.IndexByte(rest, ']')
+			if end < 0 {
+				return nil
+			}
+			key, rest = rest[1:end], rest[end+1:]
+			if quoted := strings.Trim(key, `'"`); quoted != key {
+				key = quoted
+			} else {
+				index = true
+			}
+		case strings.HasPrefix(rest, "."):
+			rest = rest[1:]
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			key, rest = rest[:end], rest[end:]
+		default:
+			return nil
+		}
+		n = n.child(key, index)
+		if n == nil {
+			return nil
+		}
+	}
+	if !ok {
+		return nil
+	}
+	return n
+}
+
+func (n *node) child(key string, index bool) *node {
+	for i := range n.nodes {
+		if n.nodes[i].key == key {
+			return &n.nodes[i]
+		}
+	}
+	if len(n.nodes) == mostNodes {
+		return nil
+	}
+	if index {
+		if _, err := strconv.Atoi(key); err != nil {
+			return nil
+		}
+		n.array = true
+	}
+	n.nodes = append(n.nodes, node{key: key})
+	return &n.nodes[len(n.nodes)-1]
+}
+
+// appendTo writes the value. Elements of an array stand in the order in which they came.
+func (n *node) appendTo(dst []byte) []byte {
+	switch {
+	case n.leaf && n.json != nil:
+		return append(dst, n.json...)
+	case n.leaf:
+		return jsonx.AppendString(dst, n.text)
+	}
+	open, end := byte('{'), byte('}')
+	if n.array {
+		open, end = '[', ']'
+	}
+	dst = append(dst, open)
+	for i := range n.nodes {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if !n.array {
+			dst = append(jsonx.AppendString(dst, n.nodes[i].key), ':')
+		}
+		dst = n.nodes[i].appendTo(dst)
+	}
+	return append(dst, end)
+}

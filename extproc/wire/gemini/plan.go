@@ -1,0 +1,222 @@
+package gemini
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Limits of the API.
+const (
+	maxStop        = 5
+	maxTemperature = 2
+	maxBudget      = 24576 // thinking tokens that every model with a budget takes
+)
+
+// plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
+func (w *writer) plan() {
+	w.said, _ = w.req.Profile.Over(w.conv.Params)
+	w.maxTokens = w.req.MaxTokens
+	if w.maxTokens == 0 && w.req.Profile != nil {
+		w.maxTokens = w.req.Profile.MaxTokens
+	}
+	if limit := w.opts.MaxOutput; limit > 0 && w.maxTokens > limit {
+		w.lose("max_tokens")
+		w.maxTokens = limit
+	}
+	w.fit(&w.said)
+	w.planTools()
+	w.thinking = w.planThinking(&w.said)
+}
+
+// fit takes out what the API refuses, and names it.
+func (w *writer) fit(p *chat.Params) {
+	if number(p.Temperature) > maxTemperature {
+		w.lose("temperature")
+		p.Temperature = strconv.Itoa(maxTemperature)
+	}
+	if seed, err := strconv.ParseInt(p.Seed, 10, 64); p.Seed != "" && (err != nil || seed < math.MinInt32 || seed > math.MaxInt32) {
+		w.lose("seed")
+		p.Seed = ""
+	}
+	if len(p.Stop) > maxStop {
+		w.lose("stop_sequences")
+		p.Stop = p.Stop[:maxStop]
+	}
+	p.Stop = slices.DeleteFunc(slices.Clone(p.Stop), func(s string) bool {
+		if s == "" {
+			w.lose("stop_sequences")
+		}
+		return s == ""
+	})
+	if p.User != "" {
+		w.lose("user_id")
+	}
+	if p.SchemaNote != "" && len(p.Schema) > 0 {
+		w.lose("description")
+	}
+	for _, unsaid := range [...]struct{ name, text string }{{"min_p", p.MinP}, {"prediction", p.Predicted}, {"prompt_cache_key", p.CacheKey}} {
+		if unsaid.text != "" {
+			w.lose(unsaid.name)
+		}
+	}
+}
+
+// planTools sees to the constraint on tools. The API checks all functions against their schemas, or none.
+func (w *writer) planTools() {
+	w.choice = w.conv.ToolChoice
+	functions, strict := 0, 0
+	for i := range w.conv.Tools {
+		if t := &w.conv.Tools[i]; t.Raw == nil {
+			functions++
+			if t.Strict {
+				strict++
+			}
+		}
+	}
+	w.validated = strict > 0 && strict == functions && w.choice.Mode == chat.ToolAuto
+}
+
+// thinkingPlan is a thinkingConfig.
+type thinkingPlan struct {
+	level  string
+	budget int // -1: the model decides; 0 with off: none; 0: not said
+	off    bool
+	shown  *bool
+}
+
+// efforts are the budgets that stand for efforts.
+var efforts = map[string]int{"minimal": 512, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+
+// scale are the efforts, least first.
+var scale = []string{"minimal", "low", "medium", "high", "xhigh", "max"}
+
+func (w *writer) planThinking(p *chat.Params) (t thinkingPlan) {
+	t.shown = p.Visible
+	budget, known := p.ThinkingBudget, efforts[p.Effort] > 0
+	asks := known || budget > 0 || p.Thinking == chat.ThinkingAdaptive
+	off := p.Effort == "none" || p.Thinking == chat.ThinkingOff
+	switch {
+	case w.opts.NoThought:
+		if asks || off {
+			w.lose("effort")
+		}
+		return thinkingPlan{}
+	case off:
+		return w.noThinking(p)
+	case !asks:
+		if p.Effort != "" {
+			w.lose("effort")
+		}
+		return t
+	case len(w.opts.Levels) > 0:
+		w.level(&t, p, known)
+	case budget > 0:
+		if known {
+			w.lose("effort")
+		}
+		t.budget = budget
+		if budget > maxBudget {
+			w.lose("budget_tokens")
+			t.budget = maxBudget
+		}
+	case known:
+		t.budget = efforts[p.Effort]
+	default:
+		t.budget = -1
+	}
+	if t.shown == nil { // who asks for thinking in another dialect is shown it
+		on := true
+		t.shown = &on
+	}
+	return t
+}
+
+// level chooses the nearest of the model's levels.
+func (w *writer) level(t *thinkingPlan, p *chat.Params, known bool) {
+	want := p.Effort
+	switch {
+	case known && p.ThinkingBudget > 0:
+		w.lose("budget_tokens")
+	case known:
+	case p.ThinkingBudget > 0:
+		want = effortOf(p.ThinkingBudget)
+	default: // the model decides
+		return
+	}
+	t.level = nearest(want, w.opts.Levels)
+	if known && t.level != p.Effort {
+		w.lose("effort")
+	}
+}
+
+// noThinking switches thinking off, or as far down as the model allows.
+func (w *writer) noThinking(p *chat.Params) thinkingPlan {
+	if p.ThinkingBudget > 0 {
+		w.lose("budget_tokens")
+	}
+	if len(w.opts.Levels) > 0 {
+		w.lose("effort")
+		return thinkingPlan{level: w.opts.Levels[0]}
+	}
+	return thinkingPlan{off: true}
+}
+
+// nearest is the effort of those that is closest to one, the lower of two.
+func nearest(want string, takes []string) string {
+	rank := slices.Index(scale, want)
+	for distance := range scale {
+		for _, i := range [...]int{rank - distance, rank + distance} {
+			if i >= 0 && i < len(scale) && slices.Contains(takes, scale[i]) {
+				return scale[i]
+			}
+		}
+	}
+	return takes[len(takes)-1]
+}
+
+// effortOf is the effort that a budget of thinking tokens amounts to.
+func effortOf(budget int) string {
+	const low, medium = 2048, 8192
+	switch {
+	case budget <= low:
+		return "low"
+	case budget <= medium:
+		return "medium"
+	}
+	return "high"
+}
+
+// appendTo writes the thinkingConfig, behind a comma.
+func (t thinkingPlan) appendTo(dst []byte) []byte {
+	if t.level == "" && t.budget == 0 && !t.off && t.shown == nil {
+		return dst
+	}
+	dst = append(dst, `,"thinkingConfig":{`...)
+	start := len(dst)
+	switch {
+	case t.level != "":
+		dst = jsonx.AppendString(append(dst, `"thinkingLevel":`...), t.level)
+	case t.budget != 0 || t.off:
+		dst = strconv.AppendInt(append(dst, `"thinkingBudget":`...), int64(t.budget), 10)
+	}
+	if t.shown != nil {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendBool(append(dst, `"includeThoughts":`...), *t.shown)
+	}
+	return append(dst, '}')
+}
+
+// number reads a number's text; it is validated already, and 0 when absent.
+func number(text string) float64 {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0
+	}
+	return f
+}

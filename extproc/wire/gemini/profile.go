@@ -1,0 +1,109 @@
+package gemini
+
+import (
+	"slices"
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// profile says in a request of this dialect what the gateway says for its client. What the profile does not touch keeps its bytes.
+func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []string, err error) {
+	c, err := req.Conversation()
+	if err != nil {
+		return nil, err
+	}
+	w := writer{req: req, conv: c, opts: o}
+	own := c.Params
+	w.said, _ = req.Profile.Over(own)
+	if own.Stop != nil { // the client's own are the provider's to judge
+		w.said.Stop = nil
+	}
+	w.said.User, w.said.SchemaNote = "", ""
+	w.fit(&w.said)
+	var set []member
+	for i, n := range numbers(&w.said) {
+		if was := numbers(&own)[i].text; n.text != "" && n.text != was {
+			set = append(set, member{n.name, []byte(n.text)})
+		}
+	}
+	if req.MaxTokens == 0 && req.Profile.MaxTokens > 0 {
+		set = append(set, member{"maxOutputTokens", strconv.AppendInt(nil, int64(req.Profile.MaxTokens), 10)})
+	}
+	if len(w.said.Stop) > 0 {
+		set = append(set, member{"stopSequences", appendStrings(nil, w.said.Stop)})
+	}
+	if own.Schema == nil && len(w.said.Schema) > 0 {
+		set = append(set, member{"responseMimeType", []byte(`"application/json"`)}, member{"responseJsonSchema", w.said.Schema})
+	}
+	if thinks := w.said.Effort != own.Effort || w.said.ThinkingBudget != own.ThinkingBudget || w.said.Thinking != own.Thinking; thinks {
+		if config := w.planThinking(&w.said).appendTo(nil); len(config) > 0 {
+			set = append(set, member{"thinkingConfig", config[len(`,"thinkingConfig":`):]})
+		}
+	}
+	configure(e, &req.Doc, set)
+	return w.degraded, nil
+}
+
+// member is a member of an object: its key and its JSON.
+type member struct {
+	key  string
+	json []byte
+}
+
+// configure sets members of the generationConfig, in the place of those that are there under either spelling.
+func configure(e *jsonx.Edits, d *jsonx.Doc, set []member) {
+	if len(set) == 0 {
+		return
+	}
+	at := slices.IndexFunc(d.Members, func(m jsonx.Member) bool { return camel([]byte(m.Key)) == "generationConfig" })
+	if at < 0 || d.Members[at].Kind != jsonx.Object {
+		key := "generationConfig"
+		if at >= 0 {
+			key = d.Members[at].Key
+		}
+		e.Set(d, key, append(append([]byte{'{'}, joined(set)...), '}'))
+		return
+	}
+	config := jsonx.Value{Raw: d.Bytes[d.Members[at].Start:d.Members[at].End], At: d.Members[at].Start}
+	var added []member
+	for _, m := range set {
+		if was := get(config, m.key); was.Exists() {
+			e.Replace(was.At, was.At+len(was.Raw), m.json)
+		} else {
+			added = append(added, m)
+		}
+	}
+	if len(added) == 0 {
+		return
+	}
+	text := joined(added)
+	for range config.Members {
+		text = append(text, ',')
+		break
+	}
+	e.Replace(config.At+1, config.At+1, text)
+}
+
+func joined(ms []member) []byte {
+	var b []byte
+	for i, m := range ms {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(jsonx.AppendString(b, m.key), ':'), m.json...)
+	}
+	return b
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = jsonx.AppendString(dst, s)
+	}
+	return append(dst, ']')
+}

@@ -1,0 +1,168 @@
+package gemini
+
+import (
+	"bytes"
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+)
+
+// streamEncoder writes chunks. This format has no terminator: the chunk with the reason to stop is a client's sign that the answer
+// is complete, so that it is held until the End.
+type streamEncoder struct {
+	envelope
+	began bool
+	held  []byte // the provider's own last chunk
+}
+
+// Append writes what one event means to the client. A frame of the provider's own passes as it came.
+func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	switch {
+	case e.ended:
+		return dst
+	case ev.Kind == chat.End:
+		return e.end(dst)
+	case e.opts.Same && ev.Tail:
+		return dst
+	case e.opts.Same && ev.Raw != nil:
+		dst = append(dst, e.held...)
+		e.held, e.began = e.held[:0], true
+		if bytes.Contains(ev.Raw, []byte(`"finishReason"`)) || bytes.Contains(ev.Raw, []byte(`"blockReason"`)) {
+			e.held = e.appendRaw(e.held, ev.Raw, ev.ModelSpan)
+			return dst
+		}
+		return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
+	}
+	e.note(ev)
+	return e.translate(dst, ev)
+}
+
+func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
+	c := e.candidate(ev.Choice)
+	switch ev.Kind {
+	case chat.Text, chat.Refusal:
+		return e.text(dst, ev, false)
+	case chat.Thought:
+		return e.text(dst, ev, true)
+	case chat.Signature:
+		if e.signs(ev) {
+			dst = e.chunk(e.waiting(dst, ev.Choice), ev.Choice, appendText(nil, nil, true, written(string(ev.Text), false)))
+		}
+	case chat.Redacted:
+		return e.redacted(dst, ev)
+	case chat.ToolStart:
+		c.openCall(ev)
+	case chat.ToolArgs:
+		c.args(ev)
+	case chat.BlockStop:
+		if call, ok := c.closeCall(ev.Index); ok {
+			return e.chunk(dst, ev.Choice, call.appendTo(nil))
+		}
+	case chat.Stop:
+		dst = e.waiting(dst, ev.Choice)
+		for len(c.calls) > 0 {
+			call, _ := c.closeCall(c.calls[0].block)
+			dst = e.chunk(dst, ev.Choice, call.appendTo(nil))
+		}
+	case chat.Extra:
+		if e.extra(ev) {
+			return e.chunk(e.waiting(dst, ev.Choice), ev.Choice, wire.AppendLine(nil, ev.Text))
+		}
+	case chat.Start, chat.UsageInfo, chat.Error, chat.End, chat.Other: // nothing to show yet
+	}
+	return dst
+}
+
+func (e *streamEncoder) text(dst []byte, ev *chat.Event, thought bool) []byte {
+	if len(ev.Text) == 0 {
+		return dst
+	}
+	return e.chunk(e.waiting(dst, ev.Choice), ev.Choice, appendText(nil, ev.Text, thought, ""))
+}
+
+// redacted writes a redacted block, or keeps what may be the signature of a call that follows.
+func (e *streamEncoder) redacted(dst []byte, ev *chat.Event) []byte {
+	if !e.signs(ev) {
+		return dst
+	}
+	dst = e.waiting(dst, ev.Choice)
+	if ev.ID == chat.GeminiThinking {
+		e.candidate(ev.Choice).sign = []byte(written(string(ev.Text), true))
+		return dst
+	}
+	return e.chunk(dst, ev.Choice, appendText(nil, nil, true, written(string(ev.Text), true)))
+}
+
+// waiting writes a signature that no call followed, as one of what was said before.
+func (e *streamEncoder) waiting(dst []byte, choice int) []byte {
+	c := e.candidate(choice)
+	if c.sign == nil {
+		return dst
+	}
+	sign := string(c.sign)
+	c.sign = nil
+	return e.chunk(dst, choice, appendText(nil, nil, false, sign))
+}
+
+// chunk writes a chunk with one part of a candidate.
+func (e *streamEncoder) chunk(dst []byte, choice int, part []byte) []byte {
+	e.began = true
+	if e.id == "" {
+		e.start(&chat.Event{})
+	}
+	dst = append(dst, `data: {"candidates":[{"content":{"parts":[`...)
+	dst = append(append(dst, part...), `],"role":"model"},"index":`...)
+	dst = append(strconv.AppendInt(dst, int64(choice), 10), `}]`...)
+	tops := e.tops
+	e.tops = nil
+	dst = append(e.appendTail(dst, false), "\n\n"...)
+	e.tops = tops
+	return dst
+}
+
+// end writes the last chunk: why the candidates stopped, and what the answer took.
+func (e *streamEncoder) end(dst []byte) []byte {
+	e.ended = true
+	if len(e.held) > 0 {
+		return append(dst, e.held...)
+	}
+	if e.opts.Same && e.began && len(e.cands) == 0 { // all of it passed as it came
+		return dst
+	}
+	if e.id == "" {
+		e.start(&chat.Event{})
+	}
+	blocked := e.isBlocked()
+	dst = append(dst, `data: {`...)
+	if !blocked {
+		dst = append(dst, `"candidates":[`...)
+		e.candidate(0)
+		for i := range e.cands {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			e.cands[i].stopped = true
+			dst = append(dst, `{"content":{"parts":[{"text":""}],"role":"model"}`...)
+			dst = e.cands[i].finish(dst)
+			dst = append(strconv.AppendInt(append(dst, `,"index":`...), int64(i), 10), '}')
+		}
+		dst = append(dst, ']')
+	}
+	at := len(dst)
+	dst = append(e.appendTail(dst, true), "\n\n"...)
+	if blocked { // the first member has no comma before it
+		dst = append(dst[:at], dst[at+1:]...)
+	}
+	return dst
+}
+
+// isBlocked reports whether the provider refused the prompt itself, in this dialect's own words.
+func (e *envelope) isBlocked() bool {
+	for _, m := range e.tops {
+		if m.key == promptFeedback && bytes.Contains(m.json, []byte(`"blockReason"`)) {
+			return len(e.cands) <= 1
+		}
+	}
+	return false
+}
