@@ -1,5 +1,5 @@
-// Package hint reads what a client says about itself and its request: X-Bardo-* headers, and the "bardo" object of a body. It bounds
-// what it takes in, and knows nothing of what is made of it.
+// Package hint reads what a client says about itself and its request: X-Bardo-* headers, and the "bardo" object of a body; and what the
+// request itself tells of what it needs. It bounds what it takes in, and knows nothing of what is made of it.
 package hint
 
 import (

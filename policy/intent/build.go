@@ -21,7 +21,7 @@ type Facts struct {
 
 	// For what Infer reads; only needed where the model is left to the gateway.
 	SystemBytes int
-	Text        []byte // the newest user text
+	Text        string // the newest user text
 }
 
 // Rules are what the operator says about every intent. The zero value says nothing.

@@ -179,24 +179,24 @@ func TestR26TasksAreInferred(t *testing.T) {
 		quality policy.Quality
 		f       intent.Facts
 	}{
-		{"chat", policy.QualityMedium, intent.Facts{Text: []byte("Where is the nearest station?")}},
+		{"chat", policy.QualityMedium, intent.Facts{Text: "Where is the nearest station?"}},
 		{"chat", policy.QualityMedium, intent.Facts{}},
-		{"reasoning", policy.QualityHigh, intent.Facts{Effort: policy.EffortHigh, Text: []byte("translate this")}},
+		{"reasoning", policy.QualityHigh, intent.Facts{Effort: policy.EffortHigh, Text: "translate this"}},
 		{"reasoning", policy.QualityMaximum, intent.Facts{Effort: policy.EffortMax}},
 		{"agent", policy.QualityHigh, intent.Facts{Tools: 8}},
 		{"agent", policy.QualityHigh, intent.Facts{Tools: 1, SystemBytes: 8000}},
 		{"tools", policy.QualityMedium, intent.Facts{Tools: 1, SystemBytes: 7999, Images: true}},
 		{"vision", policy.QualityMedium, intent.Facts{Images: true, Schema: true}},
-		{"code", policy.QualityHigh, intent.Facts{Text: []byte("why does this fail?\n```go\nx := 1\n```")}},
-		{"code", policy.QualityHigh, intent.Facts{Text: []byte("Refactor this"), MaxTokens: 10}},
+		{"code", policy.QualityHigh, intent.Facts{Text: "why does this fail?\n```go\nx := 1\n```"}},
+		{"code", policy.QualityHigh, intent.Facts{Text: "Refactor this", MaxTokens: 10}},
 		{"classify", policy.QualityLow, intent.Facts{MaxTokens: 32, Schema: true}},
 		{"extract", policy.QualityMedium, intent.Facts{MaxTokens: 33, Schema: true}},
-		{"analysis", policy.QualityHigh, intent.Facts{Text: []byte("Think step by step: which one?")}},
-		{"translate", policy.QualityLow, intent.Facts{Text: []byte("Translate into French: hello")}},
-		{"chat", policy.QualityMedium, intent.Facts{Text: []byte(strings.Repeat("x", 300) + " translate")}},
-		{"summarize", policy.QualityLow, intent.Facts{Text: []byte("summarise the following"), InputTokens: 90_000}},
+		{"analysis", policy.QualityHigh, intent.Facts{Text: "Think step by step: which one?"}},
+		{"translate", policy.QualityLow, intent.Facts{Text: "Translate into French: hello"}},
+		{"chat", policy.QualityMedium, intent.Facts{Text: strings.Repeat("x", 300) + " translate"}},
+		{"summarize", policy.QualityLow, intent.Facts{Text: "summarise the following", InputTokens: 90_000}},
 		{"long", policy.QualityMedium, intent.Facts{InputTokens: 32_000}},
-		{"chat", policy.QualityMedium, intent.Facts{Text: []byte(strings.Repeat("x", 5000) + "```")}},
+		{"chat", policy.QualityMedium, intent.Facts{Text: strings.Repeat("x", 5000) + "```"}},
 	} {
 		if got := intent.Infer(&row.f); got.Name != row.want || got.Quality != row.quality {
 			t.Errorf("%.40q: got %s %s, want %s %s", row.f.Text, got.Name, got.Quality, row.want, row.quality)
@@ -205,7 +205,7 @@ func TestR26TasksAreInferred(t *testing.T) {
 }
 
 func TestATaskIsInferredOnlyWhereNothingIsSaid(t *testing.T) {
-	code := intent.Facts{Model: "auto", Text: []byte("```x```")}
+	code := intent.Facts{Model: "auto", Text: "```x```"}
 	if b := build(policy.Hints{}, code, ""); b.Task != "code" || b.Quality != policy.QualityHigh || b.Hinted() {
 		t.Errorf("got %+v", b)
 	}
@@ -234,7 +234,7 @@ func BenchmarkBuild(b *testing.B) {
 		"without hints": {}, "a golem": {Subsystem: "dream_rem", Vitality: ptr(0.2), TaskClass: "dream_rem"},
 	} {
 		b.Run(name, func(b *testing.B) {
-			f := intent.Facts{Model: "auto", Text: []byte(strings.Repeat("a parcel is on its way. ", 80))}
+			f := intent.Facts{Model: "auto", Text: strings.Repeat("a parcel is on its way. ", 80)}
 			b.ReportAllocs()
 			for b.Loop() {
 				intent.Build(&h, &f, &who, &rules)

@@ -111,10 +111,10 @@ func words(ws ...string) *wordSet {
 	return &set
 }
 
-func hasAny(text []byte, set *wordSet) bool {
-	for i, c := range text {
-		for _, w := range set[c] {
-			if len(text)-i >= len(w) && text[i+1] == w[1] && string(text[i:i+len(w)]) == w {
+func hasAny(text string, set *wordSet) bool {
+	for i := range len(text) {
+		for _, w := range set[text[i]] {
+			if len(text)-i >= len(w) && text[i+1] == w[1] && text[i:i+len(w)] == w {
 				return true
 			}
 		}
