@@ -1,99 +1,205 @@
 package anthropic
 
 import (
+	"slices"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 )
 
 // minBudget is the smallest thinking budget that the API takes, in tokens.
 const minBudget = 1024
 
-// plan settles what depends on each other: the answer's limit, the thinking, and what may not stand beside it.
-func (w *writer) plan() {
-	w.maxTokens = w.req.MaxTokens
-	if limit := w.opts.MaxOutput; limit > 0 && w.maxTokens > limit {
-		w.lose("max_tokens")
-		w.maxTokens = limit
-	}
-	if w.maxTokens == 0 {
-		w.maxTokens = w.opts.MaxOutput
-	}
-	if w.maxTokens == 0 {
-		w.maxTokens = defaultMaxTokens
-	}
-	w.planThinking()
-	w.planSampling()
+// minTopP is the least top_p that the API takes beside thinking.
+const minTopP = 0.95
+
+// plan settles what depends on each other: the answer's limit, the thinking, and what may not stand beside it. The client's own word
+// stands over what its profile says by default, and a locked profile over both.
+type plan struct {
+	opts  *RequestOptions
+	own   chat.Params // what the client says
+	asked int         // the limit that the client or its profile set; 0: none
+	begun bool        // an answer is begun for the model
+	bare  bool        // the model is in the middle of a turn that did not begin with thinking
+	// keepsOwn is set where the client's own members stay as they came, unless its profile changes them.
+	keepsOwn bool
+	lose     func(name string)
+	name     func(word string) // as it is
+
+	profiled bool // the profile says how hard to think
+	locked   bool // and stands over the client
+
+	maxTokens int
+	budget    int  // of thinking, in tokens; 0: no thinking with a budget
+	adaptive  bool // thinking without a budget
+	effort    string
+	sampling  chat.Params
+	choice    chat.ToolChoice
+	words     string // for the system prompt, where the model has no parameter for them
 }
 
-// efforts are the API's efforts and the budgets that stand for them, by the caller's words. The API's word is "" where
-// it has none of its own.
-var efforts = map[string]struct {
-	word   string
-	budget int
-}{
-	"minimal": {"", 1024}, "low": {"low", 1024}, "medium": {"medium", 4096}, "high": {"high", 16384},
-	"xhigh": {"", 32768}, "max": {"max", 32768},
+// settle works the plan out. choice is the client's.
+func (p *plan) settle(profile *chat.Profile, choice chat.ToolChoice) {
+	said, overridden := profile.Over(p.own)
+	p.sampling, p.choice = said, choice
+	p.profiled = said.Effort != p.own.Effort || said.ThinkingBudget != p.own.ThinkingBudget || said.Thinking != p.own.Thinking
+	p.locked = p.profiled && profile.Locked.Effort != ""
+	for _, name := range overridden {
+		p.lose(name)
+	}
+	if p.asked == 0 && profile != nil {
+		p.asked = profile.MaxTokens
+	}
+	p.limit()
+	if p.keepsOwn && !p.profiled {
+		p.adaptive = said.ThinkingBudget > 0 || said.Thinking == chat.ThinkingAdaptive
+		p.draw()
+		p.exclusive()
+		return
+	}
+	p.thinking()
+	p.draw()
+	p.exclusive()
+	if p.thinks() && p.forced() {
+		p.lose("tool_choice")
+		p.choice = chat.ToolChoice{}
+	}
 }
 
-func (w *writer) planThinking() {
-	p := &w.conv.Params
-	effort, known := efforts[p.Effort]
-	budget := p.ThinkingBudget
+// forced reports whether the model must use a tool.
+func (p *plan) forced() bool { return p.choice.Mode == chat.ToolAny || p.choice.Mode == chat.ToolNamed }
+
+func (p *plan) thinks() bool { return p.adaptive || p.budget > 0 }
+
+func (p *plan) limit() {
+	p.maxTokens = p.asked
+	if limit := p.opts.MaxOutput; limit > 0 && p.maxTokens > limit && !p.keepsOwn {
+		p.lose("max_tokens")
+		p.maxTokens = limit
+	}
+	if p.maxTokens == 0 {
+		p.maxTokens = p.opts.MaxOutput
+	}
+	if p.maxTokens == 0 {
+		p.maxTokens = defaultMaxTokens
+	}
+}
+
+// efforts are the API's efforts, by the caller's words; "" where it has none of its own.
+var efforts = map[string]string{"minimal": "", "low": "low", "medium": "medium", "high": "high", "xhigh": "", "max": "max"}
+
+func (p *plan) thinking() {
+	said := &p.sampling
+	word, known := efforts[said.Effort]
+	budget := said.ThinkingBudget
 	if budget == 0 {
-		budget = effort.budget
+		budget = wire.Budgets[said.Effort]
 	}
-	if budget == 0 && p.Thinking == chat.ThinkingAdaptive {
-		budget = efforts["medium"].budget
+	if budget == 0 && said.Thinking == chat.ThinkingAdaptive {
+		budget = wire.Budgets["medium"]
 	}
 	switch {
-	case p.Effort == "none", p.Thinking == chat.ThinkingOff:
-		w.loseThinking()
+	case p.opts.NoThinking:
+		p.inWords(budget)
+	case said.Effort == "none", said.Thinking == chat.ThinkingOff:
+		p.loseThinking()
 	case budget == 0:
-		if p.Effort != "" {
-			w.lose("effort")
+		if said.Effort != "" {
+			p.loseEffort("")
 		}
-	case w.turns[len(w.turns)-1].assistant, !w.opts.Adaptive && !canThink(w.turns):
-		w.lose("effort")
-	case w.opts.Adaptive:
-		w.adaptive = true
-		w.effort = w.word(known, effort.word, budget)
+	case p.profiled && !p.locked && p.forbids(): // the client's own word counts more than a default
+		p.loseEffort("")
+	case p.begun, !p.opts.Adaptive && p.bare:
+		p.loseEffort("")
+	case p.opts.Adaptive:
+		p.adaptive = true
+		p.effort = p.word(known, word, budget)
 	default:
-		if p.ThinkingBudget > 0 && p.Effort != "" {
-			w.lose("effort")
+		if said.ThinkingBudget > 0 && said.Effort != "" {
+			p.loseEffort("")
 		}
-		w.fitBudget(max(budget, minBudget))
+		p.fitBudget(max(budget, minBudget))
 	}
+}
+
+// forbids reports whether the client itself says what may not stand beside thinking.
+func (p *plan) forbids() bool {
+	return p.forced() || p.own.TopK != "" ||
+		p.own.Temperature != "" && number(p.own.Temperature) != 1 || p.own.TopP != "" && number(p.own.TopP) < minTopP
+}
+
+// inWords asks a model in words that does not think by any parameter, if its profile wants it to.
+func (p *plan) inWords(budget int) {
+	switch {
+	case p.profiled:
+		if p.words = wire.ReasoningGuidance(p.sampling.Effort); p.words != "" {
+			p.loseEffort("prompt")
+			return
+		}
+		p.loseEffort("")
+	case p.sampling.Effort != "" && p.sampling.Effort != "none":
+		p.lose("effort")
+	case budget > 0:
+		p.lose("thinking")
+	}
+}
+
+// loseEffort names an effort that is not what was said. What a profile said is named with what became of it.
+func (p *plan) loseEffort(instead string) {
+	if p.profiled {
+		p.name(wire.Became("reasoning_effort", p.sampling.Effort, instead))
+		return
+	}
+	p.lose("effort")
 }
 
 // loseThinking names what was said about thinking that is switched off.
-func (w *writer) loseThinking() {
-	p := &w.conv.Params
-	if p.ThinkingBudget > 0 {
-		w.lose("budget_tokens")
+func (p *plan) loseThinking() {
+	if p.sampling.ThinkingBudget > 0 {
+		p.lose("budget_tokens")
 	}
-	if p.Effort != "" && p.Effort != "none" {
-		w.lose("effort")
+	if p.sampling.Effort != "" && p.sampling.Effort != "none" {
+		p.lose("effort")
 	}
 }
 
-// word is the effort for a model that takes no budget: the caller's own, the nearest one of the API's, or what the
+// word is the effort for a model that takes no budget: the caller's own, the nearest one of the model's, or what the
 // budget amounts to.
-func (w *writer) word(known bool, word string, budget int) string {
-	p := &w.conv.Params
-	switch {
-	case known && p.ThinkingBudget > 0:
-		w.lose("budget_tokens")
-	case p.Effort != "" && word == "":
-		w.lose("effort")
+func (p *plan) word(known bool, word string, budget int) string {
+	said := &p.sampling
+	if known && said.ThinkingBudget > 0 {
+		p.lose("budget_tokens")
 	}
-	switch {
-	case word != "":
-		return word
-	case p.Effort == "" && p.ThinkingBudget == 0: // the model decides
+	if said.Effort == "" && said.ThinkingBudget == 0 { // the model decides
 		return ""
 	}
-	return effortOf(budget)
+	if slices.Contains(p.opts.Efforts, said.Effort) {
+		return said.Effort
+	}
+	if word == "" {
+		word = effortOf(budget)
+	}
+	if len(p.opts.Efforts) > 0 {
+		word = p.atMost(word)
+	}
+	if said.Effort != "" && said.Effort != word {
+		p.loseEffort(word)
+	}
+	return word
+}
+
+// ladder are the API's efforts, from the least.
+var ladder = []string{"low", "medium", "high", "xhigh", "max"}
+
+// atMost is the highest of the model's efforts that is not above one, or its least.
+func (p *plan) atMost(word string) string {
+	for i := slices.Index(ladder, word); i >= 0; i-- {
+		if slices.Contains(p.opts.Efforts, ladder[i]) {
+			return ladder[i]
+		}
+	}
+	return p.opts.Efforts[0]
 }
 
 // effortOf is the effort that a budget of thinking tokens amounts to.
@@ -110,54 +216,105 @@ func effortOf(budget int) string {
 
 // fitBudget makes room for a budget: it counts against the answer's limit, so the limit is raised where the caller set
 // one and the model allows more; else the budget shrinks, and too small a one is none.
-func (w *writer) fitBudget(budget int) {
-	if w.req.MaxTokens > 0 && w.opts.MaxOutput > 0 {
-		w.maxTokens = min(w.maxTokens+budget, w.opts.MaxOutput)
+func (p *plan) fitBudget(budget int) {
+	if p.asked > 0 && p.opts.MaxOutput > 0 {
+		p.maxTokens = max(p.maxTokens, min(p.maxTokens+budget, p.opts.MaxOutput))
 	}
-	if budget >= w.maxTokens {
-		w.lose("effort")
-		budget = max(minBudget, w.maxTokens/2)
+	if budget >= p.maxTokens {
+		budget = max(minBudget, p.maxTokens/2)
+		instead := ""
+		if budget < p.maxTokens {
+			instead = "budget_tokens:" + strconv.Itoa(budget)
+		}
+		p.loseEffort(instead)
 	}
-	if budget < w.maxTokens {
-		w.budget = budget
+	if budget < p.maxTokens {
+		p.budget = budget
 	}
 }
 
-// planSampling drops the parameters that the API refuses beside thinking or beside each other.
-func (w *writer) planSampling() {
-	w.sampling = w.conv.Params
-	p := &w.sampling
-	temperature, topP := number(p.Temperature), number(p.TopP)
-	thinks := w.adaptive || w.budget > 0
+// draw settles how the model draws its words, before the rules of what may stand together.
+func (p *plan) draw() {
+	s := &p.sampling
+	if p.opts.FixedSampling {
+		for _, n := range [...]struct {
+			name      string
+			own, said *string
+		}{{"temperature", &p.own.Temperature, &s.Temperature}, {"top_p", &p.own.TopP, &s.TopP}, {"top_k", &p.own.TopK, &s.TopK}} {
+			if *n.said != "" && (!p.keepsOwn || *n.own != *n.said) && (n.name != "top_k" || *n.own != "") {
+				p.drop(n.said, n.name, number(*n.said) != 1)
+			}
+		}
+	}
+	room := s.Temperature == ""
+	if p.thinks() {
+		room = s.MinP != "" && 1-number(s.MinP) >= minTopP
+	}
+	var lost []string
+	*s, lost = wire.Draws(p.own, *s, !p.thinks() && !p.opts.FixedSampling, false, room && !p.opts.FixedSampling)
+	for _, name := range lost {
+		p.name(name)
+	}
+}
+
+// exclusive drops the parameters that the API refuses beside thinking or beside each other. Of two of which one is the client's own,
+// that one stays.
+func (p *plan) exclusive() {
+	s := &p.sampling
+	temperature, topP := number(s.Temperature), number(s.TopP)
 	switch {
-	case p.Temperature != "" && thinks:
-		w.drop(&p.Temperature, "temperature", temperature != 1)
-	case temperature > 1:
-		w.lose("temperature")
-		p.Temperature = "1"
+	case s.Temperature != "" && p.thinks():
+		p.drop(&s.Temperature, "temperature", temperature != 1)
+	case temperature > 1 && s.Temperature != p.own.Temperature:
+		p.name(wire.Became("temperature", s.Temperature, "1"))
+		s.Temperature = "1"
+	case temperature > 1 && !p.keepsOwn:
+		p.lose("temperature")
+		s.Temperature = "1"
 	}
+	ownTopP := p.own.TopP != "" && s.TopP == p.own.TopP
 	switch {
-	case p.TopP == "":
-	case topP == 1:
-		p.TopP = ""
-	case p.Temperature != "", thinks && topP < 0.95:
-		w.drop(&p.TopP, "top_p", true)
+	case s.TopP == "", ownTopP && p.keepsOwn && p.own.Temperature != "" && !p.thinks():
+	case topP == 1 && !p.keepsOwn:
+		s.TopP = ""
+	case s.Temperature != "" && ownTopP && p.own.Temperature == "" && !p.locked:
+		p.drop(&s.Temperature, "temperature", true)
+	case s.Temperature != "", p.thinks() && topP < minTopP:
+		p.drop(&s.TopP, "top_p", topP != 1)
 	}
-	if thinks && p.TopK != "" {
-		w.drop(&p.TopK, "top_k", true)
-	}
-	w.choice = w.conv.ToolChoice
-	if thinks && (w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed) {
-		w.lose("tool_choice")
-		w.choice = chat.ToolChoice{}
+	if p.thinks() && s.TopK != "" {
+		p.drop(&s.TopK, "top_k", true)
 	}
 }
 
 // drop leaves a parameter out, and names it if that changes anything.
-func (w *writer) drop(param *string, name string, matters bool) {
+func (p *plan) drop(param *string, name string, matters bool) {
 	*param = ""
 	if matters {
-		w.lose(name)
+		p.lose(name)
+	}
+}
+
+// unsayable names what a profile says and this API has no word for. Keys of prompt caches change nothing that anybody would miss.
+func (p *plan) unsayable() {
+	s, own := &p.sampling, &p.own
+	if s.Predicted != own.Predicted {
+		p.name("predicted_output")
+	}
+	if s.Seed != own.Seed {
+		p.name("seed")
+	}
+	if s.PresencePenalty != own.PresencePenalty && number(s.PresencePenalty) != 0 {
+		p.name("presence_penalty")
+	}
+	if s.FrequencyPenalty != own.FrequencyPenalty && number(s.FrequencyPenalty) != 0 {
+		p.name("frequency_penalty")
+	}
+	if s.WebSearch != nil && *s.WebSearch {
+		p.name("web_search")
+	}
+	if s.TEE {
+		p.name("tee_mode")
 	}
 }
 

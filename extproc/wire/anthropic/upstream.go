@@ -13,12 +13,15 @@ const defaultMaxTokens = 4096
 
 // RequestOptions say what a provider wants to read. The zero value suits any server that speaks this format.
 type RequestOptions struct {
-	Model             string // the name the provider knows the model by
-	MaxOutput         int    // the model's output limit in tokens; 0 if unknown
-	Adaptive          bool   // the model takes an effort, not a budget of thinking tokens
-	StructuredOutputs bool   // the model takes output_config.format, and strict tools
-	StripThinking     Strip  // what of the history's thinking the provider must not see
-	NoContextEdits    bool   // the provider knows nothing of context_management, of which a beta flag tells
+	Model             string   // the name the provider knows the model by
+	MaxOutput         int      // the model's output limit in tokens; 0 if unknown
+	Adaptive          bool     // the model takes an effort, not a budget of thinking tokens
+	StructuredOutputs bool     // the model takes output_config.format, and strict tools
+	StripThinking     Strip    // what of the history's thinking the provider must not see
+	NoThinking        bool     // the model does not think by any parameter
+	FixedSampling     bool     // the model refuses temperature, top_p and top_k
+	Efforts           []string // the efforts that a model of no budget takes, least first; nil: the API's usual ones
+	NoContextEdits    bool     // the provider knows nothing of context_management, of which a beta flag tells
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
@@ -40,7 +43,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
-	w.plan()
+	w.prepare()
 	w.request()
 	return w.dst, w.degraded, nil
 }
@@ -48,7 +51,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
 	e, d := req.Edit, &req.Doc
 	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
-	if otherModel || o.StripThinking != StripNothing || o.NoContextEdits {
+	if otherModel || o.StripThinking != StripNothing || o.NoContextEdits || req.Profile != nil {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
@@ -58,6 +61,11 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	if o.NoContextEdits && d.Get("context_management").Exists() {
 		e.Delete(d, "context_management")
 		degraded = append(degraded, "context_management")
+	}
+	if req.Profile != nil && req.Op == chat.Generate {
+		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
+		a.adjust()
+		degraded = a.lost
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }

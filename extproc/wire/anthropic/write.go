@@ -22,12 +22,9 @@ type writer struct {
 	degraded []string
 
 	soleSystem bool // the system prompt is said as the user's turn
-	maxTokens  int
-	budget     int  // of thinking, in tokens; 0: no thinking with a budget
-	adaptive   bool // thinking without a budget
-	effort     string
-	sampling   chat.Params
-	choice     chat.ToolChoice
+	plan
+	prompt  []chat.Part // the system prompt
+	offered []chat.Tool
 }
 
 // lose names what this format cannot say, in the client's own word. name is the canonical one.
@@ -79,12 +76,16 @@ func (w *writer) messages() {
 }
 
 func (w *writer) system() {
-	if w.soleSystem {
+	if w.soleSystem && w.words == "" {
 		return
 	}
 	var parts []chat.Part
-	for i := range w.conv.System {
-		switch p := &w.conv.System[i]; {
+	prompt := w.prompt
+	if prompt == nil {
+		prompt = w.conv.System
+	}
+	for i := range prompt {
+		switch p := &prompt[i]; {
 		case !isText(p.Kind):
 			w.losePart(p)
 		case strings.TrimSpace(p.Text) == "":

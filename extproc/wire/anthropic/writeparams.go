@@ -17,8 +17,8 @@ const emptySchema = `{"type":"object","properties":{}}`
 // are named so that the history is understood, and may not be called.
 func (w *writer) tools() {
 	var tools []chat.Tool
-	for i := range w.conv.Tools {
-		t := &w.conv.Tools[i]
+	for i := range w.offered {
+		t := &w.offered[i]
 		if t.Raw == nil {
 			tools = append(tools, *t)
 			continue
@@ -76,7 +76,7 @@ func (w *writer) tool(t *chat.Tool) {
 	w.schema(t.Schema)
 	switch {
 	case !t.Strict:
-	case w.enforces(t.Schema):
+	case w.opts.enforces(t.Schema):
 		w.raw(`,"strict":true`)
 	default:
 		w.lose("strict")
@@ -103,8 +103,8 @@ func (w *writer) schema(r jsonx.Raw) {
 }
 
 // enforces reports whether the model answers by a schema.
-func (w *writer) enforces(schema jsonx.Raw) bool {
-	return w.opts.StructuredOutputs && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
+func (o *RequestOptions) enforces(schema jsonx.Raw) bool {
+	return o.StructuredOutputs && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
 }
 
 func (w *writer) toolChoice() {
@@ -141,10 +141,14 @@ func (w *writer) params() {
 	if w.sampling.ServiceTier == chat.TierStandard {
 		w.raw(`,"service_tier":"standard_only"`)
 	}
-	w.loseNumber("presence_penalty", w.sampling.PresencePenalty)
-	w.loseNumber("frequency_penalty", w.sampling.FrequencyPenalty)
-	if w.sampling.Seed != "" {
+	w.unsayable()
+	w.loseNumber("presence_penalty", w.own.PresencePenalty)
+	w.loseNumber("frequency_penalty", w.own.FrequencyPenalty)
+	if w.own.Seed != "" {
 		w.lose("seed")
+	}
+	if w.own.MinP != "" {
+		w.lose("min_p")
 	}
 	if w.req.Choices > 1 {
 		w.lose("n")
@@ -166,21 +170,19 @@ func (w *writer) loseNumber(key, text string) {
 }
 
 func (w *writer) thinking() {
-	switch {
-	case w.budget > 0:
-		w.raw(`,"thinking":{"type":"enabled","budget_tokens":`)
-		w.integer(w.budget)
-		w.raw("}")
-	case w.adaptive:
-		w.raw(`,"thinking":{"type":"adaptive"}`)
+	if raw := w.plan.thinkingMember(); raw != nil {
+		w.key("thinking")
+		w.raw(string(raw))
 	}
 }
 
 // outputConfig writes how hard to think, and the schema of the answer.
 func (w *writer) outputConfig() {
 	schema := w.sampling.Schema
-	if len(schema) > 0 && !w.enforces(schema) {
-		w.lose("format")
+	if len(schema) > 0 && !w.opts.enforces(schema) {
+		if len(w.own.Schema) > 0 {
+			w.lose("format")
+		}
 		schema = nil
 	}
 	if w.effort == "" && schema == nil {

@@ -1,0 +1,66 @@
+package anthropic
+
+import (
+	"slices"
+	"strconv"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// prepare settles what the request says besides its conversation, and what of that has to stand inside it.
+func (w *writer) prepare() {
+	w.plan = plan{
+		opts: &w.opts, own: w.conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].assistant, bare: !canThink(w.turns),
+		lose: w.lose, name: w.name,
+	}
+	w.settle(w.req.Profile, w.conv.ToolChoice)
+	w.prompt, w.offered = w.conv.System, w.conv.Tools
+	if w.sampling.MarkCache {
+		w.prompt, w.offered = wire.MarkStable(w.conv)
+	}
+	if w.words != "" {
+		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.words}}, w.prompt...)
+		if w.soleSystem { // is said as the user's turn
+			w.prompt = w.prompt[:1]
+		}
+	}
+	if schema := w.guidedSchema(); schema != nil {
+		w.name(schemaInWords)
+		w.prompt = append(slices.Clip(w.prompt), chat.Part{Kind: chat.PartText, Text: wire.SchemaGuidance + string(schema)})
+	}
+}
+
+// schemaInWords names a profile's schema that the model is told, and that nobody enforces.
+const schemaInWords = "response_schema->prompt"
+
+// guidedSchema is the profile's schema if it has to be said in words.
+func (p *plan) guidedSchema() jsonx.Raw {
+	if len(p.own.Schema) > 0 || len(p.sampling.Schema) == 0 || p.opts.enforces(p.sampling.Schema) {
+		return nil
+	}
+	return p.sampling.Schema
+}
+
+// thinkingMember is what a request says about thinking; nil for nothing.
+func (p *plan) thinkingMember() jsonx.Raw {
+	var b []byte
+	switch {
+	case p.budget > 0:
+		b = strconv.AppendInt([]byte(`{"type":"enabled","budget_tokens":`), int64(p.budget), 10)
+	case p.adaptive:
+		b = []byte(`{"type":"adaptive"`)
+	default:
+		return nil
+	}
+	if visible := p.sampling.Visible; visible != nil { // K-18
+		display := "omitted"
+		if *visible {
+			display = "summarized"
+		}
+		b = append(append(b, `,"display":"`...), display...)
+		b = append(b, '"')
+	}
+	return append(b, '}')
+}
