@@ -181,6 +181,9 @@ func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 	if e.detect != nil && x.dialect.Name() != chat.Anthropic { // the header that says Anthropic decides
 		x.dialect = x.rt.Dialects[e.detect(body)]
 	}
+	if d, ok := x.dialect.(wire.Addressed); ok {
+		x.dialect = d.At(x.head.path, x.head.query)
+	}
 	if x.Request, err = x.dialect.Decode(e.op, x.head.h, x.head.query, body); err != nil {
 		return err
 	}
@@ -205,9 +208,6 @@ func (x *exchange) tooLarge() error {
 func (x *exchange) route(ctx context.Context) (err error) {
 	x.Current = x.offers
 	if x.Found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
-		return err
-	}
-	if err := x.meetNeeds(); err != nil {
 		return err
 	}
 	if err := x.meetNeeds(); err != nil {
@@ -239,7 +239,7 @@ func (x *exchange) route(ctx context.Context) (err error) {
 
 // order puts the candidates in the order in which they are asked.
 func (x *exchange) order() error {
-	if x.Order = x.inOrder(x.Found); len(x.Order) == 0 {
+	if x.Order = x.goneLast(x.inOrder(x.Found)); len(x.Order) == 0 {
 		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
 	}
 	return nil
@@ -311,6 +311,7 @@ func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
 // failed notes an attempt that did not answer.
 func (x *exchange) failed(to policy.Resolution, f *failure) {
 	x.attempted(to, f.String(), f.measure())
+	x.quarantine(&to, f)
 	if f.status == http.StatusNotFound && x.isTokenCount() {
 		return // a provider without this endpoint is not broken
 	}

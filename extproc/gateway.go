@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 )
@@ -35,7 +36,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining and Finished are required.
+// Deps are what a gateway works with. All but Draining, Finished and Events are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -47,6 +48,7 @@ type Deps struct {
 	Egress   *http.Client // see NewEgressClient
 	Draining func() bool  // /readyz answers 503 while it is true; nil means never
 	Finished *event.Feed[Finished]
+	Events   *event.Sink // may be nil
 }
 
 // Gateway serves exchanges. Safe for concurrent use.
@@ -54,6 +56,7 @@ type Gateway struct {
 	Deps
 	runtime   atomic.Pointer[Runtime]
 	exchanges registry
+	gone      catalog.Quarantine
 	live      atomic.Int64
 	served    atomic.Uint64
 }

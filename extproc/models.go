@@ -8,30 +8,17 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/resolve"
 )
 
 // modelObject is one model of the merged catalog, in OpenAI's form with what the gateway knows besides.
 type modelObject struct {
-	ID           string              `json:"id"`
-	Object       string              `json:"object"`
-	Created      int64               `json:"created"`
-	OwnedBy      string              `json:"owned_by"`
-	Providers    []policy.ProviderID `json:"providers"`
-	Health       map[string]string   `json:"health"`
-	Context      int                 `json:"context,omitempty"`
-	MaxOutput    int                 `json:"max_output,omitempty"`
-	Price        modelPrice          `json:"price"`
-	Capabilities []policy.Feature    `json:"capabilities"`
-}
-
-// modelPrice is in USD per million tokens.
-type modelPrice struct {
-	Input       policy.Micro `json:"input"`
-	Output      policy.Micro `json:"output"`
-	CachedInput policy.Micro `json:"cached_input"`
-	CacheWrite  policy.Micro `json:"cache_write"`
-	Known       bool         `json:"known"`
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	modelFacts
 }
 
 // claudeModel is the same in Anthropic's form.
@@ -40,6 +27,58 @@ type claudeModel struct {
 	ID          string    `json:"id"`
 	DisplayName string    `json:"display_name"`
 	CreatedAt   time.Time `json:"created_at"`
+	modelFacts
+}
+
+// modelFacts is what the gateway knows of a model: as its first provider offers it, and what differs at each.
+type modelFacts struct {
+	Providers    []policy.ProviderID `json:"providers"`
+	Health       map[string]string   `json:"health"`
+	Context      int                 `json:"context,omitempty"`
+	MaxOutput    int                 `json:"max_output,omitempty"`
+	Price        modelPrice          `json:"price"`
+	Capabilities []policy.Feature    `json:"capabilities"`
+	Family       string              `json:"family,omitempty"`
+	Quality      string              `json:"quality,omitempty"`
+	Strengths    map[string]float64  `json:"strengths,omitempty"`
+	Reasoning    modelReasoning      `json:"reasoning"`
+	ToolFormat   string              `json:"tool_format,omitempty"`
+	MinCache     int                 `json:"min_cache,omitempty"`
+	LatencyP50   int64               `json:"latency_p50_ms,omitempty"`
+	Offers       []modelOffer        `json:"offers"`
+}
+
+// modelReasoning is how a model is told to think, and where its reasoning is found.
+type modelReasoning struct {
+	Dialect string                  `json:"dialect"`
+	Control policy.ReasoningControl `json:"control,omitempty"`
+	Efforts []string                `json:"efforts,omitempty"`
+	Display bool                    `json:"display"`
+}
+
+// modelOffer is the model at one provider.
+type modelOffer struct {
+	Provider    policy.ProviderID `json:"provider"`
+	Upstream    string            `json:"upstream"`
+	Health      string            `json:"health"`
+	Context     int               `json:"context,omitempty"`
+	MaxOutput   int               `json:"max_output,omitempty"`
+	Price       modelPrice        `json:"price"`
+	Quarantined *time.Time        `json:"quarantined_until,omitempty"` // the provider said that it does not have it
+}
+
+// modelPrice is in USD per million tokens, per request and per search of the web.
+type modelPrice struct {
+	Input        policy.Micro   `json:"input"`
+	Output       policy.Micro   `json:"output"`
+	CachedInput  policy.Micro   `json:"cached_input"`
+	CacheWrite   policy.Micro   `json:"cache_write"`
+	CacheWrite1h policy.Micro   `json:"cache_write_1h"`
+	PerRequest   policy.Pico    `json:"per_request,omitempty"`
+	PerSearch    policy.Pico    `json:"per_search,omitempty"`
+	Known        bool           `json:"known"`
+	Source       catalog.Source `json:"source"`
+	Updated      *time.Time     `json:"updated,omitempty"` // when it was true
 }
 
 func listModels(_ context.Context, x *exchange) (reply, error) {
@@ -66,7 +105,7 @@ func (x *exchange) claudeModels(offers []resolve.Offer) (reply, error) {
 		LastID  *string       `json:"last_id"`
 	}{Data: make([]claudeModel, 0, len(offers))}
 	for i := range offers {
-		list.Data = append(list.Data, newClaudeModel(&offers[i]))
+		list.Data = append(list.Data, x.claudeModel(&offers[i]))
 	}
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
@@ -88,7 +127,7 @@ func showModel(_ context.Context, x *exchange) (reply, error) {
 	var body []byte
 	var err error
 	if x.head.dialect() == chat.Anthropic {
-		body, err = json.Marshal(newClaudeModel(&o))
+		body, err = json.Marshal(x.claudeModel(&o))
 	} else {
 		body, err = json.Marshal(x.modelObject(&o))
 	}
@@ -96,21 +135,49 @@ func showModel(_ context.Context, x *exchange) (reply, error) {
 }
 
 func (x *exchange) modelObject(o *resolve.Offer) modelObject {
-	m := modelObject{
-		ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), Providers: o.Providers, Health: map[string]string{},
-		Context: o.Context, MaxOutput: o.MaxOutput, Capabilities: o.Capabilities,
-		Price: modelPrice{
-			Input: policy.Micro(o.Prices.Input), Output: policy.Micro(o.Prices.Output),
-			CachedInput: policy.Micro(o.Prices.CachedInput), CacheWrite: policy.Micro(o.Prices.CacheWrite), Known: o.Prices.Known,
-		},
+	return modelObject{ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), modelFacts: x.facts(o)}
+}
+
+func (x *exchange) facts(o *resolve.Offer) modelFacts {
+	m := modelFacts{
+		Providers: o.Providers, Health: map[string]string{}, Context: o.Context, MaxOutput: o.MaxOutput, Price: newModelPrice(&o.Model),
+		Capabilities: o.Capabilities, Family: o.Family, Quality: o.Quality.String(), Strengths: o.Strengths.Known(),
+		Reasoning:  modelReasoning{Dialect: o.Reasoning, Control: o.Thinking.Control, Efforts: o.Thinking.Efforts, Display: o.Thinking.Display},
+		ToolFormat: o.ToolFormat, MinCache: o.MinCache, LatencyP50: o.LatencyP50.Milliseconds(),
 	}
 	if m.Capabilities == nil {
 		m.Capabilities = []policy.Feature{}
 	}
-	for _, p := range o.Providers {
-		m.Health[string(p)] = x.gw.Health.State(p)
+	for i, p := range o.Providers {
+		m.Offers = append(m.Offers, x.offer(p, &o.Offers[i]))
+		m.Health[string(p)] = m.Offers[i].Health
 	}
 	return m
+}
+
+func (x *exchange) offer(p policy.ProviderID, m *catalog.Model) modelOffer {
+	return modelOffer{
+		Provider: p, Upstream: m.Upstream, Health: x.gw.Health.State(p), Context: m.Context, MaxOutput: m.MaxOutput, Price: newModelPrice(m),
+		Quarantined: orNone(x.gw.gone.Until(time.Now(), p, m.Upstream)),
+	}
+}
+
+func newModelPrice(m *catalog.Model) modelPrice {
+	p := &m.Prices
+	return modelPrice{
+		Input: policy.Micro(p.Input), Output: policy.Micro(p.Output), CachedInput: policy.Micro(p.CachedInput), CacheWrite: policy.Micro(p.CacheWrite),
+		CacheWrite1h: policy.Micro(p.CacheWrite1h), PerRequest: p.PerRequest, PerSearch: p.PerSearch, Known: p.Known,
+		Source: m.PriceSource, Updated: orNone(m.PriceUpdated),
+	}
+}
+
+// orNone is a time, or nil for the zero time.
+func orNone(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
 }
 
 func ownedBy(o *resolve.Offer) string {
@@ -120,6 +187,6 @@ func ownedBy(o *resolve.Offer) string {
 	return string(o.Providers[0])
 }
 
-func newClaudeModel(o *resolve.Offer) claudeModel {
-	return claudeModel{Type: "model", ID: string(o.ID), DisplayName: string(o.ID), CreatedAt: time.Unix(0, 0).UTC()}
+func (x *exchange) claudeModel(o *resolve.Offer) claudeModel {
+	return claudeModel{Type: "model", ID: string(o.ID), DisplayName: string(o.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: x.facts(o)}
 }

@@ -134,6 +134,23 @@ type Strengths struct {
 	InstructionFollowing *float64 `key:"instruction_following" min:"0" max:"1" doc:"Doing what it was told, and nothing else."`
 }
 
+// Known are the strengths that are known, by their keys. A nil value knows none.
+func (s *Strengths) Known() map[string]float64 {
+	if s == nil {
+		return nil
+	}
+	out := map[string]float64{}
+	for name, v := range map[string]*float64{
+		"reasoning": s.Reasoning, "code_generation": s.CodeGeneration, "tool_call_accuracy": s.ToolCallAccuracy,
+		"schema_adherence": s.SchemaAdherence, "defi_knowledge": s.DeFiKnowledge, "instruction_following": s.InstructionFollowing,
+	} {
+		if v != nil {
+			out[name] = *v
+		}
+	}
+	return out
+}
+
 // Thinking says how a model is told how hard to think.
 type Thinking struct {
 	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"By what. Without it, as is usual at its provider."`

@@ -234,6 +234,17 @@ func (c *Catalog) Of(vendor policy.ProviderID) []config.Model {
 	return out
 }
 
+// All lists the models of every vendor and of none, in the order of the catalog, as listings for At to complete.
+func (c *Catalog) All() []config.Model {
+	var out []config.Model
+	for _, e := range c.entries {
+		if !strings.Contains(e.ID, "/") { // holds for one provider alone
+			out = append(out, config.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
+		}
+	}
+	return out
+}
+
 // Near returns up to n ids that resemble id, best first.
 func (c *Catalog) Near(id string, n int) []string {
 	ids := make([]string, len(c.entries))

@@ -12,6 +12,7 @@ import (
 type Offer struct {
 	catalog.Model                     // as its first provider offers it
 	Providers     []policy.ProviderID // who serves it, first choice first
+	Offers        []catalog.Model     // as each of them offers it
 }
 
 // Models is the merged listing of what the enabled providers list, by id. The caller owns it.
@@ -42,6 +43,7 @@ func (l *listing) offer() Offer {
 	}
 	for _, e := range l.entries {
 		o.Providers = append(o.Providers, e.resolution.Provider)
+		o.Offers = append(o.Offers, e.model)
 	}
 	return o
 }

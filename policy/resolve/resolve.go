@@ -38,6 +38,7 @@ type entry struct {
 	vendor     bool // an ordinary provider, which knows the snapshots of its models by name
 	seat       int  // the provider's position
 	option     option
+	name       string // of the model, without an organisation and in one spelling
 }
 
 // New makes a resolver for the enabled providers, first choice first. Nothing is changed afterwards.
@@ -61,8 +62,14 @@ func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
 // offered are the models that a provider serves.
 func offered(c *catalog.Catalog, p *config.Provider) []config.Model {
 	models := p.Models
-	if p.Vendor {
+	switch listed, ok := c.Listed(p.ID); {
+	case p.Vendor:
 		models = c.Of(p.Of)
+	case len(models) > 0:
+	case ok: // its own list: it has nothing else
+		models, p.Any = listed, false
+	case p.Broad:
+		models = c.All()
 	}
 	if p.Only == nil {
 		return models
@@ -148,7 +155,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		Private:           p.Private,
 	}}
 	e.resolution.Features = r.seats[at].features(m.Capabilities)
-	e.option = newOption(e)
+	e.option, e.name = newOption(e), plain(m.ID)
 	return e
 }
 
