@@ -55,6 +55,9 @@ func endpointOf(p config.Provider) provider.Endpoint {
 		Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
 		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Responses: p.Responses,
 	}
+	if p.Sort != "" { // one of three words
+		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)
+	}
 	if len(p.Endpoints) > 0 {
 		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
 	}
