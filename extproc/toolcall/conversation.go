@@ -101,7 +101,7 @@ func (h *history) message(m *chat.Message) {
 // said is what the model said in a turn, with its calls as it wrote them.
 func (h *history) said(parts []chat.Part) []chat.Part {
 	out := make([]chat.Part, 0, len(parts))
-	spoke, array := false, -1 // the text of a turn is read as one; in plain JSON, all of its calls are one array
+	spoke, array := false, false // the text of a turn is read as one; in plain JSON, all of its calls are one array
 	for i := range parts {
 		p := parts[i]
 		if p.Kind != chat.PartToolUse {
@@ -110,20 +110,11 @@ func (h *history) said(parts []chat.Part) []chat.Part {
 			continue
 		}
 		h.names[p.Tool.ID] = p.Tool.Name
-		if h.format == JSON && array >= 0 {
+		if h.format == JSON && array {
 			continue
 		}
-		var b []byte
-		if spoke {
-			b = append(b, '\n')
-		}
-		spoke, array = true, len(out)
-		if h.format == JSON {
-			b = appendCalls(b, parts[i:])
-		} else {
-			b = appendCall(append(b, openCall+"\n"...), &p.Tool)
-			b = append(b, "\n"+closeCall...)
-		}
+		b := appendCalls(nil, h.format, parts[i:], spoke)
+		spoke, array = true, true
 		out = append(out, chat.Part{Kind: chat.PartText, Text: string(b), CacheControl: p.CacheControl})
 	}
 	return out

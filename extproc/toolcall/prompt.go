@@ -89,23 +89,29 @@ func appendLine(dst, json []byte) []byte {
 	return dst
 }
 
-// appendCalls appends the calls among parts as one array.
-func appendCalls(dst []byte, parts []chat.Part) []byte {
-	dst = append(dst, '[')
-	n := len(dst)
-	for i := range parts {
-		if parts[i].Kind != chat.PartToolUse {
-			continue
-		}
-		if len(dst) > n {
-			dst = append(dst, ", "...)
-		}
-		dst = appendCall(dst, &parts[i].Tool)
+// appendCalls appends the first call of a turn's rest, or in plain JSON all of them, as the model itself would have written it. spoke: words
+// came before, which plain JSON only has around a block.
+func appendCalls(dst []byte, f Format, parts []chat.Part, spoke bool) []byte {
+	before, after := openCall+"\n", "\n"+closeCall
+	switch {
+	case f == JSON && spoke:
+		before, after = fence+"json\n[", "]\n"+fence
+	case f == JSON:
+		before, after = "[", "]"
 	}
-	return append(dst, ']')
+	if spoke {
+		dst = append(dst, '\n')
+	}
+	dst = appendCall(append(dst, before...), &parts[0].Tool)
+	for i := range parts[1:] {
+		if p := &parts[1+i]; f == JSON && p.Kind == chat.PartToolUse {
+			dst = appendCall(append(dst, ", "...), &p.Tool)
+		}
+	}
+	return append(dst, after...)
 }
 
-// appendCall appends a call as the model itself would have written it.
+// appendCall appends a call's object.
 func appendCall(dst []byte, call *chat.ToolCall) []byte {
 	dst = jsonx.AppendString(append(dst, `{"name": `...), call.Name)
 	dst = append(dst, `, "arguments": `...)
