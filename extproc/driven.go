@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
@@ -268,7 +269,15 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	if err := s.start(to); err != nil {
 		return err
 	}
-	return s.door.StreamBody([]byte(sse.Heartbeat), false)
+	return s.door.StreamBody([]byte(s.x.heartbeat()), false)
+}
+
+// heartbeat is what keeps a silent stream of this client's alive.
+func (x *exchange) heartbeat() string {
+	if plain, ok := x.dialect.(wire.Plain); ok {
+		return plain.Heartbeat()
+	}
+	return sse.Heartbeat
 }
 
 // interrupted says why an attempt's context ended: a time-out of ours is a failure, a client that left an error.

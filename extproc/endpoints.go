@@ -27,6 +27,7 @@ const (
 type endpoint struct {
 	method string
 	path   string // a trailing "/" stands for one more segment
+	verb   string // what the path ends in, in Google's habit: ":generateContent"
 	class  class
 	op     chat.Op
 	local  func(context.Context, *exchange) (reply, error)
@@ -40,6 +41,11 @@ var endpoints = []endpoint{
 	{method: http.MethodPost, path: "/v1/responses", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
 	{method: http.MethodPost, path: "/v1/responses/input_tokens", class: classLookup, op: chat.CountTokens},
+	{method: http.MethodPost, path: "/v1beta/models/", verb: ":generateContent", class: classGenerate},
+	{method: http.MethodPost, path: "/v1beta/models/", verb: ":streamGenerateContent", class: classGenerate},
+	{method: http.MethodPost, path: "/v1beta/models/", verb: ":countTokens", class: classLookup, op: chat.CountTokens},
+	{method: http.MethodGet, path: "/v1beta/models", class: classLookup, local: listGeminiModels},
+	{method: http.MethodGet, path: "/v1beta/models/", class: classLookup, local: showGeminiModel},
 	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
 	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
 	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
@@ -110,7 +116,7 @@ func allowed(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/embeddings", "/v1/images", "/v1/audio",
-	"/v1/moderations", "/v1/realtime", "/v1/schemas", "/v1/identity", "/v1/events", "/v1beta/models", "/venice", "/ui",
+	"/v1/moderations", "/v1/realtime", "/v1/schemas", "/v1/identity", "/v1/events", "/venice", "/ui",
 }
 
 func isUnserved(path string) bool {
@@ -122,7 +128,8 @@ func (e endpoint) matches(path string) bool {
 		return path == e.path
 	}
 	rest, ok := strings.CutPrefix(path, e.path)
-	return ok && rest != ""
+	rest, ends := strings.CutSuffix(rest, e.verb)
+	return ok && ends && rest != ""
 }
 
 // arg is the path's last part, behind an endpoint's trailing slash.
@@ -138,7 +145,7 @@ func (x *exchange) jsonReply(body []byte) reply {
 }
 
 func welcome(_ context.Context, x *exchange) (reply, error) {
-	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/responses","/v1/models"]}`)), nil
+	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
 }
 
 func alive(_ context.Context, x *exchange) (reply, error) {
@@ -163,8 +170,11 @@ func (x *exchange) countsUpstream() bool {
 // countReply answers a token count from the gateway's own estimate.
 func (x *exchange) countReply() reply {
 	body := []byte(`{"input_tokens":`)
-	if x.Request.Dialect == chat.Responses {
+	switch x.Request.Dialect { //nolint:exhaustive // the others say it alike
+	case chat.Responses:
 		body = []byte(`{"object":"response.input_tokens","input_tokens":`)
+	case chat.Gemini:
+		body = []byte(`{"totalTokens":`)
 	}
 	r := x.jsonReply(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
 	r.header = append(r.header, x.idHeaders()...)

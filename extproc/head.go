@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -23,6 +24,7 @@ type head struct {
 // newHead folds a request's headers. The list is kept and edited in place.
 func newHead(all header.List, peer string) head {
 	var hd head
+	var key string
 	kept := all[:0]
 	for _, f := range all {
 		switch {
@@ -31,6 +33,7 @@ func newHead(all header.List, peer string) head {
 		case f.Name == ":path":
 			path, query, _ := strings.Cut(f.Value, "?")
 			hd.path, hd.query = foldPath(path), query
+			key = hd.takeKey()
 		case f.Name == ":authority" || f.Name == "host":
 			hd.host = f.Value
 		case f.Name != "" && f.Name[0] == ':':
@@ -42,12 +45,41 @@ func newHead(all header.List, peer string) head {
 			kept = append(kept, f)
 		}
 	}
+	if key != "" && !kept.Has(googleKey) {
+		kept = append(kept, header.Field{Name: googleKey, Value: key})
+	}
 	hd.h = kept
 	if ap, err := netip.ParseAddrPort(peer); err == nil {
 		hd.peer = ap.Addr().Unmap()
 	}
 	return hd
 }
+
+// googleKey is where clients of Google's send their key, if not in the query.
+const googleKey = "x-goog-api-key"
+
+// takeKey takes a key out of the query, as clients of Google's may send it: nothing behind this place sees it there.
+func (hd *head) takeKey() (key string) {
+	if !isGemini(hd.path) || !strings.Contains(hd.query, "key=") {
+		return ""
+	}
+	var rest []string
+	for field := range strings.SplitSeq(hd.query, "&") {
+		value, isKey := strings.CutPrefix(field, "key=")
+		if !isKey {
+			rest = append(rest, field)
+			continue
+		}
+		if plain, err := url.QueryUnescape(value); err == nil && key == "" {
+			key = plain
+		}
+	}
+	hd.query = strings.Join(rest, "&")
+	return key
+}
+
+// isGemini reports whether a path is of Google's API.
+func isGemini(path string) bool { return path == "/v1beta" || strings.HasPrefix(path, "/v1beta/") }
 
 // foldPath makes one path of what base URLs with and without /v1 lead to: "/v1/v1/messages", "/messages" and
 // "/v1/messages/" are "/v1/messages".
@@ -60,6 +92,9 @@ func foldPath(p string) string {
 	}
 	if p == "/v1/v1" {
 		return "/v1"
+	}
+	for strings.HasPrefix(p, "/v1/v1beta/") || strings.HasPrefix(p, "/v1beta/v1beta/") {
+		p = p[strings.Index(p[1:], "/")+1:]
 	}
 	for _, bare := range bareRoots {
 		if p == bare || strings.HasPrefix(p, bare+"/") {
@@ -77,6 +112,9 @@ var bareRoots = []string{
 
 // dialect is the format in which this client expects errors.
 func (hd *head) dialect() chat.Dialect {
+	if isGemini(hd.path) {
+		return chat.Gemini
+	}
 	if strings.HasPrefix(hd.path, "/v1/messages") || hd.h.Has("anthropic-version") {
 		return chat.Anthropic
 	}

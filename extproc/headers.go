@@ -127,8 +127,11 @@ func remainingTokens(s quota.Standing) header.Field {
 	return header.Field{Name: "x-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)}
 }
 
-// last is the end of a stream, with the summary before its terminator.
+// last is the end of a stream, with the summary before its terminator, if the client reads comments.
 func (s *summary) last(terminator []byte) []byte {
+	if _, plain := s.x.dialect.(wire.Plain); plain {
+		return terminator
+	}
 	return append(sse.AppendComment(nil, "bardo "+string(s.comment())), terminator...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/provider/deepseek"
 	"bardo.money/gateway/extproc/provider/demo"
+	"bardo.money/gateway/extproc/provider/google"
 	openaiprovider "bardo.money/gateway/extproc/provider/openai"
 	"bardo.money/gateway/extproc/provider/openrouter"
 	"bardo.money/gateway/extproc/provider/qwen"
@@ -20,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/config"
@@ -34,6 +36,7 @@ func adapters() map[string]provider.Adapter {
 		config.KindOpenAI:     openaiprovider.Adapter{},
 		config.KindAnthropic:  anthropicprovider.Adapter{},
 		config.KindBlockRun:   blockrun.Adapter{},
+		config.KindGoogle:     google.Adapter{},
 		config.KindOpenRouter: openrouter.Adapter{},
 		config.KindVenice:     venice.Adapter{},
 		config.KindBankr:      bankr.Adapter{},
@@ -50,6 +53,7 @@ func dialects() map[chat.Dialect]wire.Dialect {
 		chat.OpenAI:      openai.Dialect{},
 		chat.Anthropic:   anthropic.Dialect{},
 		chat.Completions: completions.Dialect{},
+		chat.Gemini:      gemini.Dialect{},
 		chat.Responses:   responses.Dialect{},
 	}
 }

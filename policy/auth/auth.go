@@ -62,7 +62,7 @@ func MayGenerate(p policy.Principal) error {
 }
 
 // credentialHeaders are where keys are looked for, in the order that decides between two of them.
-var credentialHeaders = [...]string{"x-api-key", "authorization"}
+var credentialHeaders = [...]string{"x-api-key", "x-goog-api-key", "authorization"}
 
 // credential returns the first credential that starts with prefix, without "Bearer".
 func credential(h header.List, prefix string) (string, bool) {

@@ -1,5 +1,5 @@
 // Package custom calls a server of the operator's choice in the format it is configured with: OpenAI's, as vLLM and most
-// others speak it, or Anthropic's. It knows nothing of where keys come from, and needs none.
+// others speak it, Anthropic's, or Gemini's. It knows nothing of where keys come from, and needs none.
 package custom
 
 import (
@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
@@ -29,8 +30,8 @@ func (Adapter) Name() string { return "custom" }
 // spoken.
 func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
-	case at.Dialect == chat.Anthropic:
-		return chat.Anthropic
+	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
+		return at.Dialect
 	case d == chat.Responses && at.Responses:
 		return chat.Responses
 	}
@@ -43,6 +44,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	switch a.Dialect(to, at, req.Dialect) {
 	case chat.Anthropic:
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
+	case chat.Gemini:
+		return gemini.NewCall(buf, req, to, at)
 	case chat.Responses:
 		return responses.NewCall(buf, req, at, cmp.Or(to.Upstream, string(to.Model)))
 	}
@@ -62,10 +65,13 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 
 // Amend leaves out thinking and beta features that a server of Anthropic's format refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
-		return to, false
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others have nothing to leave out
+	case chat.Anthropic:
+		return anthropic.Amend(req, to, refusal)
+	case chat.Gemini:
+		return gemini.Amend(to, refusal)
 	}
-	return anthropic.Amend(req, to, refusal)
+	return to, false
 }
 
 // NewDecoder reads the answer of such a call.
@@ -73,6 +79,8 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 	switch a.Dialect(to, at, req.Dialect) {
 	case chat.Anthropic:
 		return anthropic.NewDecoder(req, status, h)
+	case chat.Gemini:
+		return gemini.NewDecoder(req, status, h)
 	case chat.Responses:
 		return responses.NewDecoder(req, status, h)
 	}
@@ -81,8 +89,11 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 
 // Ping lists the server's models.
 func (a Adapter) Ping(at provider.Endpoint) *provider.Call {
-	if a.Dialect(policy.Resolution{}, at, "") == chat.Anthropic {
+	switch a.Dialect(policy.Resolution{}, at, "") { //nolint:exhaustive // the others are OpenAI's
+	case chat.Anthropic:
 		return anthropic.Ping(at)
+	case chat.Gemini:
+		return gemini.Ping(at)
 	}
 	return openai.Ping(at)
 }

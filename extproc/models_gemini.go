@@ -1,0 +1,54 @@
+package extproc
+
+import (
+	"context"
+	"encoding/json"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// geminiModel is one model of the merged catalog in Google's form.
+type geminiModel struct {
+	Name        string   `json:"name"`
+	BaseModelID string   `json:"baseModelId"`
+	Version     string   `json:"version"`
+	DisplayName string   `json:"displayName"`
+	InputLimit  int      `json:"inputTokenLimit,omitempty"`
+	OutputLimit int      `json:"outputTokenLimit,omitempty"`
+	Methods     []string `json:"supportedGenerationMethods"`
+}
+
+func newGeminiModel(o *resolve.Offer) geminiModel {
+	return geminiModel{
+		Name: "models/" + string(o.ID), BaseModelID: string(o.ID), Version: "001", DisplayName: string(o.ID),
+		InputLimit: o.Context, OutputLimit: o.MaxOutput, Methods: []string{"generateContent", "countTokens"},
+	}
+}
+
+// listGeminiModels is GET /v1beta/models, on one page.
+func listGeminiModels(_ context.Context, x *exchange) (reply, error) {
+	offers := x.rt.Resolver.Models()
+	list := struct {
+		Models []geminiModel `json:"models"`
+	}{Models: make([]geminiModel, 0, len(offers))}
+	for i := range offers {
+		list.Models = append(list.Models, newGeminiModel(&offers[i]))
+	}
+	body, err := json.Marshal(list)
+	return x.jsonReply(body), err
+}
+
+func showGeminiModel(_ context.Context, x *exchange) (reply, error) {
+	id := x.arg("/v1beta/models/")
+	o, ok := x.rt.Resolver.Model(id)
+	if !ok {
+		_, err := x.rt.Resolver.Resolve(id, "", nil)
+		if err == nil {
+			err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
+		}
+		return reply{}, err
+	}
+	body, err := json.Marshal(newGeminiModel(&o))
+	return x.jsonReply(body), err
+}
