@@ -2,6 +2,7 @@ package hint
 
 import (
 	"bytes"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -70,10 +71,11 @@ func mayHaveSchema(r *chat.Request) bool {
 
 // imageMarks are what a body with an image has somewhere, in each dialect.
 var imageMarks = map[chat.Dialect][][]byte{
-	chat.OpenAI:    {[]byte(`"image_url"`)},
-	chat.Anthropic: {[]byte(`"image"`)},
-	chat.Responses: {[]byte(`"input_image"`)},
-	chat.Gemini:    {[]byte(`"inlineData"`), []byte(`"inline_data"`), []byte(`"fileData"`), []byte(`"file_data"`)},
+	chat.OpenAI:      {[]byte(`"image_url"`)},
+	chat.Completions: nil, // its requests are of OpenAI's
+	chat.Anthropic:   {[]byte(`"image"`)},
+	chat.Responses:   {[]byte(`"input_image"`)},
+	chat.Gemini:      {[]byte(`"inlineData"`), []byte(`"inline_data"`), []byte(`"fileData"`), []byte(`"file_data"`)},
 }
 
 func mayHaveImages(r *chat.Request) bool {
@@ -113,12 +115,12 @@ func textBytes(parts []chat.Part) int {
 
 // newestText is the first text of the user's last turn.
 func newestText(c *chat.Conversation) string {
-	for i := len(c.Messages) - 1; i >= 0; i-- {
-		if c.Messages[i].Role != chat.RoleUser {
+	for _, m := range slices.Backward(c.Messages) {
+		if m.Role != chat.RoleUser {
 			continue
 		}
-		for _, p := range c.Messages[i].Parts {
-			if p.Kind == chat.PartText && p.Text != "" {
+		for i := range m.Parts {
+			if p := &m.Parts[i]; p.Kind == chat.PartText && p.Text != "" {
 				return p.Text
 			}
 		}

@@ -15,8 +15,6 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // key is one hint: its value as a header has it, in JSON, and what comes of it. other is another value of it in JSON.
 type key struct {
 	text, json, other string
@@ -31,7 +29,7 @@ var d03 = map[string]key{
 	"subsystem":        {"dream_rem", `"dream_rem"`, `"risk"`, policy.Hints{Subsystem: "dream_rem"}},
 	"tick":             {"12345678901", `12345678901`, `1`, policy.Hints{Tick: 12345678901}},
 	"tick_type":        {"MarketAnalysis", `"MarketAnalysis"`, `"RiskCheck"`, policy.Hints{TickType: "MarketAnalysis"}},
-	"vitality":         {"0.25", `0.25`, `1`, policy.Hints{Vitality: ptr(0.25)}},
+	"vitality":         {"0.25", `0.25`, `1`, policy.Hints{Vitality: new(0.25)}},
 	"phase":            {"DESPERATE", `"Desperate"`, `"stable"`, policy.Hints{Phase: policy.PhaseDeclining}},
 	"regime":           {"high_volatility", `"high_volatility"`, `"calm"`, policy.Hints{Regime: "high_volatility"}},
 	"task_class":       {"sealed-auction", `"SealedAuction"`, `"trade"`, policy.Hints{TaskClass: "sealed_auction"}},
@@ -56,7 +54,7 @@ var d03 = map[string]key{
 	"require":          {"private, tools,,tools", `["private","tools","tools"]`, `[]`, policy.Hints{Require: []policy.Feature{policy.Privacy, policy.Tools}}},
 	"prefer":           {"response_schema", `["response_schema"]`, `["tools"]`, policy.Hints{Prefer: []policy.Feature{policy.StructuredOutputs}}},
 	"quality":          {"Maximum", `"maximum"`, `"low"`, policy.Hints{Quality: policy.QualityMaximum}},
-	"cost_sensitivity": {"0", `0`, `1`, policy.Hints{CostSensitivity: ptr(0.0)}},
+	"cost_sensitivity": {"0", `0`, `1`, policy.Hints{CostSensitivity: new(0.0)}},
 	"diem_available":   {"true", `true`, `false`, policy.Hints{DIEMAvailable: true}},
 	"privacy_tier":     {"e2ee", `"e2e"`, `"tee"`, policy.Hints{PrivacyTier: policy.PrivacyEndToEnd}},
 	"role":             {"risk-assessor", `"risk-assessor"`, `"poet"`, policy.Hints{Role: "risk-assessor"}},
@@ -66,12 +64,12 @@ var d03 = map[string]key{
 	"rem_call":         {"4", `4`, `1`, policy.Hints{REMCall: 4}},
 	"max_latency_ms":   {"1500", `1500`, `1`, policy.Hints{MaxLatency: 1500 * time.Millisecond}},
 	"no_cache":         {"TRUE", `true`, `false`, policy.Hints{NoCache: true}},
-	"web_search":       {"false", `false`, `true`, policy.Hints{WebSearch: ptr(false)}},
-	"tee":              {"true", `true`, `false`, policy.Hints{TEE: ptr(true)}},
+	"web_search":       {"false", `false`, `true`, policy.Hints{WebSearch: new(false)}},
+	"tee":              {"true", `true`, `false`, policy.Hints{TEE: new(true)}},
 	"profile": {whole, whole, `{"temperature":2}`, policy.Hints{Profile: &policy.Profile{
-		Temperature: ptr(0.3), TopP: ptr(0.9), TopK: ptr(40), MinP: ptr(0.1), FrequencyPenalty: ptr(-2.0), PresencePenalty: ptr(0.5),
-		Effort: policy.EffortHigh, VisibleThinking: ptr(true), Schema: []byte(`{"type": "object"}`), SchemaName: "Decision", MaxTokens: 100,
-		Stop: []string{"\n", "END"}, PromptCacheKey: "golem-7-risk", CacheControl: ptr(false), WebSearch: ptr(true), TEE: ptr(false),
+		Temperature: new(0.3), TopP: new(0.9), TopK: new(40), MinP: new(0.1), FrequencyPenalty: new(-2.0), PresencePenalty: new(0.5),
+		Effort: policy.EffortHigh, VisibleThinking: new(true), Schema: []byte(`{"type": "object"}`), SchemaName: "Decision", MaxTokens: 100,
+		Stop: []string{"\n", "END"}, PromptCacheKey: "golem-7-risk", CacheControl: new(false), WebSearch: new(true), TEE: new(false),
 		PredictedOutput: "# Playbook\n", Seed: &seed,
 	}}},
 }

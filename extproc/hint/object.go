@@ -1,6 +1,7 @@
 package hint
 
 import (
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/internal/jsonx"
@@ -78,10 +79,7 @@ func note(unknown *[]string, name string) {
 		}
 		return r
 	}, name[:min(len(name), longestUnknown)])
-	for _, u := range *unknown {
-		if u == name {
-			return
-		}
+	if !slices.Contains(*unknown, name) {
+		*unknown = append(*unknown, name)
 	}
-	*unknown = append(*unknown, name)
 }

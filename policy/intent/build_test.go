@@ -10,8 +10,6 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func build(h policy.Hints, f intent.Facts, t policy.Tier) intent.Built {
 	return intent.Build(&h, &f, &policy.Principal{Tier: t}, &intent.Rules{Plans: true})
 }
@@ -35,7 +33,7 @@ func TestEveryProfileHasAnIntent(t *testing.T) {
 
 func TestHintsStandOverTheStaticIntent(t *testing.T) {
 	b := build(policy.Hints{
-		Subsystem: "dream_rem", Quality: policy.QualityLow, CostSensitivity: ptr(0.1), MaxLatency: time.Second, DIEMAvailable: true,
+		Subsystem: "dream_rem", Quality: policy.QualityLow, CostSensitivity: new(0.1), MaxLatency: time.Second, DIEMAvailable: true,
 		Require: []policy.Feature{policy.Tools, policy.VisibleThinking}, Prefer: []policy.Feature{policy.VisibleThinking, policy.WebSearch},
 		Profile: &policy.Profile{Schema: []byte("{}"), Effort: policy.EffortHigh},
 	}, intent.Facts{Model: "auto", InputTokens: 5, OutputTokens: 6}, policy.TierGolem)
@@ -75,14 +73,14 @@ func TestAnAgentsDeclineBoundsWhatItGets(t *testing.T) {
 		why     string
 	}{
 		{"nothing is said", policy.Hints{Subsystem: "dream"}, 0.5, policy.QualityHigh, ""},
-		{"vitality alone", policy.Hints{Subsystem: "dream", Vitality: ptr(0.2)}, 0.74, policy.QualityMedium, "mortality"},
+		{"vitality alone", policy.Hints{Subsystem: "dream", Vitality: new(0.2)}, 0.74, policy.QualityMedium, "mortality"},
 		{"a thriving agent is whole", policy.Hints{Subsystem: "dream", Phase: policy.PhaseThriving}, 0.5, policy.QualityHigh, ""},
 		{"the phase stands for the vitality", policy.Hints{Subsystem: "dream", Phase: policy.PhaseConservation}, 0.65, policy.QualityHigh, ""},
 		{"declining", policy.Hints{Subsystem: "dream", Phase: policy.PhaseDeclining}, 0.74, policy.QualityMedium, "mortality"},
 		{"terminal", policy.Hints{Subsystem: "dream", Phase: policy.PhaseTerminal}, 0.785, policy.QualityLow, "phase terminal"},
-		{"vitality comes before the phase's", policy.Hints{Subsystem: "dream", Phase: policy.PhaseDeclining, Vitality: ptr(0.9)}, 0.53, policy.QualityMedium, "phase declining"},
+		{"vitality comes before the phase's", policy.Hints{Subsystem: "dream", Phase: policy.PhaseDeclining, Vitality: new(0.9)}, 0.53, policy.QualityMedium, "phase declining"},
 		{"a phase caps what is asked for", policy.Hints{Subsystem: "curator", Phase: policy.PhaseConservation, Quality: policy.QualityMaximum}, 0.65, policy.QualityHigh, "phase conservation"},
-		{"risk is exempt", policy.Hints{Subsystem: "risk", Phase: policy.PhaseTerminal, Vitality: ptr(0.0)}, 0, policy.QualityMaximum, ""},
+		{"risk is exempt", policy.Hints{Subsystem: "risk", Phase: policy.PhaseTerminal, Vitality: new(0.0)}, 0, policy.QualityMaximum, ""},
 		{"the operator is exempt", policy.Hints{Subsystem: "operator", Phase: policy.PhaseTerminal}, 0, policy.QualityMaximum, ""},
 		{"death is exempt", policy.Hints{Subsystem: "death_testament", Phase: policy.PhaseTerminal}, 0, policy.QualityMaximum, ""},
 	} {
@@ -110,9 +108,9 @@ func TestD28ATaskIsAsPrivateAsItsClassAndNeverLess(t *testing.T) {
 		{"a heartbeat may go anywhere", policy.Hints{TaskClass: "heartbeat"}, policy.PrivacyUnsaid, nil, nil},
 		{"one that says so prefers no log", policy.Hints{PrivacyTier: policy.PrivacyNoLog}, policy.PrivacyNoLog, nil, []policy.Feature{policy.Privacy}},
 		{"a trade wants an enclave", policy.Hints{TaskClass: "trade"}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
-		{"a hint does not lower it", policy.Hints{TaskClass: "trade", PrivacyTier: policy.PrivacyNoLog, TEE: ptr(false)}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
-		{"a flag raises it", policy.Hints{TaskClass: "incident", TEE: ptr(true)}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
-		{"so does a profile", policy.Hints{Profile: &policy.Profile{TEE: ptr(true)}}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
+		{"a hint does not lower it", policy.Hints{TaskClass: "trade", PrivacyTier: policy.PrivacyNoLog, TEE: new(false)}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
+		{"a flag raises it", policy.Hints{TaskClass: "incident", TEE: new(true)}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
+		{"so does a profile", policy.Hints{Profile: &policy.Profile{TEE: new(true)}}, policy.PrivacyTEE, nil, []policy.Feature{policy.TEEAttested, policy.Privacy}},
 		{"a sealed bid requires encryption", policy.Hints{TaskClass: "sealed_auction"}, policy.PrivacyEndToEnd, []policy.Feature{policy.EndToEndEncryption}, []policy.Feature{policy.Privacy}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -146,7 +144,7 @@ func TestR10PlansBarProvidersAndWeighCost(t *testing.T) {
 		if b.CostSensitivity != want.cost || !slices.Equal(b.Barred, want.barred) || (len(b.Why) > 0) != (len(want.barred) > 0) {
 			t.Errorf("%s: %v, barred %v, because %v", tier, b.CostSensitivity, b.Barred, b.Why)
 		}
-		b = intent.Build(&policy.Hints{CostSensitivity: ptr(0.0)}, &intent.Facts{}, &policy.Principal{Tier: tier}, &intent.Rules{})
+		b = intent.Build(&policy.Hints{CostSensitivity: new(0.0)}, &intent.Facts{}, &policy.Principal{Tier: tier}, &intent.Rules{})
 		if b.CostSensitivity != 0 || b.Barred != nil {
 			t.Errorf("%s without plans in use: %+v", tier, b)
 		}
@@ -231,7 +229,7 @@ func TestARequestWithoutHintsCostsNothing(t *testing.T) {
 func BenchmarkBuild(b *testing.B) {
 	who, rules := policy.Principal{Tier: policy.TierPro}, intent.Rules{Plans: true}
 	for name, h := range map[string]policy.Hints{
-		"without hints": {}, "a golem": {Subsystem: "dream_rem", Vitality: ptr(0.2), TaskClass: "dream_rem"},
+		"without hints": {}, "a golem": {Subsystem: "dream_rem", Vitality: new(0.2), TaskClass: "dream_rem"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			f := intent.Facts{Model: "auto", Text: strings.Repeat("a parcel is on its way. ", 80)}

@@ -3,6 +3,7 @@
 package intent
 
 import (
+	"slices"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -101,7 +102,7 @@ func Known(subsystem string) bool {
 // Of is the intent of a part of an agent. Its lists are shared: append to them only what makes a copy.
 func Of(subsystem string) policy.Intent {
 	in := *byName[Root(subsystem)]
-	in.Require, in.Prefer = in.Require[:len(in.Require):len(in.Require)], in.Prefer[:len(in.Prefer):len(in.Prefer)]
+	in.Require, in.Prefer = slices.Clip(in.Require), slices.Clip(in.Prefer)
 	in.Asked = subsystem
 	return in
 }

@@ -5,10 +5,11 @@ import "bardo.money/gateway/policy"
 // phases say what an agent's phase of life means for it: the vitality that stands for the phase where none is said, and the best class
 // of models that it may still have. The sources give the phases and no numbers. These follow the budget that 003 leaves a phase at
 // Venice: thriving and stable agents have all of theirs, conservation half, declining a tenth, and a terminal agent none.
-var phases = map[policy.Phase]struct {
+var phases = [...]struct {
 	vitality float64
 	most     policy.Quality
 }{
+	policy.PhaseUnsaid:       {},
 	policy.PhaseThriving:     {1, policy.QualityMaximum},
 	policy.PhaseStable:       {0.75, policy.QualityMaximum},
 	policy.PhaseConservation: {0.5, policy.QualityHigh},
@@ -21,8 +22,7 @@ func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
 	if h.Vitality != nil {
 		return *h.Vitality, true
 	}
-	p, ok := phases[h.Phase]
-	return p.vitality, ok
+	return phases[h.Phase].vitality, h.Phase != policy.PhaseUnsaid
 }
 
 // mortal makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
@@ -37,8 +37,8 @@ func mortal(in *policy.Intent, h *policy.Hints, why *[]string) {
 			*why = append(*why, "mortality: quality "+in.Quality.String())
 		}
 	}
-	if p, ok := phases[h.Phase]; ok && in.Quality > p.most {
-		in.Quality = p.most
+	if most := phases[h.Phase].most; most != policy.QualityUnsaid && in.Quality > most {
+		in.Quality = most
 		*why = append(*why, "phase "+h.Phase.String()+": quality "+in.Quality.String())
 	}
 }

@@ -7,10 +7,11 @@ import "bardo.money/gateway/policy"
 var plans = map[policy.Tier]struct {
 	cost   float64
 	barred []policy.ProviderID
+	why    string
 }{
-	policy.TierFree:  {0.9, []policy.ProviderID{"venice", "bankr", "direct"}},
-	policy.TierPro:   {0.5, []policy.ProviderID{"bankr"}},
-	policy.TierGolem: {0.3, nil},
+	policy.TierFree:  {0.9, []policy.ProviderID{"venice", "bankr", "direct"}, "plan free: without venice, bankr and direct keys"},
+	policy.TierPro:   {0.5, []policy.ProviderID{"bankr"}, "plan pro: without bankr"},
+	policy.TierGolem: {0.3, nil, ""},
 }
 
 // usualCost is the cost sensitivity of a caller without a plan.
@@ -28,11 +29,6 @@ func CostSensitivity(t policy.Tier) float64 {
 func restrict(in *policy.Intent, t policy.Tier, why *[]string) {
 	if p := plans[t]; len(p.barred) > 0 {
 		in.Barred = p.barred
-		*why = append(*why, reasonsOfPlans[t])
+		*why = append(*why, p.why)
 	}
-}
-
-var reasonsOfPlans = map[policy.Tier]string{
-	policy.TierFree: "plan free: without venice, bankr and direct keys",
-	policy.TierPro:  "plan pro: without bankr",
 }

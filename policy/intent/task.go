@@ -81,6 +81,6 @@ func protect(in *policy.Intent, h *policy.Hints) {
 // want adds a feature to a list, once. The list may be a shared one: it is never changed in place.
 func want(list *[]policy.Feature, f policy.Feature) {
 	if !slices.Contains(*list, f) {
-		*list = append((*list)[:len(*list):len(*list)], f)
+		*list = append(slices.Clip(*list), f)
 	}
 }
