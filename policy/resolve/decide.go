@@ -163,21 +163,48 @@ func (d *draft) stand(c *chair) {
 	if !d.serves(c) {
 		return
 	}
-	for i := range c.options {
-		o := &c.options[i]
-		at := d.n.standing(c, o)
-		for s := relaxed; s <= at; s++ {
-			d.dearest[s] = max(d.dearest[s], c.cost(o))
+	d.standings = slices.Grow(d.standings, len(c.options))
+	if d.n.named || c.ceiling > 0 || c.must != 0 {
+		for i := range c.options {
+			d.put(c, &c.options[i], d.n.standing(c, &c.options[i]))
 		}
-		d.standings = append(d.standings, at)
+		return
+	}
+	for i := range c.options {
+		d.put(c, &c.options[i], d.n.quickly(&c.options[i]))
 	}
 }
 
+func (d *draft) put(c *chair, o *option, at standing) {
+	d.standings = append(d.standings, at)
+	if at == unfit {
+		return
+	}
+	cost := c.cost(o)
+	d.dearest[relaxed] = max(d.dearest[relaxed], cost)
+	if at == strict {
+		d.dearest[strict] = max(d.dearest[strict], cost)
+	}
+}
+
+// standing is how far an option fits.
 func (n *need) standing(c *chair, o *option) standing {
 	switch {
 	case n.never(c, o) != lacksNothing:
 		return unfit
 	case n.strict(o) != lacksNothing:
+		return relaxed
+	}
+	return strict
+}
+
+// quickly is standing where no model is named and the provider sets no bounds of its own.
+func (n *need) quickly(o *option) standing {
+	b := &n.always
+	if !o.has.has(b.has) || o.latency > b.latency || b.input > o.context-min(b.output, o.output, o.context) {
+		return unfit
+	}
+	if b = &n.strictly; !o.has.has(b.has) || o.latency > b.latency || b.output > o.output || o.quality < b.quality {
 		return relaxed
 	}
 	return strict

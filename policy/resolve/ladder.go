@@ -1,24 +1,12 @@
 package resolve
 
-import (
-	"slices"
-
-	"bardo.money/gateway/policy"
-)
+import "bardo.money/gateway/policy"
 
 // rung is a kind of model that a part of an agent is best served by. Its zero value is any.
 type rung struct {
-	why     string
-	family  string // "": any
-	has     set
-	reasons bool
+	why string
+	has set
 }
-
-func (k *rung) takes(o *option) bool {
-	return o.has.has(k.has) && (!k.reasons || o.reasons) && (k.family == "" || k.family == o.family())
-}
-
-func (o *option) family() string { return o.at.resolution.Family }
 
 // ladders are the kinds of models that parts of agents are best served by, best first, whatever the order of providers: each provider is
 // asked for the first kind before any is asked for the second (how reasoning is to be had, subsystem by subsystem). What the ladder does
@@ -26,15 +14,15 @@ func (o *option) family() string { return o.at.resolution.Family }
 var ladders = map[string][]rung{
 	"dream": { // visible reasoning is the dream's narration
 		{why: "its reasoning is visible", has: setOf(policy.VisibleThinking)},
-		{why: "its reasoning is summarised", family: "claude", has: setOf(policy.AdaptiveThinking)},
+		{why: "its reasoning is summarised", has: ofClaude | setOf(policy.AdaptiveThinking)},
 	},
 	"risk": { // reasoning between the calls of tools
-		{why: "it reasons between calls of tools", family: "claude", has: setOf(policy.InterleavedThinking)},
-		{why: "it reasons hard", family: "gpt", reasons: true},
+		{why: "it reasons between calls of tools", has: ofClaude | setOf(policy.InterleavedThinking)},
+		{why: "it reasons hard", has: ofGPT | reasons},
 	},
 	"context": { // thinking that a word in the prompt switches
-		{why: "its thinking can be switched by the prompt", family: "qwen"},
-		{why: "it thinks little when told so", family: "claude"},
+		{why: "its thinking can be switched by the prompt", has: ofQwen},
+		{why: "it thinks little when told so", has: ofClaude},
 	},
 }
 
@@ -48,6 +36,3 @@ func ladderOf(in *policy.Intent) (ladder []rung, own bool) {
 
 // anything is the rung that takes any model.
 var anything = rung{why: "the first provider that has what is asked for"}
-
-// others takes models of families that are not yet in the order.
-func others(used []string, o *option) bool { return !slices.Contains(used, o.family()) }

@@ -18,6 +18,16 @@ type need struct {
 	sealed          bool          // what the privacy tier asks of a model is never relaxed
 	enclave         set           // what it asks
 	reasons         bool          // the effort wants a model that reasons
+
+	always, strictly bounds // the same, for what many options are compared with at once
+}
+
+// bounds are what an option must have, in few comparisons.
+type bounds struct {
+	has           set
+	latency       time.Duration
+	input, output int64
+	quality       policy.Quality
 }
 
 // unthinking is the part of an agent that runs on rules: it never pays for a model.
@@ -36,7 +46,39 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	case in.PrivacyTier == policy.PrivacyTEE || n.require.has(hasEnclave):
 		n.enclave, n.sealed = hasEnclave, rules.Exhausted == Fail
 	}
+	n.bound()
 	return n
+}
+
+// bound writes down what never and strict ask of an option when the request names no model.
+func (n *need) bound() {
+	n.always = bounds{latency: orAny(n.relaxed), input: max(n.InputTokens, 0), output: max(n.OutputTokens, 0)}
+	n.strictly = bounds{has: n.require | n.enclave, latency: orAny(n.MaxLatency), output: n.OutputTokens, quality: n.Quality}
+	for _, one := range [...]struct {
+		asked bool
+		of    *bounds
+		has   set
+	}{
+		{n.zero, &n.always, isFree},
+		{n.private, &n.always, hasPrivacy},
+		{n.sealed, &n.always, n.enclave},
+		{n.Images, &n.always, maySee},
+		{n.Tools, &n.always, mayTools},
+		{n.reasons, &n.strictly, reasons},
+		{n.Schema, &n.strictly, maySchema},
+	} {
+		if one.asked {
+			one.of.has |= one.has
+		}
+	}
+}
+
+// orAny is a bound of time; none is the most that there is.
+func orAny(d time.Duration) time.Duration {
+	if d <= 0 {
+		return math.MaxInt64
+	}
+	return d
 }
 
 // double is a bound for the relaxed pass. It saturates.
@@ -55,6 +97,7 @@ var (
 	hasVision  = setOf(policy.Vision)
 	hasTools   = setOf(policy.Tools)
 	hasSchema  = setOf(policy.StructuredOutputs)
+	hasPrivate = hasPrivacy | hasNoLog
 )
 
 // lack is what keeps an option from serving a request: the first of them that holds. Zero: nothing does.
@@ -86,7 +129,7 @@ const (
 // never is why no pass takes an option.
 func (n *need) never(c *chair, o *option) lack {
 	switch {
-	case n.zero && !o.free:
+	case n.zero && !o.has.has(isFree):
 		return lacksPrice
 	case c.ceiling > 0 && n.estimate(o) > c.ceiling:
 		return lacksBudget
@@ -111,11 +154,11 @@ func (n *need) never(c *chair, o *option) lack {
 // unfit is why a model could not take the request at all, as far as is known.
 func (n *need) unfit(o *option) lack {
 	switch {
-	case n.Images && o.known && !o.has.has(hasVision):
+	case n.Images && !o.has.has(maySee):
 		return lacksVision
-	case n.Tools && o.known && !o.has.has(hasTools):
+	case n.Tools && !o.has.has(mayTools):
 		return lacksTools
-	case o.context > 0 && n.tokens(o) > o.context:
+	case n.tokens(o) > o.context:
 		return lacksWindow
 	}
 	return lacksNothing
@@ -128,10 +171,7 @@ func (n *need) estimate(o *option) policy.Pico {
 
 // tokens are those that have to fit into a model's window. They saturate.
 func (n *need) tokens(o *option) int64 {
-	input, output := max(n.InputTokens, 0), max(n.OutputTokens, 0)
-	if o.output > 0 {
-		output = min(output, o.output)
-	}
+	input, output := max(n.InputTokens, 0), min(max(n.OutputTokens, 0), o.output)
 	if input > math.MaxInt64-output {
 		return math.MaxInt64
 	}
@@ -145,13 +185,13 @@ func (n *need) strict(o *option) lack {
 		return lacksTier
 	case !o.has.has(n.require):
 		return lacksFeature
-	case n.reasons && !o.reasons:
+	case n.reasons && !o.has.has(reasons):
 		return lacksReasoning
-	case n.Schema && o.has&(hasSchema|hasTools) == 0:
+	case n.Schema && !o.has.has(maySchema):
 		return lacksSchema
 	case n.MaxLatency > 0 && o.latency > n.MaxLatency:
 		return lacksPace
-	case o.output > 0 && n.OutputTokens > o.output:
+	case n.OutputTokens > o.output:
 		return lacksOutput
 	case n.named:
 		return n.unfit(o)

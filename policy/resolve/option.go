@@ -2,6 +2,8 @@ package resolve
 
 import (
 	"cmp"
+	"hash/fnv"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -9,10 +11,25 @@ import (
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
 )
 
-// set is a set of features: a bit each, in the order of the closed set.
-type set uint32
+// set is a set of features: a bit each, in the order of the closed set. Above them stand more facts that options are asked for.
+type set uint64
+
+// The facts above the features.
+const (
+	isFree    set = 1 << (63 - iota) // it costs nothing, and that is known
+	reasons                          // it reasons
+	mayTools                         // it calls tools, or nobody knows
+	maySee                           // it takes images, or nobody knows
+	maySchema                        // it enforces a schema, or calls tools
+	ofClaude                         // its family is one that ladders name
+	ofGPT
+	ofQwen
+)
+
+var families = map[string]set{"claude": ofClaude, "gpt": ofGPT, "qwen": ofQwen}
 
 var bitOf = func() map[policy.Feature]set {
 	m := map[policy.Feature]set{}
@@ -29,7 +46,7 @@ func setOf(features ...policy.Feature) (s set) {
 	return s
 }
 
-func (s set) count() int { return bits.OnesCount32(uint32(s)) }
+func (s set) count() int { return bits.OnesCount64(uint64(s)) }
 
 // has tells whether all of the other set are in s.
 func (s set) has(other set) bool { return s&other == other }
@@ -71,6 +88,8 @@ func newSeat(p *config.Provider) seat {
 	s := seat{p: p, never: never[p.Kind], extra: slices.Clone(always[p.Kind]), cheapest: p.Kind == config.KindOpenRouter}
 	if p.Private {
 		s.extra = append(s.extra, policy.Privacy, policy.NoLog)
+	} else {
+		s.never |= hasPrivate // it is the provider's promise, not the model's
 	}
 	if s.direct() {
 		s.extra = append(s.extra, policy.NativeAPI, policy.DirectPassthrough)
@@ -112,16 +131,13 @@ func (s *seat) features(said []policy.Feature) []policy.Feature {
 // option is a model at a provider: what choosing looks at, in few words, since hundreds are looked at for one request.
 type option struct {
 	at      *entry
-	name    string // of the model, without an organisation and in one spelling
 	has     set
 	cost    float64 // of a typical call, in no unit
 	latency time.Duration
-	context int64 // 0: unknown
-	output  int64 // 0: unknown
+	context int64  // the most where it is unknown
+	output  int64  // the most where it is unknown
+	family  uint32 // its hash
 	quality policy.Quality
-	known   bool // its capabilities are
-	reasons bool
-	free    bool // it costs nothing, and that is known
 }
 
 // typical is a call that options are compared by, in tokens each way.
@@ -130,13 +146,46 @@ const typical = 10_000
 func newOption(e *entry) option {
 	m := &e.model
 	return option{
-		at: e, name: plain(e.resolution.Model), has: setOf(e.resolution.Features...), known: m.Capabilities != nil,
-		cost:    float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
-		free:    m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0,
-		latency: m.LatencyP50, context: int64(m.Context), output: int64(m.MaxOutput),
+		at: e, has: setOf(e.resolution.Features...) | facts(m), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
+		latency: m.LatencyP50, context: orMost(m.Context), output: orMost(m.MaxOutput), family: hash(m.Family),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
-		reasons: m.Reasoning != "none",
 	}
+}
+
+// facts are what is known of a model besides its features.
+func facts(m *catalog.Model) set {
+	s := families[m.Family]
+	if m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0 {
+		s |= isFree
+	}
+	if m.Reasoning != "none" {
+		s |= reasons
+	}
+	has, known := setOf(m.Capabilities...), m.Capabilities != nil
+	if !known || has.has(hasTools) {
+		s |= mayTools
+	}
+	if !known || has.has(hasVision) {
+		s |= maySee
+	}
+	if has&(hasSchema|hasTools) != 0 {
+		s |= maySchema
+	}
+	return s
+}
+
+// orMost is a limit; none is the most that there is.
+func orMost(limit int) int64 {
+	if limit <= 0 {
+		return math.MaxInt64
+	}
+	return int64(limit)
+}
+
+func hash(s string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum32()
 }
 
 // plain is a model's id as it can be compared with another provider's.

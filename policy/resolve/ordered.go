@@ -113,13 +113,15 @@ func (d *draft) pick(c *chair, k *rung, pass standing, others []pick) bool {
 	}
 	var best *option
 	var least float64
+	w := d.weigher(c, pass)
+	standings := d.standings[c.from:][:len(c.options)]
 	for i := range c.options {
 		o := &c.options[i]
-		if d.standings[c.from+i] < pass || !k.takes(o) || others != nil && has(others, o) {
+		if standings[i] < pass || !o.has.has(k.has) || others != nil && has(others, o) {
 			continue
 		}
-		if w := d.weigh(c, o, pass); best == nil || w < least {
-			best, least = o, w
+		if v := w.weigh(o); best == nil || v < least {
+			best, least = o, v
 		}
 	}
 	if best == nil {
@@ -132,47 +134,61 @@ func (d *draft) pick(c *chair, k *rung, pass standing, others []pick) bool {
 
 func has(picks []pick, o *option) bool {
 	for i := range picks {
-		if picks[i].at.resolution.Family == o.family() {
+		if picks[i].at.option.family == o.family {
 			return true
 		}
 	}
 	return false
 }
 
-// weigh is what an option costs less what it gives, as far as either matters: the least is the best (D-13). Costs are compared with the
-// dearest candidate's, features with all that are wanted, and in the relaxed pass the quality with the one that is wanted.
-func (d *draft) weigh(c *chair, o *option, pass standing) float64 {
-	cost := c.cost(o)
-	if dearest := d.dearest[pass]; dearest > 0 {
-		cost /= dearest
-	}
-	switch {
-	case c.cheapest && len(d.picks) > 0 && o.name == d.picks[0].at.option.name:
-		return -1 // the same model, where the first choice of it fails
-	case c.cheapest:
-		return cost
-	}
-	cs := unit(d.n.CostSensitivity)
-	return cs*cost - (1-cs)*d.given(o, pass)
+// weigher weighs the options of one provider in one pass: what an option costs less what it gives, as far as either matters. The least
+// is the best (D-13). Costs are compared with the dearest candidate's, features with all that are wanted, and in the relaxed pass the
+// quality with the one that is wanted.
+type weigher struct {
+	wanted  set
+	cost    float64 // for each unit of cost
+	feature float64 // for each feature
+	quality float64 // for all of the quality that is wanted
+	floor   policy.Quality
+	same    *entry // the first choice, where only costs are compared: another provider of its model comes before all
 }
 
-// given is the part of what is wanted that an option has, 0 to 1.
-func (d *draft) given(o *option, pass standing) float64 {
-	if pass == strict {
-		if d.n.prefer == 0 {
-			return 0
+func (d *draft) weigher(c *chair, pass standing) (w weigher) {
+	cs := unit(d.n.CostSensitivity)
+	if c.cheapest {
+		cs = 1
+		if len(d.picks) > 0 {
+			w.same = d.picks[0].at
 		}
-		return float64((d.n.prefer & o.has).count()) / float64(d.n.prefer.count())
 	}
-	wanted, got := (d.n.require | d.n.prefer).count(), float64(((d.n.require | d.n.prefer) & o.has).count())
-	if d.n.Quality > policy.QualityUnsaid {
-		wanted++
-		got += min(float64(o.quality)/float64(d.n.Quality), 1)
+	if dearest := d.dearest[pass]; dearest > 0 && !c.diem {
+		w.cost = cs / dearest
 	}
-	if wanted == 0 {
-		return 0
+	w.wanted = d.n.prefer
+	parts := w.wanted.count()
+	if pass == relaxed {
+		w.wanted |= d.n.require
+		parts = w.wanted.count()
+		if w.floor = d.n.Quality; w.floor > policy.QualityUnsaid {
+			parts++
+		}
 	}
-	return got / float64(wanted)
+	if parts > 0 {
+		w.feature = (1 - cs) / float64(parts)
+		w.quality = w.feature
+	}
+	return w
+}
+
+func (w *weigher) weigh(o *option) float64 {
+	if w.same != nil && o.family == w.same.option.family && o.at.name == w.same.name {
+		return -1
+	}
+	v := o.cost*w.cost - float64((w.wanted&o.has).count())*w.feature
+	if w.floor > policy.QualityUnsaid {
+		v -= min(float64(o.quality)/float64(w.floor), 1) * w.quality
+	}
+	return v
 }
 
 // unit clamps a number to [0, 1]; what is no number is 0.
