@@ -53,11 +53,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		opts.OfOpenAI(req, to)
 	default:
 		opts.Efforts = to.Efforts
-		if opts.Efforts == nil {
+		if len(opts.Efforts) == 0 {
 			opts.Efforts = efforts
 		}
 	}
-	opts.Control(to.Control, openai.ReasoningEffort)
+	opts.Broker(to.Control, openai.ReasoningEffort)
 	return openai.NewCall(buf, req, at, opts)
 }
 

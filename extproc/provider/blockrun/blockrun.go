@@ -82,7 +82,7 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 		opts.TopK = true
 		usual = openai.SlashThinking
 	}
-	opts.Control(to.Control, usual)
+	opts.Broker(to.Control, usual)
 	return opts
 }
 

@@ -35,11 +35,11 @@ var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money
 // family, and leaves out what a host does not know.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
-		Efforts: to.Efforts, FixedSampling: to.FixedSampling, NoEffort: silent(to),
+		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
 		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true,
 		Members: []wire.Member{{Key: "usage", Value: jsonx.Raw(`{"include":true}`)}},
 	}
-	o.Control(to.Control, wire.ReasoningObject)
+	o.Broker(to.Control, wire.ReasoningObject)
 	if p := req.Profile; p != nil && p.Default.Visible != nil && !*p.Default.Visible {
 		o.ReasoningExtra = `"exclude":true`
 	}
@@ -55,9 +55,6 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	call.Header = slices.Concat(call.Header, attribution)
 	return call, nil
 }
-
-// silent tells whether a model is known not to reason.
-func silent(to policy.Resolution) bool { return to.Reasoning == "none" }
 
 // model is the name of the model, with the suffix that says what to choose its host by: :floor for the cheapest, :nitro for the
 // fastest. A name that has a suffix, and a client or an operator that has a choice of their own, keep it.

@@ -39,7 +39,7 @@ var efforts = []string{"none", "low", "medium", "high"}
 // Encode writes a Chat Completions call with Venice's parameters.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
-		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: to.Efforts, NoEffort: to.Reasoning == "none",
+		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
 		WebSearch: true,
 		Members:   []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
@@ -48,7 +48,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 		o.Efforts = efforts
 	}
 	o.EffortOnly = true
-	o.Control(to.Control, wire.ReasoningObject)
+	o.Broker(to.Control, wire.ReasoningObject)
 	o.Model, o.TEE = model(req, to)
 	return wire.NewCall(buf, req, at, o)
 }

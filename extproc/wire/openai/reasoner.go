@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -56,24 +57,39 @@ func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
 // maxStop is how many stop sequences OpenAI's models take.
 const maxStop = 4
 
-// Control sets how a model is told how hard to think: as the catalog says of it, else as is usual at its provider.
+// Control sets how a model is told how hard to think by its own vendor, or by a server of the operator's: as the catalog says of it,
+// else as is usual there.
 func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {
-	o.Reasoning = usual
+	o.Broker(c, usual)
 	switch c {
-	case policy.ControlNone:
-		o.Reasoning = PromptedReasoning
-	case policy.ControlAlways:
-		o.Reasoning, o.NoEffort = AlwaysThinking, true
 	case policy.ControlEffort:
-		if usual != ReasoningObject {
-			o.Reasoning = ReasoningEffort
-		}
+		o.Reasoning = ReasoningEffort
 	case policy.ControlLevel:
 		o.Reasoning = ThinkingLevel
 	case policy.ControlTemplate:
 		o.Reasoning = TemplateThinking
 	case policy.ControlSlash:
 		o.Reasoning = SlashThinking
-	default: // what is on or off, and what has a budget, is so in the provider's own way
+	default: // what is on or off, and what has a budget, is so in the vendor's own way
 	}
+}
+
+// Broker is Control for providers that serve models of many vendors: they have one way, where the model has any.
+func (o *RequestOptions) Broker(c policy.ReasoningControl, usual ReasoningStyle) {
+	o.Reasoning = usual
+	switch c {
+	case policy.ControlNone:
+		o.Reasoning = PromptedReasoning
+	case policy.ControlAlways:
+		o.Reasoning, o.NoEffort = AlwaysThinking, true
+	default: // is the provider's business
+	}
+}
+
+// WithNone are efforts and none at all, which providers of OpenRouter's object know of every model; nil stays nil.
+func WithNone(efforts []string) []string {
+	if efforts == nil || slices.Contains(efforts, effortNone) {
+		return efforts
+	}
+	return append([]string{effortNone}, efforts...)
 }
