@@ -157,7 +157,7 @@ type Intent struct {
 	Provider ProviderID // that a "provider/model" id forced, or ""
 
 	First  string       // the model that the operator wants first, as "provider/model" or an id alone; what else fits stays behind it
-	Barred []ProviderID // who may not serve it, because the caller's plan does not include them; never relaxed
+	Barred []ProviderID // who may not serve it, because the caller's plan does not include them, see Bars; never relaxed
 
 	Require         []Feature // the strict pass wants all of them
 	Prefer          []Feature // what is missing is named as degraded
@@ -178,4 +178,14 @@ type Intent struct {
 // Hinted tells whether the intent says what it needs: the ordered resolver decides then, else the scorer does.
 func (in *Intent) Hinted() bool {
 	return in.Subsystem != "" || len(in.Require) > 0 || len(in.Prefer) > 0
+}
+
+// Bars tells whether the caller's plan leaves a provider out: by its name, or as one of a section, as direct/openai is of direct.
+func (in *Intent) Bars(p ProviderID) bool {
+	for _, b := range in.Barred {
+		if p == b || len(p) > len(b) && p[:len(b)] == b && p[len(b)] == '/' {
+			return true
+		}
+	}
+	return false
 }

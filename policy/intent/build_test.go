@@ -144,6 +144,11 @@ func TestR10PlansBarProvidersAndWeighCost(t *testing.T) {
 		if b.CostSensitivity != want.cost || !slices.Equal(b.Barred, want.barred) || (len(b.Why) > 0) != (len(want.barred) > 0) {
 			t.Errorf("%s: %v, barred %v, because %v", tier, b.CostSensitivity, b.Barred, b.Why)
 		}
+		for id, bars := range map[policy.ProviderID]bool{"direct": true, "direct/openai": true, "directory": false, "openai": false, "": false} {
+			if b.Bars(id) != (bars && tier == policy.TierFree) {
+				t.Errorf("%s: bars %q: %v", tier, id, b.Bars(id))
+			}
+		}
 		b = intent.Build(&policy.Hints{CostSensitivity: new(0.0)}, &intent.Facts{}, &policy.Principal{Tier: tier}, &intent.Rules{})
 		if b.CostSensitivity != 0 || b.Barred != nil {
 			t.Errorf("%s without plans in use: %+v", tier, b)

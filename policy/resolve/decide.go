@@ -284,7 +284,7 @@ func (d *draft) allBarred() bool {
 			continue
 		}
 		could = true
-		if !slices.Contains(d.n.Barred, c.p.ID) {
+		if !d.n.Bars(c.p.ID) {
 			return false
 		}
 	}

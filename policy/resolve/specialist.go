@@ -48,7 +48,7 @@ func (r *Resolver) chair(s *seat, n *need) chair {
 // place says what a provider is to a request, and why.
 func (r *Resolver) place(s *seat, n *need) (role, string) {
 	switch {
-	case slices.Contains(n.Barred, s.p.ID):
+	case n.Bars(s.p.ID):
 		return barred, "the plan of this key does not include it"
 	case n.Provider != "" && n.Provider != s.p.ID:
 		return barred, "the request asks for " + clip(string(n.Provider)) + " alone"
