@@ -40,6 +40,7 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	}
 	call.Degraded = named(call.Degraded, lost)
 	x.note(to.Provider, call.Degraded)
+	x.tellProfile(call.Degraded)
 	return attemptCall{call: call, authority: p.Endpoint.Authority, body: call.Body}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/quota"
 )
 
@@ -64,6 +65,9 @@ type exchange struct {
 	fault           *fault.Fault
 	overhead        time.Duration
 	settled         *summary
+
+	profiled    *profile.Decision // how the answer is to be made; nil for nothing
+	profileTold bool              // under encodeMu
 }
 
 // newID makes a request id that nobody can guess.
@@ -207,6 +211,7 @@ func (x *exchange) tooLarge() error {
 // money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
 func (x *exchange) route(ctx context.Context) (err error) {
 	x.Current = x.offers
+	x.profile(nil)
 	if x.Found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -18,6 +19,7 @@ type Runtime struct {
 	Providers map[policy.ProviderID]Provider
 	Resolver  *resolve.Resolver
 	Pipeline  *pipeline.Pipeline
+	Profiles  *profile.Profiles // nil: the built-in table alone
 	Dialects  map[chat.Dialect]wire.Dialect
 	Timeouts  Timeouts
 	// Keyless admits requests without a credential: Demo to callers on loopback while only the demo provider exists,

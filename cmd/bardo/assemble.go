@@ -28,6 +28,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		Providers: map[policy.ProviderID]extproc.Provider{},
 		Pipeline:  pipeline.New(layers(cfg, g.answers, g.warm)...),
 		Dialects:  dialects(),
+		Profiles:  g.profiles(cfg),
 		Timeouts: extproc.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"strconv"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -88,6 +90,28 @@ func (w *writer) params(p *chat.Params) {
 	w.optionalJSON(p.Schema)
 	w.text(p.SchemaName)
 	w.text(p.SchemaNote)
+	w.number(p.MinP)
+	w.text(p.Predicted)
+	w.optional(p.Visible)
+	w.optional(p.WebSearch)
+	w.bool(p.TEE)
+}
+
+// profile writes what the gateway says for the client: it reaches the provider as well. Keys of a provider's prompt cache do not count,
+// as its marks do not.
+func (w *writer) profile(p *chat.Profile) {
+	if w.bool(p != nil); p == nil {
+		return
+	}
+	w.text(p.Subsystem)
+	w.text(p.Role)
+	w.text(p.Quality)
+	w.number(strconv.FormatFloat(p.CostSensitivity, 'g', -1, 64))
+	w.uint(uint64(max(0, p.MaxLatency)))
+	w.bool(p.Confidential)
+	w.params(&p.Default)
+	w.params(&p.Locked)
+	w.uint(uint64(max(0, p.MaxTokens)))
 }
 
 func (w *writer) optional(on *bool) {

@@ -21,7 +21,7 @@ const idBytes = 8
 func (k Key) ID() string { return hex.EncodeToString(k[:idBytes]) }
 
 // keyVersion changes whenever what goes into a key does.
-const keyVersion = 1
+const keyVersion = 2
 
 // KeyOf is the key of a tenant's request.
 //
@@ -59,6 +59,7 @@ func (w *writer) request(r *chat.Request) {
 	w.uint(uint64(r.Op))
 	w.text(r.Provider)
 	w.text(r.Model)
+	w.profile(r.Profile)
 	doc := edited(r)
 	w.left = mostOrdered * len(doc.Bytes)
 	if c := canonical(r, &doc); c != nil {

@@ -155,6 +155,8 @@ var unkeyed = map[string]string{
 	"Message.At":            "for messages to the caller",
 	"Part.CacheControl":     "a mark for the provider's prompt cache",
 	"Tool.CacheControl":     "a mark for the provider's prompt cache",
+	"Params.MarkCache":      "marks for the provider's prompt cache",
+	"Params.CacheKey":       "a key of the provider's prompt cache",
 }
 
 // TestEveryFieldOfAConversationCounts goes over the canonical form as it is today: a field that is added must go into the key, or into
@@ -176,8 +178,32 @@ func TestEveryFieldOfAConversationCounts(t *testing.T) {
 			System: []chat.Part{part}, Messages: []chat.Message{{Parts: []chat.Part{part}}}, Tools: []chat.Tool{{}},
 		}
 	}
-	before := key(full())
-	seen := 0
+	c := full()
+	if seen := vary(t, reflect.ValueOf(&c).Elem(), key(full()), func() cache.Key { return key(c) }); seen < 40 {
+		t.Errorf("only %d fields were looked at", seen)
+	}
+}
+
+// TestD32EveryFieldOfAProfileCounts: what the gateway says for the client reaches the provider as the client's own word does.
+func TestD32EveryFieldOfAProfileCounts(t *testing.T) {
+	r, err := decode(chat.OpenAI, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := cache.KeyOf("tenant", r)
+	r.Profile = &chat.Profile{}
+	before := cache.KeyOf("tenant", r)
+	if before == without {
+		t.Error("an empty profile is none")
+	}
+	if seen := vary(t, reflect.ValueOf(r.Profile).Elem(), before, func() cache.Key { return cache.KeyOf("tenant", r) }); seen < 40 {
+		t.Errorf("only %d fields were looked at", seen)
+	}
+}
+
+// vary gives every field below v another value in turn, and looks whether the key is another one, too.
+func vary(t *testing.T, v reflect.Value, before cache.Key, touch func() cache.Key) (seen int) {
+	t.Helper()
 	var walk func(v reflect.Value, name string, touch func() cache.Key)
 	walk = func(v reflect.Value, name string, touch func() cache.Key) {
 		if v.Kind() == reflect.Struct {
@@ -200,11 +226,8 @@ func TestEveryFieldOfAConversationCounts(t *testing.T) {
 		v.Set(old)
 		seen++
 	}
-	c := full()
-	walk(reflect.ValueOf(&c).Elem(), "", func() cache.Key { return key(c) })
-	if seen < 40 {
-		t.Errorf("only %d fields were looked at", seen)
-	}
+	walk(v, "", touch)
+	return seen
 }
 
 // another is a value that differs from v.
@@ -218,6 +241,8 @@ func another(t *testing.T, v reflect.Value, name string) reflect.Value {
 		n.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		n.SetInt(7)
+	case reflect.Float64:
+		n.SetFloat(7)
 	case reflect.Uint8:
 		n.SetUint(7)
 	case reflect.Pointer:

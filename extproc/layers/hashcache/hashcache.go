@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -83,12 +84,12 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	return append(out, *ev), nil
 }
 
-// repeatable reports whether a request says by itself that any of its answers will do. Its temperature counts only where it is sure
-// to take effect: models that think take none, or ignore it.
+// repeatable reports whether a request says by itself that any of its answers will do. Its temperature, the client's own or its
+// profile's, counts only where it is sure to take effect: models that think take none, or ignore it.
 func repeatable(r *chat.Request) bool {
 	if r.Thinking {
 		return false
 	}
-	t, ok := r.Doc.Get("temperature").Float()
+	t, ok := jsonx.Value{Raw: jsonx.Raw(r.Temperature())}.Float()
 	return ok && t <= maxTemperature
 }

@@ -69,6 +69,32 @@ func TestD32WhichRequestsAreFit(t *testing.T) {
 	}
 }
 
+// TestD32TheTemperatureThatHoldsDecides: the profile's where the client names none, and a locked one before the client's.
+func TestD32TheTemperatureThatHoldsDecides(t *testing.T) {
+	for _, tt := range []struct {
+		more    string
+		profile chat.Profile
+		want    bool
+	}{
+		{"", chat.Profile{Default: chat.Params{Temperature: "0.3"}}, true},
+		{"", chat.Profile{Default: chat.Params{Temperature: "0.31"}}, false},
+		{"", chat.Profile{}, false},
+		{`"temperature":1,`, chat.Profile{Default: chat.Params{Temperature: "0.3"}}, false},
+		{`"temperature":0,`, chat.Profile{Default: chat.Params{Temperature: "1"}}, true},
+		{`"temperature":0,`, chat.Profile{Locked: chat.Params{Temperature: "0.7"}}, false},
+		{`"temperature":1,`, chat.Profile{Locked: chat.Params{Temperature: "0.1"}}, true},
+	} {
+		t.Run(fmt.Sprintf("%s %s %s", tt.more, tt.profile.Default.Temperature, tt.profile.Locked.Temperature), func(t *testing.T) {
+			x := exchange(t, chat.Generate, tt.more)
+			x.Request.Profile = &tt.profile
+			err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), x)
+			if got := x.Cache != nil; err != nil || got != tt.want {
+				t.Errorf("fit: %v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestAWrongHeaderIsNamed(t *testing.T) {
 	err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), exchange(t, chat.Generate, "", own("yes")))
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.InvalidRequest || !strings.Contains(f.Public, `X-Bardo-Cache: "yes"`) {

@@ -1,0 +1,43 @@
+package chat
+
+import "bardo.money/gateway/internal/jsonx"
+
+// Temperature is the text of the temperature that holds for a request: its locked profile's, else the client's own, else its profile's;
+// "" if nobody names one. What the client wrote may be no number.
+func (r *Request) Temperature() string {
+	p := r.Profile
+	if p != nil && p.Locked.Temperature != "" {
+		return p.Locked.Temperature
+	}
+	own := r.Doc.Get("temperature")
+	if r.Dialect == Gemini {
+		own = r.member("generationConfig", "generation_config").Get("temperature")
+	}
+	switch {
+	case !own.IsNull():
+		return string(own.Raw)
+	case p != nil:
+		return p.Default.Temperature
+	}
+	return ""
+}
+
+// SaysThinking reports whether the client itself says how hard to think, in any of the words that clients have for it.
+func (r *Request) SaysThinking() bool {
+	if r.Dialect == Gemini {
+		config := r.member("generationConfig", "generation_config")
+		return config.Get("thinkingConfig").Exists() || config.Get("thinking_config").Exists()
+	}
+	return r.member("reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_level").Exists() ||
+		r.Doc.Get("output_config").Get("effort").Exists() || r.Doc.Get("chat_template_kwargs").Get("enable_thinking").Exists()
+}
+
+// member is the first of some top-level members that is there and not null.
+func (r *Request) member(names ...string) jsonx.Value {
+	for _, name := range names {
+		if v := r.Doc.Get(name); !v.IsNull() {
+			return v
+		}
+	}
+	return jsonx.Value{}
+}
