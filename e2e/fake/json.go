@@ -70,6 +70,12 @@ func (o object) object(key string) object {
 	return c
 }
 
+func (o object) strings(key string) []string {
+	var l []string
+	_ = json.Unmarshal(o[key], &l) // another type reads as empty
+	return l
+}
+
 func (o object) list(key string) []object {
 	var l []object
 	_ = json.Unmarshal(o[key], &l) // another type reads as empty
@@ -85,13 +91,14 @@ func modelOf(body []byte) string {
 // bringsResult says whether the last message of a conversation is a tool's result, in either dialect.
 func bringsResult(body []byte) bool {
 	o, _ := parseObject(body) // an unreadable body has no messages
-	ms := o.list("messages")
+	ms := append(o.list("messages"), o.list("contents")...)
 	if len(ms) == 0 {
 		return false
 	}
 	last := ms[len(ms)-1]
 	return last.str("role") == "tool" ||
-		slices.ContainsFunc(last.list("content"), func(part object) bool { return part.str("type") == "tool_result" })
+		slices.ContainsFunc(last.list("content"), func(part object) bool { return part.str("type") == "tool_result" }) ||
+		slices.ContainsFunc(last.list("parts"), func(part object) bool { return camelMembers(part).has("functionResponse") })
 }
 
 // isJSON says whether a content-type is JSON.

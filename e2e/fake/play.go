@@ -61,7 +61,7 @@ func (p *player) programmed() *refusal {
 	status := p.b.Status
 	if status == 0 {
 		status = 529
-		if p.s.cfg.Dialect == OpenAI {
+		if p.s.cfg.Dialect != Anthropic {
 			status = http.StatusServiceUnavailable
 		}
 	}
@@ -153,13 +153,13 @@ func (p *player) beforeToken(n int) {
 func (p *player) shape(data string, final bool) string {
 	sh := p.b.Shape
 	if final && sh.Unterminated {
-		data = strings.TrimRight(data, "\n")
+		data = strings.TrimRight(data, "\r\n")
 	}
 	if sh.NoSpace {
 		data = strings.Replace(strings.Replace(data, "data: ", "data:", 1), "event: ", "event:", 1)
 	}
 	if sh.LineEnd != "" {
-		data = strings.ReplaceAll(data, "\n", sh.LineEnd)
+		data = strings.ReplaceAll(strings.ReplaceAll(data, "\r\n", "\n"), "\n", sh.LineEnd)
 	}
 	return data
 }

@@ -1,5 +1,5 @@
-// Package fake holds programmable providers that speak the wire formats of OpenAI Chat Completions and Anthropic
-// Messages as the real ones do: field order, ids, event order, error bodies, headers, and what they refuse. A test says
+// Package fake holds programmable providers that speak the wire formats of OpenAI Chat Completions, Anthropic Messages
+// and Gemini as the real ones do: field order, ids, event order, error bodies, headers, and what they refuse. A test says
 // how the next answers behave, and reads afterwards what reached the provider. It knows nothing of the gateway.
 package fake
 
@@ -25,6 +25,7 @@ type Dialect string
 const (
 	OpenAI    Dialect = "openai"
 	Anthropic Dialect = "anthropic"
+	Gemini    Dialect = "gemini"
 )
 
 // Config says which provider to play. The zero value of every field but Dialect works.
@@ -94,6 +95,7 @@ type asked struct {
 	inputTokens  int
 	cost         bool // OpenRouter: the cost is wanted
 	omitThinking bool // Anthropic: its signatures alone are wanted
+	showThoughts bool // Gemini: they are wanted
 	signer       signer
 }
 
@@ -144,6 +146,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.api = openAI{}
 	case Anthropic:
 		s.api = anthropic{}
+	case Gemini:
+		s.api = gemini{}
 	default:
 		return nil, fmt.Errorf("fake provider: unknown dialect %q", cfg.Dialect)
 	}
@@ -165,12 +169,20 @@ func (s *Server) listen(ctx context.Context) error {
 		s.http.TLSConfig = s.cfg.CA.serverConfig()
 		l = tls.NewListener(l, s.http.TLSConfig)
 	}
-	s.URL = scheme + "://" + l.Addr().String() + "/v1"
+	s.URL = scheme + "://" + l.Addr().String() + s.root()
 	go func() {
 		defer close(s.served)
 		_ = s.http.Serve(l) // always ErrServerClosed: the listener is ours alone
 	}()
 	return nil
+}
+
+// root is the path of its base URL.
+func (s *Server) root() string {
+	if s.cfg.Dialect == Gemini {
+		return geminiRoot
+	}
+	return "/v1"
 }
 
 func (s *Server) handler() http.Handler {
@@ -232,7 +244,7 @@ func (s *Server) next(r *Request) Behaviour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !r.IsGeneration() {
-		return s.byPath[strings.TrimPrefix(r.Path, "/v1")]
+		return s.byPath[strings.TrimPrefix(r.Path, s.root())]
 	}
 	if len(s.queue) > 0 {
 		b := s.queue[0]
@@ -269,6 +281,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		Method: r.Method, Path: r.URL.Path, RawQuery: r.URL.RawQuery, Host: r.Host, Proto: r.Proto,
 		Header: r.Header.Clone(), Body: body, Time: time.Now(), Model: modelOf(body),
 	}
+	if s.cfg.Dialect == Gemini {
+		rec.Model, _ = geminiPath(rec.Path)
+	}
 	s.log.add(rec)
 	p := &player{s: s, api: s.apiOn(r.URL.Path), w: w, r: r, rec: rec, n: s.seq.Add(1)}
 	defer p.end()
@@ -288,6 +303,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Server) route(a api, r *Request) outcome {
 	if e := a.authorize(r.Header, s.cfg.Key); e != nil {
 		return outcome{refused: e}
+	}
+	if s.cfg.Dialect == Gemini {
+		return s.routeGemini(r)
 	}
 	path := strings.TrimPrefix(r.Path, "/v1")
 	switch {

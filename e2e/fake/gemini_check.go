@@ -1,0 +1,224 @@
+package fake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+var geminiParams = []string{
+	"temperature", "topP", "topK", "candidateCount", "maxOutputTokens", "stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema",
+	"presencePenalty", "frequencyPenalty", "seed", "responseLogprobs", "logprobs", "thinkingConfig", "responseModalities", "speechConfig",
+	"imageConfig", "mediaResolution", "enableEnhancedCivicAnswers",
+}
+
+func geminiConfig(model string, o object) *refusal {
+	c := camelMembers(o.object("generationConfig"))
+	if name := c.unknown(geminiParams...); name != "" {
+		return geminiUnknown(name, "generation_config")
+	}
+	for _, r := range []struct {
+		name     string
+		min, max float64
+	}{{"temperature", 0, 2}, {"topP", 0, 1}, {"topK", 1, 1 << 20}, {"candidateCount", 1, 8}, {"maxOutputTokens", 1, 1 << 20}, {"presencePenalty", -2, 2}, {"frequencyPenalty", -2, 2}, {"seed", -1 << 31, 1<<31 - 1}} {
+		v, ok := c.num(r.name)
+		if c.has(r.name) && (!ok || v < r.min || v > r.max) {
+			return geminiBad("* GenerateContentRequest.generation_config.%s: %s must be in the range [%g, %g].", r.name, r.name, r.min, r.max)
+		}
+	}
+	if n := len(c.strings("stopSequences")); n > 5 {
+		return geminiBad("* GenerateContentRequest.generation_config.stop_sequences: too many stop sequences: %d, at most 5.", n)
+	}
+	if slices.Contains(c.strings("stopSequences"), "") {
+		return geminiBad("* GenerateContentRequest.generation_config.stop_sequences: stop sequences must not be empty.")
+	}
+	if c.has("responseSchema") && c.has("responseJsonSchema") {
+		return geminiBad("Only one of response_schema and response_json_schema may be set.")
+	}
+	if (c.has("responseSchema") || c.has("responseJsonSchema")) && c.str("responseMimeType") != "application/json" {
+		return geminiBad("* GenerateContentRequest.generation_config.response_schema: only allowed when mime type is `application/json`.")
+	}
+	return geminiThinking(model, camelMembers(c.object("thinkingConfig")))
+}
+
+func geminiThinking(model string, c object) *refusal {
+	if name := c.unknown("thinkingBudget", "thinkingLevel", "includeThoughts"); name != "" {
+		return geminiUnknown(name, "generation_config.thinking_config")
+	}
+	switch {
+	case c.has("thinkingBudget") && c.has("thinkingLevel"):
+		return geminiBad("You can only set only one of thinking budget and thinking level.")
+	case c.has("thinkingLevel") && strings.HasPrefix(model, "gemini-2"):
+		return geminiBad("Thinking level is not supported for this model.")
+	case c.has("thinkingLevel") && !slices.Contains([]string{"minimal", "low", "medium", "high"}, strings.ToLower(c.str("thinkingLevel"))):
+		return geminiBad("Invalid value at 'generation_config.thinking_config.thinking_level': %q", c.str("thinkingLevel"))
+	}
+	if v, ok := c.num("thinkingBudget"); c.has("thinkingBudget") && (!ok || v < -1 || v > 32768) {
+		return geminiBad("The thinking budget %g is invalid. Please choose a value between 0 and 32768.", v)
+	}
+	return nil
+}
+
+var geminiToolMembers = []string{"functionDeclarations", "googleSearch", "googleSearchRetrieval", "codeExecution", "urlContext", "computerUse", "fileSearch", "googleMaps", "mcpServers"}
+
+func geminiTools(_ string, o object) *refusal {
+	functions := 0
+	for i, t := range o.list("tools") {
+		t = camelMembers(t)
+		if name := t.unknown(geminiToolMembers...); name != "" {
+			return geminiUnknown(name, fmt.Sprintf("tools[%d]", i))
+		}
+		for j, f := range t.list("functionDeclarations") {
+			functions++
+			f = camelMembers(f)
+			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)
+			switch name := f.unknown("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"); {
+			case name != "":
+				return geminiUnknown(name, at)
+			case !validFunctionName(f.str("name")):
+				return geminiBad("* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 128.", at)
+			case f.has("parameters") && f.has("parametersJsonSchema"):
+				return geminiBad("* GenerateContentRequest.%s: only one of parameters and parameters_json_schema may be set.", at)
+			}
+		}
+	}
+	config := camelMembers(camelMembers(o.object("toolConfig")).object("functionCallingConfig"))
+	mode := config.str("mode")
+	switch {
+	case config.has("allowedFunctionNames") && mode != "ANY" && mode != "VALIDATED":
+		return geminiBad("Function calling config: allowed_function_names should only be set when the mode is ANY.")
+	case mode == "ANY" && functions == 0:
+		return geminiBad("Function calling config is set without function_declarations.")
+	case mode != "" && !slices.Contains([]string{"AUTO", "ANY", "NONE", "VALIDATED"}, mode):
+		return geminiBad("Invalid value at 'tool_config.function_calling_config.mode': %q", mode)
+	}
+	return nil
+}
+
+func validFunctionName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+	return s != "" && len(s) <= 128 && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"0123456789.:-") == ""
+}
+
+var geminiParts = []string{"text", "inlineData", "functionCall", "functionResponse", "fileData", "executableCode", "codeExecutionResult"}
+
+// geminiContents checks the turns: their roles and parts, how calls and responses follow each other, and who signed them.
+func geminiContents(model string, o object) *refusal {
+	contents := o.list("contents")
+	if len(contents) == 0 {
+		return geminiBad("* GenerateContentRequest.contents: contents is not specified")
+	}
+	open, last := []string(nil), ""
+	for i, c := range contents {
+		t, e := geminiTurn(camelMembers(c), i)
+		switch {
+		case e != nil:
+			return e
+		case len(t.results) > 0 && len(open) == 0:
+			return geminiBad("Please ensure that function response turn comes immediately after a function call turn.")
+		case len(open) != len(t.results):
+			return geminiBad("Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.")
+		case len(t.calls) > 0 && last != "user":
+			return geminiBad("Please ensure that function call turn comes immediately after a user turn or after a function response turn.")
+		}
+		for _, name := range t.results {
+			at := slices.Index(open, name)
+			if at < 0 {
+				return geminiBad("* GenerateContentRequest.contents[%d]: function response %q has no function call.", i, name)
+			}
+			open = slices.Delete(open, at, at+1)
+		}
+		open, last = t.calls, t.role
+		if len(t.calls) > 0 && !t.signed && strings.HasPrefix(model, "gemini-3") {
+			return geminiBad("Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:%s`, position %d. Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details.", t.calls[0], i+1)
+		}
+	}
+	if last == "model" {
+		return geminiBad("Please ensure that multiturn requests end with a user role or a function response.")
+	}
+	for i, p := range camelMembers(o.object("systemInstruction")).list("parts") {
+		if !camelMembers(p).has("text") {
+			return geminiBad("* GenerateContentRequest.system_instruction.parts[%d]: only text is supported.", i)
+		}
+	}
+	return nil
+}
+
+// geminiSaid is what a content holds.
+type geminiSaid struct {
+	role           string
+	calls, results []string // by the names of their functions
+	signed         bool     // its first call is
+}
+
+func geminiTurn(c object, i int) (t geminiSaid, e *refusal) {
+	if name := c.unknown("role", "parts"); name != "" {
+		return t, geminiUnknown(name, fmt.Sprintf("contents[%d]", i))
+	}
+	t.role = or(c.str("role"), "user")
+	if t.role != "user" && t.role != "model" && t.role != "function" {
+		return t, geminiBad("Please use a valid role: user, model.")
+	}
+	if t.role == "function" {
+		t.role = "user"
+	}
+	parts := c.list("parts")
+	if len(parts) == 0 {
+		return t, geminiBad("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
+	}
+	for j, p := range parts {
+		if e := t.part(camelMembers(p), fmt.Sprintf("contents[%d].parts[%d]", i, j)); e != nil {
+			return t, e
+		}
+	}
+	return t, nil
+}
+
+func (t *geminiSaid) part(p object, at string) *refusal {
+	if name := p.unknown(append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, geminiParts...)...); name != "" {
+		return geminiUnknown(name, at)
+	}
+	held := 0
+	for _, name := range geminiParts {
+		if _, ok := p[name]; ok {
+			held++
+		}
+	}
+	if held != 1 {
+		return geminiBad("* GenerateContentRequest.%s.data: required oneof field 'data' must have one initialized field", at)
+	}
+	signature := p.str("thoughtSignature")
+	if signature != "" && !isGeminiSignature(signature) {
+		return geminiBad("Corrupted thought signature.")
+	}
+	switch {
+	case p.has("functionCall"):
+		call := camelMembers(p.object("functionCall"))
+		if name := call.unknown("id", "name", "args"); name != "" {
+			return geminiUnknown(name, at+".function_call")
+		}
+		if t.role != "model" {
+			return geminiBad("Please ensure that function calls come from the model role.")
+		}
+		t.signed = t.signed || len(t.calls) == 0 && signature != ""
+		t.calls = append(t.calls, call.str("name"))
+	case p.has("functionResponse"):
+		r := camelMembers(p.object("functionResponse"))
+		if name := r.unknown("id", "name", "response", "parts", "willContinue", "scheduling"); name != "" {
+			return geminiUnknown(name, at+".function_response")
+		}
+		if r.str("name") == "" {
+			return geminiBad("* GenerateContentRequest.%s.function_response.name: Name cannot be empty.", at)
+		}
+		if len(r["response"]) == 0 || r["response"][0] != '{' {
+			return geminiBad("Invalid value at '%s.function_response.response' (type.googleapis.com/google.protobuf.Struct)", at)
+		}
+		t.results = append(t.results, r.str("name"))
+	case p.has("inlineData"):
+		d := camelMembers(p.object("inlineData"))
+		if d.str("mimeType") == "" || d.str("data") == "" {
+			return geminiBad("* GenerateContentRequest.%s.inline_data: mime_type and data are required.", at)
+		}
+	}
+	return nil
+}
