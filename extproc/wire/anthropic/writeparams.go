@@ -150,6 +150,9 @@ func (w *writer) params() {
 	if w.own.MinP != "" {
 		w.lose("min_p")
 	}
+	if w.own.CacheKey != "" {
+		w.lose("prompt_cache_key")
+	}
 	if w.req.Choices > 1 {
 		w.lose("n")
 	}

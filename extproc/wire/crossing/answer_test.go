@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
 )
 
@@ -23,7 +24,10 @@ type form struct {
 	stream  bool
 }
 
-var forms = []form{{chat.OpenAI, false}, {chat.OpenAI, true}, {chat.Anthropic, false}, {chat.Anthropic, true}}
+var forms = []form{
+	{chat.OpenAI, false}, {chat.OpenAI, true}, {chat.Anthropic, false}, {chat.Anthropic, true},
+	{chat.Responses, false}, {chat.Responses, true},
+}
 
 func (f form) String() string {
 	if f.stream {
@@ -34,10 +38,13 @@ func (f form) String() string {
 
 // client is the dialect as a client speaks it.
 func (f form) client() wire.Dialect {
-	if f.dialect == chat.OpenAI {
-		return openai.Dialect{}
+	switch f.dialect { //nolint:exhaustive // the others are no client's, or have no forms of their own
+	case chat.Anthropic:
+		return anthropic.Dialect{}
+	case chat.Responses:
+		return responses.Dialect{}
 	}
-	return anthropic.Dialect{}
+	return openai.Dialect{}
 }
 
 // file is the name, after "in" or "out", of an answer in this form.
@@ -68,6 +75,12 @@ var crossings = []struct {
 	{"openai-stream-to-json", form{chat.OpenAI, true}, form{chat.OpenAI, false}},
 	{"anthropic-json-to-stream", form{chat.Anthropic, false}, form{chat.Anthropic, true}},
 	{"anthropic-stream-to-json", form{chat.Anthropic, true}, form{chat.Anthropic, false}},
+	{"openai-to-responses-json", form{chat.OpenAI, false}, form{chat.Responses, false}},
+	{"openai-to-responses-stream", form{chat.OpenAI, true}, form{chat.Responses, true}},
+	{"anthropic-to-responses-json", form{chat.Anthropic, false}, form{chat.Responses, false}},
+	{"anthropic-to-responses-stream", form{chat.Anthropic, true}, form{chat.Responses, true}},
+	{"responses-json-to-stream", form{chat.Responses, false}, form{chat.Responses, true}},
+	{"responses-stream-to-json", form{chat.Responses, true}, form{chat.Responses, false}},
 }
 
 // TestAnswers holds the encoders and decoders to the pairs: what a client of each form reads of a provider's answer, what
@@ -77,8 +90,9 @@ func TestAnswers(t *testing.T) {
 		t.Run(c.dir, func(t *testing.T) {
 			runPairs(t, filepath.Join("testdata", "answer", c.dir), func(t *testing.T, p pair) []txtar.File {
 				t.Helper()
-				events := decode(c.from, request(t, p, c.to), answerOf(p))
-				out, lost := encode(c.to, c.from.dialect, events)
+				r := request(t, p, c.to)
+				events := decode(c.from, r, answerOf(p))
+				out, lost := encodeFor(r, c.to, c.from.dialect, events)
 				files := []txtar.File{{Name: "out" + c.to.file(), Data: out}}
 				if err := events[len(events)-1].Err; err != nil {
 					files = append(files, txtar.File{Name: "error", Data: fmt.Appendf(nil, "%d %s %s\n%s", err.Status, err.Type, err.Code, err.Message)})
@@ -113,10 +127,13 @@ func request(t testing.TB, p pair, want form) *chat.Request {
 
 // newDecoder reads a provider's answer in the form from, for the client's request r.
 func newDecoder(from form, r *chat.Request) provider.Decoder {
-	if from.dialect == chat.OpenAI {
-		return openai.NewDecoder(r, 200, from.header())
+	switch from.dialect { //nolint:exhaustive // as above
+	case chat.Anthropic:
+		return anthropic.NewDecoder(r, 200, from.header())
+	case chat.Responses:
+		return responses.NewDecoder(r, 200, from.header())
 	}
-	return anthropic.NewDecoder(r, 200, from.header())
+	return openai.NewDecoder(r, 200, from.header())
 }
 
 // decode reads an answer that comes in pieces. The events are copied, since a decoder's live only until its next call.
@@ -136,8 +153,14 @@ func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
 
 // encode writes events, which were read in the dialect spoken, for a client. An error is where the writing ends.
 func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, lost []string) {
+	return encodeFor(nil, to, spoken, events)
+}
+
+// encodeFor is encode for a client of whose request the encoder knows.
+func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Event) (out []byte, lost []string) {
 	enc := to.client().NewEncoder(wire.Options{
 		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
+		Request: r,
 	})
 	for i := range events {
 		if events[i].Kind == chat.Error {

@@ -100,7 +100,8 @@ func TestACutAnswerNeverLooksComplete(t *testing.T) {
 				if to.stream && !bytes.HasPrefix(whole, out) {
 					t.Fatalf("%s for %s, cut at %d, is no beginning of the whole\n%s\nwant\n%s", s.name, to, cut, out, whole)
 				}
-				if !to.stream && len(out) > 0 || bytes.Contains(out, []byte("[DONE]")) || bytes.Contains(out, []byte("message_stop")) {
+				if !to.stream && len(out) > 0 || bytes.Contains(out, []byte("[DONE]")) || bytes.Contains(out, []byte("message_stop")) ||
+					bytes.Contains(out, []byte("event: response.completed")) || bytes.Contains(out, []byte("event: response.incomplete")) {
 					t.Fatalf("%s for %s, cut at %d, has a terminator\n%s", s.name, to, cut, out)
 				}
 			}

@@ -78,7 +78,7 @@ func mixed(seed uint64, members map[string][]string) string {
 	var drawn []string
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		values := members[key]
-		if needed := key == "model" || key == "messages" || key == "max_tokens"; needed || r.IntN(3) == 0 {
+		if needed := key == "model" || key == "messages" || key == "input" || key == "max_tokens"; needed || r.IntN(3) == 0 {
 			drawn = append(drawn, `"`+key+`":`+values[r.IntN(len(values))])
 		}
 	}
@@ -134,6 +134,9 @@ func (a *asking) saysNothing(key string) bool {
 	v := a.r.Doc.Get(key)
 	c, p := a.r.Conv, &a.r.Conv.Params
 	number, _ := v.Float()
+	if a.r.Dialect == chat.Responses && saysUsual(key, v) {
+		return true
+	}
 	switch key {
 	case "bardo", "model", "stream", "stream_options":
 		return true
@@ -162,6 +165,31 @@ func (a *asking) saysNothing(key string) bool {
 	return isAbsence(key, v)
 }
 
+// saysUsual reports whether a member of Responses says what its absence means there.
+func saysUsual(key string, v jsonx.Value) bool {
+	switch key {
+	case "include":
+		for _, e := range v.Each {
+			if !e.Equal("reasoning.encrypted_content") {
+				return false
+			}
+		}
+		return true
+	case "text":
+		format, verbosity := v.Get("format"), v.Get("verbosity")
+		return (format.IsNull() || format.Get("type").Equal("text")) && (verbosity.IsNull() || verbosity.Equal("medium"))
+	case "instructions", "input", "metadata":
+		return wire.IsEmpty(v)
+	case "max_output_tokens":
+		return string(v.Raw) == "4096"
+	case "reasoning":
+		return v.Get("effort").IsNull() && v.Get("summary").IsNull() && v.Get("generate_summary").IsNull()
+	case "background":
+		return string(v.Raw) == "false"
+	}
+	return false
+}
+
 // isAbsence reports whether a member says in itself what its absence means.
 func isAbsence(key string, v jsonx.Value) bool {
 	number, _ := v.Float()
@@ -174,6 +202,8 @@ func isAbsence(key string, v jsonx.Value) bool {
 		return wire.IsEmpty(v)
 	case "modalities":
 		return string(v.Raw) == `["text"]`
+	case "truncation":
+		return v.Equal("disabled")
 	case "verbosity", "service_tier":
 		return v.Equal("medium") || v.Equal("auto")
 	}

@@ -85,12 +85,13 @@ func (s summary) equals(want summary, in form) bool {
 
 // normal is the normalisation that a form brings about, all of it wanted:
 //   - Anthropic has one choice, tells a refusal in words, and stops for tools once one was called;
-//   - OpenAI does not tell which stop sequence matched, a pause, or which limit was reached;
+//   - OpenAI does not tell which stop sequence matched, a pause, or which limit was reached; Responses does not either, and has one
+//     choice, and an answer that was refused in words is complete;
 //   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic asks for;
 //   - thinking without a signature has no blocks of its own in OpenAI's form.
 func (s summary) normal(in form) []said {
 	choices := slices.Clone(s.choices)
-	if in.dialect == chat.Anthropic {
+	if in.dialect == chat.Anthropic || in.dialect == chat.Responses {
 		choices = choices[:min(1, len(choices))]
 	}
 	for i := range choices {
@@ -100,7 +101,7 @@ func (s summary) normal(in form) []said {
 			c.calls[j].Args = normalArgs(c.calls[j].Args)
 		}
 		c.thoughts = normalThoughts(c.thoughts)
-		if in.dialect == chat.OpenAI {
+		if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
 			c.sequence = ""
 			switch c.reason {
 			case chat.StopSequence, chat.StopPause:
@@ -151,7 +152,7 @@ func normalThoughts(ts []thought) []thought {
 // counts is a usage as a form has it: OpenAI's does not say how long a cache keeps what was written, and no form says
 // what was estimated.
 func counts(u chat.Usage, in form) chat.Usage {
-	if in.dialect == chat.OpenAI {
+	if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
 		u.CacheWrite, u.CacheWrite1h = u.CacheWrite+u.CacheWrite1h, 0
 	}
 	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning = false, false, false, 0

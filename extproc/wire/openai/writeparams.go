@@ -110,9 +110,12 @@ func (w *writer) params() {
 		w.effort(p)
 	}
 	w.format(p)
-	if w.opts.CacheKey && p.CacheKey != "" {
+	switch {
+	case w.opts.CacheKey && p.CacheKey != "":
 		w.key("prompt_cache_key")
 		w.str(p.CacheKey)
+	case w.conv.Params.CacheKey != "": // the client's own
+		w.lose("prompt_cache_key")
 	}
 	if w.opts.Predictions && p.Predicted != "" {
 		w.key("prediction")

@@ -15,7 +15,7 @@ type outputItem struct {
 	id     jsonx.Raw
 	phase  jsonx.Raw
 	parts  []outputPart
-	args   bool // some of the call's arguments came
+	signed string // the ID of its thinking, if that is signed
 	closed bool
 }
 
@@ -25,6 +25,8 @@ type outputPart struct {
 	number int64  // as the provider counts it
 	block  int    // as the events do
 	told   bool   // some of its text
+	noted  bool   // some of its annotations
+	probed bool   // some of its logprobs
 	closed bool
 }
 
@@ -178,7 +180,7 @@ func (d *Decoder) piece(kind string, v jsonx.Value) {
 		d.begin(jsonx.Value{})
 		if it := d.at(number, ""); it != nil {
 			place, _ := v.Get("content_index").Int()
-			d.extraOf(it, "response.output_text", place, annotation, v.Get("annotation"))
+			d.note(it, place, v.Get("annotation"))
 		}
 		return
 	}
@@ -205,8 +207,8 @@ func (d *Decoder) piece(kind string, v jsonx.Value) {
 	}
 	place, _ := v.Get(family.place).Int()
 	d.text(it, kind[:cut], place, text, whole)
-	if !whole && family.kind == chat.Text {
-		d.extraOf(it, kind[:cut], place, logprobs, v.Get(logprobs))
+	if p := it.find(kind[:cut], place); p != nil && family.kind == chat.Text {
+		d.probabilities(p, v.Get(logprobs), whole)
 	}
 }
 

@@ -47,16 +47,7 @@ func (d *Decoder) content(it *outputItem, parts jsonx.Value) {
 	for i, p := range parts.Each {
 		switch kind, _ := p.Get("type").Str(); kind {
 		case "output_text":
-			const family = "response.output_text"
-			fresh := it.find(family, int64(i)) == nil
-			d.text(it, family, int64(i), p.Get("text"), true)
-			if !fresh {
-				continue
-			}
-			for _, note := range p.Get(annotation).Each {
-				d.extraOf(it, family, int64(i), annotation, note)
-			}
-			d.extraOf(it, family, int64(i), logprobs, p.Get(logprobs))
+			d.outputText(it, int64(i), p)
 		case "refusal":
 			d.text(it, "response.refusal", int64(i), p.Get("refusal"), true)
 		default:
@@ -67,20 +58,47 @@ func (d *Decoder) content(it *outputItem, parts jsonx.Value) {
 
 // reasoning tells a summary, the model's own words, and what the provider encrypted of them. An item that says nothing is told whole.
 func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
+	sealed := v.Get(encryptedContent)
+	text, isSealed := sealed.Str()
+	ours, err := openSeal(text)
+	if err == nil && ours != nil {
+		it.signed = chat.ClaudeThinking
+	}
 	for i, p := range v.Get("summary").Each {
 		d.text(it, "response.reasoning_summary_text", int64(i), p.Get("text"), true)
 	}
 	for i, p := range v.Get("content").Each {
 		d.text(it, "response.reasoning_text", int64(i), p.Get("text"), true)
 	}
-	sealed := v.Get(encryptedContent)
-	isSealed := sealed.Kind() == jsonx.String
 	switch n := len(it.parts); {
+	case it.signed != "":
+		d.unsealed(it, ours)
 	case n == 0:
 		d.emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Said: !isSealed})
 	case isSealed:
 		d.emit(chat.Event{Kind: chat.Extra, ID: encryptedContent, Index: it.parts[n-1].block, Text: sealed.Raw})
 	}
+}
+
+// openSeal is what a gateway like this one sealed; nil if it did not.
+func openSeal(sealed string) (*chat.Part, error) {
+	p, ours, err := unseal(sealed, encryptedContent)
+	if !ours {
+		return nil, nil
+	}
+	return &p, err
+}
+
+// unsealed tells what a gateway like this one sealed: the signature of the thinking before it, or an opaque block.
+func (d *Decoder) unsealed(it *outputItem, p *chat.Part) {
+	if len(it.parts) == 0 {
+		d.newPart(it, "response.reasoning_summary_text", 0)
+	}
+	ev := chat.Event{Kind: chat.Signature, ID: chat.ClaudeThinking, Index: it.parts[len(it.parts)-1].block, Text: []byte(p.Signature)}
+	if p.Kind == chat.PartRedacted {
+		ev.Kind, ev.Text = chat.Redacted, []byte(p.Data)
+	}
+	d.emit(ev)
 }
 
 // callItem tells that a tool is called, and its arguments once they are whole.
@@ -122,7 +140,11 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 		}
 	}
 	p.told = true
-	d.emit(chat.Event{Kind: families[family].kind, Index: p.block, Text: t})
+	ev := chat.Event{Kind: families[family].kind, Index: p.block, Text: t}
+	if ev.Kind == chat.Thought {
+		ev.ID = it.signed
+	}
+	d.emit(ev)
 }
 
 func (it *outputItem) find(family string, number int64) *outputPart {
@@ -164,25 +186,42 @@ func (d *Decoder) newBlock() int {
 	return d.blocks - 1
 }
 
-// extraOf tells what this dialect has on a part, unless it is empty.
-func (d *Decoder) extraOf(it *outputItem, family string, number int64, name string, v jsonx.Value) {
-	if v.IsNull() || v.Kind() == jsonx.Array && isEmpty(v) {
-		return
+// outputText tells a whole part of a message.
+func (d *Decoder) outputText(it *outputItem, number int64, v jsonx.Value) {
+	d.text(it, outputText, number, v.Get("text"), true)
+	if p := it.find(outputText, number); p == nil || !p.noted {
+		for _, note := range v.Get(annotation).Each {
+			d.note(it, number, note)
+		}
 	}
-	p := it.find(family, number)
+	if p := it.find(outputText, number); p != nil {
+		d.probabilities(p, v.Get(logprobs), true)
+	}
+}
+
+const outputText = "response.output_text"
+
+// note tells an annotation on a message's text.
+func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
+	p := it.find(outputText, number)
 	if p == nil {
-		if p = d.newPart(it, family, number); d.over {
+		if p = d.newPart(it, outputText, number); d.over {
 			return
 		}
 	}
-	d.emit(chat.Event{Kind: chat.Extra, ID: name, Index: p.block, Text: v.Raw})
+	p.noted = true
+	d.emit(chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw})
 }
 
-func isEmpty(array jsonx.Value) bool {
-	for range array.Each {
-		return false
+// probabilities tells the logprobs of a piece of text, or of a whole part if none of them were told.
+func (d *Decoder) probabilities(p *outputPart, v jsonx.Value, whole bool) {
+	for range v.Each {
+		if !whole || !p.probed {
+			p.probed = true
+			d.emit(chat.Event{Kind: chat.Extra, ID: logprobs, Index: p.block, Text: v.Raw})
+		}
+		return
 	}
-	return true
 }
 
 func (d *Decoder) closePart(p *outputPart) {

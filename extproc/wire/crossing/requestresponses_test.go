@@ -1,0 +1,144 @@
+package crossing_test
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Clients of Responses ask providers of every dialect; no provider is asked in it for a client of another.
+var responsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Request) ([]byte, []string, error) {
+	return responses.EncodeRequest(nil, r, "gpt")
+}}
+
+var responsesWays = []struct {
+	dir string
+	to  side
+}{{"responses-to-openai", openaiSide}, {"responses-to-anthropic", anthropicSide}}
+
+func TestRequestsOfResponsesClients(t *testing.T) {
+	for dir, encode := range map[string]func(*testing.T, pair, *chat.Request) (encoded, error){
+		"responses-to-openai": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
+			t.Helper()
+			e.body, e.degraded, err = openai.EncodeRequest(nil, r, openaiOptions(t, p.lines("options")))
+			return e, err
+		},
+		"responses-to-anthropic": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
+			t.Helper()
+			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.lines("options")))
+			return e, err
+		},
+		"responses-to-responses": func(_ *testing.T, _ pair, r *chat.Request) (e encoded, err error) {
+			e.body, e.degraded, err = responses.EncodeRequest(nil, r, "gpt-up")
+			return e, err
+		},
+	} {
+		t.Run(dir, func(t *testing.T) {
+			runPairs(t, "testdata/request/"+dir, func(t *testing.T, p pair) []txtar.File {
+				t.Helper()
+				return crossed(t, responses.Dialect{}, p, func(r *chat.Request) (encoded, error) { return encode(t, p, r) })
+			})
+		})
+	}
+}
+
+// FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed: see FuzzEveryMemberIsCarriedOrNamed.
+func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed(f *testing.F) {
+	for i, way := range responsesWays {
+		all := pairs(f, "testdata/request/"+way.dir)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			f.Add(all[name].file("in.json"), i == 0)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body string, toOpenAI bool) {
+		to := anthropicSide
+		if toOpenAI {
+			to = openaiSide
+		}
+		checkMembers(t, responsesSide, to, body)
+	})
+}
+
+func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamedBesideOthers(f *testing.F) {
+	all := members(f, "responses-to-openai")
+	for key, values := range members(f, "responses-to-anthropic") {
+		all[key] = append(all[key], values...)
+	}
+	for seed := range uint64(500) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		for _, way := range responsesWays {
+			checkMembers(t, responsesSide, way.to, mixed(seed, all))
+		}
+	})
+}
+
+// TestAnUnknownMemberOfAResponsesRequestIsNamed: see TestAnUnknownMemberIsNamedWhereverItStands.
+func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
+	for _, way := range responsesWays {
+		for name, p := range pairs(t, "testdata/request/"+way.dir) {
+			whole := asked(t, responsesSide, way.to, p.file("in.json"))
+			if whole == nil {
+				continue
+			}
+			for _, at := range responsesPlaces(whole) {
+				var e jsonx.Edits
+				e.Replace(at, at, jsonx.Raw(`"zz":1,`))
+				body := string(e.AppendTo(nil, &whole.r.Doc))
+				if a := asked(t, responsesSide, way.to, body); a != nil && !slices.Contains(a.degraded, "zz") {
+					t.Errorf("%s: %s\nnames %v", name, body, a.degraded)
+				}
+			}
+		}
+	}
+}
+
+// responsesPlaces are the places of a request, and those inside its input, which is a tool's own elsewhere.
+func responsesPlaces(a *asking) []int {
+	found := places(a)
+	for _, item := range a.r.Doc.Get("input").Each {
+		if kind, _ := item.Get("type").Str(); kind == "message" || kind == "" || kind == "function_call" || kind == "reasoning" {
+			found = append(found, item.At+1)
+		}
+	}
+	return found
+}
+
+func TestK25AResponsesRequestGivesTheSameBytes(t *testing.T) {
+	for _, way := range responsesWays {
+		for name, p := range pairs(t, "testdata/request/"+way.dir) {
+			first := asked(t, responsesSide, way.to, p.file("in.json"))
+			for range 20 {
+				if again := asked(t, responsesSide, way.to, p.file("in.json")); first != nil && again.out != first.out {
+					t.Fatalf("%s: %s\nthen\n%s", name, first.out, again.out)
+				}
+			}
+		}
+	}
+}
+
+// TestAResponsesRequestKeepsItsBytes on its way to a provider that speaks it.
+func TestAResponsesRequestKeepsItsBytes(t *testing.T) {
+	for _, way := range responsesWays {
+		for name, p := range pairs(t, "testdata/request/"+way.dir) {
+			body := []byte(p.file("in.json"))
+			r, err := responses.Dialect{}.Decode(chat.Generate, nil, "", body)
+			if err != nil || bytes.Contains(body, []byte("bardo")) {
+				continue
+			}
+			if out, lost, err := responses.EncodeRequest(nil, r, r.Model); err != nil || len(lost) > 0 || !bytes.Equal(out, body) {
+				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, lost, out, body)
+			}
+		}
+	}
+}
