@@ -60,7 +60,7 @@ type draft struct {
 	aloud     bool
 	chairs    []chair // by the position of their provider
 	standings []standing
-	dearest   [strict + 1]float64 // cost among those of a standing, or better
+	dearest   [strict + 1]float64 // cost among those of a standing, or better; below zero: there are none
 	picks     []pick
 	named     []option // of the ways to a named model
 }
@@ -73,6 +73,9 @@ const (
 	relaxed          // with requirements relaxed to preferences
 	strict
 )
+
+// nobody is dearest before anybody has a standing.
+var nobody = [strict + 1]float64{-1, -1, -1}
 
 // pick is one place of the order.
 type pick struct {
@@ -119,10 +122,20 @@ func (d *draft) seat() error {
 		}
 	}
 	d.bringIn()
-	for i := range d.chairs {
-		d.stand(&d.chairs[i])
+	if d.stand(); d.n.tier != 0 && d.dearest[strict] < 0 {
+		d.n.tier = 0 // nobody has such an enclave: work goes on as without it (D-12), with all else as it was asked for
+		d.n.bound()
+		d.stand()
 	}
 	return nil
+}
+
+// stand says how far each model of each provider fits.
+func (d *draft) stand() {
+	d.standings, d.dearest = d.standings[:0], nobody
+	for i := range d.chairs {
+		d.standAt(&d.chairs[i])
+	}
 }
 
 // name leaves each provider its one way to serve the model that the request names.
@@ -158,7 +171,7 @@ func (d *draft) bringIn() {
 // serves tells whether the chair takes part at all.
 func (d *draft) serves(c *chair) bool { return c.role <= specialist || c.role == aside && d.n.named }
 
-func (d *draft) stand(c *chair) {
+func (d *draft) standAt(c *chair) {
 	c.from = len(d.standings)
 	if !d.serves(c) {
 		return

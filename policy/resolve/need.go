@@ -17,6 +17,7 @@ type need struct {
 	private         bool          // only a provider that retains nothing will do, in any pass
 	sealed          bool          // what the privacy tier asks of a model is never relaxed
 	enclave         set           // what it asks
+	tier            set           // the same, as long as the strict pass asks for it
 	reasons         bool          // the effort wants a model that reasons
 
 	always, strictly bounds // the same, for what many options are compared with at once
@@ -46,6 +47,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	case in.PrivacyTier == policy.PrivacyTEE || n.require.has(hasEnclave):
 		n.enclave, n.sealed = hasEnclave, rules.Exhausted == Fail
 	}
+	n.tier = n.enclave
 	n.bound()
 	return n
 }
@@ -53,7 +55,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 // bound writes down what never and strict ask of an option when the request names no model.
 func (n *need) bound() {
 	n.always = bounds{latency: orAny(n.relaxed), input: max(n.InputTokens, 0), output: max(n.OutputTokens, 0)}
-	n.strictly = bounds{has: n.require | n.enclave, latency: orAny(n.MaxLatency), output: n.OutputTokens, quality: n.Quality}
+	n.strictly = bounds{has: n.require | n.tier, latency: orAny(n.MaxLatency), output: n.OutputTokens, quality: n.Quality}
 	for _, one := range [...]struct {
 		asked bool
 		of    *bounds
@@ -181,7 +183,7 @@ func (n *need) tokens(o *option) int64 {
 // strict is why the strict pass does not take an option that the relaxed one takes.
 func (n *need) strict(o *option) lack {
 	switch {
-	case !o.has.has(n.enclave):
+	case !o.has.has(n.tier):
 		return lacksTier
 	case !o.has.has(n.require):
 		return lacksFeature

@@ -222,8 +222,12 @@ func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error)
 
 // Split separates a "provider/model" id whose provider is configured. Any other id stays whole.
 func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool) {
-	prefix, rest, found := strings.Cut(id, "/")
-	if !found || rest == "" || r.find(policy.ProviderID(prefix)) == nil {
+	prefix, rest, _ := strings.Cut(id, "/")
+	if prefix == "direct" { // users' own keys have the vendor in their names
+		vendor, model, _ := strings.Cut(rest, "/")
+		prefix, rest = prefix+"/"+vendor, model
+	}
+	if rest == "" || r.find(policy.ProviderID(prefix)) == nil {
 		return "", id, false
 	}
 	return policy.ProviderID(prefix), rest, true
