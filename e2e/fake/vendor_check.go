@@ -83,15 +83,18 @@ func blockRunRules(o object) *refusal {
 	return reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh")
 }
 
-// deepSeekRules: reasoning of turns with tools must come back while the model thinks; a schema is not enforced; the longest answer has
-// 64K tokens.
+// deepSeekRules: reasoning of turns with tools must come back while the model thinks; a schema is not enforced.
 func deepSeekRules(o object) *refusal {
 	kind := o.object("thinking").str("type")
 	if o.has("thinking") && kind != "enabled" && kind != "disabled" {
 		return bad("thinking", "invalid_request_error", "Failed to deserialize the JSON body into the target type: thinking: unknown variant `%s`, expected `enabled` or `disabled`", kind)
 	}
-	if n, ok := o.num("max_tokens"); ok && n > 65536 {
-		return bad("max_tokens", "invalid_request_error", "Invalid max_tokens value, the valid range of max_tokens is [1, 65536]")
+	most := 65536.0
+	if strings.HasPrefix(o.str("model"), "deepseek-v4") {
+		most = 393216
+	}
+	if n, ok := o.num("max_tokens"); ok && n > most {
+		return bad("max_tokens", "invalid_request_error", "Invalid max_tokens value, the valid range of max_tokens is [1, %g]", most)
 	}
 	if o.object("response_format").str("type") == "json_schema" {
 		return bad("response_format", "invalid_request_error", "This response_format type is unavailable now")

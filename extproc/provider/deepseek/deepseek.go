@@ -42,14 +42,9 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, MaxStop: maxStop,
 		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, JSONObject: true,
 	}
-	switch to.Control {
-	case policy.ControlEffort:
-		o.Reasoning, o.Efforts = wire.ThinkingToggle, to.Efforts
-		if o.Efforts == nil {
-			o.Efforts = efforts
-		}
-	default:
-		o.Control(to.Control, wire.ThinkingToggle)
+	o.Broker(to.Control, wire.ThinkingToggle) // the toggle is there, whether the model takes an effort or not
+	if o.Efforts = to.Efforts; o.Efforts == nil && to.Control == policy.ControlEffort {
+		o.Efforts = efforts
 	}
 	if to.Without.Thinking {
 		o.ReasoningContent, o.NoEffort = wire.NoReasoningContent, true
