@@ -29,7 +29,7 @@ func (r *Resolver) Decide(in *policy.Intent) Decision { return r.decide(in, fals
 func (r *Resolver) Explain(in *policy.Intent) Decision { return r.decide(in, true) }
 
 func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
-	d := drafts.Get().(*draft) //nolint:errcheck // it holds nothing else
+	d := drafts.Get().(*draft) //nolint:forcetypeassert // the pool holds nothing else
 	defer d.release()
 	d.r, d.n, d.aloud = r, newNeed(in, r.rules), aloud
 	err := d.seat()

@@ -40,7 +40,7 @@ func of(subsystem string, change func(*policy.Intent)) *policy.Intent {
 func TestDecideOnTheFullStack(t *testing.T) {
 	f := readFixture(t, "full")
 	const t1 = "blockrun/gemini-3-flash; openrouter/gemini-3-flash; blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/qwen-plus; direct/local/qwen3-7b lacks low_effort"
-	under := func(rules resolve.Rules) *resolve.Resolver { return f.Under(rules) }
+	under := f.Under
 	usual := under(resolve.Rules{})
 	for _, row := range []struct {
 		about string
@@ -184,10 +184,13 @@ func TestD11TheStrictPass(t *testing.T) {
 // The relaxed pass doubles the bound of time, and saturates.
 func TestD11ABoundOfTime(t *testing.T) {
 	r := made(t, "  - {id: slow, latency_p50_ms: 3000}", "providers: {custom: [{id: p, endpoints: [http://localhost:1/v1], models: [{id: slow}]}]}")
-	for bound, served := range map[time.Duration]bool{0: true, time.Second: false, 1500 * time.Millisecond: true, 3 * time.Second: true, 1<<63 - 1: true} {
-		d := r.Decide(&policy.Intent{Subsystem: "curator", MaxLatency: bound})
-		if got := d.Err == nil; got != served {
-			t.Errorf("within %s: %v", bound, d.Err)
+	for _, row := range []struct {
+		bound  time.Duration
+		served bool
+	}{{0, true}, {time.Second, false}, {1500 * time.Millisecond, true}, {3 * time.Second, true}, {1<<63 - 1, true}} {
+		d := r.Decide(&policy.Intent{Subsystem: "curator", MaxLatency: row.bound})
+		if got := d.Err == nil; got != row.served {
+			t.Errorf("within %s: %v", row.bound, d.Err)
 		}
 	}
 }

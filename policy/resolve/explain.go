@@ -28,7 +28,8 @@ func (d *draft) refusals() []Refusal {
 		if slices.ContainsFunc(d.picks, func(p pick) bool { return p.c == c }) {
 			continue
 		}
-		model, reason := name, ""
+		var reason string
+		model := name
 		switch {
 		case d.n.named && isPinned && c.p.ID != pinned:
 			reason = "the request asks for " + clip(string(pinned)) + " alone"

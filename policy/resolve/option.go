@@ -32,8 +32,9 @@ const (
 var families = map[string]set{"claude": ofClaude, "gpt": ofGPT, "qwen": ofQwen}
 
 var bitOf = func() map[policy.Feature]set {
-	m := map[policy.Feature]set{}
-	for i, f := range policy.Features() {
+	all := policy.Features()
+	m := make(map[policy.Feature]set, len(all))
+	for i, f := range all {
 		m[f] = 1 << i
 	}
 	return m

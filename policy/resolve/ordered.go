@@ -193,10 +193,10 @@ func (w *weigher) weigh(o *option) float64 {
 
 // unit clamps a number to [0, 1]; what is no number is 0.
 func unit(f float64) float64 {
-	if !(f > 0) { //nolint:staticcheck // so that NaN is 0
-		return 0
+	if f > 0 {
+		return min(f, 1)
 	}
-	return min(f, 1)
+	return 0
 }
 
 // because is why a pick stands in the order.

@@ -34,10 +34,10 @@ func random(rnd *rand.Rand) policy.Intent {
 	if models := []string{"", "", "", "deepseek-r1", "claude-opus-4.6", "venice/deepseek-r1", "nobody"}; in.Model == "" {
 		in.Model = models[rnd.IntN(len(models))]
 	}
-	in.Quality = policy.Quality(rnd.IntN(6))         //nolint:gosec // few
-	in.Effort = policy.Effort(rnd.IntN(6))           //nolint:gosec // few
-	in.Security = policy.SecurityClass(rnd.IntN(3))  //nolint:gosec // few
-	in.PrivacyTier = policy.PrivacyTier(rnd.IntN(4)) //nolint:gosec // few
+	in.Quality = policy.Quality(rnd.IntN(6))
+	in.Effort = policy.Effort(rnd.IntN(6))
+	in.Security = policy.SecurityClass(rnd.IntN(3))
+	in.PrivacyTier = policy.PrivacyTier(rnd.IntN(4))
 	in.CostSensitivity = rnd.Float64()
 	in.DIEM, in.Schema, in.Tools, in.Images = rnd.IntN(3) == 0, rnd.IntN(3) == 0, rnd.IntN(3) == 0, rnd.IntN(5) == 0
 	in.InputTokens, in.OutputTokens = rnd.Int64N(400_000), rnd.Int64N(100_000)
@@ -66,7 +66,7 @@ func all(t testing.TB) []*resolve.Resolver {
 
 func each(t *testing.T, n int, check func(t *testing.T, r *resolve.Resolver, in policy.Intent, rnd *rand.Rand)) {
 	t.Helper()
-	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same every time
+	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, r := range all(t) {
 		for range n {
 			check(t, r, random(rnd), rnd)
@@ -77,6 +77,7 @@ func each(t *testing.T, n int, check func(t *testing.T, r *resolve.Resolver, in 
 func TestD12PrivacyIsNeverRelaxed(t *testing.T) {
 	served := 0
 	each(t, 300, func(t *testing.T, r *resolve.Resolver, in policy.Intent, rnd *rand.Rand) {
+		t.Helper()
 		if rnd.IntN(2) == 0 {
 			in.Security = policy.SecurityPrivate
 		} else {
@@ -97,6 +98,7 @@ func TestD12PrivacyIsNeverRelaxed(t *testing.T) {
 
 func TestACallersPlanIsNeverRelaxed(t *testing.T) {
 	each(t, 200, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
+		t.Helper()
 		for _, res := range r.Decide(&in).Order {
 			if slices.Contains(in.Barred, res.Provider) {
 				t.Fatalf("%+v is served by %s", in, way(&res))
@@ -108,6 +110,7 @@ func TestACallersPlanIsNeverRelaxed(t *testing.T) {
 // Whoever serves a request in the strict pass serves it in the relaxed one: what is required less strictly is served by at least as many.
 func TestD10TheRelaxedPassIsASupersetOfTheStrictOne(t *testing.T) {
 	each(t, 300, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
+		t.Helper()
 		d := r.Decide(&in)
 		for _, res := range d.Order {
 			loose := in
@@ -130,6 +133,7 @@ func TestD10TheRelaxedPassIsASupersetOfTheStrictOne(t *testing.T) {
 func TestMoreCostSensitivityNeverPicksADearerModel(t *testing.T) {
 	price := func(res *policy.Resolution) policy.Pico { return res.Prices.Cost(10_000, 0, 0, 0, 10_000) }
 	each(t, 300, func(t *testing.T, r *resolve.Resolver, in policy.Intent, rnd *rand.Rand) {
+		t.Helper()
 		more := in
 		more.CostSensitivity = in.CostSensitivity + rnd.Float64()*(1-in.CostSensitivity)
 		r = r.Under(resolve.Rules{Strategy: resolve.Ordered})
@@ -175,6 +179,7 @@ providers:
 // D-11: what is missing is named in the order in which it was asked for, each once.
 func TestD11WhatIsMissingIsNamed(t *testing.T) {
 	each(t, 200, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
+		t.Helper()
 		for _, res := range r.Decide(&in).Order {
 			var want []string
 			for _, f := range slices.Concat(in.Require, in.Prefer) {
@@ -193,6 +198,7 @@ func TestD11WhatIsMissingIsNamed(t *testing.T) {
 // Every provider stands in the order or is refused for a reason, and what is explained is what is decided.
 func TestEachRefusalNamesItsReason(t *testing.T) {
 	each(t, 100, func(t *testing.T, r *resolve.Resolver, in policy.Intent, _ *rand.Rand) {
+		t.Helper()
 		d, e := r.Decide(&in), r.Explain(&in)
 		if ways(d.Order) != ways(e.Order) || (d.Err == nil) != (e.Err == nil) || (d.Err == nil) != (len(d.Order) > 0) {
 			t.Fatalf("decided %s, %v; explained %s, %v", ways(d.Order), d.Err, ways(e.Order), e.Err)
@@ -221,10 +227,10 @@ func FuzzDecide(f *testing.F) {
 	f.Add(uint64(7), "blockrun/claude-opus-4-6", "", true)
 	f.Add(uint64(9), "", "venice", false)
 	f.Fuzz(func(t *testing.T, seed uint64, model, provider string, private bool) {
-		rnd := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // what the fuzzer says
+		rnd := rand.New(rand.NewPCG(seed, 3))
 		in := random(rnd)
 		in.Model, in.Provider = model, policy.ProviderID(provider)
-		in.InputTokens, in.OutputTokens = int64(rnd.Uint64()), int64(rnd.Uint64()) //nolint:gosec // any number
+		in.InputTokens, in.OutputTokens = int64(rnd.Uint64()), int64(rnd.Uint64())
 		in.CostSensitivity = math.Float64frombits(rnd.Uint64())
 		if private {
 			in.Security = policy.SecurityPrivate

@@ -68,11 +68,6 @@ func (r *Resolver) place(s *seat, n *need) (role, string) {
 	return generalist, ""
 }
 
-// bars tells whether the caller's plan leaves a provider out; "direct" are all users' own keys.
-func (n *need) bars(s *seat) bool {
-	return len(n.Barred) > 0 && (slices.Contains(n.Barred, s.p.ID) || s.direct() && slices.Contains(n.Barred, "direct"))
-}
-
 func (n *need) dreams() bool { return n.Subsystem == "dream" }
 
 // anybodyElse is what inference.dream_provider says where it means the providers that are not Venice.
