@@ -20,7 +20,7 @@ const maxAnswer = 32 << 20
 
 // assemble makes the data path's runtime of a configuration.
 func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
-	models, err := loadCatalog(cfg)
+	models, err := knownModels(cfg, g.lists)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +47,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		}
 	}
 	rt.Resolver = resolve.New(models, cfg.Enabled())
+	g.models = models
 	return rt, nil
 }
 

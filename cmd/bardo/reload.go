@@ -46,6 +46,8 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 			return nil
 		case <-hup:
 			g.reload(ctx)
+		case <-g.listed:
+			g.relist(ctx)
 		case e := <-changes:
 			if e.Name == g.configPath {
 				calm.Reset(settleTime)
@@ -73,10 +75,14 @@ func (g *gateway) reload(ctx context.Context) {
 		}
 	}
 	var rt *extproc.Runtime
+	before := g.models
 	if g.data {
 		if rt, err = g.assemble(cfg); err != nil {
 			g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
 			return
+		}
+		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
+			g.log.Error("events go where they went", "error", err)
 		}
 		g.limiter.SetRules(quotaRules(cfg))
 		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
@@ -99,6 +105,11 @@ func (g *gateway) reload(ctx context.Context) {
 	}
 	if rt != nil {
 		g.use(ctx, rt)
+		g.tellChanges(before, g.models)
+		select {
+		case g.configured <- struct{}{}:
+		default: // it is going to be looked at anyway
+		}
 	}
 	g.log.Info("configuration reloaded", "file", g.configPath)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -123,7 +124,7 @@ func dryRun(c *cobra.Command, h home, ask routeAsk) (routeReport, error) {
 			return routeReport{}, err
 		}
 	}
-	return explain(cfg, states, ask)
+	return explain(cfg, newModelLists(h, slog.New(slog.DiscardHandler)), states, ask)
 }
 
 func (a routeAsk) query() url.Values {
@@ -158,7 +159,7 @@ func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 	ask, err := askOf(r.URL.Query())
 	var report routeReport
 	if err == nil {
-		report, err = explain(g.cfg.Load(), g.providerStates(), ask)
+		report, err = explain(g.cfg.Load(), g.lists, g.providerStates(), ask)
 	}
 	if err != nil {
 		writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
@@ -168,8 +169,8 @@ func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 }
 
 // explain is the dry run: a configuration, what is known about its providers' health, and a request.
-func explain(cfg *config.Config, states []providerState, ask routeAsk) (routeReport, error) {
-	models, err := loadCatalog(cfg)
+func explain(cfg *config.Config, lists *modelLists, states []providerState, ask routeAsk) (routeReport, error) {
+	models, err := knownModels(cfg, lists)
 	if err != nil {
 		return routeReport{}, err
 	}

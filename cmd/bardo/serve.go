@@ -58,6 +58,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, e
 	}
 	if g.data {
 		group.Go(func() error { return g.rest(ctx) })
+		group.Go(func() error { return g.watchLists(ctx) })
 	}
 	if g.link != nil {
 		group.Go(func() error {

@@ -24,6 +24,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/xds"
@@ -98,6 +99,12 @@ type gateway struct {
 	tracker     *health.Tracker
 	started     time.Time
 	finished    event.Feed[extproc.Finished]
+	events      event.Sink
+	out         io.Writer        // standard output
+	lists       *modelLists      // providers' own lists of models
+	models      *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
+	listed      chan struct{}    // lists have changed
+	configured  chan struct{}    // the configuration has changed
 	server      *xds.Server
 	gate        *extproc.Gateway
 	child       *envoy.Process
@@ -118,7 +125,9 @@ type gateway struct {
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
 func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, out, errOut io.Writer) (err error) {
-	g := &gateway{roles: r, home: h, configPath: path, started: time.Now()}
+	g := &gateway{
+		roles: r, home: h, configPath: path, started: time.Now(), out: out, listed: make(chan struct{}, 1), configured: make(chan struct{}, 1),
+	}
 	g.cfg.Store(cfg)
 	tuneGC()
 	if g.log, g.level, err = telemetry.NewLogger(errOut, cfg.Telemetry.LogLevel); err != nil {
@@ -199,6 +208,10 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err != nil {
 		return err
 	}
+	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
+		return fmt.Errorf("telemetry.events: %w", err)
+	}
+	g.lists = newModelLists(g.home, g.log)
 	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
 	g.metrics.WatchCache(g.answers.Size)
 	g.warm = affinity.New()
@@ -211,7 +224,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Finished: &g.finished,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Finished: &g.finished, Events: &g.events,
 	})
 	return nil
 }
@@ -228,6 +241,12 @@ func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
 }
 
 func (g *gateway) close() {
+	if err := g.events.Close(); err != nil {
+		g.log.Error("not every event was written", "error", err)
+	}
+	if n := g.events.Dropped(); n > 0 {
+		g.log.Warn("events were lost: the place that they go to is too slow", "events", n)
+	}
 	if g.books == nil {
 		return
 	}
