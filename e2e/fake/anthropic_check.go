@@ -35,7 +35,9 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 	if !o.has("max_tokens") {
 		return nil, refused("max_tokens: Field required")
 	}
-	for _, check := range []func(object) *refusal{anthropicRanges, anthropicThinking, anthropicTools, anthropicCacheControl} {
+	for _, check := range []func(object) *refusal{
+		anthropicRanges, anthropicMembers, anthropicThinking, anthropicModel, anthropicPrefill, anthropicTools, anthropicCacheControl,
+	} {
 		if e := check(o); e != nil {
 			return nil, e
 		}
@@ -178,17 +180,18 @@ func anthropicTools(o object) *refusal {
 
 func anthropicCacheControl(o object) *refusal {
 	n := 0
-	count := func(blocks []object) {
-		for _, b := range blocks {
-			if b.has("cache_control") {
-				n++
-			}
-		}
+	lists := map[string][]object{"tools": o.list("tools"), "system": o.list("system")}
+	for i, m := range o.list("messages") {
+		lists[fmt.Sprintf("messages.%d.content", i)] = m.list("content")
 	}
-	count(o.list("tools"))
-	count(o.list("system"))
-	for _, m := range o.list("messages") {
-		count(m.list("content"))
+	if o.has("cache_control") {
+		n++
+	}
+	for at, blocks := range lists {
+		found, e := cacheMarks(blocks, at)
+		if n += found; e != nil {
+			return e
+		}
 	}
 	if n > 4 {
 		return refused("A maximum of 4 blocks with cache_control may be provided. Found %d.", n)
