@@ -190,7 +190,9 @@ func errorOf(a *answer, status int) *chat.ProviderError {
 		return &chat.ProviderError{Status: status}
 	}
 	e := *a.failed
-	e.Status = status
+	if e.Status == 0 {
+		e.Status = status
+	}
 	return &e
 }
 

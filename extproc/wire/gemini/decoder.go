@@ -216,7 +216,7 @@ func (d *Decoder) gather(chunk []byte) {
 // whole reads a complete JSON answer.
 func (d *Decoder) whole() {
 	if !d.succeeded() {
-		d.failWith(errbody.Parse(d.status, d.header, d.body))
+		d.failWith(refusal(errbody.Parse(d.status, d.header, d.body)))
 		return
 	}
 	if d.overflow {
@@ -269,4 +269,12 @@ func (d *Decoder) closeWhole() {
 	}
 	d.over = true
 	d.emit(chat.Event{Kind: chat.End})
+}
+
+// refusal gives an error the status that others give it: this API says 400 for a bad credential, which is not the caller's mistake.
+func refusal(e *chat.ProviderError) *chat.ProviderError {
+	if e.Status == http.StatusBadRequest && strings.Contains(e.Message, "API key") {
+		e.Status = http.StatusUnauthorized
+	}
+	return e
 }
