@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -46,50 +47,38 @@ func EncodeRequest(buf []byte, req *chat.Request, model string) (body []byte, de
 
 // dropOurs takes out the reasoning items that the gateway made of another provider's thinking: this one would look for them, or for
 // what it encrypted, and refuse the request.
-func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (dropped bool) {
+func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (some bool) {
 	input := d.Get("input")
-	if input.Kind() != jsonx.Array || !isOurs(string(input.Raw)) {
+	if input.Kind() != jsonx.Array || !bytes.Contains(input.Raw, []byte(ownReasoning)) && !bytes.Contains(input.Raw, []byte(sealPrefix)) {
 		return false
 	}
-	var kept, rest []jsonx.Value
+	kept := input.At + 1 // where what stays ends
+	first, dropped := true, false
 	for _, item := range input.Each {
 		if item.Get("type").Equal("reasoning") && madeHere(item) {
-			rest = append(rest, item)
+			some, dropped = true, true
 			continue
 		}
-		kept = append(kept, item)
+		if dropped { // with what stood between it and the one before that stays
+			e.Replace(kept, item.At, between(first))
+		}
+		kept, first, dropped = item.At+len(item.Raw), false, false
 	}
-	if len(rest) == 0 {
-		return false
+	if dropped {
+		e.Replace(kept, input.At+len(input.Raw)-1, nil)
 	}
-	if len(kept) == 0 {
-		e.Replace(input.At+1, input.At+len(input.Raw)-1, nil)
-		return true
-	}
-	for _, item := range rest {
-		start, end := around(kept, item)
-		e.Replace(start, end, nil)
-	}
-	return true
+	return some
 }
 
-// around is the range of an item with the comma that goes with it: from the end of the one before that stays, or up to the first
-// that does.
-func around(kept []jsonx.Value, item jsonx.Value) (start, end int) {
-	start, end = item.At, item.At+len(item.Raw)
-	i, _ := slices.BinarySearchFunc(kept, item.At, func(k jsonx.Value, at int) int { return k.At - at })
-	if i == 0 {
-		return start, kept[0].At
+// between is what stands before an item: nothing before the first.
+func between(first bool) jsonx.Raw {
+	if first {
+		return nil
 	}
-	before := kept[i-1]
-	return before.At + len(before.Raw), end
+	return jsonx.Raw(",")
 }
 
-// isOurs reports whether a text may hold what the gateway made.
-func isOurs(s string) bool {
-	return strings.Contains(s, ownReasoning) || strings.Contains(s, sealPrefix)
-}
-
+// madeHere reports whether a reasoning item is one that the gateway made.
 func madeHere(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
 	sealed, _ := item.Get("encrypted_content").Str()
