@@ -181,7 +181,7 @@ func (a *adjuster) stop(s *settled) {
 	}
 	most := s.Stop
 	switch {
-	case a.o.FixedSampling:
+	case a.o.noStop():
 		most = nil
 	case a.o.MaxStop > 0:
 		most = most[:min(len(most), a.o.MaxStop)]

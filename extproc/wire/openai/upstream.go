@@ -26,8 +26,8 @@ type RequestOptions struct {
 	// is asked for.
 	Efforts []string
 	// FixedSampling is set where the model refuses temperature, top_p and penalties but for the values that are usual
-	// anyway, and stop sequences. Clients of other dialects lose them all; those of this one keep their stop sequences, for
-	// which the provider's own refusal is the better answer.
+	// anyway, and, where it counts tokens as MaxCompletionTokens as OpenAI's own such models do, stop sequences. Clients of other
+	// dialects lose them all; those of this one keep their stop sequences, for which the provider's own refusal is the better answer.
 	FixedSampling bool
 
 	// FixedByThinking is set where the model refuses them while it thinks: what a profile says of them is left out. A client of this
@@ -60,6 +60,9 @@ type RequestOptions struct {
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }
+
+// noStop reports whether the model takes no stop sequences.
+func (o *RequestOptions) noStop() bool { return o.FixedSampling && o.TokensField == MaxCompletionTokens }
 
 // ReasoningContent is how much of a history's reasoning goes back in reasoning_content.
 type ReasoningContent uint8

@@ -192,7 +192,7 @@ func (w *writer) boolean(on bool) {
 func (w *writer) stop(sequences []string) {
 	most := len(sequences)
 	switch {
-	case w.opts.FixedSampling:
+	case w.opts.noStop():
 		most = 0
 	case w.opts.MaxStop > 0:
 		most = min(most, w.opts.MaxStop)
