@@ -38,6 +38,7 @@ func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 		own = req.Doc.Get(preferencesKey)
 	}
 	confidential := req.Profile != nil && req.Profile.Confidential
+	decided := func(key []byte) bool { return confidential && retains(key) }
 	b := []byte{'{'}
 	put := func(key []byte, raw jsonx.Raw) {
 		if len(b) > 1 {
@@ -46,12 +47,12 @@ func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 		b = append(append(jsonx.AppendString(b, key), ':'), raw...)
 	}
 	for key, v := range operator.Members {
-		if !own.Get(string(key)).Exists() && !(confidential && retains(key)) {
+		if !own.Get(string(key)).Exists() && !decided(key) {
 			put(key, v.Raw)
 		}
 	}
 	for key, v := range own.Members {
-		if !(confidential && retains(key)) {
+		if !decided(key) {
 			put(key, v.Raw)
 		}
 	}

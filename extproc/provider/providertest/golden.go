@@ -30,12 +30,12 @@ func Golden(t *testing.T, update bool, a provider.Adapter, models ...Model) {
 			got := m.tell(t, a)
 			path := filepath.Join("testdata", m.Name+".golden")
 			if update {
-				if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // it is published with the source
+				if err := os.WriteFile(path, got, 0o644); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			want, err := os.ReadFile(path) //nolint:gosec // a test's own file
+			want, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,9 +65,9 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 	}
 	at.Provider, at.BasePath, at.Key = "p", "/v1", secret
 	var out bytes.Buffer
-	plain := map[chat.Dialect]*told{}
-	for _, d := range dialects {
-		plain[d.Name()] = scenarios[0].tell(t, a, to, at, d.Name())
+	plain := make([]*told, len(dialects))
+	for i, d := range dialects {
+		plain[i] = scenarios[0].tell(t, a, to, at, d.Name())
 	}
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -75,10 +75,10 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 		texts := make([]string, len(dialects))
 		for j, d := range dialects {
 			if i == 0 {
-				texts[j] = plain[d.Name()].whole()
+				texts[j] = plain[j].whole()
 				continue
 			}
-			texts[j] = s.tell(t, a, to, at, d.Name()).unlike(plain[d.Name()])
+			texts[j] = s.tell(t, a, to, at, d.Name()).unlike(plain[j])
 		}
 		for j, text := range texts {
 			switch {
@@ -104,33 +104,36 @@ type told struct {
 type member struct{ key, value string }
 
 func (c *told) whole() string {
-	b := c.head
+	var b strings.Builder
+	b.WriteString(c.head)
 	for _, m := range c.members {
-		b += "    " + m.key + ": " + m.value + "\n"
+		b.WriteString(m.line())
 	}
-	return b + c.degraded
+	return b.String() + c.degraded
 }
+
+func (m member) line() string { return "    " + m.key + ": " + m.value + "\n" }
 
 // unlike tells in what a call differs from the plain one.
 func (c *told) unlike(plain *told) string {
-	b := ""
+	var b strings.Builder
 	if c.head != plain.head {
-		b = c.head
+		b.WriteString(c.head)
 	}
 	for _, m := range c.members {
 		if !slices.Contains(plain.members, m) {
-			b += "    " + m.key + ": " + m.value + "\n"
+			b.WriteString(m.line())
 		}
 	}
 	for _, m := range plain.members {
 		if !slices.ContainsFunc(c.members, func(o member) bool { return o.key == m.key }) {
-			b += "    without " + m.key + "\n"
+			b.WriteString("    without " + m.key + "\n")
 		}
 	}
-	if b == "" && c.degraded == "" {
+	if b.Len() == 0 && c.degraded == "" {
 		return "    as plain chat\n"
 	}
-	return b + c.degraded
+	return b.String() + c.degraded
 }
 
 // tell is the call of one scenario.

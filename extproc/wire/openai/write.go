@@ -98,7 +98,7 @@ func (w *writer) turns(ms []chat.Message) {
 		called = toolTurns(ms)
 	}
 	for i := 0; i < len(ms); {
-		w.turn = called != nil && called[i]
+		w.turn = i < len(called) && called[i]
 		end := i + 1
 		if ms[i].Role != chat.RoleAssistant {
 			for end < len(ms) && ms[end].Role != chat.RoleAssistant {
