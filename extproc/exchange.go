@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -66,6 +67,8 @@ type exchange struct {
 	overhead        time.Duration
 	settled         *summary
 
+	asked       string            // the model as the client wrote it
+	ownKey      provider.Secret   // that the request brings for its provider
 	profiled    *profile.Decision // how the answer is to be made; nil for nothing
 	profileTold bool              // under encodeMu
 }
@@ -207,99 +210,6 @@ func (x *exchange) tooLarge() error {
 	return fault.Newf(fault.TooLarge, "the request is larger than %d bytes, this gateway's limit", x.rt.MaxBody)
 }
 
-// route runs the layers and finds the candidates. A request that a provider must answer also gets its place in the limits, and its
-// money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
-func (x *exchange) route(ctx context.Context) (err error) {
-	x.Current = x.offers
-	x.profile(nil)
-	if x.Found, err = x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil); err != nil {
-		return err
-	}
-	if err := x.meetNeeds(); err != nil {
-		return err
-	}
-	if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
-		return err
-	}
-	if err := x.mayUse(); err != nil {
-		return err
-	}
-	switch x.join(); {
-	case x.Answer != nil:
-		return x.enter(ctx, 0, 0)
-	case x.known == knownCoalesced:
-		return x.enter(ctx, x.Request.InputTokens, x.worst(x.Found))
-	}
-	if err := x.order(); err != nil {
-		return err
-	}
-	if x.isTokenCount() {
-		return nil
-	}
-	if err := x.enter(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
-		return err
-	}
-	return x.reserve(ctx)
-}
-
-// order puts the candidates in the order in which they are asked.
-func (x *exchange) order() error {
-	if x.Order = x.goneLast(x.inOrder(x.Found)); len(x.Order) == 0 {
-		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
-	}
-	return nil
-}
-
-// inOrder sorts the candidates by health and leaves out those that an operator disabled. Of those that are equally well, a provider
-// that knows the conversation serves the model that comes first anyway.
-func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
-	ids := make([]policy.ProviderID, 0, len(found))
-	for i := range found {
-		if !slices.Contains(ids, found[i].Provider) {
-			ids = append(ids, found[i].Provider)
-		}
-	}
-	ids = x.warmFirst(ids)
-	order, done := x.gw.Health.Plan(ids)
-	x.tried = done
-	out := make([]policy.Resolution, 0, len(found))
-	if slices.Equal(order, ids) && ids[0] == found[0].Provider {
-		return append(out, found...) // all are well
-	}
-	for _, id := range order {
-		for i := range found {
-			if found[i].Provider == id {
-				out = append(out, found[i])
-			}
-		}
-	}
-	return out
-}
-
-// warmFirst puts the provider that served the conversation before where the first one stands, if it serves the same model for no more.
-func (x *exchange) warmFirst(ids []policy.ProviderID) []policy.ProviderID {
-	i := slices.Index(ids, x.Affinity.Provider)
-	if i < 1 || !x.equals(x.Affinity.Provider) {
-		return ids
-	}
-	copy(ids[1:i+1], ids[:i])
-	ids[0] = x.Affinity.Provider
-	return ids
-}
-
-// equals reports whether a provider's offer is as good as the first one.
-func (x *exchange) equals(id policy.ProviderID) bool {
-	first := &x.Found[0]
-	for i := range x.Found {
-		to := &x.Found[i]
-		if to.Provider == id {
-			return to.Model == first.Model && to.Private == first.Private && len(to.Degraded) <= len(first.Degraded) &&
-				to.Prices.Input <= first.Prices.Input && to.Prices.Output <= first.Prices.Output
-		}
-	}
-	return false
-}
-
 // driven reports whether the gateway answers itself: streams need heartbeats, an end that says what went wrong, and another
 // candidate, or another try, until their first content.
 func (x *exchange) driven() bool { return x.Request.Stream && x.Request.Op == chat.Generate }
@@ -315,6 +225,7 @@ func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
 
 // failed notes an attempt that did not answer.
 func (x *exchange) failed(to policy.Resolution, f *failure) {
+	x.tellFallback(to, f)
 	x.attempted(to, f.String(), f.measure())
 	x.quarantine(&to, f)
 	if f.status == http.StatusNotFound && x.isTokenCount() {

@@ -50,7 +50,7 @@ func (x *exchange) finished(r *telemetry.Request) Finished {
 		Cost: policy.Micro(r.Charged), Cache: x.known.orMiss(), LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),
 	}
 	if x.Request != nil {
-		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, clipped(x.Request.Model)
+		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, clipped(x.requested())
 	}
 	if s := x.settled; s != nil {
 		f.Outcome, f.Savings = s.outcome, s.saved

@@ -105,6 +105,9 @@ func headerWord(name string) string {
 // headers are what is known once an answer is paid for.
 func (s *summary) headers() header.List {
 	h := header.List{{Name: "x-bardo-cost", Value: s.charged.String()}}
+	if s.x.stored == nil && s.x.direct(s.to.Provider) {
+		h[0].Value = costDirect
+	}
 	if s.x.stored != nil {
 		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.saved.String()})
 	}

@@ -14,6 +14,9 @@ func (x *exchange) hear() (err error) {
 	if err := x.hearReplay(); err != nil {
 		return err
 	}
+	if err := x.hearKey(); err != nil {
+		return err
+	}
 	x.said, err = hint.FromHeaders(x.head.h, &x.Hints)
 	return err
 }

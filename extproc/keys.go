@@ -37,6 +37,10 @@ type takenKey struct {
 // endpoint is where an attempt goes, with the key that it uses. The caller holds encodeMu.
 func (x *exchange) endpoint(id policy.ProviderID, p *Provider) provider.Endpoint {
 	at := p.Endpoint
+	if p.BYOK && x.ownKey != "" {
+		at.Key = x.ownKey
+		return at
+	}
 	if p.Ring.Len() == 0 {
 		return at
 	}

@@ -55,7 +55,7 @@ func (s *summary) record() []byte {
 	status, _ := x.verdict()
 	r := requestRecord{
 		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: status,
-		Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.Request.Model,
+		Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.requested(),
 		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem,
 		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -18,6 +19,7 @@ import (
 type Runtime struct {
 	Providers map[policy.ProviderID]Provider
 	Resolver  *resolve.Resolver
+	Intents   intent.Rules
 	Pipeline  *pipeline.Pipeline
 	Profiles  *profile.Profiles // nil: the built-in table alone
 	Dialects  map[chat.Dialect]wire.Dialect
@@ -42,6 +44,10 @@ type Provider struct {
 	Ring     *keyring.Ring     // of several keys; nil for one
 	Cluster  policy.ProviderID // its name in the control plane's state
 	Free     bool              // the demo provider: callers without a key may use it
+	Direct   bool              // a user's own key: requests cost nothing here, and pass as they are unless Engineered
+	BYOK     bool              // takes a key that a request brings
+	// Engineered is set where the layers work on the requests of a user's own key, too.
+	Engineered bool
 	// CountsTokens is set where the provider's API has a token count of its own.
 	CountsTokens bool
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
-	"bardo.money/gateway/policy"
 )
 
 // Answers that are not made for this request: stored ones, and those that another request's call brought.
@@ -52,15 +50,6 @@ func (k known) measure() (c telemetry.Cache, ok bool) {
 		return telemetry.CacheCoalesced, true
 	}
 	return 0, false
-}
-
-// offers reports whether an answer's provider would still be asked for this model, by the same name: the configuration may have
-// changed since.
-func (x *exchange) offers(s *cache.Served) bool {
-	now, err := x.rt.Resolver.Resolve(x.Request.Model, x.Request.Provider, nil)
-	return err == nil && slices.ContainsFunc(now, func(r policy.Resolution) bool {
-		return r.Provider == s.By.Provider && r.Model == s.By.Model && r.Upstream == s.By.Upstream
-	})
 }
 
 // join finds out whether others are asking the same at this moment.

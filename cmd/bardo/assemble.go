@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -43,10 +44,11 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
 		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
+			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
 		}
 	}
-	rt.Resolver = resolve.New(models, cfg.Enabled())
+	rt.Resolver = resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))
+	rt.Intents = intentRules(cfg)
 	g.models = models
 	return rt, nil
 }
@@ -64,6 +66,15 @@ func endpointOf(p config.Provider) provider.Endpoint {
 		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
 	}
 	return e
+}
+
+// intentRules are what the configuration says about every intent.
+func intentRules(cfg *config.Config) intent.Rules {
+	tiers := map[string]string{}
+	for name, t := range cfg.Inference.Tiers {
+		tiers[name] = t.Provider
+	}
+	return intent.Rules{Tiers: tiers}
 }
 
 // spread tells which providers have several keys or endpoints.

@@ -22,7 +22,7 @@ const (
 )
 
 // others are the request headers of this prefix that are no hints.
-var others = map[string]bool{"cache": true, "replay": true, "reasoning": true, "route": true}
+var others = map[string]bool{"cache": true, "replay": true, "reasoning": true, "route": true, "upstream-key": true}
 
 // FromHeaders reads the hints of a request's headers into h. A value that cannot be read is a fault of kind InvalidRequest that names
 // its header; headers that mean nothing are added to h.Unknown. Lists may come in several headers, everything else in one.

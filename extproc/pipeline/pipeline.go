@@ -22,6 +22,7 @@ type Exchange struct {
 	Hints     policy.Hints
 	Header    header.List // the client's
 	Request   *chat.Request
+	Intent    policy.Intent            // what it needs
 	Found     []policy.Resolution      // who could serve it, best first, before health has a say
 	Affinity  Affinity                 // where its beginning is warm
 	Order     []policy.Resolution      // the first is used, the rest are the failover order

@@ -1,0 +1,64 @@
+package extproc
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Requests that users pay themselves: at providers of their own keys, or with a key that they bring along. They cost nothing here. Those
+// at a key that does not ask for more pass as they are.
+
+// headerUpstreamKey brings a user's own key for a provider that takes such keys.
+const headerUpstreamKey = "x-bardo-upstream-key"
+
+// longestKey bounds a key that a request brings.
+const longestKey = 1024
+
+// hearKey reads the key that a request brings.
+func (x *exchange) hearKey() error {
+	key := x.head.h.Get(headerUpstreamKey)
+	if len(key) > longestKey {
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", longestKey)
+	}
+	x.ownKey = provider.Secret(key)
+	return nil
+}
+
+// settleWhoPays leaves out the candidates that the request's own key is not for, or that have none, and takes the price off those that
+// their users pay.
+func (x *exchange) settleWhoPays() error {
+	x.Found = slices.DeleteFunc(x.Found, func(to policy.Resolution) bool {
+		p := x.rt.Providers[to.Provider]
+		return x.ownKey != "" && !p.BYOK || x.ownKey == "" && p.BYOK && p.Endpoint.Key == ""
+	})
+	if len(x.Found) == 0 {
+		if x.ownKey != "" {
+			return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: no provider of this model takes a key of the request's own")
+		}
+		return fault.Newf(fault.RequiresDirectKey, "the provider of this model takes only requests with a key of their own, in X-Bardo-Upstream-Key")
+	}
+	for i := range x.Found {
+		if x.direct(x.Found[i].Provider) {
+			x.Found[i].Prices = policy.Prices{Known: true}
+		}
+	}
+	return nil
+}
+
+// direct reports whether the caller pays a provider itself.
+func (x *exchange) direct(id policy.ProviderID) bool {
+	p := x.rt.Providers[id]
+	return p.Direct || p.BYOK && x.ownKey != ""
+}
+
+// bare reports whether the request goes to its provider as it is, without any context engineering.
+func (x *exchange) bare() bool {
+	p := x.rt.Providers[x.Found[0].Provider]
+	return p.Direct && !p.Engineered
+}
+
+// costDirect stands in X-Bardo-Cost of what its caller pays itself.
+const costDirect = "direct"

@@ -1,0 +1,219 @@
+package extproc
+
+import (
+	"context"
+	"slices"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// route finds the candidates and runs the layers. A request that a provider must answer also gets its place in the limits, and its
+// money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
+func (x *exchange) route(ctx context.Context) error {
+	if err := x.decide(); err != nil {
+		return err
+	}
+	x.Current = x.offers
+	if !x.bare() {
+		if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
+			return err
+		}
+	}
+	if err := x.mayUse(); err != nil {
+		return err
+	}
+	switch x.join(); {
+	case x.Answer != nil:
+		return x.enter(ctx, 0, 0)
+	case x.known == knownCoalesced:
+		return x.enter(ctx, x.Request.InputTokens, x.worst(x.Found))
+	}
+	if err := x.order(); err != nil {
+		return err
+	}
+	x.tellRoute()
+	if x.isTokenCount() {
+		return nil
+	}
+	if err := x.enter(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
+		return err
+	}
+	return x.reserve(ctx)
+}
+
+// decide works out what the request needs, who could serve it, best first, and how its answer is to be made. A model that is left to the
+// gateway is the first candidate's from here on.
+func (x *exchange) decide() error {
+	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
+	built := intent.Build(&x.Hints, &f, &x.Principal, &x.rt.Intents)
+	d := x.rt.Resolver.Decide(&built.Intent)
+	if d.Err != nil {
+		return d.Err
+	}
+	x.Found, x.Intent, x.asked = d.Order, built.Intent, x.Request.Model
+	if err := x.meetNeeds(); err != nil {
+		return err
+	}
+	if err := x.settleWhoPays(); err != nil {
+		return err
+	}
+	if x.Intent.Model == "" {
+		x.Request.Model = string(x.Found[0].Model)
+	}
+	x.profile(&x.Intent)
+	return nil
+}
+
+// offers reports whether an answer's provider would still be asked for this model, by the same name: the configuration may have
+// changed since.
+func (x *exchange) offers(s *cache.Served) bool {
+	return slices.ContainsFunc(x.Found, func(r policy.Resolution) bool {
+		return r.Provider == s.By.Provider && r.Model == s.By.Model && r.Upstream == s.By.Upstream
+	})
+}
+
+// requested is the model as the client wrote it.
+func (x *exchange) requested() string {
+	if len(x.Found) == 0 {
+		return x.Request.Model
+	}
+	return x.asked
+}
+
+// order puts the candidates in the order in which they are asked.
+func (x *exchange) order() error {
+	if x.Order = x.goneLast(x.inOrder(x.Found)); len(x.Order) == 0 {
+		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
+	}
+	return nil
+}
+
+// inOrder sorts the candidates by health and leaves out those that an operator disabled. Of those that are equally well, a provider
+// that knows the conversation serves the model that comes first anyway.
+func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
+	ids := make([]policy.ProviderID, 0, len(found))
+	for i := range found {
+		if !slices.Contains(ids, found[i].Provider) {
+			ids = append(ids, found[i].Provider)
+		}
+	}
+	ids = x.warmFirst(ids)
+	order, done := x.gw.Health.Plan(ids)
+	x.tried = done
+	if slices.Equal(order, ids) && ids[0] == found[0].Provider {
+		return found // all are well
+	}
+	out := make([]policy.Resolution, 0, len(found))
+	for _, id := range order {
+		for i := range found {
+			if found[i].Provider == id {
+				out = append(out, found[i])
+			}
+		}
+	}
+	return out
+}
+
+// warmFirst puts the provider that served the conversation before where the first one stands, if it serves the same model for no more.
+func (x *exchange) warmFirst(ids []policy.ProviderID) []policy.ProviderID {
+	i := slices.Index(ids, x.Affinity.Provider)
+	if i < 1 || !x.equals(x.Affinity.Provider) {
+		return ids
+	}
+	copy(ids[1:i+1], ids[:i])
+	ids[0] = x.Affinity.Provider
+	return ids
+}
+
+// equals reports whether a provider's offer is as good as the first one.
+func (x *exchange) equals(id policy.ProviderID) bool {
+	first := &x.Found[0]
+	for i := range x.Found {
+		to := &x.Found[i]
+		if to.Provider == id {
+			return to.Model == first.Model && to.Private == first.Private && len(to.Degraded) <= len(first.Degraded) &&
+				to.Prices.Input <= first.Prices.Input && to.Prices.Output <= first.Prices.Output
+		}
+	}
+	return false
+}
+
+// The events of routing.
+const (
+	eventResolved   = "provider:resolved"
+	eventNegotiated = "provider:feature_negotiated"
+	eventFallback   = "provider:fallback"
+)
+
+type providerResolved struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Features  []policy.Feature  `json:"features"`
+	Degraded  []string          `json:"degraded"`
+}
+
+type featuresNegotiated struct {
+	RequestID string           `json:"request_id"`
+	Subsystem string           `json:"subsystem"`
+	Requested []policy.Feature `json:"requested"`
+	Available []policy.Feature `json:"available"`
+	Mode      string           `json:"mode"` // full: everything that was asked for is there; degraded
+}
+
+type providerFallback struct {
+	RequestID string            `json:"request_id"`
+	Failed    policy.ProviderID `json:"failed"`
+	Fallback  policy.ProviderID `json:"fallback"`
+	Reason    string            `json:"reason"`
+}
+
+// tellRoute reports who serves the request, and what of the features that it asked for is there.
+func (x *exchange) tellRoute() {
+	if !x.gw.Events.On() {
+		return
+	}
+	to := &x.Order[0]
+	x.gw.Events.Emit(eventResolved, x.Principal.Account, providerResolved{
+		x.ID, x.Hints.Subsystem, to.Provider, to.Model, listed(to.Features), listed(to.Degraded),
+	})
+	requested := slices.Concat(x.Intent.Require, x.Intent.Prefer)
+	if len(requested) == 0 {
+		return
+	}
+	n := featuresNegotiated{RequestID: x.ID, Subsystem: x.Hints.Subsystem, Requested: requested, Available: []policy.Feature{}, Mode: "full"}
+	for _, f := range requested {
+		if slices.Contains(to.Features, f) {
+			n.Available = append(n.Available, f)
+		}
+	}
+	if len(n.Available) < len(requested) {
+		n.Mode = "degraded"
+	}
+	x.gw.Events.Emit(eventNegotiated, x.Principal.Account, n)
+}
+
+// tellFallback reports that another provider is asked instead of one that failed.
+func (x *exchange) tellFallback(failed policy.Resolution, f *failure) {
+	if !x.gw.Events.On() || !f.retriable() {
+		return
+	}
+	i := slices.IndexFunc(x.Order, func(r policy.Resolution) bool { return r.Provider == failed.Provider && r.Model == failed.Model })
+	if i < 0 || i+1 >= len(x.Order) || x.Order[i+1].Provider == failed.Provider {
+		return
+	}
+	x.gw.Events.Emit(eventFallback, x.Principal.Account, providerFallback{x.ID, failed.Provider, x.Order[i+1].Provider, f.String()})
+}
+
+// listed is a list as JSON writes it, an empty one as such.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
