@@ -14,7 +14,9 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, openai.Adapter{},
 		providertest.Model{Name: "reasons", To: policy.Resolution{Family: "gpt", Upstream: "gpt-5.2"}},
-		providertest.Model{Name: "does-not", To: policy.Resolution{Family: "gpt", Upstream: "gpt-4.1", Control: policy.ControlNone}},
+		providertest.Model{Name: "does-not", To: policy.Resolution{
+			Family: "gpt", Upstream: "gpt-4.1", Control: policy.ControlNone, Features: []policy.Feature{policy.PredictedOutputs},
+		}},
 		providertest.Model{Name: "searches", To: policy.Resolution{
 			Family: "gpt", Upstream: "gpt-4o-search-preview", Control: policy.ControlNone, Features: []policy.Feature{policy.WebSearch},
 		}},

@@ -42,7 +42,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o := wire.RequestOptions{
 		Model:    cmp.Or(to.Upstream, string(to.Model)),
-		CacheKey: true, Predictions: true,
+		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
 	}
 	o.OfOpenAI(req, to)
 	o.Control(to.Control, wire.ReasoningEffort)
