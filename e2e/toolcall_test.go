@@ -160,7 +160,7 @@ func withTools(d fake.Dialect) string {
 // talkers are two providers, one of each dialect, whose models call tools in text; a model's name says how, and at which.
 func talkers(t *testing.T) (g *gateway.Gateway, at map[fake.Dialect]*fake.Server) {
 	t.Helper()
-	at = map[fake.Dialect]*fake.Server{}
+	at = make(map[fake.Dialect]*fake.Server, len(bothDialects))
 	o := gateway.Options{Config: quick}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		at[d] = fake.Start(t, fake.Config{Dialect: d, Name: "talks-" + string(d)})

@@ -129,8 +129,10 @@ func TestToolChoiceInWords(t *testing.T) {
 		{"named", chat.Conversation{Tools: tool, ToolChoice: chat.ToolChoice{Mode: chat.ToolNamed, Name: "now"}}, "must call the function now", 1, []string{"tool_choice"}},
 		{"none: nothing is offered, and nothing read", chat.Conversation{Tools: tool, ToolChoice: chat.ToolChoice{Mode: chat.ToolNone}}, "", 0, nil},
 		{
-			"one at a time, in the client's words", chat.Conversation{Tools: tool, ParallelTools: &no, Words: map[string]string{"disable_parallel_tool_use": "parallel_tool_calls"}},
-			"at most one function", 1, []string{"parallel_tool_calls"},
+			"one at a time, in the client's words",
+			chat.Conversation{Tools: tool, ParallelTools: &no, Words: map[string]string{"disable_parallel_tool_use": "parallel_tool_calls"}},
+			"at most one function", 1,
+			[]string{"parallel_tool_calls"},
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
