@@ -91,12 +91,12 @@ func modelOf(body []byte) string {
 // bringsResult says whether the last message of a conversation is a tool's result, in either dialect.
 func bringsResult(body []byte) bool {
 	o, _ := parseObject(body) // an unreadable body has no messages
-	ms := append(o.list("messages"), o.list("contents")...)
+	ms := slices.Concat(o.list("messages"), o.list("contents"), o.list("input"))
 	if len(ms) == 0 {
 		return false
 	}
 	last := ms[len(ms)-1]
-	return last.str("role") == "tool" ||
+	return last.str("role") == "tool" || strings.HasSuffix(last.str("type"), "_call_output") ||
 		slices.ContainsFunc(last.list("content"), func(part object) bool { return part.str("type") == "tool_result" }) ||
 		slices.ContainsFunc(last.list("parts"), func(part object) bool { return camelMembers(part).has("functionResponse") })
 }

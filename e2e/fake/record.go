@@ -32,7 +32,7 @@ type Request struct {
 // IsGeneration reports whether the request asks for a completion.
 func (r *Request) IsGeneration() bool {
 	return r.Method == http.MethodPost &&
-		(strings.HasSuffix(r.Path, "/chat/completions") || strings.HasSuffix(r.Path, "/messages") ||
+		(strings.HasSuffix(r.Path, "/chat/completions") || strings.HasSuffix(r.Path, "/messages") || strings.HasSuffix(r.Path, "/responses") ||
 			strings.HasSuffix(r.Path, ":generateContent") || strings.HasSuffix(r.Path, ":streamGenerateContent"))
 }
 

@@ -55,6 +55,7 @@ type Server struct {
 	seq     atomic.Int64
 	stopped chan struct{}
 	served  chan struct{}
+	kept    sync.Map // ids of responses
 
 	mu      sync.Mutex
 	always  Behaviour
@@ -96,6 +97,8 @@ type asked struct {
 	cost         bool // OpenRouter: the cost is wanted
 	omitThinking bool // Anthropic: its signatures alone are wanted
 	showThoughts bool // Gemini: they are wanted
+	sealed       bool // Responses: encrypted reasoning is wanted
+	custom       map[string]bool // Responses: tools that take text
 	signer       signer
 }
 

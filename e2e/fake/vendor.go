@@ -55,6 +55,8 @@ var vendors = map[Vendor]rules{
 func (s *Server) apiOn(path string) api {
 	r, ok := vendors[s.cfg.Vendor]
 	switch {
+	case !ok && s.cfg.Dialect == OpenAI && strings.HasSuffix(path, "/responses"):
+		return responses{kept: &s.kept}
 	case !ok:
 		return s.api
 	case strings.HasSuffix(path, "/messages"):
@@ -69,7 +71,7 @@ func (s *Server) serves(path string) bool {
 	case BlockRun, Bankr:
 		return path == "/chat/completions" || path == "/messages"
 	default:
-		return s.cfg.Dialect == OpenAI && path == "/chat/completions" || s.cfg.Dialect == Anthropic && path == "/messages"
+		return s.cfg.Dialect == OpenAI && (path == "/chat/completions" || s.cfg.Vendor == "" && path == "/responses") || s.cfg.Dialect == Anthropic && path == "/messages"
 	}
 }
 
