@@ -65,9 +65,9 @@ func visible(req *chat.Request) bool {
 	p := req.Profile
 	switch {
 	case p == nil:
-		return req.Thinking
+		return req.SaysThinking()
 	case p.Default.Visible != nil:
 		return *p.Default.Visible
 	}
-	return req.Thinking || slices.ContainsFunc(looking, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) })
+	return req.SaysThinking() || slices.ContainsFunc(looking, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) })
 }

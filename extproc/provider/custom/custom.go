@@ -51,6 +51,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
+		NoDetails: to.Without.Thinking,
 	}
 	o.Efforts = to.Efforts
 	o.Control(to.Control, openai.ReasoningEffort)
@@ -63,13 +64,15 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return openai.NewCall(buf, req, at, o)
 }
 
-// Amend leaves out thinking and beta features that a server of Anthropic's format refused.
+// Amend leaves out thinking, signatures and beta features that a server refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others have nothing to leave out
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // a client of Responses says what it wants to
 	case chat.Anthropic:
 		return anthropic.Amend(req, to, refusal)
 	case chat.Gemini:
 		return gemini.Amend(to, refusal)
+	case chat.OpenAI:
+		return openai.Amend(to, refusal)
 	}
 	return to, false
 }

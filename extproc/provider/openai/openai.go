@@ -19,7 +19,10 @@ import (
 // Adapter is the provider of kind "openai".
 type Adapter struct{}
 
-var _ provider.Adapter = Adapter{}
+var (
+	_ provider.Adapter = Adapter{}
+	_ provider.Amender = Adapter{}
+)
 
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
@@ -45,12 +48,18 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
 	}
 	o.OfOpenAI(req, to)
+	o.NoDetails = to.Without.Thinking
 	o.Control(to.Control, wire.ReasoningEffort)
 	if p := req.Profile; p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch && slices.Contains(to.Features, policy.WebSearch) {
 		o.WebSearch = true
 		o.Members = []wire.Member{{Key: "web_search_options", Value: jsonx.Raw("{}")}}
 	}
 	return wire.NewCall(buf, req, at, o)
+}
+
+// Amend leaves out what clients give back of other models' reasoning, which the API refuses.
+func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	return wire.Amend(to, refusal)
 }
 
 // NewDecoder reads the answer of such a call.

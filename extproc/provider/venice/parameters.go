@@ -84,7 +84,7 @@ func strip(req *chat.Request) string {
 	case p.Subsystem == "":
 		return ""
 	}
-	return boolean(!req.Thinking && !slices.ContainsFunc(keeping, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
+	return boolean(!req.SaysThinking() && !slices.ContainsFunc(keeping, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
 }
 
 func boolean(on bool) string {
