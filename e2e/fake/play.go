@@ -47,7 +47,13 @@ func (p *player) play(o outcome) {
 		p.raw(p.b.Raw)
 	case p.b.Status >= http.StatusBadRequest:
 		p.refuse(p.programmed())
+	case o.unchanged:
+		p.w.Header().Set("ETag", o.etag)
+		p.unchanged()
 	case o.asked == nil:
+		if o.etag != "" {
+			p.w.Header().Set("ETag", o.etag)
+		}
 		p.body(http.StatusOK, o.fixed)
 	case o.asked.stream:
 		p.stream(p.api.stream(o.asked, p.b, p.n))

@@ -62,6 +62,7 @@ type Server struct {
 	byModel map[string]Behaviour
 	byPath  map[string]Behaviour
 	queue   []Behaviour
+	list    *published           // nil: the models of cfg
 	since   map[string]time.Time // the first request for a model that recovers
 }
 
@@ -94,10 +95,10 @@ type asked struct {
 	includeUsage bool
 	choices      int
 	inputTokens  int
-	cost         bool // OpenRouter: the cost is wanted
-	omitThinking bool // Anthropic: its signatures alone are wanted
-	showThoughts bool // Gemini: they are wanted
-	sealed       bool // Responses: encrypted reasoning is wanted
+	cost         bool            // OpenRouter: the cost is wanted
+	omitThinking bool            // Anthropic: its signatures alone are wanted
+	showThoughts bool            // Gemini: they are wanted
+	sealed       bool            // Responses: encrypted reasoning is wanted
 	custom       map[string]bool // Responses: tools that take text
 	signer       signer
 }
@@ -313,7 +314,7 @@ func (s *Server) route(a api, r *Request) outcome {
 	path := strings.TrimPrefix(r.Path, "/v1")
 	switch {
 	case path == "/models" && r.Method == http.MethodGet:
-		return outcome{fixed: a.models(&s.cfg)}
+		return s.listed(a, r)
 	case s.serves(path):
 		if r.Method != http.MethodPost {
 			return outcome{refused: &refusal{status: http.StatusMethodNotAllowed, kind: "invalid_request_error", message: "Method Not Allowed"}}
@@ -335,4 +336,7 @@ type outcome struct {
 	refused *refusal
 	asked   *asked
 	fixed   []byte
+	etag    string // of fixed
+	// unchanged is set where the caller has what it asks for.
+	unchanged bool
 }

@@ -49,6 +49,12 @@ func (o Options) yaml() string {
 	return b.String()
 }
 
+// sections are the providers that have one of their own in the configuration, by the key of their address.
+var sections = map[string]string{
+	"openai": "base_url", "anthropic": "base_url", "google": "base_url", "deepseek": "base_url", "qwen": "base_url",
+	"blockrun": "endpoint", "openrouter": "endpoint", "bankr": "endpoint", "venice": "base_url",
+}
+
 func (o Options) writeProviders(b *strings.Builder) {
 	ids := make([]string, len(o.Providers))
 	var custom []string
@@ -58,8 +64,8 @@ func (o Options) writeProviders(b *strings.Builder) {
 		if p.Fake != nil {
 			url, key = or(url, p.Fake.URL), or(key, p.Fake.Key)
 		}
-		if p.ID == "openai" || p.ID == "anthropic" {
-			fmt.Fprintf(b, "  %s: {api_key: %q, base_url: %q}\n", p.ID, key, url)
+		if at, ok := sections[p.ID]; ok {
+			fmt.Fprintf(b, "  %s: {api_key: %q, %s: %q%s%s}\n", p.ID, key, at, url, more(p.More), models(p.Models))
 			continue
 		}
 		custom = append(custom, fmt.Sprintf("    - {id: %s, format: %s, endpoints: [%q], api_key: %q%s%s}\n",

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// lively is a configuration that looks at providers' lists all the time, and writes events to a file in dir.
+func lively(dir string) string {
+	return quick + "models: {refresh: 50ms}\ntelemetry: {events: 'file:" + filepath.Join(dir, "events") + "'}\n"
+}
+
+// told is an event as it is written.
+type told struct {
+	Event string
+	Data  struct {
+		Provider, Model, Error string
+		Old                    struct{ Input, Output float64 } `json:"old_price"`
+		New                    struct{ Input, Output float64 } `json:"new_price"`
+		Status                 int
+	}
+}
+
+// toldOf are those of a name that were written.
+func toldOf(t *testing.T, dir, name string) (out []told) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
+		var e told
+		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+			t.Fatalf("%q is no event: %v", s.Text(), err)
+		}
+		if e.Event == name {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// shownModel is what GET /v1/models/{id} says, in either form.
+type shownModel struct {
+	ID        string
+	Type      string
+	Providers []string
+	Health    map[string]string
+	Context   int
+	Quality   string
+	Price     shownPrice
+	Reasoning struct {
+		Dialect, Control string
+		Efforts          []string
+	}
+	Capabilities []string
+	Offers       []struct {
+		Provider, Upstream string
+		Price              shownPrice
+		Quarantined        string `json:"quarantined_until"`
+	}
+}
+
+type shownPrice struct {
+	Input, Output   float64
+	Known           bool
+	Source, Updated string
+}
+
+func show(t *testing.T, g *gateway.Gateway, id string, header ...string) (m shownModel, status int) {
+	t.Helper()
+	got := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/models/" + id, Header: header})
+	if got.Status == http.StatusOK {
+		if err := json.Unmarshal([]byte(got.Body), &m); err != nil {
+			t.Fatalf("%s: %v", got.Body, err)
+		}
+	}
+	return m, got.Status
+}
+
+func costs(t *testing.T, g *gateway.Gateway, model string) (cost string, status int) {
+	t.Helper()
+	got := g.Do(t, ask{dialect: fake.OpenAI, model: model}.call())
+	return got.Header.Get("X-Bardo-Cost"), got.Status
+}
+
+// TestAProvidersListIsWhatItServes goes through the life of a list: read, unchanged, changed, away, and kept for the next start.
+func TestAProvidersListIsWhatItServes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ form, id, upstream string }{
+		{fake.ListOpenRouter, "claude-opus-4-6", "anthropic/claude-opus-4.6"}, // K-89
+		{fake.ListVenice, "llama-3.3-70b", "llama-3.3-70b"},
+		{fake.ListBlockRun, "deepseek-r1", "deepseek/deepseek-r1"},
+	} {
+		t.Run(row.form, func(t *testing.T) {
+			t.Parallel()
+			market := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "market"})
+			first := fake.Listed{ID: row.upstream, Input: "100", Output: "200", Context: 4096}
+			other := fake.Listed{ID: "newcorp/nova-9", Input: "1", Output: "2"}
+			market.Publish(row.form, first, other)
+			dir := t.TempDir()
+			o := gateway.Options{
+				Config:    lively(dir),
+				Providers: []gateway.Provider{{ID: "market", Fake: market, More: "catalog: " + row.form}},
+			}
+			g := gateway.Run(t, o)
+			eventually(t, "the list", func() bool {
+				m, _ := show(t, g, row.id)
+				return m.Price.Source == "provider"
+			})
+			m, _ := show(t, g, row.id)
+			if m.Price.Input != 100 || m.Price.Output != 200 || m.Context != 4096 || m.Price.Updated == "" || !slices.Equal(m.Providers, []string{"market"}) ||
+				len(m.Offers) != 1 || m.Offers[0].Upstream != row.upstream || m.Quality == "" || m.Health["market"] == "" || m.Reasoning.Control == "" {
+				t.Errorf("shown as %+v", m)
+			}
+			if c, _ := show(t, g, row.id, "anthropic-version: 2023-06-01"); c.Type != "model" || c.Price != m.Price || len(c.Offers) != 1 {
+				t.Errorf("shown to Anthropic's clients as %+v", c)
+			}
+			dear, _ := costs(t, g, row.id)
+			if asked := market.Generations(); len(asked) != 1 || asked[0].Model != row.upstream {
+				t.Errorf("asked for %+v", asked)
+			}
+			eventually(t, "a look that finds nothing new", func() bool { return market.Unchanged() > 0 })
+
+			market.Publish(row.form, fake.Listed{ID: row.upstream, Input: "50.000001", Output: "100"}, fake.Listed{ID: "newcorp/nova-10", Input: "1", Output: "2"})
+			eventually(t, "the changes", func() bool { return len(toldOf(t, dir, "catalog:model_vanished")) > 0 })
+			changed := toldOf(t, dir, "catalog:price_changed")
+			if len(changed) != 1 || changed[0].Data.Model != row.id || changed[0].Data.Old.Input != 100 || changed[0].Data.New.Input != 50.000001 {
+				t.Errorf("told of prices: %+v", changed)
+			}
+			if e := toldOf(t, dir, "catalog:model_appeared"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-10" || e[0].Data.Provider != "market" {
+				t.Errorf("told of new models: %+v", e)
+			}
+			if e := toldOf(t, dir, "catalog:model_vanished"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-9" {
+				t.Errorf("told of models that are gone: %+v", e)
+			}
+			if cheap, status := costs(t, g, row.id); status != http.StatusOK || cheap >= dear {
+				t.Errorf("%d, charged %s, and %s before", status, cheap, dear)
+			}
+			gone := ask{dialect: fake.OpenAI, model: "newcorp/nova-9"}
+			mustFail(t, gone, g.Do(t, gone.call()), http.StatusNotFound, "model_not_found")
+
+			market.BehaveOn("/models", fake.Behaviour{Status: http.StatusServiceUnavailable})
+			eventually(t, "the outage", func() bool { return len(toldOf(t, dir, "catalog:refresh_failed")) > 1 })
+			half, status := costs(t, g, row.id)
+			if status != http.StatusOK || half >= dear {
+				t.Errorf("in the outage: %d, charged %s", status, half)
+			}
+			if err := g.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			o.Home = g.Home
+			next := gateway.Run(t, o)
+			if again, status := costs(t, next, row.id); status != http.StatusOK || again != half {
+				t.Errorf("started anew in the outage: %d, charged %s, and %s before", status, again, half)
+			}
+			if _, status := show(t, next, "newcorp/nova-9"); status != http.StatusNotFound {
+				t.Errorf("a model that was gone is back: %d", status)
+			}
+			market.BehaveOn("/models", fake.Behaviour{})
+			market.Publish(row.form, first)
+			eventually(t, "the list after the outage", func() bool {
+				m, _ := show(t, next, row.id)
+				return m.Price.Input == 100
+			})
+		})
+	}
+}
+
+// TestAModelThatAProviderNoLongerHasIsAskedForLast: its list is wrong, the provider is not broken.
+func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		about   string
+		refusal fake.Behaviour
+	}{
+		{"not found", fake.Behaviour{Status: http.StatusNotFound, ErrorCode: "model_not_found", Message: "The model `m` does not exist or you do not have access to it."}},
+		{"gone", fake.Behaviour{Status: http.StatusGone}},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			t.Parallel()
+			first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
+			second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+			dir := t.TempDir()
+			g := gateway.Run(t, gateway.Options{Config: lively(dir), Providers: []gateway.Provider{
+				{ID: "first", Fake: first, Models: append(models("m", ""), models("n", "")...)}, {ID: "second", Fake: second, Models: models("m", "")},
+			}})
+			first.BehaveFor("m", row.refusal)
+			if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()); got.Status == http.StatusOK {
+				t.Fatalf("answered %s", got.Body)
+			}
+			eventually(t, "the event", func() bool { return len(toldOf(t, dir, "catalog:model_quarantined")) == 1 })
+			if e := toldOf(t, dir, "catalog:model_quarantined")[0].Data; e.Provider != "first" || e.Model != "m" || e.Status != row.refusal.Status {
+				t.Errorf("told %+v", e)
+			}
+			for range 6 { // more than what would put a broken provider last
+				if by := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()).Header.Get("X-Bardo-Provider"); by != "second" {
+					t.Fatalf("answered by %q", by)
+				}
+			}
+			if by := g.Do(t, ask{dialect: fake.OpenAI, model: "n"}.call()).Header.Get("X-Bardo-Provider"); by != "first" {
+				t.Errorf("another model is served by %q", by)
+			}
+			m, _ := show(t, g, "m")
+			if len(m.Offers) != 2 || m.Offers[0].Quarantined == "" || m.Offers[1].Quarantined != "" || strings.Contains(m.Health["first"], "down") {
+				t.Errorf("shown as %+v", m)
+			}
+			if first.Times(`"model":"m"`) != 1 {
+				t.Error("the provider was asked again")
+			}
+		})
+	}
+}
