@@ -115,6 +115,12 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
+	switch dry, err := x.explains(); {
+	case err != nil:
+		return err
+	case dry:
+		return x.explain(ctx, d)
+	}
 	if err := x.route(ctx); err != nil {
 		return err
 	}

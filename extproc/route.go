@@ -8,7 +8,6 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/intent"
 )
 
 // route finds the candidates and runs the layers. A request that a provider must answer also gets its place in the limits, and its
@@ -49,7 +48,7 @@ func (x *exchange) route(ctx context.Context) error {
 // gateway is the first candidate's from here on.
 func (x *exchange) decide() error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
-	built := intent.Build(&x.Hints, &f, &x.Principal, &x.rt.Intents)
+	built := x.rt.needs(&x.Hints, &f, &x.Principal)
 	d := x.rt.Resolver.Decide(&built.Intent)
 	if d.Err != nil {
 		return d.Err
@@ -95,38 +94,19 @@ func (x *exchange) order() error {
 // inOrder sorts the candidates by health and leaves out those that an operator disabled. Of those that are equally well, a provider
 // that knows the conversation serves the model that comes first anyway.
 func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
-	ids := make([]policy.ProviderID, 0, len(found))
-	for i := range found {
-		if !slices.Contains(ids, found[i].Provider) {
-			ids = append(ids, found[i].Provider)
-		}
-	}
-	ids = x.warmFirst(ids)
-	order, done := x.gw.Health.Plan(ids)
+	found = x.warmFirst(found)
+	order, done := x.gw.Health.Plan(providersOf(found))
 	x.tried = done
-	if slices.Equal(order, ids) && ids[0] == found[0].Provider {
-		return found // all are well
-	}
-	out := make([]policy.Resolution, 0, len(found))
-	for _, id := range order {
-		for i := range found {
-			if found[i].Provider == id {
-				out = append(out, found[i])
-			}
-		}
-	}
-	return out
+	return wellFirst(found, order)
 }
 
 // warmFirst puts the provider that served the conversation before where the first one stands, if it serves the same model for no more.
-func (x *exchange) warmFirst(ids []policy.ProviderID) []policy.ProviderID {
-	i := slices.Index(ids, x.Affinity.Provider)
+func (x *exchange) warmFirst(found []policy.Resolution) []policy.Resolution {
+	i := slices.IndexFunc(found, func(r policy.Resolution) bool { return r.Provider == x.Affinity.Provider })
 	if i < 1 || !x.equals(x.Affinity.Provider) {
-		return ids
+		return found
 	}
-	copy(ids[1:i+1], ids[:i])
-	ids[0] = x.Affinity.Provider
-	return ids
+	return slices.Concat(found[i:i+1], found[:i], found[i+1:])
 }
 
 // equals reports whether a provider's offer is as good as the first one.

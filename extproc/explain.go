@@ -1,0 +1,207 @@
+package extproc
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// Dry is a request that is only looked at.
+type Dry struct {
+	Hints     policy.Hints
+	Facts     intent.Facts
+	Principal policy.Principal
+	At        time.Time // of schedules
+}
+
+// Explanation is what would be done with a request, and why.
+type Explanation struct {
+	Order    []Place
+	Refused  []resolve.Refusal
+	Profile  policy.Profile // how its answer is to be made
+	Pipeline string         // how much context engineering it gets
+	Why      []string       // what was changed about its needs, for people
+	Error    string         // the fault's code and sentence, when nobody serves it
+	Input    int64          // the tokens of the estimates
+	Output   int64
+}
+
+// Place is one way to serve a request.
+type Place struct {
+	Provider     policy.ProviderID
+	Model        policy.ModelID
+	Upstream     string
+	State        string // of health
+	Features     []policy.Feature
+	Degraded     []string
+	Score        float64 // 0: it was not scored
+	ProviderCost int64   // policy.Pico
+	Cost         int64   // policy.Micro, with the spread
+	PriceKnown   bool
+	Why          string
+}
+
+// Explain says what would be done with a request. Nothing is sent to anyone, counted or charged.
+func (g *Gateway) Explain(ask *Dry) Explanation {
+	plan := func(ids []policy.ProviderID) []policy.ProviderID {
+		order, done := g.Health.Plan(ids)
+		done()
+		return order
+	}
+	return g.runtime.Load().Explain(ask, plan, g.Health.State)
+}
+
+// Explain says what would be done with a request, for a plan that orders providers by their health and leaves out those that an
+// operator disabled, and for what is known of that health.
+func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.ProviderID, state func(policy.ProviderID) string) Explanation {
+	built := rt.needs(&ask.Hints, &ask.Facts, &ask.Principal)
+	d := rt.Resolver.Explain(&built.Intent)
+	e := Explanation{
+		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline), Why: built.Why, Refused: d.Refused,
+		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens,
+	}
+	if e.Output <= 0 {
+		e.Output = int64(rt.ReserveOutput)
+	}
+	if p := rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At); p != nil {
+		e.Profile = p.Applied
+	}
+	if d.Err != nil {
+		e.Error = publicError(d.Err)
+		return e
+	}
+	order := plan(providersOf(d.Order))
+	for _, to := range wellFirst(d.Order, order) {
+		e.Order = append(e.Order, rt.place(&to, &e, ask.Principal.Tier, state(to.Provider)))
+	}
+	e.leaveOut(d.Order, order)
+	return e
+}
+
+// needs says what a request needs. The part of an agent that asks has an effort of its own, where the request says none.
+func (rt *Runtime) needs(h *policy.Hints, f *intent.Facts, who *policy.Principal) intent.Built {
+	built := intent.Build(h, f, who, &rt.Intents)
+	if row := profile.RowOf(h.Subsystem); row != nil && (row.Locked || built.Effort == policy.EffortUnsaid) {
+		built.Effort = row.Profile.Effort
+	}
+	return built
+}
+
+func (rt *Runtime) place(to *policy.Resolution, e *Explanation, tier policy.Tier, state string) Place {
+	output := e.Output
+	if to.MaxOutput > 0 {
+		output = min(output, int64(to.MaxOutput))
+	}
+	cost := resolve.WorstCost([]policy.Resolution{{Prices: policy.Prices{
+		Input: to.Prices.Input, Output: to.Prices.Output, PerRequest: to.Prices.PerRequest,
+	}}}, e.Input, output, 1)
+	return Place{
+		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, State: state, Features: to.Features, Degraded: to.Degraded,
+		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Why: to.Why,
+	}
+}
+
+// leaveOut refuses the providers that an operator disabled.
+func (e *Explanation) leaveOut(found []policy.Resolution, order []policy.ProviderID) {
+	var disabled []resolve.Refusal
+	for _, id := range providersOf(found) {
+		if !slices.Contains(order, id) {
+			i := slices.IndexFunc(found, func(r policy.Resolution) bool { return r.Provider == id })
+			disabled = append(disabled, resolve.Refusal{Provider: id, Model: string(found[i].Model), Reason: "an operator disabled it"})
+		}
+	}
+	e.Refused = append(disabled, e.Refused...)
+	if len(e.Order) == 0 {
+		e.Error = publicError(fault.Newf(fault.NoProvider, "every provider of this model is disabled"))
+	}
+}
+
+// publicError is a fault as a client reads it.
+func publicError(err error) string {
+	f := fault.From(err)
+	return f.CodeString() + ": " + f.Public
+}
+
+// providersOf are the providers of an order, each once.
+func providersOf(found []policy.Resolution) []policy.ProviderID {
+	ids := make([]policy.ProviderID, 0, len(found))
+	for i := range found {
+		if !slices.Contains(ids, found[i].Provider) {
+			ids = append(ids, found[i].Provider)
+		}
+	}
+	return ids
+}
+
+// wellFirst is found by the health of its providers: order has those of found that may be asked, the ones that work first. What works
+// keeps its place among its like, also where a provider stands several times; a provider that another one has overtaken comes last.
+func wellFirst(found []policy.Resolution, order []policy.ProviderID) []policy.Resolution {
+	ids := providersOf(found)
+	if slices.Equal(ids, order) {
+		return found
+	}
+	out := make([]policy.Resolution, 0, len(found))
+	for i := range found {
+		if at := slices.Index(order, found[i].Provider); at >= 0 && !overtaken(ids, order, at) {
+			out = append(out, found[i])
+		}
+	}
+	for at, id := range order {
+		for i := range found {
+			if found[i].Provider == id && overtaken(ids, order, at) {
+				out = append(out, found[i])
+			}
+		}
+	}
+	return out
+}
+
+// overtaken reports whether a provider stands behind one in order that stood behind it in ids.
+func overtaken(ids, order []policy.ProviderID, at int) bool {
+	was := slices.Index(ids, order[at])
+	return slices.ContainsFunc(order[:at], func(id policy.ProviderID) bool { return slices.Index(ids, id) > was })
+}
+
+// headerRoute asks for an explanation in place of an answer.
+const headerRoute = "x-bardo-route"
+
+// explains reports whether the request only asks what would be done with it.
+func (x *exchange) explains() (bool, error) {
+	switch said := x.head.h.Get(headerRoute); {
+	case said == "":
+		return false, nil
+	case strings.EqualFold(said, "explain"):
+		return true, nil
+	default:
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", clipped(said))
+	}
+}
+
+// explain answers what would be done with the request. It counts as a look-up: nobody is asked, and nothing is charged.
+func (x *exchange) explain(ctx context.Context, d door) error {
+	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Lookup}
+	if _, err := x.gw.Limiter.Admit(ctx, time.Now(), &ask); err != nil {
+		return err
+	}
+	e := x.gw.Explain(&Dry{
+		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started,
+	})
+	r := reply{status: http.StatusOK, header: append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON}), body: e.JSON()}
+	if strings.HasPrefix(x.head.h.Get("accept"), "text/plain") {
+		r.header[len(r.header)-1].Value = "text/plain; charset=utf-8"
+		r.body = []byte(e.Text())
+	}
+	r.header = x.warning(r.header)
+	return d.Reply(r)
+}

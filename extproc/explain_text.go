@@ -1,0 +1,168 @@
+package extproc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+
+	"bardo.money/gateway/policy"
+)
+
+// explanationJSON is an explanation as the contract has it.
+type explanationJSON struct {
+	Order    []placeJSON   `json:"order"`
+	Refused  []refusalJSON `json:"refused"`
+	Profile  profileJSON   `json:"profile"`
+	Pipeline string        `json:"pipeline"`
+	Error    string        `json:"error,omitempty"`
+}
+
+type placeJSON struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Features []policy.Feature  `json:"features"`
+	Degraded []string          `json:"degraded"`
+	Cost     policy.Pico       `json:"estimated_cost_usd"` // the provider's
+	Score    *float64          `json:"score"`              // null: nothing was scored
+}
+
+type refusalJSON struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    string            `json:"model"`
+	Reason   string            `json:"reason"`
+}
+
+// profileJSON is a profile by the names that hints give its members.
+type profileJSON struct {
+	Temperature      *float64 `json:"temperature,omitempty"`
+	TopP             *float64 `json:"top_p,omitempty"`
+	TopK             *int     `json:"top_k,omitempty"`
+	MinP             *float64 `json:"min_p,omitempty"`
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitempty"`
+	PresencePenalty  *float64 `json:"presence_penalty,omitempty"`
+	Effort           string   `json:"reasoning_effort,omitempty"`
+	VisibleThinking  *bool    `json:"visible_thinking,omitempty"`
+	Schema           string   `json:"response_schema,omitempty"` // its name
+	MaxTokens        int      `json:"max_tokens,omitempty"`
+	Stop             []string `json:"stop_sequences,omitempty"`
+	PromptCacheKey   string   `json:"prompt_cache_key,omitempty"`
+	CacheControl     *bool    `json:"cache_control,omitempty"`
+	WebSearch        *bool    `json:"web_search,omitempty"`
+	TEE              *bool    `json:"tee_mode,omitempty"`
+	Predicted        bool     `json:"predicted_output,omitempty"` // whether there is one
+	Seed             *int64   `json:"seed,omitempty"`
+}
+
+func newProfileJSON(p *policy.Profile) profileJSON {
+	out := profileJSON{
+		Temperature: p.Temperature, TopP: p.TopP, TopK: p.TopK, MinP: p.MinP,
+		FrequencyPenalty: p.FrequencyPenalty, PresencePenalty: p.PresencePenalty,
+		Effort: p.Effort.String(), VisibleThinking: p.VisibleThinking, Schema: p.SchemaName, MaxTokens: p.MaxTokens, Stop: p.Stop,
+		PromptCacheKey: p.PromptCacheKey, CacheControl: p.CacheControl, WebSearch: p.WebSearch, TEE: p.TEE,
+		Predicted: p.PredictedOutput != "", Seed: p.Seed,
+	}
+	if out.Schema == "" && len(p.Schema) > 0 {
+		out.Schema = "unnamed"
+	}
+	return out
+}
+
+// JSON is the explanation as the contract has it, indented.
+func (e *Explanation) JSON() []byte {
+	out := explanationJSON{
+		Order: make([]placeJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Error: e.Error,
+	}
+	for i := range e.Order {
+		p := &e.Order[i]
+		row := placeJSON{Provider: p.Provider, Model: p.Model, Features: listed(p.Features), Degraded: listed(p.Degraded), Cost: policy.Pico(p.ProviderCost)}
+		if p.Score > 0 {
+			row.Score = &p.Score
+		}
+		out.Order = append(out.Order, row)
+	}
+	for _, no := range e.Refused {
+		out.Refused = append(out.Refused, refusalJSON(no))
+	}
+	b, err := json.MarshalIndent(out, "", "  ")
+	if err != nil {
+		return []byte("{}") // nothing in it can fail
+	}
+	return append(b, '\n')
+}
+
+// Text is the explanation as tables, for people.
+func (e *Explanation) Text() string {
+	var b strings.Builder
+	rows := make([][]string, len(e.Order))
+	for i := range e.Order {
+		rows[i] = e.Order[i].cells(i + 1)
+	}
+	if len(rows) > 0 {
+		writeTable(&b, []string{"RANK", "PROVIDER", "MODEL", "UPSTREAM", "HEALTH", "COST USD", "PROVIDER USD", "LACKS", "WHY"}, rows)
+		fmt.Fprintf(&b, "\ncost of %d input and up to %d output tokens\n", e.Input, e.Output)
+	}
+	fmt.Fprintf(&b, "pipeline %s; profile %s\n", e.Pipeline, e.profile())
+	if len(e.Why) > 0 {
+		fmt.Fprintf(&b, "%s\n", printable(strings.Join(e.Why, "; ")))
+	}
+	if len(e.Refused) > 0 {
+		rows = make([][]string, len(e.Refused))
+		for i, no := range e.Refused {
+			rows[i] = []string{string(no.Provider), no.Model, no.Reason}
+		}
+		b.WriteByte('\n')
+		writeTable(&b, []string{"NOT ASKED", "MODEL", "WHY"}, rows)
+	}
+	return b.String()
+}
+
+// profile is the profile in one line.
+func (e *Explanation) profile() string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(newProfileJSON(&e.Profile)); err != nil || b.String() == "{}\n" {
+		return "of the provider"
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func (p *Place) cells(rank int) []string {
+	cost := policy.Micro(p.Cost).String()
+	if !p.PriceKnown {
+		cost += " (price not known)"
+	}
+	return []string{
+		strconv.Itoa(rank), string(p.Provider), string(p.Model), p.Upstream, p.State, cost, policy.Pico(p.ProviderCost).String(),
+		strings.Join(p.Degraded, ","), p.Why,
+	}
+}
+
+func writeTable(w io.Writer, heads []string, rows [][]string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{heads}, rows...) {
+		line := make([]string, len(row))
+		for i, cell := range row {
+			line[i] = printable(cell)
+		}
+		_, _ = io.WriteString(t, strings.Join(line, "\t")+"\n") // to memory
+	}
+	_ = t.Flush()
+}
+
+// printable is s as a terminal may show it. Some of what is shown was chosen by clients.
+func printable(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	if s == "" {
+		return "-"
+	}
+	return s
+}
