@@ -121,12 +121,16 @@ func (d *Decoder) part(c *choice, n int, v jsonx.Value) {
 	isThought, _ := p.thought.Bool()
 	switch {
 	case !p.call.IsNull():
+		d.closeBlock(c, n)
 		d.sign(c, n, p.signature)
 		d.call(c, n, p.call)
 	case p.text.Kind() == jsonx.String && isThought:
 		d.text(c, n, chat.Thought, p.text)
 		d.sign(c, n, p.signature)
 	case p.text.Kind() == jsonx.String:
+		if c.open == chat.Thought {
+			d.closeBlock(c, n)
+		}
 		d.text(c, n, chat.Text, p.text)
 		d.sign(c, n, p.signature)
 	default:

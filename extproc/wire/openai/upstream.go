@@ -30,7 +30,7 @@ type RequestOptions struct {
 	// dialects lose them all; those of this one keep their stop sequences, for which the provider's own refusal is the better answer.
 	FixedSampling bool
 
-	// FixedByThinking is set where the model refuses them while it thinks: what a profile says of them is left out. A client of this
+	// FixedByThinking is set where the model refuses them while it thinks, as OpenAI's do unless the effort is none. A client of this
 	// dialect that says some itself knows better.
 	FixedByThinking bool
 
@@ -39,6 +39,8 @@ type RequestOptions struct {
 	CacheControl bool
 	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
+	// NoDetails is set where the provider refused the history's reasoning_details.
+	NoDetails bool
 	// ReasoningContent is what the provider wants to see again of what its model thought, in reasoning_content.
 	ReasoningContent ReasoningContent
 
@@ -62,7 +64,14 @@ type RequestOptions struct {
 }
 
 // noStop reports whether the model takes no stop sequences.
-func (o *RequestOptions) noStop() bool { return o.FixedSampling && o.TokensField == MaxCompletionTokens }
+func (o *RequestOptions) noStop() bool {
+	return (o.FixedSampling || o.FixedByThinking) && o.TokensField == MaxCompletionTokens
+}
+
+// fixed reports whether the model takes no word about sampling when it is told to think so hard.
+func (o *RequestOptions) fixed(effort string) bool {
+	return o.FixedSampling || o.FixedByThinking && (effort != effortNone || !slices.Contains(o.Efforts, effortNone))
+}
 
 // ReasoningContent is how much of a history's reasoning goes back in reasoning_content.
 type ReasoningContent uint8
@@ -128,6 +137,9 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	cutReasoning(&e, d, o.ReasoningContent)
 	if o.FixedSampling {
 		degraded = dropSampling(&e, d)
+	}
+	if o.NoDetails {
+		degraded = append(degraded, dropDetails(&e, d)...)
 	}
 	if req.Profile != nil || o.Reasoning != ReasoningEffort || o.Efforts != nil || o.JSONObject {
 		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
