@@ -95,7 +95,7 @@ func New(files ...config.ModelFile) *Catalog {
 	}
 	slices.SortStableFunc(c.families, func(a, b config.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
-		c.models = append(c.models, finish(c.like(e)))
+		c.models = append(c.models, finish(c.like(e, e.ID, e.UpstreamID)))
 	}
 	return c
 }
@@ -192,7 +192,7 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 		}
 	}
 	said = merge(said, m)
-	return finish(c.like(said))
+	return finish(c.like(said, base.ID, m.ID, m.UpstreamID))
 }
 
 // Unlisted is what is assumed about an id that the provider did not list.
@@ -208,18 +208,24 @@ func (c *Catalog) modelOf(m config.Model) (config.Model, bool) {
 	return c.base(config.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
 }
 
-// like fills what is not said from the families that the model belongs to, by its id or else by its provider's name for it.
-func (c *Catalog) like(m config.Model) config.Model {
-	for _, id := range []string{plain(m.ID), plain(m.UpstreamID)} {
-		for i := range c.families {
-			if strings.HasPrefix(id, strings.TrimSuffix(c.families[i].ID, "*")) {
-				f := c.families[i]
-				f.ID, f.UpstreamID, f.Aliases = "", "", nil
-				m = merge(f, m)
-			}
+// like fills what is not said from the families that the model belongs to, by the first of its names that belongs to any.
+func (c *Catalog) like(m config.Model, names ...string) config.Model {
+	for _, name := range names {
+		if with, belongs := c.ofFamily(m, plain(name)); belongs {
+			return with
 		}
 	}
 	return m
+}
+
+func (c *Catalog) ofFamily(m config.Model, name string) (with config.Model, belongs bool) {
+	for _, f := range c.families {
+		if strings.HasPrefix(name, strings.TrimSuffix(f.ID, "*")) {
+			f.ID, f.UpstreamID, f.Aliases = "", "", nil
+			m, belongs = merge(f, m), true
+		}
+	}
+	return m, belongs
 }
 
 // Of lists the models of a vendor, in the order of the catalog, as listings for At to complete.
