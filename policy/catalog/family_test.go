@@ -1,0 +1,106 @@
+package catalog_test
+
+import (
+	"slices"
+	"testing"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// K-19: which efforts a model takes is said by data, also of models that no list names yet, and at any provider.
+func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
+	c := catalog.New(catalog.Embedded())
+	for _, row := range []struct {
+		id, upstream string
+		control      policy.ReasoningControl
+		efforts      []string
+	}{
+		{"gpt-4o", "", "none", []string{}},
+		{"gpt-5-mini", "", "effort", []string{"minimal", "low", "medium", "high"}},
+		{"gpt-5-pro", "", "effort", []string{"high"}},
+		{"gpt-5-chat-latest", "", "none", []string{}},
+		{"gpt-5.1", "", "effort", []string{"none", "low", "medium", "high"}},
+		{"gpt-5.9-tomorrow", "", "effort", []string{"none", "low", "medium", "high", "xhigh"}},
+		{"o3-mini", "", "effort", []string{"low", "medium", "high"}},
+		{"mine", "openai/gpt-5.9", "effort", []string{"none", "low", "medium", "high", "xhigh"}},
+		{"openai/o4-tomorrow:nitro", "", "effort", []string{"low", "medium", "high"}},
+		{"claude-3-5-sonnet-20241022", "", "none", []string{}},
+		{"claude-haiku-4.5", "", "budget", nil},
+		{"anthropic/claude-opus-4.6", "", "adaptive", []string{"low", "medium", "high", "max"}},
+		{"gemini-2.5-pro", "", "budget", nil},
+		{"gemini-3-flash", "", "level", []string{"minimal", "low", "medium", "high"}},
+		{"deepseek/deepseek-r1", "", "always", []string{}},
+		{"qwen3-32b", "", "streamed", nil},
+		{"qwen-plus", "", "toggle", nil},
+		{"llama-3.3-70b", "", "none", []string{}},
+		{"somebodys-own", "", "", nil},
+	} {
+		m := c.At("p", config.Model{ID: row.id, UpstreamID: row.upstream})
+		if m.Thinking.Control != row.control || !slices.Equal(m.Thinking.Efforts, row.efforts) || (m.Thinking.Efforts == nil) != (row.efforts == nil) {
+			t.Errorf("%s (%s): %q %q", row.id, row.upstream, m.Thinking.Control, m.Thinking.Efforts)
+		}
+	}
+}
+
+func TestTheOperatorSaysMoreThanTheFamily(t *testing.T) {
+	c := catalog.New(catalog.Embedded(), parse(t, `
+families:
+  - {id: "acme-*", family: acme, thinking: {control: toggle}, tool_format: qwen, context: 1000}
+  - {id: "acme-big-*", context: 2000}
+  - {id: "gpt-5*", thinking: {efforts: [low]}}
+models:
+  - {id: acme-big-1, max_output: 5}
+  - {id: gpt-5-mini, thinking: {display: true}}
+  - {id: o3, thinking: {control: none}}
+`))
+	for _, row := range []struct {
+		about     string
+		got, want any
+	}{
+		{"the longest beginning counts", c.Unlisted("p", "acme-big-2").Context, 2000},
+		{"what it leaves out comes from the shorter one", c.Unlisted("p", "acme-big-2").ToolFormat, "qwen"},
+		{"the shorter one", c.Unlisted("p", "org/acme-1").Context, 1000},
+		{"a model has its own", look(c, "acme-big-1").MaxOutput, 5},
+		{"and its family's", look(c, "acme-big-1").Thinking.Control, policy.ControlToggle},
+		{"a part of how it thinks", look(c, "gpt-5-mini").Thinking.Display, true},
+		{"leaves the rest", look(c, "gpt-5-mini").Thinking.Control, policy.ControlEffort},
+		{"another control has no efforts of the one before", len(look(c, "o3").Thinking.Efforts), 0},
+	} {
+		if row.got != row.want {
+			t.Errorf("%s: got %v, want %v", row.about, row.got, row.want)
+		}
+	}
+}
+
+func TestQualityIsSaidOrComesOfStrengths(t *testing.T) {
+	number := func(f float64) *float64 { return &f }
+	c := catalog.New()
+	for _, row := range []struct {
+		about     string
+		said      string
+		strengths *config.Strengths
+		want      policy.Quality
+	}{
+		{"said", "low", &config.Strengths{Reasoning: number(1)}, policy.QualityLow},
+		{"nothing is known", "", nil, policy.QualityUnsaid},
+		{"no strength is known", "", &config.Strengths{}, policy.QualityUnsaid},
+		{"0.24", "", &config.Strengths{Reasoning: number(0.24)}, policy.QualityMinimum},
+		{"0.25", "", &config.Strengths{CodeGeneration: number(0.25)}, policy.QualityLow},
+		{"0.45", "", &config.Strengths{ToolCallAccuracy: number(0.45)}, policy.QualityMedium},
+		{"0.65", "", &config.Strengths{SchemaAdherence: number(0.65)}, policy.QualityHigh},
+		{"0.85", "", &config.Strengths{DeFiKnowledge: number(0.85)}, policy.QualityMaximum},
+		{"the mean of those that are known", "", &config.Strengths{Reasoning: number(1), InstructionFollowing: number(0.2)}, policy.QualityMedium},
+	} {
+		if got := c.At("p", config.Model{ID: "m", Quality: row.said, Strengths: row.strengths}).Quality; got != row.want {
+			t.Errorf("%s: got %s, want %s", row.about, got, row.want)
+		}
+	}
+	both := catalog.New(
+		parse(t, "models: [{id: m, strengths: {reasoning: 1, defi_knowledge: 0}}]"), parse(t, "models: [{id: m, strengths: {defi_knowledge: 0.8}}]"),
+	)
+	if got := look(both, "m"); got.Quality != policy.QualityMaximum || got.Strengths.Known()["defi_knowledge"] != 0.8 {
+		t.Errorf("merged to %v %v", got.Quality, got.Strengths.Known())
+	}
+}
