@@ -171,6 +171,9 @@ func openAIReasoner(o object) *refusal {
 	if o.has("max_tokens") {
 		return bad("max_tokens", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 	}
+	if strings.HasPrefix(model, "gpt-5.") && o.str("reasoning_effort") == "none" {
+		return nil // it does not think, and may be told how to draw its words
+	}
 	for _, p := range []string{"temperature", "top_p"} {
 		if v, ok := o.num(p); ok && v != 1 {
 			return bad(p, "unsupported_value", "Unsupported value: '%s' does not support %g with this model. Only the default (1) value is supported.", p, v)

@@ -214,14 +214,19 @@ func effortOf(budget int) string {
 	return "high"
 }
 
-// fitBudget makes room for a budget: it counts against the answer's limit, so the limit is raised where the caller set
-// one and the model allows more; else the budget shrinks, and too small a one is none.
+// fitBudget makes room for a budget: it counts against the answer's limit, so the limit is raised where the caller set one and the model
+// allows more. Where it does not, the budget shrinks to what the caller's own limit leaves of the model's, else to half; too small a one
+// is none.
 func (p *plan) fitBudget(budget int) {
 	if p.asked > 0 && p.opts.MaxOutput > 0 {
 		p.maxTokens = max(p.maxTokens, min(p.maxTokens+budget, p.opts.MaxOutput))
 	}
-	if budget >= p.maxTokens {
-		budget = max(minBudget, p.maxTokens/2)
+	most := p.maxTokens - min(p.asked, p.maxTokens)
+	if most < minBudget || p.asked == 0 {
+		most = max(minBudget, p.maxTokens/2)
+	}
+	if budget >= p.maxTokens || p.asked > 0 && p.opts.MaxOutput > 0 && budget > most {
+		budget = most
 		instead := ""
 		if budget < p.maxTokens {
 			instead = "budget_tokens:" + strconv.Itoa(budget)

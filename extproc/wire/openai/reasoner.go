@@ -48,7 +48,7 @@ func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
 	efforts, reasons := Reasoner(to, o.Model)
 	o.MaxStop = maxStop
 	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, efforts, reasons
-	o.FixedSampling = to.FixedSampling || reasons && req.Dialect != chat.OpenAI // most take them with an effort of none
+	o.FixedSampling = to.FixedSampling
 	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
 		o.TokensField = MaxCompletionTokens
 	}

@@ -49,7 +49,7 @@ func (s *settled) lose(name string) {
 
 // sampling settles how the model draws its words.
 func (s *settled) sampling(own *chat.Params, o *RequestOptions) {
-	fixed := o.FixedSampling || o.FixedByThinking && s.Effort != effortNone
+	fixed := o.fixed(s.Effort)
 	drawn, lost := wire.Draws(*own, s.Params, o.TopK, o.MinP, !fixed)
 	s.Params = drawn
 	for _, name := range lost {

@@ -151,9 +151,10 @@ func prediction(text string) jsonx.Raw {
 // sampling writes how the model draws its words. One that draws them as it will takes no word about it but 1, which
 // means the same.
 func (w *writer) sampling(p *chat.Params) {
+	fixed := w.opts.fixed(p.Effort)
 	for i, text := range [...]string{p.Temperature, p.TopP, p.PresencePenalty, p.FrequencyPenalty} {
 		switch {
-		case !w.opts.FixedSampling:
+		case !fixed:
 			w.number(sampling[i].key, text)
 		case text != "" && !usual(text, sampling[i].usual):
 			w.lose(sampling[i].key)

@@ -1,0 +1,210 @@
+package profile_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
+	"bardo.money/gateway/extproc/provider/bankr"
+	"bardo.money/gateway/extproc/provider/blockrun"
+	openaiprovider "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/provider/openrouter"
+	"bardo.money/gateway/extproc/provider/venice"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/profile"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// places are models at providers, of every way that they are told about a profile.
+var places = []struct {
+	name, model, upstream string
+	adapter               provider.Adapter
+	fake                  fake.Config
+}{
+	{"anthropic", "claude-sonnet-4-5", "", anthropicprovider.Adapter{}, fake.Config{Dialect: fake.Anthropic}},
+	{"anthropic-adaptive", "claude-opus-4-6", "", anthropicprovider.Adapter{}, fake.Config{Dialect: fake.Anthropic}},
+	{"anthropic-fixed", "claude-opus-4-8", "", anthropicprovider.Adapter{}, fake.Config{Dialect: fake.Anthropic}},
+	{"anthropic-plain", "claude-3-5-haiku-20241022", "", anthropicprovider.Adapter{}, fake.Config{Dialect: fake.Anthropic}},
+	{"openai", "gpt-4.1", "", openaiprovider.Adapter{}, fake.Config{Dialect: fake.OpenAI}},
+	{"openai-reasoning", "gpt-5.1", "", openaiprovider.Adapter{}, fake.Config{Dialect: fake.OpenAI}},
+	{"openai-fixed", "gpt-5", "", openaiprovider.Adapter{}, fake.Config{Dialect: fake.OpenAI}},
+	{"venice", "deepseek-reasoner", "deepseek-r1-671b", venice.Adapter{}, fake.Config{Vendor: fake.Venice}},
+	{"venice-claude", "claude-opus-4-6", "", venice.Adapter{}, fake.Config{Vendor: fake.Venice}},
+	{"bankr", "gpt-5.1", "", bankr.Adapter{}, fake.Config{Vendor: fake.Bankr}},
+	{"bankr-claude", "claude-sonnet-4-5", "", bankr.Adapter{}, fake.Config{Vendor: fake.Bankr}},
+	{"openrouter", "deepseek-v4-pro", "deepseek/deepseek-v4-pro", openrouter.Adapter{}, fake.Config{Vendor: fake.OpenRouter}},
+	{"openrouter-claude", "claude-sonnet-4-5", "anthropic/claude-sonnet-4.5", openrouter.Adapter{}, fake.Config{Vendor: fake.OpenRouter}},
+	{"blockrun", "gpt-5.1", "openai/gpt-5.1", blockrun.Adapter{}, fake.Config{Vendor: fake.BlockRun}},
+	{"blockrun-claude", "claude-opus-4-6", "", blockrun.Adapter{}, fake.Config{Vendor: fake.BlockRun}},
+	{"blockrun-qwen", "qwen3-32b", "qwen/qwen3-32b", blockrun.Adapter{}, fake.Config{Vendor: fake.BlockRun}},
+}
+
+// clients are those of both dialects, and what they send: with a system prompt and a tool, and without a word about how to answer.
+var clients = []struct {
+	dialect wire.Dialect
+	body    string
+}{
+	{openai.Dialect{}, `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}],` +
+		`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}],"max_completion_tokens":4000}`},
+	{anthropic.Dialect{}, `{"model":"m","max_tokens":4000,"system":"Be brief.","messages":[{"role":"user","content":"hi"}],` +
+		`"tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}]}`},
+}
+
+// TestEveryPartAtEveryProvider: what each row of the table becomes, in a file per place.
+func TestEveryPartAtEveryProvider(t *testing.T) {
+	p, _ := profile.New(profile.Settings{WebSearch: true, SealTestaments: true, AttestDreams: true})
+	for _, at := range places {
+		t.Run(at.name, func(t *testing.T) {
+			s := fake.Start(t, at.fake)
+			to := resolution(t, at.name, at.model, at.upstream)
+			var told strings.Builder
+			for _, part := range profile.Names() {
+				h := policy.Hints{Subsystem: part, GolemID: "7"}
+				in := intent.Of(part)
+				d := p.Build(&h, &in, time.Unix(0, 0))
+				fmt.Fprintf(&told, "# %s\n", part)
+				for _, c := range clients {
+					fmt.Fprintf(&told, "%s:\n", c.dialect.Name())
+					r := decode(t, c.dialect, c.body)
+					plain := call(t, at.adapter, r, to, s)
+					r.Profile = d.Profile
+					with := call(t, at.adapter, r, to, s)
+					read(t, s, with)
+					told.WriteString(unlike(t, with, plain))
+				}
+			}
+			golden(t, filepath.Join("testdata", at.name+".golden"), told.String())
+		})
+	}
+}
+
+// resolution is a model as the catalog knows it.
+func resolution(t *testing.T, at, id, upstream string) policy.Resolution {
+	t.Helper()
+	m := catalog.New(catalog.Embedded()).At(policy.ProviderID(at), config.Model{ID: id})
+	if m.Family == "" {
+		t.Fatalf("the catalog does not know %s", id)
+	}
+	if upstream == "" {
+		upstream = id
+	}
+	to := policy.Resolution{
+		Provider: policy.ProviderID(at), Model: m.ID, Upstream: upstream, MaxOutput: m.MaxOutput, Context: m.Context, Family: m.Family,
+		Reasoning: m.Reasoning, Efforts: m.Thinking.Efforts, Control: m.Thinking.Control, FixedSampling: m.FixedSampling,
+		AdaptiveThinking:  slices.Contains(m.Capabilities, policy.AdaptiveThinking),
+		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
+		Features:          m.Capabilities,
+	}
+	if at == "venice" {
+		to.Features = append(slices.Clip(to.Features), policy.TEEAttested)
+	}
+	return to
+}
+
+func decode(t *testing.T, d wire.Dialect, body string) *chat.Request {
+	t.Helper()
+	r, err := d.Decode(chat.Generate, nil, "", []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func call(t *testing.T, a provider.Adapter, r *chat.Request, to policy.Resolution, s *fake.Server) *provider.Call {
+	t.Helper()
+	c, err := a.Encode(nil, r, to, provider.Endpoint{Provider: to.Provider, BasePath: "/v1", Key: provider.Secret(s.Key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// read has the provider read a request.
+func read(t *testing.T, s *fake.Server, c *provider.Call) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(s.URL, "/v1")+c.Path, bytes.NewReader(c.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for _, f := range c.Header {
+		req.Header.Set(f.Name, f.Value)
+	}
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if answer, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
+		t.Errorf("the provider refuses it: %d %s\n%s", res.StatusCode, answer, c.Body)
+	}
+}
+
+// unlike tells in which members a request differs from the one without a profile, and what it could not say.
+func unlike(t *testing.T, with, plain *provider.Call) string {
+	t.Helper()
+	var b strings.Builder
+	a, z := members(t, plain), members(t, with)
+	for _, m := range z {
+		if !slices.Contains(a, m) {
+			b.WriteString("  " + m[0] + ": " + m[1] + "\n")
+		}
+	}
+	for _, m := range a {
+		if !slices.ContainsFunc(z, func(o [2]string) bool { return o[0] == m[0] }) {
+			b.WriteString("  without " + m[0] + "\n")
+		}
+	}
+	if len(with.Degraded) > 0 {
+		b.WriteString("  degraded: " + strings.Join(with.Degraded, ", ") + "\n")
+	}
+	return b.String()
+}
+
+func members(t *testing.T, c *provider.Call) (list [][2]string) {
+	t.Helper()
+	doc, err := jsonx.Scan(c.Body)
+	if err != nil {
+		t.Fatalf("%v in %s", err, c.Body)
+	}
+	for _, m := range doc.Members {
+		list = append(list, [2]string{m.Key, string(doc.Bytes[m.Start:m.End])})
+	}
+	return list
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; write it anew with -update and read the difference\n%s", path, got)
+	}
+}
