@@ -21,6 +21,8 @@ var pairings = []pairing{
 	{"to the other dialect", fake.OpenAI, fake.OpenAI, fake.Anthropic},
 	{"back to the client's dialect", fake.Anthropic, fake.OpenAI, fake.Anthropic},
 	{"same dialect, Anthropic", fake.Anthropic, fake.Anthropic, fake.Anthropic},
+	{"same dialect, Gemini", fake.Gemini, fake.Gemini, fake.Gemini},
+	{"from Gemini to another", fake.OpenAI, fake.Gemini, fake.Anthropic},
 }
 
 // failures are the ways in which a provider fails before its first content. Streams can fail in more ways: there the

@@ -46,6 +46,13 @@ func (a ask) body() string {
 	if say == "" {
 		say = "hi"
 	}
+	if a.dialect == fake.Gemini {
+		more := a.more
+		if more != "" {
+			more = "," + more
+		}
+		return fmt.Sprintf(`{"contents":[{"role":"user","parts":[{"text":%q}]}]%s}`, say, more)
+	}
 	b := fmt.Sprintf(`{"model":%q,`, a.model)
 	if a.dialect == fake.Anthropic {
 		b += `"max_tokens":100,`
@@ -61,6 +68,9 @@ func (a ask) body() string {
 
 func (a ask) call(header ...string) gateway.Call {
 	c := gateway.Call{Path: "/v1/chat/completions", Body: a.body(), Header: header}
+	if a.dialect == fake.Gemini {
+		c.Path = geminiPath(a.model, a.stream)
+	}
 	if a.dialect == fake.Anthropic {
 		c.Path, c.Header = "/v1/messages", append([]string{"anthropic-version: 2023-06-01"}, header...)
 	}
@@ -72,6 +82,8 @@ func (a ask) call(header ...string) gateway.Call {
 func text(t testing.TB, a ask, got gateway.Answer) string {
 	t.Helper()
 	switch {
+	case a.dialect == fake.Gemini:
+		return hearGemini(t, got, a.stream).text
 	case a.stream && a.dialect == fake.OpenAI:
 		return openAIStream(t, got)
 	case a.stream:
@@ -181,6 +193,10 @@ type apiError struct {
 // mustFail checks a JSON error in the caller's format.
 func mustFail(t testing.TB, a ask, got gateway.Answer, status int, code string) {
 	t.Helper()
+	if a.dialect == fake.Gemini {
+		geminiFails(t, got, status, code)
+		return
+	}
 	var e apiError
 	if got.Status != status {
 		t.Fatalf("status %d, want %d: %s", got.Status, status, got.Body)

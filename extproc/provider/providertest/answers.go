@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 )
@@ -173,6 +174,8 @@ func hear(t *testing.T, d wire.Dialect, f form, body []byte) string {
 		dec = openai.NewDecoder(req, 200, f.header)
 	case anthropic.Dialect:
 		dec = anthropic.NewDecoder(req, 200, f.header)
+	case gemini.Dialect:
+		dec = gemini.NewDecoder(req, 200, f.header)
 	}
 	var h heard
 	for _, ev := range dec.Decode(body, true) {

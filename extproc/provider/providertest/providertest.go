@@ -4,12 +4,14 @@ package providertest
 
 import (
 	"embed"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/policy"
 )
@@ -18,7 +20,7 @@ import (
 var samples embed.FS
 
 // dialects are the formats of clients, and of the samples.
-var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}}
+var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}, gemini.Dialect{}}
 
 // Names that the samples use, and a key that must go nowhere but where the provider reads it.
 const (
@@ -81,14 +83,30 @@ func (p *pairing) test(t *testing.T) {
 func (p *pairing) request(t *testing.T, stream bool) *chat.Request {
 	t.Helper()
 	body := sample(t, p.client, "request.json")
+	client, path := p.client, gemini.Root+"/"+shownModel+":generateContent"
 	if stream {
+		path = gemini.Root + "/" + shownModel + ":streamGenerateContent?alt=sse"
+	}
+	if _, addressed := client.(wire.Addressed); addressed {
+		client = at(client, path)
+	} else if stream {
 		body = append([]byte(`{"stream": true,`), body[1:]...)
 	}
-	req, err := p.client.Decode(chat.Generate, nil, "", body)
+	req, err := client.Decode(chat.Generate, nil, "", body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return req
+}
+
+// at is a dialect as one request's path makes it.
+func at(d wire.Dialect, path string) wire.Dialect {
+	addressed, ok := d.(wire.Addressed)
+	if !ok {
+		return d
+	}
+	path, query, _ := strings.Cut(strings.Replace(path, basePath+"/models", gemini.Root, 1), "?")
+	return addressed.At(path, query)
 }
 
 func (p *pairing) encode(t *testing.T, req *chat.Request, to policy.Resolution) *provider.Call {

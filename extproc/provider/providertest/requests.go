@@ -29,7 +29,7 @@ func (p *pairing) testRequests(t *testing.T) {
 		req := p.request(t, stream)
 		first := p.encode(t, req, resolution())
 		p.checkCall(t, first)
-		read, err := p.format.Decode(chat.Generate, nil, "", first.Body)
+		read, err := at(p.format, first.Path).Decode(chat.Generate, nil, "", first.Body)
 		if err != nil {
 			t.Fatalf("the provider cannot read %s: %v", first.Body, err)
 		}

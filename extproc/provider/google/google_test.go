@@ -1,0 +1,73 @@
+package google_test
+
+import (
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/google"
+	"bardo.money/gateway/extproc/provider/providertest"
+	wire "bardo.money/gateway/extproc/wire/gemini"
+	"bardo.money/gateway/policy"
+)
+
+func TestConformance(t *testing.T) { providertest.Run(t, google.Adapter{}) }
+
+var endpoint = provider.Endpoint{Authority: "api.example", BasePath: "/v1beta", Key: "k"}
+
+const body = `{"contents":[{"parts":[{"text":"hi"}]}]}`
+
+func TestACall(t *testing.T) {
+	for _, row := range []struct {
+		about, from, query string
+		op                 chat.Op
+		upstream           string
+		path               string
+	}{
+		{"an answer", "/v1beta/models/m:generateContent", "", chat.Generate, "", "/v1beta/models/m:generateContent"},
+		{"another name", "/v1beta/models/m:generateContent", "", chat.Generate, "models/x", "/v1beta/models/x:generateContent"},
+		{"a stream", "/v1beta/models/m:streamGenerateContent", "alt=sse", chat.Generate, "", "/v1beta/models/m:streamGenerateContent?alt=sse"},
+		{"a stream as an array is asked for whole", "/v1beta/models/m:streamGenerateContent", "", chat.Generate, "", "/v1beta/models/m:generateContent"},
+		{"a count", "/v1beta/models/m:countTokens", "", chat.CountTokens, "", "/v1beta/models/m:countTokens"},
+		{"a name with a slash", "/v1beta/models/a/b%20c:generateContent", "", chat.Generate, "", "/v1beta/models/a/b%20c:generateContent"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			req, err := wire.Dialect{}.At(row.from, row.query).Decode(row.op, nil, row.query, []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			call, err := google.Adapter{}.Encode(nil, req, policy.Resolution{Model: policy.ModelID(req.Model), Upstream: row.upstream}, endpoint)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if call.Path != row.path || string(call.Body) != body || call.Header.Get("x-goog-api-key") != "k" {
+				t.Errorf("got %s %v %s", call.Path, call.Header, call.Body)
+			}
+		})
+	}
+}
+
+// TestK16RefusedSignaturesAreLeftOut: a history's signatures that the API refuses are replaced by the one that stands for none, and all
+// other bytes stay.
+func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
+	const asked = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[{"text":"Hm.","thought":true,"thoughtSignature":"YQ=="},` +
+		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"Yg=="},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"functionCall":{"name":"g"}}]}],"x":1 }`
+	const want = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
+		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g"}}]}],"x":1 }`
+	req, err := wire.Dialect{}.At("/v1beta/models/m:generateContent", "").Decode(chat.Generate, nil, "", []byte(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := &chat.ProviderError{Status: 400, Message: "Corrupted thought signature."}
+	again, ok := google.Adapter{}.Amend(req, policy.Resolution{Model: "m"}, endpoint, refusal)
+	if !ok {
+		t.Fatal("it is not asked again")
+	}
+	if _, twice := (google.Adapter{}).Amend(req, again, endpoint, refusal); twice {
+		t.Error("it is asked a third time")
+	}
+	call, err := google.Adapter{}.Encode(nil, req, again, endpoint)
+	if err != nil || string(call.Body) != want || len(call.Degraded) != 1 {
+		t.Errorf("%v, lost %v\n%s\nwant\n%s", err, call.Degraded, call.Body, want)
+	}
+}
