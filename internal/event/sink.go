@@ -107,7 +107,7 @@ func open(to string, standard io.Writer) (*outlet, error) {
 	case to == "":
 		return nil, nil //nolint:nilnil // nowhere is a place
 	case isFile:
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the operator names it
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("events: %w", err)
 		}

@@ -79,11 +79,10 @@ func (e *blockRunEntry) features() []policy.Feature {
 	if e.Categories == nil && e.Capabilities == nil {
 		return nil
 	}
-	named := map[policy.Feature]bool{policy.Vision: e.Categories.has("vision")}
+	claims := []claim{{policy.Vision, e.Categories.has("vision")}}
 	for _, name := range slices.Concat(e.Categories, e.Capabilities) {
-		if f, ok := policy.ParseFeature(name); ok {
-			named[f] = true
-		}
+		f, ok := policy.ParseFeature(name)
+		claims = append(claims, claim{f, ok})
 	}
-	return features(named)
+	return features(claims...)
 }

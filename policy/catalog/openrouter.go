@@ -46,11 +46,10 @@ func openRouterModel(raw json.RawMessage) (config.Model, bool) {
 	reasons := e.Parameters.has("reasoning", "include_reasoning", "reasoning_effort")
 	m.Thinking = e.thinking(reasons)
 	m.ToolFormat = nativeIf(e.Parameters.has("tools"))
-	m.Capabilities = features(map[policy.Feature]bool{
-		policy.Tools: e.Parameters.has("tools"), policy.StructuredOutputs: e.Parameters.has("structured_outputs"),
-		policy.Vision: e.Architecture.Input.has("image"), policy.VisibleThinking: reasons, policy.LowEffort: reasons,
-		policy.PromptCaching: e.Pricing.CacheRead != "",
-	})
+	m.Capabilities = features(
+		claim{policy.VisibleThinking, reasons}, claim{policy.LowEffort, reasons}, claim{policy.StructuredOutputs, e.Parameters.has("structured_outputs")},
+		claim{policy.PromptCaching, e.Pricing.CacheRead != ""}, claim{policy.Tools, e.Parameters.has("tools")}, claim{policy.Vision, e.Architecture.Input.has("image")},
+	)
 	return m, true
 }
 

@@ -118,8 +118,8 @@ func (w *words) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (w words) has(any ...string) bool {
-	return slices.ContainsFunc(any, func(s string) bool { return slices.Contains(w, s) })
+func (w words) has(one ...string) bool {
+	return slices.ContainsFunc(one, func(s string) bool { return slices.Contains(w, s) })
 }
 
 // first is the first number that is one.
@@ -146,12 +146,18 @@ func efforts(said words) []string {
 	return out
 }
 
-// features are those of a list that hold.
-func features(holds map[policy.Feature]bool) []policy.Feature {
+// claim is what an entry says of a feature.
+type claim struct {
+	feature policy.Feature
+	holds   bool
+}
+
+// features are those that hold; an empty list, not nil, if none does.
+func features(claims ...claim) []policy.Feature {
 	out := []policy.Feature{}
-	for _, f := range policy.Features() {
-		if holds[f] {
-			out = append(out, f)
+	for _, c := range claims {
+		if c.holds && !slices.Contains(out, c.feature) {
+			out = append(out, c.feature)
 		}
 	}
 	return out

@@ -65,11 +65,12 @@ func veniceModel(raw json.RawMessage) (config.Model, bool) {
 		Price: tokens(config.Price{
 			Input: s.Pricing.Input.price(), Output: s.Pricing.Output.price(), CachedInput: s.Pricing.CacheInput.price(), CacheWrite: s.Pricing.CacheWrite.price(),
 		}),
-		Capabilities: features(map[policy.Feature]bool{
-			policy.Tools: c.Functions, policy.StructuredOutputs: c.Schema, policy.Vision: c.Vision, policy.WebSearch: c.WebSearch,
-			policy.VisibleThinking: c.Reasoning, policy.LowEffort: c.Effort, policy.PromptCaching: s.Pricing.CacheInput.USD != "",
-			policy.Privacy: s.Privacy == private, policy.NoLog: s.Privacy == private, policy.TEEAttested: c.TEE, policy.EndToEndEncryption: c.E2EE,
-		}),
+		Capabilities: features(
+			claim{policy.Privacy, s.Privacy == private}, claim{policy.VisibleThinking, c.Reasoning}, claim{policy.LowEffort, c.Effort},
+			claim{policy.StructuredOutputs, c.Schema}, claim{policy.PromptCaching, s.Pricing.CacheInput.USD != ""}, claim{policy.WebSearch, c.WebSearch},
+			claim{policy.TEEAttested, c.TEE}, claim{policy.NoLog, s.Privacy == private}, claim{policy.Tools, c.Functions}, claim{policy.Vision, c.Vision},
+			claim{policy.EndToEndEncryption, c.E2EE},
+		),
 	}, true
 }
 
