@@ -19,6 +19,7 @@ type vendor struct {
 	wants   string // part of every request's body
 	thinks  string // part of the body of a request that is to think hard
 	path    string // "": /v1/chat/completions
+	asks    string // a header of requests that it is the first choice for; "": any
 }
 
 var vendorsServed = []vendor{
@@ -43,13 +44,13 @@ var vendorsServed = []vendor{
 		wants:   `"include_venice_system_prompt":false`, thinks: `"reasoning":{"effort":"high"}`,
 	},
 	{
-		kind: fake.Bankr, model: "deepseek-v4-flash",
-		section: `bankr: {endpoint: %q, api_key: %q, models: [{id: deepseek-v4-flash, upstream_id: gemini-3-flash, family: gemini, thinking: {control: effort}}]}`,
+		kind: fake.Bankr, model: "deepseek-v4-flash", asks: "X-Bardo-Subsystem: social",
+		section: `bankr: {endpoint: %q, api_key: %q, revenue_balance_usd: 100, models: [{id: deepseek-v4-flash, upstream_id: gemini-3-flash, family: gemini, thinking: {control: effort}}]}`,
 		thinks:  `"reasoning_effort":"high"`,
 	},
 	{
-		kind: fake.Bankr, model: "claude-sonnet-4-5", path: "/v1/messages",
-		section: `bankr: {endpoint: %q, api_key: %q, models: [{id: claude-sonnet-4-5, upstream_id: claude-sonnet-4.5, family: claude}]}`,
+		kind: fake.Bankr, model: "claude-opus-4-6", path: "/v1/messages",
+		section: `bankr: {endpoint: %q, api_key: %q, models: [{id: claude-opus-4-6, upstream_id: claude-opus-4.6, family: claude, capabilities: [tools], thinking: {control: budget}}]}`,
 		thinks:  `"thinking":{"type":`,
 	},
 	{kind: fake.DeepSeek, model: "deepseek-v4-flash", section: `deepseek: {base_url: %q, api_key: %q}`, thinks: `"thinking":{"type":"enabled"}`},
@@ -122,6 +123,78 @@ func (v *vendor) mustServe(t *testing.T, a ask, got gateway.Answer, s *fake.Serv
 	}
 }
 
+// TestVendorsAreToldWhatAnAgentSaysOfItself: hints become what only one provider knows.
+func TestVendorsAreToldWhatAnAgentSaysOfItself(t *testing.T) {
+	t.Parallel()
+	for _, g := range []struct {
+		kind    fake.Vendor
+		section string
+		rows    []agentSays
+	}{
+		{fake.Venice, `venice: {base_url: %q, api_key: %q, characters: {risk-assessor: sober-analyst}, models: [{id: m, upstream_id: deepseek-r1, family: deepseek, capabilities: [tee_attested], thinking: {control: toggle}}]}`, []agentSays{
+			{"nothing", nil, []string{`"enable_web_search":"off"`, `"model":"deepseek-r1"`}, []string{"strip_thinking_response", "character_slug"}},
+			{"a part that looks at thinking", []string{"X-Bardo-Subsystem: dream_rem", "X-Bardo-Golem-Id: g7"}, []string{`"strip_thinking_response":false`, `"min_p":0.1`, `"reasoning":{"effort":"high"}`, `"prompt_cache_key":"dream-rem-g7"`}, nil},
+			{"a part that does not", []string{"X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Golem-Id: g7"}, []string{`"strip_thinking_response":true`, `"reasoning":{"effort":"low"}`, `"prompt_cache_key":"golem-g7-heartbeat_t1"`}, nil},
+			{"a role", []string{"X-Bardo-Role: risk-assessor"}, []string{`"character_slug":"sober-analyst"`}, nil},
+			{"a search", []string{"X-Bardo-Web-Search: true"}, []string{`"enable_web_search":"on"`}, nil},
+			{"an enclave", []string{"X-Bardo-Tee: true"}, []string{`"model":"deepseek-r1-tee"`}, nil},
+		}},
+		{fake.OpenRouter, `openrouter: {endpoint: %q, api_key: %q, models: [{id: m, upstream_id: deepseek/deepseek-v3.2, family: deepseek}]}`, []agentSays{
+			{"nothing", nil, []string{`"model":"deepseek/deepseek-v3.2"`}, []string{`"provider"`}},
+			{"the cost matters", []string{"X-Bardo-Cost-Sensitivity: 0.9"}, []string{`"model":"deepseek/deepseek-v3.2:floor"`}, nil},
+			{"time matters", []string{"X-Bardo-Cost-Sensitivity: 0.1", "X-Bardo-Max-Latency-Ms: 2000"}, []string{`"model":"deepseek/deepseek-v3.2:nitro"`}, nil},
+			{"confidential", []string{"X-Bardo-Security-Class: confidential"}, []string{`"data_collection":"deny"`, `"zdr":true`}, nil},
+		}},
+		{fake.BlockRun, `blockrun: {endpoint: %q, api_key: %q, models: [{id: m, upstream_id: qwen/qwen3-235b, family: qwen}]}`, []agentSays{
+			{"nothing", nil, []string{`"content":"hi"`}, []string{"/think", "/no_think"}},
+			{"a part that looks at thinking", []string{"X-Bardo-Subsystem: dream_rem"}, []string{`/think hi`}, nil},
+			{"a part that wants none", []string{"X-Bardo-Subsystem: mind_wandering"}, []string{`/no_think hi`}, nil},
+		}},
+	} {
+		t.Run(string(g.kind), func(t *testing.T) {
+			t.Parallel()
+			v := vendor{kind: g.kind, model: "m", section: g.section}
+			s, section := v.start(t)
+			gw := gateway.Run(t, gateway.Options{Config: quick + "providers:\n  " + section + "\n"})
+			for _, r := range g.rows {
+				t.Run(r.name, func(t *testing.T) { r.check(t, gw, s, &v) })
+			}
+		})
+	}
+}
+
+// agentSays is a request with hints, and what the provider reads of them.
+type agentSays struct {
+	name          string
+	header        []string
+	want, without []string
+}
+
+func (r *agentSays) check(t *testing.T, g *gateway.Gateway, s *fake.Server, v *vendor) {
+	t.Helper()
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+		a := ask{dialect: d, model: string(v.kind) + "/" + v.model}
+		got := g.Do(t, a.call(r.header...))
+		if got.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s", d, got.Status, got.Body)
+		}
+		body := string(lastOf(t, s).Body)
+		for _, part := range r.want {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: it was asked without %s: %s", d, part, body)
+			}
+		}
+		for _, part := range r.without {
+			if strings.Contains(body, part) {
+				t.Errorf("%s: it was asked with %s: %s", d, part, body)
+			}
+		}
+	}
+}
+
+// inOrder is quick, with the operator's order for those who do not say what they need, too.
+var inOrder = strings.Replace(quick, "routing: {", "routing: {strategy: ordered, ", 1)
+
 // TestD15VendorsStandInForEachOther: each fails in turn, and the next one is asked in its own way.
 func TestD15VendorsStandInForEachOther(t *testing.T) {
 	t.Parallel()
@@ -138,13 +211,17 @@ func TestD15VendorsStandInForEachOther(t *testing.T) {
 			first, section := v.start(t)
 			second, other := next.start(t)
 			g := gateway.Run(t, gateway.Options{
-				Config: quick + fmt.Sprintf("providers:\n  order: [%s, %s]\n  %s\n  %s\n", v.kind, next.kind, section, other),
+				Config: inOrder + fmt.Sprintf("providers:\n  order: [%s, %s]\n  %s\n  %s\n", v.kind, next.kind, section, other),
 			})
 			first.Behave(fake.Behaviour{Status: 503})
 			for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 				for _, stream := range []bool{false, true} {
 					a := ask{dialect: d, model: "deepseek-v4-flash", stream: stream}
-					next.mustServe(t, a, g.Do(t, a.call()), second, next.wants)
+					var header []string
+					if v.asks != "" {
+						header = append(header, v.asks)
+					}
+					next.mustServe(t, a, g.Do(t, a.call(header...)), second, next.wants)
 				}
 			}
 			if len(first.Generations()) == 0 {

@@ -86,10 +86,26 @@ func (v vendorMessages) authorize(h http.Header, key string) *refusal {
 }
 
 func (v vendorMessages) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	if model := modelOf(body); !strings.Contains(model, "claude") {
+	model := modelOf(body)
+	o, err := parseObject(body)
+	if err != nil || !strings.Contains(model, "claude") {
 		return nil, &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: "model " + model + " is not served here"}
 	}
-	return v.anthropic.read(h, body, cfg)
+	o["model"] = json.RawMessage(quote(anthropicName(model)))
+	plain, err := json.Marshal(o)
+	if err != nil {
+		return nil, bad("", "", "%v", err)
+	}
+	q, e := v.anthropic.read(h, plain, cfg)
+	if q != nil {
+		q.model = model
+	}
+	return q, e
+}
+
+// anthropicName is what Anthropic calls a model that a vendor calls anthropic/claude-opus-4.6.
+func anthropicName(model string) string {
+	return strings.ReplaceAll(model[strings.LastIndexByte(model, '/')+1:], ".", "-")
 }
 
 // vendorChat is a vendor's OpenAI format.
