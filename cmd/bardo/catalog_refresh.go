@@ -122,7 +122,7 @@ func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed boo
 	}
 	after := before
 	after.Read = time.Now().UTC()
-	if !got.Unchanged && !(known && bytes.Equal(got.Body, before.Body)) {
+	if same := got.Unchanged || known && bytes.Equal(got.Body, before.Body); !same {
 		changed = true
 		after = modelList{Source: sourceOf(p), Format: p.Catalog, ETag: got.ETag, Read: after.Read, Body: got.Body}
 		if after.parsed, err = catalog.Parse(p.Catalog, got.Body); err != nil {
