@@ -15,11 +15,13 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
 )
 
 var dialects = map[chat.Dialect]wire.Dialect{
 	chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}, chat.Completions: completions.Dialect{},
+	chat.Responses: responses.Dialect{},
 }
 
 func decode(d chat.Dialect, body string, h ...header.Field) (*chat.Request, error) {
@@ -54,7 +56,21 @@ const (
 {"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"one"},{"type":"tool_result","tool_use_id":"c2","content":[{"type":"text","text":"two"}]},{"type":"text","text":"and now?"}]}]}`
 )
 
+// inResponses is that question in Responses, which has no stop sequences.
+const inResponses = `{"model":"m","max_output_tokens":100,"temperature":2e-1,"top_p":0.9,"user":"u","reasoning":{"effort":"low"},
+"parallel_tool_calls":false,"tool_choice":{"type":"function","name":"f"},
+"tools":[{"type":"function","name":"f","description":"does","parameters":{"type":"object","properties":{"a":{"type":"integer","maximum":1e2}}},"strict":true}],
+"instructions":"be brief",
+"input":[{"role":"user","content":[{"type":"input_text","text":"look é"},{"type":"input_image","image_url":"data:image/png;base64,aGk="}]},
+{"role":"assistant","content":"I call"},{"type":"function_call","call_id":"c1","name":"f","arguments":"{\"a\": 1, \"b\":[true,null]}"},
+{"type":"function_call","call_id":"c2","name":"f","arguments":""},
+{"type":"function_call_output","call_id":"c1","output":"one"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"two"}]},
+{"role":"user","content":"and now?"}]}`
+
 func TestD33TheSameQuestionIsOneEntryInEveryDialectAndForm(t *testing.T) {
+	if keyOf(t, chat.OpenAI, strings.Replace(inOpenAI, `"stop":["x","y"],`, "", 1)) != keyOf(t, chat.Responses, inResponses) {
+		t.Error("two keys in OpenAI's own formats")
+	}
 	if keyOf(t, chat.OpenAI, inOpenAI) != keyOf(t, chat.Anthropic, inAnthropic, header.Field{Name: "anthropic-version", Value: "2023-06-01"}) {
 		t.Error("two keys")
 	}
@@ -96,6 +112,12 @@ func TestKeys(t *testing.T) {
 		{"marks of a prompt cache", chat.Anthropic, `{"model":"m","max_tokens":5,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}]` + turn, `{"model":"m","max_tokens":5,"system":"s"` + turn, true},
 		{"adaptive thinking", chat.Anthropic, `{"model":"m","max_tokens":5,"thinking":{"type":"adaptive"}` + turn, `{"model":"m","max_tokens":5` + turn, false},
 		{"a tool that runs at the provider", chat.Anthropic, `{"model":"m","max_tokens":5,"tools":[{"type":"web_search_20250305","name":"w","max_uses":1}]` + turn, `{"model":"m","max_tokens":5,"tools":[{"type":"web_search_20250305","name":"w","max_uses":2}]` + turn, false},
+		{"a turn of the assistant's in two messages", chat.Responses, `{"model":"m","input":[{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}]}`, `{"model":"m","input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, false},
+		{"what a provider is to keep", chat.Responses, `{"model":"m","input":"hi","store":true}`, `{"model":"m","input":"hi"}`, false},
+		{"an earlier response", chat.Responses, `{"model":"m","input":"hi","previous_response_id":"a"}`, `{"model":"m","input":"hi","previous_response_id":"b"}`, false},
+		{"what is usual", chat.Responses, `{"model":"m","store":false,"input":[{"role":"user","content":[{"type":"input_image","detail":"auto","image_url":"u"}]}]}`, `{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]}`, true},
+		{"a custom tool", chat.Responses, `{"model":"m","input":"hi","tools":[{"type":"custom","name":"input"}]}`, `{"model":"m","input":"hi","tools":[{"type":"function","name":"input","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}]}`, false},
+		{"a message or what is one", chat.Responses, `{"model":"m","input":"hi"}`, `{"model":"m","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]}`, true},
 		{"deep values", chat.OpenAI, `{"model":"m","x":` + nested(100, `{"a":1}`) + turn, `{"model":"m","x":` + nested(100, `{"a":2}`) + turn, false},
 	}
 	for _, tt := range tests {
@@ -272,7 +294,7 @@ func TestEveryValueOfARequestCounts(t *testing.T) {
 	for _, q := range []struct {
 		d    chat.Dialect
 		body string
-	}{{chat.OpenAI, inOpenAI}, {chat.Anthropic, inAnthropic}} {
+	}{{chat.OpenAI, inOpenAI}, {chat.Anthropic, inAnthropic}, {chat.Responses, inResponses}} {
 		d, body := q.d, q.body
 		before := keyOf(t, d, body)
 		n := 0

@@ -28,6 +28,8 @@ func covered(r *chat.Request, doc *jsonx.Doc) bool {
 		top = openAIRequest
 	case chat.Anthropic:
 		top = anthropicRequest
+	case chat.Responses:
+		top = responsesRequest
 	default:
 		return false
 	}
@@ -40,7 +42,26 @@ func covered(r *chat.Request, doc *jsonx.Doc) bool {
 			return false
 		}
 	}
-	return r.Dialect != chat.OpenAI || plainOpenAI(doc)
+	switch r.Dialect { //nolint:exhaustive // the others say nothing twice
+	case chat.OpenAI:
+		return plainOpenAI(doc)
+	case chat.Responses:
+		return plainResponses(doc)
+	}
+	return true
+}
+
+// plainResponses reports whether a request says a turn of the assistant's in one message: the canonical form joins several.
+func plainResponses(doc *jsonx.Doc) bool {
+	before := false
+	for _, item := range doc.Get("input").Each {
+		assistant := item.Get("role").Equal("assistant")
+		if assistant && before {
+			return false
+		}
+		before = assistant
+	}
+	return true
 }
 
 // plainOpenAI reports whether a request says nothing twice: the canonical form keeps one limit, and one system prompt.

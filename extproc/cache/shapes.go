@@ -1,5 +1,7 @@
 package cache
 
+import "bardo.money/gateway/internal/jsonx"
+
 // What the dialects' requests may hold and still be said completely by the canonical form. A test changes every value of requests
 // of these shapes and looks for another key.
 
@@ -116,3 +118,42 @@ var anthropicChoice = &shape{tag: "type", kinds: map[string]*shape{
 	"none": of(nil),
 	"tool": of(map[string]*shape{"name": text, "disable_parallel_tool_use": truth}),
 }}
+
+var responsesRequest = of(map[string]*shape{
+	"model": text, "stream": truth, "stream_options": whole, "bardo": hint, "max_output_tokens": tokens,
+	"instructions": text,
+	"input":        either(text, listOf(responsesItem)),
+	"tools":        listOf(responsesTool),
+	"tool_choice":  either(word("auto", "none", "required"), responsesChoice), "parallel_tool_calls": truth,
+	"temperature": number, "top_p": number, "user": text,
+	"reasoning": of(map[string]*shape{"effort": text}),
+	"store":     {is: func(v jsonx.Value) bool { return string(v.Raw) == "false" }}, // nothing is kept, whoever answers
+	"text": of(map[string]*shape{"format": {tag: "type", kinds: map[string]*shape{
+		"text":        of(nil),
+		"json_schema": of(map[string]*shape{"name": text, "schema": object}),
+	}}}),
+})
+
+// What a message is may be left unsaid.
+var (
+	responsesMessage = of(map[string]*shape{"role": word("user", "assistant"), "content": responsesContent, "bardo": hint})
+	responsesItem    = &shape{tag: "type", kinds: map[string]*shape{
+		"": responsesMessage, "message": responsesMessage,
+		"function_call":        of(map[string]*shape{"call_id": text, "name": text, "arguments": text, "bardo": hint}),
+		"function_call_output": of(map[string]*shape{"call_id": text, "output": responsesContent, "bardo": hint}),
+	}}
+)
+
+var responsesContent = either(text, listOf(&shape{tag: "type", kinds: map[string]*shape{
+	"input_text":  of(map[string]*shape{"text": text, "bardo": hint}),
+	"output_text": of(map[string]*shape{"text": text, "bardo": hint}),
+	"refusal":     of(map[string]*shape{"refusal": text, "bardo": hint}),
+	"input_image": of(map[string]*shape{"image_url": located, "detail": word("auto"), "bardo": hint}),
+	"input_file":  of(map[string]*shape{"filename": text, "file_data": located, "bardo": hint}),
+}}))
+
+var responsesTool = &shape{tag: "type", kinds: map[string]*shape{
+	"function": of(map[string]*shape{"name": text, "description": text, "parameters": object, "strict": truth, "bardo": hint}),
+}}
+
+var responsesChoice = &shape{tag: "type", kinds: map[string]*shape{"function": of(map[string]*shape{"name": text})}}
