@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, google.Adapter{},
 		providertest.Model{Name: "levels", To: policy.Resolution{
-			Family: "gemini", Upstream: "gemini-3-pro-preview", MaxOutput: 65_536, StructuredOutputs: true, Efforts: []string{"low", "high"},
+			Family: "gemini", Upstream: "gemini-3-pro-preview", MaxOutput: 65_536, StructuredOutputs: true, Efforts: []string{"low", "high"}, Features: []policy.Feature{policy.WebSearch},
 		}},
 		providertest.Model{Name: "budget", To: policy.Resolution{
 			Family: "gemini", Upstream: "gemini-2.5-flash", MaxOutput: 65_536, StructuredOutputs: true,

@@ -3,6 +3,7 @@ package gemini
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -18,7 +19,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for requests of this format only")
 	}
 	o := RequestOptions{
-		MaxOutput: to.MaxOutput, Levels: to.Efforts, NoSignatures: to.Without.Thinking,
+		MaxOutput: to.MaxOutput, WebSearch: slices.Contains(to.Features, policy.WebSearch), Levels: to.Efforts, NoSignatures: to.Without.Thinking,
 		NoThought: to.Control == policy.ControlNone || to.Control == policy.ControlAlways,
 	}
 	body, degraded, err := EncodeRequest(buf, req, o)

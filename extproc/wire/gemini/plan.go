@@ -18,7 +18,7 @@ const (
 
 // plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
 func (w *writer) plan() {
-	w.said, _ = w.req.Profile.Over(w.conv.Params)
+	w.settle(w.conv.Params)
 	w.maxTokens = w.req.MaxTokens
 	if w.maxTokens == 0 && w.req.Profile != nil {
 		w.maxTokens = w.req.Profile.MaxTokens
@@ -30,6 +30,32 @@ func (w *writer) plan() {
 	w.fit(&w.said)
 	w.planTools()
 	w.thinking = w.planThinking(&w.said)
+}
+
+// settle puts the profile behind, or over, what the client says itself, and names what of it the API has no words for. A key for the
+// provider's cache is no loss to a client that did not ask for one.
+func (w *writer) settle(own chat.Params) {
+	said, overridden := w.req.Profile.Over(own)
+	w.said = said
+	for _, name := range overridden {
+		w.lose(name)
+	}
+	w.loseIf(own.CacheKey != "", "prompt_cache_key")
+	w.loseIf(own.Predicted != "", "prediction")
+	w.loseIf(own.Predicted == "" && said.Predicted != "", "predicted_output")
+	w.loseIf(said.MinP != "", "min_p")
+	w.loseIf(said.TEE, "tee_mode")
+	functions := slices.ContainsFunc(w.conv.Tools, func(t chat.Tool) bool { return t.Raw == nil })
+	if said.WebSearch != nil && *said.WebSearch {
+		w.searches = w.opts.WebSearch && !functions // one excludes the other
+		w.loseIf(!w.searches, "web_search")
+	}
+}
+
+func (w *writer) loseIf(lost bool, name string) {
+	if lost {
+		w.lose(name)
+	}
 }
 
 // fit takes out what the API refuses, and names it.
@@ -57,11 +83,6 @@ func (w *writer) fit(p *chat.Params) {
 	}
 	if p.SchemaNote != "" && len(p.Schema) > 0 {
 		w.lose("description")
-	}
-	for _, unsaid := range [...]struct{ name, text string }{{"min_p", p.MinP}, {"prediction", p.Predicted}, {"prompt_cache_key", p.CacheKey}} {
-		if unsaid.text != "" {
-			w.lose(unsaid.name)
-		}
 	}
 }
 

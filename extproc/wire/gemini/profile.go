@@ -16,7 +16,7 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 	}
 	w := writer{req: req, conv: c, opts: o}
 	own := c.Params
-	w.said, _ = req.Profile.Over(own)
+	w.settle(own)
 	if own.Stop != nil { // the client's own are the provider's to judge
 		w.said.Stop = nil
 	}
@@ -41,6 +41,9 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 		if config := w.planThinking(&w.said).appendTo(nil); len(config) > 0 {
 			set = append(set, member{"thinkingConfig", config[len(`,"thinkingConfig":`):]})
 		}
+	}
+	if w.searches && len(c.Tools) == 0 && !req.Doc.Get("tools").Exists() {
+		e.Set(&req.Doc, "tools", jsonx.Raw(searchTool))
 	}
 	configure(e, &req.Doc, set)
 	return w.degraded, nil

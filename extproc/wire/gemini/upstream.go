@@ -13,6 +13,7 @@ type RequestOptions struct {
 	MaxOutput int      // the model's output limit in tokens; 0 if unknown
 	Levels    []string // the model takes a thinkingLevel, of these, least first; nil: a thinkingBudget
 	NoThought bool     // the model takes no word about thinking
+	WebSearch bool     // the model can search the web
 	// NoSignatures leaves the history's thoughts out, and calls without the signatures that a model gave: the provider refused them.
 	NoSignatures bool
 }

@@ -27,6 +27,7 @@ type writer struct {
 	said      chat.Params // what the client and its profile ask for, as far as the API takes it
 	maxTokens int
 	choice    chat.ToolChoice
+	searches  bool // the model may search the web
 	validated bool // functions are checked against their schemas
 	thinking  thinkingPlan
 }

@@ -7,6 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// searchTool has the model search the web as it likes.
+const searchTool = `[{"googleSearch":{}}]`
+
 // tools writes the functions; tools that run at the other dialect's provider cannot be said. A history with calls needs their
 // functions, even when the request offers none: then they are named, and may not be called.
 func (w *writer) tools() {
@@ -30,6 +33,10 @@ func (w *writer) tools() {
 	if len(functions) == 0 {
 		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
 			w.lose("tool_choice")
+		}
+		if w.searches {
+			w.key("tools")
+			w.raw(searchTool)
 		}
 		return
 	}
