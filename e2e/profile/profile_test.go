@@ -1,10 +1,8 @@
 package profile_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -142,21 +140,8 @@ func call(t *testing.T, a provider.Adapter, r *chat.Request, to policy.Resolutio
 // read has the provider read a request.
 func read(t *testing.T, s *fake.Server, c *provider.Call) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(s.URL, "/v1")+c.Path, bytes.NewReader(c.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for _, f := range c.Header {
-		req.Header.Set(f.Name, f.Value)
-	}
-	res, err := (&http.Client{}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if answer, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusOK {
-		t.Errorf("the provider refuses it: %d %s\n%s", res.StatusCode, answer, c.Body)
+	if status, why := answer(t, s, c); status != http.StatusOK {
+		t.Errorf("the provider refuses it: %d %s\n%s", status, why, c.Body)
 	}
 }
 
