@@ -55,10 +55,8 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for path, d := range map[string]fake.Dialect{
-		"/v1/responses": fake.OpenAI, "/v1/responses/resp_1": fake.OpenAI, "/responses": fake.OpenAI, "/v1/v1/responses": fake.OpenAI,
-		"/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI, "/v1/batches": fake.OpenAI,
+		"/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI,
 		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1beta/models/m:generateContent": fake.OpenAI,
-		"/v1/messages/batches": fake.Anthropic, "/v1/messages/batches?beta=true": fake.Anthropic, "/messages/batches/b1/results": fake.Anthropic,
 	} {
 		for _, key := range []bool{true, false} {
 			a := ask{dialect: d, model: "m"}
