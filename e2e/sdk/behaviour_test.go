@@ -36,6 +36,7 @@ var behaviours = withErrors(map[string]fake.Behaviour{
 	"unicode":       {Text: said, Shape: fake.Shape{Cut: 5}},
 	"unicode-tools": {ToolCalls: []fake.ToolCall{{Name: "get_weather", Args: `{"city":"` + escaped(said) + `"}`, Pieces: 50}}},
 	"files":         {},
+	"json":          {Text: `{"city":"Paris"}`},
 	"large":         {Tokens: largeAnswer, TokenSize: 1 << 10},
 	"slow":          {Tokens: 600, Gap: 100 * time.Millisecond},
 	"quiet":         {Tokens: 3, Gap: 3 * beat / 2},

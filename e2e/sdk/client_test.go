@@ -22,6 +22,7 @@ type client struct {
 // clients are in the order of the table in docs/clients.md.
 var clients = []client{
 	{name: "openai-python", title: "OpenAI Python", dialect: fake.OpenAI, argv: python("openai_driver.py")},
+	{name: "openai-python-responses", title: "OpenAI Python, Responses", dialect: fake.OpenAI, argv: python("openai_responses_driver.py")},
 	{name: "anthropic-python", title: "Anthropic Python", dialect: fake.Anthropic, argv: python("anthropic_driver.py")},
 	{
 		name: "langchain-openai", title: "LangChain, langchain-openai", dialect: fake.OpenAI, argv: python("langchain_driver.py"),
@@ -29,6 +30,7 @@ var clients = []client{
 	},
 	{name: "langchain-anthropic", title: "LangChain, langchain-anthropic", dialect: fake.Anthropic, argv: python("langchain_driver.py")},
 	{name: "openai-node", title: "OpenAI Node", dialect: fake.OpenAI, argv: node("openai_driver.cjs")},
+	{name: "openai-node-responses", title: "OpenAI Node, Responses", dialect: fake.OpenAI, argv: node("openai_responses_driver.cjs")},
 	{name: "anthropic-node", title: "Anthropic Node", dialect: fake.Anthropic, argv: node("anthropic_driver.cjs")},
 	{
 		name: "vercel-openai", title: "Vercel AI SDK, OpenAI", dialect: fake.OpenAI, argv: node("vercel_driver.cjs"),

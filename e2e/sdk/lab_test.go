@@ -58,6 +58,9 @@ func (l *lab) provider(t *testing.T, d fake.Dialect, prefix string, runs []targe
 	t.Helper()
 	f := fake.Start(t, fake.Config{Dialect: d, Name: prefix + string(d)})
 	p := gateway.Provider{ID: prefix + family(d), Fake: f, Format: string(d)}
+	if d == fake.OpenAI {
+		p.More = "responses: true"
+	}
 	for _, r := range runs {
 		for name, b := range behaviours {
 			if some != nil && !slices.Contains(some, name) {
