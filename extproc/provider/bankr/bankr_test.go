@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, bankr.Adapter{},
 		providertest.Model{Name: "claude", To: policy.Resolution{Family: "claude", Upstream: "claude-sonnet-4.5", MaxOutput: 64_000}},
-		providertest.Model{Name: "gpt", To: policy.Resolution{Family: "gpt", Upstream: "gpt-5.2"}},
+		providertest.Model{Name: "gpt", To: policy.Resolution{Family: "gpt", Upstream: "gpt-5.2", Control: policy.ControlEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh"}}},
 		providertest.Model{Name: "gemini", To: policy.Resolution{Family: "gemini", Upstream: "gemini-3-flash"}},
 	)
 }

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, openai.Adapter{},
-		providertest.Model{Name: "reasons", To: policy.Resolution{Family: "gpt", Upstream: "gpt-5.2"}},
+		providertest.Model{Name: "reasons", To: policy.Resolution{Family: "gpt", Upstream: "gpt-5.2", Control: policy.ControlEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh"}}},
 		providertest.Model{Name: "does-not", To: policy.Resolution{
 			Family: "gpt", Upstream: "gpt-4.1", Control: policy.ControlNone, Features: []policy.Feature{policy.PredictedOutputs},
 		}},

@@ -3,6 +3,7 @@ package openai_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
@@ -11,7 +12,16 @@ import (
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
 )
+
+// known is what the catalog says of how a model is told to think.
+func known(model string) policy.Resolution {
+	m := models().Unlisted("openai", model)
+	return policy.Resolution{Upstream: model, Control: m.Thinking.Control, Efforts: m.Thinking.Efforts}
+}
+
+var models = sync.OnceValue(func() *catalog.Catalog { return catalog.New(catalog.Embedded()) })
 
 func TestACall(t *testing.T) {
 	rows := []struct {
@@ -31,7 +41,8 @@ func TestACall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			to := policy.Resolution{Model: "m", Upstream: r.upstream}
+			to := known(r.upstream)
+			to.Model = "m"
 			call, err := openai.Adapter{}.Encode(nil, req, to, provider.Endpoint{BasePath: "/v1", Key: r.key})
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +76,7 @@ func TestEffortGoesOnlyToModelsThatReason(t *testing.T) {
 	for model, want := range map[string]bool{"o3-mini": true, "gpt-5": true, "gpt-4o": false} {
 		conv := chat.Conversation{Messages: hi, Params: chat.Params{Effort: "low"}}
 		req := &chat.Request{Dialect: chat.Anthropic, MaxTokens: 5, Conv: &conv}
-		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: model}, provider.Endpoint{})
+		call, err := openai.Adapter{}.Encode(nil, req, known(model), provider.Endpoint{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +105,7 @@ func TestK19EffortsAreThoseOfTheModel(t *testing.T) {
 	for _, r := range rows {
 		conv := chat.Conversation{Messages: hi, Params: chat.Params{Effort: r.effort}}
 		req := &chat.Request{Dialect: chat.Anthropic, Conv: &conv}
-		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: r.model}, provider.Endpoint{})
+		call, err := openai.Adapter{}.Encode(nil, req, known(r.model), provider.Endpoint{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +122,7 @@ func TestModelsThatReasonTakeNoSampling(t *testing.T) {
 			Temperature: "0.3", TopP: "1.0", FrequencyPenalty: "0.5", PresencePenalty: "0", Stop: []string{"END"},
 		}}
 		req := &chat.Request{Dialect: chat.Anthropic, Conv: &conv}
-		call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: model}, provider.Endpoint{})
+		call, err := openai.Adapter{}.Encode(nil, req, known(model), provider.Endpoint{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,52 +2,17 @@ package openai
 
 import (
 	"slices"
-	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/policy"
 )
 
-// reasoners are the families of OpenAI's models that reason, by how their names begin; the first that fits counts. They refuse
-// max_tokens and, unless told not to reason, sampling parameters, and each takes its own efforts. Other models refuse
-// reasoning_effort.
-var reasoners = []struct {
-	family  string
-	efforts []string // nil: whatever comes
-	not     bool     // the family does not reason, though its name says so
-}{
-	{family: "gpt-5-chat", not: true},
-	{family: "gpt-5-pro", efforts: []string{"high"}},
-	{family: "gpt-5-codex", efforts: []string{"low", "medium", "high"}},
-	{family: "gpt-5.1", efforts: []string{"none", "low", "medium", "high"}},
-	{family: "gpt-5.", efforts: []string{"none", "low", "medium", "high", "xhigh"}},
-	{family: "gpt-5", efforts: []string{"minimal", "low", "medium", "high"}},
-	{family: "o1", efforts: []string{"low", "medium", "high"}},
-	{family: "o3", efforts: []string{"low", "medium", "high"}},
-	{family: "o4", efforts: []string{"low", "medium", "high"}},
-}
-
-// Reasoner tells whether a model of OpenAI's reasons, and the efforts that it takes. The catalog's word counts more than its
-// name. A vendor before the name ("openai/gpt-5") does not matter.
-func Reasoner(to policy.Resolution, model string) (efforts []string, ok bool) {
-	if len(to.Efforts) > 0 {
-		return to.Efforts, true
-	}
-	name := model[strings.LastIndexByte(model, '/')+1:]
-	for _, r := range reasoners {
-		if strings.HasPrefix(name, r.family) {
-			return r.efforts, !r.not
-		}
-	}
-	return nil, false
-}
-
 // OfOpenAI sets what OpenAI's own models want, whoever serves them: an effort for those that reason, and no sampling beside it; no
-// more than four stop sequences. Model is set already.
+// more than four stop sequences. Which ones reason, and the efforts that each takes, the catalog says.
 func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
-	efforts, reasons := Reasoner(to, o.Model)
+	reasons := to.Control == policy.ControlEffort // others refuse reasoning_effort; these refuse max_tokens
 	o.MaxStop = maxStop
-	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, efforts, reasons
+	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, to.Efforts, reasons
 	o.FixedSampling = to.FixedSampling
 	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
 		o.TokensField = MaxCompletionTokens
