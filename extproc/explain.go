@@ -49,6 +49,7 @@ type Place struct {
 	ProviderCost int64   // policy.Pico
 	Cost         int64   // policy.Micro, with the spread
 	PriceKnown   bool
+	Direct       bool // its user pays
 	Why          string
 }
 
@@ -108,7 +109,7 @@ func (rt *Runtime) place(to *policy.Resolution, e *Explanation, tier policy.Tier
 	}}}, e.Input, output, 1)
 	return Place{
 		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, State: state, Features: to.Features, Degraded: to.Degraded,
-		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Why: to.Why,
+		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why,
 	}
 }
 

@@ -20,11 +20,11 @@ func TestWhatWorksKeepsItsPlace(t *testing.T) {
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			var found []policy.Resolution
-			for _, f := range strings.Fields(row.found) {
+			for f := range strings.FieldsSeq(row.found) {
 				found = append(found, policy.Resolution{Provider: policy.ProviderID(f[:1]), Model: policy.ModelID(f)})
 			}
 			var order []policy.ProviderID
-			for _, o := range strings.Fields(row.order) {
+			for o := range strings.FieldsSeq(row.order) {
 				order = append(order, policy.ProviderID(o))
 			}
 			var got []string

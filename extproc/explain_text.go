@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -82,7 +83,7 @@ func (e *Explanation) JSON() []byte {
 		p := &e.Order[i]
 		row := placeJSON{Provider: p.Provider, Model: p.Model, Features: listed(p.Features), Degraded: listed(p.Degraded), Cost: policy.Pico(p.ProviderCost)}
 		if p.Score > 0 {
-			row.Score = &p.Score
+			row.Score = new(math.Round(p.Score*1e4) / 1e4)
 		}
 		out.Order = append(out.Order, row)
 	}
@@ -135,7 +136,10 @@ func (e *Explanation) profile() string {
 
 func (p *Place) cells(rank int) []string {
 	cost := policy.Micro(p.Cost).String()
-	if !p.PriceKnown {
+	switch {
+	case p.Direct:
+		cost = costDirect
+	case !p.PriceKnown:
 		cost += " (price not known)"
 	}
 	return []string{

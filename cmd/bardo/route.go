@@ -2,181 +2,233 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
+	"bardo.money/gateway/xds/health"
 )
 
 // routeAsk is the request that a dry run is about.
 type routeAsk struct {
-	Model         string
-	Require       []policy.Feature
-	Prefer        []policy.Feature
-	Input, Output int64 // tokens; no output is the configured reserve
+	Model                 string
+	Hints                 header.List // as a request has them
+	Input, Output         int64       // tokens; no output is the configured reserve
+	Tools, Images, Schema bool        // what the request holds
+	Effort                string
+	Tier                  string // the plan of the key
 }
 
 func routeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "route --model MODEL", Short: "Show who would serve a request, in which order, and why the others would not", Args: noArgs,
+		Use: "route", Short: "Show who would serve a request, in which order, and why the others would not", Args: noArgs,
 		Long: "Show who would serve a request, in which order, and why the others would not. Nothing is sent to anyone.\n" +
+			"Without --model, the gateway chooses one by what the hints say.\n" +
 			"A gateway that runs is asked, since it knows the health of its providers; without one, or with -c, a configuration is read.\n" +
 			"Exit status 1, and the error that a client would get, when nobody serves it.",
 	}
 	var ask routeAsk
-	var require, prefer []string
 	c.Flags().StringVar(&ask.Model, "model", "", "the model, or provider/model")
-	c.Flags().Int64Var(&ask.Input, "input-tokens", 1000, "estimate the cost for so many input tokens")
-	c.Flags().Int64Var(&ask.Output, "max-tokens", 0, "estimate the cost for so many output tokens (default billing.reserve_output_tokens)")
-	c.Flags().StringSliceVar(&require, "require", nil, "hint: a feature that the model must have; repeat, or separate by commas")
-	c.Flags().StringSliceVar(&prefer, "prefer", nil, "hint: a feature that the model should have; repeat, or separate by commas")
+	c.Flags().Int64Var(&ask.Input, "input-tokens", 1000, "a request of so many input tokens")
+	c.Flags().Int64Var(&ask.Output, "max-tokens", 0, "an answer of at most so many output tokens (default, for costs: billing.reserve_output_tokens)")
+	c.Flags().BoolVar(&ask.Tools, "tools", false, "the request has tools")
+	c.Flags().BoolVar(&ask.Images, "images", false, "the request has images")
+	c.Flags().BoolVar(&ask.Schema, "schema", false, "the answer must follow a schema")
+	c.Flags().StringVar(&ask.Effort, "effort", "", "how hard the request has the model reason (none, low, medium, high, max)")
+	completes(c, "effort", "none", "low", "medium", "high", "max")
+	c.Flags().StringVar(&ask.Tier, "tier", "", "the plan of the key (free, pro, golem)")
+	completes(c, "tier", "free", "pro", "golem")
 	addHintFlags(c)
 	asJSON := jsonFlag(c)
 	configFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) (err error) {
-		if ask.Require, err = features("--require", require); err != nil {
-			return err
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ask.Hints = saidHints(c)
+		dry, err := ask.dry()
+		if err != nil {
+			return asFlag(err)
 		}
-		if ask.Prefer, err = features("--prefer", prefer); err != nil {
-			return err
-		}
-		if err := noteUnusedHints(c); err != nil {
-			return err
-		}
-		if ask.Model == "" {
-			return errors.New("--model is missing: this version chooses no model by itself")
-		}
-		return route(c, ask, *asJSON)
+		return route(c, ask, dry, *asJSON)
 	}
 	return c
 }
 
-// features reads names of features; one that does not exist is refused with the one that was probably meant.
-func features(flag string, names []string) ([]policy.Feature, error) {
-	var out []policy.Feature
-	for _, name := range names {
-		f, ok := policy.ParseFeature(name)
-		if !ok {
-			return nil, fmt.Errorf("%s %q is no feature%s", flag, name, meant(name))
-		}
-		out = append(out, f)
+// dry is the request as the gateway looks at it. The error is a fault that names what cannot be read.
+func (a *routeAsk) dry() (*extproc.Dry, error) {
+	d := extproc.Dry{At: time.Now()}
+	if err := readHints(a.Hints, &d.Hints); err != nil {
+		return nil, err
 	}
-	return out, nil
+	effort, ok := policy.ParseEffort(a.Effort)
+	if !ok && a.Effort != "" {
+		return nil, errors.New("--effort: expected none, low, medium, high or max")
+	}
+	if tiers := []string{"", string(policy.TierFree), string(policy.TierPro), string(policy.TierGolem)}; !slices.Contains(tiers, a.Tier) {
+		return nil, errors.New("--tier: expected free, pro or golem")
+	}
+	d.Principal.Tier = policy.Tier(a.Tier)
+	d.Facts = intent.Facts{
+		Model: a.Model, InputTokens: a.Input, OutputTokens: a.Output, MaxTokens: int(a.Output),
+		Images: a.Images, Schema: a.Schema, Effort: effort,
+	}
+	if a.Tools {
+		d.Facts.Tools = 1
+	}
+	return &d, nil
 }
 
-func meant(name string) string {
-	var all []string
-	for _, f := range policy.Features() {
-		all = append(all, string(f))
-	}
-	if like := near.Names(name, all, 1); len(like) > 0 {
-		return ", expected " + like[0]
-	}
-	return ", expected one of " + strings.Join(all, ", ")
-}
-
-func route(c *cobra.Command, ask routeAsk, asJSON bool) error {
+func route(c *cobra.Command, ask routeAsk, dry *extproc.Dry, asJSON bool) error {
 	h, err := openHome()
 	if err != nil {
 		return err
 	}
-	r, err := dryRun(c, h, ask)
+	e, err := dryRun(c, h, ask, dry)
 	if err != nil {
 		return err
 	}
-	show := r.print
+	out := e.Text()
 	if asJSON {
-		show = r.printJSON
+		out = string(e.JSON())
 	}
-	if err := show(c); err != nil {
+	if _, err := c.OutOrStdout().Write([]byte(out)); err != nil {
 		return err
 	}
-	if r.Error != "" {
-		return errors.New(r.Error)
+	if e.Error != "" {
+		return errors.New(e.Error)
 	}
 	return nil
 }
 
 // dryRun asks the running gateway. Without one, or when a configuration is named, that configuration is looked at, with the
 // health that a running gateway knows of the same providers.
-func dryRun(c *cobra.Command, h home, ask routeAsk) (routeReport, error) {
+func dryRun(c *cobra.Command, h home, ask routeAsk, dry *extproc.Dry) (e extproc.Explanation, err error) {
 	_, runs := h.answering(c.Context())
 	if runs && !c.Flags().Changed("config") {
-		var r routeReport
-		return r, control(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &r)
+		return e, control(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
 	}
 	cfg, _, err := configured(c, h)
 	if err != nil {
-		return routeReport{}, err
+		return e, err
 	}
 	var states []providerState
 	if runs {
 		if err := control(c.Context(), h, http.MethodGet, "/providers", &states); err != nil {
-			return routeReport{}, err
+			return e, err
 		}
 	}
-	return explain(cfg, newModelLists(h, slog.New(slog.DiscardHandler)), states, ask)
+	return explain(cfg, newModelLists(h, slog.New(slog.DiscardHandler)), states, dry)
 }
 
-func (a routeAsk) query() url.Values {
-	q := url.Values{"model": {a.Model}, "input": {strconv.FormatInt(a.Input, 10)}, "output": {strconv.FormatInt(a.Output, 10)}}
-	for _, f := range a.Require {
-		q.Add("require", string(f))
+func (a *routeAsk) query() url.Values {
+	q := url.Values{
+		"model": {a.Model}, "input": {strconv.FormatInt(a.Input, 10)}, "output": {strconv.FormatInt(a.Output, 10)},
+		"effort": {a.Effort}, "tier": {a.Tier},
 	}
-	for _, f := range a.Prefer {
-		q.Add("prefer", string(f))
+	for name, said := range map[string]bool{"tools": a.Tools, "images": a.Images, "schema": a.Schema} {
+		if said {
+			q.Set(name, "true")
+		}
+	}
+	for _, h := range a.Hints {
+		q.Add(h.Name, h.Value)
 	}
 	return q
 }
 
 // askOf is the reverse of query.
 func askOf(q url.Values) (a routeAsk, err error) {
-	a.Model = q.Get("model")
+	a = routeAsk{
+		Model: q.Get("model"), Effort: q.Get("effort"), Tier: q.Get("tier"),
+		Tools: q.Has("tools"), Images: q.Has("images"), Schema: q.Has("schema"),
+	}
 	if a.Input, err = strconv.ParseInt(q.Get("input"), 10, 64); err != nil {
 		return a, err
 	}
 	if a.Output, err = strconv.ParseInt(q.Get("output"), 10, 64); err != nil {
 		return a, err
 	}
-	if a.Require, err = features("require", q["require"]); err != nil {
-		return a, err
+	for _, f := range hintFlags {
+		for _, value := range q[f.header()] {
+			a.Hints = append(a.Hints, header.Field{Name: f.header(), Value: value})
+		}
 	}
-	a.Prefer, err = features("prefer", q["prefer"])
-	return a, err
+	return a, nil
 }
 
 // serveRoute answers a dry run with the configuration and the health that are in force.
 func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 	ask, err := askOf(r.URL.Query())
-	var report routeReport
+	var dry *extproc.Dry
 	if err == nil {
-		report, err = explain(g.cfg.Load(), g.lists, g.providerStates(), ask)
+		dry, err = ask.dry()
 	}
 	if err != nil {
 		writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
 		return
 	}
-	writeJSON(w, http.StatusOK, report)
+	e := g.gate.Explain(dry)
+	giveReasons(&e, g.providerStates())
+	writeJSON(w, http.StatusOK, e)
 }
 
-// explain is the dry run: a configuration, what is known about its providers' health, and a request.
-func explain(cfg *config.Config, lists *modelLists, states []providerState, ask routeAsk) (routeReport, error) {
+// explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
+func explain(cfg *config.Config, lists *modelLists, states []providerState, dry *extproc.Dry) (e extproc.Explanation, err error) {
 	models, err := knownModels(cfg, lists)
 	if err != nil {
-		return routeReport{}, err
+		return e, err
 	}
-	if ask.Output <= 0 {
-		ask.Output = int64(cfg.Billing.ReserveOutputTokens)
+	profiles, _ := profile.New(profileSettings(cfg))
+	rt := extproc.Runtime{
+		Resolver: resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg)), Intents: intentRules(cfg), Profiles: profiles,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct,
 	}
-	found := resolve.New(models, cfg.Enabled()).Under(resolve.Rules{Strategy: resolve.Ordered}).Explain(&policy.Intent{Model: ask.Model})
-	return newRouteReport(found, states, ask, cfg.Billing.SpreadPct), nil
+	e = rt.Explain(dry, planOf(states), func(id policy.ProviderID) string { return stateOf(id, states).State })
+	giveReasons(&e, states)
+	return e, nil
+}
+
+// planOf orders providers by states that were read: those that work, those that are in trouble; disabled ones are left out.
+func planOf(states []providerState) func([]policy.ProviderID) []policy.ProviderID {
+	return func(ids []policy.ProviderID) []policy.ProviderID {
+		var well, ill []policy.ProviderID
+		for _, id := range ids {
+			switch s := stateOf(id, states); {
+			case s.Order == 0:
+			case s.State == string(health.Down):
+				ill = append(ill, id)
+			default:
+				well = append(well, id)
+			}
+		}
+		return append(well, ill...)
+	}
+}
+
+// stateOf is what is known about a provider's health.
+func stateOf(id policy.ProviderID, states []providerState) providerState {
+	i := slices.IndexFunc(states, func(s providerState) bool { return s.Provider == id })
+	if i < 0 {
+		return providerState{Provider: id, State: "unknown", Order: len(states) + 1}
+	}
+	return states[i]
+}
+
+// giveReasons says why a provider is in its state.
+func giveReasons(e *extproc.Explanation, states []providerState) {
+	for i := range e.Order {
+		if s := stateOf(e.Order[i].Provider, states); s.Reason != "" {
+			e.Order[i].Why += "; " + s.Reason
+		}
+	}
 }

@@ -1,23 +1,26 @@
 package main
 
 import (
-	"fmt"
-	"slices"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
 )
 
 // hintFlag is one thing that an agent may say about itself.
 type hintFlag struct {
 	name  string
-	kind  string   // text, int, number or bool
+	kind  string   // text, int, number, bool or list
 	oneOf []string // for text: the values that exist, where that is a closed set
 	doc   string
 }
 
-// hintFlags are what an agent may say about itself (D-03), in kebab case; --require and --prefer stand in route.go, since what a
-// candidate lacks of them is shown.
+// hintFlags are what an agent may say about itself (D-03), in kebab case.
 var hintFlags = []hintFlag{
 	{"golem-id", "text", nil, "the agent's id"},
 	{"subsystem", "text", nil, "the part of the agent that asks"},
@@ -36,6 +39,8 @@ var hintFlags = []hintFlag{
 	{"dali-cycle", "int", nil, "cycle of the hypnagogic schedule"},
 	{"scenario", "text", nil, "entities and times, as JSON"},
 	{"pipeline", "text", []string{"minimal", "fast", "standard", "full"}, "the layers of context engineering"},
+	{"require", "list", nil, "a feature that the model must have; repeat, or separate by commas"},
+	{"prefer", "list", nil, "a feature that the model should have; repeat, or separate by commas"},
 	{"quality", "text", []string{"minimum", "low", "medium", "high", "maximum"}, "the least quality class"},
 	{"cost-sensitivity", "number", nil, "how much cost matters, 0 to 1"},
 	{"diem-available", "bool", nil, "there is staked Venice credit"},
@@ -52,6 +57,11 @@ var hintFlags = []hintFlag{
 	{"profile", "text", nil, "parts of an inference profile, as JSON"},
 }
 
+// header is the name by which a request says it.
+func (h hintFlag) header() string { return hintHeader + h.name }
+
+const hintHeader = "x-bardo-"
+
 func addHintFlags(c *cobra.Command) {
 	for _, h := range hintFlags {
 		doc := "hint: " + h.doc
@@ -65,6 +75,8 @@ func addHintFlags(c *cobra.Command) {
 			c.Flags().Float64(h.name, 0, doc)
 		case "bool":
 			c.Flags().Bool(h.name, false, doc)
+		case "list":
+			c.Flags().StringArray(h.name, nil, doc)
 		default:
 			c.Flags().String(h.name, "", doc)
 			completes(c, h.name, h.oneOf...)
@@ -72,37 +84,45 @@ func addHintFlags(c *cobra.Command) {
 	}
 }
 
-// noteUnusedHints checks the hints that were given, and says on stderr which of them change nothing.
-func noteUnusedHints(c *cobra.Command) error {
-	var unused []string
+// saidHints are the hints that were given, as a request says them.
+func saidHints(c *cobra.Command) (out header.List) {
 	for _, h := range hintFlags {
-		if !c.Flags().Changed(h.name) {
-			continue
-		}
-		if err := h.check(c); err != nil {
-			return err
-		}
-		unused = append(unused, "--"+h.name)
-	}
-	for _, name := range []string{"require", "prefer"} { // what a model lacks of these is shown
-		if c.Flags().Changed(name) {
-			unused = append(unused, "--"+name)
+		f := c.Flags().Lookup(h.name)
+		switch list, ok := f.Value.(interface{ GetSlice() []string }); {
+		case !f.Changed:
+		case ok:
+			for _, value := range list.GetSlice() {
+				out = append(out, header.Field{Name: h.header(), Value: value})
+			}
+		default:
+			out = append(out, header.Field{Name: h.header(), Value: f.Value.String()})
 		}
 	}
-	if len(unused) > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "note: this version does not choose by %s\n", strings.Join(unused, ", "))
-	}
-	return nil
+	return out
 }
 
-// check refuses a value that is not one of a closed set. cobra has read numbers and switches.
-func (h hintFlag) check(c *cobra.Command) error {
-	if h.oneOf == nil {
-		return nil
-	}
-	value, err := c.Flags().GetString(h.name)
-	if err != nil || slices.Contains(h.oneOf, value) {
+func readHints(l header.List, into *policy.Hints) error {
+	_, err := hint.FromHeaders(l, into)
+	return err
+}
+
+// asFlag names the flag where a fault names the header.
+func asFlag(err error) error {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
 		return err
 	}
-	return fmt.Errorf("--%s %q, expected one of %s", h.name, value, strings.Join(h.oneOf, ", "))
+	rest, ok := cutPrefixFold(f.Public, hintHeader)
+	if !ok {
+		return err
+	}
+	name, problem, _ := strings.Cut(rest, ":")
+	return errors.New("--" + strings.ToLower(name) + ":" + problem)
+}
+
+func cutPrefixFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }

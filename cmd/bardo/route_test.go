@@ -1,55 +1,76 @@
 package main
 
 import (
-	"errors"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
-	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/resolve"
 )
 
-func candidate(p policy.ProviderID) policy.Resolution {
-	return policy.Resolution{Provider: p, Model: "m", Upstream: "m", Why: "it lists the model"}
+// configOf parses a configuration without an environment.
+func configOf(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if config.Failed(problems) {
+		t.Fatal(problems)
+	}
+	return cfg
 }
 
+const threeServers = `
+providers:
+  custom:
+    - {id: a, endpoints: [http://localhost:1/v1], models: [{id: m}]}
+    - {id: b, endpoints: [http://localhost:2/v1], models: [{id: m}]}
+    - {id: c, endpoints: [http://localhost:3/v1], models: [{id: m}]}
+`
+
 func TestADryRunFollowsHealth(t *testing.T) {
-	found := resolve.Decision{Order: []policy.Resolution{candidate("a"), candidate("b"), candidate("c"), candidate("new")}}
 	for _, row := range []struct {
 		about                 string
 		states                []providerState
 		order, refused, error string
 	}{
-		{"without a gateway, the configured order", nil, "a b c new", "", ""},
+		{"without a gateway, the configured order", nil, "a b c", "", ""},
 		{
-			"a provider that is down goes last, one that the gateway does not know behind it",
-			[]providerState{{Provider: "a", State: "down", Order: 3}, {Provider: "b", Order: 1}, {Provider: "c", Order: 2}},
-			"b c a new", "", "",
+			"a provider that is down goes last",
+			[]providerState{{Provider: "a", State: "down", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "unknown", Order: 2}},
+			"b c a", "", "",
 		},
 		{
 			"one that an operator disabled is not asked",
 			[]providerState{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}},
-			"a c new", "b: an operator disabled it", "",
+			"a c", "b m: an operator disabled it", "",
 		},
 		{
 			"all are disabled",
-			[]providerState{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}, {Provider: "new"}},
-			"",
-			"a: an operator disabled it; b: an operator disabled it; c: an operator disabled it; new: an operator disabled it",
+			[]providerState{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}},
+			"", "a m: an operator disabled it; b m: an operator disabled it; c m: an operator disabled it",
 			"no_provider: every provider of this model is disabled",
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			r := newRouteReport(found, row.states, routeAsk{Model: "m"}, 20)
+			dry, err := (&routeAsk{Model: "m"}).dry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := explain(configOf(t, threeServers), nil, row.states, dry)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var order, refused []string
-			for _, p := range r.Order {
+			for _, p := range e.Order {
 				order = append(order, string(p.Provider))
 			}
-			for _, no := range r.Refused {
-				refused = append(refused, string(no.Provider)+": "+no.Reason)
+			for _, no := range e.Refused {
+				refused = append(refused, string(no.Provider)+" "+no.Model+": "+no.Reason)
 			}
 			if got := strings.Join(order, " "); got != row.order {
 				t.Errorf("order %q, want %q", got, row.order)
@@ -57,22 +78,18 @@ func TestADryRunFollowsHealth(t *testing.T) {
 			if got := strings.Join(refused, "; "); got != row.refused {
 				t.Errorf("refused %q, want %q", got, row.refused)
 			}
-			if r.Error != row.error {
-				t.Errorf("error %q, want %q", r.Error, row.error)
+			if e.Error != row.error {
+				t.Errorf("error %q, want %q", e.Error, row.error)
 			}
 		})
 	}
 }
 
-func TestADryRunShowsNoPrivateCause(t *testing.T) {
-	r := newRouteReport(resolve.Decision{Err: fault.New(fault.NoProvider, "nobody", errors.New("private"))}, nil, routeAsk{}, 0)
-	if r.Error != "no_provider: nobody" {
-		t.Errorf("got %q", r.Error)
-	}
-}
-
 func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
-	ask := routeAsk{Model: "a/b c&d", Require: []policy.Feature{policy.Tools, policy.Vision}, Prefer: []policy.Feature{policy.Privacy}, Input: 7, Output: 9}
+	ask := routeAsk{
+		Model: "a/b c&d", Input: 7, Output: 9, Tools: true, Schema: true, Effort: "high", Tier: "pro",
+		Hints: header.List{{Name: "x-bardo-subsystem", Value: "risk"}, {Name: "x-bardo-require", Value: "tools,vision"}, {Name: "x-bardo-require", Value: "citations"}},
+	}
 	q, err := url.ParseQuery(ask.query().Encode())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +97,7 @@ func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
 	if got, err := askOf(q); err != nil || !reflect.DeepEqual(got, ask) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "input=1&output=x", "input=1&output=1&require=nothing", "input=1&output=1&prefer=nothing"} {
+	for _, bad := range []string{"", "input=1&output=x"} {
 		q, err := url.ParseQuery(bad)
 		if err != nil {
 			t.Fatal(err)
@@ -88,5 +105,89 @@ func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
 		if got, err := askOf(q); err == nil {
 			t.Errorf("%q gives %+v", bad, got)
 		}
+	}
+}
+
+// Each hint has a flag, and each flag is a hint.
+func TestD03EachHintHasAFlag(t *testing.T) {
+	c := routeCommand()
+	for _, key := range hint.Keys() {
+		if name := strings.ReplaceAll(key, "_", "-"); c.Flags().Lookup(name) == nil {
+			t.Errorf("no flag for %s", key)
+		}
+	}
+	if len(hintFlags) != len(hint.Keys()) {
+		t.Errorf("%d flags for %d hints", len(hintFlags), len(hint.Keys()))
+	}
+}
+
+// The sources' tables, as bardo route prints them: each with its own configuration and catalog (D-13).
+func TestD13WhatBardoRoutePrints(t *testing.T) {
+	fixtures, err := filepath.Abs(filepath.Join("..", "..", "policy", "resolve", "testdata"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldens, err := filepath.Abs(filepath.Join("testdata", "route"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BARDO_HOME", t.TempDir())
+	for _, f := range []struct {
+		name       string
+		subsystems []string
+	}{
+		{"typical", []string{"heartbeat_t0", "heartbeat_t1", "heartbeat_t2", "risk", "dream", "daimon", "daimon_complex", "curator", "playbook", "operator", "death", "session_compact"}},
+		{"minimal", []string{"heartbeat_t0", "heartbeat_t1", "heartbeat_t2", "risk", "dream", "daimon", "curator", "playbook", "operator", "death"}},
+		{"full", []string{"heartbeat_t0", "heartbeat_t1", "heartbeat_t2", "risk", "dream", "daimon", "curator", "context", "playbook", "operator", "death", "session"}},
+		{"ladders", []string{"dream", "risk", "context", "death"}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			t.Chdir(filepath.Join(fixtures, f.name)) // where its catalog is
+			var out strings.Builder
+			for _, s := range f.subsystems {
+				args := []string{
+					"route", "-c", "config.yaml", "--subsystem", s, "--golem-id", "g1",
+					"--input-tokens", "4000", "--max-tokens", "2000",
+				}
+				if s == "dream" || s == "death" {
+					args = append(args, "--diem-available")
+				}
+				out.WriteString("$ bardo route --subsystem " + s + "\n")
+				c := root()
+				c.SetArgs(args)
+				c.SetOut(&out)
+				if err := c.Execute(); err != nil {
+					out.WriteString("! " + err.Error() + "\n")
+				}
+				out.WriteByte('\n')
+			}
+			path := filepath.Join(goldens, f.name+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(out.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != string(want) {
+				t.Errorf("%s:\n--- got\n%s--- want\n%s", path, out.String(), want)
+			}
+		})
+	}
+}
+
+func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
+	dry, err := (&routeAsk{Hints: header.List{{Name: "x-bardo-subsystem", Value: "risk"}}}).dry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := explain(configOf(t, threeServers), nil, nil, dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Profile.Effort != policy.EffortMax || e.Pipeline != "standard" {
+		t.Errorf("got %+v, %s", e.Profile, e.Pipeline)
 	}
 }

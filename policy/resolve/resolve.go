@@ -233,6 +233,12 @@ func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool)
 	return policy.ProviderID(prefix), rest, true
 }
 
+// Direct tells whether a provider is a user's own key: its user pays.
+func (r *Resolver) Direct(id policy.ProviderID) bool {
+	at := r.position(id)
+	return at >= 0 && r.seats[at].direct() && !r.providers[at].ContextEngineering
+}
+
 func (r *Resolver) position(id policy.ProviderID) int {
 	return slices.IndexFunc(r.providers, func(p config.Provider) bool { return p.ID == id })
 }
