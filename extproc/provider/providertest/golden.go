@@ -79,6 +79,9 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 				continue
 			}
 			texts[j] = s.tell(t, a, to, at, d.Name()).unlike(plain[j])
+			if texts[j] == asPlain && s.wantsThinking() {
+				t.Errorf("K-19: %s, and nobody is told", s.name)
+			}
 		}
 		for j, text := range texts {
 			switch {
@@ -117,6 +120,8 @@ func (c *told) whole() string {
 
 func (m member) line() string { return "    " + m.key + ": " + m.value + "\n" }
 
+const asPlain = "    as plain chat\n"
+
 // unlike tells in what a call differs from the plain one.
 func (c *told) unlike(plain *told) string {
 	var b strings.Builder
@@ -134,7 +139,7 @@ func (c *told) unlike(plain *told) string {
 		}
 	}
 	if b.Len() == 0 && c.degraded == "" {
-		return "    as plain chat\n"
+		return asPlain
 	}
 	return b.String() + c.degraded
 }

@@ -58,6 +58,15 @@ var scenarios = []scenario{
 	{name: "somebody waits: time matters", profile: &chat.Profile{CostSensitivity: 0.1, MaxLatency: 2 * time.Second}},
 }
 
+// wantsThinking reports whether a profile says how hard to think. Not to think at all may be what nothing says.
+func (s *scenario) wantsThinking() bool {
+	if s.profile == nil {
+		return false
+	}
+	effort := s.profile.Default.Effort + s.profile.Locked.Effort
+	return effort != "" && effort != "none"
+}
+
 func (s *scenario) body(d chat.Dialect) string {
 	if d == chat.Anthropic {
 		return `{"model":"shown-model","max_tokens":4096,"system":"Be brief.","messages":[` + s.turns(anthropicHistory) + `]` + s.anthropic + `}`
