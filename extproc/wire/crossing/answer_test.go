@@ -25,8 +25,12 @@ type form struct {
 }
 
 var forms = []form{
-	{chat.OpenAI, false}, {chat.OpenAI, true}, {chat.Anthropic, false}, {chat.Anthropic, true},
-	{chat.Responses, false}, {chat.Responses, true},
+	{chat.OpenAI, false},
+	{chat.OpenAI, true},
+	{chat.Anthropic, false},
+	{chat.Anthropic, true},
+	{chat.Responses, false},
+	{chat.Responses, true},
 }
 
 func (f form) String() string {

@@ -79,7 +79,8 @@ var asked = [...]struct{ key, usual string }{
 
 // appendAsked appends what the client asked for. Nothing is kept, whatever it says about that.
 func (e *encoder) appendAsked(dst []byte) []byte {
-	for _, m := range asked {
+	for i := range asked {
+		m := &asked[i]
 		dst = append(append(append(dst, `,"`...), m.key...), `":`...)
 		var v jsonx.Value
 		if e.opts.Request != nil {

@@ -108,7 +108,7 @@ func (rd *reader) say(role chat.Role, at string, parts ...chat.Part) {
 		ms[n-1].Parts = append(ms[n-1].Parts, parts...)
 	default:
 		rd.opening = false
-		rd.c.Messages = append(ms, chat.Message{Role: role, At: at, Parts: parts})
+		rd.c.Messages = append(rd.c.Messages, chat.Message{Role: role, At: at, Parts: parts})
 	}
 }
 

@@ -32,6 +32,7 @@ type encoder struct {
 	id     string
 	model  string
 	items  []*item
+	going  []*item // of those, what is not done
 	usage  chat.Usage
 	told   []byte // the provider's own usage, if it speaks this dialect
 	tier   []byte // the service tier's JSON
@@ -165,12 +166,13 @@ func (e *encoder) stop(dst []byte, ev *chat.Event) []byte {
 }
 
 func (e *encoder) closeAll(dst []byte) []byte {
-	for i, it := range e.items {
-		if i == len(e.items)-1 && e.unfinished() != "" {
+	for _, it := range e.going {
+		if it.index == len(e.items)-1 && e.unfinished() != "" {
 			it.status = incomplete
 		}
 		dst = e.close(dst, it)
 	}
+	e.going = nil
 	return dst
 }
 

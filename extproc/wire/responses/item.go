@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -42,6 +43,7 @@ type part struct {
 	kind     chat.EventKind // Text, Refusal or Thought
 	block    int            // the provider's number of it
 	raw      bool           // of a Thought: the model's own words
+	place    int            // among those of its member
 	closed   bool
 	text     []byte
 	sign     []byte   // of a Thought
@@ -56,11 +58,16 @@ const ownReasoning = "rs_bardo_"
 // add begins an item. What is open before it, and may not go on, is done.
 func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {
 	dst = e.begin(dst)
-	for _, o := range e.items {
+	going := e.going[:0]
+	for _, o := range e.going {
 		if o.stopped || o.kind == message || o.kind == reasoning {
 			dst = e.close(dst, o)
+			continue
 		}
+		going = append(going, o)
 	}
+	going = append(going, it)
+	e.going = going
 	it.index, it.status = len(e.items), completed
 	if it.id = e.next.id; it.id == "" || it.kind == foreign {
 		it.id = it.kind.prefix() + e.ownID() + "_" + strconv.Itoa(it.index)
@@ -119,7 +126,7 @@ func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 		return dst, it, &it.parts[n-1]
 	}
 	dst = e.closePart(dst, it)
-	it.parts = append(it.parts, part{kind: kind, block: ev.Index})
+	it.parts = append(it.parts, part{kind: kind, block: ev.Index, place: len(it.parts)})
 	return e.partAdded(dst, it), it, &it.parts[len(it.parts)-1]
 }
 
@@ -130,7 +137,7 @@ func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 		return dst
 	}
 	dst, it, p := e.thought(dst, ev)
-	switch ev.Kind { //nolint:exhaustive // the three that get here
+	switch ev.Kind {
 	case chat.Signature:
 		p.sign = append(p.sign, ev.Text...)
 	case chat.Redacted:
@@ -140,12 +147,23 @@ func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 			return dst
 		}
 		if len(p.text) == 0 {
+			p.place = it.told(p.raw)
 			dst = e.partAdded(dst, it)
 		}
 		p.text = append(p.text, ev.Text...)
 		return e.delta(dst, it, len(it.parts)-1, ev.Text)
 	}
 	return dst
+}
+
+// told counts the parts of reasoning that say something.
+func (it *item) told(raw bool) (n int) {
+	for i := range it.parts {
+		if it.parts[i].raw == raw && len(it.parts[i].text) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // thought is the block of thinking that an event belongs to, opened if need be.
@@ -178,9 +196,8 @@ func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 
 // args continues a call. The argument of a custom tool that comes as an object is told when it is whole.
 func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
-	for i := len(e.items) - 1; i >= 0; i-- {
-		it := e.items[i]
-		if (it.kind != functionCall && it.kind != customCall) || it.block != ev.Index || it.closed {
+	for _, it := range slices.Backward(e.going) {
+		if (it.kind != functionCall && it.kind != customCall) || it.block != ev.Index {
 			continue
 		}
 		if len(ev.Text) == 0 {
@@ -198,7 +215,7 @@ func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
 // stopBlock notes that a block goes on no more. Its item is done when another begins, or the answer stops: only then it is known
 // whether it is complete.
 func (e *encoder) stopBlock(block int) {
-	for _, it := range e.items {
+	for _, it := range e.going {
 		if it.kind == functionCall || it.kind == customCall {
 			it.stopped = it.stopped || it.block == block
 		}

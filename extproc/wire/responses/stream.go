@@ -77,23 +77,12 @@ func (p *part) names() (family, place, text string) {
 	return "reasoning_summary_text", "summary_index", "text"
 }
 
-// place is the number of a part among those of its member.
-func (it *item) place(i int) int {
-	n := 0
-	for j := range it.parts[:i] {
-		if it.parts[j].raw == it.parts[i].raw && (it.kind == message || len(it.parts[j].text) > 0) {
-			n++
-		}
-	}
-	return n
-}
-
 // ofPart begins a frame about a part.
 func (e *encoder) ofPart(dst []byte, event string, it *item, i int) []byte {
 	_, place, _ := it.parts[i].names()
 	dst = e.ofItem(dst, event, it)
 	dst = append(append(append(dst, `,"`...), place...), `":`...)
-	return strconv.AppendInt(dst, int64(it.place(i)), 10)
+	return strconv.AppendInt(dst, int64(it.parts[i].place), 10)
 }
 
 // aboutPart is a frame that shows a part; verb is added or done.
