@@ -37,7 +37,7 @@ func (x *exchange) quarantine(to *policy.Resolution, f *failure) {
 	if !ok {
 		return
 	}
-	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", to.Provider, "model", to.Model, "upstream", to.Upstream,
+	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
 		"status", f.status, "until", until)
 	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.status, until.UTC()})
 }

@@ -75,7 +75,7 @@ func (l *modelLists) kept(id policy.ProviderID) (m modelList, ok bool) {
 		m.parsed, err = catalog.Parse(m.Format, m.Body)
 	}
 	if err != nil {
-		l.log.Warn("a kept list of models cannot be used", "provider", id, "error", err)
+		l.log.Warn("a kept list of models cannot be used", "provider", string(id), "error", err)
 	}
 	return m, err == nil
 }

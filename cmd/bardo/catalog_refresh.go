@@ -94,7 +94,7 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 	wait := jittered(min(listRetry<<min(l.failed, 20), every))
 	l.failed++
 	l.due = time.Now().Add(wait)
-	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", p.ID, "error", err, "again_in", wait)
+	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
 	g.events.Emit("catalog:refresh_failed", "", refreshFailed{Provider: p.ID, Error: err.Error(), Failures: l.failed})
 	return false, l
 }
@@ -130,10 +130,10 @@ func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed boo
 		}
 	}
 	if err := g.lists.put(p.ID, after); err != nil {
-		g.log.Error("a provider's list of models was not kept for the next start", "provider", p.ID, "error", err)
+		g.log.Error("a provider's list of models was not kept for the next start", "provider", string(p.ID), "error", err)
 	}
 	if changed {
-		g.log.Info("read a provider's list of models", "provider", p.ID, "models", len(after.parsed))
+		g.log.Info("read a provider's list of models", "provider", string(p.ID), "models", len(after.parsed))
 	}
 	return changed, nil
 }
@@ -153,8 +153,8 @@ func (g *gateway) relist(ctx context.Context) {
 // tellChanges logs what providers' lists have changed, and emits it.
 func (g *gateway) tellChanges(before, after *catalog.Catalog) {
 	for _, c := range catalog.Diff(before, after) {
-		g.log.Info("the catalog has changed", "what", string(c.Kind), "provider", c.Provider, "model", c.Model,
-			"input", policy.Micro(c.New.Input), "output", policy.Micro(c.New.Output))
+		g.log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
+			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
 		e := modelChange{Provider: c.Provider, Model: c.Model}
 		if c.Kind != catalog.Appeared {
 			e.Old = newPrices(c.Old)
