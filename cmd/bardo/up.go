@@ -211,6 +211,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
 		return fmt.Errorf("telemetry.events: %w", err)
 	}
+	g.metrics.WatchEvents(g.events.Dropped)
 	g.lists = newModelLists(g.home, g.log)
 	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
 	g.metrics.WatchCache(g.answers.Size)

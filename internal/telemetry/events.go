@@ -1,0 +1,10 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// WatchEvents has the events that were lost read at every scrape. Call it once.
+func (m *Metrics) WatchEvents(dropped func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "bardo_events_dropped_total", Help: "Events that telemetry.events was too slow for.",
+	}, func() float64 { return float64(dropped()) }))
+}
