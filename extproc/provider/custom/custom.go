@@ -47,7 +47,10 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	case chat.Gemini:
 		return gemini.NewCall(buf, req, to, at)
 	case chat.Responses:
-		return responses.NewCall(buf, req, at, cmp.Or(to.Upstream, string(to.Model)))
+		return responses.NewCall(buf, req, at, responses.RequestOptions{
+			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
+			FixedSampling: to.FixedSampling,
+		})
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,

@@ -38,7 +38,10 @@ func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect
 // Encode writes a call in the format that Dialect says.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) == chat.Responses {
-		return responses.NewCall(buf, req, at, cmp.Or(to.Upstream, string(to.Model)))
+		return responses.NewCall(buf, req, at, responses.RequestOptions{
+			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
+			FixedSampling: to.FixedSampling,
+		})
 	}
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)

@@ -17,7 +17,7 @@ import (
 
 // Clients of Responses ask providers of every dialect; no provider is asked in it for a client of another.
 var responsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Request) ([]byte, []string, error) {
-	return responses.EncodeRequest(nil, r, "gpt")
+	return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "gpt"})
 }}
 
 var responsesWays = []struct {
@@ -38,7 +38,7 @@ func TestRequestsOfResponsesClients(t *testing.T) {
 			return e, err
 		},
 		"responses-to-responses": func(_ *testing.T, _ pair, r *chat.Request) (e encoded, err error) {
-			e.body, e.degraded, err = responses.EncodeRequest(nil, r, "gpt-up")
+			e.body, e.degraded, err = responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "gpt-up"})
 			return e, err
 		},
 	} {
@@ -136,7 +136,7 @@ func TestAResponsesRequestKeepsItsBytes(t *testing.T) {
 			if err != nil || bytes.Contains(body, []byte("bardo")) {
 				continue
 			}
-			if out, lost, err := responses.EncodeRequest(nil, r, r.Model); err != nil || len(lost) > 0 || !bytes.Equal(out, body) {
+			if out, lost, err := responses.EncodeRequest(nil, r, responses.RequestOptions{}); err != nil || len(lost) > 0 || !bytes.Equal(out, body) {
 				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, lost, out, body)
 			}
 		}

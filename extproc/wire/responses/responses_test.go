@@ -133,7 +133,7 @@ func FuzzAnyBodyIsReadOrRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := Dialect{}.Decode(chat.Generate, nil, "", body)
 		if err == nil {
-			out, _, err := EncodeRequest(nil, r, "up")
+			out, _, err := EncodeRequest(nil, r, RequestOptions{Model: "up"})
 			if err != nil || !json.Valid(out) {
 				t.Fatalf("%q became %q, %v", body, out, err)
 			}
@@ -166,7 +166,7 @@ func TestACallOfTheSameDialect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call, err := NewCall(nil, r, provider.Endpoint{BasePath: "/v1", Key: "k"}, "up")
+		call, err := NewCall(nil, r, provider.Endpoint{BasePath: "/v1", Key: "k"}, RequestOptions{Model: "up"})
 		if err != nil || call.Path != path || call.Header.Get("authorization") != "Bearer k" || string(call.Body) != `{"model":"up","input":"x"}` {
 			t.Errorf("%+v %v", call, err)
 		}
@@ -174,7 +174,7 @@ func TestACallOfTheSameDialect(t *testing.T) {
 }
 
 func TestOnlyClientsOfTheFormatAreWrittenInIt(t *testing.T) {
-	if _, _, err := EncodeRequest(nil, &chat.Request{Dialect: chat.OpenAI}, "m"); err == nil {
+	if _, _, err := EncodeRequest(nil, &chat.Request{Dialect: chat.OpenAI}, RequestOptions{}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -286,5 +286,53 @@ func TestAnAnswerWithAFloodOfItemsIsNone(t *testing.T) {
 	events := d.Decode([]byte(body), true)
 	if last := events[len(events)-1]; last.Kind != chat.Error || slices.ContainsFunc(events, func(ev chat.Event) bool { return ev.Kind == chat.End }) {
 		t.Errorf("ends with %+v", last)
+	}
+}
+
+func TestD20AProfileStandsBehindOrOverAClientOfResponses(t *testing.T) {
+	for _, tt := range []struct {
+		about, body string
+		profile     chat.Profile
+		o           RequestOptions
+		want, lost  string
+	}{
+		{
+			about: "where the client says nothing", body: `{"model":"m","input":"x"}`,
+			profile: chat.Profile{Default: chat.Params{Temperature: "0.3", CacheKey: "k", Effort: "low"}, MaxTokens: 7}, o: RequestOptions{Reasons: true},
+			want: `{"model":"m","input":"x","reasoning":{"effort":"low"},"prompt_cache_key":"k","max_output_tokens":7}`, lost: "temperature",
+		},
+		{
+			about: "a model that does not reason", body: `{"model":"m","input":"x","top_p":0.5}`,
+			profile: chat.Profile{Default: chat.Params{Temperature: "0.3", TopP: "0.9", Effort: "low"}},
+			want:    `{"model":"m","input":"x","top_p":0.5,"temperature":0.3}`, lost: "reasoning_effort",
+		},
+		{
+			about: "a locked value stands over the client's", body: `{"model":"m","temperature":1,"reasoning":{"summary":"auto"},"text":{"verbosity":"low"},"input":"x"}`,
+			profile: chat.Profile{Locked: chat.Params{Temperature: "0.1", Effort: "none"}, Default: chat.Params{Schema: jsonx.Raw(`{"type":"object"}`), SchemaName: "s"}},
+			o:       RequestOptions{Reasons: true},
+			want:    `{"model":"m","temperature":0.1,"reasoning":{"effort":"none","summary":"auto"},"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"},"strict":false},"verbosity":"low"},"input":"x"}`,
+			lost:    "temperature,response_schema",
+		},
+		{
+			about: "what the format has no words for", body: `{"model":"m","input":"x"}`,
+			profile: chat.Profile{Default: chat.Params{TopK: "40", Seed: "1", Stop: []string{"x"}}},
+			want:    `{"model":"m","input":"x","top_p":0.9}`, lost: "top_k:40->top_p:0.9,seed,stop_sequences",
+		},
+		{
+			about: "D-24 sampling that the model refuses", body: `{"model":"m","temperature":0.5,"top_p":1,"input":"x"}`, o: RequestOptions{FixedSampling: true},
+			want: `{"model":"m","top_p":1,"input":"x"}`, lost: "temperature",
+		},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			r, err := Dialect{}.Decode(chat.Generate, nil, "", []byte(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Profile = &tt.profile
+			got, lost, err := EncodeRequest(nil, r, tt.o)
+			if err != nil || string(got) != tt.want || strings.Join(lost, ",") != tt.lost {
+				t.Errorf("%v\ngot  %s %v\nwant %s %s", err, got, lost, tt.want, tt.lost)
+			}
+		})
 	}
 }

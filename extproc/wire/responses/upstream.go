@@ -12,10 +12,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// NewCall writes one attempt at a provider that speaks this format, for a client that does. model is the name that the
-// provider knows the model by. The error is a fault.
-func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, model string) (*provider.Call, error) {
-	body, degraded, err := EncodeRequest(buf, req, model)
+// NewCall writes one attempt at a provider that speaks this format, for a client that does. The error is a fault.
+func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptions) (*provider.Call, error) {
+	body, degraded, err := EncodeRequest(buf, req, o)
 	if err != nil {
 		return nil, err
 	}
@@ -31,13 +30,18 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, model string) 
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. What need
 // not change does not. The error is a fault.
-func EncodeRequest(buf []byte, req *chat.Request, model string) (body []byte, degraded []string, err error) {
+func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect != chat.Responses {
 		return nil, nil, fault.Newf(fault.Internal, "a request in the format %s cannot be written as one of Responses", req.Dialect)
 	}
 	e, d := req.Edit.Clone(), &req.Doc
-	if model != "" && !d.Get("model").Equal(model) {
-		e.Set(d, "model", jsonx.AppendString(nil, model))
+	if o.Model != "" && !d.Get("model").Equal(o.Model) {
+		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
+	}
+	a := adjuster{e: &e, d: d, o: &o}
+	if req.Op == chat.Generate {
+		a.adjust(req)
+		degraded = a.lost
 	}
 	if dropOurs(&e, d) {
 		degraded = append(degraded, "reasoning")
