@@ -547,3 +547,15 @@ func TestResponsesFromTheStore(t *testing.T) {
 		})
 	}
 }
+
+// TestTheDemoSpeaksResponses, though it is asked in another format.
+func TestTheDemoSpeaksResponses(t *testing.T) {
+	t.Parallel()
+	g := gateway.Run(t, gateway.Options{Config: quick, NoKey: true})
+	for _, stream := range []bool{false, true} {
+		r, got := respond(t, g, stream, `{"model":"demo","input":"Hello there"}`)
+		if !strings.Contains(r.text(), "Hello there") || got.Header.Get("X-Bardo-Provider") != "demo" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
