@@ -166,16 +166,21 @@ func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
 	t.Parallel()
 	first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
 	second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+	statuses := []int{400, 404, 413, 422}
+	offered := models("m", "")
+	for _, status := range statuses { // each its own: a provider that says that it lacks a model is asked for it last
+		offered = append(offered, gateway.Model{ID: fmt.Sprintf("m-%d-true", status)}, gateway.Model{ID: fmt.Sprintf("m-%d-false", status)})
+	}
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "first", Fake: first, Models: models("m", "")}, {ID: "second", Fake: second, Models: models("m", "")},
+		{ID: "first", Fake: first, Models: offered}, {ID: "second", Fake: second, Models: offered},
 	}})
-	for _, status := range []int{400, 404, 413, 422} {
+	for _, status := range statuses {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d stream=%v", status, stream), func(t *testing.T) {
 				first.Reset()
 				second.Reset()
 				first.Behave(fake.Behaviour{Status: status, Message: "your fault alone"})
-				a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
+				a := ask{dialect: fake.OpenAI, model: fmt.Sprintf("m-%d-%v", status, stream), stream: stream}
 				got := g.Do(t, a.call())
 				if got.Status != status || !strings.HasPrefix(got.Header.Get("Content-Type"), "application/json") {
 					t.Errorf("got %d %s, want %d", got.Status, got.Body, status)

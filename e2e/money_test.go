@@ -337,7 +337,7 @@ func TestFailoverIsBilledOnce(t *testing.T) {
 	first, second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"}), fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "second"})
 	first.Behave(fake.Behaviour{Status: 503})
 	second.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Output: 10}})
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+	g := gateway.Run(t, gateway.Options{Config: inOrder, Providers: []gateway.Provider{
 		{ID: "dear", Fake: first, Models: []gateway.Model{{ID: "m", Price: "{input: 100, output: 200}"}}},
 		{ID: "cheap", Fake: second, Format: "anthropic", Models: []gateway.Model{{ID: "m", Price: "{input: 3, output: 15}"}}},
 	}})

@@ -56,7 +56,7 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for path, d := range map[string]fake.Dialect{
 		"/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI,
-		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1beta/models/m:generateContent": fake.OpenAI,
+		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1/moderations": fake.OpenAI,
 	} {
 		for _, key := range []bool{true, false} {
 			a := ask{dialect: d, model: "m"}

@@ -190,7 +190,7 @@ func TestK16AToolLoopOverBothFormats(t *testing.T) {
 			t.Parallel()
 			claude := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "claude"})
 			other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other", Allow: []string{"reasoning_effort"}})
-			g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+			g := gateway.Run(t, gateway.Options{Config: inOrder, Providers: []gateway.Provider{
 				{ID: "anthropic", Fake: claude}, {ID: "other", Fake: other, Models: models("claude-sonnet-4-5", "")},
 			}})
 			call := fake.Behaviour{Thoughts: []fake.Thought{{Text: "I must look."}}, ToolCalls: []fake.ToolCall{{Name: "look", Args: `{"at":1}`}}}
