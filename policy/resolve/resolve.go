@@ -273,6 +273,11 @@ func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 			}
 		}
 	}
+	for _, v := range r.variants(model) {
+		if v.at.resolution.Provider == id {
+			return []way{v}, nil
+		}
+	}
 	if p.Any || p.Vendor && r.mayBeOf(p, model) {
 		return []way{{at: r.pass(p, model)}}, nil
 	}
@@ -300,6 +305,9 @@ func (r *Resolver) pass(p *config.Provider, id string) *entry {
 
 // unlisted finds who would take an id that nobody lists: the vendor whose prefix it has, else those that take any.
 func (r *Resolver) unlisted(id string) []way {
+	if out := r.variants(id); out != nil {
+		return out
+	}
 	if v := catalog.VendorOf(id); v != "" {
 		if p := r.find(v); p != nil && p.Vendor {
 			return []way{{at: r.pass(p, id)}}
@@ -309,6 +317,27 @@ func (r *Resolver) unlisted(id string) []way {
 	for i := range r.providers {
 		if r.providers[i].Any {
 			out = append(out, way{at: r.pass(&r.providers[i], id)})
+		}
+	}
+	return out
+}
+
+// variants finds who lists the model that an id is a variant of, where a provider takes variants that it does not list:
+// "model:nitro" at OpenRouter. They cost what the model does.
+func (r *Resolver) variants(id string) (out []way) {
+	at := strings.LastIndexByte(id, ':')
+	if at <= 0 || at == len(id)-1 {
+		return nil
+	}
+	l, suffix, ok := r.index.Find(id[:at])
+	if !ok || suffix != "" {
+		return nil
+	}
+	for _, e := range l.entries {
+		if r.providers[e.seat].Catalog == config.CatalogOpenRouter {
+			v := *e
+			v.resolution.Model, v.resolution.Upstream = policy.ModelID(id), v.resolution.Upstream+id[at:]
+			out = append(out, way{at: &v})
 		}
 	}
 	return out
