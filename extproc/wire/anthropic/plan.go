@@ -125,6 +125,9 @@ func (p *plan) thinking() {
 
 // forbids reports whether the client itself says what may not stand beside thinking.
 func (p *plan) forbids() bool {
+	if p.opts.FixedSampling { // it goes anyway
+		return p.forced()
+	}
 	return p.forced() || p.own.TopK != "" ||
 		p.own.Temperature != "" && number(p.own.Temperature) != 1 || p.own.TopP != "" && number(p.own.TopP) < minTopP
 }

@@ -63,6 +63,8 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 		},
 		{about: "a model that does not think is asked in words", body: opened + `,"system":[{"type":"text","text":"a"}]}`, o: anthropic.RequestOptions{NoThinking: true}, profile: defaults(think("high")), want: opened + `,"system":[{"type":"text","text":"Think through this step by step. Show your reasoning."},{"type":"text","text":"a"}]}`, lost: "reasoning_effort:high->prompt"},
 		{about: "a model that fixes its sampling", body: opened + `}`, o: anthropic.RequestOptions{FixedSampling: true}, profile: defaults(chat.Params{Temperature: "0.3", TopK: "4", MinP: "0.1"}), want: opened + `}`, lost: "temperature,min_p,top_k"},
+		{about: "D-24 it loses the client's own", body: opened + `,"temperature":0.20,"top_p":1.0,"top_k":5}`, o: anthropic.RequestOptions{FixedSampling: true}, want: opened + `,"top_p":1.0}`, lost: "temperature,top_k"},
+		{about: "D-24 beside a profile, too", body: opened + `,"temperature":0.20}`, o: anthropic.RequestOptions{FixedSampling: true, Adaptive: true}, profile: defaults(chat.Params{Temperature: "0.3", Effort: "low"}), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}`, lost: "temperature"},
 		{
 			about: "what it has no words for", body: opened + `}`, profile: defaults(chat.Params{Seed: "1", PresencePenalty: "0.5", FrequencyPenalty: "0", Predicted: "x", WebSearch: new(true), TEE: true, CacheKey: "k", Stop: []string{" ", "END"}}),
 			want: opened + `,"stop_sequences":["END"]}`, lost: "predicted_output,seed,presence_penalty,web_search,tee_mode,stop_sequences",

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -19,7 +20,7 @@ type RequestOptions struct {
 	StructuredOutputs bool     // the model takes output_config.format, and strict tools
 	StripThinking     Strip    // what of the history's thinking the provider must not see
 	NoThinking        bool     // the model does not think by any parameter
-	FixedSampling     bool     // the model refuses temperature, top_p and top_k
+	FixedSampling     bool     // the model refuses temperature, top_p and top_k: clients of every dialect lose them
 	Efforts           []string // the efforts that a model of no budget takes, least first; nil: the API's usual ones
 	NoContextEdits    bool     // the provider knows nothing of context_management, of which a beta flag tells
 }
@@ -51,7 +52,8 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
 	e, d := req.Edit, &req.Doc
 	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
-	if otherModel || o.StripThinking != StripNothing || o.NoContextEdits || req.Profile != nil {
+	fixed := o.FixedSampling && req.Op == chat.Generate && samples(d)
+	if fixed || otherModel || o.StripThinking != StripNothing || o.NoContextEdits || req.Profile != nil {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
@@ -62,10 +64,41 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		e.Delete(d, "context_management")
 		degraded = append(degraded, "context_management")
 	}
+	if fixed {
+		degraded = append(degraded, dropSampling(&e, d)...)
+	}
 	if req.Profile != nil && req.Op == chat.Generate {
 		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
 		a.adjust()
 		degraded = a.lost
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
+}
+
+// sampling are the parameters of how a model draws its words, and the value that says nothing.
+var sampling = [...]struct{ key, usual string }{{"temperature", "1"}, {"top_p", "1"}, {"top_k", ""}}
+
+// samples reports whether a request says anything about it that some models refuse.
+func samples(d *jsonx.Doc) bool {
+	for _, s := range sampling {
+		if unusual(d.Get(s.key), s.usual) {
+			return true
+		}
+	}
+	return false
+}
+
+func unusual(v jsonx.Value, usual string) bool {
+	return !v.IsNull() && (usual == "" || strings.TrimSuffix(string(v.Raw), ".0") != usual)
+}
+
+// dropSampling takes out what the model would refuse, and names it.
+func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+	for _, s := range sampling {
+		if unusual(d.Get(s.key), s.usual) {
+			e.Delete(d, s.key)
+			lost = append(lost, s.key)
+		}
+	}
+	return lost
 }
