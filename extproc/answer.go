@@ -84,7 +84,7 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 // served is who gave the answer, and what it took.
 func (a *answer) served() *cache.Served {
 	u := a.total(a.x.Request.InputTokens)
-	return &cache.Served{By: a.res, Spoken: a.spoken, Usage: u, Cost: costOf(&a.res, &u), Degraded: a.x.lostAt(a.res.Provider)}
+	return &cache.Served{By: a.res, Spoken: a.spoken, Usage: u, Cost: a.x.costOf(&a.res, &u), Degraded: a.x.lostAt(a.res.Provider)}
 }
 
 func (a *answer) take(ev *chat.Event) {

@@ -34,8 +34,12 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	if err != nil {
 		return attemptCall{}, err
 	}
-	call, err := p.Adapter.Encode(buf, req, to, x.endpoint(to.Provider, &p))
+	at, took := x.endpoint(to.Provider, &p)
+	call, err := p.Adapter.Encode(buf, req, to, at)
 	if err != nil {
+		if took {
+			x.dropKey()
+		}
 		return attemptCall{}, err
 	}
 	call.Degraded = named(call.Degraded, lost)

@@ -56,6 +56,9 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	if x.grant.TokensPerHour > 0 {
 		h = append(h, remainingTokens(x.grant.Standing))
 	}
+	if x.direct(to.Provider) && x.stored == nil {
+		h = append(h, header.Field{Name: "x-bardo-cost", Value: costDirect})
+	}
 	return append(h,
 		header.Field{Name: "content-type", Value: contentTypeSSE},
 		header.Field{Name: "cache-control", Value: "no-cache"},

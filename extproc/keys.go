@@ -32,17 +32,18 @@ type takenKey struct {
 	provider policy.ProviderID
 	ring     *keyring.Ring
 	index    int
+	failed   bool // its attempt's failure was noted
 }
 
-// endpoint is where an attempt goes, with the key that it uses. The caller holds encodeMu.
-func (x *exchange) endpoint(id policy.ProviderID, p *Provider) provider.Endpoint {
-	at := p.Endpoint
+// endpoint is where an attempt goes, with the key that it uses; took is set where that is one of several. The caller holds encodeMu.
+func (x *exchange) endpoint(id policy.ProviderID, p *Provider) (at provider.Endpoint, took bool) {
+	at = p.Endpoint
 	if p.BYOK && x.ownKey != "" {
 		at.Key = x.ownKey
-		return at
+		return at, false
 	}
 	if p.Ring.Len() == 0 {
-		return at
+		return at, false
 	}
 	var tried []int
 	for _, k := range x.keys {
@@ -51,13 +52,20 @@ func (x *exchange) endpoint(id policy.ProviderID, p *Provider) provider.Endpoint
 		}
 	}
 	i := p.Ring.Take(time.Now(), x.Affinity.Key, tried)
-	x.keys = append(x.keys, takenKey{id, p.Ring, i})
+	x.keys = append(x.keys, takenKey{provider: id, ring: p.Ring, index: i})
 	at.Key = p.Keys[i]
-	return at
+	return at, true
 }
 
 // id is the key's fingerprint, "" where nothing was chosen.
 func (k takenKey) id() keyring.ID { return k.ring.ID(k.index) }
+
+// dropKey gives back the key that was taken last: its attempt could not be written. The caller holds encodeMu.
+func (x *exchange) dropKey() {
+	last := len(x.keys) - 1
+	x.keys[last].ring.Give(x.keys[last].index)
+	x.keys = x.keys[:last]
+}
 
 // lastKey is the key that the exchange used last at a provider; its index is -1 if it chose none.
 func (x *exchange) lastKey(id policy.ProviderID) takenKey {
@@ -71,12 +79,29 @@ func (x *exchange) lastKey(id policy.ProviderID) takenKey {
 	return takenKey{index: -1}
 }
 
+// failedKey is the key of the provider's attempt whose failure is noted now. Envoy makes further attempts before this side hears of the
+// first: failures are noted in the order of the attempts, and each took one key.
+func (x *exchange) failedKey(id policy.ProviderID) takenKey {
+	x.encodeMu.Lock()
+	defer x.encodeMu.Unlock()
+	for i := range x.keys {
+		if k := &x.keys[i]; k.provider == id && !k.failed {
+			k.failed = true
+			return *k
+		}
+	}
+	return takenKey{index: -1}
+}
+
 // restKey lets the key of an attempt rest that was refused for it: the provider itself is well while another of its keys is awake.
 func (x *exchange) restKey(f *failure) (another bool) {
+	if f.kind == failEncode { // it took none
+		return false
+	}
+	k := x.failedKey(f.provider)
 	if f.kind != failStatus {
 		return false
 	}
-	k := x.lastKey(f.provider)
 	switch f.status {
 	case http.StatusTooManyRequests:
 		return k.ring.Rest(k.index, time.Now(), f.retryAfter)

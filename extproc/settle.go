@@ -48,7 +48,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	x.settled = s
 	if !x.isTokenCount() { // a count uses nothing and costs nothing
 		s.usage = a.total(x.Request.InputTokens)
-		s.cost = costOf(&a.res, &s.usage)
+		s.cost = x.costOf(&a.res, &s.usage)
 		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
 	}
 	if outcome != outcomeCut {
@@ -63,8 +63,12 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	return s, nil
 }
 
-// costOf is what a provider asks for an answer: what it says itself, else what its usage comes to.
-func costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
+// costOf is what a provider asks for an answer: what it says itself, else what its usage comes to. What the caller pays itself costs
+// nothing here.
+func (x *exchange) costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
+	if x.direct(to.Provider) {
+		return 0
+	}
 	if u.Cost > 0 {
 		return u.Cost
 	}

@@ -36,6 +36,17 @@ func (r *Request) IsGeneration() bool {
 			strings.HasSuffix(r.Path, ":generateContent") || strings.HasSuffix(r.Path, ":streamGenerateContent"))
 }
 
+// Key is the credential that the request carries, in whichever header.
+func (r *Request) Key() string {
+	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for _, name := range []string{"X-Api-Key", "X-Goog-Api-Key"} {
+		if key == "" {
+			key = r.Header.Get(name)
+		}
+	}
+	return key
+}
+
 // log holds the requests. Changed is closed and replaced at each change, which is what waiting is built on.
 type log struct {
 	mu      sync.Mutex

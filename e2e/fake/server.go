@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,8 @@ const (
 type Config struct {
 	Dialect Dialect
 	Name    string   // prefix of its request ids; "": the dialect
-	Key     string   // the only credential it accepts; "": "sk-fake-" and the name
+	Key     string   // the credential it accepts; "": "sk-fake-" and the name
+	Keys    []string // further ones
 	Models  []string // models it has; nil: any
 	Vendor  Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
 	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
@@ -60,6 +62,7 @@ type Server struct {
 	mu      sync.Mutex
 	always  Behaviour
 	byModel map[string]Behaviour
+	byKey   map[string]Behaviour
 	byPath  map[string]Behaviour
 	queue   []Behaviour
 	list    *published           // nil: the models of cfg
@@ -140,7 +143,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
-		byModel: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{},
+		byModel: map[string]Behaviour{}, byKey: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{},
 	}
 	if _, known := vendors[cfg.Vendor]; cfg.Vendor != "" && !known {
 		return nil, fmt.Errorf("fake provider: unknown vendor %q", cfg.Vendor)
@@ -214,6 +217,7 @@ func (s *Server) Behave(b Behaviour) {
 	defer s.mu.Unlock()
 	s.always, s.queue = b, nil
 	clear(s.byModel)
+	clear(s.byKey)
 	clear(s.byPath)
 }
 
@@ -229,6 +233,13 @@ func (s *Server) BehaveFor(model string, b Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byModel[model] = b
+}
+
+// BehaveWith sets how completions are answered that come with one key, whatever else was said.
+func (s *Server) BehaveWith(key string, b Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byKey[key] = b
 }
 
 // BehaveOn sets how the other paths fail, e.g. "/models": their status, delay and break are used.
@@ -249,6 +260,9 @@ func (s *Server) next(r *Request) Behaviour {
 	defer s.mu.Unlock()
 	if !r.IsGeneration() {
 		return s.byPath[strings.TrimPrefix(r.Path, s.root())]
+	}
+	if b, ok := s.byKey[r.Key()]; ok {
+		return b
 	}
 	if len(s.queue) > 0 {
 		b := s.queue[0]
@@ -305,7 +319,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // route returns the refusal, or the request, or the fixed body that this path answers with.
 func (s *Server) route(a api, r *Request) outcome {
-	if e := a.authorize(r.Header, s.cfg.Key); e != nil {
+	key := s.cfg.Key
+	if slices.Contains(s.cfg.Keys, r.Key()) {
+		key = r.Key()
+	}
+	if e := a.authorize(r.Header, key); e != nil {
 		return outcome{refused: e}
 	}
 	if s.cfg.Dialect == Gemini {

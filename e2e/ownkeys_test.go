@@ -1,0 +1,299 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// Several keys of one provider, users' own keys, and keys that requests bring.
+
+// byKey counts a provider's completions by the key that they came with.
+func byKey(p *fake.Server) map[string]int {
+	n := map[string]int{}
+	for _, r := range p.Generations() {
+		n[r.Key()]++
+	}
+	return n
+}
+
+// severalKeys is a gateway with one provider that has three keys.
+func severalKeys(t *testing.T, keys ...string) (*gateway.Gateway, *fake.Server) {
+	t.Helper()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Keys: keys})
+	return gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{
+		ID: "own", Fake: p, Key: keys[0], Models: models("m", ""), More: fmt.Sprintf("api_keys: [%s]", strings.Join(keys[1:], ", ")),
+	}}}), p
+}
+
+func TestRequestsAreSpreadOverTheKeysOfAProvider(t *testing.T) {
+	t.Parallel()
+	g, p := severalKeys(t, "sk-one", "sk-two", "sk-three")
+	for i := range 12 {
+		a := ask{dialect: fake.OpenAI, model: "m", stream: i%2 == 0}
+		text(t, a, g.Do(t, a.call()))
+	}
+	if n := byKey(p); n["sk-one"] != 4 || n["sk-two"] != 4 || n["sk-three"] != 4 {
+		t.Errorf("requests by key: %v", n)
+	}
+}
+
+// TestAKeyRestsAloneWhileItsProviderServes: what one key is refused for, another answers at once; the provider keeps its good name, and
+// the key is left in peace for as long as it asked.
+func TestAKeyRestsAloneWhileItsProviderServes(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		b    fake.Behaviour
+	}{
+		{"D-16 asked too often", fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "120"}},
+		{"a bad key", fake.Behaviour{Status: http.StatusUnauthorized}},
+		{"an account that is empty", fake.Behaviour{Status: http.StatusPaymentRequired}},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/stream=%v", row.name, stream), func(t *testing.T) {
+				t.Parallel()
+				g, p := severalKeys(t, "sk-one", "sk-two", "sk-three")
+				p.BehaveWith("sk-two", row.b)
+				a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
+				for range 9 {
+					got := g.Do(t, a.call())
+					if got.Status != http.StatusOK {
+						t.Fatalf("status %d: %s", got.Status, got.Body)
+					}
+					text(t, a, got)
+				}
+				if n := byKey(p); n["sk-two"] != 1 || n["sk-one"] < 4 || n["sk-three"] < 4 {
+					t.Errorf("requests by key: %v", n)
+				}
+				if s := standings(t, g)["own"]; s.Order != 1 || s.State == "down" || s.State == "degraded" {
+					t.Errorf("the provider counts as %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// TestAllKeysAskedTooOftenIsThe429OfTheirProvider: with nothing left to ask, the client hears when to come back.
+func TestAllKeysAskedTooOftenIsThe429OfTheirProvider(t *testing.T) {
+	t.Parallel()
+	g, p := severalKeys(t, "sk-one", "sk-two")
+	p.Behave(fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "7"})
+	for _, stream := range []bool{false, true} {
+		p.Forget()
+		a := ask{dialect: fake.OpenAI, model: "m", stream: stream}
+		got := g.Do(t, a.call())
+		mustFail(t, a, got, http.StatusTooManyRequests, "rate_limit_exceeded")
+		retryAfter(t, got, 7)
+		if !stream {
+			if n := byKey(p); n["sk-one"] != 1 || n["sk-two"] != 1 {
+				t.Errorf("requests by key: %v", n)
+			}
+		}
+	}
+}
+
+// ownVendors is a gateway with users' own keys at two vendors, and operator's keys at the same ones.
+type ownVendors struct {
+	*gateway.Gateway
+	openai, anthropic       *fake.Server // of the operator
+	ownOpenAI, ownAnthropic *fake.Server // of the users
+	engineered              *fake.Server
+}
+
+func runOwnVendors(t *testing.T, config string) *ownVendors {
+	t.Helper()
+	o := &ownVendors{
+		openai:       fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "operator-openai"}),
+		anthropic:    fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "operator-anthropic"}),
+		ownOpenAI:    fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own-openai"}),
+		ownAnthropic: fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "own-anthropic"}),
+		engineered:   fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own-engineered"}),
+	}
+	o.Gateway = gateway.Run(t, gateway.Options{Config: fmt.Sprintf(`
+providers:
+  openai: {api_key: %s, base_url: %q}
+  anthropic: {api_key: %s, base_url: %q}
+  direct:
+    keys:
+      - {provider: openai, api_key: %s, base_url: %q}
+      - {provider: anthropic, api_key: %s, base_url: %q}
+      - {provider: openai, api_key: %s, base_url: %q, models: [gpt-4.1], context_engineering: true}
+`, o.openai.Key, o.openai.URL, o.anthropic.Key, o.anthropic.URL, o.ownOpenAI.Key, o.ownOpenAI.URL, o.ownAnthropic.Key, o.ownAnthropic.URL,
+		o.engineered.Key, o.engineered.URL) + config})
+	return o
+}
+
+// TestP13RequestsAtAUsersOwnKeyPassAsTheyAre: but for the model's prefix and the credential, the vendor gets what the client wrote.
+func TestP13RequestsAtAUsersOwnKeyPassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	o := runOwnVendors(t, quick)
+	poor := o.CreateKey(t, "--name", "poor", "--balance-usd", "0.000001")
+	for _, row := range []struct {
+		name, path, prefix, body string
+		at                       *fake.Server
+		header                   []string
+	}{
+		{
+			"openai", "/v1/chat/completions", "direct/openai/",
+			"{ \"model\" : \"%sgpt-4.1\",\n\t\"temperature\":0, \"seed\":12345678901234567890, \"prediction\":{\"type\":\"content\",\"content\":\"a  b\"}," +
+				" \"messages\":[ {\"role\":\"user\",\"content\":\"caf\\u00e9  and  two spaces\"} ]  }",
+			o.ownOpenAI, nil,
+		},
+		{
+			"anthropic", "/v1/messages", "direct/anthropic/",
+			"{ \"model\" : \"%sclaude-sonnet-4-5\",\n \"max_tokens\":64, \"temperature\":0, \"system\":[{\"type\":\"text\",\"text\":\"s\",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}]," +
+				" \"messages\":[ {\"role\":\"user\",\"content\":\"two  spaces\"} ]  }",
+			o.ownAnthropic, []string{"anthropic-version: 2023-06-01", "anthropic-beta: extended-cache-ttl-2025-04-11"},
+		},
+	} {
+		for _, again := range []bool{false, true} { // no answer is taken from a cache, whatever the temperature
+			row.at.Forget()
+			got := o.Do(t, gateway.Call{Path: row.path, Body: fmt.Sprintf(row.body, row.prefix), Header: row.header, Key: poor.Key})
+			if got.Status != http.StatusOK {
+				t.Fatalf("%s: %d %s", row.name, got.Status, got.Body)
+			}
+			sent, ok := row.at.Last()
+			if want := fmt.Sprintf(row.body, ""); !ok || string(sent.Body) != want {
+				t.Errorf("%s, again=%v: the vendor got\n%s\nwant\n%s", row.name, again, sent.Body, want)
+			}
+			if row.at.Saw(poor.Key) {
+				t.Errorf("%s: the vendor saw the gateway's key", row.name)
+			}
+			if got.Header.Get("X-Bardo-Cost") != "direct" || got.Header.Get("X-Bardo-Pipeline") != "" ||
+				got.Header.Get("X-Bardo-Provider") != strings.TrimSuffix(row.prefix, "/") {
+				t.Errorf("%s: headers %v", row.name, got.Header)
+			}
+			if b := got.Header.Get("X-Bardo-Balance"); b != "0.000001" {
+				t.Errorf("%s: the balance is %q", row.name, b)
+			}
+		}
+	}
+	if n := len(o.openai.Generations()) + len(o.anthropic.Generations()) + len(o.engineered.Generations()); n != 0 {
+		t.Errorf("%d requests went elsewhere", n)
+	}
+	o.AssertSound(t)
+}
+
+// TestP13AStreamAtAUsersOwnKeyCostsNothing and leaves a record without content.
+func TestP13AStreamAtAUsersOwnKeyCostsNothing(t *testing.T) {
+	t.Parallel()
+	o := runOwnVendors(t, quick)
+	a := ask{dialect: fake.OpenAI, model: "direct/openai/gpt-4.1", stream: true, say: "the secret question"}
+	o.ownOpenAI.Behave(fake.Behaviour{Text: "the secret answer", Usage: &fake.Usage{Input: 1000, Output: 500}})
+	got := o.Do(t, a.call())
+	if s := text(t, a, got); s != "the secret answer" || got.Header.Get("X-Bardo-Cost") != "direct" {
+		t.Errorf("it says %q, headers %v", s, got.Header)
+	}
+	if r := recordOf(t, o.Gateway, got); r.Provider != "direct/openai" || r.OutputTokens != 500 || r.CostUSD != 0.0 {
+		t.Errorf("record %+v", r)
+	}
+	whole := o.Do(t, gateway.Call{Path: "/v1/requests/" + got.Header.Get("X-Request-Id")})
+	for _, secret := range []string{"secret", o.ownOpenAI.Key} {
+		if strings.Contains(whole.Body, secret) || strings.Contains(o.Log(), secret) {
+			t.Errorf("%q is in the record or in the log", secret)
+		}
+	}
+}
+
+// TestD39RateLimitsHoldForUsersOwnKeys, too: they protect the gateway.
+func TestD39RateLimitsHoldForUsersOwnKeys(t *testing.T) {
+	t.Parallel()
+	o := runOwnVendors(t, "routing: {ping_interval: 1h}\n")
+	k := o.CreateKey(t, "--name", "busy", "--rpm", "2")
+	a := ask{dialect: fake.OpenAI, model: "direct/openai/gpt-4.1"}
+	c := a.call()
+	c.Key = k.Key
+	if n := byStatus(t, a, atOnce(t, o.Gateway, 5, c)); n[http.StatusOK] != 2 || n[http.StatusTooManyRequests] != 3 {
+		t.Errorf("statuses %v", n)
+	}
+}
+
+// TestANativeFeatureGoesToTheKeyOfItsVendor: only the vendor's own API has predicted outputs, and a user's key for it comes first then.
+func TestANativeFeatureGoesToTheKeyOfItsVendor(t *testing.T) {
+	t.Parallel()
+	o := runOwnVendors(t, quick)
+	for _, row := range []struct{ name, model, provider string }{
+		{"a model without a hint stays with the operator", "gpt-4.1", "openai"},
+		{"the key's own prefix", "direct/openai/gpt-4.1", "direct/openai"},
+		{"a second key of the vendor", "direct/openai-2/gpt-4.1", "direct/openai-2"},
+	} {
+		if got := o.Do(t, ask{dialect: fake.OpenAI, model: row.model}.call()); got.Header.Get("X-Bardo-Provider") != row.provider {
+			t.Errorf("%s: %d by %q: %s", row.name, got.Status, got.Header.Get("X-Bardo-Provider"), got.Body)
+		}
+	}
+	got := o.Do(t, ask{dialect: fake.OpenAI, model: "auto"}.call("X-Bardo-Require: predicted_outputs", "X-Bardo-Subsystem: playbook"))
+	if by := got.Header.Get("X-Bardo-Provider"); !strings.HasPrefix(by, "direct/openai") || got.Header.Get("X-Bardo-Cost") != "direct" {
+		t.Errorf("predicted outputs: %d by %q, cost %q: %s", got.Status, by, got.Header.Get("X-Bardo-Cost"), got.Body)
+	}
+	if got := o.Do(t, ask{dialect: fake.OpenAI, model: "direct/openai-2/gpt-4o"}.call()); got.Status != http.StatusNotFound {
+		t.Errorf("a model that a key is not for: %d %s", got.Status, got.Body)
+	}
+}
+
+// TestAnEngineeredKeyRunsThePipeline: 002's reading of users' own keys, for those that ask for it.
+func TestAnEngineeredKeyRunsThePipeline(t *testing.T) {
+	t.Parallel()
+	o := runOwnVendors(t, quick)
+	a := ask{dialect: fake.OpenAI, model: "direct/openai-2/gpt-4.1", more: `"temperature":0`}
+	for i, want := range []string{"direct", "0.000000"} { // the second answer is a stored one
+		got := o.Do(t, a.call())
+		if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cost") != want {
+			t.Errorf("request %d: %d, cost %q", i+1, got.Status, got.Header.Get("X-Bardo-Cost"))
+		}
+	}
+	if n := len(o.engineered.Generations()); n != 1 {
+		t.Errorf("%d requests reached the vendor", n)
+	}
+}
+
+// TestAKeyThatARequestBringsReachesItsProviderAlone and nobody remembers it.
+func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
+	t.Parallel()
+	const own = "sk-or-the-users-own"
+	broad := fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Keys: []string{own}})
+	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+	g := gateway.Run(t, gateway.Options{Config: quick + "telemetry: {log_level: debug}\n", Providers: []gateway.Provider{
+		{ID: "openrouter", Fake: broad, More: "byok: true", Models: models("m", "maker/m")},
+		{ID: "other", Fake: other, Models: append(models("m", ""), models("elsewhere", "")...)},
+	}})
+	k := g.CreateKey(t, "--name", "little", "--balance-usd", "0.000001")
+	for _, stream := range []bool{false, true} {
+		a := ask{dialect: fake.OpenAI, model: "m", stream: stream, more: `"max_tokens":100`}
+		c := a.call("X-Bardo-Upstream-Key: " + own)
+		c.Key = k.Key
+		got := g.Do(t, c)
+		if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Cost") != "direct" || got.Header.Get("X-Bardo-Provider") != "openrouter" {
+			t.Fatalf("%d, headers %v: %s", got.Status, got.Header, got.Body)
+		}
+		text(t, a, got)
+		if r, _ := broad.Last(); r.Key() != own || r.Header.Get("X-Bardo-Upstream-Key") != "" {
+			t.Errorf("the provider got the headers %v", r.Header)
+		}
+		c.Path, c.Body, c.Header = "/v1/requests/"+got.Header.Get("X-Request-Id"), "", nil
+		eventually(t, "the record", func() bool { return g.Do(t, c).Status == http.StatusOK })
+		if rec := g.Do(t, c); strings.Contains(rec.Body, own) || !strings.Contains(rec.Body, `"cost_usd":0.000000`) {
+			t.Errorf("record %s", rec.Body)
+		}
+	}
+
+	broad.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
+	a := ask{dialect: fake.OpenAI, model: "m"}
+	mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+own)), http.StatusServiceUnavailable, "overloaded")
+	a.model = "elsewhere"
+	mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+own)), http.StatusBadRequest, "invalid_request")
+	if other.Saw(own) || len(other.Generations()) != 0 {
+		t.Error("another provider saw the key, or its request")
+	}
+	if strings.Contains(g.Log(), own) {
+		t.Error("the key is in the log")
+	}
+	if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()); got.Header.Get("X-Bardo-Cost") == "direct" {
+		t.Error("a request without a key of its own costs nothing")
+	}
+	g.AssertSound(t)
+}
