@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
@@ -47,6 +48,8 @@ func (f form) client() wire.Dialect {
 		return anthropic.Dialect{}
 	case chat.Responses:
 		return responses.Dialect{}
+	case chat.Gemini:
+		return gemini.Dialect{}
 	}
 	return openai.Dialect{}
 }
@@ -83,6 +86,8 @@ var crossings = []struct {
 	{"openai-to-responses-stream", form{chat.OpenAI, true}, form{chat.Responses, true}},
 	{"anthropic-to-responses-json", form{chat.Anthropic, false}, form{chat.Responses, false}},
 	{"anthropic-to-responses-stream", form{chat.Anthropic, true}, form{chat.Responses, true}},
+	{"gemini-to-responses-json", form{chat.Gemini, false}, form{chat.Responses, false}},
+	{"gemini-to-responses-stream", form{chat.Gemini, true}, form{chat.Responses, true}},
 	{"responses-json-to-stream", form{chat.Responses, false}, form{chat.Responses, true}},
 	{"responses-stream-to-json", form{chat.Responses, true}, form{chat.Responses, false}},
 }
@@ -136,6 +141,8 @@ func newDecoder(from form, r *chat.Request) provider.Decoder {
 		return anthropic.NewDecoder(r, 200, from.header())
 	case chat.Responses:
 		return responses.NewDecoder(r, 200, from.header())
+	case chat.Gemini:
+		return gemini.NewDecoder(r, 200, from.header())
 	}
 	return openai.NewDecoder(r, 200, from.header())
 }

@@ -62,7 +62,7 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	text, isSealed := sealed.Str()
 	ours, err := openSeal(text)
 	if err == nil && ours != nil {
-		it.signed = chat.ClaudeThinking
+		it.signed = ours.SignedBy()
 	}
 	for i, p := range v.Get("summary").Each {
 		d.text(it, "response.reasoning_summary_text", int64(i), p.Get("text"), true)
@@ -94,7 +94,7 @@ func (d *Decoder) unsealed(it *outputItem, p *chat.Part) {
 	if len(it.parts) == 0 {
 		d.newPart(it, "response.reasoning_summary_text", 0)
 	}
-	ev := chat.Event{Kind: chat.Signature, ID: chat.ClaudeThinking, Index: it.parts[len(it.parts)-1].block, Text: []byte(p.Signature)}
+	ev := chat.Event{Kind: chat.Signature, ID: it.signed, Index: it.parts[len(it.parts)-1].block, Text: []byte(p.Signature)}
 	if p.Kind == chat.PartRedacted {
 		ev.Kind, ev.Text = chat.Redacted, []byte(p.Data)
 	}
