@@ -62,6 +62,7 @@ bench: export BARDO_BIN := $(BARDO)
 bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is short
 	@mkdir -p bench-out
 	go run ./e2e/bench -json bench-out/$(VERSION).json $(ARGS)
+	go test -run '^$$' -bench Route500 -benchmem ./extproc
 
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
