@@ -64,6 +64,9 @@ func (l *lab) load(ctx context.Context, c testCase, s subject, window time.Durat
 	m.Seconds = window.Seconds()
 	m.EnvoyCPU, m.GoCPU = after.envoy-before.envoy, after.program-before.program
 	if m.Requests == 0 {
+		if m.firstFail == nil {
+			return m, errShort
+		}
 		return m, fmt.Errorf("no request succeeded: %w", m.firstFail)
 	}
 	return m, nil
