@@ -3,6 +3,7 @@ package extproc
 import (
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -49,6 +50,9 @@ func newHead(all header.List, peer string) head {
 		kept = append(kept, header.Field{Name: googleKey, Value: key})
 	}
 	hd.h = kept
+	if hd.h.Has(googleKey) && isModels(hd.path) { // Google's clients may ask for the stable version of its API
+		hd.path = "/v1beta" + strings.TrimPrefix(hd.path, "/v1")
+	}
 	if ap, err := netip.ParseAddrPort(peer); err == nil {
 		hd.peer = ap.Addr().Unmap()
 	}
@@ -60,7 +64,7 @@ const googleKey = "x-goog-api-key"
 
 // takeKey takes a key out of the query, as clients of Google's may send it: nothing behind this place sees it there.
 func (hd *head) takeKey() (key string) {
-	if !isGemini(hd.path) || !strings.Contains(hd.query, "key=") {
+	if !isGemini(hd.path) && !isModels(hd.path) || !strings.Contains(hd.query, "key=") {
 		return ""
 	}
 	var rest []string
@@ -81,6 +85,18 @@ func (hd *head) takeKey() (key string) {
 // isGemini reports whether a path is of Google's API.
 func isGemini(path string) bool { return path == "/v1beta" || strings.HasPrefix(path, "/v1beta/") }
 
+// isModels reports whether a path is of the list of models, in the version that Google's API shares with others.
+func isModels(path string) bool {
+	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
+}
+
+// googleVerbs are what paths of Google's API end in, of whichever version.
+var googleVerbs = []string{":generateContent", ":streamGenerateContent", ":countTokens"}
+
+func hasVerb(path string) bool {
+	return slices.ContainsFunc(googleVerbs, func(verb string) bool { return strings.HasSuffix(path, verb) })
+}
+
 // foldPath makes one path of what base URLs with and without /v1 lead to: "/v1/v1/messages", "/messages" and
 // "/v1/messages/" are "/v1/messages".
 func foldPath(p string) string {
@@ -93,13 +109,17 @@ func foldPath(p string) string {
 	if p == "/v1/v1" {
 		return "/v1"
 	}
-	for strings.HasPrefix(p, "/v1/v1beta/") || strings.HasPrefix(p, "/v1beta/v1beta/") {
+	for strings.HasPrefix(p, "/v1/v1beta/") || strings.HasPrefix(p, "/v1beta/v1beta/") || strings.HasPrefix(p, "/v1beta/v1/") {
 		p = p[strings.Index(p[1:], "/")+1:]
 	}
 	for _, bare := range bareRoots {
 		if p == bare || strings.HasPrefix(p, bare+"/") {
-			return "/v1" + p
+			p = "/v1" + p
+			break
 		}
+	}
+	if rest, ok := strings.CutPrefix(p, "/v1/models/"); ok && hasVerb(rest) {
+		return "/v1beta/models/" + rest
 	}
 	return p
 }

@@ -18,12 +18,20 @@ const geminiRoot = "/v1beta"
 
 // geminiPath takes a path apart: /v1beta/models/gemini-3-pro:streamGenerateContent.
 func geminiPath(path string) (model, method string) {
-	rest := strings.TrimPrefix(path, geminiRoot+"/models/")
+	rest := strings.TrimPrefix(underGemini(path), "/models/")
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {
 		return "", ""
 	}
 	return rest[:i], rest[i+1:]
+}
+
+// underGemini is what follows the version, of which there is a stable one, too.
+func underGemini(path string) string {
+	if rest, ok := strings.CutPrefix(path, geminiRoot); ok {
+		return rest
+	}
+	return strings.TrimPrefix(path, "/v1")
 }
 
 func (gemini) authorize(h http.Header, key string) *refusal {
@@ -93,7 +101,7 @@ func (gemini) models(cfg *Config) []byte {
 
 // routeGemini is route for this dialect, whose paths name the model.
 func (s *Server) routeGemini(r *Request) outcome {
-	path := strings.TrimPrefix(r.Path, geminiRoot)
+	path := underGemini(r.Path)
 	model, method := geminiPath(r.Path)
 	switch {
 	case path == "/models" && r.Method == http.MethodGet:

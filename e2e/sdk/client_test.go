@@ -41,6 +41,8 @@ var clients = []client{
 	{name: "openai-go", title: "OpenAI Go", dialect: fake.OpenAI, argv: program("openai")},
 	{name: "openai-go-old", title: "OpenAI Go, older", dialect: fake.OpenAI, argv: program("openai-old")},
 	{name: "anthropic-go", title: "Anthropic Go", dialect: fake.Anthropic, argv: program("anthropic")},
+	{name: "google-python", title: "Google Gen AI Python", dialect: fake.Gemini, argv: python("google_driver.py")},
+	{name: "google-node", title: "Google Gen AI Node", dialect: fake.Gemini, argv: node("google_driver.cjs")},
 	{name: "curl-openai", title: "curl, chat completions", dialect: fake.OpenAI, argv: python("curl_driver.py")},
 	{name: "curl-anthropic", title: "curl, messages", dialect: fake.Anthropic, argv: python("curl_driver.py")},
 }

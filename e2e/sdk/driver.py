@@ -54,10 +54,12 @@ def caught(call):
 def refused(error, base, code):
     """The line of an error that an answer's status made."""
     true(isinstance(error, base), f"{type(error).__name__} is not of the client's own: {error}")
-    true(DIRECT or code(error.body), f"no code in {error.body}")
-    if error.status_code == 429:
+    body = error.details if hasattr(error, "details") else error.body  # Google's and the others'
+    status = error.status_code if hasattr(error, "status_code") else error.code
+    true(DIRECT or code(body), f"no code in {body}")
+    if status == 429:
         same(error.response.headers["retry-after"], "2")
-    return {"exception": type(error).__name__, "status": error.status_code}
+    return {"exception": type(error).__name__, "status": status}
 
 
 def errors(cases, ask, base, code):

@@ -42,10 +42,14 @@ type target struct {
 
 // family starts the names of a provider's models.
 func family(d fake.Dialect) string {
-	if d == fake.Anthropic {
+	switch d {
+	case fake.Anthropic:
 		return "claude"
+	case fake.Gemini:
+		return "gemini"
+	default:
+		return "gpt"
 	}
-	return "gpt"
 }
 
 // prefix is of this run's own models: what they remember, and who left them, no other run changes.

@@ -14,7 +14,7 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// lab is one gateway before providers of both dialects, with models for every run.
+// lab is one gateway before providers of every dialect, with models for every run.
 type lab struct {
 	gateway *gateway.Gateway
 	fakes   map[fake.Dialect]*fake.Server
@@ -26,9 +26,9 @@ var settings = "limits: {rpm: 0}\nrouting: {ping_interval: 1h, timeouts: {first_
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{fakes: make(map[fake.Dialect]*fake.Server, 2)}
+	l := &lab{fakes: make(map[fake.Dialect]*fake.Server, 3)}
 	o := gateway.Options{Config: settings}
-	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		first, second := l.provider(t, d, "p-", runs(d), nil), l.provider(t, d, "q-", runs(d), twice)
 		l.fakes[d] = first.Fake
 		o.Providers = append(o.Providers, first, second)
@@ -82,7 +82,11 @@ func (l *lab) environment(r target) []string {
 		"BARDO_CLIENT=" + r.client.name, "BARDO_PREFIX=" + r.prefix(), "BARDO_UNICODE=" + string(text),
 	}
 	if f := l.fakes[r.served]; r.direct {
-		return append(env, "BARDO_DIRECT=1", "BARDO_URL="+strings.TrimSuffix(f.URL, "/v1"), "BARDO_KEY="+f.Key, "BARDO_KEY_401=wrong")
+		env = append(env, "BARDO_DIRECT=1", "BARDO_URL="+strings.TrimSuffix(strings.TrimSuffix(f.URL, "/v1"), "/v1beta"), "BARDO_KEY="+f.Key)
+		if r.served != fake.Gemini { // Google says 400 for a wrong key
+			env = append(env, "BARDO_KEY_401=wrong")
+		}
+		return env
 	}
 	for status, key := range l.keys {
 		env = append(env, "BARDO_KEY_"+strconv.Itoa(status)+"="+key)

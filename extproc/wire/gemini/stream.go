@@ -112,13 +112,28 @@ func (e *streamEncoder) chunk(dst []byte, choice int, part []byte) []byte {
 		e.start(&chat.Event{})
 	}
 	dst = append(dst, `data: {"candidates":[{"content":{"parts":[`...)
-	dst = append(append(dst, part...), `],"role":"model"},"index":`...)
+	dst = append(appendOneLine(dst, part), `],"role":"model"},"index":`...)
 	dst = append(strconv.AppendInt(dst, int64(choice), 10), `}]`...)
 	tops := e.tops
 	e.tops = nil
 	dst = append(e.appendTail(dst, false), "\n\n"...)
 	e.tops = tops
 	return dst
+}
+
+// appendOneLine appends JSON in which the characters are escaped that some of Google's clients take for the end of a line: they stand in
+// strings alone.
+func appendOneLine(dst, json []byte) []byte {
+	for _, l := range lineEnds {
+		if bytes.Contains(json, l.char) {
+			json = bytes.ReplaceAll(json, l.char, l.escape)
+		}
+	}
+	return append(dst, json...)
+}
+
+var lineEnds = [...]struct{ char, escape []byte }{
+	{[]byte("\u2028"), []byte(`\u2028`)}, {[]byte("\u2029"), []byte(`\u2029`)}, {[]byte("\u0085"), []byte(`\u0085`)},
 }
 
 // end writes the last chunk: why the candidates stopped, and what the answer took.
