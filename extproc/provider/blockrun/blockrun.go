@@ -43,12 +43,16 @@ func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect
 
 // Encode writes a call in the format of the model's family.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	req, err := deliberate(req, to)
+	req, lost, err := deliberate(req, to)
 	if err != nil {
 		return nil, err
 	}
 	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
-		return openai.NewCall(buf, req, at, options(req, to))
+		call, err := openai.NewCall(buf, req, at, options(req, to))
+		if err == nil && lost != "" {
+			call.Degraded = append(call.Degraded, lost)
+		}
+		return call, err
 	}
 	call, err := anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)
 	if err != nil {

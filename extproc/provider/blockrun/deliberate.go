@@ -5,25 +5,36 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
 )
 
 // deliberate says how hard a model shall think where neither the client nor its profile does: as hard as the class of model that was
-// asked for, and Qwen's models only for those who look at it. The request itself does not change.
-func deliberate(req *chat.Request, to policy.Resolution) (*chat.Request, error) {
+// asked for. Qwen's models, which think or do not, think for those who look at it and for what is not routine; routine is what little
+// thinking is enough for. The request itself does not change. lost is what became of an effort that was said.
+func deliberate(req *chat.Request, to policy.Resolution) (r *chat.Request, lost string, err error) {
 	effort := effortFor(req, to)
+	if to.Family == qwen && isRoutine(req) {
+		effort, lost = "none", wire.Became("reasoning_effort", "low", "none")
+	}
 	if effort == "" {
-		return req, nil
+		return req, "", nil
 	}
 	if req.Dialect != chat.Anthropic || to.Family != claude { // is parsed once, and not once per copy
 		if _, err := req.Conversation(); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	r, p := *req, *req.Profile
+	again, p := *req, *req.Profile
 	p.Default.Effort = effort
-	r.Profile = &p
-	return &r, nil
+	again.Profile = &p
+	return &again, lost, nil
+}
+
+// isRoutine reports whether a profile finds little thinking enough, and nobody looks at it.
+func isRoutine(req *chat.Request) bool {
+	p := req.Profile
+	return p != nil && p.Default.Effort == "low" && !said(&p.Locked) && !req.SaysThinking() && !visible(req)
 }
 
 // byQuality are the efforts of the classes of models.
