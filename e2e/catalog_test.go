@@ -189,10 +189,11 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		about   string
+		stream  bool
 		refusal fake.Behaviour
 	}{
-		{"not found", fake.Behaviour{Status: http.StatusNotFound, ErrorCode: "model_not_found", Message: "The model `m` does not exist or you do not have access to it."}},
-		{"gone", fake.Behaviour{Status: http.StatusGone}},
+		{"not found", false, fake.Behaviour{Status: http.StatusNotFound, ErrorCode: "model_not_found", Message: "The model `m` does not exist or you do not have access to it."}},
+		{"gone, in a stream", true, fake.Behaviour{Status: http.StatusGone}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +204,7 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 				{ID: "first", Fake: first, Models: append(models("m", ""), models("n", "")...)}, {ID: "second", Fake: second, Models: models("m", "")},
 			}})
 			first.BehaveFor("m", row.refusal)
-			if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call()); got.Status == http.StatusOK {
+			if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: row.stream}.call()); got.Status == http.StatusOK {
 				t.Fatalf("answered %s", got.Body)
 			}
 			eventually(t, "the event", func() bool { return len(toldOf(t, dir, "catalog:model_quarantined")) == 1 })
