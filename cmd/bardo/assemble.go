@@ -57,7 +57,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 func endpointOf(p config.Provider) provider.Endpoint {
 	e := provider.Endpoint{
 		Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
-		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Responses: p.Responses,
+		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Responses: p.Responses,
 	}
 	if p.Sort != "" { // one of three words
 		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)

@@ -31,6 +31,7 @@ type Endpoint struct {
 
 	Characters  map[string]string // of Venice: the character that a role is played by
 	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers
+	Fallbacks   []string          // of OpenRouter: models that it may answer with instead
 }
 
 // Call is one attempt's request.

@@ -40,12 +40,13 @@ type BlockRun struct {
 
 // OpenRouter is a gateway to models of many vendors.
 type OpenRouter struct {
-	Endpoint URL      `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
-	APIKey   Secret   `key:"api_key" doc:"The operator's key. Without it, OPENROUTER_API_KEY."`
-	APIKeys  []Secret `key:"api_keys" doc:"Further keys."`
-	BYOK     bool     `key:"byok" default:"false" doc:"Requests may bring a key of their own in X-Bardo-Upstream-Key."`
-	Sort     string   `key:"sort" oneof:"price throughput latency" doc:"How it chooses among the hosts of a model. Without it, by each request's cost sensitivity."`
-	Models   []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else any id."`
+	Endpoint  URL      `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
+	APIKey    Secret   `key:"api_key" doc:"The operator's key. Without it, OPENROUTER_API_KEY."`
+	APIKeys   []Secret `key:"api_keys" doc:"Further keys."`
+	BYOK      bool     `key:"byok" default:"false" doc:"Requests may bring a key of their own in X-Bardo-Upstream-Key."`
+	Fallbacks []string `key:"fallbacks" doc:"Models that it may answer with itself where the one that it is asked for is not to be had, by its own names, first choice first."`
+	Sort      string   `key:"sort" oneof:"price throughput latency" doc:"How it chooses among the hosts of a model. Without it, by each request's cost sensitivity."`
+	Models    []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else any id."`
 }
 
 // Venice is the private plane.
@@ -223,6 +224,7 @@ type Provider struct {
 	Earnings           Earnings
 	Characters         map[string]string
 	Sort               string
+	Fallbacks          []string
 
 	Catalog string // the form of its own list of models: CatalogOpenRouter …; "": it has none that is read
 }

@@ -48,6 +48,9 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 		o.Members = append(o.Members, wire.Member{Key: preferencesKey, Value: hosts})
 	}
 	o.Model = model(req, to, hosts)
+	if list := alternatives(req, at); list != nil {
+		o.Members = append(o.Members, wire.Member{Key: modelsKey, Value: list})
+	}
 	call, err := wire.NewCall(buf, req, at, o)
 	if err != nil {
 		return nil, err

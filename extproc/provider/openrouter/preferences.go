@@ -68,3 +68,20 @@ func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 
 // retains tells whether a preference is about what a host may keep.
 func retains(key []byte) bool { return string(key) == "data_collection" || string(key) == "zdr" }
+
+const modelsKey = "models"
+
+// alternatives are the models that OpenRouter may answer with itself, unless the client names some. It bills what it answered with.
+func alternatives(req *chat.Request, at provider.Endpoint) jsonx.Raw {
+	if len(at.Fallbacks) == 0 || req.Dialect == chat.OpenAI && req.Doc.Find(modelsKey) >= 0 {
+		return nil
+	}
+	b := []byte{'['}
+	for i, id := range at.Fallbacks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(b, id)
+	}
+	return append(b, ']')
+}
