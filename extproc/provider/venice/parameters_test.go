@@ -1,0 +1,99 @@
+package venice_test
+
+import (
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/venice"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// TestAClientsOwnParametersStand: what a client of this format says itself, it means.
+func TestAClientsOwnParametersStand(t *testing.T) {
+	const usual = `"include_venice_system_prompt":false,"enable_web_search":"off","enable_web_citations":false`
+	for _, r := range []struct{ about, own, want string }{
+		{"nothing", ``, `{` + usual + `}`},
+		{"a search", `"venice_parameters":{"enable_web_search":"auto", "enable_web_citations":true},`, `{"include_venice_system_prompt":false,"enable_web_search":"auto","enable_web_citations":true}`},
+		{"one that the gateway does not know", `"venice_parameters":{"min_temp":0.1},`, `{` + usual + `,"min_temp":0.1}`},
+		{"no object", `"venice_parameters":7,`, `{` + usual + `}`},
+		{"nothing in it", `"venice_parameters":{},`, `{` + usual + `}`},
+	} {
+		t.Run(r.about, func(t *testing.T) {
+			req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{`+r.own+`"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(read(t, req, policy.Resolution{Model: "m"}).Get("venice_parameters").Raw); got != r.want {
+				t.Errorf("it is told %s, want %s", got, r.want)
+			}
+		})
+	}
+}
+
+// TestAnEnclaveIsAModelOfItsOwn: the name ends with -tee, once, where the model is known to run in one.
+func TestAnEnclaveIsAModelOfItsOwn(t *testing.T) {
+	attested := []policy.Feature{policy.TEEAttested}
+	for _, r := range []struct {
+		about string
+		tee   bool
+		to    policy.Resolution
+		want  string
+		lost  string
+	}{
+		{"not asked for", false, policy.Resolution{Upstream: "m", Features: attested}, "m", ""},
+		{"asked for", true, policy.Resolution{Upstream: "m", Features: attested}, "m-tee", ""},
+		{"asked for by its own name", true, policy.Resolution{Upstream: "m-tee", Features: attested}, "m-tee", ""},
+		{"not to be had", true, policy.Resolution{Upstream: "m"}, "m", "tee_mode"},
+	} {
+		t.Run(r.about, func(t *testing.T) {
+			req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Profile = &chat.Profile{Default: chat.Params{TEE: r.tee}}
+			call, err := venice.Adapter{}.Encode(nil, req, r.to, provider.Endpoint{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name, _ := read(t, req, r.to).Get("model").Str(); name != r.want || strings.Join(call.Degraded, ",") != r.lost {
+				t.Errorf("%s is asked, and %v lost; want %s and %q", name, call.Degraded, r.want, r.lost)
+			}
+		})
+	}
+}
+
+// read is the body of the call.
+func read(t *testing.T, req *chat.Request, to policy.Resolution) *jsonx.Doc {
+	t.Helper()
+	call, err := venice.Adapter{}.Encode(nil, req, to, provider.Endpoint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonx.Scan(call.Body)
+	if err != nil {
+		t.Fatalf("%v: %s", err, call.Body)
+	}
+	return &doc
+}
+
+// Whatever a client writes into venice_parameters, the provider gets a request that can be read, with the gateway's word on what the
+// client does not say.
+func FuzzParameters(f *testing.F) {
+	for _, own := range []string{`{}`, `{"enable_web_search":"on"}`, `[1]`, `{"a\"b":{"c":[]}}`, `null`, `""`} {
+		f.Add(own)
+	}
+	f.Fuzz(func(t *testing.T, own string) {
+		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"venice_parameters":`+own+`,"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+		if err != nil {
+			t.Skip()
+		}
+		p := read(t, req, policy.Resolution{Model: "m"}).Get("venice_parameters")
+		if p.Kind() != jsonx.Object || !p.Get("include_venice_system_prompt").Exists() {
+			t.Errorf("it is told %s", p.Raw)
+		}
+	})
+}
