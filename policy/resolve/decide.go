@@ -214,7 +214,7 @@ func (n *need) standing(c *chair, o *option) standing {
 // quickly is standing where no model is named and the provider sets no bounds of its own.
 func (n *need) quickly(o *option) standing {
 	b := &n.always
-	if !o.has.has(b.has) || o.latency > b.latency || b.input > o.context-min(b.output, o.output, o.context) {
+	if !o.has.has(b.has) || o.latency > b.latency || o.context < unknown && b.input > o.context-min(b.output, o.output) {
 		return unfit
 	}
 	if b = &n.strictly; !o.has.has(b.has) || o.latency > b.latency || b.output > o.output || o.quality < b.quality {

@@ -102,9 +102,15 @@ func newSeat(p *config.Provider) seat {
 	return s
 }
 
-// sort puts the options in their order once all are there.
+// sort puts the options in their order once all are there: by cost, and of those that cost the same, the ones that can more and take more
+// come first, then those whose names say that they are newer.
 func (s *seat) sort() {
-	slices.SortStableFunc(s.options, func(a, b option) int { return cmp.Compare(a.cost, b.cost) })
+	slices.SortStableFunc(s.options, func(a, b option) int {
+		return cmp.Or(
+			cmp.Compare(a.cost, b.cost), cmp.Compare(b.quality, a.quality), cmp.Compare(b.has.count(), a.has.count()),
+			cmp.Compare(b.context, a.context), cmp.Compare(b.at.name, a.at.name),
+		)
+	})
 	for i := range s.options {
 		s.offers |= s.options[i].has
 	}
@@ -148,7 +154,7 @@ func newOption(e *entry) option {
 	m := &e.model
 	return option{
 		at: e, has: setOf(e.resolution.Features...) | facts(m), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
-		latency: m.LatencyP50, context: orMost(m.Context), output: orMost(m.MaxOutput), family: hash(m.Family),
+		latency: m.LatencyP50, context: orUnknown(m.Context), output: orUnknown(m.MaxOutput), family: hash(m.Family),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
 	}
 }
@@ -175,10 +181,12 @@ func facts(m *catalog.Model) set {
 	return s
 }
 
-// orMost is a limit; none is the most that there is.
-func orMost(limit int) int64 {
+// unknown is a limit that nobody knows: nothing is beyond it.
+const unknown = math.MaxInt64
+
+func orUnknown(limit int) int64 {
 	if limit <= 0 {
-		return math.MaxInt64
+		return unknown
 	}
 	return int64(limit)
 }

@@ -111,25 +111,59 @@ func (d *draft) pick(c *chair, k *rung, pass standing, others []pick) bool {
 	if !d.serves(c) {
 		return false
 	}
-	var best *option
-	var least float64
-	w := d.weigher(c, pass)
-	standings := d.standings[c.from:][:len(c.options)]
-	for i := range c.options {
-		o := &c.options[i]
-		if standings[i] < pass || !o.has.has(k.has) || others != nil && has(others, o) {
-			continue
-		}
-		if v := w.weigh(o); best == nil || v < least {
-			best, least = o, v
-		}
-	}
+	best := d.best(c, k, pass, others)
 	if best == nil {
 		return false
 	}
 	c.picked = true
 	d.add(c, best.at, c.way, 0, d.because(c, k, pass, others != nil))
 	return true
+}
+
+// best is the best model of a provider for a kind and a pass, nil if there is none. Only models count of which no other costs as little
+// and gives as much: those are met in the order of their costs, each giving more than all before.
+func (d *draft) best(c *chair, k *rung, pass standing, others []pick) *option {
+	g := d.gift(pass)
+	same := d.first(c)
+	var f front
+	standings := d.standings[c.from:][:len(c.options)]
+	fits := func(i int) bool {
+		o := &c.options[i]
+		return standings[i] >= pass && o.has.has(k.has) && (others == nil || !has(others, o))
+	}
+	middle, count := -1, 0
+	for i := range c.options {
+		if !fits(i) {
+			continue
+		}
+		o := &c.options[i]
+		if same != nil && o.family == same.option.family && o.at.name == same.name {
+			return o
+		}
+		f.add(o, c.cost(o), g.of(o))
+		if count++; count%2 == 1 { // the middle of what was met moves on with every second
+			for middle++; !fits(middle); middle++ {
+			}
+		}
+	}
+	switch {
+	case count == 0:
+		return nil
+	case c.cheapest:
+		return f.options[0]
+	}
+	return f.best(unit(d.n.CostSensitivity), dear*c.cost(&c.options[middle]))
+}
+
+// dear is how many times the median of what candidates cost is as dear as can be: beyond it, all are.
+const dear = 2
+
+// first is the first choice of the order where only costs are compared: another provider of its model comes before all.
+func (d *draft) first(c *chair) *entry {
+	if !c.cheapest || len(d.picks) == 0 {
+		return nil
+	}
+	return d.picks[0].at
 }
 
 func has(picks []pick, o *option) bool {
@@ -141,54 +175,71 @@ func has(picks []pick, o *option) bool {
 	return false
 }
 
-// weigher weighs the options of one provider in one pass: what an option costs less what it gives, as far as either matters. The least
-// is the best (D-13). Costs are compared with the dearest candidate's, features with all that are wanted, and in the relaxed pass the
-// quality with the one that is wanted.
-type weigher struct {
-	wanted  set
-	cost    float64 // for each unit of cost
-	feature float64 // for each feature
-	quality float64 // for all of the quality that is wanted
-	floor   policy.Quality
-	same    *entry // the first choice, where only costs are compared: another provider of its model comes before all
+// gift says what part of what is wanted an option gives, 0 to 1: of the features, and in the relaxed pass of the quality, too.
+type gift struct {
+	wanted set
+	each   float64
+	floor  policy.Quality
 }
 
-func (d *draft) weigher(c *chair, pass standing) (w weigher) {
-	cs := unit(d.n.CostSensitivity)
-	if c.cheapest {
-		cs = 1
-		if len(d.picks) > 0 {
-			w.same = d.picks[0].at
-		}
-	}
-	if dearest := d.dearest[pass]; dearest > 0 && !c.diem {
-		w.cost = cs / dearest
-	}
-	w.wanted = d.n.prefer
-	parts := w.wanted.count()
+func (d *draft) gift(pass standing) (g gift) {
+	g.wanted = d.n.prefer
 	if pass == relaxed {
-		w.wanted |= d.n.require
-		parts = w.wanted.count()
-		if w.floor = d.n.Quality; w.floor > policy.QualityUnsaid {
-			parts++
-		}
+		g.wanted, g.floor = g.wanted|d.n.require, d.n.Quality
 	}
-	if parts > 0 {
-		w.feature = (1 - cs) / float64(parts)
-		w.quality = w.feature
+	parts := g.wanted.count()
+	if g.floor > policy.QualityUnsaid {
+		parts++
 	}
-	return w
+	g.each = 1 / float64(max(parts, 1))
+	return g
 }
 
-func (w *weigher) weigh(o *option) float64 {
-	if w.same != nil && o.family == w.same.option.family && o.at.name == w.same.name {
-		return -1
+func (g *gift) of(o *option) float64 {
+	given := float64((g.wanted & o.has).count())
+	if g.floor > policy.QualityUnsaid {
+		given += min(float64(o.quality)/float64(g.floor), 1)
 	}
-	v := o.cost*w.cost - float64((w.wanted&o.has).count())*w.feature
-	if w.floor > policy.QualityUnsaid {
-		v -= min(float64(o.quality)/float64(w.floor), 1) * w.quality
+	return given * g.each
+}
+
+// front are the options of which none costs as little and gives as much as another, in the order of their costs.
+type front struct {
+	options [32]*option // a gift has fewer values
+	costs   [32]float64
+	gifts   [32]float64
+	n       int
+}
+
+// add takes the options in the order of their costs.
+func (f *front) add(o *option, cost, given float64) {
+	switch {
+	case f.n > 0 && given <= f.gifts[f.n-1]:
+		return
+	case f.n > 0 && cost == f.costs[f.n-1]:
+		f.n-- // as cheap, and gives less
+	case f.n == len(f.options):
+		return
 	}
-	return v
+	f.options[f.n], f.costs[f.n], f.gifts[f.n] = o, cost, given
+	f.n++
+}
+
+// best is the option for which what it costs less what it gives is least, as far as either matters. Costs are taken from 0 to 1, which is
+// a cost of most (D-13).
+func (f *front) best(sensitivity, most float64) *option {
+	var best *option
+	var least float64
+	for i := range f.n {
+		cost := 0.0
+		if f.costs[i] > 0 {
+			cost = unit(f.costs[i] / most)
+		}
+		if v := sensitivity*cost - (1-sensitivity)*f.gifts[i]; best == nil || v < least {
+			best, least = f.options[i], v
+		}
+	}
+	return best
 }
 
 // unit clamps a number to [0, 1]; what is no number is 0.
