@@ -32,6 +32,8 @@ var forms = []form{
 	{chat.Anthropic, true},
 	{chat.Responses, false},
 	{chat.Responses, true},
+	{chat.Gemini, false},
+	{chat.Gemini, true},
 }
 
 func (f form) String() string {
@@ -88,6 +90,16 @@ var crossings = []struct {
 	{"anthropic-to-responses-stream", form{chat.Anthropic, true}, form{chat.Responses, true}},
 	{"gemini-to-responses-json", form{chat.Gemini, false}, form{chat.Responses, false}},
 	{"gemini-to-responses-stream", form{chat.Gemini, true}, form{chat.Responses, true}},
+	{"gemini-to-openai-json", form{chat.Gemini, false}, form{chat.OpenAI, false}},
+	{"gemini-to-openai-stream", form{chat.Gemini, true}, form{chat.OpenAI, true}},
+	{"gemini-to-anthropic-json", form{chat.Gemini, false}, form{chat.Anthropic, false}},
+	{"gemini-to-anthropic-stream", form{chat.Gemini, true}, form{chat.Anthropic, true}},
+	{"openai-to-gemini-json", form{chat.OpenAI, false}, form{chat.Gemini, false}},
+	{"openai-to-gemini-stream", form{chat.OpenAI, true}, form{chat.Gemini, true}},
+	{"anthropic-to-gemini-json", form{chat.Anthropic, false}, form{chat.Gemini, false}},
+	{"anthropic-to-gemini-stream", form{chat.Anthropic, true}, form{chat.Gemini, true}},
+	{"gemini-json-to-stream", form{chat.Gemini, false}, form{chat.Gemini, true}},
+	{"gemini-stream-to-json", form{chat.Gemini, true}, form{chat.Gemini, false}},
 	{"responses-json-to-stream", form{chat.Responses, false}, form{chat.Responses, true}},
 	{"responses-stream-to-json", form{chat.Responses, true}, form{chat.Responses, false}},
 }

@@ -104,6 +104,9 @@ func TestACutAnswerNeverLooksComplete(t *testing.T) {
 					bytes.Contains(out, []byte("event: response.completed")) || bytes.Contains(out, []byte("event: response.incomplete")) {
 					t.Fatalf("%s for %s, cut at %d, has a terminator\n%s", s.name, to, cut, out)
 				}
+				if to.dialect == chat.Gemini && s.choices <= 1 && bytes.Contains(out, []byte(`"finishReason"`)) { // which has no other
+					t.Fatalf("%s for %s, cut at %d, has a reason to stop\n%s", s.name, to, cut, out)
+				}
 			}
 		}
 	}

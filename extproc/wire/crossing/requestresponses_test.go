@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/jsonx"
@@ -23,7 +24,13 @@ var responsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Requ
 var responsesWays = []struct {
 	dir string
 	to  side
-}{{"responses-to-openai", openaiSide}, {"responses-to-anthropic", anthropicSide}}
+}{
+	{"responses-to-openai", openaiSide},
+	{"responses-to-anthropic", anthropicSide},
+	{"responses-to-gemini", side{encode: func(r *chat.Request) ([]byte, []string, error) {
+		return gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
+	}}},
+}
 
 func TestRequestsOfResponsesClients(t *testing.T) {
 	for dir, encode := range map[string]func(*testing.T, pair, *chat.Request) (encoded, error){
@@ -35,6 +42,10 @@ func TestRequestsOfResponsesClients(t *testing.T) {
 		"responses-to-anthropic": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
 			t.Helper()
 			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.lines("options")))
+			return e, err
+		},
+		"responses-to-gemini": func(_ *testing.T, _ pair, r *chat.Request) (e encoded, err error) {
+			e.body, e.degraded, err = gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
 			return e, err
 		},
 		"responses-to-responses": func(_ *testing.T, _ pair, r *chat.Request) (e encoded, err error) {
@@ -56,15 +67,11 @@ func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed(f *testing.F) {
 	for i, way := range responsesWays {
 		all := pairs(f, "testdata/request/"+way.dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			f.Add(all[name].file("in.json"), i == 0)
+			f.Add(all[name].file("in.json"), uint8(i)) //nolint:gosec // there are three
 		}
 	}
-	f.Fuzz(func(t *testing.T, body string, toOpenAI bool) {
-		to := anthropicSide
-		if toOpenAI {
-			to = openaiSide
-		}
-		checkMembers(t, responsesSide, to, body)
+	f.Fuzz(func(t *testing.T, body string, way uint8) {
+		checkMembers(t, responsesSide, responsesWays[int(way)%len(responsesWays)].to, body)
 	})
 }
 

@@ -86,7 +86,7 @@ func (s summary) equals(want summary, in form) bool {
 // normal is the normalisation that a form brings about, all of it wanted:
 //   - Anthropic has one choice, tells a refusal in words, and stops for tools once one was called;
 //   - OpenAI does not tell which stop sequence matched, a pause, or which limit was reached; Responses does not either, and has one
-//     choice, and an answer that was refused in words is complete;
+//     choice, and an answer that was refused in words is complete; Gemini tells no more than OpenAI;
 //   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic asks for;
 //   - thinking without a signature has no blocks of its own in OpenAI's form.
 func (s summary) normal(in form) []said {
@@ -101,7 +101,7 @@ func (s summary) normal(in form) []said {
 			c.calls[j].Args = normalArgs(c.calls[j].Args)
 		}
 		c.thoughts = normalThoughts(c.thoughts)
-		if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
+		if in.dialect == chat.OpenAI || in.dialect == chat.Responses || in.dialect == chat.Gemini {
 			c.sequence = ""
 			switch c.reason {
 			case chat.StopSequence, chat.StopPause:
@@ -154,6 +154,9 @@ func normalThoughts(ts []thought) []thought {
 func counts(u chat.Usage, in form) chat.Usage {
 	if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
 		u.CacheWrite, u.CacheWrite1h = u.CacheWrite+u.CacheWrite1h, 0
+	}
+	if in.dialect == chat.Gemini { // it has no word for what was written
+		u.Input, u.CacheWrite, u.CacheWrite1h = u.Input+u.CacheWrite+u.CacheWrite1h, 0, 0
 	}
 	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning = false, false, false, 0
 	return u

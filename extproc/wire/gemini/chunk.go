@@ -122,17 +122,17 @@ func (d *Decoder) part(c *choice, n int, v jsonx.Value) {
 	switch {
 	case !p.call.IsNull():
 		d.closeBlock(c, n)
-		d.sign(c, n, p.signature)
+		d.sign(c, n, p.signature, false)
 		d.call(c, n, p.call)
 	case p.text.Kind() == jsonx.String && isThought:
 		d.text(c, n, chat.Thought, p.text)
-		d.sign(c, n, p.signature)
+		d.sign(c, n, p.signature, true)
 	case p.text.Kind() == jsonx.String:
 		if c.open == chat.Thought {
 			d.closeBlock(c, n)
 		}
 		d.text(c, n, chat.Text, p.text)
-		d.sign(c, n, p.signature)
+		d.sign(c, n, p.signature, false)
 	default:
 		d.foreignPart(c, n, v, &p)
 		return
@@ -171,8 +171,8 @@ func (d *Decoder) closeBlock(c *choice, n int) {
 	}
 }
 
-// sign tells a part's signature: of the thought that is open, or as a block of its own.
-func (d *Decoder) sign(c *choice, n int, v jsonx.Value) {
+// sign tells a part's signature: that of a thought, or as a block of its own.
+func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	said, _ := v.Str()
 	text, format, isRedacted := keptSignature(said)
 	if text == "" {
@@ -181,9 +181,12 @@ func (d *Decoder) sign(c *choice, n int, v jsonx.Value) {
 	at := len(d.arena)
 	d.arena = append(d.arena, text...)
 	kind := chat.Signature
-	if c.open != chat.Thought || isRedacted {
+	switch {
+	case !ofThought || isRedacted:
 		kind = chat.Redacted
 		d.openBlock(c, n, kind)
+	case c.open != chat.Thought: // of which only the proof is shown
+		d.openBlock(c, n, chat.Thought)
 	}
 	d.emit(chat.Event{Kind: kind, ID: format, Index: c.block, Choice: n, Text: d.arena[at:]})
 	d.closeBlock(c, n)

@@ -72,7 +72,7 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	case !p.result.IsNull():
 		name = "functionResponse"
 	case name == "":
-		d.sign(c, n, p.signature) // a part that holds nothing else
+		d.sign(c, n, p.signature, false) // a part that holds nothing else
 		return
 	case !isWord(name):
 		name = unknownPart
