@@ -47,7 +47,7 @@ func root() *cobra.Command {
 	}
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	c.AddCommand(upCommand(), extprocCommand(), xdsCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), routeCommand(), watchCommand(), doctorCommand())
+		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watchCommand(), doctorCommand())
 	return c
 }
 

@@ -90,15 +90,16 @@ func Premium(t policy.PrivacyTier) int64 {
 // Task is a class of tasks in a month.
 type Task struct {
 	Class  string
-	PerDay int64 // calls
+	PerDay int64 // calls; of the heartbeat, in a hundred ticks
 	Tier   policy.PrivacyTier
 	Call   Call
+	Ticks  bool // it grows with the ticks of a day
 }
 
 // Tasks are those of a stable agent with a hundred ticks a day, as the providers' document tabulates them. At $1 and $4 per million tokens
 // on the private plane, and at the routine heartbeat's price elsewhere, they come to its figures.
 var Tasks = []Task{
-	{Class: "heartbeat", PerDay: 80, Call: Call{Input: 1_000, Output: 200}},
+	{Class: "heartbeat", PerDay: 80, Call: Call{Input: 1_000, Output: 200}, Ticks: true},
 	{Class: "plan", PerDay: 5, Tier: policy.PrivacyTEE, Call: Call{Input: 5_540, Output: 1_500}},
 	{Class: "trade", PerDay: 3, Tier: policy.PrivacyTEE, Call: Call{Input: 7_386, Output: 2_000}},
 	{Class: "dream_nrem", PerDay: 2, Tier: policy.PrivacyNoLog, Call: Call{Input: 2_600, Output: 600}},
@@ -106,32 +107,38 @@ var Tasks = []Task{
 	{Class: "dream_integration", PerDay: 1, Tier: policy.PrivacyTEE, Call: Call{Input: 6_648, Output: 1_800}},
 }
 
-const daysPerMonth = 30
+// DaysPerMonth is how long a month is here.
+const DaysPerMonth = 30
 
 // TaskCost is what a class of tasks comes to in a month.
 type TaskCost struct {
 	Task
 	Model     policy.ModelID
 	Provider  policy.ProviderID
-	PerCall   policy.Pico // the premium of its tier included
+	Premium   int64       // of its tier, in percent
+	PerCall   policy.Pico // the premium included
 	Cost      policy.Pico
 	Estimated bool
 }
 
-// Month projects thirty days. private serves the tasks that need a tier of privacy, ordinary the rest. Staked credit makes private
-// inference free: the caller gives a price of zero then.
-func Month(ordinary, private *policy.Resolution) (tasks []TaskCost, elsewhere, onPrivate policy.Pico) {
+// Month projects thirty days of so many ticks. private serves the tasks that want a tier of privacy, ordinary the rest. Staked credit makes
+// private inference free: the caller gives a price of zero then. Where private does not keep what it sees to itself, it costs no premium.
+func Month(ticks int64, ordinary, private *policy.Resolution) (tasks []TaskCost, elsewhere, onPrivate policy.Pico) {
 	for _, t := range Tasks {
 		to := ordinary
 		if t.Tier != policy.PrivacyUnsaid {
 			to = private
 		}
-		each := t.Call.Cost(to.Prices)
-		each += each / 100 * policy.Pico(Premium(t.Tier))
-		c := TaskCost{
-			Task: t, Model: to.Model, Provider: to.Provider, PerCall: each, Cost: each * policy.Pico(t.PerDay*daysPerMonth),
-			Estimated: !to.Prices.Known,
+		if t.Ticks {
+			t.PerDay = t.PerDay * ticks / 100
 		}
+		c := TaskCost{Task: t, Model: to.Model, Provider: to.Provider, Estimated: !to.Prices.Known}
+		if to.Private {
+			c.Premium = Premium(t.Tier)
+		}
+		each := t.Call.Cost(to.Prices)
+		c.PerCall = each + each/100*policy.Pico(c.Premium)
+		c.Cost = c.PerCall * policy.Pico(t.PerDay*DaysPerMonth)
 		tasks = append(tasks, c)
 		if to == private {
 			onPrivate += c.Cost

@@ -63,7 +63,8 @@ func TestTypicalCallsCostWhatTheTiersCost(t *testing.T) {
 
 func TestMonthsCostWhatTheProvidersDocumentTabulates(t *testing.T) {
 	ordinary, private := at("claude-haiku-4-5", perMillion, 5*perMillion), at("llama-3.3-70b", perMillion, 4*perMillion)
-	tasks, elsewhere, onPrivate := projection.Month(&ordinary, &private)
+	private.Private = true
+	tasks, elsewhere, onPrivate := projection.Month(100, &ordinary, &private)
 	want := map[string]string{"heartbeat": "4.80", "plan": "2.25", "trade": "1.80", "dream_nrem": "0.30", "dream_rem": "0.48", "dream_integration": "0.54"}
 	for _, task := range tasks {
 		if got := cents(task.Cost); got != want[task.Class] {
@@ -77,7 +78,7 @@ func TestMonthsCostWhatTheProvidersDocumentTabulates(t *testing.T) {
 
 func TestStakedCreditMakesPrivateTasksFree(t *testing.T) {
 	ordinary, private := at("m", perMillion, 5*perMillion), at("n", 0, 0)
-	if _, elsewhere, onPrivate := projection.Month(&ordinary, &private); elsewhere == 0 || onPrivate != 0 {
+	if _, elsewhere, onPrivate := projection.Month(100, &ordinary, &private); elsewhere == 0 || onPrivate != 0 {
 		t.Errorf("got %s and %s", elsewhere, onPrivate)
 	}
 }
@@ -90,5 +91,25 @@ func TestMorePrivacyCostsMore(t *testing.T) {
 		} else {
 			last = p
 		}
+	}
+}
+
+func TestOnlyHeartbeatsGrowWithTheTicks(t *testing.T) {
+	ordinary, private := at("m", perMillion, 5*perMillion), at("n", perMillion, 4*perMillion)
+	_, some, private1 := projection.Month(100, &ordinary, &private)
+	_, more, private2 := projection.Month(300, &ordinary, &private)
+	if more != 3*some || private1 != private2 {
+		t.Errorf("three times the ticks: %s and %s, before %s and %s", more, private2, some, private1)
+	}
+}
+
+func TestWhereNobodyIsPrivateThereIsNoPremium(t *testing.T) {
+	ordinary, open := at("m", perMillion, 5*perMillion), at("n", perMillion, 4*perMillion)
+	sealed := open
+	sealed.Private = true
+	_, _, without := projection.Month(100, &ordinary, &open)
+	_, _, with := projection.Month(100, &ordinary, &sealed)
+	if without >= with {
+		t.Errorf("%s without a private provider, %s with one", without, with)
 	}
 }

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/projection"
+	"bardo.money/gateway/policy/resolve"
+)
+
+func planCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "plan", Short: "Project what an agent's inference costs by day and by month", Args: noArgs,
+		Long: "Project what an agent's inference costs by day and by month, with the models that the configuration leads to and the prices of the catalog.\n" +
+			"Nothing is sent to anyone. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.",
+	}
+	ticks := c.Flags().Int64("ticks", 100, "heartbeats a day")
+	mix := c.Flags().String("mix", "", "one market: calm, normal or volatile (default: all)")
+	completes(c, "mix", "calm", "normal", "volatile")
+	asJSON := jsonFlag(c)
+	configFlag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		mixes, err := mixesOf(*mix)
+		if err != nil {
+			return err
+		}
+		if *ticks < 1 || *ticks > mostTicks {
+			return fmt.Errorf("--ticks %d, expected 1 to %d", *ticks, mostTicks)
+		}
+		return plan(c, *ticks, mixes, *asJSON)
+	}
+	return c
+}
+
+// mostTicks is a heartbeat each second.
+const mostTicks = 24 * 60 * 60
+
+func mixesOf(name string) ([]projection.Mix, error) {
+	if name == "" {
+		return projection.Mixes, nil
+	}
+	i := slices.IndexFunc(projection.Mixes, func(m projection.Mix) bool { return m.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("--mix %q, expected calm, normal or volatile", name)
+	}
+	return projection.Mixes[i : i+1], nil
+}
+
+func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) error {
+	h, err := openHome()
+	if err != nil {
+		return err
+	}
+	cfg, _, err := configured(c, h)
+	if err != nil {
+		return err
+	}
+	models, err := knownModels(cfg, newModelLists(h, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	p := planner{cfg: cfg, resolver: resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))}
+	out := p.project(ticks, mixes)
+	if asJSON {
+		return printJSON(c, out)
+	}
+	return out.print(c.OutOrStdout())
+}
+
+// planner finds who would answer an agent's typical calls.
+type planner struct {
+	cfg      *config.Config
+	resolver *resolve.Resolver
+	notes    []string
+}
+
+// note adds a sentence, once.
+func (p *planner) note(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(p.notes, s) {
+		p.notes = append(p.notes, s)
+	}
+}
+
+// decide finds who serves a part of an agent, with a call of this size. Staked credit is for what is private.
+func (p *planner) decide(subsystem string, call projection.Call, class policy.SecurityClass) (policy.Resolution, error) {
+	rules := intentRules(p.cfg)
+	hints := policy.Hints{Subsystem: subsystem, SecurityClass: class, DIEMAvailable: class == policy.SecurityPrivate && p.diem()}
+	built := intent.Build(&hints, &intent.Facts{InputTokens: call.Input, OutputTokens: call.Output}, &policy.Principal{}, &rules)
+	d := p.resolver.Decide(&built.Intent)
+	if len(d.Order) == 0 {
+		return policy.Resolution{}, cmp.Or(d.Err, errNobody)
+	}
+	return d.Order[0], nil
+}
+
+var errNobody = errors.New("no provider serves it")
+
+func (p *planner) diem() bool {
+	return slices.ContainsFunc(p.cfg.Enabled(), func(q config.Provider) bool { return q.DIEM })
+}
+
+// tier is who answers a tier; nobody, and a note, where the configuration has no model for it.
+func (p *planner) tier(name, subsystem string, call projection.Call) policy.Resolution {
+	to, err := p.decide(subsystem, call, policy.SecurityStandard)
+	if err != nil {
+		p.note("%s has no model, and counts as nothing: %v", name, err)
+		return to
+	}
+	p.pay(&to)
+	return to
+}
+
+// private is who serves the tasks that want privacy; without a private provider, who serves them in the open.
+func (p *planner) private(call projection.Call) policy.Resolution {
+	to, err := p.decide("dream", call, policy.SecurityPrivate)
+	if err != nil {
+		to, err = p.decide("dream", call, policy.SecurityStandard)
+		p.note("no provider is private: plans, trades and dreams go where they are not")
+	}
+	if err != nil {
+		p.note("private tasks have no model, and count as nothing: %v", err)
+		return to
+	}
+	p.pay(&to)
+	return to
+}
+
+// pay takes the price off what costs the gateway nothing, and names what is not known.
+func (p *planner) pay(to *policy.Resolution) {
+	enabled := p.cfg.Enabled()
+	at := &enabled[slices.IndexFunc(enabled, func(q config.Provider) bool { return q.ID == to.Provider })]
+	switch {
+	case at.DIEM:
+		to.Prices = policy.Prices{Known: true}
+		p.note("%s is paid by staked DIEM", at.ID)
+	case at.Direct && !at.Free:
+		to.Prices = policy.Prices{Known: true}
+		p.note("%s is paid by its user, at the vendor", at.ID)
+	case at.Kind == config.KindBankr:
+		p.note("%s is paid by the wallet's earnings, as far as they reach", at.ID)
+	}
+	if !to.Prices.Known {
+		p.note("the price of %s at %s is not known, and counts as nothing", to.Model, to.Provider)
+	}
+}
+
+// project works it all out.
+func (p *planner) project(ticks int64, mixes []projection.Mix) *costPlan {
+	m := projection.Models{
+		T1:      p.tier("T1", "heartbeat_t1", projection.Routine),
+		T2:      p.tier("T2", "heartbeat_t2", projection.Deep),
+		Deepest: p.tier("T2+", "risk", projection.Deepest),
+	}
+	out := &costPlan{Ticks: ticks, Tiers: tiersOf(&m), Days: make([]dayPlan, len(mixes))}
+	for i, mix := range mixes {
+		out.Days[i] = dayOf(ticks, mix, &m)
+	}
+	private := p.private(projection.Tasks[len(projection.Tasks)-1].Call)
+	out.Month = monthOf(ticks, &m.T1, &private)
+	out.Notes = listOf(p.notes)
+	return out
+}
+
+func listOf(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
