@@ -229,3 +229,35 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 		})
 	}
 }
+
+// TestEverySidecarReadsTheLists: through its own Envoy, and without waiting for anybody.
+func TestEverySidecarReadsTheLists(t *testing.T) {
+	t.Parallel()
+	market := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "market"})
+	market.Publish(fake.ListOpenRouter, fake.Listed{ID: "acme/nova", Input: "1", Output: "2"})
+	dir := t.TempDir()
+	s := gateway.RunPairs(t, gateway.Options{
+		Config: lively(dir), Providers: []gateway.Provider{{ID: "market", Fake: market, More: "catalog: openrouter"}},
+	}, newAuthority(t), "gw-a", "gw-b")
+	for _, price := range []string{"1", "3"} {
+		market.Publish(fake.ListOpenRouter, fake.Listed{ID: "acme/nova", Input: price, Output: "4"})
+		for _, p := range s.Pairs {
+			eventually(t, p.Name+"'s list", func() bool {
+				m, _ := show(t, p.Gateway, "acme/nova")
+				return m.Price.Source == "provider" && m.Price.Output == 4 && (m.Price.Input == 1) == (price == "1")
+			})
+			if _, status := costs(t, p.Gateway, "nova"); status != http.StatusOK {
+				t.Errorf("%s: %d", p.Name, status)
+			}
+		}
+	}
+	eventually(t, "an event of each", func() bool {
+		n := 0
+		for _, e := range toldOf(t, dir, "catalog:price_changed") {
+			if e.Data.New.Input == 3 {
+				n++
+			}
+		}
+		return n == len(s.Pairs)
+	})
+}
