@@ -1,3 +1,3 @@
-// Package profile tells in golden files what every part of an agent's profile becomes at every provider, and has each request read by a
-// fake of that provider, which refuses what the real one does. It needs no gateway.
+// Package profile has the requests that profiles make read by fakes of the providers, which refuse what the real ones do: every part of
+// an agent at models of every kind, and whatever else callers may say of a profile. It needs no gateway.
 package profile

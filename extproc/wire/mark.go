@@ -31,12 +31,13 @@ func MarkStable(c *chat.Conversation) (system []chat.Part, tools []chat.Tool) {
 }
 
 func lastText(parts []chat.Part) int {
-	for i := len(parts) - 1; i >= 0; i-- {
+	last := -1
+	for i := range parts {
 		if parts[i].Kind == chat.PartText && parts[i].Text != "" {
-			return i
+			last = i
 		}
 	}
-	return -1
+	return last
 }
 
 func marks(c *chat.Conversation) int {

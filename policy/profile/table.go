@@ -1,8 +1,6 @@
 package profile
 
 import (
-	"slices"
-
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
@@ -130,6 +128,9 @@ var closest = map[string]string{
 
 // RowOf is the row that a part of an agent has, by its name or by its closest relative; nil for one that has none.
 func RowOf(subsystem string) *Row {
+	if subsystem == "" {
+		return nil
+	}
 	if r := find(subsystem); r != nil {
 		return r
 	}
@@ -142,13 +143,15 @@ func RowOf(subsystem string) *Row {
 	return find(intent.Root(subsystem))
 }
 
-func find(name string) *Row {
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
-	if i < 0 {
-		return nil
+func find(name string) *Row { return byName[name] }
+
+var byName = func() map[string]*Row {
+	m := make(map[string]*Row, len(rows))
+	for i := range rows {
+		m[rows[i].Name] = &rows[i]
 	}
-	return &rows[i]
-}
+	return m
+}()
 
 // Names are the parts that have a row, in their order.
 func Names() []string {

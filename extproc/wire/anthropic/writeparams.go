@@ -173,7 +173,7 @@ func (w *writer) loseNumber(key, text string) {
 }
 
 func (w *writer) thinking() {
-	if raw := w.plan.thinkingMember(); raw != nil {
+	if raw := w.thinkingMember(); raw != nil {
 		w.key("thinking")
 		w.raw(string(raw))
 	}

@@ -20,6 +20,15 @@ type adjuster struct {
 	lost []string
 }
 
+// adjusts reports whether a client's own request may have to be said in another way to this provider.
+func (o *RequestOptions) adjusts(d *jsonx.Doc) bool {
+	if o.JSONObject && d.Find("response_format") >= 0 {
+		return true
+	}
+	return (o.Reasoning != ReasoningEffort || o.Efforts != nil) &&
+		(d.Find(keyEffort) >= 0 || d.Find(keyReasoning) >= 0 || d.Find(keyThinking) >= 0)
+}
+
 func (a *adjuster) lose(names ...string) {
 	for _, name := range names {
 		a.lost = wire.Named(a.lost, name)

@@ -141,7 +141,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	if o.NoDetails {
 		degraded = append(degraded, dropDetails(&e, d)...)
 	}
-	if req.Profile != nil || o.Reasoning != ReasoningEffort || o.Efforts != nil || o.JSONObject {
+	if req.Profile != nil || o.adjusts(d) {
 		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
 		a.adjust()
 		degraded = a.lost
