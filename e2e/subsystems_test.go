@@ -77,19 +77,20 @@ func TestEverySubsystemAtEveryProvider(t *testing.T) {
 func subsystemsAt(t *testing.T, g *gateway.Gateway, s *fake.Server, id string) string {
 	t.Helper()
 	var b strings.Builder
-	plain := map[fake.Dialect][]string{}
+	clients := []fake.Dialect{fake.OpenAI, fake.Anthropic}
+	plain := make([][]string, len(clients))
 	for _, name := range append([]string{""}, subsystems.Names()...) {
 		if name != "" {
 			b.WriteString("# " + name + "\n")
 		}
 		var before string
-		for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+		for i, d := range clients {
 			told, lost := subsystemAt(t, g, s, ask{dialect: d, model: id}, name)
 			if name == "" {
-				plain[d] = told
+				plain[i] = told
 				continue
 			}
-			text := unlike(told, plain[d]) + lost
+			text := unlike(told, plain[i]) + lost
 			if text != before {
 				if before != "" {
 					b.WriteString("from a client of another format:\n")
