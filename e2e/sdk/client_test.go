@@ -36,6 +36,7 @@ var clients = []client{
 		name: "vercel-openai", title: "Vercel AI SDK, OpenAI", dialect: fake.OpenAI, argv: node("vercel_driver.cjs"),
 		lacks: map[string]string{"thinks": "it reads no reasoning in chat completions"},
 	},
+	{name: "vercel-openai-responses", title: "Vercel AI SDK, OpenAI, Responses", dialect: fake.OpenAI, argv: node("vercel_driver.cjs")},
 	{name: "vercel-openai-compatible", title: "Vercel AI SDK, OpenAI-compatible", dialect: fake.OpenAI, argv: node("vercel_driver.cjs")},
 	{name: "vercel-anthropic", title: "Vercel AI SDK, Anthropic", dialect: fake.Anthropic, argv: node("vercel_driver.cjs")},
 	{name: "openai-go", title: "OpenAI Go", dialect: fake.OpenAI, argv: program("openai")},
