@@ -56,7 +56,7 @@ type Auth struct {
 
 // Models names the operator's additions to the model catalog.
 type Models struct {
-	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog."`
+	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
 	Refresh Interval `key:"refresh" default:"1h" doc:"Time between two looks at the lists of models that providers publish; 0 or off: never."`
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	cfg := &Config{}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
+	if path := cfg.Models.Catalog; path != "" && !filepath.IsAbs(path) {
+		cfg.Models.Catalog = filepath.Join(filepath.Dir(name), path)
+	}
 	cfg.appeared = appearance(root, cfg)
 	d.enable(cfg)
 	d.enableSpecial(cfg)
