@@ -12,6 +12,7 @@ import (
 type bodyEncoder struct {
 	envelope
 	array bool
+	open  int    // calls that are not complete
 	raw   []byte // the provider's own body, with the model's name as the client shall see it
 	parts [][]gathered
 }
@@ -138,12 +139,16 @@ func (e *bodyEncoder) toolStart(n int, ev *chat.Event) {
 		e.parts[n] = e.parts[n][:k-1]
 	}
 	e.add(n, gathered{kind: chat.ToolStart, call: call, open: true})
+	e.open++
 }
 
 // call is the open call of a block, or nil.
 func (e *bodyEncoder) call(n, block int) *gathered {
 	e.grow(n)
 	for i := range e.parts[n] {
+		if e.open == 0 {
+			break
+		}
 		if p := &e.parts[n][i]; p.kind == chat.ToolStart && p.open && p.call.block == block {
 			return p
 		}
@@ -154,6 +159,7 @@ func (e *bodyEncoder) call(n, block int) *gathered {
 func (e *bodyEncoder) closeBlock(n, block int) {
 	if p := e.call(n, block); p != nil {
 		p.open = false
+		e.open--
 		return
 	}
 	if k := len(e.parts[n]); k > 0 && (e.parts[n][k-1].kind == chat.Text || e.parts[n][k-1].kind == chat.Thought) {

@@ -105,7 +105,9 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
 	for _, p := range content.Get("parts").Each {
-		d.part(c, n, p)
+		if d.part(c, n, p); d.over {
+			return
+		}
 	}
 	if more {
 		d.candidateExtras(n, v)
@@ -204,7 +206,11 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 		}
 		return
 	}
-	if name == "" {
+	switch {
+	case name == "":
+		return
+	case d.calls == maxCalls:
+		d.fail("invalid_response", "the provider's answer has too many function calls")
 		return
 	}
 	d.closeBlock(c, n)

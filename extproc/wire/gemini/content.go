@@ -137,7 +137,7 @@ func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
 	if call.ID, _ = get(v, "id").Str(); call.ID == "" {
 		call.ID = "call_" + strconv.Itoa(rd.calls)
 	}
-	rd.open = append(rd.open, openCall{call.ID, call.Name})
+	rd.open.add(call.ID, call.Name)
 	return chat.Part{Kind: chat.PartToolUse, Tool: call}, nil
 }
 
@@ -149,7 +149,7 @@ func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	nameUnknown(rd.c, v, "id", "name", "response", "parts")
 	id, _ := get(v, "id").Str()
 	name, _ := get(v, "name").Str()
-	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.answered(id, name), Name: name}}
+	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.open.answer(id, name), Name: name}}
 	response := get(v, "response")
 	if !response.IsNull() && response.Kind() != jsonx.Object {
 		return p, wrongKind(at+".response", "an object", response)
@@ -161,20 +161,6 @@ func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	more, err := rd.parts(get(v, "parts"), at+".parts")
 	p.Parts = append(p.Parts, more...)
 	return p, err
-}
-
-// answered is the id of the call that a result belongs to, which is open no more.
-func (rd *reader) answered(id, name string) string {
-	i := slices.IndexFunc(rd.open, func(o openCall) bool { return id != "" && o.id == id })
-	if i < 0 {
-		i = slices.IndexFunc(rd.open, func(o openCall) bool { return o.name == name })
-	}
-	if i < 0 {
-		return id
-	}
-	id = rd.open[i].id
-	rd.open = slices.Delete(rd.open, i, i+1)
-	return id
 }
 
 // responseText is what a response says: the text of its only member output or result, that of error for a call that failed,

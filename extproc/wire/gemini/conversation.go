@@ -50,11 +50,48 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 type reader struct {
 	c     *chat.Conversation
 	calls int
-	open  []openCall // of the last turn of the model that called
+	open  openCalls
 }
 
-// openCall is a call that no result was read for.
-type openCall struct{ id, name string }
+// openCalls are the calls of the model's last turn that no result was read for. A turn may have thousands of them, answered in any order.
+type openCalls struct {
+	all    []openCall
+	byID   map[string]int
+	byName map[string][]int // in their order
+}
+
+type openCall struct {
+	id   string
+	done bool
+}
+
+func (o *openCalls) add(id, name string) {
+	if o.byID == nil {
+		o.byID, o.byName = map[string]int{}, map[string][]int{}
+	}
+	n := len(o.all)
+	o.all = append(o.all, openCall{id: id})
+	if i, twice := o.byID[id]; !twice || o.all[i].done {
+		o.byID[id] = n
+	}
+	o.byName[name] = append(o.byName[name], n)
+}
+
+// answer is the id of the call that a result belongs to, which is open no more: the one that it names, or the first of its function.
+func (o *openCalls) answer(id, name string) string {
+	if i, ok := o.byID[id]; ok && id != "" && !o.all[i].done {
+		o.all[i].done = true
+		return id
+	}
+	for queue := o.byName[name]; len(queue) > 0; queue = queue[1:] {
+		o.byName[name] = queue[1:]
+		if c := &o.all[queue[0]]; !c.done {
+			c.done = true
+			return c.id
+		}
+	}
+	return id
+}
 
 func (rd *reader) member(key string, v jsonx.Value) error {
 	switch camel([]byte(key)) {
@@ -70,6 +107,11 @@ func (rd *reader) member(key string, v jsonx.Value) error {
 		return readToolConfig(rd.c, key, v)
 	case "generationConfig":
 		return readConfig(rd.c, key, v)
+	case "serviceTier":
+		if v.Equal(chat.TierStandard) {
+			rd.c.Params.ServiceTier = chat.TierStandard
+			return nil
+		}
 	case "safetySettings", "labels":
 		if wire.IsEmpty(v) {
 			return nil
@@ -118,7 +160,7 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	case "", "user", "function":
 	case "model":
 		role = chat.RoleAssistant
-		rd.open = nil
+		rd.open = openCalls{}
 	case "system":
 		role = chat.RoleSystem
 	default:

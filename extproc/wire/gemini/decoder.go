@@ -16,6 +16,9 @@ import (
 const (
 	maxEvent = 16 << 20
 	maxBody  = 64 << 20
+
+	// maxCalls is how many calls an answer may have: those that are open are looked up among each other.
+	maxCalls = 1024
 )
 
 // Decoder reads a provider's answer: a stream of chunks, one answer, an array of chunks, or an error. It implements

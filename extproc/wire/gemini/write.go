@@ -65,6 +65,9 @@ func (w *writer) request() {
 	w.system()
 	w.tools()
 	w.config()
+	if w.said.ServiceTier == chat.TierStandard {
+		w.raw(`,"serviceTier":"standard"`)
+	}
 	w.raw("}")
 	for _, name := range w.conv.Unmapped {
 		w.name(name)
@@ -264,7 +267,7 @@ func (w *writer) file(p *chat.Part) {
 	w.raw("}")
 }
 
-// document writes a document: text as text, under what is said about it.
+// document writes a document: text as text, and what is said about it before it.
 func (w *writer) document(p *chat.Part) {
 	text := p.Text
 	if p.Data != "" && isTextMedia(p.Media) {
@@ -278,7 +281,7 @@ func (w *writer) document(p *chat.Part) {
 		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(&said)}, "")
 		return
 	}
-	if title := documentText(&chat.Part{Context: p.Context}); title != "" {
+	if title := documentText(&chat.Part{Name: p.Name, Context: p.Context}); title != "" {
 		w.part(&chat.Part{Kind: chat.PartText, Text: title}, "")
 	}
 	w.element()

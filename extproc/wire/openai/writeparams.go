@@ -99,6 +99,10 @@ func (w *writer) params() {
 		w.key(field)
 		w.integer(n)
 	}
+	if n := w.req.Choices; n > 1 {
+		w.key("n")
+		w.integer(n)
+	}
 	w.sampling(p)
 	w.number("seed", p.Seed)
 	w.stop(p.Stop)
