@@ -19,7 +19,7 @@ import (
 var schema embed.FS
 
 // schemaVersion is the version that this program reads and writes.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.

@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"testing"
+)
+
+func TestAKeptThingHasOneOwner(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	if _, ok, err := l.Kept(t.Context(), "file-1"); ok || err != nil {
+		t.Fatalf("%v, %v", ok, err)
+	}
+	mine := Kept{ID: "file-1", Account: "a", Provider: "direct/openai"}
+	if err := l.Keep(t.Context(), mine, Kept{ID: "batch-1", Account: "a", Provider: "direct/openai"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Keep(t.Context(), Kept{ID: "file-1", Account: "b", Provider: "direct/openai-2"}); err != nil {
+		t.Fatal(err)
+	}
+	if k, ok, err := l.Kept(t.Context(), "file-1"); !ok || err != nil || k != mine {
+		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+	if err := l.Drop(t.Context(), "file-1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := l.Kept(t.Context(), "file-1"); ok || err != nil {
+		t.Errorf("after Drop: %v, %v", ok, err)
+	}
+	if _, ok, err := l.Kept(t.Context(), "batch-1"); !ok || err != nil {
+		t.Errorf("the other thing: %v, %v", ok, err)
+	}
+	if err := l.Keep(t.Context()); err != nil {
+		t.Errorf("nothing to keep: %v", err)
+	}
+}
+
+func TestAKeptThingOutlivesAGateway(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	if err := l.Keep(t.Context(), Kept{ID: "x", Account: "", Provider: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if k, ok, err := gateway(t, path).Kept(t.Context(), "x"); !ok || err != nil || k.Provider != "p" {
+		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+}
