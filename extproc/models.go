@@ -118,7 +118,7 @@ func showModel(_ context.Context, x *exchange) (reply, error) {
 	id := x.arg("/v1/models/")
 	o, ok := x.rt.Resolver.Model(id)
 	if !ok {
-		_, err := x.rt.Resolver.Resolve(id, "", nil)
+		_, err := x.rt.Resolver.Resolve(id, "")
 		if err == nil {
 			err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
 		}

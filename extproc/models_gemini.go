@@ -43,7 +43,7 @@ func showGeminiModel(_ context.Context, x *exchange) (reply, error) {
 	id := x.arg("/v1beta/models/")
 	o, ok := x.rt.Resolver.Model(id)
 	if !ok {
-		_, err := x.rt.Resolver.Resolve(id, "", nil)
+		_, err := x.rt.Resolver.Resolve(id, "")
 		if err == nil {
 			err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
 		}

@@ -64,16 +64,16 @@ func (d *draft) nearest(c *chair) (model, reason string) {
 	if best == nil {
 		return "", "it lists no model"
 	}
-	return string(best.at.resolution.Model), d.n.missing(c, best, lacking)
+	return string(best.at.resolution.Model), d.n.missing(best, lacking)
 }
 
 // missing says what an option lacks that no pass does without.
-func (n *need) missing(c *chair, o *option, l lack) string {
+func (n *need) missing(o *option, l lack) string {
 	switch l {
 	case lacksPrice:
 		return "it has a price, and " + unthinking + " pays for none"
 	case lacksBudget:
-		return fmt.Sprintf("this request may cost $%s there, and its wallet affords $%s", n.estimate(o), c.ceiling)
+		return "this request may cost more there than its wallet affords for one"
 	case lacksNative:
 		return "it lacks what the vendor's own API was wanted for"
 	case lacksPrivacy:

@@ -42,7 +42,7 @@ func TestProvidersWithLists(t *testing.T) {
 		{"a variant of what is not in the list", after, "newcorp/nova-8:nitro", ""},
 		{"no variant", after, "newcorp/nova-9:", ""},
 	} {
-		res, err := row.r.Resolve(row.model, "", nil)
+		res, err := row.r.Resolve(row.model, "")
 		if got := said(res); got != row.want || (err == nil) != (row.want != "") {
 			t.Errorf("%s: got %q, %v, want %q", row.about, got, err, row.want)
 		}

@@ -1,6 +1,6 @@
-// Package resolve turns the model that a request names into the ordered list of ways to serve it. It is pure: the
-// catalog, the providers and their order go in as values. It knows nothing of requests, health or time; who calls it
-// says which order is best right now.
+// Package resolve turns what a request needs into the ordered list of ways to serve it. It is pure: the catalog, the providers, their
+// order and the operator's rules go in as values. It knows nothing of requests, health or time; who calls it puts those first that work
+// right now.
 package resolve
 
 import (
@@ -181,11 +181,10 @@ type way struct {
 
 func (w *way) resolution() policy.Resolution { return w.at.snapshot(w.id, w.suffix) }
 
-// Resolve lists the ways to serve a model, best first. The provider, if given, or else a configured provider before the
-// first slash of model, is the only one asked. rank is the order of providers that holds right now; those it does not
-// name come after, in the configured order. The error is a fault: ModelNotFound, with near names, for a model that
+// Resolve lists the ways to serve a model, in the configured order. The provider, if given, or else a configured provider before
+// the first slash of model, is the only one asked. The error is a fault: ModelNotFound, with near names, for a model that
 // nobody knows, NoProvider for one that no enabled provider serves.
-func (r *Resolver) Resolve(model, provider string, rank []policy.ProviderID) ([]policy.Resolution, error) {
+func (r *Resolver) Resolve(model, provider string) ([]policy.Resolution, error) {
 	ways, err := r.ways(model, policy.ProviderID(provider))
 	if err != nil {
 		return nil, err
@@ -194,7 +193,7 @@ func (r *Resolver) Resolve(model, provider string, rank []policy.ProviderID) ([]
 	for i := range ways {
 		out[i] = ways[i].resolution()
 	}
-	return ranked(out, rank), nil
+	return out, nil
 }
 
 // ways are the ways to serve a model, in the configured order.
@@ -341,27 +340,6 @@ func (r *Resolver) variants(id string) (out []way) {
 		}
 	}
 	return out
-}
-
-// ranked orders resolutions by the order that holds right now.
-func ranked(res []policy.Resolution, order []policy.ProviderID) []policy.Resolution {
-	if len(res) < 2 || len(order) == 0 {
-		return res
-	}
-	for i := 1; i < len(res); i++ {
-		for j := i; j > 0 && place(order, res[j].Provider) < place(order, res[j-1].Provider); j-- {
-			res[j], res[j-1] = res[j-1], res[j]
-		}
-	}
-	return res
-}
-
-// place is the rank of a provider; one that is not ranked comes last.
-func place(order []policy.ProviderID, p policy.ProviderID) int {
-	if i := slices.Index(order, p); i >= 0 {
-		return i
-	}
-	return len(order)
 }
 
 // unknown says why nobody serves a model.

@@ -53,36 +53,31 @@ func said(res []policy.Resolution) string {
 
 func TestResolve(t *testing.T) {
 	r := configured(t, both)
-	reverse := []policy.ProviderID{"any", "vllm", "anthropic", "openai"}
 	for _, row := range []struct {
-		about, model, provider string
-		rank                   []policy.ProviderID
-		want                   string
+		about, model, provider, want string
 	}{
-		{"the vendor serves its model", "claude-opus-4-6", "", nil, "anthropic: claude-opus-4-6"},
-		{"K-89: another spelling goes out as the vendor spells it", "claude-opus-4.6", "", nil, "anthropic: claude-opus-4-6"},
-		{"a snapshot goes out as the client wrote it", "gpt-4.1-2025-04-14", "", nil, "openai: gpt-4.1-2025-04-14"},
-		{"a snapshot with a dot goes out with a dash", "claude-haiku-4.5-20251001", "", nil, "anthropic: claude-haiku-4-5-20251001"},
-		{"an alias goes out as the model", "claude-sonnet-4", "", nil, "anthropic: claude-sonnet-4-0"},
-		{"a snapshot of an alias goes out as it is", "claude-sonnet-4-20250514", "", nil, "anthropic: claude-sonnet-4-20250514"},
-		{"two providers, in the configured order", "gpt-4o", "", nil, "openai: gpt-4o; vllm: gpt-4o > my-gpt"},
-		{"the live order comes first", "gpt-4o", "", reverse, "vllm: gpt-4o > my-gpt; openai: gpt-4o"},
-		{"a provider without a rank comes last", "gpt-4o", "", []policy.ProviderID{"vllm"}, "vllm: gpt-4o > my-gpt; openai: gpt-4o"},
-		{"a custom provider knows a snapshot by its one name", "gpt-4o-2024-08-06", "", nil, "openai: gpt-4o-2024-08-06; vllm: gpt-4o > my-gpt"},
-		{"a vendor joins a snapshot that another one lists", "claude-sonnet-4-5-20250929", "", nil, "anthropic: claude-sonnet-4-5-20250929; vllm: claude-sonnet-4-5-20250929"},
-		{"a custom model has its upstream name", "llama-4", "", nil, "vllm: llama-4 > meta-llama/Llama-4"},
-		{"a provider is forced by a prefix", "vllm/gpt-4o", "", nil, "vllm: gpt-4o > my-gpt"},
-		{"a provider is forced by name", "gpt-4o", "openai", nil, "openai: gpt-4o"},
-		{"an id with a slash stays whole where the provider does not list the rest", "openai/gpt-oss-20b", "", nil, "vllm: openai/gpt-oss-20b"},
-		{"an alias of an id with a slash", "gpt-oss", "", nil, "vllm: openai/gpt-oss-20b"},
-		{"an unknown id goes by its prefix", "gpt-99", "", nil, "openai: gpt-99"},
-		{"an unknown id without prefix goes to who takes any", "meta-llama/llama-3", "", nil, "any: meta-llama/llama-3"},
-		{"a known model of no enabled vendor goes to who takes any", "gemini-2.5-pro", "", nil, "any: gemini-2.5-pro"},
-		{"who takes any can be forced", "any/claude-opus-4-6", "", nil, "any: claude-opus-4-6"},
-		{"a forced vendor takes an id that nobody else claims", "openai/my-tune", "", nil, "openai: my-tune"},
+		{"the vendor serves its model", "claude-opus-4-6", "", "anthropic: claude-opus-4-6"},
+		{"K-89: another spelling goes out as the vendor spells it", "claude-opus-4.6", "", "anthropic: claude-opus-4-6"},
+		{"a snapshot goes out as the client wrote it", "gpt-4.1-2025-04-14", "", "openai: gpt-4.1-2025-04-14"},
+		{"a snapshot with a dot goes out with a dash", "claude-haiku-4.5-20251001", "", "anthropic: claude-haiku-4-5-20251001"},
+		{"an alias goes out as the model", "claude-sonnet-4", "", "anthropic: claude-sonnet-4-0"},
+		{"a snapshot of an alias goes out as it is", "claude-sonnet-4-20250514", "", "anthropic: claude-sonnet-4-20250514"},
+		{"two providers, in the configured order", "gpt-4o", "", "openai: gpt-4o; vllm: gpt-4o > my-gpt"},
+		{"a custom provider knows a snapshot by its one name", "gpt-4o-2024-08-06", "", "openai: gpt-4o-2024-08-06; vllm: gpt-4o > my-gpt"},
+		{"a vendor joins a snapshot that another one lists", "claude-sonnet-4-5-20250929", "", "anthropic: claude-sonnet-4-5-20250929; vllm: claude-sonnet-4-5-20250929"},
+		{"a custom model has its upstream name", "llama-4", "", "vllm: llama-4 > meta-llama/Llama-4"},
+		{"a provider is forced by a prefix", "vllm/gpt-4o", "", "vllm: gpt-4o > my-gpt"},
+		{"a provider is forced by name", "gpt-4o", "openai", "openai: gpt-4o"},
+		{"an id with a slash stays whole where the provider does not list the rest", "openai/gpt-oss-20b", "", "vllm: openai/gpt-oss-20b"},
+		{"an alias of an id with a slash", "gpt-oss", "", "vllm: openai/gpt-oss-20b"},
+		{"an unknown id goes by its prefix", "gpt-99", "", "openai: gpt-99"},
+		{"an unknown id without prefix goes to who takes any", "meta-llama/llama-3", "", "any: meta-llama/llama-3"},
+		{"a known model of no enabled vendor goes to who takes any", "gemini-2.5-pro", "", "any: gemini-2.5-pro"},
+		{"who takes any can be forced", "any/claude-opus-4-6", "", "any: claude-opus-4-6"},
+		{"a forced vendor takes an id that nobody else claims", "openai/my-tune", "", "openai: my-tune"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			res, err := r.Resolve(row.model, row.provider, row.rank)
+			res, err := r.Resolve(row.model, row.provider)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +110,7 @@ func TestResolveRefuses(t *testing.T) {
 		{"a very long id is cut", strings.Repeat("é", 1000), "", fault.ModelNotFound, `the model "` + strings.Repeat("é", 50) + `…" does not exist; GET /v1/models lists those that do`},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			res, err := r.Resolve(row.model, row.provider, nil)
+			res, err := r.Resolve(row.model, row.provider)
 			var f *fault.Fault
 			if !errors.As(err, &f) {
 				t.Fatalf("got %q and %v, want a fault", said(res), err)
@@ -130,7 +125,7 @@ func TestResolveRefuses(t *testing.T) {
 func TestDemoServesAnyModelForNothing(t *testing.T) {
 	r := configured(t, "")
 	for _, id := range []string{"demo", "demo/x", "claude-opus-4-6", "anthropic/claude-opus-4-6", "whatever"} {
-		res, err := r.Resolve(id, "", nil)
+		res, err := r.Resolve(id, "")
 		if err != nil || len(res) != 1 || res[0].Provider != config.Demo {
 			t.Fatalf("%s: got %q, %v", id, said(res), err)
 		}
@@ -157,7 +152,7 @@ func TestResolutionData(t *testing.T) {
 		{"a snapshot has its model's", "gpt-4.1-2025-04-14", policy.Prices{Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, Known: true}, 1_047_576},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			res, err := r.Resolve(row.model, "", nil)
+			res, err := r.Resolve(row.model, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +166,7 @@ func TestResolutionData(t *testing.T) {
 func TestAdaptiveThinkingComesFromTheCatalog(t *testing.T) {
 	r := configured(t, both)
 	for model, want := range map[string]bool{"claude-opus-4-6": true, "claude-opus-4.6": true, "claude-opus-4-5": false, "claude-opus-4-5-20251101": false} {
-		res, err := r.Resolve(model, "", nil)
+		res, err := r.Resolve(model, "")
 		if err != nil || res[0].AdaptiveThinking != want {
 			t.Errorf("%s: got %+v, %v", model, res, err)
 		}
@@ -181,7 +176,7 @@ func TestAdaptiveThinkingComesFromTheCatalog(t *testing.T) {
 func TestStructuredOutputsComeFromTheCatalog(t *testing.T) {
 	r := configured(t, both)
 	for model, want := range map[string]bool{"claude-haiku-4-5": true, "claude-opus-4-1": false, "gpt-4o": true} {
-		res, err := r.Resolve(model, "", nil)
+		res, err := r.Resolve(model, "")
 		if err != nil || res[0].StructuredOutputs != want {
 			t.Errorf("%s: got %+v, %v", model, res, err)
 		}
@@ -203,7 +198,7 @@ providers:
 		"claude-sonnet-4-5": false, "claude-next": false, "gpt-4o": true, "o9": true,
 		"best": false, "glm": true, "coder": true, "mine/claude-haiku-4-5": true, "us.anthropic.claude-opus-4-1-v1:0": false, "cloud": false,
 	} {
-		res, err := r.Resolve(model, "", nil)
+		res, err := r.Resolve(model, "")
 		if err != nil || res[0].NoSignatures != want {
 			t.Errorf("%s: got %+v, %v", model, res, err)
 		}
@@ -215,7 +210,7 @@ func TestD24FixedSamplingComesFromTheCatalog(t *testing.T) {
 	for model, want := range map[string]bool{
 		"o3": true, "o4-mini-2025-04-16": true, "gpt-5-mini": true, "gpt-5.2": false, "gpt-5-chat-latest": false, "gpt-4o": false,
 	} {
-		res, err := r.Resolve(model, "", nil)
+		res, err := r.Resolve(model, "")
 		if err != nil || res[0].FixedSampling != want {
 			t.Errorf("%s: got %+v, %v", model, res, err)
 		}
@@ -224,9 +219,9 @@ func TestD24FixedSamplingComesFromTheCatalog(t *testing.T) {
 
 func TestResultIsTheCallers(t *testing.T) {
 	r := configured(t, both)
-	first, _ := r.Resolve("gpt-4o", "", nil)
+	first, _ := r.Resolve("gpt-4o", "")
 	first[0].Upstream = "changed"
-	if second, _ := r.Resolve("gpt-4o", "", nil); second[0].Upstream != "gpt-4o" {
+	if second, _ := r.Resolve("gpt-4o", ""); second[0].Upstream != "gpt-4o" {
 		t.Errorf("a caller's change reached the resolver: %q", said(second))
 	}
 }
@@ -300,7 +295,7 @@ func FuzzResolve(f *testing.F) {
 	f.Add("openai/gpt-4o-2024-08-06", "")
 	f.Add("/", "")
 	f.Fuzz(func(t *testing.T, model, provider string) {
-		res, err := r.Resolve(model, provider, nil)
+		res, err := r.Resolve(model, provider)
 		if (err == nil) == (len(res) == 0) {
 			t.Fatalf("%d resolutions and %v", len(res), err)
 		}
@@ -314,12 +309,11 @@ func FuzzResolve(f *testing.F) {
 
 func BenchmarkResolve(b *testing.B) {
 	r := configured(b, both)
-	rank := []policy.ProviderID{"vllm", "anthropic", "openai", "any"}
 	for _, id := range []string{"claude-sonnet-4-5", "claude-sonnet-4.5", "gpt-4o", "gpt-4o-2024-08-06", "openai/gpt-4o"} {
 		b.Run(strings.ReplaceAll(id, "/", "_"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := r.Resolve(id, "", rank); err != nil {
+				if _, err := r.Resolve(id, ""); err != nil {
 					b.Fatal(err)
 				}
 			}
