@@ -96,6 +96,9 @@ func (d *decoder) checkCustoms(customs []Custom) {
 		if c.CacheControl && c.Format != FormatOpenAI {
 			d.problem(key+".cache_control", "format: openai", "only that format needs it said")
 		}
+		if c.Responses && c.Format != FormatOpenAI {
+			d.problem(key+".responses", "format: openai", "only servers of that format speak Responses beside it")
+		}
 		d.checkEndpoints(key+".endpoints", c.Endpoints)
 		d.checkModels(key+".models", c.Models)
 	}
