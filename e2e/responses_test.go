@@ -559,3 +559,25 @@ func TestTheDemoSpeaksResponses(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenAIIsAskedInResponses: OpenAI's own endpoint gets a client's bytes, and counts its tokens.
+func TestOpenAIIsAskedInResponses(t *testing.T) {
+	t.Parallel()
+	f := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	f.Behave(fake.Behaviour{Thoughts: []fake.Thought{{Text: "hm"}}})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "openai", Fake: f}}})
+	const body = `{"model":"gpt-4o","input":"hi","include":["reasoning.encrypted_content"],"tools":[{"type":"web_search"}]}`
+	for _, stream := range []bool{false, true} {
+		r, _ := respond(t, g, stream, body)
+		if r.text() != "Hello from the fake provider." || !strings.HasPrefix(r.Output[0].Encrypted, "gAAAA") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if rs := f.Generations(); len(rs) != 2 || rs[0].Path != "/v1/responses" || string(rs[0].Body) != body {
+		t.Errorf("asked %d times: %s", len(rs), rs[0].Body)
+	}
+	got := g.Do(t, gateway.Call{Path: "/v1/responses/input_tokens", Body: body})
+	if want := fmt.Sprintf(`{"object":"response.input_tokens","input_tokens":%d}`, len(body)/4); got.Body != want || got.Header.Get("X-Bardo-Degraded") != "" {
+		t.Errorf("%d %s %v, want %s", got.Status, got.Body, got.Header, want)
+	}
+}

@@ -339,6 +339,8 @@ func (s *Server) route(a api, r *Request) outcome {
 		}
 		q, e := a.read(r.Header, r.Body, &s.cfg)
 		return outcome{asked: q, refused: e}
+	case s.cfg.Dialect == OpenAI && path == "/responses/input_tokens" && r.Method == http.MethodPost:
+		return outcome{fixed: inputTokens(r.Body)}
 	case s.cfg.Dialect == Anthropic && path == "/messages/count_tokens" && r.Method == http.MethodPost:
 		n, e := countTokens(r.Header, r.Body, &s.cfg)
 		return outcome{fixed: n, refused: e}
