@@ -54,6 +54,7 @@ var vendorsServed = []vendor{
 		thinks:  `"thinking":{"type":`,
 	},
 	{kind: fake.DeepSeek, model: "deepseek-v4-flash", section: `deepseek: {base_url: %q, api_key: %q}`, thinks: `"thinking":{"type":"enabled"}`},
+	{kind: fake.Qwen, model: "qwen3-32b", section: `qwen: {base_url: %q, api_key: %q}`, thinks: `"enable_thinking":`}, // in streams only
 	{kind: fake.Qwen, model: "qwen-plus", section: `qwen: {base_url: %q, api_key: %q}`, thinks: `"enable_thinking":true`},
 }
 
