@@ -111,7 +111,7 @@ func TestRefusesWhatTheRealProvidersRefuse(t *testing.T) {
 
 func TestRefusesAWrongCredentialInItsOwnFormat(t *testing.T) {
 	t.Parallel()
-	for d, want := range map[fake.Dialect]string{fake.OpenAI: `"code": "invalid_api_key"`, fake.Anthropic: `"type":"authentication_error","message":"invalid x-api-key"`} {
+	for d, want := range map[fake.Dialect]string{fake.OpenAI: `"code": "invalid_api_key"`, fake.Anthropic: `"type":"authentication_error","message":"invalid x-api-key"`} { //nolint:exhaustive // Gemini is tested apart
 		s := fake.Start(t, fake.Config{Dialect: d})
 		s.Key = "wrong-key-of-someone"
 		if status, _, body := post(t, s, d, msgHi); status != http.StatusUnauthorized || !strings.Contains(body, want) {
@@ -214,7 +214,7 @@ func TestBreaksOffWhereItWasTold(t *testing.T) {
 		} {
 			t.Run(string(d)+" "+c.name, func(t *testing.T) {
 				s.Behave(fake.Behaviour{Tokens: 5, Break: c.br})
-				path := map[fake.Dialect]string{fake.OpenAI: "/chat/completions", fake.Anthropic: "/messages"}[d]
+				path := map[fake.Dialect]string{fake.OpenAI: "/chat/completions", fake.Anthropic: "/messages"}[d] //nolint:exhaustive // Gemini is tested apart
 				res, err := send(t.Context(), t, s, d, path, c.body)
 				if c.transport {
 					if err == nil {
@@ -300,7 +300,7 @@ func TestCutsArgumentsBetweenCharacters(t *testing.T) {
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 		s := fake.Start(t, fake.Config{Dialect: d})
 		s.Behave(fake.Behaviour{ToolCalls: []fake.ToolCall{{Name: "f", Args: `{"a":"日本語🦊"}`, Pieces: 11}}})
-		body := map[fake.Dialect]string{fake.OpenAI: chatHi, fake.Anthropic: msgHi}[d]
+		body := map[fake.Dialect]string{fake.OpenAI: chatHi, fake.Anthropic: msgHi}[d] //nolint:exhaustive // Gemini is tested apart
 		_, _, got := post(t, s, d, strings.Replace(body, "{", `{"stream":true,`, 1))
 		if strings.Contains(got, "\ufffd") || strings.Contains(got, `\ufffd`) || !strings.Contains(got, "🦊") {
 			t.Errorf("%s: %s", d, got)
@@ -470,7 +470,7 @@ func BenchmarkBenchMode(b *testing.B) {
 
 func TestAnswersAToolsResult(t *testing.T) {
 	t.Parallel()
-	for d, bodies := range map[fake.Dialect][2]string{
+	for d, bodies := range map[fake.Dialect][2]string{ //nolint:exhaustive // Gemini is tested apart
 		fake.OpenAI:    {chatHi, `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"}]}`},
 		fake.Anthropic: {msgHi, `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"1"}]}]}`},
 	} {

@@ -54,7 +54,7 @@ def caught(call):
 def refused(error, base, code):
     """The line of an error that an answer's status made."""
     true(isinstance(error, base), f"{type(error).__name__} is not of the client's own: {error}")
-    body = error.details if hasattr(error, "details") else error.body  # Google's and the others'
+    body = error.body if hasattr(error, "body") else error.details  # Google's
     status = error.status_code if hasattr(error, "status_code") else error.code
     true(DIRECT or code(body), f"no code in {body}")
     if status == 429:

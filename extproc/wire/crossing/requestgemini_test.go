@@ -68,7 +68,7 @@ func FuzzEveryMemberIsCarriedOrNamedBesideGemini(f *testing.F) {
 	for i, way := range geminiWays {
 		all := pairs(f, "testdata/request/"+way.dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
-			f.Add(all[name].file("in.json"), uint8(i)) //nolint:gosec // there are four
+			f.Add(all[name].file("in.json"), uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body string, n uint8) {
@@ -230,7 +230,7 @@ func callsOf(t *testing.T, r *chat.Request) string {
 func FuzzWhateverGeminiSays(f *testing.F) {
 	for i, s := range samples(f) {
 		if s.from.dialect == chat.Gemini {
-			f.Add(s.body, s.from.stream, uint16(i)) //nolint:gosec // there are some hundreds
+			f.Add(s.body, s.from.stream, uint16(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, stream bool, at uint16) {

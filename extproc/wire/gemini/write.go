@@ -130,7 +130,7 @@ func (w *writer) parts(parts []chat.Part) {
 	for i := 0; i < len(parts); i++ {
 		p, sign := &parts[i], ""
 		switch {
-		case p.Kind == chat.PartRedacted && i+1 < len(parts) && parts[i+1].Kind == chat.PartToolUse:
+		case p.Kind == chat.PartRedacted && kindAt(parts, i+1) == chat.PartToolUse:
 			i++
 			sign, p = written(p.Data, true), &parts[i]
 		case p.Kind == chat.PartRedacted:
@@ -139,7 +139,7 @@ func (w *writer) parts(parts []chat.Part) {
 			w.str(written(p.Data, true))
 			w.raw("}")
 			continue
-		case p.Kind == chat.PartText && i+1 < len(parts) && parts[i+1].Kind == chat.PartRedacted && !(i+2 < len(parts) && parts[i+2].Kind == chat.PartToolUse):
+		case p.Kind == chat.PartText && kindAt(parts, i+1) == chat.PartRedacted && kindAt(parts, i+2) != chat.PartToolUse:
 			i++
 			sign = written(parts[i].Data, true)
 		case p.Kind == chat.PartToolUse && !signed:
@@ -148,6 +148,14 @@ func (w *writer) parts(parts []chat.Part) {
 		signed = signed || p.Kind == chat.PartToolUse
 		w.part(p, sign)
 	}
+}
+
+// kindAt is the kind of a part; PartOther behind the last, which no turn here has.
+func kindAt(parts []chat.Part, i int) chat.PartKind {
+	if i < len(parts) {
+		return parts[i].Kind
+	}
+	return chat.PartOther
 }
 
 // part writes one part, with a signature if there is one.
@@ -302,7 +310,10 @@ func mediaType(p *chat.Part) string {
 		return p.Media
 	}
 	for _, known := range [...]struct{ begins, ends, media string }{
-		{"iVBOR", ".png", "image/png"}, {"/9j/", ".jpg", "image/jpeg"}, {"R0lG", ".gif", "image/gif"}, {"UklG", ".webp", "image/webp"},
+		{"iVBOR", ".png", "image/png"},
+		{"/9j/", ".jpg", "image/jpeg"},
+		{"R0lG", ".gif", "image/gif"},
+		{"UklG", ".webp", "image/webp"},
 		{"JVBE", ".pdf", "application/pdf"},
 	} {
 		url, _, _ := strings.Cut(p.URL, "?")

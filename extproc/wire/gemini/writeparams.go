@@ -136,7 +136,11 @@ func (w *writer) config() {
 // numbers are the parameters that are one number each, in the order in which they are written.
 func numbers(p *chat.Params) []struct{ name, text string } {
 	return []struct{ name, text string }{
-		{"temperature", p.Temperature}, {"topP", p.TopP}, {"topK", p.TopK}, {"presencePenalty", p.PresencePenalty},
-		{"frequencyPenalty", p.FrequencyPenalty}, {"seed", p.Seed},
+		{"temperature", p.Temperature},
+		{"topP", p.TopP},
+		{"topK", p.TopK},
+		{"presencePenalty", p.PresencePenalty},
+		{"frequencyPenalty", p.FrequencyPenalty},
+		{"seed", p.Seed},
 	}
 }
