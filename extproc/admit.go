@@ -56,7 +56,8 @@ func (x *exchange) mayUse() error {
 
 // worst is the most that a request may be charged: the dearest candidate, the whole output.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	cost := resolve.WorstCost(candidates, x.Request.InputTokens, int64(x.maxTokens()), int64(x.Request.Choices))
+	output := x.maxTokens() + x.raised(candidates)
+	cost := resolve.WorstCost(candidates, x.Request.InputTokens, int64(output), int64(x.Request.Choices))
 	return cost.Charge(x.rt.spread(x.Principal.Tier))
 }
 

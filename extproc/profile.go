@@ -28,16 +28,40 @@ func (x *exchange) profile(in *policy.Intent) {
 
 // deliberate notes that the profile has a model think, as if the client had said so: time-outs and heartbeats depend on it.
 func deliberate(r *chat.Request) {
-	effort := r.Profile.Locked.Effort
-	if effort == "" && !r.SaysThinking() {
-		effort = r.Profile.Default.Effort
-	}
-	switch effort {
+	switch effortOf(r) {
 	case "high", "max":
 		r.Thinking, r.HighEffort = true, true
 	case "low", "medium":
 		r.Thinking = true
 	}
+}
+
+// effortOf is how hard the profile has a model think; "" where the client says it itself.
+func effortOf(r *chat.Request) string {
+	if e := r.Profile.Locked.Effort; e != "" || r.SaysThinking() {
+		return e
+	}
+	return r.Profile.Default.Effort
+}
+
+// raised is by how many tokens a candidate's answer may be longer than the client's own limit, because the profile has it think: where
+// thinking has a budget, the limit is raised by it.
+func (x *exchange) raised(candidates []policy.Resolution) int {
+	if x.Request.Profile == nil {
+		return 0
+	}
+	budget := wire.Budgets[effortOf(x.Request)]
+	if budget == 0 {
+		return 0
+	}
+	for i := range candidates {
+		to := &candidates[i]
+		at, ok := x.rt.Providers[to.Provider]
+		if ok && !to.AdaptiveThinking && to.Reasoning != "none" && at.Adapter.Dialect(*to, at.Endpoint, x.Request.Dialect) == chat.Anthropic {
+			return budget
+		}
+	}
+	return 0
 }
 
 // The events of profiles.

@@ -75,10 +75,11 @@ func configCommand() *cobra.Command {
 	c := group("config", "Check or print the configuration")
 	check := &cobra.Command{
 		Use: "check", Short: "Validate a configuration file", Args: noArgs,
-		RunE: withConfig(func(c *cobra.Command, _ *config.Config, path string) error {
+		RunE: withConfig(func(c *cobra.Command, cfg *config.Config, path string) error {
 			if path == "" {
 				path = "built-in configuration"
 			}
+			warnOfProfiles(c.ErrOrStderr(), path, cfg)
 			_, err := fmt.Fprintln(c.OutOrStdout(), path+": ok")
 			return err
 		}),

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"io"
+	"strings"
+
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/profile"
@@ -13,6 +17,15 @@ func (g *gateway) profiles(cfg *config.Config) *profile.Profiles {
 		g.log.Warn(w)
 	}
 	return p
+}
+
+// warnOfProfiles tells of profiles in a file that nothing will heed.
+func warnOfProfiles(w io.Writer, file string, cfg *config.Config) {
+	_, warnings := profile.New(profileSettings(cfg))
+	for _, text := range warnings {
+		key, message, _ := strings.Cut(text, ": ")
+		_, _ = fmt.Fprintln(w, config.Problem{File: file, Key: key, Message: message, Warning: true}) // nowhere to report a broken terminal to
+	}
 }
 
 func profileSettings(cfg *config.Config) profile.Settings {

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestALockedProfileInAFileIsWarnedOf: the file is fine, and that part of it does nothing.
+func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
+	t.Setenv("BARDO_HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "bardo.yaml")
+	const text = "inference:\n  profiles:\n    risk: {temperature: 1.0}\n    dream_rem: {temperature: 1.0, min_p: 0.08}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := root()
+	var out, said strings.Builder
+	c.SetOut(&out)
+	c.SetErr(&said)
+	c.SetArgs([]string{"config", "check", "-c", file})
+	if err := c.ExecuteContext(t.Context()); err != nil || !strings.HasSuffix(out.String(), ": ok\n") {
+		t.Fatalf("%v: %s%s", err, &out, &said)
+	}
+	if want := file + ": inference.profiles.risk: warning: this profile is locked; what is said about it is ignored\n"; said.String() != want {
+		t.Errorf("it says %q, want %q", said.String(), want)
+	}
+}
