@@ -390,3 +390,146 @@ func TestD15FailsOverAcrossThreeFormats(t *testing.T) {
 func wrappedClaude(signature string) string {
 	return base64.StdEncoding.EncodeToString([]byte("anthropic-claude-v1#" + signature))
 }
+
+// TestGeminiEndpoints: what a client of Google's finds besides answers, and how it shows its key.
+func TestGeminiEndpoints(t *testing.T) {
+	t.Parallel()
+	l := newGeminiLab(t)
+	f := l.fakes[fake.Gemini]
+	const hi = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`
+	t.Run("the key in a header, in either version of the API", func(t *testing.T) {
+		for _, path := range []string{"/v1beta/models/m-gemini:generateContent", "/v1/models/m-gemini:generateContent", "/v1beta/v1beta/models/m-gemini:generateContent"} {
+			got := l.Do(t, gateway.Call{Path: path, Body: hi, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}})
+			if got.Status != http.StatusOK || hearGemini(t, got, false).text != "Hello from the fake provider." {
+				t.Errorf("%s: %d %s", path, got.Status, got.Body)
+			}
+		}
+	})
+	t.Run("the key in the query reaches no provider and no log", func(t *testing.T) {
+		for _, stream := range []bool{false, true} {
+			path := geminiPath("m-gemini", stream)
+			sign := "?"
+			if strings.Contains(path, "?") {
+				sign = "&"
+			}
+			got := l.Do(t, gateway.Call{Path: path + sign + "key=" + l.Key, Body: hi, NoKey: true})
+			if got.Status != http.StatusOK || hearGemini(t, got, stream).text != "Hello from the fake provider." {
+				t.Errorf("stream=%v: %d %s", stream, got.Status, got.Body)
+			}
+		}
+		if f.Saw(l.Key) || f.Saw("key=") {
+			t.Error("a provider saw the key")
+		}
+	})
+	t.Run("without a key, or with a wrong one", func(t *testing.T) {
+		for _, header := range [][]string{nil, {"x-goog-api-key: bardo_sk_wrong"}, {"x-goog-api-key: AIzaSomebodys"}} {
+			geminiFails(t, l.Do(t, gateway.Call{Path: geminiPath("m-gemini", false), Body: hi, NoKey: true, Header: header}), http.StatusUnauthorized, "invalid_api_key")
+		}
+	})
+	t.Run("errors are in Google's form", func(t *testing.T) {
+		for _, c := range []struct {
+			path, body string
+			status     int
+			code       string
+		}{
+			{geminiPath("unheard-of", false), hi, 404, "model_not_found"},
+			{geminiPath("unheard-of", true), hi, 404, "model_not_found"},
+			{geminiPath("m-gemini", false), `{"contents":`, 400, "invalid_request"},
+			{geminiPath("m-gemini", false), `{}`, 400, "invalid_request"},
+			{"/v1beta/models/m-gemini:predict", hi, 405, "method_not_allowed"},
+			{"/v1beta/files", hi, 404, "not_found"},
+		} {
+			geminiFails(t, l.Do(t, gateway.Call{Path: c.path, Body: c.body}), c.status, c.code)
+		}
+	})
+	t.Run("models", func(t *testing.T) {
+		for _, path := range []string{"/v1beta/models", "/v1/models"} {
+			var list struct{ Models []struct{ Name string } }
+			l.Do(t, gateway.Call{Path: path, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}}).JSON(t, &list)
+			if len(list.Models) != len(formats) || !strings.HasPrefix(list.Models[0].Name, "models/m-") {
+				t.Errorf("%s lists %+v", path, list)
+			}
+		}
+		var one struct {
+			Name    string
+			Methods []string `json:"supportedGenerationMethods"`
+		}
+		l.Do(t, gateway.Call{Path: "/v1beta/models/m-openai"}).JSON(t, &one)
+		if one.Name != "models/m-openai" || !slices.Contains(one.Methods, "generateContent") {
+			t.Errorf("got %+v", one)
+		}
+	})
+	t.Run("a count of tokens", func(t *testing.T) {
+		for _, body := range []string{hi, `{"generateContentRequest":{"model":"models/m-gemini",` + hi[1:] + `}`} {
+			var count struct{ TotalTokens int }
+			l.Do(t, gateway.Call{Path: "/v1beta/models/m-gemini:countTokens", Body: body}).JSON(t, &count)
+			if count.TotalTokens == 0 {
+				t.Errorf("%s counts nothing", body)
+			}
+		}
+	})
+	t.Run("a stream as an array", func(t *testing.T) {
+		for _, d := range formats {
+			got := l.Do(t, gateway.Call{Path: "/v1beta/models/m-" + string(d) + ":streamGenerateContent", Body: hi})
+			var chunks []json.RawMessage
+			got.JSON(t, &chunks)
+			var h heard
+			for _, c := range chunks {
+				h.add(t, c)
+			}
+			if h.text != "Hello from the fake provider." || h.finish != "STOP" {
+				t.Errorf("%s: %s", d, got.Body)
+			}
+		}
+	})
+	l.AssertSound(t)
+}
+
+// TestGeminiAnswersAreStored: a client of Google's gets the same answer again, in either form, and its provider is not asked.
+func TestGeminiAnswersAreStored(t *testing.T) {
+	t.Parallel()
+	f := fake.Start(t, fake.Config{Dialect: fake.Gemini})
+	f.Behave(fake.Behaviour{Text: "Cached words.", ToolCalls: []fake.ToolCall{{Name: "f", Args: `{"a":1}`}}, Thoughts: []fake.Thought{{Text: "Hm."}}})
+	g := gateway.Run(t, gateway.Options{Config: quick + "pipeline: {hash: all}\n", Providers: []gateway.Provider{
+		{ID: "g", Fake: f, Format: "gemini", Models: models("m", "")},
+	}})
+	const hi = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}],"generationConfig":{"temperature":0}}`
+	for _, stream := range []bool{false, true} {
+		f.Forget()
+		call := gateway.Call{Path: geminiPath("m", stream), Body: hi, Header: []string{"x-bardo-replay: fast"}}
+		first, second := g.Do(t, call), g.Do(t, call)
+		if first.Body != second.Body || first.Status != http.StatusOK || second.Header.Get("X-Bardo-Cache") != "hash" {
+			t.Errorf("stream=%v: %s and then, from %q,\n%s", stream, first.Body, second.Header.Get("X-Bardo-Cache"), second.Body)
+		}
+		if h := hearGemini(t, second, stream); h.text != "Cached words." || len(h.calls) != 1 {
+			t.Errorf("stream=%v: the client reads %+v", stream, h)
+		}
+		if n := len(f.Generations()); n != 1 {
+			t.Errorf("stream=%v: the provider was asked %d times", stream, n)
+		}
+	}
+}
+
+// TestK93WhatIsNoAnswer: a reason that says so fails over where another provider is left, and is told where none is; a refusal is passed
+// on as one.
+func TestK93WhatIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	broken := fake.Start(t, fake.Config{Dialect: fake.Gemini, Name: "broken"})
+	broken.BehaveFor("malformed", fake.Behaviour{Text: " ", Stop: "MALFORMED_FUNCTION_CALL"})
+	broken.BehaveFor("unsafe", fake.Behaviour{Text: "I ", Stop: "SAFETY"})
+	broken.BehaveFor("blocked", fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`}})
+	broken.BehaveFor("empty", fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `{"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`}})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+		{ID: "g", Fake: broken, Format: "gemini", Models: []gateway.Model{{ID: "malformed"}, {ID: "unsafe"}, {ID: "blocked"}, {ID: "empty"}}},
+	}})
+	for model, want := range map[string]string{"unsafe": "content_filter", "blocked": "content_filter"} {
+		got := g.Do(t, ask{dialect: fake.OpenAI, model: model}.call())
+		if got.Status != http.StatusOK || !strings.Contains(got.Body, `"finish_reason":"`+want+`"`) {
+			t.Errorf("%s: %d %s", model, got.Status, got.Body)
+		}
+	}
+	for _, model := range []string{"malformed", "empty"} {
+		a := ask{dialect: fake.OpenAI, model: model}
+		mustFail(t, a, g.Do(t, a.call()), http.StatusBadGateway, "upstream_error")
+	}
+}
