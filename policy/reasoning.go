@@ -1,7 +1,5 @@
 package policy
 
-import "slices"
-
 // ReasoningControl is how a model is told how hard to think, where that differs from what is usual at its provider: data of the
 // catalog, since models of one provider differ in it.
 type ReasoningControl string
@@ -20,11 +18,3 @@ const (
 	ControlLevel    ReasoningControl = "level"    // by a named level (Gemini's thinking_level)
 	ControlAdaptive ReasoningControl = "adaptive" // by itself, within an effort
 )
-
-var controls = []ReasoningControl{
-	ControlNone, ControlAlways, ControlEffort, ControlToggle, ControlStreamed, ControlTemplate, ControlSlash,
-	ControlBudget, ControlLevel, ControlAdaptive,
-}
-
-// ReasoningControls is a copy of the controls that have a name.
-func ReasoningControls() []ReasoningControl { return slices.Clone(controls) }
