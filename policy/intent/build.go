@@ -64,6 +64,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 	}
 	hold(in, f, auto)
 	heed(in, h)
+	in.DIEM = h.DIEMAvailable && mayUseStake(who)
 	protect(in, h)
 	mortal(in, h, &b.Why)
 	if rules.Plans {
@@ -113,8 +114,12 @@ func heed(in *policy.Intent, h *policy.Hints) {
 			in.Effort = p.Effort
 		}
 	}
-	in.DIEM, in.Security = h.DIEMAvailable, h.SecurityClass
+	in.Security = h.SecurityClass
 }
+
+// mayUseStake reports whether a caller may say that staked credit is there: it is the operator's, and what it pays for costs its caller
+// nothing. The operator's own keys and agents may; customers who prepay on another plan may not.
+func mayUseStake(who *policy.Principal) bool { return !who.Prepaid || who.Tier == policy.TierGolem }
 
 // tiers are the names of the heartbeats' tiers.
 var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}

@@ -245,3 +245,20 @@ func BenchmarkBuild(b *testing.B) {
 		})
 	}
 }
+
+func TestStakedCreditIsNotForCustomersWhoPrepay(t *testing.T) {
+	for _, row := range []struct {
+		about string
+		who   policy.Principal
+		want  bool
+	}{
+		{"the operator's own key", policy.Principal{Tier: policy.TierPro}, true},
+		{"an agent's key", policy.Principal{Tier: policy.TierGolem, Prepaid: true}, true},
+		{"a customer's key", policy.Principal{Tier: policy.TierPro, Prepaid: true}, false},
+	} {
+		b := intent.Build(&policy.Hints{Subsystem: "dream", DIEMAvailable: true}, &intent.Facts{Model: "auto"}, &row.who, &intent.Rules{})
+		if b.DIEM != row.want {
+			t.Errorf("%s: %v, want %v", row.about, b.DIEM, row.want)
+		}
+	}
+}

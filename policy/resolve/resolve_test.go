@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -318,5 +319,20 @@ func BenchmarkResolve(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestLegacyModelsServeThoseWhoNameThem(t *testing.T) {
+	r := configured(t, `providers: {anthropic: {api_key: k}}`)
+	in := intent.Of("heartbeat_t1")
+	if d := r.Decide(&in); len(d.Order) == 0 || strings.HasPrefix(string(d.Order[0].Model), "claude-3") {
+		t.Errorf("a heartbeat goes to %q", said(d.Order))
+	}
+	if res, err := r.Resolve("claude-3-haiku", ""); err != nil || said(res) == "" {
+		t.Errorf("by its name: %q, %v", said(res), err)
+	}
+	listed := configured(t, `providers: {custom: [{id: mine, format: anthropic, endpoints: [http://localhost:1/v1], models: [{id: claude-3-haiku}]}]}`)
+	if d := listed.Decide(&in); len(d.Order) != 1 {
+		t.Errorf("one that lists it is asked for %q", said(d.Order))
 	}
 }
