@@ -16,7 +16,7 @@ import (
 func splitGateway(t *testing.T) (g *gateway.Split, providers []*fake.Server) {
 	t.Helper()
 	o := gateway.Options{Config: quick}
-	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		p := fake.Start(t, fake.Config{Dialect: d, Name: "p-" + string(d)})
 		providers = append(providers, p)
 		o.Providers = append(o.Providers, gateway.Provider{ID: "p-" + string(d), Fake: p, Format: string(d), Models: models("m", "")})
@@ -26,7 +26,7 @@ func splitGateway(t *testing.T) (g *gateway.Split, providers []*fake.Server) {
 
 // everyWay is the same question in both dialects, streamed and not.
 func everyWay() (asks []ask) {
-	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		for _, stream := range []bool{false, true} {
 			asks = append(asks, ask{dialect: d, model: "m", stream: stream})
 		}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -23,6 +24,7 @@ type localReply struct {
 	status        uint32 // the status to answer with; 0 keeps Envoy's
 	openAI        string // error.type in OpenAI's form
 	anthropic     string // error.type in Anthropic's form
+	gemini        string // error.status in Google's form
 	message       string
 	retryAfterSec int
 }
@@ -31,37 +33,40 @@ type localReply struct {
 // above 500 means that the gateway, not a provider, is in trouble.
 var localReplies = []localReply{
 	{
-		from: 500, to: 599, when: brokenOff, kind: fault.Upstream, status: 502, openAI: "api_error", anthropic: "api_error",
+		from: 500, to: 599, when: brokenOff, kind: fault.Upstream, status: 502, openAI: "api_error", anthropic: "api_error", gemini: "UNAVAILABLE",
 		message: "the provider broke off its answer",
 	},
 	{
-		from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error",
+		from: 404, to: 404, kind: fault.NotFound, openAI: "not_found_error", anthropic: "not_found_error", gemini: "NOT_FOUND",
 		message: "there is nothing at this path",
 	},
 	{
-		from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
 		message: "the request did not arrive in time",
 	},
 	{
-		from: 413, to: 413, kind: fault.TooLarge, openAI: "invalid_request_error", anthropic: "request_too_large",
+		from: 413, to: 413, kind: fault.TooLarge, openAI: "invalid_request_error", anthropic: "request_too_large", gemini: "INVALID_ARGUMENT",
 		message: "the request is larger than this gateway accepts",
 	},
 	{
-		from: 429, to: 429, kind: fault.Overloaded, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		from: 429, to: 429, kind: fault.Overloaded, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error", gemini: "UNAVAILABLE",
 		message: "the gateway is at its limit; try again shortly", retryAfterSec: 1,
 	},
 	{
-		from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error",
+		from: 400, to: 499, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
 		message: "the request is not valid HTTP, or its headers are too large",
 	},
 	{
-		from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error",
+		from: 500, to: 599, kind: fault.Unavailable, status: 503, openAI: "overloaded_error", anthropic: "overloaded_error", gemini: "UNAVAILABLE",
 		message: "the gateway is not able to answer right now; try again shortly", retryAfterSec: 1,
 	},
 }
 
 // anthropicPath matches the requests whose clients read errors in Anthropic's form.
 const anthropicPath = `^/*(v1/+)*messages([/?].*)?$`
+
+// geminiPath matches those whose clients read errors in Google's form.
+const geminiPath = `^/*(v1/+|v1beta/+)*(v1beta([/?].*)?|models/.*:(generateContent|streamGenerateContent|countTokens)([?].*)?)$`
 
 // envoysOwn holds for answers that Envoy made up, and not for those that the sidecar gave through it.
 const envoysOwn = `!response.code_details.startsWith("bardo")`
@@ -77,7 +82,8 @@ func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
 			statusIs(accesslogv3.ComparisonFilter_GE, r.from), statusIs(accesslogv3.ComparisonFilter_LE, r.to), b.cel(cmp.Or(r.when, envoysOwn)),
 		}
 		out.Mappers = append(out.Mappers,
-			r.mapper(all(append(status, pathMatches(anthropicPath))...), r.anthropicBody()),
+			r.mapper(all(append(slices.Clip(status), pathMatches(anthropicPath))...), r.anthropicBody()),
+			r.mapper(all(append(slices.Clip(status), pathMatches(geminiPath))...), r.geminiBody()),
 			r.mapper(all(status...), r.openAIBody()),
 		)
 	}
@@ -90,6 +96,11 @@ func (r localReply) openAIBody() string {
 
 func (r localReply) anthropicBody() string {
 	return `{"type":"error","error":{"type":"` + r.anthropic + `","message":` + strconv.Quote(r.message) + `,"code":"` + string(r.kind) + `"}}`
+}
+
+func (r localReply) geminiBody() string {
+	return `{"error":{"code":%RESPONSE_CODE%,"message":` + strconv.Quote(r.message) + `,"status":"` + r.gemini + `",` +
+		`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"` + string(r.kind) + `","domain":"bardo.money"}]}}`
 }
 
 func (r localReply) mapper(when *accesslogv3.AccessLogFilter, body string) *hcmv3.ResponseMapper {
