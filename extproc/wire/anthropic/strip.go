@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -14,7 +15,7 @@ type Strip uint8
 // What to strip.
 const (
 	StripNothing    Strip = iota
-	StripUnsigned         // thinking that nobody signed, as models of other families write it: Anthropic's API refuses it
+	StripUnsigned         // thinking that nobody signed, or another maker's model, as models of other families write it: Anthropic's API refuses it
 	StripSignatures       // signatures, and thinking that only they hold: the model is of a family that does not sign; words stay
 	StripAll              // all thinking: the provider refused the history's
 )
@@ -71,7 +72,8 @@ func (s *stripper) strips(block jsonx.Value) bool {
 	isThinking, isRedacted := kind.Equal("thinking"), kind.Equal("redacted_thinking")
 	switch s.which {
 	case StripUnsigned:
-		return isThinking && isEmpty(block.Get("signature"))
+		signature := block.Get("signature")
+		return isThinking && (isEmpty(signature) || isForeign(signature)) || isRedacted && isForeign(block.Get("data"))
 	case StripSignatures:
 		return isRedacted || isThinking && s.unsign(block)
 	case StripAll:
@@ -79,6 +81,13 @@ func (s *stripper) strips(block jsonx.Value) bool {
 	case StripNothing:
 	}
 	return false
+}
+
+// isForeign reports whether a model of another maker gave a signature, or what a redacted block holds.
+func isForeign(v jsonx.Value) bool {
+	text, _ := v.Str()
+	by, _ := chat.Signer(text)
+	return by != chat.ClaudeThinking
 }
 
 // unsign empties a block's signature: some servers want the member, whatever it says. It reports whether nothing is left.
@@ -102,6 +111,9 @@ func mayHoldUnsigned(d *jsonx.Doc) bool {
 	thoughts := bytes.Count(d.Bytes, []byte(`"thinking"`))
 	if d.Find("thinking") >= 0 {
 		thoughts--
+	}
+	if bytes.Contains(d.Bytes, []byte(`-v1#`)) { // another maker's name
+		return true
 	}
 	signatures := 0
 	for rest := d.Bytes; ; signatures++ {

@@ -121,3 +121,19 @@ func checkNoThinking(t *testing.T, body string, doc *jsonx.Doc) {
 		}
 	}
 }
+
+// TestStripsWhatAnotherMakerSigned: a history that a model of Google's had a part in goes to Anthropic's API without what that signed.
+func TestStripsWhatAnotherMakerSigned(t *testing.T) {
+	const asked = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
+		`{"type":"thinking","thinking":"So.","signature":"google-gemini-v1#YQ=="},{"type":"text","text":"Hi."},{"type":"redacted_thinking","data":"google-gemini-v1#Yg=="}]},{"role":"user","content":"and?"}]}`
+	const want = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"c2ln"},` +
+		`{"type":"text","text":"Hi."}]},{"role":"user","content":"and?"}]}`
+	r, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(asked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, lost, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{StripThinking: anthropic.StripUnsigned})
+	if err != nil || string(got) != want || len(lost) != 1 || lost[0] != "thinking" {
+		t.Errorf("%v, lost %v\n%s\nwant\n%s", err, lost, got, want)
+	}
+}

@@ -120,7 +120,7 @@ func (w *writer) fits(p *chat.Part, assistant bool) bool {
 func (w *writer) keepsThinking(p *chat.Part) bool {
 	switch w.opts.StripThinking {
 	case StripNothing, StripUnsigned:
-		return p.Kind == chat.PartRedacted || p.Signature != ""
+		return p.SignedBy() == chat.ClaudeThinking
 	case StripSignatures:
 		if p.Signature != "" && p.Text != "" {
 			w.lose("thinking")
