@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
 )
 
 // An answer is stored as a record of its events, each with only the fields that it has: an event as the decoders make it takes a
@@ -116,6 +117,7 @@ func (w *writer) usage(u *chat.Usage) {
 	w.bool(u.Estimated)
 	w.bool(u.ReasoningEstimated)
 	w.bool(u.Final)
+	w.int(int(max(u.Cost, 0)))
 }
 
 // reader reads a record. Slices of its events are parts of the record, and must not be written to.
@@ -217,5 +219,6 @@ func (r *reader) usage() (u chat.Usage) {
 		*n = int64(r.int())
 	}
 	u.Estimated, u.ReasoningEstimated, u.Final = r.bool(), r.bool(), r.bool()
+	u.Cost = policy.Pico(r.int())
 	return u
 }

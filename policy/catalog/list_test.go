@@ -64,7 +64,7 @@ thinker/dear < thinker/dear [dear]: 1+0 $1000000 3000000 1000000 1000000 1000000
 deepseek-r1 < deepseek-r1-671b [deepseek-r1-671b]: 131072+32768 $3500000 14000000 300000 3500000 3500000 provider; [privacy visible_thinking structured_outputs prompt_caching web_search tee_attested no_log e2ee]; toggle [] true
 claude-opus-4-5 < claude-opus-45 [claude-opus-45]: 202752+64000 $6000000 30000000 600000 7500000 7500000 provider; [citations interleaved_thinking visible_thinking low_effort prompt_caching tools vision]; effort [low medium high] true
 `,
-		"blockrun": `claude-haiku-4-5 < anthropic/claude-haiku-4.5 [anthropic/claude-haiku-4.5]: 200000+64000 $1000000 5000000 100000 1250000 1250000 provider; [tools structured_outputs prompt_caching citations vision]; budget [] true
+		"blockrun": `claude-haiku-4-5 < anthropic/claude-haiku-4.5 [anthropic/claude-haiku-4.5]: 200000+64000 $1000000 5000000 100000 1250000 1250000 provider; [tools structured_outputs prompt_caching citations low_effort vision]; budget [] true
 gpt-oss-120b < nvidia/gpt-oss-120b [nvidia/gpt-oss-120b]: 128000+16384 $0 0 0 0 0 provider; [tools structured_outputs visible_thinking low_effort]; effort [low medium high] false
 kimi-k2.5 < moonshot/kimi-k2.5 [moonshot/kimi-k2.5]: 262144+0 $0 0 0 0 0 +0.001/0 provider; [tools structured_outputs visible_thinking prompt_caching]; toggle [] true
 gpt-5.4 < openai/gpt-5.4 [openai/gpt-5.4]: 1050000+128000 $2500000 15000000 2500000 2500000 2500000 provider; [tools structured_outputs prompt_caching low_effort vision]; effort [none low medium high xhigh] false
