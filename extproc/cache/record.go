@@ -117,7 +117,7 @@ func (w *writer) usage(u *chat.Usage) {
 	w.bool(u.Estimated)
 	w.bool(u.ReasoningEstimated)
 	w.bool(u.Final)
-	w.int(int(max(u.Cost, 0)))
+	w.ints(int(u.Cost))
 }
 
 // reader reads a record. Slices of its events are parts of the record, and must not be written to.
