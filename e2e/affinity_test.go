@@ -147,10 +147,10 @@ func warmPair(t *testing.T) (g *gateway.Gateway, first, second *fake.Server) {
 }
 
 // begins has a conversation begin at the second provider.
-func (c talk) begins(t *testing.T, g *gateway.Gateway, first *fake.Server, key string) {
+func (c talk) begins(t *testing.T, g *gateway.Gateway, first *fake.Server) {
 	t.Helper()
 	first.Queue(fake.Behaviour{Status: http.StatusInternalServerError})
-	if by := c.by(t, g, 1, key); by != "second" {
+	if by := c.by(t, g, 1, ""); by != "second" {
 		t.Fatalf("the conversation begins at %s", by)
 	}
 }
@@ -161,7 +161,7 @@ func TestAConversationGoesBackToTheProviderThatKnowsIt(t *testing.T) {
 	g, first, second := warmPair(t)
 	for _, stream := range []bool{false, true} {
 		c := talk{"m", lengthy(fmt.Sprintf("trading, stream=%v", stream)), stream}
-		c.begins(t, g, first, "")
+		c.begins(t, g, first)
 		for n := 2; n <= 4; n++ {
 			if by := c.by(t, g, n, ""); by != "second" {
 				t.Errorf("stream=%v: turn %d is answered by %s", stream, n, by)
@@ -172,13 +172,13 @@ func TestAConversationGoesBackToTheProviderThatKnowsIt(t *testing.T) {
 		t.Errorf("another conversation is answered by %s", by)
 	}
 	dear := talk{"dear", lengthy("what costs more there"), false}
-	dear.begins(t, g, first, "")
+	dear.begins(t, g, first)
 	if by := dear.by(t, g, 2, ""); by != "first" {
 		t.Errorf("a conversation goes back to where it costs more: %s", by)
 	}
 
 	c := talk{"m", lengthy("health"), false}
-	c.begins(t, g, first, "")
+	c.begins(t, g, first)
 	second.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
 	eventually(t, "the second provider's fall", func() bool {
 		g.Do(t, ask{dialect: fake.OpenAI, model: "second/m"}.call())
@@ -195,7 +195,7 @@ func TestK87ATrivialBeginningLeavesAConversationFree(t *testing.T) {
 	t.Parallel()
 	g, first, _ := warmPair(t)
 	c := talk{"m", "You are brief.", false}
-	c.begins(t, g, first, "")
+	c.begins(t, g, first)
 	if by := c.by(t, g, 2, ""); by != "first" {
 		t.Errorf("the next turn is answered by %s", by)
 	}
@@ -212,7 +212,7 @@ func TestK91AnotherTenantsConversationIsNotKnown(t *testing.T) {
 	g, first, _ := warmPair(t)
 	other := g.CreateKey(t, "--name", "other")
 	c := talk{"m", lengthy("the same words"), false}
-	c.begins(t, g, first, "")
+	c.begins(t, g, first)
 	if by := c.by(t, g, 2, other.Key); by != "first" {
 		t.Errorf("the other tenant is answered by %s", by)
 	}
@@ -226,7 +226,7 @@ func TestAModelOfAProviderThatIsNamedIsAskedThere(t *testing.T) {
 	t.Parallel()
 	g, first, _ := warmPair(t)
 	c := talk{"m", lengthy("names"), false}
-	c.begins(t, g, first, "")
+	c.begins(t, g, first)
 	c.model = "first/m"
 	if by := c.by(t, g, 2, ""); by != "first" {
 		t.Errorf("first/m is answered by %s", by)

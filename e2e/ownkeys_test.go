@@ -148,7 +148,8 @@ func TestP13RequestsAtAUsersOwnKeyPassAsTheyAre(t *testing.T) {
 			"anthropic", "/v1/messages", "direct/anthropic/",
 			"{ \"model\" : \"%sclaude-sonnet-4-5\",\n \"max_tokens\":64, \"temperature\":0, \"system\":[{\"type\":\"text\",\"text\":\"s\",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}}]," +
 				" \"messages\":[ {\"role\":\"user\",\"content\":\"two  spaces\"} ]  }",
-			o.ownAnthropic, []string{"anthropic-version: 2023-06-01", "anthropic-beta: extended-cache-ttl-2025-04-11"},
+			o.ownAnthropic,
+			[]string{"anthropic-version: 2023-06-01", "anthropic-beta: extended-cache-ttl-2025-04-11"},
 		},
 	} {
 		for _, again := range []bool{false, true} { // no answer is taken from a cache, whatever the temperature

@@ -29,6 +29,7 @@ type answer struct {
 	ended   bool
 	reason  chat.StopReason
 
+	id       string // the provider's own of the answer
 	usage    chat.Usage
 	outBytes int64 // of text, thoughts and arguments, to estimate what a cut stream delivered
 }
@@ -96,13 +97,15 @@ func (a *answer) take(ev *chat.Event) {
 		a.ended = true
 		a.end = a.enc.Append(a.end, ev)
 		return
+	case chat.Start:
+		a.id = ev.ID
 	case chat.UsageInfo:
 		a.usage.Merge(ev.Usage)
 	case chat.Stop:
 		a.reason = ev.Reason
 	case chat.Text, chat.Thought, chat.ToolArgs, chat.Refusal:
 		a.outBytes += int64(len(ev.Text))
-	case chat.Start, chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Extra:
+	case chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Extra:
 	}
 	a.content = a.content || ev.Kind.IsContent()
 	a.out = a.enc.Append(a.out, ev)

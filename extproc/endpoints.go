@@ -31,6 +31,7 @@ type endpoint struct {
 	class  class
 	op     chat.Op
 	local  func(context.Context, *exchange) (reply, error)
+	kept   bool                           // about what a provider keeps: a user's own key answers
 	detect func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
 

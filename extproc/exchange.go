@@ -112,6 +112,9 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	if err := x.hear(); err != nil {
 		return err
 	}
+	if e.kept {
+		return x.passOn(ctx, d, bodyless)
+	}
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) err
 	x := g.newExchange(hd)
 	defer x.close()
 	err := x.run(ctx, d, bodyless)
-	if err == nil || ctx.Err() != nil {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errCut) {
 		return err
 	}
 	var f *fault.Fault

@@ -1,29 +1,47 @@
 package extproc
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/wire/responses"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
 
-// What a provider keeps for its callers, such as responses, files and batches, the gateway does not: it belongs to the key under
-// which it was made.
+// What a provider keeps for its callers, such as responses, files and batches, the gateway does not: it belongs to the key under which it
+// was made. Requests about it go to users' own keys, as they are.
 
-// kept are the parts of the providers' APIs that serve such things.
-var kept = []string{"/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files"}
+// collections are the parts of the providers' APIs that serve such things.
+var collections = []string{"/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files"}
 
 var keptMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
 
+// keptPath is a path of what a provider keeps, in its parts: /v1/files/file-1/content.
+type keptPath struct {
+	collection string // "/v1/files"
+	id         string // "file-1"; "" for the collection itself
+	rest       string // "content"
+}
+
+// readKept takes a path apart; ok is false for any other path.
+func readKept(path string) (k keptPath, ok bool) {
+	for _, c := range collections {
+		rest, below := strings.CutPrefix(path, c)
+		if !below || rest != "" && rest[0] != '/' {
+			continue
+		}
+		k.collection = c
+		k.id, k.rest, _ = strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		return k, true
+	}
+	return k, false
+}
+
 // isKept reports whether a path is of what a provider keeps.
 func isKept(path string) bool {
-	return slices.ContainsFunc(kept, func(k string) bool {
-		return path == k || strings.HasPrefix(path, k+"/")
-	})
+	_, ok := readKept(path)
+	return ok
 }
 
 // findKept is the endpoint of a path of what a provider keeps.
@@ -31,13 +49,40 @@ func findKept(method, path string) (endpoint, bool) {
 	if !isKept(path) || !slices.Contains(keptMethods, method) || path == "/v1/responses" {
 		return endpoint{}, false
 	}
-	return endpoint{method: method, path: path, class: classLookup, local: elsewhere}, true
+	e := endpoint{method: method, path: path, class: classLookup, kept: true}
+	if method == http.MethodPost || method == http.MethodDelete {
+		e.class = classGenerate
+	}
+	return e, true
 }
 
-// elsewhere refuses a request for what only a provider has.
-func elsewhere(_ context.Context, x *exchange) (reply, error) {
-	return reply{}, fault.Newf(fault.RequiresDirectKey,
-		"%s %s is about what a provider keeps, which takes a key of your own there (providers.direct)", x.head.method, clipped(x.head.path))
+// deepest is how many parts a path may have below a collection: an id, what is asked of it, and a part of that.
+const deepest = 3
+
+// wellFormed reports whether a path below a collection may be sent on: it must not lead anywhere else at the provider.
+func (k *keptPath) wellFormed() bool {
+	if k.id == "" {
+		return k.rest == ""
+	}
+	parts := strings.Split(k.id+"/"+k.rest, "/")
+	if k.rest == "" {
+		parts = parts[:1]
+	}
+	return len(parts) <= deepest && !slices.ContainsFunc(parts, func(p string) bool {
+		const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
+		return p == "" || len(p) > longestKept || strings.Trim(p, ".") == "" || strings.Trim(p, plain) != ""
+	})
+}
+
+// longestKept bounds an id.
+const longestKept = 256
+
+// vendor is whose API a request about kept things speaks.
+func (k *keptPath) vendor(hd *head) policy.ProviderID {
+	if k.collection == "/v1/messages/batches" || k.collection == "/v1/files" && hd.h.Has("anthropic-version") {
+		return "anthropic"
+	}
+	return "openai"
 }
 
 // meetNeeds leaves out the candidates that lack what the request cannot do without.

@@ -16,6 +16,9 @@ func (x *exchange) route(ctx context.Context) error {
 	if err := x.decide(); err != nil {
 		return err
 	}
+	if err := x.goesOnFrom(ctx); err != nil {
+		return err
+	}
 	x.Current = x.offers
 	if !x.bare() {
 		if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {

@@ -59,6 +59,9 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
+	if err := x.keepResponse(context.WithoutCancel(ctx), a); err != nil {
+		return nil, err
+	}
 	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
 	return s, nil
 }

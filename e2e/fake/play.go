@@ -50,6 +50,8 @@ func (p *player) play(o outcome) {
 	case o.unchanged:
 		p.w.Header().Set("ETag", o.etag)
 		p.unchanged()
+	case o.raw != nil:
+		p.raw(o.raw)
 	case o.asked == nil:
 		if o.etag != "" {
 			p.w.Header().Set("ETag", o.etag)

@@ -58,6 +58,7 @@ type Server struct {
 	stopped chan struct{}
 	served  chan struct{}
 	kept    sync.Map // ids of responses
+	keeper  keeper
 
 	mu      sync.Mutex
 	always  Behaviour
@@ -345,6 +346,9 @@ func (s *Server) route(a api, r *Request) outcome {
 		n, e := countTokens(r.Header, r.Body, &s.cfg)
 		return outcome{fixed: n, refused: e}
 	}
+	if o, ok := s.routeKept(path, r); ok {
+		return o
+	}
 	return outcome{refused: &refusal{
 		status: http.StatusNotFound, kind: a.errorFor(http.StatusNotFound).kind,
 		message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path), quiet: true,
@@ -356,6 +360,7 @@ type outcome struct {
 	refused *refusal
 	asked   *asked
 	fixed   []byte
+	raw     *Raw
 	etag    string // of fixed
 	// unchanged is set where the caller has what it asks for.
 	unchanged bool

@@ -77,6 +77,9 @@ func (g *Gateway) request(ctx context.Context, c Call) (*http.Request, error) {
 	}
 	for _, h := range c.Header {
 		name, value, _ := strings.Cut(h, ":")
+		if strings.EqualFold(name, "content-type") {
+			req.Header.Del(name) // instead of JSON's
+		}
 		req.Header.Add(name, strings.TrimSpace(value))
 	}
 	key := or(c.Key, g.Key)
