@@ -41,7 +41,7 @@ func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect
 // Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it unless the
 // model is known to refuse that.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	switch a.Dialect(to, at, req.Dialect) {
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are OpenAI's
 	case chat.Anthropic:
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
 	case chat.Gemini:
@@ -82,7 +82,7 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	switch a.Dialect(to, at, req.Dialect) {
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are OpenAI's
 	case chat.Anthropic:
 		return anthropic.NewDecoder(req, status, h)
 	case chat.Gemini:

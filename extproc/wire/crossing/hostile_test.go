@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 )
 
@@ -81,6 +82,10 @@ func hostileRequests(n int) []hostile {
 		openAI("deep values", `"messages":[`+turn+`],"x":`+within(500, `{"a":`, `}`, `[`+many(n, same("1"))+`]`)),
 		messages("deep arguments", `{"role":"assistant","tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"`+
 			within(500, `[`, `]`, many(n, same("1")))+`"}}]},`+result),
+		{"turns of a client of Google's", chat.Gemini, `{"contents":[` + many(n, same(`{"role":"user","parts":[{"text":"a"}]}`)) + `]}`},
+		{"parts that nobody knows, of Google's", chat.Gemini, `{"contents":[{"parts":[` + many(n, numbered(`{"p%d":1}`)) + `]}]}`},
+		{"members that nobody knows, of Google's", chat.Gemini, `{"contents":[{"parts":[{"text":"a"}]}],"generationConfig":{` + many(n, numbered(`"k%d":1`)) + `}}`},
+		{"calls without ids, and their results from the last to the first", chat.Gemini, geminiCalls(n / 140)},
 		{"a long number", chat.OpenAI, `{"model":"m","temperature":0.` + strings.Repeat("1", n) + `,"messages":[` + turn + `]}`},
 	}
 }
@@ -93,6 +98,16 @@ func calls(n int) string {
 		results[n-1-i] = fmt.Sprintf(`{"role":"tool","tool_call_id":"t%d","content":"y"}`, i)
 	}
 	return `{"role":"assistant","tool_calls":[` + strings.Join(calls, ",") + `]},` + strings.Join(results, ",")
+}
+
+// geminiCalls is a request with a turn of n calls, and their results from the last to the first.
+func geminiCalls(n int) string {
+	calls, results := make([]string, n), make([]string, n)
+	for i := range n {
+		calls[i] = fmt.Sprintf(`{"functionCall":{"name":"f%d"}}`, i)
+		results[n-1-i] = fmt.Sprintf(`{"functionResponse":{"name":"f%d","response":{"output":"y"}}}`, i)
+	}
+	return `{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[` + strings.Join(calls, ",") + `]},{"role":"user","parts":[` + strings.Join(results, ",") + `]}]}`
 }
 
 // TestHostileRequestsCostWhatTheyWeigh: reading a request, keying it and writing it for a provider of either format takes work in
@@ -119,8 +134,11 @@ func TestHostileRequestsCostWhatTheyWeigh(t *testing.T) {
 func (h *hostile) serve(t *testing.T) time.Duration {
 	t.Helper()
 	var client wire.Dialect = openai.Dialect{}
-	if h.d == chat.Anthropic {
+	switch h.d { //nolint:exhaustive // the others are OpenAI's
+	case chat.Anthropic:
 		client = anthropic.Dialect{}
+	case chat.Gemini:
+		client = geminiClient
 	}
 	began := time.Now()
 	r, err := client.Decode(chat.Generate, nil, "", []byte(h.body))
@@ -131,8 +149,9 @@ func (h *hostile) serve(t *testing.T) time.Duration {
 	// What cannot be said is refused, after the work.
 	_, lostThere, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true, StripThinking: anthropic.StripUnsigned})
 	_, lostHere, _ := openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "m", MaxStop: 4})
+	_, lostAtGoogle, _ := gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
 	took := time.Since(began)
-	if n := max(len(lostThere), len(lostHere)); n > 100 {
+	if n := max(len(lostThere), len(lostHere), len(lostAtGoogle)); n > 100 {
 		t.Errorf("%d losses are named", n)
 	}
 	return took
