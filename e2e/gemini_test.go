@@ -152,7 +152,7 @@ var formats = []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini}
 
 func newGeminiLab(t *testing.T) geminiLab {
 	t.Helper()
-	l := geminiLab{fakes: map[fake.Dialect]*fake.Server{}}
+	l := geminiLab{fakes: make(map[fake.Dialect]*fake.Server, len(formats))}
 	o := gateway.Options{Config: quick}
 	for _, d := range formats {
 		f := fake.Start(t, fake.Config{Dialect: d, Name: "p-" + string(d)})
@@ -333,7 +333,7 @@ func TestD15FailsOverAcrossThreeFormats(t *testing.T) {
 	name := func(client fake.Dialect, stream bool) string { return fmt.Sprintf("%s-%v", client, stream) }
 	for _, client := range formats {
 		for _, stream := range []bool{false, true} {
-			own := map[fake.Dialect]*fake.Server{}
+			own := make(map[fake.Dialect]*fake.Server, len(formats))
 			providers[name(client, stream)] = own
 			for i, d := range formats {
 				id := "to-" + string(d) + "-" + name(client, stream)
