@@ -171,6 +171,7 @@ func TestResponsesOverEveryProvider(t *testing.T) {
 		f.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1000, Cached: 200, Output: 500}})
 	}
 	everywhere(t, func(t *testing.T, model string, stream bool) {
+		t.Helper()
 		r, got := respond(t, g, stream, fmt.Sprintf(`{"model":%q,"instructions":"Be brief.","input":"hi","max_output_tokens":50}`, model))
 		if r.text() != "Hello from the fake provider." || r.Status != "completed" || r.Model != model {
 			t.Errorf("%+v", r)
@@ -210,6 +211,7 @@ func TestResponsesToolLoop(t *testing.T) {
 	const tools = `"tools":[{"type":"function","name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}},"strict":false},` +
 		`{"type":"custom","name":"apply_patch","description":"Edits."}]`
 	everywhere(t, func(t *testing.T, model string, stream bool) {
+		t.Helper()
 		items := `{"role":"user","content":"weather?"}`
 		r, _ := respond(t, g, stream, fmt.Sprintf(`{"model":%q,"input":[%s],%s}`, model, items, tools))
 		calls := r.calls()
@@ -344,6 +346,7 @@ func TestK31EndsThatAreNone(t *testing.T) {
 	g, fakes := responders(t)
 	stops := map[string]string{"chat": "length", "claude": "max_tokens", "responses": "max_output_tokens"}
 	everywhere(t, func(t *testing.T, model string, stream bool) {
+		t.Helper()
 		fakes[model].Behave(fake.Behaviour{Stop: stops[model], Usage: &fake.Usage{Input: 7, Output: 3}})
 		r, got := respond(t, g, stream, fmt.Sprintf(`{"model":%q,"input":"hi"}`, model))
 		if r.Status != "incomplete" || r.IncompleteDetails == nil || r.IncompleteDetails.Reason != "max_output_tokens" || r.Usage.Output != 3 {

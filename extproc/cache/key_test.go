@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
@@ -21,7 +22,7 @@ import (
 
 var dialects = map[chat.Dialect]wire.Dialect{
 	chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}, chat.Completions: completions.Dialect{},
-	chat.Responses: responses.Dialect{},
+	chat.Responses: responses.Dialect{}, chat.Gemini: gemini.Dialect{},
 }
 
 func decode(d chat.Dialect, body string, h ...header.Field) (*chat.Request, error) {
