@@ -89,7 +89,7 @@ func TestK10OddChunks(t *testing.T) {
 func TestK08K09ToolTurns(t *testing.T) {
 	t.Parallel()
 	call := fake.ToolCall{ID: "call_1", Name: "look", Args: `{"at":"the moon"}`, Pieces: 4}
-	for d, stop := range map[fake.Dialect]string{fake.OpenAI: "stop", fake.Anthropic: "end_turn"} {
+	for d, stop := range map[fake.Dialect]string{fake.OpenAI: "stop", fake.Anthropic: "end_turn"} { //nolint:exhaustive // Gemini is tested apart
 		g, _ := twoModels(t, d, fake.Behaviour{ToolCalls: []fake.ToolCall{call}, Stop: stop})
 		for _, a := range everyStream() {
 			if a.dialect == d {
@@ -104,7 +104,7 @@ func TestK08K09ToolTurns(t *testing.T) {
 					if n := strings.Count(got.Body, `"name":"look"`); n != 1 || strings.Contains(got.Body, `"name":null`) {
 						t.Errorf("the tool is named %d times in %s", n, got.Body)
 					}
-					ended := map[fake.Dialect]string{fake.OpenAI: `"finish_reason":"tool_calls"`, fake.Anthropic: `"stop_reason":"tool_use"`}[a.dialect]
+					ended := map[fake.Dialect]string{fake.OpenAI: `"finish_reason":"tool_calls"`, fake.Anthropic: `"stop_reason":"tool_use"`}[a.dialect] //nolint:exhaustive // Gemini is tested apart
 					if n := strings.Count(got.Body, ended); n != 1 {
 						t.Errorf("%s comes %d times in %s", ended, n, got.Body)
 					}
