@@ -30,8 +30,11 @@ func TestD03HintsOfHeadersAndBodies(t *testing.T) {
 		{"in the body", `{"subsystem":"dream_rem","golem_id":"` + bardoWords + `"}`, nil, "dream_rem"},
 		{"the header wins", `{"subsystem":"dream_rem"}`, []string{"X-Bardo-Subsystem: risk", "X-Bardo-Vitality: 0.4"}, "risk"},
 		{"a part of the client's own", `{"subsystem":"tail_wagging"}`, nil, "other"},
-		{"all kinds", `{"subsystem":"heartbeat_t2","tick":7,"scenario":{"entities":["` + bardoWords + `"]},"require":[],"no_cache":true}`,
-			[]string{"X-Bardo-Prefer: tools", `X-Bardo-Profile: {"temperature":0.5}`, "X-Bardo-Phase: Desperate"}, "heartbeat_t2"},
+		{
+			"all kinds", `{"subsystem":"heartbeat_t2","tick":7,"scenario":{"entities":["` + bardoWords + `"]},"require":[],"no_cache":true}`,
+			[]string{"X-Bardo-Prefer: tools", `X-Bardo-Profile: {"temperature":0.5}`, "X-Bardo-Phase: Desperate"},
+			"heartbeat_t2",
+		},
 	} {
 		for _, a := range both {
 			t.Run(fmt.Sprintf("%s to %s, stream=%v", r.about, a.dialect, a.stream), func(t *testing.T) {

@@ -55,12 +55,17 @@ providers:
 }
 
 var golems = header.List{
-	{Name: "x-bardo-golem-id", Value: "golem-7"}, {Name: "x-bardo-subsystem", Value: "dream_rem"}, {Name: "x-bardo-vitality", Value: "0.62"},
-	{Name: "x-bardo-rem-call", Value: "2"}, {Name: "x-bardo-security-class", Value: "confidential"}, {Name: "x-bardo-tick", Value: "41233"},
+	{Name: "x-bardo-golem-id", Value: "golem-7"},
+	{Name: "x-bardo-subsystem", Value: "dream_rem"},
+	{Name: "x-bardo-vitality", Value: "0.62"},
+	{Name: "x-bardo-rem-call", Value: "2"},
+	{Name: "x-bardo-security-class", Value: "confidential"},
+	{Name: "x-bardo-tick", Value: "41233"},
 }
 
 // routed takes a request from its headers to the order of who serves it, and to how its answer is to be made.
 func routed(t testing.TB, rt *Runtime, h header.List, body []byte) {
+	t.Helper()
 	req, err := openai.Dialect{}.Decode(chat.Generate, h, "", body)
 	if err != nil {
 		t.Fatal(err)

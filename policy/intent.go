@@ -145,7 +145,7 @@ func parse[T ~uint8](names []string, s string) (v T, ok bool) {
 	if i < 0 || s == "" {
 		return 0, false
 	}
-	return T(i), true //nolint:gosec // there are a few names
+	return T(i), true
 }
 
 // Intent is what a request needs: pure data, without a word on who serves it. The zero value needs nothing and takes anything.

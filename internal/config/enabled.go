@@ -27,7 +27,7 @@ func (c *Config) Enabled() []Provider {
 }
 
 // section is the name under which a provider stands in providers.order.
-func (p *Provider) section() policy.ProviderID {
+func (p Provider) section() policy.ProviderID {
 	if p.Direct {
 		return directSection
 	}

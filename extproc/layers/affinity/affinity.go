@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -89,8 +90,8 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	marks := l.marks(x)
 	x.Affinity.Marks = marks
-	for i := len(marks) - 1; i >= 0; i-- {
-		p, ok := l.Memory.warm.Get(marks[i])
+	for _, m := range slices.Backward(marks) {
+		p, ok := l.Memory.warm.Get(m)
 		if !ok || time.Now().After(p.until) {
 			continue
 		}
