@@ -60,6 +60,9 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
 		control.Off = true // callers without a key share what is stored (D-05)
 	}
+	if x.Intent.PrivacyTier >= policy.PrivacyTEE {
+		control.Off = true // a receipt covers the enclave's own answer (D-30)
+	}
 	fit := control.Force || l.Mode == All || repeatable(x.Request)
 	if control.Off || !fit {
 		return nil

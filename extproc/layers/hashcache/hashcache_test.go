@@ -145,6 +145,17 @@ func TestAnAnswerIsKeptAndFound(t *testing.T) {
 	}
 }
 
+func TestD30AttestedAnswersAreNeitherStoredNorServed(t *testing.T) {
+	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
+	for _, tier := range []policy.PrivacyTier{policy.PrivacyUnsaid, policy.PrivacyNoLog, policy.PrivacyTEE, policy.PrivacyEndToEnd} {
+		x := exchange(t, chat.Generate, `"temperature":0,`)
+		x.Principal.Account, x.Intent.PrivacyTier = "a", tier
+		if err := p.Request(t.Context(), x); err != nil || (x.Cache != nil) != (tier < policy.PrivacyTEE) {
+			t.Errorf("%s: %v, %v", tier, x.Cache != nil, err)
+		}
+	}
+}
+
 func TestD05CallersWithoutAKeyShareNothingConfidential(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
 	for _, class := range []policy.SecurityClass{policy.SecurityStandard, policy.SecurityConfidential, policy.SecurityPrivate} {
