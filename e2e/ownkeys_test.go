@@ -260,7 +260,7 @@ func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
 	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
 	g := gateway.Run(t, gateway.Options{Config: quick + "telemetry: {log_level: debug}\n", Providers: []gateway.Provider{
 		{ID: "openrouter", Fake: broad, More: "byok: true", Models: models("m", "maker/m")},
-		{ID: "other", Fake: other, Models: append(models("m", ""), models("elsewhere", "")...)},
+		{ID: "other", Fake: other, Models: append([]gateway.Model{{ID: "m", Price: "{input: 9, output: 9}"}}, models("elsewhere", "")...)},
 	}})
 	k := g.CreateKey(t, "--name", "little", "--balance-usd", "0.000001")
 	for _, stream := range []bool{false, true} {
@@ -282,8 +282,28 @@ func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
 		}
 	}
 
-	broad.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
 	a := ask{dialect: fake.OpenAI, model: "m"}
+	for _, row := range []struct {
+		b      fake.Behaviour
+		status int
+		code   string
+	}{
+		{fake.Behaviour{Status: http.StatusUnauthorized}, http.StatusUnauthorized, "invalid_api_key"},
+		{fake.Behaviour{Status: http.StatusPaymentRequired}, http.StatusPaymentRequired, "insufficient_balance"},
+		{fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "120"}, http.StatusTooManyRequests, "rate_limit_exceeded"},
+	} {
+		broad.BehaveWith(own, row.b)
+		for i := range 6 { // as often as would bring any provider down
+			a.stream = i%2 == 0
+			mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+own)), row.status, row.code)
+		}
+	}
+	a.stream = false
+	if got := g.Do(t, a.call()); got.Header.Get("X-Bardo-Provider") != "openrouter" || got.Header.Get("X-Bardo-Cost") == "direct" {
+		t.Errorf("after the refusals of a key that requests brought, the others are served by %q at %q", got.Header.Get("X-Bardo-Provider"), got.Header.Get("X-Bardo-Cost"))
+	}
+
+	broad.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
 	mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+own)), http.StatusServiceUnavailable, "overloaded")
 	a.model = "elsewhere"
 	mustFail(t, a, g.Do(t, a.call("X-Bardo-Upstream-Key: "+own)), http.StatusBadRequest, "invalid_request")

@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"net/http"
 	"slices"
 
 	"bardo.money/gateway/extproc/provider"
@@ -58,6 +59,33 @@ func (x *exchange) direct(id policy.ProviderID) bool {
 func (x *exchange) bare() bool {
 	p := x.rt.Providers[x.Found[0].Provider]
 	return p.Direct && !p.Engineered
+}
+
+// concernsOwnKey reports whether a failure is about a key that the request brought, or what that may have: it says nothing about the
+// provider, which others use with keys of their own.
+func (x *exchange) concernsOwnKey(f *failure) bool {
+	if x.ownKey == "" || f.kind != failStatus {
+		return false
+	}
+	switch f.status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
+		return true
+	}
+	return false
+}
+
+// ownKeyRefused tells a caller that the key that it brought is no good; nil if that is not what happened.
+func (x *exchange) ownKeyRefused(fs []*failure) *fault.Fault {
+	if len(fs) == 0 || !x.concernsOwnKey(fs[len(fs)-1]) {
+		return nil
+	}
+	switch last := fs[len(fs)-1]; last.status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fault.Newf(fault.InvalidAPIKey, "provider %s refused the key in X-Bardo-Upstream-Key", last.provider)
+	case http.StatusPaymentRequired:
+		return fault.Newf(fault.InsufficientFunds, "the key in X-Bardo-Upstream-Key cannot pay at provider %s", last.provider)
+	}
+	return nil
 }
 
 // costDirect stands in X-Bardo-Cost of what its caller pays itself.

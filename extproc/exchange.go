@@ -236,6 +236,9 @@ func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
 func (x *exchange) failed(to policy.Resolution, f *failure) {
 	x.tellFallback(to, f)
 	x.attempted(to, f.String(), f.measure())
+	if x.concernsOwnKey(f) {
+		return
+	}
 	x.quarantine(&to, f)
 	if f.status == http.StatusNotFound && x.isTokenCount() {
 		return // a provider without this endpoint is not broken

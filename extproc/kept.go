@@ -38,6 +38,17 @@ func readKept(path string) (k keptPath, ok bool) {
 	return k, false
 }
 
+// String is the path.
+func (k *keptPath) String() string {
+	path := k.collection
+	for _, part := range []string{k.id, k.rest} {
+		if part != "" {
+			path += "/" + part
+		}
+	}
+	return path
+}
+
 // isKept reports whether a path is of what a provider keeps.
 func isKept(path string) bool {
 	_, ok := readKept(path)

@@ -171,7 +171,7 @@ func (g *passing) attempted(outcome string, r policy.Result) {
 
 func (g *passing) request(ctx context.Context) (*http.Request, error) {
 	x := g.x
-	path := g.p.Endpoint.BasePath + strings.TrimPrefix(x.head.path, "/v1")
+	path := g.p.Endpoint.BasePath + strings.TrimPrefix(g.path.String(), "/v1")
 	req, err := http.NewRequestWithContext(ctx, x.head.method, "http://egress"+path, bytes.NewReader(g.body))
 	if err != nil {
 		return nil, err

@@ -78,7 +78,9 @@ func (x *exchange) leave() {
 
 // exhausted is what the client is told when no candidate answered.
 func (x *exchange) exhausted(fs []*failure) *fault.Fault {
-	x.upstream = exhausted(fs)
+	if x.upstream = x.ownKeyRefused(fs); x.upstream == nil {
+		x.upstream = exhausted(fs)
+	}
 	return x.upstream
 }
 
