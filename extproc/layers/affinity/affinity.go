@@ -1,6 +1,10 @@
 // Package affinity is the layer that sends a conversation back to where it was served before, so that what a provider, one of its keys or
 // one of its endpoints keeps of its beginning is used again. It remembers for five minutes, by keyed hashes alone, a bounded number of
-// beginnings, in this process only: two gateways may each warm a place of their own.
+// beginnings. It knows nothing of health, which comes first.
+//
+// What is remembered stays in this process (K-92): two gateways do not agree where a conversation belongs, and each may warm a place of its
+// own, also among the endpoints of one provider, since their hashes have different secrets. Whoever balances over several gateways keeps a
+// conversation at one of them, by the client's key for instance.
 package affinity
 
 import (
