@@ -163,7 +163,7 @@ func TestP16AnthropicsBatchesPassToAUsersOwnKey(t *testing.T) {
 	if got := k.Do(t, gateway.Call{Path: path, Header: version}); got.Status != http.StatusOK || !strings.Contains(got.Body, "custom_id") {
 		t.Errorf("the results: %d %s", got.Status, got.Body)
 	}
-	if b := keptAnswer(t, k.Do(t, gateway.Call{Method: http.MethodPost, Path: "/v1/messages/batches/" + batch.ID + "/cancel", Header: version}), "direct/anthropic"); b.Processing != "cancelling" {
+	if b := keptAnswer(t, k.Do(t, gateway.Call{Method: http.MethodPost, Path: "/v1/messages/batches/" + batch.ID + "/cancel", Header: version}), "direct/anthropic"); b.Processing != "canceling" {
 		t.Errorf("after the cancel it is %+v", b)
 	}
 	upload, kind := uploadForm(t, []byte("text"))

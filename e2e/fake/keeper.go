@@ -156,17 +156,17 @@ func (s *Server) upload(r *Request) outcome {
 	}
 }
 
-// shown is a thing as its vendor describes it. A batch is over when it is looked at for the second time.
+// shown is a thing as its vendor describes it. A batch is over at once.
 func (s *Server) shown(id string, t *thing) json.RawMessage {
-	state := "completed"
+	state, ended := "completed", "ended"
 	if t.cancelled {
-		state = "cancelling"
+		state, ended = "cancelling", "canceling"
 	}
 	switch {
 	case t.kind == "file":
 		return fmt.Appendf(nil, `{"id":%q, "object":"file", "bytes":%d, "filename":%q}`, id, len(t.content), t.name)
 	case s.cfg.Dialect == Anthropic:
-		return fmt.Appendf(nil, `{"id":%q, "type":"message_batch", "processing_status":%q, "results_url":"https://api.anthropic.com/v1/messages/batches/%s/results"}`, id, state, id)
+		return fmt.Appendf(nil, `{"id":%q, "type":"message_batch", "processing_status":%q, "results_url":"https://api.anthropic.com/v1/messages/batches/%s/results"}`, id, ended, id)
 	}
 	out := "file-of-" + id
 	s.keeper.put(out, &thing{kind: "file", name: "out.jsonl", content: t.content})
