@@ -165,7 +165,7 @@ func TestP13RequestsAtAUsersOwnKeyPassAsTheyAre(t *testing.T) {
 			if row.at.Saw(poor.Key) {
 				t.Errorf("%s: the vendor saw the gateway's key", row.name)
 			}
-			if got.Header.Get("X-Bardo-Cost") != "direct" || got.Header.Get("X-Bardo-Pipeline") != "" ||
+			if got.Header.Get("X-Bardo-Cost") != "direct" || got.Header.Get("X-Bardo-Spread") != "0" || got.Header.Get("X-Bardo-Pipeline") != "" ||
 				got.Header.Get("X-Bardo-Provider") != strings.TrimSuffix(row.prefix, "/") {
 				t.Errorf("%s: headers %v", row.name, got.Header)
 			}
@@ -233,6 +233,35 @@ func TestANativeFeatureGoesToTheKeyOfItsVendor(t *testing.T) {
 	}
 	if got := o.Do(t, ask{dialect: fake.OpenAI, model: "direct/openai-2/gpt-4o"}.call()); got.Status != http.StatusNotFound {
 		t.Errorf("a model that a key is not for: %d %s", got.Status, got.Body)
+	}
+}
+
+// TestUsersKeysOfOneVendorAreSpreadOver, and one that is asked too often rests.
+func TestUsersKeysOfOneVendorAreSpreadOver(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Keys: []string{"sk-hers", "sk-his"}})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+providers:
+  direct:
+    keys:
+      - {provider: openai, api_key: sk-hers, base_url: %[1]q}
+      - {provider: openai, api_key: sk-his, base_url: %[1]q}
+`, p.URL)})
+	for i := range 8 {
+		a := ask{dialect: fake.OpenAI, model: "direct/openai/gpt-4.1", stream: i%2 == 0}
+		text(t, a, g.Do(t, a.call()))
+	}
+	if n := byKey(p); n["sk-hers"] != 4 || n["sk-his"] != 4 {
+		t.Errorf("requests by key: %v", n)
+	}
+	p.BehaveWith("sk-his", fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "120"})
+	p.Forget()
+	for i := range 6 {
+		a := ask{dialect: fake.OpenAI, model: "gpt-4.1", stream: i%2 == 0} // nobody else has it
+		text(t, a, g.Do(t, a.call()))
+	}
+	if n := byKey(p); n["sk-hers"] != 6 || n["sk-his"] != 1 {
+		t.Errorf("requests by key: %v", n)
 	}
 }
 

@@ -55,6 +55,14 @@ func (x *exchange) direct(id policy.ProviderID) bool {
 	return p.Direct || p.BYOK && x.ownKey != ""
 }
 
+// spreadAt is the percentage on a provider's cost: none where the caller pays it (D-51).
+func (x *exchange) spreadAt(id policy.ProviderID) int {
+	if x.direct(id) {
+		return 0
+	}
+	return x.rt.spread(x.Principal.Tier)
+}
+
 // bare reports whether the request goes to its provider as it is, without any context engineering.
 func (x *exchange) bare() bool {
 	p := x.rt.Providers[x.Found[0].Provider]

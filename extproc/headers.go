@@ -30,7 +30,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 		header.Field{Name: "x-bardo-provider", Value: string(to.Provider)},
 		header.Field{Name: "x-bardo-model", Value: string(to.Model)},
 		header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(x.attemptNumber())},
-		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.rt.spread(x.Principal.Tier))},
+		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.spreadAt(to.Provider))},
 	)
 	h = x.cacheHeaders(h)
 	if x.Hints.Subsystem != "" {

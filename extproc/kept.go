@@ -40,13 +40,13 @@ func readKept(path string) (k keptPath, ok bool) {
 
 // String is the path.
 func (k *keptPath) String() string {
-	path := k.collection
-	for _, part := range []string{k.id, k.rest} {
-		if part != "" {
-			path += "/" + part
-		}
+	switch {
+	case k.id == "":
+		return k.collection
+	case k.rest == "":
+		return k.collection + "/" + k.id
 	}
-	return path
+	return k.collection + "/" + k.id + "/" + k.rest
 }
 
 // isKept reports whether a path is of what a provider keeps.

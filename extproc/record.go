@@ -60,7 +60,7 @@ func (s *summary) record() []byte {
 		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
 		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
-		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.rt.spread(x.Principal.Tier),
+		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.spreadAt(s.to.Provider),
 		Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}

@@ -60,6 +60,9 @@ func clusterID(p config.Provider) policy.ProviderID {
 		return name
 	}
 	h := sha256.New()
+	if string(name) != string(p.ID) { // a server of the operator's may have that very name
+		_, _ = io.WriteString(h, string(p.ID)+"\n")
+	}
 	for _, u := range p.Endpoints {
 		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
 	}
