@@ -79,6 +79,19 @@ func checkErrorEvent(t *testing.T, a ask, got gateway.Answer) {
 	if a.dialect == fake.Anthropic && last.Name != "error" {
 		t.Errorf("the last event is %+v", last)
 	}
+	if a.dialect == fake.Gemini {
+		var e struct {
+			Error struct {
+				Code    int
+				Message string
+			}
+		}
+		gateway.Answer{Body: last.Data}.JSON(t, &e)
+		if e.Error.Code < http.StatusInternalServerError || e.Error.Message == "" {
+			t.Errorf("K-47: the last event is %+v", last)
+		}
+		return
+	}
 	var e apiError
 	gateway.Answer{Body: last.Data}.JSON(t, &e)
 	if e.Error.Message == "" || e.Error.Type == "invalid_request_error" || e.Error.Type == "" {

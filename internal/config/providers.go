@@ -116,7 +116,7 @@ type Model struct {
 	Quality       string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
 	Reasoning     string           `key:"reasoning" doc:"Where its reasoning is found: auto, none, or the name of a dialect."`
 	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning, without an opening tag."`
-	Legacy        *bool            `key:"legacy" doc:"It serves those who ask for it by name; the gateway does not choose it by itself."`
+	NamedOnly     *bool            `key:"named_only" doc:"It serves those who ask for it by name; the gateway does not choose it by itself."`
 	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, as many of OpenAI's models that reason do: they are left out, and the limit is called max_completion_tokens."`
 	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or written into its text in the format of hermes, qwen or plain json. Without it, as the catalog says, else native."`
 	LatencyP50MS  int              `key:"latency_p50_ms" min:"0" max:"3600000" doc:"Usual time to the first token, in milliseconds."`

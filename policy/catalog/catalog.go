@@ -38,7 +38,7 @@ type Model struct {
 
 	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
 	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
-	Legacy        bool // serves those who ask for it by name, and is not chosen otherwise
+	NamedOnly     bool // serves those who ask for it by name, and is not chosen otherwise
 
 	PriceSource  Source
 	PriceUpdated time.Time // when the price was true; zero if nobody said

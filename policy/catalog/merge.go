@@ -21,7 +21,7 @@ func merge(base, over config.Model) config.Model {
 	m.Reasoning = cmp.Or(over.Reasoning, base.Reasoning)
 	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
 	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
-	m.Legacy = cmp.Or(over.Legacy, base.Legacy)
+	m.NamedOnly = cmp.Or(over.NamedOnly, base.NamedOnly)
 	m.ToolFormat = cmp.Or(over.ToolFormat, base.ToolFormat)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
 	m.Vendor = cmp.Or(over.Vendor, base.Vendor)
@@ -109,7 +109,7 @@ func finish(m config.Model) Model {
 
 		NoSignatures:  noSignatures(&m),
 		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
-		Legacy:        m.Legacy != nil && *m.Legacy,
+		NamedOnly:     m.NamedOnly != nil && *m.NamedOnly,
 
 		ToolFormat: toolFormat(m.ToolFormat),
 		LatencyP50: time.Duration(m.LatencyP50MS) * time.Millisecond,

@@ -322,7 +322,7 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
-func TestLegacyModelsServeThoseWhoNameThem(t *testing.T) {
+func TestModelsThatServeOnlyThoseWhoNameThem(t *testing.T) {
 	r := configured(t, `providers: {anthropic: {api_key: k}}`)
 	in := intent.Of("heartbeat_t1")
 	if d := r.Decide(&in); len(d.Order) == 0 || strings.HasPrefix(string(d.Order[0].Model), "claude-3") {

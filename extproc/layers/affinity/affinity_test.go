@@ -114,8 +114,15 @@ func TestK91TenantsAndModelsHaveTheirOwn(t *testing.T) {
 			t.Errorf("%s goes to %q", about, got)
 		}
 	}
-	if again := newLayer(); where(t, again, asked(t, "a", "m", long, "hello")) != "" {
-		t.Error("a new process knows the conversation")
+}
+
+func TestK92AnotherGatewayDoesNotShareIt(t *testing.T) {
+	l, other := newLayer(), newLayer()
+	x, y := asked(t, "a", "m", long, "hello"), asked(t, "a", "m", long, "hello")
+	where(t, l, x)
+	l.Finish(x, "two", "")
+	if where(t, other, y) != "" || y.Affinity.Marks[0] == x.Affinity.Marks[0] {
+		t.Error("another process knows the conversation, or could work out its marks")
 	}
 }
 
