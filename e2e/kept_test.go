@@ -195,6 +195,55 @@ func TestResponsesAreKeptByTheKeyThatMadeThem(t *testing.T) {
 	}
 }
 
+// TestPromptsThatGoogleKeepsPassToAUsersOwnKey: they are made, used and deleted by their maker alone.
+func TestPromptsThatGoogleKeepsPassToAUsersOwnKey(t *testing.T) {
+	t.Parallel()
+	own := fake.Start(t, fake.Config{Dialect: fake.Gemini, Name: "own-google"})
+	operator := fake.Start(t, fake.Config{Dialect: fake.Gemini, Name: "operator-google"})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+providers:
+  google: {api_key: %s, base_url: %q}
+  direct: {keys: [{provider: google, api_key: %s, base_url: %q}]}
+`, operator.Key, operator.URL, own.Key, own.URL)})
+	other := g.CreateKey(t, "--name", "other").Key
+	made := g.Do(t, gateway.Call{Path: "/v1beta/cachedContents", Body: `{"model":"models/gemini-2.5-pro", "contents":[], "ttl":"300s"}`})
+	var c struct{ Name string }
+	if made.JSON(t, &c); made.Status != http.StatusOK || !strings.HasPrefix(c.Name, "cachedContents/") || made.Header.Get("X-Bardo-Cost") != "direct" {
+		t.Fatalf("%d %v %s", made.Status, made.Header, made.Body)
+	}
+	ask := fmt.Sprintf(`{"cachedContent":%q, "contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, c.Name)
+	for _, row := range []struct {
+		call  gateway.Call
+		mine  int
+		other int
+	}{
+		{gateway.Call{Path: "/v1beta/" + c.Name}, 200, 404},
+		{gateway.Call{Method: http.MethodPatch, Path: "/v1beta/" + c.Name + "?updateMask=ttl", Body: `{"ttl":"600s"}`}, 200, 404},
+		{gateway.Call{Path: "/v1beta/models/gemini-2.5-pro:generateContent", Body: ask}, 200, 404},
+		{gateway.Call{Method: http.MethodDelete, Path: "/v1beta/" + c.Name}, 200, 404},
+	} {
+		theirs := row.call
+		theirs.Key = other
+		if got := g.Do(t, theirs); got.Status != row.other {
+			t.Errorf("another's %s %s: %d %s", theirs.Method, theirs.Path, got.Status, got.Body)
+		}
+		if row.call.Method == http.MethodDelete {
+			if l := g.Do(t, gateway.Call{Path: "/v1beta/cachedContents", Key: other}); l.Status != http.StatusOK || strings.Contains(l.Body, c.Name) {
+				t.Errorf("another's list: %d %s", l.Status, l.Body)
+			}
+		}
+		if got := g.Do(t, row.call); got.Status != row.mine || got.Header.Get("X-Bardo-Provider") != "direct/google" {
+			t.Errorf("%s %s: %d by %q %s", row.call.Method, row.call.Path, got.Status, got.Header.Get("X-Bardo-Provider"), got.Body)
+		}
+	}
+	if last, ok := own.Last(); !ok || string(last.Body) != ask {
+		t.Errorf("the vendor got %s, want %s", last.Body, ask)
+	}
+	if n := len(operator.Generations()); n != 0 {
+		t.Errorf("%d requests went to the operator's key, which has no such prompt", n)
+	}
+}
+
 // TestWhatOneAccountMadeIsNotAnothers, though both use the same vendor's key.
 func TestWhatOneAccountMadeIsNotAnothers(t *testing.T) {
 	t.Parallel()

@@ -13,9 +13,12 @@ import (
 // was made. Requests about it go to users' own keys, as they are.
 
 // collections are the parts of the providers' APIs that serve such things.
-var collections = []string{"/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files"}
+var collections = []string{"/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files", cachedContents}
 
-var keptMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
+// cachedContents are prompts that Google's callers keep there, for a time of their own choice.
+const cachedContents = "/v1beta/cachedContents"
+
+var keptMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete}
 
 // keptPath is a path of what a provider keeps, in its parts: /v1/files/file-1/content.
 type keptPath struct {
@@ -49,6 +52,28 @@ func (k *keptPath) String() string {
 	return k.collection + "/" + k.id + "/" + k.rest
 }
 
+// name is the thing's, as its vendor calls it; "" for the collection itself.
+func (k *keptPath) name() string {
+	if k.collection == cachedContents && k.id != "" {
+		return "cachedContents/" + k.id
+	}
+	return k.id
+}
+
+// members are where an answer has the thing's name, and where a list has its things.
+func (k *keptPath) members() (name, list string) {
+	if k.collection == cachedContents {
+		return "name", "cachedContents"
+	}
+	return "id", "data"
+}
+
+// below is the path below the version.
+func (k *keptPath) below() string {
+	path := k.String()
+	return path[1+strings.IndexByte(path[1:], '/'):]
+}
+
 // isKept reports whether a path is of what a provider keeps.
 func isKept(path string) bool {
 	_, ok := readKept(path)
@@ -61,7 +86,7 @@ func findKept(method, path string) (endpoint, bool) {
 		return endpoint{}, false
 	}
 	e := endpoint{method: method, path: path, class: classLookup, kept: true}
-	if method == http.MethodPost || method == http.MethodDelete {
+	if method != http.MethodGet && method != http.MethodHead {
 		e.class = classGenerate
 	}
 	return e, true
@@ -90,7 +115,10 @@ const longestKept = 256
 
 // vendor is whose API a request about kept things speaks.
 func (k *keptPath) vendor(hd *head) policy.ProviderID {
-	if k.collection == "/v1/messages/batches" || k.collection == "/v1/files" && hd.h.Has("anthropic-version") {
+	switch {
+	case k.collection == cachedContents:
+		return "google"
+	case k.collection == "/v1/messages/batches", k.collection == "/v1/files" && hd.h.Has("anthropic-version"):
 		return "anthropic"
 	}
 	return "openai"

@@ -52,6 +52,7 @@ func TestWhoseAPIAKeptPathIsOf(t *testing.T) {
 		{"/v1/batches", &anthropic, "openai"},
 		{"/v1/messages/batches/b", &head{}, "anthropic"},
 		{"/v1/responses/r", &head{}, "openai"},
+		{"/v1beta/cachedContents/c", &head{}, "google"},
 	} {
 		k, _ := readKept(row.path)
 		if got := k.vendor(row.hd); string(got) != row.want {

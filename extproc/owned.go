@@ -23,13 +23,14 @@ func (g *passing) settle(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return body, nil //nolint:nilerr // nothing that the gateway knows
 	}
+	name, _ := g.path.members()
 	switch method := g.x.head.method; {
 	case method == http.MethodGet && g.path.id == "":
 		return g.ownOnly(ctx, body, &doc)
 	case method == http.MethodDelete && g.path.rest == "":
-		return body, g.x.gw.Ledger.Drop(ctx, g.path.id)
+		return body, g.x.gw.Ledger.Drop(ctx, g.path.name())
 	case method == http.MethodPost && g.path.id == "":
-		err = g.keep(ctx, &doc, "id", "output_file_id", "error_file_id")
+		err = g.keep(ctx, &doc, name, "output_file_id", "error_file_id")
 	default:
 		err = g.keep(ctx, &doc, "output_file_id", "error_file_id")
 	}
@@ -49,13 +50,14 @@ func (g *passing) keep(ctx context.Context, doc *jsonx.Doc, members ...string) e
 
 // ownOnly leaves out of a list what the caller did not make. The cursors of its pages stay, so that the next page can be asked for.
 func (g *passing) ownOnly(ctx context.Context, body []byte, doc *jsonx.Doc) ([]byte, error) {
-	data := doc.Get("data")
+	name, list := g.path.members()
+	data := doc.Get(list)
 	if data.Kind() != jsonx.Array {
 		return body, nil
 	}
 	own := []byte{'['}
 	for _, v := range data.Each {
-		id, _ := v.Get("id").Str()
+		id, _ := v.Get(name).Str()
 		k, ok, err := g.x.gw.Ledger.Kept(ctx, id)
 		if err != nil {
 			return nil, err
@@ -69,7 +71,7 @@ func (g *passing) ownOnly(ctx context.Context, body []byte, doc *jsonx.Doc) ([]b
 		own = append(own, v.Raw...)
 	}
 	var e jsonx.Edits
-	e.Set(doc, "data", jsonx.Raw(append(own, ']')))
+	e.Set(doc, list, jsonx.Raw(append(own, ']')))
 	return e.AppendTo(nil, doc), nil
 }
 
@@ -123,20 +125,28 @@ func (x *exchange) keepResponse(ctx context.Context, a *answer) error {
 	return x.gw.Ledger.Keep(ctx, ledger.Kept{ID: a.id, Account: x.Principal.Account, Provider: a.res.Provider})
 }
 
-// goesOnFrom keeps a request that goes on from a response at the provider that has it. What another account made is not found.
+// goesOnFrom keeps a request that goes on from something kept at the provider that has it. What another account made is not found.
 func (x *exchange) goesOnFrom(ctx context.Context) error {
-	if x.Request.Dialect != chat.Responses {
-		return nil
+	var members []string
+	switch x.Request.Dialect { //nolint:exhaustive // the others have nothing of the kind
+	case chat.Responses:
+		members = []string{"previous_response_id"}
+	case chat.Gemini:
+		members = []string{"cachedContent", "cached_content"}
 	}
-	id, ok := x.Request.Doc.Get("previous_response_id").Str()
-	if !ok {
-		return nil
+	for _, m := range members {
+		id, ok := x.Request.Doc.Get(m).Str()
+		if !ok {
+			continue
+		}
+		at, err := x.owned(ctx, id)
+		if err != nil {
+			return err
+		}
+		if at != "" {
+			x.Found = onlyAt(x.Found, at)
+		}
 	}
-	at, err := x.owned(ctx, id)
-	if err != nil || at == "" {
-		return err
-	}
-	x.Found = onlyAt(x.Found, at)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (g *passing) choose(ctx context.Context) error {
 	if named := g.x.head.h.Get(headerProvider); named != "" {
 		g.id = policy.ProviderID(named)
 	}
-	known, err := g.x.owned(ctx, g.path.id)
+	known, err := g.x.owned(ctx, g.path.name())
 	if err != nil {
 		return err
 	}
@@ -171,8 +171,7 @@ func (g *passing) attempted(outcome string, r policy.Result) {
 
 func (g *passing) request(ctx context.Context) (*http.Request, error) {
 	x := g.x
-	path := g.p.Endpoint.BasePath + strings.TrimPrefix(g.path.String(), "/v1")
-	req, err := http.NewRequestWithContext(ctx, x.head.method, "http://egress"+path, bytes.NewReader(g.body))
+	req, err := http.NewRequestWithContext(ctx, x.head.method, "http://egress"+g.p.Endpoint.BasePath+g.path.below(), bytes.NewReader(g.body))
 	if err != nil {
 		return nil, err
 	}

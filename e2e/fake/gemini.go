@@ -106,6 +106,8 @@ func (s *Server) routeGemini(r *Request) outcome {
 	switch {
 	case path == "/models" && r.Method == http.MethodGet:
 		return outcome{fixed: gemini{}.models(&s.cfg)}
+	case path == "/cachedContents" || strings.HasPrefix(path, "/cachedContents/"):
+		return s.routeCached(r, strings.TrimPrefix(path, "/"))
 	case r.Method != http.MethodPost:
 	case method == "generateContent", method == "streamGenerateContent":
 		q, e := readGemini(model, r, &s.cfg)

@@ -189,3 +189,37 @@ func (s *Server) keptResponse(r *Request, id, rest string) outcome {
 	}
 	return missing(s.api, id+"/"+rest)
 }
+
+// routeCached answers about Google's kept prompts.
+func (s *Server) routeCached(r *Request, name string) outcome {
+	k := &s.keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	shown := func(name string) json.RawMessage {
+		return fmt.Appendf(nil, `{"name":%q, "model":"models/gemini"}`, name)
+	}
+	if name == "cachedContents" {
+		if r.Method == http.MethodPost {
+			return outcome{fixed: shown(k.add(name+"/", &thing{kind: "cached"}))}
+		}
+		var rows []json.RawMessage
+		for _, n := range k.order {
+			if k.things[n] != nil {
+				rows = append(rows, shown(n))
+			}
+		}
+		data, err := json.Marshal(rows)
+		if err != nil {
+			return outcome{refused: bad("", "", "%v", err)}
+		}
+		return outcome{fixed: fmt.Appendf(nil, `{"cachedContents":%s}`, data)}
+	}
+	if k.things[name] == nil {
+		return missing(s.api, name)
+	}
+	if r.Method == http.MethodDelete {
+		delete(k.things, name)
+		return outcome{fixed: []byte(`{}`)}
+	}
+	return outcome{fixed: shown(name)}
+}
