@@ -108,8 +108,8 @@ func allowed(path string) string {
 			}
 		}
 	}
-	if methods == nil && isKept(path) {
-		methods = keptMethods
+	if methods == nil {
+		methods = keptMethods(path)
 	}
 	return strings.Join(methods, ", ")
 }

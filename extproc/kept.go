@@ -18,7 +18,18 @@ var collections = []string{"/v1/responses", "/v1/conversations", "/v1/messages/b
 // cachedContents are prompts that Google's callers keep there, for a time of their own choice.
 const cachedContents = "/v1beta/cachedContents"
 
-var keptMethods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete}
+// keptMethods are those of the paths of a collection; nil for any other path.
+func keptMethods(path string) []string {
+	k, ok := readKept(path)
+	if !ok {
+		return nil
+	}
+	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete}
+	if k.collection == cachedContents {
+		methods = append(methods, http.MethodPatch)
+	}
+	return methods
+}
 
 // keptPath is a path of what a provider keeps, in its parts: /v1/files/file-1/content.
 type keptPath struct {
@@ -74,15 +85,9 @@ func (k *keptPath) below() string {
 	return path[1+strings.IndexByte(path[1:], '/'):]
 }
 
-// isKept reports whether a path is of what a provider keeps.
-func isKept(path string) bool {
-	_, ok := readKept(path)
-	return ok
-}
-
 // findKept is the endpoint of a path of what a provider keeps.
 func findKept(method, path string) (endpoint, bool) {
-	if !isKept(path) || !slices.Contains(keptMethods, method) || path == "/v1/responses" {
+	if !slices.Contains(keptMethods(path), method) || path == "/v1/responses" {
 		return endpoint{}, false
 	}
 	e := endpoint{method: method, path: path, class: classLookup, kept: true}
