@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// TestEventsOfRoutes: who was chosen for a dream, what of its wishes is there, and who stood in.
+func TestEventsOfRoutes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	vault, open := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "vault"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "open"})
+	const model = "{id: r1, quality: high, context: 100000, max_output: 20000, latency_p50_ms: 500, capabilities: [visible_thinking], thinking: {control: always}}"
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+telemetry: {events: "file:%s"}
+providers:
+  order: [vault, open]
+  custom:
+    - {id: vault, private: true, endpoints: [%q], api_key: %s, models: [%s]}
+    - {id: open, endpoints: [%q], api_key: %s, models: [%s]}
+`, file, vault.URL, vault.Key, model, open.URL, open.Key, model)})
+	vault.Behave(fake.Behaviour{Status: http.StatusServiceUnavailable})
+	got := served(t, g, ask{dialect: fake.OpenAI, model: "auto"}, "X-Bardo-Subsystem: dream")
+	if p, lacks := got.Header.Get("X-Bardo-Provider"), got.Header.Get("X-Bardo-Degraded"); p != "open" || !strings.Contains(lacks, "privacy") {
+		t.Errorf("answered by %s, degraded %q", p, lacks)
+	}
+	said := map[string]map[string]any{}
+	eventually(t, "the three events", func() bool {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(string(b)) {
+			var e struct {
+				Event string
+				Data  map[string]any
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+			said[e.Event] = e.Data
+		}
+		return said["provider:fallback"] != nil && said["provider:feature_negotiated"] != nil
+	})
+	for event, want := range map[string]string{
+		"provider:resolved":           `{"degraded":[],"features":["visible_thinking","privacy","no_log"],"model":"r1","provider":"vault","subsystem":"dream"}`,
+		"provider:feature_negotiated": `{"available":["visible_thinking","privacy"],"mode":"full","requested":["visible_thinking","privacy"],"subsystem":"dream"}`,
+		"provider:fallback":           `{"failed":"vault","fallback":"open","reason":"status_503"}`,
+	} {
+		if id := got.Header.Get("X-Request-Id"); said[event]["request_id"] != id {
+			t.Errorf("%s is about %v, not %s", event, said[event]["request_id"], id)
+		}
+		delete(said[event], "request_id")
+		b, err := json.Marshal(said[event])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(b) != want {
+			t.Errorf("%s says %s, want %s", event, b, want)
+		}
+	}
+}
