@@ -539,10 +539,10 @@ func TestIncompleteAnswersAreNotStored(t *testing.T) {
 	g, o, n, _ := cached(t, "")
 	cut := fake.Behaviour{Tokens: 6, Break: fake.Break{Kind: fake.Close, At: fake.AfterTokens, Tokens: 3}}
 	for name, b := range map[string]map[fake.Dialect]fake.Behaviour{
-		"cut":                 {fake.OpenAI: cut, fake.Anthropic: cut}, //nolint:exhaustive // Gemini is tested apart
+		"cut":                 {fake.OpenAI: cut, fake.Anthropic: cut},                                                                                                                                                                       //nolint:exhaustive // Gemini is tested apart
 		"an error in between": {fake.OpenAI: {Tokens: 6, Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterTokens, Tokens: 3}}, fake.Anthropic: {Tokens: 6, Break: fake.Break{Kind: fake.ErrorEvent, At: fake.AfterTokens, Tokens: 3}}}, //nolint:exhaustive // Gemini is tested apart
-		"refused":             {fake.OpenAI: {Stop: "content_filter"}, fake.Anthropic: {Stop: "refusal"}}, //nolint:exhaustive // Gemini is tested apart
-		"a bad request":       {fake.OpenAI: {Status: 400}, fake.Anthropic: {Status: 400}}, //nolint:exhaustive // Gemini is tested apart
+		"refused":             {fake.OpenAI: {Stop: "content_filter"}, fake.Anthropic: {Stop: "refusal"}},                                                                                                                                    //nolint:exhaustive // Gemini is tested apart
+		"a bad request":       {fake.OpenAI: {Status: 400}, fake.Anthropic: {Status: 400}},                                                                                                                                                   //nolint:exhaustive // Gemini is tested apart
 	} {
 		o.Behave(b[fake.OpenAI])
 		n.Behave(b[fake.Anthropic])

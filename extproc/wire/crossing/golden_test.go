@@ -33,10 +33,10 @@ func (p pair) file(name string) string {
 	return ""
 }
 
-// lines are the lines of one of the archive's files that say something.
-func (p pair) lines(name string) []string {
+// options are what the pair says about its provider, a line each.
+func (p pair) options() []string {
 	var ls []string
-	for l := range strings.Lines(p.file(name)) {
+	for l := range strings.Lines(p.file("options")) {
 		if l = strings.TrimSpace(l); l != "" {
 			ls = append(ls, l)
 		}

@@ -24,7 +24,7 @@ type encoded struct {
 func TestRequestsOfOpenAIClientsToAnthropicProviders(t *testing.T) {
 	runPairs(t, "testdata/request/openai-to-anthropic", func(t *testing.T, p pair) []txtar.File {
 		t.Helper()
-		o := anthropicOptions(t, p.lines("options"))
+		o := anthropicOptions(t, p.options())
 		return crossed(t, openai.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, o)
 			return e, err
@@ -35,7 +35,7 @@ func TestRequestsOfOpenAIClientsToAnthropicProviders(t *testing.T) {
 func TestRequestsBetweenAnthropicsSides(t *testing.T) {
 	runPairs(t, "testdata/request/anthropic-to-anthropic", func(t *testing.T, p pair) []txtar.File {
 		t.Helper()
-		o := anthropicOptions(t, p.lines("options"))
+		o := anthropicOptions(t, p.options())
 		return crossed(t, anthropic.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, o)
 			return e, err
@@ -46,7 +46,7 @@ func TestRequestsBetweenAnthropicsSides(t *testing.T) {
 func TestRequestsOfAnthropicClientsToOpenAIProviders(t *testing.T) {
 	runPairs(t, "testdata/request/anthropic-to-openai", func(t *testing.T, p pair) []txtar.File {
 		t.Helper()
-		o := openaiOptions(t, p.lines("options"))
+		o := openaiOptions(t, p.options())
 		return crossed(t, anthropic.Dialect{}, p, func(r *chat.Request) (e encoded, err error) {
 			e.body, e.degraded, err = openai.EncodeRequest(nil, r, o)
 			return e, err

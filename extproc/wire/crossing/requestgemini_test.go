@@ -37,12 +37,12 @@ func TestRequestsToAndFromGemini(t *testing.T) {
 	encoders := map[string]func(*testing.T, pair, *chat.Request) (encoded, error){
 		"gemini-to-openai": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
 			t.Helper()
-			e.body, e.degraded, err = openai.EncodeRequest(nil, r, openaiOptions(t, p.lines("options")))
+			e.body, e.degraded, err = openai.EncodeRequest(nil, r, openaiOptions(t, p.options()))
 			return e, err
 		},
 		"gemini-to-anthropic": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
 			t.Helper()
-			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.lines("options")))
+			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.options()))
 			return e, err
 		},
 	}

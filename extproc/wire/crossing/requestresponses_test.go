@@ -36,12 +36,12 @@ func TestRequestsOfResponsesClients(t *testing.T) {
 	for dir, encode := range map[string]func(*testing.T, pair, *chat.Request) (encoded, error){
 		"responses-to-openai": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
 			t.Helper()
-			e.body, e.degraded, err = openai.EncodeRequest(nil, r, openaiOptions(t, p.lines("options")))
+			e.body, e.degraded, err = openai.EncodeRequest(nil, r, openaiOptions(t, p.options()))
 			return e, err
 		},
 		"responses-to-anthropic": func(t *testing.T, p pair, r *chat.Request) (e encoded, err error) {
 			t.Helper()
-			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.lines("options")))
+			e.body, e.degraded, err = anthropic.EncodeRequest(nil, r, anthropicOptions(t, p.options()))
 			return e, err
 		},
 		"responses-to-gemini": func(_ *testing.T, _ pair, r *chat.Request) (e encoded, err error) {
