@@ -12,13 +12,13 @@ import (
 // prepare settles what the request says besides its conversation, and what of that has to stand inside it.
 func (w *writer) prepare() {
 	w.plan = plan{
-		opts: &w.opts, own: w.conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].assistant, bare: !canThink(w.turns),
-		lose: w.lose, name: w.name,
+		opts: &w.opts, own: w.Conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].assistant, bare: !canThink(w.turns),
+		lose: w.Lose, name: w.Name,
 	}
-	w.settle(w.req.Profile, w.conv.ToolChoice)
-	w.prompt, w.offered = w.conv.System, w.conv.Tools
+	w.settle(w.req.Profile, w.Conv.ToolChoice)
+	w.prompt, w.offered = w.Conv.System, w.Conv.Tools
 	if w.sampling.MarkCache {
-		w.prompt, w.offered = wire.MarkStable(w.conv)
+		w.prompt, w.offered = wire.MarkStable(w.Conv)
 	}
 	if w.words != "" {
 		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.words}}, w.prompt...)
@@ -27,7 +27,7 @@ func (w *writer) prepare() {
 		}
 	}
 	if schema := w.guidedSchema(); schema != nil {
-		w.name(schemaInWords)
+		w.Name(schemaInWords)
 		w.prompt = append(slices.Clip(w.prompt), chat.Part{Kind: chat.PartText, Text: wire.SchemaGuidance + string(schema)})
 	}
 }

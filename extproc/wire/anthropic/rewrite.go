@@ -12,22 +12,22 @@ var _ wire.Rewriter = Dialect{}
 
 // Rewrite says a conversation without tools in the system prompt and the messages of a Messages request.
 func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, []string, error) {
-	w := writer{req: req, conv: c}
+	w := writer{Writer: wire.Writer{Conv: c}, req: req}
 	var err error
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
 	e := req.Edit.Clone()
 	w.messages()
-	e.Set(&req.Doc, "messages", slices.Clone(w.dst))
-	w.dst = w.dst[:0]
+	e.Set(&req.Doc, "messages", slices.Clone(w.Dst))
+	w.Dst = w.Dst[:0]
 	w.system()
 	e.Delete(&req.Doc, "system")
-	if len(w.dst) > 0 {
-		e.Set(&req.Doc, "system", bytes.TrimPrefix(w.dst, []byte(`,"system":`)))
+	if len(w.Dst) > 0 {
+		e.Set(&req.Doc, "system", bytes.TrimPrefix(w.Dst, []byte(`,"system":`)))
 	}
 	e.Delete(&req.Doc, "tools")
 	e.Delete(&req.Doc, "tool_choice")
 	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.LostWithin(req, c, w.degraded), err
+	return again, wire.LostWithin(req, c, w.Degraded), err
 }

@@ -19,10 +19,10 @@ type turn struct {
 // alternate groups the messages into turns. What cannot be said is left out and named; so is a turn with nothing left.
 // A system prompt with no turn beside it is still a question.
 func (w *writer) alternate() ([]turn, error) {
-	ts := w.group(w.conv.Messages)
+	ts := w.group(w.Conv.Messages)
 	if len(ts) == 0 {
 		w.soleSystem = true
-		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.conv.System}})
+		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.Conv.System}})
 	}
 	if len(ts) == 0 {
 		return nil, invalid("messages", "say nothing that this provider can be told")
@@ -72,11 +72,11 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 				continue
 			}
 			if m.Role == chat.RoleSystem {
-				w.lose("system")
+				w.Lose("system")
 				p.Text = "<system>\n" + p.Text + "\n</system>"
 			}
 		case !w.fits(&p, m.Role == chat.RoleAssistant):
-			w.losePart(&p)
+			w.LosePart(&p)
 			w.moveMark(parts, &p)
 			continue
 		}
@@ -91,7 +91,7 @@ func (w *writer) moveMark(before []chat.Part, p *chat.Part) {
 	switch {
 	case p.CacheControl == nil:
 	case n == 0 || before[n-1].Kind == chat.PartThinking || before[n-1].Kind == chat.PartRedacted:
-		w.lose("cache_control")
+		w.Lose("cache_control")
 	case before[n-1].CacheControl == nil:
 		before[n-1].CacheControl = p.CacheControl
 	}
@@ -123,33 +123,13 @@ func (w *writer) keepsThinking(p *chat.Part) bool {
 		return p.SignedBy() == chat.ClaudeThinking
 	case StripSignatures:
 		if p.Signature != "" && p.Text != "" {
-			w.lose("thinking")
+			w.Lose("thinking")
 			p.Signature = ""
 		}
 		return p.Kind == chat.PartThinking && p.Text != "" && p.Signature == ""
 	case StripAll:
 	}
 	return false
-}
-
-// losePart names a part that is left out.
-func (w *writer) losePart(p *chat.Part) {
-	switch p.Kind {
-	case chat.PartText, chat.PartRefusal:
-		w.lose("content")
-	case chat.PartToolUse:
-		w.lose("tool_use")
-	case chat.PartToolResult:
-		w.lose("tool_result")
-	case chat.PartImage:
-		w.lose("image")
-	case chat.PartDocument:
-		w.lose("document")
-	case chat.PartThinking, chat.PartRedacted:
-		w.lose("thinking")
-	case chat.PartOther:
-		w.name(p.Name)
-	}
 }
 
 // nameCalls gives every call an id of the letters that the API takes, and of its own: some servers number the calls of

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"encoding/base64"
 	"slices"
-	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -14,12 +13,11 @@ import (
 // writer writes a conversation of another dialect as a Messages request. The order of members is fixed, so that the
 // same request gives the same bytes and keeps the provider's prompt cache.
 type writer struct {
-	dst      []byte
-	req      *chat.Request
-	conv     *chat.Conversation
-	opts     RequestOptions
-	turns    []turn
-	degraded []string
+	wire.Writer
+
+	req   *chat.Request
+	opts  RequestOptions
+	turns []turn
 
 	soleSystem bool // the system prompt is said as the user's turn
 	plan
@@ -27,52 +25,39 @@ type writer struct {
 	offered []chat.Tool
 }
 
-// lose names what this format cannot say, in the client's own word. name is the canonical one.
-func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
-
-// name names a loss, once.
-func (w *writer) name(word string) {
-	w.degraded = wire.Named(w.degraded, word)
-}
-
-func (w *writer) raw(s string)    { w.dst = append(w.dst, s...) }
-func (w *writer) str(s string)    { w.dst = jsonx.AppendString(w.dst, s) }
-func (w *writer) integer(n int)   { w.dst = strconv.AppendInt(w.dst, int64(n), 10) }
-func (w *writer) key(name string) { w.raw(`,"` + name + `":`) }
-
 // comma separates the elements of an array: all but the first, which comes when i is 0.
 func (w *writer) comma(i int) {
 	if i > 0 {
-		w.raw(",")
+		w.Raw(",")
 	}
 }
 
 func (w *writer) request() {
-	w.raw(`{"model":`)
-	w.str(w.opts.Model)
-	w.key("max_tokens")
-	w.integer(w.maxTokens)
+	w.Raw(`{"model":`)
+	w.Str(w.opts.Model)
+	w.Key("max_tokens")
+	w.Integer(w.maxTokens)
 	w.system()
-	w.key("messages")
+	w.Key("messages")
 	w.messages()
 	w.tools()
 	w.params()
 	if w.req.Stream {
-		w.raw(`,"stream":true`)
+		w.Raw(`,"stream":true`)
 	}
-	w.raw("}")
-	for _, name := range w.conv.Unmapped {
-		w.name(name)
+	w.Raw("}")
+	for _, name := range w.Conv.Unmapped {
+		w.Name(name)
 	}
 }
 
 func (w *writer) messages() {
-	w.raw("[")
+	w.Raw("[")
 	for i := range w.turns {
 		w.comma(i)
 		w.turn(&w.turns[i], i == len(w.turns)-1)
 	}
-	w.raw("]")
+	w.Raw("]")
 }
 
 func (w *writer) system() {
@@ -82,12 +67,12 @@ func (w *writer) system() {
 	var parts []chat.Part
 	prompt := w.prompt
 	if prompt == nil {
-		prompt = w.conv.System
+		prompt = w.Conv.System
 	}
 	for i := range prompt {
 		switch p := &prompt[i]; {
 		case !isText(p.Kind):
-			w.losePart(p)
+			w.LosePart(p)
 		case strings.TrimSpace(p.Text) == "":
 			w.moveMark(parts, p)
 		default:
@@ -97,71 +82,71 @@ func (w *writer) system() {
 	if len(parts) == 0 {
 		return
 	}
-	w.key("system")
+	w.Key("system")
 	w.parts(parts)
 }
 
 func (w *writer) turn(t *turn, last bool) {
 	if !t.assistant {
-		w.raw(`{"role":"user","content":`)
+		w.Raw(`{"role":"user","content":`)
 		w.parts(append(slices.Clip(t.results), t.parts...))
-		w.raw("}")
+		w.Raw("}")
 		return
 	}
 	if end := &t.parts[len(t.parts)-1]; last && isText(end.Kind) { // an answer begun for the model
 		end.Text = strings.TrimRight(end.Text, " \t\r\n")
 	}
-	w.raw(`{"role":"assistant","content":`)
+	w.Raw(`{"role":"assistant","content":`)
 	w.parts(t.parts)
-	w.raw("}")
+	w.Raw("}")
 }
 
 func (w *writer) parts(parts []chat.Part) {
-	w.raw("[")
+	w.Raw("[")
 	for i := range parts {
 		w.comma(i)
 		w.part(&parts[i])
 		if cc := parts[i].CacheControl; cc != nil {
-			w.key("cache_control")
-			w.raw(string(cc))
+			w.Key("cache_control")
+			w.Raw(string(cc))
 		}
-		w.raw("}")
+		w.Raw("}")
 	}
-	w.raw("]")
+	w.Raw("]")
 }
 
 // part writes a block without its closing brace.
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal, chat.PartOther: // the last is never sayable
-		w.raw(`{"type":"text","text":`)
-		w.str(p.Text)
+		w.Raw(`{"type":"text","text":`)
+		w.Str(p.Text)
 	case chat.PartImage:
-		w.raw(`{"type":"image","source":`)
+		w.Raw(`{"type":"image","source":`)
 		w.source(p)
 	case chat.PartDocument:
-		w.raw(`{"type":"document","source":`)
+		w.Raw(`{"type":"document","source":`)
 		w.source(p)
 		if p.Name != "" {
-			w.key("title")
-			w.str(p.Name)
+			w.Key("title")
+			w.Str(p.Name)
 		}
 		if p.Context != "" {
-			w.key("context")
-			w.str(p.Context)
+			w.Key("context")
+			w.Str(p.Context)
 		}
 	case chat.PartToolUse:
 		w.toolUse(&p.Tool)
 	case chat.PartToolResult:
 		w.toolResult(p)
 	case chat.PartThinking:
-		w.raw(`{"type":"thinking","thinking":`)
-		w.str(p.Text)
-		w.key("signature")
-		w.str(p.Signature)
+		w.Raw(`{"type":"thinking","thinking":`)
+		w.Str(p.Text)
+		w.Key("signature")
+		w.Str(p.Signature)
 	case chat.PartRedacted:
-		w.raw(`{"type":"redacted_thinking","data":`)
-		w.str(p.Data)
+		w.Raw(`{"type":"redacted_thinking","data":`)
+		w.Str(p.Data)
 	}
 }
 
@@ -175,18 +160,18 @@ func (w *writer) source(p *chat.Part) {
 	}
 	switch {
 	case text != "":
-		w.raw(`{"type":"text","media_type":"text/plain","data":`)
-		w.str(text)
+		w.Raw(`{"type":"text","media_type":"text/plain","data":`)
+		w.Str(text)
 	case p.Data != "":
-		w.raw(`{"type":"base64","media_type":`)
-		w.str(mediaType(p))
-		w.key("data")
-		w.str(p.Data)
+		w.Raw(`{"type":"base64","media_type":`)
+		w.Str(mediaType(p))
+		w.Key("data")
+		w.Str(p.Data)
 	default:
-		w.raw(`{"type":"url","url":`)
-		w.str(p.URL)
+		w.Raw(`{"type":"url","url":`)
+		w.Str(p.URL)
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 func isTextMedia(media string) bool {
@@ -216,28 +201,28 @@ func mediaType(p *chat.Part) string {
 }
 
 func (w *writer) toolUse(call *chat.ToolCall) {
-	w.raw(`{"type":"tool_use","id":`)
-	w.str(call.ID)
-	w.key("name")
-	w.str(call.Name)
-	w.key("input")
-	w.dst = appendInput(w.dst, []byte(call.Args))
+	w.Raw(`{"type":"tool_use","id":`)
+	w.Str(call.ID)
+	w.Key("name")
+	w.Str(call.Name)
+	w.Key("input")
+	w.Dst = appendInput(w.Dst, []byte(call.Args))
 }
 
 func (w *writer) toolResult(p *chat.Part) {
-	w.raw(`{"type":"tool_result","tool_use_id":`)
-	w.str(p.Tool.ID)
+	w.Raw(`{"type":"tool_result","tool_use_id":`)
+	w.Str(p.Tool.ID)
 	m := chat.Message{Role: chat.RoleTool, Parts: p.Parts}
 	parts := slices.DeleteFunc(w.sayable(&m), func(p chat.Part) bool { return p.Kind == chat.PartToolResult })
 	if p.IsError && len(parts) == 0 { // the API refuses an error that says nothing
 		parts = []chat.Part{{Kind: chat.PartText, Text: "Error"}}
 	}
 	if len(parts) > 0 {
-		w.key("content")
+		w.Key("content")
 		w.parts(parts)
 	}
 	if p.IsError {
-		w.raw(`,"is_error":true`)
+		w.Raw(`,"is_error":true`)
 	}
 }
 

@@ -24,15 +24,15 @@ func (w *writer) tools() {
 			continue
 		}
 		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-		w.name(kind)
+		w.Name(kind)
 		if w.choice.Mode == chat.ToolNamed && w.choice.Name == t.Name {
-			w.lose("tool_choice")
+			w.Lose("tool_choice")
 			w.choice = chat.ToolChoice{}
 		}
 	}
 	if len(tools) == 0 {
 		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
-			w.lose("tool_choice")
+			w.Lose("tool_choice")
 		}
 		tools = w.calledTools()
 		w.choice = chat.ToolChoice{Mode: chat.ToolNone}
@@ -40,13 +40,13 @@ func (w *writer) tools() {
 	if len(tools) == 0 {
 		return
 	}
-	w.key("tools")
-	w.raw("[")
+	w.Key("tools")
+	w.Raw("[")
 	for i := range tools {
 		w.comma(i)
 		w.tool(&tools[i])
 	}
-	w.raw("]")
+	w.Raw("]")
 	w.toolChoice()
 }
 
@@ -66,26 +66,26 @@ func (w *writer) calledTools() []chat.Tool {
 }
 
 func (w *writer) tool(t *chat.Tool) {
-	w.raw(`{"name":`)
-	w.str(t.Name)
+	w.Raw(`{"name":`)
+	w.Str(t.Name)
 	if t.Description != "" {
-		w.key("description")
-		w.str(t.Description)
+		w.Key("description")
+		w.Str(t.Description)
 	}
-	w.key("input_schema")
+	w.Key("input_schema")
 	w.schema(t.Schema)
 	switch {
 	case !t.Strict:
 	case w.opts.enforces(t.Schema):
-		w.raw(`,"strict":true`)
+		w.Raw(`,"strict":true`)
 	default:
-		w.lose("strict")
+		w.Lose("strict")
 	}
 	if t.CacheControl != nil {
-		w.key("cache_control")
-		w.raw(string(t.CacheControl))
+		w.Key("cache_control")
+		w.Raw(string(t.CacheControl))
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 // schema writes a tool's input. It must say that it is an object, which others take for granted.
@@ -93,12 +93,12 @@ func (w *writer) schema(r jsonx.Raw) {
 	v := jsonx.Value{Raw: r}
 	switch {
 	case v.Kind() != jsonx.Object || !hasMembers(v):
-		w.raw(emptySchema)
+		w.Raw(emptySchema)
 	case v.Get("type").Exists():
-		w.raw(string(r))
+		w.Raw(string(r))
 	default:
-		w.raw(`{"type":"object",`)
-		w.raw(string(r[1:]))
+		w.Raw(`{"type":"object",`)
+		w.Raw(string(r[1:]))
 	}
 }
 
@@ -108,26 +108,26 @@ func (o *RequestOptions) enforces(schema jsonx.Raw) bool {
 }
 
 func (w *writer) toolChoice() {
-	alone := w.conv.ParallelTools != nil && !*w.conv.ParallelTools
+	alone := w.Conv.ParallelTools != nil && !*w.Conv.ParallelTools
 	switch w.choice.Mode {
 	case chat.ToolNone:
-		w.raw(`,"tool_choice":{"type":"none"}`)
+		w.Raw(`,"tool_choice":{"type":"none"}`)
 		return
 	case chat.ToolAuto:
 		if !alone {
 			return
 		}
-		w.raw(`,"tool_choice":{"type":"auto"`)
+		w.Raw(`,"tool_choice":{"type":"auto"`)
 	case chat.ToolAny:
-		w.raw(`,"tool_choice":{"type":"any"`)
+		w.Raw(`,"tool_choice":{"type":"any"`)
 	case chat.ToolNamed:
-		w.raw(`,"tool_choice":{"type":"tool","name":`)
-		w.str(w.choice.Name)
+		w.Raw(`,"tool_choice":{"type":"tool","name":`)
+		w.Str(w.choice.Name)
 	}
 	if alone {
-		w.raw(`,"disable_parallel_tool_use":true`)
+		w.Raw(`,"disable_parallel_tool_use":true`)
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 func (w *writer) params() {
@@ -139,43 +139,43 @@ func (w *writer) params() {
 	w.outputConfig()
 	w.user()
 	if w.sampling.ServiceTier == chat.TierStandard {
-		w.raw(`,"service_tier":"standard_only"`)
+		w.Raw(`,"service_tier":"standard_only"`)
 	}
 	w.unsayable()
 	w.loseNumber("presence_penalty", w.own.PresencePenalty)
 	w.loseNumber("frequency_penalty", w.own.FrequencyPenalty)
 	if w.own.Seed != "" {
-		w.lose("seed")
+		w.Lose("seed")
 	}
 	if w.own.MinP != "" {
-		w.lose("min_p")
+		w.Lose("min_p")
 	}
 	if w.own.CacheKey != "" {
-		w.lose("prompt_cache_key")
+		w.Lose("prompt_cache_key")
 	}
 	if w.req.Choices > 1 {
-		w.lose("n")
+		w.Lose("n")
 	}
 }
 
 func (w *writer) number(key, text string) {
 	if text != "" {
-		w.key(key)
-		w.raw(text)
+		w.Key(key)
+		w.Raw(text)
 	}
 }
 
 // loseNumber names a parameter that is not zero, for zero is what leaving it out means.
 func (w *writer) loseNumber(key, text string) {
 	if number(text) != 0 {
-		w.lose(key)
+		w.Lose(key)
 	}
 }
 
 func (w *writer) thinking() {
 	if raw := w.thinkingMember(); raw != nil {
-		w.key("thinking")
-		w.raw(string(raw))
+		w.Key("thinking")
+		w.Raw(string(raw))
 	}
 }
 
@@ -184,29 +184,29 @@ func (w *writer) outputConfig() {
 	schema := w.sampling.Schema
 	if len(schema) > 0 && !w.opts.enforces(schema) {
 		if len(w.own.Schema) > 0 {
-			w.lose("format")
+			w.Lose("format")
 		}
 		schema = nil
 	}
 	if w.effort == "" && schema == nil {
 		return
 	}
-	w.raw(`,"output_config":{`)
+	w.Raw(`,"output_config":{`)
 	if w.effort != "" {
-		w.raw(`"effort":"` + w.effort + `"`)
+		w.Raw(`"effort":"` + w.effort + `"`)
 	}
 	if schema != nil {
 		if w.effort != "" {
-			w.raw(",")
+			w.Raw(",")
 		}
-		w.raw(`"format":{"type":"json_schema","schema":`)
-		w.raw(string(schema))
-		w.raw("}")
+		w.Raw(`"format":{"type":"json_schema","schema":`)
+		w.Raw(string(schema))
+		w.Raw("}")
 		if w.sampling.SchemaNote != "" {
-			w.lose("description")
+			w.Lose("description")
 		}
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 // stop writes the sequences; the API refuses those of white space alone.
@@ -214,19 +214,19 @@ func (w *writer) stop() {
 	n := 0
 	for _, s := range w.sampling.Stop {
 		if strings.TrimSpace(s) == "" {
-			w.lose("stop_sequences")
+			w.Lose("stop_sequences")
 			continue
 		}
 		if n == 0 {
-			w.key("stop_sequences")
-			w.raw("[")
+			w.Key("stop_sequences")
+			w.Raw("[")
 		}
 		w.comma(n)
-		w.str(s)
+		w.Str(s)
 		n++
 	}
 	if n > 0 {
-		w.raw("]")
+		w.Raw("]")
 	}
 }
 
@@ -234,10 +234,10 @@ func (w *writer) user() {
 	switch name := w.sampling.User; {
 	case name == "":
 	case len(name) > maxUser:
-		w.lose("user_id")
+		w.Lose("user_id")
 	default:
-		w.raw(`,"metadata":{"user_id":`)
-		w.str(name)
-		w.raw("}")
+		w.Raw(`,"metadata":{"user_id":`)
+		w.Str(name)
+		w.Raw("}")
 	}
 }

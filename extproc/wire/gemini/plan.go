@@ -18,13 +18,13 @@ const (
 
 // plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
 func (w *writer) plan() {
-	w.settle(w.conv.Params)
+	w.settle(w.Conv.Params)
 	w.maxTokens = w.req.MaxTokens
 	if w.maxTokens == 0 && w.req.Profile != nil {
 		w.maxTokens = w.req.Profile.MaxTokens
 	}
 	if limit := w.opts.MaxOutput; limit > 0 && w.maxTokens > limit {
-		w.lose("max_tokens")
+		w.Lose("max_tokens")
 		w.maxTokens = limit
 	}
 	w.fit(&w.said)
@@ -38,14 +38,14 @@ func (w *writer) settle(own chat.Params) {
 	said, overridden := w.req.Profile.Over(own)
 	w.said = said
 	for _, name := range overridden {
-		w.lose(name)
+		w.Lose(name)
 	}
 	w.loseIf(own.CacheKey != "", "prompt_cache_key")
 	w.loseIf(own.Predicted != "", "prediction")
 	w.loseIf(own.Predicted == "" && said.Predicted != "", "predicted_output")
 	w.loseIf(said.MinP != "", "min_p")
 	w.loseIf(said.TEE, "tee_mode")
-	functions := slices.ContainsFunc(w.conv.Tools, func(t chat.Tool) bool { return t.Raw == nil })
+	functions := slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil })
 	if said.WebSearch != nil && *said.WebSearch {
 		w.searches = w.opts.WebSearch && !functions // one excludes the other
 		w.loseIf(!w.searches, "web_search")
@@ -54,44 +54,44 @@ func (w *writer) settle(own chat.Params) {
 
 func (w *writer) loseIf(lost bool, name string) {
 	if lost {
-		w.lose(name)
+		w.Lose(name)
 	}
 }
 
 // fit takes out what the API refuses, and names it.
 func (w *writer) fit(p *chat.Params) {
 	if number(p.Temperature) > maxTemperature {
-		w.lose("temperature")
+		w.Lose("temperature")
 		p.Temperature = strconv.Itoa(maxTemperature)
 	}
 	if seed, err := strconv.ParseInt(p.Seed, 10, 64); p.Seed != "" && (err != nil || seed < math.MinInt32 || seed > math.MaxInt32) {
-		w.lose("seed")
+		w.Lose("seed")
 		p.Seed = ""
 	}
 	if len(p.Stop) > maxStop {
-		w.lose("stop_sequences")
+		w.Lose("stop_sequences")
 		p.Stop = p.Stop[:maxStop]
 	}
 	p.Stop = slices.DeleteFunc(slices.Clone(p.Stop), func(s string) bool {
 		if s == "" {
-			w.lose("stop_sequences")
+			w.Lose("stop_sequences")
 		}
 		return s == ""
 	})
 	if p.User != "" {
-		w.lose("user_id")
+		w.Lose("user_id")
 	}
 	if p.SchemaNote != "" && len(p.Schema) > 0 {
-		w.lose("description")
+		w.Lose("description")
 	}
 }
 
 // planTools sees to the constraint on tools. The API checks all functions against their schemas, or none.
 func (w *writer) planTools() {
-	w.choice = w.conv.ToolChoice
+	w.choice = w.Conv.ToolChoice
 	functions, strict := 0, 0
-	for i := range w.conv.Tools {
-		if t := &w.conv.Tools[i]; t.Raw == nil {
+	for i := range w.Conv.Tools {
+		if t := &w.Conv.Tools[i]; t.Raw == nil {
 			functions++
 			if t.Strict {
 				strict++
@@ -123,25 +123,25 @@ func (w *writer) planThinking(p *chat.Params) (t thinkingPlan) {
 	switch {
 	case w.opts.NoThought:
 		if asks || off {
-			w.lose("effort")
+			w.Lose("effort")
 		}
 		return thinkingPlan{}
 	case off:
 		return w.noThinking(p)
 	case !asks:
 		if p.Effort != "" {
-			w.lose("effort")
+			w.Lose("effort")
 		}
 		return t
 	case len(w.opts.Levels) > 0:
 		w.level(&t, p, known)
 	case budget > 0:
 		if known {
-			w.lose("effort")
+			w.Lose("effort")
 		}
 		t.budget = budget
 		if budget > maxBudget {
-			w.lose("budget_tokens")
+			w.Lose("budget_tokens")
 			t.budget = maxBudget
 		}
 	case known:
@@ -161,7 +161,7 @@ func (w *writer) level(t *thinkingPlan, p *chat.Params, known bool) {
 	want := p.Effort
 	switch {
 	case known && p.ThinkingBudget > 0:
-		w.lose("budget_tokens")
+		w.Lose("budget_tokens")
 	case known:
 	case p.ThinkingBudget > 0:
 		want = effortOf(p.ThinkingBudget)
@@ -170,17 +170,17 @@ func (w *writer) level(t *thinkingPlan, p *chat.Params, known bool) {
 	}
 	t.level = nearest(want, w.opts.Levels)
 	if known && t.level != p.Effort {
-		w.lose("effort")
+		w.Lose("effort")
 	}
 }
 
 // noThinking switches thinking off, or as far down as the model allows.
 func (w *writer) noThinking(p *chat.Params) thinkingPlan {
 	if p.ThinkingBudget > 0 {
-		w.lose("budget_tokens")
+		w.Lose("budget_tokens")
 	}
 	if len(w.opts.Levels) > 0 {
-		w.lose("effort")
+		w.Lose("effort")
 		return thinkingPlan{level: w.opts.Levels[0]}
 	}
 	return thinkingPlan{off: true}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -14,7 +15,7 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 	if err != nil {
 		return nil, err
 	}
-	w := writer{req: req, conv: c, opts: o}
+	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: o}
 	own := c.Params
 	w.settle(own)
 	if own.Stop != nil { // the client's own are the provider's to judge
@@ -46,7 +47,7 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 		e.Set(&req.Doc, "tools", jsonx.Raw(searchTool))
 	}
 	configure(e, &req.Doc, set)
-	return w.degraded, nil
+	return w.Degraded, nil
 }
 
 // member is a member of an object: its key and its JSON.

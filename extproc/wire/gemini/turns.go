@@ -19,16 +19,16 @@ type turn struct {
 // alternate groups the messages into turns. What cannot be said is left out and named; so is a turn with nothing left. A system prompt
 // with no turn beside it is still a question.
 func (w *writer) alternate() ([]turn, error) {
-	ts := w.group(w.conv.Messages)
+	ts := w.group(w.Conv.Messages)
 	if len(ts) == 0 {
 		w.soleSystem = true
-		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.conv.System}})
+		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.Conv.System}})
 	}
 	if len(ts) == 0 {
 		return nil, invalid("contents", "messages say nothing that this provider can be told")
 	}
 	if ts[len(ts)-1].model { // the answer begins anew here, and does not go on
-		w.lose("prefill")
+		w.Lose("prefill")
 		ts = append(ts, proceed())
 	}
 	w.nameCalls(ts)
@@ -75,7 +75,7 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
 		if p.CacheControl != nil {
-			w.lose("cache_control")
+			w.Lose("cache_control")
 		}
 		switch {
 		case p.Kind == chat.PartText || p.Kind == chat.PartRefusal:
@@ -83,18 +83,18 @@ func (w *writer) sayable(m *chat.Message) []chat.Part {
 				continue
 			}
 			if m.Role == chat.RoleSystem {
-				w.lose("system")
+				w.Lose("system")
 				p.Text = "<system>\n" + p.Text + "\n</system>"
 			}
 		case !w.fits(&p, m.Role == chat.RoleAssistant):
-			w.losePart(&p)
+			w.LosePart(&p)
 			continue
 		}
 		parts = append(parts, p)
 	}
 	if !slices.ContainsFunc(parts, says) {
 		for i := range parts {
-			w.losePart(&parts[i])
+			w.LosePart(&parts[i])
 		}
 		return nil
 	}
@@ -120,26 +120,6 @@ func (w *writer) fits(p *chat.Part, model bool) bool {
 	case chat.PartOther:
 	}
 	return false
-}
-
-// losePart names a part that is left out.
-func (w *writer) losePart(p *chat.Part) {
-	switch p.Kind {
-	case chat.PartText, chat.PartRefusal:
-		w.lose("content")
-	case chat.PartToolUse:
-		w.lose("tool_use")
-	case chat.PartToolResult:
-		w.lose("tool_result")
-	case chat.PartImage:
-		w.lose("image")
-	case chat.PartDocument:
-		w.lose("document")
-	case chat.PartThinking, chat.PartRedacted:
-		w.lose("thinking")
-	case chat.PartOther:
-		w.name(p.Name)
-	}
 }
 
 // nameCalls gives results the names of their functions, which stand with the calls in other formats, and puts the results of a

@@ -32,13 +32,13 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err := wire.CheckCalls(c); err != nil {
 		return nil, nil, err
 	}
-	w := writer{dst: buf, req: req, conv: c, opts: o}
+	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
 	w.plan()
 	w.request()
-	return w.dst, w.degraded, nil
+	return w.Dst, w.Degraded, nil
 }
 
 // splice passes a client's own bytes. A model that some clients name in the body, too, is left to the path.

@@ -3,7 +3,6 @@ package gemini
 import (
 	"encoding/base64"
 	"path"
-	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -14,15 +13,13 @@ import (
 // writer writes a conversation of another dialect as a generateContent request. The order of members is fixed, so that the same
 // request gives the same bytes and keeps the provider's prompt cache.
 type writer struct {
-	dst      []byte
-	req      *chat.Request
-	conv     *chat.Conversation
-	opts     RequestOptions
-	turns    []turn
-	degraded []string
+	wire.Writer
+
+	req   *chat.Request
+	opts  RequestOptions
+	turns []turn
 
 	soleSystem bool // the system prompt is said as the user's turn
-	inArray    bool // an element was written before
 
 	said      chat.Params // what the client and its profile ask for, as far as the API takes it
 	maxTokens int
@@ -32,45 +29,24 @@ type writer struct {
 	thinking  thinkingPlan
 }
 
-// lose names what this format cannot say, in the client's own word. name is the canonical one.
-func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
-
-// name names a loss, once.
-func (w *writer) name(word string) { w.degraded = wire.Named(w.degraded, word) }
-
-func (w *writer) raw(s string)     { w.dst = append(w.dst, s...) }
-func (w *writer) str(s string)     { w.dst = jsonx.AppendString(w.dst, s) }
-func (w *writer) integer(n int)    { w.dst = strconv.AppendInt(w.dst, int64(n), 10) }
-func (w *writer) key(name string)  { w.raw(`,"` + name + `":`) }
-func (w *writer) json(r jsonx.Raw) { w.dst = append(w.dst, r...) }
-func (w *writer) openArray()       { w.raw("["); w.inArray = false }
-
-// element puts the comma between elements of an array whose elements write no arrays themselves in between.
-func (w *writer) element() {
-	if w.inArray {
-		w.raw(",")
-	}
-	w.inArray = true
-}
-
 func (w *writer) request() {
-	w.raw(`{"contents":[`)
+	w.Raw(`{"contents":[`)
 	for i := range w.turns {
 		if i > 0 {
-			w.raw(",")
+			w.Raw(",")
 		}
 		w.turn(&w.turns[i])
 	}
-	w.raw("]")
+	w.Raw("]")
 	w.system()
 	w.tools()
 	w.config()
 	if w.said.ServiceTier == chat.TierStandard {
-		w.raw(`,"serviceTier":"standard"`)
+		w.Raw(`,"serviceTier":"standard"`)
 	}
-	w.raw("}")
-	for _, name := range w.conv.Unmapped {
-		w.name(name)
+	w.Raw("}")
+	for _, name := range w.Conv.Unmapped {
+		w.Name(name)
 	}
 }
 
@@ -79,39 +55,39 @@ func (w *writer) system() {
 		return
 	}
 	n := 0
-	for i := range w.conv.System {
-		p := &w.conv.System[i]
+	for i := range w.Conv.System {
+		p := &w.Conv.System[i]
 		if p.CacheControl != nil {
-			w.lose("cache_control")
+			w.Lose("cache_control")
 		}
 		switch {
 		case p.Kind != chat.PartText && p.Kind != chat.PartRefusal:
-			w.losePart(p)
+			w.LosePart(p)
 			continue
 		case strings.TrimSpace(p.Text) == "":
 			continue
 		case n == 0:
-			w.raw(`,"systemInstruction":{"parts":[`)
+			w.Raw(`,"systemInstruction":{"parts":[`)
 		default:
-			w.raw(",")
+			w.Raw(",")
 		}
 		n++
-		w.raw(`{"text":`)
-		w.str(p.Text)
-		w.raw("}")
+		w.Raw(`{"text":`)
+		w.Str(p.Text)
+		w.Raw("}")
 	}
 	if n > 0 {
-		w.raw("]}")
+		w.Raw("]}")
 	}
 }
 
 func (w *writer) turn(t *turn) {
 	if t.model {
-		w.raw(`{"role":"model","parts":`)
+		w.Raw(`{"role":"model","parts":`)
 	} else {
-		w.raw(`{"role":"user","parts":`)
+		w.Raw(`{"role":"user","parts":`)
 	}
-	w.openArray()
+	w.OpenArray()
 	var shown []chat.Part // by tools
 	for i := range t.results {
 		shown = w.result(&t.results[i], shown)
@@ -120,7 +96,7 @@ func (w *writer) turn(t *turn) {
 		w.part(&shown[i], "")
 	}
 	w.parts(t.parts)
-	w.raw("]}")
+	w.Raw("]}")
 }
 
 // parts writes parts, each with the signature that a redacted part beside it holds: one before a call is the call's, any other belongs to
@@ -134,10 +110,10 @@ func (w *writer) parts(parts []chat.Part) {
 			i++
 			sign, p = written(p.Data, true), &parts[i]
 		case p.Kind == chat.PartRedacted:
-			w.element()
-			w.raw(`{"text":"","thoughtSignature":`)
-			w.str(written(p.Data, true))
-			w.raw("}")
+			w.Element()
+			w.Raw(`{"text":"","thoughtSignature":`)
+			w.Str(written(p.Data, true))
+			w.Raw("}")
 			continue
 		case p.Kind == chat.PartText && kindAt(parts, i+1) == chat.PartRedacted && kindAt(parts, i+2) != chat.PartToolUse:
 			i++
@@ -162,43 +138,43 @@ func kindAt(parts []chat.Part, i int) chat.PartKind {
 func (w *writer) part(p *chat.Part, sign string) {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
-		w.element()
-		w.raw(`{"text":`)
-		w.str(p.Text)
+		w.Element()
+		w.Raw(`{"text":`)
+		w.Str(p.Text)
 	case chat.PartImage:
-		w.element()
+		w.Element()
 		w.file(p)
 	case chat.PartDocument:
 		w.document(p)
 		return
 	case chat.PartToolUse:
-		w.element()
+		w.Element()
 		w.call(&p.Tool)
 	case chat.PartThinking:
-		w.element()
-		w.raw(`{"text":`)
-		w.str(p.Text)
-		w.raw(`,"thought":true`)
+		w.Element()
+		w.Raw(`{"text":`)
+		w.Str(p.Text)
+		w.Raw(`,"thought":true`)
 		sign = written(p.Signature, false)
 	case chat.PartToolResult, chat.PartRedacted, chat.PartOther:
-		w.losePart(p)
+		w.LosePart(p)
 		return
 	}
 	if sign != "" {
-		w.key("thoughtSignature")
-		w.str(sign)
+		w.Key("thoughtSignature")
+		w.Str(sign)
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 func (w *writer) call(c *chat.ToolCall) {
-	w.raw(`{"functionCall":{"id":`)
-	w.str(c.ID)
-	w.key("name")
-	w.str(c.Name)
-	w.key("args")
-	w.dst = appendArgs(w.dst, []byte(c.Args))
-	w.raw("}")
+	w.Raw(`{"functionCall":{"id":`)
+	w.Str(c.ID)
+	w.Key("name")
+	w.Str(c.Name)
+	w.Key("args")
+	w.Dst = appendArgs(w.Dst, []byte(c.Args))
+	w.Raw("}")
 }
 
 // appendArgs appends a call's arguments as the object that this format has for them. A text that is none, as of a call that was cut
@@ -221,7 +197,7 @@ func (w *writer) result(p *chat.Part, shown []chat.Part) []chat.Part {
 	for i := range p.Parts {
 		e := &p.Parts[i]
 		if e.CacheControl != nil {
-			w.lose("cache_control")
+			w.Lose("cache_control")
 		}
 		switch {
 		case e.Kind == chat.PartText || e.Kind == chat.PartRefusal:
@@ -231,48 +207,48 @@ func (w *writer) result(p *chat.Part, shown []chat.Part) []chat.Part {
 		case e.Kind == chat.PartImage, e.Kind == chat.PartDocument:
 			shown = append(shown, *e)
 		default:
-			w.losePart(e)
+			w.LosePart(e)
 		}
 	}
-	w.element()
-	w.raw(`{"functionResponse":{"id":`)
-	w.str(p.Tool.ID)
-	w.key("name")
-	w.str(p.Tool.Name)
-	w.key("response")
+	w.Element()
+	w.Raw(`{"functionResponse":{"id":`)
+	w.Str(p.Tool.ID)
+	w.Key("name")
+	w.Str(p.Tool.Name)
+	w.Key("response")
 	switch text := strings.Join(texts, "\n"); {
 	case p.IsError && text == "":
-		w.raw(`{"error":"Error"}`)
+		w.Raw(`{"error":"Error"}`)
 	case p.IsError:
-		w.raw(`{"error":`)
-		w.str(text)
-		w.raw("}")
+		w.Raw(`{"error":`)
+		w.Str(text)
+		w.Raw("}")
 	case text == "":
-		w.raw("{}")
+		w.Raw("{}")
 	default:
-		w.raw(`{"output":`)
-		w.str(text)
-		w.raw("}")
+		w.Raw(`{"output":`)
+		w.Str(text)
+		w.Raw("}")
 	}
-	w.raw("}}")
+	w.Raw("}}")
 	return shown
 }
 
 // file writes where a part's bytes are, up to the part's end.
 func (w *writer) file(p *chat.Part) {
 	if p.Data != "" {
-		w.raw(`{"inlineData":{"mimeType":`)
-		w.str(mediaType(p))
-		w.key("data")
-		w.str(p.Data)
-		w.raw("}")
+		w.Raw(`{"inlineData":{"mimeType":`)
+		w.Str(mediaType(p))
+		w.Key("data")
+		w.Str(p.Data)
+		w.Raw("}")
 		return
 	}
-	w.raw(`{"fileData":{"mimeType":`)
-	w.str(mediaType(p))
-	w.key("fileUri")
-	w.str(p.URL)
-	w.raw("}")
+	w.Raw(`{"fileData":{"mimeType":`)
+	w.Str(mediaType(p))
+	w.Key("fileUri")
+	w.Str(p.URL)
+	w.Raw("}")
 }
 
 // document writes a document: text as text, and what is said about it before it.
@@ -292,9 +268,9 @@ func (w *writer) document(p *chat.Part) {
 	if title := documentText(&chat.Part{Name: p.Name, Context: p.Context}); title != "" {
 		w.part(&chat.Part{Kind: chat.PartText, Text: title}, "")
 	}
-	w.element()
+	w.Element()
 	w.file(p)
-	w.raw("}")
+	w.Raw("}")
 }
 
 func isTextMedia(media string) bool {

@@ -14,60 +14,60 @@ const searchTool = `[{"googleSearch":{}}]`
 // functions, even when the request offers none: then they are named, and may not be called.
 func (w *writer) tools() {
 	var functions []*chat.Tool
-	for i := range w.conv.Tools {
-		t := &w.conv.Tools[i]
+	for i := range w.Conv.Tools {
+		t := &w.Conv.Tools[i]
 		if t.CacheControl != nil {
-			w.lose("cache_control")
+			w.Lose("cache_control")
 		}
 		if t.Raw == nil {
 			functions = append(functions, t)
 			continue
 		}
 		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-		w.name(kind)
+		w.Name(kind)
 		if w.choice.Mode == chat.ToolNamed && w.choice.Name == t.Name {
-			w.lose("tool_choice")
+			w.Lose("tool_choice")
 			w.choice = chat.ToolChoice{}
 		}
 	}
 	if len(functions) == 0 {
 		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
-			w.lose("tool_choice")
+			w.Lose("tool_choice")
 		}
 		if w.searches {
-			w.key("tools")
-			w.raw(searchTool)
+			w.Key("tools")
+			w.Raw(searchTool)
 		}
 		return
 	}
-	w.raw(`,"tools":[{"functionDeclarations":`)
-	w.openArray()
+	w.Raw(`,"tools":[{"functionDeclarations":`)
+	w.OpenArray()
 	for _, t := range functions {
 		w.function(t)
 	}
-	w.raw("]}]")
-	if p := w.conv.ParallelTools; p != nil && !*p && w.choice.Mode != chat.ToolNone {
-		w.lose("disable_parallel_tool_use")
+	w.Raw("]}]")
+	if p := w.Conv.ParallelTools; p != nil && !*p && w.choice.Mode != chat.ToolNone {
+		w.Lose("disable_parallel_tool_use")
 	}
 	w.toolConfig()
 }
 
 func (w *writer) function(t *chat.Tool) {
-	w.element()
-	w.raw(`{"name":`)
-	w.str(t.Name)
+	w.Element()
+	w.Raw(`{"name":`)
+	w.Str(t.Name)
 	if t.Description != "" {
-		w.key("description")
-		w.str(t.Description)
+		w.Key("description")
+		w.Str(t.Description)
 	}
 	if len(t.Schema) > 0 {
-		w.key("parametersJsonSchema")
-		w.json(t.Schema)
+		w.Key("parametersJsonSchema")
+		w.JSON(t.Schema)
 	}
 	if t.Strict && !w.validated {
-		w.lose("strict")
+		w.Lose("strict")
 	}
-	w.raw("}")
+	w.Raw("}")
 }
 
 func (w *writer) toolConfig() {
@@ -83,54 +83,54 @@ func (w *writer) toolConfig() {
 	case chat.ToolAny, chat.ToolNamed:
 		mode = "ANY"
 	}
-	w.raw(`,"toolConfig":{"functionCallingConfig":{"mode":"` + mode + `"`)
+	w.Raw(`,"toolConfig":{"functionCallingConfig":{"mode":"` + mode + `"`)
 	if w.choice.Mode == chat.ToolNamed {
-		w.raw(`,"allowedFunctionNames":[`)
-		w.str(w.choice.Name)
-		w.raw("]")
+		w.Raw(`,"allowedFunctionNames":[`)
+		w.Str(w.choice.Name)
+		w.Raw("]")
 	}
-	w.raw("}}")
+	w.Raw("}}")
 }
 
 // config writes the generationConfig.
 func (w *writer) config() {
 	p := &w.said
-	start := len(w.dst)
+	start := len(w.Dst)
 	for _, n := range numbers(p) {
 		if n.text != "" {
-			w.key(n.name)
-			w.raw(n.text)
+			w.Key(n.name)
+			w.Raw(n.text)
 		}
 	}
 	if w.maxTokens > 0 {
-		w.key("maxOutputTokens")
-		w.integer(w.maxTokens)
+		w.Key("maxOutputTokens")
+		w.Integer(w.maxTokens)
 	}
 	if w.req.Choices > 1 {
-		w.key("candidateCount")
-		w.integer(w.req.Choices)
+		w.Key("candidateCount")
+		w.Integer(w.req.Choices)
 	}
 	if len(p.Stop) > 0 {
-		w.key("stopSequences")
-		w.openArray()
+		w.Key("stopSequences")
+		w.OpenArray()
 		for _, s := range p.Stop {
-			w.element()
-			w.str(s)
+			w.Element()
+			w.Str(s)
 		}
-		w.raw("]")
+		w.Raw("]")
 	}
 	if len(p.Schema) > 0 {
-		w.raw(`,"responseMimeType":"application/json","responseJsonSchema":`)
-		w.json(p.Schema)
+		w.Raw(`,"responseMimeType":"application/json","responseJsonSchema":`)
+		w.JSON(p.Schema)
 	}
-	w.dst = w.thinking.appendTo(w.dst)
-	if len(w.dst) == start {
+	w.Dst = w.thinking.appendTo(w.Dst)
+	if len(w.Dst) == start {
 		return
 	}
 	const open = `,"generationConfig":{`
-	inner := slices.Clone(w.dst[start+len(","):])
-	w.dst = append(append(w.dst[:start], open...), inner...)
-	w.raw("}")
+	inner := slices.Clone(w.Dst[start+len(","):])
+	w.Dst = append(append(w.Dst[:start], open...), inner...)
+	w.Raw("}")
 }
 
 // numbers are the parameters that are one number each, in the order in which they are written.

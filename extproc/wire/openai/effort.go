@@ -14,32 +14,32 @@ var scale = []string{effortNone, "minimal", "low", "medium", "high", "xhigh", ef
 func (w *writer) effort(p *chat.Params) {
 	if w.opts.NoEffort {
 		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
-			w.lose("thinking")
+			w.Lose("thinking")
 		}
 		if p.Effort != "" && p.Effort != effortNone {
-			w.lose("effort")
+			w.Lose("effort")
 		}
 		return
 	}
 	effort := p.Effort
 	switch {
 	case effort != "" && p.ThinkingBudget > 0:
-		w.lose("budget_tokens")
+		w.Lose("budget_tokens")
 	case effort == "" && p.ThinkingBudget > 0:
 		effort = effortOf(p.ThinkingBudget)
 	case effort == "" && p.Thinking == chat.ThinkingOff && slices.Contains(w.opts.Efforts, effortNone):
 		effort = effortNone
 	}
 	if p.Thinking == chat.ThinkingOff && effort != effortNone {
-		w.lose("thinking")
+		w.Lose("thinking")
 	}
 	fitting := w.opts.fit(effort)
 	if fitting != effort {
-		w.lose("effort")
+		w.Lose("effort")
 	}
 	if fitting != "" {
-		w.key(keyEffort)
-		w.str(fitting)
+		w.Key(keyEffort)
+		w.Str(fitting)
 	}
 }
 

@@ -9,18 +9,18 @@ import (
 
 // prepare settles what the request says besides its conversation, and what of that has to stand inside it.
 func (w *writer) prepare() {
-	w.settled = settle(w.req.Profile, w.conv.Params, &w.opts)
+	w.settled = settle(w.req.Profile, w.Conv.Params, &w.opts)
 	for _, name := range w.settled.names {
-		w.name(name)
+		w.Name(name)
 	}
-	w.system, w.offered = w.conv.System, w.conv.Tools
+	w.system, w.offered = w.Conv.System, w.Conv.Tools
 	if w.settled.MarkCache && w.opts.CacheControl {
-		w.system, w.offered = wire.MarkStable(w.conv)
+		w.system, w.offered = wire.MarkStable(w.Conv)
 	}
 	if !w.ownWords() {
 		w.thought = w.opts.think(&w.settled.Params)
 		for _, name := range w.thought.lost {
-			w.name(name)
+			w.Name(name)
 		}
 	}
 	if words := w.thought.words; words != "" {
@@ -38,7 +38,7 @@ func (w *writer) ownWords() bool {
 
 // slashed are the messages, with the switch of thinking before the last text of the user. The conversation stays as it is.
 func (w *writer) slashed() []chat.Message {
-	ms := w.conv.Messages
+	ms := w.Conv.Messages
 	if w.thought.slash == "" {
 		return ms
 	}
@@ -55,6 +55,6 @@ func (w *writer) slashed() []chat.Message {
 			}
 		}
 	}
-	w.name(keyEffort)
+	w.Name(keyEffort)
 	return ms
 }

@@ -11,15 +11,15 @@ var _ wire.Rewriter = Dialect{}
 
 // Rewrite says a conversation without tools in the messages of a Chat Completions request.
 func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, []string, error) {
-	w := writer{req: req, conv: c, opts: RequestOptions{CacheControl: true}}
+	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: RequestOptions{CacheControl: true}}
 	if err := w.messages(); err != nil {
 		return nil, nil, err
 	}
 	e := req.Edit.Clone()
-	e.Set(&req.Doc, "messages", bytes.TrimPrefix(w.dst, []byte(`,"messages":`)))
+	e.Set(&req.Doc, "messages", bytes.TrimPrefix(w.Dst, []byte(`,"messages":`)))
 	for _, key := range [...]string{"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call"} {
 		e.Delete(&req.Doc, key)
 	}
 	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.LostWithin(req, c, w.degraded), err
+	return again, wire.LostWithin(req, c, w.Degraded), err
 }

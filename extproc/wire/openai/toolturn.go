@@ -56,15 +56,15 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 			w.losePart(p)
 		case !text:
 			text = true
-			w.key(keyReasoningContent)
-			w.raw(`"`)
+			w.Key(keyReasoningContent)
+			w.Raw(`"`)
 			fallthrough
 		default:
-			w.dst = jsonx.AppendEscaped(w.dst, p.Text)
+			w.Dst = jsonx.AppendEscaped(w.Dst, p.Text)
 		}
 	}
 	if text {
-		w.raw(`"`)
+		w.Raw(`"`)
 	}
 }
 

@@ -120,11 +120,11 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err := wire.CheckCalls(c); err != nil {
 		return nil, nil, err
 	}
-	w := writer{dst: buf, req: req, conv: c, opts: o}
+	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if err := w.request(); err != nil {
 		return nil, nil, err
 	}
-	return w.dst, w.degraded, nil
+	return w.Dst, w.Degraded, nil
 }
 
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {

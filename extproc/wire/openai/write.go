@@ -2,7 +2,6 @@ package openai
 
 import (
 	"slices"
-	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -12,14 +11,12 @@ import (
 // writer writes a conversation of another dialect as a Chat Completions request. The order of members is fixed, so that
 // the same request gives the same bytes and keeps a provider's prompt cache.
 type writer struct {
-	dst      []byte
-	req      *chat.Request
-	conv     *chat.Conversation
-	opts     RequestOptions
-	degraded []string
-	images   []chat.Part // of tool results, waiting for the next turn of the user
-	turn     bool        // a tool was called in the turn that is written
-	inArray  bool        // an element was written before
+	wire.Writer
+
+	req    *chat.Request
+	opts   RequestOptions
+	images []chat.Part // of tool results, waiting for the next turn of the user
+	turn   bool        // a tool was called in the turn that is written
 
 	settled settled
 	thought thought
@@ -27,67 +24,44 @@ type writer struct {
 	offered []chat.Tool
 }
 
-// lose names what this format cannot say, in the client's own word. name is the canonical one.
-func (w *writer) lose(name string) { w.name(w.conv.Word(name)) }
-
-// name names a loss, once.
-func (w *writer) name(word string) {
-	w.degraded = wire.Named(w.degraded, word)
-}
-
-func (w *writer) raw(s string)     { w.dst = append(w.dst, s...) }
-func (w *writer) str(s string)     { w.dst = jsonx.AppendString(w.dst, s) }
-func (w *writer) json(r jsonx.Raw) { w.dst = append(w.dst, r...) }
-func (w *writer) integer(n int)    { w.dst = strconv.AppendInt(w.dst, int64(n), 10) }
-func (w *writer) key(name string)  { w.raw(`,"`); w.raw(name); w.raw(`":`) }
-func (w *writer) openArray()       { w.raw("["); w.inArray = false }
-
-// element puts the comma between elements of an array whose elements write no arrays themselves in between.
-func (w *writer) element() {
-	if w.inArray {
-		w.dst = append(w.dst, ',')
-	}
-	w.inArray = true
-}
-
 func (w *writer) request() error {
 	w.prepare()
-	w.raw(`{"model":`)
-	w.str(w.opts.Model)
+	w.Raw(`{"model":`)
+	w.Str(w.opts.Model)
 	if err := w.messages(); err != nil {
 		return err
 	}
 	w.tools()
 	w.params()
 	if w.req.Stream {
-		w.raw(`,"stream":true,"stream_options":{"include_usage":true}`)
+		w.Raw(`,"stream":true,"stream_options":{"include_usage":true}`)
 	}
-	w.raw("}")
-	for _, name := range w.conv.Unmapped {
-		w.name(name)
+	w.Raw("}")
+	for _, name := range w.Conv.Unmapped {
+		w.Name(name)
 	}
 	return nil
 }
 
 func (w *writer) messages() error {
-	w.key("messages")
-	w.raw("[")
-	start := len(w.dst)
+	w.Key("messages")
+	w.Raw("[")
+	start := len(w.Dst)
 	system := w.system
 	if system == nil {
-		system = w.conv.System
+		system = w.Conv.System
 	}
 	if len(system) > 0 {
 		w.message("system")
 		w.text(system, "\n\n")
-		w.raw("}")
+		w.Raw("}")
 	}
 	w.turns(w.slashed())
-	if len(w.dst) == start {
+	if len(w.Dst) == start {
 		return invalid("messages", "messages say nothing that this provider can be told")
 	}
-	w.dst = slices.Delete(w.dst, start, start+1) // every message begins with a comma; the first must not
-	w.raw("]")
+	w.Dst = slices.Delete(w.Dst, start, start+1) // every message begins with a comma; the first must not
+	w.Raw("]")
 	return nil
 }
 
@@ -115,7 +89,7 @@ func (w *writer) turns(ms []chat.Message) {
 			}
 		}
 		if w.assistant(parts) && end == len(ms) {
-			w.lose("prefill") // the answer begins anew here, and does not go on
+			w.Lose("prefill") // the answer begins anew here, and does not go on
 		}
 		i = end
 	}
@@ -146,7 +120,7 @@ func (w *writer) others(ms []chat.Message) {
 			w.userTurn(nil)
 			w.message("system")
 			w.text(rest, "\n\n")
-			w.raw("}")
+			w.Raw("}")
 		default:
 			w.userTurn(rest)
 		}
@@ -158,9 +132,9 @@ func isResult(p chat.Part) bool { return p.Kind == chat.PartToolResult }
 
 // message opens a message up to its content.
 func (w *writer) message(role string) {
-	w.raw(`,{"role":"`)
-	w.raw(role)
-	w.raw(`","content":`)
+	w.Raw(`,{"role":"`)
+	w.Raw(role)
+	w.Raw(`","content":`)
 }
 
 // assistant writes a turn of the model. Its text is one string, unseparated: citations cut text inside sentences.
@@ -194,7 +168,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	if len(said) > 0 {
 		w.text(said, "")
 	} else {
-		w.raw("null")
+		w.Raw("null")
 	}
 	if w.opts.ReasoningDetails {
 		w.reasoningDetails(thoughts)
@@ -207,7 +181,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	if calls > 0 {
 		w.toolCalls(parts)
 	}
-	w.raw("}")
+	w.Raw("}")
 	return true
 }
 
@@ -216,63 +190,63 @@ func (w *writer) reasoningDetails(thoughts []chat.Part) {
 	if len(thoughts) == 0 {
 		return
 	}
-	w.key(keyDetails)
-	w.openArray()
+	w.Key(keyDetails)
+	w.OpenArray()
 	for i := range thoughts {
-		w.element()
+		w.Element()
 		p := &thoughts[i]
 		format, data := chat.Signer(p.Data)
 		if p.Kind == chat.PartRedacted {
-			w.raw(`{"type":"reasoning.encrypted","data":`)
-			w.str(data)
+			w.Raw(`{"type":"reasoning.encrypted","data":`)
+			w.Str(data)
 		} else {
-			w.raw(`{"type":"reasoning.text","text":`)
-			w.str(p.Text)
+			w.Raw(`{"type":"reasoning.text","text":`)
+			w.Str(p.Text)
 		}
 		if p.Signature != "" {
 			var signature string
 			format, signature = chat.Signer(p.Signature)
-			w.key("signature")
-			w.str(signature)
+			w.Key("signature")
+			w.Str(signature)
 		}
-		w.key("format")
-		w.str(format)
-		w.key("index")
-		w.integer(i)
-		w.raw("}")
+		w.Key("format")
+		w.Str(format)
+		w.Key("index")
+		w.Integer(i)
+		w.Raw("}")
 	}
-	w.raw("]")
+	w.Raw("]")
 }
 
 func (w *writer) refusal(parts []chat.Part) {
-	w.key("refusal")
-	w.raw(`"`)
+	w.Key("refusal")
+	w.Raw(`"`)
 	for i := range parts {
 		if parts[i].Kind == chat.PartRefusal {
-			w.dst = jsonx.AppendEscaped(w.dst, parts[i].Text)
+			w.Dst = jsonx.AppendEscaped(w.Dst, parts[i].Text)
 		}
 	}
-	w.raw(`"`)
+	w.Raw(`"`)
 }
 
 func (w *writer) toolCalls(parts []chat.Part) {
-	w.key("tool_calls")
-	w.openArray()
+	w.Key("tool_calls")
+	w.OpenArray()
 	for i := range parts {
 		if parts[i].Kind != chat.PartToolUse {
 			continue
 		}
 		call := &parts[i].Tool
-		w.element()
-		w.raw(`{"id":`)
-		w.str(call.ID)
-		w.raw(`,"type":"function","function":{"name":`)
-		w.str(toolName(call.Name))
-		w.raw(`,"arguments":`)
-		w.str(call.Args)
-		w.raw("}")
+		w.Element()
+		w.Raw(`{"id":`)
+		w.Str(call.ID)
+		w.Raw(`,"type":"function","function":{"name":`)
+		w.Str(toolName(call.Name))
+		w.Raw(`,"arguments":`)
+		w.Str(call.Args)
+		w.Raw("}")
 		w.mark(parts[i].CacheControl)
-		w.raw("}")
+		w.Raw("}")
 	}
-	w.raw("]")
+	w.Raw("]")
 }

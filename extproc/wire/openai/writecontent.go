@@ -14,10 +14,10 @@ func (w *writer) mark(cacheControl jsonx.Raw) {
 	switch {
 	case cacheControl == nil:
 	case w.opts.CacheControl:
-		w.key("cache_control")
-		w.json(cacheControl)
+		w.Key("cache_control")
+		w.JSON(cacheControl)
 	default:
-		w.lose("cache_control")
+		w.Lose("cache_control")
 	}
 }
 
@@ -35,16 +35,16 @@ func (w *writer) text(parts []chat.Part, between string) {
 		return p.Kind == chat.PartText
 	}
 	if w.marks(parts) {
-		w.openArray()
+		w.OpenArray()
 		for i := range parts {
 			if isText(parts[i]) {
 				w.part(&parts[i])
 			}
 		}
-		w.raw("]")
+		w.Raw("]")
 		return
 	}
-	w.raw(`"`)
+	w.Raw(`"`)
 	written := false
 	for i := range parts {
 		p := &parts[i]
@@ -52,36 +52,21 @@ func (w *writer) text(parts []chat.Part, between string) {
 			continue
 		}
 		if written {
-			w.dst = jsonx.AppendEscaped(w.dst, between)
+			w.Dst = jsonx.AppendEscaped(w.Dst, between)
 		}
-		w.dst = jsonx.AppendEscaped(w.dst, p.Text)
+		w.Dst = jsonx.AppendEscaped(w.Dst, p.Text)
 		w.mark(p.CacheControl) // which names it as lost
 		written = true
 	}
-	w.raw(`"`)
+	w.Raw(`"`)
 }
 
 // losePart names a part that cannot be said where it stands.
 func (w *writer) losePart(p *chat.Part) {
 	if p.CacheControl != nil {
-		w.lose("cache_control")
+		w.Lose("cache_control")
 	}
-	switch p.Kind {
-	case chat.PartThinking, chat.PartRedacted:
-		w.lose("thinking")
-	case chat.PartImage:
-		w.lose("image")
-	case chat.PartDocument:
-		w.lose("document")
-	case chat.PartToolUse:
-		w.lose("tool_use")
-	case chat.PartToolResult:
-		w.lose("tool_result")
-	case chat.PartOther:
-		w.name(p.Name)
-	case chat.PartText, chat.PartRefusal:
-		w.lose("content")
-	}
+	w.LosePart(p)
 }
 
 // toolResult writes a result as the message of role tool, which holds text alone. Its images wait for the next turn of
@@ -107,13 +92,13 @@ func (w *writer) toolResult(p *chat.Part) {
 	if n := len(texts); p.CacheControl != nil && n > 0 {
 		texts[n-1].CacheControl = p.CacheControl
 	} else if p.CacheControl != nil {
-		w.lose("cache_control")
+		w.Lose("cache_control")
 	}
-	w.raw(`,{"role":"tool","tool_call_id":`)
-	w.str(p.Tool.ID)
-	w.key("content")
+	w.Raw(`,{"role":"tool","tool_call_id":`)
+	w.Str(p.Tool.ID)
+	w.Key("content")
 	w.text(texts, "\n")
-	w.raw("}")
+	w.Raw("}")
 }
 
 // asError has the text of a failed call begin with the word, if it does not.
@@ -136,14 +121,14 @@ func (w *writer) userTurn(parts []chat.Part) {
 	if len(waiting)+len(parts) == 0 {
 		return
 	}
-	start := len(w.dst)
+	start := len(w.Dst)
 	w.message("user")
 	if len(waiting) == 0 && len(parts) == 1 && parts[0].Kind == chat.PartText && !w.marks(parts) {
 		w.text(parts, "")
-		w.raw("}")
+		w.Raw("}")
 		return
 	}
-	w.openArray()
+	w.OpenArray()
 	if len(waiting) > 0 {
 		w.part(&chat.Part{Kind: chat.PartText, Text: "What the tools returned:"})
 	}
@@ -153,28 +138,28 @@ func (w *writer) userTurn(parts []chat.Part) {
 	for i := range parts {
 		w.part(&parts[i])
 	}
-	if !w.inArray { // nothing of it can be said
-		w.dst = w.dst[:start]
+	if !w.InArray { // nothing of it can be said
+		w.Dst = w.Dst[:start]
 		return
 	}
-	w.raw("]}")
+	w.Raw("]}")
 }
 
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
 	case chat.PartText:
-		w.element()
-		w.raw(`{"type":"text","text":`)
-		w.str(p.Text)
+		w.Element()
+		w.Raw(`{"type":"text","text":`)
+		w.Str(p.Text)
 		w.mark(p.CacheControl)
-		w.raw("}")
+		w.Raw("}")
 	case chat.PartImage:
-		w.element()
-		w.raw(`{"type":"image_url","image_url":{"url":"`)
+		w.Element()
+		w.Raw(`{"type":"image_url","image_url":{"url":"`)
 		w.url(p)
-		w.raw(`"}`)
+		w.Raw(`"}`)
 		w.mark(p.CacheControl)
-		w.raw("}")
+		w.Raw("}")
 	case chat.PartDocument:
 		w.document(p)
 	case chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
@@ -187,7 +172,7 @@ func (w *writer) part(p *chat.Part) {
 func (w *writer) document(p *chat.Part) {
 	if p.Data == "" {
 		if p.Text == "" {
-			w.lose("document")
+			w.Lose("document")
 		}
 		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(p), CacheControl: p.CacheControl})
 		return
@@ -195,14 +180,14 @@ func (w *writer) document(p *chat.Part) {
 	if p.Context != "" {
 		w.part(&chat.Part{Kind: chat.PartText, Text: p.Context})
 	}
-	w.element()
-	w.raw(`{"type":"file","file":{"filename":`)
-	w.str(fileName(p))
-	w.raw(`,"file_data":"`)
+	w.Element()
+	w.Raw(`{"type":"file","file":{"filename":`)
+	w.Str(fileName(p))
+	w.Raw(`,"file_data":"`)
 	w.url(p)
-	w.raw(`"}`)
+	w.Raw(`"}`)
 	w.mark(p.CacheControl)
-	w.raw("}")
+	w.Raw("}")
 }
 
 // documentText is a document as text, under what is said about it.
@@ -224,11 +209,11 @@ func fileName(p *chat.Part) string {
 // url writes where a part's bytes are, inside a JSON string.
 func (w *writer) url(p *chat.Part) {
 	if p.Data == "" {
-		w.dst = jsonx.AppendEscaped(w.dst, p.URL)
+		w.Dst = jsonx.AppendEscaped(w.Dst, p.URL)
 		return
 	}
-	w.raw("data:")
-	w.dst = jsonx.AppendEscaped(w.dst, p.Media)
-	w.raw(";base64,")
-	w.dst = jsonx.AppendEscaped(w.dst, p.Data)
+	w.Raw("data:")
+	w.Dst = jsonx.AppendEscaped(w.Dst, p.Media)
+	w.Raw(";base64,")
+	w.Dst = jsonx.AppendEscaped(w.Dst, p.Data)
 }

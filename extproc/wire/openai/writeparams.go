@@ -19,73 +19,73 @@ func (w *writer) tools() {
 	for i := range w.offered {
 		if t := &w.offered[i]; t.Raw != nil {
 			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-			w.name(kind)
+			w.Name(kind)
 			continue
 		}
 		functions++
 	}
 	if functions == 0 {
-		if mode := w.conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
-			w.lose("tool_choice")
+		if mode := w.Conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
+			w.Lose("tool_choice")
 		}
 		return
 	}
-	w.key("tools")
-	w.openArray()
+	w.Key("tools")
+	w.OpenArray()
 	for i := range w.offered {
 		if t := &w.offered[i]; t.Raw == nil {
 			w.tool(t)
 		}
 	}
-	w.raw("]")
+	w.Raw("]")
 	w.toolChoice()
-	if p := w.conv.ParallelTools; p != nil {
-		w.key("parallel_tool_calls")
+	if p := w.Conv.ParallelTools; p != nil {
+		w.Key("parallel_tool_calls")
 		w.boolean(*p)
 	}
 }
 
 func (w *writer) tool(t *chat.Tool) {
-	w.element()
-	w.raw(`{"type":"function","function":{"name":`)
-	w.str(toolName(t.Name))
+	w.Element()
+	w.Raw(`{"type":"function","function":{"name":`)
+	w.Str(toolName(t.Name))
 	if t.Description != "" {
-		w.key("description")
-		w.str(t.Description)
+		w.Key("description")
+		w.Str(t.Description)
 	}
-	w.key("parameters")
+	w.Key("parameters")
 	if len(t.Schema) > 0 {
-		w.json(t.Schema)
+		w.JSON(t.Schema)
 	} else {
-		w.raw(`{"type":"object","properties":{}}`)
+		w.Raw(`{"type":"object","properties":{}}`)
 	}
 	switch {
 	case !t.Strict:
 	case wire.Enforceable(jsonx.Value{Raw: t.Schema}, wire.ByOpenAI):
-		w.raw(`,"strict":true`)
+		w.Raw(`,"strict":true`)
 	default:
-		w.lose("strict")
+		w.Lose("strict")
 	}
-	w.raw("}")
+	w.Raw("}")
 	w.mark(t.CacheControl)
-	w.raw("}")
+	w.Raw("}")
 }
 
 func (w *writer) toolChoice() {
-	switch choice := w.conv.ToolChoice; choice.Mode {
+	switch choice := w.Conv.ToolChoice; choice.Mode {
 	case chat.ToolAuto:
 	case chat.ToolNone:
-		w.raw(`,"tool_choice":"none"`)
+		w.Raw(`,"tool_choice":"none"`)
 	case chat.ToolAny:
-		w.raw(`,"tool_choice":"required"`)
+		w.Raw(`,"tool_choice":"required"`)
 	case chat.ToolNamed:
-		if slices.ContainsFunc(w.conv.Tools, func(t chat.Tool) bool { return t.Name == choice.Name && t.Raw != nil }) {
-			w.lose("tool_choice")
+		if slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Name == choice.Name && t.Raw != nil }) {
+			w.Lose("tool_choice")
 			return
 		}
-		w.raw(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.str(toolName(choice.Name))
-		w.raw("}}")
+		w.Raw(`,"tool_choice":{"type":"function","function":{"name":`)
+		w.Str(toolName(choice.Name))
+		w.Raw("}}")
 	}
 }
 
@@ -96,18 +96,18 @@ func (w *writer) params() {
 		if field == "" {
 			field = MaxTokens
 		}
-		w.key(field)
-		w.integer(n)
+		w.Key(field)
+		w.Integer(n)
 	}
 	if n := w.req.Choices; n > 1 {
-		w.key("n")
-		w.integer(n)
+		w.Key("n")
+		w.Integer(n)
 	}
 	w.sampling(p)
 	w.number("seed", p.Seed)
 	w.stop(p.Stop)
 	if p.ServiceTier == chat.TierStandard {
-		w.raw(`,"service_tier":"default"`)
+		w.Raw(`,"service_tier":"default"`)
 	}
 	w.endUser(p.User)
 	if w.ownWords() {
@@ -116,18 +116,18 @@ func (w *writer) params() {
 	w.format(p)
 	switch {
 	case w.opts.CacheKey && p.CacheKey != "":
-		w.key("prompt_cache_key")
-		w.str(p.CacheKey)
-	case w.conv.Params.CacheKey != "": // the client's own
-		w.lose("prompt_cache_key")
+		w.Key("prompt_cache_key")
+		w.Str(p.CacheKey)
+	case w.Conv.Params.CacheKey != "": // the client's own
+		w.Lose("prompt_cache_key")
 	}
 	if w.opts.Predictions && p.Predicted != "" {
-		w.key("prediction")
-		w.json(prediction(p.Predicted))
+		w.Key("prediction")
+		w.JSON(prediction(p.Predicted))
 	}
 	for _, m := range w.members() {
-		w.key(m.Key)
-		w.json(m.Value)
+		w.Key(m.Key)
+		w.JSON(m.Value)
 	}
 }
 
@@ -161,7 +161,7 @@ func (w *writer) sampling(p *chat.Params) {
 		case !fixed:
 			w.number(sampling[i].key, text)
 		case text != "" && !usual(text, sampling[i].usual):
-			w.lose(sampling[i].key)
+			w.Lose(sampling[i].key)
 		}
 	}
 	w.beyond("top_k", p.TopK, w.opts.TopK)
@@ -175,22 +175,22 @@ func (w *writer) beyond(key, text string, takes bool) {
 	case takes:
 		w.number(key, text)
 	default:
-		w.lose(key)
+		w.Lose(key)
 	}
 }
 
 func (w *writer) number(key, text string) {
 	if text != "" {
-		w.key(key)
-		w.raw(text)
+		w.Key(key)
+		w.Raw(text)
 	}
 }
 
 func (w *writer) boolean(on bool) {
 	if on {
-		w.raw("true")
+		w.Raw("true")
 	} else {
-		w.raw("false")
+		w.Raw("false")
 	}
 }
 
@@ -203,19 +203,19 @@ func (w *writer) stop(sequences []string) {
 		most = min(most, w.opts.MaxStop)
 	}
 	if most < len(sequences) {
-		w.lose("stop_sequences")
+		w.Lose("stop_sequences")
 		sequences = sequences[:most]
 	}
 	if len(sequences) == 0 {
 		return
 	}
-	w.key("stop")
-	w.openArray()
+	w.Key("stop")
+	w.OpenArray()
 	for _, s := range sequences {
-		w.element()
-		w.str(s)
+		w.Element()
+		w.Str(s)
 	}
-	w.raw("]")
+	w.Raw("]")
 }
 
 // endUser writes who the end user is. A name that OpenAI would refuse for its length is left out.
@@ -223,10 +223,10 @@ func (w *writer) endUser(name string) {
 	switch {
 	case name == "":
 	case len(name) > maxUser:
-		w.lose("user_id")
+		w.Lose("user_id")
 	default:
-		w.key("user")
-		w.str(name)
+		w.Key("user")
+		w.Str(name)
 	}
 }
 
@@ -234,11 +234,11 @@ func (w *writer) format(p *chat.Params) {
 	if len(p.Schema) == 0 {
 		return
 	}
-	w.key("response_format")
+	w.Key("response_format")
 	value, enforced := format(p, w.opts.JSONObject)
-	w.json(value)
+	w.JSON(value)
 	if !enforced { // the schema is told, and not enforced
-		w.lose("format")
+		w.Lose("format")
 	}
 }
 
