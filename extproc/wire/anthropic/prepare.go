@@ -12,7 +12,7 @@ import (
 // prepare settles what the request says besides its conversation, and what of that has to stand inside it.
 func (w *writer) prepare() {
 	w.plan = plan{
-		opts: &w.opts, own: w.Conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].assistant, bare: !canThink(w.turns),
+		opts: &w.opts, own: w.Conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].Assistant, bare: !canThink(w.turns),
 		lose: w.Lose, name: w.Name,
 	}
 	w.settle(w.req.Profile, w.Conv.ToolChoice)

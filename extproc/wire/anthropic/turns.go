@@ -6,59 +6,16 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 )
 
-// turn is what one side says at a stretch. This format wants the sides to alternate, the user to begin, and the results
-// of tools to come first in the turn after their calls.
-type turn struct {
-	assistant bool
-	results   []chat.Part // of the user's side
-	parts     []chat.Part
-}
-
-// alternate groups the messages into turns. What cannot be said is left out and named; so is a turn with nothing left.
-// A system prompt with no turn beside it is still a question.
-func (w *writer) alternate() ([]turn, error) {
-	ts := w.group(w.Conv.Messages)
-	if len(ts) == 0 {
-		w.soleSystem = true
-		ts = w.group([]chat.Message{{Role: chat.RoleUser, Parts: w.Conv.System}})
-	}
-	if len(ts) == 0 {
+// alternate groups the messages into turns. What cannot be said is left out and named.
+func (w *writer) alternate() (ts []wire.Turn, err error) {
+	if ts, w.soleSystem = wire.Turns(w.Conv, w.sayable); len(ts) == 0 {
 		return nil, invalid("messages", "say nothing that this provider can be told")
 	}
 	nameCalls(ts)
 	return ts, nil
-}
-
-func (w *writer) group(messages []chat.Message) []turn {
-	var ts []turn
-	for i := range messages {
-		m := &messages[i]
-		assistant := m.Role == chat.RoleAssistant
-		parts := w.sayable(m)
-		if len(parts) == 0 {
-			continue
-		}
-		if len(ts) == 0 && assistant {
-			ts = append(ts, turn{parts: []chat.Part{{Kind: chat.PartText, Text: "Continue."}}})
-		}
-		if len(ts) == 0 || ts[len(ts)-1].assistant != assistant {
-			ts = append(ts, turn{assistant: assistant})
-		}
-		ts[len(ts)-1].add(parts)
-	}
-	return ts
-}
-
-func (t *turn) add(parts []chat.Part) {
-	for i := range parts {
-		if parts[i].Kind == chat.PartToolResult {
-			t.results = append(t.results, parts[i])
-		} else {
-			t.parts = append(t.parts, parts[i])
-		}
-	}
 }
 
 // sayable returns a message's parts without those that have no place in a turn of its side.
@@ -134,20 +91,20 @@ func (w *writer) keepsThinking(p *chat.Part) bool {
 
 // nameCalls gives every call an id of the letters that the API takes, and of its own: some servers number the calls of
 // each answer anew. Results change with their calls.
-func nameCalls(ts []turn) {
+func nameCalls(ts []wire.Turn) {
 	seen := map[string]int{}
 	var names map[string][]string // of the calls of the turn before that have no result yet, by the ids that the client gave
 	for i := range ts {
 		t := &ts[i]
-		for j := range t.results {
-			id := t.results[j].Tool.ID
+		for j := range t.Results {
+			id := t.Results[j].Tool.ID
 			if of := names[id]; len(of) > 0 {
-				t.results[j].Tool.ID, names[id] = of[0], of[1:]
+				t.Results[j].Tool.ID, names[id] = of[0], of[1:]
 			}
 		}
 		names = nil
-		for j := range t.parts {
-			if p := &t.parts[j]; p.Kind == chat.PartToolUse {
+		for j := range t.Parts {
+			if p := &t.Parts[j]; p.Kind == chat.PartToolUse {
 				if names == nil {
 					names = map[string][]string{}
 				}
@@ -187,14 +144,14 @@ func toolID(id string) string {
 
 // canThink reports whether thinking with a budget may be on. It cannot begin in the middle of a turn of the model's: in
 // an answer that was begun for it, and while it works with tools since a turn that did not begin with thinking.
-func canThink(ts []turn) bool {
+func canThink(ts []wire.Turn) bool {
 	last := len(ts) - 1
-	if ts[last].assistant {
+	if ts[last].Assistant {
 		return false
 	}
 	var first *chat.Part
-	for i := last; i > 0 && len(ts[i].results) > 0; i -= 2 {
-		first = &ts[i-1].parts[0]
+	for i := last; i > 0 && len(ts[i].Results) > 0; i -= 2 {
+		first = &ts[i-1].Parts[0]
 	}
 	return first == nil || slices.Contains([]chat.PartKind{chat.PartThinking, chat.PartRedacted}, first.Kind)
 }

@@ -17,7 +17,7 @@ type writer struct {
 
 	req   *chat.Request
 	opts  RequestOptions
-	turns []turn
+	turns []wire.Turn
 
 	soleSystem bool // the system prompt is said as the user's turn
 	plan
@@ -86,18 +86,18 @@ func (w *writer) system() {
 	w.parts(parts)
 }
 
-func (w *writer) turn(t *turn, last bool) {
-	if !t.assistant {
+func (w *writer) turn(t *wire.Turn, last bool) {
+	if !t.Assistant {
 		w.Raw(`{"role":"user","content":`)
-		w.parts(append(slices.Clip(t.results), t.parts...))
+		w.parts(append(slices.Clip(t.Results), t.Parts...))
 		w.Raw("}")
 		return
 	}
-	if end := &t.parts[len(t.parts)-1]; last && isText(end.Kind) { // an answer begun for the model
+	if end := &t.Parts[len(t.Parts)-1]; last && isText(end.Kind) { // an answer begun for the model
 		end.Text = strings.TrimRight(end.Text, " \t\r\n")
 	}
 	w.Raw(`{"role":"assistant","content":`)
-	w.parts(t.parts)
+	w.parts(t.Parts)
 	w.Raw("}")
 }
 

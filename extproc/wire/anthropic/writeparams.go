@@ -54,8 +54,8 @@ func (w *writer) calledTools() []chat.Tool {
 	var tools []chat.Tool
 	known := map[string]bool{}
 	for i := range w.turns {
-		for j := range w.turns[i].parts {
-			p := &w.turns[i].parts[j]
+		for j := range w.turns[i].Parts {
+			p := &w.turns[i].Parts[j]
 			if p.Kind == chat.PartToolUse && !known[p.Tool.Name] {
 				known[p.Tool.Name] = true
 				tools = append(tools, chat.Tool{Name: p.Tool.Name})

@@ -17,7 +17,7 @@ type writer struct {
 
 	req   *chat.Request
 	opts  RequestOptions
-	turns []turn
+	turns []wire.Turn
 
 	soleSystem bool // the system prompt is said as the user's turn
 
@@ -81,21 +81,21 @@ func (w *writer) system() {
 	}
 }
 
-func (w *writer) turn(t *turn) {
-	if t.model {
+func (w *writer) turn(t *wire.Turn) {
+	if t.Assistant {
 		w.Raw(`{"role":"model","parts":`)
 	} else {
 		w.Raw(`{"role":"user","parts":`)
 	}
 	w.OpenArray()
 	var shown []chat.Part // by tools
-	for i := range t.results {
-		shown = w.result(&t.results[i], shown)
+	for i := range t.Results {
+		shown = w.result(&t.Results[i], shown)
 	}
 	for i := range shown {
 		w.part(&shown[i], "")
 	}
-	w.parts(t.parts)
+	w.parts(t.Parts)
 	w.Raw("]}")
 }
 
