@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +38,7 @@ func (a *adjuster) adjust() {
 	a.stop(&p)
 	a.guide(&p)
 	if p.sampling.MarkCache {
-		a.mark()
+		a.patch().MarkStable(a.markSystem)
 	}
 }
 
@@ -145,63 +144,27 @@ func (a *adjuster) guide(p *plan) {
 		a.name(schemaInWords)
 		words = strings.TrimPrefix(words+"\n\n"+wire.SchemaGuidance+string(schema), "\n\n")
 	}
-	system := a.d.Get("system")
-	switch {
-	case words == "":
-	case system.Kind() == jsonx.String && len(system.Raw) > len(`""`):
-		a.insert(system.At+1, jsonx.AppendEscaped(nil, words+"\n\n"))
-	case system.Kind() == jsonx.Array && !wire.IsEmpty(system):
-		a.insert(system.At+1, append(jsonx.AppendString([]byte(`{"type":"text","text":`), words), `},`...))
-	default:
+	if words == "" {
+		return
+	}
+	if system := a.d.Get("system"); wire.IsEmpty(system) || !a.patch().Preface(system, words) {
 		a.e.Set(a.d, "system", jsonx.AppendString(nil, words))
 	}
 }
 
-func (a *adjuster) insert(at int, text []byte) { a.e.Replace(at, at, text) }
+func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.e, Doc: a.d} }
 
-const (
-	marked     = `"cache_control"`
-	markMember = `,` + marked + `:` + wire.Ephemeral
-)
-
-// mark marks the end of the system prompt and of the tools. The client's own marks come first, and there are no more than the most that
-// a request may hold (K-24).
-func (a *adjuster) mark() {
-	left := wire.MaxMarks - bytes.Count(a.d.Bytes, []byte(marked))
-	if left > 0 && a.markSystem() {
-		left--
-	}
-	if left <= 0 {
-		return
-	}
-	var last jsonx.Value
-	for _, tool := range a.d.Get("tools").Each {
-		last = tool
-	}
-	a.markObject(last)
-}
-
+// markSystem marks the last block of the system prompt.
 func (a *adjuster) markSystem() bool {
 	system := a.d.Get("system")
-	if system.Kind() == jsonx.String && len(system.Raw) > len(`""`) {
-		a.insert(system.At, []byte(`[{"type":"text","text":`))
-		a.insert(system.At+len(system.Raw), []byte(markMember+`}]`))
+	if a.patch().MarkText(system) {
 		return true
 	}
 	var last jsonx.Value
 	for _, block := range system.Each {
 		last = block
 	}
-	return a.markObject(last)
-}
-
-// markObject marks a block or a tool, unless it is marked.
-func (a *adjuster) markObject(o jsonx.Value) bool {
-	if o.Kind() != jsonx.Object || wire.IsEmpty(o) || o.Get("cache_control").Exists() {
-		return false
-	}
-	a.insert(o.At+len(bytes.TrimRight(o.Raw[:len(o.Raw)-1], " \t\r\n")), []byte(markMember))
-	return true
+	return a.patch().MarkObject(last)
 }
 
 // turn tells where in its turn the model is: whether an answer is begun for it, and whether it works with tools since a turn that did

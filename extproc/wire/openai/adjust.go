@@ -60,7 +60,7 @@ func (a *adjuster) adjust() {
 	}
 	a.stop(&s)
 	if s.MarkCache && a.o.CacheControl {
-		a.mark()
+		a.patch().MarkStable(a.markSystem)
 	}
 }
 

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"bytes"
-
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -17,21 +15,14 @@ func (a *adjuster) guide(words string) {
 		first = m
 		break
 	}
-	content := first.Get("content")
-	switch role := first.Get("role"); {
-	case !role.Equal("system") && !role.Equal("developer"):
-	case content.Kind() == jsonx.String:
-		a.insert(content.At+1, jsonx.AppendEscaped(nil, words+"\n\n"))
-		return
-	case content.Kind() == jsonx.Array && !wire.IsEmpty(content):
-		a.insert(content.At+1, append(jsonx.AppendString([]byte(`{"type":"text","text":`), words), `},`...))
+	role := first.Get("role")
+	if (role.Equal("system") || role.Equal("developer")) && a.patch().Preface(first.Get("content"), words) {
 		return
 	}
-	a.insert(messages.At+1, append(jsonx.AppendString([]byte(`{"role":"system","content":`), words), `},`...))
+	a.patch().Insert(messages.At+1, append(jsonx.AppendString([]byte(`{"role":"system","content":`), words), `},`...))
 }
 
-// insert puts text at a place, behind what was put there before.
-func (a *adjuster) insert(at int, text []byte) { a.e.Replace(at, at, text) }
+func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.e, Doc: a.d} }
 
 // slash puts the switch of thinking before the last text of the user; false if there is none.
 func (a *adjuster) slash(word string) bool {
@@ -47,7 +38,7 @@ func (a *adjuster) slash(word string) bool {
 	if !last.Exists() {
 		return false
 	}
-	a.insert(last.At+1, []byte(word))
+	a.patch().Insert(last.At+1, []byte(word))
 	return true
 }
 
@@ -64,28 +55,6 @@ func textOf(content jsonx.Value) (text jsonx.Value) {
 	return text
 }
 
-const (
-	marked     = `"cache_control"`
-	markMember = `,` + marked + `:` + wire.Ephemeral
-)
-
-// mark marks the end of the system prompt and of the tools. The client's own marks come first, and there are no more than the most that
-// a request may hold (K-24).
-func (a *adjuster) mark() {
-	left := wire.MaxMarks - bytes.Count(a.d.Bytes, []byte(marked))
-	if left > 0 && a.markSystem() {
-		left--
-	}
-	if left <= 0 {
-		return
-	}
-	var last jsonx.Value
-	for _, tool := range a.d.Get("tools").Each {
-		last = tool
-	}
-	a.markObject(last)
-}
-
 // markSystem marks the last message of the system prompt.
 func (a *adjuster) markSystem() bool {
 	var last jsonx.Value
@@ -99,9 +68,7 @@ func (a *adjuster) markSystem() bool {
 	if last.Get("cache_control").Exists() {
 		return false
 	}
-	if content.Kind() == jsonx.String && len(content.Raw) > len(`""`) {
-		a.insert(content.At, []byte(`[{"type":"text","text":`))
-		a.insert(content.At+len(content.Raw), []byte(markMember+`}]`))
+	if a.patch().MarkText(content) {
 		return true
 	}
 	var text jsonx.Value
@@ -110,15 +77,5 @@ func (a *adjuster) markSystem() bool {
 			text = part
 		}
 	}
-	return a.markObject(text)
-}
-
-// markObject marks a part or a tool, unless it is marked.
-func (a *adjuster) markObject(o jsonx.Value) bool {
-	if o.Kind() != jsonx.Object || wire.IsEmpty(o) || o.Get("cache_control").Exists() {
-		return false
-	}
-	at := o.At + len(bytes.TrimRight(o.Raw[:len(o.Raw)-1], " \t\r\n"))
-	a.insert(at, []byte(markMember))
-	return true
+	return a.patch().MarkObject(text)
 }
