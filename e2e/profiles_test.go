@@ -215,3 +215,32 @@ func TestD22ProfilesAreLegalAtAnthropic(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAProviderRefusesOfAProfileIsLeftOut: the caller did not say it, and is not to hear of it. What it said itself is its own matter.
+func TestWhatAProviderRefusesOfAProfileIsLeftOut(t *testing.T) {
+	t.Parallel()
+	refusal := fake.Behaviour{Status: http.StatusBadRequest, Message: "Unsupported value: 'temperature' does not support 0.3 with this model."}
+	g, p := one(t, quick)
+	for _, a := range both {
+		a.model = "m"
+		t.Run(fmt.Sprintf("%s stream=%v", a.dialect, a.stream), func(t *testing.T) {
+			p.Forget()
+			p.Queue(refusal)
+			got := served(t, g, a, "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Cache: no-store")
+			sent := p.Generations()
+			if len(sent) != 2 || !strings.Contains(string(sent[0].Body), `"temperature"`) || strings.Contains(string(sent[1].Body), `"temperature"`) ||
+				!strings.Contains(string(sent[1].Body), `"top_p"`) {
+				t.Fatalf("%d requests, the last %s", len(sent), sent[len(sent)-1].Body)
+			}
+			if !slices.Contains(lost(got), "temperature") || got.Header.Get("X-Bardo-Attempts") != "2" {
+				t.Errorf("degraded %q after %s attempts", lost(got), got.Header.Get("X-Bardo-Attempts"))
+			}
+			p.Forget()
+			p.Queue(refusal)
+			mustFail(t, a, g.Do(t, a.call()), http.StatusBadRequest, "invalid_request")
+			if n := len(p.Generations()); n != 1 {
+				t.Errorf("without a profile: %d requests", n)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"time"
 
@@ -17,12 +18,28 @@ func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolut
 	if f.kind != failStatus || f.err == nil || x.spent() {
 		return to, false
 	}
+	if again, ok := x.withoutParams(to, f); ok {
+		return again, true
+	}
 	p := x.rt.Providers[to.Provider]
 	a, ok := p.Adapter.(provider.Amender)
 	if !ok {
 		return to, false
 	}
 	return a.Amend(x.Request, to, p.Endpoint, f.err)
+}
+
+// withoutParams leaves out what the provider refused of the request's profile: the caller did not say it, and is not to hear of it.
+func (x *exchange) withoutParams(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
+	if f.status != http.StatusBadRequest && f.status != http.StatusUnprocessableEntity {
+		return to, false
+	}
+	refused := x.Request.Profile.Without(to.Without.Params).Refused(f.err)
+	if len(refused) == 0 {
+		return to, false
+	}
+	to.Without.Params = slices.Concat(to.Without.Params, refused)
+	return to, true
 }
 
 // spent reports whether a request had all its attempts.

@@ -34,6 +34,11 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	if err != nil {
 		return attemptCall{}, err
 	}
+	if left := to.Without.Params; len(left) > 0 {
+		less := *req
+		less.Profile, req = req.Profile.Without(left), &less
+		lost = named(lost, left)
+	}
 	at, took := x.endpoint(to.Provider, &p)
 	call, err := p.Adapter.Encode(buf, req, to, at)
 	if err != nil {

@@ -102,6 +102,7 @@ type Resolution struct {
 type Without struct {
 	Thinking bool     // of the history
 	Betas    []string // flags of the provider's API
+	Params   []string // parameters that the gateway itself said, of the request's profile
 }
 
 // Outcome is what one attempt says about a provider's health.

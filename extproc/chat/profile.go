@@ -57,11 +57,14 @@ func (p *Params) thinksLike(q *Params) bool {
 	return p.Effort == q.Effort && p.ThinkingBudget == q.ThinkingBudget && p.Thinking == q.Thinking
 }
 
-// texts are the parameters that are one text each, by the names that Anthropic or OpenAI give them.
-var texts = []struct {
+// text is a parameter that is one text.
+type text struct {
 	name string
 	at   func(*Params) *string
-}{
+}
+
+// texts are the parameters that are one text each, by the names that Anthropic or OpenAI give them.
+var texts = []text{
 	{"temperature", func(p *Params) *string { return &p.Temperature }},
 	{"top_p", func(p *Params) *string { return &p.TopP }},
 	{"top_k", func(p *Params) *string { return &p.TopK }},

@@ -137,12 +137,10 @@ func (o *outlet) run() {
 }
 
 func (o *outlet) write(w *bufio.Writer, l line) {
-	b, err := json.Marshal(l)
-	if err != nil {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // people read it
+	if err := enc.Encode(l); err != nil {
 		o.err = fmt.Errorf("event %s: %w", l.Event, err)
-	}
-	if err == nil {
-		_, _ = w.Write(append(b, '\n')) // Flush says it, too
 	}
 	if len(o.lines) > 0 {
 		return

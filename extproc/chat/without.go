@@ -1,0 +1,86 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+)
+
+// refusals are the names by which providers speak of a profile's parameters when they refuse them, ours first.
+var refusals = [][]string{
+	{"temperature"},
+	{"top_p", "topP"},
+	{"top_k", "topK"},
+	{"min_p", "minP"},
+	{"presence_penalty", "presencePenalty"},
+	{"frequency_penalty", "frequencyPenalty"},
+	{"seed"},
+	{"prompt_cache_key"},
+	{"prediction"},
+	{"effort", "reasoning_effort", "reasoning", "thinking", "thinking_budget", "enable_thinking", "thinking_level", "thinkingConfig", "chat_template_kwargs"},
+}
+
+// Refused is which of its parameters a provider's refusal is about: those that the profile says, by our names. A nil profile says
+// nothing.
+func (p *Profile) Refused(e *ProviderError) (names []string) {
+	if p == nil || e == nil {
+		return nil
+	}
+	for _, words := range refusals {
+		if p.says(words[0]) && slices.ContainsFunc(words, e.mentions) {
+			names = append(names, words[0])
+		}
+	}
+	return names
+}
+
+// mentions reports whether an error is about a parameter: it names it as such, or its message has the word.
+func (e *ProviderError) mentions(word string) bool {
+	if e.Param != "" {
+		first, _, _ := strings.Cut(e.Param, ".")
+		return first == word || strings.HasSuffix(e.Param, "."+word)
+	}
+	rest := e.Message
+	for {
+		i := strings.Index(rest, word)
+		if i < 0 {
+			return false
+		}
+		end := i + len(word)
+		if (i == 0 || !isWordByte(rest[i-1])) && (end == len(rest) || !isWordByte(rest[end])) {
+			return true
+		}
+		rest = rest[end:]
+	}
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// says reports whether the profile says a parameter.
+func (p *Profile) says(name string) bool {
+	if name == "effort" {
+		return p.Default.thinks() || p.Locked.thinks()
+	}
+	i := slices.IndexFunc(texts, func(f text) bool { return f.name == name })
+	return i >= 0 && (*texts[i].at(&p.Default) != "" || *texts[i].at(&p.Locked) != "")
+}
+
+// Without is the profile less some of its parameters, by the names that Refused gives.
+func (p *Profile) Without(names []string) *Profile {
+	if p == nil || len(names) == 0 {
+		return p
+	}
+	out := *p
+	for _, params := range []*Params{&out.Default, &out.Locked} {
+		for _, f := range texts {
+			if slices.Contains(names, f.name) {
+				*f.at(params) = ""
+			}
+		}
+		if slices.Contains(names, "effort") {
+			params.Effort, params.ThinkingBudget, params.Thinking = "", 0, ThinkingUnsaid
+		}
+	}
+	return &out
+}
