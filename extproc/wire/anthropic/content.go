@@ -35,7 +35,7 @@ func readNested(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 		return readBlocks(c, v, at, depth-1)
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
 	}
-	return nil, wrongKind(at, "a string or an array", v)
+	return nil, wire.WrongKind(at, "a string or an array", v)
 }
 
 func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]chat.Part, error) {
@@ -73,7 +73,7 @@ func (b *block) text(in string, v jsonx.Value, key string) string {
 	m := v.Get(key)
 	s, ok := m.Str()
 	if !ok && b.err == nil {
-		b.err = wrongKind(b.at+"."+in+key, "a string", m)
+		b.err = wire.WrongKind(b.at+"."+in+key, "a string", m)
 	}
 	return s
 }
@@ -225,7 +225,7 @@ func (b *block) toolUse() chat.Part {
 	case input.Kind() == jsonx.Object:
 		call.Args = string(input.Raw)
 	case !input.IsNull() && b.err == nil:
-		b.err = wrongKind(b.at+".input", "an object", input)
+		b.err = wire.WrongKind(b.at+".input", "an object", input)
 	}
 	return chat.Part{Kind: chat.PartToolUse, Tool: call}
 }
@@ -235,7 +235,7 @@ func (b *block) toolResult(depth int) chat.Part {
 	var ok bool
 	if failed := b.v.Get("is_error"); !failed.IsNull() {
 		if p.IsError, ok = failed.Bool(); !ok && b.err == nil {
-			b.err = wrongKind(b.at+".is_error", "a boolean", failed)
+			b.err = wire.WrongKind(b.at+".is_error", "a boolean", failed)
 		}
 	}
 	parts, err := readNested(b.c, b.v.Get("content"), b.at+".content", depth)

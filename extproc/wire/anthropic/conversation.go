@@ -56,7 +56,7 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 	for i, m := range v.Each {
 		at := "messages." + strconv.Itoa(i)
 		if m.Kind() != jsonx.Object {
-			return wrongKind(at, "an object", m)
+			return wire.WrongKind(at, "an object", m)
 		}
 		wire.UnmapUnknown(c, m, "role", "content")
 		role, _ := m.Get("role").Str()
@@ -99,7 +99,7 @@ func appendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message 
 
 func readTools(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("tools", "an array", v)
+		return wire.WrongKind("tools", "an array", v)
 	}
 	for i, e := range v.Each {
 		at := "tools." + strconv.Itoa(i)
@@ -129,11 +129,11 @@ func readTool(c *chat.Conversation, name string, e jsonx.Value, at string) (chat
 	t.Strict, isFlag = strict.Bool()
 	switch {
 	case !isText && !description.IsNull():
-		return t, wrongKind(at+".description", "a string", description)
+		return t, wire.WrongKind(at+".description", "a string", description)
 	case !isFlag && !strict.IsNull():
-		return t, wrongKind(at+".strict", "a boolean", strict)
+		return t, wire.WrongKind(at+".strict", "a boolean", strict)
 	case t.Schema != nil && schema.Kind() != jsonx.Object:
-		return t, wrongKind(at+".input_schema", "an object", schema)
+		return t, wire.WrongKind(at+".input_schema", "an object", schema)
 	}
 	return t, nil
 }
@@ -163,7 +163,7 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 		on = !on
 		c.ParallelTools = &on
 	case !alone.IsNull():
-		return wrongKind("tool_choice.disable_parallel_tool_use", "a boolean", alone)
+		return wire.WrongKind("tool_choice.disable_parallel_tool_use", "a boolean", alone)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package anthropic
 import (
 	"math"
 	"strings"
-	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -12,19 +11,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-const (
-	// maxModelName bounds a name that is echoed in answers and errors.
-	maxModelName = 256
-	// highBudget is the thinking budget in tokens from which a request counts as one of high effort.
-	highBudget = 16384
-)
+// highBudget is the thinking budget in tokens from which a request counts as one of high effort.
+const highBudget = 16384
 
 // Decode reads a request of a Messages client. It looks at the members the gateway acts on; the conversation is parsed
 // when something asks for it. The gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := jsonx.Scan(body)
 	if err != nil {
-		return nil, notJSON(err)
+		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{
 		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Version: h.Get("anthropic-version"), Betas: betas(h),
@@ -63,7 +58,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "stream":
 		on, ok := v.Bool()
 		if !ok {
-			return wrongKind(key, "a boolean", v)
+			return wire.WrongKind(key, "a boolean", v)
 		}
 		r.Stream = on && r.Op == chat.Generate
 	case "max_tokens":
@@ -94,25 +89,17 @@ func refuseThread(op chat.Op) error {
 	return f
 }
 
-func readModel(r *chat.Request, v jsonx.Value) error {
-	name, ok := v.Str()
-	switch {
-	case !ok:
-		return wrongKind("model", "a string", v)
-	case name == "":
+func readModel(r *chat.Request, v jsonx.Value) (err error) {
+	r.Model, err = wire.ModelName(v)
+	if err == nil && r.Model == "" {
 		return invalid("model", "must not be empty")
-	case len(name) > maxModelName:
-		return invalid("model", "must be at most 256 bytes long")
-	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
-		return invalid("model", "must not hold control characters")
 	}
-	r.Model = name
-	return nil
+	return err
 }
 
 func checkMessages(v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("messages", "an array", v)
+		return wire.WrongKind("messages", "an array", v)
 	}
 	for range v.Each {
 		return nil
@@ -123,7 +110,7 @@ func checkMessages(v jsonx.Value) error {
 func readThinking(r *chat.Request, v jsonx.Value) error {
 	kind, ok := v.Get("type").Str()
 	if !ok {
-		return wrongKind("thinking.type", "a string", v.Get("type"))
+		return wire.WrongKind("thinking.type", "a string", v.Get("type"))
 	}
 	r.Thinking = r.Thinking || kind == "enabled" || kind == "adaptive"
 	if budget, ok := v.Get("budget_tokens").Int(); ok && budget >= highBudget {
@@ -134,7 +121,7 @@ func readThinking(r *chat.Request, v jsonx.Value) error {
 
 func readEffort(r *chat.Request, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("output_config", "an object", v)
+		return wire.WrongKind("output_config", "an object", v)
 	}
 	effort := v.Get("effort")
 	if effort.IsNull() {
@@ -142,7 +129,7 @@ func readEffort(r *chat.Request, v jsonx.Value) error {
 	}
 	name, ok := effort.Str()
 	if !ok {
-		return wrongKind("output_config.effort", "a string", effort)
+		return wire.WrongKind("output_config.effort", "a string", effort)
 	}
 	r.Thinking = true
 	r.HighEffort = r.HighEffort || name == "high" || name == "xhigh" || name == "max"

@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"errors"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -33,20 +31,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	return append(dst, '}')
 }
 
-func notJSON(err error) error {
-	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
-		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
-	}
-	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
-}
-
 // invalid refuses a field, which is named as Anthropic names fields: messages.0.content.1.text.
 func invalid(field, problem string) error {
-	f := fault.New(fault.InvalidRequest, field+" "+problem, nil)
-	f.Param = field
-	return f
-}
-
-func wrongKind(field, want string, got jsonx.Value) error {
-	return invalid(field, "must be "+want+", not "+got.Kind().String())
+	return wire.Invalid(field, "%s %s", field, problem)
 }

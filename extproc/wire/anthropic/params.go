@@ -46,7 +46,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 
 func readMetadata(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("metadata", "an object", v)
+		return wire.WrongKind("metadata", "an object", v)
 	}
 	wire.UnmapUnknown(c, v, "user_id")
 	user := v.Get("user_id")
@@ -55,7 +55,7 @@ func readMetadata(c *chat.Conversation, v jsonx.Value) error {
 	}
 	name, ok := user.Str()
 	if !ok {
-		return wrongKind("metadata.user_id", "a string", user)
+		return wire.WrongKind("metadata.user_id", "a string", user)
 	}
 	c.Params.User = name
 	return nil
@@ -90,7 +90,7 @@ func readThinkingParams(c *chat.Conversation, v jsonx.Value) {
 
 func readNumber(dst *string, key string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
-		return wrongKind(key, "a number", v)
+		return wire.WrongKind(key, "a number", v)
 	}
 	*dst = string(v.Raw)
 	return nil
@@ -98,12 +98,12 @@ func readNumber(dst *string, key string, v jsonx.Value) error {
 
 func readStop(p *chat.Params, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("stop_sequences", "an array", v)
+		return wire.WrongKind("stop_sequences", "an array", v)
 	}
 	for i, e := range v.Each {
 		s, ok := e.Str()
 		if !ok {
-			return wrongKind("stop_sequences."+strconv.Itoa(i), "a string", e)
+			return wire.WrongKind("stop_sequences."+strconv.Itoa(i), "a string", e)
 		}
 		p.Stop = append(p.Stop, s)
 	}
@@ -116,7 +116,7 @@ func readFormat(c *chat.Conversation, at string, v jsonx.Value) error {
 	}
 	schema := v.Get("schema")
 	if schema.Kind() != jsonx.Object {
-		return wrongKind(at+".schema", "an object", schema)
+		return wire.WrongKind(at+".schema", "an object", schema)
 	}
 	wire.UnmapUnknown(c, v, "type", "schema")
 	if c.Params.Schema != nil { // under both its names

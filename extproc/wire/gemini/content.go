@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -47,7 +48,7 @@ func readPiece(v jsonx.Value) (p piece) {
 // part reads one part and appends what it says: itself, and its signature before a call or behind a text.
 func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part, error) {
 	if v.Kind() != jsonx.Object {
-		return nil, wrongKind(at, "an object", v)
+		return nil, wire.WrongKind(at, "an object", v)
 	}
 	p := readPiece(v)
 	said, _ := p.signature.Str()
@@ -79,7 +80,7 @@ func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part
 		nameUnknown(rd.c, v, known...)
 		return parts, nil
 	case p.text.Exists() && !p.text.IsNull() && p.text.Kind() != jsonx.String:
-		return nil, wrongKind(at+".text", "a string", p.text)
+		return nil, wire.WrongKind(at+".text", "a string", p.text)
 	case isThought:
 		nameUnknown(rd.c, v, append(known, "text")...)
 		text, _ := p.text.Str()
@@ -119,19 +120,19 @@ func addThought(parts []chat.Part, text, signature string, isRedacted bool) []ch
 // call reads a call. One without an id gets the next.
 func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
 	if v.Kind() != jsonx.Object {
-		return chat.Part{}, wrongKind(at, "an object", v)
+		return chat.Part{}, wire.WrongKind(at, "an object", v)
 	}
 	nameUnknown(rd.c, v, "id", "name", "args")
 	call := chat.ToolCall{Args: "{}"}
 	call.Name, _ = get(v, "name").Str()
 	if call.Name == "" {
-		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+		return chat.Part{}, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
 	switch args := get(v, "args"); {
 	case args.Kind() == jsonx.Object:
 		call.Args = string(args.Raw)
 	case !args.IsNull():
-		return chat.Part{}, wrongKind(at+".args", "an object", args)
+		return chat.Part{}, wire.WrongKind(at+".args", "an object", args)
 	}
 	rd.calls++
 	if call.ID, _ = get(v, "id").Str(); call.ID == "" {
@@ -144,7 +145,7 @@ func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
 // result reads what a tool returned. One without an id answers the first open call of its name.
 func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	if v.Kind() != jsonx.Object {
-		return chat.Part{}, wrongKind(at, "an object", v)
+		return chat.Part{}, wire.WrongKind(at, "an object", v)
 	}
 	nameUnknown(rd.c, v, "id", "name", "response", "parts")
 	id, _ := get(v, "id").Str()
@@ -152,7 +153,7 @@ func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	p := chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.open.answer(id, name), Name: name}}
 	response := get(v, "response")
 	if !response.IsNull() && response.Kind() != jsonx.Object {
-		return p, wrongKind(at+".response", "an object", response)
+		return p, wire.WrongKind(at+".response", "an object", response)
 	}
 	var text string
 	if text, p.IsError = responseText(response); text != "" {
@@ -193,7 +194,7 @@ func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
 	media, _ := get(v, "mimeType").Str()
 	data, ok := get(v, "data").Str()
 	if !ok {
-		return chat.Part{}, wrongKind(at+".data", "a string", get(v, "data"))
+		return chat.Part{}, wire.WrongKind(at+".data", "a string", get(v, "data"))
 	}
 	name, _ := get(v, "displayName").Str()
 	data = strings.NewReplacer("-", "+", "_", "/").Replace(data) // the API takes both alphabets
@@ -212,7 +213,7 @@ func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
 	media, _ := get(v, "mimeType").Str()
 	uri, ok := get(v, "fileUri").Str()
 	if !ok {
-		return chat.Part{}, wrongKind(at+".fileUri", "a string", get(v, "fileUri"))
+		return chat.Part{}, wire.WrongKind(at+".fileUri", "a string", get(v, "fileUri"))
 	}
 	name, _ := get(v, "displayName").Str()
 	public := strings.HasPrefix(uri, "https://") && !strings.Contains(uri, ".googleapis.com/") && !strings.HasPrefix(uri, "https://www.youtube.com/")

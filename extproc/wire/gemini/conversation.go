@@ -142,7 +142,7 @@ func (rd *reader) system(key string, v jsonx.Value) error {
 		return nil
 	}
 	if v.Kind() != jsonx.Object {
-		return wrongKind(key, "an object", v)
+		return wire.WrongKind(key, "an object", v)
 	}
 	nameUnknown(rd.c, v, "role", "parts")
 	parts, err := rd.parts(get(v, "parts"), key+".parts")
@@ -152,7 +152,7 @@ func (rd *reader) system(key string, v jsonx.Value) error {
 
 func (rd *reader) content(v jsonx.Value, at string) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind(at, "an object", v)
+		return wire.WrongKind(at, "an object", v)
 	}
 	nameUnknown(rd.c, v, "role", "parts")
 	role := chat.RoleUser
@@ -164,7 +164,7 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	case "system":
 		role = chat.RoleSystem
 	default:
-		return invalid(at+".role", "%s.role must be user or model", at)
+		return wire.Invalid(at+".role", "%s.role must be user or model", at)
 	}
 	parts, err := rd.parts(get(v, "parts"), at+".parts")
 	if err != nil {
@@ -206,7 +206,7 @@ func (rd *reader) parts(v jsonx.Value, at string) ([]chat.Part, error) {
 		return rd.part(nil, v, at)
 	case jsonx.Array:
 	case jsonx.Bool, jsonx.Number, jsonx.String:
-		return nil, wrongKind(at, "an array", v)
+		return nil, wire.WrongKind(at, "an array", v)
 	}
 	var parts []chat.Part
 	var err error

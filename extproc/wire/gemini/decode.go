@@ -3,7 +3,6 @@ package gemini
 import (
 	"math"
 	"strings"
-	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -11,11 +10,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Limits on what a client may ask for. Names and counts beyond them are mistakes, and would be echoed or multiplied.
+// Limits on what a client may ask for. A count beyond them is a mistake, and would be multiplied.
 const (
-	maxModelName = 256
-	maxChoices   = 128
-	highBudget   = 16384 // thinking tokens from which a request counts as one of high effort
+	maxChoices = 128
+	highBudget = 16384 // thinking tokens from which a request counts as one of high effort
 )
 
 // Decode reads a generateContent request. It looks at the members the gateway acts on; the conversation is parsed when
@@ -23,7 +21,7 @@ const (
 func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat.Request, error) {
 	doc, err := jsonx.Scan(body)
 	if err != nil {
-		return nil, notJSON(err)
+		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{
 		Dialect: chat.Gemini, Op: op, Choices: 1, Model: d.model, Stream: d.stream && op == chat.Generate,
@@ -44,7 +42,7 @@ func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat
 		return nil, err
 	}
 	if seen == 0 {
-		return nil, invalid("contents", "contents is required")
+		return nil, wire.Invalid("contents", "contents is required")
 	}
 	wire.RemoveHints(r)
 	return r, nil
@@ -60,7 +58,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case key == "model" && r.Model == "":
 		name, ok := v.Str()
 		if !ok {
-			return wrongKind("model", "a string", v)
+			return wire.WrongKind("model", "a string", v)
 		}
 		r.Model = strings.TrimPrefix(name, "models/")
 	case key == "generationConfig":
@@ -70,15 +68,10 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 }
 
 func checkModel(name string) error {
-	switch {
-	case name == "":
-		return invalid("model", "the path must name a model: "+Root+"/MODEL:"+generate)
-	case len(name) > maxModelName:
-		return invalid("model", "model must be at most %d bytes long", maxModelName)
-	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
-		return invalid("model", "model must not hold control characters")
+	if name == "" {
+		return wire.Invalid("model", "the path must name a model: "+Root+"/MODEL:"+generate)
 	}
-	return nil
+	return wire.CheckModelName(name)
 }
 
 func checkContents(v jsonx.Value) error {
@@ -86,18 +79,18 @@ func checkContents(v jsonx.Value) error {
 		return nil
 	}
 	if v.Kind() != jsonx.Array {
-		return wrongKind("contents", "an array", v)
+		return wire.WrongKind("contents", "an array", v)
 	}
 	for range v.Each {
 		return nil
 	}
-	return invalid("contents", "contents must not be empty")
+	return wire.Invalid("contents", "contents must not be empty")
 }
 
 // readLimits reads what the gateway acts on in the generationConfig.
 func readLimits(r *chat.Request, config jsonx.Value) error {
 	if config.Kind() != jsonx.Object {
-		return wrongKind("generationConfig", "an object", config)
+		return wire.WrongKind("generationConfig", "an object", config)
 	}
 	for key, v := range config.Members {
 		name := camel(key)
@@ -108,13 +101,13 @@ func readLimits(r *chat.Request, config jsonx.Value) error {
 		case "maxOutputTokens":
 			n, ok := integer(v)
 			if !ok || n < 1 || n > math.MaxInt32 {
-				return invalid("generationConfig."+string(key), "maxOutputTokens must be a positive integer")
+				return wire.Invalid("generationConfig."+string(key), "maxOutputTokens must be a positive integer")
 			}
 			r.MaxTokens = int(n)
 		case "candidateCount":
 			n, ok := integer(v)
 			if !ok || n < 1 || n > maxChoices {
-				return invalid("generationConfig."+string(key), "candidateCount must be an integer between 1 and %d", maxChoices)
+				return wire.Invalid("generationConfig."+string(key), "candidateCount must be an integer between 1 and %d", maxChoices)
 			}
 			r.Choices = int(n)
 		case "thinkingConfig":

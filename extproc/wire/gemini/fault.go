@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -53,22 +51,4 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		dst = append(strconv.AppendInt(append(dst, `,`+typePrefix+`RetryInfo","retryDelay":"`...), seconds, 10), `s"}`...)
 	}
 	return append(dst, `]}}`...)
-}
-
-func notJSON(err error) error {
-	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
-		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
-	}
-	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
-}
-
-// invalid refuses a field, which is named as Google names fields: contents[0].parts[1].text.
-func invalid(field, format string, args ...any) error {
-	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
-	f.Param = field
-	return f
-}
-
-func wrongKind(field, want string, got jsonx.Value) error {
-	return invalid(field, "%s must be %s, not %s", field, want, got.Kind())
 }

@@ -16,7 +16,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 		return readTool(c, v, "tools")
 	}
 	if v.Kind() != jsonx.Array {
-		return wrongKind("tools", "an array", v)
+		return wire.WrongKind("tools", "an array", v)
 	}
 	for i, e := range v.Each {
 		if err := readTool(c, e, "tools["+strconv.Itoa(i)+"]"); err != nil {
@@ -28,7 +28,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 
 func readTool(c *chat.Conversation, v jsonx.Value, at string) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind(at, "an object", v)
+		return wire.WrongKind(at, "an object", v)
 	}
 	for key, m := range v.Members {
 		switch {
@@ -53,7 +53,7 @@ func readTool(c *chat.Conversation, v jsonx.Value, at string) error {
 func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Tool, err error) {
 	nameUnknown(c, f, "name", "description", "parameters", "parametersJsonSchema")
 	if tool.Name, _ = get(f, "name").Str(); tool.Name == "" {
-		return tool, invalid(at+".name", "%s.name must be a non-empty string", at)
+		return tool, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
 	tool.Description, _ = get(f, "description").Str()
 	schema, convert := get(f, "parametersJsonSchema"), false
@@ -64,7 +64,7 @@ func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Too
 		return tool, nil
 	}
 	if schema.Kind() != jsonx.Object {
-		return tool, wrongKind(at+".parameters", "an object", schema)
+		return tool, wire.WrongKind(at+".parameters", "an object", schema)
 	}
 	tool.Schema = schema.Raw
 	if convert {
@@ -100,7 +100,7 @@ func readToolConfig(c *chat.Conversation, key string, v jsonx.Value) error {
 			return nil
 		}
 	default:
-		return invalid(key+".functionCallingConfig.mode", "%s.functionCallingConfig.mode must be AUTO, ANY, NONE or VALIDATED", key)
+		return wire.Invalid(key+".functionCallingConfig.mode", "%s.functionCallingConfig.mode must be AUTO, ANY, NONE or VALIDATED", key)
 	}
 	if len(names) > 0 {
 		wire.Unmap(c, "allowedFunctionNames")
@@ -111,7 +111,7 @@ func readToolConfig(c *chat.Conversation, key string, v jsonx.Value) error {
 // readConfig reads a generationConfig. What it does not know is named by its key.
 func readConfig(c *chat.Conversation, at string, config jsonx.Value) error {
 	if config.Kind() != jsonx.Object {
-		return wrongKind(at, "an object", config)
+		return wire.WrongKind(at, "an object", config)
 	}
 	for key, v := range config.Members {
 		if v.IsNull() {
@@ -145,14 +145,14 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 		return readStop(p, at, v)
 	case "responseSchema":
 		if v.Kind() != jsonx.Object {
-			return wrongKind(at, "an object", v)
+			return wire.WrongKind(at, "an object", v)
 		}
 		rename(c, "format", key)
 		p.Schema = jsonSchema(v)
 		return nil
 	case "responseJsonSchema", "_responseJsonSchema":
 		if v.Kind() != jsonx.Object {
-			return wrongKind(at, "an object", v)
+			return wire.WrongKind(at, "an object", v)
 		}
 		rename(c, "format", key)
 		p.Schema = v.Raw
@@ -218,7 +218,7 @@ func readThinkingConfig(c *chat.Conversation, v jsonx.Value) {
 
 func readNumber(dst *string, at string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
-		return wrongKind(at, "a number", v)
+		return wire.WrongKind(at, "a number", v)
 	}
 	*dst = string(v.Raw)
 	return nil
@@ -226,12 +226,12 @@ func readNumber(dst *string, at string, v jsonx.Value) error {
 
 func readStop(p *chat.Params, at string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind(at, "an array", v)
+		return wire.WrongKind(at, "an array", v)
 	}
 	for i, e := range v.Each {
 		s, ok := e.Str()
 		if !ok {
-			return wrongKind(at+"["+strconv.Itoa(i)+"]", "a string", e)
+			return wire.WrongKind(at+"["+strconv.Itoa(i)+"]", "a string", e)
 		}
 		p.Stop = append(p.Stop, s)
 	}

@@ -13,7 +13,7 @@ import (
 // many results as there were calls, in their order.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
 	if ts, w.soleSystem = wire.Turns(w.Conv, w.sayable); len(ts) == 0 {
-		return nil, invalid("contents", "messages say nothing that this provider can be told")
+		return nil, wire.Invalid("contents", "messages say nothing that this provider can be told")
 	}
 	if ts[len(ts)-1].Assistant { // the answer begins anew here, and does not go on
 		w.Lose("prefill")

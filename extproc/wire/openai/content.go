@@ -14,7 +14,7 @@ func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.P
 	wire.UnmapUnknown(c, f, "name", "arguments")
 	name, _ := f.Get("name").Str()
 	if name == "" {
-		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+		return chat.Part{}, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
 	v := f.Get("arguments")
 	args := string(v.Raw)
@@ -34,7 +34,7 @@ func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.P
 func readCustomCall(id string, custom jsonx.Value, at string) (chat.Part, error) {
 	name, _ := custom.Get("name").Str()
 	if name == "" {
-		return chat.Part{}, invalid(at+".name", "%s.name must be a non-empty string", at)
+		return chat.Part{}, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
 	input, err := readOptional(at+".input", custom.Get("input"))
 	args := string(jsonx.AppendString([]byte(`{"input":`), input)) + "}"
@@ -57,7 +57,7 @@ func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, e
 		return readParts(c, v, at)
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
 	}
-	return nil, wrongKind(at, "a string or an array", v)
+	return nil, wire.WrongKind(at, "a string or an array", v)
 }
 
 func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
@@ -66,7 +66,7 @@ func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, err
 		p, err := readPart(c, e)
 		if err != nil {
 			field := at + "[" + strconv.Itoa(i) + "]" + err.Error()
-			return nil, invalid(field, "%s must be a string", field)
+			return nil, wire.Invalid(field, "%s must be a string", field)
 		}
 		cc := present(e.Get("cache_control"))
 		if p.Kind == chat.PartText && p.Text == "" {

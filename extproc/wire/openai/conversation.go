@@ -73,7 +73,7 @@ func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) 
 	case "parallel_tool_calls":
 		on, ok := v.Bool()
 		if !ok {
-			return wrongKind(key, "a boolean", v)
+			return wire.WrongKind(key, "a boolean", v)
 		}
 		c.ParallelTools = &on
 		return nil
@@ -93,15 +93,15 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 	for i, m := range v.Each {
 		at := "messages[" + strconv.Itoa(i) + "]"
 		if m.Kind() != jsonx.Object {
-			return wrongKind(at, "an object", m)
+			return wire.WrongKind(at, "an object", m)
 		}
 		role, ok := m.Get("role").Str()
 		if !ok {
-			return wrongKind(at+".role", "a string", m.Get("role"))
+			return wire.WrongKind(at+".role", "a string", m.Get("role"))
 		}
 		canonical, known := roles[role]
 		if !known {
-			return invalid(at+".role", "%s.role must be one of system, developer, user, assistant, tool", at)
+			return wire.Invalid(at+".role", "%s.role must be one of system, developer, user, assistant, tool", at)
 		}
 		parts, err := rd.message(role, m, at)
 		switch {
@@ -162,7 +162,7 @@ func mark(c *chat.Conversation, parts []chat.Part, cacheControl jsonx.Raw) {
 func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error) {
 	id, ok := m.Get("tool_call_id").Str()
 	if !ok {
-		return nil, wrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
+		return nil, wire.WrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
 	}
 	failed, err := readFlag(at+".is_error", m.Get("is_error"))
 	if err != nil {
@@ -173,7 +173,7 @@ func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error
 
 func (rd *reader) functionResult(at string, parts []chat.Part) ([]chat.Part, error) {
 	if rd.calls == 0 {
-		return nil, invalid(at, "%s is the result of a function that the assistant did not call", at)
+		return nil, wire.Invalid(at, "%s is the result of a function that the assistant did not call", at)
 	}
 	return []chat.Part{{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: rd.legacyID()}, Parts: parts}}, nil
 }
@@ -203,7 +203,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 	}
 	calls := m.Get("tool_calls")
 	if !calls.IsNull() && calls.Kind() != jsonx.Array {
-		return nil, wrongKind(at+".tool_calls", "an array", calls)
+		return nil, wire.WrongKind(at+".tool_calls", "an array", calls)
 	}
 	for i, call := range calls.Each {
 		p, err := rd.toolCall(call, at+".tool_calls["+strconv.Itoa(i)+"]")
@@ -218,7 +218,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
 	id, ok := call.Get("id").Str()
 	if !ok || id == "" {
-		return chat.Part{}, invalid(at+".id", "%s.id must be a non-empty string", at)
+		return chat.Part{}, wire.Invalid(at+".id", "%s.id must be a non-empty string", at)
 	}
 	wire.UnmapUnknown(rd.c, call, "id", "type", "index", "function", "custom", "cache_control")
 	var p chat.Part

@@ -29,7 +29,7 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Par
 			return parts, nil
 		}
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
-		return nil, wrongKind(at+"."+keyDetails, "an array", details)
+		return nil, wire.WrongKind(at+"."+keyDetails, "an array", details)
 	}
 	for _, key := range [...]string{keyReasoningContent, keyReasoning} {
 		v := m.Get(key)
@@ -39,7 +39,7 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Par
 		t, ok := v.Str()
 		switch {
 		case !ok:
-			return nil, wrongKind(at+"."+key, "a string", v)
+			return nil, wire.WrongKind(at+"."+key, "a string", v)
 		case t != "":
 			return unsigned(c, key, t), nil
 		}

@@ -11,7 +11,7 @@ import (
 
 func readTools(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("tools", "an array", v)
+		return wire.WrongKind("tools", "an array", v)
 	}
 	for i, e := range v.Each {
 		f := e.Get("function")
@@ -36,7 +36,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 // readFunctions reads the legacy form of tools.
 func readFunctions(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("functions", "an array", v)
+		return wire.WrongKind("functions", "an array", v)
 	}
 	for i, f := range v.Each {
 		tool, err := readFunction(c, f, "functions["+strconv.Itoa(i)+"]")
@@ -51,14 +51,14 @@ func readFunctions(c *chat.Conversation, v jsonx.Value) error {
 func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Tool, err error) {
 	wire.UnmapUnknown(c, f, "name", "description", "parameters", "strict", "cache_control")
 	if tool.Name, _ = f.Get("name").Str(); tool.Name == "" {
-		return tool, invalid(at+".name", "%s.name must be a non-empty string", at)
+		return tool, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
 	if tool.Description, err = readOptional(at+".description", f.Get("description")); err != nil {
 		return tool, err
 	}
 	tool.Schema = present(f.Get("parameters"))
 	if v := f.Get("parameters"); tool.Schema != nil && v.Kind() != jsonx.Object {
-		return tool, wrongKind(at+".parameters", "an object", v)
+		return tool, wire.WrongKind(at+".parameters", "an object", v)
 	}
 	if tool.Strict, err = readFlag(at+".strict", f.Get("strict")); err != nil {
 		return tool, err
@@ -90,7 +90,7 @@ func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
 	case "required", "any":
 		c.ToolChoice.Mode = chat.ToolAny
 	default:
-		return invalid(key, "%s must be auto, none, required or a function", key)
+		return wire.Invalid(key, "%s must be auto, none, required or a function", key)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func readNamedTool(c *chat.Conversation, key string, v jsonx.Value) error {
 		name, ok = v.Get("name").Str() // the legacy form
 	}
 	if !ok || name == "" {
-		return invalid(key, "%s must name a function", key)
+		return wire.Invalid(key, "%s must name a function", key)
 	}
 	c.ToolChoice = chat.ToolChoice{Mode: chat.ToolNamed, Name: name}
 	return nil
@@ -192,7 +192,7 @@ func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
 
 func readNumber(dst *string, key string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
-		return wrongKind(key, "a number", v)
+		return wire.WrongKind(key, "a number", v)
 	}
 	*dst = string(v.Raw)
 	return nil
@@ -210,7 +210,7 @@ func readOptional(field string, v jsonx.Value) (s string, err error) {
 func readFlag(field string, v jsonx.Value) (bool, error) {
 	on, ok := v.Bool()
 	if !ok && !v.IsNull() {
-		return false, wrongKind(field, "a boolean", v)
+		return false, wire.WrongKind(field, "a boolean", v)
 	}
 	return on, nil
 }
@@ -218,7 +218,7 @@ func readFlag(field string, v jsonx.Value) (bool, error) {
 func readString(dst *string, key string, v jsonx.Value) error {
 	s, ok := v.Str()
 	if !ok {
-		return wrongKind(key, "a string", v)
+		return wire.WrongKind(key, "a string", v)
 	}
 	*dst = s
 	return nil
@@ -260,7 +260,7 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
 	kind, ok := v.Get("type").Str()
 	if !ok {
-		return wrongKind("thinking.type", "a string", v.Get("type"))
+		return wire.WrongKind("thinking.type", "a string", v.Get("type"))
 	}
 	wire.UnmapUnknown(c, v, "type", "budget_tokens")
 	if r.Doc.Get("reasoning_effort").IsNull() {
@@ -287,12 +287,12 @@ func readStop(p *chat.Params, v jsonx.Value) error {
 		return nil
 	}
 	if v.Kind() != jsonx.Array {
-		return wrongKind("stop", "a string or an array", v)
+		return wire.WrongKind("stop", "a string or an array", v)
 	}
 	for i, e := range v.Each {
 		s, ok := e.Str()
 		if !ok {
-			return wrongKind("stop["+strconv.Itoa(i)+"]", "a string", e)
+			return wire.WrongKind("stop["+strconv.Itoa(i)+"]", "a string", e)
 		}
 		p.Stop = append(p.Stop, s)
 	}
@@ -312,7 +312,7 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	def := v.Get("json_schema")
 	schema := def.Get("schema")
 	if schema.Kind() != jsonx.Object {
-		return wrongKind("response_format.json_schema.schema", "an object", schema)
+		return wire.WrongKind("response_format.json_schema.schema", "an object", schema)
 	}
 	wire.UnmapUnknown(c, v, "type", "json_schema")
 	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")

@@ -1,31 +1,23 @@
 package openai
 
 import (
-	"errors"
-	"fmt"
 	"math"
-	"strings"
-	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Limits on what a client may ask for. Names and counts beyond them are mistakes, and would be echoed or multiplied.
-const (
-	maxModelName = 256
-	maxChoices   = 128
-)
+// maxChoices is how many answers a client may ask for: a count beyond it is a mistake, and would be multiplied.
+const maxChoices = 128
 
 // Decode reads a Chat Completions request. It looks at the members the gateway acts on; the conversation is parsed
 // when something asks for it. The gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := jsonx.Scan(body)
 	if err != nil {
-		return nil, notJSON(err)
+		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.OpenAI, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
 	r.InputTokens = wire.InputTokens(doc.Stats)
@@ -36,10 +28,10 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 		}
 	}
 	if r.Model == "" {
-		return nil, invalid("model", "model is required")
+		return nil, wire.Invalid("model", "model is required")
 	}
 	if doc.Find("messages") < 0 {
-		return nil, invalid("messages", "messages is required")
+		return nil, wire.Invalid("messages", "messages is required")
 	}
 	wire.RemoveHints(r)
 	return r, nil
@@ -58,7 +50,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "stream":
 		on, ok := v.Bool()
 		if !ok {
-			return wrongKind(key, "a boolean", v)
+			return wire.WrongKind(key, "a boolean", v)
 		}
 		r.Stream = on
 	case "stream_options":
@@ -68,7 +60,7 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "n":
 		n, ok := v.Int()
 		if !ok || n < 1 || n > maxChoices {
-			return invalid(key, "n must be an integer between 1 and %d", maxChoices)
+			return wire.Invalid(key, "n must be an integer between 1 and %d", maxChoices)
 		}
 		r.Choices = int(n)
 	case "reasoning_effort":
@@ -82,40 +74,32 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	return nil
 }
 
-func readModel(r *chat.Request, v jsonx.Value) error {
-	name, ok := v.Str()
-	switch {
-	case !ok:
-		return wrongKind("model", "a string", v)
-	case name == "":
-		return invalid("model", "model must not be empty")
-	case len(name) > maxModelName:
-		return invalid("model", "model must be at most %d bytes long", maxModelName)
-	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
-		return invalid("model", "model must not hold control characters")
+func readModel(r *chat.Request, v jsonx.Value) (err error) {
+	r.Model, err = wire.ModelName(v)
+	if err == nil && r.Model == "" {
+		return wire.Invalid("model", "model must not be empty")
 	}
-	r.Model = name
-	return nil
+	return err
 }
 
 func checkMessages(v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("messages", "an array", v)
+		return wire.WrongKind("messages", "an array", v)
 	}
 	for range v.Each {
 		return nil
 	}
-	return invalid("messages", "messages must not be empty")
+	return wire.Invalid("messages", "messages must not be empty")
 }
 
 func readStreamOptions(r *chat.Request, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("stream_options", "an object", v)
+		return wire.WrongKind("stream_options", "an object", v)
 	}
 	usage := v.Get("include_usage")
 	on, ok := usage.Bool()
 	if !ok && !usage.IsNull() {
-		return wrongKind("stream_options.include_usage", "a boolean", usage)
+		return wire.WrongKind("stream_options.include_usage", "a boolean", usage)
 	}
 	r.StreamUsage = on
 	return nil
@@ -124,7 +108,7 @@ func readStreamOptions(r *chat.Request, v jsonx.Value) error {
 func readMaxTokens(r *chat.Request, key string, v jsonx.Value) error {
 	n, ok := v.Int()
 	if !ok || n < 1 || n > math.MaxInt32 {
-		return invalid(key, "%s must be a positive integer", key)
+		return wire.Invalid(key, "%s must be a positive integer", key)
 	}
 	r.MaxTokens = max(r.MaxTokens, int(n)) // of both, a provider may heed either
 	return nil
@@ -133,7 +117,7 @@ func readMaxTokens(r *chat.Request, key string, v jsonx.Value) error {
 func readEffort(r *chat.Request, key string, v jsonx.Value) error {
 	effort, ok := v.Str()
 	if !ok {
-		return wrongKind(key, "a string", v)
+		return wire.WrongKind(key, "a string", v)
 	}
 	r.Thinking = r.Thinking || effort != effortNone
 	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == effortMax
@@ -143,7 +127,7 @@ func readEffort(r *chat.Request, key string, v jsonx.Value) error {
 // readReasoning reads the object by which OpenRouter and others ask for reasoning.
 func readReasoning(r *chat.Request, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("reasoning", "an object", v)
+		return wire.WrongKind("reasoning", "an object", v)
 	}
 	if on, ok := v.Get("enabled").Bool(); ok && on {
 		r.Thinking = true
@@ -155,21 +139,4 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 		return readEffort(r, "reasoning.effort", effort)
 	}
 	return nil
-}
-
-func notJSON(err error) error {
-	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
-		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
-	}
-	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
-}
-
-func invalid(field, format string, args ...any) error {
-	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
-	f.Param = field
-	return f
-}
-
-func wrongKind(field, want string, got jsonx.Value) error {
-	return invalid(field, "%s must be %s, not %s", field, want, got.Kind())
 }

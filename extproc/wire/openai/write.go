@@ -58,7 +58,7 @@ func (w *writer) messages() error {
 	}
 	w.turns(w.slashed())
 	if len(w.Dst) == start {
-		return invalid("messages", "messages say nothing that this provider can be told")
+		return wire.Invalid("messages", "messages say nothing that this provider can be told")
 	}
 	w.Dst = slices.Delete(w.Dst, start, start+1) // every message begins with a comma; the first must not
 	w.Raw("]")

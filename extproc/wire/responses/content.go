@@ -21,7 +21,7 @@ func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, e
 		return nil, nil
 	case jsonx.Array:
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
-		return nil, wrongKind(at, "a string or an array", v)
+		return nil, wire.WrongKind(at, "a string or an array", v)
 	}
 	var parts []chat.Part
 	for i, e := range v.Each {
@@ -113,7 +113,7 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 // held is what only its provider has; wants is what it might have been sent as.
 func held(e jsonx.Value, at, wants string) (chat.Part, error) {
 	if e.Get("file_id").IsNull() {
-		return chat.Part{}, invalid(at, "%s must have a %s", at, wants)
+		return chat.Part{}, wire.Invalid(at, "%s must have a %s", at, wants)
 	}
 	return chat.Part{Kind: chat.PartOther, Name: "file_id", Raw: e.Raw}, nil
 }
@@ -122,7 +122,7 @@ func held(e jsonx.Value, at, wants string) (chat.Part, error) {
 func readText(field string, v jsonx.Value) (string, error) {
 	t, ok := v.Str()
 	if !ok {
-		return "", wrongKind(field, "a string", v)
+		return "", wire.WrongKind(field, "a string", v)
 	}
 	return t, nil
 }
@@ -131,7 +131,7 @@ func readText(field string, v jsonx.Value) (string, error) {
 func readRequired(field string, v jsonx.Value) (string, error) {
 	t, err := readText(field, v)
 	if err == nil && t == "" {
-		err = invalid(field, "%s must not be empty", field)
+		err = wire.Invalid(field, "%s must not be empty", field)
 	}
 	return t, err
 }

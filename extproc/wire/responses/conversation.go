@@ -57,7 +57,7 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) error {
 	case "parallel_tool_calls":
 		on, ok := v.Bool()
 		if !ok {
-			return wrongKind(key, "a boolean", v)
+			return wire.WrongKind(key, "a boolean", v)
 		}
 		c.ParallelTools = &on
 		return nil
@@ -70,7 +70,7 @@ func readInstructions(c *chat.Conversation, v jsonx.Value) error {
 	t, ok := v.Str()
 	switch {
 	case !ok:
-		return wrongKind("instructions", "a string", v)
+		return wire.WrongKind("instructions", "a string", v)
 	case t != "":
 		c.System = append([]chat.Part{{Kind: chat.PartText, Text: t}}, c.System...)
 	}
@@ -119,12 +119,12 @@ var roles = map[string]chat.Role{
 // item reads one item of the input. A message may leave out that it is one.
 func (rd *reader) item(v jsonx.Value, at string) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind(at, "an object", v)
+		return wire.WrongKind(at, "an object", v)
 	}
 	kind, ok := v.Get("type").Str()
 	if !ok {
 		if t := v.Get("type"); !t.IsNull() || v.Get("role").IsNull() {
-			return wrongKind(at+".type", "a string", t)
+			return wire.WrongKind(at+".type", "a string", t)
 		}
 		kind = "message"
 	}
@@ -149,11 +149,11 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 func (rd *reader) message(v jsonx.Value, at string) error {
 	name, ok := v.Get("role").Str()
 	if !ok {
-		return wrongKind(at+".role", "a string", v.Get("role"))
+		return wire.WrongKind(at+".role", "a string", v.Get("role"))
 	}
 	role, known := roles[name]
 	if !known {
-		return invalid(at+".role", "%s.role must be one of system, developer, user, assistant", at)
+		return wire.Invalid(at+".role", "%s.role must be one of system, developer, user, assistant", at)
 	}
 	wire.UnmapUnknown(rd.c, v, "type", "id", "role", "content", "status")
 	parts, err := readContent(rd.c, v.Get("content"), at+".content")
@@ -213,7 +213,7 @@ func (rd *reader) output(v jsonx.Value, at string) error {
 	}
 	out := v.Get("output")
 	if !out.Exists() {
-		return invalid(at+".output", "%s.output is required", at)
+		return wire.Invalid(at+".output", "%s.output is required", at)
 	}
 	parts, err := readContent(rd.c, out, at+".output")
 	if err != nil {

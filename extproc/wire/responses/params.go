@@ -16,7 +16,7 @@ const (
 
 func readTools(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("tools", "an array", v)
+		return wire.WrongKind("tools", "an array", v)
 	}
 	for i, e := range v.Each {
 		at := "tools[" + strconv.Itoa(i) + "]"
@@ -49,14 +49,14 @@ func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Too
 	}
 	if schema := e.Get("parameters"); !schema.IsNull() {
 		if schema.Kind() != jsonx.Object {
-			return tool, wrongKind(at+".parameters", "an object", schema)
+			return tool, wire.WrongKind(at+".parameters", "an object", schema)
 		}
 		tool.Schema = schema.Raw
 	}
 	strict := e.Get("strict")
 	on, ok := strict.Bool()
 	if !ok && !strict.IsNull() {
-		return tool, wrongKind(at+".strict", "a boolean", strict)
+		return tool, wire.WrongKind(at+".strict", "a boolean", strict)
 	}
 	tool.Strict = on
 	return tool, nil
@@ -117,7 +117,7 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 	case "required":
 		c.ToolChoice.Mode = chat.ToolAny
 	default:
-		return invalid(key, "tool_choice must be auto, none, required or a tool")
+		return wire.Invalid(key, "tool_choice must be auto, none, required or a tool")
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
 
 func readNumber(dst *string, key string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
-		return wrongKind(key, "a number", v)
+		return wire.WrongKind(key, "a number", v)
 	}
 	*dst = string(v.Raw)
 	return nil
@@ -220,7 +220,7 @@ func readReasoningParams(c *chat.Conversation, v jsonx.Value) error {
 // readTextParams reads the form of the answer's text.
 func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("text", "an object", v)
+		return wire.WrongKind("text", "an object", v)
 	}
 	wire.UnmapUnknown(c, v, "format", "verbosity")
 	if d := v.Get("verbosity"); !d.IsNull() && !d.Equal("medium") {
@@ -237,7 +237,7 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	}
 	schema := f.Get("schema")
 	if schema.Kind() != jsonx.Object {
-		return wrongKind("text.format.schema", "an object", schema)
+		return wire.WrongKind("text.format.schema", "an object", schema)
 	}
 	wire.UnmapUnknown(c, f, "type", "name", "description", "schema", "strict")
 	p := &c.Params
@@ -253,7 +253,7 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 // readInclude reads what else the answer is to hold. Encrypted reasoning is there anyway.
 func readInclude(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
-		return wrongKind("include", "an array", v)
+		return wire.WrongKind("include", "an array", v)
 	}
 	for _, e := range v.Each {
 		if !e.Equal("reasoning.encrypted_content") {

@@ -36,9 +36,9 @@ func unseal(sealed, at string) (p chat.Part, ours bool, err error) {
 	case !ours:
 		return p, false, nil
 	case len(sealed) > maxSealed:
-		return p, true, invalid(at, "%s is longer than %d bytes", at, maxSealed)
+		return p, true, wire.Invalid(at, "%s is longer than %d bytes", at, maxSealed)
 	}
-	broken := invalid(at, "%s is not what this gateway gave out: send it back as it came", at)
+	broken := wire.Invalid(at, "%s is not what this gateway gave out: send it back as it came", at)
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
 		return p, true, broken

@@ -2,12 +2,8 @@ package responses
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
-	"unicode"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -17,15 +13,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// maxModelName is the length in bytes of the longest model name: it would be echoed.
-const maxModelName = 256
-
 // Decode reads a request, of an answer or of a count of its tokens. It looks at the members the gateway acts on; the
 // conversation is parsed when something asks for it. What only the keeper of responses can do is put into Needs.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := jsonx.Scan(body)
 	if err != nil {
-		return nil, notJSON(err)
+		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.Responses, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
 	r.InputTokens = wire.InputTokens(doc.Stats)
@@ -36,10 +29,10 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 		}
 	}
 	if r.Model == "" {
-		return nil, invalid("model", "model is required")
+		return nil, wire.Invalid("model", "model is required")
 	}
 	if doc.Get("input").IsNull() && len(r.Needs) == 0 {
-		return nil, invalid("input", "input is required")
+		return nil, wire.Invalid("input", "input is required")
 	}
 	wire.RemoveHints(r)
 	return r, nil
@@ -58,13 +51,13 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "stream":
 		on, ok := v.Bool()
 		if !ok {
-			return wrongKind(key, "a boolean", v)
+			return wire.WrongKind(key, "a boolean", v)
 		}
 		r.Stream = on && r.Op == chat.Generate
 	case "max_output_tokens":
 		n, ok := v.Int()
 		if !ok || n < 1 || n > math.MaxInt32 {
-			return invalid(key, "max_output_tokens must be a positive integer")
+			return wire.Invalid(key, "max_output_tokens must be a positive integer")
 		}
 		r.MaxTokens = int(n)
 	case "reasoning":
@@ -84,25 +77,16 @@ func need(r *chat.Request, member string) {
 	r.Needs = append(r.Needs, chat.Need{Feature: policy.ResponsesAPI, Member: member})
 }
 
-func readModel(r *chat.Request, v jsonx.Value) error {
-	name, ok := v.Str()
-	switch {
-	case !ok:
-		return wrongKind("model", "a string", v)
-	case len(name) > maxModelName:
-		return invalid("model", "model must be at most %d bytes long", maxModelName)
-	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
-		return invalid("model", "model must not hold control characters")
-	}
-	r.Model = name
-	return nil
+func readModel(r *chat.Request, v jsonx.Value) (err error) {
+	r.Model, err = wire.ModelName(v)
+	return err
 }
 
 // readInputKind looks at the input's form, and for items that are told by their ids alone.
 func readInputKind(r *chat.Request, v jsonx.Value) error {
 	if k := v.Kind(); k != jsonx.Array {
 		if k != jsonx.String {
-			return wrongKind("input", "a string or an array", v)
+			return wire.WrongKind("input", "a string or an array", v)
 		}
 		return nil
 	}
@@ -124,7 +108,7 @@ func itemAt(i int) string { return "input[" + strconv.Itoa(i) + "]" }
 
 func readReasoning(r *chat.Request, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
-		return wrongKind("reasoning", "an object", v)
+		return wire.WrongKind("reasoning", "an object", v)
 	}
 	e := v.Get("effort")
 	if e.IsNull() {
@@ -132,28 +116,11 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 	}
 	effort, ok := e.Str()
 	if !ok {
-		return wrongKind("reasoning.effort", "a string", e)
+		return wire.WrongKind("reasoning.effort", "a string", e)
 	}
 	r.Thinking = r.Thinking || effort != "none"
 	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == "max"
 	return nil
-}
-
-func notJSON(err error) error {
-	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
-		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
-	}
-	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
-}
-
-func invalid(field, format string, args ...any) error {
-	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
-	f.Param = field
-	return f
-}
-
-func wrongKind(field, want string, got jsonx.Value) error {
-	return invalid(field, "%s must be %s, not %s", field, want, got.Kind())
 }
 
 // KeptElsewhere is the fault of a request for something that only the provider keeps, where none that does is to be asked.

@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// maxModelName is the length in bytes of the longest model name: it is echoed in answers and errors.
+const maxModelName = 256
+
+// NotJSON is the fault of a request's body that is not JSON, by the error of its scan.
+func NotJSON(err error) error {
+	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
+		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
+	}
+	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
+}
+
+// Invalid is the fault of a field, which is named as its format names fields: messages.0.content.1.text, messages[0].content[1].text.
+func Invalid(field, format string, args ...any) error {
+	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
+	f.Param = field
+	return f
+}
+
+// WrongKind is the fault of a field that is no value of the kind that it must be: "a string".
+func WrongKind(field, want string, got jsonx.Value) error {
+	return Invalid(field, "%s must be %s, not %s", field, want, got.Kind())
+}
+
+// ModelName reads the name of the model that a client asks for, which may be empty. The error is a fault.
+func ModelName(v jsonx.Value) (string, error) {
+	name, ok := v.Str()
+	if !ok {
+		return "", WrongKind("model", "a string", v)
+	}
+	return name, CheckModelName(name)
+}
+
+// CheckModelName refuses the name of a model that could not be echoed. The error is a fault.
+func CheckModelName(name string) error {
+	switch {
+	case len(name) > maxModelName:
+		return Invalid("model", "model must be at most %d bytes long", maxModelName)
+	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
+		return Invalid("model", "model must not hold control characters")
+	}
+	return nil
+}
