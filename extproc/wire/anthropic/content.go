@@ -46,7 +46,7 @@ func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 		if b.err != nil {
 			return nil, b.err
 		}
-		p.CacheControl = present(e.Get("cache_control"))
+		p.CacheControl = wire.Present(e.Get("cache_control"))
 		switch empty := p.Kind == chat.PartText && p.Text == ""; {
 		case !empty:
 			parts = append(parts, p)

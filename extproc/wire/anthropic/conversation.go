@@ -66,7 +66,7 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 		}
 		switch role {
 		case "user":
-			c.Messages = appendUser(c.Messages, at, parts)
+			c.Messages = wire.AppendUser(c.Messages, at, parts)
 		case "assistant":
 			c.Messages = append(c.Messages, chat.Message{Role: chat.RoleAssistant, At: at, Parts: parts})
 		case "system":
@@ -76,25 +76,6 @@ func readMessages(c *chat.Conversation, v jsonx.Value) error {
 		}
 	}
 	return nil
-}
-
-// appendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
-func appendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
-	for start := 0; ; {
-		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult
-		end := start
-		for end < len(parts) && (parts[end].Kind == chat.PartToolResult) == isResult {
-			end++
-		}
-		role := chat.RoleUser
-		if isResult {
-			role = chat.RoleTool
-		}
-		ms = append(ms, chat.Message{Role: role, At: at, Parts: parts[start:end:end]})
-		if start = end; start == len(parts) {
-			return ms
-		}
-	}
 }
 
 func readTools(c *chat.Conversation, v jsonx.Value) error {
@@ -122,7 +103,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 
 func readTool(c *chat.Conversation, name string, e jsonx.Value, at string) (chat.Tool, error) {
 	wire.UnmapUnknown(c, e, "type", "name", "description", "input_schema", "strict", "cache_control")
-	t := chat.Tool{Name: name, Schema: present(e.Get("input_schema")), CacheControl: present(e.Get("cache_control"))}
+	t := chat.Tool{Name: name, Schema: wire.Present(e.Get("input_schema")), CacheControl: wire.Present(e.Get("cache_control"))}
 	description, schema, strict := e.Get("description"), e.Get("input_schema"), e.Get("strict")
 	var isText, isFlag bool
 	t.Description, isText = description.Str()
@@ -166,12 +147,4 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 		return wire.WrongKind("tool_choice.disable_parallel_tool_use", "a boolean", alone)
 	}
 	return nil
-}
-
-// present is a value's text, or nil when it is absent or null.
-func present(v jsonx.Value) jsonx.Raw {
-	if v.IsNull() {
-		return nil
-	}
-	return v.Raw
 }

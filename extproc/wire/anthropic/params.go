@@ -14,11 +14,11 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	p := &c.Params
 	switch key {
 	case "temperature":
-		return readNumber(&p.Temperature, key, v)
+		return wire.ReadNumber(&p.Temperature, key, v)
 	case "top_p":
-		return readNumber(&p.TopP, key, v)
+		return wire.ReadNumber(&p.TopP, key, v)
 	case "top_k":
-		return readNumber(&p.TopK, key, v)
+		return wire.ReadNumber(&p.TopK, key, v)
 	case "stop_sequences":
 		return readStop(p, v)
 	case "metadata":
@@ -86,14 +86,6 @@ func readThinkingParams(c *chat.Conversation, v jsonx.Value) {
 	default:
 		wire.Unmap(c, "thinking")
 	}
-}
-
-func readNumber(dst *string, key string, v jsonx.Value) error {
-	if v.Kind() != jsonx.Number {
-		return wire.WrongKind(key, "a number", v)
-	}
-	*dst = string(v.Raw)
-	return nil
 }
 
 func readStop(p *chat.Params, v jsonx.Value) error {

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"maps"
 	"strconv"
 	"strings"
 
@@ -16,14 +15,6 @@ var words = map[string]string{
 	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "stop_sequences": "stopSequences", "n": "candidateCount", "format": "responseSchema",
 	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig",
-}
-
-// rename has the client's own word for something that this format has several words for.
-func rename(c *chat.Conversation, name, word string) {
-	if c.Words[name] != word {
-		c.Words = maps.Clone(c.Words)
-		c.Words[name] = word
-	}
 }
 
 // readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown members at
@@ -171,30 +162,11 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 		return err
 	}
 	if role == chat.RoleUser {
-		rd.c.Messages = appendUser(rd.c.Messages, at, parts)
+		rd.c.Messages = wire.AppendUser(rd.c.Messages, at, parts)
 		return nil
 	}
 	rd.c.Messages = append(rd.c.Messages, chat.Message{Role: role, At: at, Parts: parts})
 	return nil
-}
-
-// appendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
-func appendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
-	for start := 0; ; {
-		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult
-		end := start
-		for end < len(parts) && (parts[end].Kind == chat.PartToolResult) == isResult {
-			end++
-		}
-		role := chat.RoleUser
-		if isResult {
-			role = chat.RoleTool
-		}
-		ms = append(ms, chat.Message{Role: role, At: at, Parts: parts[start:end:end]})
-		if start = end; start == len(parts) {
-			return ms
-		}
-	}
 }
 
 // parts reads the parts of a content. Text that says nothing is left out.

@@ -74,7 +74,7 @@ func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Too
 }
 
 func readToolConfig(c *chat.Conversation, key string, v jsonx.Value) error {
-	rename(c, "tool_choice", key)
+	wire.Rename(c, "tool_choice", key)
 	nameUnknown(c, v, "functionCallingConfig")
 	config := get(v, "functionCallingConfig")
 	nameUnknown(c, config, "mode", "allowedFunctionNames")
@@ -130,31 +130,31 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 	case "maxOutputTokens", "candidateCount":
 		return nil
 	case "temperature":
-		return readNumber(&p.Temperature, at, v)
+		return wire.ReadNumber(&p.Temperature, at, v)
 	case "topP":
-		return readNumber(&p.TopP, at, v)
+		return wire.ReadNumber(&p.TopP, at, v)
 	case "topK":
-		return readNumber(&p.TopK, at, v)
+		return wire.ReadNumber(&p.TopK, at, v)
 	case "presencePenalty":
-		return readNumber(&p.PresencePenalty, at, v)
+		return wire.ReadNumber(&p.PresencePenalty, at, v)
 	case "frequencyPenalty":
-		return readNumber(&p.FrequencyPenalty, at, v)
+		return wire.ReadNumber(&p.FrequencyPenalty, at, v)
 	case "seed":
-		return readNumber(&p.Seed, at, v)
+		return wire.ReadNumber(&p.Seed, at, v)
 	case "stopSequences":
 		return readStop(p, at, v)
 	case "responseSchema":
 		if v.Kind() != jsonx.Object {
 			return wire.WrongKind(at, "an object", v)
 		}
-		rename(c, "format", key)
+		wire.Rename(c, "format", key)
 		p.Schema = jsonSchema(v)
 		return nil
 	case "responseJsonSchema", "_responseJsonSchema":
 		if v.Kind() != jsonx.Object {
 			return wire.WrongKind(at, "an object", v)
 		}
-		rename(c, "format", key)
+		wire.Rename(c, "format", key)
 		p.Schema = v.Raw
 		return nil
 	case "responseMimeType":
@@ -214,14 +214,6 @@ func readThinkingConfig(c *chat.Conversation, v jsonx.Value) {
 	if on && p.Effort == "" && p.ThinkingBudget == 0 && p.Thinking == chat.ThinkingUnsaid {
 		p.Thinking = chat.ThinkingAdaptive
 	}
-}
-
-func readNumber(dst *string, at string, v jsonx.Value) error {
-	if v.Kind() != jsonx.Number {
-		return wire.WrongKind(at, "a number", v)
-	}
-	*dst = string(v.Raw)
-	return nil
 }
 
 func readStop(p *chat.Params, at string, v jsonx.Value) error {

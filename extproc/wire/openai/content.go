@@ -20,7 +20,7 @@ func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.P
 	args := string(v.Raw)
 	if v.Kind() != jsonx.Object {
 		var err error
-		if args, err = readOptional(at+".arguments", v); err != nil {
+		if args, err = wire.ReadOptional(at+".arguments", v); err != nil {
 			return chat.Part{}, err
 		}
 	}
@@ -36,7 +36,7 @@ func readCustomCall(id string, custom jsonx.Value, at string) (chat.Part, error)
 	if name == "" {
 		return chat.Part{}, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
-	input, err := readOptional(at+".input", custom.Get("input"))
+	input, err := wire.ReadOptional(at+".input", custom.Get("input"))
 	args := string(jsonx.AppendString([]byte(`{"input":`), input)) + "}"
 	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}, err
 }
@@ -68,7 +68,7 @@ func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, err
 			field := at + "[" + strconv.Itoa(i) + "]" + err.Error()
 			return nil, wire.Invalid(field, "%s must be a string", field)
 		}
-		cc := present(e.Get("cache_control"))
+		cc := wire.Present(e.Get("cache_control"))
 		if p.Kind == chat.PartText && p.Text == "" {
 			if cc != nil {
 				mark(c, parts, cc)
@@ -152,12 +152,4 @@ func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
 	}
 	p.Name = name
 	return p, true
-}
-
-// present is a value's text, or nil when it is absent or null.
-func present(v jsonx.Value) jsonx.Raw {
-	if v.IsNull() {
-		return nil
-	}
-	return v.Raw
 }

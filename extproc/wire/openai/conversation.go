@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"maps"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -19,14 +18,6 @@ const (
 var words = map[string]string{
 	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
 	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "disable_parallel_tool_use": "parallel_tool_calls", "tool_result": "tool",
-}
-
-// rename has the client's own word for something that this format has several words for.
-func rename(c *chat.Conversation, name, word string) {
-	if c.Words[name] != word {
-		c.Words = maps.Clone(c.Words)
-		c.Words[name] = word
-	}
 }
 
 // readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown
@@ -51,7 +42,7 @@ func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) 
 	case "model", "stream", "max_tokens", wire.HintKey:
 		return nil
 	case "max_completion_tokens":
-		rename(c, "max_tokens", key)
+		wire.Rename(c, "max_tokens", key)
 		return nil
 	case "stream_options":
 		wire.UnmapUnknown(c, v, "include_usage")
@@ -141,7 +132,7 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	default:
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control")
 	}
-	if cc := present(m.Get("cache_control")); cc != nil && err == nil {
+	if cc := wire.Present(m.Get("cache_control")); cc != nil && err == nil {
 		mark(rd.c, parts, cc)
 	}
 	return parts, err
@@ -164,7 +155,7 @@ func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error
 	if !ok {
 		return nil, wire.WrongKind(at+".tool_call_id", "a string", m.Get("tool_call_id"))
 	}
-	failed, err := readFlag(at+".is_error", m.Get("is_error"))
+	failed, err := wire.ReadFlag(at+".is_error", m.Get("is_error"))
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +178,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 		return nil, err
 	}
 	parts = append(parts, content...)
-	switch t, err := readOptional(at+".refusal", m.Get("refusal")); {
+	switch t, err := wire.ReadOptional(at+".refusal", m.Get("refusal")); {
 	case err != nil:
 		return nil, err
 	case t != "":
@@ -229,6 +220,6 @@ func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {
 	} else {
 		p, err = readCall(rd.c, id, call.Get("function"), at+".function")
 	}
-	p.CacheControl = present(call.Get("cache_control"))
+	p.CacheControl = wire.Present(call.Get("cache_control"))
 	return p, err
 }

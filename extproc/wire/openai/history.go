@@ -25,7 +25,7 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Par
 		}
 	case jsonx.Array:
 		if parts := readDetails(c, details); len(parts) > 0 {
-			rename(c, "thinking", keyDetails)
+			wire.Rename(c, "thinking", keyDetails)
 			return parts, nil
 		}
 	case jsonx.Bool, jsonx.Number, jsonx.Object:
@@ -48,7 +48,7 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Par
 }
 
 func unsigned(c *chat.Conversation, key, text string) []chat.Part {
-	rename(c, "thinking", key)
+	wire.Rename(c, "thinking", key)
 	return []chat.Part{{Kind: chat.PartThinking, Text: text}}
 }
 

@@ -25,7 +25,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 			return err
 		}
 		wire.UnmapUnknown(c, e, "type", "function", "cache_control")
-		if cc := present(e.Get("cache_control")); cc != nil {
+		if cc := wire.Present(e.Get("cache_control")); cc != nil {
 			tool.CacheControl = cc
 		}
 		c.Tools = append(c.Tools, tool)
@@ -53,22 +53,22 @@ func readFunction(c *chat.Conversation, f jsonx.Value, at string) (tool chat.Too
 	if tool.Name, _ = f.Get("name").Str(); tool.Name == "" {
 		return tool, wire.Invalid(at+".name", "%s.name must be a non-empty string", at)
 	}
-	if tool.Description, err = readOptional(at+".description", f.Get("description")); err != nil {
+	if tool.Description, err = wire.ReadOptional(at+".description", f.Get("description")); err != nil {
 		return tool, err
 	}
-	tool.Schema = present(f.Get("parameters"))
+	tool.Schema = wire.Present(f.Get("parameters"))
 	if v := f.Get("parameters"); tool.Schema != nil && v.Kind() != jsonx.Object {
 		return tool, wire.WrongKind(at+".parameters", "an object", v)
 	}
-	if tool.Strict, err = readFlag(at+".strict", f.Get("strict")); err != nil {
+	if tool.Strict, err = wire.ReadFlag(at+".strict", f.Get("strict")); err != nil {
 		return tool, err
 	}
-	tool.CacheControl = present(f.Get("cache_control"))
+	tool.CacheControl = wire.Present(f.Get("cache_control"))
 	return tool, nil
 }
 
 func readToolChoice(c *chat.Conversation, key string, v jsonx.Value) error {
-	rename(c, "tool_choice", key)
+	wire.Rename(c, "tool_choice", key)
 	mode := v
 	if v.Kind() == jsonx.Object {
 		switch kind, _ := v.Get("type").Str(); kind {
@@ -114,23 +114,25 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 	p := &c.Params
 	switch key {
 	case "temperature":
-		return readNumber(&p.Temperature, key, v)
+		return wire.ReadNumber(&p.Temperature, key, v)
 	case "top_p":
-		return readNumber(&p.TopP, key, v)
+		return wire.ReadNumber(&p.TopP, key, v)
 	case "min_p":
-		return readNumber(&p.MinP, key, v)
+		return wire.ReadNumber(&p.MinP, key, v)
 	case "top_k":
-		return readNumber(&p.TopK, key, v)
+		return wire.ReadNumber(&p.TopK, key, v)
 	case "presence_penalty":
-		return readNumber(&p.PresencePenalty, key, v)
+		return wire.ReadNumber(&p.PresencePenalty, key, v)
 	case "frequency_penalty":
-		return readNumber(&p.FrequencyPenalty, key, v)
+		return wire.ReadNumber(&p.FrequencyPenalty, key, v)
 	case "seed":
-		return readNumber(&p.Seed, key, v)
+		return wire.ReadNumber(&p.Seed, key, v)
 	case "user", "safety_identifier":
-		return readUser(c, key, v)
+		return wire.ReadUser(c, key, v)
 	case "reasoning_effort":
-		return readString(&p.Effort, key, v)
+		var err error
+		p.Effort, err = wire.ReadText(key, v)
+		return err
 	case "reasoning":
 		return readReasoningParams(c, r, v)
 	case "thinking":
@@ -174,56 +176,6 @@ func isDefault(key string, v jsonx.Value) bool {
 	return false
 }
 
-// readUser reads who the end user is, of which this format has an old name and a new one.
-func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
-	var name string
-	if err := readString(&name, key, v); err != nil {
-		return err
-	}
-	switch {
-	case c.Params.User == "":
-		rename(c, "user_id", key)
-		c.Params.User = name
-	case c.Params.User != name:
-		wire.Unmap(c, key)
-	}
-	return nil
-}
-
-func readNumber(dst *string, key string, v jsonx.Value) error {
-	if v.Kind() != jsonx.Number {
-		return wire.WrongKind(key, "a number", v)
-	}
-	*dst = string(v.Raw)
-	return nil
-}
-
-// readOptional reads a string that may be left out.
-func readOptional(field string, v jsonx.Value) (s string, err error) {
-	if !v.IsNull() {
-		err = readString(&s, field, v)
-	}
-	return s, err
-}
-
-// readFlag reads a boolean that may be left out.
-func readFlag(field string, v jsonx.Value) (bool, error) {
-	on, ok := v.Bool()
-	if !ok && !v.IsNull() {
-		return false, wire.WrongKind(field, "a boolean", v)
-	}
-	return on, nil
-}
-
-func readString(dst *string, key string, v jsonx.Value) error {
-	s, ok := v.Str()
-	if !ok {
-		return wire.WrongKind(key, "a string", v)
-	}
-	*dst = s
-	return nil
-}
-
 // readReasoningParams reads the object by which OpenRouter and others ask for reasoning. An effort that stands beside it
 // counts more.
 func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
@@ -232,11 +184,9 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 	if n, ok := v.Get("max_tokens").Int(); ok && n > 0 && n <= math.MaxInt32 {
 		p.ThinkingBudget = int(n)
 	}
-	var effort string
-	if e := v.Get("effort"); !e.IsNull() {
-		if err := readString(&effort, "reasoning.effort", e); err != nil {
-			return err
-		}
+	effort, err := wire.ReadOptional("reasoning.effort", v.Get("effort"))
+	if err != nil {
+		return err
 	}
 	if on, ok := v.Get("enabled").Bool(); ok && effort == "" {
 		switch {
@@ -248,7 +198,7 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 	}
 	switch beside := r.Doc.Get("reasoning_effort"); {
 	case beside.IsNull():
-		rename(c, "effort", "reasoning")
+		wire.Rename(c, "effort", "reasoning")
 		p.Effort = effort
 	case effort != "" && !beside.Equal(effort):
 		wire.Unmap(c, "reasoning")
@@ -264,12 +214,12 @@ func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) er
 	}
 	wire.UnmapUnknown(c, v, "type", "budget_tokens")
 	if r.Doc.Get("reasoning_effort").IsNull() {
-		rename(c, "effort", "thinking")
+		wire.Rename(c, "effort", "thinking")
 	}
 	budget, ok := v.Get("budget_tokens").Int()
 	switch {
 	case kind == "enabled" && ok && budget > 0 && budget <= math.MaxInt32 && c.Params.ThinkingBudget == 0:
-		rename(c, "budget_tokens", "thinking")
+		wire.Rename(c, "budget_tokens", "thinking")
 		c.Params.ThinkingBudget = int(budget)
 	case kind == "adaptive":
 		c.Params.Thinking = chat.ThinkingAdaptive
@@ -318,9 +268,9 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")
 	c.Params.Schema = schema.Raw
 	var err error
-	if c.Params.SchemaName, err = readOptional("response_format.json_schema.name", def.Get("name")); err != nil {
+	if c.Params.SchemaName, err = wire.ReadOptional("response_format.json_schema.name", def.Get("name")); err != nil {
 		return err
 	}
-	c.Params.SchemaNote, err = readOptional("response_format.json_schema.description", def.Get("description"))
+	c.Params.SchemaNote, err = wire.ReadOptional("response_format.json_schema.description", def.Get("description"))
 	return err
 }

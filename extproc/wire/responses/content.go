@@ -44,12 +44,12 @@ func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	switch kind {
 	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
 		wire.UnmapUnknown(c, e, "type", "text")
-		p.Text, err = readText(at+".text", e.Get("text"))
+		p.Text, err = wire.ReadText(at+".text", e.Get("text"))
 		return p, err
 	case "refusal":
 		wire.UnmapUnknown(c, e, "type", "refusal")
 		p.Kind = chat.PartRefusal
-		p.Text, err = readText(at+".refusal", e.Get("refusal"))
+		p.Text, err = wire.ReadText(at+".refusal", e.Get("refusal"))
 		return p, err
 	case "input_image":
 		return readImage(c, e, at)
@@ -61,7 +61,7 @@ func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 
 // readImage reads an image that came with the request, or its URL. One that only its provider holds is named by its id.
 func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error) {
-	u, err := readOptional(at+".image_url", e.Get("image_url"))
+	u, err := wire.ReadOptional(at+".image_url", e.Get("image_url"))
 	if err != nil {
 		return chat.Part{}, err
 	}
@@ -76,11 +76,11 @@ func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error
 }
 
 func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
-	data, err := readOptional(at+".file_data", e.Get("file_data"))
+	data, err := wire.ReadOptional(at+".file_data", e.Get("file_data"))
 	if err != nil {
 		return p, err
 	}
-	u, err := readOptional(at+".file_url", e.Get("file_url"))
+	u, err := wire.ReadOptional(at+".file_url", e.Get("file_url"))
 	if err != nil {
 		return p, err
 	}
@@ -96,7 +96,7 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	if d := e.Get("detail"); !d.IsNull() && !d.Equal("auto") {
 		wire.Unmap(c, "detail")
 	}
-	name, err := readOptional(at+".filename", e.Get("filename"))
+	name, err := wire.ReadOptional(at+".filename", e.Get("filename"))
 	if err != nil {
 		return p, err
 	}
@@ -118,28 +118,11 @@ func held(e jsonx.Value, at, wants string) (chat.Part, error) {
 	return chat.Part{Kind: chat.PartOther, Name: "file_id", Raw: e.Raw}, nil
 }
 
-// readText reads a string that must be there, and may be empty.
-func readText(field string, v jsonx.Value) (string, error) {
-	t, ok := v.Str()
-	if !ok {
-		return "", wire.WrongKind(field, "a string", v)
-	}
-	return t, nil
-}
-
 // readRequired reads a string that must say something.
 func readRequired(field string, v jsonx.Value) (string, error) {
-	t, err := readText(field, v)
+	t, err := wire.ReadText(field, v)
 	if err == nil && t == "" {
 		err = wire.Invalid(field, "%s must not be empty", field)
 	}
 	return t, err
-}
-
-// readOptional reads a string that may be left out.
-func readOptional(field string, v jsonx.Value) (string, error) {
-	if v.IsNull() {
-		return "", nil
-	}
-	return readText(field, v)
 }

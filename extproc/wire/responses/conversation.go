@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"maps"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
@@ -13,14 +11,6 @@ var words = map[string]string{
 	"thinking": "reasoning", "effort": "reasoning", "budget_tokens": "reasoning", "image": "input_image", "document": "input_file",
 	"stop_sequences": "stop", "user_id": "user", "format": "text", "max_tokens": "max_output_tokens",
 	"tool_use": "function_call", "tool_result": "function_call_output",
-}
-
-// rename has the client's own word for something that this format has several words for.
-func rename(c *chat.Conversation, name, word string) {
-	if c.Words[name] != word {
-		c.Words = maps.Clone(c.Words)
-		c.Words[name] = word
-	}
 }
 
 // readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped.
@@ -170,7 +160,7 @@ func (rd *reader) functionCall(v jsonx.Value, at string) error {
 	if err != nil {
 		return err
 	}
-	if call.Args, err = readOptional(at+".arguments", v.Get("arguments")); err != nil {
+	if call.Args, err = wire.ReadOptional(at+".arguments", v.Get("arguments")); err != nil {
 		return err
 	}
 	if call.Args == "" {
@@ -187,7 +177,7 @@ func (rd *reader) customCall(v jsonx.Value, at string) error {
 	if err != nil {
 		return err
 	}
-	input, err := readOptional(at+".input", v.Get("input"))
+	input, err := wire.ReadOptional(at+".input", v.Get("input"))
 	if err != nil {
 		return err
 	}

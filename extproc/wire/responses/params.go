@@ -44,7 +44,7 @@ func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Too
 	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
 		return tool, err
 	}
-	if tool.Description, err = readOptional(at+".description", e.Get("description")); err != nil {
+	if tool.Description, err = wire.ReadOptional(at+".description", e.Get("description")); err != nil {
 		return tool, err
 	}
 	if schema := e.Get("parameters"); !schema.IsNull() {
@@ -53,13 +53,8 @@ func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Too
 		}
 		tool.Schema = schema.Raw
 	}
-	strict := e.Get("strict")
-	on, ok := strict.Bool()
-	if !ok && !strict.IsNull() {
-		return tool, wire.WrongKind(at+".strict", "a boolean", strict)
-	}
-	tool.Strict = on
-	return tool, nil
+	tool.Strict, err = wire.ReadFlag(at+".strict", e.Get("strict"))
+	return tool, err
 }
 
 // readCustom reads a custom tool as the function that stands in for it. Its grammar is told, and not enforced.
@@ -68,7 +63,7 @@ func readCustom(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Tool,
 	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
 		return tool, err
 	}
-	if tool.Description, err = readOptional(at+".description", e.Get("description")); err != nil {
+	if tool.Description, err = wire.ReadOptional(at+".description", e.Get("description")); err != nil {
 		return tool, err
 	}
 	tool.Schema = jsonx.Raw(customSchema)
@@ -127,14 +122,14 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	p := &c.Params
 	switch key {
 	case "temperature":
-		return readNumber(&p.Temperature, key, v)
+		return wire.ReadNumber(&p.Temperature, key, v)
 	case "top_p":
-		return readNumber(&p.TopP, key, v)
+		return wire.ReadNumber(&p.TopP, key, v)
 	case "user", "safety_identifier":
-		return readUser(c, key, v)
+		return wire.ReadUser(c, key, v)
 	case "prompt_cache_key":
 		var err error
-		p.CacheKey, err = readText(key, v)
+		p.CacheKey, err = wire.ReadText(key, v)
 		return err
 	case "reasoning":
 		return readReasoningParams(c, v)
@@ -174,38 +169,15 @@ func isDefault(key string, v jsonx.Value) bool {
 	return false
 }
 
-// readUser reads who the end user is, of which this format has an old name and a new one.
-func readUser(c *chat.Conversation, key string, v jsonx.Value) error {
-	name, err := readText(key, v)
-	switch {
-	case err != nil:
-		return err
-	case c.Params.User == "":
-		rename(c, "user_id", key)
-		c.Params.User = name
-	case c.Params.User != name:
-		wire.Unmap(c, key)
-	}
-	return nil
-}
-
-func readNumber(dst *string, key string, v jsonx.Value) error {
-	if v.Kind() != jsonx.Number {
-		return wire.WrongKind(key, "a number", v)
-	}
-	*dst = string(v.Raw)
-	return nil
-}
-
 // readReasoningParams reads how hard to think, and whether the thoughts are to be seen.
 func readReasoningParams(c *chat.Conversation, v jsonx.Value) error {
 	wire.UnmapUnknown(c, v, "effort", "summary", "generate_summary")
 	var err error
-	if c.Params.Effort, err = readOptional("reasoning.effort", v.Get("effort")); err != nil {
+	if c.Params.Effort, err = wire.ReadOptional("reasoning.effort", v.Get("effort")); err != nil {
 		return err
 	}
 	for _, key := range [...]string{"generate_summary", "summary"} {
-		detail, err := readOptional("reasoning."+key, v.Get(key))
+		detail, err := wire.ReadOptional("reasoning."+key, v.Get(key))
 		if err != nil {
 			return err
 		}
@@ -243,10 +215,10 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	p := &c.Params
 	p.Schema = schema.Raw
 	var err error
-	if p.SchemaName, err = readOptional("text.format.name", f.Get("name")); err != nil {
+	if p.SchemaName, err = wire.ReadOptional("text.format.name", f.Get("name")); err != nil {
 		return err
 	}
-	p.SchemaNote, err = readOptional("text.format.description", f.Get("description"))
+	p.SchemaNote, err = wire.ReadOptional("text.format.description", f.Get("description"))
 	return err
 }
 

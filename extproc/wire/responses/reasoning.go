@@ -62,7 +62,7 @@ func unseal(sealed, at string) (p chat.Part, ours bool, err error) {
 // reasoning reads a reasoning item. Without a seal of ours it is thinking that nobody signed.
 func (rd *reader) reasoning(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "summary", "content", "encrypted_content", "status")
-	sealed, err := readOptional(at+".encrypted_content", v.Get("encrypted_content"))
+	sealed, err := wire.ReadOptional(at+".encrypted_content", v.Get("encrypted_content"))
 	if err != nil {
 		return err
 	}
