@@ -36,7 +36,9 @@ func TestKilledUnderLoad(t *testing.T) {
 		rounds = soakKills
 	}
 	s := newSoak(t)
-	for i := range rounds {
+	done := 0
+	for i := 0; i < rounds || i < 4*rounds && !s.loaded(rounds); i++ { // a busy machine needs more of them
+		done = i + 1
 		g := s.start(t)
 		if i == 0 {
 			s.createKeys(t, g)
@@ -56,10 +58,15 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Error(err)
 	}
 	s.check(t, g, false)
-	t.Logf("%d kills: %d complete answers, %d cut, %d refused for lack of money, seed %d", rounds, len(s.complete), s.cut, s.refused, s.seed)
-	if len(s.complete) < 5*rounds || s.cut < rounds || s.refused == 0 {
+	t.Logf("%d kills: %d complete answers, %d cut, %d refused for lack of money, seed %d", done, len(s.complete), s.cut, s.refused, s.seed)
+	if !s.loaded(rounds) {
 		t.Error("there was too little load to prove anything")
 	}
+}
+
+// loaded reports whether the kills hit enough of everything to prove something.
+func (s *soak) loaded(rounds int) bool {
+	return len(s.complete) >= 5*rounds && s.cut >= rounds && s.refused > 0
 }
 
 // soak is what is known of the state that the gateways share.
