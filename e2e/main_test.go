@@ -14,6 +14,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
@@ -253,16 +254,7 @@ func recordOf(t testing.TB, g *gateway.Gateway, got gateway.Answer) record {
 // eventually polls a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	ctx := within(t, 10*time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	polltest.Until(t, 10*time.Second, what, ok)
 }
 
 // models gives a custom provider one model.

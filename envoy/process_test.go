@@ -19,6 +19,7 @@ import (
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -180,16 +181,7 @@ func TestABinaryThatCannotRunIsAnError(t *testing.T) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(20 * time.Second)
-	for !ok() {
-		select {
-		case <-limit:
-			t.Fatalf("waited in vain until %s", what)
-		case <-tick.C:
-		}
-	}
+	polltest.Until(t, 20*time.Second, what, ok)
 }
 
 func socketDir(t *testing.T) string {

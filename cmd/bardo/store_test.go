@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/ledger"
@@ -78,20 +79,10 @@ func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 	if err := cli.RevokeKey(t.Context(), p.Account); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if _, err := verify(t.Context(), keys, secret, "10.1.2.3"); isFault(err, fault.InvalidAPIKey) {
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("the revoked key still works")
-		}
-	}
+	polltest.Until(t, 5*time.Second, "the end of the revoked key", func() bool {
+		_, err := verify(t.Context(), keys, secret, "10.1.2.3")
+		return isFault(err, fault.InvalidAPIKey)
+	})
 }
 
 func isFault(err error, kind fault.Kind) bool {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
@@ -190,16 +191,7 @@ func (p *process) stop(t testing.TB, within time.Duration) {
 // eventually polls a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	patience := time.After(40 * time.Second)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-patience:
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	polltest.Until(t, 40*time.Second, what, ok)
 }
 
 // freeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself.

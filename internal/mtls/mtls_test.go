@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // part is a program with a certificate of its own.
@@ -199,15 +200,7 @@ func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	if _, err := a.Write(dir, "control-plane", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	patience, tick := time.After(10*time.Second), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for try() != nil {
-		select {
-		case <-tick.C:
-		case <-patience:
-			t.Fatal("the new certificate was never used")
-		}
-	}
+	polltest.Until(t, 10*time.Second, "the new certificate", func() bool { return try() == nil })
 }
 
 func TestWhatIsWrongWithOnesOwnCertificate(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 )
 
@@ -100,16 +101,7 @@ func wantClean(t testing.TB, l *Ledger) {
 // eventually waits for a condition that another goroutine or process brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("it never happened: %s", what)
-		}
-	}
+	polltest.Until(t, 10*time.Second, what, ok)
 }
 
 func TestAStoppedGatewayCanBeFollowed(t *testing.T) {

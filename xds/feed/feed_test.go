@@ -23,6 +23,7 @@ import (
 
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/feed/feedpb"
 	"bardo.money/gateway/xds/health"
@@ -165,15 +166,7 @@ func (s *sidecar) fail(n int) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	patience, tick := time.After(20*time.Second), time.NewTicker(5*time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-patience:
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	polltest.Until(t, 20*time.Second, what, ok)
 }
 
 func TestWhatOneSidecarSeesMovesTheOrderOfTheOthers(t *testing.T) {
