@@ -115,23 +115,30 @@ func (x *exchange) claudeModels(offers []resolve.Offer) (reply, error) {
 }
 
 func showModel(_ context.Context, x *exchange) (reply, error) {
-	id := x.arg("/v1/models/")
-	o, ok := x.rt.Resolver.Model(id)
-	if !ok {
-		_, err := x.rt.Resolver.Resolve(id, "")
-		if err == nil {
-			err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
-		}
+	o, err := x.model("/v1/models/")
+	if err != nil {
 		return reply{}, err
 	}
 	var body []byte
-	var err error
 	if x.head.dialect() == chat.Anthropic {
 		body, err = json.Marshal(x.claudeModel(&o))
 	} else {
 		body, err = json.Marshal(x.modelObject(&o))
 	}
 	return x.jsonReply(body), err
+}
+
+// model is the model that a path names behind root. The error is a fault.
+func (x *exchange) model(root string) (o resolve.Offer, err error) {
+	id := x.arg(root)
+	o, ok := x.rt.Resolver.Model(id)
+	if ok {
+		return o, nil
+	}
+	if _, err = x.rt.Resolver.Resolve(id, ""); err == nil {
+		err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
+	}
+	return o, err
 }
 
 func (x *exchange) modelObject(o *resolve.Offer) modelObject {

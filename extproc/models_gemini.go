@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -40,13 +39,8 @@ func listGeminiModels(_ context.Context, x *exchange) (reply, error) {
 }
 
 func showGeminiModel(_ context.Context, x *exchange) (reply, error) {
-	id := x.arg("/v1beta/models/")
-	o, ok := x.rt.Resolver.Model(id)
-	if !ok {
-		_, err := x.rt.Resolver.Resolve(id, "")
-		if err == nil {
-			err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
-		}
+	o, err := x.model("/v1beta/models/")
+	if err != nil {
 		return reply{}, err
 	}
 	body, err := json.Marshal(newGeminiModel(&o))
