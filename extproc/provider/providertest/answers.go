@@ -61,7 +61,7 @@ func (p *pairing) testCuts(t *testing.T) {
 		for _, f := range forms {
 			body := sample(t, p.format, name+f.suffix)
 			whole := p.through(t, f, shownModel, body)
-			for cut := range body {
+			for cut := 0; cut < len(body); cut += stride(cut) {
 				if got := p.through(t, f, shownModel, body[:cut], body[cut:]); !bytes.Equal(got, whole) {
 					t.Fatalf("%s%s cut at %d gave\n%s\nwant\n%s", name, f.suffix, cut, got, whole)
 				}
@@ -74,12 +74,21 @@ func (p *pairing) testCuts(t *testing.T) {
 	}
 }
 
+// stride is the distance from one cut to the next: every byte of a beginning, then a sample. The formats' own tests cut everywhere.
+func stride(cut int) int {
+	const beginning, sample = 256, 7
+	if cut < beginning {
+		return 1
+	}
+	return sample
+}
+
 // testTruncation: an answer that ends too early is an error, and never looks complete.
 func (p *pairing) testTruncation(t *testing.T) {
 	for name := range answers {
 		for _, f := range forms {
 			body := sample(t, p.format, name+f.suffix)
-			for cut := range len(body) / 2 {
+			for cut := 0; cut < len(body)/2; cut += stride(cut) {
 				events := p.decode(t, f, 200, body[:cut])
 				if last := events[len(events)-1]; last.Kind != chat.Error || last.Err == nil || last.Err.Status < 500 {
 					t.Fatalf("%s%s ends after %d bytes with an event of kind %d", name, f.suffix, cut, last.Kind)
