@@ -54,21 +54,12 @@ var anthropicErrors = map[int]refusal{
 	http.StatusNotFound:              {kind: "not_found_error", message: "Not found"},
 	http.StatusRequestEntityTooLarge: {kind: "request_too_large", message: "Request exceeds the maximum size"},
 	http.StatusTooManyRequests:       {kind: "rate_limit_error", message: "This request would exceed your organization's rate limit of 4,000 requests per minute."},
+	http.StatusInternalServerError:   {kind: "api_error", message: "Internal server error"},
 	http.StatusGatewayTimeout:        {kind: "timeout_error", message: "Request timed out."},
 	529:                              {kind: "overloaded_error", message: "Overloaded"},
 }
 
-func (anthropic) errorFor(status int) *refusal {
-	e, ok := anthropicErrors[status]
-	switch {
-	case !ok && status < http.StatusInternalServerError:
-		e = anthropicErrors[http.StatusBadRequest]
-	case !ok:
-		e = refusal{kind: "api_error", message: "Internal server error"}
-	}
-	e.status = status
-	return &e
-}
+func (anthropic) errorFor(status int) *refusal { return refusalOf(anthropicErrors, status) }
 
 func (anthropic) models(cfg *Config) []byte {
 	rows := make([]string, 0, len(cfg.Models))

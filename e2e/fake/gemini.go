@@ -69,27 +69,18 @@ func (g gemini) errorFrame(e *refusal) frame {
 }
 
 var geminiErrors = map[int]refusal{
-	http.StatusBadRequest:         {kind: "INVALID_ARGUMENT", message: "Request contains an invalid argument."},
-	http.StatusUnauthorized:       {kind: "UNAUTHENTICATED", message: "Request had invalid authentication credentials."},
-	http.StatusPaymentRequired:    {kind: "FAILED_PRECONDITION", message: "Billing is not enabled for this project."},
-	http.StatusForbidden:          {kind: "PERMISSION_DENIED", message: "The caller does not have permission"},
-	http.StatusNotFound:           {kind: "NOT_FOUND", message: "Requested entity was not found."},
-	http.StatusTooManyRequests:    {kind: "RESOURCE_EXHAUSTED", message: "Resource has been exhausted (e.g. check quota)."},
-	http.StatusServiceUnavailable: {kind: "UNAVAILABLE", message: "The model is overloaded. Please try again later."},
-	http.StatusGatewayTimeout:     {kind: "DEADLINE_EXCEEDED", message: "Deadline expired before operation could complete."},
+	http.StatusBadRequest:          {kind: "INVALID_ARGUMENT", message: "Request contains an invalid argument."},
+	http.StatusUnauthorized:        {kind: "UNAUTHENTICATED", message: "Request had invalid authentication credentials."},
+	http.StatusPaymentRequired:     {kind: "FAILED_PRECONDITION", message: "Billing is not enabled for this project."},
+	http.StatusForbidden:           {kind: "PERMISSION_DENIED", message: "The caller does not have permission"},
+	http.StatusNotFound:            {kind: "NOT_FOUND", message: "Requested entity was not found."},
+	http.StatusTooManyRequests:     {kind: "RESOURCE_EXHAUSTED", message: "Resource has been exhausted (e.g. check quota)."},
+	http.StatusInternalServerError: {kind: "INTERNAL", message: "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"},
+	http.StatusServiceUnavailable:  {kind: "UNAVAILABLE", message: "The model is overloaded. Please try again later."},
+	http.StatusGatewayTimeout:      {kind: "DEADLINE_EXCEEDED", message: "Deadline expired before operation could complete."},
 }
 
-func (gemini) errorFor(status int) *refusal {
-	e, ok := geminiErrors[status]
-	switch {
-	case !ok && status < http.StatusInternalServerError:
-		e = geminiErrors[http.StatusBadRequest]
-	case !ok:
-		e = refusal{kind: "INTERNAL", message: "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"}
-	}
-	e.status = status
-	return &e
-}
+func (gemini) errorFor(status int) *refusal { return refusalOf(geminiErrors, status) }
 
 func (gemini) models(cfg *Config) []byte {
 	rows := make([]string, 0, len(cfg.Models))

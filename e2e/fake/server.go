@@ -114,6 +114,19 @@ type refusal struct {
 	quiet                      bool // OpenAI writes "param": null
 }
 
+// refusalOf is what a table says of a status. One that it does not have is as 400, or from 500 on as 500.
+func refusalOf(table map[int]refusal, status int) *refusal {
+	e, ok := table[status]
+	switch {
+	case !ok && status < http.StatusInternalServerError:
+		e = table[http.StatusBadRequest]
+	case !ok:
+		e = table[http.StatusInternalServerError]
+	}
+	e.status = status
+	return &e
+}
+
 // Start runs a fake until the test ends.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
