@@ -30,8 +30,9 @@ func sound() map[string]string {
 		"extproc/chat/chat.go":            `package chat; import _ "bardo.money/gateway/policy"`,
 		"extproc/wire/wire.go":            `package wire; import _ "bardo.money/gateway/extproc/chat"`,
 		"extproc/wire/errbody/errbody.go": `package errbody`,
+		"extproc/wire/answer/reader.go":   `package answer; import _ "bardo.money/gateway/extproc/wire/errbody"`,
 		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
-			_ "bardo.money/gateway/extproc/wire/errbody"; _ "bardo.money/gateway/extproc/provider")`,
+			_ "bardo.money/gateway/extproc/wire/answer"; _ "bardo.money/gateway/extproc/provider")`,
 		"extproc/wire/completions/detect.go":  `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
 		"extproc/cache/cache.go":              `package cache`,
 		"extproc/pipeline/pipeline.go":        `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring")`,

@@ -22,9 +22,9 @@ var levels = []struct {
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":            {"xds/state"},
-	"extproc/hint":     {"policy/intent"},                                            // an agent's parts and its kinds of task are closed sets
-	"extproc/pipeline": {"extproc/cache", "extproc/keyring"},                         // an exchange holds its place in the cache, the answer that came of it, and which key is warm
-	"extproc/wire/*":   {"extproc/wire", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
+	"extproc/hint":     {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
+	"extproc/pipeline": {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
+	"extproc/wire/*":   {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"policy/resolve":   {"policy/catalog"},
 	"policy/profile":   {"policy/intent"},
 

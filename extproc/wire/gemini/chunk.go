@@ -31,7 +31,7 @@ func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 	}
 	switch {
 	case !err.IsNull():
-		d.failWith(errbody.InStream(v))
+		d.FailWith(errbody.InStream(v))
 		return model
 	case v.Kind() != jsonx.Object || !candidates.Exists() && usage.IsNull() && feedback.IsNull():
 		return model
@@ -41,7 +41,7 @@ func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 	}
 	d.begin(id, name, v)
 	for i, c := range candidates.Each {
-		if d.candidate(i, c); d.over {
+		if d.candidate(i, c); d.Over {
 			return model
 		}
 	}
@@ -55,7 +55,7 @@ func (d *Decoder) begin(id, model, v jsonx.Value) {
 		d.began = true
 		d.id, _ = id.Str()
 		name, _ := model.Str()
-		d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: name})
+		d.Emit(chat.Event{Kind: chat.Start, ID: d.id, Model: name})
 		d.answerExtras(v)
 	}
 }
@@ -67,10 +67,10 @@ func (d *Decoder) feedback(v jsonx.Value) {
 	}
 	reason, _ := v.Get("blockReason").Str()
 	blocked := reason != "" && reason != "BLOCKED_REASON_UNSPECIFIED" && reason != "BLOCK_REASON_UNSPECIFIED"
-	d.emit(chat.Event{Kind: chat.Extra, ID: promptFeedback, Text: v.Raw, Said: true})
+	d.Emit(chat.Event{Kind: chat.Extra, ID: promptFeedback, Text: v.Raw, Said: true})
 	if blocked && !d.blocked && len(d.choices) == 0 {
 		d.blocked = true
-		d.emit(chat.Event{Kind: chat.Stop, Reason: chat.StopRefusal})
+		d.Emit(chat.Event{Kind: chat.Stop, Reason: chat.StopRefusal})
 	}
 }
 
@@ -105,7 +105,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 	}
 	c, n := d.choice(int(min(number, maxChoices)))
 	for _, p := range content.Get("parts").Each {
-		if d.part(c, n, p); d.over {
+		if d.part(c, n, p); d.Over {
 			return
 		}
 	}
@@ -146,7 +146,7 @@ func (d *Decoder) part(c *choice, n int, v jsonx.Value) {
 
 // text emits a piece of an open block of this kind, opening one when another is open.
 func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
-	t, _ := v.Text(&d.arena)
+	t, _ := v.Text(&d.Arena)
 	if len(t) == 0 {
 		return
 	}
@@ -157,7 +157,7 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	if kind == chat.Thought {
 		ev.ID = chat.GeminiThinking
 	}
-	d.emit(ev)
+	d.Emit(ev)
 }
 
 func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
@@ -168,7 +168,7 @@ func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
 
 func (d *Decoder) closeBlock(c *choice, n int) {
 	if c.open != chat.Start {
-		d.emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
+		d.Emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
 		c.open = chat.Start
 	}
 }
@@ -180,8 +180,8 @@ func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	if text == "" {
 		return
 	}
-	at := len(d.arena)
-	d.arena = append(d.arena, text...)
+	at := len(d.Arena)
+	d.Arena = append(d.Arena, text...)
 	kind := chat.Signature
 	switch {
 	case !ofThought || isRedacted:
@@ -190,7 +190,7 @@ func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	case c.open != chat.Thought: // of which only the proof is shown
 		d.openBlock(c, n, chat.Thought)
 	}
-	d.emit(chat.Event{Kind: kind, ID: format, Index: c.block, Choice: n, Text: d.arena[at:]})
+	d.Emit(chat.Event{Kind: kind, ID: format, Index: c.block, Choice: n, Text: d.Arena[at:]})
 	d.closeBlock(c, n)
 }
 
@@ -210,7 +210,7 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	case name == "":
 		return
 	case d.calls == maxCalls:
-		d.fail("invalid_response", "the provider's answer has too many function calls")
+		d.Fail("invalid_response", "the provider's answer has too many function calls")
 		return
 	}
 	d.closeBlock(c, n)
@@ -222,7 +222,7 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	d.calls++
 	block := d.blocks
 	d.blocks++
-	d.emit(chat.Event{Kind: chat.ToolStart, Index: block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
+	d.Emit(chat.Event{Kind: chat.ToolStart, Index: block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	if more || pieces.Exists() {
 		c.partial = &partialCall{block: block}
 		c.partial.add(pieces)
@@ -232,19 +232,19 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 		return
 	}
 	if args := v.Get("args"); args.Kind() == jsonx.Object {
-		d.emit(chat.Event{Kind: chat.ToolArgs, Index: block, Choice: n, Text: args.Raw})
+		d.Emit(chat.Event{Kind: chat.ToolArgs, Index: block, Choice: n, Text: args.Raw})
 	}
-	d.emit(chat.Event{Kind: chat.BlockStop, Index: block, Choice: n})
+	d.Emit(chat.Event{Kind: chat.BlockStop, Index: block, Choice: n})
 }
 
 // finishCall tells the arguments of a call that came in pieces.
 func (d *Decoder) finishCall(c *choice, n int) {
 	p := c.partial
 	c.partial = nil
-	at := len(d.arena)
-	d.arena = p.args.appendTo(d.arena)
-	d.emit(chat.Event{Kind: chat.ToolArgs, Index: p.block, Choice: n, Text: d.arena[at:]})
-	d.emit(chat.Event{Kind: chat.BlockStop, Index: p.block, Choice: n})
+	at := len(d.Arena)
+	d.Arena = p.args.appendTo(d.Arena)
+	d.Emit(chat.Event{Kind: chat.ToolArgs, Index: p.block, Choice: n, Text: d.Arena[at:]})
+	d.Emit(chat.Event{Kind: chat.BlockStop, Index: p.block, Choice: n})
 }
 
 // stop closes what is open and says why the candidate ended. A turn that called functions ended for them.
@@ -258,7 +258,7 @@ func (d *Decoder) stop(c *choice, n int, said string, message jsonx.Value) {
 		if text == "" {
 			text = "the provider gave up its answer"
 		}
-		d.failWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(said), Message: text})
+		d.FailWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(said), Message: text})
 		return
 	}
 	if c.partial != nil {
@@ -268,15 +268,15 @@ func (d *Decoder) stop(c *choice, n int, said string, message jsonx.Value) {
 	switch {
 	case !whole:
 		reason = chat.StopEnd
-		d.emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said)})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said)})
 	case said != plainReason(reason):
-		d.emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said), Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said), Said: true})
 	}
 	if reason == chat.StopEnd && c.called {
 		reason = chat.StopTool
 	}
 	c.stopped = true
-	d.emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
+	d.Emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
 }
 
 // stopReasons are the reasons of answers that are complete, or that their maker cut for what they said. Any other is of an answer that
@@ -334,5 +334,5 @@ func (d *Decoder) usage(v jsonx.Value) {
 	}
 	u := chat.Usage{Input: max(0, prompt-cached) + tools, Cached: min(cached, prompt), Output: said + thought, Reasoning: thought}
 	u.Final = u.Output > 0 && d.stopped()
-	d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 }

@@ -41,7 +41,7 @@ func (d *Decoder) answerExtras(v jsonx.Value) {
 		switch name := string(key); {
 		case name == "responseId", name == "modelVersion", name == "candidates", name == promptFeedback, name == "usageMetadata", m.IsNull():
 		case slices.Contains(ofAnswer, name):
-			d.emit(chat.Event{Kind: chat.Extra, ID: name, Text: m.Raw, Said: slices.Contains(labels, name)})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Text: m.Raw, Said: slices.Contains(labels, name)})
 		default:
 			d.unknownMember()
 		}
@@ -54,7 +54,7 @@ func (d *Decoder) candidateExtras(n int, v jsonx.Value) {
 		switch name := string(key); {
 		case name == "index", name == "content", name == finishReason, wire.IsEmpty(m):
 		case slices.Contains(ofCandidate, name):
-			d.emit(chat.Event{Kind: chat.Extra, ID: name, Choice: n, Text: m.Raw, Said: slices.Contains(labels, name)})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Choice: n, Text: m.Raw, Said: slices.Contains(labels, name)})
 		default:
 			d.unknownMember()
 		}
@@ -79,14 +79,14 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	}
 	d.closeBlock(c, n)
 	c.spoke = true
-	d.emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.blocks, Choice: n, Text: v.Raw})
+	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.blocks, Choice: n, Text: v.Raw})
 	d.blocks++
 }
 
 func (d *Decoder) unknownMember() {
 	if !d.unknown {
 		d.unknown = true
-		d.emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
 	}
 }
 

@@ -55,12 +55,12 @@ func (o *object) modelSpan(offset int) chat.Span {
 func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	v, err := jsonx.Parse(f.Data)
 	if err != nil {
-		d.emit(chat.Event{Kind: chat.Extra, ID: unreadable})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		return chat.Span{}, false
 	}
 	o := d.readObject(v)
 	if !o.err.IsNull() || string(f.Event) == "error" {
-		d.failWith(errbody.InStream(v))
+		d.FailWith(errbody.InStream(v))
 		return chat.Span{}, false
 	}
 	if v.Kind() != jsonx.Object || (!o.choices.Exists() && o.usage.IsNull()) {
@@ -70,7 +70,7 @@ func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
-		if d.choiceObject(i, c, false); d.over {
+		if d.choiceObject(i, c, false); d.Over {
 			return chat.Span{}, false
 		}
 	}
@@ -86,7 +86,7 @@ func (d *Decoder) begin(o *object, v jsonx.Value) {
 		d.began = true
 		d.id, _ = o.id.Str()
 		model, _ := o.model.Str()
-		d.emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
+		d.Emit(chat.Event{Kind: chat.Start, ID: d.id, Model: model})
 	}
 	if o.more {
 		d.answerExtras(v)
@@ -122,7 +122,7 @@ func (d *Decoder) choiceObject(position int, v jsonx.Value, whole bool) {
 			more = more || !m.IsNull()
 		case "error":
 			if m.Kind() == jsonx.Object || m.Kind() == jsonx.String {
-				d.failWith(errbody.InStream(v))
+				d.FailWith(errbody.InStream(v))
 				return
 			}
 		}
@@ -214,14 +214,14 @@ func (d *Decoder) content(c *choice, n int, v jsonx.Value) {
 
 // text emits a piece of an open block of this kind, opening one when another is open.
 func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
-	t, ok := v.Text(&d.arena)
+	t, ok := v.Text(&d.Arena)
 	if !ok || len(t) == 0 {
 		return
 	}
 	if c.open != kind {
 		d.openBlock(c, n, kind)
 	}
-	d.emit(chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t})
+	d.Emit(chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t})
 }
 
 func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
@@ -232,7 +232,7 @@ func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
 
 func (d *Decoder) closeBlock(c *choice, n int) {
 	if c.open != chat.Start {
-		d.emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
+		d.Emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
 		c.open = chat.Start
 	}
 }
@@ -257,10 +257,10 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 	}
 	t := c.find(number, id)
 	switch {
-	case d.over:
+	case d.Over:
 		return
 	case t == nil && len(c.tools) == maxCalls:
-		d.fail("invalid_response", "the provider's answer has too many tool calls")
+		d.Fail("invalid_response", "the provider's answer has too many tool calls")
 		return
 	case t == nil:
 		d.closeBlock(c, n)
@@ -278,15 +278,15 @@ func (d *Decoder) call(c *choice, n int, number jsonx.Value, id string, f jsonx.
 		if whole, ok := d.names[name]; ok {
 			name = whole
 		}
-		d.emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
+		d.Emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: t.block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	}
-	text, ok := args.Text(&d.arena)
+	text, ok := args.Text(&d.Arena)
 	if !ok && args.Kind() == jsonx.Object { // some servers forget to quote them
 		text = args.Raw
 	}
 	if len(text) > 0 {
 		t.args = true
-		d.emit(chat.Event{Kind: chat.ToolArgs, Index: t.block, Choice: n, Text: text})
+		d.Emit(chat.Event{Kind: chat.ToolArgs, Index: t.block, Choice: n, Text: text})
 	}
 }
 
@@ -309,19 +309,19 @@ func (c *choice) find(index jsonx.Value, id string) *call {
 // server says it stopped at, if it does and that was text.
 func (d *Decoder) stop(c *choice, n int, said string, sequence jsonx.Value) {
 	if status, broke := brokenOff[said]; broke {
-		d.failWith(&chat.ProviderError{Status: status, Type: said, Message: "the provider gave up its answer"})
+		d.FailWith(&chat.ProviderError{Status: status, Type: said, Message: "the provider gave up its answer"})
 		return
 	}
 	d.closeBlock(c, n)
 	for i := range c.tools {
 		if t := &c.tools[i]; !t.stopped {
 			t.stopped = true
-			d.emit(chat.Event{Kind: chat.BlockStop, Index: t.block, Choice: n})
+			d.Emit(chat.Event{Kind: chat.BlockStop, Index: t.block, Choice: n})
 		}
 	}
 	reason, text := stopReason(said), []byte(nil)
 	if reason == chat.StopEnd {
-		text, _ = sequence.Text(&d.arena)
+		text, _ = sequence.Text(&d.Arena)
 	}
 	switch {
 	case reason == chat.StopEnd && len(c.tools) > 0:
@@ -330,7 +330,7 @@ func (d *Decoder) stop(c *choice, n int, said string, sequence jsonx.Value) {
 		reason = chat.StopSequence
 	}
 	c.stopped = true
-	d.emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason, Text: text})
+	d.Emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason, Text: text})
 }
 
 // brokenOff are the finish reasons of answers that their provider did not finish, and the status that they imply.

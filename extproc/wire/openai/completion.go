@@ -10,43 +10,38 @@ import (
 func (d *Decoder) completion(v jsonx.Value) {
 	o := d.readObject(v)
 	if !o.err.IsNull() {
-		d.failWith(errbody.InStream(v))
+		d.FailWith(errbody.InStream(v))
 		return
 	}
 	d.begin(&o, v)
 	empty := true
 	for i, c := range o.choices.Each {
 		empty = false
-		if d.choiceObject(i, c, true); d.over {
-			d.events = d.events[len(d.events)-1:] // nothing of it is shown
+		if d.choiceObject(i, c, true); d.Over {
+			d.Events = d.Events[len(d.Events)-1:] // nothing of it is shown
 			return
 		}
 	}
 	if empty {
-		d.events = d.events[:0]
-		d.fail("empty", "the provider's answer has no choices")
+		d.Events = d.Events[:0]
+		d.Fail("empty", "the provider's answer has no choices")
 		return
 	}
 	if o.usage.Kind() == jsonx.Object {
 		d.usage(o.usage, true)
 	}
 	d.done()
-	if d.passes {
-		d.events[0].Raw, d.events[0].ModelSpan = d.body, o.modelSpan(0)
-		for i := range d.events[1:] {
-			d.events[i+1].Tail = true
-		}
-	}
+	d.Carry(0, 0, d.Body, o.modelSpan(0))
 }
 
 // usage tells what an answer took, in the provider's words too.
 func (d *Decoder) usage(v jsonx.Value, final bool) {
 	u := readUsage(v)
 	u.Final = final
-	d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	if !d.said.usageDetails && hasBreakdown(v) {
 		d.said.usageDetails = true
-		d.emit(chat.Event{Kind: chat.Extra, ID: usageDetails})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: usageDetails})
 	}
 }
 

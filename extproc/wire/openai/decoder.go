@@ -1,20 +1,15 @@
 package openai
 
 import (
-	"net/http"
-	"strings"
-
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
 )
 
-// Limits on what a provider may send, in bytes: one event of a stream, and a whole JSON answer.
 const (
+	// maxEvent is the size in bytes of the longest event of a stream.
 	maxEvent = 16 << 20
-	maxBody  = 64 << 20
 
 	// maxCalls is how many tool calls a choice may have: each piece of one is looked up among them.
 	maxCalls = 1024
@@ -26,19 +21,9 @@ const (
 // Blocks are numbered in the order in which they begin. Several tool calls may be open at once: they are closed
 // together, right before Stop.
 type Decoder struct {
-	status   int
-	header   header.List
-	sse      bool // the body is an event stream
-	passes   bool // the client reads this format, and the body has the form it asked for: its bytes may pass
-	frames   sse.Scanner
-	body     []byte
-	overflow bool
-
-	events  []chat.Event
-	arena   []byte            // texts that had escapes
+	answer.Reader
 	id      string            // the answer's
 	began   bool              // an answer was recognised
-	over    bool              // End or Error was said
 	blocks  int               // content blocks so far
 	wanted  int               // choices that the request asked for
 	names   map[string]string // of tools whose names were cut, as the client knows them
@@ -79,85 +64,26 @@ type call struct {
 	stopped bool
 }
 
-// usualEvents is how many events a plain JSON answer has, or a few chunks of a stream.
-const usualEvents = 8
-
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
-	d := &Decoder{
-		status: status, header: h, sse: req.Stream, frames: sse.Scanner{Max: maxEvent}, wanted: max(1, req.Choices), names: longNames(req),
-		events: make([]chat.Event, 0, usualEvents),
-	}
-	switch media, _, _ := strings.Cut(h.Get("content-type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
-	case "text/event-stream":
-		d.sse = true
-	case "application/json":
-		d.sse = false
-	}
-	d.sse = d.sse && d.succeeded()
-	d.passes = d.sse == req.Stream && req.Dialect == chat.OpenAI
-	return d
+	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
+	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: longNames(req)}
 }
-
-func (d *Decoder) succeeded() bool { return d.status >= 200 && d.status < 300 }
 
 // Decode reads the next piece of the body.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
-	d.events, d.arena = d.events[:0], d.arena[:0]
+	for f := range d.Take(chunk, end) {
+		d.frame(f)
+	}
 	switch {
-	case d.over:
-	case d.sse:
-		d.stream(d.frames.Next(chunk), false)
-		if end {
-			d.stream(terminated(d.frames.End()), true)
-			d.close()
-		}
+	case d.Over || !end:
+	case d.Stream:
+		d.close()
 	default:
-		d.gather(chunk)
-		if end {
-			d.whole()
-		}
+		d.whole()
 	}
-	return d.events
-}
-
-// terminated completes the frame that a stream ended in, so that what is written after it is not read as a part of it.
-func terminated(frames []sse.Frame) []sse.Frame {
-	for i := range frames {
-		f := &frames[i]
-		n := len(f.Raw)
-		if n == 0 {
-			continue
-		}
-		f.Raw = append(f.Raw[:n:n], '\n')
-		if last := f.Raw[n-1]; last != '\n' && last != '\r' {
-			f.Raw = append(f.Raw, '\n')
-		}
-	}
-	return frames
-}
-
-// stream reads frames. The last of a stream may lack its end; then it counts only if it is a whole object nevertheless.
-func (d *Decoder) stream(frames []sse.Frame, last bool) {
-	for i := range frames {
-		if d.over {
-			return
-		}
-		if last && !isWhole(frames[i].Data) {
-			return
-		}
-		d.frame(&frames[i])
-	}
-}
-
-// isWhole reports whether data that may have been cut off was not.
-func isWhole(data []byte) bool {
-	if string(data) == terminator {
-		return true
-	}
-	v, err := jsonx.Parse(data)
-	return err == nil && v.Kind() == jsonx.Object
+	return d.Events
 }
 
 // terminator is the data of a stream's last frame.
@@ -165,55 +91,38 @@ const terminator = "[DONE]"
 
 // frame reads one SSE event. The first of the events it means carries its bytes.
 func (d *Decoder) frame(f *sse.Frame) {
-	first := len(d.events)
+	first := len(d.Events)
 	var model chat.Span
 	var usageChunk bool
 	switch {
 	case f.TooLong: // its bytes are lost; the stream goes on
-		d.emit(chat.Event{Kind: chat.Extra, ID: oversized})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	case string(f.Data) == terminator:
 		d.done()
 	case f.Data != nil:
 		model, usageChunk = d.chunk(f)
 	}
-	switch n := len(d.events); {
-	case n == first:
-		d.emit(chat.Event{Kind: chat.Other})
-	case d.events[n-1].Kind == chat.Error: // what came with an error is no answer
-		d.events = append(d.events[:first], d.events[n-1])
-	}
-	if !d.passes {
-		return
-	}
-	e := &d.events[first]
-	e.Raw, e.ModelSpan, e.UsageChunk = f.Raw, model, usageChunk
-	for i := first + 1; i < len(d.events); i++ {
-		d.events[i].Tail = true
-	}
+	d.Own(first, f.Raw, model)
+	d.Events[first].UsageChunk = usageChunk && d.Passes
 }
-
-func (d *Decoder) emit(ev chat.Event) { d.events = append(d.events, ev) }
 
 // done is the terminator. A provider that sends it and nothing else has not answered.
 func (d *Decoder) done() {
 	if !d.began {
-		d.fail("empty", "the provider ended its stream without an answer")
+		d.Fail("empty", "the provider ended its stream without an answer")
 		return
 	}
-	d.over = true
-	d.emit(chat.Event{Kind: chat.End})
+	d.End()
 }
 
 // close is the end of the body. Some servers leave out the terminator; an answer whose choices all have their
 // finish_reason is complete.
 func (d *Decoder) close() {
-	switch {
-	case d.over:
-	case d.stopped() && len(d.choices) >= d.wanted:
+	if d.stopped() && len(d.choices) >= d.wanted {
 		d.done()
-	default:
-		d.fail("truncated", "the provider's stream ended before its answer was complete")
+	} else {
+		d.Fail("truncated", "the provider's stream ended before its answer was complete")
 	}
 }
 
@@ -227,41 +136,11 @@ func (d *Decoder) stopped() bool {
 	return len(d.choices) > 0
 }
 
-func (d *Decoder) fail(kind, message string) {
-	d.failWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: kind, Message: message})
-}
-
-func (d *Decoder) failWith(err *chat.ProviderError) {
-	d.over = true
-	d.emit(chat.Event{Kind: chat.Error, Err: err})
-}
-
-// gather keeps what a JSON answer's end will need.
-func (d *Decoder) gather(chunk []byte) {
-	limit := maxBody
-	if !d.succeeded() {
-		limit = errbody.MaxBody
-	}
-	if room := limit - len(d.body); len(chunk) > room {
-		d.overflow = true
-		chunk = chunk[:room]
-	}
-	d.body = append(d.body, chunk...)
-}
-
 // whole reads a complete JSON answer.
 func (d *Decoder) whole() {
-	if !d.succeeded() {
-		d.failWith(errbody.Parse(d.status, d.header, d.body))
-		return
-	}
-	if d.overflow {
-		d.fail("too_large", "the provider's answer is too large")
-		return
-	}
-	v, err := jsonx.Parse(d.body)
+	v, err := d.JSON()
 	if err != nil {
-		d.fail("invalid_response", "the provider's answer is not valid JSON")
+		d.FailWith(err)
 		return
 	}
 	d.completion(v)

@@ -100,7 +100,7 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 // extra tells a member that only this dialect has, unless it is null or empty. said: other events say it too.
 func (d *Decoder) extra(choice int, name string, v jsonx.Value, said bool) {
 	if says(v) {
-		d.emit(chat.Event{Kind: chat.Extra, ID: name, Choice: choice, Text: v.Raw, Said: said})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: name, Choice: choice, Text: v.Raw, Said: said})
 	}
 }
 
@@ -117,7 +117,7 @@ func (d *Decoder) once(told *bool, name string, v jsonx.Value, said bool) {
 func (d *Decoder) named(v jsonx.Value) {
 	if !d.said.reasoning && says(v) {
 		d.said.reasoning = true
-		d.emit(chat.Event{Kind: chat.Extra, ID: reasoning, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: reasoning, Said: true})
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *Decoder) named(v jsonx.Value) {
 func (d *Decoder) unknown(v jsonx.Value) {
 	if !d.said.unknown && says(v) {
 		d.said.unknown = true
-		d.emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
 	}
 }
 

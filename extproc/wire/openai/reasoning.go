@@ -29,8 +29,8 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 	if !says(v) {
 		return false
 	}
-	raw := len(d.events)
-	d.emit(chat.Event{Kind: chat.Extra, ID: reasoningDetails, Choice: n, Text: v.Raw}) // before what it repeats
+	raw := len(d.Events)
+	d.Emit(chat.Event{Kind: chat.Extra, ID: reasoningDetails, Choice: n, Text: v.Raw}) // before what it repeats
 	if text && v.Kind() == jsonx.String {
 		told = d.thought(c, n, v, "", -1)
 	}
@@ -45,7 +45,7 @@ func (d *Decoder) details(c *choice, n int, v jsonx.Value, text bool) (told bool
 		}
 		said = d.opaque(c, n, &e, text) && said
 	}
-	d.events[raw].Said = said
+	d.Events[raw].Said = said
 	return told
 }
 
@@ -124,7 +124,7 @@ func (d *Decoder) opaque(c *choice, n int, e *detail, text bool) bool {
 			t := d.kept(e, e.signature)
 			d.openThought(c, n, e.index)
 			c.thought.signed = true
-			d.emit(chat.Event{Kind: chat.Signature, ID: e.signer(), Index: c.block, Choice: n, Text: t})
+			d.Emit(chat.Event{Kind: chat.Signature, ID: e.signer(), Index: c.block, Choice: n, Text: t})
 		}
 	}
 	if says(e.data) {
@@ -133,7 +133,7 @@ func (d *Decoder) opaque(c *choice, n int, e *detail, text bool) bool {
 		}
 		t := d.kept(e, e.data)
 		d.openBlock(c, n, chat.Redacted)
-		d.emit(chat.Event{Kind: chat.Redacted, ID: e.signer(), Index: c.block, Choice: n, Text: t})
+		d.Emit(chat.Event{Kind: chat.Redacted, ID: e.signer(), Index: c.block, Choice: n, Text: t})
 		d.closeBlock(c, n)
 	}
 	return all
@@ -149,23 +149,23 @@ func (e *detail) signer() string {
 
 // kept is a signature, or data, with its format's name where it has to be said.
 func (d *Decoder) kept(e *detail, v jsonx.Value) []byte {
-	t, _ := v.Text(&d.arena)
+	t, _ := v.Text(&d.Arena)
 	if e.signer() == chat.ClaudeThinking {
 		return t
 	}
-	at := len(d.arena)
-	d.arena = append(d.arena, chat.Signed(e.format, string(t))...)
-	return d.arena[at:]
+	at := len(d.Arena)
+	d.Arena = append(d.Arena, chat.Signed(e.format, string(t))...)
+	return d.Arena[at:]
 }
 
 // thought emits a piece of reasoning. id and index are what reasoning_details say of its block; "" and -1 otherwise.
 func (d *Decoder) thought(c *choice, n int, v jsonx.Value, id string, index int64) bool {
-	t, ok := v.Text(&d.arena)
+	t, ok := v.Text(&d.Arena)
 	if !ok || len(t) == 0 {
 		return false
 	}
 	d.openThought(c, n, index)
-	d.emit(chat.Event{Kind: chat.Thought, ID: id, Index: c.block, Choice: n, Text: t})
+	d.Emit(chat.Event{Kind: chat.Thought, ID: id, Index: c.block, Choice: n, Text: t})
 	return true
 }
 

@@ -35,7 +35,7 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 	v, err := jsonx.Parse(f.Data)
 	if err != nil {
 		if string(f.Data) != "[DONE]" { // other formats end so
-			d.emit(chat.Event{Kind: chat.Extra, ID: unreadable})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		}
 		return chat.Span{}
 	}
@@ -43,7 +43,7 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 	r := v.Get("response")
 	switch kind {
 	case "error":
-		d.failWith(errbody.InStream(v))
+		d.FailWith(errbody.InStream(v))
 	case "response.created", "response.in_progress", "response.queued":
 		d.begin(r)
 	case "response.completed", "response.incomplete":
@@ -57,7 +57,7 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 		d.item(number, v.Get("item"), strings.HasSuffix(kind, "done"))
 	case "":
 		if !v.Get("error").IsNull() {
-			d.failWith(errbody.InStream(v))
+			d.FailWith(errbody.InStream(v))
 		}
 	default:
 		d.piece(kind, v)
@@ -73,7 +73,7 @@ func (d *Decoder) begin(r jsonx.Value) {
 	d.began = true
 	id, _ := r.Get("id").Str()
 	model, _ := r.Get("model").Str()
-	d.emit(chat.Event{Kind: chat.Start, ID: id, Model: model})
+	d.Emit(chat.Event{Kind: chat.Start, ID: id, Model: model})
 }
 
 // failed is a response that its provider gave up. What it took until then counts.
@@ -83,7 +83,7 @@ func (d *Decoder) failed(r jsonx.Value) {
 	if e.Message == "" && e.Code == "" {
 		e.Type, e.Message = "failed", "the provider gave up its answer"
 	}
-	d.failWith(e)
+	d.FailWith(e)
 }
 
 // response reads a whole response.
@@ -93,7 +93,7 @@ func (d *Decoder) response(v jsonx.Value) {
 	case status == failed || status == "cancelled" || status == "" && !v.Get("error").IsNull():
 		d.failed(v)
 	case v.Get("output").Kind() != jsonx.Array:
-		d.fail("empty", "the provider's answer has no output")
+		d.Fail("empty", "the provider's answer has no output")
 	default:
 		d.begin(v)
 		d.finish(v)
@@ -103,13 +103,13 @@ func (d *Decoder) response(v jsonx.Value) {
 // finish ends the answer with the response as it became. What of it was not told before is told now.
 func (d *Decoder) finish(r jsonx.Value) {
 	for i, item := range r.Get("output").Each {
-		if d.item(int64(i), item, true); d.over {
+		if d.item(int64(i), item, true); d.Over {
 			return
 		}
 	}
 	if tier := r.Get(chat.ServiceTier); tier.Kind() == jsonx.String && !d.tier {
 		d.tier = true
-		d.emit(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: tier.Raw})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: tier.Raw})
 	}
 	reason := chat.StopEnd
 	why, _ := r.Get("incomplete_details").Get("reason").Str()
@@ -121,10 +121,9 @@ func (d *Decoder) finish(r jsonx.Value) {
 	case d.called:
 		reason = chat.StopTool
 	}
-	d.emit(chat.Event{Kind: chat.Stop, Reason: reason})
+	d.Emit(chat.Event{Kind: chat.Stop, Reason: reason})
 	d.usage(r)
-	d.over = true
-	d.emit(chat.Event{Kind: chat.End})
+	d.End()
 }
 
 // usage tells what an answer took, in the provider's words too.
@@ -132,7 +131,7 @@ func (d *Decoder) usage(r jsonx.Value) {
 	if v := r.Get("usage"); v.Kind() == jsonx.Object {
 		u := readUsage(v)
 		u.Final = true
-		d.emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	}
 }
 
@@ -227,8 +226,8 @@ func (d *Decoder) at(number int64, kind string) *outputItem {
 }
 
 func (d *Decoder) tooMany() {
-	if !d.over {
-		d.fail("invalid_response", "the provider's answer has too many parts")
+	if !d.Over {
+		d.Fail("invalid_response", "the provider's answer has too many parts")
 	}
 }
 

@@ -34,7 +34,7 @@ func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 		d.callItem(it, v, "response.custom_tool_call_input", v.Get("input"), done)
 	default:
 		if done && kind != "" {
-			d.emit(chat.Event{Kind: chat.Extra, ID: kind, Index: d.newBlock(), Text: v.Raw})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: kind, Index: d.newBlock(), Text: v.Raw})
 		}
 	}
 	if done {
@@ -51,7 +51,7 @@ func (d *Decoder) content(it *outputItem, parts jsonx.Value) {
 		case "refusal":
 			d.text(it, "response.refusal", int64(i), p.Get("refusal"), true)
 		default:
-			d.emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: unknownMember})
 		}
 	}
 }
@@ -74,9 +74,9 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	case it.signed != "":
 		d.unsealed(it, ours)
 	case n == 0:
-		d.emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Said: !isSealed})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Said: !isSealed})
 	case isSealed:
-		d.emit(chat.Event{Kind: chat.Extra, ID: encryptedContent, Index: it.parts[n-1].block, Text: sealed.Raw})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: encryptedContent, Index: it.parts[n-1].block, Text: sealed.Raw})
 	}
 }
 
@@ -98,7 +98,7 @@ func (d *Decoder) unsealed(it *outputItem, p *chat.Part) {
 	if p.Kind == chat.PartRedacted {
 		ev.Kind, ev.Text = chat.Redacted, []byte(p.Data)
 	}
-	d.emit(ev)
+	d.Emit(ev)
 }
 
 // callItem tells that a tool is called, and its arguments once they are whole.
@@ -112,10 +112,10 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 		}
 		d.called = true
 		p := d.newPart(it, family, 0)
-		if d.over {
+		if d.Over {
 			return
 		}
-		d.emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: p.block, Tool: chat.ToolCall{ID: id, Name: name}})
+		d.Emit(chat.Event{Kind: chat.ToolStart, ID: custom, Index: p.block, Tool: chat.ToolCall{ID: id, Name: name}})
 	}
 	if done {
 		d.text(it, family, 0, args, true)
@@ -124,7 +124,7 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 
 // text tells a piece of a part, or a whole one if nothing of it was told.
 func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Value, whole bool) {
-	t, ok := v.Text(&d.arena)
+	t, ok := v.Text(&d.Arena)
 	if !ok || len(t) == 0 {
 		return
 	}
@@ -135,7 +135,7 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	case p == nil && families[family].kind == chat.ToolArgs: // of a call that was never announced
 		return
 	case p == nil:
-		if p = d.newPart(it, family, number); d.over {
+		if p = d.newPart(it, family, number); d.Over {
 			return
 		}
 	}
@@ -144,7 +144,7 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
 	}
-	d.emit(ev)
+	d.Emit(ev)
 }
 
 func (it *outputItem) find(family string, number int64) *outputPart {
@@ -163,17 +163,17 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 	}
 	it.parts = append(it.parts, outputPart{family: family, number: number, block: d.newBlock()})
 	p := &it.parts[len(it.parts)-1]
-	if d.over {
+	if d.Over {
 		return p
 	}
 	if it.id != nil {
-		d.emit(chat.Event{Kind: chat.Extra, ID: itemID, Index: p.block, Text: it.id, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: itemID, Index: p.block, Text: it.id, Said: true})
 	}
 	if it.phase != nil && it.kind == "message" {
-		d.emit(chat.Event{Kind: chat.Extra, ID: phase, Index: p.block, Text: it.phase, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: phase, Index: p.block, Text: it.phase, Said: true})
 	}
 	if family == "response.reasoning_text" {
-		d.emit(chat.Event{Kind: chat.Extra, ID: reasoningText, Index: p.block, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: reasoningText, Index: p.block, Said: true})
 	}
 	return p
 }
@@ -205,12 +205,12 @@ const outputText = "response.output_text"
 func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
 	p := it.find(outputText, number)
 	if p == nil {
-		if p = d.newPart(it, outputText, number); d.over {
+		if p = d.newPart(it, outputText, number); d.Over {
 			return
 		}
 	}
 	p.noted = true
-	d.emit(chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw})
+	d.Emit(chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw})
 }
 
 // probabilities tells the logprobs of a piece of text, or of a whole part if none of them were told.
@@ -218,7 +218,7 @@ func (d *Decoder) probabilities(p *outputPart, v jsonx.Value, whole bool) {
 	for range v.Each {
 		if !whole || !p.probed {
 			p.probed = true
-			d.emit(chat.Event{Kind: chat.Extra, ID: logprobs, Index: p.block, Text: v.Raw})
+			d.Emit(chat.Event{Kind: chat.Extra, ID: logprobs, Index: p.block, Text: v.Raw})
 		}
 		return
 	}
@@ -227,7 +227,7 @@ func (d *Decoder) probabilities(p *outputPart, v jsonx.Value, whole bool) {
 func (d *Decoder) closePart(p *outputPart) {
 	if !p.closed {
 		p.closed = true
-		d.emit(chat.Event{Kind: chat.BlockStop, Index: p.block})
+		d.Emit(chat.Event{Kind: chat.BlockStop, Index: p.block})
 	}
 }
 
