@@ -67,18 +67,13 @@ type modelOffer struct {
 	Quarantined *time.Time        `json:"quarantined_until,omitempty"` // the provider said that it does not have it
 }
 
-// modelPrice is in USD per million tokens, per request and per search of the web.
+// modelPrice is what a model costs, and how that is known.
 type modelPrice struct {
-	Input        policy.Micro   `json:"input"`
-	Output       policy.Micro   `json:"output"`
-	CachedInput  policy.Micro   `json:"cached_input"`
-	CacheWrite   policy.Micro   `json:"cache_write"`
-	CacheWrite1h policy.Micro   `json:"cache_write_1h"`
-	PerRequest   policy.Pico    `json:"per_request,omitempty"`
-	PerSearch    policy.Pico    `json:"per_search,omitempty"`
-	Known        bool           `json:"known"`
-	Source       catalog.Source `json:"source"`
-	Updated      *time.Time     `json:"updated,omitempty"` // when it was true
+	policy.PriceList
+
+	Known   bool           `json:"known"`
+	Source  catalog.Source `json:"source"`
+	Updated *time.Time     `json:"updated,omitempty"` // when it was true
 }
 
 func listModels(_ context.Context, x *exchange) (reply, error) {
@@ -170,12 +165,7 @@ func (x *exchange) offer(p policy.ProviderID, m *catalog.Model) modelOffer {
 }
 
 func newModelPrice(m *catalog.Model) modelPrice {
-	p := &m.Prices
-	return modelPrice{
-		Input: policy.Micro(p.Input), Output: policy.Micro(p.Output), CachedInput: policy.Micro(p.CachedInput), CacheWrite: policy.Micro(p.CacheWrite),
-		CacheWrite1h: policy.Micro(p.CacheWrite1h), PerRequest: p.PerRequest, PerSearch: p.PerSearch, Known: p.Known,
-		Source: m.PriceSource, Updated: orNone(m.PriceUpdated),
-	}
+	return modelPrice{PriceList: m.Prices.List(), Known: m.Prices.Known, Source: m.PriceSource, Updated: orNone(m.PriceUpdated)}
 }
 
 // orNone is a time, or nil for the zero time.

@@ -157,10 +157,10 @@ func (g *gateway) tellChanges(before, after *catalog.Catalog) {
 			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
 		e := modelChange{Provider: c.Provider, Model: c.Model}
 		if c.Kind != catalog.Appeared {
-			e.Old = newPrices(c.Old)
+			e.Old = new(c.Old.List())
 		}
 		if c.Kind != catalog.Vanished {
-			e.New = newPrices(c.New)
+			e.New = new(c.New.List())
 		}
 		g.events.Emit("catalog:"+string(c.Kind), "", e)
 	}
@@ -170,24 +170,6 @@ func (g *gateway) tellChanges(before, after *catalog.Catalog) {
 type modelChange struct {
 	Provider policy.ProviderID `json:"provider"`
 	Model    policy.ModelID    `json:"model"`
-	Old      *prices           `json:"old_price,omitempty"`
-	New      *prices           `json:"new_price,omitempty"`
-}
-
-// prices are in USD per million tokens, per request and per search.
-type prices struct {
-	Input        policy.Micro `json:"input"`
-	Output       policy.Micro `json:"output"`
-	CachedInput  policy.Micro `json:"cached_input"`
-	CacheWrite   policy.Micro `json:"cache_write"`
-	CacheWrite1h policy.Micro `json:"cache_write_1h"`
-	PerRequest   policy.Pico  `json:"per_request,omitempty"`
-	PerSearch    policy.Pico  `json:"per_search,omitempty"`
-}
-
-func newPrices(p policy.Prices) *prices {
-	return &prices{
-		policy.Micro(p.Input), policy.Micro(p.Output), policy.Micro(p.CachedInput), policy.Micro(p.CacheWrite), policy.Micro(p.CacheWrite1h),
-		p.PerRequest, p.PerSearch,
-	}
+	Old      *policy.PriceList `json:"old_price,omitempty"`
+	New      *policy.PriceList `json:"new_price,omitempty"`
 }
