@@ -116,7 +116,7 @@ func (r *Reader) isWhole(data []byte) bool {
 func terminated(raw []byte) []byte {
 	n := len(raw)
 	raw = append(raw[:n:n], '\n')
-	if last := raw[n-1]; last != '\n' && last != '\r' {
+	if raw[n-1] != '\n' { // also after a CR, of which the one above made a single line end
 		raw = append(raw, '\n')
 	}
 	return raw

@@ -48,6 +48,7 @@ func TestTheLastFrameCountsIfItIsWhole(t *testing.T) {
 		{"an object", `data: {"a":1}`, []string{first, "data: {\"a\":1}\n\n"}},
 		{"an object and one line end", "data: {\"a\":1}\n", []string{first, "data: {\"a\":1}\n\n"}},
 		{"the terminator", "data: [DONE]", []string{first, "data: [DONE]\n\n"}},
+		{"K-37 a bare CR", "data: [DONE]\r", []string{first, "data: [DONE]\r\n\n"}},
 		{"half an object", `data: {"a":`, []string{first}},
 		{"what may be half a number", "data: 1", []string{first}},
 		{"a comment", ": hi", []string{first}},
