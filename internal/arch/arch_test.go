@@ -47,9 +47,11 @@ func sound() map[string]string {
 		"extproc/provider/provider.go":        `package provider`,
 		"extproc/provider/anthropic/adapt.go": `package anthropic; import _ "bardo.money/gateway/extproc/provider"`,
 		"extproc/layers/mask/mask.go":         `package mask`,
-		"extproc/server.go":                   `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "google.golang.org/grpc")`,
-		"internal/envoytest/binary.go":        `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
-		"cmd/bardo/main.go":                   `package main; import "os"; func main() { os.Getenv("HOME") }`,
+		"extproc/wire/dual/dual.go": `package dual; import (_ "bardo.money/gateway/extproc/wire/anthropic"
+			_ "bardo.money/gateway/extproc/wire/openai")`,
+		"extproc/server.go":            `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "google.golang.org/grpc")`,
+		"internal/envoytest/binary.go": `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
+		"cmd/bardo/main.go":            `package main; import "os"; func main() { os.Getenv("HOME") }`,
 		"cmd/bardo/parts.go": `package main; import (_ "bardo.money/gateway/extproc/layers/mask"
 			_ "bardo.money/gateway/extproc/provider/anthropic")`,
 		"e2e/fake/fake.go":      `package fake`,

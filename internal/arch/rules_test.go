@@ -28,7 +28,8 @@ var engines = map[string][]string{
 	"policy/resolve":   {"policy/catalog"},
 	"policy/profile":   {"policy/intent"},
 
-	"extproc/wire/completions": {"extproc/wire/openai"}, // its requests become that format's
+	"extproc/wire/completions": {"extproc/wire/openai"},                           // its requests become that format's
+	"extproc/wire/dual":        {"extproc/wire/anthropic", "extproc/wire/openai"}, // which of them a family of models speaks
 }
 
 // outside lists the modules that only some packages may import, besides tests.

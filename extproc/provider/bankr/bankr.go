@@ -8,13 +8,13 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/dual"
 	"bardo.money/gateway/extproc/wire/openai"
-	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
 // Adapter is the provider of kind "bankr". The zero value is ready.
-type Adapter struct{}
+type Adapter struct{ dual.Formats }
 
 var (
 	_ provider.Adapter = Adapter{}
@@ -26,18 +26,9 @@ func (Adapter) Name() string { return "bankr" }
 
 // Families of models whose requests differ.
 const (
-	claude = "claude"
-	gpt    = "gpt"
-	o      = "o"
+	gpt = "gpt"
+	o   = "o"
 )
-
-// Dialect is Anthropic's for Claude, else OpenAI's.
-func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect) chat.Dialect {
-	if to.Family == claude {
-		return chat.Anthropic
-	}
-	return chat.OpenAI
-}
 
 // efforts are those that models take of which nothing else is known.
 var efforts = []string{"none", "low", "medium", "high"}
@@ -60,22 +51,3 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	opts.Broker(to.Control, openai.ReasoningEffort)
 	return openai.NewCall(buf, req, at, opts)
 }
-
-// Amend leaves out thinking and beta features that were refused.
-func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
-		return to, false
-	}
-	return anthropic.Amend(req, to, refusal)
-}
-
-// NewDecoder reads the answer of such a call.
-func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
-		return anthropic.NewDecoder(req, status, h)
-	}
-	return openai.NewDecoder(req, status, h)
-}
-
-// Ping lists the provider's models.
-func (Adapter) Ping(at provider.Endpoint) *provider.Call { return openai.Ping(at) }

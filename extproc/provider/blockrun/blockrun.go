@@ -8,13 +8,14 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/dual"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
 // Adapter is the provider of kind "blockrun". The zero value is ready.
-type Adapter struct{}
+type Adapter struct{ dual.Formats }
 
 var (
 	_ provider.Adapter = Adapter{}
@@ -26,20 +27,11 @@ func (Adapter) Name() string { return "blockrun" }
 
 // Families of models whose requests differ.
 const (
-	claude = "claude"
 	gpt    = "gpt"
 	o      = "o"
 	gemini = "gemini"
 	qwen   = "qwen"
 )
-
-// Dialect is Anthropic's for Claude, else OpenAI's.
-func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect) chat.Dialect {
-	if to.Family == claude {
-		return chat.Anthropic
-	}
-	return chat.OpenAI
-}
 
 // Encode writes a call in the format of the model's family.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
@@ -89,22 +81,3 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	opts.Broker(to.Control, usual)
 	return opts
 }
-
-// Amend leaves out thinking and beta features that were refused.
-func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
-		return to, false
-	}
-	return anthropic.Amend(req, to, refusal)
-}
-
-// NewDecoder reads the answer of such a call.
-func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
-		return anthropic.NewDecoder(req, status, h)
-	}
-	return openai.NewDecoder(req, status, h)
-}
-
-// Ping lists the provider's models.
-func (Adapter) Ping(at provider.Endpoint) *provider.Call { return openai.Ping(at) }

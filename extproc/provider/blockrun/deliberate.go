@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/dual"
 	"bardo.money/gateway/policy"
 )
 
@@ -20,7 +21,7 @@ func deliberate(req *chat.Request, to policy.Resolution) (r *chat.Request, lost 
 	if effort == "" {
 		return req, "", nil
 	}
-	if req.Dialect != chat.Anthropic || to.Family != claude { // is parsed once, and not once per copy
+	if req.Dialect != chat.Anthropic || to.Family != dual.Claude { // is parsed once, and not once per copy
 		if _, err := req.Conversation(); err != nil {
 			return nil, "", err
 		}
@@ -46,7 +47,7 @@ func effortFor(req *chat.Request, to policy.Resolution) string {
 		return ""
 	}
 	switch to.Family {
-	case claude:
+	case dual.Claude:
 		if to.AdaptiveThinking {
 			return byQuality[p.Quality]
 		}

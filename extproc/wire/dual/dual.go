@@ -1,0 +1,45 @@
+// Package dual is what adapters do alike whose provider serves Claude in Anthropic's format and all other models in OpenAI's. It knows
+// no provider, and nothing of how a call is written for one.
+package dual
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Claude is the family of models that is called in Anthropic's format.
+const Claude = "claude"
+
+// Formats is the part of an adapter that follows from the format alone. The zero value is ready.
+type Formats struct{}
+
+// Dialect is Anthropic's for Claude, else OpenAI's.
+func (Formats) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect) chat.Dialect {
+	if to.Family == Claude {
+		return chat.Anthropic
+	}
+	return chat.OpenAI
+}
+
+// Amend leaves out thinking and beta features that were refused.
+func (Formats) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if to.Family != Claude {
+		return to, false
+	}
+	return anthropic.Amend(req, to, refusal)
+}
+
+// NewDecoder reads the answer of a call.
+func (Formats) NewDecoder(req *chat.Request, to policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+	if to.Family == Claude {
+		return anthropic.NewDecoder(req, status, h)
+	}
+	return openai.NewDecoder(req, status, h)
+}
+
+// Ping lists the provider's models.
+func (Formats) Ping(at provider.Endpoint) *provider.Call { return openai.Ping(at) }
