@@ -20,6 +20,7 @@ func (d *draft) byScore() {
 
 // scoreAt adds the best model of each provider that has none yet.
 func (d *draft) scoreAt(pass standing) {
+	m := d.measure(pass)
 	for i := range d.chairs {
 		c := &d.chairs[i]
 		if c.picked || !d.serves(c) {
@@ -31,7 +32,7 @@ func (d *draft) scoreAt(pass standing) {
 			if d.standings[c.from+i] < pass {
 				continue
 			}
-			if s := d.score(c, &c.options[i], pass); best == nil || s > highest {
+			if s := m.score(c, &c.options[i]); best == nil || s > highest {
 				best, highest = &c.options[i], s
 			}
 		}
@@ -79,15 +80,26 @@ func weightsAt(cs float64) weights {
 	return weights{w.cost / total, w.quality / total, w.latency / total, w.features / total}
 }
 
+// measure is what the options of one pass are measured by.
+type measure struct {
+	weights
+	dearest float64 // cost; 0 where all are free
+	bound   time.Duration
+	wanted  set
+}
+
+func (d *draft) measure(pass standing) measure {
+	return measure{weightsAt(unit(d.n.CostSensitivity)), d.dearest[pass], d.n.MaxLatency, d.n.require | d.n.prefer}
+}
+
 // score is how good an option is, 0 to 1. Each of its terms is (D-14).
-func (d *draft) score(c *chair, o *option, pass standing) float64 {
-	w := weightsAt(unit(d.n.CostSensitivity))
+func (m *measure) score(c *chair, o *option) float64 {
 	cost := 1.0
-	if dearest := d.dearest[pass]; dearest > 0 {
-		cost = unit(1 - c.cost(o)/dearest)
+	if m.dearest > 0 {
+		cost = unit(1 - c.cost(o)/m.dearest)
 	}
-	return cost*w.cost + unit(float64(o.quality)/float64(policy.QualityMaximum))*w.quality +
-		swiftness(o.latency, d.n.MaxLatency)*w.latency + d.covered(o)*w.features
+	return cost*m.cost + unit(float64(o.quality)/float64(policy.QualityMaximum))*m.quality +
+		swiftness(o.latency, m.bound)*m.latency + m.covered(o)*m.features
 }
 
 // swiftness is how much of the time that there is a model leaves, 0 to 1. Without a bound, every model is swift enough; one whose
@@ -103,10 +115,9 @@ func swiftness(latency, bound time.Duration) float64 {
 }
 
 // covered is the part of the wanted features that an option has, 0 to 1.
-func (d *draft) covered(o *option) float64 {
-	wanted := d.n.require | d.n.prefer
-	if wanted == 0 {
+func (m *measure) covered(o *option) float64 {
+	if m.wanted == 0 {
 		return 1
 	}
-	return float64((wanted & o.has).count()) / float64(wanted.count())
+	return float64((m.wanted & o.has).count()) / float64(m.wanted.count())
 }

@@ -58,8 +58,8 @@ func TestD14EveryTermIsBetweenZeroAndOne(t *testing.T) {
 		t.Errorf("no number becomes %v", got)
 	}
 	d := draft{n: newNeed(&policy.Intent{}, Rules{})}
-	if got := d.covered(&option{}); got != 1 {
-		t.Errorf("nothing wanted is covered by %v", got)
+	if m := d.measure(strict); m.covered(&option{}) != 1 {
+		t.Errorf("nothing wanted is covered by %v", m.covered(&option{}))
 	}
 }
 
