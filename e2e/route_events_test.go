@@ -68,3 +68,31 @@ providers:
 		}
 	}
 }
+
+// TestEventsOfAnswers: what the provider's cache gave, and that Venice showed its reasoning.
+func TestEventsOfAnswers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 20}})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+telemetry: {events: "file:%s"}
+providers: {venice: {base_url: %q, api_key: %s, models: [{id: deepseek-r1, price: {input: 10, output: 20, cached_input: 1}}]}}
+`, file, p.URL, p.Key)})
+	for _, stream := range []bool{false, true} {
+		served(t, g, ask{dialect: fake.OpenAI, model: "deepseek-r1", stream: stream}, "X-Bardo-Subsystem: dream")
+	}
+	var said string
+	eventually(t, "the events of both", func() bool {
+		b, err := os.ReadFile(file)
+		said = string(b)
+		return err == nil && strings.Count(said, "venice:reasoning_extracted") == 2
+	})
+	for want, times := range map[string]int{
+		`"subsystem":"dream","cached_tokens":60,"total_tokens":160,"savings_usd":0.00054}`: 2, `"subsystem":"dream","reasoning_tokens":20}`: 2,
+	} {
+		if n := strings.Count(said, want); n != times {
+			t.Errorf("%s comes %d times in\n%s", want, n, said)
+		}
+	}
+}

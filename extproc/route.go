@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -154,6 +155,43 @@ type providerFallback struct {
 	Failed    policy.ProviderID `json:"failed"`
 	Fallback  policy.ProviderID `json:"fallback"`
 	Reason    string            `json:"reason"`
+}
+
+// The events of answers.
+const (
+	eventCacheStats = "inference:cache_stats"
+	eventReasoning  = "venice:reasoning_extracted"
+)
+
+// nameVenice is the adapter whose reasoning has an event of its own.
+const nameVenice = "venice"
+
+type cacheStats struct {
+	RequestID string      `json:"request_id"`
+	Subsystem string      `json:"subsystem"`
+	Cached    int64       `json:"cached_tokens"`
+	Total     int64       `json:"total_tokens"`
+	Savings   policy.Pico `json:"savings_usd"` // by the provider's prices, against the same tokens uncached
+}
+
+type reasoningExtracted struct {
+	RequestID string `json:"request_id"`
+	Subsystem string `json:"subsystem"`
+	Tokens    int64  `json:"reasoning_tokens"`
+}
+
+// tellAnswer reports what a provider's cache gave to an answer, and that Venice showed its reasoning.
+func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
+	if !x.gw.Events.On() {
+		return
+	}
+	if u.Cached > 0 {
+		saved := max(a.res.Prices.Input-a.res.Prices.CachedInput, 0)
+		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), saved.Cost(u.Cached)})
+	}
+	if u.Reasoning > 0 && x.rt.Providers[a.res.Provider].Adapter.Name() == nameVenice {
+		x.gw.Events.Emit(eventReasoning, x.Principal.Account, reasoningExtracted{x.ID, x.Hints.Subsystem, u.Reasoning})
+	}
 }
 
 // tellRoute reports who serves the request, and what of the features that it asked for is there.

@@ -59,6 +59,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
+	x.tellAnswer(a, &s.usage)
 	if err := x.keepResponse(context.WithoutCancel(ctx), a); err != nil {
 		return nil, err
 	}
