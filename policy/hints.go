@@ -29,6 +29,7 @@ type Hints struct {
 	DIEMAvailable   bool
 	DailyBudget     Micro // 0: not said
 	Verify          bool
+	Escalate        *bool // whether tier T2 answers where tier T1 asks for it
 	NoCache         bool
 	WebSearch       *bool
 	TEE             *bool

@@ -156,8 +156,9 @@ type Intent struct {
 	Model    string     // as the client wrote it; "" leaves the choice to the gateway
 	Provider ProviderID // that a "provider/model" id forced, or ""
 
-	First  string       // the model that the operator wants first, as "provider/model" or an id alone; what else fits stays behind it
-	Barred []ProviderID // who may not serve it, because the caller's plan does not include them, see Bars; never relaxed
+	First   string       // the model that the operator wants first, as "provider/model" or an id alone; what else fits stays behind it
+	Barred  []ProviderID // who may not serve it, because the caller's plan does not include them, see Bars; never relaxed
+	Besides string       // a second opinion is wanted: the family of models whose answer is there, and that may not serve it
 
 	Require         []Feature // the strict pass wants all of them
 	Prefer          []Feature // what is missing is named as degraded

@@ -108,10 +108,14 @@ type Resolution struct {
 	ToolFormat string // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
 	MinCache   int    // least tokens of a prompt that its provider caches, 0 if unknown
 
+	ImplicitOpen      bool // its prompt opens its thoughts: answers begin inside of them
 	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
 	StructuredOutputs bool // the model's provider enforces a schema of the answer
 	NoSignatures      bool // the model is known to be of a family that does not sign its thinking: another's signatures mean nothing to it
 	FixedSampling     bool // the model refuses any temperature, top_p and penalties but the usual ones
+	SchemaAlone       bool // the model takes a schema of the answer or functions, not both
+
+	Staked *Prices // what the answer is worth that staked credit pays for; nil where it does not
 
 	Without Without
 }

@@ -38,6 +38,7 @@ type Model struct {
 
 	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
 	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
+	SchemaAlone   bool // takes a schema of the answer or functions, not both
 	NamedOnly     bool // serves those who ask for it by name, and is not chosen otherwise
 
 	PriceSource  Source
@@ -184,6 +185,7 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 	if known {
 		said = base
 	}
+	said.Capabilities = without(said.Capabilities, c.lacks(p, base.ID, m.ID, m.UpstreamID))
 	if l, ok := c.lists[p].find(m); ok {
 		said = l.over(said)
 	}
@@ -194,6 +196,21 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 	}
 	said = merge(said, m)
 	return finish(c.like(said, base.ID, m.ID, m.UpstreamID))
+}
+
+// lacks is what the models of a family have elsewhere and not at one provider, by the families with the ids "provider/beginning*". The
+// provider's own list knows better.
+func (c *Catalog) lacks(p policy.ProviderID, names ...string) (features []policy.Feature) {
+	for _, f := range c.families {
+		at, begins, ok := strings.Cut(strings.TrimSuffix(f.ID, "*"), "/")
+		if !ok || at != string(p) {
+			continue
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(plain(name), begins) }) {
+			features = append(features, f.Lacks...)
+		}
+	}
+	return features
 }
 
 // Unlisted is what is assumed about an id that the provider did not list.

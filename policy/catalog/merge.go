@@ -21,6 +21,7 @@ func merge(base, over config.Model) config.Model {
 	m.Reasoning = cmp.Or(over.Reasoning, base.Reasoning)
 	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
 	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
+	m.SchemaAlone = cmp.Or(over.SchemaAlone, base.SchemaAlone)
 	m.NamedOnly = cmp.Or(over.NamedOnly, base.NamedOnly)
 	m.ToolFormat = cmp.Or(over.ToolFormat, base.ToolFormat)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
@@ -30,6 +31,9 @@ func merge(base, over config.Model) config.Model {
 	m.MinCache = cmp.Or(over.MinCache, base.MinCache)
 	if over.Capabilities == nil {
 		m.Capabilities = base.Capabilities
+	}
+	if over.Lacks == nil {
+		m.Lacks = base.Lacks
 	}
 	if over.Aliases == nil {
 		m.Aliases = base.Aliases
@@ -99,7 +103,7 @@ func finish(m config.Model) Model {
 		Prices:       prices(m.Price),
 		Context:      m.Context,
 		MaxOutput:    m.MaxOutput,
-		Capabilities: m.Capabilities,
+		Capabilities: without(m.Capabilities, m.Lacks),
 		Quality:      quality(&m),
 		Strengths:    m.Strengths,
 		Thinking:     thinking(&m),
@@ -109,6 +113,7 @@ func finish(m config.Model) Model {
 
 		NoSignatures:  noSignatures(&m),
 		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
+		SchemaAlone:   m.SchemaAlone != nil && *m.SchemaAlone,
 		NamedOnly:     m.NamedOnly != nil && *m.NamedOnly,
 
 		ToolFormat: toolFormat(m.ToolFormat),
@@ -188,4 +193,12 @@ func or(p *policy.Price, otherwise policy.Price) policy.Price {
 		return otherwise
 	}
 	return *p
+}
+
+// without is a list of features less those of another.
+func without(features, lacks []policy.Feature) []policy.Feature {
+	if len(lacks) == 0 {
+		return features
+	}
+	return slices.DeleteFunc(slices.Clone(features), func(f policy.Feature) bool { return slices.Contains(lacks, f) })
 }

@@ -26,8 +26,10 @@ type Facts struct {
 
 // Rules are what the operator says about every intent. The zero value says nothing.
 type Rules struct {
-	Tiers map[string]string // the models of the tiers T1 and T2, as "provider/model" or an id alone
-	Plans bool              // the plans of keys bound which providers serve them
+	Tiers  map[string]string                   // the models of the tiers T1 and T2, as "provider/model" or an id alone
+	Barred map[policy.Tier][]policy.ProviderID // whom the plans of keys do not include; a section, as direct, stands for all of its own
+
+	Pipeline string // how much context engineering a request gets that nothing else speaks of; "" means standard
 }
 
 // Built is an intent, and what was changed about it that its caller did not ask for.
@@ -67,9 +69,7 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 	in.DIEM = h.DIEMAvailable && mayUseStake(who)
 	protect(in, h)
 	mortal(in, h, &b.Why)
-	if rules.Plans {
-		restrict(in, who.Tier, &b.Why)
-	}
+	restrict(in, who.Tier, rules.Barred[who.Tier], &b.Why)
 	if auto {
 		b.choose(rules)
 	}
@@ -104,9 +104,6 @@ func heed(in *policy.Intent, h *policy.Hints) {
 	}
 	if h.WebSearch != nil && *h.WebSearch {
 		want(&in.Prefer, policy.WebSearch)
-	}
-	if h.Verify {
-		want(&in.Prefer, policy.CrossVerify)
 	}
 	if p := h.Profile; p != nil {
 		in.Schema = in.Schema || len(p.Schema) > 0

@@ -11,8 +11,11 @@ import (
 )
 
 func build(h policy.Hints, f intent.Facts, t policy.Tier) intent.Built {
-	return intent.Build(&h, &f, &policy.Principal{Tier: t}, &intent.Rules{Plans: true})
+	return intent.Build(&h, &f, &policy.Principal{Tier: t}, &intent.Rules{Barred: plans})
 }
+
+// plans are 002's feature tiers.
+var plans = map[policy.Tier][]policy.ProviderID{policy.TierFree: {"venice", "bankr", "direct"}, policy.TierPro: {"bankr"}, policy.TierGolem: nil}
 
 // The 21 rows of 001's tables.
 var profiles = []string{
@@ -225,14 +228,14 @@ func TestATaskIsInferredOnlyWhereNothingIsSaid(t *testing.T) {
 }
 
 func TestARequestWithoutHintsCostsNothing(t *testing.T) {
-	h, f, who, rules := policy.Hints{}, intent.Facts{Model: "m", Tools: 3}, policy.Principal{Tier: policy.TierGolem}, intent.Rules{Plans: true}
+	h, f, who, rules := policy.Hints{}, intent.Facts{Model: "m", Tools: 3}, policy.Principal{Tier: policy.TierGolem}, intent.Rules{Barred: plans}
 	if n := testing.AllocsPerRun(100, func() { _ = intent.Build(&h, &f, &who, &rules) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkBuild(b *testing.B) {
-	who, rules := policy.Principal{Tier: policy.TierPro}, intent.Rules{Plans: true}
+	who, rules := policy.Principal{Tier: policy.TierPro}, intent.Rules{Barred: plans}
 	for name, h := range map[string]policy.Hints{
 		"without hints": {}, "a golem": {Subsystem: "dream_rem", Vitality: new(0.2), TaskClass: "dream_rem"},
 	} {

@@ -1,6 +1,10 @@
 package intent
 
-import "bardo.money/gateway/policy"
+import (
+	"cmp"
+
+	"bardo.money/gateway/policy"
+)
 
 // pipelines are how much context engineering the parts of an agent get (004, section 5), by the name of their intent.
 var pipelines = map[string]string{
@@ -10,16 +14,18 @@ var pipelines = map[string]string{
 	"death": "full",
 }
 
-// Pipeline is how much context engineering a request gets: minimal, fast, standard or full. asked is what its caller says, "" for nothing.
-func Pipeline(in *policy.Intent, asked string) string {
+// Pipeline is how much context engineering a request gets: minimal, fast, standard or full. asked is what its caller says, "" for nothing;
+// usual is what the operator says of requests that nothing else speaks of, "" for standard. Parts that nobody has described share an intent
+// with one that has a line of its own, and not that line.
+func Pipeline(in *policy.Intent, asked, usual string) string {
 	if asked != "" {
 		return asked
 	}
-	if p, ok := pipelines[in.Subsystem]; ok {
+	if p, ok := pipelines[in.Subsystem]; ok && (in.Asked == "" || Known(in.Asked)) {
 		return p
 	}
 	if in.Security == policy.SecurityPrivate {
 		return "full"
 	}
-	return "standard"
+	return cmp.Or(usual, "standard")
 }

@@ -30,11 +30,13 @@ func TestPipelinesComeFromTheIntent(t *testing.T) {
 	} {
 		in := intent.Of(row.subsystem)
 		in.Security = row.security
-		if got := intent.Pipeline(&in, row.asked); got != row.want {
+		if got := intent.Pipeline(&in, row.asked, ""); got != row.want {
 			t.Errorf("%s %s: %q is %s, want %s", row.subsystem, row.security, row.asked, got, row.want)
 		}
 	}
-	if got := intent.Pipeline(&policy.Intent{}, ""); got != "standard" {
-		t.Errorf("a client that is no agent gets %s", got)
+	for usual, want := range map[string]string{"": "standard", "fast": "fast"} {
+		if got := intent.Pipeline(&policy.Intent{}, "", usual); got != want {
+			t.Errorf("a client that is no agent gets %s, want %s", got, want)
+		}
 	}
 }

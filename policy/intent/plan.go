@@ -1,34 +1,34 @@
 package intent
 
-import "bardo.money/gateway/policy"
+import (
+	"strings"
 
-// plans say what a key's plan means for its requests: how much cost matters to one that says nothing about it, and which providers it
-// does not include (002's feature tiers).
-var plans = map[policy.Tier]struct {
-	cost   float64
-	barred []policy.ProviderID
-	why    string
-}{
-	policy.TierFree:  {0.9, []policy.ProviderID{"venice", "bankr", "direct"}, "plan free: without venice, bankr and direct keys"},
-	policy.TierPro:   {0.5, []policy.ProviderID{"bankr"}, "plan pro: without bankr"},
-	policy.TierGolem: {0.3, nil, ""},
-}
+	"bardo.money/gateway/policy"
+)
+
+// costs say how much cost matters to the requests of a key's plan that do not say it themselves (002's feature tiers).
+var costs = map[policy.Tier]float64{policy.TierFree: 0.9, policy.TierPro: usualCost, policy.TierGolem: 0.3}
 
 // usualCost is the cost sensitivity of a caller without a plan.
 const usualCost = 0.5
 
 // CostSensitivity is how much cost matters to a plan's requests that do not say it themselves.
 func CostSensitivity(t policy.Tier) float64 {
-	if p, ok := plans[t]; ok {
-		return p.cost
+	if cost, ok := costs[t]; ok {
+		return cost
 	}
 	return usualCost
 }
 
-// restrict bars the providers that the caller's plan does not include.
-func restrict(in *policy.Intent, t policy.Tier, why *[]string) {
-	if p := plans[t]; len(p.barred) > 0 {
-		in.Barred = p.barred
-		*why = append(*why, p.why)
+// restrict bars the providers that the operator keeps out of the caller's plan.
+func restrict(in *policy.Intent, t policy.Tier, barred []policy.ProviderID, why *[]string) {
+	if len(barred) == 0 {
+		return
 	}
+	in.Barred = barred
+	names := make([]string, len(barred))
+	for i, id := range barred {
+		names[i] = string(id)
+	}
+	*why = append(*why, "plan "+string(t)+": without "+strings.Join(names, ", "))
 }

@@ -25,6 +25,12 @@ type Charge struct {
 	Status    string    // how the request ended, in the caller's words
 	Record    []byte    // the request's full routing record, as JSON
 	At        time.Time // zero means now
+
+	// Whose budget it uses, see SpentByPart.
+	Agent string // which of the agents that use the key; "" where it does not say
+	Part  string // of the agent; "": it uses no budget
+
+	Staked policy.Micro // what the operator's staked credit paid for it, see PartStake
 }
 
 // Tokens are what a request used. Input counts what was neither read from nor written to a cache; Reasoning is a part
@@ -223,6 +229,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO N
 		return false, err
 	}
 	b.sums.add(c, charged)
+	b.spending.add(c, charged)
 	return true, nil
 }
 

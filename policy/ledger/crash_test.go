@@ -68,7 +68,7 @@ func serveOne(ctx context.Context, l *Ledger, request string) error {
 	if err != nil {
 		return err
 	}
-	r, err := l.Capture(ctx, h, Charge{Amount: amount})
+	r, err := l.Capture(ctx, h, Charge{Amount: amount, Agent: "g", Part: "dream"})
 	if err != nil {
 		return err
 	}
@@ -106,6 +106,7 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 		for _, a := range acks {
 			wantChargedOnce(t, cli, a)
 		}
+		wantSpentAsCharged(t, cli)
 	}
 	t.Logf("%d captures were acknowledged", total)
 }
@@ -140,6 +141,16 @@ func killAfter(t *testing.T, path string, captures int) []acknowledged {
 		t.Fatalf("the child was not killed: %v", err)
 	}
 	return acks
+}
+
+// wantSpentAsCharged compares what agents spent with what their requests were charged: either both are there, or neither.
+func wantSpentAsCharged(t *testing.T, l *Ledger) {
+	t.Helper()
+	var spent, charged policy.Micro
+	err := l.reads.QueryRowContext(t.Context(), `SELECT (SELECT coalesce(sum(charged), 0) FROM spending), (SELECT coalesce(sum(charged), 0) FROM request)`).Scan(&spent, &charged)
+	if err != nil || spent != charged {
+		t.Errorf("agents spent %s and were charged %s, %v", spent, charged, err)
+	}
 }
 
 func wantChargedOnce(t *testing.T, l *Ledger, a acknowledged) {

@@ -15,6 +15,7 @@ func (l *Ledger) tidy() {
 	old := time.NewTicker(time.Hour)
 	defer old.Stop()
 	l.prune()
+	l.forgetSpending()
 	for {
 		select {
 		case <-l.stop:
@@ -27,6 +28,7 @@ func (l *Ledger) tidy() {
 			}
 		case <-old.C:
 			l.prune()
+			l.forgetSpending()
 		}
 	}
 }

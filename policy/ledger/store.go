@@ -19,7 +19,7 @@ import (
 var schema embed.FS
 
 // schemaVersion is the version that this program reads and writes.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.
@@ -60,6 +60,7 @@ type book struct {
 	turn     *turn
 	instance int64 // the number of the gateway that it writes for; zero for tools
 	sums     sums  // what the transaction adds to the sums of usage
+	spending spending
 }
 
 // openBook connects, makes sure that commits are as durable as money needs, and brings the schema forward.
@@ -72,7 +73,7 @@ func openBook(ctx context.Context, dsn string) (*book, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}, sums: sums{}}
+	b := &book{db: db, conn: conn, prepared: map[string]*sql.Stmt{}, sums: sums{}, spending: spending{}}
 	if err := errors.Join(b.checkPragmas(), b.migrate(ctx)); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -217,10 +218,14 @@ func (b *book) atomically(change func(*book) error) error {
 		err = b.writeSums()
 	}
 	if err == nil {
+		err = b.writeSpending()
+	}
+	if err == nil {
 		err = b.do("COMMIT")
 	}
 	if err != nil {
 		clear(b.sums)
+		clear(b.spending)
 		return errors.Join(err, b.do("ROLLBACK"))
 	}
 	return nil

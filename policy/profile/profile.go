@@ -54,6 +54,8 @@ type Decision struct {
 	Locked  bool
 	Applied policy.Profile // what it says, in numbers
 	Ignored []string       // what the caller's hints said and a locked row does not take, in a fixed order
+
+	Reasoning Reasoning // how the answer is thought about
 }
 
 // Build works out what the gateway says for a client; nil is nothing. in is what the request needs, if that is known. The parts of
@@ -62,8 +64,12 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 	if p == nil {
 		p = &Profiles{}
 	}
-	row := RowOf(h.Subsystem)
-	if row == nil && !speaks(h, in) {
+	row, security := RowOf(h.Subsystem), h.SecurityClass
+	if in != nil {
+		security = max(security, in.Security)
+	}
+	selected := ReasoningOf(h.Subsystem, security)
+	if row == nil && selected.Depth == policy.EffortUnsaid && !speaks(h, in) {
 		return nil
 	}
 	d := &Decision{Profile: &chat.Profile{Subsystem: h.Subsystem, Role: h.Role}}
@@ -71,7 +77,8 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 	if row != nil {
 		d.Row, d.Locked = row.Name, row.Locked
 	}
-	d.Applied = p.combine(row, h, now)
+	d.Applied = p.combine(row, h, EffortFor(h, security), now)
+	d.Reasoning = reasoning(&d.Applied, selected)
 	if d.Locked {
 		d.Ignored = said(h.Profile)
 		lock(d.Profile, &d.Applied)
@@ -103,9 +110,9 @@ func (d *Decision) wish(h *policy.Hints, in *policy.Intent) {
 	c.Quality, c.Confidential = quality.String(), security != policy.SecurityStandard
 }
 
-// combine joins what is said about one request, the strongest word first: hints, the operator, the table. Schedules and mortality act
-// on the outcome. A locked row takes nothing of it.
-func (p *Profiles) combine(row *Row, h *policy.Hints, now time.Time) policy.Profile {
+// combine joins what is said about one request, the strongest word first: hints, the operator, the table; effort is what holds without
+// a word. Schedules and mortality act on the outcome. A locked row takes nothing of it.
+func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now time.Time) policy.Profile {
 	if row != nil && row.Locked {
 		out := row.Profile
 		p.cache(&out, row, h)
@@ -127,9 +134,7 @@ func (p *Profiles) combine(row *Row, h *policy.Hints, now time.Time) policy.Prof
 		p.cache(&out, row, h)
 		p.special(&out, row, h, now)
 	}
-	if row == nil && out.Effort == policy.EffortUnsaid {
-		out.Effort = EffortOf(h.Quality)
-	}
+	out.Effort = cmp.Or(out.Effort, effort)
 	if row != nil && atMoment && out.Temperature != nil {
 		out.Temperature = new(scheduled(row, *out.Temperature, h, cmp.Or(p.Reanneal, DefaultReanneal)))
 	}

@@ -114,7 +114,7 @@ func TestD04PartsWithoutARowUseTheirClosest(t *testing.T) {
 }
 
 func TestOrdinaryRequestsHaveNoProfile(t *testing.T) {
-	for _, h := range []policy.Hints{{}, {Subsystem: "other"}, {Subsystem: "heartbeat_t0"}, {SessionID: "s", Surface: "tui", GolemID: "g"}} {
+	for _, h := range []policy.Hints{{}, {SessionID: "s", Surface: "tui", GolemID: "g"}} {
 		if d := settings(t, profile.Settings{}).Build(&h, nil, now); d != nil {
 			t.Errorf("%+v has %+v", h, d.Profile)
 		}

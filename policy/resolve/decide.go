@@ -177,7 +177,7 @@ func (d *draft) standAt(c *chair) {
 		return
 	}
 	d.standings = slices.Grow(d.standings, len(c.options))
-	if d.n.named || c.ceiling > 0 || c.must != 0 {
+	if d.n.named || d.n.besides || c.ceiling > 0 || c.must != 0 {
 		for i := range c.options {
 			d.put(c, &c.options[i], d.n.standing(c, &c.options[i]))
 		}
@@ -262,7 +262,8 @@ func (d *draft) resolutions() []policy.Resolution {
 		}
 		out[i].Score = p.score
 		if p.c.diem {
-			out[i].Prices = policy.Prices{Known: true}
+			worth := out[i].Prices
+			out[i].Staked, out[i].Prices = &worth, policy.Prices{Known: true}
 		}
 		if d.aloud {
 			out[i].Why = p.why

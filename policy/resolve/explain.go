@@ -72,6 +72,8 @@ func (n *need) missing(o *option, l lack) string {
 	switch l {
 	case lacksPrice:
 		return "it has a price, and " + unthinking + " pays for none"
+	case lacksDistance:
+		return "its models are of the family that answered"
 	case lacksBudget:
 		return "this request may cost more there than its wallet affords for one"
 	case lacksNative:

@@ -15,6 +15,7 @@ type need struct {
 	named           bool          // the request names its model: nothing but privacy and price may refuse it
 	zero            bool          // only a model that costs nothing will do
 	private         bool          // only a provider that retains nothing will do, in any pass
+	besides         bool          // a family may not serve it
 	sealed          bool          // what the privacy tier asks of a model is never relaxed
 	enclave         set           // what it asks
 	tier            set           // the same, as long as the strict pass asks for it
@@ -38,7 +39,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	n := need{
 		Intent: in, require: setOf(in.Require...), prefer: setOf(in.Prefer...), relaxed: double(in.MaxLatency),
 		named: in.Model != "", zero: in.Subsystem == unthinking,
-		private: in.Security == policy.SecurityPrivate, reasons: in.Effort >= policy.EffortHigh,
+		private: in.Security == policy.SecurityPrivate, besides: in.Besides != "", reasons: in.Effort >= policy.EffortHigh,
 	}
 	switch {
 	case in.PrivacyTier == policy.PrivacyEndToEnd || n.require.has(hasSeal):
@@ -109,6 +110,7 @@ const (
 	lacksNothing lack = iota
 	// No pass takes an option with one of these.
 	lacksPrice
+	lacksDistance
 	lacksBudget
 	lacksNative
 	lacksPrivacy
@@ -133,6 +135,8 @@ func (n *need) never(c *chair, o *option) lack {
 	switch {
 	case n.zero && !o.has.has(isFree):
 		return lacksPrice
+	case n.besides && o.at.kin() == n.Besides:
+		return lacksDistance
 	case c.ceiling > 0 && n.estimate(o) > c.ceiling:
 		return lacksBudget
 	case c.must != 0 && o.has&c.must == 0:

@@ -5,6 +5,7 @@ import (
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
 )
 
 // role is what a provider is to a request.
@@ -109,6 +110,9 @@ func (r Rules) venice(n *need) (at role, why string, ok bool) {
 
 // placeBankr: a wallet's earnings pay for the parts of an agent that were given to it, as far as they reach.
 func placeBankr(s *seat, n *need) (role, string) {
+	if n.besides {
+		return specialist, "it verifies other models' answers"
+	}
 	if n.Subsystem == "" || !slices.Contains(s.p.Subsystems, n.Asked) && !slices.Contains(s.p.Subsystems, n.Subsystem) {
 		return aside, "it serves only the parts of an agent in providers.bankr.subsystems"
 	}
@@ -132,7 +136,7 @@ func (n *need) critical() bool { return n.Subsystem == "risk" || n.Subsystem == 
 // The bounds of what one request may cost that a wallet pays for.
 const (
 	least = policy.USD / 1000 // below it, no inference can be afforded
-	seed  = policy.USD / 10   // a day's worth while nothing was earned
+	seed  = budget.Seed       // a day's worth while nothing was earned
 	share = 10                // a request may cost this part of the balance
 )
 
@@ -152,15 +156,8 @@ func ceiling(e config.Earnings, critical bool) policy.Micro {
 // multiplier is the percentage of its usual budget that a wallet spends, by lifetime revenue over lifetime cost; 0: it has earned nothing
 // yet, and lives on its seed.
 func multiplier(e config.Earnings) int64 {
-	switch {
-	case e.Revenue <= 0:
+	if e.Revenue <= 0 {
 		return 0
-	case e.Cost <= 0 || e.Revenue/2 > e.Cost:
-		return 150
-	case e.Revenue > e.Cost:
-		return 100
-	case e.Revenue > e.Cost/2:
-		return 70
 	}
-	return 30
+	return budget.Wallet{Revenue: e.Revenue, Cost: e.Cost}.Percent()
 }

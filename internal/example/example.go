@@ -1,0 +1,355 @@
+// Package example makes up values that a JSON Schema allows, for programs that stand in for a model. It is no validator, and knows nothing
+// of who asked for what.
+package example
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options change what is made. The zero value makes the first valid value.
+type Options struct {
+	Variant int // another value, where the schema leaves a choice
+
+	// What is wrong with it, where the schema has what can be: numbers, enumerations, required properties of the whole.
+	OutOfRange bool // every number is far below its minimum, else far above its maximum, else far below zero
+	OffEnum    bool // no enumeration has the value that is given for it
+	Incomplete bool // the first required property is missing
+}
+
+// Of makes up a value, as JSON: the same one for the same schema and options. Its properties stand in the schema's order, and all of them
+// are there; what may be null is null, in the first variant.
+//
+// It goes by types, enumerations, ranges, lengths, formats, patterns, references inside the schema, and the first of alternatives, and heeds
+// limits that a description has in words: "minimum 3". It knows nothing of not, of if, and of what depends on other properties.
+func Of(schema []byte, o Options) string {
+	left := mostValues
+	return maker{Options: o, root: schema, top: true, left: &left}.value(schema, 0)
+}
+
+// maker makes values up.
+type maker struct {
+	Options
+	root []byte
+	top  bool // what is made is the whole
+	left *int // values that may still be made
+}
+
+// Bounds of what is made: beyond them it is null, or shorter than its schema wants it.
+const (
+	mostValues = 10_000
+	mostItems  = 1000
+	mostLength = 10_000
+)
+
+// bounded is a count that a schema wants.
+func bounded(n float64, most int) int { return int(min(max(n, 0), float64(most))) }
+
+// inside makes what stands in the i-th place of something.
+func (m maker) inside(i int) maker {
+	m.top = false
+	m.Variant += i
+	return m
+}
+
+// Depths at which a schema that has itself inside ends: of what may be left out, and of all.
+const (
+	depthOfOptional = 10
+	depthOfAll      = 60
+)
+
+func (m maker) value(raw json.RawMessage, depth int) string {
+	s, err := parseObject(raw)
+	if *m.left--; err != nil || depth > depthOfAll || *m.left < 0 { // true: anything
+		return "null"
+	}
+	s = heeded(s)
+	switch {
+	case s.has("$ref"):
+		return m.value(m.at(s.str("$ref")), depth+1)
+	case s["const"] != nil:
+		return m.chosen(s["const"])
+	case s.has("enum"):
+		return m.enum(s)
+	case s.has("allOf"):
+		return m.value(all(s), depth+1)
+	case s.has("anyOf"):
+		return m.any(s, "anyOf", depth)
+	case s.has("oneOf"):
+		return m.any(s, "oneOf", depth)
+	}
+	switch kind := m.kind(s); kind {
+	case "object":
+		return m.object(s, depth)
+	case "array":
+		return m.array(s, depth)
+	case "string":
+		return quote(m.text(s))
+	case "number", "integer":
+		return m.number(s, kind == "integer")
+	case "boolean":
+		return "false"
+	}
+	return "null"
+}
+
+// limits are what a description may say of a value that its schema does not: a keyword and what it is.
+var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf|minLength|maxLength|minItems|maxItems|minProperties|format|pattern|uniqueItems) (-?\d[\d.eE+-]*|true|"(?:[^"\\]|\\.)*")`)
+
+// heeded is a schema with the limits that its description has in words.
+func heeded(s object) object {
+	said := limits.FindAllStringSubmatch(s.str("description"), -1)
+	if len(said) == 0 {
+		return s
+	}
+	out := clone(s)
+	for _, limit := range said {
+		if !s.has(limit[1]) && json.Valid([]byte(limit[2])) {
+			out[limit[1]] = json.RawMessage(limit[2])
+		}
+	}
+	return out
+}
+
+// kind is the type of what to make, guessed where the schema does not say. Google spells types in capitals.
+func (m maker) kind(s object) string {
+	kinds := s.strings("type")
+	if kind := s.str("type"); kind != "" {
+		kinds = []string{kind}
+	}
+	for i := range kinds {
+		kinds[i] = strings.ToLower(kinds[i])
+	}
+	if (s.bool("nullable") || slices.Contains(kinds, "null")) && m.nulls() {
+		return "null"
+	}
+	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "null" })
+	if len(kinds) > 0 {
+		return kinds[0]
+	}
+	for _, guess := range []struct{ keyword, kind string }{
+		{"properties", "object"},
+		{"required", "object"},
+		{"items", "array"},
+		{"pattern", "string"},
+		{"minLength", "string"},
+		{"minimum", "number"},
+		{"maximum", "number"},
+	} {
+		if s.has(guess.keyword) {
+			return guess.kind
+		}
+	}
+	return "null"
+}
+
+// nulls reports whether what may be null is: not the whole answer.
+func (m maker) nulls() bool { return !m.top && m.Variant == 0 }
+
+// chosen is a value of a schema's own, or what none of them is.
+func (m maker) chosen(value json.RawMessage) string {
+	if m.OffEnum {
+		return `"none of these"`
+	}
+	return string(value)
+}
+
+func (m maker) enum(s object) string {
+	var values []json.RawMessage
+	_ = json.Unmarshal(s["enum"], &values) // another type reads as empty
+	if len(values) == 0 {
+		return "null"
+	}
+	return m.chosen(values[m.Variant%len(values)])
+}
+
+// any is a value of one of several schemas, beside what else the schema says.
+func (m maker) any(s object, key string, depth int) string {
+	var of []json.RawMessage
+	_ = json.Unmarshal(s[key], &of) // another type reads as empty
+	var kept []json.RawMessage
+	for _, alternative := range of {
+		if a, _ := parseObject(alternative); a.str("type") != "null" {
+			kept = append(kept, alternative)
+		}
+	}
+	if len(kept) == 0 || len(kept) < len(of) && m.nulls() {
+		return "null"
+	}
+	rest := clone(s)
+	delete(rest, key)
+	return m.value(merged(rest.raw(), kept[m.Variant%len(kept)]), depth+1)
+}
+
+func (m maker) object(s object, depth int) string {
+	required := s.strings("required")
+	keys := names(s["properties"])
+	properties := s.object("properties")
+	for _, key := range required {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if depth > depthOfOptional {
+		keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(required, key) })
+	}
+	least, _ := s.num("minProperties")
+	for i := 0; len(keys) < bounded(least, mostItems); i++ {
+		keys = append(keys, "key_"+strconv.Itoa(i))
+		properties = clone(properties)
+		properties[keys[len(keys)-1]] = s["additionalProperties"]
+	}
+	if m.Incomplete && m.top && len(keys) > 0 {
+		lost := keys[0]
+		if len(required) > 0 {
+			lost = required[0]
+		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == lost })
+	}
+	members := make([]string, len(keys))
+	for i, key := range keys {
+		value := `"x"`
+		if p, said := properties[key]; said {
+			value = m.inside(0).value(p, depth+1)
+		}
+		members[i] = quote(key) + ":" + value
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+func (m maker) array(s object, depth int) string {
+	n := 1
+	if least, ok := s.num("minItems"); ok {
+		n = max(n, bounded(least, mostItems))
+	}
+	if most, ok := s.num("maxItems"); ok {
+		n = min(n, bounded(most, mostItems))
+	}
+	if least, _ := s.num("minItems"); depth > depthOfOptional {
+		n = bounded(least, mostItems)
+	}
+	var prefix []json.RawMessage
+	_ = json.Unmarshal(s["prefixItems"], &prefix) // another type reads as empty
+	if prefix != nil {
+		n = max(n, len(prefix))
+	}
+	items := make([]string, n)
+	for i := range items {
+		of := s["items"]
+		if i < len(prefix) {
+			of = prefix[i]
+		}
+		items[i] = m.inside(i).value(of, depth+1)
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// formats are examples of them.
+var formats = map[string]string{
+	"date-time": "2026-01-01T00:00:00Z", "date": "2026-01-01", "time": "00:00:00Z", "duration": "P1D", "email": "a@example.com",
+	"hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uuid": "00000000-0000-4000-8000-000000000000",
+}
+
+func (m maker) text(s object) string {
+	if p := s.str("pattern"); p != "" {
+		if text, ok := matching(p); ok {
+			return text
+		}
+	}
+	if example, ok := formats[s.str("format")]; ok {
+		return example
+	}
+	text := "some text"
+	if m.Variant > 0 {
+		text += " " + strconv.Itoa(m.Variant)
+	}
+	if least, ok := s.num("minLength"); ok && len(text) < bounded(least, mostLength) {
+		text += strings.Repeat("x", bounded(least, mostLength)-len(text))
+	}
+	if most, ok := s.num("maxLength"); ok && len(text) > bounded(most, mostLength) {
+		text = text[len(text)-bounded(most, mostLength):]
+	}
+	return text
+}
+
+// far is how far a wrong number is from a right one.
+const far = 1_000_000
+
+func (m maker) number(s object, whole bool) string {
+	low, above := s.num("minimum")
+	high, below := s.num("maximum")
+	step := 1.0
+	if !whole {
+		step = 0.001
+	}
+	if n, ok := s.num("exclusiveMinimum"); ok {
+		low, above = n+step, true
+	}
+	if n, ok := s.num("exclusiveMaximum"); ok {
+		high, below = n-step, true
+	}
+	n := 0.5
+	if whole {
+		n = 1
+	}
+	switch {
+	case m.OutOfRange && !above && below:
+		n = math.Ceil(high) + far
+	case m.OutOfRange:
+		n = math.Floor(low) - far
+	case above && below && whole:
+		if n = math.Floor((low + high) / 2); n < low {
+			n = math.Ceil(low)
+		}
+	case above && below:
+		n = (low + high) / 2
+	case above:
+		n = max(n, math.Ceil(low))
+	case below:
+		n = min(n, math.Floor(high))
+	}
+	if !m.OutOfRange {
+		n = m.stepped(s, n, high, below)
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// stepped is a multiple near a number, and another one for another variant.
+func (m maker) stepped(s object, n, high float64, below bool) float64 {
+	by, ok := s.num("multipleOf")
+	if ok && by > 0 {
+		if n = math.Ceil(n/by) * by; below && n > high {
+			n = math.Floor(high/by) * by
+		}
+	} else {
+		by = 1
+	}
+	if next := n + float64(m.Variant)*by; !below || next <= high {
+		return next
+	}
+	return n
+}
+
+// at is the part of the schema that a reference means; nil for one that is elsewhere.
+func (m maker) at(ref string) json.RawMessage {
+	at := m.root
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if step == "" {
+			continue
+		}
+		o, err := parseObject(at)
+		if err != nil {
+			return nil
+		}
+		at = o[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+	}
+	return at
+}

@@ -1,0 +1,50 @@
+package example
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// matching makes up a text that a pattern matches: of what may repeat, the least, and of letters, the first.
+func matching(pattern string) (string, bool) {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return "", false
+	}
+	text := least(re)
+	matches, err := regexp.MatchString(pattern, text)
+	return text, err == nil && matches
+}
+
+func least(re *syntax.Regexp) string {
+	switch re.Op { //nolint:exhaustive // the others match no letter
+	case syntax.OpLiteral:
+		return string(re.Rune)
+	case syntax.OpCharClass:
+		return string(letter(re.Rune))
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return "x"
+	case syntax.OpPlus, syntax.OpCapture, syntax.OpAlternate:
+		return least(re.Sub[0])
+	case syntax.OpRepeat:
+		return strings.Repeat(least(re.Sub[0]), re.Min)
+	case syntax.OpConcat:
+		var b strings.Builder
+		for _, sub := range re.Sub {
+			b.WriteString(least(sub))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// letter is the first of a class that can be seen, else the first.
+func letter(ranges []rune) rune {
+	for i := 0; i+1 < len(ranges); i += 2 {
+		if r := max(ranges[i], '!'); r <= ranges[i+1] && r <= '~' {
+			return r
+		}
+	}
+	return ranges[0]
+}

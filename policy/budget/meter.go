@@ -1,0 +1,161 @@
+package budget
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Agent is who has a budget: one of the agents that use a key.
+type Agent struct {
+	Account policy.Account // "" for callers without a key
+	ID      string         // "" where the key has one agent, that need not say who it is
+}
+
+// Spent reads what the parts of an agent were charged on the UTC day of a time, by their names: what is on its way to the store included.
+type Spent func(ctx context.Context, agent Agent, day time.Time) (map[string]policy.Micro, error)
+
+// Options are what a meter is made of. The zero value works.
+type Options struct {
+	Agents  int           // remembered; zero means 16,384
+	Spent   Spent         // asked for an agent that is not remembered, and every Refresh; nil means that nothing is booked anywhere
+	Refresh time.Duration // how old what other processes booked may be; zero means 5 seconds
+}
+
+// Meter counts what agents spent today, in memory: what was spent before the start, or through another process, is read where charges
+// are booked. Beyond Options.Agents those seen longest ago are forgotten, with what their requests under way may cost; what they spent is
+// read anew. Safe for concurrent use.
+type Meter struct {
+	o      Options
+	purses *lru.Cache[Agent, *purse]
+}
+
+// NewMeter makes a meter.
+func NewMeter(o Options) *Meter {
+	const usual = 16_384
+	if o.Agents <= 0 {
+		o.Agents = usual
+	}
+	if o.Refresh <= 0 {
+		o.Refresh = 5 * time.Second
+	}
+	purses, _ := lru.New[Agent, *purse](o.Agents) // fails for sizes below 1 only
+	return &Meter{o: o, purses: purses}
+}
+
+// purse is what one agent spent on one day. Its lock is held while the store is asked: the agent's other requests need the answer, too.
+type purse struct {
+	sync.Mutex
+	day    time.Time
+	asked  time.Time // when the store was asked last
+	spent  tally     // in this process
+	others tally     // elsewhere
+	held   tally     // by requests under way
+}
+
+// tally is an amount for each part, and for the stake.
+type tally [parts + 1]policy.Micro
+
+// Look says what a part of an agent has used today. The fault is Unavailable when the store cannot be read.
+func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (Use, error) {
+	w, err := m.open(ctx, now, agent)
+	if err != nil {
+		return Use{}, err
+	}
+	defer w.Unlock()
+	return w.use(p), nil
+}
+
+// Hold is what a request under way may yet cost. The zero value holds nothing. Not safe for concurrent use.
+type Hold struct {
+	purse  *purse
+	part   Part
+	day    time.Time
+	amount policy.Micro
+}
+
+// Enter decides by what a part of an agent has used, and holds the most that a request may cost unless it is refused. The fault is
+// Unavailable when the store cannot be read. The hold must be given back by Done.
+func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, most policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
+	w, err := m.open(ctx, now, agent)
+	if err != nil {
+		return Hold{}, Decision{}, err
+	}
+	defer w.Unlock()
+	d := decide(w.use(p))
+	if d.Action == Refuse {
+		return Hold{}, d, nil
+	}
+	most = max(most, 0)
+	w.held[p] += most
+	return Hold{purse: w, part: p, day: w.day, amount: most}, d, nil
+}
+
+// Done turns the hold into what the request was charged, zero if it was not served, and returns what its part has used. Only the first
+// call counts, and ok is false for the others. What was begun yesterday counts yesterday.
+func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
+	w := h.purse
+	if w == nil {
+		return Use{}, false
+	}
+	h.purse = nil
+	w.Lock()
+	defer w.Unlock()
+	if w.day.Equal(h.day) {
+		w.held[h.part] -= h.amount
+		w.spent[h.part] += max(charged, 0)
+	}
+	return w.use(h.part), true
+}
+
+// open finds an agent's purse, of today and with what others booked, and locks it.
+func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*purse, error) {
+	w, ok := m.purses.Get(agent)
+	if !ok {
+		w = &purse{}
+		if before, had, _ := m.purses.PeekOrAdd(agent, w); had {
+			w = before
+		}
+	}
+	w.Lock()
+	w.roll(now)
+	if err := m.refresh(ctx, now, agent, w); err != nil {
+		w.Unlock()
+		return nil, fault.New(fault.Unavailable, "what this agent has spent cannot be read at the moment", err)
+	}
+	return w, nil
+}
+
+// roll begins a new day once it has come. A clock that was set back does not begin an old one anew.
+func (w *purse) roll(now time.Time) {
+	if day := now.UTC().Truncate(24 * time.Hour); day.After(w.day) {
+		w.day, w.asked = day, time.Time{}
+		w.spent, w.others, w.held = tally{}, tally{}, tally{}
+	}
+}
+
+// refresh reads what was booked elsewhere, where that is not known or too old. What this process booked is in what is read: a charge is
+// booked before its hold is done.
+func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *purse) error {
+	if m.o.Spent == nil || !w.asked.IsZero() && now.Sub(w.asked) < m.o.Refresh {
+		return nil
+	}
+	booked, err := m.o.Spent(ctx, agent, w.day)
+	if err != nil {
+		return err
+	}
+	w.asked = now
+	for p := Heartbeat; p <= Stake; p++ {
+		w.others[p] = max(booked[p.String()]-w.spent[p], 0)
+	}
+	return nil
+}
+
+func (w *purse) use(p Part) Use {
+	return Use{Spent: w.spent[p] + w.others[p], Held: max(w.held[p], 0)}
+}

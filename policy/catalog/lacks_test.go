@@ -1,0 +1,58 @@
+package catalog_test
+
+import (
+	"slices"
+	"testing"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// What a model has at its vendor, it does not have everywhere. A provider's own list, and then the operator, know better.
+func TestWhatModelsLackElsewhere(t *testing.T) {
+	said := config.ModelFile{Models: []config.Model{
+		{ID: "venice/claude-opus-4-6", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
+		{ID: "anthropic/claude-opus-4-6", Lacks: []policy.Feature{policy.StructuredOutputs}},
+	}}
+	listed := catalog.List{Format: config.CatalogVenice, Read: today, Models: []config.Model{
+		{ID: "claude-sonnet-4-6", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
+		{ID: "claude-opus-4-5", Capabilities: []policy.Feature{policy.Tools}},
+	}}
+	plain, operator := catalog.New(catalog.Embedded()), catalog.New(catalog.Embedded(), said)
+	withList := plain.With(map[policy.ProviderID]catalog.List{"venice": listed})
+	for _, row := range []struct {
+		about        string
+		c            *catalog.Catalog
+		at           policy.ProviderID
+		m            config.Model
+		schema, tool bool
+	}{
+		{"at its vendor", plain, "anthropic", config.Model{ID: "claude-opus-4-6"}, true, true},
+		{"at Venice", plain, "venice", config.Model{ID: "claude-opus-4-6"}, false, true},
+		{"at Venice, under a name of its own", plain, "venice", config.Model{ID: "deepseek-reasoner", UpstreamID: "deepseek-r1-671b"}, false, false},
+		{"of another family", plain, "venice", config.Model{ID: "gpt-5.2"}, true, true},
+		{"that Venice lists with it", withList, "venice", config.Model{ID: "claude-sonnet-4-6"}, true, true},
+		{"that Venice lists without it", withList, "venice", config.Model{ID: "claude-opus-4-5"}, false, true},
+		{"of which the operator says that it has it there", operator, "venice", config.Model{ID: "claude-opus-4-6"}, true, true},
+		{"of which the operator says that it lacks it here", operator, "anthropic", config.Model{ID: "claude-opus-4-6"}, false, true},
+		{"whose configuration says that it lacks tools", plain, "x", config.Model{ID: "gpt-5.2", Lacks: []policy.Feature{policy.Tools}}, true, false},
+	} {
+		m := row.c.At(row.at, row.m)
+		if got := slices.Contains(m.Capabilities, policy.StructuredOutputs); got != row.schema {
+			t.Errorf("a model %s: schemas %v of %v", row.about, got, m.Capabilities)
+		}
+		if got := slices.Contains(m.Capabilities, policy.Tools); got != row.tool {
+			t.Errorf("a model %s: tools %v of %v", row.about, got, m.Capabilities)
+		}
+	}
+}
+
+func TestSchemasThatStandAlone(t *testing.T) {
+	c := catalog.New(catalog.Embedded())
+	for id, alone := range map[string]bool{"gemini-2.5-flash": true, "gemini-2.0-flash": true, "gemini-3-pro-preview": false, "gpt-5.2": false} {
+		if got := c.At("google", config.Model{ID: id}).SchemaAlone; got != alone {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+}

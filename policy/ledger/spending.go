@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// spending is what the requests of one transaction add to what agents spent on their parts, as sums do to usage: it is committed with
+// their charges, or not at all.
+type spending map[spendingKey]policy.Micro
+
+// spendingKey is the key of a row of spending.
+type spendingKey struct {
+	day         int64
+	account     policy.Account
+	agent, part string
+}
+
+// PartStake is the part under which SpentByPart has what the operator's staked credit paid for, of an account and an agent without a
+// name: it belongs to none.
+const PartStake = "stake"
+
+// add counts a charge that says whose budget it uses. An op adds as its last step.
+func (s spending) add(c Charge, charged policy.Micro) {
+	if c.Staked > 0 {
+		s[spendingKey{day: dayOf(c.At), part: PartStake}] += c.Staked
+	}
+	if c.Part != "" && charged > 0 {
+		s[spendingKey{dayOf(c.At), c.Account, c.Agent, c.Part}] += charged
+	}
+}
+
+// writeSpending adds the transaction's spending to the store.
+func (b *book) writeSpending() error {
+	for k, charged := range b.spending {
+		if _, err := b.exec(`INSERT INTO spending (day, account, agent, part, charged) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = charged + excluded.charged`, k.day, k.account, k.agent, k.part, charged); err != nil {
+			return err
+		}
+	}
+	clear(b.spending)
+	return nil
+}
+
+// SpentByPart is what each part of an agent was charged on the UTC day of a time, by the names of the charges' parts: charges on their
+// way to the store, and those of other gateways, are in it. Days before yesterday are forgotten. It does not give up before the store
+// has answered, whatever becomes of the context.
+func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (map[string]policy.Micro, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := map[string]policy.Micro{}
+	// The writer reads it, so that it is known which charges are in it: those that it answered before.
+	err := l.writer.do(func(b *book) error { return b.spentByPart(acct, agent, dayOf(day), out) }, nil)
+	if err != nil {
+		return nil, fmt.Errorf("spent by agent %q of key %s: %w", agent, acct, err)
+	}
+	return out, nil
+}
+
+// spentByPart reads what an agent spent on a day, by the transaction's own requests too. It may run twice.
+func (b *book) spentByPart(acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
+	clear(into)
+	type row struct {
+		part    string
+		charged policy.Micro
+	}
+	rows, err := readAll(context.Background(), b.conn, func(s scanner) (r row, err error) {
+		err = s.Scan(&r.part, &r.charged)
+		return r, err
+	}, `SELECT part, charged FROM spending WHERE day = ? AND account = ? AND agent = ?`, day, acct, agent)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		into[r.part] = r.charged
+	}
+	for k, charged := range b.spending {
+		if k.day == day && k.account == acct && k.agent == agent {
+			into[k.part] += charged
+		}
+	}
+	return nil
+}
+
+// forgetSpending removes what was spent before yesterday.
+func (l *Ledger) forgetSpending() {
+	before := dayOf(l.o.Now()) - 1
+	removed := int64(pruneLimit)
+	for removed == pruneLimit && !l.stopping() {
+		err := l.writer.do(func(b *book) (err error) { removed, err = b.forgetSpending(before); return err }, nil)
+		if err != nil {
+			l.o.Log.Error("ledger: what agents spent on earlier days was not removed", "error", err)
+			return
+		}
+	}
+}
+
+func (b *book) forgetSpending(before int64) (int64, error) {
+	return b.exec(`DELETE FROM spending WHERE (day, account, agent, part) IN
+	(SELECT day, account, agent, part FROM spending WHERE day < ? LIMIT ?)`, before, pruneLimit)
+}

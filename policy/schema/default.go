@@ -1,0 +1,56 @@
+package schema
+
+// What stands in for an answer that cannot be had. Each says what nobody knows, and does nothing: it approves, promotes, prunes and
+// moves nothing.
+
+// noAnswer is what defaults say in words.
+const noAnswer = "No valid answer could be had from a model."
+
+// DefaultHeartbeatDecision observes, with no confidence, and leaves the decision to a higher tier.
+func DefaultHeartbeatDecision() HeartbeatDecision {
+	return HeartbeatDecision{Severity: SeverityModerate, Action: ActionObserve, Rationale: noAnswer, Signals: []Signal{}, Escalate: true}
+}
+
+// DefaultDaimonAppraisal is neutral, and biases no memory.
+func DefaultDaimonAppraisal() DaimonAppraisal {
+	return DaimonAppraisal{PrimaryEmotion: Anticipation, Trigger: noAnswer, MemoryBias: "none"}
+}
+
+// DefaultRiskAssessment approves nothing: no layer was passed, and the size is 0.
+func DefaultRiskAssessment() RiskAssessment {
+	unknown := LayerResult{Detail: "not evaluated"}
+	return RiskAssessment{
+		Layers: RiskLayers{
+			HardShields: unknown, PositionSizing: unknown, AdaptiveGuardrails: unknown, Observation: unknown, DefiThreats: unknown,
+		},
+		Warnings: []string{noAnswer},
+	}
+}
+
+// DefaultCuratorEvaluation changes no entry, and takes the Grimoire to be neither well nor ill.
+func DefaultCuratorEvaluation() CuratorEvaluation {
+	return CuratorEvaluation{CrossReferences: []CrossRef{}, Promotions: []Promotion{}, GrimoireHealth: 0.5}
+}
+
+// DefaultReplayAnalysis learns nothing. It names no episode.
+func DefaultReplayAnalysis() ReplayAnalysis {
+	return ReplayAnalysis{Lessons: []Lesson{}, Counterfactuals: []Counterfactual{}}
+}
+
+// DefaultFragmentEvaluation discards the fragment: nothing enters memory unseen.
+func DefaultFragmentEvaluation() FragmentEvaluation {
+	return FragmentEvaluation{Verdict: Discard}
+}
+
+// DefaultDreamIntegration decides on no hypothesis, and leaves the playbook as it is.
+func DefaultDreamIntegration() DreamIntegration {
+	return DreamIntegration{Promoted: []IntegrationItem{}, Staged: []IntegrationItem{}, Discarded: []IntegrationItem{}}
+}
+
+// DefaultThreatAssessment is a threat that nobody looked at: not harmless, and no reason to act.
+func DefaultThreatAssessment() ThreatAssessment {
+	return ThreatAssessment{
+		ThreatType: "unknown", Severity: Medium, ImpactIfRealized: "unknown", MitigationActions: []string{}, DetectionSignals: []string{},
+		RehearsalOutcome: noAnswer,
+	}
+}
