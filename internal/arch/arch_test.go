@@ -40,8 +40,13 @@ func sound() map[string]string {
 		"policy/catalog/catalog.go":           `package catalog`,
 		"policy/intent/intent.go":             `package intent`,
 		"policy/profile/profile.go":           `package profile; import _ "bardo.money/gateway/policy/intent"`,
+		"policy/budget/budget.go":             `package budget; import _ "bardo.money/gateway/policy/intent"`,
+		"policy/schema/schema.go":             `package schema`,
+		"extproc/structured/form.go":          `package structured; import _ "bardo.money/gateway/extproc/wire"; import _ "bardo.money/gateway/policy/schema"`,
 		"extproc/hint/hint.go":                `package hint; import _ "bardo.money/gateway/policy/intent"`,
-		"policy/resolve/resolve.go":           `package resolve; import _ "bardo.money/gateway/policy/catalog"`,
+		"extproc/reasoning/chain.go":          `package reasoning`,
+		"extproc/render/member.go":            `package render; import _ "bardo.money/gateway/extproc/reasoning"`,
+		"policy/resolve/resolve.go":           "package resolve\nimport _ \"bardo.money/gateway/policy/catalog\"\nimport _ \"bardo.money/gateway/policy/budget\"",
 		"xds/state/state.go":                  `package state`,
 		"envoy/envoy.go":                      `package envoy; import (_ "bardo.money/gateway/xds/state"; _ "google.golang.org/grpc")`,
 		"extproc/provider/provider.go":        `package provider`,
@@ -126,7 +131,10 @@ func TestRules(t *testing.T) {
 		{
 			"the table allows what nothing does",
 			map[string]string{"policy/resolve/resolve.go": `package resolve`},
-			[]string{"rules: nothing in policy/resolve imports policy/catalog any more: take it from the list of engines"},
+			[]string{
+				"rules: nothing in policy/resolve imports policy/budget any more: take it from the list of engines",
+				"rules: nothing in policy/resolve imports policy/catalog any more: take it from the list of engines",
+			},
 		},
 		{
 			"a package stands nowhere",

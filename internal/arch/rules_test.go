@@ -10,7 +10,7 @@ var levels = []struct {
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
-		"extproc/reasoning", "extproc/toolcall", "extproc/schema", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
+		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
 		"policy/*", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
@@ -21,12 +21,15 @@ var levels = []struct {
 // engines lists the engines that may import other engines, besides in tests. Each line is a decision; the test reports
 // those that nothing needs any more.
 var engines = map[string][]string{
-	"envoy":            {"xds/state"},
-	"extproc/hint":     {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
-	"extproc/pipeline": {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
-	"extproc/wire/*":   {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
-	"policy/resolve":   {"policy/catalog"},
-	"policy/profile":   {"policy/intent"},
+	"envoy":              {"xds/state"},
+	"extproc/hint":       {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
+	"extproc/pipeline":   {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
+	"extproc/wire/*":     {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
+	"extproc/structured": {"extproc/wire", "policy/schema"},
+	"extproc/render":     {"extproc/reasoning"},               // what it shows is a chain
+	"policy/resolve":     {"policy/catalog", "policy/budget"}, // what a wallet affords is one table
+	"policy/profile":     {"policy/intent"},
+	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
 
 	"extproc/wire/completions": {"extproc/wire/openai"},                           // its requests become that format's
 	"extproc/wire/dual":        {"extproc/wire/anthropic", "extproc/wire/openai"}, // which of them a family of models speaks

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkSplit(cfg)
 	d.checkCustoms(cfg.Providers.Custom)
 	d.checkOrder(cfg)
+	d.checkPlans(cfg)
 	d.checkClearText(cfg)
 	d.checkStore(cfg.Store)
 	d.checkEvents(cfg.Telemetry.Events)
@@ -148,25 +150,51 @@ func (d *decoder) checkModels(key string, models []Model) {
 }
 
 func (d *decoder) checkOrder(cfg *Config) {
-	known := slices.Clone(defaultOrder)
-	for _, c := range cfg.Providers.Custom {
-		known = append(known, c.ID)
-	}
-	text := make([]string, len(known))
-	for i, id := range known {
-		text[i] = string(id)
-	}
+	known := cfg.names()
 	for i, id := range cfg.Providers.Order {
 		key := fmt.Sprintf("providers.order[%d]", i)
-		switch {
-		case slices.Index(cfg.Providers.Order, id) < i:
+		if slices.Index(cfg.Providers.Order, id) < i {
 			d.problem(key, "each provider once", "%q is given twice", id)
-		case !slices.Contains(known, id):
-			expected := "one of " + strings.Join(text, ", ")
-			if like := near.Names(string(id), text, 1); len(like) > 0 {
-				expected = like[0]
-			}
-			d.problem(key, expected, "%q is no provider", id)
+			continue
+		}
+		d.checkName(key, string(id), known)
+	}
+}
+
+// names are the names that a provider may be called by.
+func (c *Config) names() []string {
+	var known []string
+	for _, id := range defaultOrder {
+		known = append(known, string(id))
+	}
+	for _, custom := range c.Providers.Custom {
+		known = append(known, string(custom.ID))
+	}
+	return known
+}
+
+func (d *decoder) checkName(key, name string, known []string) {
+	if slices.Contains(known, name) {
+		return
+	}
+	expected := "one of " + strings.Join(known, ", ")
+	if like := near.Names(name, known, 1); len(like) > 0 {
+		expected = like[0]
+	}
+	d.problem(key, expected, "%q is no provider", name)
+}
+
+// checkPlans checks the names in billing.tiers.
+func (d *decoder) checkPlans(cfg *Config) {
+	plans := []string{string(policy.TierFree), string(policy.TierPro), string(policy.TierGolem)}
+	known := cfg.names()
+	for _, name := range slices.Sorted(maps.Keys(cfg.Billing.Tiers)) {
+		key := "billing.tiers." + name
+		if !slices.Contains(plans, name) {
+			d.problem(key, "one of "+strings.Join(plans, ", "), "%q is no plan", name)
+		}
+		for i, id := range cfg.Billing.Tiers[name].Exclude {
+			d.checkName(fmt.Sprintf("%s.exclude[%d]", key, i), id, known)
 		}
 	}
 }

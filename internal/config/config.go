@@ -87,11 +87,44 @@ type Inference struct {
 	Profiles           map[string]Profile `key:"profiles" doc:"How parts of an agent want their answers made, over the built-in table. Those of risk, death_reflect and operator are locked."`
 	Caching            Caching            `key:"caching" doc:"The cache of answers, and what is said to providers about theirs."`
 
+	StructuredOutputs StructuredOutputs `key:"structured_outputs" doc:"Answers in a form: JSON that follows a schema, of a caller's or of a part of an agent."`
+
+	Verification Verification `key:"verification" doc:"When a second model, of another family, is asked the same, and the more careful answer is given."`
+	Escalation   Escalation   `key:"escalation" doc:"When an answer of tier T1 is thrown away and tier T2 is asked instead."`
+
 	WebSearchEnabled            bool         `key:"web_search_enabled" default:"false" doc:"REM dreams about what the agent knows little of may search the web, at Venice."`
 	WebSearchBudget             policy.Micro `key:"web_search_budget_per_cycle_usdc" default:"0.05" doc:"What the searches of one dream cycle may cost, in USD."`
 	SealedTestament             bool         `key:"sealed_testament" default:"false" doc:"Testaments are made in attested hardware."`
 	IntegrationPhaseAttestation bool         `key:"integration_phase_attestation" default:"false" doc:"Dreams are consolidated in attested hardware."`
 	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"What is left of the highest temperature of a hypnagogic cycle in the next one."`
+}
+
+// Verification says what is verified though its caller does not ask for it.
+type Verification struct {
+	Risk string `key:"risk" default:"auto" oneof:"auto always off" doc:"Whether what the risk part of an agent asks is verified: where a provider can serve it that is there for verification (bankr), always, or only when the request says verify."`
+}
+
+// Escalation says when heartbeats of tier T1 are asked again at tier T2.
+type Escalation struct {
+	Mode            string  `key:"mode" default:"off" oneof:"off auto" doc:"Whether heartbeats of tier T1 whose decision asks for it are answered by tier T2; the hint escalate stands over it."`
+	ConfidenceFloor float64 `key:"confidence_floor" default:"0" min:"0" max:"1" doc:"A decision less confident than this asks for it, too."`
+}
+
+// StructuredOutputs holds the rules of answers in a form.
+type StructuredOutputs struct {
+	Enabled                  bool `key:"enabled" default:"true" doc:"Parts of an agent get answers in their forms, and callers' schemas are kept to wherever they are served; false leaves all of it to the providers."`
+	PreferSchemaEnforcement  bool `key:"prefer_schema_enforcement" default:"true" doc:"A provider's own enforcement of schemas comes before a synthetic tool; false turns that round."`
+	Validation               bool `key:"validation" default:"true" doc:"Answers are checked against their schemas; false passes on what was read out of them."`
+	RetryOnValidationFailure bool `key:"retry_on_validation_failure" default:"true" doc:"A model is told what is wrong with its answer, and asked once more."`
+	MaxRetries               int  `key:"max_retries" default:"1" min:"0" max:"3" doc:"How often, at most."`
+}
+
+// Retries is how often a model is asked again for an answer that follows its schema.
+func (s StructuredOutputs) Retries() int {
+	if !s.Validation || !s.RetryOnValidationFailure {
+		return 0
+	}
+	return s.MaxRetries
 }
 
 // Tier names the model of a tier.
@@ -109,6 +142,7 @@ type Profile struct {
 	PresencePenalty  *float64 `key:"presence_penalty" min:"-2" max:"2" doc:"Penalty for tokens that were there before."`
 	ReasoningEffort  string   `key:"reasoning_effort" oneof:"none low medium high max" doc:"How hard the model thinks."`
 	VisibleThinking  *bool    `key:"visible_thinking" doc:"Whether its reasoning is to be shown."`
+	ResponseSchema   string   `key:"response_schema" doc:"The published schema that its answers follow, by its name."`
 	MaxTokens        int      `key:"max_tokens" min:"0" max:"10000000" doc:"Most output tokens."`
 	Stop             []string `key:"stop_sequences" doc:"Texts that end the answer."`
 	CacheControl     *bool    `key:"cache_control" doc:"Mark the stable beginning of the prompt for the provider's cache."`
@@ -131,13 +165,22 @@ func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time
 
 // Pipeline holds the settings of the layers.
 type Pipeline struct {
-	Hash string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests the exact cache is for: those with a temperature of at most 0.3 and those that ask, none, or all."`
+	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"How much context engineering a request gets where neither its part of an agent nor its caller says it: l3 alone; l1, l3 and l6; l1 to l6; all."`
+	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests the exact cache is for: those with a temperature of at most 0.3 and those that ask, none, or all."`
 }
 
 // Billing holds the rules of price and reserve.
 type Billing struct {
 	SpreadPct           int `key:"spread_pct" default:"20" min:"0" max:"1000" doc:"Percent on top of the provider's price."`
 	ReserveOutputTokens int `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved for when the caller names no maximum."`
+
+	Tiers map[string]Plan `key:"tiers" doc:"What the plans of keys (free, pro, golem) mean. Without it, every plan includes every provider, at the same spread."`
+}
+
+// Plan is what a key's plan includes, and what it costs.
+type Plan struct {
+	SpreadPct *int     `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price, in place of billing.spread_pct."`
+	Exclude   []string `key:"exclude" doc:"Providers that do not serve the plan's keys: names as in providers.order; direct stands for all direct keys."`
 }
 
 // Limits are the defaults of a key. Zero means no limit.

@@ -156,7 +156,7 @@ func TestWarnings(t *testing.T) {
 		{"the same for a custom provider", "providers: {custom: [{id: a, api_key: k, endpoints: [http://8.8.8.8/v1]}]}", "test.yaml:1: providers.custom[0].endpoints[0]: warning: the key goes to 8.8.8.8 without encryption"},
 		{"not within the operator's network", "providers: {custom: [{id: a, api_key: k, endpoints: [http://10.0.0.1/v1]}, {id: b, api_key: k, endpoints: [http://vllm:8000/v1]}]}", ""},
 		{"an overage that is not built", "limits: {overage: bill}", "test.yaml:1: limits.overage: warning: this version denies what is beyond an allowance"},
-		{"a key that is not built", "pipeline: {default: fast}", "test.yaml:1: pipeline.default: warning: accepted, but this version does not act on it"},
+		{"a key that is not built", "pipeline: {semantic: shadow}", "test.yaml:1: pipeline.semantic: warning: accepted, but this version does not act on it"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables())

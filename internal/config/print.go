@@ -46,6 +46,8 @@ func (p *printer) value(v reflect.Value, indent string) {
 	case isTable(v.Type()):
 		p.WriteString("\n")
 		p.table(v, indent+"  ")
+	case v.Kind() == reflect.Map && v.Len() == 0:
+		p.WriteString(" {}\n")
 	case v.Kind() == reflect.Map:
 		p.WriteString("\n")
 		p.dictionary(v, indent+"  ")

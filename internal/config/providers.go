@@ -55,6 +55,7 @@ type Venice struct {
 	APIKey             Secret            `key:"api_key" doc:"The operator's key. Without it, VENICE_API_KEY."`
 	APIKeys            []Secret          `key:"api_keys" doc:"Further keys."`
 	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
+	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"What the staked DIEM pays for in a UTC day, in USD at Venice's prices. Beyond it nobody's inference is paid by it until the next day. Without it, or at 0, all that callers say is there."`
 	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The tier of requests that name none."`
 	Characters         map[string]string `key:"characters" doc:"The Venice character that a role is played by."`
 	Models             []Model           `key:"models" doc:"What it serves. Without a list, its own list of models, else those of the catalog that it is known to serve."`
@@ -113,9 +114,11 @@ type Model struct {
 	MaxOutput     int              `key:"max_output" min:"0" max:"1000000000" doc:"Most output tokens of one answer."`
 	Price         *Price           `key:"price" doc:"USD per million tokens."`
 	Capabilities  []policy.Feature `key:"capabilities" doc:"Features of the model."`
+	Lacks         []policy.Feature `key:"lacks" doc:"Features that it does not have there, whatever else is said of it."`
+	SchemaAlone   *bool            `key:"schema_alone" doc:"It takes a schema of the answer or functions, not both, as Gemini's models before the third generation."`
 	Quality       string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
-	Reasoning     string           `key:"reasoning" doc:"Where its reasoning is found: auto, none, or the name of a dialect."`
-	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning, without an opening tag."`
+	Reasoning     string           `key:"reasoning" oneof:"auto none anthropic openai responses gemini deepseek qwen openrouter venice vllm mistral kimi seed gemma tags" doc:"Where its reasoning is found: by who answers and how, nowhere, or as in the answers of a kind of provider or model."`
+	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning: the prompt has the opening tag."`
 	NamedOnly     *bool            `key:"named_only" doc:"It serves those who ask for it by name; the gateway does not choose it by itself."`
 	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, as many of OpenAI's models that reason do: they are left out, and the limit is called max_completion_tokens."`
 	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or written into its text in the format of hermes, qwen or plain json. Without it, as the catalog says, else native."`

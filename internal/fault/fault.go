@@ -32,6 +32,8 @@ const (
 	BudgetExceeded     Kind = "budget_exceeded"
 	Internal           Kind = "internal"
 	Upstream           Kind = "upstream_error"
+	SchemaInvalid      Kind = "schema_validation_failed"
+	StructuredOutput   Kind = "structured_output_error"
 	NoProvider         Kind = "no_provider"
 	NoPrivateProvider  Kind = "no_private_provider"
 	Overloaded         Kind = "overloaded"
@@ -42,7 +44,8 @@ const (
 var statuses = map[Kind]int{
 	InvalidRequest: 400, RequiresDirectKey: 400, T0HasNoModel: 422, UnsupportedMedia: 415, InvalidAPIKey: 401, PaymentRequired: 402,
 	InsufficientFunds: 402, KeyRestricted: 403, ModelNotFound: 404, NotFound: 404, MethodNotAllowed: 405, TooLarge: 413,
-	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, NoProvider: 503,
+	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, SchemaInvalid: 502,
+	StructuredOutput: 502, NoProvider: 503,
 	NoPrivateProvider: 503, Overloaded: 503, Unavailable: 503, UpstreamTimeout: 504,
 }
 
@@ -57,6 +60,7 @@ type Fault struct {
 	Code       string        // a provider's own code for the caller's mistake, kept because clients act on it; "" is the kind
 	Status     int           // 0: the kind's own; else the provider's status for errors of the caller's making
 	RetryAfter time.Duration // 0: no Retry-After header
+	Details    string        // a JSON object of what else the client is told; "" for nothing. It may hold content: it is never logged
 	cause      error
 }
 

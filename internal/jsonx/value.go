@@ -141,8 +141,7 @@ func (v Value) Members(yield func(key []byte, m Value) bool) {
 	}
 	b := v.Raw
 	for i := skipSpace(b, 1); i < len(b) && b[i] == '"'; {
-		keyEnd := skipString(b, i)
-		key, ok := Value{Raw: b[i:keyEnd]}.Text(nil)
+		key, keyEnd, ok := readKey(b, i)
 		if i = skipSpace(b, keyEnd); !ok || i >= len(b) || b[i] != ':' {
 			return
 		}
@@ -156,6 +155,16 @@ func (v Value) Members(yield func(key []byte, m Value) bool) {
 		}
 		i = skipSpace(b, i+1)
 	}
+}
+
+// readKey reads the key whose quote opens at i. Almost none has an escape, which is seen on the way.
+func readKey(b []byte, i int) (key []byte, end int, ok bool) {
+	if stop, _ := skipPlain(b, i+1); stop < len(b) && b[stop] == '"' {
+		return b[i+1 : stop], stop + 1, true
+	}
+	end = skipString(b, i)
+	key, ok = Value{Raw: b[i:end]}.Text(nil)
+	return key, end, ok
 }
 
 // skipValue returns where the value at i ends, by its brackets and quotes alone; i itself when no value starts there.
