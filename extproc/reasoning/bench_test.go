@@ -1,0 +1,107 @@
+package reasoning_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reasoning"
+)
+
+// BenchmarkTextWithTags is the splitting of text alone, in pieces of a token and of a packet.
+func BenchmarkTextWithTags(b *testing.B) {
+	thought := "<think>" + strings.Repeat("Is 1 < 2? It is </b>, I think. ", 2000) + "</think>\n\n"
+	for _, size := range []int{5, 64, 4096} {
+		b.Run(fmt.Sprintf("pieces of %d", size), func(b *testing.B) {
+			text := []byte(thought)
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := reasoning.NewReader(usual())
+				ev := chat.Event{Kind: chat.Text}
+				for at := 0; at < len(text); at += size {
+					ev.Text = text[at:min(at+size, len(text))]
+					r.Read(&ev)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkAnswer is the whole way from a provider's bytes to events, thoughts included: a long answer of each provider's format, in
+// pieces of 16 KiB. What it reports per event is what an answer allocates, its first piece and its decoder included.
+func BenchmarkAnswer(b *testing.B) {
+	for _, g := range goldens(b) {
+		if !g.stream {
+			continue
+		}
+		body := longer(g.body)
+		b.Run(strings.TrimSuffix(g.name, ".txtar"), func(b *testing.B) {
+			a := g.answer
+			events := 0
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				events = a.count(body)
+			}
+			b.ReportMetric(float64(events), "events/op")
+		})
+	}
+}
+
+// TestAnEventCostsOneAllocationAtMost: in every format, the decoder's own included.
+func TestAnEventCostsOneAllocationAtMost(t *testing.T) {
+	for _, g := range goldens(t) {
+		body, events := longer(g.body), 0
+		if len(body) < 4*len(g.body) { // it has no pieces that come again
+			continue
+		}
+		a := g.answer
+		if n := testing.AllocsPerRun(3, func() { events = a.count(body) }); n > float64(events) {
+			t.Errorf("%s: %v allocations for %d events", g.name, n, events)
+		}
+	}
+}
+
+// longer is a stream whose pieces of thoughts and of text come many times.
+func longer(body []byte) []byte {
+	const times = 400
+	var out []byte
+	for _, frame := range bytes.SplitAfter(body, []byte("\n\n")) {
+		n := 1
+		for _, piece := range []string{`thinking_delta`, `text_delta`, `"reasoning_content":"9`, `"reasoning_content":", the`, `"reasoning":"9`, `.delta"`, `"thought":true`, `"content":"Is`, `"content":" is`, `"content":"9.11`, `"content":"9.8 [`, `"text":"9.8"`, `"text":" 9.80."`, `ink>a`, `15% of`} {
+			if bytes.Contains(frame, []byte(piece)) {
+				n = times
+			}
+		}
+		out = append(out, bytes.Repeat(frame, n)...)
+	}
+	return out
+}
+
+// count reads an answer in pieces of 16 KiB, and counts its events.
+func (a *answer) count(body []byte) (events int) {
+	r := &chat.Request{Dialect: chat.Gemini, Stream: true, Choices: 1}
+	if a.spoken == chat.Gemini {
+		r.Dialect = chat.OpenAI
+	}
+	dec := a.decoder(r)
+	var reader *reasoning.Reader
+	if len(a.options.Tags) > 0 {
+		reader = reasoning.NewReader(a.options)
+	}
+	for at := 0; at < len(body); at += 16 << 10 {
+		end := min(at+16<<10, len(body))
+		read := dec.Decode(body[at:end:end], end == len(body))
+		for i := range read {
+			if reader == nil {
+				events++
+				continue
+			}
+			events += len(reader.Read(&read[i]))
+		}
+	}
+	return events
+}

@@ -1,0 +1,138 @@
+package reasoning_test
+
+import (
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// sketch is the parser as it was first thought of: a state machine over the bytes of the stream. It is here to show what is wrong with it.
+type sketch struct {
+	in       bool // thinking
+	matched  int  // bytes of the tag at hand
+	think    []byte
+	content  []byte
+	thoughts []string // as it told them
+	words    []string
+}
+
+const (
+	sketchOpen  = "<think>"
+	sketchClose = "</think>"
+)
+
+func (s *sketch) feed(chunk string) {
+	for i := range len(chunk) {
+		s.byte(chunk[i])
+	}
+	if len(s.content) > 0 && !s.in && s.matched == 0 {
+		s.flushWords()
+	}
+}
+
+func (s *sketch) byte(c byte) {
+	buf, tag := &s.content, sketchOpen
+	if s.in {
+		buf, tag = &s.think, sketchClose
+	}
+	switch {
+	case s.matched == 0 && c == '<':
+		s.matched = 1
+	case s.matched == 0:
+		*buf = append(*buf, c)
+	case c != tag[s.matched]:
+		*buf = append(append(*buf, tag[:s.matched]...), c)
+		s.matched = 0
+	case s.matched+1 < len(tag):
+		s.matched++
+	case s.in:
+		s.flushThoughts()
+		s.in, s.matched = false, 0
+	default:
+		s.flushWords()
+		s.in, s.matched = true, 0
+	}
+}
+
+func (s *sketch) finish() {
+	s.flushThoughts()
+	s.flushWords()
+}
+
+func (s *sketch) flushThoughts() {
+	if len(s.think) > 0 {
+		s.thoughts, s.think = append(s.thoughts, string(s.think)), nil
+	}
+}
+
+func (s *sketch) flushWords() {
+	if len(s.content) > 0 {
+		s.words, s.content = append(s.words, string(s.content)), nil
+	}
+}
+
+// sketched is what the sketch makes of pieces, as events.
+func sketched(end bool, pieces ...string) string {
+	var s sketch
+	for _, p := range pieces {
+		s.feed(p)
+	}
+	if end {
+		s.finish()
+	}
+	return "thoughts " + strings.Join(s.thoughts, "|") + " words " + strings.Join(s.words, "|")
+}
+
+// said is what an answer comes to, in the sketch's words.
+func said(a answer) string {
+	var thoughts, words []string
+	for l := range strings.Lines(a.read()) {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(l), " ")
+		_, text, _ := strings.Cut(rest, " ")
+		switch kind {
+		case "thought":
+			thoughts = append(thoughts, strings.Trim(text, `"`))
+		case "text":
+			words = append(words, strings.Trim(text, `"`))
+		}
+	}
+	return "thoughts " + strings.Join(thoughts, "|") + " words " + strings.Join(words, "|")
+}
+
+// TestD40TheSketchsFaults shows each fault of the sketch, and that it is none of the gateway's.
+func TestD40TheSketchsFaults(t *testing.T) {
+	unended := answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>"), content("hm, "), content("so"))}
+	escaped := string(sse(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)))
+	twoDeltas := string(sse(content("<th"), content("ink>hm</th"), content("ink>Hi")))
+	for _, row := range []struct {
+		about  string
+		sketch string
+		answer answer
+		want   string
+	}{
+		{"a partial tag at the end is lost", sketched(true, "Hi <thi"), told(content("Hi <thi")), "thoughts  words Hi <thi"},
+		{"half an end at the end is lost", sketched(true, "<think>hm</thi"), told(content("<think>hm</thi")), "thoughts hm|</thi words "},
+		{"<< hides a tag", sketched(true, "</tool_call><<think>hm</think>Hi"), calling("</tool_call><think>hm</think>Hi"), "thoughts hm words </tool_call>|Hi"},
+		{"<</think> does not end it", sketched(true, "<think>a <</think>Hi"), told(content("<think>a <</think>Hi")), "thoughts a < words Hi"},
+		{"thoughts wait for their end", sketched(false, "<think>", "hm, ", "so"), unended, "thoughts hm, |so words "},
+		{"escaped in JSON, a tag is not seen", sketched(true, escaped), told(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)), "thoughts hm words Hi"},
+		{"nor one that two deltas share", sketched(true, twoDeltas), told(content("<th"), content("ink>hm</th"), content("ink>Hi")), "thoughts hm words Hi"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			if row.sketch == row.want {
+				t.Errorf("the sketch has no such fault: %s", row.sketch)
+			}
+			if got := said(row.answer); got != row.want {
+				t.Errorf("it says %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+// calling is an answer of a model that writes calls of tools into its text.
+func calling(text string) answer {
+	a := told(content(text))
+	a.options.Closers = [][]byte{[]byte("</tool_call>")}
+	return a
+}

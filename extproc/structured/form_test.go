@@ -1,0 +1,175 @@
+package structured_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/policy/schema"
+)
+
+func TestEveryPublishedFormIsThere(t *testing.T) {
+	for _, s := range schema.All() {
+		f := structured.Named(s.Name)
+		if f == nil {
+			t.Errorf("%s cannot be compiled", s.Name)
+			continue
+		}
+		if !f.Ours() || f.Name() != s.Name || f.Strict() != s.Strict || string(f.Default()) != string(s.Default) {
+			t.Errorf("%s: %+v", s.Name, f)
+		}
+		if s.Default == nil {
+			continue
+		}
+		if v := f.Plan(structured.Target{}).Check(s.Default, chat.StopEnd); !v.Valid() || string(v.JSON) != string(s.Default) {
+			t.Errorf("the default of %s: %q", s.Name, v.Issues)
+		}
+	}
+	if structured.Named("own") != nil {
+		t.Error("there is a form that nobody published")
+	}
+}
+
+func TestSchemasThatCannotBeRead(t *testing.T) {
+	for _, r := range []struct{ about, schema, want string }{
+		{"no JSON", `{"type":`, "the schema is not valid JSON: "},
+		{"no object", `true`, "the schema is no JSON object"},
+		{"a type that there is not", `{"properties":{"x":{"type":"text"}}}`, "properties.x.type"},
+		{"no list", `{"required":"x"}`, "required: is of type string, and not array"},
+		{"a reference to nowhere", `{"$ref":"#/$defs/x"}`, `the schema refers to "#/$defs/x"`},
+		{"a reference to another document", `{"properties":{"x":{"$ref":"https://example.com/x.json"}}}`, `#/properties/x refers to "https://example.com/x.json": references are paths to places inside the schema (#/…)`},
+		{"a reference to a file", `{"$ref":"/etc/passwd"}`, `the schema refers to "/etc/passwd"`},
+		{"a member twice", `{"type":"object","type":"array"}`, `the schema has the member "type" twice`},
+		{"a count that is none", `{"maxLength":1e99}`, "the schema has a maxLength that is no count: 1e99"},
+		{"a number beyond all measure", `{"minimum":1e99999}`, "#/minimum is a number beyond all measure"},
+		{"too large", `{"description":"` + strings.Repeat("x", 256<<10) + `"}`, "the schema is larger than 256 KiB"},
+		{"too deep", strings.Repeat(`{"items":`, 80) + `{}` + strings.Repeat(`}`, 80), "is nested more than 64 levels deep"},
+		{"too many", `{"enum":[` + strings.Repeat("[],", 20_000) + `[]]}`, "has more than 20000 objects and arrays"},
+		{"a pattern too large", `{"pattern":"` + strings.Repeat("(a{1000})", 100) + `"}`, "pattern: makes the patterns of the schema too large"},
+		{"a pattern too long", `{"pattern":"` + strings.Repeat("a", 5000) + `"}`, "pattern: makes the patterns of the schema too large"},
+		{"itself and nothing else", `{"$ref":"#"}`, "the schema refers to itself, and says nothing of a value by that"},
+		{"a circle", `{"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"}]},"b":{"not":{"$ref":"#/$defs/a"}}}}`, "refers to itself"},
+		{"a name", `{"$defs":{"x":{"$anchor":"x"}},"$ref":"#x"}`, `the schema refers to "#x"`},
+		{"a dynamic reference", `{"$dynamicRef":"#x"}`, "has a $dynamicRef, which is not taken here"},
+		{"a schema with a name of its own inside", `{"items":{"$id":"https://example.com/x"}}`, "#/items has a name of its own ($id)"},
+		{"too many ways", `{"$defs":{"x":true},"allOf":[` + strings.Repeat(`{"$ref":"#/$defs/x"},`, 1100) + `true]}`, "leads on too far, or in too many ways"},
+		{"too far", strings.Repeat(`{"not":`, 60) + `{"not":{"not":{"not":{"not":true}}}}` + strings.Repeat("}", 60), "leads on too far"},
+		{"itself inside", `{"properties":{"next":{"$ref":"#"}}}`, ""},
+		{"a draft that there is not", `{"$schema":"https://example.com/my","type":"object"}`, ""},
+		{"an older draft", `{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"x":{"type":"null"}},"items":[{"$ref":"#/definitions/x"}]}`, ""},
+		{"a pattern of JavaScript", `{"pattern":"(?<!x)\\cA"}`, ""},
+		{"a name for the whole", `{"$id":"https://example.com/s","$defs":{"x":{"type":"null"}},"$ref":"#/$defs/x"}`, ""},
+	} {
+		_, err := structured.Compile("own", []byte(r.schema))
+		switch {
+		case err == nil && r.want != "":
+			t.Errorf("%s is read", r.about)
+		case err != nil && (r.want == "" || !strings.Contains(err.Error(), r.want) || strings.Contains(err.Error(), "bardo:")):
+			t.Errorf("%s: %v", r.about, err)
+		}
+	}
+}
+
+func TestFormsOfRecentSchemasAreKept(t *testing.T) {
+	const s = `{"title":"kept"}`
+	a, _ := structured.Compile("a", []byte(s))
+	again, _ := structured.Compile("a", []byte(s))
+	other, _ := structured.Compile("b", []byte(s))
+	if a == nil || a != again || a == other || other.Name() != "b" || a.Ours() || a.Strict() || a.Default() != nil {
+		t.Errorf("%p, %p, %p", a, again, other)
+	}
+	for i := range 40 {
+		if _, err := structured.Compile("large", fmt.Appendf(nil, `{"title":"%d","description":%q}`, i, strings.Repeat("x", 100<<10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, _ := structured.Compile("a", []byte(s)); again == a {
+		t.Error("nothing makes room")
+	}
+}
+
+// Each of these takes for ever, or nearly so, if nobody counts.
+func TestNoCheckTakesForEver(t *testing.T) {
+	both := `{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`
+	for _, r := range []struct{ about, schema, answer string }{
+		{"properties that double", both, strings.Repeat(`{"a":`, 90) + `1` + strings.Repeat("}", 90)},
+		{"an alternative at each of many places", `{"items":{"allOf":[` + strings.Repeat("{\"const\":1e309},", 1000) + `true]}}`, "[" + strings.Repeat("1e308,", 2_000) + "1]"},
+		{"a pattern at each of many places", `{"items":{"pattern":"(x+x+)+y{500}"}}`, `["` + strings.Repeat(strings.Repeat("x", 1000)+`","`, 500) + `"]`},
+	} {
+		began := time.Now()
+		v := compiled(t, r.schema).Plan(structured.Target{}).Check([]byte(r.answer), chat.StopEnd)
+		if len(v.Issues) != 1 || !strings.Contains(v.Issues[0], "takes too many steps") {
+			t.Errorf("%s: %q", r.about, v.Issues)
+		}
+		took := time.Since(began)
+		t.Logf("%s: %v", r.about, took)
+		if took > 20*time.Second {
+			t.Errorf("%s: %v", r.about, took)
+		}
+	}
+}
+
+func TestAnEnumIsLookedUp(t *testing.T) {
+	var list strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&list, "%d.50,", i)
+	}
+	f := compiled(t, `{"items":{"enum":[`+list.String()+`"x",{"a":[1]},null]}}`)
+	began := time.Now()
+	for answer, want := range map[string]bool{
+		"[" + strings.Repeat("19999.5,", 10_000) + "19999.500]": true,
+		`["x",null,{"a":[1.0]},1.5e0]`:                          true,
+		`[{"a":[2]}]`:                                           false, `["y"]`: false, "[0.51]": false, "[[1]]": false, "[true]": false,
+	} {
+		if v := f.Plan(structured.Target{}).Check([]byte(answer), chat.StopEnd); v.Valid() != want {
+			t.Errorf("%.40s: %q", answer, v.Issues)
+		}
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Error(took)
+	}
+}
+
+func TestAFormChecksManyAnswersAtOnce(t *testing.T) {
+	f := form(t, "HeartbeatDecision")
+	p := f.Plan(structured.Target{})
+	var wait sync.WaitGroup
+	for i := range 32 {
+		wait.Go(func() {
+			good := samples[0].valid
+			if i%2 == 0 {
+				good = strings.Replace(good, "hedge", "jump", 1)
+			}
+			if v := p.Check([]byte(good), chat.StopEnd); v.Valid() != (i%2 == 1) {
+				t.Errorf("answer %d: %q", i, v.Issues)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func BenchmarkCheck(b *testing.B) {
+	p := form(b, "HeartbeatDecision").Plan(structured.Target{})
+	answer := []byte(samples[0].valid)
+	b.SetBytes(int64(len(answer)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if !p.Check(answer, chat.StopEnd).Valid() {
+			b.Fatal("it is not valid")
+		}
+	}
+}
+
+func BenchmarkCompileOfAKeptSchema(b *testing.B) {
+	s := form(b, "HeartbeatDecision").Schema()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := structured.Compile("own", s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package structured
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// guide is what a model is told of the form where nothing enforces it. beside says that it may call tools of the caller's too.
+func (f *Form) guide(beside bool) string {
+	when := "Respond ONLY with valid JSON matching this structure"
+	if beside {
+		when = "When you do not call a tool, respond ONLY with valid JSON matching this structure"
+	}
+	return when + ":\n```json\n" + pretty(f.plain) + "\n```\nDo not include any text outside the JSON block."
+}
+
+// pretty is JSON as people read it.
+func pretty(b []byte) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return string(b)
+	}
+	return out.String()
+}
+
+// toolNote describes the synthetic tool.
+func toolNote(note string) string {
+	s := "Use this tool to provide your structured response. Fill in all required fields based on your analysis."
+	if note != "" {
+		s += " " + note
+	}
+	return s
+}
+
+// toolGuide asks for a call that cannot be forced.
+func toolGuide(tool string, beside bool) string {
+	s := "Give your final answer by calling the tool " + tool + " exactly once, with all required fields. Do not write the answer as text."
+	if beside {
+		s += " Call other tools first where you need them."
+	}
+	return s
+}
+
+// Complaint is what the model is told of its answer when it is asked again.
+func (f *Form) Complaint(v Verdict) string {
+	var b strings.Builder
+	if v.JSON == nil {
+		b.WriteString("Your last answer could not be read as JSON of the structure that was asked for:")
+	} else {
+		b.WriteString("Your last answer does not follow the structure that was asked for:")
+	}
+	for _, s := range v.Issues {
+		b.WriteString("\n- " + s)
+	}
+	b.WriteString("\nAnswer again, in full and in the same way, with every one of these corrected.")
+	return b.String()
+}
