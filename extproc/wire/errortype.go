@@ -1,6 +1,9 @@
 package wire
 
-import "bardo.money/gateway/extproc/chat"
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+)
 
 // errorTypes are what each dialect calls an error of a status.
 var errorTypes = map[int]struct{ openAI, anthropic string }{
@@ -33,4 +36,12 @@ func ErrorType(d chat.Dialect, status int) string {
 		return names.anthropic
 	}
 	return names.openAI
+}
+
+// AppendDetails appends what else a client is told of a fault, as a member behind others; nothing where there is nothing.
+func AppendDetails(dst []byte, f *fault.Fault) []byte {
+	if f.Details == "" {
+		return dst
+	}
+	return append(append(dst, `,"details":`...), f.Details...)
 }

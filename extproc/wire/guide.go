@@ -11,7 +11,6 @@ import (
 const (
 	ThinkGuidance  = "Think through this step by step. Show your reasoning."
 	DirectGuidance = "Answer directly. Do not explain your reasoning."
-	SchemaGuidance = "Respond ONLY with valid JSON matching this schema:\n"
 )
 
 // ReasoningGuidance is what a model that takes no effort is told instead; "" where an effort is nothing to speak of.

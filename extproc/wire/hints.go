@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -41,19 +42,33 @@ func removeHint(r *chat.Request, object jsonx.Value) {
 
 // CutMember cuts a member out of an object inside a document, with the comma before it, or after it when nothing stands before.
 func CutMember(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, name string) {
-	start := object.At + 1
-	first := true
-	for key, v := range object.Members {
-		end := v.At + len(v.Raw)
-		if string(key) != name {
-			start, first = end, false
-			continue
-		}
-		if first {
+	CutMembers(e, d, object, name)
+}
+
+// CutMembers cuts several at once, which may stand beside each other. It reports whether there was one.
+func CutMembers(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, names ...string) (cut bool) {
+	start, end, first := object.At+1, 0, true // behind the last member that stays; of the last one that goes
+	flush := func() {
+		switch {
+		case end == 0:
+			return
+		case first:
 			end = pastComma(d.Bytes, end)
 		}
 		e.Replace(start, end, nil)
+		end = 0
 	}
+	for key, v := range object.Members {
+		after := v.At + len(v.Raw)
+		if slices.Contains(names, string(key)) {
+			end, cut = after, true
+			continue
+		}
+		flush()
+		start, first = after, false
+	}
+	flush()
+	return cut
 }
 
 // pastComma is the offset after the comma that follows i, or i if none does.

@@ -56,7 +56,7 @@ func (p Patch) MarkText(content jsonx.Value) bool {
 		return false
 	}
 	p.Insert(content.At, []byte(`[{"type":"text","text":`))
-	p.Insert(content.At+len(content.Raw), []byte(markMember+`}]`))
+	p.Extend(content, []byte(markMember+`}]`))
 	return true
 }
 

@@ -28,6 +28,12 @@ func TestSchemasThatProvidersEnforce(t *testing.T) {
 		{`{"properties":{}}`, false, false},
 		{`{"type":"object","properties":{"a":{"type":"number","default":1}},"required":["a"],"additionalProperties":false}`, true, false},
 		{`true`, false, false},
+		{`{"type":"object","properties":{"a":{"type":"string","format":"date-time"}},"required":["a"],"additionalProperties":false}`, true, true},
+		{`{"type":"object","properties":{"a":{"type":"string","format":"uri"}},"required":["a"],"additionalProperties":false}`, true, false},
+		{`{"type":"object","properties":{"a":{"type":"string","format":"iban"}},"required":["a"],"additionalProperties":false}`, false, false},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"],"additionalProperties":false,"$defs":{"n":{"type":"array","items":{"$ref":"#/$defs/n"}}}}`, false, true},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"required":["a","b"],"additionalProperties":false,"$defs":{"n":{"$ref":"#/$defs/a~1b"},"a/b":{"type":"null"}}}`, true, true},
+		{`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"],"additionalProperties":false,"$defs":{"n":{"$ref":"#/$defs/m"},"m":{"$ref":"#/$defs/n"}}}`, false, true},
 	}
 	for _, tt := range tests {
 		v := jsonx.Value{Raw: jsonx.Raw(tt.schema)}

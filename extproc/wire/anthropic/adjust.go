@@ -79,12 +79,19 @@ func (a *adjuster) free(c *chat.Conversation) {
 	a.e.Delete(a.d, "tool_choice")
 }
 
-const outputConfig = "output_config"
+const (
+	outputConfig = "output_config"
+	lostSchema   = "response_schema" // a profile's
+)
 
 // config sets how hard to think, and the schema of the answer, beside what the client has there.
 func (a *adjuster) config(p *plan) {
 	schema := p.sampling.Schema
-	if len(p.own.Schema) > 0 || len(schema) == 0 || !a.o.enforces(schema) {
+	switch {
+	case len(p.own.Schema) > 0, len(schema) == 0:
+		schema = nil
+	case !a.o.enforces(schema), p.begun:
+		a.name(lostSchema)
 		schema = nil
 	}
 	client := a.d.Get(outputConfig)
@@ -139,16 +146,11 @@ func (a *adjuster) stop(p *plan) {
 
 // guide says before the system prompt what the model has no parameter for.
 func (a *adjuster) guide(p *plan) {
-	words := p.words
-	if schema := p.guidedSchema(); schema != nil {
-		a.name(schemaInWords)
-		words = strings.TrimPrefix(words+"\n\n"+wire.SchemaGuidance+string(schema), "\n\n")
-	}
-	if words == "" {
+	if p.words == "" {
 		return
 	}
-	if system := a.d.Get("system"); wire.IsEmpty(system) || !a.patch().Preface(system, words) {
-		a.e.Set(a.d, "system", jsonx.AppendString(nil, words))
+	if system := a.d.Get("system"); wire.IsEmpty(system) || !a.patch().Preface(system, p.words) {
+		a.e.Set(a.d, "system", jsonx.AppendString(nil, p.words))
 	}
 }
 

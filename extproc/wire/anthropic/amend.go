@@ -29,8 +29,8 @@ func Amend(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (agai
 }
 
 // thinkingWords are what the API says, in lower case, when it does not take a history's thinking: a signature is not its
-// own or is missing, a block was changed, or a turn that uses tools did not begin with one.
-var thinkingWords = []string{"signature", "cannot be modified", "expected `thinking`", "must start with a thinking block"}
+// own or is missing, a block was changed, a turn that uses tools did not begin with one, or has some and thinking is off.
+var thinkingWords = []string{"signature", "cannot be modified", "expected `thinking`", "must start with a thinking block", "cannot contain `thinking`"}
 
 func refusesThinking(words string) bool {
 	return strings.Contains(words, "thinking") &&

@@ -1,11 +1,13 @@
 package anthropic
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
@@ -30,3 +32,17 @@ func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) 
 
 // tellsOfEdits reports whether a flag is the one without which a body may not hold context_management.
 func tellsOfEdits(flag string) bool { return strings.HasPrefix(flag, "context-management-") }
+
+// interleavedThinking is the flag by which models with a budget think between their calls of tools, too. Those that adapt do so anyway.
+const interleavedThinking = "interleaved-thinking-2025-05-14"
+
+// Interleave sets it for clients of other formats, who have no word for it, at models that are known to heed it. Clients of this format
+// ask for it themselves.
+func Interleave(call *provider.Call, req *chat.Request, to policy.Resolution) {
+	if req.Dialect == chat.Anthropic || to.AdaptiveThinking || !slices.Contains(to.Features, policy.InterleavedThinking) {
+		return
+	}
+	if bytes.Contains(call.Body, []byte(`"thinking":{"type":"enabled"`)) && bytes.Contains(call.Body, []byte(`"tools":[`)) {
+		call.Header = append(call.Header, header.Field{Name: "anthropic-beta", Value: interleavedThinking})
+	}
+}

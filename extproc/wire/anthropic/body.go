@@ -1,6 +1,9 @@
 package anthropic
 
-import "bardo.money/gateway/extproc/chat"
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+)
 
 // bodyEncoder gathers an answer and writes it as one message.
 type bodyEncoder struct {
@@ -28,7 +31,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	case chat.End:
 		e.ended = true
 		if e.raw != nil {
-			return append(dst, e.raw...)
+			return wire.AppendBeside(dst, e.raw, e.own)
 		}
 		return e.appendBody(dst)
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
@@ -59,5 +62,5 @@ func (e *bodyEncoder) appendBody(dst []byte) []byte {
 	dst = e.appendMember(e.appendStop(dst), stopDetails)
 	dst = e.appendUsage(append(dst, ','))
 	dst = e.appendMember(e.appendMember(dst, container), contextManagement)
-	return append(dst, '}')
+	return append(wire.AppendBehind(dst, e.own), '}')
 }

@@ -48,6 +48,13 @@ type envelope struct {
 	sequence []byte          // the stop sequence that matched
 	called   bool            // a tool was called
 	refused  bool            // the model refused in words
+	own      []byte          // the gateway's own member
+}
+
+// Attach keeps the gateway's own member: of the message, or of the event that ends a stream.
+func (e *envelope) Attach(dst, own []byte) []byte {
+	e.own = own
+	return dst
 }
 
 // start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of

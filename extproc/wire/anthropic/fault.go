@@ -22,6 +22,8 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		dst = append(dst, `,"details":{"error_code":`...)
 		dst = jsonx.AppendString(dst, f.Code)
 		dst = append(dst, '}')
+	} else {
+		dst = wire.AppendDetails(dst, f)
 	}
 	dst = append(dst, '}')
 	if requestID != "" {

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"slices"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -16,6 +15,9 @@ func (w *writer) prepare() {
 		lose: w.Lose, name: w.Name,
 	}
 	w.settle(w.req.Profile, w.Conv.ToolChoice)
+	if !w.thinks() && w.opts.StripThinking != StripSignatures {
+		w.stopThinking()
+	}
 	w.prompt, w.offered = w.Conv.System, w.Conv.Tools
 	if w.sampling.MarkCache {
 		w.prompt, w.offered = wire.MarkStable(w.Conv)
@@ -26,21 +28,9 @@ func (w *writer) prepare() {
 			w.prompt = w.prompt[:1]
 		}
 	}
-	if schema := w.guidedSchema(); schema != nil {
-		w.Name(schemaInWords)
-		w.prompt = append(slices.Clip(w.prompt), chat.Part{Kind: chat.PartText, Text: wire.SchemaGuidance + string(schema)})
+	if w.begun && len(w.sampling.Schema) > 0 && w.opts.enforces(w.sampling.Schema) { // an answer that is begun can follow no schema
+		w.turns = append(w.turns, wire.Proceed())
 	}
-}
-
-// schemaInWords names a profile's schema that the model is told, and that nobody enforces.
-const schemaInWords = "response_schema->prompt"
-
-// guidedSchema is the profile's schema if it has to be said in words.
-func (p *plan) guidedSchema() jsonx.Raw {
-	if len(p.own.Schema) > 0 || len(p.sampling.Schema) == 0 || p.opts.enforces(p.sampling.Schema) {
-		return nil
-	}
-	return p.sampling.Schema
 }
 
 // thinkingMember is what a request says about thinking; nil for nothing.

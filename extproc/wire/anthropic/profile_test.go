@@ -70,7 +70,11 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 			want: opened + `,"stop_sequences":["END"]}`, lost: "predicted_output,seed,presence_penalty,web_search,tee_mode,stop_sequences",
 		},
 		{about: "a schema that it enforces", body: opened + `}`, o: anthropic.RequestOptions{StructuredOutputs: true}, profile: defaults(chat.Params{Schema: jsonx.Raw(`{"type":"string"}`)}), want: opened + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"string"}}}}`},
-		{about: "a schema that it is told", body: opened + `}`, profile: defaults(chat.Params{Schema: jsonx.Raw(`{"type":"string"}`)}), want: opened + `,"system":"Respond ONLY with valid JSON matching this schema:\n{\"type\":\"string\"}"}`, lost: "response_schema->prompt"},
+		{about: "a schema that it does not enforce", body: opened + `}`, profile: defaults(chat.Params{Schema: jsonx.Raw(`{"type":"string"}`)}), want: opened + `}`, lost: "response_schema"},
+		{
+			about: "a mark on what stands last, and something behind it", body: opened + `,"system":"a"}`, profile: defaults(chat.Params{MarkCache: true, Temperature: "0.3"}),
+			want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}],"temperature":0.3}`,
+		},
 		{
 			about: "marks at the end of what is stable", body: opened + `,"system":"a","tools":[{"name":"f"},{"name":"g"}]}`, profile: defaults(chat.Params{MarkCache: true}),
 			want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"f"},{"name":"g","cache_control":{"type":"ephemeral"}}]}`,

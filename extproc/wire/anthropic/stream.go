@@ -27,12 +27,11 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	case e.opts.Same && ev.Tail:
 		return dst
 	case e.opts.Same && ev.Raw != nil:
-		dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
-		if ev.Kind == chat.End {
-			e.ended = true
-			dst = terminate(dst)
+		if ev.Kind != chat.End {
+			return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
 		}
-		return dst
+		e.ended = true
+		return terminate(wire.AppendBeside(dst, ev.Raw, e.own))
 	}
 	return e.translate(dst, ev)
 }
@@ -64,7 +63,8 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 	case chat.End:
 		dst = e.tell(dst)
 		e.ended = true
-		return append(dst, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+		dst = append(dst, "event: message_stop\ndata: {\"type\":\"message_stop\""...)
+		return append(wire.AppendBehind(dst, e.own), "}\n\n"...)
 	case chat.Extra:
 		if e.isContent(ev) {
 			return e.content(dst, ev)

@@ -22,12 +22,16 @@ const (
 
 // stripper takes thinking out of the history of a request that is spliced. All other bytes stay.
 type stripper struct {
-	e       *jsonx.Edits
-	d       *jsonx.Doc
-	which   Strip
-	working bool // the last message is of tool results
-	midTurn bool // the turn that the model is in the middle of lost its thinking, or began without any as all is stripped
-	cut     bool
+	e     *jsonx.Edits
+	d     *jsonx.Doc
+	which Strip
+	cut   bool
+
+	// Of the turn that the model is in the middle of, which goes on over the results of its tools:
+	working bool // the last message is of such results
+	begun   bool
+	bare    bool // it does not begin with thinking
+	lost    bool // thinking of it was cut, or all is
 }
 
 // stripThinking edits the history, and names what is lost.
@@ -38,7 +42,9 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	s := stripper{e: e, d: d, which: which}
 	cutElements(e, d.Get("messages"), s.message)
 	switch on := d.Get("thinking").Get("type").Equal("enabled"); {
-	case on && s.working && s.midTurn && which != StripSignatures:
+	case on && s.working && s.bare && s.lost && which == StripUnsigned: // what is signed may not stay either, with thinking off
+		return stripThinking(e, d, StripAll)
+	case on && s.working && s.bare && s.lost && which == StripAll:
 		return s.switchOff()
 	case s.cut:
 		return []string{"thinking"}
@@ -54,12 +60,25 @@ func (s *stripper) message(m jsonx.Value) bool {
 		for _, block := range content.Each {
 			s.working = s.working || block.Get("type").Equal("tool_result")
 		}
-		s.midTurn = s.midTurn && s.working
+		if !s.working {
+			s.begun, s.bare, s.lost = false, false, s.which == StripAll
+		}
 		return false
 	}
 	s.working = false
-	kept, cut := cutElements(s.e, content, s.strips)
-	s.midTurn = s.midTurn || cut > 0 || s.which == StripAll
+	seen, thinks := false, false // what is kept of it begins with thinking
+	kept, cut := cutElements(s.e, content, func(block jsonx.Value) bool {
+		gone := s.strips(block)
+		if !gone && !seen {
+			kind := block.Get("type")
+			seen, thinks = true, kind.Equal("thinking") || kind.Equal("redacted_thinking")
+		}
+		return gone
+	})
+	if !s.begun {
+		s.begun, s.bare = true, !thinks
+	}
+	s.lost = s.lost || cut > 0 || s.which == StripAll
 	if cut == 0 {
 		return false
 	}

@@ -153,5 +153,22 @@ func canThink(ts []wire.Turn) bool {
 	for i := last; i > 0 && len(ts[i].Results) > 0; i -= 2 {
 		first = &ts[i-1].Parts[0]
 	}
-	return first == nil || slices.Contains([]chat.PartKind{chat.PartThinking, chat.PartRedacted}, first.Kind)
+	return first == nil || isThought(first.Kind)
 }
+
+// stopThinking leaves out what was thought in the turn that goes on, where thinking is off: the API refuses both together.
+func (w *writer) stopThinking() {
+	last := len(w.turns) - 1
+	for i := last; i > 0 && len(w.turns[i].Results) > 0; i -= 2 {
+		t := &w.turns[i-1]
+		t.Parts = slices.DeleteFunc(t.Parts, func(p chat.Part) bool {
+			thought := isThought(p.Kind)
+			if thought {
+				w.LosePart(&p)
+			}
+			return thought
+		})
+	}
+}
+
+func isThought(k chat.PartKind) bool { return k == chat.PartThinking || k == chat.PartRedacted }

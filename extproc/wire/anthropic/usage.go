@@ -38,6 +38,7 @@ func (a *answer) report(v jsonx.Value, final bool) {
 			tools = m
 		}
 	}
+	u.Searches = tokens(tools.Get("web_search_requests"))
 	u.CacheWrite1h = tokens(split.Get("ephemeral_1h_input_tokens"))
 	if u.CacheWrite1h == 0 {
 		u.CacheWrite1h = a.usage.CacheWrite1h // a later report may give the sum alone

@@ -185,6 +185,8 @@ func (w *writer) outputConfig() {
 	if len(schema) > 0 && !w.opts.enforces(schema) {
 		if len(w.own.Schema) > 0 {
 			w.Lose("format")
+		} else {
+			w.Name(lostSchema)
 		}
 		schema = nil
 	}
@@ -202,7 +204,7 @@ func (w *writer) outputConfig() {
 		w.Raw(`"format":{"type":"json_schema","schema":`)
 		w.Raw(string(schema))
 		w.Raw("}")
-		if w.sampling.SchemaNote != "" {
+		if !wire.Says(schema, w.sampling.SchemaNote) {
 			w.Lose("description")
 		}
 	}

@@ -14,7 +14,10 @@ import (
 // Dialect is OpenAI's legacy Completions format: a prompt goes in, text comes out. The zero value is ready.
 type Dialect struct{}
 
-var _ wire.Dialect = Dialect{}
+var (
+	_ wire.Dialect = Dialect{}
+	_ wire.Shaper  = Dialect{}
+)
 
 // Name is chat.Completions.
 func (Dialect) Name() chat.Dialect { return chat.Completions }
@@ -108,4 +111,9 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 		return &streamEncoder{envelope: e}
 	}
 	return &bodyEncoder{envelope: e}
+}
+
+// Shape shapes a request, which became one of Chat Completions when it was read.
+func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
+	return openai.Dialect{}.Shape(req, s)
 }

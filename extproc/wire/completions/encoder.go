@@ -17,6 +17,8 @@ type completion struct {
 	Model   string   `json:"model"`
 	Choices []choice `json:"choices"`
 	Usage   *usage   `json:"usage,omitempty"`
+
+	Own json.RawMessage `json:"bardo,omitempty"`
 }
 
 type choice struct {
@@ -40,6 +42,7 @@ type envelope struct {
 	model string
 	usage chat.Usage
 	lost  []string
+	own   []byte // the gateway's own member of the body
 }
 
 func (e *envelope) lose(name string) {
@@ -126,6 +129,13 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
+// Attach appends a piece without choices, as the one of the usage is.
+func (e *streamEncoder) Attach(dst, own []byte) []byte {
+	c := e.new()
+	c.Choices, c.Own = []choice{}, own
+	return e.event(dst, c)
+}
+
 func (e *streamEncoder) event(dst []byte, c completion) []byte {
 	return append(appendJSON(append(dst, "data: "...), c), "\n\n"...)
 }
@@ -157,11 +167,17 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 			e.choices[i].Text = string(e.text[i])
 		}
 		c := e.new(e.choices...)
-		c.Usage = e.counted()
+		c.Usage, c.Own = e.counted(), e.own
 		return appendJSON(dst, c)
 	default:
 		e.note(ev)
 	}
+	return dst
+}
+
+// Attach keeps the gateway's own member for the body.
+func (e *bodyEncoder) Attach(dst, own []byte) []byte {
+	e.own = own
 	return dst
 }
 

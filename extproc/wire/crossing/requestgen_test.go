@@ -94,18 +94,23 @@ func (m *maker) openai() string {
 			return `{"role":"` + m.pick("system", "developer") + `","content":[{"type":"text","text":"` + m.text() + `"` + m.mark() + `}]}`
 		}) + ",")
 	}
-	b.WriteString(m.turns(m.openaiUser, m.openaiAssistant, m.openaiResults) + `]`)
+	thinks := m.maybe()
+	b.WriteString(m.turns(m.openaiUser, m.openaiAssistant, m.openaiResults))
+	if !thinks { // in a turn that goes on, thinking is of use to a model that thinks
+		b.WriteString(`,{"role":"assistant","content":"Done."},` + m.openaiUser())
+	}
+	b.WriteString(`]`)
 	if m.calls > 0 || m.maybe() {
 		b.WriteString(`,"tools":[` + m.some(2, func() string {
 			return `{"type":"function","function":{"name":"f","description":"` + m.text() + `","parameters":` + m.pick(m.schema(), m.enforced()+`,"strict":true`) + `}` + m.mark() + `}`
 		}) + `]` + m.pick("", `,"tool_choice":"auto"`, `,"tool_choice":"none"`, `,"parallel_tool_calls":false`))
 	}
-	switch m.r.IntN(3) { // what excludes each other
-	case 0:
-		b.WriteString(m.numbers())
-	case 1:
+	switch { // what excludes each other
+	case thinks:
 		b.WriteString(`,"reasoning_effort":"` + m.pick("low", "medium", "high") + `"`)
-	case 2:
+	case m.maybe():
+		b.WriteString(m.numbers())
+	default:
 		if m.calls > 0 && !strings.Contains(b.String(), `"tool_choice"`) {
 			b.WriteString(m.pick(`,"tool_choice":"required"`, `,"tool_choice":{"type":"function","function":{"name":"f"}}`))
 		}

@@ -149,8 +149,8 @@ func normalThoughts(ts []thought) []thought {
 	return out
 }
 
-// counts is a usage as a form has it: OpenAI's does not say how long a cache keeps what was written, and no form says
-// what was estimated.
+// counts is a usage as a form has it: OpenAI's does not say how long a cache keeps what was written, no form says what was
+// estimated, and each has words of its own for searches.
 func counts(u chat.Usage, in form) chat.Usage {
 	if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
 		u.CacheWrite, u.CacheWrite1h = u.CacheWrite+u.CacheWrite1h, 0
@@ -158,7 +158,7 @@ func counts(u chat.Usage, in form) chat.Usage {
 	if in.dialect == chat.Gemini { // it has no word for what was written
 		u.Input, u.CacheWrite, u.CacheWrite1h = u.Input+u.CacheWrite+u.CacheWrite1h, 0, 0
 	}
-	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning = false, false, false, 0
+	u.Final, u.Estimated, u.ReasoningEstimated, u.Reasoning, u.Searches = false, false, false, 0, 0
 	return u
 }
 

@@ -46,7 +46,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		dst = append(dst, '[')
 	}
 	if e.raw != nil {
-		dst = append(dst, e.raw...)
+		dst = wire.AppendBeside(dst, e.raw, e.own)
 	} else {
 		dst = e.appendBody(dst)
 	}

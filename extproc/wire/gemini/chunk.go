@@ -98,8 +98,11 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 			reason = m
 		default:
 			more = true
-			if string(key) == finishMessage {
+			switch string(key) {
+			case finishMessage:
 				message = m
+			case groundingMetadata:
+				d.searches = max(d.searches, length(m.Get("webSearchQueries")))
 			}
 		}
 	}
@@ -333,6 +336,14 @@ func (d *Decoder) usage(v jsonx.Value) {
 		}
 	}
 	u := chat.Usage{Input: max(0, prompt-cached) + tools, Cached: min(cached, prompt), Output: said + thought, Reasoning: thought}
-	u.Final = u.Output > 0 && d.stopped()
+	u.Final, u.Searches = u.Output > 0 && d.stopped(), d.searches
 	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+}
+
+// length is how many elements an array has.
+func length(v jsonx.Value) (n int64) {
+	for range v.Each {
+		n++
+	}
+	return n
 }

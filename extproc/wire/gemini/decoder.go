@@ -36,6 +36,8 @@ type Decoder struct {
 	calls   int
 	choices []choice
 	unknown bool // an unknown member was told of
+
+	searches int64 // of the web, that the answer rests on
 }
 
 var _ provider.Decoder = (*Decoder)(nil)

@@ -36,6 +36,13 @@ type envelope struct {
 	tops   []member // that stand beside the candidates
 	ended  bool
 	cands  []candidate
+	own    []byte // the gateway's own member
+}
+
+// Attach keeps the gateway's own member: of the answer, or of a stream's last chunk.
+func (e *envelope) Attach(dst, own []byte) []byte {
+	e.own = appendOneLine(nil, own)
+	return dst
 }
 
 // candidate is what is known of one candidate.
@@ -242,7 +249,7 @@ func (e *envelope) appendTail(dst []byte, counted bool) []byte {
 	}
 	dst = jsonx.AppendString(append(dst, `,"modelVersion":`...), e.model)
 	dst = jsonx.AppendString(append(dst, `,"responseId":`...), e.id)
-	return append(dst, '}')
+	return append(wire.AppendBehind(dst, e.own), '}')
 }
 
 func (e *envelope) appendUsage(dst []byte) []byte {

@@ -14,6 +14,8 @@ const (
 	promptFeedback = "promptFeedback"
 	finishReason   = "finishReason"
 	finishMessage  = "finishMessage"
+
+	groundingMetadata = "groundingMetadata" // what a search of the web found
 )
 
 // Names of what no encoder can write.
@@ -30,7 +32,7 @@ var (
 	labels      = []string{"createTime", "modelStatus", "safetyRatings", "avgLogprobs", "tokenCount", finishMessage}
 	ofAnswer    = []string{promptFeedback, "createTime", "modelStatus"}
 	ofCandidate = []string{
-		finishReason, finishMessage, "safetyRatings", "avgLogprobs", "tokenCount", "citationMetadata", "groundingMetadata", "groundingAttributions",
+		finishReason, finishMessage, "safetyRatings", "avgLogprobs", "tokenCount", "citationMetadata", groundingMetadata, "groundingAttributions",
 		"logprobsResult", "urlContextMetadata",
 	}
 )

@@ -50,5 +50,8 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
 		dst = append(strconv.AppendInt(append(dst, `,`+typePrefix+`RetryInfo","retryDelay":"`...), seconds, 10), `s"}`...)
 	}
+	if f.Details != "" {
+		dst = append(append(append(dst, `,{"@type":"type.googleapis.com/google.protobuf.Struct","value":`...), f.Details...), '}')
+	}
 	return append(dst, `]}}`...)
 }

@@ -1,8 +1,8 @@
 package gemini
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -11,7 +11,10 @@ import (
 
 // camel is a member's name as the API's own answers spell it: function_call is functionCall.
 func camel(key []byte) string {
-	if i := strings.IndexByte(string(key), '_'); i < 0 {
+	if name, usual := usualKeys[string(key)]; usual {
+		return name
+	}
+	if bytes.IndexByte(key, '_') < 0 {
 		return string(key)
 	}
 	b := make([]byte, 0, len(key))
@@ -24,6 +27,11 @@ func camel(key []byte) string {
 		b = append(b, key[i])
 	}
 	return string(b)
+}
+
+// usualKeys are the members of an answer's parts, which come with every token: their names are not made anew.
+var usualKeys = map[string]string{
+	"text": "text", "thought": "thought", "thoughtSignature": "thoughtSignature", "functionCall": "functionCall", "inlineData": "inlineData",
 }
 
 // get is a member of an object, in either spelling.

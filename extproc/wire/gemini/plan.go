@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -19,6 +20,10 @@ const (
 // plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
 func (w *writer) plan() {
 	w.settle(w.Conv.Params)
+	if w.opts.SchemaAlone && len(w.said.Schema) > 0 && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
+		w.Lose("format")
+		w.said.Schema = nil
+	}
 	w.maxTokens = w.req.MaxTokens
 	if w.maxTokens == 0 && w.req.Profile != nil {
 		w.maxTokens = w.req.Profile.MaxTokens
@@ -46,8 +51,13 @@ func (w *writer) settle(own chat.Params) {
 	w.loseIf(said.MinP != "", "min_p")
 	w.loseIf(said.TEE, "tee_mode")
 	functions := slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil })
+	if w.opts.SchemaAlone && len(own.Schema) == 0 && len(said.Schema) > 0 && len(w.Conv.Tools) > 0 {
+		w.Lose("response_schema")
+		w.said.Schema = nil
+	}
 	if said.WebSearch != nil && *said.WebSearch {
-		w.searches = w.opts.WebSearch && !functions // one excludes the other
+		alone := w.opts.SchemaAlone && len(w.said.Schema) > 0
+		w.searches = w.opts.WebSearch && !functions && !alone // one excludes the other
 		w.loseIf(!w.searches, "web_search")
 	}
 }
@@ -81,7 +91,7 @@ func (w *writer) fit(p *chat.Params) {
 	if p.User != "" {
 		w.Lose("user_id")
 	}
-	if p.SchemaNote != "" && len(p.Schema) > 0 {
+	if len(p.Schema) > 0 && !wire.Says(p.Schema, p.SchemaNote) {
 		w.Lose("description")
 	}
 }

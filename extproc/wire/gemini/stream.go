@@ -140,9 +140,12 @@ var lineEnds = [...]struct{ char, escape []byte }{
 func (e *streamEncoder) end(dst []byte) []byte {
 	e.ended = true
 	if len(e.held) > 0 {
-		return append(dst, e.held...)
+		return wire.AppendBeside(dst, e.held, e.own)
 	}
 	if e.opts.Same && e.began && len(e.cands) == 0 { // all of it passed as it came
+		if e.own != nil {
+			dst = wire.AppendBeside(dst, []byte("data: {}\n\n"), e.own)
+		}
 		return dst
 	}
 	if e.id == "" {

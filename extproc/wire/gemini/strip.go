@@ -11,7 +11,7 @@ import (
 var wrapped = []byte(base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18])))
 
 // strip takes out of a history what the provider cannot check: thoughts that another maker signed and, where it refused the
-// history's signatures, all of them. Calls get the signature of a call that nobody made. All other bytes stay.
+// history's signatures, all of them. Calls that no model of Google's made get the signature of such. All other bytes stay.
 func strip(e *jsonx.Edits, d *jsonx.Doc, all bool) (degraded []string) {
 	lost := false
 	for i := range d.Members {
@@ -32,7 +32,7 @@ func strip(e *jsonx.Edits, d *jsonx.Doc, all bool) (degraded []string) {
 	return degraded
 }
 
-// stripContent strips a turn of the model. Its first call must be signed, if all signatures go.
+// stripContent strips a turn of the model. Its first call must be signed.
 func stripContent(e *jsonx.Edits, parts jsonx.Value, all bool) (lost bool) {
 	called := false
 	before, kept := 0, 0 // where the part before ends, and how many were kept
@@ -55,7 +55,7 @@ func stripContent(e *jsonx.Edits, parts jsonx.Value, all bool) (lost bool) {
 		case gone:
 			e.Replace(p.signature.At, p.signature.At+len(p.signature.Raw), []byte(`"`+unsignedCall+`"`))
 			lost = true
-		case isCall && all && !called && said == "":
+		case isCall && !called && said == "":
 			e.Replace(v.At+1, v.At+1, []byte(`"thoughtSignature":"`+unsignedCall+`",`))
 		}
 		called = called || isCall

@@ -14,6 +14,8 @@ type RequestOptions struct {
 	Levels    []string // the model takes a thinkingLevel, of these, least first; nil: a thinkingBudget
 	NoThought bool     // the model takes no word about thinking
 	WebSearch bool     // the model can search the web
+	// SchemaAlone is set where the model takes a schema of the answer or tools, not both: the tools stay.
+	SchemaAlone bool
 	// NoSignatures leaves the history's thoughts out, and calls without the signatures that a model gave: the provider refused them.
 	NoSignatures bool
 }

@@ -22,7 +22,7 @@ type adjuster struct {
 
 // adjusts reports whether a client's own request may have to be said in another way to this provider.
 func (o *RequestOptions) adjusts(d *jsonx.Doc) bool {
-	if o.JSONObject && d.Find("response_format") >= 0 {
+	if o.NoSchema && d.Find("response_format") >= 0 {
 		return true
 	}
 	return (o.Reasoning != ReasoningEffort || o.Efforts != nil) &&
@@ -162,26 +162,27 @@ func (a *adjuster) template(m Member) {
 	a.e.Replace(args.At+1, args.At+1, slices.Concat([]byte(`"`+keyEnable+`":`), value, []byte(",")))
 }
 
-// format sets the schema of the answer that the profile has, and puts one in words where the provider knows none.
+// format sets the schema of the answer that the profile has, and takes the client's out where the provider knows none.
 func (a *adjuster) format(s *settled) {
-	client := a.d.Get("response_format")
+	client := a.d.Get(keyFormat)
 	switch {
-	case len(s.Schema) == 0:
-	case client.IsNull():
-		value, enforced := format(&s.Params, a.o.JSONObject)
-		a.e.Set(a.d, "response_format", value)
-		if a.o.JSONObject {
-			a.guide(wire.SchemaGuidance + string(s.Schema))
+	case client.IsNull() && len(s.Schema) > 0:
+		value, enforced := format(&s.Params)
+		if a.o.takesSchema(enforced) {
+			a.e.Set(a.d, keyFormat, value)
 		}
-		if !enforced {
+		if !enforced || a.o.NoSchema {
 			a.lose("response_schema")
 		}
-	case a.o.JSONObject && client.Get("type").Equal("json_schema"):
-		value, _ := format(&s.Params, true)
-		a.e.Set(a.d, "response_format", value)
-		a.guide(wire.SchemaGuidance + string(s.Schema))
-		a.lose("response_format")
+	case a.o.NoSchema && client.Get("type").Equal("json_schema"):
+		a.e.Delete(a.d, keyFormat)
+		a.lose(keyFormat)
 	}
+}
+
+// takesSchema reports whether the provider is to be told of a schema. strict is whether it is one that is enforced.
+func (o *RequestOptions) takesSchema(strict bool) bool {
+	return !o.NoSchema && (strict || !o.StrictSchema)
 }
 
 func (a *adjuster) stop(s *settled) {

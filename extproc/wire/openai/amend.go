@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -15,20 +13,14 @@ import (
 // else, or where they have been left out already.
 func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	refused := e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
-	if !refused || to.Without.Thinking || !strings.Contains(e.Param+e.Message, keyDetails) {
+	if !refused || to.Without.Thinking || !namesReasoning(e.Param+" "+e.Message) {
 		return to, false
 	}
 	to.Without.Thinking = true
 	return to, true
 }
 
-// dropDetails takes the reasoning_details out of a history. All other bytes stay.
-func dropDetails(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
-	for _, m := range d.Get("messages").Each {
-		if m.Get(keyDetails).Exists() {
-			wire.CutMember(e, d, m, keyDetails)
-			lost = []string{keyDetails}
-		}
-	}
-	return lost
+// namesReasoning reports whether words are about one of the members: messages[2].reasoning.
+func namesReasoning(words string) bool {
+	return strings.Contains(words, keyDetails) || strings.Contains(words, "]."+keyReasoning)
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -30,6 +31,12 @@ type gatheredTool struct {
 	custom   bool // args are free text
 }
 
+// Attach keeps the gateway's own member for the body.
+func (e *bodyEncoder) Attach(dst, own []byte) []byte {
+	e.own = own
+	return dst
+}
+
 // Append gathers; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && ev.Raw != nil {
@@ -42,7 +49,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		return dst
 	}
 	if e.raw != nil {
-		return append(dst, e.raw...)
+		return wire.AppendBeside(dst, e.raw, e.own)
 	}
 	return e.body(dst)
 }
@@ -55,7 +62,7 @@ func (e *bodyEncoder) gather(ev *chat.Event) {
 		g.add(ev)
 		if e.writesDetails(ev) {
 			n, _ := e.detail.index(ev.Choice, ev.Index)
-			g.think(ev, n)
+			g.think(ev, n, *e.said.of(ev.Choice))
 		}
 	case chat.Extra:
 		e.extra(ev)
@@ -117,7 +124,7 @@ func (e *bodyEncoder) body(dst []byte) []byte {
 		dst = e.appendChoice(dst, i)
 	}
 	dst = append(dst, `],"usage":`...)
-	dst = e.appendUsage(dst)
+	dst = wire.AppendBehind(e.appendUsage(dst), e.own)
 	return append(dst, '}')
 }
 

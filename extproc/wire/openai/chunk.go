@@ -37,6 +37,8 @@ func (d *Decoder) readObject(v jsonx.Value) (o object) {
 			o.more = o.more || !d.said.provider && !m.IsNull()
 		case citations, searchResults:
 			o.more = o.more || !m.IsNull()
+		case veniceParameters: // repeats what was asked, and cites what a search of the web found
+			d.searched = d.searched || says(m.Get("web_search_citations"))
 		}
 	}
 	return o
@@ -174,9 +176,11 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 		case "content":
 			content = m
 		case "reasoning_content":
-			thought = m
+			if says(m) || thought.IsNull() {
+				thought = m
+			}
 		case reasoning:
-			if thought.IsNull() {
+			if !says(thought) {
 				thought = m
 				d.named(m)
 			}

@@ -38,6 +38,9 @@ func (d *Decoder) completion(v jsonx.Value) {
 func (d *Decoder) usage(v jsonx.Value, final bool) {
 	u := readUsage(v)
 	u.Final = final
+	if d.searched {
+		u.Searches = max(u.Searches, 1)
+	}
 	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	if !d.said.usageDetails && hasBreakdown(v) {
 		d.said.usageDetails = true
@@ -72,6 +75,10 @@ func readUsage(v jsonx.Value) chat.Usage {
 		CacheWrite: written,
 		Output:     count(v.Get("completion_tokens")),
 		Reasoning:  count(v.Get("completion_tokens_details").Get("reasoning_tokens")),
+		Searches: firstCount(
+			v.Get("num_search_queries"),                         // Perplexity
+			v.Get("server_tool_use").Get("web_search_requests"), // OpenRouter
+		),
 	}
 	// xAI leaves reasoning out of completion_tokens; its total tells.
 	if u.Reasoning > 0 && count(v.Get("total_tokens")) == prompt+u.Output+u.Reasoning {

@@ -171,13 +171,13 @@ func (rd *reader) functionResult(at string, parts []chat.Part) ([]chat.Part, err
 
 func (rd *reader) legacyID() string { return "call_function_" + strconv.Itoa(rd.calls) }
 
-// assistant adds to an assistant's content what stands beside it: reasoning before, refusal and calls after.
+// assistant adds to an assistant's content what stands beside it: refusal and calls after it, and reasoning at its places.
 func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]chat.Part, error) {
-	parts, err := readReasoningOf(rd.c, m, at)
+	thoughts, err := readReasoningOf(rd.c, m, at)
 	if err != nil {
 		return nil, err
 	}
-	parts = append(parts, content...)
+	parts := content
 	switch t, err := wire.ReadOptional(at+".refusal", m.Get("refusal")); {
 	case err != nil:
 		return nil, err
@@ -203,7 +203,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 		}
 		parts = append(parts, p)
 	}
-	return parts, nil
+	return weave(thoughts, parts), nil
 }
 
 func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {

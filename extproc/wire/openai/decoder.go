@@ -29,6 +29,8 @@ type Decoder struct {
 	names   map[string]string // of tools whose names were cut, as the client knows them
 	choices []choice
 	said    once
+
+	searched bool // the provider searched the web, and does not say how often
 }
 
 // once are the things that an answer says in every chunk, or in several, and that are told once.

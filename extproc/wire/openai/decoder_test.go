@@ -266,6 +266,35 @@ func TestUsageIsReadFromWhatProvidersWrite(t *testing.T) {
 	}
 }
 
+func TestSearchesOfTheWebAreCounted(t *testing.T) {
+	for _, r := range []struct {
+		about, more, usage string
+		want               int64
+	}{
+		{"Perplexity", "", `"num_search_queries":3`, 3},
+		{"OpenRouter", "", `"server_tool_use":{"web_search_requests":2}`, 2},
+		{"Venice, which does not count", `,"venice_parameters":{"web_search_citations":[{"url":"u"}]}`, `"completion_tokens":1`, 1},
+		{"Venice without a search", `,"venice_parameters":{"web_search_citations":[]}`, `"completion_tokens":1`, 0},
+	} {
+		for stream, body := range map[bool]string{
+			false: `{"choices":[{"message":{"content":"a"}}]` + r.more + `,"usage":{` + r.usage + `}}`,
+			true:  sse(delta(`"content":"a"`), finish("stop"), `{"choices":[]`+r.more+`,"usage":{`+r.usage+`}}`, "[DONE]"),
+		} {
+			d := openai.NewDecoder(asked(), 200, jsonBody)
+			if stream {
+				d = openai.NewDecoder(streamed(), 200, eventStream)
+			}
+			var u chat.Usage
+			for _, ev := range d.Decode([]byte(body), true) {
+				u.Merge(ev.Usage)
+			}
+			if u.Searches != r.want {
+				t.Errorf("%s (stream %v): %d, want %d", r.about, stream, u.Searches, r.want)
+			}
+		}
+	}
+}
+
 func TestWhereTheModelIsNamed(t *testing.T) {
 	body := sse(delta(`"content":"a"`), finish("stop"), usageChunk, "[DONE]")
 	named := 0

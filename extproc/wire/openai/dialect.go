@@ -38,7 +38,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	}
 	dst = append(dst, `,"code":`...)
 	dst = jsonx.AppendString(dst, f.CodeString())
-	dst = append(dst, '}')
+	dst = append(wire.AppendDetails(dst, f), '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":`...)
 		dst = jsonx.AppendString(dst, requestID)

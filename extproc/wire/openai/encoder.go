@@ -35,6 +35,8 @@ type envelope struct {
 	stops  bool     // a finish_reason was written
 	tops   []member // members that stand beside the choices
 	detail blockRef // of reasoning_details
+	said   spots
+	own    []byte // the gateway's own member
 
 	thoughtKey string // what the member with the thinking is called; "" is reasoning_content
 }
@@ -82,6 +84,7 @@ func (e *envelope) start(ev *chat.Event) {
 
 // note learns what an event says besides content: names, usage, and what this format has no words for.
 func (e *envelope) note(ev *chat.Event) {
+	e.said.note(ev)
 	switch ev.Kind { //nolint:exhaustive // the rest is content
 	case chat.Start:
 		e.start(ev)

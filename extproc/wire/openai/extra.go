@@ -16,6 +16,7 @@ const (
 	upstreamName      = "provider"       // OpenRouter: who answered behind it
 	citations         = "citations"      // Perplexity: addresses
 	searchResults     = "search_results" // Perplexity
+	veniceParameters  = "venice_parameters"
 
 	logprobs      = "logprobs"
 	filterResults = "content_filter_results" // Azure

@@ -15,7 +15,7 @@ const (
 )
 
 // readReasoningOf reads the reasoning of an assistant's message.
-func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Part, error) {
+func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placed, error) {
 	details := m.Get(keyDetails)
 	switch details.Kind() {
 	case jsonx.Invalid, jsonx.Null:
@@ -47,15 +47,15 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]chat.Par
 	return nil, nil
 }
 
-func unsigned(c *chat.Conversation, key, text string) []chat.Part {
+func unsigned(c *chat.Conversation, key, text string) []placed {
 	wire.Rename(c, "thinking", key)
-	return []chat.Part{{Kind: chat.PartThinking, Text: text}}
+	return []placed{{Part: chat.Part{Kind: chat.PartThinking, Text: text}}}
 }
 
 // readDetails reads an array of details. A client that collected them from a stream has pieces of one block beside each
 // other, with the same index and the signature last.
-func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
-	var parts []chat.Part
+func readDetails(c *chat.Conversation, details jsonx.Value) []placed {
+	var parts []placed
 	var index jsonx.Value // of the last part
 	var text []byte       // of the last part, once it has a second piece
 	whole := func() {
@@ -76,7 +76,7 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
 		case !ok:
 			wire.Unmap(c, keyDetails)
 		case p.Text == "" && p.Signature == "" && p.Data == "":
-		case n > 0 && continues(&parts[n-1], &p, string(index.Raw), string(at.Raw)):
+		case n > 0 && continues(&parts[n-1].Part, &p, string(index.Raw), string(at.Raw)):
 			if len(text) == 0 {
 				text = append(text, parts[n-1].Text...)
 			}
@@ -84,7 +84,7 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []chat.Part {
 			parts[n-1].Signature = p.Signature
 		default:
 			whole()
-			parts = append(parts, p)
+			parts = append(parts, placed{p, readSpot(d.Get("id"))})
 			index = at
 		}
 	}

@@ -26,9 +26,6 @@ func (w *writer) prepare() {
 	if words := w.thought.words; words != "" {
 		w.system = append([]chat.Part{{Kind: chat.PartText, Text: words}}, w.system...)
 	}
-	if s := w.settled.Schema; len(s) > 0 && w.opts.JSONObject {
-		w.system = append(slices.Clip(w.system), chat.Part{Kind: chat.PartText, Text: wire.SchemaGuidance + string(s)})
-	}
 }
 
 // ownWords reports whether thinking is said as the client says it, in OpenAI's own way.

@@ -82,8 +82,20 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 			want: `{"model":"m","response_format":{"type":"text"},` + askHi + `}`,
 		},
 		{
-			about: "a schema where only JSON is known", body: `{"model":"m",` + askHi + `}`, profile: defaults(chat.Params{Schema: jsonx.Raw(`{}`)}), o: openai.RequestOptions{JSONObject: true},
-			want: `{"model":"m","messages":[{"role":"system","content":"Respond ONLY with valid JSON matching this schema:\n{}"},{"role":"user","content":"hi"}],"response_format":{"type":"json_object"}}`, lost: "response_schema",
+			about: "a schema where none is known", body: `{"model":"m",` + askHi + `}`, profile: defaults(chat.Params{Schema: schema}), o: openai.RequestOptions{NoSchema: true},
+			want: `{"model":"m",` + askHi + `}`, lost: "response_schema",
+		},
+		{
+			about: "the client's where none is known", body: `{"model":"m",` + askHi + `,"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{}}}}`, o: openai.RequestOptions{NoSchema: true},
+			want: `{"model":"m",` + askHi + `}`, lost: "response_format",
+		},
+		{
+			about: "JSON of any form passes", body: `{"model":"m",` + askHi + `,"response_format":{"type":"json_object"}}`, profile: defaults(chat.Params{Schema: schema}), o: openai.RequestOptions{NoSchema: true},
+			want: `{"model":"m",` + askHi + `,"response_format":{"type":"json_object"}}`,
+		},
+		{
+			about: "a loose schema where only strict ones are known", body: `{"model":"m",` + askHi + `}`, profile: defaults(chat.Params{Schema: jsonx.Raw(`{}`)}), o: openai.RequestOptions{StrictSchema: true},
+			want: `{"model":"m",` + askHi + `}`, lost: "response_schema",
 		},
 
 		{about: "K-19 an effort", body: `{"model":"m",` + askHi + `}`, profile: effort("max"), want: `{"model":"m",` + askHi + `,"reasoning_effort":"high"}`, lost: "reasoning_effort:max->high"},
@@ -193,7 +205,7 @@ func FuzzProfile(f *testing.F) {
 			r.Profile.Locked = p
 		}
 		for _, o := range []openai.RequestOptions{
-			{Reasoning: openai.ReasoningStyle(style % 9), CacheControl: true, JSONObject: true, TopK: true},
+			{Reasoning: openai.ReasoningStyle(style % 9), CacheControl: true, NoSchema: true, TopK: true},
 			{Reasoning: openai.ReasoningStyle(style % 9), CacheKey: true, Predictions: true, Efforts: []string{"low"}, FixedSampling: locked},
 		} {
 			out, _, err := openai.EncodeRequest(nil, r, o)

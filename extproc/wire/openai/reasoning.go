@@ -204,11 +204,11 @@ func (e *streamEncoder) reasoning(dst []byte, ev *chat.Event) []byte {
 	}
 	dst = append(dst, `"reasoning_details":[`...)
 	n, isNew := e.detail.index(ev.Choice, ev.Index)
-	format := ""
+	var first detailHead
 	if isNew {
-		format = ev.ID
+		first = detailHead{ev.ID, *e.said.of(ev.Choice)}
 	}
-	dst = appendDetail(dst, ev.Kind, bare(ev), nil, format, n)
+	dst = appendDetail(dst, ev.Kind, bare(ev), nil, first, n)
 	return e.close(append(dst, ']'))
 }
 
@@ -261,9 +261,14 @@ func bare(ev *chat.Event) []byte {
 	return []byte(text)
 }
 
-// appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole; format is "" in all pieces of a
-// block but the first.
-func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, format string, index int) []byte {
+// detailHead is what only the first piece of a block says.
+type detailHead struct {
+	format string
+	at     spot
+}
+
+// appendDetail appends one object of reasoning_details. sign belongs to a Thought that is whole.
+func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, first detailHead, index int) []byte {
 	switch kind {
 	case chat.Redacted:
 		dst = append(dst, `{"type":"reasoning.encrypted","data":`...)
@@ -276,24 +281,25 @@ func appendDetail(dst []byte, kind chat.EventKind, text, sign []byte, format str
 	if len(sign) > 0 {
 		dst = jsonx.AppendString(append(dst, `,"signature":`...), sign)
 	}
-	if format != "" {
-		dst = append(append(append(dst, `,"format":"`...), format...), '"')
+	if first.format != "" {
+		dst = append(append(append(dst, `,"format":"`...), first.format...), '"')
 	}
+	dst = first.at.appendMember(dst)
 	dst = append(dst, `,"index":`...)
 	return append(strconv.AppendInt(dst, int64(index), 10), '}')
 }
 
 // thinking is a block of reasoning_details that is gathered.
 type thinking struct {
-	kind       chat.EventKind // Thought or Redacted
-	format     string
+	kind chat.EventKind // Thought or Redacted
+	detailHead
 	text, sign []byte
 }
 
-// think adds an event to the block of its index.
-func (g *gathered) think(ev *chat.Event, index int) {
+// think adds an event to the block of its index, which begins at a place.
+func (g *gathered) think(ev *chat.Event, index int, at spot) {
 	for len(g.details) <= index {
-		g.details = append(g.details, thinking{kind: chat.Thought})
+		g.details = append(g.details, thinking{kind: chat.Thought, detailHead: detailHead{at: at}})
 	}
 	t := &g.details[index]
 	t.format = ev.ID
@@ -315,7 +321,7 @@ func (g *gathered) appendDetails(dst []byte) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = appendDetail(dst, t.kind, t.text, t.sign, t.format, i)
+		dst = appendDetail(dst, t.kind, t.text, t.sign, t.detailHead, i)
 	}
 	if len(g.details) > 0 {
 		dst = append(dst, ']')

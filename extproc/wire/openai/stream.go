@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -11,6 +12,7 @@ import (
 type streamEncoder struct {
 	envelope
 	began      bool // the client has seen a chunk
+	passes     bool // of the provider's own
 	tools      []openTool
 	usageShown bool
 	atStop     []member // that come with the finish_reason
@@ -32,7 +34,7 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		if ev.Tail || (ev.UsageChunk && !e.opts.ShowUsage) {
 			return dst
 		}
-		e.began = true
+		e.began, e.passes = true, true
 		return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
 	}
 	return e.translate(dst, ev)
@@ -207,6 +209,16 @@ func (e *streamEncoder) stop(dst []byte, choice int, reason chat.StopReason) []b
 	return append(dst, `}]}`+"\n\n"...)
 }
 
+// Attach appends a chunk without choices, as the one of the usage is, behind all others: clients that read choices pass it over.
+func (e *streamEncoder) Attach(dst, own []byte) []byte {
+	if !e.passes {
+		dst = e.rest(e.begin(dst))
+	}
+	dst = append(dst, "data: "...)
+	dst = append(e.head(dst, "chat.completion.chunk"), ']')
+	return append(wire.AppendBehind(dst, own), "}\n\n"...)
+}
+
 func (e *streamEncoder) showUsage(dst []byte) []byte {
 	if e.usageShown || !e.opts.ShowUsage {
 		return dst
@@ -219,12 +231,15 @@ func (e *streamEncoder) showUsage(dst []byte) []byte {
 }
 
 // end writes what the client still waits for, and the terminator.
-func (e *streamEncoder) end(dst []byte) []byte {
+func (e *streamEncoder) end(dst []byte) []byte { return append(e.rest(dst), "data: [DONE]\n\n"...) }
+
+// rest writes what the client still waits for.
+func (e *streamEncoder) rest(dst []byte) []byte {
 	if !e.stops {
 		dst = e.stop(dst, 0, chat.StopEnd)
 	}
 	if e.usage != (chat.Usage{}) {
 		dst = e.showUsage(dst)
 	}
-	return append(dst, "data: [DONE]\n\n"...)
+	return dst
 }

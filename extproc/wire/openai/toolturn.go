@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -68,29 +69,70 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 	}
 }
 
-// cutReasoning takes reasoning_content out of the history of a request of this dialect.
-func cutReasoning(e *jsonx.Edits, d *jsonx.Doc, which ReasoningContent) {
-	if which == AnyReasoningContent || !bytes.Contains(d.Bytes, []byte(`"`+keyReasoningContent+`"`)) {
-		return
+// cutThoughts takes out of the history of a request of this dialect what the provider does not want of its reasoning_content, and the
+// other two members that thoughts come in where it refuses or does not know them. It names the details, which alone hold something that
+// is of use to anybody.
+func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
+	if !content && !others || !bytes.Contains(d.Bytes, []byte(`"`+keyReasoning)) { // with which all three begin
+		return nil
 	}
 	var turn []jsonx.Value // the assistant's messages of this turn
 	called := false
-	cut := func() {
+	end := func() {
 		for _, m := range turn {
-			if which == NoReasoningContent || !called {
-				wire.CutMember(e, d, m, keyReasoningContent)
-			}
+			lost = append(lost, o.cutThoughtsOf(e, d, m, called)...)
 		}
 		turn, called = turn[:0], false
 	}
 	for _, m := range d.Get("messages").Each {
 		switch role := m.Get("role"); {
 		case role.Equal("user"):
-			cut()
+			end()
 		case role.Equal("assistant"):
 			turn = append(turn, m)
 			called = called || m.Get("tool_calls").Kind() == jsonx.Array
 		}
 	}
-	cut()
+	end()
+	return lost[:min(len(lost), 1)]
+}
+
+// cutThoughtsOf is cutThoughts for one message. What was thought in a turn that called tools, and stands in another member, is told in
+// reasoning_content.
+func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Value, called bool) (lost []string) {
+	var names []string
+	wanted := o.ReasoningContent == ReasoningContentForTools && called
+	if o.NoDetails {
+		names = append(names, keyDetails, keyReasoning)
+		if m.Get(keyDetails).Exists() {
+			lost = []string{keyDetails}
+		}
+	}
+	if o.ReasoningContent != AnyReasoningContent && !wanted {
+		names = append(names, keyReasoningContent)
+	}
+	wire.CutMembers(e, d, m, names...)
+	if t, _ := m.Get(keyReasoningContent).Str(); wanted && t == "" {
+		if told := thoughtsOf(m); told != "" {
+			e.Replace(m.At+1, m.At+1, append(jsonx.AppendString([]byte(`"`+keyReasoningContent+`":`), told), ','))
+		}
+	}
+	return lost
+}
+
+// thoughtsOf is what a message that has no reasoning_content says of the model's thoughts.
+func thoughtsOf(m jsonx.Value) string {
+	if m.Get(keyReasoningContent).Exists() { // empty, and would be there twice
+		return ""
+	}
+	thoughts, err := readReasoningOf(&chat.Conversation{Words: words}, m, "")
+	if err != nil { // the provider will say so
+		return ""
+	}
+	var text strings.Builder
+	for i := range thoughts {
+		text.WriteString(thoughts[i].Text)
+	}
+	return text.String()
 }

@@ -1,6 +1,8 @@
 package openai_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +10,8 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // TestK17ReasoningGoesBackWithTools: what was thought in a turn that called tools goes back, whichever dialect the history is in,
@@ -58,5 +62,92 @@ func TestK17ReasoningGoesBackWithTools(t *testing.T) {
 				t.Errorf("not a request any more: %s", body)
 			}
 		})
+	}
+}
+
+// TestK16DetailsAndContentAreCutTogether: members that go may stand beside each other, and first.
+func TestK16DetailsAndContentAreCutTogether(t *testing.T) {
+	t.Parallel()
+	const details = `"reasoning_details":[{"type":"reasoning.text","text":"idle","signature":"s"}]`
+	for _, message := range []string{
+		`{"reasoning_content":"idle",` + details + `,"role":"assistant","content":"b"}`,
+		`{"role":"assistant","content":"b",` + details + `,"reasoning_content":"idle"}`,
+		`{"role":"assistant",` + details + `,"content":"b","reasoning_content":"idle"}`,
+		`{` + details + `,"role":"assistant","reasoning_content":"idle","content":"b"}`,
+	} {
+		body := `{"model":"m","messages":[{"role":"user","content":"a"},` + message + `,{"role":"user","content":"c"}]}`
+		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, lost, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: openai.ReasoningContentForTools, NoDetails: true})
+		const want = `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`
+		if err != nil || string(got) != want || strings.Join(lost, ",") != "reasoning_details" {
+			t.Errorf("%s became %s, %v, %v", message, got, lost, err)
+		}
+	}
+}
+
+// TestK17ThoughtsInOtherMembersGoBackToo: clients keep what was thought in the member in which their last provider told it.
+func TestK17ThoughtsInOtherMembersGoBackToo(t *testing.T) {
+	t.Parallel()
+	const call = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	for thought, want := range map[string]string{
+		`"reasoning":"I \"look\".",`: `"reasoning_content":"I \"look\".",`,
+		`"reasoning_details":[{"type":"reasoning.text","text":"I ","index":0},{"type":"reasoning.text","text":"look.","index":0}],`: `"reasoning_content":"I look.",`,
+		`"reasoning":"I look.","reasoning_content":"I see.",`:                                                                       `"reasoning_content":"I see.",`,
+		`"reasoning":"",`: ``,
+	} {
+		for _, format := range []string{`{%s"role":"assistant",%s}`, `{"role":"assistant",%s%s}`} {
+			body := func(thought string) string {
+				return `{"model":"m","messages":[{"role":"user","content":"a"},` + fmt.Sprintf(format, thought, call) + `,{"role":"tool","tool_call_id":"1","content":"r"}]}`
+			}
+			req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(body(thought)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: openai.ReasoningContentForTools, NoDetails: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := decode(t, string(got)).Doc.Get("messages")
+			said, wanted := messageOf(t, m), messageOf(t, decode(t, body(want)).Doc.Get("messages"))
+			if said != wanted {
+				t.Errorf("%s became %s (%s), want %s", thought, said, got, wanted)
+			}
+		}
+	}
+}
+
+// messageOf tells the members of the second message, sorted.
+func messageOf(t *testing.T, messages jsonx.Value) string {
+	t.Helper()
+	var ms []map[string]json.RawMessage
+	if err := json.Unmarshal(messages.Raw, &ms); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(ms[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestK16WhatServersOfThisFormatRefuse: each of the three members that thoughts come in, which OpenAI's own API does not have.
+func TestK16WhatServersOfThisFormatRefuse(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]bool{
+		"Unknown parameter: 'messages[4].reasoning'.":                    true,
+		"Unknown parameter: 'messages[4].reasoning_details'.":            true,
+		"Unknown parameter: 'messages[4].reasoning_content'.":            true,
+		"messages.1.reasoning_details: Extra inputs are not permitted":   true,
+		"Unsupported parameter: 'reasoning_effort'":                      false,
+		"Invalid value: 'messages[1].role'":                              false,
+		"The `reasoning_content` in the thinking mode must be passed on": false,
+	} {
+		to, again := openai.Amend(policy.Resolution{}, &chat.ProviderError{Status: 400, Message: words})
+		if again != want || to.Without.Thinking != want {
+			t.Errorf("%s: %v", words, again)
+		}
 	}
 }

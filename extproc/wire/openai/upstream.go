@@ -39,7 +39,7 @@ type RequestOptions struct {
 	CacheControl bool
 	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
-	// NoDetails is set where the provider refused the history's reasoning_details.
+	// NoDetails is set where the provider refused the history's reasoning_details, or knows none.
 	NoDetails bool
 	// ReasoningContent is what the provider wants to see again of what its model thought, in reasoning_content.
 	ReasoningContent ReasoningContent
@@ -56,9 +56,10 @@ type RequestOptions struct {
 	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
 	// where the object says something already.
 	ReasoningExtra string
-	// JSONObject is set where the provider answers in JSON, but by no schema: {"type":"json_object"} is asked for, and the schema
-	// in words.
-	JSONObject bool
+	// NoSchema is set where the provider answers by no schema: it is left out, and named.
+	NoSchema bool
+	// StrictSchema is set where it answers by strict schemas alone: any other of clients of other dialects, or of a profile, is left out.
+	StrictSchema bool
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }
@@ -134,12 +135,9 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	renameTokens(&e, d, o.TokensField)
-	cutReasoning(&e, d, o.ReasoningContent)
+	degraded = o.cutThoughts(&e, d)
 	if o.FixedSampling {
-		degraded = dropSampling(&e, d)
-	}
-	if o.NoDetails {
-		degraded = append(degraded, dropDetails(&e, d)...)
+		degraded = append(degraded, dropSampling(&e, d)...)
 	}
 	if req.Profile != nil || o.adjusts(d) {
 		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}

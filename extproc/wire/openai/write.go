@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -195,8 +196,9 @@ func (w *writer) reasoningDetails(thoughts []chat.Part) {
 	for i := range thoughts {
 		w.Element()
 		p := &thoughts[i]
-		format, data := chat.Signer(p.Data)
+		format := cmp.Or(p.SignedBy(), "unknown")
 		if p.Kind == chat.PartRedacted {
+			_, data := chat.Signer(p.Data)
 			w.Raw(`{"type":"reasoning.encrypted","data":`)
 			w.Str(data)
 		} else {
@@ -204,8 +206,7 @@ func (w *writer) reasoningDetails(thoughts []chat.Part) {
 			w.Str(p.Text)
 		}
 		if p.Signature != "" {
-			var signature string
-			format, signature = chat.Signer(p.Signature)
+			_, signature := chat.Signer(p.Signature)
 			w.Key("signature")
 			w.Str(signature)
 		}

@@ -234,19 +234,22 @@ func (w *writer) format(p *chat.Params) {
 	if len(p.Schema) == 0 {
 		return
 	}
-	w.Key("response_format")
-	value, enforced := format(p, w.opts.JSONObject)
-	w.JSON(value)
-	if !enforced { // the schema is told, and not enforced
+	value, enforced := format(p)
+	if w.opts.takesSchema(enforced) {
+		w.Key(keyFormat)
+		w.JSON(value)
+	}
+	switch {
+	case enforced && !w.opts.NoSchema:
+	case len(w.Conv.Params.Schema) > 0:
 		w.Lose("format")
+	default:
+		w.Name("response_schema")
 	}
 }
 
 // format is a schema of the answer as this format says it. It is enforced where the provider takes it.
-func format(p *chat.Params, objectOnly bool) (value jsonx.Raw, enforced bool) {
-	if objectOnly {
-		return jsonx.Raw(`{"type":"json_object"}`), false
-	}
+func format(p *chat.Params) (value jsonx.Raw, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","json_schema":{"name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {
 		b = jsonx.AppendString(append(b, `,"description":`...), p.SchemaNote)

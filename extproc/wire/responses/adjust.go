@@ -130,20 +130,11 @@ func (a *adjuster) effort(effort string) {
 
 // schema asks for an answer by the profile's schema, beside what else the client says of its text.
 func (a *adjuster) schema(said *chat.Params) {
-	name := said.SchemaName
-	if name == "" {
-		name = "answer"
-	}
-	b := jsonx.AppendString([]byte(`{"type":"json_schema","name":`), name)
-	if said.SchemaNote != "" {
-		b = jsonx.AppendString(append(b, `,"description":`...), said.SchemaNote)
-	}
-	b = append(append(b, `,"schema":`...), said.Schema...)
-	strict := wire.Enforceable(jsonx.Value{Raw: said.Schema}, wire.ByOpenAI)
-	if !strict {
+	json, enforced := format(said.Schema, said.SchemaName, said.SchemaNote)
+	if !enforced {
 		a.lose("response_schema")
 	}
-	a.beside("text", "format", append(strconv.AppendBool(append(b, `,"strict":`...), strict), '}'))
+	a.beside("text", "format", json)
 }
 
 // beside sets a member of an object at the top, and keeps the others.

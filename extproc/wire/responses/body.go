@@ -34,9 +34,11 @@ func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []by
 	dst = e.appendAsked(dst)
 	dst = append(dst, `,"usage":`...)
 	if status == inProgress || e.usage == (chat.Usage{}) && e.told == nil {
-		return append(dst, "null}"...)
+		dst = append(dst, "null"...)
+	} else {
+		dst = e.appendUsage(dst)
 	}
-	return append(e.appendUsage(dst), '}')
+	return append(wire.AppendBehind(dst, e.own), '}')
 }
 
 func (e *encoder) appendOutput(dst []byte, status string) []byte {

@@ -37,7 +37,7 @@ func appendFault(dst []byte, f *fault.Fault) []byte {
 	dst = append(append(dst, `,"type":"`...), wire.ErrorType(chat.Responses, f.HTTPStatus())...)
 	dst = appendOptional(append(dst, `","param":`...), f.Param)
 	dst = jsonx.AppendString(append(dst, `,"code":`...), f.CodeString())
-	return append(dst, '}')
+	return append(wire.AppendDetails(dst, f), '}')
 }
 
 // appendOptional appends a string, or null for none.

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -39,6 +40,7 @@ type encoder struct {
 	reason chat.StopReason
 	next   named  // what the provider says of the block that begins
 	passed []byte // the provider's own body
+	own    []byte // the gateway's own member
 }
 
 // named is what only this dialect says of a block before its content.
@@ -111,12 +113,15 @@ func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
 	case e.opts.Stream:
 		e.began = true
 		e.seq++
+		if e.own != nil {
+			return e.appendLast(dst, ev)
+		}
 		return e.appendRaw(dst, ev.Raw, ev.ModelSpan)
 	default:
 		e.passed = e.appendRaw(nil, ev.Raw, ev.ModelSpan)
 	}
 	if ev.Kind == chat.End {
-		dst = append(dst, e.passed...)
+		dst = wire.AppendBeside(dst, e.passed, e.own)
 	}
 	return dst
 }
@@ -129,6 +134,24 @@ func (e *encoder) appendRaw(dst, raw []byte, at chat.Span) []byte {
 	dst = append(dst, raw[:at.Start]...)
 	dst = append(dst, e.quoted...)
 	return append(dst, raw[at.End:]...)
+}
+
+// Attach keeps the gateway's own member of the response.
+func (e *encoder) Attach(dst, own []byte) []byte {
+	e.own = own
+	return dst
+}
+
+// appendLast appends the provider's own last frame with the gateway's member in its response, behind the model's name. A response
+// without one has it beside it.
+func (e *encoder) appendLast(dst []byte, ev *chat.Event) []byte {
+	n := len(dst)
+	dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
+	behind := len(dst) - (len(ev.Raw) - ev.ModelSpan.End)
+	if ev.ModelSpan.End <= ev.ModelSpan.Start || behind > len(dst) {
+		return wire.AppendBeside(dst[:n], bytes.Clone(dst[n:]), e.own)
+	}
+	return slices.Insert(dst, behind, wire.AppendBehind(nil, e.own)...)
 }
 
 // start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of

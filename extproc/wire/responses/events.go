@@ -1,7 +1,7 @@
 package responses
 
 import (
-	"strings"
+	"bytes"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire/errbody"
@@ -22,12 +22,57 @@ type outputItem struct {
 // outputPart is a piece of an item: of a message's content, of reasoning, or the whole of a call.
 type outputPart struct {
 	family string // the event's name for it
+	said   string // the name under which its text came
 	number int64  // as the provider counts it
 	block  int    // as the events do
 	told   bool   // some of its text
 	noted  bool   // some of its annotations
 	probed bool   // some of its logprobs
 	closed bool
+}
+
+// streamEvent is the members of an event that mean something.
+type streamEvent struct {
+	kind, response, item, err, delta, text, refusal, args, input jsonx.Value
+	id, output, content, summary, annotation, logprobs           jsonx.Value
+}
+
+func readEvent(v jsonx.Value) (e streamEvent) {
+	for key, m := range v.Members {
+		switch string(key) {
+		case "type":
+			e.kind = m
+		case "response":
+			e.response = m
+		case "item":
+			e.item = m
+		case "error":
+			e.err = m
+		case "delta":
+			e.delta = m
+		case "text":
+			e.text = m
+		case "refusal":
+			e.refusal = m
+		case "arguments":
+			e.args = m
+		case "input":
+			e.input = m
+		case "item_id":
+			e.id = m
+		case "output_index":
+			e.output = m
+		case "content_index":
+			e.content = m
+		case "summary_index":
+			e.summary = m
+		case "annotation":
+			e.annotation = m
+		case logprobs:
+			e.logprobs = m
+		}
+	}
+	return e
 }
 
 // data reads the data of one frame. It returns where the frame names the model.
@@ -39,30 +84,30 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 		}
 		return chat.Span{}
 	}
-	kind, _ := v.Get("type").Str()
-	r := v.Get("response")
-	switch kind {
+	e := readEvent(v)
+	kind, _ := e.kind.Text(&d.Arena)
+	switch string(kind) {
 	case "error":
 		d.FailWith(errbody.InStream(v))
 	case "response.created", "response.in_progress", "response.queued":
-		d.begin(r)
+		d.begin(e.response)
 	case "response.completed", "response.incomplete":
-		d.begin(r)
-		d.finish(r)
+		d.begin(e.response)
+		d.finish(e.response)
 	case "response.failed", "response.cancelled":
-		d.failed(r)
+		d.failed(e.response)
 	case "response.output_item.added", "response.output_item.done":
 		d.begin(jsonx.Value{})
-		number, _ := v.Get("output_index").Int()
-		d.item(number, v.Get("item"), strings.HasSuffix(kind, "done"))
+		number, _ := e.output.Int()
+		d.item(number, e.item, bytes.HasSuffix(kind, []byte("done")))
 	case "":
-		if !v.Get("error").IsNull() {
+		if !e.err.IsNull() {
 			d.FailWith(errbody.InStream(v))
 		}
 	default:
-		d.piece(kind, v)
+		d.piece(kind, &e)
 	}
-	return span(r.Get("model"), f.DataAt)
+	return span(e.response.Get("model"), f.DataAt)
 }
 
 // begin tells that there is an answer, once.
@@ -130,9 +175,19 @@ func (d *Decoder) finish(r jsonx.Value) {
 func (d *Decoder) usage(r jsonx.Value) {
 	if v := r.Get("usage"); v.Kind() == jsonx.Object {
 		u := readUsage(v)
-		u.Final = true
+		u.Final, u.Searches = true, searches(r.Get("output"))
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 	}
+}
+
+// searches counts the searches of the web that an answer has items of.
+func searches(output jsonx.Value) (n int64) {
+	for _, item := range output.Each {
+		if item.Get("type").Equal("web_search_call") {
+			n++
+		}
+	}
+	return n
 }
 
 func readUsage(v jsonx.Value) chat.Usage {
@@ -158,42 +213,84 @@ func count(v jsonx.Value) int64 {
 	return int64(min(f, most))
 }
 
-// families are the events that bring text, by what they are called without their last word, and where their part has its number and a
-// whole part its text.
-var families = map[string]struct {
-	kind        chat.EventKind
-	place, text string
-}{
-	"response.output_text":             {chat.Text, "content_index", "text"},
-	"response.refusal":                 {chat.Refusal, "content_index", "refusal"},
-	"response.reasoning_text":          {chat.Thought, "content_index", "text"},
-	"response.reasoning_summary_text":  {chat.Thought, "summary_index", "text"},
-	"response.function_call_arguments": {chat.ToolArgs, "", "arguments"},
-	"response.custom_tool_call_input":  {chat.ToolArgs, "", "input"},
+// family is a kind of events that bring text.
+type family struct {
+	name  string // what they are called, without their last word
+	kind  chat.EventKind
+	place member // that has their part's number
+	text  member // that has the text of a whole part
 }
 
+// member is one of those of an event that families differ in.
+type member uint8
+
+const (
+	noMember member = iota
+	contentMember
+	summaryMember
+	textMember
+	refusalMember
+	argsMember
+	inputMember
+)
+
+func (e *streamEvent) member(m member) jsonx.Value {
+	switch m {
+	case contentMember:
+		return e.content
+	case summaryMember:
+		return e.summary
+	case textMember:
+		return e.text
+	case refusalMember:
+		return e.refusal
+	case argsMember:
+		return e.args
+	case inputMember:
+		return e.input
+	case noMember:
+	}
+	return jsonx.Value{}
+}
+
+var families = func() map[string]*family {
+	all := map[string]*family{}
+	for _, f := range []family{
+		{outputText, chat.Text, contentMember, textMember},
+		{"response.refusal", chat.Refusal, contentMember, refusalMember},
+		{"response.reasoning_text", chat.Thought, contentMember, textMember},
+		{"response.reasoning_summary_text", chat.Thought, summaryMember, textMember},
+		{"response.function_call_arguments", chat.ToolArgs, noMember, argsMember},
+		{"response.custom_tool_call_input", chat.ToolArgs, noMember, inputMember},
+	} {
+		all[f.name] = &f
+	}
+	// The names that events of reasoning had at first, and that some servers send in place of the newer ones, or beside them. Their
+	// deltas are objects with a text.
+	all["response.reasoning_summary"] = all["response.reasoning_summary_text"]
+	all["response.reasoning"] = all["response.reasoning_text"]
+	return all
+}()
+
 // piece reads an event that brings text; any other means something to this dialect alone.
-func (d *Decoder) piece(kind string, v jsonx.Value) {
-	number, _ := v.Get("output_index").Int()
-	if kind == "response.output_text.annotation.added" {
+func (d *Decoder) piece(kind []byte, e *streamEvent) {
+	number, _ := e.output.Int()
+	if string(kind) == "response.output_text.annotation.added" {
 		d.begin(jsonx.Value{})
 		if it := d.at(number, ""); it != nil {
-			place, _ := v.Get("content_index").Int()
-			d.note(it, place, v.Get("annotation"))
+			place, _ := e.content.Int()
+			d.note(it, place, e.annotation)
 		}
 		return
 	}
-	cut := strings.LastIndexByte(kind, '.')
+	cut := bytes.LastIndexByte(kind, '.')
 	if cut < 0 {
 		return
 	}
-	family, known := families[kind[:cut]]
-	text := v.Get("delta")
-	whole := kind[cut+1:] == "done"
-	if whole {
-		text = v.Get(family.text)
-	}
-	if !known || !whole && kind[cut+1:] != "delta" {
+	f, known := families[string(kind[:cut])]
+	last := string(kind[cut+1:])
+	whole := last == "done"
+	if !known || !whole && last != "delta" {
 		return
 	}
 	d.begin(jsonx.Value{})
@@ -202,12 +299,34 @@ func (d *Decoder) piece(kind string, v jsonx.Value) {
 		return
 	}
 	if it.id == nil {
-		it.id = present(v.Get("item_id"))
+		it.id = present(e.id)
 	}
-	place, _ := v.Get(family.place).Int()
-	d.text(it, kind[:cut], place, text, whole)
-	if p := it.find(kind[:cut], place); p != nil && family.kind == chat.Text {
-		d.probabilities(p, v.Get(logprobs), whole)
+	d.told(it, f, kind[:cut], e, whole)
+}
+
+// told tells a piece of a part, or a whole one, that comes under some name.
+func (d *Decoder) told(it *outputItem, f *family, said []byte, e *streamEvent, whole bool) {
+	text := e.delta
+	if text.Kind() == jsonx.Object {
+		text = text.Get("text")
+	}
+	if whole {
+		text = e.member(f.text)
+	}
+	place, _ := e.member(f.place).Int()
+	p := it.find(f.name, place)
+	if p != nil && p.said != "" && p.said != string(said) { // it is told under both of its names: once is enough
+		return
+	}
+	d.text(it, f.name, place, text, whole)
+	if p = it.find(f.name, place); p == nil {
+		return
+	}
+	if p.told && p.said == "" {
+		p.said = string(said)
+	}
+	if f.kind == chat.Text {
+		d.probabilities(p, e.logprobs, whole)
 	}
 }
 

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Shaper is implemented by dialects that can have an answer's form asked for in another way than their client did, in a request of
+// their own format. Every client's dialect does.
+type Shaper interface {
+	// Shape is req with the changes of s; all else stays as it came, byte for byte. req is not changed. Its conversation has to be
+	// read anew (Conv is nil). The error is a fault.
+	Shape(req *chat.Request, s *Shape) (again *chat.Request, err error)
+}
+
+// Shape is how an attempt asks for the form of its answer, and what else it is told that the client did not say. The zero value takes
+// away the form that the client asked for, and changes nothing else.
+type Shape struct {
+	Schema jsonx.Raw // that the provider enforces in place of the client's; nil: none
+	Name   string    // of the schema
+	Note   string    // what the schema is for
+
+	Tool   *chat.Tool // one more tool, behind the client's own
+	Choice ToolChoice // how tools are to be used from here on
+	Guide  string     // behind the system prompt
+
+	Say []chat.Message // behind the messages: text of the assistant and of the user, in turns
+}
+
+// ToolChoice is what a shape makes of the client's choice of tools.
+type ToolChoice uint8
+
+// The choices.
+const (
+	KeepChoice  ToolChoice = iota // as the client said
+	ChooseAuto                    // the model may call tools
+	ChooseAny                     // it must call one
+	ChooseShape                   // it must call the shape's own, and nothing else
+)
+
+// SchemaOf is the JSON Schema that a request asks its answer to follow, under the name that the client gave it; nil for none, or for JSON
+// of any form. It is one look at the request's members, without reading its conversation.
+func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
+	switch r.Dialect {
+	case chat.OpenAI, chat.Completions:
+		def := r.Doc.Get("response_format").Get("json_schema")
+		name, _ = def.Get("name").Str()
+		return Present(def.Get("schema")), name
+	case chat.Responses:
+		format := r.Doc.Get("text").Get("format")
+		name, _ = format.Get("name").Str()
+		return Present(format.Get("schema")), name
+	case chat.Anthropic:
+		schema := r.Doc.Get("output_config").Get("format").Get("schema")
+		if schema.IsNull() {
+			schema = r.Doc.Get("output_format").Get("schema")
+		}
+		return Present(schema), ""
+	case chat.Gemini:
+		c, err := r.Conversation() // Google's own schemas are no JSON Schema until they are read
+		if err != nil {
+			return nil, ""
+		}
+		return c.Params.Schema, c.Params.SchemaName
+	}
+	return nil, ""
+}
