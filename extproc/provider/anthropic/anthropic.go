@@ -27,7 +27,12 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 
 // Encode writes one attempt. The API takes thinking only with the signature of one of its models.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	return wire.NewCall(buf, req, to, at, wire.StripUnsigned)
+	call, err := wire.NewCall(buf, req, to, at, wire.StripUnsigned)
+	if err != nil {
+		return nil, err
+	}
+	wire.Interleave(call, req, to)
+	return call, nil
 }
 
 // Amend leaves out thinking and beta features that the API refused.

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/anthropic"
 	wire "bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -145,5 +146,34 @@ func TestK16OnlySignedThinkingReachesTheAPI(t *testing.T) {
 	}
 	if call, err = (anthropic.Adapter{}).Encode(nil, req, again, endpoint); err != nil || string(call.Body) != fmt.Sprintf(body, "") {
 		t.Errorf("%v %s", err, call.Body)
+	}
+}
+
+// TestModelsWithABudgetThinkBetweenCalls: clients of other formats cannot ask for it, and the catalog says which models can.
+func TestModelsWithABudgetThinkBetweenCalls(t *testing.T) {
+	const body = `{"model":"m","reasoning_effort":"high","messages":[{"role":"user","content":"hi"}]%s}`
+	const tools = `,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]`
+	can := policy.Resolution{Model: "m", Control: policy.ControlBudget, MaxOutput: 64000, Features: []policy.Feature{policy.InterleavedThinking}}
+	cannot, adapts := can, can
+	cannot.Features, adapts.AdaptiveThinking = nil, true
+	for _, r := range []struct {
+		name  string
+		to    policy.Resolution
+		tools string
+		want  string
+	}{
+		{"with tools", can, tools, "interleaved-thinking-2025-05-14"},
+		{"without", can, "", ""},
+		{"a model that cannot", cannot, tools, ""},
+		{"a model that adapts", adapts, tools, ""},
+	} {
+		req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", fmt.Appendf(nil, body, r.tools))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := anthropic.Adapter{}.Encode(nil, req, r.to, endpoint)
+		if err != nil || call.Header.Get("anthropic-beta") != r.want {
+			t.Errorf("%s: %v %v", r.name, err, call.Header)
+		}
 	}
 }

@@ -56,6 +56,9 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
 		NoDetails: to.Without.Thinking,
 	}
+	if to.Without.Thinking {
+		o.ReasoningContent = openai.NoReasoningContent
+	}
 	o.Efforts = to.Efforts
 	o.Control(to.Control, openai.ReasoningEffort)
 	if o.Reasoning == openai.TemplateThinking || o.Reasoning == openai.SlashThinking { // an open model behind vLLM or its like

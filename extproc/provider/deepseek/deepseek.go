@@ -40,7 +40,7 @@ const maxStop = 16
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, MaxStop: maxStop,
-		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, JSONObject: true,
+		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, NoDetails: true, NoSchema: true,
 	}
 	o.Broker(to.Control, wire.ThinkingToggle) // the toggle is there, whether the model takes an effort or not
 	if o.Efforts = to.Efforts; o.Efforts == nil && to.Control == policy.ControlEffort {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/example"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -28,6 +29,11 @@ func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
 	if call, ok := asksForTool(conv); ok {
 		a.call(call)
 		reason = chat.StopTool
+	} else if schema, tool := form(conv); tool != "" {
+		a.call(chat.ToolCall{ID: "call_" + id(schema), Name: tool, Args: example.Of(schema, example.Options{})})
+		reason = chat.StopTool
+	} else if schema != nil {
+		a.say(example.Of(schema, example.Options{}))
 	} else {
 		a.say(sentence(req, conv))
 	}

@@ -106,6 +106,7 @@ func TestAnswersByItsRule(t *testing.T) {
 		toolO = `"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}}],`
 		toolA = `"tools":[{"name":"add","input_schema":{"type":"object"}}],`
 	)
+	const schema = `{"type":"object","properties":{"a":{"enum":["x","y"]},"n":{"type":"number","minimum":4,"maximum":5}},"required":["a","n"]}`
 	for _, c := range []struct {
 		name   string
 		d      chat.Dialect
@@ -123,6 +124,10 @@ func TestAnswersByItsRule(t *testing.T) {
 		{"a call of a tool that is not declared", chat.OpenAI, toolO, `call sub {}`, "start text stop end", "1 tool.", chat.ToolCall{}, chat.StopEnd},
 		{"thinking", chat.OpenAI, `"reasoning_effort":"low",`, "hm", "start thought text stop end", "hm", chat.ToolCall{}, chat.StopEnd},
 		{"thinking", chat.Anthropic, `"max_tokens":5000,"thinking":{"type":"enabled","budget_tokens":1024},`, "hm", "start thought text stop end", "hm", chat.ToolCall{}, chat.StopEnd},
+		{"a schema", chat.OpenAI, `"response_format":{"type":"json_schema","json_schema":{"name":"d","schema":` + schema + `}},`, "hm", "start text stop end", `{"a":"x","n":4.5}`, chat.ToolCall{}, chat.StopEnd},
+		{"a schema", chat.Anthropic, `"max_tokens":500,"output_config":{"format":{"type":"json_schema","schema":` + schema + `}},`, "hm", "start text stop end", `{"a":"x","n":4.5}`, chat.ToolCall{}, chat.StopEnd},
+		{"a tool to answer by", chat.OpenAI, `"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"respond_d","parameters":` + schema + `}}],`, "hm", "start tool stop end", "", chat.ToolCall{Name: "respond_d", Args: `{"a":"x","n":4.5}`}, chat.StopTool},
+		{"a schema in words", chat.Anthropic, `"max_tokens":500,"system":"Respond ONLY with valid JSON matching this structure:\n` + strings.ReplaceAll(schema, `"`, `\"`) + `\nDo so.",`, "hm", "start text stop end", `{"a":"x","n":4.5}`, chat.ToolCall{}, chat.StopEnd},
 		{"a limit", chat.OpenAI, `"max_tokens":4,`, "hm", "start text stop end", "This is", chat.ToolCall{}, chat.StopLength},
 	} {
 		for _, stream := range []string{"", `"stream":true,`} {

@@ -2,8 +2,8 @@
 // the adapter that calls it like any other provider. There is no model behind it, and it says so in every answer.
 //
 // The rule: the answer says which model, how many messages and tools, and which last user text it received; to
-// "call TOOL {json}" it calls that tool if the request declares it; asked to think, it does so in one sentence; and it
-// counts a token for every four bytes. The same request gets the same answer.
+// "call TOOL {json}" it calls that tool if the request declares it; asked for JSON by a schema, it makes up a value that the schema
+// allows; asked to think, it does so in one sentence; and it counts a token for every four bytes. The same request gets the same answer.
 package demo
 
 import (

@@ -51,7 +51,9 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
 	}
 	o.OfOpenAI(req, to)
-	o.NoDetails = to.Without.Thinking
+	if o.NoDetails = to.Without.Thinking; o.NoDetails {
+		o.ReasoningContent = wire.NoReasoningContent
+	}
 	o.Control(to.Control, wire.ReasoningEffort)
 	if p := req.Profile; p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch && slices.Contains(to.Features, policy.WebSearch) {
 		o.WebSearch = true

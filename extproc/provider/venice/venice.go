@@ -41,8 +41,8 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	o := wire.RequestOptions{
 		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
-		WebSearch: true,
-		Members:   []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
+		WebSearch: true, StrictSchema: true,
+		Members: []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
 	}
 	if o.Efforts == nil {
 		o.Efforts = efforts
