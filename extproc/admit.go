@@ -54,10 +54,15 @@ func (x *exchange) mayUse() error {
 	return nil
 }
 
-// worst is the most that a request may be charged: the dearest candidate, the whole output.
+// worst is the most that a request may be charged: the dearest candidate, the whole output, each time that it may be asked.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	output := x.maxTokens() + x.raised(candidates)
-	cost := resolve.WorstCost(candidates, x.Request.InputTokens, int64(output), int64(x.Request.Choices))
+	output := int64(x.maxTokens() + x.raised(candidates))
+	var cost policy.Pico
+	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
+		input := x.Request.InputTokens + x.formTokens(candidates) + int64(again)*(output+complaintTokens)
+		cost += resolve.WorstCost(candidates, input, output, int64(x.Request.Choices))
+	}
+	cost += x.besides()
 	return cost.Charge(x.rt.spread(x.Principal.Tier))
 }
 
@@ -68,8 +73,11 @@ func (x *exchange) enter(ctx context.Context, tokens int64, charge policy.Micro)
 	return err
 }
 
-// reserve sets the worst case aside. Keys without a balance reserve nothing.
+// reserve sets the worst case aside: of the agent's budget, and of the key's balance. Keys without a balance reserve nothing of one.
 func (x *exchange) reserve(ctx context.Context) (err error) {
+	if err := x.spend(ctx); err != nil {
+		return err
+	}
 	if !x.Principal.Prepaid {
 		return nil
 	}

@@ -8,25 +8,19 @@ import (
 	"slices"
 	"time"
 
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/policy"
 )
 
 // amend says how a candidate that refused a request is asked once more, without what it refused. ok is false when its adapter knows
 // no way, or the request has no attempt left. It is for after the failure was noted.
 func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
-	if f.kind != failStatus || f.err == nil || x.spent() {
+	if x.spent() {
 		return to, false
 	}
-	if again, ok := x.withoutParams(to, f); ok {
-		return again, true
+	if x.lowered(to, f) {
+		return to, true
 	}
-	p := x.rt.Providers[to.Provider]
-	a, ok := p.Adapter.(provider.Amender)
-	if !ok {
-		return to, false
-	}
-	return a.Amend(x.Request, to, p.Endpoint, f.err)
+	return x.without(to, f)
 }
 
 // withoutParams leaves out what the provider refused of the request's profile: the caller did not say it, and is not to hear of it.
@@ -86,7 +80,8 @@ func (n *nativeAnswer) unasked(answered policy.ProviderID) []policy.Resolution {
 func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *failure) {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.whole(x.Request, x.outputTokens(to)), errFirstToken)
 	defer cancel()
-	req, err := x.egressRequest(ctx, to)
+	t := x.tryOf(to)
+	req, err := x.egressRequest(ctx, t)
 	if err != nil {
 		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}
 	}
@@ -98,9 +93,9 @@ func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *f
 		return nil, &failure{provider: to.Provider, kind: failTimeout, cause: context.Cause(ctx)}
 	}
 	if err != nil || resp.StatusCode/100 != 2 {
-		return nil, x.headFailure(ctx, to, resp, err)
+		return nil, x.headFailure(ctx, t, resp, err)
 	}
-	a := x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	x.current = a
 	return a, a.readFrom(ctx, resp.Body)
 }

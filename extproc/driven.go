@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
@@ -17,9 +18,10 @@ import (
 
 // The driven path: the gateway answers its client itself and calls the candidates one after the other through Envoy's egress
 // listener. Nothing is sent before the first content, so a provider that fails before it is never seen by the client; one
-// that fails after it ends in an error event.
+// that fails after it ends in an error event. An answer in one piece, and one that is held back, is sent when it is complete: until
+// then, any failure leaves room for another candidate.
 
-// drive serves a streamed request from x.Order.
+// drive serves a request from x.Order.
 func (x *exchange) drive(ctx context.Context, d door) error {
 	s := x.newDriven(d)
 	defer s.beat.Stop()
@@ -36,11 +38,17 @@ func (s *drivenStream) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.totalTime(), errTotal)
 	defer cancel()
 	x.departs()
+	s.askSecond(ctx)
+	defer s.second.stop()
 	var failures []*failure
 	for n, i := 0, 0; i < len(x.Order); n++ {
 		f, err := s.attempt(ctx, x.Order[i])
 		if err != nil || f == nil {
 			return err
+		}
+		if f.kind == failForm { // it was answered, and is told what is wrong with the answer
+			n--
+			continue
 		}
 		x.failed(x.Order[i], f)
 		if again, ok := x.amend(x.Order[i], f); ok && !s.content && ctx.Err() == nil {
@@ -82,21 +90,33 @@ type drivenStream struct {
 	begun   bool // the status has gone out
 	content bool // something of the answer has gone out
 	sent    int64
+	second  *side // another model's answer, under way; nil for none
 }
 
 // attempt calls one candidate. It returns nil, nil when the answer is complete, a failure when another candidate may be
 // tried (or the stream must end in an error), and an error when the client is gone.
 func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*failure, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	limit := time.AfterFunc(s.x.rt.Timeouts.firstToken(s.x.Request), func() { cancel(errFirstToken) })
-	defer limit.Stop()
-
-	resp, f, err := s.open(ctx, to) //nolint:bodyclose // the reader closes it
-	if f != nil || err != nil {
+	a, f, err := s.listen(ctx, s.x.tryOf(to), s.deliver)
+	if f != nil || err != nil || !a.whole() {
 		return f, err
 	}
-	a := s.x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	return s.conclude(ctx, a)
+}
+
+// listen calls a candidate and takes in its answer. pass sees it after each piece, and says when it is all there. The answer is complete
+// where there is neither a failure, as of attempt, nor an error.
+func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Context, *answer) (bool, error)) (*answer, *failure, error) {
+	to := t.to
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(s.x.patience(to), func() { cancel(errFirstToken) })
+	defer limit.Stop()
+
+	resp, f, err := s.open(ctx, t) //nolint:bodyclose // the reader closes it
+	if f != nil || err != nil {
+		return nil, f, err
+	}
+	a := s.x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	s.x.current = a
 	r := newReader(resp.Body)
 	defer r.close()
@@ -104,35 +124,46 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 		select {
 		case c := <-r.chunks:
 			if c.err != nil && ctx.Err() != nil {
-				return s.interrupted(ctx, to, a)
+				f, err := s.interrupted(ctx, to, a)
+				return nil, f, err
 			}
 			a.feed(ctx, c.b, c.end)
-			if a.content {
+			if a.content && s.x.Request.Stream {
 				limit.Reset(s.x.rt.Timeouts.Idle) // from here on its expiry is a silence in the middle
 			}
-			done, err := s.deliver(ctx, a)
+			done, err := pass(ctx, a)
 			if done && !c.end {
 				r.finish()
 			}
 			if done || err != nil {
-				return nil, err
+				return a, nil, err
 			}
-			if f := s.progress(a, to, c); f != nil {
-				return f, nil
+			if f := s.progress(a, c); f != nil {
+				return nil, f, nil
 			}
 		case <-s.beat.C:
 			if err := s.heartbeat(a.res); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		case <-ctx.Done():
-			return s.interrupted(ctx, to, a)
+			f, err := s.interrupted(ctx, to, a)
+			return nil, f, err
 		}
 	}
 }
 
+// patience is the bound of an attempt: for the first content of a stream, or for an answer in one piece.
+func (x *exchange) patience(to policy.Resolution) time.Duration {
+	if x.Request.Stream {
+		return x.rt.Timeouts.firstToken(x.Request)
+	}
+	return x.rt.Timeouts.whole(x.Request, x.outputTokens(to))
+}
+
 // open sends the attempt and waits for its head, with heartbeats meanwhile.
-func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Response, *failure, error) {
-	req, err := s.x.egressRequest(ctx, to)
+func (s *drivenStream) open(ctx context.Context, t *try) (*http.Response, *failure, error) {
+	to := t.to
+	req, err := s.x.egressRequest(ctx, t)
 	if err != nil {
 		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil //nolint:nilerr // it is in the failure
 	}
@@ -156,7 +187,7 @@ func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Re
 				f, err := s.interrupted(ctx, to, nil)
 				return nil, f, err
 			}
-			return nil, s.x.headFailure(ctx, to, h.resp, h.err), nil
+			return nil, s.x.headFailure(ctx, t, h.resp, h.err), nil
 		case <-s.beat.C:
 			if err := s.heartbeat(to); err != nil {
 				go func() { closeBody((<-heads).resp) }()
@@ -167,7 +198,8 @@ func (s *drivenStream) open(ctx context.Context, to policy.Resolution) (*http.Re
 }
 
 // headFailure reads why an attempt was refused before its answer began.
-func (x *exchange) headFailure(ctx context.Context, to policy.Resolution, resp *http.Response, err error) *failure {
+func (x *exchange) headFailure(ctx context.Context, t *try, resp *http.Response, err error) *failure {
+	to := t.to
 	if err != nil {
 		return &failure{provider: to.Provider, kind: failReset, cause: err}
 	}
@@ -179,7 +211,7 @@ func (x *exchange) headFailure(ctx context.Context, to policy.Resolution, resp *
 	if err != nil {
 		return &failure{provider: to.Provider, kind: failReset, cause: err}
 	}
-	a := x.newAnswer(to, resp.StatusCode, fromHTTP(resp.Header))
+	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	a.feed(ctx, body, true)
 	return statusFailure(to.Provider, errorOf(a, resp.StatusCode))
 }
@@ -197,36 +229,63 @@ func errorOf(a *answer, status int) *chat.ProviderError {
 }
 
 // progress looks for a failure in what was just decoded.
-func (s *drivenStream) progress(a *answer, to policy.Resolution, c chunk) *failure {
+func (s *drivenStream) progress(a *answer, c chunk) *failure {
+	if f := a.failure(); f != nil {
+		return f
+	}
 	switch {
-	case a.failed != nil:
-		return statusFailure(to.Provider, a.failed)
-	case a.broken != nil:
-		return &failure{provider: to.Provider, kind: failEncode, cause: a.broken}
 	case c.err != nil:
-		return &failure{provider: to.Provider, kind: failReset, cause: c.err}
-	case s.sent+int64(len(a.out)) > s.x.rt.MaxAnswer:
-		return &failure{provider: to.Provider, kind: failReset, cause: errTooLong}
+		return &failure{provider: a.res.Provider, kind: failReset, cause: c.err}
+	case s.sent+int64(len(a.out))+a.heavy > s.x.rt.MaxAnswer:
+		return &failure{provider: a.res.Provider, kind: failReset, cause: errTooLong}
 	}
 	return nil
 }
 
-// deliver sends what an answer has ready, once it has content; done is true after its last byte.
+// failure is what an answer itself failed by; nil if it did not.
+func (a *answer) failure() *failure {
+	switch {
+	case a.failed != nil:
+		return statusFailure(a.res.Provider, a.failed)
+	case a.broken != nil:
+		return &failure{provider: a.res.Provider, kind: failEncode, cause: a.broken}
+	}
+	return nil
+}
+
+// deliver sends what an answer has ready, once it has content; done is true after its last byte. One that goes out as a whole is not
+// sent yet.
 func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err error) {
+	if a.whole() {
+		return a.ended, nil
+	}
 	if !a.content {
 		return false, nil
 	}
+	if err := s.pour(a); err != nil || !a.ended {
+		return false, err
+	}
+	return true, s.finish(ctx, a)
+}
+
+// send sends an answer that is complete.
+func (s *drivenStream) send(ctx context.Context, a *answer) error {
+	if err := s.pour(a); err != nil {
+		return err
+	}
+	return s.finish(ctx, a)
+}
+
+// pour sends what an answer has ready.
+func (s *drivenStream) pour(a *answer) error {
 	if !s.content {
 		s.content = true
 		s.x.begins()
 	}
 	if err := s.start(a.res); err != nil {
-		return false, err
+		return err
 	}
-	if err := s.flush(a); err != nil || !a.ended {
-		return false, err
-	}
-	return true, s.finish(ctx, a)
+	return s.flush(a)
 }
 
 // flush sends what an answer has ready.
@@ -246,6 +305,11 @@ func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
+	if !s.x.Request.Stream {
+		h := append(s.x.answerHeaders(a.res), sum.headers()...)
+		h = append(h, header.Field{Name: "content-type", Value: contentTypeJSON})
+		return s.door.Reply(reply{status: http.StatusOK, header: h, body: a.end})
+	}
 	last := sum.last(a.end)
 	if !s.x.wantsTrailers {
 		return s.door.StreamBody(last, true)
@@ -256,9 +320,9 @@ func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 	return s.door.StreamTrailers(sum.trailers())
 }
 
-// start sends the status and the headers, once.
+// start sends the status and the headers of a stream, once.
 func (s *drivenStream) start(to policy.Resolution) error {
-	if s.begun {
+	if s.begun || !s.x.Request.Stream {
 		return nil
 	}
 	s.begun = true
@@ -268,6 +332,9 @@ func (s *drivenStream) start(to policy.Resolution) error {
 // heartbeat commits the status if that is still open and sends a comment at an event boundary.
 func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
+	if !s.x.Request.Stream { // nothing may come before a body in one piece
+		return nil
+	}
 	if err := s.start(to); err != nil {
 		return err
 	}
@@ -276,6 +343,9 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 
 // heartbeat is what keeps a silent stream of this client's alive.
 func (x *exchange) heartbeat() string {
+	if line := x.current.thinking(); line != "" {
+		return line
+	}
 	if plain, ok := x.dialect.(wire.Plain); ok {
 		return plain.Heartbeat()
 	}
@@ -296,7 +366,13 @@ func (s *drivenStream) interrupted(ctx context.Context, to policy.Resolution, a 
 
 // giveUp ends a stream that no candidate could serve.
 func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
+	if r := s.x.rejected; r != nil && !s.content {
+		return s.fallBack(ctx, r.a, r.j)
+	}
 	if !s.content {
+		if ok, err := s.rescue(ctx); ok || err != nil {
+			return err
+		}
 		if e := s.x.standIn(fs); e != nil {
 			return s.replay(ctx, e, knownStale)
 		}

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
 // egressRequest is an attempt's HTTP request to Envoy's egress listener.
-func (x *exchange) egressRequest(ctx context.Context, to policy.Resolution) (*http.Request, error) {
-	c, err := x.encode(nil, to)
+func (x *exchange) egressRequest(ctx context.Context, t *try) (*http.Request, error) {
+	to := t.to
+	c, err := x.write(nil, t)
 	if err != nil {
 		return nil, err
 	}

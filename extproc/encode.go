@@ -21,6 +21,12 @@ type attemptCall struct {
 
 // encode writes an attempt's request from the exchange: never from an earlier attempt's.
 func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error) {
+	return x.write(buf, x.tryOf(to))
+}
+
+// write writes the request of one call.
+func (x *exchange) write(buf []byte, t *try) (attemptCall, error) {
+	to := t.to
 	p, ok := x.rt.Providers[to.Provider]
 	if !ok {
 		return attemptCall{}, fmt.Errorf("provider %s is not configured", to.Provider)
@@ -30,10 +36,15 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 	if x.closed {
 		return attemptCall{}, fmt.Errorf("exchange %s is over", x.ID)
 	}
-	req, lost, err := x.inWords(to, p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect))
+	var err error
+	if t.req, err = x.shaped(t); err != nil {
+		return attemptCall{}, err
+	}
+	req, lost, err := x.inWords(t.req, to, p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect))
 	if err != nil {
 		return attemptCall{}, err
 	}
+	req = x.formless(req)
 	if left := to.Without.Params; len(left) > 0 {
 		less := *req
 		less.Profile, req = req.Profile.Without(left), &less
@@ -47,7 +58,7 @@ func (x *exchange) encode(buf []byte, to policy.Resolution) (attemptCall, error)
 		}
 		return attemptCall{}, err
 	}
-	call.Degraded = named(call.Degraded, lost)
+	call.Degraded = t.said(named(call.Degraded, lost))
 	x.note(to.Provider, call.Degraded)
 	x.tellProfile(call.Degraded)
 	return attemptCall{call: call, authority: p.Endpoint.Authority, body: call.Body}, nil
@@ -103,21 +114,32 @@ func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
 }
 
 // newAnswer prepares to read a provider's answer for this exchange's client.
-func (x *exchange) newAnswer(to policy.Resolution, status int, h header.List) *answer {
+func (x *exchange) newAnswer(t *try, status int, h header.List) *answer {
+	to := t.to
 	p := x.rt.Providers[to.Provider]
 	spoken := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
 	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
-	dec, calls := p.Adapter.NewDecoder(x.Request, to, p.Endpoint, status, h), x.callsIn(to)
+	req := x.Request
+	if t.req != nil {
+		req = t.req
+	}
+	dec, stages := p.Adapter.NewDecoder(req, to, p.Endpoint, status, h), x.stages(t, status)
 	x.encodeMu.Unlock()
-	return &answer{
+	a := &answer{
 		x:      x,
 		res:    to,
 		spoken: spoken,
 		dec:    dec,
-		calls:  calls,
+		stages: stages,
 		stream: x.Request.Stream,
 		enc:    x.newEncoder(to, spoken),
+		shown:  x.newShown(&to, spoken),
 	}
+	if status/100 == 2 && t.plan != nil {
+		a.form, a.holds = &formed{plan: t.plan}, x.holdsBack(t.plan)
+	}
+	a.holds = a.holds || status/100 == 2 && x.reconsiders()
+	return a
 }
 
 // newEncoder writes, for this exchange's client, an answer that was given in some dialect.

@@ -49,8 +49,11 @@ var endpoints = []endpoint{
 	{method: http.MethodGet, path: "/v1beta/models/", class: classLookup, local: showGeminiModel},
 	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
 	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
+	{method: http.MethodGet, path: "/v1/schemas", class: classLookup, local: listSchemas},
+	{method: http.MethodGet, path: "/v1/schemas/", class: classLookup, local: showSchema},
 	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
 	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: showUsage},
+	{method: http.MethodGet, path: "/v1/requests/", verb: "/reasoning", class: classLookup, local: showReasoning},
 	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: showRequest},
 	{method: http.MethodGet, path: "/v1/cache", class: classLookup, local: showCache},
 	{method: http.MethodDelete, path: "/v1/cache", class: classLookup, local: clearCache},
@@ -101,7 +104,7 @@ func meant(path string) string {
 func allowed(path string) string {
 	var methods []string
 	for _, e := range endpoints {
-		if e.matches(path) {
+		if e.matches(path) && !slices.Contains(methods, e.method) {
 			methods = append(methods, e.method)
 			if e.method == http.MethodGet {
 				methods = append(methods, http.MethodHead)
@@ -117,7 +120,7 @@ func allowed(path string) string {
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
 	"/v1/embeddings", "/v1/images", "/v1/audio",
-	"/v1/moderations", "/v1/realtime", "/v1/schemas", "/v1/identity", "/v1/events", "/venice", "/ui",
+	"/v1/moderations", "/v1/realtime", "/v1/identity", "/v1/events", "/venice", "/ui",
 }
 
 func isUnserved(path string) bool {

@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -50,11 +51,14 @@ type exchange struct {
 	grant quota.Grant
 	hold  *ledger.Hold
 
-	known    known        // what the cache knew
-	stored   *cache.Entry // the answer, if it is a stored one
-	fast     bool         // a stored answer is not paced
-	waited   time.Duration
-	upstream *fault.Fault // why no provider answered
+	allowance allowance // of its agent's budget for the day
+
+	known     known        // what the cache knew
+	stored    *cache.Entry // the answer, if it is a stored one
+	fast      bool         // a stored answer is not paced
+	fullChain bool         // the answer's reasoning stands beside it
+	waited    time.Duration
+	upstream  *fault.Fault // why no provider answered
 
 	plan            []policy.Resolution // native path: who serves which attempt
 	unwritten       atomic.Pointer[unwrittenAttempt]
@@ -71,6 +75,18 @@ type exchange struct {
 	ownKey      provider.Secret   // that the request brings for its provider
 	profiled    *profile.Decision // how the answer is to be made; nil for nothing
 	profileTold bool              // under encodeMu
+
+	form     *structured.Form // of the answer; nil: whatever it has
+	offered  []chat.Tool      // the client's own
+	chosen   chat.ToolChoiceMode
+	plans    []plannedForm
+	found    *finding   // what the last check of an answer's form came to
+	rejected *rejection // the last answer without its form
+	reasked  int        // how often a model was told what is wrong with its answer
+	calls    []paid     // those whose answers are not the client's
+
+	opinions   *opinions   // of a second model; nil: none is wanted
+	escalation *escalation // to a better tier; nil: it is not to be asked
 }
 
 // newID makes a request id that nobody can guess.
@@ -220,8 +236,10 @@ func (x *exchange) tooLarge() error {
 }
 
 // driven reports whether the gateway answers itself: streams need heartbeats, an end that says what went wrong, and another
-// candidate, or another try, until their first content.
-func (x *exchange) driven() bool { return x.Request.Stream && x.Request.Op == chat.Generate }
+// candidate, or another try, until their first content; answers in a form may have to be asked for again.
+func (x *exchange) driven() bool {
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.form != nil || x.reconsiders())
+}
 
 // departs notes that the first attempt is on its way.
 func (x *exchange) departs() {
@@ -282,6 +300,7 @@ func (x *exchange) errorReply(f *fault.Fault) reply {
 	if n := len(x.attempts); n > 0 {
 		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
 	}
+	h = x.refusalHeaders(h, f)
 	body := x.dialect.Error(f, x.ID)
 	if x.head.method == http.MethodHead {
 		body = nil
@@ -300,8 +319,8 @@ func (x *exchange) errorEncoder() wire.Encoder {
 // close releases what the exchange still holds and writes its record. A client that left in the middle of an answer pays for what
 // it got.
 func (x *exchange) close() {
-	if x.settled == nil && x.fault == nil && x.current != nil && x.current.content {
-		if _, err := x.settle(context.Background(), x.current, outcomeCancelled); err != nil {
+	if a := x.payable(); x.settled == nil && x.fault == nil && a != nil {
+		if _, err := x.settle(context.Background(), a, outcomeCancelled); err != nil {
 			x.gw.Log.Error("a cancelled request was not charged", "request", x.ID, "error", err)
 		}
 	}

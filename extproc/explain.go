@@ -27,14 +27,15 @@ type Dry struct {
 
 // Explanation is what would be done with a request, and why.
 type Explanation struct {
-	Order    []Place
-	Refused  []resolve.Refusal
-	Profile  policy.Profile // how its answer is to be made
-	Pipeline string         // how much context engineering it gets
-	Why      []string       // what was changed about its needs, for people
-	Error    string         // the fault's code and sentence, when nobody serves it
-	Input    int64          // the tokens of the estimates
-	Output   int64
+	Order     []Place
+	Refused   []resolve.Refusal
+	Profile   policy.Profile    // how its answer is to be made
+	Pipeline  string            // how much context engineering it gets
+	Reasoning profile.Reasoning // how its answer is thought about
+	Why       []string          // what was changed about its needs, for people
+	Error     string            // the fault's code and sentence, when nobody serves it
+	Input     int64             // the tokens of the estimates
+	Output    int64
 }
 
 // Place is one way to serve a request.
@@ -69,15 +70,13 @@ func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.Pro
 	built := rt.needs(&ask.Hints, &ask.Facts, &ask.Principal)
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Explanation{
-		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline), Why: built.Why, Refused: d.Refused,
+		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused,
 		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens,
 	}
 	if e.Output <= 0 {
 		e.Output = int64(rt.ReserveOutput)
 	}
-	if p := rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At); p != nil {
-		e.Profile = p.Applied
-	}
+	e.think(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
 	if d.Err != nil {
 		e.Error = publicError(d.Err)
 		return e
@@ -87,14 +86,33 @@ func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.Pro
 		e.Order = append(e.Order, rt.place(&to, &e, ask.Principal.Tier, state(to.Provider)))
 	}
 	e.leaveOut(d.Order, order)
+	if second := rt.secondOf(&ask.Hints, &built.Intent, e.Order); second != "" {
+		e.Why = append(e.Why, second)
+	}
 	return e
+}
+
+// think notes how the answer is made and thought about, by its profile, if it has one, and by the effort that the client's own
+// parameters say, which stands over it unless it is locked.
+func (e *Explanation) think(d *profile.Decision, said policy.Effort) {
+	if d != nil {
+		e.Profile, e.Reasoning = d.Applied, d.Reasoning
+	}
+	if said == policy.EffortUnsaid || d != nil && d.Locked {
+		return
+	}
+	e.Reasoning.Depth = said
+	if said == policy.EffortNone {
+		e.Reasoning = profile.Reasoning{Depth: said}
+	}
 }
 
 // needs says what a request needs. The part of an agent that asks has an effort of its own, where the request says none.
 func (rt *Runtime) needs(h *policy.Hints, f *intent.Facts, who *policy.Principal) intent.Built {
 	built := intent.Build(h, f, who, &rt.Intents)
-	if row := profile.RowOf(h.Subsystem); row != nil && (row.Locked || built.Effort == policy.EffortUnsaid) {
-		built.Effort = row.Profile.Effort
+	row := profile.RowOf(h.Subsystem)
+	if row != nil && row.Locked || h.Subsystem != "" && built.Effort == policy.EffortUnsaid {
+		built.Effort = profile.EffortFor(h, built.Security)
 	}
 	return built
 }

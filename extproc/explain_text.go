@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,15 +13,28 @@ import (
 	"unicode"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/profile"
 )
 
 // explanationJSON is an explanation as the contract has it.
 type explanationJSON struct {
-	Order    []placeJSON   `json:"order"`
-	Refused  []refusalJSON `json:"refused"`
-	Profile  profileJSON   `json:"profile"`
-	Pipeline string        `json:"pipeline"`
-	Error    string        `json:"error,omitempty"`
+	Order     []placeJSON   `json:"order"`
+	Refused   []refusalJSON `json:"refused"`
+	Profile   profileJSON   `json:"profile"`
+	Pipeline  string        `json:"pipeline"`
+	Reasoning reasoningJSON `json:"reasoning"`
+	Error     string        `json:"error,omitempty"`
+}
+
+// reasoningJSON is how an answer is thought about.
+type reasoningJSON struct {
+	Depth       string `json:"depth"` // default: as the provider does without a word
+	Visible     bool   `json:"visible"`
+	Interleaved bool   `json:"interleaved"`
+}
+
+func newReasoningJSON(r profile.Reasoning) reasoningJSON {
+	return reasoningJSON{Depth: cmp.Or(r.Depth.String(), "default"), Visible: r.Visible, Interleaved: r.Interleaved}
 }
 
 type placeJSON struct {
@@ -77,7 +91,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Explanation) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]placeJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -108,7 +122,7 @@ func (e *Explanation) Text() string {
 		writeTable(&b, []string{"RANK", "PROVIDER", "MODEL", "UPSTREAM", "HEALTH", "COST USD", "PROVIDER USD", "LACKS", "WHY"}, rows)
 		fmt.Fprintf(&b, "\ncost of %d input and up to %d output tokens\n", e.Input, e.Output)
 	}
-	fmt.Fprintf(&b, "pipeline %s; profile %s\n", e.Pipeline, e.profile())
+	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
 	if len(e.Why) > 0 {
 		fmt.Fprintf(&b, "%s\n", printable(strings.Join(e.Why, "; ")))
 	}
@@ -121,6 +135,18 @@ func (e *Explanation) Text() string {
 		writeTable(&b, []string{"NOT ASKED", "MODEL", "WHY"}, rows)
 	}
 	return b.String()
+}
+
+// reasoning is how the answer is thought about, in a few words.
+func (e *Explanation) reasoning() string {
+	r := newReasoningJSON(e.Reasoning)
+	if r.Visible {
+		r.Depth += ", visible"
+	}
+	if r.Interleaved {
+		r.Depth += ", interleaved"
+	}
+	return r.Depth
 }
 
 // profile is the profile in one line.

@@ -30,6 +30,7 @@ const (
 	failConnect                    // no connection
 	failReset                      // the connection broke, or the answer ended in the middle
 	failTimeout                    // silence beyond the bound
+	failForm                       // the answer does not have the form that was asked for
 	failEncode                     // the request cannot be said in this provider's format; cause is a fault
 )
 
@@ -42,6 +43,8 @@ func (f *failure) String() string {
 		return "reset"
 	case failTimeout:
 		return "timeout"
+	case failForm:
+		return "schema"
 	case failEncode:
 		return "encode"
 	case failStatus:
@@ -66,7 +69,7 @@ func (f *failure) retriable() bool {
 func (f *failure) result() policy.Result {
 	r := policy.Result{Provider: f.provider, Outcome: policy.Failed}
 	switch {
-	case f.kind == failEncode:
+	case f.kind == failEncode || f.kind == failForm:
 		r.Outcome = policy.Ignored
 	case f.kind != failStatus:
 	case f.status == 429:
@@ -87,7 +90,7 @@ func (f *failure) measure() telemetry.Outcome {
 		return telemetry.Reset
 	case failTimeout:
 		return telemetry.TimedOut
-	case failEncode:
+	case failEncode, failForm:
 		return telemetry.Rejected
 	case failStatus:
 	}

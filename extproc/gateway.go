@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -54,11 +55,13 @@ type Deps struct {
 // Gateway serves exchanges. Safe for concurrent use.
 type Gateway struct {
 	Deps
-	runtime   atomic.Pointer[Runtime]
-	exchanges registry
-	gone      catalog.Quarantine
-	live      atomic.Int64
-	served    atomic.Uint64
+	runtime    atomic.Pointer[Runtime]
+	exchanges  registry
+	gone       catalog.Quarantine
+	meter      *budget.Meter // of agents' budgets
+	reasonings shelf
+	live       atomic.Int64
+	served     atomic.Uint64
 }
 
 // New makes a gateway that begins with rt.
@@ -68,6 +71,7 @@ func New(rt *Runtime, d Deps) *Gateway {
 		g.Draining = func() bool { return false }
 	}
 	g.exchanges.init()
+	g.meter = budget.NewMeter(budget.Options{Spent: g.spentByAgent})
 	g.runtime.Store(rt)
 	return g
 }

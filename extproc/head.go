@@ -126,7 +126,7 @@ func foldPath(p string) string {
 
 // bareRoots are the endpoints that SDKs with a base URL without /v1 ask for.
 var bareRoots = []string{
-	"/chat/completions", "/messages", "/models", "/balance", "/cache", "/usage", "/requests",
+	"/chat/completions", "/messages", "/models", "/balance", "/cache", "/usage", "/requests", "/schemas",
 	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
 }
 

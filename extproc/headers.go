@@ -36,6 +36,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 	if x.Hints.Subsystem != "" {
 		h = append(h, header.Field{Name: "x-bardo-subsystem", Value: x.Hints.Subsystem})
 	}
+	h = x.checkHeaders(x.schemaHeader(h, &to))
 	if d := x.degraded(to); len(d) > 0 {
 		h = append(h, header.Field{Name: "x-bardo-degraded", Value: strings.Join(d, ",")})
 	}
@@ -44,7 +45,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 
 // attemptNumber counts the attempts up to the one that answers.
 func (x *exchange) attemptNumber() int {
-	if x.settled != nil || x.stored != nil {
+	if x.settled != nil || x.stored != nil || x.current != nil && x.current.counted {
 		return len(x.attempts)
 	}
 	return len(x.attempts) + 1
@@ -59,7 +60,7 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	if x.direct(to.Provider) && x.stored == nil {
 		h = append(h, header.Field{Name: "x-bardo-cost", Value: costDirect})
 	}
-	return append(h,
+	return append(x.budgetHeader(h),
 		header.Field{Name: "content-type", Value: contentTypeSSE},
 		header.Field{Name: "cache-control", Value: "no-cache"},
 		header.Field{Name: "x-accel-buffering", Value: "no"},
@@ -79,12 +80,21 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	if x.Request != nil {
 		lose(x.Request.Lost)
 	}
+	if x.allowance.word != "" {
+		out.Lose(x.allowance.word)
+	}
 	if x.stored != nil {
 		lose(x.stored.Degraded)
 	} else {
 		lose(x.lostAt(to.Provider))
 	}
 	lose(x.unsaid)
+	if o := x.opinions; o != nil && o.owed && o.skipped != "" {
+		out.Lose(string(policy.CrossVerify))
+	}
+	if x.found != nil && x.found.defaulted {
+		out.Lose(lostDefault)
+	}
 	return out.Lost()
 }
 
@@ -123,6 +133,7 @@ func (s *summary) headers() header.List {
 	if s.standing.TokensPerHour > 0 {
 		h = append(h, remainingTokens(s.standing))
 	}
+	h = s.x.budgetHeader(h)
 	if s.usage.Reasoning > 0 {
 		h = append(h, header.Field{Name: "x-bardo-reasoning-tokens", Value: strconv.FormatInt(s.usage.Reasoning, 10)})
 	}
@@ -142,7 +153,9 @@ func (s *summary) last(terminator []byte) []byte {
 }
 
 // trailers say the same at the end of a driven stream.
-func (s *summary) trailers() header.List { return s.headers() }
+func (s *summary) trailers() header.List {
+	return s.x.checkHeaders(s.x.schemaHeader(s.headers(), &s.to))
+}
 
 // comment is the JSON of a stream's last comment.
 func (s *summary) comment() []byte {
@@ -168,7 +181,17 @@ func (s *summary) comment() []byte {
 	b = append(b, `,"remaining_tokens":`...)
 	b = append(b, orNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
 	b = append(append(b, `,"cache":"`...), s.x.known.orMiss()...)
-	return append(b, `"}`...)
+	if word := s.x.schemaWord(&s.to); word != "" {
+		b = append(append(b, `","schema":"`...), word...)
+	}
+	b = append(b, '"')
+	if word := s.x.verifiedWord(); word != "" {
+		b = jsonx.AppendString(append(b, `,"verified":`...), word)
+	}
+	if word := s.x.escalatedWord(); word != "" {
+		b = jsonx.AppendString(append(b, `,"escalated":`...), word)
+	}
+	return append(b, '}')
 }
 
 func appendInt(b []byte, key string, n int64) []byte {

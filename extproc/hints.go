@@ -14,6 +14,9 @@ func (x *exchange) hear() (err error) {
 	if err := x.hearReplay(); err != nil {
 		return err
 	}
+	if err := x.hearReasoning(); err != nil {
+		return err
+	}
 	if err := x.hearKey(); err != nil {
 		return err
 	}

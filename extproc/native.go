@@ -190,7 +190,7 @@ func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err
 		n.x.failed(n.to, f)
 		return true, n.giveUp(ctx, append(fs, f))
 	}
-	n.a = n.x.newAnswer(n.to, h.status, h.header)
+	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.status, h.header)
 	if h.status/100 == 2 {
 		n.x.current = n.a
 		return false, nil

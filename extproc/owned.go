@@ -125,16 +125,30 @@ func (x *exchange) keepResponse(ctx context.Context, a *answer) error {
 	return x.gw.Ledger.Keep(ctx, ledger.Kept{ID: a.id, Account: x.Principal.Account, Provider: a.res.Provider})
 }
 
+// keptMembers are where clients name what their provider keeps.
+func keptMembers(d chat.Dialect) []string {
+	switch d { //nolint:exhaustive // the others have nothing of the kind
+	case chat.Responses:
+		return []string{"previous_response_id"}
+	case chat.Gemini:
+		return []string{"cachedContent", "cached_content"}
+	}
+	return nil
+}
+
+// anywhere reports whether any provider could answer the request: it goes on from nothing that one of them keeps.
+func (x *exchange) anywhere() bool {
+	for _, m := range keptMembers(x.Request.Dialect) {
+		if !x.Request.Doc.Get(m).IsNull() {
+			return false
+		}
+	}
+	return true
+}
+
 // goesOnFrom keeps a request that goes on from something kept at the provider that has it. What another account made is not found.
 func (x *exchange) goesOnFrom(ctx context.Context) error {
-	var members []string
-	switch x.Request.Dialect { //nolint:exhaustive // the others have nothing of the kind
-	case chat.Responses:
-		members = []string{"previous_response_id"}
-	case chat.Gemini:
-		members = []string{"cachedContent", "cached_content"}
-	}
-	for _, m := range members {
+	for _, m := range keptMembers(x.Request.Dialect) {
 		id, ok := x.Request.Doc.Get(m).Str()
 		if !ok {
 			continue

@@ -17,36 +17,39 @@ type attemptRecord struct {
 
 // requestRecord is GET /v1/requests/{id}.
 type requestRecord struct {
-	RequestID        string            `json:"request_id"`
-	CreatedAt        time.Time         `json:"created_at"`
-	Status           string            `json:"status"`
-	Error            string            `json:"error,omitempty"`
-	HTTPStatus       int               `json:"http_status"`
-	Dialect          chat.Dialect      `json:"dialect"`
-	Stream           bool              `json:"stream"`
-	Path             string            `json:"path"`
-	RequestedModel   string            `json:"requested_model"`
-	Provider         policy.ProviderID `json:"provider,omitempty"`
-	Model            policy.ModelID    `json:"model,omitempty"`
-	Subsystem        string            `json:"subsystem,omitempty"`
-	Attempts         int               `json:"attempts"`
-	AttemptLog       []attemptRecord   `json:"attempt_log"`
-	Degraded         []string          `json:"degraded"`
-	InputTokens      int64             `json:"input_tokens"`
-	CachedTokens     int64             `json:"cached_tokens"`
-	CacheWriteTokens int64             `json:"cache_write_tokens"`
-	OutputTokens     int64             `json:"output_tokens"`
-	ReasoningTokens  int64             `json:"reasoning_tokens"`
-	UsageEstimated   bool              `json:"usage_estimated"`
-	PriceKnown       bool              `json:"price_known"`
-	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
-	CostUSD          policy.Micro      `json:"cost_usd"`
-	SpreadPct        int               `json:"spread_pct"`
-	Cache            string            `json:"cache"`
-	SavingsUSD       policy.Micro      `json:"savings_usd"`
-	Pipeline         string            `json:"pipeline,omitempty"`
-	LatencyMS        int64             `json:"latency_ms"`
-	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
+	RequestID        string              `json:"request_id"`
+	CreatedAt        time.Time           `json:"created_at"`
+	Status           string              `json:"status"`
+	Error            string              `json:"error,omitempty"`
+	HTTPStatus       int                 `json:"http_status"`
+	Dialect          chat.Dialect        `json:"dialect"`
+	Stream           bool                `json:"stream"`
+	Path             string              `json:"path"`
+	RequestedModel   string              `json:"requested_model"`
+	Provider         policy.ProviderID   `json:"provider,omitempty"`
+	Model            policy.ModelID      `json:"model,omitempty"`
+	Subsystem        string              `json:"subsystem,omitempty"`
+	Attempts         int                 `json:"attempts"`
+	AttemptLog       []attemptRecord     `json:"attempt_log"`
+	Degraded         []string            `json:"degraded"`
+	InputTokens      int64               `json:"input_tokens"`
+	CachedTokens     int64               `json:"cached_tokens"`
+	CacheWriteTokens int64               `json:"cache_write_tokens"`
+	OutputTokens     int64               `json:"output_tokens"`
+	ReasoningTokens  int64               `json:"reasoning_tokens"`
+	UsageEstimated   bool                `json:"usage_estimated"`
+	PriceKnown       bool                `json:"price_known"`
+	ProviderCostUSD  policy.Pico         `json:"provider_cost_usd"`
+	CostUSD          policy.Micro        `json:"cost_usd"`
+	SpreadPct        int                 `json:"spread_pct"`
+	Schema           string              `json:"schema,omitempty"` // how the answer's form was asked for, and whether it has it
+	Verification     *verificationRecord `json:"verification,omitempty"`
+	Escalation       *escalationRecord   `json:"escalation,omitempty"`
+	Cache            string              `json:"cache"`
+	SavingsUSD       policy.Micro        `json:"savings_usd"`
+	Pipeline         string              `json:"pipeline,omitempty"`
+	LatencyMS        int64               `json:"latency_ms"`
+	FirstTokenMS     int64               `json:"first_token_ms,omitempty"`
 }
 
 // record is the request's full routing and cost record, without content.
@@ -61,7 +64,7 @@ func (s *summary) record() []byte {
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
 		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
 		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.spreadAt(s.to.Provider),
-		Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
+		Schema: x.schemaWord(&s.to), Verification: x.verification(), Escalation: x.escalationTold(), Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}
 	if x.fault != nil {

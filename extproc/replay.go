@@ -36,7 +36,7 @@ func (x *exchange) hearReplay() error {
 // reads. The provider's own bytes are kept for a client that asked in the same way as the one whose answer this was; for any
 // other the events say the same.
 func (x *exchange) storedEvents(yield func(ev *chat.Event, step bool) bool) {
-	raw := x.stored.Asked == cache.Form{Dialect: x.Request.Dialect, Stream: x.Request.Stream}
+	raw := !x.view().Hides() && x.stored.Asked == cache.Form{Dialect: x.Request.Dialect, Stream: x.Request.Stream}
 	for ev := range x.stored.Events {
 		if raw && (ev.Raw != nil || ev.Tail) {
 			if !yield(ev, ev.Raw != nil) {
@@ -56,7 +56,11 @@ func (x *exchange) inPieces(ev *chat.Event, yield func(ev *chat.Event, step bool
 	switch ev.Kind {
 	case chat.ToolArgs:
 		return yield(ev, true)
-	case chat.Text, chat.Thought, chat.Refusal:
+	case chat.Thought:
+		if x.view().Hides() { // nobody reads it
+			return yield(ev, false)
+		}
+	case chat.Text, chat.Refusal:
 	default:
 		return yield(ev, false)
 	}

@@ -9,11 +9,18 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
 // route finds the candidates and runs the layers. A request that a provider must answer also gets its place in the limits, and its
 // money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
 func (x *exchange) route(ctx context.Context) error {
+	if err := x.keepToStake(ctx); err != nil {
+		return err
+	}
+	if err := x.keepToBudget(ctx); err != nil {
+		return err
+	}
 	if err := x.decide(); err != nil {
 		return err
 	}
@@ -38,6 +45,7 @@ func (x *exchange) route(ctx context.Context) error {
 	if err := x.order(); err != nil {
 		return err
 	}
+	x.chooseSecond()
 	x.tellRoute()
 	if x.isTokenCount() {
 		return nil
@@ -58,6 +66,7 @@ func (x *exchange) decide() error {
 		return d.Err
 	}
 	x.Found, x.Intent, x.asked = d.Order, built.Intent, x.Request.Model
+	x.Profile = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.rt.Intents.Pipeline)
 	if err := x.meetNeeds(); err != nil {
 		return err
 	}
@@ -68,15 +77,32 @@ func (x *exchange) decide() error {
 		x.Request.Model = string(x.Found[0].Model)
 	}
 	x.profile(&x.Intent)
+	if err := x.findForm(); err != nil {
+		return err
+	}
+	x.planVerification()
+	x.planEscalation()
 	return nil
 }
 
 // offers reports whether an answer's provider would still be asked for this model, by the same name: the configuration may have
 // changed since.
 func (x *exchange) offers(s *cache.Served) bool {
-	return slices.ContainsFunc(x.Found, func(r policy.Resolution) bool {
+	is := func(r policy.Resolution) bool {
 		return r.Provider == s.By.Provider && r.Model == s.By.Model && r.Upstream == s.By.Upstream
-	})
+	}
+	return slices.ContainsFunc(x.Found, is) || slices.ContainsFunc(x.instead(), is)
+}
+
+// instead are those whose answers may be given in the place of the candidates'.
+func (x *exchange) instead() (list []policy.Resolution) {
+	if x.verifies() {
+		list = append(list, x.opinions.second)
+	}
+	if x.escalates() {
+		list = append(list, x.escalation.order...)
+	}
+	return list
 }
 
 // requested is the model as the client wrote it.
@@ -161,6 +187,8 @@ type providerFallback struct {
 const (
 	eventCacheStats = "inference:cache_stats"
 	eventReasoning  = "venice:reasoning_extracted"
+	eventSearched   = "inference:web_search_used"
+	eventVenice     = "venice:web_search"
 )
 
 // nameVenice is the adapter whose reasoning has an event of its own.
@@ -180,7 +208,15 @@ type reasoningExtracted struct {
 	Tokens    int64  `json:"reasoning_tokens"`
 }
 
-// tellAnswer reports what a provider's cache gave to an answer, and that Venice showed its reasoning.
+// webSearched tells that a provider searched the web. What it searched for is the caller's, and not told.
+type webSearched struct {
+	RequestID string            `json:"request_id"`
+	Subsystem string            `json:"subsystem"`
+	Provider  policy.ProviderID `json:"provider"`
+	Searches  int64             `json:"searches"` // at least
+}
+
+// tellAnswer reports what a provider's cache gave to an answer, that it searched the web, and that Venice showed its reasoning.
 func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	if !x.gw.Events.On() {
 		return
@@ -189,7 +225,15 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 		saved := max(a.res.Prices.Input-a.res.Prices.CachedInput, 0)
 		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), saved.Cost(u.Cached)})
 	}
-	if u.Reasoning > 0 && x.rt.Providers[a.res.Provider].Adapter.Name() == nameVenice {
+	venice := x.rt.Providers[a.res.Provider].Adapter.Name() == nameVenice
+	if u.Searches > 0 {
+		told := webSearched{x.ID, x.Hints.Subsystem, a.res.Provider, u.Searches}
+		x.gw.Events.Emit(eventSearched, x.Principal.Account, told)
+		if venice {
+			x.gw.Events.Emit(eventVenice, x.Principal.Account, told)
+		}
+	}
+	if u.Reasoning > 0 && venice {
 		x.gw.Events.Emit(eventReasoning, x.Principal.Account, reasoningExtracted{x.ID, x.Hints.Subsystem, u.Reasoning})
 	}
 }

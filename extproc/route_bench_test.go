@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
@@ -47,7 +48,11 @@ providers:
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	rt := &Runtime{Providers: map[policy.ProviderID]Provider{}, Resolver: resolve.New(catalog.New(file), cfg.Enabled()).Under(resolve.RulesOf(cfg))}
+	rt := &Runtime{
+		Providers: map[policy.ProviderID]Provider{}, Resolver: resolve.New(catalog.New(file), cfg.Enabled()).Under(resolve.RulesOf(cfg)),
+		Dialects:   map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // the only one asked in
+		Structured: Structured{Enabled: true, Validate: true, Retries: 1},
+	}
 	for _, p := range cfg.Enabled() {
 		rt.Providers[p.ID] = Provider{}
 	}

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
 	"bardo.money/gateway/policy/resolve"
@@ -22,6 +23,8 @@ type Runtime struct {
 	Intents   intent.Rules
 	Pipeline  *pipeline.Pipeline
 	Profiles  *profile.Profiles // nil: the built-in table alone
+	Wallet    budget.Wallet     // that pays for agents' inference, and stretches or cuts their budgets
+	Stake     policy.Micro      // what staked credit pays for in a day; 0: whatever callers say is there
 	Dialects  map[chat.Dialect]wire.Dialect
 	Timeouts  Timeouts
 	// Keyless admits requests without a credential: Demo to callers on loopback while only the demo provider exists,
@@ -34,6 +37,9 @@ type Runtime struct {
 	SpreadPct     map[policy.Tier]int
 	DefaultSpread int
 	EgressSecret  string
+	Structured    Structured
+	VerifyRisk    VerifyRisk
+	Escalation    Escalation
 }
 
 // Provider is a configured provider: how it is spoken to, and where it is.

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 )
@@ -19,6 +20,7 @@ const (
 	outcomeOK        = "ok"
 	outcomeCut       = "cut"       // the provider broke off after the first content
 	outcomeCancelled = "cancelled" // the client left after the first content
+	outcomeInvalid   = "invalid"   // no answer had the form that was asked for
 	outcomeFailed    = "failed"    // the client got an error and nothing else
 	outcomeLeft      = "left"      // the client left before the first content
 )
@@ -31,6 +33,7 @@ type summary struct {
 	outcome  string
 	cost     policy.Pico // the provider's
 	charged  policy.Micro
+	staked   policy.Micro // what staked credit paid for, at its provider's prices
 	saved    policy.Micro // what a stored answer would have been charged
 	balance  policy.Micro
 	prepaid  bool
@@ -47,12 +50,12 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	s := &summary{x: x, to: a.res, outcome: outcome, prepaid: x.Principal.Prepaid}
 	x.settled = s
 	if !x.isTokenCount() { // a count uses nothing and costs nothing
-		s.usage = a.total(x.Request.InputTokens)
-		s.cost = x.costOf(&a.res, &s.usage)
+		s.usage, s.cost = x.owed(a)
 		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
+		s.staked = x.stakedBy(a)
 	}
-	if outcome != outcomeCut {
-		x.attempted(a.res, outcomeOK, telemetry.Served)
+	if outcome != outcomeCut && !a.counted {
+		x.attempted(a.res, attemptWord(outcome), telemetry.Served)
 		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
 		x.rt.Pipeline.Finish(&x.Exchange, a.res.Provider, x.lastKey(a.res.Provider).id())
 	}
@@ -60,10 +63,13 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 		return nil, err
 	}
 	x.tellAnswer(a, &s.usage)
+	x.tellReasoning(a)
+	x.keepReasoning(a)
 	if err := x.keepResponse(context.WithoutCancel(ctx), a); err != nil {
 		return nil, err
 	}
 	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
+	x.account(s.charged)
 	return s, nil
 }
 
@@ -76,7 +82,7 @@ func (x *exchange) costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	if u.Cost > 0 {
 		return u.Cost
 	}
-	return to.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output)
+	return to.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output) + to.Prices.PerSearch*policy.Pico(u.Searches)
 }
 
 // book writes the charge and the request's record.
@@ -89,6 +95,7 @@ func (s *summary) book(ctx context.Context) error {
 		RequestID: x.ID, Account: x.Principal.Account, Amount: s.charged, ProviderCost: s.cost,
 		Tokens:   ledger.Tokens(s.used()),
 		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem, Status: s.outcome, Record: s.record(), At: x.started,
+		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(), Staked: s.staked,
 	}
 	if x.hold == nil {
 		return x.gw.Ledger.Record(c)
@@ -104,6 +111,7 @@ func (s *summary) book(ctx context.Context) error {
 // giveBack frees what an exchange still holds of its key's money and limits. One that was settled holds nothing any more.
 func (x *exchange) giveBack() {
 	x.grant.Done(time.Now(), 0, 0)
+	x.account(0)
 	x.gw.Ledger.Release(x.hold)
 }
 
@@ -206,4 +214,12 @@ func (x *exchange) operation() telemetry.Operation {
 		return telemetry.CountTokens
 	}
 	return telemetry.Chat
+}
+
+// attemptWord is what the record calls the last attempt of an exchange that ended so.
+func attemptWord(outcome string) string {
+	if outcome == outcomeInvalid {
+		return "schema"
+	}
+	return outcomeOK
 }

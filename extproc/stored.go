@@ -102,7 +102,9 @@ func (x *exchange) standIn(fs []*failure) *cache.Entry {
 func (x *exchange) useStored(e *cache.Entry, k known) *answer {
 	x.Replay(e)
 	x.stored, x.known = e, k
-	x.current = &answer{x: x, res: e.By, spoken: e.Spoken, stream: x.Request.Stream, enc: x.newEncoder(e.By, e.Spoken)}
+	x.current = &answer{
+		x: x, res: e.By, spoken: e.Spoken, stream: x.Request.Stream, enc: x.newEncoder(e.By, e.Spoken), shown: x.newShown(&e.By, e.Spoken),
+	}
 	return x.current
 }
 
@@ -169,6 +171,7 @@ func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, 
 		return nil, err
 	}
 	s.readBalance(ctx)
+	x.keepReasoning(x.current)
 	return s, nil
 }
 

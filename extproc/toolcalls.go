@@ -12,28 +12,43 @@ import (
 
 // Models that call tools in their text are told of the tools in text, and their answers are read for calls.
 
-// inWords is the request as a model that calls tools in its text is sent it, and what is lost thereby. For other models, and where no
+// inWords is a request as a model that calls tools in its text is sent it, and what is lost thereby. For other models, and where no
 // tools are in play, it is the client's own. The caller holds encodeMu.
-func (x *exchange) inWords(to policy.Resolution, at chat.Dialect) (req *chat.Request, lost []string, err error) {
+func (x *exchange) inWords(as *chat.Request, to policy.Resolution, at chat.Dialect) (req *chat.Request, lost []string, err error) {
 	f := toolcall.Format(to.ToolFormat)
 	if !f.Known() || x.isTokenCount() {
-		return x.Request, nil, nil
+		return as, nil, nil
 	}
-	c, err := x.Request.Conversation()
+	c, err := as.Conversation()
 	if err != nil {
 		return nil, nil, err
 	}
 	text, lost := toolcall.Write(c, f)
 	if text == c {
-		return x.Request, nil, nil
+		return as, nil, nil
 	}
 	if r, ok := x.rt.Dialects[x.Request.Dialect].(wire.Rewriter); ok && at == x.Request.Dialect {
-		req, more, err := r.Rewrite(x.Request, text)
+		req, more, err := r.Rewrite(as, text)
 		return req, append(lost, more...), err
 	}
-	again := *x.Request
+	again := *as
 	again.Conv = text
 	return &again, lost, nil
+}
+
+// stages are what is read into the words of an answer, in order. The caller holds encodeMu.
+func (x *exchange) stages(t *try, status int) (list []stage) {
+	if status/100 != 2 || x.isTokenCount() {
+		return nil
+	}
+	calls := x.callsIn(t.to)
+	if thoughts := x.thoughtsIn(t.to, calls != nil); thoughts != nil {
+		list = append(list, thoughts)
+	}
+	if calls != nil {
+		list = append(list, calls)
+	}
+	return readsForm(list, t.plan)
 }
 
 // callsIn reads the calls in a model's text; nil where none can be. The caller holds encodeMu.

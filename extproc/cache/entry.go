@@ -26,6 +26,10 @@ type Served struct {
 	Usage    chat.Usage
 	Cost     policy.Pico // the provider's
 	Degraded []string    // what the provider could not be told
+	Schema   string      // how its form was asked for, and whether it has it; "" for none
+
+	Verified  string // what a second model made of it; "" where none was asked
+	Escalated string // that a better model gave it than was asked first; "" where it did not
 }
 
 // Entry is a complete answer. It is never changed; it may be read from several goroutines.

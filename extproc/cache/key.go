@@ -21,7 +21,7 @@ const idBytes = 8
 func (k Key) ID() string { return hex.EncodeToString(k[:idBytes]) }
 
 // keyVersion changes whenever what goes into a key does.
-const keyVersion = 2
+const keyVersion = 3
 
 // KeyOf is the key of a tenant's request.
 //
@@ -60,6 +60,7 @@ func (w *writer) request(r *chat.Request) {
 	w.text(r.Provider)
 	w.text(r.Model)
 	w.profile(r.Profile)
+	w.text(r.Check)
 	doc := edited(r)
 	w.left = mostOrdered * len(doc.Bytes)
 	if c := canonical(r, &doc); c != nil {

@@ -111,7 +111,7 @@ func (w *writer) ints(ns ...int) {
 }
 
 func (w *writer) usage(u *chat.Usage) {
-	for _, n := range [...]int64{u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning} {
+	for _, n := range [...]int64{u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, u.Searches} {
 		w.uint(uint64(max(0, n)))
 	}
 	w.bool(u.Estimated)
@@ -215,7 +215,7 @@ func (r *reader) bool() bool {
 }
 
 func (r *reader) usage() (u chat.Usage) {
-	for _, n := range [...]*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.CacheWrite1h, &u.Output, &u.Reasoning} {
+	for _, n := range [...]*int64{&u.Input, &u.Cached, &u.CacheWrite, &u.CacheWrite1h, &u.Output, &u.Reasoning, &u.Searches} {
 		*n = int64(r.int())
 	}
 	u.Estimated, u.ReasoningEstimated, u.Final = r.bool(), r.bool(), r.bool()

@@ -41,3 +41,44 @@ func (r *Request) member(names ...string) jsonx.Value {
 	}
 	return jsonx.Value{}
 }
+
+// ThinkingOff reports whether a request says that its model is not to think: by a locked profile, by the client, in any of the words
+// that clients have for it, or else by its profile.
+func (r *Request) ThinkingOff() bool {
+	off := func(p *Params) bool { return p.Thinking == ThinkingOff || p.Effort == "none" }
+	switch p := r.Profile; {
+	case p != nil && p.Locked.thinks():
+		return off(&p.Locked)
+	case r.SaysThinking():
+		return r.saysNoThinking()
+	default:
+		return p != nil && off(&p.Default)
+	}
+}
+
+func (r *Request) saysNoThinking() bool {
+	if r.Dialect == Gemini {
+		config := r.member("generationConfig", "generation_config")
+		for _, path := range [...][2]string{{"thinkingConfig", "thinkingBudget"}, {"thinking_config", "thinking_budget"}} {
+			if n, said := config.Get(path[0]).Get(path[1]).Int(); said && n == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	effort := r.Doc.Get("reasoning").Get("effort")
+	if effort.IsNull() {
+		effort = r.Doc.Get("reasoning_effort")
+	}
+	if effort.Equal("none") || r.Doc.Get("thinking").Get("type").Equal("disabled") {
+		return true
+	}
+	for _, v := range [...]jsonx.Value{
+		r.Doc.Get("reasoning").Get("enabled"), r.Doc.Get("enable_thinking"), r.Doc.Get("chat_template_kwargs").Get("enable_thinking"),
+	} {
+		if on, said := v.Bool(); said && !on {
+			return true
+		}
+	}
+	return false
+}

@@ -60,3 +60,34 @@ func TestWhoSaysHowHardToThink(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoTurnsThinkingOff(t *testing.T) {
+	off := &chat.Profile{Default: chat.Params{Effort: "none"}}
+	for _, row := range []struct {
+		d       chat.Dialect
+		body    string
+		profile *chat.Profile
+		want    bool
+	}{
+		{chat.OpenAI, `{}`, nil, false},
+		{chat.OpenAI, `{}`, off, true},
+		{chat.OpenAI, `{"reasoning_effort":"low"}`, off, false},
+		{chat.OpenAI, `{"reasoning_effort":"low"}`, &chat.Profile{Locked: chat.Params{Effort: "none"}}, true},
+		{chat.OpenAI, `{"reasoning_effort":"none"}`, &chat.Profile{Locked: chat.Params{Effort: "max"}}, false},
+		{chat.OpenAI, `{"reasoning_effort":"none"}`, nil, true},
+		{chat.OpenAI, `{"reasoning":{"effort":"none"}}`, nil, true},
+		{chat.OpenAI, `{"reasoning":{"enabled":false}}`, nil, true},
+		{chat.OpenAI, `{"enable_thinking":false}`, nil, true},
+		{chat.OpenAI, `{"enable_thinking":true}`, nil, false},
+		{chat.OpenAI, `{"chat_template_kwargs":{"enable_thinking":false}}`, nil, true},
+		{chat.Responses, `{"reasoning":{"effort":"high"}}`, off, false},
+		{chat.Anthropic, `{"thinking":{"type":"disabled"}}`, nil, true},
+		{chat.Anthropic, `{"thinking":{"type":"adaptive"}}`, off, false},
+		{chat.Gemini, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil, true},
+		{chat.Gemini, `{"generation_config":{"thinking_config":{"thinking_budget":-1}}}`, nil, false},
+	} {
+		if got := request(t, row.d, row.body, row.profile).ThinkingOff(); got != row.want {
+			t.Errorf("%s %s: %v", row.d, row.body, got)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package chat
 
-import "bardo.money/gateway/policy"
+import (
+	"bytes"
+
+	"bardo.money/gateway/policy"
+)
 
 // EventKind says which fields of an Event are set.
 type EventKind uint8
@@ -63,6 +67,13 @@ type Event struct {
 	UsageChunk bool // Raw is OpenAI's extra usage chunk, which a client that did not ask for must not see
 }
 
+// Detached is the event with bytes of its own, for who keeps it longer than its decoder does.
+func (ev *Event) Detached() Event {
+	e := *ev
+	e.Text, e.Raw = bytes.Clone(ev.Text), bytes.Clone(ev.Raw)
+	return e
+}
+
 // Span is a range of bytes, End excluded.
 type Span struct{ Start, End int }
 
@@ -98,9 +109,10 @@ type Usage struct {
 	CacheWrite1h       int64 // written with the one-hour lifetime
 	Output             int64
 	Reasoning          int64
-	Estimated          bool // counted by the gateway, because the provider did not say
-	ReasoningEstimated bool // so is Reasoning alone, from the text of the thoughts
-	Final              bool // the provider's last word on output tokens
+	Searches           int64 // of the web, that the provider made
+	Estimated          bool  // counted by the gateway, because the provider did not say
+	ReasoningEstimated bool  // so is Reasoning alone, from the text of the thoughts
+	Final              bool  // the provider's last word on output tokens
 
 	Cost policy.Pico // what the provider says that it asks for the answer; 0 if it does not say
 }
@@ -121,6 +133,7 @@ func (u *Usage) Merge(v Usage) {
 	set(&u.CacheWrite, v.CacheWrite)
 	set(&u.CacheWrite1h, v.CacheWrite1h)
 	set(&u.Output, v.Output)
+	set(&u.Searches, v.Searches)
 	if v.Reasoning > 0 {
 		u.Reasoning, u.ReasoningEstimated = v.Reasoning, v.ReasoningEstimated
 	}

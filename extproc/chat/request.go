@@ -40,12 +40,13 @@ type Request struct {
 	Model       string // as the client wrote it, without a "provider/" prefix that forced a provider
 	Provider    string // the provider that a "provider/model" id forced, or ""
 	Stream      bool
-	StreamUsage bool  // OpenAI stream_options.include_usage: the client wants the usage chunk
-	MaxTokens   int   // 0: not given
-	Choices     int   // OpenAI n; at least 1
-	Thinking    bool  // the caller asked for visible reasoning or an effort
-	HighEffort  bool  // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
-	InputTokens int64 // estimate from the body's text, never below what a provider would count by much
+	StreamUsage bool   // OpenAI stream_options.include_usage: the client wants the usage chunk
+	MaxTokens   int    // 0: not given
+	Choices     int    // OpenAI n; at least 1
+	Thinking    bool   // the caller asked for visible reasoning or an effort
+	HighEffort  bool   // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
+	InputTokens int64  // estimate from the body's text, never below what a provider would count by much
+	Check       string // what the gateway does about the answer before it gives it: another check, another question; "" for nothing
 
 	Version string   // anthropic-version header of an Anthropic client
 	Betas   []string // anthropic-beta header values of an Anthropic client

@@ -66,6 +66,7 @@ var keys = []member[policy.Hints]{
 	}},
 	{name: "role", set: func(h *policy.Hints, v value) error { return v.word(&h.Role) }},
 	{name: "verify", set: func(h *policy.Hints, v value) error { return v.boolean(&h.Verify) }},
+	{name: "escalate", set: readEscalate},
 	{name: "daily_budget_usd", set: readBudget},
 	{name: "induction_step", set: func(h *policy.Hints, v value) error { return v.count(&h.InductionStep) }},
 	{name: "rem_call", set: func(h *policy.Hints, v value) error { return v.count(&h.REMCall) }},
@@ -104,6 +105,15 @@ func readSubsystem(h *policy.Hints, v value) error {
 	if intent.Known(name) {
 		h.Subsystem = name
 	}
+	return nil
+}
+
+func readEscalate(h *policy.Hints, v value) error {
+	var word string
+	if err := v.choice(&word, "auto", "off"); err != nil {
+		return err
+	}
+	h.Escalate = new(word == "auto")
 	return nil
 }
 

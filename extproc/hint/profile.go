@@ -80,13 +80,17 @@ var schema = []member[policy.Profile]{
 	{name: "strict", set: func(_ *policy.Profile, v value) error { return v.boolean(new(bool)) }},
 }
 
+// readResponseSchema reads a schema with its name, or the name alone of one that is published.
 func readResponseSchema(p *policy.Profile, v value) error {
+	if s, ok := v.str(); ok && s != "" {
+		return v.word(&p.SchemaName)
+	}
 	var unknown []string
 	if err := readObject(p, v.json, schema, 0, longestSchema, "", &unknown); err != nil {
 		return err
 	}
-	if p.Schema == nil {
-		return at(".schema", &wrong{problem: "is required"})
+	if p.Schema == nil && p.SchemaName == "" {
+		return at(".schema", &wrong{problem: "is required, or the name of a published schema"})
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ type Exchange struct {
 	Hints     policy.Hints
 	Header    header.List // the client's
 	Request   *chat.Request
+	Profile   string                   // how much context engineering it gets; "" is all
 	Intent    policy.Intent            // what it needs
 	Found     []policy.Resolution      // who could serve it, best first, before health has a say
 	Affinity  Affinity                 // where its beginning is warm
@@ -111,7 +112,7 @@ func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
 // Request runs the layers until one answers or refuses.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	for _, l := range p.layers {
-		if s, ok := l.(Selective); ok && !s.Applies(x) {
+		if s, ok := l.(Selective); !Runs(x.Profile, l.Name()) || ok && !s.Applies(x) {
 			continue
 		}
 		started, entries := time.Now(), len(x.Log)

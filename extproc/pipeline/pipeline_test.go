@@ -136,3 +136,22 @@ func TestARefusalKeepsItsFault(t *testing.T) {
 		t.Errorf("error is %v, want the layer's fault", err)
 	}
 }
+
+func TestProfilesRunTheirLayers(t *testing.T) {
+	for profile, want := range map[string]string{
+		"minimal": "l3", "fast": "l1 l3 l6", "standard": "l1 l2 l3 l4 l5 l6", "full": "l1 l2 l3 l4 l5 l6 l7 l8", "": "l1 l2 l3 l4 l5 l6 l7 l8",
+	} {
+		var ran []string
+		var layers []pipeline.Layer
+		for n := range 8 {
+			layers = append(layers, layer{name: "l" + string(rune('1'+n)), ran: &ran})
+		}
+		x := &pipeline.Exchange{Profile: profile}
+		if err := pipeline.New(layers...).Request(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(ran, " "); got != want || len(x.Log) != len(ran) {
+			t.Errorf("%q ran %s and told of %d, want %s", profile, got, len(x.Log), want)
+		}
+	}
+}

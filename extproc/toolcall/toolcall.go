@@ -23,6 +23,18 @@ const (
 // Known reports whether there is such a format. An unknown one is that of models that call tools natively.
 func (f Format) Known() bool { return f == Hermes || f == Qwen || f == JSON }
 
+// Closers are what calls of this format end with, where that can be told from their text alone.
+func (f Format) Closers() [][]byte {
+	switch f {
+	case Hermes:
+		return [][]byte{[]byte(closeCall)}
+	case Qwen:
+		return [][]byte{[]byte(closeCall), []byte(closeFunction)}
+	case JSON:
+	}
+	return nil
+}
+
 // Offered are the tools that a conversation lets a model call in text. It has none when the caller wants no calls.
 func Offered(c *chat.Conversation) []chat.Tool {
 	if c.ToolChoice.Mode == chat.ToolNone {

@@ -1,0 +1,255 @@
+package extproc
+
+import (
+	"bytes"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// An answer that shall have a form is read along while it passes, or while it is held back, and checked when it is complete.
+
+// formed is what an answer said so far, of what its form is about.
+type formed struct {
+	plan *structured.Plan
+	said []utterance // by choice
+}
+
+// utterance is one choice of an answer.
+type utterance struct {
+	text     []byte
+	calls    bool // a tool of the client's own
+	declines bool
+	stop     chat.StopReason
+}
+
+// mostChoices bounds what an answer's numbers of choices may make the gateway set up.
+const mostChoices = 128
+
+func (f *formed) note(ev *chat.Event) {
+	switch ev.Kind {
+	case chat.Text, chat.Refusal, chat.ToolStart, chat.Stop:
+	default:
+		return
+	}
+	if ev.Choice < 0 || ev.Choice >= mostChoices {
+		return
+	}
+	for len(f.said) <= ev.Choice {
+		f.said = append(f.said, utterance{})
+	}
+	s := &f.said[ev.Choice]
+	switch ev.Kind { //nolint:exhaustive // as above
+	case chat.Text:
+		s.text = append(s.text, ev.Text...)
+	case chat.Refusal:
+		s.declines = true
+	case chat.ToolStart:
+		s.calls = true
+	case chat.Stop:
+		s.stop = ev.Reason
+		s.declines = s.declines || ev.Reason == chat.StopRefusal
+	}
+}
+
+// judgement is what the check of a complete answer came to.
+type judgement struct {
+	open     bool // it is no answer to be checked: the model calls a tool of the client's, pauses, or declines what the client asked for
+	valid    bool
+	declines bool
+	verdicts []structured.Verdict // by choice
+	raw      []byte               // the first choice as the model wrote it
+}
+
+// judge checks a complete answer.
+func (x *exchange) judge(a *answer) *judgement {
+	f := a.form
+	if len(f.said) == 0 {
+		f.said = make([]utterance, 1)
+	}
+	j := &judgement{valid: true, verdicts: make([]structured.Verdict, len(f.said)), raw: f.said[0].text}
+	for i := range f.said {
+		s := &f.said[i]
+		if s.calls || s.stop == chat.StopPause || s.declines && !x.form.Ours() {
+			j.open = true
+			return j
+		}
+		v := f.plan.Check(s.text, s.stop)
+		j.verdicts[i], j.declines = v, j.declines || s.declines
+		j.valid = j.valid && len(v.Issues) == 0 && v.JSON != nil
+	}
+	return j
+}
+
+// passes reports whether an answer goes to the client as it was read.
+func (x *exchange) passes(j *judgement) bool {
+	return j.open || j.valid || !x.rt.Structured.Validate || x.Request.Choices > 1
+}
+
+// mostRaw is how much of a model's answer stands in an error.
+const mostRaw = 16 << 10
+
+// details tell a caller what its model said in the place of an answer, and what is wrong with that.
+func (j *judgement) details(schema string, retries int) string {
+	b := jsonx.AppendString([]byte(`{"schema":`), schema)
+	b = appendInt(b, `,"retries":`, int64(retries))
+	b = append(b, `,"issues":[`...)
+	for i, issue := range j.verdicts[0].Issues {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonx.AppendString(b, issue)
+	}
+	raw := j.raw[:min(len(j.raw), mostRaw)]
+	b = jsonx.AppendString(append(b, `],"raw":`...), bytes.ToValidUTF8(raw, nil))
+	if len(raw) < len(j.raw) {
+		b = append(b, `,"truncated":true`...)
+	}
+	return string(append(b, '}'))
+}
+
+// shown are the events of a held answer as the client shall see them: those that came, if they say what was read out of them.
+func (x *exchange) shown(a *answer, j *judgement) []chat.Event {
+	asCame := j.open || a.form == nil
+	if len(x.calls) == 0 && (asCame || j.asSaid(a.form.said)) {
+		return a.held
+	}
+	events := a.held
+	if !asCame {
+		events = j.rewrite(a.held, a.form.said)
+	} else {
+		bare(events)
+	}
+	x.sumUsage(a, events)
+	return events
+}
+
+// sumUsage has an answer's events speak of what all calls of the request used.
+func (x *exchange) sumUsage(a *answer, events []chat.Event) {
+	if len(x.calls) > 0 {
+		all, _ := x.owed(a)
+		shownUsage(events, all)
+	}
+}
+
+// asSaid reports whether the answers are what the model wrote, byte for byte.
+func (j *judgement) asSaid(said []utterance) bool {
+	for i := range j.verdicts {
+		if v := &j.verdicts[i]; v.JSON != nil && !bytes.Equal(v.JSON, said[i].text) {
+			return false
+		}
+	}
+	return true
+}
+
+// bare takes the provider's own bytes off events: they no longer say what is meant.
+func bare(events []chat.Event) {
+	for i := range events {
+		events[i].Raw, events[i].Tail, events[i].UsageChunk = nil, false, false
+	}
+}
+
+// rewrite puts what was read out of an answer in the place of its text.
+func (j *judgement) rewrite(held []chat.Event, said []utterance) []chat.Event {
+	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
+	for i := range said {
+		w.texts[i].json = said[i].text
+		if v := j.verdicts[i].JSON; v != nil {
+			w.texts[i].json = v
+		}
+	}
+	for i := range held {
+		w.event(&held[i])
+	}
+	bare(w.out)
+	return w.out
+}
+
+// rewriter writes an answer with other words.
+type rewriter struct {
+	texts []rewrittenText // by choice
+	out   []chat.Event
+	last  int // the highest index of a block so far
+}
+
+type rewrittenText struct {
+	json    []byte
+	written bool
+	index   int   // of the block
+	dropped []int // blocks whose text is a part of it
+}
+
+func (w *rewriter) event(ev *chat.Event) {
+	w.last = max(w.last, ev.Index)
+	if ev.Choice < 0 || ev.Choice >= len(w.texts) {
+		w.out = append(w.out, *ev)
+		return
+	}
+	t := &w.texts[ev.Choice]
+	switch ev.Kind { //nolint:exhaustive // the rest stays
+	case chat.Other: // it has a meaning only as it came
+		return
+	case chat.Text:
+		w.text(t, ev)
+		return
+	case chat.BlockStop:
+		if slices.Contains(t.dropped, ev.Index) {
+			return
+		}
+	case chat.Stop:
+		if !t.written {
+			w.text(t, &chat.Event{Kind: chat.Text, Choice: ev.Choice, Index: w.last + 1})
+			w.out = append(w.out, chat.Event{Kind: chat.BlockStop, Choice: ev.Choice, Index: w.last + 1})
+		}
+		stop := *ev
+		if stop.Reason == chat.StopTool {
+			stop.Reason = chat.StopEnd
+		}
+		w.out = append(w.out, stop)
+		return
+	}
+	w.out = append(w.out, *ev)
+}
+
+// text writes all of a choice's text where its first piece stood.
+func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
+	if t.written {
+		if ev.Index != t.index {
+			t.dropped = append(t.dropped, ev.Index)
+		}
+		return
+	}
+	t.written, t.index = true, ev.Index
+	text := *ev
+	text.Text = t.json
+	w.out = append(w.out, text)
+}
+
+// inPlace are the events of an answer that says something else in the place of one that is no good: of the latter, who gave it and what it
+// took.
+func inPlace(held []chat.Event, text []byte) []chat.Event {
+	out := make([]chat.Event, 0, len(held)+2)
+	said := false
+	say := func() {
+		if !said {
+			said = true
+			out = append(out, chat.Event{Kind: chat.Text, Text: text}, chat.Event{Kind: chat.BlockStop}, chat.Event{Kind: chat.Stop, Reason: chat.StopEnd})
+		}
+	}
+	for i := range held {
+		ev := &held[i]
+		switch ev.Kind { //nolint:exhaustive // the rest is the answer that is no good
+		case chat.Start, chat.UsageInfo:
+			out = append(out, *ev)
+		case chat.Stop:
+			say()
+		case chat.End:
+			say()
+			out = append(out, *ev)
+		}
+	}
+	bare(out)
+	return out
+}

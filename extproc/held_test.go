@@ -1,0 +1,163 @@
+package extproc
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/gemini"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
+)
+
+// spell writes events for people.
+func spell(events []chat.Event) string {
+	var b strings.Builder
+	for i := range events {
+		ev := &events[i]
+		switch ev.Kind {
+		case chat.Start:
+			b.WriteString("start ")
+		case chat.Text:
+			fmt.Fprintf(&b, "%d.%d:%s ", ev.Choice, ev.Index, ev.Text)
+		case chat.Thought:
+			fmt.Fprintf(&b, "%d.%d:(%s) ", ev.Choice, ev.Index, ev.Text)
+		case chat.BlockStop:
+			fmt.Fprintf(&b, "%d.%d| ", ev.Choice, ev.Index)
+		case chat.Stop:
+			fmt.Fprintf(&b, "stop=%s ", ev.Reason)
+		case chat.UsageInfo:
+			fmt.Fprintf(&b, "used=%d/%d%s ", ev.Usage.Input, ev.Usage.Output, ev.Text)
+		case chat.End:
+			b.WriteString("end")
+		default:
+			fmt.Fprintf(&b, "?%d ", ev.Kind)
+		}
+		if ev.Raw != nil || ev.Tail {
+			b.WriteString("RAW ")
+		}
+	}
+	return b.String()
+}
+
+func words(choice, index int, text string) chat.Event {
+	return chat.Event{Kind: chat.Text, Choice: choice, Index: index, Text: []byte(text), Raw: []byte("data: x\n\n")}
+}
+
+func TestARewrittenAnswerSaysWhatWasReadOutOfIt(t *testing.T) {
+	stop := func(choice int, r chat.StopReason) chat.Event {
+		return chat.Event{Kind: chat.Stop, Choice: choice, Reason: r, Tail: true}
+	}
+	block := func(choice, index int) chat.Event {
+		return chat.Event{Kind: chat.BlockStop, Choice: choice, Index: index}
+	}
+	for _, row := range []struct {
+		about string
+		held  []chat.Event
+		json  []string
+		want  string
+	}{
+		{
+			"one text",
+			[]chat.Event{{Kind: chat.Start}, words(0, 0, "well: "), words(0, 0, "{}"), block(0, 0), stop(0, chat.StopEnd), {Kind: chat.End}},
+			[]string{"{}"},
+			"start 0.0:{} 0.0| stop=end end",
+		},
+		{
+			"several blocks, and thoughts",
+			[]chat.Event{
+				{Kind: chat.Start},
+				{Kind: chat.Other, Raw: []byte("ping")},
+				{Kind: chat.Thought, Index: 0, Text: []byte("hm")},
+				block(0, 0),
+				words(0, 1, "a"), block(0, 1), words(0, 2, "b"), block(0, 2), stop(0, chat.StopTool),
+				{Kind: chat.End},
+			},
+			[]string{"[]"},
+			"start 0.0:(hm) 0.0| 0.1:[] 0.1| stop=end end",
+		},
+		{
+			"no text",
+			[]chat.Event{{Kind: chat.Start}, {Kind: chat.Thought, Index: 0, Text: []byte("hm")}, block(0, 0), stop(0, chat.StopEnd), {Kind: chat.End}},
+			[]string{"{}"},
+			"start 0.0:(hm) 0.0| 0.1:{} 0.1| stop=end end",
+		},
+		{
+			"several choices",
+			[]chat.Event{{Kind: chat.Start}, words(1, 0, "b"), words(0, 0, "a"), words(1, 0, "b"), stop(0, chat.StopEnd), stop(1, chat.StopLength), {Kind: chat.End}},
+			[]string{"{}", ""},
+			"start 1.0:bb 0.0:{} stop=end stop=length end",
+		},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			f := formed{}
+			j := judgement{verdicts: make([]structured.Verdict, len(row.json))}
+			for i := range row.held {
+				f.note(&row.held[i])
+			}
+			for i, s := range row.json {
+				if s != "" {
+					j.verdicts[i].JSON = []byte(s)
+				}
+			}
+			if got := spell(j.rewrite(row.held, f.said)); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		})
+	}
+}
+
+// TestARewrittenAnswerIsReadByEveryClient: what stands in the place of an answer is one, in each format, whole and streamed.
+func TestARewrittenAnswerIsReadByEveryClient(t *testing.T) {
+	held := []chat.Event{
+		{Kind: chat.Start, ID: "x", Model: "m"},
+		{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 3}},
+		words(0, 0, "no"),
+		{Kind: chat.BlockStop},
+		{Kind: chat.Stop, Reason: chat.StopLength},
+		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 2, Final: true}},
+		{Kind: chat.End},
+	}
+	events := inPlace(held, []byte(`{"verdict":"discard"}`))
+	if got, want := spell(events), `start used=3/0 0.0:{"verdict":"discard"} 0.0| stop=end used=0/2 end`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, d := range []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}, responses.Dialect{}, gemini.Dialect{}} {
+		for _, stream := range []bool{false, true} {
+			enc := d.NewEncoder(wire.Options{Stream: stream, Model: "m", RequestID: "r", Request: &chat.Request{Dialect: d.Name()}})
+			var out []byte
+			for i := range events {
+				out = enc.Append(out, &events[i])
+			}
+			if s := string(out); !strings.Contains(s, `{\"verdict\":\"discard\"}`) || strings.Contains(s, "length") || strings.Contains(s, "MAX_TOKENS") {
+				t.Errorf("%s, stream=%v: %s", d.Name(), stream, s)
+			}
+		}
+	}
+}
+
+func TestTheClientReadsTheUsageOfAllCalls(t *testing.T) {
+	events := []chat.Event{
+		{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1}, Text: []byte(`{"own":1}`)},
+		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 7, Final: true}, Text: []byte(`{"own":2}`)},
+	}
+	shownUsage(events, plus(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
+	if got, want := spell(events), "used=15/1 used=15/10 "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if u := events[1].Usage; u.Cached != 4 || u.Reasoning != 2 || !u.Estimated || !u.Final {
+		t.Errorf("the last report is %+v", u)
+	}
+}
+
+func TestWhatAnErrorTellsOfAnAnswerIsBounded(t *testing.T) {
+	j := judgement{verdicts: []structured.Verdict{{Issues: []string{`a "b"`}}}, raw: []byte(strings.Repeat("é", mostRaw))}
+	got := j.details("S", 1)
+	if len(got) > mostRaw+200 || !strings.HasPrefix(got, `{"schema":"S","retries":1,"issues":["a \"b\""],"raw":"éé`) || !strings.HasSuffix(got, `é","truncated":true}`) {
+		t.Errorf("%d bytes: %.80s … %s", len(got), got, got[len(got)-40:])
+	}
+}

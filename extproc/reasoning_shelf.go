@@ -1,0 +1,90 @@
+package extproc
+
+import (
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Bounds on what is kept of answers for who may ask for it afterwards (D-44).
+const (
+	shelfTime  = 10 * time.Minute
+	shelfMost  = 4096     // answers
+	shelfBytes = 64 << 20 // of all together
+	shelfOne   = 4 << 20  // of one
+)
+
+// shelf keeps the reasoning of answers, in memory, for ten minutes: what is over is gone, asked for or not. Beyond its bounds the oldest goes
+// first. The zero value is empty. Safe for concurrent use.
+type shelf struct {
+	mu     sync.Mutex
+	byID   map[string]*shelved
+	queue  []*shelved // the oldest first
+	bytes  int
+	ending *time.Timer // for the oldest; nil while there is none
+}
+
+// shelved is what is kept of one answer.
+type shelved struct {
+	id      string
+	account policy.Account
+	json    []byte
+	over    time.Time
+}
+
+// put keeps an answer's reasoning for an account. One that is too large is not kept.
+func (s *shelf) put(id string, account policy.Account, json []byte) {
+	if len(json) > shelfOne {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil {
+		s.byID = map[string]*shelved{}
+	}
+	k := &shelved{id: id, account: account, json: json, over: time.Now().Add(shelfTime)}
+	s.byID[id] = k
+	s.queue = append(s.queue, k)
+	s.bytes += len(json)
+	for len(s.queue) > shelfMost || s.bytes > shelfBytes {
+		s.drop()
+	}
+	if s.ending == nil {
+		s.ending = time.AfterFunc(time.Until(s.queue[0].over), s.clear)
+	}
+}
+
+// drop forgets the oldest. The caller holds mu.
+func (s *shelf) drop() {
+	k := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	delete(s.byID, k.id)
+	s.bytes -= len(k.json)
+}
+
+// clear forgets what is over.
+func (s *shelf) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for len(s.queue) > 0 && !now.Before(s.queue[0].over) {
+		s.drop()
+	}
+	s.ending = nil
+	if len(s.queue) > 0 {
+		s.ending = time.AfterFunc(time.Until(s.queue[0].over), s.clear)
+	}
+}
+
+// get finds what is kept of an answer for an account; nil if nothing is, or for another.
+func (s *shelf) get(id string, account policy.Account) *shelved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byID[id]
+	if k == nil || k.account != account || account == "" || !time.Now().Before(k.over) {
+		return nil
+	}
+	return k
+}

@@ -1,0 +1,69 @@
+package extproc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/policy/schema"
+)
+
+// schemaObject is one published form of answers, as the list shows it.
+type schemaObject struct {
+	Object     string          `json:"object"`
+	Name       string          `json:"name"`
+	Subsystems []string        `json:"subsystems"` // that answer in it unless their request says otherwise
+	Strict     bool            `json:"strict"`     // an answer counts as it comes, or not at all
+	Default    json.RawMessage `json:"default"`    // what stands in for an answer that cannot be had; null: nothing does
+	Schema     json.RawMessage `json:"schema"`
+}
+
+// listSchemas is GET /v1/schemas.
+func listSchemas(_ context.Context, x *exchange) (reply, error) {
+	all := schema.All()
+	list := struct {
+		Object string         `json:"object"`
+		Data   []schemaObject `json:"data"`
+	}{Object: "list", Data: make([]schemaObject, 0, len(all))}
+	for i := range all {
+		s := &all[i]
+		o := schemaObject{Object: "schema", Name: s.Name, Subsystems: s.Subsystems, Strict: s.Strict, Default: s.Default, Schema: s.JSON}
+		if o.Subsystems == nil {
+			o.Subsystems = []string{}
+		}
+		list.Data = append(list.Data, o)
+	}
+	body, err := json.Marshal(list)
+	return x.jsonReply(body), err
+}
+
+// showSchema is GET /v1/schemas/{name}: the JSON Schema itself, with what stands in for it as its default.
+func showSchema(_ context.Context, x *exchange) (reply, error) {
+	name := x.arg("/v1/schemas/")
+	s, ok := schema.Get(name)
+	if !ok {
+		return reply{}, fault.Newf(fault.NotFound, "there is no schema %q%s", clipped(name), schemasLike(name))
+	}
+	return x.jsonReply(withDefault(&s)), nil
+}
+
+// withDefault is a form's JSON Schema with one more member at its end.
+func withDefault(s *schema.Schema) []byte {
+	if s.Default == nil {
+		return s.JSON
+	}
+	body := bytes.TrimSuffix(bytes.TrimSpace(s.JSON), []byte("}"))
+	body = append(bytes.TrimRight(bytes.Clone(body), " \n"), ",\n  \"default\": "...)
+	return append(append(body, s.Default...), "\n}\n"...)
+}
+
+// schemasLike names the forms that were probably meant.
+func schemasLike(name string) string {
+	if like := near.Names(name, schema.Names(), 3); len(like) > 0 {
+		return "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return "; GET /v1/schemas lists them"
+}
