@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/quota"
@@ -35,7 +36,9 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
 		},
 		Keyless: keyless(cfg), MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxAnswer: maxAnswer,
-		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, EgressSecret: g.egressSecret(),
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, SpreadPct: spreads(cfg), EgressSecret: g.egressSecret(),
+		Structured: structuredOutputs(cfg), VerifyRisk: extproc.VerifyRisk(cfg.Inference.Verification.Risk),
+		Escalation: extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
 	kinds := adapters()
 	for _, p := range cfg.Enabled() {
@@ -49,8 +52,18 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 	}
 	rt.Resolver = resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))
 	rt.Intents = intentRules(cfg)
+	rt.Wallet = wallet(cfg)
+	if p := cfg.Providers.Venice; p != nil {
+		rt.Stake = p.DIEMDaily
+	}
 	g.models = models
 	return rt, nil
+}
+
+// structuredOutputs are the rules of answers in a form.
+func structuredOutputs(cfg *config.Config) extproc.Structured {
+	s := &cfg.Inference.StructuredOutputs
+	return extproc.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
 }
 
 // endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
@@ -74,7 +87,32 @@ func intentRules(cfg *config.Config) intent.Rules {
 	for name, t := range cfg.Inference.Tiers {
 		tiers[name] = t.Provider
 	}
-	return intent.Rules{Tiers: tiers}
+	barred := make(map[policy.Tier][]policy.ProviderID)
+	for name, plan := range cfg.Billing.Tiers {
+		for _, id := range plan.Exclude {
+			barred[policy.Tier(name)] = append(barred[policy.Tier(name)], policy.ProviderID(id))
+		}
+	}
+	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default}
+}
+
+// wallet is what the wallet that pays for inference earned and spent, by the configuration.
+func wallet(cfg *config.Config) budget.Wallet {
+	if p := cfg.Providers.Bankr; p != nil {
+		return budget.Wallet{Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost}
+	}
+	return budget.Wallet{}
+}
+
+// spreads are what the plans of keys pay on top of a provider's price, where they do not pay the usual.
+func spreads(cfg *config.Config) map[policy.Tier]int {
+	out := make(map[policy.Tier]int)
+	for name, plan := range cfg.Billing.Tiers {
+		if plan.SpreadPct != nil {
+			out[policy.Tier(name)] = *plan.SpreadPct
+		}
+	}
+	return out
 }
 
 // spread tells which providers have several keys or endpoints.

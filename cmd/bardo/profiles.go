@@ -3,17 +3,20 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/schema"
 )
 
 // profiles are how parts of an agent want their answers made, by the table and the operator's word.
 func (g *gateway) profiles(cfg *config.Config) *profile.Profiles {
 	p, warnings := profile.New(profileSettings(cfg))
-	for _, w := range warnings {
+	for _, w := range append(warnings, unknownSchemas(cfg)...) {
 		g.log.Warn(w)
 	}
 	return p
@@ -22,7 +25,7 @@ func (g *gateway) profiles(cfg *config.Config) *profile.Profiles {
 // warnOfProfiles tells of profiles in a file that nothing will heed.
 func warnOfProfiles(w io.Writer, file string, cfg *config.Config) {
 	_, warnings := profile.New(profileSettings(cfg))
-	for _, text := range warnings {
+	for _, text := range append(warnings, unknownSchemas(cfg)...) {
 		key, message, _ := strings.Cut(text, ": ")
 		_, _ = fmt.Fprintln(w, config.Problem{File: file, Key: key, Message: message, Warning: true}) // nowhere to report a broken terminal to
 	}
@@ -41,9 +44,27 @@ func profileSettings(cfg *config.Config) profile.Settings {
 		s.Overrides[name] = policy.Profile{
 			Temperature: p.Temperature, TopP: p.TopP, TopK: p.TopK, MinP: p.MinP,
 			FrequencyPenalty: p.FrequencyPenalty, PresencePenalty: p.PresencePenalty,
-			Effort: effort, VisibleThinking: p.VisibleThinking, MaxTokens: p.MaxTokens, Stop: p.Stop,
+			Effort: effort, VisibleThinking: p.VisibleThinking, SchemaName: knownSchema(p.ResponseSchema), MaxTokens: p.MaxTokens, Stop: p.Stop,
 			CacheControl: p.CacheControl, WebSearch: p.WebSearch, TEE: p.TEE, Seed: p.Seed,
 		}
 	}
 	return s
+}
+
+// knownSchema is the name of a published schema, "" for any other.
+func knownSchema(name string) string {
+	if _, ok := schema.Get(name); !ok {
+		return ""
+	}
+	return name
+}
+
+// unknownSchemas warns of profiles whose schema nobody published.
+func unknownSchemas(cfg *config.Config) (warnings []string) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Inference.Profiles)) {
+		if s := cfg.Inference.Profiles[name].ResponseSchema; s != "" && knownSchema(s) == "" {
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s.response_schema: no schema %q is published; it is ignored", name, s))
+		}
+	}
+	return warnings
 }

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestALockedProfileInAFileIsWarnedOf: the file is fine, and that part of it does nothing.
+// TestALockedProfileInAFileIsWarnedOf, and a schema that nobody knows: the file is fine, and these parts of it do nothing.
 func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 	t.Setenv("BARDO_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "bardo.yaml")
-	const text = "inference:\n  profiles:\n    risk: {temperature: 1.0}\n    dream_rem: {temperature: 1.0, min_p: 0.08}\n"
+	const text = "inference:\n  profiles:\n    risk: {temperature: 1.0}\n    dream_rem: {temperature: 1.0, min_p: 0.08, response_schema: FragmentEvaluation}\n    curator: {response_schema: Curator}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,9 @@ func TestALockedProfileInAFileIsWarnedOf(t *testing.T) {
 	if err := c.ExecuteContext(t.Context()); err != nil || !strings.HasSuffix(out.String(), ": ok\n") {
 		t.Fatalf("%v: %s%s", err, &out, &said)
 	}
-	if want := file + ": inference.profiles.risk: warning: this profile is locked; what is said about it is ignored\n"; said.String() != want {
+	want := file + ": inference.profiles.risk: warning: this profile is locked; what is said about it is ignored\n" +
+		file + ": inference.profiles.curator.response_schema: warning: no schema \"Curator\" is published; it is ignored\n"
+	if said.String() != want {
 		t.Errorf("it says %q, want %q", said.String(), want)
 	}
 }

@@ -47,6 +47,7 @@ var hintFlags = []hintFlag{
 	{"privacy-tier", "text", nil, "the least tier of privacy"},
 	{"role", "text", nil, "the role that it plays"},
 	{"verify", "bool", nil, "have the answer verified by another model"},
+	{"escalate", "text", []string{"auto", "off"}, "let tier T2 answer where tier T1 asks for it"},
 	{"daily-budget-usd", "number", nil, "what it may spend in a day"},
 	{"induction-step", "int", nil, "step of the induction"},
 	{"rem-call", "int", nil, "the number of the call in a REM phase"},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,5 +190,29 @@ func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
 	}
 	if e.Profile.Effort != policy.EffortMax || e.Pipeline != "standard" {
 		t.Errorf("got %+v, %s", e.Profile, e.Pipeline)
+	}
+}
+
+func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
+	cfg := configOf(t, threeServers+"billing: {tiers: {free: {exclude: [a, b]}, pro: {exclude: [a], spread_pct: 5}}}\n")
+	for tier, want := range map[string]string{"free": "c", "pro": "b c", "golem": "a b c", "": "a b c"} {
+		dry, err := (&routeAsk{Tier: tier, Model: "m"}).dry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := explain(cfg, nil, nil, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, r := range e.Order {
+			order = append(order, string(r.Provider))
+		}
+		if slices.Sort(order); strings.Join(order, " ") != want {
+			t.Errorf("%q: asked %s, want %s", tier, order, want)
+		}
+	}
+	if pct := spreads(cfg); len(pct) != 1 || pct[policy.TierPro] != 5 {
+		t.Errorf("got %v", pct)
 	}
 }
