@@ -92,7 +92,7 @@ func TestAnExplanationForPeople(t *testing.T) {
 	t.Parallel()
 	g, _, _ := retainsNothing(t)
 	got := g.Do(t, ask{dialect: fake.OpenAI, model: "auto"}.call("X-Bardo-Route: explain", "Accept: text/plain", "X-Bardo-Subsystem: risk", "X-Bardo-Golem-Id: g"))
-	for _, want := range []string{"RANK  PROVIDER", "1     ordinary", "pipeline standard; profile {\"temperature\":0.1"} {
+	for _, want := range []string{"RANK  PROVIDER", "1     ordinary", "pipeline standard; reasoning max, interleaved; profile {\"temperature\":0.1"} {
 		if !strings.Contains(got.Body, want) {
 			t.Errorf("no %q in\n%s", want, got.Body)
 		}

@@ -161,10 +161,12 @@ func TestDrainWaitsForSlowReaders(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-			p.Behave(fake.Behaviour{Tokens: 250, TokenSize: 64 << 10})
+			long := fake.Behaviour{Tokens: 250, TokenSize: 64 << 10}
+			p.Behave(long)
 			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p}}}
 			if path == "backed" {
 				other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
+				other.Behave(long)
 				o.Providers = append(o.Providers, gateway.Provider{ID: "other", Fake: other})
 			}
 			g := gateway.Run(t, o)

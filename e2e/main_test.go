@@ -223,6 +223,7 @@ type record struct {
 	Attempts     int
 	InputTokens  int    `json:"input_tokens"`
 	OutputTokens int    `json:"output_tokens"`
+	Reasoning    int    `json:"reasoning_tokens"`
 	CostUSD      any    `json:"cost_usd"`
 	HTTPStatus   int    `json:"http_status"`
 	Error        string `json:"error"`

@@ -106,6 +106,7 @@ type lastComment struct {
 	Balance          *json.Number `json:"balance_usd"`
 	RemainingTokens  *int64       `json:"remaining_tokens"`
 	Cache            string       `json:"cache"`
+	Schema           string       `json:"schema"`
 }
 
 func summaryOf(t testing.TB, got gateway.Answer) (c lastComment) {

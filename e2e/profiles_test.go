@@ -162,7 +162,7 @@ func TestD32AProfilesTemperatureMakesAnAnswerFitForTheCache(t *testing.T) {
 	if got := know("mind_wandering"); got != "" {
 		t.Errorf("a reverie's answer is %q", got)
 	}
-	a.more = `"temperature":0.3,"top_p":0.85`
+	a.more = `"temperature":0.3,"top_p":0.85,"bardo":{"profile":{"reasoning_effort":"none"}}` // who thinks is at no temperature
 	if got := know("other_part"); got != "miss" || len(p.Generations()) != 3 {
 		t.Errorf("another part's answer is %q, of %d", got, len(p.Generations()))
 	}

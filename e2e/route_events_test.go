@@ -74,10 +74,10 @@ func TestEventsOfAnswers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "events.jsonl")
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice})
-	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 20}})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Cached: 60, Output: 30, Reasoning: 20}, Extra: `"venice_parameters":{"web_search_citations":[{"url":"https://a.example"}]}`})
 	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
 telemetry: {events: "file:%s"}
-providers: {venice: {base_url: %q, api_key: %s, models: [{id: deepseek-r1, price: {input: 10, output: 20, cached_input: 1}}]}}
+providers: {venice: {base_url: %q, api_key: %s, models: [{id: deepseek-r1, price: {input: 10, output: 20, cached_input: 1, per_search: 0.01}}]}}
 `, file, p.URL, p.Key)})
 	for _, stream := range []bool{false, true} {
 		served(t, g, ask{dialect: fake.OpenAI, model: "deepseek-r1", stream: stream}, "X-Bardo-Subsystem: dream")
@@ -90,6 +90,7 @@ providers: {venice: {base_url: %q, api_key: %s, models: [{id: deepseek-r1, price
 	})
 	for want, times := range map[string]int{
 		`"subsystem":"dream","cached_tokens":60,"total_tokens":160,"savings_usd":0.00054}`: 2, `"subsystem":"dream","reasoning_tokens":20}`: 2,
+		`"inference:web_search_used"`: 2, `"venice:web_search"`: 2, `"subsystem":"dream","provider":"venice","searches":1}`: 4,
 	} {
 		if n := strings.Count(said, want); n != times {
 			t.Errorf("%s comes %d times in\n%s", want, n, said)

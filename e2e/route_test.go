@@ -18,8 +18,15 @@ type dryRun struct {
 		Degraded        []string
 		Cost            float64 `json:"estimated_cost_usd"`
 	}
-	Refused  []struct{ Provider, Model, Reason string }
-	Pipeline string
+	Refused   []struct{ Provider, Model, Reason string }
+	Pipeline  string
+	Reasoning reasoned
+}
+
+// reasoned is how an explanation says that an answer is thought about.
+type reasoned struct {
+	Depth                string
+	Visible, Interleaved bool
 }
 
 func route(t *testing.T, g *gateway.Gateway, args ...string) (r dryRun) {

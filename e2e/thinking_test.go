@@ -210,11 +210,22 @@ func TestK16AToolLoopOverBothFormats(t *testing.T) {
 				t.Error("thinking went to another family")
 			}
 
-			// Back at Claude, the turn has no thinking to begin with: it goes on without.
+			// Back at Claude, the turn has begun with its own thinking, and goes on with it.
+			claude.Queue(fake.Behaviour{ToolCalls: call.ToolCalls})
+			mustAnswer(t, l.next(t), "anthropic", "1")
+			if last := string(lastOf(t, claude).Body); !strings.Contains(last, claude.Sign("I must look.")) || !strings.Contains(last, `"thinking":{"type":"enabled"`) {
+				t.Errorf("Claude's thinking is lost: %s", last)
+			}
+			claude.Queue(fake.Behaviour{Text: "It is there."})
+			mustAnswer(t, l.next(t), "anthropic", "1")
+
+			// Of a turn that the other one began, Claude goes on without thinking: it cannot begin to think in the middle.
+			l.say(`"And there?"`)
+			claude.Queue(fake.Behaviour{Status: 503})
+			other.Queue(fake.Behaviour{ToolCalls: call.ToolCalls})
+			l.next(t)
 			var refused fake.Behaviour // which the fake refuses before it plays it
-			claude.Queue(refused, fake.Behaviour{ToolCalls: call.ToolCalls})
-			mustAnswer(t, l.next(t), "anthropic", "2", "thinking")
-			claude.Queue(refused, fake.Behaviour{Text: "It is there."})
+			claude.Queue(refused, fake.Behaviour{Text: "Nor there."})
 			mustAnswer(t, l.next(t), "anthropic", "2", "thinking")
 
 			// The next turn thinks again, and Claude's own thoughts are still its own.

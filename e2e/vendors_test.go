@@ -212,7 +212,7 @@ func TestD15VendorsStandInForEachOther(t *testing.T) {
 			first, section := v.start(t)
 			second, other := next.start(t)
 			g := gateway.Run(t, gateway.Options{
-				Config: inOrder + fmt.Sprintf("providers:\n  order: [%s, %s]\n  %s\n  %s\n", v.kind, next.kind, section, other),
+				Config: inOrder + "inference: {structured_outputs: {enabled: false}}\n" + fmt.Sprintf("providers:\n  order: [%s, %s]\n  %s\n  %s\n", v.kind, next.kind, section, other),
 			})
 			first.Behave(fake.Behaviour{Status: 503})
 			for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {

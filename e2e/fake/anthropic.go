@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 )
 
 // anthropic is Anthropic Messages.
-type anthropic struct{}
+type anthropic struct {
+	given *sync.Map // the outlines of answers that thought and called tools, by the ids of their first calls; nil: not kept
+}
 
 func (anthropic) authorize(h http.Header, key string) *refusal {
 	e := &refusal{status: http.StatusUnauthorized, kind: "authentication_error"}
@@ -75,7 +78,8 @@ func (anthropic) models(cfg *Config) []byte {
 
 func messageID(n int64) string { return "msg_01" + opaque(fmt.Sprint("message", n), 22) }
 
-func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
+// blocks are the content of an answer.
+func (b *Behaviour) blocks(q *asked, n int64) []string {
 	var blocks []string
 	for i := range b.Thoughts {
 		blocks = append(blocks, b.Thoughts[i].block(q))
@@ -83,16 +87,24 @@ func (anthropic) body(q *asked, b *Behaviour, n int64) []byte {
 	if text := strings.Join(b.pieces(), ""); text != "" {
 		blocks = append(blocks, `{"type":"text","text":`+quote(text)+`}`)
 	}
+	for i := range b.Between {
+		blocks = append(blocks, b.Between[i].block(q))
+	}
 	for i := range b.ToolCalls {
 		c := &b.ToolCalls[i]
-		blocks = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(c.callID("toolu_01", n, i)), quote(c.Name), or(c.Args, "{}")))
+		blocks = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":%s,"name":%s,"input":%s}`, quote(c.callID("toolu_01", n, i)), quote(c.Name), c.input()))
 	}
+	return blocks
+}
+
+func (a anthropic) body(q *asked, b *Behaviour, n int64) []byte {
+	a.remember(q, b, n)
 	usage := ""
 	if b.Usage == nil || !b.Usage.Missing {
 		usage = `,"usage":` + anthropicUsage(b.count(q))
 	}
 	return []byte(fmt.Sprintf(`{"model":%s,"id":%s,"type":"message","role":"assistant","content":[%s],"stop_reason":%s,"stop_sequence":null%s%s}`,
-		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), strings.Join(blocks, ","), quote(b.anthropicStop()), usage, extra(b)))
+		quote(or(b.AnswerModel, q.model)), quote(messageID(n)), strings.Join(b.blocks(q, n), ","), quote(b.anthropicStop()), usage, extra(b)))
 }
 
 func (t *Thought) block(q *asked) string {
@@ -162,7 +174,8 @@ func (e *eventer) stop() {
 }
 
 // stream is message_start, the blocks each with start, deltas and stop, message_delta and message_stop.
-func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
+func (a anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
+	a.remember(q, b, n)
 	u := b.count(q)
 	start := u
 	start.Output, start.given = 1, false
@@ -181,6 +194,9 @@ func (anthropic) stream(q *asked, b *Behaviour, n int64) []frame {
 			e.delta(`{"type":"text_delta","text":` + quote(p) + `}`)
 		}
 		e.stop()
+	}
+	for i := range b.Between {
+		e.thought(q, &b.Between[i])
 	}
 	for i := range b.ToolCalls {
 		e.call(&b.ToolCalls[i], n, i)

@@ -27,7 +27,7 @@ func refused(format string, args ...any) *refusal {
 	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: fmt.Sprintf(format, args...)}
 }
 
-func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
+func (a anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 	o, e := anthropicObject(h, body, cfg)
 	if e != nil {
 		return nil, e
@@ -36,7 +36,7 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 		return nil, refused("max_tokens: Field required")
 	}
 	for _, check := range []func(object) *refusal{
-		anthropicRanges, anthropicMembers, anthropicThinking, anthropicModel, anthropicPrefill, anthropicTools, anthropicCacheControl,
+		anthropicRanges, anthropicMembers, anthropicThinking, anthropicModel, anthropicPrefill, anthropicTools, anthropicFormat, anthropicCacheControl,
 	} {
 		if e := check(o); e != nil {
 			return nil, e
@@ -45,10 +45,13 @@ func (anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal
 	if e := anthropicMessages(o, betas(h), cfg); e != nil {
 		return nil, e
 	}
+	if e := a.anthropicTurn(o, signer(cfg.Signer)); e != nil {
+		return nil, e
+	}
 	return &asked{
 		signer: signer(cfg.Signer),
 		model:  o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
-		omitThinking: o.object("thinking").str("display") == "omitted",
+		omitThinking: o.object("thinking").str("display") == "omitted", form: anthropicForm(o),
 	}, nil
 }
 
@@ -218,7 +221,7 @@ func anthropicMessages(o object, betas string, cfg *Config) *refusal {
 			}
 			continue
 		}
-		if e := anthropicMessage(o, m, i, &open, cfg); e != nil {
+		if e := anthropicMessage(m, i, &open, cfg); e != nil {
 			return e
 		}
 	}
@@ -270,7 +273,7 @@ func anthropicSystem(o object) *refusal {
 	return nil
 }
 
-func anthropicMessage(o, m object, i int, open *[]string, cfg *Config) *refusal {
+func anthropicMessage(m object, i int, open *[]string, cfg *Config) *refusal {
 	role := m.str("role")
 	if role != "user" && role != "assistant" {
 		return refused("messages: Unexpected role \"%s\". Allowed roles are \"user\" or \"assistant\".", role)
@@ -294,7 +297,7 @@ func anthropicMessage(o, m object, i int, open *[]string, cfg *Config) *refusal 
 	if e := anthropicThoughts(blocks, i, signer(cfg.Signer)); e != nil {
 		return e
 	}
-	return anthropicBlocks(o, blocks, role, i, open)
+	return anthropicBlocks(blocks, role, i, open)
 }
 
 // results checks that the calls of the message before are answered here, all of them and nothing else.
@@ -328,7 +331,7 @@ var anthropicBlockFields = map[string][]string{
 	"redacted_thinking": {"type", "data"},
 }
 
-func anthropicBlocks(o object, blocks []object, role string, i int, open *[]string) *refusal {
+func anthropicBlocks(blocks []object, role string, i int, open *[]string) *refusal {
 	for j, b := range blocks {
 		kind := b.str("type")
 		at := fmt.Sprintf("messages.%d.content.%d", i, j)
@@ -346,7 +349,7 @@ func anthropicBlocks(o object, blocks []object, role string, i int, open *[]stri
 			*open = append(*open, b.str("id"))
 		}
 	}
-	return thinkingFirst(o, blocks, role, i)
+	return nil
 }
 
 // anthropicThoughts checks that the thinking of a message is this provider's own.
@@ -380,18 +383,6 @@ func anthropicBlock(b object, kind, role, at string) *refusal {
 		if role != "user" {
 			return refused("%s: `tool_result` blocks can only be in `user` messages", at)
 		}
-	}
-	return nil
-}
-
-// thinkingFirst: with thinking on, a turn of the assistant that calls tools starts with its thinking.
-func thinkingFirst(o object, blocks []object, role string, i int) *refusal {
-	if role != "assistant" || o.object("thinking").str("type") != "enabled" || i != len(o.list("messages"))-2 {
-		return nil
-	}
-	calls := slices.ContainsFunc(blocks, func(b object) bool { return b.str("type") == "tool_use" })
-	if calls && !strings.HasSuffix(blocks[0].str("type"), "thinking") {
-		return refused("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks).", i, blocks[0].str("type"))
 	}
 	return nil
 }

@@ -14,10 +14,15 @@ type Behaviour struct {
 	TokenSize   int        // bytes of each of these words; 0: "tok0 ", "tok1 ", …
 	ToolCalls   []ToolCall // after the text; Text is then empty unless it was set
 	Thoughts    []Thought  // before the text
+	Between     []Thought  // after the text and before the calls, as models of Anthropic's format think between them
 	Stop        string     // the provider's own stop reason; "": what fits the content
 	Usage       *Usage     // nil: counted
 	AnswerModel string     // the model that the answer names; "": the one that was asked for
 	Extra       string     // JSON members put into the answer as unknown fields, e.g. `"x_new":{"a":1}`
+
+	// What it says to who asks for a schema, in whichever way, where Text, Tokens and ToolCalls say nothing.
+	JSON string // "": made up from the schema, valid
+	Flaw Flaw   // what is wrong with it
 
 	// Answered, where it is not nil, is what it does once the last message brings a tool's result.
 	Answered *Behaviour
@@ -42,6 +47,8 @@ type Behaviour struct {
 
 	// How its bytes look.
 	Shape Shape
+
+	piece int // characters of a piece of text; 0: a word
 }
 
 // ToolCall is a call the fake makes. Pieces is into how many deltas a stream cuts the arguments; 0 means one, and
@@ -137,6 +144,9 @@ func (b *Behaviour) pieces() []string {
 	if text == "" {
 		return nil
 	}
+	if b.piece > 0 {
+		return cut(text, 1+len(text)/b.piece)
+	}
 	return strings.SplitAfter(text, " ")
 }
 
@@ -152,11 +162,16 @@ func (c *ToolCall) pieces() []string {
 	if c.Args == "" {
 		return nil
 	}
-	args := []rune(c.Args)
-	n := min(max(c.Pieces, 1), len(args))
+	return cut(c.Args, max(c.Pieces, 1))
+}
+
+// cut cuts a text into at most n pieces of about one length, between characters.
+func cut(text string, n int) []string {
+	runes := []rune(text)
+	n = min(n, len(runes))
 	ps := make([]string, 0, n)
 	for i := range n {
-		ps = append(ps, string(args[i*len(args)/n:(i+1)*len(args)/n]))
+		ps = append(ps, string(runes[i*len(runes)/n:(i+1)*len(runes)/n]))
 	}
 	return ps
 }

@@ -178,7 +178,7 @@ func (b *Behaviour) geminiCall(q *asked, n int64, i int) string {
 	if i == 0 {
 		sign = q.geminiSign(b)
 	}
-	return fmt.Sprintf(`{"functionCall":{"name":%s,"args":%s,"id":%s}%s}`, quote(c.Name), or(c.Args, "{}"), quote(c.callID("", n, i)), sign)
+	return fmt.Sprintf(`{"functionCall":{"name":%s,"args":%s,"id":%s}%s}`, quote(c.Name), c.input(), quote(c.callID("", n, i)), sign)
 }
 
 // geminiSign is the signature of an answer that was thought about.
@@ -264,7 +264,7 @@ func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
 	if name := o.unknown(append(slices.Clone(geminiMembers), cfg.Allow...)...); name != "" {
 		return nil, geminiUnknown(name, "")
 	}
-	for _, check := range []func(string, object) *refusal{geminiConfig, geminiTools, geminiContents} {
+	for _, check := range []func(string, object) *refusal{geminiConfig, geminiTools, geminiFormat, geminiContents} {
 		if e := check(model, o); e != nil {
 			return nil, e
 		}
@@ -273,7 +273,7 @@ func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
 	n, _ := config.num("candidateCount")
 	return &asked{
 		model: model, choices: max(1, int(n)), inputTokens: max(1, len(r.Body)/4),
-		showThoughts: camelMembers(config.object("thinkingConfig")).bool("includeThoughts"),
+		showThoughts: camelMembers(config.object("thinkingConfig")).bool("includeThoughts"), form: geminiForm(o),
 	}, nil
 }
 

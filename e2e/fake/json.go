@@ -145,8 +145,8 @@ func (b *Behaviour) count(q *asked) Usage {
 		return u
 	}
 	u := Usage{Input: q.inputTokens, Output: len(b.pieces())}
-	for i := range b.Thoughts {
-		u.Reasoning += len(b.Thoughts[i].pieces())
+	for _, thought := range slices.Concat(b.Thoughts, b.Between) {
+		u.Reasoning += len(thought.pieces())
 	}
 	for i := range b.ToolCalls {
 		u.Output += 1 + len(b.ToolCalls[i].Args)/4
@@ -160,4 +160,21 @@ func or(a, b string) string {
 		return a
 	}
 	return b
+}
+
+// names are the keys of an object in their order.
+func names(raw json.RawMessage) (keys []string) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		key, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return keys
+		}
+		keys = append(keys, fmt.Sprint(key))
+	}
+	return keys
 }

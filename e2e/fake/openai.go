@@ -126,7 +126,7 @@ func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 	if name := o.unknown(append(slices.Clone(openAIParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
-	for _, check := range []func(object) *refusal{openAIRanges, openAIReasoner, openAITools, openAIMessages} {
+	for _, check := range []func(object) *refusal{openAIRanges, openAIReasoner, openAITools, openAIFormat, openAIMessages} {
 		if e := check(o); e != nil {
 			return nil, e
 		}
@@ -134,7 +134,7 @@ func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 	n, _ := o.num("n")
 	return &asked{
 		model: model, stream: o.bool("stream"), includeUsage: o.object("stream_options").bool("include_usage"),
-		choices: max(1, int(n)), inputTokens: max(1, len(body)/4),
+		choices: max(1, int(n)), inputTokens: max(1, len(body)/4), form: openAIForm(o),
 	}, nil
 }
 
@@ -323,8 +323,8 @@ func (b *Behaviour) openAIMessage(n int64) string {
 
 func (b *Behaviour) reasoning() string {
 	var t strings.Builder
-	for i := range b.Thoughts {
-		t.WriteString(b.Thoughts[i].Text)
+	for _, thought := range slices.Concat(b.Thoughts, b.Between) {
+		t.WriteString(thought.Text)
 	}
 	return t.String()
 }
@@ -376,6 +376,14 @@ func (c *chunker) add(index int, token bool, finish, delta string) {
 	c.frames = append(c.frames, frame{token: token, data: fmt.Sprintf(`data: %s{"index":%d,"delta":%s,"logprobs":null,"finish_reason":%s}%s`, c.head, index, delta, finish, c.tail)})
 }
 
+func (c *chunker) thoughts(index int, of []Thought) {
+	for i := range of {
+		for _, p := range of[i].pieces() {
+			c.add(index, true, "null", `{"content":null,"reasoning_content":`+quote(p)+`}`)
+		}
+	}
+}
+
 func (c *chunker) choice(b *Behaviour, index int, n int64) {
 	first := `{"role":"assistant","content":"","refusal":null}`
 	text := b.pieces()
@@ -383,14 +391,11 @@ func (c *chunker) choice(b *Behaviour, index int, n int64) {
 		first = `{"role":"assistant","content":null,"refusal":null}`
 	}
 	c.add(index, false, "null", first)
-	for i := range b.Thoughts {
-		for _, p := range b.Thoughts[i].pieces() {
-			c.add(index, true, "null", `{"content":null,"reasoning_content":`+quote(p)+`}`)
-		}
-	}
+	c.thoughts(index, b.Thoughts)
 	for _, p := range text {
 		c.add(index, true, "null", `{"content":`+quote(p)+`}`)
 	}
+	c.thoughts(index, b.Between)
 	for i := range b.ToolCalls {
 		t := &b.ToolCalls[i]
 		c.add(index, true, "null", fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]}`, i, quote(t.callID("call_", n, i)), quote(t.Name)))

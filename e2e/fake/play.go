@@ -37,6 +37,9 @@ type player struct {
 }
 
 func (p *player) play(o outcome) {
+	if o.asked != nil {
+		p.b = p.b.formed(o.asked)
+	}
 	p.sleep(p.b.HeaderDelay)
 	p.breakAt(BeforeHeaders, 0)
 	switch {

@@ -41,12 +41,12 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 	if name := o.unknown(append(slices.Clone(responsesParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
-	for _, check := range []func(object) *refusal{openAIRanges, responsesToolList, p.input} {
+	for _, check := range []func(object) *refusal{openAIRanges, responsesToolList, responsesFormat, p.input} {
 		if e := check(o); e != nil {
 			return nil, e
 		}
 	}
-	q := &asked{model: model, stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}}
+	q := &asked{model: model, stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: responsesForm(o)}
 	q.sealed = slices.Contains(o.strings("include"), "reasoning.encrypted_content")
 	for _, t := range o.list("tools") {
 		if t.str("type") == "custom" {
@@ -164,6 +164,9 @@ func (b *Behaviour) items(q *asked, n int64) []responsesItem {
 	}
 	if text := b.pieces(); len(text) > 0 {
 		items = append(items, messageItem(text, "msg_"+opaque(fmt.Sprint("msg", n), 48)))
+	}
+	for i := range b.Between {
+		items = append(items, b.Between[i].responsesItem(q, fmt.Sprint("rs between", n, i)))
 	}
 	for i := range b.ToolCalls {
 		items = append(items, b.ToolCalls[i].responsesItem(q, n, i))

@@ -58,6 +58,7 @@ type Server struct {
 	stopped chan struct{}
 	served  chan struct{}
 	kept    sync.Map // ids of responses
+	given   sync.Map // see anthropic
 	keeper  keeper
 
 	mu      sync.Mutex
@@ -66,8 +67,9 @@ type Server struct {
 	byKey   map[string]Behaviour
 	byPath  map[string]Behaviour
 	queue   []Behaviour
-	list    *published           // nil: the models of cfg
-	since   map[string]time.Time // the first request for a model that recovers
+	queues  map[string][]Behaviour // by model
+	list    *published             // nil: the models of cfg
+	since   map[string]time.Time   // the first request for a model that recovers
 }
 
 // api is one dialect: what it refuses and how it renders an answer.
@@ -104,6 +106,7 @@ type asked struct {
 	showThoughts bool            // Gemini: they are wanted
 	sealed       bool            // Responses: encrypted reasoning is wanted
 	custom       map[string]bool // Responses: tools that take text
+	form         *form           // nil: any
 	signer       signer
 }
 
@@ -157,7 +160,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
-		byModel: map[string]Behaviour{}, byKey: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{},
+		byModel: map[string]Behaviour{}, byKey: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{}, queues: map[string][]Behaviour{},
 	}
 	if _, known := vendors[cfg.Vendor]; cfg.Vendor != "" && !known {
 		return nil, fmt.Errorf("fake provider: unknown vendor %q", cfg.Vendor)
@@ -166,7 +169,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	case OpenAI:
 		s.api = openAI{}
 	case Anthropic:
-		s.api = anthropic{}
+		s.api = anthropic{given: &s.given}
 	case Gemini:
 		s.api = gemini{}
 	default:
@@ -230,6 +233,7 @@ func (s *Server) Behave(b Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.always, s.queue = b, nil
+	clear(s.queues)
 	clear(s.byModel)
 	clear(s.byKey)
 	clear(s.byPath)
@@ -240,6 +244,13 @@ func (s *Server) Queue(bs ...Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, bs...)
+}
+
+// QueueFor is Queue for the requests of one model (as this provider is asked for it), which no other request takes.
+func (s *Server) QueueFor(model string, bs ...Behaviour) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queues[model] = append(s.queues[model], bs...)
 }
 
 // BehaveFor sets how completions of one model (as this provider is asked for it) are answered.
@@ -277,6 +288,10 @@ func (s *Server) next(r *Request) Behaviour {
 	}
 	if b, ok := s.byKey[r.Key()]; ok {
 		return b
+	}
+	if q := s.queues[r.Model]; len(q) > 0 {
+		s.queues[r.Model] = q[1:]
+		return q[0]
 	}
 	if len(s.queue) > 0 {
 		b := s.queue[0]

@@ -60,7 +60,7 @@ func (s *Server) apiOn(path string) api {
 	case !ok:
 		return s.api
 	case strings.HasSuffix(path, "/messages"):
-		return vendorMessages{vendor: s.cfg.Vendor}
+		return vendorMessages{anthropic: anthropic{given: &s.given}, vendor: s.cfg.Vendor}
 	}
 	return vendorChat{vendor: s.cfg.Vendor, rules: r}
 }

@@ -24,8 +24,26 @@ func veniceRules(o object) *refusal {
 	if e := reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh", "max"); e != nil {
 		return e
 	}
+	if e := veniceFormat(o); e != nil {
+		return e
+	}
 	if strings.HasSuffix(o.str("model"), "-tee") && p.str("enable_web_search") == "on" {
 		return bad("venice_parameters.enable_web_search", "", "Invalid request parameters: web search is not available in an enclave")
+	}
+	return nil
+}
+
+// veniceFormat: a schema is strict, and not every model has them.
+func veniceFormat(o object) *refusal {
+	format := o.object("response_format")
+	model := o.str("model")
+	switch {
+	case format.str("type") != "json_schema":
+		return nil
+	case strings.Contains(model, "claude"), strings.Contains(model, "deepseek-r1"):
+		return bad("response_format", "", "Invalid request parameters: response_format is not supported by %s", model)
+	case !format.object("json_schema").bool("strict"):
+		return bad("response_format.json_schema.strict", "", "Invalid request parameters: json_schema needs strict: true")
 	}
 	return nil
 }

@@ -60,7 +60,12 @@ func encode(t *testing.T, req *chat.Request, to policy.Resolution, s *fake.Serve
 
 func answer(t *testing.T, s *fake.Server, c *provider.Call) (status int, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.TrimSuffix(s.URL, "/v1")+c.Path, bytes.NewReader(c.Body))
+	return answerAt(t, strings.TrimSuffix(s.URL, "/v1"), c)
+}
+
+func answerAt(t *testing.T, base string, c *provider.Call) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+c.Path, bytes.NewReader(c.Body))
 	if err != nil {
 		t.Fatal(err)
 	}

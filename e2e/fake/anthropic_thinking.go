@@ -1,0 +1,106 @@
+package fake
+
+import (
+	"slices"
+	"strings"
+)
+
+// What Anthropic's API wants of the thinking in a history, as its documents and its own error texts have it. The turn that the model is
+// in goes on over the results of its tools: it begins after the last message in which the user said something.
+
+// turnOf are the places of the assistant's messages in the turn that goes on.
+func turnOf(ms []object) (turn []int) {
+	for i, m := range ms {
+		switch m.str("role") {
+		case "assistant":
+			turn = append(turn, i)
+		case "user":
+			if !slices.ContainsFunc(m.list("content"), func(b object) bool { return b.str("type") == "tool_result" }) {
+				turn = nil
+			}
+		}
+	}
+	return turn
+}
+
+func isThinking(b object) bool { return strings.HasSuffix(b.str("type"), "thinking") }
+
+// anthropicTurn checks the thinking of the turn that goes on: with a budget, it begins with some; without thinking, it has none; and
+// what this server gave is all there and unchanged, or all gone.
+func (a anthropic) anthropicTurn(o object, by signer) *refusal {
+	ms := o.list("messages")
+	turn := turnOf(ms)
+	if len(turn) == 0 || by == Unsigned {
+		return nil
+	}
+	kind := o.object("thinking").str("type")
+	if first := ms[turn[0]].list("content"); kind == "enabled" && (len(first) == 0 || !isThinking(first[0])) {
+		found := "text"
+		if len(first) > 0 {
+			found = first[0].str("type")
+		}
+		return refused("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`.", turn[0], found)
+	}
+	off := kind == "disabled" || kind == "" && !adaptiveOnly.MatchString(o.str("model"))
+	for _, i := range turn {
+		blocks := ms[i].list("content")
+		j := slices.IndexFunc(blocks, isThinking)
+		switch {
+		case j < 0:
+		case off:
+			return refused("messages.%d.content.%d: When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`. To use thinking blocks, enable `thinking` in your request.", i, j)
+		case !a.isAsGiven(blocks):
+			return refused("messages.%d.content.%d: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.", i, j)
+		}
+	}
+	return nil
+}
+
+// isAsGiven reports whether a message has the blocks of the answer that its first call is of, in their order. What other servers said
+// is not known.
+func (a anthropic) isAsGiven(blocks []object) bool {
+	at := slices.IndexFunc(blocks, func(b object) bool { return b.str("type") == "tool_use" })
+	if a.given == nil || at < 0 {
+		return true
+	}
+	given, known := a.given.Load(blocks[at].str("id"))
+	return !known || given == outline(blocks)
+}
+
+// remember keeps what an answer consists of that thinks and calls tools.
+func (a anthropic) remember(q *asked, b *Behaviour, n int64) {
+	if a.given == nil || len(b.Thoughts)+len(b.Between) == 0 || len(b.ToolCalls) == 0 {
+		return
+	}
+	var blocks []object
+	for _, text := range b.blocks(q, n) {
+		block, err := parseObject([]byte(text))
+		if err != nil { // broken on purpose
+			return
+		}
+		blocks = append(blocks, block)
+	}
+	a.given.Store(b.ToolCalls[0].callID("toolu_01", n, 0), outline(blocks))
+}
+
+// outline says of what a message consists, in its order. Texts that follow each other are one.
+func outline(blocks []object) string {
+	var parts []string
+	for _, b := range blocks {
+		part := b.str("type")
+		switch part {
+		case "thinking":
+			part += " " + b.str("signature")
+		case "redacted_thinking":
+			part += " " + b.str("data")
+		case "tool_use":
+			part += " " + b.str("id")
+		case "text":
+			if len(parts) > 0 && parts[len(parts)-1] == part {
+				continue
+			}
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "\n")
+}

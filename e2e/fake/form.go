@@ -1,0 +1,147 @@
+package fake
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// form is what the answer to a request is to look like. Nil: as it likes.
+type form struct {
+	schema json.RawMessage
+	tool   string // not "": the answer is a call of this tool
+	fenced bool   // asked for in words, which models answer with a block of code
+	cut    string // the reason to stop where the answer grew too long
+}
+
+// answers begins the names of tools that are there to be answered by.
+const answers = "respond_"
+
+// openAIForm is the form that a request of Chat Completions asks for.
+func openAIForm(o object) *form {
+	const cut = "length"
+	format := o.object("response_format")
+	if schema := format.object("json_schema")["schema"]; format.str("type") == "json_schema" && len(schema) > 0 {
+		return &form{schema: schema, cut: cut}
+	}
+	var tools []object
+	for _, t := range o.list("tools") {
+		tools = append(tools, t.object("function"))
+	}
+	if f := toolForm(tools, "parameters", o.str("tool_choice") == "none", cut); f != nil {
+		return f
+	}
+	return wordForm(cut, format.str("type") != "json_object", o["messages"])
+}
+
+// responsesForm is the same for Responses.
+func responsesForm(o object) *form {
+	const cut = "max_output_tokens"
+	format := o.object("text").object("format")
+	if schema := format["schema"]; format.str("type") == "json_schema" && len(schema) > 0 {
+		return &form{schema: schema, cut: cut}
+	}
+	if f := toolForm(o.list("tools"), "parameters", o.str("tool_choice") == "none", cut); f != nil {
+		return f
+	}
+	return wordForm(cut, format.str("type") != "json_object", o["instructions"], o["input"])
+}
+
+// anthropicForm is the same for Messages.
+func anthropicForm(o object) *form {
+	const cut = "max_tokens"
+	format := o.object("output_config").object("format")
+	if !o.object("output_config").has("format") {
+		format = o.object("output_format")
+	}
+	if schema := format["schema"]; len(schema) > 0 {
+		return &form{schema: schema, cut: cut}
+	}
+	if f := toolForm(o.list("tools"), "input_schema", o.object("tool_choice").str("type") == "none", cut); f != nil {
+		return f
+	}
+	return wordForm(cut, true, o["system"], o["messages"])
+}
+
+// geminiForm is the same for generateContent, of an object whose members are spelled as the API does.
+func geminiForm(o object) *form {
+	const cut = "MAX_TOKENS"
+	config := camelMembers(o.object("generationConfig"))
+	for _, key := range []string{"responseJsonSchema", "responseSchema"} {
+		if config.has(key) {
+			return &form{schema: config[key], cut: cut}
+		}
+	}
+	var tools []object
+	for _, t := range o.list("tools") {
+		for _, f := range camelMembers(t).list("functionDeclarations") {
+			f = camelMembers(f)
+			if !f.has("parametersJsonSchema") {
+				f["parametersJsonSchema"] = f["parameters"]
+			}
+			tools = append(tools, f)
+		}
+	}
+	mode := camelMembers(camelMembers(o.object("toolConfig")).object("functionCallingConfig")).str("mode")
+	if f := toolForm(tools, "parametersJsonSchema", mode == "NONE", cut); f != nil {
+		return f
+	}
+	return wordForm(cut, config.str("responseMimeType") != "application/json", o["systemInstruction"], o["contents"])
+}
+
+// toolForm is an answer by the tool that is there to be answered by.
+func toolForm(tools []object, key string, none bool, cut string) *form {
+	i := slices.IndexFunc(tools, func(t object) bool { return strings.HasPrefix(t.str("name"), answers) })
+	if i < 0 || none {
+		return nil
+	}
+	return &form{schema: tools[i][key], tool: tools[i].str("name"), cut: cut}
+}
+
+// askedInWords begins what models without schemas are told, at the start of a sentence or inside of one; the schema follows.
+const askedInWords = "espond ONLY with valid JSON matching this"
+
+// wordForm is the form that a prompt asks for in words.
+func wordForm(cut string, fenced bool, prompts ...json.RawMessage) *form {
+	for _, p := range prompts {
+		if !bytes.Contains(p, []byte(askedInWords)) {
+			continue
+		}
+		var v any
+		if json.Unmarshal(p, &v) != nil {
+			continue
+		}
+		if schema := schemaIn(v); schema != nil {
+			return &form{schema: schema, fenced: fenced, cut: cut}
+		}
+	}
+	return nil
+}
+
+// schemaIn is the first schema that any text in a value asks for.
+func schemaIn(v any) json.RawMessage {
+	var inner []any
+	switch v := v.(type) {
+	case string:
+		_, rest, ok := strings.Cut(v, askedInWords)
+		i := strings.IndexByte(rest, '{')
+		var schema json.RawMessage
+		if !ok || i < 0 || json.NewDecoder(strings.NewReader(rest[i:])).Decode(&schema) != nil {
+			return nil
+		}
+		return schema
+	case []any:
+		inner = v
+	case map[string]any:
+		for _, key := range []string{"content", "parts", "text"} {
+			inner = append(inner, v[key])
+		}
+	}
+	for _, e := range inner {
+		if schema := schemaIn(e); schema != nil {
+			return schema
+		}
+	}
+	return nil
+}
