@@ -16,9 +16,11 @@ PARALLEL ?= 8
 RACE     ?=
 # make lint vets.
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg -- -vet=off
-UNITS     = $$(go list ./... | grep -v -e '/e2e' -e '/wire/crossing')
-# These have no goroutines to race, and cut every answer at every byte: the race detector would take minutes for nothing.
-CROSSING  = ./extproc/wire/crossing
+UNITS     = $$(go list ./... | grep -v /e2e)
+# The race detector is for code that shares memory between goroutines. Elsewhere it takes minutes for nothing: formats are cut at every byte, and
+# the program is started again and again.
+SHARING   = $$(grep -rlE --include='*.go' --exclude='*_test.go' '"sync(/atomic)?"|golang-lru|^\s*go (func|[a-z])' extproc policy xds internal envoy | \
+	xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 # SQLite is C.
 export CGO_ENABLED := 1
@@ -40,8 +42,8 @@ clean: ## remove what was built and installed here
 test: unit e2e ## run every test
 
 unit: tools $(gotestsum) ## run the packages' own tests
-	$(TESTSUM) -timeout 10m $(RACE) $(UNITS)
-	$(TESTSUM) -timeout 10m $(CROSSING)
+	$(TESTSUM) -timeout 10m $(RACE) $(SHARING)
+	$(TESTSUM) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))")
 
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
@@ -67,6 +69,7 @@ bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is sh
 	@mkdir -p bench-out
 	go run ./e2e/bench -json bench-out/$(VERSION).json $(ARGS)
 	go test -run '^$$' -bench Route500 -benchmem ./extproc
+	go test -run '^$$' -bench 'Answer|TextWithTags' -benchmem -cpu 1 ./extproc/reasoning
 
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
