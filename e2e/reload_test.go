@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,9 +16,14 @@ import (
 // reload puts a configuration in force and waits until the gateway says that it is.
 func reload(t testing.TB, g *gateway.Gateway, o gateway.Options) {
 	t.Helper()
-	said := func() int { return strings.Count(g.Log(), "configuration reloaded") }
-	before := said()
 	g.Configure(t, o)
+	file, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := fmt.Sprintf(`"msg":"configuration reloaded","file":%q,"version":"%.6x"`, g.File, sha256.Sum256(file))
+	said := func() int { return strings.Count(g.Log(), line) }
+	before := said()
 	if err := g.Reload(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +142,43 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 		got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
 		return got.Status == http.StatusOK && got.Header.Get("X-Bardo-Provider") == "second"
 	})
+}
+
+// TestAFileThatIsBeingWrittenIsNotRead: what stands in it meanwhile is a configuration, too, with other listeners and without providers.
+func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "p"})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
+	whole, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(content []byte) {
+		if err := os.WriteFile(g.File, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := gather(t, g, 2, everyKind("m")...)
+	for i := range 20 {
+		write(whole)
+		time.Sleep(time.Duration(190+i) * time.Millisecond) // about when the gateway reads it
+		begin := []byte("telemetry: {log_level: info}\n")
+		if i%2 == 0 {
+			begin = nil
+		}
+		write(begin)
+		time.Sleep(30 * time.Millisecond)
+		write(whole)
+	}
+	load.more(t, 30)
+	load.dismiss(t)
+	read := func() int { return strings.Count(g.Log(), "configuration reloaded") }
+	eventually(t, "the file to be read in the end", func() bool { return read() > 0 })
+	write(nil)
+	eventually(t, "an empty file to be refused", func() bool { return strings.Contains(g.Log(), "the file is empty") })
+	before := read()
+	write(whole)
+	eventually(t, "the file to be read again", func() bool { return read() > before })
 }
 
 // TestAProviderThatMovesTakesItsKeyAlong: neither place ever sees the other's key, and nobody notices.

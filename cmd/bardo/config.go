@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,18 +33,28 @@ func findConfig(h home) string {
 // loadConfig reads and validates a configuration; "" is the built-in one. Problems are printed to w, warnings included. A
 // configuration with errors is refused with exit status 2.
 func loadConfig(path string, w io.Writer) (*config.Config, error) {
-	name, data := "bardo.yaml", []byte(nil)
-	if path != "" {
-		b, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("configuration file %s does not exist", path)
-		}
-		if err != nil {
-			return nil, err
-		}
-		name, data = path, b
+	data, err := readConfig(path)
+	if err != nil {
+		return nil, err
 	}
-	cfg, problems := config.Parse(name, data, os.LookupEnv)
+	return parseConfig(path, data, w)
+}
+
+// readConfig reads a configuration file.
+func readConfig(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("configuration file %s does not exist", path)
+	}
+	return data, err
+}
+
+// parseConfig does what loadConfig does, with what was read.
+func parseConfig(path string, data []byte, w io.Writer) (*config.Config, error) {
+	cfg, problems := config.Parse(cmp.Or(path, "bardo.yaml"), data, os.LookupEnv)
 	for _, p := range problems {
 		_, _ = fmt.Fprintln(w, p) // nowhere to report a broken terminal to
 	}

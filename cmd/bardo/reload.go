@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -40,12 +43,17 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 	defer g.endWaiting()
 	calm := time.NewTimer(0)
 	<-calm.C
+	reload := func() {
+		if !g.reload(ctx) {
+			calm.Reset(settleTime)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			g.reload(ctx)
+			reload()
 		case <-g.listed:
 			g.relist(ctx)
 		case e := <-changes:
@@ -53,33 +61,84 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 				calm.Reset(settleTime)
 			}
 		case <-calm.C:
-			g.reload(ctx)
+			if wait := unsettled(g.configPath); wait > 0 {
+				calm.Reset(wait)
+			} else {
+				reload()
+			}
 		}
 	}
 }
 
-// reload puts the configuration file in force. One that is wrong changes nothing.
-func (g *gateway) reload(ctx context.Context) {
-	cfg, err := loadConfig(g.configPath, logLines{g.log})
-	if errors.As(err, new(exitError)) { // the problems are in the log, a line each
-		err = errors.New("the file has mistakes")
+// unsettled is how much longer to leave a file alone that was written just now. A file from the future is not waited for.
+func unsettled(path string) time.Duration {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0 // reading it will say why
+	}
+	if age := time.Since(info.ModTime()); age >= 0 && age < settleTime {
+		return settleTime - age
+	}
+	return 0
+}
+
+// sameFile tells that nobody wrote to a file, or replaced it, between two looks at it.
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// reload puts the configuration file in force. One that is wrong, or empty, changes nothing. It returns false, and does nothing, if the file was
+// written while it was read: the beginning of a file may be a configuration, too.
+func (g *gateway) reload(ctx context.Context) (done bool) {
+	before, _ := os.Stat(g.configPath) // reading it says what is wrong with it
+	data, err := readConfig(g.configPath)
+	after, _ := os.Stat(g.configPath)
+	if !sameFile(before, after) {
+		return false
+	}
+	log := g.log.With("file", g.configPath, "version", digest(data))
+	if err == nil {
+		err = g.adopt(ctx, data)
 	}
 	if err != nil {
-		g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
-		return
+		log.Error("the configuration was not reloaded", "error", err)
+		return true
+	}
+	log.Info("configuration reloaded")
+	return true
+}
+
+// digest tells the contents of configuration files apart: it is the beginning of what sha256sum prints.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}
+
+// adopt puts a configuration in force.
+func (g *gateway) adopt(ctx context.Context, data []byte) error {
+	if len(data) == 0 && g.configPath != "" {
+		return errors.New("the file is empty")
+	}
+	cfg, err := parseConfig(g.configPath, data, logLines{g.log})
+	if errors.As(err, new(exitError)) { // the problems are in the log, a line each
+		return errors.New("the file has mistakes")
+	}
+	if err != nil {
+		return err
 	}
 	if g.control {
 		if err := g.renewCertificate(cfg); err != nil {
-			g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
-			return
+			return err
 		}
 	}
 	var rt *extproc.Runtime
 	before := g.models
 	if g.data {
 		if rt, err = g.assemble(cfg); err != nil {
-			g.log.Error("the configuration was not reloaded", "file", g.configPath, "error", err)
-			return
+			return err
 		}
 		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
 			g.log.Error("events go where they went", "error", err)
@@ -87,21 +146,17 @@ func (g *gateway) reload(ctx context.Context) {
 		g.limiter.SetRules(quotaRules(cfg))
 		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
 	}
-	g.pushing.Lock()
-	g.retired = g.serving
-	g.pushing.Unlock()
-	g.cfg.Store(cfg)
+	old := g.cfg.Swap(cfg)
 	_ = g.level.UnmarshalText([]byte(cfg.Telemetry.LogLevel)) // validated
 	ids := providerIDs(cfg)
 	g.tracker.Track(ids...)
-	for _, p := range g.retired {
-		if !slices.Contains(ids, p.ID) {
-			g.metrics.ProviderRemoved(string(p.ID))
+	for _, id := range providerIDs(old) {
+		if !slices.Contains(ids, id) {
+			g.metrics.ProviderRemoved(string(id))
 		}
 	}
 	if err := g.push(ctx); err != nil {
-		g.log.Error("the new configuration was not pushed", "error", err)
-		return
+		return fmt.Errorf("push it to Envoy: %w", err)
 	}
 	if rt != nil {
 		g.use(ctx, rt)
@@ -111,7 +166,7 @@ func (g *gateway) reload(ctx context.Context) {
 		default: // it is going to be looked at anyway
 		}
 	}
-	g.log.Info("configuration reloaded", "file", g.configPath)
+	return nil
 }
 
 // use puts a runtime in force once Envoy has the clusters that its requests will name.

@@ -41,8 +41,7 @@ func (g *gateway) state() (state.State, error) {
 		}
 		st.Providers = append(st.Providers, sp)
 	}
-	g.serving = slices.Clone(st.Providers)
-	st.Providers = append(st.Providers, g.leaving(st.Providers)...)
+	st.Providers = g.fleet.set(st.Providers, time.Now())
 	if g.envoy {
 		st = st.At(state.Node{
 			HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS),
@@ -67,19 +66,6 @@ func clusterID(p config.Provider) policy.ProviderID {
 		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
 	}
 	return name + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
-}
-
-// leaving are the providers that the last reload removed or moved. Their clusters stay until the next one, since requests that began before it
-// may still name them.
-func (g *gateway) leaving(now []state.Provider) []state.Provider {
-	var out []state.Provider
-	for _, old := range g.retired {
-		if !slices.ContainsFunc(now, func(p state.Provider) bool { return p.ID == old.ID }) {
-			old.Disabled = true
-			out = append(out, old)
-		}
-	}
-	return out
 }
 
 // address is a listen address, "" where it is switched off.

@@ -114,10 +114,9 @@ type gateway struct {
 	secret      string       // of the egress listener, where no control plane says it
 	using       sync.Mutex   // guards runtime
 	runtime     *extproc.Runtime
-	stopWaiting func()           // ends the wait of a reloaded configuration for its clusters
-	pushing     sync.Mutex       // guards what follows
-	serving     []state.Provider // as pushed last
-	retired     []state.Provider // as before the last reload
+	stopWaiting func()     // ends the wait of a reloaded configuration for its clusters
+	pushing     sync.Mutex // guards what follows
+	fleet       fleet
 	cert, key   []byte
 	ready       atomic.Bool
 	draining    atomic.Bool
