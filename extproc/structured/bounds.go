@@ -36,7 +36,27 @@ func bounded(b []byte) (jsonx.Value, error) {
 	}
 	w := survey{graph: graph{root: v, known: map[int]reach{}, targets: map[string]jsonx.Value{}}}
 	w.draft4 = strings.Contains(string(v.Get("$schema").Raw), "draft-04")
-	return v, w.value(v)
+	return v, w.value(v, aSchema)
+}
+
+// role is what a value inside a schema is there for.
+type role uint8
+
+const (
+	aSchema  role = iota
+	someData      // and no schema, whatever it looks like
+	byName        // an object of schemas
+)
+
+// roleOf is what the value of a keyword is there for. A list has the role of what is in it.
+func roleOf(keyword string) role {
+	switch keyword {
+	case "const", "default", "enum", "examples", "example":
+		return someData
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+		return byName
+	}
+	return aSchema
 }
 
 // survey looks at every value of a schema.
@@ -56,7 +76,7 @@ func (w *survey) fail(format string, args ...any) error {
 	return fmt.Errorf("%s "+format, append([]any{where}, args...)...)
 }
 
-func (w *survey) value(v jsonx.Value) error {
+func (w *survey) value(v jsonx.Value, r role) error {
 	switch v.Kind() {
 	case jsonx.Object, jsonx.Array:
 	case jsonx.Number:
@@ -77,14 +97,17 @@ func (w *survey) value(v jsonx.Value) error {
 			return w.fail("has the member %q twice", clip(name))
 		}
 		seen[name] = true
-		if err := w.member(name, e); err != nil {
+		if err := w.member(name, e, r); err != nil {
 			return err
 		}
 	}
 	for i, e := range v.Each {
-		if err := w.inside(strconv.Itoa(i), e); err != nil {
+		if err := w.inside(strconv.Itoa(i), e, r); err != nil {
 			return err
 		}
+	}
+	if r != aSchema {
+		return nil
 	}
 	if _, err := w.from(v); err != nil {
 		return w.fail("%w", err)
@@ -92,10 +115,10 @@ func (w *survey) value(v jsonx.Value) error {
 	return nil
 }
 
-func (w *survey) inside(name string, v jsonx.Value) error {
+func (w *survey) inside(name string, v jsonx.Value, r role) error {
 	w.path = append(w.path, name)
 	defer func() { w.path = w.path[:len(w.path)-1] }()
-	return w.value(v)
+	return w.value(v, r)
 }
 
 // counted are the keywords whose numbers are counts.
@@ -103,7 +126,23 @@ var counted = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-func (w *survey) member(name string, v jsonx.Value) error {
+// member looks at a member of an object that has a role.
+func (w *survey) member(name string, v jsonx.Value, r role) error {
+	switch r {
+	case someData:
+		return w.inside(name, v, someData)
+	case byName:
+		return w.inside(name, v, aSchema)
+	case aSchema:
+	}
+	if err := w.keyword(name, v); err != nil {
+		return err
+	}
+	return w.inside(name, v, roleOf(name))
+}
+
+// keyword looks at a member of a schema.
+func (w *survey) keyword(name string, v jsonx.Value) error {
 	text, ok := v.Str()
 	switch {
 	case !ok:
@@ -121,7 +160,7 @@ func (w *survey) member(name string, v jsonx.Value) error {
 			return w.fail("has a %s that is no count: %s", name, clip(string(v.Raw)))
 		}
 	}
-	return w.inside(name, v)
+	return nil
 }
 
 func (w *survey) number(v jsonx.Value) error {

@@ -147,3 +147,21 @@ Answer again, in full and in the same way, with every one of these corrected.`
 		t.Error(got)
 	}
 }
+
+// Each of these is searched for brackets that close nothing, over and over, if nobody counts: for many minutes.
+func TestNoSearchTakesForEver(t *testing.T) {
+	t.Parallel()
+	p := compiled(t, `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`).Plan(structured.Target{})
+	for _, piece := range []string{"```{", "```{\"", "{", "[{", "<think>{", "{{}", "```[{}", "{a:'", "{//"} {
+		text := strings.Repeat(piece, (2<<20)/len(piece))
+		if v := p.Check([]byte(text), chat.StopEnd); v.Valid() || len(v.Issues) == 0 {
+			t.Errorf("%s and so on: %q is %q", piece, clipped(v.JSON), v.Issues)
+		}
+	}
+	text := strings.Repeat("```{", 41) + "```\nThat is it:\n```json\n{\"a\":1}\n```"
+	if v := p.Check([]byte(text), chat.StopEnd); string(v.JSON) != `{"a":1}` || !v.Valid() {
+		t.Errorf("behind some of it, %q is found: %q", v.JSON, v.Issues)
+	}
+}
+
+func clipped(b []byte) []byte { return b[:min(len(b), 80)] }

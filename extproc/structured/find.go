@@ -17,17 +17,42 @@ type block struct {
 	closed bool // the fence has an end
 }
 
+// search is one search through a text. Where brackets are never closed, each is looked at until the end of the text; so what is looked
+// at is counted.
+type search struct{ left int } // bytes
+
+// mostLooks is how often the bytes of a text may be looked at for a closing bracket, on the average.
+const mostLooks = 64
+
+func newSearch(text []byte) *search { return &search{left: mostLooks * len(text)} }
+
+// over reports whether enough was looked at.
+func (s *search) over() bool { return s.left <= 0 }
+
+// nestedEnd is where the object or array that a text begins with is closed, 0 for nowhere.
+func (s *search) nestedEnd(b []byte) int {
+	b = b[:max(0, min(len(b), s.left))]
+	end := nestedEnd(b)
+	switch {
+	case end > 0:
+		s.left -= end
+	case len(b) > 0 && (b[0] == '{' || b[0] == '['):
+		s.left -= len(b)
+	}
+	return end
+}
+
 // fences yields the fenced blocks of a text, in order.
-func fences(text []byte) iter.Seq[block] {
+func (s *search) fences(text []byte) iter.Seq[block] {
 	return func(yield func(block) bool) {
-		for at := 0; ; {
+		for at := 0; !s.over(); {
 			n := bytes.Index(text[at:], fence)
 			if n < 0 {
 				return
 			}
 			start := at + n + len(fence)
 			start += tagEnd(text[start:])
-			end := fenceEnd(text, start)
+			end := s.fenceEnd(text, start)
 			b := block{text: bytes.TrimSpace(text[start:]), end: len(text)}
 			if end >= 0 {
 				b = block{text: bytes.TrimSpace(text[start:end]), end: end + len(fence), closed: true}
@@ -45,7 +70,7 @@ func fencedAlone(text []byte) []byte {
 	if !bytes.HasPrefix(text, fence) {
 		return nil
 	}
-	for b := range fences(text) {
+	for b := range newSearch(text).fences(text) {
 		if b.closed && b.end == len(text) {
 			return b.text
 		}
@@ -64,10 +89,10 @@ func tagEnd(b []byte) int {
 }
 
 // fenceEnd is where a block ends: at a fence that is not inside a JSON string, else at the next one; -1 for nowhere.
-func fenceEnd(text []byte, start int) int {
+func (s *search) fenceEnd(text []byte, start int) int {
 	inner := bytes.TrimLeft(text[start:], " \t\r\n")
 	from := len(text) - len(inner)
-	if end := nestedEnd(inner); end > 0 && jsonx.Valid(inner[:end]) == nil {
+	if end := s.nestedEnd(inner); end > 0 && jsonx.Valid(inner[:end]) == nil {
 		from += end
 	}
 	n := bytes.Index(text[from:], fence)
@@ -99,7 +124,8 @@ func candidates(text []byte, kind jsonx.Kind, cut bool) iter.Seq[candidate] {
 			yield(candidate{json: text})
 			return
 		}
-		for b := range fences(text) {
+		s := newSearch(text)
+		for b := range s.fences(text) {
 			if !b.closed {
 				break
 			}
@@ -107,7 +133,7 @@ func candidates(text []byte, kind jsonx.Kind, cut bool) iter.Seq[candidate] {
 				return
 			}
 		}
-		if nested(text, kind, cut, yield) && jsonx.Valid(text) == nil && (!cut || endsItself(text)) {
+		if s.nested(text, kind, cut, yield) && jsonx.Valid(text) == nil && (!cut || endsItself(text)) {
 			yield(candidate{json: text}) // of another kind, and it can be said so
 		}
 	}
@@ -127,16 +153,16 @@ func fenced(b []byte, kind jsonx.Kind) (c candidate, ok bool) {
 
 // nested yields the objects or arrays of a text. What looks like one and cannot be read ends the search: what is inside is no answer.
 // more is false where the search has ended.
-func nested(text []byte, kind jsonx.Kind, cut bool, yield func(candidate) bool) (more bool) {
+func (s *search) nested(text []byte, kind jsonx.Kind, cut bool, yield func(candidate) bool) (more bool) {
 	starts, repairs := startsOf(kind), 0
-	for at, tries := 0, 0; tries < mostStarts; tries++ {
+	for at, tries := 0, 0; tries < mostStarts && !s.over(); tries++ {
 		n := indexAny(text[at:], starts)
 		if n < 0 {
 			return true
 		}
 		at += n
 		rest := text[at:]
-		if end := nestedEnd(rest); end > 0 && jsonx.Valid(rest[:end]) == nil {
+		if end := s.nestedEnd(rest); end > 0 && jsonx.Valid(rest[:end]) == nil {
 			at += end
 			if wanted := kind != jsonx.Array || rest[0] == '['; wanted && !yield(candidate{json: rest[:end]}) {
 				return false

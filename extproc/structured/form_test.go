@@ -62,6 +62,10 @@ func TestSchemasThatCannotBeRead(t *testing.T) {
 		{"a draft that there is not", `{"$schema":"https://example.com/my","type":"object"}`, ""},
 		{"an older draft", `{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"x":{"type":"null"}},"items":[{"$ref":"#/definitions/x"}]}`, ""},
 		{"a pattern of JavaScript", `{"pattern":"(?<!x)\\cA"}`, ""},
+		{"what looks like a schema, and is a value", `{"properties":{"a":{"default":{"$id":"x","$ref":"https://example.com/x","minLength":-1}}},"examples":[{"$ref":"x"}],"const":{"$dynamicRef":"#x"},"enum":[{"$id":"x"}]}`, ""},
+		{"a member that is named as a keyword", `{"properties":{"default":{"$ref":"https://example.com/x.json"}}}`, `#/properties/default refers to "https://example.com/x.json"`},
+		{"members that are named as keywords", `{"properties":{"$id":{"type":"string"},"properties":{"type":"object","properties":{"minLength":{"type":"integer"}}},"enum":{"enum":["a",1,null,true,1.5]}}}`, ""},
+		{"a reference to a value", `{"properties":{"a":{"default":{"$ref":"https://example.com/x.json"}},"b":{"$ref":"#/properties/a/default"}}}`, "the schema cannot be read"},
 		{"a name for the whole", `{"$id":"https://example.com/s","$defs":{"x":{"type":"null"}},"$ref":"#/$defs/x"}`, ""},
 	} {
 		_, err := structured.Compile("own", []byte(r.schema))

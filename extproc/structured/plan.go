@@ -158,7 +158,7 @@ func (f *Form) sentBy(r Rules) (s sent) {
 func (f *Form) asTool(t *Target) *Plan {
 	tool := f.toolName(t.Taken)
 	p := &Plan{Mode: Tool, form: f, tool: tool, waits: true}
-	p.Shape = &wire.Shape{Tool: &chat.Tool{Name: tool, Description: toolNote(f.note()), Schema: f.plain}}
+	p.Shape = &wire.Shape{Tool: &chat.Tool{Name: tool, Description: toolNote(f.note()), Schema: f.asInput()}}
 	switch {
 	case t.Thinking:
 		p.Shape.Choice, p.Shape.Guide = wire.ChooseAuto, toolGuide(tool, t.OwnTools)
@@ -169,6 +169,21 @@ func (f *Form) asTool(t *Target) *Plan {
 		p.Live, p.waits = !f.ours, f.ours
 	}
 	return p
+}
+
+// asInput is the schema as the input of a tool, whose type has to stand at its top.
+func (f *Form) asInput() jsonx.Raw {
+	if f.schema.Get("type").Equal("object") {
+		return f.plain
+	}
+	w := member{dst: []byte{'{'}}
+	w.add("type", jsonx.Raw(`"object"`))
+	for key, e := range (jsonx.Value{Raw: f.plain}).Members {
+		if name := string(key); name != "type" {
+			w.add(name, e.Raw)
+		}
+	}
+	return append(w.dst, '}')
 }
 
 func (f *Form) prompted(t *Target) *Plan {

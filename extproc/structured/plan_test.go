@@ -82,6 +82,23 @@ func TestHowACandidateIsAsked(t *testing.T) {
 	}
 }
 
+// Providers want the type of a tool's input at its top, where a schema may have it behind a reference or in a list.
+func TestTheInputOfATool(t *testing.T) {
+	for _, r := range []struct{ schema, want string }{
+		{`{"type":"object"}`, `{"type":"object"}`},
+		{`{"type":["object"],"title":"x"}`, `{"type":"object","title":"x"}`},
+		{
+			`{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/p","definitions":{"p":{"type":"object"}}}`,
+			`{"type":"object","$ref":"#/definitions/p","definitions":{"p":{"type":"object"}}}`,
+		},
+	} {
+		p := compiled(t, r.schema).Plan(structured.Target{Tools: true})
+		if got := string(p.Shape.Tool.Schema); got != r.want {
+			t.Errorf("%s is %s, want %s", r.schema, got, r.want)
+		}
+	}
+}
+
 func TestNamesThatEveryProviderTakes(t *testing.T) {
 	long := strings.Repeat("ä b", 40)
 	f, err := structured.Compile(long, []byte(mapSchema))
