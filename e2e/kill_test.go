@@ -79,8 +79,10 @@ type soak struct {
 	mu        sync.Mutex
 	deposited map[string]int64    // by key id, in millionths
 	complete  map[string]struct{} // ids of the answers whose last byte was seen
+	answered  chan struct{}       // closed by the first whole answer since the last start
 	cut       int                 // answers that broke off
 	refused   int                 // for lack of money
+	starved   bool                // the poor key was refused since its last deposit
 	deposits  int
 }
 
@@ -132,10 +134,13 @@ func (s *soak) createKeys(t *testing.T, g *gateway.Gateway) {
 	}
 }
 
-// loadAndKill sends requests from several clients, and a deposit from a second process, until it kills the gateway.
+// loadAndKill sends requests from several clients, and a deposit from a second process, until it kills the gateway: at a random
+// moment after a first whole answer, however long a busy machine takes for that one.
 func (s *soak) loadAndKill(t *testing.T, g *gateway.Gateway) {
 	t.Helper()
 	const clients = 8
+	answered := make(chan struct{})
+	s.note(func() { s.answered = answered })
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
@@ -146,22 +151,34 @@ func (s *soak) loadAndKill(t *testing.T, g *gateway.Gateway) {
 		})
 	}
 	wg.Go(func() { s.deposit(t, g) })
-	moment := time.NewTimer(150*time.Millisecond + time.Duration(s.moments.Int64N(int64(450*time.Millisecond))))
-	<-moment.C
+	select {
+	case <-answered:
+		<-time.After(time.Duration(s.moments.Int64N(int64(500 * time.Millisecond))))
+	case <-within(t, time.Minute).Done():
+		t.Error("no answer came in a minute")
+	}
 	g.Kill()
 	wg.Wait()
 }
 
-// deposit pays something into the poor key, with the command, while the gateway runs or after it was killed.
+// deposit pays something into the poor key, with the command, while the gateway runs or after it was killed: more once it was
+// refused, so that it stays poor however little it can ask.
 func (s *soak) deposit(t *testing.T, g *gateway.Gateway) {
 	t.Helper()
 	poor := s.keys[len(s.keys)-1].ID
 	s.deposits++
-	if r := g.Try(t, "deposit", poor, "--usd", "0.5", "--ref", fmt.Sprintf("round-%d", s.deposits)); r.Code != 0 {
+	amount := int64(10_000)
+	s.note(func() {
+		if s.starved {
+			amount, s.starved = 500_000, false
+		}
+	})
+	usd := fmt.Sprintf("0.%06d", amount)
+	if r := g.Try(t, "deposit", poor, "--usd", usd, "--ref", fmt.Sprintf("round-%d", s.deposits)); r.Code != 0 {
 		t.Errorf("deposit: exit %d\n%s", r.Code, r.Stderr)
 		return
 	}
-	s.note(func() { s.deposited[poor] += 500_000 })
+	s.note(func() { s.deposited[poor] += amount })
 }
 
 // send makes the n-th request of a client and notes what came of it. It returns false once the gateway is gone.
@@ -186,12 +203,18 @@ func (s *soak) send(t *testing.T, g *gateway.Gateway, client, n int) bool {
 	body, err := io.ReadAll(res.Body)
 	switch {
 	case res.StatusCode == http.StatusOK && whole(a, res, body, err):
-		s.note(func() { s.complete[res.Header.Get("X-Request-Id")] = struct{}{} })
+		s.note(func() {
+			s.complete[res.Header.Get("X-Request-Id")] = struct{}{}
+			if s.answered != nil {
+				close(s.answered)
+				s.answered = nil
+			}
+		})
 	case res.StatusCode == http.StatusOK:
 		s.note(func() { s.cut++ })
 		return s.gone(t, g, fmt.Errorf("an answer broke off: %w after %q", err, body))
 	case res.StatusCode == http.StatusPaymentRequired:
-		s.note(func() { s.refused++ })
+		s.note(func() { s.refused, s.starved = s.refused+1, true })
 	default:
 		return s.gone(t, g, fmt.Errorf("status %d: %s", res.StatusCode, body))
 	}
