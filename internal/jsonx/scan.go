@@ -46,10 +46,14 @@ func Parse(b []byte) (Value, error) {
 
 // scanner validates. Its methods take the offset where something starts and return where it ends, or -1 after fail.
 type scanner struct {
-	b     []byte
-	stats Stats
-	at    int
-	msg   string
+	b       []byte
+	stats   Stats
+	places  []place // of values, as far as there is room
+	noted   int     // how many there are, with or without room
+	keyEnd  int     // where the last key ended, inside its quotes
+	escaped bool    // the last string has escapes
+	at      int
+	msg     string
 }
 
 func (s *scanner) fail(at int, msg string) int {
@@ -139,9 +143,13 @@ func (s *scanner) key(i int) int {
 	if i >= len(s.b) || s.b[i] != '"' {
 		return s.fail(i, "expected a key in double quotes")
 	}
+	s.escaped = false
 	end := s.string(i)
 	if end < 0 {
 		return -1
+	}
+	if s.keyEnd = end - 1; s.escaped {
+		s.keyEnd = 0
 	}
 	i = skipSpace(s.b, end)
 	if i >= len(s.b) || s.b[i] != ':' {
@@ -191,9 +199,11 @@ func (s *scanner) object(i, depth int) int {
 			return -1
 		}
 		s.stats.TextBytes += int64(value - i)
+		n := s.begin(i+1, s.keyEnd, value)
 		if i = s.value(value, depth+1); i < 0 {
 			return -1
 		}
+		s.finish(n, i)
 		i = skipSpace(s.b, i)
 		if i >= len(s.b) {
 			return s.fail(i, "")
@@ -218,9 +228,11 @@ func (s *scanner) array(i, depth int) int {
 		return i + 1
 	}
 	for {
+		n := s.begin(0, 0, i)
 		if i = s.value(i, depth+1); i < 0 {
 			return -1
 		}
+		s.finish(n, i)
 		i = skipSpace(s.b, i)
 		if i >= len(s.b) {
 			return s.fail(i, "")
@@ -308,6 +320,7 @@ func (s *scanner) string(i int) int {
 			}
 			return i + 1
 		case '\\':
+			s.escaped = true
 			if i = s.escape(i); i < 0 {
 				return -1
 			}

@@ -10,6 +10,8 @@ import (
 type Value struct {
 	Raw Raw
 	At  int // where Raw starts in the text that Parse or Scan was given
+
+	place *place // nil where no Parser knows what is inside
 }
 
 // Exists reports whether there is a value (null is one).
@@ -120,6 +122,10 @@ func (v Value) Each(yield func(i int, e Value) bool) {
 	if v.Kind() != Array {
 		return
 	}
+	if v.place != nil {
+		v.place.elements(v.Raw, yield)
+		return
+	}
 	b := v.Raw
 	for n, i := 0, skipSpace(b, 1); i < len(b) && b[i] != ']'; n++ {
 		end := skipValue(b, i)
@@ -137,6 +143,10 @@ func (v Value) Each(yield func(i int, e Value) bool) {
 // unescaped; it is valid only until the next one.
 func (v Value) Members(yield func(key []byte, m Value) bool) {
 	if v.Kind() != Object {
+		return
+	}
+	if v.place != nil {
+		v.place.members(v.Raw, yield)
 		return
 	}
 	b := v.Raw

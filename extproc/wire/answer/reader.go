@@ -40,6 +40,7 @@ type Reader struct {
 	status     int
 	header     header.List
 	frames     sse.Scanner
+	parser     jsonx.Parser
 	terminator string
 	overflow   bool
 }
@@ -102,6 +103,9 @@ func (r *Reader) last() []sse.Frame {
 	}
 	return frames
 }
+
+// Parse reads the data of a frame. The Values are to be walked before the next frame is read.
+func (r *Reader) Parse(data []byte) (jsonx.Value, error) { return r.parser.Parse(data) }
 
 // isWhole reports whether data that may have been cut off was not.
 func (r *Reader) isWhole(data []byte) bool {

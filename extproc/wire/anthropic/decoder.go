@@ -123,6 +123,7 @@ type answer struct {
 
 	events []chat.Event
 	arena  []byte // unescaped text of the events
+	parser jsonx.Parser
 
 	open    openBlock
 	usage   chat.Usage

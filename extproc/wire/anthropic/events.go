@@ -74,7 +74,7 @@ func readMessage(v jsonx.Value) (m message) {
 func (a *answer) frame(f *sse.Frame) {
 	n := len(a.events)
 	var model chat.Span
-	v, err := jsonx.Parse(f.Data)
+	v, err := a.parser.Parse(f.Data)
 	if err != nil { // a comment, or nothing that can be read
 		if f.TooLong {
 			a.add(chat.Event{Kind: chat.Extra, ID: oversized})

@@ -86,7 +86,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	first := len(d.Events)
 	var model chat.Span
 	if f.Data != nil {
-		v, err := jsonx.Parse(f.Data)
+		v, err := d.Parse(f.Data)
 		if err != nil {
 			d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		} else if model = d.chunk(v); f.DataAt >= 0 && model.End > 0 {

@@ -55,7 +55,7 @@ func (o *object) modelSpan(offset int) chat.Span {
 
 // chunk reads the data of one frame. It returns where the frame names the model, and whether it is the usage chunk.
 func (d *Decoder) chunk(f *sse.Frame) (model chat.Span, usageChunk bool) {
-	v, err := jsonx.Parse(f.Data)
+	v, err := d.Parse(f.Data)
 	if err != nil {
 		d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		return chat.Span{}, false

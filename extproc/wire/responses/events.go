@@ -77,7 +77,7 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 
 // data reads the data of one frame. It returns where the frame names the model.
 func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
-	v, err := jsonx.Parse(f.Data)
+	v, err := d.Parse(f.Data)
 	if err != nil {
 		if string(f.Data) != "[DONE]" { // other formats end so
 			d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})

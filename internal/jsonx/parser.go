@@ -1,0 +1,112 @@
+package jsonx
+
+// Parser validates text after text, as Parse does, and notes where their members and elements are: to walk its Values is not to read
+// their text again. It is for small texts that are walked at once, such as the events of a stream; one that is large or has
+// many values is read as if by Parse. Its Values are valid until its next call. The zero value is ready. Not safe for concurrent use.
+type Parser struct {
+	places []place // of a text's values, in the order in which they begin
+}
+
+// place is where a value is, and the key before it.
+type place struct {
+	parser      *Parser // whose places these are
+	index       int32   // among them
+	next        int32   // index of the place behind all that is inside of this one
+	key, keyEnd int32   // inside the quotes; keyEnd is 0 for a key with escapes
+	start, end  int32
+}
+
+// Bounds on what a Parser keeps. An event of a stream has some dozens of values.
+const (
+	fewPlaces  = 32      // at first
+	manyPlaces = 1024    // at most
+	largeText  = 1 << 20 // bytes of a text whose places are not noted
+)
+
+// Parse validates b as exactly one JSON value of any kind and returns it. The error is a *SyntaxError.
+func (p *Parser) Parse(b []byte) (Value, error) {
+	s := scanner{b: b}
+	if len(b) < largeText {
+		s.places = p.grown(fewPlaces)
+	}
+	start := skipSpace(b, 0)
+	s.begin(0, 0, start)
+	end := s.value(start, 1)
+	if end < 0 || !s.ends(end) {
+		return Value{}, s.error()
+	}
+	s.finish(0, end)
+	v := Value{Raw: b[start:end], At: start}
+	switch {
+	case s.noted <= len(s.places):
+		v.place = &p.places[0]
+	case s.noted <= manyPlaces && s.places != nil: // the next text like this one will have room
+		p.grown(s.noted)
+	}
+	return v, nil
+}
+
+// grown are at least n places.
+func (p *Parser) grown(n int) []place {
+	if len(p.places) < n {
+		p.places = make([]place, (n+fewPlaces-1)/fewPlaces*fewPlaces)
+		for i := range p.places {
+			p.places[i].parser, p.places[i].index = p, int32(i)
+		}
+	}
+	return p.places
+}
+
+// begin notes where a value begins, if there is room, and returns its index.
+func (s *scanner) begin(key, keyEnd, start int) int {
+	n := s.noted
+	s.noted++
+	if n < len(s.places) {
+		at := &s.places[n]
+		at.key, at.keyEnd, at.start = int32(key), int32(keyEnd), int32(start) //nolint:gosec // in a text that is not large
+	}
+	return n
+}
+
+// finish notes where it ends.
+func (s *scanner) finish(n, end int) {
+	if n < len(s.places) {
+		at := &s.places[n]
+		at.end, at.next = int32(end), int32(s.noted) //nolint:gosec // in a text that is not large
+	}
+}
+
+// value is the one at a place, inside of a text that begins at from.
+func (p *place) value(text Raw, from int32) Value {
+	return Value{Raw: text[p.start-from : p.end-from], At: int(p.start), place: p}
+}
+
+// members is Value.Members of the object here, of which raw is the text.
+func (p *place) members(raw Raw, yield func(key []byte, m Value) bool) {
+	places, from := p.parser.places, p.start
+	for i, end := p.index+1, p.next; i < end; {
+		at := &places[i]
+		i = at.next
+		var key []byte
+		if at.keyEnd > 0 {
+			key = raw[at.key-from : at.keyEnd-from]
+		} else {
+			key, _, _ = readKey(raw, int(at.key-from)-1)
+		}
+		if !yield(key, at.value(raw, from)) {
+			return
+		}
+	}
+}
+
+// elements is Value.Each of the array here.
+func (p *place) elements(raw Raw, yield func(i int, e Value) bool) {
+	places := p.parser.places
+	for i, end, n := p.index+1, p.next, 0; i < end; n++ {
+		at := &places[i]
+		i = at.next
+		if !yield(n, at.value(raw, p.start)) {
+			return
+		}
+	}
+}
