@@ -51,42 +51,6 @@ const Unlimited = -1
 // Feature is a capability of a model or provider by its one spelling.
 type Feature string
 
-// Prices are what a provider asks for a model. Known is false when they are the documented default.
-type Prices struct {
-	Input        Price
-	Output       Price
-	CachedInput  Price
-	CacheWrite   Price // five-minute cache writes
-	CacheWrite1h Price // one-hour cache writes
-	PerRequest   Pico
-	PerSearch    Pico // for each search of the web that the provider makes
-	Known        bool
-}
-
-// PriceList is how prices are shown: in USD per million tokens, per request and per search of the web.
-type PriceList struct {
-	Input        Micro `json:"input"`
-	Output       Micro `json:"output"`
-	CachedInput  Micro `json:"cached_input"`
-	CacheWrite   Micro `json:"cache_write"`
-	CacheWrite1h Micro `json:"cache_write_1h"`
-	PerRequest   Pico  `json:"per_request,omitempty"`
-	PerSearch    Pico  `json:"per_search,omitempty"`
-}
-
-// List is how the prices are shown.
-func (p Prices) List() PriceList {
-	return PriceList{
-		Micro(p.Input), Micro(p.Output), Micro(p.CachedInput), Micro(p.CacheWrite), Micro(p.CacheWrite1h), p.PerRequest, p.PerSearch,
-	}
-}
-
-// Cost is the exact provider cost of a usage. Input counts only tokens that were neither read from nor written to a cache.
-func (p Prices) Cost(input, cached, write, write1h, output int64) Pico {
-	return p.PerRequest + p.Input.Cost(input) + p.CachedInput.Cost(cached) + p.CacheWrite.Cost(write) +
-		p.CacheWrite1h.Cost(write1h) + p.Output.Cost(output)
-}
-
 // Resolution is one way to serve a request: a model at a provider. A request carries an ordered list of them.
 type Resolution struct {
 	Provider  ProviderID

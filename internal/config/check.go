@@ -143,9 +143,38 @@ func (d *decoder) checkModels(key string, models []Model) {
 			}
 			seen[id] = true
 		}
-		if p := m.Price; p != nil && (p.Input == nil) != (p.Output == nil) {
-			d.problem(at+".price", "input and output together", "half a price")
+		if m.Price != nil {
+			d.checkPrice(at+".price", m.Price)
 		}
+	}
+}
+
+// checkPrice refuses prices that say half of what something costs.
+func (d *decoder) checkPrice(at string, p *Price) {
+	d.checkHalves(at, p.Input, p.Output, true)
+	d.checkLong(at, p.Above)
+	for _, name := range slices.Sorted(maps.Keys(p.ServiceTiers)) {
+		t, tier := p.ServiceTiers[name], at+".service_tiers."+name
+		d.checkHalves(tier, t.Input, t.Output, false)
+		d.checkLong(tier, t.Above)
+	}
+}
+
+// checkLong refuses prices of longer prompts out of their order.
+func (d *decoder) checkLong(at string, above []LongPrice) {
+	for i := range above {
+		one := fmt.Sprintf("%s.above[%d]", at, i)
+		d.checkHalves(one, above[i].Input, above[i].Output, false)
+		if i > 0 && above[i].Tokens <= above[i-1].Tokens || above[i].Tokens == 0 {
+			d.problem(one+".tokens", "more than before", "%d", above[i].Tokens)
+		}
+	}
+}
+
+// checkHalves refuses a price of input or output alone, and, unless it may be left out, none at all.
+func (d *decoder) checkHalves(at string, input, output *policy.Price, none bool) {
+	if (input == nil) != (output == nil) || input == nil && !none {
+		d.problem(at, "input and output together", "half a price")
 	}
 }
 

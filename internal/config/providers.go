@@ -173,8 +173,31 @@ type Price struct {
 	PerRequest   *policy.Micro `key:"per_request" doc:"USD for each request, besides its tokens."`
 	PerSearch    *policy.Micro `key:"per_search" doc:"USD for each search of the web that the provider makes."`
 
+	Above        []LongPrice          `key:"above" doc:"What requests cost whose prompts are longer, the whole of them. An empty list: no more than others."`
+	ServiceTiers map[string]TierPrice `key:"service_tiers" doc:"What requests cost that ask for another tier of service and get it, by the provider's name of the tier: priority, flex."`
+
 	Source  string    // where the price was read; not a key: whoever read it says so
 	Updated time.Time // when
+}
+
+// LongPrice is what requests cost whose prompts are longer than a number of tokens.
+type LongPrice struct {
+	Tokens       int           `key:"tokens" min:"1" max:"1000000000" doc:"Longer than so many tokens, those of the provider's cache included."`
+	Input        *policy.Price `key:"input" doc:"Input tokens."`
+	Output       *policy.Price `key:"output" doc:"Output tokens, reasoning included."`
+	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
+	CacheWrite   *policy.Price `key:"cache_write" doc:"Input tokens written to a five-minute cache. Without it, as input."`
+	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
+}
+
+// TierPrice is what requests cost in a tier of service.
+type TierPrice struct {
+	Input        *policy.Price `key:"input" doc:"Input tokens."`
+	Output       *policy.Price `key:"output" doc:"Output tokens, reasoning included."`
+	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
+	CacheWrite   *policy.Price `key:"cache_write" doc:"Input tokens written to a five-minute cache. Without it, as input."`
+	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
+	Above        []LongPrice   `key:"above" doc:"What longer prompts cost there. Without it, no more than others."`
 }
 
 // The kinds of provider: which adapter serves them.

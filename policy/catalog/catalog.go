@@ -184,6 +184,7 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 	base, known := c.modelOf(m)
 	if known {
 		said = base
+		said.Price = elsewhere(p, &base)
 	}
 	said.Capabilities = without(said.Capabilities, c.lacks(p, base.ID, m.ID, m.UpstreamID))
 	if l, ok := c.lists[p].find(m); ok {

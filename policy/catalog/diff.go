@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"bardo.money/gateway/internal/config"
@@ -45,7 +46,7 @@ func differences(p policy.ProviderID, before, after *Catalog) (out []Change) {
 			out = append(out, Change{Kind: Appeared, Provider: p, Model: policy.ModelID(m.ID), New: after.priceAt(p, m)})
 			continue
 		}
-		if o, n := before.priceAt(p, m), after.priceAt(p, m); o != n {
+		if o, n := before.priceAt(p, m), after.priceAt(p, m); !reflect.DeepEqual(o, n) {
 			out = append(out, Change{Kind: PriceChanged, Provider: p, Model: policy.ModelID(m.ID), Old: o, New: n})
 		}
 	}

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,9 +54,33 @@ func mergePrice(base, over *config.Price) *config.Price {
 		CacheWrite1h: cmp.Or(over.CacheWrite1h, base.CacheWrite1h),
 		PerRequest:   cmp.Or(over.PerRequest, base.PerRequest),
 		PerSearch:    cmp.Or(over.PerSearch, base.PerSearch),
+		Above:        mergeAbove(base.Above, over.Above),
+		ServiceTiers: mergeTiers(base.ServiceTiers, over.ServiceTiers),
 		Source:       cmp.Or(over.Source, base.Source),
 		Updated:      later(over.Updated, base.Updated),
 	}
+}
+
+// mergeAbove is the later list, if there is one.
+func mergeAbove(base, over []config.LongPrice) []config.LongPrice {
+	if over == nil {
+		return base
+	}
+	return over
+}
+
+// mergeTiers is base with the tiers that over names put over it.
+func mergeTiers(base, over map[string]config.TierPrice) map[string]config.TierPrice {
+	if len(over) == 0 {
+		return base
+	}
+	m := maps.Clone(over)
+	for name, tier := range base {
+		if _, ok := m[name]; !ok {
+			m[name] = tier
+		}
+	}
+	return m
 }
 
 // later is the first of two times that is one.
@@ -84,16 +109,7 @@ func mergeThinking(base, over *config.Thinking) *config.Thinking {
 
 // finish fills what nobody said.
 func finish(m config.Model) Model {
-	family, vendor := m.Family, vendors[m.Family]
-	if family == "" {
-		family, vendor = familyOf(m.ID), VendorOf(m.ID)
-	}
-	if m.Vendor != "" {
-		vendor = policy.ProviderID(m.Vendor)
-	}
-	if vendor == noVendor {
-		vendor = ""
-	}
+	family, vendor := belongs(&m)
 	source, updated := pricing(m.Price)
 	return Model{
 		ID:           policy.ModelID(m.ID),
@@ -121,6 +137,31 @@ func finish(m config.Model) Model {
 
 		PriceSource: source, PriceUpdated: updated,
 	}
+}
+
+// belongs tells the family of a model, and the ordinary provider that serves it, "" if none does.
+func belongs(m *config.Model) (family string, vendor policy.ProviderID) {
+	family, vendor = m.Family, vendors[m.Family]
+	if family == "" {
+		family, vendor = familyOf(m.ID), VendorOf(m.ID)
+	}
+	if m.Vendor != "" {
+		vendor = policy.ProviderID(m.Vendor)
+	}
+	if vendor == noVendor {
+		vendor = ""
+	}
+	return family, vendor
+}
+
+// elsewhere is a model's price at a provider that is not its vendor: tiers of service are the vendor's own.
+func elsewhere(p policy.ProviderID, m *config.Model) *config.Price {
+	if _, vendor := belongs(m); m.Price == nil || len(m.Price.ServiceTiers) == 0 || vendor == p {
+		return m.Price
+	}
+	price := *m.Price
+	price.ServiceTiers = nil
+	return &price
 }
 
 // noVendor is how an entry says that no ordinary provider serves its model.
@@ -182,6 +223,33 @@ func prices(p *config.Price) policy.Prices {
 	}
 	if p.PerSearch != nil {
 		out.PerSearch = picodollars(*p.PerSearch)
+	}
+	out.Above = longPrices(p.Above)
+	for name, t := range p.ServiceTiers {
+		if out.Tiers == nil {
+			out.Tiers = make(map[string]policy.Prices, len(p.ServiceTiers))
+		}
+		tier := prices(&config.Price{
+			Input: t.Input, Output: t.Output, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWrite1h: t.CacheWrite1h,
+			PerRequest: p.PerRequest, PerSearch: p.PerSearch, Above: t.Above,
+		})
+		out.Tiers[name] = tier
+	}
+	return out
+}
+
+// longPrices completes the prices of longer prompts.
+func longPrices(said []config.LongPrice) (out []policy.Above) {
+	for i := range said {
+		l := &said[i]
+		if l.Input == nil || l.Output == nil {
+			continue // it was refused where it was read
+		}
+		write := or(l.CacheWrite, *l.Input)
+		out = append(out, policy.Above{
+			Tokens: int64(l.Tokens), Input: *l.Input, Output: *l.Output, CachedInput: or(l.CachedInput, *l.Input),
+			CacheWrite: write, CacheWrite1h: or(l.CacheWrite1h, write),
+		})
 	}
 	return out
 }

@@ -24,8 +24,8 @@ func worstAt(r *policy.Resolution, input, output, choices int64) policy.Pico {
 	}
 	choices = max(choices, 1)
 	output = min(output, math.MaxInt64/choices) * choices
-	dearest := max(r.Prices.Input, r.Prices.CachedInput, r.Prices.CacheWrite, r.Prices.CacheWrite1h)
-	return add(add(r.Prices.PerRequest, cost(dearest, input)), cost(r.Prices.Output, output))
+	in, out := r.Prices.Dearest(input)
+	return add(add(r.Prices.PerRequest, cost(in, input)), cost(out, output))
 }
 
 // cost is the price of n tokens, at most the largest amount.

@@ -3,6 +3,7 @@ package resolve_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -130,7 +131,7 @@ func TestDemoServesAnyModelForNothing(t *testing.T) {
 		if err != nil || len(res) != 1 || res[0].Provider != config.Demo {
 			t.Fatalf("%s: got %q, %v", id, said(res), err)
 		}
-		if got := res[0].Prices; got != (policy.Prices{Known: true}) {
+		if got := res[0].Prices; !reflect.DeepEqual(got, policy.Prices{Known: true}) {
 			t.Errorf("%s costs %+v", id, got)
 		}
 	}
@@ -150,14 +151,17 @@ func TestResolutionData(t *testing.T) {
 		{"the configuration's over the catalog's", "vllm/gpt-4o", policy.Prices{CachedInput: 1_250_000, Known: true}, 128_000},
 		{"the default", "vllm/llama-4", catalog.DefaultPrices, 0},
 		{"the default for an id that nobody knows", "gpt-99", catalog.DefaultPrices, 0},
-		{"a snapshot has its model's", "gpt-4.1-2025-04-14", policy.Prices{Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, Known: true}, 1_047_576},
+		{"a snapshot has its model's", "gpt-4.1-2025-04-14", policy.Prices{
+			Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, Known: true,
+			Tiers: map[string]policy.Prices{"priority": {Input: 35e5, Output: 14e6, CachedInput: 875e3, CacheWrite: 35e5, CacheWrite1h: 35e5, Known: true}},
+		}, 1_047_576},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			res, err := r.Resolve(row.model, "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res[0].Prices != row.prices || res[0].Context != row.context {
+			if !reflect.DeepEqual(res[0].Prices, row.prices) || res[0].Context != row.context {
 				t.Errorf("got %+v", res[0])
 			}
 		})

@@ -1,0 +1,91 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// TestPublishedPricesOfLongPromptsAndTiers: what requests come to by their providers' own price lists. Gemini: ai.google.dev/gemini-api/docs/pricing
+// (prompts above 200k tokens). Anthropic: platform.claude.com/docs/en/about-claude/pricing, long context: all input tokens count, those of
+// the cache too. OpenAI: "prompts with >272K input tokens are priced at 2x input and 1.5x output for the full session", and the tables of
+// flex and priority (openai.com/api-priority-processing).
+func TestPublishedPricesOfLongPromptsAndTiers(t *testing.T) {
+	t.Parallel()
+	known := catalog.New(catalog.Embedded())
+	for _, row := range []struct {
+		about, model, tier           string
+		at                           policy.ProviderID
+		input, cached, write, output int64
+		want                         string
+	}{
+		{"Gemini, just not long", "gemini-2.5-pro", "", "google", 200_000, 0, 0, 1_000, "0.26"},
+		{"Gemini, long", "gemini-2.5-pro", "", "google", 200_001, 0, 0, 1_000, "0.5150025"},
+		{"Gemini, long by what is cached", "gemini-3.1-pro-preview", "", "google", 1_000, 249_000, 0, 1_000, "0.1216"},
+		{"Anthropic's long context", "claude-sonnet-4-5", "", "anthropic", 10_000, 150_000, 50_000, 1_000, "0.5475"},
+		{"OpenAI, long", "gpt-5.4", "", "openai", 300_000, 0, 0, 1_000, "1.5225"},
+		{"OpenAI, flex", "gpt-5.4", "flex", "openai", 100_000, 0, 0, 1_000, "0.1325"},
+		{"OpenAI, long and flex", "gpt-5.4", "flex", "openai", 300_000, 0, 0, 1_000, "0.76125"},
+		{"OpenAI, priority", "gpt-5-mini", "priority", "openai", 100_000, 20_000, 0, 1_000, "0.0495"},
+		{"a snapshot has its model's", "gpt-4.1-2025-04-14", "priority", "openai", 100_000, 0, 0, 1_000, "0.364"},
+		{"Qwen, twice as long", "qwen3-coder-plus", "", "qwen", 130_000, 0, 0, 1_000, "0.405"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			t.Parallel()
+			prices := known.Unlisted(row.at, row.model).Prices
+			p, ok := prices.InTier(row.tier)
+			if got := p.Cost(row.input, row.cached, row.write, 0, row.output); got.String() != row.want || !ok || !p.Known {
+				t.Errorf("costs %s (%v), want %s", got, ok, row.want)
+			}
+		})
+	}
+}
+
+// TestTiersOfServiceAreTheirVendors: another provider of the model may have none, and bills none, unless its operator says so.
+func TestTiersOfServiceAreTheirVendors(t *testing.T) {
+	t.Parallel()
+	one, two := policy.Price(1_000_000), policy.Price(2_000_000)
+	own := config.ModelFile{Models: []config.Model{{ID: "mine/gpt-5", Price: &config.Price{ServiceTiers: map[string]config.TierPrice{
+		"priority": {Input: &one, Output: &two},
+	}}}}}
+	c := catalog.New(catalog.Embedded(), own)
+	for at, want := range map[policy.ProviderID]policy.Price{"openai": 2_500_000, "venice": 0, "mine": 1_000_000} {
+		if got := c.Unlisted(at, "gpt-5").Prices.Tiers["priority"].Input; got != want {
+			t.Errorf("at %s: %d, want %d", at, got, want)
+		}
+	}
+	if n := len(c.Unlisted("mine", "gpt-5").Prices.Tiers); n != 1 {
+		t.Errorf("%d tiers, want the operator's alone", n)
+	}
+}
+
+// TestOperatorsOverrideLongPrices: what the operator says of longer prompts stands alone, an empty list ends them, and one that says nothing of
+// them keeps them.
+func TestOperatorsOverrideLongPrices(t *testing.T) {
+	t.Parallel()
+	one, two := policy.Price(1_000_000), policy.Price(2_000_000)
+	c := catalog.New(catalog.Embedded())
+	for about, row := range map[string]struct {
+		said []config.LongPrice
+		want []int64
+	}{
+		"nothing":     {nil, []int64{32_000, 128_000}},
+		"none":        {[]config.LongPrice{}, nil},
+		"another one": {[]config.LongPrice{{Tokens: 5, Input: &one, Output: &two}}, []int64{5}},
+	} {
+		t.Run(about, func(t *testing.T) {
+			t.Parallel()
+			got := c.At("qwen", config.Model{ID: "qwen3-max", Price: &config.Price{Input: &one, Output: &one, Above: row.said}}).Prices.Above
+			if len(got) != len(row.want) {
+				t.Fatalf("%+v", got)
+			}
+			for i := range got {
+				if got[i].Tokens != row.want[i] || about == "another one" && (got[i].CachedInput != one || got[i].CacheWrite1h != one) {
+					t.Errorf("%+v", got[i])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package policy
+
+// Prices are what a provider asks for a model. Known is false when they are the documented default. They are shared, and nobody changes
+// what Above and Tiers hold.
+type Prices struct {
+	Input        Price
+	Output       Price
+	CachedInput  Price
+	CacheWrite   Price // five-minute cache writes
+	CacheWrite1h Price // one-hour cache writes
+	PerRequest   Pico
+	PerSearch    Pico // for each search of the web that the provider makes
+	Known        bool
+
+	Above []Above           // of requests with longer prompts, the shortest first
+	Tiers map[string]Prices // of other tiers of service than the usual one, by the provider's names; these have none themselves
+}
+
+// Above are the prices of a request whose prompt is longer than so many tokens: of all of its tokens, those of the answer too.
+type Above struct {
+	Tokens       int64
+	Input        Price
+	Output       Price
+	CachedInput  Price
+	CacheWrite   Price
+	CacheWrite1h Price
+}
+
+// PriceList is how prices are shown: in USD per million tokens, per request and per search of the web.
+type PriceList struct {
+	Rates
+
+	PerRequest   Pico                 `json:"per_request,omitempty"`
+	PerSearch    Pico                 `json:"per_search,omitempty"`
+	Above        []AboveList          `json:"above,omitempty"`
+	ServiceTiers map[string]PriceList `json:"service_tiers,omitempty"`
+}
+
+// Rates are prices of tokens as they are shown.
+type Rates struct {
+	Input        Micro `json:"input"`
+	Output       Micro `json:"output"`
+	CachedInput  Micro `json:"cached_input"`
+	CacheWrite   Micro `json:"cache_write"`
+	CacheWrite1h Micro `json:"cache_write_1h"`
+}
+
+// AboveList is how the prices of longer prompts are shown.
+type AboveList struct {
+	Tokens int64 `json:"tokens"`
+	Rates
+}
+
+// List is how the prices are shown.
+func (p *Prices) List() PriceList {
+	list := PriceList{
+		Rates:      Rates{Micro(p.Input), Micro(p.Output), Micro(p.CachedInput), Micro(p.CacheWrite), Micro(p.CacheWrite1h)},
+		PerRequest: p.PerRequest, PerSearch: p.PerSearch,
+	}
+	for i := range p.Above {
+		a := &p.Above[i]
+		list.Above = append(list.Above, AboveList{a.Tokens, Rates{
+			Micro(a.Input), Micro(a.Output), Micro(a.CachedInput), Micro(a.CacheWrite), Micro(a.CacheWrite1h),
+		}})
+	}
+	if len(p.Tiers) > 0 {
+		list.ServiceTiers = make(map[string]PriceList, len(p.Tiers))
+	}
+	for name, tier := range p.Tiers {
+		list.ServiceTiers[name] = tier.List()
+	}
+	return list
+}
+
+// Cost is the exact provider cost of a usage. Input counts only tokens that were neither read from nor written to a cache.
+func (p *Prices) Cost(input, cached, write, write1h, output int64) Pico {
+	r := p.at(input + cached + write + write1h)
+	return p.PerRequest + r.Input.Cost(input) + r.CachedInput.Cost(cached) + r.CacheWrite.Cost(write) +
+		r.CacheWrite1h.Cost(write1h) + r.Output.Cost(output)
+}
+
+// at are the prices of tokens with a prompt of a length.
+func (p *Prices) at(prompt int64) Above {
+	for i := len(p.Above) - 1; i >= 0; i-- {
+		if prompt > p.Above[i].Tokens {
+			return p.Above[i]
+		}
+	}
+	return Above{
+		Input: p.Input, Output: p.Output, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, CacheWrite1h: p.CacheWrite1h,
+	}
+}
+
+// Dearest are the highest prices that an input token and an output token can have with a prompt of up to a length.
+func (p *Prices) Dearest(prompt int64) (input, output Price) {
+	input, output = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h), p.Output
+	for i := range p.Above {
+		if a := &p.Above[i]; prompt > a.Tokens {
+			input, output = max(input, a.Input, a.CachedInput, a.CacheWrite, a.CacheWrite1h), max(output, a.Output)
+		}
+	}
+	return input, output
+}
+
+// InTier are the prices of a tier of service; ok is false where nobody knows them, and they are the usual ones then.
+func (p *Prices) InTier(name string) (in *Prices, ok bool) {
+	if IsUsualTier(name) {
+		return p, true
+	}
+	if tier, ok := p.Tiers[name]; ok {
+		return &tier, true
+	}
+	return p, false
+}
+
+// IsUsualTier tells whether a tier of service is the one that is priced without a word, by all the names that providers have for it. Auto
+// leaves it to the provider, whose answer says what it came to.
+func IsUsualTier(name string) bool {
+	switch name {
+	case "", "auto", "default", "standard", "standard_only", "on_demand":
+		return true
+	}
+	return false
+}
