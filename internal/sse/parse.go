@@ -38,6 +38,42 @@ func (s *Scanner) parse(raw []byte) Frame {
 	return f
 }
 
+// plainFrame reads the frame at from of a chunk without CRs in one go, and returns where it ends. Almost all are so: whole, with
+// one line of data at most. It returns 0 for any other.
+func plainFrame(chunk []byte, from int) (f Frame, to int) {
+	f.DataAt = -1
+	for i := from; ; {
+		n := bytes.IndexByte(chunk[i:], '\n')
+		if n < 0 {
+			return f, 0
+		}
+		end := i + n
+		line := chunk[i:end:end]
+		i = end + 1
+		switch {
+		case n == 0:
+			f.Raw = chunk[from:i:i]
+			return f, i
+		case n > len("data:") && string(line[:len("data:")]) == "data:":
+			if f.Data != nil {
+				return f, 0
+			}
+			f.Data = line[len("data:"):]
+			if f.Data[0] == ' ' {
+				f.Data = f.Data[1:]
+			}
+			f.DataAt = end - len(f.Data) - from
+		default:
+			switch name, value := field(line); string(name) {
+			case "event":
+				f.Event = value
+			case "data":
+				return f, 0
+			}
+		}
+	}
+}
+
 // field splits a line at its colon, and takes one space from the value. A comment has no name; neither value is nil.
 func field(line []byte) (name, value []byte) {
 	name, value, found := bytes.Cut(line, []byte{':'})

@@ -35,7 +35,15 @@ type Scanner struct {
 func (s *Scanner) Next(chunk []byte) []Frame {
 	s.reuse()
 	ends := lineEnds{b: chunk, lf: -1, cr: -1}
+	plain := bytes.IndexByte(chunk, '\r') < 0
 	for from := 0; from < len(chunk); {
+		if plain && s.isBetween() {
+			if f, to := plainFrame(chunk, from); to > 0 && s.takes(f.Raw) {
+				s.frames, s.started = append(s.frames, f), true
+				from = to
+				continue
+			}
+		}
 		to, done := s.boundary(&ends, from)
 		s.take(chunk[from:to:to], done)
 		from = to
@@ -64,11 +72,7 @@ func (s *Scanner) reuse() {
 
 // take adds a piece to the unfinished frame and, when done, completes it.
 func (s *Scanner) take(piece []byte, done bool) {
-	limit := s.Max
-	if limit <= 0 {
-		limit = DefaultMax
-	}
-	if s.skipping = s.skipping || len(s.buf)-s.rest+len(piece) > limit; s.skipping {
+	if s.skipping = s.skipping || len(s.buf)-s.rest+len(piece) > s.limit(); s.skipping {
 		s.buf = s.buf[:s.rest]
 		if done {
 			s.frames = append(s.frames, Frame{DataAt: -1, TooLong: true})
@@ -86,6 +90,23 @@ func (s *Scanner) take(piece []byte, done bool) {
 		s.frames = append(s.frames, s.parse(raw))
 		s.started = true
 	}
+}
+
+func (s *Scanner) limit() int {
+	if s.Max <= 0 {
+		return DefaultMax
+	}
+	return s.Max
+}
+
+// isBetween reports whether the bytes so far are whole frames.
+func (s *Scanner) isBetween() bool {
+	return s.state == lineStart && len(s.buf) == s.rest && !s.skipping
+}
+
+// takes reports whether a whole frame may go out as it is: it is not too long, and does not begin with a byte order mark.
+func (s *Scanner) takes(raw []byte) bool {
+	return len(raw) <= s.limit() && (s.started || raw[0] != byteOrderMark[0])
 }
 
 // state is what the bytes before say about the next one.

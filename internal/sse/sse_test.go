@@ -149,6 +149,7 @@ func FuzzWhereTheStreamIsCutChangesNothing(f *testing.F) {
 	f.Add("event: a\ndata: {}\n\n: hi\n\ndata: 2", uint16(3), uint8(0))
 	f.Add("data: 1\r\n\r\ndata: 2\r\r\n\ndata:3\r", uint16(1), uint8(9))
 	f.Add("\xef\xbb\xbfdata: a\ndata: b\n\n\n\r\n", uint16(2), uint8(200))
+	f.Add("\xef\xbbdata: a\n\nid: 1\nevent:b\nevent: c\ndata:\n: hi\n\ndata\n\ndata:  x\ndata: y\n\nevent\ndata: 12345678\n\ndata: 1\n", uint16(5), uint8(17))
 	f.Fuzz(func(t *testing.T, stream string, seed uint16, limit uint8) {
 		whole := scan(t, &Scanner{Max: int(limit)}, stream)
 		if got := scan(t, &Scanner{Max: int(limit)}, cut(stream, seed)...); !slices.Equal(got, whole) {
