@@ -23,6 +23,16 @@ func (x *exchange) charge(a *answer) {
 	a.counted = true
 	u := a.total(x.Request.InputTokens)
 	x.calls = append(x.calls, paid{a.res, u, x.costOf(&a.res, &u)})
+	x.remember(a)
+}
+
+// remember tells the layers who gave an answer, whether the client gets it or not: the conversation's beginning is warm there. Only the
+// model that comes first counts, since it is asked first again: another one answers where the first fails, is not sure enough, or is not
+// trusted alone.
+func (x *exchange) remember(a *answer) {
+	if len(x.Found) > 0 && a.res.Model == x.Found[0].Model {
+		x.rt.Pipeline.Finish(&x.Exchange, a.res.Provider, x.lastKey(a.res.Provider).id())
+	}
 }
 
 // owed is what a request took in all: the calls on the bill, and that of an answer which is not there.

@@ -57,7 +57,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if outcome != outcomeCut && !a.counted {
 		x.attempted(a.res, attemptWord(outcome), telemetry.Served)
 		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
-		x.rt.Pipeline.Finish(&x.Exchange, a.res.Provider, x.lastKey(a.res.Provider).id())
+		x.remember(a)
 	}
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
