@@ -1,0 +1,40 @@
+package extproc
+
+import (
+	"context"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/policy"
+)
+
+// finisher is a layer that notes who gave answers.
+type finisher struct{ by *[]policy.ProviderID }
+
+func (finisher) Name() string                                      { return "l6" }
+func (finisher) Request(context.Context, *pipeline.Exchange) error { return nil }
+func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.ID) {
+	*f.by = append(*f.by, by)
+}
+
+// TestWhoeverAnsweredFirstIsRemembered: a conversation is warm where the model that comes first answered, also where another model's
+// answer is given in its place; what another model said elsewhere makes nothing warm.
+func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
+	var by []policy.ProviderID
+	x := &exchange{rt: &Runtime{Pipeline: pipeline.New(finisher{&by})}}
+	x.Request, x.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
+	first := policy.Resolution{Provider: "one", Model: "fast"}
+	x.Found = []policy.Resolution{first, {Provider: "two", Model: "fast"}, {Provider: "three", Model: "strong"}}
+
+	x.remember(&answer{x: x, res: x.Found[2]}) // failed over to
+	if len(by) != 0 {
+		t.Errorf("another model's provider is remembered: %q", by)
+	}
+	x.charge(&answer{x: x, res: x.Found[1]}) // not sure enough, so that
+	x.charge(&answer{x: x, res: policy.Resolution{Provider: "four", Model: "opinion"}})
+	if len(by) != 1 || by[0] != "two" {
+		t.Errorf("remembered are %q, want the provider of the first model alone", by)
+	}
+}
