@@ -452,8 +452,15 @@ func TestRefusalsAndChoices(t *testing.T) {
 	})
 	for _, shape := range shapes {
 		t.Run("several choices/"+shape.mode, func(t *testing.T) {
-			for _, flaw := range []fake.Flaw{fake.Flawless, fake.ExtraProse, fake.MissingField} {
-				openai.QueueFor("openai-"+shape.mode, fake.Behaviour{Flaw: flaw})
+			for _, flaw := range []fake.Flaw{fake.Flawless, fake.ExtraProse, fake.MissingField, fake.WrongRange} {
+				flaws, want := []fake.Behaviour{{Flaw: flaw}}, shape.mode+"; valid=true; retries=0"
+				if flaw == fake.MissingField { // of both
+					flaws, want = append(flaws, fake.Behaviour{}), shape.mode+"; valid=true; retries=1"
+				}
+				if flaw == fake.WrongRange {
+					flaws, want = append(flaws, flaws...), shape.mode+"; valid=false; retries=1; choices=0/2; default=true"
+				}
+				openai.QueueFor("openai-"+shape.mode, flaws...)
 				got := g.Do(t, shaper("openai").call("openai-"+shape.mode, false, fmt.Sprint("hi ", flaw), `"n":2`, observer))
 				var m struct {
 					Choices []struct{ Message struct{ Content string } }
@@ -463,12 +470,14 @@ func TestRefusalsAndChoices(t *testing.T) {
 					t.Fatalf("%d choices: %s", len(m.Choices), got.Body)
 				}
 				for _, c := range m.Choices {
-					var f struct{ Verdict string }
-					if err := json.Unmarshal([]byte(c.Message.Content), &f); err != nil || f.Verdict == "" {
+					var f struct {
+						Verdict string
+						Novelty *float64
+					}
+					if err := json.Unmarshal([]byte(c.Message.Content), &f); err != nil || f.Verdict == "" || f.Novelty == nil || *f.Novelty > 1 {
 						t.Errorf("%v: a choice says %s", err, c.Message.Content)
 					}
 				}
-				want := fmt.Sprintf("%s; valid=%v; retries=0", shape.mode, flaw != fake.MissingField)
 				if word := got.Header.Get("X-Bardo-Schema"); word != want {
 					t.Errorf("X-Bardo-Schema: %q, want %q", word, want)
 				}

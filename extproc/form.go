@@ -209,9 +209,9 @@ func (x *exchange) mode(to *policy.Resolution) structured.Mode {
 	return structured.None
 }
 
-// retries is how often a model may be told what is wrong with its answer. Of several choices, the caller takes the one it likes.
+// retries is how often a model may be told what is wrong with its answer.
 func (x *exchange) retries() int {
-	if x.form == nil || !x.rt.Structured.Validate || x.form.Strict() || x.Request.Choices > 1 {
+	if x.form == nil || !x.rt.Structured.Validate || x.form.Strict() {
 		return 0
 	}
 	return x.rt.Structured.Retries

@@ -23,7 +23,12 @@ type utterance struct {
 	calls    bool // a tool of the client's own
 	declines bool
 	stop     chat.StopReason
+	open     bool // it is no answer to be checked
 }
+
+// isOpen reports whether there is nothing to be checked: the model calls a tool of the client's, pauses, or declines what the client asked
+// for.
+func (s *utterance) isOpen(ours bool) bool { return s.calls || s.stop == chat.StopPause || s.declines && !ours }
 
 // mostChoices bounds what an answer's numbers of choices may make the gateway set up.
 const mostChoices = 128
@@ -54,13 +59,15 @@ func (f *formed) note(ev *chat.Event) {
 	}
 }
 
-// judgement is what the check of a complete answer came to.
+// judgement is what the check of a complete answer came to. Of several choices the client takes the one it likes.
 type judgement struct {
-	open     bool // it is no answer to be checked: the model calls a tool of the client's, pauses, or declines what the client asked for
-	valid    bool
+	open     bool // no choice is an answer to be checked
+	valid    bool // every choice that is to be checked follows the form
+	good     int  // choices that the client may take
 	declines bool
 	verdicts []structured.Verdict // by choice
-	raw      []byte               // the first choice as the model wrote it
+	wrong    int                  // the first choice that does not follow the form
+	raw      []byte               // that choice, else the first, as the model wrote it
 }
 
 // judge checks a complete answer.
@@ -69,23 +76,29 @@ func (x *exchange) judge(a *answer) *judgement {
 	if len(f.said) == 0 {
 		f.said = make([]utterance, 1)
 	}
-	j := &judgement{valid: true, verdicts: make([]structured.Verdict, len(f.said)), raw: f.said[0].text}
+	j := &judgement{open: true, valid: true, verdicts: make([]structured.Verdict, len(f.said)), raw: f.said[0].text}
 	for i := range f.said {
 		s := &f.said[i]
-		if s.calls || s.stop == chat.StopPause || s.declines && !x.form.Ours() {
-			j.open = true
-			return j
+		if s.open = s.isOpen(x.form.Ours()); s.open {
+			j.good++
+			continue
 		}
 		v := f.plan.Check(s.text, s.stop)
-		j.verdicts[i], j.declines = v, j.declines || s.declines
-		j.valid = j.valid && len(v.Issues) == 0 && v.JSON != nil
+		j.open, j.verdicts[i], j.declines = false, v, j.declines || s.declines
+		switch {
+		case v.Valid():
+			j.good++
+		case j.valid:
+			j.valid, j.wrong, j.raw = false, i, s.text
+		}
 	}
 	return j
 }
 
-// passes reports whether an answer goes to the client as it was read.
+// passes reports whether an answer goes to the client as it was read. One choice that follows the form is enough, but of a form that is
+// strict.
 func (x *exchange) passes(j *judgement) bool {
-	return j.open || j.valid || !x.rt.Structured.Validate || x.Request.Choices > 1
+	return j.open || j.valid || !x.rt.Structured.Validate || j.good > 0 && !x.form.Strict()
 }
 
 // mostRaw is how much of a model's answer stands in an error.
@@ -96,7 +109,7 @@ func (j *judgement) details(schema string, retries int) string {
 	b := jsonx.AppendString([]byte(`{"schema":`), schema)
 	b = appendInt(b, `,"retries":`, int64(retries))
 	b = append(b, `,"issues":[`...)
-	for i, issue := range j.verdicts[0].Issues {
+	for i, issue := range j.verdicts[j.wrong].Issues {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -155,10 +168,13 @@ func bare(events []chat.Event) {
 func (j *judgement) rewrite(held []chat.Event, said []utterance) []chat.Event {
 	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
 	for i := range said {
-		w.texts[i].json = said[i].text
+		w.texts[i].json, w.texts[i].stays = said[i].text, said[i].open
 		if v := j.verdicts[i].JSON; v != nil {
 			w.texts[i].json = v
 		}
+	}
+	for i := range held {
+		w.last = max(w.last, held[i].Index)
 	}
 	for i := range held {
 		w.event(&held[i])
@@ -171,19 +187,19 @@ func (j *judgement) rewrite(held []chat.Event, said []utterance) []chat.Event {
 type rewriter struct {
 	texts []rewrittenText // by choice
 	out   []chat.Event
-	last  int // the highest index of a block so far
+	last  int // the highest index of a block
 }
 
 type rewrittenText struct {
 	json    []byte
+	stays   bool // it is said as it came
 	written bool
 	index   int   // of the block
 	dropped []int // blocks whose text is a part of it
 }
 
 func (w *rewriter) event(ev *chat.Event) {
-	w.last = max(w.last, ev.Index)
-	if ev.Choice < 0 || ev.Choice >= len(w.texts) {
+	if ev.Choice < 0 || ev.Choice >= len(w.texts) || w.texts[ev.Choice].stays {
 		w.out = append(w.out, *ev)
 		return
 	}
@@ -200,8 +216,9 @@ func (w *rewriter) event(ev *chat.Event) {
 		}
 	case chat.Stop:
 		if !t.written {
-			w.text(t, &chat.Event{Kind: chat.Text, Choice: ev.Choice, Index: w.last + 1})
-			w.out = append(w.out, chat.Event{Kind: chat.BlockStop, Choice: ev.Choice, Index: w.last + 1})
+			w.last++
+			w.text(t, &chat.Event{Kind: chat.Text, Choice: ev.Choice, Index: w.last})
+			w.out = append(w.out, chat.Event{Kind: chat.BlockStop, Choice: ev.Choice, Index: w.last})
 		}
 		stop := *ev
 		if stop.Reason == chat.StopTool {
@@ -227,16 +244,18 @@ func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
 	w.out = append(w.out, text)
 }
 
-// inPlace are the events of an answer that says something else in the place of one that is no good: of the latter, who gave it and what it
-// took.
+// inPlace are the events of an answer that says something else in the place of one that is no good, in each of its choices: of the latter,
+// who gave it and what it took.
 func inPlace(held []chat.Event, text []byte) []chat.Event {
 	out := make([]chat.Event, 0, len(held)+2)
-	said := false
-	say := func() {
-		if !said {
-			said = true
-			out = append(out, chat.Event{Kind: chat.Text, Text: text}, chat.Event{Kind: chat.BlockStop}, chat.Event{Kind: chat.Stop, Reason: chat.StopEnd})
+	said := make([]bool, choicesOf(held))
+	say := func(n int) {
+		if n < 0 || n >= len(said) || said[n] {
+			return
 		}
+		said[n] = true
+		out = append(out, chat.Event{Kind: chat.Text, Choice: n, Index: n, Text: text},
+			chat.Event{Kind: chat.BlockStop, Choice: n, Index: n}, chat.Event{Kind: chat.Stop, Choice: n, Reason: chat.StopEnd})
 	}
 	for i := range held {
 		ev := &held[i]
@@ -244,12 +263,23 @@ func inPlace(held []chat.Event, text []byte) []chat.Event {
 		case chat.Start, chat.UsageInfo:
 			out = append(out, *ev)
 		case chat.Stop:
-			say()
+			say(ev.Choice)
 		case chat.End:
-			say()
+			for n := range said {
+				say(n)
+			}
 			out = append(out, *ev)
 		}
 	}
 	bare(out)
 	return out
+}
+
+// choicesOf is how many choices an answer has.
+func choicesOf(held []chat.Event) int {
+	n := 1
+	for i := range held {
+		n = max(n, held[i].Choice+1)
+	}
+	return min(n, mostChoices)
 }

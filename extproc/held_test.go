@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -92,6 +93,12 @@ func TestARewrittenAnswerSaysWhatWasReadOutOfIt(t *testing.T) {
 			[]string{"{}", ""},
 			"start 1.0:bb 0.0:{} stop=end stop=length end",
 		},
+		{
+			"choices of which one has no text",
+			[]chat.Event{{Kind: chat.Start}, stop(1, chat.StopEnd), words(0, 0, "a"), block(0, 0), words(2, 1, "c"), block(2, 1), stop(0, chat.StopEnd), stop(2, chat.StopEnd), {Kind: chat.End}},
+			[]string{"{}", "[]", "{}"},
+			"start 1.2:[] 1.2| stop=end 0.0:{} 0.0| 2.1:{} 2.1| stop=end stop=end end",
+		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			f := formed{}
@@ -137,6 +144,93 @@ func TestARewrittenAnswerIsReadByEveryClient(t *testing.T) {
 				t.Errorf("%s, stream=%v: %s", d.Name(), stream, s)
 			}
 		}
+	}
+}
+
+// TestSeveralChoicesAreJudgedEach: one that follows the form is enough, but where the form is strict.
+func TestSeveralChoicesAreJudgedEach(t *testing.T) {
+	const good, bad = `{"novelty":0.1,"relevance":0.1,"coherence":0.1,"verdict":"stage"}`, `{"verdict":"stage"}`
+	call := chat.Event{Kind: chat.ToolStart, Tool: chat.ToolCall{ID: "c", Name: "look"}}
+	for _, row := range []struct {
+		about               string
+		form                string
+		choices             []string // "call" calls a tool of the client's
+		open, valid, passes bool
+		wrong               int
+		word                string
+		shown               string
+	}{
+		{
+			about: "all good", choices: []string{good, good}, valid: true, passes: true,
+			word: "prompted; valid=true; retries=0", shown: "0.0:" + good + " stop=end 1.1:" + good + " stop=end ",
+		},
+		{
+			about: "one of two", choices: []string{bad, "Well: " + good}, passes: true,
+			word: "prompted; valid=false; retries=0; choices=1/2", shown: "0.0:" + bad + " stop=end 1.1:" + good + " stop=end ",
+		},
+		{about: "none", choices: []string{bad, "x"}, word: "prompted; valid=false; retries=0; choices=0/2"},
+		{
+			about: "beside a call", choices: []string{"call", "Well: " + good}, valid: true, passes: true,
+			word: "prompted; valid=true; retries=0", shown: "?6 stop=tool 1.1:" + good + " stop=end ",
+		},
+		{
+			about: "a wrong one beside a call", choices: []string{"call", bad}, passes: true, wrong: 1,
+			word: "prompted; valid=false; retries=0; choices=1/2", shown: "?6 stop=tool 1.1:" + bad + " stop=end ",
+		},
+		{about: "calls alone", choices: []string{"call", "call"}, open: true, valid: true, passes: true, word: "prompted", shown: "?6 stop=tool ?6 stop=tool "},
+		{about: "one of two, strictly", form: "RiskRationale", choices: []string{`{"risk_score":0.5,"factors":[],"recommendation":"abort"}`, bad}, wrong: 1, word: "prompted; valid=false; retries=0; choices=1/2"},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			form := structured.Named(cmp.Or(row.form, "FragmentEvaluation"))
+			rt := &Runtime{}
+			rt.Structured.Validate = true
+			x := &exchange{rt: rt, form: form}
+			a := &answer{x: x, form: &formed{plan: form.Plan(structured.Target{})}}
+			for i, s := range row.choices {
+				ev, reason := words(i, i, s), chat.StopEnd
+				if s == "call" {
+					ev, reason = call, chat.StopTool
+					ev.Choice, ev.Index = i, i
+				}
+				a.held = append(a.held, ev, chat.Event{Kind: chat.Stop, Choice: i, Reason: reason})
+			}
+			for i := range a.held {
+				a.held[i].Raw = nil
+				a.form.note(&a.held[i])
+			}
+			j := x.judge(a)
+			x.find(a, j)
+			if j.open != row.open || j.valid != row.valid || x.passes(j) != row.passes || j.wrong != row.wrong {
+				t.Errorf("it comes to %+v, it passes: %v", j, x.passes(j))
+			}
+			if !j.valid && len(j.verdicts[j.wrong].Issues) == 0 {
+				t.Error("nobody says what is wrong")
+			}
+			if word := x.found.String(); word != row.word {
+				t.Errorf("X-Bardo-Schema: %s, want %s", word, row.word)
+			}
+			if row.passes {
+				if got := spell(x.shown(a, j)); got != row.shown {
+					t.Errorf("the client sees %s, want %s", got, row.shown)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryChoiceHasTheDefault: who asks for three answers reads three.
+func TestEveryChoiceHasTheDefault(t *testing.T) {
+	held := []chat.Event{
+		{Kind: chat.Start},
+		words(1, 0, "b"),
+		words(0, 1, "a"),
+		words(2, 2, "c"),
+		{Kind: chat.Stop, Choice: 1, Reason: chat.StopEnd},
+		{Kind: chat.Stop, Reason: chat.StopEnd},
+		{Kind: chat.End},
+	}
+	if got, want := spell(inPlace(held, []byte("{}"))), "start 1.1:{} 1.1| stop=end 0.0:{} 0.0| stop=end 2.2:{} 2.2| stop=end end"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -29,6 +29,7 @@ type finding struct {
 	valid     bool
 	defaulted bool
 	retries   int
+	good, of  int // choices, where there are several
 }
 
 // String is the header's value: with nothing behind the mode, nothing was checked.
@@ -37,6 +38,9 @@ func (f *finding) String() string {
 		return f.mode.String()
 	}
 	s := f.mode.String() + "; valid=" + strconv.FormatBool(f.valid) + "; retries=" + strconv.Itoa(f.retries)
+	if f.of > 1 && !f.valid {
+		s += "; choices=" + strconv.Itoa(f.good) + "/" + strconv.Itoa(f.of)
+	}
 	if f.defaulted {
 		s += "; default=true"
 	}
@@ -88,6 +92,7 @@ func (r *rejection) at(to *policy.Resolution) bool {
 func (x *exchange) find(a *answer, j *judgement) {
 	x.found = &finding{
 		mode: a.form.plan.Mode, checked: !j.open && x.rt.Structured.Validate, valid: j.valid, retries: x.reasked,
+		good: j.good, of: len(j.verdicts),
 	}
 	a.unfit = x.found.checked && !j.valid
 }
@@ -115,7 +120,7 @@ func (x *exchange) reject(a *answer, j *judgement) *failure {
 	if len(j.raw) > 0 {
 		r.say = append(r.say, turn(chat.RoleAssistant, string(j.raw)))
 	}
-	r.say = append(r.say, turn(chat.RoleUser, x.form.Complaint(j.verdicts[0])))
+	r.say = append(r.say, turn(chat.RoleUser, x.form.Complaint(j.verdicts[j.wrong])))
 	x.rejected = r
 	x.reasked++
 	return &failure{provider: a.res.Provider, kind: failForm, cause: errForm{}}
