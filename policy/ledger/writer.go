@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,13 +12,14 @@ import (
 // An op is one change of the store. It fails or succeeds alone, but is committed together with others.
 type op struct {
 	apply func(*book) error // runs in the writer's transaction, and once more if another op of its group failed
-	done  func(error)       // runs after the commit, in the order of the ops, in the writer's goroutine; may be nil
+	done  func(error)       // runs after the commit, in the order of the ops, before others get to the book; may be nil
 	reply chan error        // nil when nobody waits: the op may then be written behind
 	err   error             // what apply returned
 }
 
-// writer commits ops in groups: one goroutine takes what has queued up while it wrote the last group, runs it,
-// commits once, and answers only then. So the price of a durable commit is shared by all who wait for one.
+// writer commits ops in groups. Whoever brings an op while nobody is at the book commits it, with what waits there already; what is
+// brought meanwhile is for the writer's goroutine, which takes all of it, commits once, and answers only then. So an op that comes alone
+// wakes nobody, and the price of a durable commit is shared by all who wait for one.
 type writer struct {
 	book    *book
 	changed func()      // called when another process changed the store
@@ -26,13 +28,19 @@ type writer struct {
 	poll    time.Duration
 	log     *slog.Logger
 	count   func(time.Duration, int) // counts commits; may be nil
-	ops     chan *op
 	asides  chan func()
+	wake    chan struct{} // somebody waits for a commit
+	late    chan struct{} // something is to be written behind
+	ended   chan struct{}
 
-	mu      sync.Mutex
-	stopped bool
-	senders sync.WaitGroup // those who passed the check of stopped and have not sent yet
-	running sync.WaitGroup
+	mu       sync.Mutex
+	left     sync.Cond // somebody has left the book
+	taken    bool      // somebody is at the book
+	entering int       // those who wait for it
+	stopped  bool
+	queue    []*op
+	awaited  int // ops of the queue that somebody waits for
+	running  sync.WaitGroup
 
 	version int64 // of the store's content, moved by other connections' commits
 }
@@ -41,7 +49,12 @@ type writer struct {
 const groupLimit = 512
 
 func newWriter(b *book, o Options) *writer {
-	return &writer{book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, ops: make(chan *op, groupLimit), asides: make(chan func()), changed: func() {}}
+	w := &writer{
+		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {},
+		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	w.left.L = &w.mu
+	return w
 }
 
 func (w *writer) start() {
@@ -54,16 +67,20 @@ func (w *writer) stop() {
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
-	w.senders.Wait()
-	close(w.ops)
+	close(w.ended)
 	w.running.Wait()
 }
 
 // do runs a change and returns when it is durable or has failed. It does not give up before it knows which.
 func (w *writer) do(apply func(*book) error, done func(error)) error {
 	o := &op{apply: apply, done: done, reply: make(chan error, 1)}
-	if err := w.send(o); err != nil {
+	group, err := w.send(o)
+	if err != nil {
 		return err
+	}
+	if group != nil {
+		w.commit(group)
+		w.leave()
 	}
 	return <-o.reply
 }
@@ -76,22 +93,102 @@ func (w *writer) between(run func(*book) error) error {
 	return <-reply
 }
 
-// behind hands a change over to be written with the next group, or within the flush interval.
+// behind hands a change over to be written with the next group, or within the flush interval. It waits only while a whole group does.
 func (w *writer) behind(apply func(*book) error, done func(error)) error {
-	return w.send(&op{apply: apply, done: done})
+	group, err := w.send(&op{apply: apply, done: done})
+	if group != nil {
+		w.commit(group)
+		w.leave()
+	}
+	return err
 }
 
-func (w *writer) send(o *op) error {
+// send puts an op into the queue. If its sender is the one who is to commit now, it gets the group, and leaves the book after that.
+func (w *writer) send(o *op) (group []*op, err error) {
 	w.mu.Lock()
-	if w.stopped {
-		w.mu.Unlock()
-		return ErrClosed
+	defer w.mu.Unlock()
+	for !w.stopped && o.reply == nil && w.taken && len(w.queue) >= groupLimit {
+		w.left.Wait()
 	}
-	w.senders.Add(1)
-	w.mu.Unlock()
-	defer w.senders.Done()
-	w.ops <- o
-	return nil
+	if w.stopped {
+		return nil, ErrClosed
+	}
+	w.queue = append(w.queue, o)
+	free := !w.taken && w.entering == 0 && w.awaited == 0 // nobody is at the book, or was here before
+	if o.reply != nil {
+		w.awaited++
+	}
+	if free && (o.reply != nil || len(w.queue) >= groupLimit) {
+		w.taken = true
+		return w.gather(), nil
+	}
+	if o.reply == nil && len(w.queue) == 1 {
+		signal(w.late)
+	}
+	return nil, nil
+}
+
+// signal lets the writer's goroutine know something, unless it is about to hear of it.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// enter waits until nobody is at the book.
+func (w *writer) enter() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entering++
+	for w.taken {
+		w.left.Wait()
+	}
+	w.entering--
+	w.taken = true
+}
+
+// leave lets others to the book. For those who wait already the writer's goroutine goes there.
+func (w *writer) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.taken = false
+	w.left.Broadcast()
+	if w.awaited > 0 {
+		signal(w.wake)
+	}
+}
+
+// gather takes a group off the queue. w.mu is held, and the book is taken.
+func (w *writer) gather() []*op {
+	n := min(len(w.queue), groupLimit)
+	group := slices.Clone(w.queue[:n])
+	for _, o := range group {
+		if o.reply != nil {
+			w.awaited--
+		}
+	}
+	w.queue = slices.Delete(w.queue, 0, n)
+	return group
+}
+
+// write commits what waits: all of it, or what it takes until nobody waits for an answer.
+func (w *writer) write(all bool) {
+	w.enter()
+	defer w.leave()
+	for {
+		w.mu.Lock()
+		if w.awaited == 0 && !all {
+			w.mu.Unlock()
+			return
+		}
+		group := w.gather()
+		w.mu.Unlock()
+		if len(group) == 0 {
+			return
+		}
+		w.commit(group)
+	}
 }
 
 func (w *writer) run() {
@@ -100,52 +197,36 @@ func (w *writer) run() {
 	flush := time.NewTimer(w.flush)
 	flush.Stop()
 	defer flush.Stop()
-	var group []*op
+	pending := false // the flush timer runs
 	for {
 		select {
-		case o, ok := <-w.ops:
-			if !ok {
-				w.commit(group)
-				return
+		case <-w.ended:
+			w.write(true)
+			return
+		case <-w.wake:
+			w.write(false)
+		case <-w.late:
+			if !pending {
+				pending = true
+				flush.Reset(w.flush)
 			}
-			group = append(group, o)
-			if o.reply == nil && len(group) < groupLimit {
-				if len(group) == 1 {
-					flush.Reset(w.flush)
-				}
-				continue
-			}
-			group = w.gather(group)
 		case <-flush.C:
+			pending = false
+			w.write(true)
 		case <-poll.C:
-			w.look()
+			w.apart(w.look)
 			poll.Reset(w.pace())
-			continue
 		case run := <-w.asides:
-			run()
-			continue
+			w.apart(run)
 		}
-		flush.Stop()
-		w.commit(group)
-		clear(group)
-		group = group[:0]
 	}
 }
 
-// gather adds what waits in the queue.
-func (w *writer) gather(group []*op) []*op {
-	for len(group) < groupLimit {
-		select {
-		case o, ok := <-w.ops:
-			if !ok {
-				return group
-			}
-			group = append(group, o)
-		default:
-			return group
-		}
-	}
-	return group
+// apart runs something while nobody else is at the book.
+func (w *writer) apart(run func()) {
+	w.enter()
+	defer w.leave()
+	run()
 }
 
 // commit makes a group durable and answers its ops.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -19,7 +20,7 @@ func asOneGroup(t *testing.T, w *writer, changes ...func(*book) error) []error {
 	ops := make([]*op, len(changes))
 	for i, change := range changes {
 		ops[i] = &op{apply: change, reply: make(chan error, 1)}
-		if err := w.send(ops[i]); err != nil {
+		if _, err := w.send(ops[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,4 +106,44 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	wantClean(t, l)
+}
+
+func TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt(t *testing.T) {
+	path := storePath(t)
+	b, err := openBook(t.Context(), writeDSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWriter(b, Options{}) // its goroutine does not run
+	if err := errors.Join(w.do(addAccount("a"), nil), b.close()); err != nil {
+		t.Fatal(err)
+	}
+	if n := countAccounts(t, gateway(t, path)); n != 1 {
+		t.Errorf("%d accounts, want a", n)
+	}
+}
+
+func TestWhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater(t *testing.T) {
+	for name, wait := range map[string]func(*writer){
+		"to look":      func(w *writer) { w.entering++ },
+		"for a commit": func(w *writer) { w.awaited++ },
+	} {
+		w := newWriter(nil, Options{})
+		wait(w)
+		o := &op{reply: make(chan error, 1)}
+		if group, err := w.send(o); group != nil || err != nil {
+			t.Errorf("somebody waits %s: who came later got %d ops to commit, %v", name, len(group), err)
+		}
+	}
+}
+
+func TestWhatQueuesUpDuringACommitIsOneGroup(t *testing.T) {
+	var groups []int
+	l := openWith(t, storePath(t), Options{Gateway: true, Retention: -1, Committed: func(_ time.Duration, n int) { groups = append(groups, n) }})
+	asOneGroup(t, l.writer, addAccount("a"), addAccount("b"), addAccount("c"))
+	l.writer.enter()
+	defer l.writer.leave()
+	if most := slices.Max(groups); most < 3 { // the janitor's may be in it too
+		t.Errorf("commits of %v changes, want one of 3", groups)
+	}
 }
