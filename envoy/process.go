@@ -66,6 +66,8 @@ const (
 	firstPause = 100 * time.Millisecond
 	longPause  = 10 * time.Second
 	stable     = time.Minute // an Envoy that ran this long starts again without a pause
+	atOnce     = time.Second // an Envoy that ends before this never did anything
+	maxAtOnce  = 5           // as often as this from the first start on, and it never will
 )
 
 // Run keeps an Envoy running until ctx is done, then stops it and returns nil. It returns an error only if Envoy cannot
@@ -74,6 +76,7 @@ func (p *Process) Run(ctx context.Context) error {
 	// The kernel kills the child when the thread that forked it ends, so that thread has to live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	stillborn := 0
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		began := time.Now()
 		err := p.once(ctx)
@@ -83,11 +86,20 @@ func (p *Process) Run(ctx context.Context) error {
 		if errors.Is(err, errNotStarted) {
 			return err
 		}
-		if time.Since(began) > stable {
+		ran := time.Since(began)
+		if ran > stable {
 			pause = firstPause
 		}
-		p.restarts.Add(1)
-		p.cmd.Log.Error("envoy died and is started again", "error", err, "pause", pause)
+		if restarts := int(p.restarts.Add(1)); ran < atOnce && stillborn == restarts-1 {
+			stillborn = restarts
+		}
+		if err == nil {
+			err = errors.New("exit status 0")
+		}
+		if stillborn == maxAtOnce {
+			return fmt.Errorf("%w: %s ended %d times at once: %w: `bardo doctor` looks at it", errNotStarted, p.cmd.Path, stillborn, err)
+		}
+		p.cmd.Log.Error("envoy died and is started again", "error", err, "pause", pause.String())
 		select {
 		case <-ctx.Done():
 			return nil

@@ -47,9 +47,12 @@ func readConfig(path string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("configuration file %s does not exist", path)
+		return nil, advised{fmt.Errorf("configuration file %s does not exist", path), "name another one with -c"}
 	}
-	return data, err
+	if err != nil {
+		return nil, advised{fmt.Errorf("configuration file: %w", err), "name one that this user can read with -c"}
+	}
+	return data, nil
 }
 
 // parseConfig does what loadConfig does, with what was read.

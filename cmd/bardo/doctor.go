@@ -30,6 +30,14 @@ func broken(check, fix, format string, args ...any) finding {
 	return finding{Check: check, Fix: fix, Detail: fmt.Sprintf(format, args...)}
 }
 
+// brokenBy is what went wrong with what there is to do about it apart.
+func brokenBy(check string, err error) finding {
+	if a, ok := errors.AsType[advised](err); ok {
+		return broken(check, a.fix, "%v", a.error)
+	}
+	return broken(check, "look at the file system", "%v", err)
+}
+
 func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: noArgs,
@@ -105,7 +113,7 @@ func checkEnvoy(ctx context.Context) finding {
 	const check = "envoy"
 	path, err := envoyBinary()
 	if err != nil {
-		return broken(check, "run `make tools`, or set ENVOY_BIN to an Envoy binary", "%v", err)
+		return brokenBy(check, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, envoyPatience)
 	defer cancel()
@@ -113,17 +121,21 @@ func checkEnvoy(ctx context.Context) finding {
 	if err != nil {
 		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one that runs", "%s does not run: %v", path, err)
 	}
-	return fine(check, "%s, %s", path, envoyVersion(string(out)))
+	version, ok := envoyVersion(string(out))
+	if !ok {
+		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one", "%s is no Envoy: it does not say its version", path)
+	}
+	return fine(check, "%s, version %s", path, version)
 }
 
 // envoyVersion is the version in what `envoy --version` prints: "…/envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
-func envoyVersion(out string) string {
+func envoyVersion(out string) (version string, ok bool) {
 	_, build, _ := strings.Cut(out, "version: ")
 	parts := strings.Split(strings.TrimSpace(build), "/")
 	if len(parts) < 2 {
-		return "of an unknown version"
+		return "", false
 	}
-	return "version " + parts[1]
+	return parts[1], true
 }
 
 func checkConfig(c *cobra.Command, h home) (*config.Config, finding) {
@@ -134,7 +146,7 @@ func checkConfig(c *cobra.Command, h home) (*config.Config, finding) {
 	case errors.As(err, &printed):
 		return nil, broken(check, "correct what is said above", "%s has mistakes", cmp.Or(path, "the environment"))
 	case err != nil:
-		return nil, broken(check, "name a file that can be read", "%v", err)
+		return nil, brokenBy(check, err)
 	}
 	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
 }

@@ -56,7 +56,7 @@ func checkPort(ctx context.Context, key, at string, ours bool) finding {
 	case errors.Is(err, syscall.EADDRINUSE) && ours:
 		return fine(key, "%s, used by the gateway that runs", at)
 	case errors.Is(err, syscall.EADDRINUSE):
-		return broken(key, "stop that program, or set "+key+" to another port", "%s is in use by another program", at)
+		return broken(key, "stop that program, or set "+key+" to another port in the configuration", "%s is in use by another program", at)
 	case errors.Is(err, syscall.EACCES):
 		return broken(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
 	case err != nil:

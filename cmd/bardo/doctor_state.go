@@ -39,8 +39,7 @@ func checkPepper(ctx context.Context, h home, cfg *config.Config) finding {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if n, err := countKeys(ctx, h, cfg); err == nil && n > 0 {
-			return broken(check, "restore the file from a backup; without it, revoke these keys and make new ones",
-				"%s is missing, and the %d keys of the ledger were made with it", path, n)
+			return brokenBy(check, lostPepper(path, n))
 		}
 		return fine(check, "made with the first key")
 	}
@@ -51,7 +50,7 @@ func checkPepper(ctx context.Context, h home, cfg *config.Config) finding {
 		return broken(check, "chmod 600 "+path, "%s has mode %04o: other users can read it", path, st.Mode().Perm())
 	}
 	if _, err := h.pepper(cfg.Store.LedgerFile(string(h))); err != nil {
-		return broken(check, "restore the file from a backup", "%s: %v", path, err)
+		return brokenBy(check, err)
 	}
 	return fine(check, "%s", path)
 }
@@ -65,8 +64,7 @@ func countKeys(ctx context.Context, h home, cfg *config.Config) (n int, err erro
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, books.Close()) }()
-	keys, err := books.Keys(ctx)
-	return len(keys), err
+	return keysInUse(ctx, books)
 }
 
 // checkLedger opens and proves the books; a ledger that does not exist yet is none of its business.
@@ -85,7 +83,7 @@ func checkLedger(ctx context.Context, h home, cfg *config.Config) (f finding) {
 	}
 	books, err := h.openLedger(ctx, cfg)
 	if err != nil {
-		return broken(check, "restore the file from a backup, or use the version of bardo that wrote it", "%v", err)
+		return brokenBy(check, err)
 	}
 	defer func() {
 		if err := books.Close(); err != nil && f.OK {

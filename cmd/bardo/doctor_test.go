@@ -95,12 +95,12 @@ func TestACertificateThatEndsSoonIsFound(t *testing.T) {
 
 func TestEnvoyVersion(t *testing.T) {
 	for out, want := range map[string]string{
-		"\n/opt/envoy  version: 9e5580933739/1.40.0/Clean/RELEASE/BoringSSL\n\n": "version 1.40.0",
-		"something else": "of an unknown version",
-		"":               "of an unknown version",
+		"\n/opt/envoy  version: 9e5580933739/1.40.0/Clean/RELEASE/BoringSSL\n\n": "1.40.0",
+		"something else": "",
+		"":               "",
 	} {
-		if got := envoyVersion(out); got != want {
-			t.Errorf("%q is %s, want %s", out, got, want)
+		if got, ok := envoyVersion(out); got != want || ok != (want != "") {
+			t.Errorf("%q is %q, %v, want %q", out, got, ok, want)
 		}
 	}
 }

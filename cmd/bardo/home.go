@@ -33,7 +33,7 @@ func openHome() (home, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // the operator names it
-		return "", fmt.Errorf("state directory: %w", err)
+		return "", advised{fmt.Errorf("state directory: %w", err), "set BARDO_HOME to a directory that this user may write to"}
 	}
 	return home(dir), nil
 }
@@ -91,7 +91,21 @@ func (h home) pepper(ledger string) (*auth.Pepper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return auth.ParsePepper(b)
+	p, err := auth.ParsePepper(b)
+	if err != nil {
+		return nil, advised{fmt.Errorf("%s: %w", path, err), "restore the file from a backup"}
+	}
+	return p, nil
+}
+
+// hasPepper tells whether a ledger's pepper is there, or one that will become it.
+func (h home) hasPepper(ledger string) bool {
+	for _, path := range []string{pepperPath(ledger), h.path("pepper")} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 // newPepper is the one that lies in the state directory, where it was kept before wherever the ledger lay; else a new one.
@@ -199,7 +213,7 @@ func envoyBinary() (string, error) {
 	if p := os.Getenv("ENVOY_BIN"); p != "" {
 		found, err := exec.LookPath(p)
 		if err != nil {
-			return "", fmt.Errorf("ENVOY_BIN names no program: %w", err)
+			return "", advised{fmt.Errorf("ENVOY_BIN names no program: %w", err), "set it to an Envoy binary, or unset it and run `make tools`"}
 		}
 		return found, nil
 	}
@@ -216,5 +230,5 @@ func envoyBinary() (string, error) {
 			return filepath.Abs(p)
 		}
 	}
-	return "", errors.New("no Envoy binary found beside this program, in .tools/envoy or on the PATH: run `make tools`, or set ENVOY_BIN")
+	return "", advised{errors.New("no Envoy binary found beside this program, in .tools/envoy or on the PATH"), "run `make tools`, or set ENVOY_BIN to an Envoy binary"}
 }

@@ -175,6 +175,10 @@ func noArgs(c *cobra.Command, args []string) error {
 	for _, sub := range c.Commands() {
 		names = append(names, sub.Name())
 	}
+	c.SuggestionsMinimumDistance = 2 // cobra's own
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
+	}
 	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))
 }
 

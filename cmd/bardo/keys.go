@@ -57,7 +57,7 @@ func keysCreateCommand() *cobra.Command {
 			}
 			spec.row.Prepaid, spec.opening = true, amount
 		}
-		pepper, err := t.home.pepper(t.books.Path())
+		pepper, err := pepperOf(c.Context(), t.home, t.books)
 		if err != nil {
 			return err
 		}

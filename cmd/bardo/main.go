@@ -44,7 +44,12 @@ func root() *cobra.Command {
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Args:          noArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: `%s --help` lists the flags", err, c.CommandPath())
+	})
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	c.AddCommand(upCommand(), extprocCommand(), xdsCommand(), bootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watchCommand(), doctorCommand())

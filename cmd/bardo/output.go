@@ -13,6 +13,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
+// advised is an error with what there is to do about it.
+type advised struct {
+	error
+
+	fix string
+}
+
+func (a advised) Error() string { return a.error.Error() + ": " + a.fix }
+
+func (a advised) Unwrap() error { return a.error }
+
 // jsonFlag adds --json to a command.
 func jsonFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON")

@@ -50,7 +50,7 @@ func TestGatewaysThatShareALedgerStartAtOnceWithOneKeyAndOnePepper(t *testing.T)
 		t.Fatal("no gateway made a key")
 	}
 	for i, g := range gs {
-		keys, err := g.keys()
+		keys, err := g.keys(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,29 @@ import (
 
 // openLedger opens the ledger for a command, beside a gateway that may run on it.
 func (h home) openLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
-	return ledger.Open(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
+	return openLedger(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
+}
+
+func openLedger(ctx context.Context, path string, o ledger.Options) (*ledger.Ledger, error) {
+	books, err := ledger.Open(ctx, path, o)
+	if err != nil {
+		return nil, advised{err, "restore the file from a backup, or use the version of bardo that wrote it"}
+	}
+	return books, nil
+}
+
+// pepperOf is the pepper of a ledger. Where it is lost a new one is not made: keys that are in use would end without a word.
+func pepperOf(ctx context.Context, h home, books *ledger.Ledger) (*auth.Pepper, error) {
+	if !h.hasPepper(books.Path()) {
+		lost, err := keysInUse(ctx, books)
+		if err != nil {
+			return nil, err
+		}
+		if lost > 0 && !h.hasPepper(books.Path()) { // another program may have made both meanwhile
+			return nil, lostPepper(pepperPath(books.Path()), lost)
+		}
+	}
+	return h.pepper(books.Path())
 }
 
 // tool is what a command on the ledger works with.
@@ -66,9 +88,27 @@ func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
 // Generation moves when any key changed.
 func (s keyStore) Generation() uint64 { return s.books.Generation() }
 
+// keysInUse counts the keys that are not revoked.
+func keysInUse(ctx context.Context, books *ledger.Ledger) (n int, err error) {
+	keys, err := books.Keys(ctx)
+	for _, k := range keys {
+		if !k.Revoked() {
+			n++
+		}
+	}
+	return n, err
+}
+
+func lostPepper(path string, keys int) error {
+	return advised{
+		fmt.Errorf("%s is missing, and the %d keys of the ledger were made with it", path, keys),
+		"restore the file from a backup; without it, revoke these keys and make new ones",
+	}
+}
+
 // keys is the verifier of the API keys in the ledger.
-func (g *gateway) keys() (*auth.APIKeys, error) {
-	pepper, err := g.home.pepper(g.books.Path())
+func (g *gateway) keys(ctx context.Context) (*auth.APIKeys, error) {
+	pepper, err := pepperOf(ctx, g.home, g.books)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func verify(ctx context.Context, keys *auth.APIKeys, secret, from string) (polic
 
 func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 	g, cli := newBooks(t)
-	keys, err := g.keys()
+	keys, err := g.keys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func isFault(err error, kind fault.Kind) bool {
 
 func TestAnUnknownKeyIsRefused(t *testing.T) {
 	g, _ := newBooks(t)
-	keys, err := g.keys()
+	keys, err := g.keys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestTheFirstKeyIsMadeOnce(t *testing.T) {
 	if again, err := g.firstKey(t.Context()); again != "" || err != nil {
 		t.Errorf("the second start made %q, %v", again, err)
 	}
-	keys, err := g.keys()
+	keys, err := g.keys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,14 +196,14 @@ func (g *gateway) open(ctx context.Context) (err error) {
 }
 
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
-	if g.books, err = ledger.Open(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
+	if g.books, err = openLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
 		return err
 	}
 	g.metrics.WatchHolds(func() (int, int64) {
 		open, held := g.books.Holds()
 		return open, int64(held)
 	})
-	keys, err := g.keys()
+	keys, err := g.keys(ctx)
 	if err != nil {
 		return err
 	}
