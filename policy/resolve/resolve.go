@@ -143,7 +143,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 	}
 	e := &entry{model: m, vendor: p.Vendor, seat: at, resolution: policy.Resolution{
 		Provider: p.ID, Model: m.ID, Upstream: m.Upstream, Prices: m.Prices, MaxOutput: m.MaxOutput, Context: m.Context,
-		AdaptiveThinking:  slices.Contains(m.Capabilities, policy.AdaptiveThinking),
+		AdaptiveThinking:  m.Thinking.Control == policy.ControlAdaptive || slices.Contains(m.Capabilities, policy.AdaptiveThinking),
 		StructuredOutputs: slices.Contains(m.Capabilities, policy.StructuredOutputs),
 		NoSignatures:      m.NoSignatures,
 		FixedSampling:     m.FixedSampling,

@@ -33,6 +33,7 @@ type plan struct {
 	maxTokens int
 	budget    int  // of thinking, in tokens; 0: no thinking with a budget
 	adaptive  bool // thinking without a budget
+	off       bool // the model is told not to think
 	effort    string
 	sampling  chat.Params
 	choice    chat.ToolChoice
@@ -56,12 +57,22 @@ func (p *plan) settle(profile *chat.Profile, choice chat.ToolChoice) {
 		p.adaptive = said.ThinkingBudget > 0 || said.Thinking == chat.ThinkingAdaptive
 		p.draw()
 		p.exclusive()
+		if p.opts.alwaysThinks() {
+			p.free()
+		}
 		return
 	}
 	p.thinking()
 	p.draw()
 	p.exclusive()
-	if p.thinks() && p.forced() {
+	if p.thinks() || p.opts.alwaysThinks() {
+		p.free()
+	}
+}
+
+// free takes back that the model must use a tool, which the API refuses beside thinking.
+func (p *plan) free() {
+	if p.forced() {
 		p.lose("tool_choice")
 		p.choice = chat.ToolChoice{}
 	}
@@ -102,8 +113,8 @@ func (p *plan) thinking() {
 	switch {
 	case p.opts.NoThinking:
 		p.inWords(budget)
-	case said.Effort == "none", said.Thinking == chat.ThinkingOff:
-		p.loseThinking()
+	case said.Effort == effortNone, said.Thinking == chat.ThinkingOff:
+		p.dontThink()
 	case budget == 0:
 		if said.Effort != "" {
 			p.loseEffort("")
@@ -157,12 +168,29 @@ func (p *plan) loseEffort(instead string) {
 	p.lose("effort")
 }
 
+// dontThink switches thinking off. A model that thinks unless it is told not to is told so, and one that always thinks is told to think
+// as little as it can.
+func (p *plan) dontThink() {
+	p.loseThinking()
+	switch {
+	case p.opts.alwaysThinks():
+		p.adaptive, p.effort = true, p.opts.Efforts[0]
+		if p.sampling.Effort == effortNone {
+			p.loseEffort(p.effort)
+		} else {
+			p.lose("thinking")
+		}
+	case p.opts.Adaptive && slices.Contains(p.opts.Efforts, effortNone):
+		p.off = true
+	}
+}
+
 // loseThinking names what was said about thinking that is switched off.
 func (p *plan) loseThinking() {
 	if p.sampling.ThinkingBudget > 0 {
 		p.lose("budget_tokens")
 	}
-	if p.sampling.Effort != "" && p.sampling.Effort != "none" {
+	if p.sampling.Effort != "" && p.sampling.Effort != effortNone {
 		p.lose("effort")
 	}
 }
@@ -192,6 +220,10 @@ func (p *plan) word(known bool, word string, budget int) string {
 	return word
 }
 
+// effortNone is the word of callers for no thinking. The API has none for it: an effort of a model's list that is none says that its
+// thinking can be switched off.
+const effortNone = "none"
+
 // ladder are the API's efforts, from the least.
 var ladder = []string{"low", "medium", "high", "xhigh", "max"}
 
@@ -202,7 +234,12 @@ func (p *plan) atMost(word string) string {
 			return ladder[i]
 		}
 	}
-	return p.opts.Efforts[0]
+	for _, e := range p.opts.Efforts {
+		if e != effortNone {
+			return e
+		}
+	}
+	return word
 }
 
 // effortOf is the effort that a budget of thinking tokens amounts to.

@@ -41,6 +41,8 @@ func (p *plan) thinkingMember() jsonx.Raw {
 		b = strconv.AppendInt([]byte(`{"type":"enabled","budget_tokens":`), int64(p.budget), 10)
 	case p.adaptive:
 		b = []byte(`{"type":"adaptive"`)
+	case p.off:
+		return jsonx.Raw(`{"type":"disabled"}`)
 	default:
 		return nil
 	}

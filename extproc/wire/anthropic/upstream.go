@@ -21,8 +21,20 @@ type RequestOptions struct {
 	StripThinking     Strip    // what of the history's thinking the provider must not see
 	NoThinking        bool     // the model does not think by any parameter
 	FixedSampling     bool     // the model refuses temperature, top_p and top_k: clients of every dialect lose them
-	Efforts           []string // the efforts that a model of no budget takes, least first; nil: the API's usual ones
+	Efforts           []string // those that a model of no budget takes, least first, see alwaysThinks; nil: the API's usual ones
 	NoContextEdits    bool     // the provider knows nothing of context_management, of which a beta flag tells
+}
+
+// alwaysThinks reports whether the model thinks whatever it is told: it is known which efforts it takes, and none is not among them.
+// Of a model that takes none, thinking can be switched off.
+func (o *RequestOptions) alwaysThinks() bool {
+	return o.Adaptive && len(o.Efforts) > 0 && !slices.Contains(o.Efforts, effortNone)
+}
+
+// forces reports whether a client's own request says that a tool must be used.
+func forces(d *jsonx.Doc) bool {
+	kind := d.Get("tool_choice").Get("type")
+	return kind.Equal("any") || kind.Equal("tool")
 }
 
 // EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
@@ -53,7 +65,8 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	e, d := req.Edit, &req.Doc
 	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
 	fixed := o.FixedSampling && req.Op == chat.Generate && samples(d)
-	if fixed || otherModel || o.StripThinking != StripNothing || o.NoContextEdits || req.Profile != nil {
+	adjusts := req.Op == chat.Generate && (req.Profile != nil || o.alwaysThinks() && forces(d))
+	if fixed || otherModel || o.StripThinking != StripNothing || o.NoContextEdits || adjusts {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
@@ -67,7 +80,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	if fixed {
 		degraded = append(degraded, dropSampling(&e, d)...)
 	}
-	if req.Profile != nil && req.Op == chat.Generate {
+	if adjusts {
 		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
 		a.adjust()
 		degraded = a.lost
