@@ -30,7 +30,7 @@ func (p *Parser) Parse(b []byte) (Value, error) {
 		s.places = p.grown(fewPlaces)
 	}
 	start := skipSpace(b, 0)
-	s.begin(0, 0, start)
+	s.begin(start)
 	end := s.value(start, 1)
 	if end < 0 || !s.ends(end) {
 		return Value{}, s.error()
@@ -38,9 +38,10 @@ func (p *Parser) Parse(b []byte) (Value, error) {
 	s.finish(0, end)
 	v := Value{Raw: b[start:end], At: start}
 	switch {
+	case s.places == nil:
 	case s.noted <= len(s.places):
 		v.place = &p.places[0]
-	case s.noted <= manyPlaces && s.places != nil: // the next text like this one will have room
+	case s.noted <= manyPlaces: // the next text like this one will have room
 		p.grown(s.noted)
 	}
 	return v, nil
@@ -58,12 +59,28 @@ func (p *Parser) grown(n int) []place {
 }
 
 // begin notes where a value begins, if there is room, and returns its index.
-func (s *scanner) begin(key, keyEnd, start int) int {
+func (s *scanner) begin(start int) int {
+	if s.places == nil {
+		return 0
+	}
 	n := s.noted
 	s.noted++
 	if n < len(s.places) {
-		at := &s.places[n]
-		at.key, at.keyEnd, at.start = int32(key), int32(keyEnd), int32(start) //nolint:gosec // in a text that is not large
+		s.places[n].start = int32(start) //nolint:gosec // in a text that is not large
+	}
+	return n
+}
+
+// beginMember notes it of a value behind a key.
+func (s *scanner) beginMember(key, start int, plain bool) int {
+	n := s.begin(start)
+	if n < len(s.places) {
+		end := 0
+		if plain {
+			for end = start - 1; s.b[end] != '"'; end-- { // over the colon
+			}
+		}
+		s.places[n].key, s.places[n].keyEnd = int32(key+1), int32(end) //nolint:gosec // in a text that is not large
 	}
 	return n
 }
@@ -71,8 +88,7 @@ func (s *scanner) begin(key, keyEnd, start int) int {
 // finish notes where it ends.
 func (s *scanner) finish(n, end int) {
 	if n < len(s.places) {
-		at := &s.places[n]
-		at.end, at.next = int32(end), int32(s.noted) //nolint:gosec // in a text that is not large
+		s.places[n].end, s.places[n].next = int32(end), int32(s.noted) //nolint:gosec // in a text that is not large
 	}
 }
 

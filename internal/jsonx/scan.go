@@ -2,6 +2,8 @@ package jsonx
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -50,8 +52,7 @@ type scanner struct {
 	stats   Stats
 	places  []place // of values, as far as there is room
 	noted   int     // how many there are, with or without room
-	keyEnd  int     // where the last key ended, inside its quotes
-	escaped bool    // the last string has escapes
+	escapes int     // in strings so far
 	at      int
 	msg     string
 }
@@ -143,13 +144,9 @@ func (s *scanner) key(i int) int {
 	if i >= len(s.b) || s.b[i] != '"' {
 		return s.fail(i, "expected a key in double quotes")
 	}
-	s.escaped = false
 	end := s.string(i)
 	if end < 0 {
 		return -1
-	}
-	if s.keyEnd = end - 1; s.escaped {
-		s.keyEnd = 0
 	}
 	i = skipSpace(s.b, end)
 	if i >= len(s.b) || s.b[i] != ':' {
@@ -194,12 +191,13 @@ func (s *scanner) object(i, depth int) int {
 		return i + 1
 	}
 	for {
+		escapes := s.escapes
 		value := s.key(i)
 		if value < 0 {
 			return -1
 		}
 		s.stats.TextBytes += int64(value - i)
-		n := s.begin(i+1, s.keyEnd, value)
+		n := s.beginMember(i, value, s.escapes == escapes)
 		if i = s.value(value, depth+1); i < 0 {
 			return -1
 		}
@@ -228,7 +226,7 @@ func (s *scanner) array(i, depth int) int {
 		return i + 1
 	}
 	for {
-		n := s.begin(0, 0, i)
+		n := s.begin(i)
 		if i = s.value(i, depth+1); i < 0 {
 			return -1
 		}
@@ -301,12 +299,27 @@ func digits(b []byte, i int) int {
 	return i
 }
 
-// string validates the string whose opening quote is at i.
+// string validates the string whose opening quote is at i. Most are plain, and short: their end is in the first word, or soon after.
 func (s *scanner) string(i int) int {
-	b := s.b
-	start := i + 1
-	ascii := true
-	for i = start; ; {
+	b, start := s.b, i+1
+	for i = start; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		hit := special(w)
+		if (hit|w)&highs == 0 {
+			continue
+		}
+		if end := i + bits.TrailingZeros64(hit)>>3; w&highs == 0 && b[end] == '"' {
+			return end + 1
+		}
+		break
+	}
+	return s.longString(start, i)
+}
+
+// longString validates the rest of a string from i on. What is before is plain.
+func (s *scanner) longString(start, i int) int {
+	b, ascii := s.b, true
+	for {
 		var plain bool
 		i, plain = skipPlain(b, i)
 		ascii = ascii && plain
@@ -320,7 +333,7 @@ func (s *scanner) string(i int) int {
 			}
 			return i + 1
 		case '\\':
-			s.escaped = true
+			s.escapes++
 			if i = s.escape(i); i < 0 {
 				return -1
 			}

@@ -19,11 +19,8 @@ func skipPlain(b []byte, i int) (end int, plain bool) {
 	var seen uint64
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := w^('"'*ones), w^('\\'*ones)
-		// The lowest flagged byte is exact: a borrow only ever spreads upwards from a true hit.
-		hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
 		seen |= w
-		if hit != 0 {
+		if hit := special(w); hit != 0 {
 			return i + bits.TrailingZeros64(hit)>>3, seen&highs == 0
 		}
 		i += 8
@@ -32,6 +29,13 @@ func skipPlain(b []byte, i int) (end int, plain bool) {
 		seen |= uint64(b[i])
 	}
 	return i, seen&highs == 0
+}
+
+// special flags the quotes, backslashes and control characters of eight bytes. The lowest flag is exact: a borrow only ever spreads
+// upwards from a true hit.
+func special(w uint64) uint64 {
+	quote, slash := w^('"'*ones), w^('\\'*ones)
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
 }
 
 // skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close.
