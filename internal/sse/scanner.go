@@ -1,9 +1,18 @@
 package sse
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // DefaultMax is the size in bytes of the longest frame when Scanner.Max is zero.
 const DefaultMax = 1 << 20
+
+// Room for frames is made at once: for as many as a chunk usually has.
+const (
+	usualFrame = 256 // bytes
+	manyFrames = 64
+)
 
 // Frame is one block of a stream: its lines up to and including the blank line that ends it. Its slices are valid until
 // the Scanner's next call.
@@ -34,6 +43,7 @@ type Scanner struct {
 // Next returns the frames that chunk completes. Chunk must not change until the following call.
 func (s *Scanner) Next(chunk []byte) []Frame {
 	s.reuse()
+	s.frames = slices.Grow(s.frames, min(1+len(chunk)/usualFrame, manyFrames))
 	ends := lineEnds{b: chunk, lf: -1, cr: -1}
 	plain := bytes.IndexByte(chunk, '\r') < 0
 	for from := 0; from < len(chunk); {

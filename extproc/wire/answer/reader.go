@@ -6,6 +6,7 @@ package answer
 import (
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -84,6 +85,7 @@ func (r *Reader) take(chunk []byte, end bool, yield func(*sse.Frame) bool) {
 
 // each reports whether the answer goes on after frames.
 func (r *Reader) each(frames []sse.Frame, yield func(*sse.Frame) bool) bool {
+	r.Events = slices.Grow(r.Events, len(frames)) // almost every frame is an event
 	for i := range frames {
 		if r.Over || !yield(&frames[i]) {
 			return false

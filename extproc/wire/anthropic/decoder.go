@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -85,6 +86,7 @@ func (d *Decoder) failed(chunk []byte, end bool) {
 
 // frames reads frames. The last of a stream may lack its end; then it counts only if it is a whole object nevertheless.
 func (d *Decoder) frames(frames []sse.Frame, last bool) {
+	d.answer.events = slices.Grow(d.answer.events, len(frames)) // almost every frame is an event
 	for i := range frames {
 		if d.answer.done {
 			return

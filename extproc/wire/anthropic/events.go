@@ -14,7 +14,7 @@ type streamEvent struct {
 	kind, index, message, block, delta, usage, managed jsonx.Value
 }
 
-func readEvent(v jsonx.Value) (e streamEvent) {
+func (e *streamEvent) read(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case "type":
@@ -33,7 +33,6 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 			e.managed = m
 		}
 	}
-	return e
 }
 
 // message is the members of a message, whole or just begun, that mean something.
@@ -86,7 +85,8 @@ func (a *answer) frame(f *sse.Frame) {
 		a.own(n, f.Raw, model)
 		return
 	}
-	e := readEvent(v)
+	var e streamEvent
+	e.read(v)
 	kind, _ := e.kind.Text(&a.arena)
 	switch string(kind) {
 	case "content_block_delta":

@@ -37,7 +37,7 @@ type streamEvent struct {
 	id, output, content, summary, annotation, logprobs           jsonx.Value
 }
 
-func readEvent(v jsonx.Value) (e streamEvent) {
+func (e *streamEvent) read(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case "type":
@@ -72,7 +72,6 @@ func readEvent(v jsonx.Value) (e streamEvent) {
 			e.logprobs = m
 		}
 	}
-	return e
 }
 
 // data reads the data of one frame. It returns where the frame names the model.
@@ -84,7 +83,8 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 		}
 		return chat.Span{}
 	}
-	e := readEvent(v)
+	var e streamEvent
+	e.read(v)
 	kind, _ := e.kind.Text(&d.Arena)
 	switch string(kind) {
 	case "error":
