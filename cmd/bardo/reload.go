@@ -15,29 +15,31 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
+
 	"bardo.money/gateway/extproc"
 )
 
-const (
-	// settleTime is how long a file must be left alone before it is read: editors write in several steps.
-	settleTime = 200 * time.Millisecond
-	// lookTime is how often the configuration's file is looked at. Its folder is not watched for events: the store most often lies there
-	// too, and each page that it writes would be one.
-	lookTime = 250 * time.Millisecond
-)
+// settleTime is how long a file must be left alone before it is read: editors write in several steps.
+const settleTime = 200 * time.Millisecond
 
 // watchConfig reloads the configuration on SIGHUP and when its file changes, until ctx is done. Streams under way go on.
 func (g *gateway) watchConfig(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	var look <-chan time.Time
+	changes := make(<-chan fsnotify.Event)
 	if g.configPath != "" {
-		ticker := time.NewTicker(lookTime)
-		defer ticker.Stop()
-		look = ticker.C
+		w, err := fsnotify.NewWatcher()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = w.Close() }()
+		if err := w.Add(filepath.Dir(g.configPath)); err != nil { // the folder: editors replace the file
+			return err
+		}
+		changes = w.Events
 	}
-	seen, _ := os.Stat(g.configPath) // of what is not there nothing is known, until it comes
 	defer g.endWaiting()
 	calm := time.NewTimer(0)
 	<-calm.C
@@ -54,9 +56,8 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 			reload()
 		case <-g.listed:
 			g.relist(ctx)
-		case <-look:
-			if now, _ := os.Stat(g.configPath); !sameFile(seen, now) {
-				seen = now
+		case e := <-changes:
+			if e.Name == g.configPath {
 				calm.Reset(settleTime)
 			}
 		case <-calm.C:
