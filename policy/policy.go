@@ -87,6 +87,7 @@ type Resolution struct {
 // Without is what an attempt leaves out of its request because the provider refused it there. The zero value is nothing.
 type Without struct {
 	Thinking bool     // of the history
+	Effort   bool     // any: the provider's format has functions or thinking, not both
 	Betas    []string // flags of the provider's API
 	Params   []string // parameters that the gateway itself said, of the request's profile
 }

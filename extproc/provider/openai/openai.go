@@ -57,13 +57,19 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	o.Control(to.Control, wire.ReasoningEffort)
 	if p := req.Profile; p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch && slices.Contains(to.Features, policy.WebSearch) {
 		o.WebSearch = true
-		o.Members = []wire.Member{{Key: "web_search_options", Value: jsonx.Raw("{}")}}
+		o.Members = append(o.Members, wire.Member{Key: "web_search_options", Value: jsonx.Raw("{}")})
 	}
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend leaves out what clients give back of other models' reasoning, which the API refuses.
-func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+// Amend leaves out what clients give back of other models' reasoning, which the API refuses, and thinking beside functions.
+func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	if req.Dialect == chat.Responses {
+		return wire.Amend(to, refusal)
+	}
+	if again, ok := wire.AmendEffort(req, to, refusal); ok {
+		return again, true
+	}
 	return wire.Amend(to, refusal)
 }
 

@@ -25,10 +25,10 @@ func (Formats) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect
 	return chat.OpenAI
 }
 
-// Amend leaves out thinking and beta features that were refused.
+// Amend leaves out thinking and beta features that were refused, and thinking beside functions.
 func (Formats) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	if to.Family != Claude {
-		return to, false
+		return openai.AmendEffort(req, to, refusal)
 	}
 	return anthropic.Amend(req, to, refusal)
 }

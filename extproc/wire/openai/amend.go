@@ -20,6 +20,21 @@ func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution
 	return to, true
 }
 
+// AmendEffort says how OpenAI's own models, whoever serves them, may be asked once more that refused to think beside functions, which
+// newer ones do only in Responses: without thinking. ok is false where the client of this format asks for both itself: the refusal tells
+// it where it can have them.
+func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
+	words := strings.ToLower(e.Message)
+	if e.Status != http.StatusBadRequest || to.Without.Effort || !strings.Contains(words, "function tools with "+keyEffort) {
+		return to, false
+	}
+	if req.Dialect == chat.OpenAI && req.SaysThinking() {
+		return to, false
+	}
+	to.Without.Effort = true
+	return to, true
+}
+
 // namesReasoning reports whether words are about one of the members: messages[2].reasoning.
 func namesReasoning(words string) bool {
 	return strings.Contains(words, keyDetails) || strings.Contains(words, "]."+keyReasoning)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -14,6 +15,10 @@ func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
 	o.MaxStop = maxStop
 	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, to.Efforts, reasons
 	o.FixedSampling = to.FixedSampling
+	if to.Without.Effort { // what leaves it out is an effort of the model's own to some
+		o.NoEffort = true
+		o.Members = append(o.Members, Member{Key: keyEffort, Value: jsonx.Raw(`"` + effortNone + `"`)})
+	}
 	if reasons || to.FixedSampling || req.Dialect != chat.OpenAI {
 		o.TokensField = MaxCompletionTokens
 	}
