@@ -540,3 +540,99 @@ func TestAFormThatIsRefusedIsAskedForInAnotherWay(t *testing.T) {
 		t.Errorf("what is wrong besides changes how it is asked: %d %s", got.Status, asked)
 	}
 }
+
+// keeper is a gateway with a provider that keeps responses.
+func keeper(t *testing.T) (*gateway.Gateway, *fake.Server) {
+	t.Helper()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	return gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{
+		ID: "p", Fake: p, More: "responses: true", Models: []gateway.Model{{ID: "responses", More: "max_output: 8000, capabilities: [tools, structured_outputs]"}},
+	}}}), p
+}
+
+// TestARetryOfAResponseThatIsKept goes on from the same response as the request, and whoever goes on from its answer meets nothing of the
+// one that was wrong.
+func TestARetryOfAResponseThatIsKept(t *testing.T) {
+	t.Parallel()
+	g, p := keeper(t)
+	first, _ := respond(t, g, false, `{"model":"responses","input":"first"}`)
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
+			p.Forget()
+			p.Queue(fake.Behaviour{Flaw: fake.WrongEnum}, fake.Behaviour{})
+			ask := shaper("responses").call("responses", stream, "then", fmt.Sprintf(`"instructions":"Be brief.","previous_response_id":%q`, first.ID), observer)
+			got := g.Do(t, ask)
+			mustSay(t, got, "responses", stream, "enforced; valid=true; retries=1")
+			var asked [2]struct {
+				Input        string
+				Instructions string
+				Previous     string `json:"previous_response_id"`
+			}
+			calls := p.Generations()
+			if len(calls) != 2 {
+				t.Fatalf("%d calls", len(calls))
+			}
+			for i := range asked {
+				if err := json.Unmarshal(calls[i].Body, &asked[i]); err != nil {
+					t.Fatalf("%v: %s", err, calls[i].Body)
+				}
+				if asked[i].Previous != first.ID || asked[i].Input != "then" {
+					t.Errorf("call %d is %+v", i, asked[i])
+				}
+			}
+			if asked[0].Instructions != "Be brief." || !strings.HasPrefix(asked[1].Instructions, "Be brief.\n\nYou have answered before, with:\n\n{") ||
+				!strings.Contains(asked[1].Instructions, "Your last answer does not follow") {
+				t.Errorf("the model is told %q, and then %q", asked[0].Instructions, asked[1].Instructions)
+			}
+			var second response
+			if stream {
+				second = streamed(t, got)
+			} else {
+				got.JSON(t, &second)
+			}
+			if third, _ := respond(t, g, stream, fmt.Sprintf(`{"model":"responses","input":"more","previous_response_id":%q}`, second.ID)); third.text() == "" {
+				t.Errorf("the next answer is %+v", third)
+			}
+		})
+	}
+	t.Run("not kept", func(t *testing.T) {
+		p.Forget()
+		p.Queue(fake.Behaviour{Flaw: fake.WrongEnum}, fake.Behaviour{})
+		got := g.Do(t, shaper("responses").call("responses", false, "then", `"store":false`, observer))
+		mustSay(t, got, "responses", false, "enforced; valid=true; retries=1")
+		if again := string(lastOf(t, p).Body); !strings.Contains(again, `"role":"assistant"`) || strings.Contains(again, "instructions") {
+			t.Errorf("the model is asked again with %s", again)
+		}
+	})
+	t.Run("in a conversation of the provider's", func(t *testing.T) {
+		p.Forget()
+		p.Queue(fake.Behaviour{Flaw: fake.WrongEnum})
+		got := g.Do(t, shaper("responses").call("responses", false, "then", `"conversation":"conv_1"`, observer))
+		mustSay(t, got, "responses", false, "enforced; valid=false; retries=0; default=true")
+		if n := len(p.Generations()); n != 1 {
+			t.Errorf("the model is asked %d times", n)
+		}
+	})
+}
+
+// TestNoCallWaitsInAResponseThatIsKept: where the answer would be a call of a tool, its provider would wait for the call's result.
+func TestNoCallWaitsInAResponseThatIsKept(t *testing.T) {
+	t.Parallel()
+	g, p := keeper(t)
+	const maps = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":{"type":"number"}}`
+	for _, row := range []struct{ more, mode string }{{"", "prompted"}, {`,"store":true`, "prompted"}, {`,"store":false`, "tool"}} {
+		got := g.Do(t, shaper("responses").call("responses", false, "hi", shaper("responses").schema("person", maps)+row.more))
+		mustSay(t, got, "responses", false, row.mode+"; valid=true; retries=0")
+		asked := string(lastOf(t, p).Body)
+		if tool := strings.Contains(asked, "respond_person"); tool != (row.mode == "tool") {
+			t.Errorf("%q: it is asked %s", row.more, asked)
+		}
+		var r response
+		got.JSON(t, &r)
+		if row.mode == "prompted" {
+			if next, _ := respond(t, g, false, fmt.Sprintf(`{"model":"responses","input":"more","previous_response_id":%q}`, r.ID)); next.text() == "" {
+				t.Errorf("the next answer is %+v", next)
+			}
+		}
+	}
+}

@@ -209,12 +209,27 @@ func (x *exchange) mode(to *policy.Resolution) structured.Mode {
 	return structured.None
 }
 
-// retries is how often a model may be told what is wrong with its answer.
+// retries is how often a model may be told what is wrong with its answer. Never in a conversation that its provider keeps: what was said
+// there, stays there.
 func (x *exchange) retries() int {
-	if x.form == nil || !x.rt.Structured.Validate || x.form.Strict() {
+	if x.form == nil || !x.rt.Structured.Validate || x.form.Strict() || x.inKeptConversation() {
 		return 0
 	}
 	return x.rt.Structured.Retries
+}
+
+func (x *exchange) inKeptConversation() bool {
+	return x.Request.Dialect == chat.Responses && !x.Request.Doc.Get("conversation").IsNull()
+}
+
+// keptAt reports whether a candidate's provider keeps the request and its answer, for others to go on from.
+func (x *exchange) keptAt(to *policy.Resolution) bool {
+	p := x.rt.Providers[to.Provider]
+	if x.Request.Dialect != chat.Responses || !p.Endpoint.Responses || p.Adapter.Dialect(*to, p.Endpoint, chat.Responses) != chat.Responses {
+		return false
+	}
+	store, said := x.Request.Doc.Get("store").Bool()
+	return store || !said
 }
 
 // errNoForm tells who asked for a form that no answer had it.
@@ -270,7 +285,7 @@ func (x *exchange) target(to *policy.Resolution, p *Provider) structured.Target 
 	format := p.Adapter.Dialect(*to, p.Endpoint, x.Request.Dialect)
 	return structured.Target{
 		Enforces: to.StructuredOutputs && (!to.SchemaAlone || len(x.offered) == 0), // who enforces what at which provider, the catalog knows
-		Tools:    !toolcall.Format(to.ToolFormat).Known() && slices.Contains(to.Features, policy.Tools),
+		Tools:    x.callsAnswer(to),
 		Thinking: x.Request.Thinking && to.Reasoning != "none", PreferTool: x.rt.Structured.PreferTool,
 		Rules:    structured.RulesOf(format),
 		OwnTools: len(x.offered) > 0, OwnChoice: x.chosen, Hinted: !saysForm(x.Request),
@@ -278,6 +293,12 @@ func (x *exchange) target(to *policy.Resolution, p *Provider) structured.Target 
 			return slices.ContainsFunc(x.offered, func(t chat.Tool) bool { return t.Name == name })
 		},
 	}
+}
+
+// callsAnswer reports whether a candidate may answer by a call of a tool. In a response that its provider keeps, the call would wait for its
+// result, and whoever goes on from there be refused.
+func (x *exchange) callsAnswer(to *policy.Resolution) bool {
+	return !toolcall.Format(to.ToolFormat).Known() && slices.Contains(to.Features, policy.Tools) && !x.keptAt(to)
 }
 
 // readsForm adds what reads an answer's form to its stages.

@@ -28,7 +28,9 @@ type utterance struct {
 
 // isOpen reports whether there is nothing to be checked: the model calls a tool of the client's, pauses, or declines what the client asked
 // for.
-func (s *utterance) isOpen(ours bool) bool { return s.calls || s.stop == chat.StopPause || s.declines && !ours }
+func (s *utterance) isOpen(ours bool) bool {
+	return s.calls || s.stop == chat.StopPause || s.declines && !ours
+}
 
 // mostChoices bounds what an answer's numbers of choices may make the gateway set up.
 const mostChoices = 128

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/structured"
@@ -49,8 +50,30 @@ func (x *exchange) shapeOf(t *try) *wire.Shape {
 	} else {
 		s.Schema, s.Name = wire.SchemaOf(x.Request)
 	}
+	if x.keptAt(&t.to) { // instructions are not, so that who goes on from the answer goes on without what was wrong with the one before
+		s.Guide = guided(s.Guide, t.say)
+		return &s
+	}
 	s.Say = t.say
 	return &s
+}
+
+// guided is a guide that holds what is said behind the messages.
+func guided(guide string, say []chat.Message) string {
+	var b strings.Builder
+	b.WriteString(guide)
+	for i := range say {
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		if say[i].Role == chat.RoleAssistant {
+			b.WriteString("You have answered before, with:\n\n")
+		}
+		for _, p := range say[i].Parts {
+			b.WriteString(p.Text)
+		}
+	}
+	return b.String()
 }
 
 // formless is a request whose profile says nothing of a form, which the call itself asks for.
