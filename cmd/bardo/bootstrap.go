@@ -22,7 +22,7 @@ func bootstrapCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, _, err := configured(c, h)
+			cfg, _, err := configuredHere(c, h)
 			if err != nil {
 				return err
 			}

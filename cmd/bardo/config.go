@@ -67,8 +67,17 @@ func parseConfig(path string, data []byte, w io.Writer) (*config.Config, error) 
 	return cfg, nil
 }
 
-// configured loads the configuration of a command with -c.
+// configured loads the configuration of a command with -c. Without it, that is the one of the gateway that runs.
 func configured(c *cobra.Command, h home) (*config.Config, string, error) {
+	if r, ok := h.answering(c.Context()); ok && !c.Flags().Changed("config") {
+		cfg, err := loadConfig(r.Config, c.ErrOrStderr())
+		return cfg, r.Config, err
+	}
+	return configuredHere(c, h)
+}
+
+// configuredHere loads the configuration of a command that starts something: another gateway's is not its own.
+func configuredHere(c *cobra.Command, h home) (*config.Config, string, error) {
 	path, err := c.Flags().GetString("config")
 	if err != nil {
 		return nil, "", err

@@ -150,6 +150,7 @@ type runInfo struct {
 	HTTP  string `json:"http"`
 	HTTPS string `json:"https"`
 	Admin string `json:"admin"`
+	Config string `json:"config"` // "" is the built-in one
 	// Control is the socket of this program's own commands.
 	Control string `json:"control"`
 	XDS     string `json:"xds,omitempty"` // of a control plane that runs alone

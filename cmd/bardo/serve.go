@@ -18,7 +18,7 @@ import (
 
 // listen starts every server of this process's roles in group, Envoy last.
 func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (runInfo, error) {
-	info := runInfo{PID: os.Getpid(), Control: g.sockets.control}
+	info := runInfo{PID: os.Getpid(), Config: g.configPath, Control: g.sockets.control}
 	on := func(address string, serve func(net.Listener) error) error {
 		l, err := xds.Listen(ctx, address)
 		if err != nil {

@@ -57,7 +57,7 @@ func roleCommand(use, short string, r roles) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, path, err := configured(c, h)
+			cfg, path, err := configuredHere(c, h)
 			if err != nil {
 				return err
 			}
