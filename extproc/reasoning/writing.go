@@ -103,13 +103,18 @@ func (r *Reader) drain(c *textOf, n int, end bool) {
 		case words:
 			r.show(c, n, p)
 			r.places[c.block] = c.place
-			r.out = append(r.out, chat.Event{Kind: chat.Text, Index: c.place, Choice: n, Text: text})
+			r.piece(chat.Text, c.place, n, text)
 		case thoughts:
 			r.show(c, n, p)
 			r.shown += int64(len(text))
-			r.out = append(r.out, chat.Event{Kind: chat.Thought, Index: c.place, Choice: n, Text: text})
+			r.piece(chat.Thought, c.place, n, text)
 		}
 	}
+}
+
+func (r *Reader) piece(kind chat.EventKind, place, choice int, text []byte) {
+	ev := chat.Add(&r.out)
+	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, place, choice, text
 }
 
 // show opens a block of words or of thoughts, if none of the kind is open.

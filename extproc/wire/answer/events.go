@@ -5,6 +5,9 @@ import "bardo.money/gateway/extproc/chat"
 // Emit adds an event to those of the piece at hand.
 func (r *Reader) Emit(ev chat.Event) { r.Events = append(r.Events, ev) }
 
+// Next adds an event as Emit does, and gives it to be filled in.
+func (r *Reader) Next() *chat.Event { return chat.Add(&r.Events) }
+
 // End says that the answer is complete.
 func (r *Reader) End() {
 	r.Over = true

@@ -182,7 +182,8 @@ func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
 	if len(t) == 0 {
 		return
 	}
-	ev := chat.Event{Kind: kind, Index: a.open.index, Text: t}
+	ev := chat.Add(&a.events)
+	ev.Kind, ev.Index, ev.Text = kind, a.open.index, t
 	switch kind { //nolint:exhaustive // only thinking is signed
 	case chat.Thought:
 		a.thought += len(t)
@@ -190,7 +191,6 @@ func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
 	case chat.Signature, chat.Redacted:
 		ev.ID = chat.ClaudeThinking
 	}
-	a.add(ev)
 }
 
 // delta continues the open block. Blocks come one after the other, so a new index means that a start was left out.

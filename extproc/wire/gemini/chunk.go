@@ -156,11 +156,11 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	if c.open != kind {
 		d.openBlock(c, n, kind)
 	}
-	ev := chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t}
+	ev := d.Next()
+	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.block, n, t
 	if kind == chat.Thought {
 		ev.ID = chat.GeminiThinking
 	}
-	d.Emit(ev)
 }
 
 func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {

@@ -225,7 +225,8 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	if c.open != kind {
 		d.openBlock(c, n, kind)
 	}
-	d.Emit(chat.Event{Kind: kind, Index: c.block, Choice: n, Text: t})
+	ev := d.Next()
+	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.block, n, t
 }
 
 func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {

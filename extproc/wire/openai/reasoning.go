@@ -165,7 +165,8 @@ func (d *Decoder) thought(c *choice, n int, v jsonx.Value, id string, index int6
 		return false
 	}
 	d.openThought(c, n, index)
-	d.Emit(chat.Event{Kind: chat.Thought, ID: id, Index: c.block, Choice: n, Text: t})
+	ev := d.Next()
+	ev.Kind, ev.ID, ev.Index, ev.Choice, ev.Text = chat.Thought, id, c.block, n, t
 	return true
 }
 

@@ -140,11 +140,11 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 		}
 	}
 	p.told = true
-	ev := chat.Event{Kind: families[family].kind, Index: p.block, Text: t}
+	ev := d.Next()
+	ev.Kind, ev.Index, ev.Text = families[family].kind, p.block, t
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
 	}
-	d.Emit(ev)
 }
 
 func (it *outputItem) find(family string, number int64) *outputPart {
