@@ -56,7 +56,7 @@ func (x *exchange) mayUse() error {
 
 // worst is the most that a request may be charged: the dearest candidate, the whole output, each time that it may be asked.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	output := int64(x.maxTokens() + x.raised(candidates))
+	output, candidates := int64(x.maxTokens()+x.raised(candidates)), x.inTier(candidates)
 	var cost policy.Pico
 	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
 		input := x.Request.InputTokens + x.formTokens(candidates) + int64(again)*(output+complaintTokens)

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -189,7 +190,18 @@ func (a *answer) count(ev *chat.Event) {
 		a.thoughts += int64(len(ev.Text))
 	case chat.Text, chat.ToolArgs, chat.Refusal:
 		a.outBytes += int64(len(ev.Text))
-	case chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Extra, chat.Error, chat.End:
+	case chat.Extra:
+		a.tell(ev)
+	case chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Error, chat.End:
+	}
+}
+
+// tell keeps in which tier of service the provider says that it answered.
+func (a *answer) tell(ev *chat.Event) {
+	if ev.ID == chat.ServiceTier {
+		if tier, ok := (jsonx.Value{Raw: ev.Text}).Str(); ok {
+			a.usage.Tier = tier
+		}
 	}
 }
 

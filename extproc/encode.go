@@ -50,6 +50,10 @@ func (x *exchange) write(buf []byte, t *try) (attemptCall, error) {
 		less.Profile, req = req.Profile.Without(left), &less
 		lost = named(lost, left)
 	}
+	if member := x.refusesTier(&to); member != "" {
+		req = withoutTier(req, member)
+		lost = named(lost, []string{member})
+	}
 	at, took := x.endpoint(to.Provider, &p)
 	call, err := p.Adapter.Encode(buf, req, to, at)
 	if err != nil {

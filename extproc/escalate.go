@@ -269,14 +269,14 @@ func (x *exchange) besides() policy.Pico {
 	var cost policy.Pico
 	input, output := x.Request.InputTokens, int64(x.maxTokens())
 	if x.verifies() {
-		second := []policy.Resolution{x.opinions.second}
+		second := x.inTier([]policy.Resolution{x.opinions.second})
 		cost += resolve.WorstCost(second, input+x.formTokens(second), output+int64(x.raised(second)), 1)
 	}
 	if x.escalates() {
-		e := x.escalation
+		e, order := x.escalation, x.inTier(x.escalation.order)
 		for again := range 1 + x.retries() {
 			more := input + x.formTokens(e.order) + int64(again)*(output+complaintTokens)
-			cost += resolve.WorstCost(e.order, more, output+int64(wire.Budgets[effortOf(e.request)]), 1)
+			cost += resolve.WorstCost(order, more, output+int64(wire.Budgets[effortOf(e.request)]), 1)
 		}
 	}
 	return cost

@@ -23,6 +23,7 @@ type Dry struct {
 	Facts     intent.Facts
 	Principal policy.Principal
 	At        time.Time // of schedules
+	Service   string    // the tier of service that it asks for; "" for the usual one
 }
 
 // Explanation is what would be done with a request, and why.
@@ -36,6 +37,8 @@ type Explanation struct {
 	Error     string            // the fault's code and sentence, when nobody serves it
 	Input     int64             // the tokens of the estimates
 	Output    int64
+
+	tier string // of service
 }
 
 // Place is one way to serve a request.
@@ -71,7 +74,7 @@ func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.Pro
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Explanation{
 		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused,
-		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens,
+		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, tier: ask.Service,
 	}
 	if e.Output <= 0 {
 		e.Output = int64(rt.ReserveOutput)
@@ -122,9 +125,8 @@ func (rt *Runtime) place(to *policy.Resolution, e *Explanation, tier policy.Tier
 	if to.MaxOutput > 0 {
 		output = min(output, int64(to.MaxOutput))
 	}
-	cost := resolve.WorstCost([]policy.Resolution{{Prices: policy.Prices{
-		Input: to.Prices.Input, Output: to.Prices.Output, PerRequest: to.Prices.PerRequest,
-	}}}, e.Input, output, 1)
+	in, _ := to.Prices.InTier(e.tier)
+	cost := resolve.WorstCost([]policy.Resolution{{Prices: in.Uncached()}}, e.Input, output, 1)
 	return Place{
 		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, State: state, Features: to.Features, Degraded: to.Degraded,
 		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why,
@@ -213,8 +215,9 @@ func (x *exchange) explain(ctx context.Context, d door) error {
 	if _, err := x.gw.Limiter.Admit(ctx, time.Now(), &ask); err != nil {
 		return err
 	}
+	_, tier := x.tierAsked()
 	e := x.gw.Explain(&Dry{
-		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started,
+		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started, Service: tier,
 	})
 	r := reply{status: http.StatusOK, header: append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON}), body: e.JSON()}
 	if strings.HasPrefix(x.head.h.Get("accept"), "text/plain") {

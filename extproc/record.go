@@ -39,6 +39,7 @@ type requestRecord struct {
 	ReasoningTokens  int64               `json:"reasoning_tokens"`
 	UsageEstimated   bool                `json:"usage_estimated"`
 	PriceKnown       bool                `json:"price_known"`
+	ServiceTier      string              `json:"service_tier,omitempty"` // that the answer was billed in; "" for the usual one
 	ProviderCostUSD  policy.Pico         `json:"provider_cost_usd"`
 	CostUSD          policy.Micro        `json:"cost_usd"`
 	SpreadPct        int                 `json:"spread_pct"`
@@ -63,7 +64,7 @@ func (s *summary) record() []byte {
 		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
 		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
-		PriceKnown: s.to.Prices.Known, ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.spreadAt(s.to.Provider),
+		PriceKnown: s.to.Prices.Known, ServiceTier: s.tier(), ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.spreadAt(s.to.Provider),
 		Schema: x.schemaWord(&s.to), Verification: x.verification(), Escalation: x.escalationTold(), Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}
@@ -75,4 +76,12 @@ func (s *summary) record() []byte {
 		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
 	}
 	return b
+}
+
+// tier is the tier of service that the answer was billed in; "" for the usual one.
+func (s *summary) tier() string {
+	if s.x.stored != nil || s.cost == 0 {
+		return ""
+	}
+	return s.x.billedTier(&s.to, &s.usage)
 }

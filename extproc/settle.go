@@ -82,7 +82,8 @@ func (x *exchange) costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
 	if u.Cost > 0 {
 		return u.Cost
 	}
-	return to.Prices.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output) + to.Prices.PerSearch*policy.Pico(u.Searches)
+	p := x.pricesOf(to, u)
+	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output) + p.PerSearch*policy.Pico(u.Searches)
 }
 
 // book writes the charge and the request's record.

@@ -102,6 +102,16 @@ func (p *Prices) Dearest(prompt int64) (input, output Price) {
 	return input, output
 }
 
+// Uncached are the prices of requests that no cache knows: nothing is read from one, and nothing written to it.
+func (p *Prices) Uncached() Prices {
+	out := Prices{Input: p.Input, Output: p.Output, PerRequest: p.PerRequest, Known: p.Known}
+	for i := range p.Above {
+		a := &p.Above[i]
+		out.Above = append(out.Above, Above{Tokens: a.Tokens, Input: a.Input, Output: a.Output})
+	}
+	return out
+}
+
 // InTier are the prices of a tier of service; ok is false where nobody knows them, and they are the usual ones then.
 func (p *Prices) InTier(name string) (in *Prices, ok bool) {
 	if IsUsualTier(name) {

@@ -128,8 +128,8 @@ func (b *Behaviour) anthropicStop() string {
 }
 
 func anthropicUsage(u Usage) string {
-	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d%s,"service_tier":"standard"}`,
-		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.thinking())
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d%s,"service_tier":%s}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.thinking(), quote(or(u.Tier, "standard")))
 }
 
 // thinking is the breakdown of output tokens, which only some answers carry: those whose Usage a test gave.

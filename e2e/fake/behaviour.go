@@ -75,7 +75,17 @@ type Usage struct {
 	OnlyAtEnd bool // Anthropic: message_start reports zeros, message_delta everything
 	Missing   bool // never reported, though it was asked for
 
+	Tier string // the tier of service that the answer names; "": the usual one
+
 	given bool // by a test, not counted
+}
+
+// tier is the tier of service that an answer names, in OpenAI's words.
+func (b *Behaviour) tier() string {
+	if b.Usage == nil {
+		return "default"
+	}
+	return or(b.Usage.Tier, "default")
 }
 
 // Raw is an answer given byte for byte. Header values are "name: value".

@@ -291,8 +291,8 @@ func (openAI) body(q *asked, b *Behaviour, n int64) []byte {
 	if b.Usage == nil || !b.Usage.Missing {
 		usage = `,"usage":` + openAIUsage(b.count(q))
 	}
-	body := fmt.Sprintf(`{"id":%s,"object":"chat.completion","created":%d,"model":%s,"choices":[%s]%s,"service_tier":"default","system_fingerprint":"fp_fake"%s}`,
-		quote(completionID(n)), openAICreated, quote(or(b.AnswerModel, q.model)), strings.Join(choices, ","), usage, extra(b))
+	body := fmt.Sprintf(`{"id":%s,"object":"chat.completion","created":%d,"model":%s,"choices":[%s]%s,"service_tier":%s,"system_fingerprint":"fp_fake"%s}`,
+		quote(completionID(n)), openAICreated, quote(or(b.AnswerModel, q.model)), strings.Join(choices, ","), usage, quote(b.tier()), extra(b))
 	var out bytes.Buffer
 	if json.Indent(&out, []byte(body), "", "  ") != nil { // Extra may be broken on purpose
 		return []byte(body)
@@ -350,8 +350,8 @@ func completionID(n int64) string { return "chatcmpl-" + opaque(fmt.Sprint("comp
 // stream is the role chunk, content, the finish chunk, the usage chunk if it was asked for, and [DONE].
 func (openAI) stream(q *asked, b *Behaviour, n int64) []frame {
 	c := chunker{
-		head: fmt.Sprintf(`{"id":%s,"object":"chat.completion.chunk","created":%d,"model":%s,"service_tier":"default","system_fingerprint":"fp_fake","choices":[`,
-			quote(completionID(n)), openAICreated, quote(or(b.AnswerModel, q.model))),
+		head: fmt.Sprintf(`{"id":%s,"object":"chat.completion.chunk","created":%d,"model":%s,"service_tier":%s,"system_fingerprint":"fp_fake","choices":[`,
+			quote(completionID(n)), openAICreated, quote(or(b.AnswerModel, q.model)), quote(b.tier())),
 		tail: "]" + extra(b) + "}\n\n",
 	}
 	if q.includeUsage {

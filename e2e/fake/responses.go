@@ -249,8 +249,8 @@ func (p responses) response(q *asked, b *Behaviour, n int64, status string) stri
 	}
 	id := "resp_" + opaque(fmt.Sprint("response", n), 48)
 	p.kept.Store(id, true)
-	return fmt.Sprintf(`{"id":%s,"object":"response","created_at":%d,"status":%s,"background":false,"error":%s,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":"default","store":true,"temperature":1.0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1.0,"truncation":"disabled","usage":%s,"user":null,"metadata":{}%s}`,
-		quote(id), openAICreated, quote(status), failed, why, quote(or(b.AnswerModel, q.model)), strings.Join(output, ","), usage, extra(b))
+	return fmt.Sprintf(`{"id":%s,"object":"response","created_at":%d,"status":%s,"background":false,"error":%s,"incomplete_details":%s,"instructions":null,"max_output_tokens":null,"model":%s,"output":[%s],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"service_tier":%s,"store":true,"temperature":1.0,"text":{"format":{"type":"text"},"verbosity":"medium"},"tool_choice":"auto","tools":[],"top_logprobs":0,"top_p":1.0,"truncation":"disabled","usage":%s,"user":null,"metadata":{}%s}`,
+		quote(id), openAICreated, quote(status), failed, why, quote(or(b.AnswerModel, q.model)), strings.Join(output, ","), quote(b.tier()), usage, extra(b))
 }
 
 func responsesUsage(u Usage) string {

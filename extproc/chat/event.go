@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"cmp"
 
 	"bardo.money/gateway/policy"
 )
@@ -115,6 +116,7 @@ type Usage struct {
 	Final              bool  // the provider's last word on output tokens
 
 	Cost policy.Pico // what the provider says that it asks for the answer; 0 if it does not say
+	Tier string      // the tier of service that the provider says it answered in; "" if it does not say
 }
 
 // TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
@@ -139,6 +141,7 @@ func (u *Usage) Merge(v Usage) {
 	}
 	u.Final = u.Final || v.Final
 	u.Cost = max(u.Cost, v.Cost)
+	u.Tier = cmp.Or(v.Tier, u.Tier)
 }
 
 // IsContent reports whether the event shows the client something of the answer: after it, no other provider may be tried.
