@@ -202,7 +202,8 @@ func (x *exchange) cacheHeaders(h header.List) header.List {
 	return h
 }
 
-// pipelineLog is what the layers did, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800".
+// pipelineLog is what the layers did, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer that took longer than it
+// may is late, and one that gave up for that is left.
 func (x *exchange) pipelineLog() string {
 	if len(x.Log) == 0 {
 		return ""
@@ -215,6 +216,12 @@ func (x *exchange) pipelineLog() string {
 		}
 		b = append(append(b, e.Layer...), ";dur="...)
 		b = strconv.AppendFloat(b, float64(e.Took)/float64(time.Millisecond), 'f', 2, 64)
+		switch {
+		case e.Left:
+			b = append(b, ";left"...)
+		case e.Late():
+			b = append(b, ";late"...)
+		}
 		if e.Saved > 0 {
 			b = strconv.AppendInt(append(b, ";saved="...), e.Saved, 10)
 		}

@@ -4,6 +4,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,10 +50,15 @@ type Affinity struct {
 
 // Entry is what one layer did to an exchange.
 type Entry struct {
-	Layer string
-	Took  time.Duration
-	Saved int64 // tokens
+	Layer  string
+	Took   time.Duration
+	Budget time.Duration // what it may take; 0: nothing is said of it
+	Left   bool          // it was left out when its budget was used up
+	Saved  int64         // tokens
 }
+
+// Late reports whether the layer took longer than it may.
+func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
 
 // Layer is one step of context engineering. Layers hold no per-request state; that lives in the Exchange.
 // To answer without calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for
@@ -66,6 +72,12 @@ type Layer interface {
 // only then is the layer's work timed and told. It must cost next to nothing.
 type Selective interface {
 	Applies(x *Exchange) bool
+}
+
+// Budgeted is implemented by layers that a request can do without. The context of their Request ends when the budget is used up. A layer
+// that then returns its error is left out, and must have changed nothing of the exchange; one that is nearly done may as well end its work.
+type Budgeted interface {
+	Budget() time.Duration
 }
 
 // Finisher is implemented by layers that want to know who gave an answer, once it is complete. It is not called for stored answers. It must
@@ -116,13 +128,15 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 			continue
 		}
 		started, entries := time.Now(), len(x.Log)
-		if err := l.Request(ctx, x); err != nil {
+		budget, left, err := within(ctx, l, x)
+		if err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name(), err)
 		}
 		if len(x.Log) == entries {
 			x.Log = append(x.Log, Entry{Layer: l.Name()})
 		}
-		x.Log[len(x.Log)-1].Took = time.Since(started)
+		e := &x.Log[len(x.Log)-1]
+		e.Took, e.Budget, e.Left = time.Since(started), budget, left
 		if x.Answer != nil {
 			return nil
 		}
@@ -130,11 +144,27 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
+// within runs a layer within its budget, if it has one. left is whether it gave up for that.
+func within(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, left bool, err error) {
+	b, ok := l.(Budgeted)
+	if !ok {
+		return 0, false, l.Request(ctx, x)
+	}
+	budget = b.Budget()
+	own, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	err = l.Request(own, x)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return budget, true, nil
+	}
+	return budget, false, err
+}
+
 // Finish tells the layers that worked on an exchange who answered it.
 func (p *Pipeline) Finish(x *Exchange, by policy.ProviderID, key keyring.ID) {
 	for _, l := range p.layers {
 		f, ok := l.(Finisher)
-		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() }) {
+		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() && !e.Left }) {
 			f.Finish(x, by, key)
 		}
 	}

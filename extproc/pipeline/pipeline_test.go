@@ -3,13 +3,18 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
 )
 
 // layer notes that it ran.
@@ -152,6 +157,74 @@ func TestProfilesRunTheirLayers(t *testing.T) {
 		}
 		if got := strings.Join(ran, " "); got != want || len(x.Log) != len(ran) {
 			t.Errorf("%q ran %s and told of %d, want %s", profile, got, len(x.Log), want)
+		}
+	}
+}
+
+// slow is a layer that may be left out. It waits for the end of its time, and then gives up, or ends its work.
+type slow struct {
+	layer
+	budget   time.Duration
+	finishes bool
+	finished *int
+}
+
+func (l slow) Budget() time.Duration { return l.budget }
+
+func (l slow) Request(ctx context.Context, x *pipeline.Exchange) error {
+	if l.budget < time.Hour {
+		<-ctx.Done()
+	}
+	if !l.finishes {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("looking: %w", err)
+		}
+	}
+	return l.layer.Request(ctx, x)
+}
+
+func (l slow) Finish(*pipeline.Exchange, policy.ProviderID, keyring.ID) { *l.finished++ }
+
+// TestR09ALayerKeepsToItsTime: one that gives up when its time is over is left out, and the request goes on; one that ends its work
+// nevertheless is late. A request whose own time is over does not go on.
+func TestR09ALayerKeepsToItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, row := range []struct {
+			budget   time.Duration
+			finishes bool
+			left     bool
+			ran      string
+			finished int
+		}{
+			{budget: time.Hour, ran: "ab", finished: 1},
+			{budget: time.Millisecond, left: true, ran: "b"},
+			{budget: time.Millisecond, finishes: true, ran: "ab", finished: 1},
+		} {
+			var ran []string
+			finished := 0
+			x := &pipeline.Exchange{}
+			p := pipeline.New(slow{layer{name: "a", ran: &ran}, row.budget, row.finishes, &finished}, layer{name: "b", ran: &ran})
+			if err := p.Request(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			p.Finish(x, "p", "")
+			e := x.Log[0]
+			if got := strings.Join(ran, ""); got != row.ran || e.Left != row.left || e.Budget != row.budget || finished != row.finished || x.Log[1].Budget != 0 {
+				t.Errorf("%v: ran %q, finished %d times: %+v", row.budget, got, finished, x.Log)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		finished := 0
+		if err := pipeline.New(slow{layer{name: "a"}, time.Minute, false, &finished}).Request(ctx, &pipeline.Exchange{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a request that is over goes on: %v", err)
+		}
+	})
+	for e, late := range map[pipeline.Entry]bool{
+		{Took: 2}: false, {Took: 2, Budget: 2}: false, {Took: 3, Budget: 2}: true,
+	} {
+		if e.Late() != late {
+			t.Errorf("%+v is late: %v", e, !late)
 		}
 	}
 }

@@ -37,6 +37,10 @@ const (
 	// shortest is the least length in bytes of a beginning that is worth remembering: providers cache nothing shorter than about
 	// 1,024 tokens, and a trivial first message must not decide where what follows it goes.
 	shortest = 4 << 10
+
+	budget = time.Millisecond
+	// between is how many bytes are hashed between two looks at the time. What is hashed in less than the budget by far is not looked at.
+	between = 1 << 20
 )
 
 // Layer finds and remembers. Safe for concurrent use.
@@ -48,6 +52,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Budgeted  = Layer{}
 	_ pipeline.Finisher  = Layer{}
 )
 
@@ -82,6 +87,9 @@ func (m *Memory) Len() int { return m.warm.Len() }
 // Name is "l6".
 func (Layer) Name() string { return Name }
 
+// Budget is what looking for the conversation may take. Without it, its next turn goes where any other request would.
+func (Layer) Budget() time.Duration { return budget }
+
 // Applies says so where there is a choice: several providers, or several places at one.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if x.Request.Op != chat.Generate || len(x.Request.Doc.Bytes) < shortest || len(x.Found) == 0 {
@@ -91,8 +99,11 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 }
 
 // Request looks up the longest beginning that was served before.
-func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
-	marks := l.marks(x)
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
+	marks, err := l.marks(ctx, x)
+	if err != nil {
+		return err
+	}
 	x.Affinity.Marks = marks
 	for _, m := range slices.Backward(marks) {
 		p, ok := l.Memory.warm.Get(m)
@@ -127,7 +138,7 @@ const lookBack = 12
 
 // marks are the beginnings of a conversation that are worth a look, shortest first: the system prompt with the tools, and the
 // conversation up to each of its last messages. A beginning that is too short has none.
-func (l Layer) marks(x *pipeline.Exchange) []mark {
+func (l Layer) marks(ctx context.Context, x *pipeline.Exchange) ([]mark, error) {
 	doc := &x.Request.Doc
 	tenant := l.tenant(x)
 	var h maphash.Hash
@@ -156,13 +167,20 @@ func (l Layer) marks(x *pipeline.Exchange) []mark {
 		}
 	}
 	keep(0)
+	next := between
 	for i := len(turns) - n; i < len(turns); i++ {
+		if size >= next {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			next = size + between
+		}
 		add(turns[i].Raw)
 		if i >= len(turns)-lookBack {
 			keep(1)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func turnsOf(doc *jsonx.Doc) []jsonx.Value {

@@ -1,6 +1,8 @@
 package affinity_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,6 +71,23 @@ func TestAConversationGoesBack(t *testing.T) {
 	other := asked(t, "a", "m", long, "another matter")
 	if got := where(t, l, other); got != "two" {
 		t.Errorf("another conversation with the same beginning goes to %q", got)
+	}
+}
+
+// TestR09ALongConversationIsLeftWhenTimeIsOver: nothing is found and nothing remembered of it then. Others are done too soon to be asked.
+func TestR09ALongConversationIsLeftWhenTimeIsOver(t *testing.T) {
+	l := newLayer()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Request(over, asked(t, "a", "m", long, "hello")); err != nil {
+		t.Errorf("a short one: %v", err)
+	}
+	x := asked(t, "a", "m", strings.Repeat(long, 2<<20/len(long)), "hello", "hi", "and now?")
+	if err := l.Request(over, x); !errors.Is(err, context.Canceled) || x.Affinity.Marks != nil || x.Affinity.Hash != 0 {
+		t.Errorf("%v: %+v", err, x.Affinity)
+	}
+	if got := where(t, l, x); got != "" || x.Affinity.Hash == 0 {
+		t.Errorf("in time: %+v", x.Affinity)
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 // maxTemperature is the highest one at which two answers are as good as one.
 const maxTemperature = 0.3
 
+const budget = 8 * time.Millisecond
+
 // Layer is the hash cache over a store.
 type Layer struct {
 	Store *cache.Store
@@ -36,11 +38,16 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Budgeted  = Layer{}
 	_ pipeline.Responder = Layer{}
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
 func (Layer) Name() string { return "l3" }
+
+// Budget is what looking for an answer may take. Most of it goes into the question's key, and a key that is there is used, however long it
+// took: a hit saves more.
+func (Layer) Budget() time.Duration { return budget }
 
 // Applies reports whether the request may have to do with the cache.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
