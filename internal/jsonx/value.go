@@ -11,7 +11,7 @@ type Value struct {
 	Raw Raw
 	At  int // where Raw starts in the text that Parse or Scan was given
 
-	place *place // nil where no Parser knows what is inside
+	place *place // of a Value that a Parser gave, whose Raw is not to be replaced; nil for any other
 }
 
 // Exists reports whether there is a value (null is one).

@@ -335,9 +335,11 @@ func (d *Decoder) usage(v jsonx.Value) {
 			tools = n
 		}
 	}
-	u := chat.Usage{Input: max(0, prompt-cached) + tools, Cached: min(cached, prompt), Output: said + thought, Reasoning: thought}
+	ev := d.Next() // every chunk has one
+	ev.Kind, ev.Text = chat.UsageInfo, v.Raw
+	u := &ev.Usage
+	u.Input, u.Cached, u.Output, u.Reasoning = max(0, prompt-cached)+tools, min(cached, prompt), said+thought, thought
 	u.Final, u.Searches = u.Output > 0 && d.stopped(), d.searches
-	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
 }
 
 // length is how many elements an array has.
