@@ -72,7 +72,11 @@ func TestSmokeWithRealProviders(t *testing.T) {
 	mustFail(t, c, g.Do(t, none), http.StatusUnauthorized, "invalid_api_key")
 	wrong := c.call()
 	wrong.Key = g.Key + "x"
-	mustFail(t, c, g.Do(t, wrong), http.StatusUnauthorized, "invalid_api_key")
+	got := g.Do(t, wrong)
+	mustFail(t, c, got, http.StatusUnauthorized, "invalid_api_key")
+	if got.Header.Get("X-Should-Retry") != "false" {
+		t.Error("clients that try again at a 401 are not told that it is of no use")
+	}
 	unknown := ask{dialect: fake.Anthropic, model: "gpt-4o-mimi"}
 	mustFail(t, unknown, g.Do(t, unknown.call()), http.StatusNotFound, "model_not_found")
 	if m := g.Metrics(t); len(m) == 0 {

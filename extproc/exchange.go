@@ -294,6 +294,9 @@ func (x *exchange) errorReply(f *fault.Fault) reply {
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
 	}
+	if f.Kind == fault.InvalidAPIKey { // Claude Code tries again for minutes, else, without a word
+		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
+	}
 	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
 		h = append(h, header.Field{Name: "allow", Value: allowed(x.head.path)})
 	}
