@@ -1,7 +1,10 @@
 package extproc
 
 import (
+	"context"
+
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
 
@@ -10,6 +13,7 @@ import (
 
 // paid is a call on the bill.
 type paid struct {
+	a     *answer
 	to    policy.Resolution
 	usage chat.Usage
 	cost  policy.Pico // the provider's
@@ -22,7 +26,7 @@ func (x *exchange) charge(a *answer) {
 	}
 	a.counted = true
 	u := a.total(x.Request.InputTokens)
-	x.calls = append(x.calls, paid{a.res, u, x.costOf(&a.res, &u)})
+	x.calls = append(x.calls, paid{a, a.res, u, x.costOf(&a.res, &u)})
 	x.remember(a)
 }
 
@@ -94,8 +98,23 @@ func (x *exchange) payable() *answer {
 	switch a := x.current; {
 	case a != nil && a.content:
 		return a
-	case len(x.calls) > 0 && x.rejected != nil:
-		return x.rejected.a
+	case len(x.calls) > 0:
+		return x.calls[len(x.calls)-1].a
 	}
 	return nil
+}
+
+// chargeRefused charges for the calls of a request that ends in an error, while its money is still set aside: the models did their work.
+// It is nil where there are none.
+func (x *exchange) chargeRefused(f *fault.Fault) *summary {
+	if x.settled != nil || len(x.calls) == 0 {
+		return nil
+	}
+	x.fault = f
+	sum, err := x.settle(context.Background(), x.calls[len(x.calls)-1].a, outcomeInvalid)
+	if err != nil {
+		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
+		return nil
+	}
+	return sum
 }

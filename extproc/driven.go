@@ -39,7 +39,7 @@ func (s *drivenStream) run(ctx context.Context) error {
 	defer cancel()
 	x.departs()
 	s.askSecond(ctx)
-	defer s.second.stop()
+	defer s.leaveSecond()
 	var failures []*failure
 	for n, i := 0, 0; i < len(x.Order); n++ {
 		f, err := s.attempt(ctx, x.Order[i])
@@ -51,6 +51,9 @@ func (s *drivenStream) run(ctx context.Context) error {
 			continue
 		}
 		x.failed(x.Order[i], f)
+		if !s.content {
+			x.current = nil // nobody pays for what failed, should the client leave now
+		}
 		if again, ok := x.amend(x.Order[i], f); ok && !s.content && ctx.Err() == nil {
 			x.Order[i] = again
 			continue
@@ -257,7 +260,7 @@ func (a *answer) failure() *failure {
 // sent yet.
 func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err error) {
 	if a.whole() {
-		return a.ended, nil
+		return a.ended, s.tellThinking(a)
 	}
 	if !a.content {
 		return false, nil
@@ -266,6 +269,19 @@ func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err e
 		return false, err
 	}
 	return true, s.finish(ctx, a)
+}
+
+// tellThinking tells a terminal that a model whose answer is held goes on thinking. It begins no stream: the first heartbeat does.
+func (s *drivenStream) tellThinking(a *answer) error {
+	if a.shown == nil || !a.holds {
+		return nil
+	}
+	signs := a.shown.overhear(a.held)
+	if len(signs) == 0 || !s.begun {
+		return nil
+	}
+	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
+	return s.door.StreamBody(signs, false)
 }
 
 // send sends an answer that is complete.
@@ -373,7 +389,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
 		if ok, err := s.rescue(ctx); ok || err != nil {
 			return err
 		}
-		if e := s.x.standIn(fs); e != nil {
+		if e := s.x.standIn(fs); e != nil && len(s.x.calls) == 0 { // nobody pays for a stored answer
 			return s.replay(ctx, e, knownStale)
 		}
 	}
@@ -389,9 +405,14 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
 
 // fail ends the stream with an error: as JSON while nothing was sent, else as an event in the caller's format.
 func (s *drivenStream) fail(f *fault.Fault) error {
+	sum := s.x.chargeRefused(f)
 	s.x.refused(f)
 	if !s.begun {
-		return s.door.Reply(s.x.errorReply(f))
+		r := s.x.errorReply(f)
+		if sum != nil {
+			r.header = append(r.header, sum.headers()...)
+		}
+		return s.door.Reply(r)
 	}
 	enc := s.x.errorEncoder()
 	return s.door.StreamBody(enc.Error(nil, f), true)

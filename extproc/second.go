@@ -22,6 +22,7 @@ type side struct {
 
 	to     policy.Resolution // once done: who was asked last
 	a      *answer           // complete; nil if it failed
+	part   *answer           // what there was of it when it was stopped
 	failed []sideFailure
 }
 
@@ -54,6 +55,21 @@ func (o *side) stop() {
 	}
 }
 
+// leaveSecond ends the second model's call. A client that left before anybody looked at its answer pays for what there is of it.
+func (s *drivenStream) leaveSecond() {
+	o, x := s.second, s.x
+	o.stop()
+	if o == nil || x.settled != nil || x.fault != nil {
+		return
+	}
+	for _, a := range [...]*answer{o.a, o.part} {
+		if a != nil && !a.counted {
+			x.charge(a)
+			x.answered(a, outcomeOK)
+		}
+	}
+}
+
 // run asks, and again without what the provider refuses of the request, as often as the request may be tried again.
 func (o *side) run(ctx context.Context, x *exchange, t *try) {
 	for {
@@ -61,6 +77,9 @@ func (o *side) run(ctx context.Context, x *exchange, t *try) {
 		if f == nil {
 			o.a = a
 			return
+		}
+		if ctx.Err() != nil && a != nil && a.content {
+			o.part = a
 		}
 		o.failed = append(o.failed, sideFailure{t.to, f})
 		again, ok := x.without(t.to, f)

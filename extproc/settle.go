@@ -65,11 +65,11 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	x.tellAnswer(a, &s.usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)
+	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
+	x.account(s.charged)
 	if err := x.keepResponse(context.WithoutCancel(ctx), a); err != nil {
 		return nil, err
 	}
-	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
-	x.account(s.charged)
 	return s, nil
 }
 

@@ -186,6 +186,10 @@ func (s *drivenStream) opinion(ctx context.Context, to policy.Resolution, say []
 	x.charge(held)
 	defer func() { x.current = held }()
 	a, f, err := s.listen(ctx, &try{to: to, plan: x.planFor(&to), say: say}, func(_ context.Context, a *answer) (bool, error) { return a.ended, nil })
+	if b := x.current; err != nil && b != held && b != nil && b.content { // the client left in the middle of it
+		x.charge(b)
+		x.answered(b, outcomeOK)
+	}
 	if f != nil || err != nil {
 		return nil, nil, f, err
 	}
