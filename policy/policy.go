@@ -69,6 +69,7 @@ type Resolution struct {
 	Reasoning  string   // where its reasoning is found: auto, none or a dialect
 	Efforts    []string // the efforts that it takes, least first; nil: whatever comes
 	Control    ReasoningControl
+	Thinks     ThinkingDefault
 	ToolFormat string // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
 	MinCache   int    // least tokens of a prompt that its provider caches, 0 if unknown
 

@@ -18,3 +18,13 @@ const (
 	ControlLevel    ReasoningControl = "level"    // by a named level (Gemini's thinking_level)
 	ControlAdaptive ReasoningControl = "adaptive" // by itself, within an effort
 )
+
+// ThinkingDefault is what a model that can be told how hard to think does where nobody says so.
+type ThinkingDefault string
+
+// The defaults.
+const (
+	ThinksWhenTold   ThinkingDefault = ""       // it does not think, or is not known to
+	ThinksUnlessTold ThinkingDefault = "on"     // it thinks until it is told not to
+	ThinksAlways     ThinkingDefault = "always" // it thinks, whatever it is told; how hard can be said
+)

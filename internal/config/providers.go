@@ -160,6 +160,7 @@ func (s *Strengths) Known() map[string]float64 {
 type Thinking struct {
 	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"By what. Without it, as is usual at its provider."`
 	Efforts []string                `key:"efforts" doc:"The efforts that it takes, least first; an empty list for none. Without it, whatever comes."`
+	Default policy.ThinkingDefault  `key:"default" oneof:"on always" doc:"What it does where nobody says how hard to think: on, it thinks until it is told not to; always, whatever it is told. Without it, it does not."`
 	Display *bool                   `key:"display" doc:"Whether its thinking can be asked for in the answer."`
 }
 

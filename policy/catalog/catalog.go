@@ -49,7 +49,8 @@ type Model struct {
 type Thinking struct {
 	Control policy.ReasoningControl
 	Efforts []string // that it takes, least first; nil: whatever comes
-	Display bool     // its thinking can be asked for in the answer
+	Default policy.ThinkingDefault
+	Display bool // its thinking can be asked for in the answer
 }
 
 // Source is who said what a model costs.

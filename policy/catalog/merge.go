@@ -100,7 +100,7 @@ func mergeThinking(base, over *config.Thinking) *config.Thinking {
 	}
 	t := *over
 	t.Control = base.Control
-	t.Display = cmp.Or(over.Display, base.Display)
+	t.Default, t.Display = cmp.Or(over.Default, base.Default), cmp.Or(over.Display, base.Display)
 	if over.Efforts == nil {
 		t.Efforts = base.Efforts
 	}
@@ -172,7 +172,10 @@ func thinking(m *config.Model) Thinking {
 	if m.Thinking == nil {
 		m.Thinking = &config.Thinking{}
 	}
-	t := Thinking{Control: m.Thinking.Control, Efforts: m.Thinking.Efforts, Display: m.Thinking.Display != nil && *m.Thinking.Display}
+	t := Thinking{
+		Control: m.Thinking.Control, Efforts: m.Thinking.Efforts, Default: m.Thinking.Default,
+		Display: m.Thinking.Display != nil && *m.Thinking.Display,
+	}
 	if t.Control == "" && m.Reasoning == reasoningNone {
 		t.Control = policy.ControlNone
 	}

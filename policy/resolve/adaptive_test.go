@@ -1,20 +1,28 @@
 package resolve_test
 
-import "testing"
+import (
+	"testing"
+
+	"bardo.money/gateway/policy"
+)
 
 // TestD22AModelThatNoListNamesYetIsToldByItsFamily: a vendor's newer model gets no budget of thinking, which it would refuse, and none of
 // the sampling that its family has no more.
 func TestD22AModelThatNoListNamesYetIsToldByItsFamily(t *testing.T) {
 	r := configured(t, both)
-	for model, want := range map[string]struct{ adaptive, fixed bool }{
-		"claude-opus-5-5": {true, true}, "claude-haiku-5-5": {true, true}, "claude-opus-4-6": {true, false}, "claude-haiku-4-5": {},
+	for model, want := range map[string]struct {
+		adaptive, fixed bool
+		thinks          policy.ThinkingDefault
+	}{
+		"claude-opus-5-5": {true, true, policy.ThinksAlways}, "claude-haiku-5-5": {true, true, policy.ThinksUnlessTold},
+		"claude-opus-4-6": {adaptive: true}, "claude-haiku-4-5": {},
 	} {
 		order, err := r.Resolve(model, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if to := order[0]; to.AdaptiveThinking != want.adaptive || to.FixedSampling != want.fixed {
-			t.Errorf("%s: adaptive %v, fixed sampling %v", model, to.AdaptiveThinking, to.FixedSampling)
+		if to := order[0]; to.AdaptiveThinking != want.adaptive || to.FixedSampling != want.fixed || to.Thinks != want.thinks {
+			t.Errorf("%s: adaptive %v, fixed sampling %v, thinks %q", model, to.AdaptiveThinking, to.FixedSampling, to.Thinks)
 		}
 	}
 }

@@ -154,6 +154,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		ImplicitOpen:      m.ImplicitOpen,
 		Control:           m.Thinking.Control,
 		Efforts:           m.Thinking.Efforts,
+		Thinks:            m.Thinking.Default,
 		MinCache:          m.MinCache,
 		Private:           p.Private,
 	}}

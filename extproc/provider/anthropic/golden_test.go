@@ -15,11 +15,11 @@ func TestRequests(t *testing.T) {
 	providertest.Golden(t, *update, anthropic.Adapter{},
 		providertest.Model{Name: "adaptive", To: policy.Resolution{
 			Family: "claude", Upstream: "claude-opus-4-6", AdaptiveThinking: true, StructuredOutputs: true, MaxOutput: 128_000,
-			Control: policy.ControlAdaptive, Efforts: []string{"none", "low", "medium", "high", "max"},
+			Control: policy.ControlAdaptive, Efforts: []string{"low", "medium", "high", "max"},
 		}},
 		providertest.Model{Name: "always", To: policy.Resolution{
 			Family: "claude", Upstream: "claude-opus-5-5", AdaptiveThinking: true, StructuredOutputs: true, MaxOutput: 128_000,
-			Control: policy.ControlAdaptive, FixedSampling: true, Efforts: []string{"low", "medium", "high", "xhigh", "max"},
+			Control: policy.ControlAdaptive, FixedSampling: true, Thinks: policy.ThinksAlways, Efforts: []string{"low", "medium", "high", "xhigh", "max"},
 		}},
 		providertest.Model{Name: "budget", To: policy.Resolution{
 			Family: "claude", Upstream: "claude-haiku-4-5", MaxOutput: 64_000, Control: policy.ControlBudget,

@@ -34,7 +34,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	flags, dropped := sortBetas(req, at, to.Without)
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
-		StructuredOutputs: to.StructuredOutputs, NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts,
+		StructuredOutputs: to.StructuredOutputs, NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
 		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, tellsOfEdits),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/policy"
 )
 
 // minBudget is the smallest thinking budget that the API takes, in tokens.
@@ -174,13 +175,13 @@ func (p *plan) dontThink() {
 	p.loseThinking()
 	switch {
 	case p.opts.alwaysThinks():
-		p.adaptive, p.effort = true, p.opts.Efforts[0]
+		p.adaptive, p.effort = true, p.atMost(ladder[0])
 		if p.sampling.Effort == effortNone {
 			p.loseEffort(p.effort)
 		} else {
 			p.lose("thinking")
 		}
-	case p.opts.Adaptive && slices.Contains(p.opts.Efforts, effortNone):
+	case p.opts.Adaptive && p.opts.Thinks == policy.ThinksUnlessTold:
 		p.off = true
 	}
 }
@@ -220,8 +221,7 @@ func (p *plan) word(known bool, word string, budget int) string {
 	return word
 }
 
-// effortNone is the word of callers for no thinking. The API has none for it: an effort of a model's list that is none says that its
-// thinking can be switched off.
+// effortNone is the word of callers for no thinking. The API has none for it.
 const effortNone = "none"
 
 // ladder are the API's efforts, from the least.
@@ -234,10 +234,8 @@ func (p *plan) atMost(word string) string {
 			return ladder[i]
 		}
 	}
-	for _, e := range p.opts.Efforts {
-		if e != effortNone {
-			return e
-		}
+	if len(p.opts.Efforts) > 0 {
+		return p.opts.Efforts[0]
 	}
 	return word
 }

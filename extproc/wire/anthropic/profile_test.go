@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 const (
@@ -23,8 +24,8 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 	think := func(e string) chat.Params { return chat.Params{Effort: e} }
 	big := anthropic.RequestOptions{MaxOutput: 64000}
 	adaptive := anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true}
-	thinker := anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Efforts: []string{"none", "low", "medium", "high", "xhigh", "max"}}
-	always := anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Efforts: thinker.Efforts[1:]}
+	thinker := anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Thinks: policy.ThinksUnlessTold, Efforts: []string{"low", "medium", "high", "xhigh", "max"}}
+	always := anthropic.RequestOptions{MaxOutput: 128000, Adaptive: true, Thinks: policy.ThinksAlways}
 	for _, row := range []struct {
 		about      string
 		body       string
@@ -46,13 +47,14 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 		{about: "D-22 as much as there is room for", body: opened + `}`, o: anthropic.RequestOptions{MaxOutput: 8000}, profile: defaults(think("high")), want: `{"model":"m","max_tokens":8000,` + ask + `,"thinking":{"type":"enabled","budget_tokens":4000}}`, lost: "reasoning_effort:high->budget_tokens:4000"},
 		{about: "D-22 without room there is none", body: `{"model":"m","max_tokens":500,` + ask + `}`, profile: defaults(think("high")), want: `{"model":"m","max_tokens":500,` + ask + `}`, lost: "reasoning_effort"},
 		{about: "D-22 none is nothing", body: opened + `}`, o: big, profile: defaults(think("none")), want: opened + `}`},
+		{about: "D-22 one that thinks when it is told to is told nothing", body: opened + `}`, o: adaptive, profile: defaults(think("none")), want: opened + `}`},
 		{about: "D-22 a model that thinks unless it is told not to is told so", body: opened + `}`, o: thinker, profile: defaults(think("none")), want: opened + `,"thinking":{"type":"disabled"}}`},
 		{about: "D-22 and the client's effort goes, which may be too high for that", body: opened + `,"output_config":{"effort":"max"}}`, o: thinker, profile: locked(think("none")), want: opened + `,"thinking":{"type":"disabled"}}`, lost: "effort"},
 		{about: "D-22 one that always thinks is to think little", body: opened + `}`, o: always, profile: defaults(think("none")), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}`, lost: "reasoning_effort:none->low"},
 		{about: "D-22 and takes no tool that must be used", body: opened + `,"tool_choice":{"type":"tool","name":"f"}}`, o: always, want: opened + `}`, lost: "tool_choice"},
 		{about: "D-22 as others do", body: opened + `,"tool_choice":{"type":"tool","name":"f"}}`, o: thinker, want: opened + `,"tool_choice":{"type":"tool","name":"f"}}`},
 		{about: "K-19 xhigh, where the model has it", body: opened + `}`, o: thinker, profile: defaults(think("xhigh")), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"xhigh"}}`},
-		{about: "K-19 and no none for what is lower than all", body: opened + `}`, o: anthropic.RequestOptions{Adaptive: true, Efforts: []string{"none", "high"}}, profile: defaults(think("low")), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`, lost: "reasoning_effort:low->high"},
+		{about: "K-19 and the least, for what is lower than all", body: opened + `}`, o: anthropic.RequestOptions{Adaptive: true, Efforts: []string{"high"}}, profile: defaults(think("low")), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`, lost: "reasoning_effort:low->high"},
 		{about: "D-22 adaptive models take an effort", body: opened + `,"output_config":{"x":1}}`, o: adaptive, profile: defaults(think("max")), want: opened + `,"output_config":{"x":1,"effort":"max"},"thinking":{"type":"adaptive"}}`},
 		{about: "K-19 and the highest below what they have", body: opened + `}`, o: anthropic.RequestOptions{Adaptive: true, Efforts: []string{"low", "high"}}, profile: defaults(think("max")), want: opened + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`, lost: "reasoning_effort:max->high"},
 		{about: "K-18 summaries can be asked for", body: opened + `}`, o: adaptive, profile: defaults(chat.Params{Effort: "low", Visible: new(true)}), want: opened + `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"low"}}`},

@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // defaultMaxTokens is the answer's limit when neither the caller nor the catalog knows one: this format demands one.
@@ -21,15 +22,13 @@ type RequestOptions struct {
 	StripThinking     Strip    // what of the history's thinking the provider must not see
 	NoThinking        bool     // the model does not think by any parameter
 	FixedSampling     bool     // the model refuses temperature, top_p and top_k: clients of every dialect lose them
-	Efforts           []string // those that a model of no budget takes, least first, see alwaysThinks; nil: the API's usual ones
-	NoContextEdits    bool     // the provider knows nothing of context_management, of which a beta flag tells
+	Efforts           []string // the efforts that a model of no budget takes, least first; nil: the API's usual ones
+	Thinks            policy.ThinkingDefault
+	NoContextEdits    bool // the provider knows nothing of context_management, of which a beta flag tells
 }
 
-// alwaysThinks reports whether the model thinks whatever it is told: it is known which efforts it takes, and none is not among them.
-// Of a model that takes none, thinking can be switched off.
-func (o *RequestOptions) alwaysThinks() bool {
-	return o.Adaptive && len(o.Efforts) > 0 && !slices.Contains(o.Efforts, effortNone)
-}
+// alwaysThinks reports whether the model thinks whatever it is told.
+func (o *RequestOptions) alwaysThinks() bool { return o.Adaptive && o.Thinks == policy.ThinksAlways }
 
 // forces reports whether a client's own request says that a tool must be used.
 func forces(d *jsonx.Doc) bool {
