@@ -609,6 +609,33 @@ func TestATerminalHearsThatTheModelThinks(t *testing.T) {
 	}
 }
 
+// TestATerminalHearsOfThoughtsBehindAnAnswerThatIsHeld: from the first heartbeat on, and no more once the answer is there.
+func TestATerminalHearsOfThoughtsBehindAnAnswerThatIsHeld(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := beating(t, "5s", gateway.Provider{ID: "p", Fake: p, Format: "anthropic", Models: []gateway.Model{{ID: "m", More: "max_output: 8000, capabilities: [tools]"}}})
+	for _, client := range shapers {
+		t.Run(string(client), func(t *testing.T) {
+			p.Queue(fake.Behaviour{Thoughts: []fake.Thought{{Text: strings.Repeat("I look at the sea. ", 20)}}, Gap: 30 * time.Millisecond})
+			got := g.Do(t, client.call("m", true, "hi from "+string(client), "", observer, "X-Bardo-Surface: tui"))
+			if said := client.text(t, got, true); !strings.Contains(said, `"verdict"`) {
+				t.Errorf("the agent reads %q", said)
+			}
+			before, after, _ := strings.Cut(got.Body, "verdict")
+			told, late := strings.Count(before, ": thinking… "), strings.Count(after, ": thinking… ")
+			if client == "gemini" { // its clients read no comments
+				if told > 0 || late > 0 {
+					t.Errorf("told %d times: %s", told, got.Body)
+				}
+				return
+			}
+			if told < 2 || late > 0 || !strings.Contains(before, " tokens\n") || strings.Contains(before, "thinking… 0s\n") {
+				t.Errorf("told %d times, and %d times once it answered: %s", told, late, got.Body)
+			}
+		})
+	}
+}
+
 // TestReasoningIsToldAndNeverLeaks: the event tells of tokens; no log, event, record or list has a word of the thoughts.
 func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 	t.Parallel()

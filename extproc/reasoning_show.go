@@ -42,6 +42,7 @@ type shown struct {
 	whole    *reasoning.Chain // once somebody wanted to know it
 	progress render.Progress
 	comments bool // the client reads comments in a stream
+	heard    int  // events of an answer that is held, whose thoughts the progress knows
 }
 
 // newShown prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
@@ -66,7 +67,7 @@ func (s *shown) take(a *answer, ev *chat.Event) (goesOn bool) {
 	if !s.view.Hides() {
 		return true
 	}
-	if s.comments {
+	if s.comments && a.own == nil { // of one that was held, the progress was told before
 		a.out = s.progressOf(a.out, ev)
 	}
 	return render.Hide(ev)
@@ -83,6 +84,17 @@ func (s *shown) progressOf(dst []byte, ev *chat.Event) []byte {
 		s.progress = render.Progress{} // it says something now; what it thinks later counts anew
 	}
 	return dst
+}
+
+// overhear notes what is new in an answer that is held, and is the signs that are due.
+func (s *shown) overhear(held []chat.Event) (signs []byte) {
+	if !s.comments {
+		return nil
+	}
+	for ; s.heard < len(held); s.heard++ {
+		signs = s.progressOf(signs, &held[s.heard])
+	}
+	return signs
 }
 
 // thinking is the comment that keeps a terminal's stream alive while the model thinks in silence; "" while it does not.

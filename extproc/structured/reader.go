@@ -94,11 +94,25 @@ func (r *reader) content(ev *chat.Event) {
 	t := r.choice(ev.Choice)
 	t.note(ev, r.tool)
 	switch {
+	case r.waits && len(t.waiting) == 0 && r.isThought(ev): // what came before anything else says nothing of the answer
+		r.show(t, ev)
 	case r.waits, ev.Kind == chat.Text, ev.Kind == chat.BlockStop && t.waitsFor(ev.Index):
 		t.waiting = append(t.waiting, ev.Detached())
 	default:
 		r.show(t, ev)
 	}
+}
+
+// isThought reports whether an event is of a block of thoughts.
+func (r *reader) isThought(ev *chat.Event) bool {
+	switch ev.Kind { //nolint:exhaustive // no others are
+	case chat.Thought, chat.Signature, chat.Redacted:
+		return true
+	case chat.BlockStop:
+		_, known := r.places[ev.Index]
+		return known
+	}
+	return false
 }
 
 // note keeps what an event says of the turn.
