@@ -22,6 +22,7 @@ type outputItem struct {
 // outputPart is a piece of an item: of a message's content, of reasoning, or the whole of a call.
 type outputPart struct {
 	family string // the event's name for it
+	kind   chat.EventKind
 	said   string // the name under which its text came
 	number int64  // as the provider counts it
 	block  int    // as the events do

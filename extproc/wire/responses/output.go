@@ -141,7 +141,7 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	}
 	p.told = true
 	ev := d.Next()
-	ev.Kind, ev.Index, ev.Text = families[family].kind, p.block, t
+	ev.Kind, ev.Index, ev.Text = p.kind, p.block, t
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
 	}
@@ -161,7 +161,7 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 	for i := range it.parts {
 		d.closePart(&it.parts[i])
 	}
-	it.parts = append(it.parts, outputPart{family: family, number: number, block: d.newBlock()})
+	it.parts = append(it.parts, outputPart{family: family, kind: families[family].kind, number: number, block: d.newBlock()})
 	p := &it.parts[len(it.parts)-1]
 	if d.Over {
 		return p
