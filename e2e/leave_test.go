@@ -68,19 +68,25 @@ func TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth(t *testing.T) {
 		least, most   int64
 	}{
 		{
-			"the second is there, of the first there is nothing", mute, fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
+			"the second is there, of the first there is nothing", mute,
+			fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
 			func(_, other *fake.Server) func() bool { return done(other) }, 7_440, 7_440,
 		},
 		{
-			"the first is there, of the second there is nothing", fake.Behaviour{Text: "Yes.", Usage: &fake.Usage{Input: 1000, Output: 100}}, mute,
+			"the first is there, of the second there is nothing",
+			fake.Behaviour{Text: "Yes.", Usage: &fake.Usage{Input: 1000, Output: 100}},
+			mute,
 			func(lead, _ *fake.Server) func() bool { return done(lead) }, 1_440, 1_440,
 		},
 		{
-			"the first is there, and half of the second", fake.Behaviour{Text: "Yes.", Usage: &fake.Usage{Input: 1000, Output: 100}}, half,
+			"the first is there, and half of the second",
+			fake.Behaviour{Text: "Yes.", Usage: &fake.Usage{Input: 1000, Output: 100}},
+			half,
 			func(_, other *fake.Server) func() bool { return began(other) }, 1_441, 3_000,
 		},
 		{
-			"the second is there, and half of the first", half, fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
+			"the second is there, and half of the first", half,
+			fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
 			func(lead, other *fake.Server) func() bool {
 				return func() bool { return done(other)() && began(lead)() }
 			}, 7_441, 9_000,

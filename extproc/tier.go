@@ -82,8 +82,9 @@ func (x *exchange) inTier(candidates []policy.Resolution) []policy.Resolution {
 	}
 	list := slices.Clone(candidates)
 	for i := range list {
-		in, _ := list[i].Prices.InTier(x.tierAt(&candidates[i]))
-		list[i].Prices = *in
+		to := &list[i]
+		in, _ := to.Prices.InTier(x.tierAt(to))
+		to.Prices = *in
 	}
 	return list
 }

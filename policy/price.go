@@ -1,5 +1,7 @@
 package policy
 
+import "slices"
+
 // Prices are what a provider asks for a model. Known is false when they are the documented default. They are shared, and nobody changes
 // what Above and Tiers hold.
 type Prices struct {
@@ -81,9 +83,9 @@ func (p *Prices) Cost(input, cached, write, write1h, output int64) Pico {
 
 // at are the prices of tokens with a prompt of a length.
 func (p *Prices) at(prompt int64) Above {
-	for i := len(p.Above) - 1; i >= 0; i-- {
-		if prompt > p.Above[i].Tokens {
-			return p.Above[i]
+	for _, a := range slices.Backward(p.Above) {
+		if prompt > a.Tokens {
+			return a
 		}
 	}
 	return Above{
