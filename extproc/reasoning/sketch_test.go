@@ -113,7 +113,7 @@ func TestD40TheSketchsFaults(t *testing.T) {
 	}{
 		{"a partial tag at the end is lost", sketched(true, "Hi <thi"), told(content("Hi <thi")), "thoughts  words Hi <thi"},
 		{"half an end at the end is lost", sketched(true, "<think>hm</thi"), told(content("<think>hm</thi")), "thoughts hm|</thi words "},
-		{"<< hides a tag", sketched(true, "</tool_call><<think>hm</think>Hi"), calling("</tool_call><think>hm</think>Hi"), "thoughts hm words </tool_call>|Hi"},
+		{"D-41 a tag in prose is taken for a thought", sketched(true, "Use <think>hm</think> so"), told(content("Use <think>hm</think> so")), "thoughts  words Use <think>hm</think> so"},
 		{"<</think> does not end it", sketched(true, "<think>a <</think>Hi"), told(content("<think>a <</think>Hi")), "thoughts a < words Hi"},
 		{"thoughts wait for their end", sketched(false, "<think>", "hm, ", "so"), unended, "thoughts hm, |so words "},
 		{"escaped in JSON, a tag is not seen", sketched(true, escaped), told(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)), "thoughts hm words Hi"},
@@ -128,11 +128,4 @@ func TestD40TheSketchsFaults(t *testing.T) {
 			}
 		})
 	}
-}
-
-// calling is an answer of a model that writes calls of tools into its text.
-func calling(text string) answer {
-	a := told(content(text))
-	a.options.Closers = [][]byte{[]byte("</tool_call>")}
-	return a
 }
