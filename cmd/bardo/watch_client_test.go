@@ -152,8 +152,11 @@ func TestTheScreenFollowsAGateway(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if text := ansi.Strip(drawn.String()); !strings.Contains(text, "bardo v1.2.3") || !strings.Contains(text, "one > two") {
-		t.Errorf("drawn was %q", text)
+	// What is drawn is what differs from the frame before, and how many frames there are is the machine's matter.
+	for _, part := range []string{"bardo ", "one > two", "q leaves"} {
+		if text := ansi.Strip(drawn.String()); !strings.Contains(text, part) {
+			t.Errorf("%q was not drawn, but %q", part, text)
+		}
 	}
 }
 
