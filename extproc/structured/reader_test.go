@@ -281,6 +281,16 @@ func TestAnAnswerOfOursWaitsForItsEnd(t *testing.T) {
 	}
 }
 
+// TestThoughtsDoNotWait for the answer behind them, so that somebody may be told of them meanwhile. Those behind words do.
+func TestThoughtsDoNotWait(t *testing.T) {
+	p := form(t, "FragmentEvaluation").Plan(structured.Target{Tools: true})
+	in := script(t, "thought 0 hm\nend 0\ntext 1 So:\nend 1\nthought 2 oh\nend 2\ncall 3 respond_FragmentEvaluation\nargs 3 {}\nend 3\nstop tool")
+	out, first := read(t, p.NewReader(), in)
+	if got := shown(out); got != "thought 0 hm\nend 0\nthought 1 oh\nend 1\ntext 2 {}\nend 2\nstop end\n" || in[first].Kind != chat.Thought {
+		t.Errorf("after event %d: %s", first, got)
+	}
+}
+
 func TestAnErrorPasses(t *testing.T) {
 	p := compiled(t, strictSchema).Plan(structured.Target{Tools: true})
 	r := p.NewReader()
