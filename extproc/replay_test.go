@@ -173,7 +173,8 @@ func TestPipelineHeader(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	x.Log = []pipeline.Entry{
-		{Layer: "l3", Took: 2 * time.Millisecond, Budget: time.Millisecond}, {Layer: "l6", Took: time.Millisecond, Budget: time.Millisecond, Left: true},
+		{Layer: "l3", Took: 2 * time.Millisecond, Budget: time.Millisecond},
+		{Layer: "l6", Took: time.Millisecond, Budget: time.Millisecond, Left: true},
 		{Layer: "l7", Took: time.Millisecond, Budget: 2 * time.Millisecond},
 	}
 	if got := x.pipelineLog(); got != "l3;dur=2.00;late, l6;dur=1.00;left, l7;dur=1.00" {
