@@ -146,10 +146,10 @@ func createOnce(path string, b []byte) ([]byte, error) {
 
 // runInfo is run.json: where a running gateway listens.
 type runInfo struct {
-	PID   int    `json:"pid"`
-	HTTP  string `json:"http"`
-	HTTPS string `json:"https"`
-	Admin string `json:"admin"`
+	PID    int    `json:"pid"`
+	HTTP   string `json:"http"`
+	HTTPS  string `json:"https"`
+	Admin  string `json:"admin"`
 	Config string `json:"config"` // "" is the built-in one
 	// Control is the socket of this program's own commands.
 	Control string `json:"control"`
