@@ -118,6 +118,7 @@ func (w *writer) usage(u *chat.Usage) {
 	w.bool(u.ReasoningEstimated)
 	w.bool(u.Final)
 	w.ints(int(u.Cost))
+	w.text(u.Tier)
 }
 
 // reader reads a record. Slices of its events are parts of the record, and must not be written to.
@@ -220,5 +221,6 @@ func (r *reader) usage() (u chat.Usage) {
 	}
 	u.Estimated, u.ReasoningEstimated, u.Final = r.bool(), r.bool(), r.bool()
 	u.Cost = policy.Pico(r.int())
+	u.Tier = string(r.bytes())
 	return u
 }
