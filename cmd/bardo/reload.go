@@ -9,77 +9,62 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"bardo.money/gateway/extproc"
 )
 
-// settleTime is how long a file must be left alone before it is read: editors write in several steps.
-const settleTime = 200 * time.Millisecond
+const (
+	// settleTime is how long a file must be left alone before it is read: editors write in several steps.
+	settleTime = 200 * time.Millisecond
+	// lookTime is how often the configuration's file is looked at. Its folder is not watched for events: the store most often lies there
+	// too, and each page that it writes would be one.
+	lookTime = 250 * time.Millisecond
+)
 
 // watchConfig reloads the configuration on SIGHUP and when its file changes, until ctx is done. Streams under way go on.
 func (g *gateway) watchConfig(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	changes := make(<-chan fsnotify.Event)
-	if g.configPath != "" {
-		w, err := fsnotify.NewWatcher()
-		if err != nil {
-			return err
-		}
-		defer func() { _ = w.Close() }()
-		if err := w.Add(filepath.Dir(g.configPath)); err != nil { // the folder: editors replace the file
-			return err
-		}
-		changes = w.Events
-	}
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
 	defer g.endWaiting()
-	calm := time.NewTimer(0)
-	<-calm.C
-	reload := func() {
-		if !g.reload(ctx) {
-			calm.Reset(settleTime)
-		}
-	}
-	for {
+	for read := fileInfo(g.configPath); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-hup:
-			reload()
+			read = g.reload(ctx)
 		case <-g.listed:
 			g.relist(ctx)
-		case e := <-changes:
-			if e.Name == g.configPath {
-				calm.Reset(settleTime)
-			}
-		case <-calm.C:
-			if wait := unsettled(g.configPath); wait > 0 {
-				calm.Reset(wait)
-			} else {
-				reload()
+		case <-look.C:
+			if now := fileInfo(g.configPath); !sameFile(now, read) && settled(now) {
+				read = g.reload(ctx)
 			}
 		}
 	}
 }
 
-// unsettled is how much longer to leave a file alone that was written just now. A file from the future is not waited for.
-func unsettled(path string) time.Duration {
+// fileInfo is what is known of a file, nil if it is not there.
+func fileInfo(path string) os.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0 // reading it will say why
+		return nil
 	}
-	if age := time.Since(info.ModTime()); age >= 0 && age < settleTime {
-		return settleTime - age
+	return info
+}
+
+// settled tells that a file was not written just now. One from the future is not waited for, nor one that is not there: reading it says why.
+func settled(f os.FileInfo) bool {
+	if f == nil {
+		return true
 	}
-	return 0
+	age := time.Since(f.ModTime())
+	return age < 0 || age >= settleTime
 }
 
 // sameFile tells that nobody wrote to a file, or replaced it, between two looks at it.
@@ -90,14 +75,14 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// reload puts the configuration file in force. One that is wrong, or empty, changes nothing. It returns false, and does nothing, if the file was
-// written while it was read: the beginning of a file may be a configuration, too.
-func (g *gateway) reload(ctx context.Context) (done bool) {
-	before, _ := os.Stat(g.configPath) // reading it says what is wrong with it
+// reload puts the configuration file in force, and returns what it has read. A file that is wrong, or empty, changes nothing. So does one that was
+// written while it was read, since the beginning of a file may be a configuration, too; then it returns nil.
+func (g *gateway) reload(ctx context.Context) os.FileInfo {
+	before := fileInfo(g.configPath)
 	data, err := readConfig(g.configPath)
-	after, _ := os.Stat(g.configPath)
+	after := fileInfo(g.configPath)
 	if !sameFile(before, after) {
-		return false
+		return nil
 	}
 	log := g.log.With("file", g.configPath, "version", digest(data))
 	if err == nil {
@@ -105,10 +90,10 @@ func (g *gateway) reload(ctx context.Context) (done bool) {
 	}
 	if err != nil {
 		log.Error("the configuration was not reloaded", "error", err)
-		return true
+	} else {
+		log.Info("configuration reloaded")
 	}
-	log.Info("configuration reloaded")
-	return true
+	return after
 }
 
 // digest tells the contents of configuration files apart: it is the beginning of what sha256sum prints.
