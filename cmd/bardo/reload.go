@@ -42,7 +42,7 @@ func (g *gateway) watchConfig(ctx context.Context) error {
 		case <-g.listed:
 			g.relist(ctx)
 		case <-look.C:
-			if now := fileInfo(g.configPath); !sameFile(now, read) && settled(now) {
+			if now := fileInfo(g.configPath); !sameFile(now, read) && settled(now, time.Now()) {
 				read = g.reload(ctx)
 			}
 		}
@@ -58,12 +58,12 @@ func fileInfo(path string) os.FileInfo {
 	return info
 }
 
-// settled tells that a file was not written just now. One from the future is not waited for, nor one that is not there: reading it says why.
-func settled(f os.FileInfo) bool {
+// settled tells that a file, looked at before now, was not written just then. One from the future is not waited for, nor one that is not there: reading it says why.
+func settled(f os.FileInfo, now time.Time) bool {
 	if f == nil {
 		return true
 	}
-	age := time.Since(f.ModTime())
+	age := now.Sub(f.ModTime())
 	return age < 0 || age >= settleTime
 }
 

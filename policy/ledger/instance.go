@@ -84,7 +84,7 @@ func (b *book) bury(dead []int64) error {
 		if err := b.returnBlocks(id); err != nil {
 			return err
 		}
-		if err := os.Remove(lockOf(b.path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the operator names the store
+		if err := os.Remove(lockOf(b.path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		_, err := b.exec(`DELETE FROM instance WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM block WHERE instance = ?1)`, id)
