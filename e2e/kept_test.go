@@ -252,6 +252,11 @@ func TestWhatOneAccountMadeIsNotAnothers(t *testing.T) {
 	file := k.upload(t, "", []byte("mine"))
 	batch := keptAnswer(t, k.Do(t, gateway.Call{Path: "/v1/batches", Body: fmt.Sprintf(`{"input_file_id":%q}`, file.ID)}), "direct/openai")
 	made, _ := respond(t, k.Gateway, false, `{"model":"direct/openai/gpt-4.1","input":"hi"}`)
+	talk := keptAnswer(t, k.Do(t, gateway.Call{Path: "/v1/conversations", Body: `{}`}), "direct/openai")
+	within := fmt.Sprintf(`{"model":"direct/openai/gpt-4.1","input":"hi","conversation":%q}`, talk.ID)
+	if mine, _ := respond(t, k.Gateway, false, within); mine.text() == "" {
+		t.Error("no answer in a conversation of one's own")
+	}
 	theirs := k.upload(t, other, []byte("theirs"))
 	k.openai.Forget()
 	for _, c := range []gateway.Call{
@@ -265,6 +270,9 @@ func TestWhatOneAccountMadeIsNotAnothers(t *testing.T) {
 		{Path: "/v1/responses/" + made.ID},
 		{Method: http.MethodDelete, Path: "/v1/responses/" + made.ID},
 		{Path: "/v1/responses", Body: fmt.Sprintf(`{"model":"direct/openai/gpt-4.1","input":"hi","previous_response_id":%q}`, made.ID)},
+		{Path: "/v1/conversations/" + talk.ID},
+		{Path: "/v1/responses", Body: within},
+		{Path: "/v1/responses", Body: fmt.Sprintf(`{"model":"direct/openai/gpt-4.1","input":"hi","conversation":{"id":%q}}`, talk.ID)},
 	} {
 		c.Key = other
 		mustFail(t, ask{dialect: fake.OpenAI}, k.Do(t, c), http.StatusNotFound, "not_found")

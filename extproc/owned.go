@@ -129,7 +129,7 @@ func (x *exchange) keepResponse(ctx context.Context, a *answer) error {
 func keptMembers(d chat.Dialect) []string {
 	switch d { //nolint:exhaustive // the others have nothing of the kind
 	case chat.Responses:
-		return []string{"previous_response_id"}
+		return []string{"previous_response_id", "conversation"}
 	case chat.Gemini:
 		return []string{"cachedContent", "cached_content"}
 	}
@@ -149,7 +149,11 @@ func (x *exchange) anywhere() bool {
 // goesOnFrom keeps a request that goes on from something kept at the provider that has it. What another account made is not found.
 func (x *exchange) goesOnFrom(ctx context.Context) error {
 	for _, m := range keptMembers(x.Request.Dialect) {
-		id, ok := x.Request.Doc.Get(m).Str()
+		v := x.Request.Doc.Get(m)
+		id, ok := v.Str()
+		if !ok {
+			id, ok = v.Get("id").Str() // a conversation may be said as an object
+		}
 		if !ok {
 			continue
 		}

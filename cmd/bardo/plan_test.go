@@ -107,7 +107,7 @@ func written(t *testing.T, text string) string {
 // The prices of the routing document's own models lead to its table (D-13): $0.05, $0.20 and $0.83 a day, rounded freely.
 func TestADayCostsWhatTheRoutingDocumentTabulates(t *testing.T) {
 	p := jsonPlanIn(t, written(t, `
-providers: {blockrun: {endpoint: https://blockrun.test/api, api_key: test}}
+providers: {blockrun: {endpoint: https://blockrun.test/api, api_key: test, models: [{id: claude-haiku-4-5}, {id: claude-sonnet-4}, {id: claude-opus-4-6}]}}
 inference: {tiers: {T1: {provider: blockrun/claude-haiku-4-5}, T2: {provider: blockrun/claude-sonnet-4}}}
 `))
 	want := map[string]float64{"calm": 0.05, "normal": 0.20, "volatile": 0.83}

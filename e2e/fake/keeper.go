@@ -46,7 +46,7 @@ func (k *keeper) put(id string, t *thing) {
 
 // routeKept answers a path below one of the collections; ok is false for any other path.
 func (s *Server) routeKept(path string, r *Request) (o outcome, ok bool) {
-	collections := []string{"/files", "/batches", "/responses"}
+	collections := []string{"/files", "/batches", "/responses", "/conversations"}
 	if s.cfg.Dialect == Anthropic {
 		collections = []string{"/files", "/messages/batches"}
 	}
@@ -105,8 +105,13 @@ func (s *Server) keptCollection(r *Request, collection string) outcome {
 		}
 		return outcome{fixed: fmt.Appendf(nil, `{"object":"list", "data":%s, "has_more":false}`, data)}
 	}
-	if collection == "/files" {
+	switch collection {
+	case "/files":
 		return s.upload(r)
+	case "/conversations":
+		t := &thing{kind: "conversation"}
+		id := k.add("conv_", t)
+		return outcome{fixed: s.shown(id, t)}
 	}
 	var asked struct {
 		Input    string `json:"input_file_id"`
@@ -165,6 +170,8 @@ func (s *Server) shown(id string, t *thing) json.RawMessage {
 	switch {
 	case t.kind == "file":
 		return fmt.Appendf(nil, `{"id":%q, "object":"file", "bytes":%d, "filename":%q}`, id, len(t.content), t.name)
+	case t.kind == "conversation":
+		return fmt.Appendf(nil, `{"id":%q, "object":"conversation", "created_at":1741900000, "metadata":{}}`, id)
 	case s.cfg.Dialect == Anthropic:
 		return fmt.Appendf(nil, `{"id":%q, "type":"message_batch", "processing_status":%q, "results_url":"https://api.anthropic.com/v1/messages/batches/%s/results"}`, id, ended, id)
 	}

@@ -31,7 +31,7 @@ func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
 		{"claude-opus-4-1", "", "budget", nil},
 		{"claude-opus-5", "", "adaptive", []string{"low", "medium", "high", "xhigh", "max"}},
 		{"claude-opus-5-5", "", "adaptive", []string{"low", "medium", "high", "xhigh", "max"}},
-		{"claude-haiku-5-5", "", "adaptive", []string{"low", "medium", "high"}},
+		{"claude-haiku-5-5", "", "adaptive", []string{"low", "medium", "high", "xhigh", "max"}},
 		{"claude-tomorrow-6", "", "adaptive", nil},
 		{"gemini-4-tomorrow", "", "level", []string{"low", "high"}},
 		{"anthropic/claude-opus-4.6", "", "adaptive", []string{"low", "medium", "high", "max"}},
