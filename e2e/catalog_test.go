@@ -190,10 +190,11 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 	for _, row := range []struct {
 		about   string
 		stream  bool
+		goesOn  bool // to the next provider (B-24)
 		refusal fake.Behaviour
 	}{
-		{"not found", false, fake.Behaviour{Status: http.StatusNotFound, ErrorCode: "model_not_found", Message: "The model `m` does not exist or you do not have access to it."}},
-		{"gone, in a stream", true, fake.Behaviour{Status: http.StatusGone}},
+		{"not found", false, false, fake.Behaviour{Status: http.StatusNotFound, ErrorCode: "model_not_found", Message: "The model `m` does not exist or you do not have access to it."}},
+		{"gone, in a stream", true, true, fake.Behaviour{Status: http.StatusGone}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			t.Parallel()
@@ -204,8 +205,9 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 				{ID: "first", Fake: first, Models: append(models("m", ""), models("n", "")...)}, {ID: "second", Fake: second, Models: models("m", "")},
 			}})
 			first.BehaveFor("m", row.refusal)
-			if got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: row.stream}.call()); got.Status == http.StatusOK {
-				t.Fatalf("answered %s", got.Body)
+			got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: row.stream}.call())
+			if by := got.Header.Get("X-Bardo-Provider"); (got.Status == http.StatusOK) != row.goesOn || row.goesOn && by != "second" {
+				t.Fatalf("%d by %q: %s", got.Status, by, got.Body)
 			}
 			eventually(t, "the event", func() bool { return len(toldOf(t, dir, "catalog:model_quarantined")) == 1 })
 			if e := toldOf(t, dir, "catalog:model_quarantined")[0].Data; e.Provider != "first" || e.Model != "m" || e.Status != row.refusal.Status {

@@ -29,7 +29,7 @@ func TestD03HintsOfHeadersAndBodies(t *testing.T) {
 		{"in a header", `{}`, []string{"X-Bardo-Subsystem: risk"}, "risk"},
 		{"in the body", `{"subsystem":"dream_rem","golem_id":"` + bardoWords + `"}`, nil, "dream_rem"},
 		{"the header wins", `{"subsystem":"dream_rem"}`, []string{"X-Bardo-Subsystem: risk", "X-Bardo-Vitality: 0.4"}, "risk"},
-		{"a part of the client's own", `{"subsystem":"tail_wagging"}`, nil, "other"},
+		{"another part", `{"subsystem":"other"}`, nil, "other"},
 		{
 			"all kinds", `{"subsystem":"heartbeat_t2","tick":7,"scenario":{"entities":["` + bardoWords + `"]},"require":[],"no_cache":true}`,
 			[]string{"X-Bardo-Prefer: tools", `X-Bardo-Profile: {"temperature":0.5}`, "X-Bardo-Phase: Desperate"},
@@ -130,6 +130,23 @@ func TestD03UnknownHintsAreReported(t *testing.T) {
 				t.Errorf("status %d, warning %q", got.Status, w)
 			}
 		})
+	}
+}
+
+// TestAnUnknownSubsystemIsReported, with the near name; the request is served as that of another part.
+func TestAnUnknownSubsystemIsReported(t *testing.T) {
+	t.Parallel()
+	g, _ := one(t, quick)
+	for _, a := range both {
+		got := g.Do(t, a.call("X-Bardo-Subsystem: risc"))
+		if w := got.Header.Get("X-Bardo-Warning"); got.Status != http.StatusOK || w != "unknown subsystem: risc (did you mean risk?)" || got.Header.Get("X-Bardo-Subsystem") != "other" {
+			t.Errorf("%s, stream=%v: status %d, subsystem %q, warning %q", a.dialect, a.stream, got.Status, got.Header.Get("X-Bardo-Subsystem"), w)
+		}
+	}
+	for _, args := range [][]string{{"route", "--subsystem", "risc", "--model", "m"}, {"route", "--subsystem", "risc", "--model", "m", "--json"}} {
+		if out := g.Bardo(t, args...); !strings.Contains(out, "unknown subsystem: risc (did you mean risk?)") {
+			t.Errorf("%v printed %s", args, out)
+		}
 	}
 }
 

@@ -38,8 +38,16 @@ providers:
 	return k
 }
 
-// uploadForm is an upload's body, and its content type.
+// uploadForm is an upload's body, and its content type. What looks like requests is for a batch.
 func uploadForm(t *testing.T, content []byte) (body, contentType string) {
+	t.Helper()
+	if bytes.HasPrefix(content, []byte("{")) {
+		return uploadFormFor(t, "batch", content)
+	}
+	return uploadFormFor(t, "user_data", content)
+}
+
+func uploadFormFor(t *testing.T, purpose string, content []byte) (body, contentType string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -48,7 +56,7 @@ func uploadForm(t *testing.T, content []byte) (body, contentType string) {
 		_, err = part.Write(content)
 	}
 	if err == nil {
-		err = w.WriteField("purpose", "batch")
+		err = w.WriteField("purpose", purpose)
 	}
 	if err == nil {
 		err = w.Close()
@@ -100,7 +108,7 @@ func TestP16FilesAndBatchesPassToAUsersOwnKey(t *testing.T) {
 	t.Parallel()
 	k := runKeepers(t)
 	poor := k.CreateKey(t, "--name", "poor", "--balance-usd", "0.000001").Key
-	content := bytes.Repeat([]byte("{\"custom_id\":\"secret-content\"}\x00\xff\n"), 8000)
+	content := bytes.Repeat([]byte("{\"custom_id\":\"secret-content\"}\r\n{ \"body\":\"\u00e9\"}\n"), 8000)
 	body, kind := uploadForm(t, content)
 	file := keptAnswer(t, k.Do(t, gateway.Call{Path: "/files", Body: body, Header: []string{kind}, Key: poor}), "direct/openai")
 	sent := k.openai.Requests()
@@ -313,7 +321,8 @@ func TestAVendorsRefusalsOfWhatItKeeps(t *testing.T) {
 	t.Parallel()
 	k := runKeepers(t)
 	a := ask{dialect: fake.OpenAI}
-	if got := k.Do(t, gateway.Call{Path: "/v1/files/file-nowhere"}); got.Status != http.StatusNotFound || !strings.Contains(got.Body, "No such thing: file-nowhere") {
+	file := k.upload(t, "", []byte("here"))
+	if got := k.Do(t, gateway.Call{Path: "/v1/files/" + file.ID + "/nowhere"}); got.Status != http.StatusNotFound || !strings.Contains(got.Body, "No such thing: "+file.ID+"/nowhere") {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
 	for _, row := range []struct {

@@ -101,8 +101,11 @@ func checkBalanceCommand(t *testing.T, g *gateway.Gateway, id, balance string) {
 // TestMeteredKeysAreNeverRefused: they have no balance, and what they use is counted.
 func TestMeteredKeysAreNeverRefused(t *testing.T) {
 	t.Parallel()
-	g, p := one(t, quick)
-	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1_000_000_000, Output: 1_000_000_000}})
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: []gateway.Model{
+		{ID: "m", Price: "{input: 1000, output: 2000}", More: "context: 2000000"},
+	}}}})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1_000_000, Output: 1_000_000}})
 	k := g.CreateKey(t, "--name", "metered")
 	if k.BalanceUSD != nil {
 		t.Errorf("created %+v", k)
@@ -290,7 +293,7 @@ func TestTheReserveIsTheWorstCase(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	priced := func(model, price string) gateway.Model { return gateway.Model{ID: model, Price: price} }
-	g := gateway.Run(t, gateway.Options{Config: quick + "billing: {reserve_output_tokens: 1000}\n", Providers: []gateway.Provider{
+	g := gateway.Run(t, gateway.Options{Config: quick + "billing: {reserve_output_tokens: 1000, spread_pct: 20}\n", Providers: []gateway.Provider{
 		{ID: "cheap", Fake: p, Models: []gateway.Model{priced("m", "{input: 0, output: 10}"), priced("gpt-4o", "{input: 0, cached_input: 0, output: 10}"), priced("free", "{input: 0, output: 0}")}},
 		{ID: "dear", Fake: p, Models: []gateway.Model{priced("m", "{input: 0, output: 100}")}},
 	}})

@@ -70,13 +70,13 @@ func TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth(t *testing.T) {
 		{
 			"the second is there, of the first there is nothing", mute,
 			fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
-			func(_, other *fake.Server) func() bool { return done(other) }, 7_440, 7_440,
+			func(_, other *fake.Server) func() bool { return done(other) }, 7_441, 7_500,
 		},
 		{
 			"the first is there, of the second there is nothing",
 			fake.Behaviour{Text: "Yes.", Usage: &fake.Usage{Input: 1000, Output: 100}},
 			mute,
-			func(lead, _ *fake.Server) func() bool { return done(lead) }, 1_440, 1_440,
+			func(lead, _ *fake.Server) func() bool { return done(lead) }, 1_441, 1_600,
 		},
 		{
 			"the first is there, and half of the second",

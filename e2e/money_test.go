@@ -457,8 +457,20 @@ func TestACutStreamIsBilledForWhatItBrought(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// TestALeaverBeforeTheAnswerPaysNothing: the provider is left too, and what was set aside is free again.
-func TestALeaverBeforeTheAnswerPaysNothing(t *testing.T) {
+// inputOf is how many input tokens a key has used.
+func inputOf(t testing.TB, g *gateway.Gateway, key string) (n int64) {
+	t.Helper()
+	var use struct{ Data []used }
+	get(t, g, key, "/v1/usage", &use)
+	for _, u := range use.Data {
+		n += int64(u.Input)
+	}
+	return n
+}
+
+// TestD81AClientThatDisconnectsBeforeTheAnswerPaysForItsInput: its provider has it, and may have read it all. The provider's connection is
+// closed as well, and what was reserved beyond the charge is free again.
+func TestD81AClientThatDisconnectsBeforeTheAnswerPaysForItsInput(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Break: fake.Break{Kind: fake.Hang}})
@@ -470,6 +482,7 @@ func TestALeaverBeforeTheAnswerPaysNothing(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", model, stream), func(t *testing.T) {
 				p.Forget()
+				before, tokens := balanceOf(t, g, key), inputOf(t, g, key)
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
 				go func() {
@@ -493,8 +506,9 @@ func TestALeaverBeforeTheAnswerPaysNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				eventually(t, "the end of its hold", func() bool { return fundsOf(t, g, key).Held == "0.000000" })
-				if n := balanceOf(t, g, key); n != 1_000_000 || len(p.Generations()) != 1 {
-					t.Errorf("%d are left, %d calls", n, len(p.Generations()))
+				paid, input := before-balanceOf(t, g, key), inputOf(t, g, key)-tokens
+				if want := (input*12 + 9) / 10; input == 0 || paid != want || len(p.Generations()) != 1 { // $1 per million, and 20 percent
+					t.Errorf("%d were taken for %d tokens of input, want %d; %d calls", paid, input, want, len(p.Generations()))
 				}
 			})
 		}

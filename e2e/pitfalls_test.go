@@ -24,7 +24,7 @@ func TestPitfall04WhatCannotBeSaidToTheNextProvider(t *testing.T) {
 		// A role that OpenAI once had: it passes as it is, but there is no such thing in the other format.
 		body := fmt.Sprintf(`{"model":"m","stream":%v,"messages":[{"role":"function","name":"f","content":"x"}]}`, stream)
 		got := g.Chat(t, body)
-		mustFail(t, ask{dialect: fake.OpenAI}, got, http.StatusBadRequest, "invalid_request")
+		mustFail(t, ask{dialect: fake.OpenAI}, got, http.StatusServiceUnavailable, "overloaded")
 	}
 	if n := len(first.Generations()); n < 2 {
 		t.Errorf("the first provider was asked %d times", n)

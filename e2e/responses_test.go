@@ -396,7 +396,7 @@ func TestResponsesErrors(t *testing.T) {
 		{"a conversation", `{"model":"claude","input":"hi","conversation":"conv_1"}`, "requires_direct_key", 400},
 		{"in the background", `{"model":"chat","input":"hi","background":true}`, "requires_direct_key", 400},
 		{"an item by its id", `{"model":"chat","input":[{"type":"item_reference","id":"msg_1"}]}`, "requires_direct_key", 400},
-		{"an earlier response that is not known where they are kept", `{"model":"responses","input":"hi","previous_response_id":"resp_1"}`, "previous_response_not_found", 400},
+		{"an earlier response that was not made here", `{"model":"responses","input":"hi","previous_response_id":"resp_1"}`, "not_found", 404},
 	} {
 		for _, stream := range []bool{false, true} {
 			body := row.body

@@ -21,6 +21,7 @@ type dryRun struct {
 	Refused   []struct{ Provider, Model, Reason string }
 	Pipeline  string
 	Reasoning reasoned
+	Error     string
 }
 
 // reasoned is how an explanation says that an answer is thought about.

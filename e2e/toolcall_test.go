@@ -366,17 +366,18 @@ func TestWithoutToolsTextIsText(t *testing.T) {
 	}
 }
 
-func TestToolChoiceInWordsIsDegraded(t *testing.T) {
+// TestD86ToolsInThePromptAreNamed: and what nothing enforces there.
+func TestD86ToolsInThePromptAreNamed(t *testing.T) {
 	t.Parallel()
 	g, at := talkers(t)
 	at[fake.OpenAI].Behave(fake.Behaviour{Text: `<tool_call>{"name": "now"}</tool_call>`})
 	for _, row := range []struct {
 		more, lost, says string
 	}{
-		{`"tool_choice":"auto"`, "", ""},
-		{`"tool_choice":"required"`, "tool_choice", "must call at least one function"},
-		{`"tool_choice":{"type":"function","function":{"name":"now"}}`, "tool_choice", "must call the function now"},
-		{`"parallel_tool_calls":false`, "parallel_tool_calls", "at most one function"},
+		{`"tool_choice":"auto"`, "tools->prompt", ""},
+		{`"tool_choice":"required"`, "tools->prompt,tool_choice", "must call at least one function"},
+		{`"tool_choice":{"type":"function","function":{"name":"now"}}`, "tools->prompt,tool_choice", "must call the function now"},
+		{`"parallel_tool_calls":false`, "tools->prompt,parallel_tool_calls", "at most one function"},
 	} {
 		a := ask{dialect: fake.OpenAI, model: "hermes-at-openai", more: withTools(fake.OpenAI) + "," + row.more}
 		got := g.Do(t, a.call())
@@ -387,7 +388,7 @@ func TestToolChoiceInWordsIsDegraded(t *testing.T) {
 			t.Errorf("%s: the provider was sent %s", row.more, body)
 		}
 	}
-	if r := recordOf(t, g, g.Do(t, ask{dialect: fake.OpenAI, model: "hermes-at-openai", more: withTools(fake.OpenAI) + `,"tool_choice":"required"`}.call())); !slices.Equal(r.Degraded, []string{"tool_choice"}) {
+	if r := recordOf(t, g, g.Do(t, ask{dialect: fake.OpenAI, model: "hermes-at-openai", more: withTools(fake.OpenAI) + `,"tool_choice":"required"`}.call())); !slices.Equal(r.Degraded, []string{"tools->prompt", "tool_choice"}) {
 		t.Errorf("the record says %q", r.Degraded)
 	}
 }

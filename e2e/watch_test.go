@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -97,7 +98,7 @@ func TestWatchShowsEveryRequestAndNothingOfWhatWasSaid(t *testing.T) {
 	plain, lines := watch(t, g, "--plain"), watch(t, g, "--json")
 	lines.sees(t, `"type":"gateway"`, `"pid":`)
 	lines.sees(t, `"type":"status"`, `"provider":"second"`)
-	awaitWatched(t, g, plain)
+	before := awaitWatched(t, g, plain)
 
 	send := func(c gateway.Call) gateway.Answer { return g.Do(t, c) }
 	id := func(a gateway.Answer) string { return a.Header.Get("X-Request-Id") }
@@ -138,7 +139,8 @@ func TestWatchShowsEveryRequestAndNothingOfWhatWasSaid(t *testing.T) {
 	if r.Type != "request" || r.Cost <= 0 || r.Output == 0 || len(r.Log) != 2 || r.Log[0].Provider != "first" || r.Log[1].Outcome != "ok" {
 		t.Errorf("got %+v", r)
 	}
-	lines.sees(t, `"type":"status"`, `"served":6`, `"requests_today":6`)
+	const withBody = 6 // a wrong key is refused before the body is read, and counts as a request
+	lines.sees(t, `"type":"status"`, fmt.Sprintf(`"served":%d,"requests_today":%d,`, withBody, withBody+1+before))
 
 	secrets := []string{said, g.Key, "bardo_sk_", first.Key, second.Key}
 	for _, line := range append(plain.all(), lines.all()...) {
@@ -150,15 +152,17 @@ func TestWatchShowsEveryRequestAndNothingOfWhatWasSaid(t *testing.T) {
 	}
 }
 
-// awaitWatched sends requests that are nobody's money until a watcher sees one: what ended before it came is not shown.
-func awaitWatched(t *testing.T, g *gateway.Gateway, w *watching) {
+// awaitWatched sends requests with a wrong key until a watcher sees one: what ended before it came is not shown. It returns how many.
+func awaitWatched(t *testing.T, g *gateway.Gateway, w *watching) (refused int) {
 	t.Helper()
 	eventually(t, "the watcher's first line", func() bool {
 		c := ask{dialect: fake.OpenAI, model: "m"}.call()
 		c.Key = "bardo_sk_nobody"
 		g.Do(t, c)
+		refused++
 		return len(w.all()) > 0
 	})
+	return refused
 }
 
 func TestWatchComesBackWithTheGateway(t *testing.T) {

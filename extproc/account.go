@@ -88,7 +88,8 @@ func day(q url.Values, name string) (time.Time, error) {
 	return t, nil
 }
 
-// Requests that no balance pays for are written behind; a client that asks at once waits for its record.
+// What this gateway answered is found immediately. A request that another gateway on the same ledger answered, and whose key has no
+// balance, is written there within a moment, and so is one whose client has just disconnected.
 const (
 	recordPatience = time.Second
 	recordPoll     = 20 * time.Millisecond
@@ -112,7 +113,7 @@ func showRequest(ctx context.Context, x *exchange) (reply, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key", clipped(id))
+			return reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", clipped(id))
 		}
 	}
 }

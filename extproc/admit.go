@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"net/http"
+	"slices"
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
@@ -20,25 +21,50 @@ func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
 	if err != nil || ok {
 		return p, err
 	}
-	switch x.rt.Keyless {
-	case KeylessAnyone:
-		return policy.Principal{Anonymous: true}, nil
-	case KeylessDemo:
-		if x.head.fromLoopback() {
-			return policy.Principal{Anonymous: true}, nil
-		}
-	case KeylessNobody:
+	if x.rt.Keyless == KeylessNobody || !x.head.peer.IsLoopback() {
+		return policy.Principal{}, auth.Missing(x.head.h)
 	}
-	return policy.Principal{}, auth.Missing(x.head.h)
+	if why := x.rt.Known.Refuses(x.head.asked()); why != "" {
+		return policy.Principal{}, fault.Newf(fault.InvalidAPIKey, "a request without an API key is taken from programs on this machine alone, and %s: "+
+			"send a key, or name the gateway localhost, 127.0.0.1 or as in listen.public_url", why)
+	}
+	return policy.Principal{Anonymous: true}, nil
 }
 
-// limit holds a caller to what its key may do, and lookups to their rate. Generations are counted once their size is known.
-func (x *exchange) limit(ctx context.Context, c class) error {
-	if c == classGenerate {
-		return auth.MayGenerate(x.Principal)
+// limit holds a caller to what its key may do, and the request to its limits: the rate, the requests at a time, and what is used up
+// already. What depends on the request itself is held later.
+func (x *exchange) limit(ctx context.Context, e *endpoint) (err error) {
+	if e.class == classGenerate {
+		if err := auth.MayGenerate(x.Principal); err != nil {
+			return err
+		}
 	}
-	_, err := x.gw.Limiter.Admit(ctx, time.Now(), &quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Lookup})
-	return err
+	if e.local == nil && !e.kept {
+		if x.dry, err = x.explains(); err != nil {
+			return err
+		}
+	}
+	ask := quota.Ask{Client: x.head.peer, Class: x.counts(e), MayBeFree: e.kept || x.mayBeFree()}
+	if err := x.bill.Admit(ctx, &ask); err != nil {
+		return err
+	}
+	if ask.Class == quota.Lookup || ask.MayBeFree || !x.Principal.Prepaid {
+		return nil
+	}
+	return unpaid(x.gw.Ledger.Solvent(ctx, x.Principal.Account))
+}
+
+// counts is the class that the request counts as: one that is only explained is a lookup, and so is what makes nothing.
+func (x *exchange) counts(e *endpoint) quota.Class {
+	if e.class != classGenerate || e.method != http.MethodPost || x.dry {
+		return quota.Lookup
+	}
+	return quota.Generation
+}
+
+// mayBeFree reports whether the request may turn out to cost its caller nothing here.
+func (x *exchange) mayBeFree() bool {
+	return x.rt.Free[x.Principal.Tier] || x.rt.TakesKeys && x.head.h.Get(headerUpstreamKey) != ""
 }
 
 // mayUse refuses what a caller without a key may not have: only the demo provider is free.
@@ -56,43 +82,57 @@ func (x *exchange) mayUse() error {
 
 // worst is the most that a request may be charged: the dearest candidate, the whole output, each time that it may be asked.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	output, candidates := int64(x.maxTokens()+x.raised(candidates)), x.inTier(candidates)
+	output, candidates := policy.AddTokens(int64(x.maxTokens()), int64(x.raised(candidates))), x.inTier(candidates)
 	var cost policy.Pico
 	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
-		input := x.Request.InputTokens + x.formTokens(candidates) + int64(again)*(output+complaintTokens)
-		cost += resolve.WorstCost(candidates, input, output, int64(x.Request.Choices))
+		input := policy.AddTokens(x.Request.MostInput+x.formTokens(candidates), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))
+		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)))
 	}
-	cost += x.besides()
+	cost = cost.Plus(x.besides())
 	return cost.Charge(x.rt.spread(x.Principal.Tier))
 }
 
-// enter holds a generation to its key's limits: the requests at a time and per minute, and what it may use and be charged.
-func (x *exchange) enter(ctx context.Context, tokens int64, charge policy.Micro) (err error) {
-	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Generation, Tokens: tokens, Charge: charge}
-	x.grant, err = x.gw.Limiter.Admit(ctx, time.Now(), &ask)
-	return err
+// allot holds a generation to what its key may use and be charged.
+func (x *exchange) allot(ctx context.Context, tokens int64, charge policy.Micro) error {
+	return x.bill.Hold(ctx, &quota.Ask{Client: x.head.peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
 }
 
 // reserve sets the worst case aside: of the agent's budget, and of the key's balance. Keys without a balance reserve nothing of one.
-func (x *exchange) reserve(ctx context.Context) (err error) {
+func (x *exchange) reserve(ctx context.Context) error {
+	if err := x.gw.Ledger.Writable(); err != nil && !x.onlyFree() {
+		return err
+	}
+	x.limitOutput()
 	if err := x.spend(ctx); err != nil {
 		return err
 	}
-	if !x.Principal.Prepaid {
-		return nil
+	return unpaid(x.bill.Reserve(ctx, x.worst(x.Order)))
+}
+
+// onlyFree leaves those candidates alone that cost nobody here anything, and reports whether the request can do with them: while the
+// ledger cannot be written nobody can be charged.
+func (x *exchange) onlyFree() bool {
+	if !x.free(&x.Order[0]) || x.besides() > 0 {
+		return false
 	}
-	x.hold, err = x.gw.Ledger.Reserve(ctx, x.Principal.Account, x.ID, x.worst(x.Order))
-	return unpaid(err)
+	x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.free(&to) })
+	return true
 }
 
 // unpaid tells a caller that its key cannot pay, and how much is missing.
 func unpaid(err error) error {
+	if errors.Is(err, ledger.ErrAmount) {
+		return fault.New(fault.InsufficientFunds, "this request may cost more than any balance holds: lower max_tokens or n", err)
+	}
 	var short *ledger.InsufficientError
 	if !errors.As(err, &short) {
 		return err
 	}
 	if short.Blocked {
 		return fault.New(fault.InsufficientFunds, "this key is blocked until a deposit: its last answer cost more than it had", err)
+	}
+	if short.Needed == 0 {
+		return fault.New(fault.InsufficientFunds, "nothing is left of this key's balance: deposit", err)
 	}
 	return fault.New(fault.InsufficientFunds, fmt.Sprintf("this request may cost up to $%s and $%s is available: deposit, or lower max_tokens",
 		short.Needed, max(short.Available, 0)), err)

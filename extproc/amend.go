@@ -85,6 +85,8 @@ func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *f
 	if err != nil {
 		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}
 	}
+	began := time.Now()
+	x.bill.Begin(to, began)
 	resp, err := x.gw.Egress.Do(req)
 	if err == nil {
 		defer closeBody(resp)
@@ -96,7 +98,7 @@ func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *f
 		return nil, x.headFailure(ctx, t, resp, err)
 	}
 	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
-	x.current = a
+	x.current, a.began = a, began
 	return a, a.readFrom(ctx, resp.Body)
 }
 

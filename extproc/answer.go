@@ -2,13 +2,13 @@ package extproc
 
 import (
 	"context"
+	"time"
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
-	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
@@ -29,7 +29,8 @@ type answer struct {
 	failed  *chat.ProviderError
 	broken  error // a layer's, which looked at the answer
 	ended   bool
-	reason  chat.StopReason
+	count   meter.Count // what it took so far
+	began   time.Time   // its call went out
 
 	holds bool         // nothing is passed on before release
 	held  []chat.Event // detached, while it holds
@@ -38,12 +39,12 @@ type answer struct {
 	form    *formed     // what it says, for the check of its form; nil: it has none
 	unfit   bool        // it is not for others: its form is wrong
 	counted bool        // its call is on the request's bill
+	noted   bool        // that its provider answered was reported
+	beside  bool        // it was gathered beside the call under way
 	own     *chat.Usage // what its call used, where its events speak of all calls of the request
 
-	id       string // the provider's own of the answer
-	usage    chat.Usage
-	outBytes int64 // of text, thoughts and arguments, to estimate what a cut stream delivered
-	thoughts int64 // bytes of these alone
+	id   string   // the provider's own of the answer
+	made []string // ids of what the provider stored, or gave access to, as it answered
 }
 
 // feed decodes a chunk. Afterwards exactly one holds: the answer goes on, it failed, a layer broke it, or it ended.
@@ -67,6 +68,7 @@ type stage interface {
 // read takes an event through the stages. What they hold back is content: the provider does answer.
 func (a *answer) read(ctx context.Context, ev *chat.Event) {
 	a.content = a.content || ev.Kind.IsContent()
+	a.x.redact(ev)
 	a.stage(ctx, ev, 0)
 }
 
@@ -98,10 +100,10 @@ func (a *answer) hold(ctx context.Context, ev *chat.Event) {
 		return
 	}
 	if ev.Kind == chat.Error {
-		a.failed = ev.Err
+		a.fail(ev.Err)
 		return
 	}
-	a.count(ev)
+	a.note(ev)
 	a.held = append(a.held, ev.Detached())
 	a.heavy += int64(len(ev.Text) + len(ev.Raw))
 	a.ended = ev.Kind == chat.End
@@ -112,7 +114,7 @@ func (a *answer) whole() bool { return a.holds || !a.stream }
 
 // release passes events on in the place of those that were held.
 func (a *answer) release(ctx context.Context, events []chat.Event) {
-	own := a.total(a.x.Request.InputTokens)
+	own := a.total()
 	a.own, a.holds, a.held, a.heavy, a.ended = &own, false, nil, 0, false
 	for i := range events {
 		if a.over() {
@@ -148,17 +150,24 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 
 // served is who gave the answer, and what it took.
 func (a *answer) served() *cache.Served {
-	u, cost := a.x.owed(a)
+	t := a.x.owed(a)
 	return &cache.Served{
-		By: a.res, Spoken: a.spoken, Usage: u, Cost: cost, Degraded: a.x.lostAt(a.res.Provider), Schema: a.x.schemaWord(&a.res),
+		By: a.res, Spoken: a.spoken, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.lostAt(a.res.Provider), Schema: a.x.schemaWord(&a.res),
 		Verified: a.x.verifiedWord(), Escalated: a.x.escalatedWord(),
 	}
+}
+
+// fail notes what the provider failed by, and in which format it said so.
+func (a *answer) fail(e *chat.ProviderError) {
+	said := *e
+	said.Dialect = a.spoken
+	a.failed = &said
 }
 
 func (a *answer) take(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.Error:
-		a.failed = ev.Err
+		a.fail(ev.Err)
 		return
 	case chat.End:
 		a.ended = true
@@ -169,40 +178,22 @@ func (a *answer) take(ev *chat.Event) {
 		return
 	default:
 	}
-	a.count(ev)
+	a.note(ev)
 	a.content = a.content || ev.Kind.IsContent()
 	if a.shown == nil || a.shown.take(a, ev) {
 		a.out = a.enc.Append(a.out, ev)
 	}
 }
 
-// count keeps what an event says of the answer as a whole.
-func (a *answer) count(ev *chat.Event) {
-	switch ev.Kind {
+// note keeps what an event says of the answer as a whole.
+func (a *answer) note(ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // the others are counted alone
 	case chat.Start:
 		a.id = ev.ID
-	case chat.UsageInfo:
-		a.usage.Merge(ev.Usage)
-	case chat.Stop:
-		a.reason = ev.Reason
-	case chat.Thought:
-		a.outBytes += int64(len(ev.Text))
-		a.thoughts += int64(len(ev.Text))
-	case chat.Text, chat.ToolArgs, chat.Refusal:
-		a.outBytes += int64(len(ev.Text))
 	case chat.Extra:
-		a.tell(ev)
-	case chat.Signature, chat.Redacted, chat.ToolStart, chat.BlockStop, chat.Other, chat.Error, chat.End:
+		a.names(ev)
 	}
-}
-
-// tell keeps in which tier of service the provider says that it answered.
-func (a *answer) tell(ev *chat.Event) {
-	if ev.ID == chat.ServiceTier {
-		if tier, ok := (jsonx.Value{Raw: ev.Text}).Str(); ok {
-			a.usage.Tier = tier
-		}
-	}
+	a.count.Note(ev)
 }
 
 // drain returns what is ready for the client. It is valid until the next feed.
@@ -212,25 +203,10 @@ func (a *answer) drain() []byte {
 	return b
 }
 
-// bytesPerToken is the usual length of a token in bytes, for answers whose provider did not live to count them.
-const bytesPerToken = 4
-
 // total is the usage to bill. What the provider did not say is estimated from what passed.
-func (a *answer) total(estimatedInput int64) chat.Usage {
+func (a *answer) total() chat.Usage {
 	if a.own != nil {
 		return *a.own
 	}
-	u := a.usage
-	if u.TotalInput() == 0 {
-		u.Input, u.Estimated = estimatedInput, true
-	}
-	if !u.Final {
-		if n := (a.outBytes + bytesPerToken - 1) / bytesPerToken; n > u.Output {
-			u.Output, u.Estimated = n, true
-		}
-	}
-	if u.Reasoning == 0 && a.thoughts > 0 { // D-42
-		u.Reasoning, u.ReasoningEstimated = reasoning.Estimate(a.thoughts, u.Output), true
-	}
-	return u
+	return a.count.Total(a.x.Request.InputTokens)
 }

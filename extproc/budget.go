@@ -18,15 +18,6 @@ import (
 // What an agent may spend on a day is divided among its parts, where it says how much that is (004, section 9). Who says nothing is held
 // to nothing, but what its parts spend is booked all the same.
 
-// allowance is what a request may spend of its agent's budget. The zero value is of one that no budget holds.
-type allowance struct {
-	part   budget.Part
-	limits budget.Budgets
-	hold   budget.Hold
-	left   policy.Micro // of the part's budget; budget.Unlimited for what is always paid for
-	word   string       // what X-Bardo-Degraded says of it
-}
-
 // headerBudget says what is left today of the budget that a request uses.
 const headerBudget = "x-bardo-budget-remaining"
 
@@ -46,18 +37,18 @@ func (x *exchange) keepToBudget(ctx context.Context) error {
 	if !ok {
 		vitality = 1
 	}
-	b := &x.allowance
-	b.part, b.limits = part, budget.Compute(vitality, x.rt.Wallet.Daily(x.Hints.DailyBudget)).Under(x.rt.Wallet)
-	use, err := x.gw.meter.Look(ctx, x.started, x.agent(), part)
+	b := &x.bill.Allowance
+	b.Part, b.Limits = part, budget.Compute(vitality, x.rt.Wallet.Daily(x.Hints.DailyBudget)).Under(x.rt.Wallet)
+	use, err := x.gw.meter.Budgets.Look(ctx, x.started, x.agent(), part)
 	if err != nil {
 		return err
 	}
-	d := b.limits.Decide(x.Hints.Subsystem, use, x.started)
-	if b.left = d.Remaining; d.Action != budget.Downgrade || x.costsNothing() {
+	d := b.Limits.Decide(x.Hints.Subsystem, use, x.started)
+	if b.Left = d.Remaining; d.Action != budget.Downgrade || x.costsNothing() {
 		return nil
 	}
 	x.tellExhausted(&d, use)
-	x.Hints.Subsystem, b.word = budget.Routine, d.Degraded
+	x.Hints.Subsystem, b.Degraded = budget.Routine, d.Degraded
 	return nil
 }
 
@@ -79,46 +70,29 @@ func (x *exchange) free(to *policy.Resolution) bool {
 // spend holds the most that the request may cost against its part's budget, or refuses it once that is spent. What costs nothing is
 // served all the same, by those alone that ask for nothing.
 func (x *exchange) spend(ctx context.Context) error {
-	b := &x.allowance
-	if b.part == budget.None {
+	b := &x.bill.Allowance
+	if b.Part == budget.None {
 		return nil
 	}
-	var use budget.Use
-	decide := func(u budget.Use) budget.Decision {
-		use = u
-		return b.limits.Decide(x.Hints.Subsystem, u, x.started)
-	}
-	hold, d, err := x.gw.meter.Enter(ctx, x.started, x.agent(), b.part, x.worst(x.Order), decide)
-	if err != nil {
+	d, use, err := b.Enter(ctx, x.gw.meter, x.started, x.agent(), x.Hints.Subsystem, x.worst(x.Order))
+	if err != nil || d.Action != budget.Refuse {
 		return err
-	}
-	b.hold, b.left = hold, d.Remaining
-	if d.Action != budget.Refuse {
-		return nil
 	}
 	if x.free(&x.Order[0]) {
 		x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.free(&to) })
 		return nil
 	}
 	x.tellExhausted(&d, use)
-	b.word = d.Degraded
-	f := fault.Newf(fault.BudgetExceeded, "%s", d.Sentence(b.part, b.limits[b.part]))
+	b.Degraded = d.Degraded
+	f := fault.Newf(fault.BudgetExceeded, "%s", d.Sentence(b.Part, b.Limits[b.Part]))
 	f.RetryAfter = d.Again
 	return f
 }
 
-// account turns what the request held of its part's budget into what it was charged.
-func (x *exchange) account(charged policy.Micro) {
-	b := &x.allowance
-	if u, ok := b.hold.Done(charged); ok && b.left != budget.Unlimited {
-		b.left = max(b.limits[b.part]-u.Spent, 0)
-	}
-}
-
 // budgetHeader says what is left of the part's budget, where there is one with an end.
 func (x *exchange) budgetHeader(h header.List) header.List {
-	if b := &x.allowance; b.part != budget.None && b.left != budget.Unlimited {
-		h = append(h, header.Field{Name: headerBudget, Value: b.left.String()})
+	if b := &x.bill.Allowance; b.Limited() {
+		h = append(h, header.Field{Name: headerBudget, Value: b.Left.String()})
 	}
 	return h
 }
@@ -126,10 +100,10 @@ func (x *exchange) budgetHeader(h header.List) header.List {
 // refusalHeaders say of an error what its agent should do instead. SDKs that try again by themselves are told not to: the budget is spent
 // until tomorrow.
 func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
-	if x.allowance.word == "" {
+	if x.bill.Allowance.Degraded == "" {
 		return h
 	}
-	h = append(x.budgetHeader(h), header.Field{Name: "x-bardo-degraded", Value: x.allowance.word})
+	h = append(x.budgetHeader(h), header.Field{Name: "x-bardo-degraded", Value: x.bill.Allowance.Degraded})
 	if f.Kind == fault.BudgetExceeded && f.RetryAfter > budget.Soon {
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
 	}
@@ -138,15 +112,15 @@ func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
 
 // affordsMore reports whether the agent's budget has room for what the gateway would do by itself in the name of another subsystem.
 func (x *exchange) affordsMore(ctx context.Context, subsystem string) bool {
-	b := &x.allowance
-	if b.part == budget.None {
+	b := &x.bill.Allowance
+	if b.Part == budget.None {
 		return true
 	}
-	use, err := x.gw.meter.Look(ctx, x.started, x.agent(), budget.PartOf(subsystem))
+	use, err := x.gw.meter.Budgets.Look(ctx, x.started, x.agent(), budget.PartOf(subsystem))
 	if err != nil {
 		return false
 	}
-	d := b.limits.Decide(subsystem, use, x.started)
+	d := b.Limits.Decide(subsystem, use, x.started)
 	return d.Action == budget.Serve
 }
 
@@ -156,7 +130,7 @@ func (x *exchange) keepToStake(ctx context.Context) error {
 	if !x.Hints.DIEMAvailable || x.rt.Stake <= 0 || x.Request.Op != chat.Generate {
 		return nil
 	}
-	use, err := x.gw.meter.Look(ctx, x.started, budget.Agent{}, budget.Stake)
+	use, err := x.gw.meter.Budgets.Look(ctx, x.started, budget.Agent{}, budget.Stake)
 	if err != nil || use.Spent < x.rt.Stake {
 		return err
 	}
@@ -167,24 +141,6 @@ func (x *exchange) keepToStake(ctx context.Context) error {
 
 // lostStake is what X-Bardo-Degraded says where staked credit is used up.
 const lostStake = "diem_available"
-
-// stakedBy is what staked credit paid for in a request, at its provider's prices.
-func (x *exchange) stakedBy(a *answer) policy.Micro {
-	var worth policy.Pico
-	add := func(to *policy.Resolution, u *chat.Usage) {
-		if p := to.Staked; p != nil {
-			worth += p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output) + p.PerSearch*policy.Pico(u.Searches)
-		}
-	}
-	for i := range x.calls {
-		add(&x.calls[i].to, &x.calls[i].usage)
-	}
-	if !a.counted {
-		u := a.total(x.Request.InputTokens)
-		add(&a.res, &u)
-	}
-	return worth.Charge(0)
-}
 
 // spentByAgent reads what the parts of an agent were charged.
 func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
@@ -209,8 +165,8 @@ func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
 	if !x.gw.Events.On() {
 		return
 	}
-	b := &x.allowance
+	b := &x.bill.Allowance
 	x.gw.Events.Emit(eventBudget, x.Principal.Account, budgetExhausted{
-		x.ID, x.Hints.GolemID, x.Hints.Subsystem, b.part.String(), d.Degraded, b.limits[b.part], u.Spent, u.Held,
+		x.ID, x.Hints.GolemID, x.Hints.Subsystem, b.Part.String(), d.Degraded, b.Limits[b.Part], u.Spent, u.Held,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/anthropic"
 	"bardo.money/gateway/extproc/provider/custom"
@@ -145,8 +146,7 @@ func TestD43EveryProvidersThinkingIsBilledOnce(t *testing.T) {
 			if u.Output != b.output || u.Reasoning != b.reasoning || u.ReasoningEstimated != b.estimated || u.Estimated || !u.Final {
 				t.Errorf("usage %+v", u)
 			}
-			x := &exchange{rt: &Runtime{}}
-			if got := x.costOf(&to, &u); got != b.cost {
+			if got := (meter.Terms{}).Cost(&to, &u); got != b.cost {
 				t.Errorf("it costs %d picodollars, want %d", got, b.cost)
 			}
 		})

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"slices"
 
-	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -24,7 +24,7 @@ func (x *exchange) hearKey() error {
 	if len(key) > longestKey {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", longestKey)
 	}
-	x.ownKey = provider.Secret(key)
+	x.ownKey = secret.New(key)
 	return nil
 }
 
@@ -33,10 +33,10 @@ func (x *exchange) hearKey() error {
 func (x *exchange) settleWhoPays() error {
 	x.Found = slices.DeleteFunc(x.Found, func(to policy.Resolution) bool {
 		p := x.rt.Providers[to.Provider]
-		return x.ownKey != "" && !p.BYOK || x.ownKey == "" && p.BYOK && p.Endpoint.Key == ""
+		return x.ownKey.IsSet() && !p.BYOK || !x.ownKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
 	})
 	if len(x.Found) == 0 {
-		if x.ownKey != "" {
+		if x.ownKey.IsSet() {
 			return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: no provider of this model takes a key of the request's own")
 		}
 		return fault.Newf(fault.RequiresDirectKey, "the provider of this model takes only requests with a key of their own, in X-Bardo-Upstream-Key")
@@ -52,7 +52,7 @@ func (x *exchange) settleWhoPays() error {
 // direct reports whether the caller pays a provider itself.
 func (x *exchange) direct(id policy.ProviderID) bool {
 	p := x.rt.Providers[id]
-	return p.Direct || p.BYOK && x.ownKey != ""
+	return p.Direct || p.BYOK && x.ownKey.IsSet()
 }
 
 // spreadAt is the percentage on a provider's cost: none where the caller pays it (D-51).
@@ -72,7 +72,7 @@ func (x *exchange) bare() bool {
 // concernsOwnKey reports whether a failure is about a key that the request brought, or what that may have: it says nothing about the
 // provider, which others use with keys of their own.
 func (x *exchange) concernsOwnKey(f *failure) bool {
-	if x.ownKey == "" || f.kind != failStatus {
+	if !x.ownKey.IsSet() || f.kind != failStatus {
 		return false
 	}
 	switch f.status {

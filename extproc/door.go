@@ -46,8 +46,9 @@ type answerHead struct {
 // door is how an exchange speaks to its client. It is implemented over ext_proc; nothing behind it knows gRPC.
 // Not safe for concurrent use.
 type door interface {
-	// RequestBody appends the request's body to buf; tooLarge is set, and reading stops, once it is longer than limit.
-	RequestBody(buf []byte, limit int64) (body []byte, tooLarge bool, err error)
+	// RequestBody adds the request's body to u, piece by piece. It stops at the first error of u's, and answers a client whose body is
+	// late: the error is then an answeredError.
+	RequestBody(u *upload) error
 	// Reply answers with a whole message; on the native path it may come as long as no answer head was sent.
 	Reply(r reply) error
 	// Forward lets Envoy carry the request to the clusters of f.groups.

@@ -50,9 +50,12 @@ func (s *drivenStream) run(ctx context.Context) error {
 			n--
 			continue
 		}
+		if s.content { // the client has a part of it, and pays for that
+			x.interrupt(x.current)
+		}
 		x.failed(x.Order[i], f)
 		if !s.content {
-			x.current = nil // nobody pays for what failed, should the client leave now
+			x.current = nil
 		}
 		if again, ok := x.amend(x.Order[i], f); ok && !s.content && ctx.Err() == nil {
 			x.Order[i] = again
@@ -70,10 +73,10 @@ func (s *drivenStream) run(ctx context.Context) error {
 }
 
 // retrySame reports whether the provider that just failed is tried once more: the only candidate unless it said that it is asked
-// too often, the first of several when its connection failed.
+// too often, or would say the same again, the first of several when its connection failed.
 func retrySame(f *failure, attempt, candidates int) bool {
 	if candidates == 1 {
-		return attempt == 0 && f.status != http.StatusTooManyRequests
+		return attempt == 0 && f.status != http.StatusTooManyRequests && !f.lasting()
 	}
 	return attempt == 0 && (f.kind == failConnect || f.kind == failReset)
 }
@@ -109,25 +112,26 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 // listen calls a candidate and takes in its answer. pass sees it after each piece, and says when it is all there. The answer is complete
 // where there is neither a failure, as of attempt, nor an error.
 func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Context, *answer) (bool, error)) (*answer, *failure, error) {
-	to := t.to
-	ctx, cancel := context.WithCancelCause(ctx)
+	to, began := t.to, time.Now()
+	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see lastWord
 	defer cancel(nil)
 	limit := time.AfterFunc(s.x.patience(to), func() { cancel(errFirstToken) })
 	defer limit.Stop()
 
-	resp, f, err := s.open(ctx, t) //nolint:bodyclose // the reader closes it
+	s.x.bill.Begin(to, began)
+	resp, f, err := s.open(ctx, call, t) //nolint:bodyclose // the reader closes it
 	if f != nil || err != nil {
 		return nil, f, err
 	}
 	a := s.x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
-	s.x.current = a
+	s.x.current, a.began = a, began
 	r := newReader(resp.Body)
 	defer r.close()
 	for {
 		select {
 		case c := <-r.chunks:
-			if c.err != nil && ctx.Err() != nil {
-				f, err := s.interrupted(ctx, to, a)
+			if c.err != nil && call.Err() != nil {
+				f, err := s.interrupted(call, to, a)
 				return nil, f, err
 			}
 			a.feed(ctx, c.b, c.end)
@@ -148,9 +152,37 @@ func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Con
 			if err := s.heartbeat(a.res); err != nil {
 				return nil, nil, err
 			}
+		case <-call.Done():
+			f, err := s.interrupted(call, to, a)
+			return nil, f, err
 		case <-ctx.Done():
+			a.lastWord(call, r)
 			f, err := s.interrupted(ctx, to, a)
 			return nil, f, err
+		}
+	}
+}
+
+// usageTime is how long the usage of an answer may lag behind its end, once its client has disconnected (D-81).
+const usageTime = 2 * time.Second
+
+// lastWord reads on, for a client that disconnected, where the answer is there and only what it took is missing: a provider that charges
+// for reasoning that it does not show says so last.
+func (a *answer) lastWord(ctx context.Context, r *reader) {
+	if a.count.Stop == "" || a.count.Complete() {
+		return
+	}
+	late := time.NewTimer(usageTime)
+	defer late.Stop()
+	for !a.over() && !a.count.Complete() {
+		select {
+		case c := <-r.chunks:
+			a.feed(ctx, c.b, c.end)
+			if c.end {
+				return
+			}
+		case <-late.C:
+			return
 		}
 	}
 }
@@ -163,8 +195,8 @@ func (x *exchange) patience(to policy.Resolution) time.Duration {
 	return x.rt.Timeouts.whole(x.Request, x.outputTokens(to))
 }
 
-// open sends the attempt and waits for its head, with heartbeats meanwhile.
-func (s *drivenStream) open(ctx context.Context, t *try) (*http.Response, *failure, error) {
+// open sends the attempt and waits for its head, with heartbeats meanwhile. ctx is the attempt's.
+func (s *drivenStream) open(client, ctx context.Context, t *try) (*http.Response, *failure, error) {
 	to := t.to
 	req, err := s.x.egressRequest(ctx, t)
 	if err != nil {
@@ -196,6 +228,10 @@ func (s *drivenStream) open(ctx context.Context, t *try) (*http.Response, *failu
 				go func() { closeBody((<-heads).resp) }()
 				return nil, nil, err
 			}
+		case <-client.Done():
+			go func() { closeBody((<-heads).resp) }()
+			f, err := s.interrupted(client, to, nil)
+			return nil, f, err
 		}
 	}
 }
@@ -210,9 +246,11 @@ func (x *exchange) headFailure(ctx context.Context, t *try, resp *http.Response,
 	if why := resp.Header.Get(state.HeaderFailure); why != "" {
 		return localFailure(to.Provider, resp.StatusCode, why)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil {
-		return &failure{provider: to.Provider, kind: failReset, cause: err}
+	var body []byte
+	if resp.StatusCode >= http.StatusOK { // no body belongs to a lower one
+		if body, err = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)); err != nil {
+			return &failure{provider: to.Provider, kind: failReset, cause: err}
+		}
 	}
 	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	a.feed(ctx, body, true)
@@ -341,7 +379,7 @@ func (s *drivenStream) start(to policy.Resolution) error {
 	if s.begun || !s.x.Request.Stream {
 		return nil
 	}
-	s.begun = true
+	s.begun, s.x.streams = true, true
 	return s.door.StreamHead(http.StatusOK, s.x.streamHeaders(to))
 }
 
@@ -389,7 +427,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
 		if ok, err := s.rescue(ctx); ok || err != nil {
 			return err
 		}
-		if e := s.x.standIn(fs); e != nil && len(s.x.calls) == 0 { // nobody pays for a stored answer
+		if e := s.x.standIn(fs); e != nil && len(s.x.bill.Calls()) == 0 { // nobody pays for a stored answer
 			return s.replay(ctx, e, knownStale)
 		}
 	}
@@ -405,7 +443,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
 
 // fail ends the stream with an error: as JSON while nothing was sent, else as an event in the caller's format.
 func (s *drivenStream) fail(f *fault.Fault) error {
-	sum := s.x.chargeRefused(f)
+	sum := s.x.settleRefused(f)
 	s.x.refused(f)
 	if !s.begun {
 		r := s.x.errorReply(f)

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,6 +62,9 @@ func (x *exchange) write(buf []byte, t *try) (attemptCall, error) {
 			x.dropKey()
 		}
 		return attemptCall{}, err
+	}
+	if instead := x.formSubstitute(t.plan); instead != "" {
+		lost = named(lost, []string{instead})
 	}
 	call.Degraded = t.said(named(call.Degraded, lost))
 	x.note(to.Provider, call.Degraded)
@@ -122,13 +126,7 @@ func (x *exchange) newAnswer(t *try, status int, h header.List) *answer {
 	to := t.to
 	p := x.rt.Providers[to.Provider]
 	spoken := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
-	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
-	req := x.Request
-	if t.req != nil {
-		req = t.req
-	}
-	dec, stages := p.Adapter.NewDecoder(req, to, p.Endpoint, status, h), x.stages(t, status)
-	x.encodeMu.Unlock()
+	dec, stages := x.newDecoder(t, status, h)
 	a := &answer{
 		x:      x,
 		res:    to,
@@ -144,6 +142,18 @@ func (x *exchange) newAnswer(t *try, status int, h header.List) *answer {
 	}
 	a.holds = a.holds || status/100 == 2 && x.reconsiders()
 	return a
+}
+
+// newDecoder reads a provider's answer, and what stands in its text.
+func (x *exchange) newDecoder(t *try, status int, h header.List) (provider.Decoder, []stage) {
+	x.encodeMu.Lock() // a decoder looks at the conversation, which an attempt's own stream may have parsed
+	defer x.encodeMu.Unlock()
+	req := x.Request
+	if t.req != nil {
+		req = t.req
+	}
+	p := x.rt.Providers[t.to.Provider]
+	return p.Adapter.NewDecoder(req, t.to, p.Endpoint, status, h), x.stages(t, status)
 }
 
 // newEncoder writes, for this exchange's client, an answer that was given in some dialect.
@@ -165,15 +175,49 @@ func (x *exchange) outputTokens(to policy.Resolution) int {
 	if to.MaxOutput > 0 && n > to.MaxOutput {
 		n = to.MaxOutput
 	}
-	return n * max(1, x.Request.Choices)
+	return int(policy.TimesTokens(int64(n), int64(max(1, x.Request.Choices))))
 }
 
 // maxTokens is how long each choice of the answer may become, if the model has no limit.
 func (x *exchange) maxTokens() int {
-	if x.Request.MaxTokens > 0 {
+	switch p := x.Request.Profile; {
+	case x.Request.MaxTokens > 0:
 		return x.Request.MaxTokens
+	case p != nil && p.MaxTokens > 0:
+		return p.MaxTokens
 	}
 	return x.rt.ReserveOutput
+}
+
+// lostUnlimited is what X-Bardo-Degraded says of a request that named no limit for its answer, and got the one that its balance reserves.
+const lostUnlimited = "max_tokens"
+
+// limitOutput has providers told how long an answer may become that a prepaid key pays for, where nobody says it: as long as is reserved.
+// Without that, an answer may cost many times its reservation.
+func (x *exchange) limitOutput() {
+	if !x.Principal.Prepaid || !slices.ContainsFunc(x.Order, x.unlimited) {
+		return
+	}
+	limit := func(r *chat.Request) {
+		if r == nil || r.MaxTokens > 0 || r.Profile != nil && r.Profile.MaxTokens > 0 {
+			return
+		}
+		var p chat.Profile
+		if r.Profile != nil {
+			p = *r.Profile
+		}
+		p.MaxTokens = x.rt.ReserveOutput
+		r.Profile, r.Lost = &p, wire.Named(slices.Clip(r.Lost), lostUnlimited)
+	}
+	limit(x.Request)
+	if e := x.escalation; e != nil {
+		limit(e.request)
+	}
+}
+
+// unlimited reports whether an answer of a candidate, which the caller pays for here, may become longer than what is reserved.
+func (x *exchange) unlimited(to policy.Resolution) bool {
+	return !x.free(&to) && (to.MaxOutput == 0 || to.MaxOutput > x.rt.ReserveOutput)
 }
 
 // isTokenCount reports whether the request only asks how long it is.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/internal/telemetry"
 )
 
 // class is what an endpoint asks of its caller.
@@ -61,6 +62,19 @@ var endpoints = []endpoint{
 	{method: http.MethodGet, path: "/", class: classOpen, local: welcome},
 	{method: http.MethodGet, path: "/healthz", class: classOpen, local: alive},
 	{method: http.MethodGet, path: "/readyz", class: classOpen, local: ready},
+}
+
+// operation is what a request to this endpoint counts as.
+func (e endpoint) operation() telemetry.Operation {
+	switch {
+	case e.local != nil:
+		return telemetry.Lookup
+	case e.kept:
+		return telemetry.Passthrough
+	case e.op == chat.CountTokens:
+		return telemetry.CountTokens
+	}
+	return telemetry.Chat
 }
 
 // findEndpoint matches a folded path. HEAD is served wherever GET is.
@@ -154,15 +168,6 @@ func welcome(_ context.Context, x *exchange) (reply, error) {
 
 func alive(_ context.Context, x *exchange) (reply, error) {
 	return x.jsonReply([]byte(`{"status":"ok"}`)), nil
-}
-
-func ready(_ context.Context, x *exchange) (reply, error) {
-	if x.gw.Draining() {
-		r := x.jsonReply([]byte(`{"status":"draining"}`))
-		r.status = http.StatusServiceUnavailable
-		return r, nil
-	}
-	return x.jsonReply([]byte(`{"status":"ready"}`)), nil
 }
 
 // countsUpstream reports whether the first candidate counts tokens itself.

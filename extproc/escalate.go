@@ -60,7 +60,7 @@ func (x *exchange) planEscalation() {
 	built.Provider = x.pinnedTo()
 	d := x.rt.Resolver.Decide(&built.Intent)
 	order := slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
-		return !x.mayAsk(to.Provider) || resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
+		return !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
 	})
 	if len(order) == 0 {
 		return
@@ -267,16 +267,16 @@ func (x *exchange) reconsiders() bool { return x.verifies() || x.escalates() }
 // besides is the most that calls beside those of the order may cost.
 func (x *exchange) besides() policy.Pico {
 	var cost policy.Pico
-	input, output := x.Request.InputTokens, int64(x.maxTokens())
+	input, output := x.Request.MostInput, int64(x.maxTokens())
 	if x.verifies() {
 		second := x.inTier([]policy.Resolution{x.opinions.second})
-		cost += resolve.WorstCost(second, input+x.formTokens(second), output+int64(x.raised(second)), 1)
+		cost = cost.Plus(resolve.WorstCost(second, input+x.formTokens(second), policy.AddTokens(output, int64(x.raised(second))), 1))
 	}
 	if x.escalates() {
 		e, order := x.escalation, x.inTier(x.escalation.order)
 		for again := range 1 + x.retries() {
-			more := input + x.formTokens(e.order) + int64(again)*(output+complaintTokens)
-			cost += resolve.WorstCost(order, more, output+int64(wire.Budgets[effortOf(e.request)]), 1)
+			more := policy.AddTokens(input+x.formTokens(e.order), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))
+			cost = cost.Plus(resolve.WorstCost(order, more, policy.AddTokens(output, int64(wire.Budgets[effortOf(e.request)])), 1))
 		}
 	}
 	return cost

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/structured"
@@ -22,9 +22,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/profile"
-	"bardo.money/gateway/policy/quota"
 )
 
 // exchange is one request on its way: what the layers see of it, and what the paths need. It is owned by the goroutine that serves
@@ -40,18 +38,17 @@ type exchange struct {
 	arrived time.Time // the whole body
 
 	wantsTrailers bool
+	streams       bool // the head of a stream has gone out
 	encodeMu      sync.Mutex
-	closed        bool                           // under encodeMu: the body has gone back to its pool
-	body          *[]byte                        // pooled
+	closed        bool // under encodeMu: the body has gone back to its pool
+	body          upload
+	dry           bool                           // it is only explained
 	lost          map[policy.ProviderID][]string // under encodeMu: what each provider's format could not say
 	keys          []takenKey                     // under encodeMu: of providers that have several
 	unsaid        []string                       // what of the answer the client's format could not say, once it is complete
 
-	tried func() // the health plan's trial is over
-	grant quota.Grant
-	hold  *ledger.Hold
-
-	allowance allowance // of its agent's budget for the day
+	tried func()     // the health plan's trial is over
+	bill  meter.Bill // what it holds of its caller's limits and money, and what it owes
 
 	known     known        // what the cache knew
 	stored    *cache.Entry // the answer, if it is a stored one
@@ -62,6 +59,7 @@ type exchange struct {
 
 	plan            []policy.Resolution // native path: who serves which attempt
 	unwritten       atomic.Pointer[unwrittenAttempt]
+	retried         atomic.Pointer[retriedAttempt] // native path: the last one that Envoy began by itself
 	earlierFailures []*failure
 	attempts        []attemptRecord
 	current         *answer
@@ -70,20 +68,23 @@ type exchange struct {
 	fault           *fault.Fault
 	overhead        time.Duration
 	settled         *summary
+	operation       telemetry.Operation
+	unmetered       *unmetered // nil for what settled accounts for, and until there is an answer
 
 	asked       string            // the model as the client wrote it
 	ownKey      provider.Secret   // that the request brings for its provider
+	bound       bool              // it names what one provider stores
 	profiled    *profile.Decision // how the answer is to be made; nil for nothing
 	profileTold bool              // under encodeMu
 
 	form     *structured.Form // of the answer; nil: whatever it has
+	ownForm  wire.Form        // what the client itself says of it
 	offered  []chat.Tool      // the client's own
 	chosen   chat.ToolChoiceMode
 	plans    []plannedForm
 	found    *finding   // what the last check of an answer's form came to
 	rejected *rejection // the last answer without its form
 	reasked  int        // how often a model was told what is wrong with its answer
-	calls    []paid     // those whose answers are not the client's
 
 	opinions   *opinions   // of a second model; nil: none is wanted
 	escalation *escalation // to a better tier; nil: it is not to be asked
@@ -100,8 +101,9 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 
 func (g *Gateway) newExchange(hd head) *exchange {
 	rt := g.runtime.Load()
-	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.dialect()], started: time.Now()}
+	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.dialect()], started: time.Now(), operation: telemetry.Unrouted}
 	x.ID, x.Header = newID(), hd.h
+	x.bill.Open(g.meter, (*metered)(x), x.ID)
 	x.wantsTrailers = hd.h.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
@@ -114,7 +116,8 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	if err != nil {
 		return err
 	}
-	if err := x.admit(ctx, e); err != nil {
+	x.operation = e.operation()
+	if err := x.admit(ctx, &e); err != nil {
 		return err
 	}
 	if e.local != nil {
@@ -123,7 +126,7 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 			return err
 		}
 		r.header = append(r.header, x.idHeaders()...)
-		return d.Reply(r)
+		return x.reply(d, r)
 	}
 	if err := x.hear(); err != nil {
 		return err
@@ -134,24 +137,35 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
-	switch dry, err := x.explains(); {
-	case err != nil:
-		return err
-	case dry:
-		return x.explain(ctx, d)
+	if x.dry {
+		return x.explain(d)
 	}
 	if err := x.route(ctx); err != nil {
 		return err
 	}
 	switch {
 	case x.isTokenCount() && !x.countsUpstream():
-		return d.Reply(x.countReply())
+		return x.reply(d, x.countReply())
 	case x.Answer != nil:
 		return x.replay(ctx, d, x.Answer, knownHash)
 	case x.known == knownCoalesced:
 		return x.follow(ctx, d)
 	}
 	return x.call(ctx, d)
+}
+
+// unmetered is an answer that nobody pays the gateway for: its own, or one about what a provider keeps.
+type unmetered struct {
+	status   int    // HTTP, as the client got it
+	code     string // "" for an answer
+	outcome  string
+	provider policy.ProviderID // "" for the gateway itself
+}
+
+// reply answers in a provider's place.
+func (x *exchange) reply(d door, r reply) error {
+	x.unmetered = &unmetered{status: r.status, outcome: outcomeOK}
+	return d.Reply(r)
 }
 
 // call asks the candidates.
@@ -162,8 +176,8 @@ func (x *exchange) call(ctx context.Context, d door) error {
 	return x.carry(ctx, d)
 }
 
-// admit finds out who asks, and whether they may ask now. It runs before the body is read.
-func (x *exchange) admit(ctx context.Context, e endpoint) error {
+// admit finds out who asks, and whether they may ask now. It runs before the body is read: what it refuses holds nothing.
+func (x *exchange) admit(ctx context.Context, e *endpoint) error {
 	if e.class == classOpen {
 		return nil
 	}
@@ -172,20 +186,8 @@ func (x *exchange) admit(ctx context.Context, e endpoint) error {
 		return err
 	}
 	x.Principal = p
-	return x.limit(ctx, e.class)
-}
-
-var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
-
-// maxPooledBody is the largest buffer that is kept for the next request.
-const maxPooledBody = 1 << 20
-
-func takeBody() *[]byte { return bodies.Get().(*[]byte) } //nolint:forcetypeassert // the pool holds nothing else
-
-func putBody(b *[]byte) {
-	if cap(*b) <= maxPooledBody {
-		bodies.Put(b)
-	}
+	x.bill.Charge(p, x.rt.spread(p.Tier))
+	return x.limit(ctx, e)
 }
 
 // read takes in the request's body and decodes it in one pass.
@@ -196,19 +198,10 @@ func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 	if enc := x.head.h.Get("content-encoding"); enc != "" && enc != "identity" {
 		return fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
-	if int64(x.announced()) > x.rt.MaxBody {
-		return x.tooLarge()
-	}
-	x.body = takeBody()
-	body, tooLarge, err := d.RequestBody(slices.Grow((*x.body)[:0], min(x.announced(), maxPooledBody)), x.rt.MaxBody)
-	*x.body = body
+	body, err := x.receive(d)
 	if err != nil {
 		return err
 	}
-	if tooLarge {
-		return x.tooLarge()
-	}
-	x.arrived = time.Now()
 	x.gw.served.Add(1)
 	if e.detect != nil && x.dialect.Name() != chat.Anthropic { // the header that says Anthropic decides
 		x.dialect = x.rt.Dialects[e.detect(body)]
@@ -220,19 +213,6 @@ func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 		return err
 	}
 	return x.hearBody()
-}
-
-// announced is the length that the request claims to have, 0 without a claim.
-func (x *exchange) announced() int {
-	n, err := strconv.Atoi(x.head.h.Get("content-length"))
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
-
-func (x *exchange) tooLarge() error {
-	return fault.Newf(fault.TooLarge, "the request is larger than %d bytes, this gateway's limit", x.rt.MaxBody)
 }
 
 // driven reports whether the gateway answers itself: streams need heartbeats, an end that says what went wrong, and another
@@ -254,6 +234,7 @@ func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
 func (x *exchange) failed(to policy.Resolution, f *failure) {
 	x.tellFallback(to, f)
 	x.attempted(to, f.String(), f.measure())
+	x.bill.Over()
 	if x.concernsOwnKey(f) {
 		return
 	}
@@ -272,20 +253,21 @@ func (x *exchange) failed(to policy.Resolution, f *failure) {
 func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.Outcome) {
 	x.attempts = append(x.attempts, attemptRecord{Provider: to.Provider, Model: to.Model, Outcome: outcome})
 	x.gw.Metrics.AttemptDone(&telemetry.Attempt{
-		Operation: x.operation(), Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
+		Operation: x.operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
 		Duration: time.Since(x.attemptStarted), FailedOver: o != telemetry.Served && len(x.attempts) < len(x.Order),
 	})
 	x.attemptStarted = time.Now()
 }
 
-// refused notes what the client is told instead of an answer. What was set aside is given back before it is told: it may try
-// again at once, with the same money.
+// refused notes what the client is told instead of an answer. Its record is there, and what was reserved is given back, before it is told:
+// it may look, or try again with the same money, immediately.
 func (x *exchange) refused(f *fault.Fault) {
 	if f.Status == statusOverloaded && x.dialect.Name() != chat.Anthropic {
 		f.Status = 0 // clients of other formats know the kind's own
 	}
 	x.fault = f
-	x.giveBack()
+	x.end()
+	x.bill.Release()
 }
 
 // errorReply is a fault in the caller's format.
@@ -294,7 +276,7 @@ func (x *exchange) errorReply(f *fault.Fault) reply {
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
 	}
-	if f.Kind == fault.InvalidAPIKey { // Claude Code tries again for minutes, else, without a word
+	if !f.ShouldRetry() || len(x.bill.Calls()) > 0 { // one call of an SDK is paid for once; Claude Code even repeats a 401 for minutes
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
 	}
 	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
@@ -319,14 +301,8 @@ func (x *exchange) errorEncoder() wire.Encoder {
 	return x.dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.started.Unix(), Request: x.Request})
 }
 
-// close releases what the exchange still holds and writes its record. A client that left in the middle of an answer pays for what
-// it got.
+// close releases what the exchange still holds and writes its record.
 func (x *exchange) close() {
-	if a := x.payable(); x.settled == nil && x.fault == nil && a != nil {
-		if _, err := x.settle(context.Background(), a, outcomeCancelled); err != nil {
-			x.gw.Log.Error("a cancelled request was not charged", "request", x.ID, "error", err)
-		}
-	}
 	x.finish()
 	x.giveKeys()
 	x.leave()
@@ -337,7 +313,5 @@ func (x *exchange) close() {
 	x.encodeMu.Lock() // a late attempt stream may still be encoding from the body
 	defer x.encodeMu.Unlock()
 	x.closed = true
-	if x.body != nil {
-		putBody(x.body)
-	}
+	x.body.release()
 }

@@ -1,19 +1,19 @@
 package extproc
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
-	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -24,6 +24,8 @@ type Dry struct {
 	Principal policy.Principal
 	At        time.Time // of schedules
 	Service   string    // the tier of service that it asks for; "" for the usual one
+
+	Request *chat.Request // what it holds; nil: nothing is known of it
 }
 
 // Explanation is what would be done with a request, and why.
@@ -34,6 +36,7 @@ type Explanation struct {
 	Pipeline  string            // how much context engineering it gets
 	Reasoning profile.Reasoning // how its answer is thought about
 	Why       []string          // what was changed about its needs, for people
+	Warning   string            // hints that mean nothing, as X-Bardo-Warning has it
 	Error     string            // the fault's code and sentence, when nobody serves it
 	Input     int64             // the tokens of the estimates
 	Output    int64
@@ -73,15 +76,21 @@ func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.Pro
 	built := rt.needs(&ask.Hints, &ask.Facts, &ask.Principal)
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Explanation{
-		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused,
+		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused, Warning: hint.Warning(&ask.Hints),
 		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, tier: ask.Service,
 	}
 	if e.Output <= 0 {
 		e.Output = int64(rt.ReserveOutput)
 	}
 	e.think(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
+	if ask.Request != nil {
+		d.Err = placed(ask.Request, d.Err)
+		d.Order = e.meetContent(rt, ask.Request, d.Order)
+	}
 	if d.Err != nil {
 		e.Error = publicError(d.Err)
+	}
+	if e.Error != "" {
 		return e
 	}
 	order := plan(providersOf(d.Order))
@@ -209,15 +218,13 @@ func (x *exchange) explains() (bool, error) {
 	}
 }
 
-// explain answers what would be done with the request. It counts as a look-up: nobody is asked, and nothing is charged.
-func (x *exchange) explain(ctx context.Context, d door) error {
-	ask := quota.Ask{Principal: x.Principal, Client: x.head.peer, Class: quota.Lookup}
-	if _, err := x.gw.Limiter.Admit(ctx, time.Now(), &ask); err != nil {
-		return err
-	}
+// explain answers what would be done with the request. It counts as a lookup: nobody is asked, and nothing is charged.
+func (x *exchange) explain(d door) error {
+	x.operation = telemetry.Explain
 	_, tier := x.tierAsked()
 	e := x.gw.Explain(&Dry{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started, Service: tier,
+		Request: x.Request,
 	})
 	r := reply{status: http.StatusOK, header: append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON}), body: e.JSON()}
 	if strings.HasPrefix(x.head.h.Get("accept"), "text/plain") {
@@ -225,5 +232,5 @@ func (x *exchange) explain(ctx context.Context, d door) error {
 		r.body = []byte(e.Text())
 	}
 	r.header = x.warning(r.header)
-	return d.Reply(r)
+	return x.reply(d, r)
 }

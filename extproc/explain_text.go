@@ -23,6 +23,7 @@ type explanationJSON struct {
 	Profile   profileJSON   `json:"profile"`
 	Pipeline  string        `json:"pipeline"`
 	Reasoning reasoningJSON `json:"reasoning"`
+	Warning   string        `json:"warning,omitempty"`
 	Error     string        `json:"error,omitempty"`
 }
 
@@ -91,7 +92,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Explanation) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]placeJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
@@ -123,6 +124,9 @@ func (e *Explanation) Text() string {
 		fmt.Fprintf(&b, "\ncost of %d input and up to %d output tokens\n", e.Input, e.Output)
 	}
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
+	if e.Warning != "" {
+		fmt.Fprintf(&b, "warning: %s\n", printable(e.Warning))
+	}
 	if len(e.Why) > 0 {
 		fmt.Fprintf(&b, "%s\n", printable(strings.Join(e.Why, "; ")))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,10 +60,26 @@ func (f *failure) retriable() bool {
 		return true
 	}
 	switch f.status {
-	case 401, 402, 403, 408, 429:
+	case 401, 402, 403, 408, 410, 429:
 		return true
 	}
-	return f.status >= 500
+	return f.status >= 500 || f.misplaced()
+}
+
+// misplaced reports whether the provider answered with a status that is neither an answer nor an error, as a redirect: its failure, which
+// no client is shown (D-88).
+func (f *failure) misplaced() bool { return f.kind == failStatus && f.status >= 100 && f.status < 400 }
+
+// lasting reports whether the provider would answer the same request in the same way a moment later.
+func (f *failure) lasting() bool {
+	if f.kind != failStatus {
+		return errors.Is(f.cause, errTooLong)
+	}
+	switch f.status {
+	case 301, 308, 401, 402, 403, 410:
+		return true
+	}
+	return false
 }
 
 // result is what the failure says about the provider's health.
@@ -75,7 +92,7 @@ func (f *failure) result() policy.Result {
 	case f.status == 429:
 		r.Outcome, r.RetryAfter = policy.RateLimited, f.retryAfter
 	case f.status == 401 || f.status == 402: // a bad credential or an empty account fails every request alike
-	case f.status < 500 && f.status != 408:
+	case f.status < 500 && f.status != 408 && !f.misplaced():
 		r.Outcome = policy.Ignored // says nothing about whether the provider is up
 	}
 	return r
@@ -97,7 +114,7 @@ func (f *failure) measure() telemetry.Outcome {
 	switch {
 	case f.status == 429:
 		return telemetry.RateLimited
-	case f.status < 500:
+	case f.status < 500 && !f.misplaced():
 		return telemetry.Rejected
 	}
 	return telemetry.Failed
@@ -117,7 +134,7 @@ func (f *failure) cutFault() *fault.Fault {
 		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s fell silent in the middle of its answer", f.provider), f.cause)
 	}
 	if errors.Is(f.cause, errTooLong) {
-		return fault.New(fault.Upstream, "the answer is larger than the gateway passes on", f.cause)
+		return tooLong(f.cause)
 	}
 	switch f.status { // stated inside the stream
 	case 429:
@@ -162,6 +179,9 @@ func exhausted(fs []*failure) *fault.Fault {
 	if len(fs) == 0 {
 		return fault.Newf(fault.NoProvider, "no provider is available for this request")
 	}
+	if said := slices.DeleteFunc(slices.Clone(fs), func(f *failure) bool { return f.kind == failEncode }); len(said) > 0 {
+		fs = said // who could not be asked says nothing about those who were
+	}
 	last := fs[len(fs)-1]
 	if last.kind == failEncode {
 		return fault.From(last.cause)
@@ -170,12 +190,7 @@ func exhausted(fs []*failure) *fault.Fault {
 		return callerFault(last)
 	}
 	count := func(match func(*failure) bool) bool {
-		for _, f := range fs {
-			if !match(f) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(fs, func(f *failure) bool { return !match(f) })
 	}
 	switch {
 	case count(func(f *failure) bool { return f.kind == failStatus && f.status == 429 }):
@@ -196,10 +211,39 @@ func exhausted(fs []*failure) *fault.Fault {
 			out.Status = statusOverloaded
 		}
 		return out
+	case count(func(f *failure) bool { return f.kind == failStatus && f.status == 410 }):
+		return modelGone(last)
 	case last.kind == failTimeout || last.kind == failStatus && (last.status == 504 || last.status == 408):
 		return fault.New(fault.UpstreamTimeout, fmt.Sprintf("provider %s did not answer in time", last.provider), last.cause)
 	}
-	return fault.New(fault.Upstream, last.public(), last.cause)
+	out := fault.New(fault.Upstream, last.public(), last.cause)
+	out.Final = count(func(f *failure) bool { return f.lasting() && !f.misplaced() })
+	return out
+}
+
+// modelGone tells the caller that the providers of a model have it no more, in the last one's words.
+func modelGone(last *failure) *fault.Fault {
+	out := fault.Newf(fault.ModelNotFound, "provider %s does not have this model any more", last.provider)
+	if words := last.words(); words != "" {
+		out.Public += ": " + words
+	}
+	out.Param = "model"
+	return out
+}
+
+// words are what the provider said, fit to be shown; "" for nothing.
+func (f *failure) words() string {
+	if f.err == nil {
+		return ""
+	}
+	return scrub(f.err.Message)
+}
+
+// tooLong tells the caller that an answer cannot be passed on.
+func tooLong(cause error) *fault.Fault {
+	out := fault.New(fault.Upstream, "the answer is larger than the gateway passes on", cause)
+	out.Final = true
+	return out
 }
 
 // public is the sentence that names the provider and its status, and nothing that the provider said: its words may speak of
@@ -210,6 +254,8 @@ func (f *failure) public() string {
 		return fmt.Sprintf("provider %s could not be reached", f.provider)
 	case f.kind == failReset:
 		return fmt.Sprintf("provider %s broke off its answer", f.provider)
+	case f.misplaced():
+		return fmt.Sprintf("provider %s answered with status %d, which is no answer: its address may be wrong", f.provider, f.status)
 	case f.status == 401 || f.status == 402 || f.status == 403:
 		return fmt.Sprintf("provider %s refused the gateway's credential", f.provider)
 	}
@@ -218,19 +264,41 @@ func (f *failure) public() string {
 
 // callerFault passes on what a provider said about the caller's own request, with its status.
 func callerFault(f *failure) *fault.Fault {
-	kind := fault.InvalidRequest
-	switch f.status {
-	case 404:
-		kind = fault.NotFound
-		if strings.Contains(strings.ToLower(f.err.Message+f.err.Code), "model") {
-			kind = fault.ModelNotFound
-		}
-	case 413:
-		kind = fault.TooLarge
+	kind := callerKind(f.status)
+	if kind == fault.NotFound && strings.Contains(strings.ToLower(f.err.Message+f.err.Code), "model") {
+		kind = fault.ModelNotFound
 	}
-	msg := scrub(f.err.Message)
+	msg := f.words()
 	if msg == "" {
 		msg = fmt.Sprintf("provider %s refused the request with status %d", f.provider, f.status)
 	}
-	return &fault.Fault{Kind: kind, Public: msg, Param: f.err.Param, Code: f.err.Code, Status: f.status}
+	return &fault.Fault{Kind: kind, Public: msg, Param: f.err.Param, Code: codeOf(f.err), Type: wordOf(f.err.Type), Status: f.status}
+}
+
+// codeOf is a provider's own code; a number, which repeats the status, is none.
+func codeOf(e *chat.ProviderError) string {
+	if strings.Trim(e.Code, "0123456789") == "" {
+		return ""
+	}
+	return e.Code
+}
+
+// wordOf is a provider's word for a type of errors, if it is a word.
+func wordOf(s string) string {
+	const letters, most = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", 64
+	if len(s) > most || strings.Trim(s, letters) != "" {
+		return ""
+	}
+	return s
+}
+
+// callerKind is the kind of a provider's refusal of the caller's own request, by its status.
+func callerKind(status int) fault.Kind {
+	switch status {
+	case 404:
+		return fault.NotFound
+	case 413:
+		return fault.TooLarge
+	}
+	return fault.InvalidRequest
 }

@@ -154,3 +154,22 @@ func TestAFailuresCauseStaysPrivate(t *testing.T) {
 		t.Errorf("public %q, log %q", f.Public, f.Error())
 	}
 }
+
+// TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere: a request that one candidate's format cannot say fails by what the others said.
+func TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere(t *testing.T) {
+	unsaid := &failure{provider: "a", kind: failEncode, cause: fault.Newf(fault.InvalidRequest, "it takes no audio")}
+	down := &failure{provider: "b", kind: failStatus, status: 503, err: &chat.ProviderError{Status: 503}}
+	for _, row := range []struct {
+		fs   []*failure
+		want fault.Kind
+	}{
+		{[]*failure{unsaid}, fault.InvalidRequest},
+		{[]*failure{unsaid, unsaid}, fault.InvalidRequest},
+		{[]*failure{unsaid, down}, fault.Overloaded},
+		{[]*failure{down, unsaid}, fault.Overloaded},
+	} {
+		if f := exhausted(row.fs); f.Kind != row.want {
+			t.Errorf("%v: got %v, want %s", row.fs, f, row.want)
+		}
+	}
+}

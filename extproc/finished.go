@@ -13,7 +13,8 @@ import (
 type Finished struct {
 	ID             string            `json:"id"`
 	At             time.Time         `json:"at"`
-	Account        policy.Account    `json:"account"` // the key's id; "" without a key
+	Account        policy.Account    `json:"account"`   // the key's id; "" without a key
+	Operation      string            `json:"operation"` // chat, count_tokens, explain, passthrough; other without an endpoint
 	Dialect        chat.Dialect      `json:"dialect"`
 	Subsystem      string            `json:"subsystem,omitempty"`
 	Stream         bool              `json:"stream"`
@@ -36,7 +37,7 @@ type Finished struct {
 
 // tell reports the exchange to those who watch. Lookups of models, balances and health are nobody's traffic.
 func (x *exchange) tell(r *telemetry.Request) {
-	if !x.gw.Finished.Watched() || x.Request == nil && x.fault == nil {
+	if !x.gw.Finished.Watched() || x.operation == telemetry.Lookup && x.fault == nil {
 		return
 	}
 	x.gw.Finished.Publish(x.finished(r))
@@ -44,7 +45,7 @@ func (x *exchange) tell(r *telemetry.Request) {
 
 func (x *exchange) finished(r *telemetry.Request) Finished {
 	f := Finished{
-		ID: x.ID, At: x.started.Add(r.Duration).UTC(), Account: x.Principal.Account, Dialect: x.head.dialect(), Subsystem: x.Hints.Subsystem,
+		ID: x.ID, At: x.started.Add(r.Duration).UTC(), Account: x.Principal.Account, Operation: r.Operation.String(), Dialect: x.head.dialect(), Subsystem: x.Hints.Subsystem,
 		Attempts: append([]attemptRecord{}, x.attempts...), Status: r.Status, Code: r.Code, Outcome: outcomeFailed, Provider: policy.ProviderID(r.Provider),
 		InputTokens: r.Tokens.Input + r.Tokens.Cached + r.Tokens.CacheWrite, CachedTokens: r.Tokens.Cached, OutputTokens: r.Tokens.Output,
 		Cost: policy.Micro(r.Charged), Cache: x.known.orMiss(), LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),
@@ -52,8 +53,13 @@ func (x *exchange) finished(r *telemetry.Request) Finished {
 	if x.Request != nil {
 		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, clipped(x.requested())
 	}
-	if s := x.settled; s != nil {
-		f.Outcome, f.Savings = s.outcome, s.saved
+	switch {
+	case x.settled != nil:
+		f.Outcome, f.Savings = x.settled.outcome, x.settled.saved
+	case x.unmetered != nil:
+		f.Outcome = x.unmetered.outcome
+	case x.fault == nil:
+		f.Outcome = outcomeLeft
 	}
 	if f.Provider != "" {
 		f.Model = policy.ModelID(r.Model)

@@ -64,7 +64,7 @@ func TestLookupsAreNobodysTraffic(t *testing.T) {
 	w := feed.Watch(1)
 	defer w.Close()
 	x := over(&feed)
-	x.Request = nil
+	x.Request, x.operation = nil, telemetry.Lookup
 	x.tell(&telemetry.Request{Status: 200})
 	if len(w.Events()) != 0 {
 		t.Errorf("got %+v", <-w.Events())

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/toolcall"
 	"bardo.money/gateway/extproc/wire"
@@ -48,16 +49,21 @@ func (x *exchange) findForm() error {
 	return nil
 }
 
-// clientsForm is the form of the schema in the client's own request; nil for none.
+// clientsForm is the form that the client's own request asks for; nil for none.
 func (x *exchange) clientsForm() (*structured.Form, error) {
 	if !saysForm(x.Request) {
 		return nil, nil //nolint:nilnil // none, and nothing is wrong
 	}
-	schema, name := wire.SchemaOf(x.Request)
-	if schema == nil {
-		return nil, nil //nolint:nilnil // JSON of any form, or text
+	said := wire.FormOf(x.Request)
+	switch {
+	case said.JSON:
+		x.ownForm = said
+		return structured.AnyObject(), nil
+	case said.Schema == nil:
+		return nil, nil //nolint:nilnil // text, or what only its own provider knows
 	}
-	return compiled(name, schema, schemaMembers[x.Request.Dialect])
+	x.ownForm = said
+	return compiled(said.Name, said.Schema, schemaMembers[x.Request.Dialect])
 }
 
 // compiled is the form of a caller's schema, which stands at a place of its request.
@@ -195,10 +201,52 @@ func (x *exchange) lowered(to policy.Resolution, f *failure) bool {
 		return false
 	}
 	target := x.target(&to, &at)
+	if x.form.IsAnyObject() && strings.Contains(text, wantsWord) {
+		if again := p.plan.Worded(target); again != nil && !target.Same { // a client of the format itself is to hear it
+			p.plan = again
+			return true
+		}
+		return false
+	}
 	target.Enforces = target.Enforces && !p.lowered && p.plan.Mode == structured.Tool
 	target.Tools = target.Tools && !p.lowered && p.plan.Mode == structured.Enforced
+	target.Unknown = false
 	p.plan, p.lowered = x.form.Plan(target), true
 	return true
+}
+
+// wantsWord is what OpenAI says, in lower case, where it is asked for JSON by a prompt without the word.
+const wantsWord = "must contain the word 'json'"
+
+// doubted has a candidate of which nobody knew whether it follows forms, and whose answer does not, asked in another way from here on.
+func (x *exchange) doubted(to *policy.Resolution) {
+	i := slices.IndexFunc(x.plans, func(p plannedForm) bool { return p.provider == to.Provider && p.model == to.Model && p.plan != nil })
+	if i < 0 || !x.plans[i].plan.Trial {
+		return
+	}
+	p, at := &x.plans[i], x.rt.Providers[to.Provider]
+	target := x.target(to, &at)
+	target.Enforces, target.Unknown = false, false
+	p.plan, p.lowered = x.form.Plan(target), true
+}
+
+// formSubstitute names what takes the place of the client's own words about the form of its answer; "" for nothing: words in the prompt, a tool, or a
+// schema that is stricter than its own.
+func (x *exchange) formSubstitute(p *structured.Plan) string {
+	instead := ""
+	switch {
+	case p == nil || x.ownForm.Member == "":
+	case p.Mode == structured.Tool:
+		instead = "tool"
+	case p.Guides():
+		instead = "prompt"
+	case p.MadeStrict:
+		instead = "strict"
+	}
+	if instead == "" {
+		return ""
+	}
+	return wire.Became(x.ownForm.Member, x.ownForm.Value, instead)
 }
 
 // mode is how a candidate is asked for the form.
@@ -239,6 +287,9 @@ func (x *exchange) errNoForm(j *judgement, retries int) *fault.Fault {
 		kind = fault.StructuredOutput
 	}
 	f := fault.Newf(kind, "the answer does not follow the schema %s", cmp.Or(x.form.Name(), "that was asked for"))
+	if x.form.IsAnyObject() {
+		f = fault.Newf(kind, "the answer is no JSON object, which was asked for")
+	}
 	f.Details = j.details(x.form.Name(), retries)
 	return f
 }
@@ -269,6 +320,7 @@ func (x *exchange) formTokens(candidates []policy.Resolution) int64 {
 			}
 		}
 	}
+	const bytesPerToken = 2
 	return int64(most+bytesPerToken-1) / bytesPerToken
 }
 
@@ -283,8 +335,13 @@ func shapeBytes(s *wire.Shape) int {
 // target is what a candidate can do to keep an answer to its form.
 func (x *exchange) target(to *policy.Resolution, p *Provider) structured.Target {
 	format := p.Adapter.Dialect(*to, p.Endpoint, x.Request.Dialect)
+	alone := !to.SchemaAlone || len(x.offered) == 0
+	_, strictAlone := p.Adapter.(provider.StrictSchemas)
 	return structured.Target{
-		Enforces: to.StructuredOutputs && (!to.SchemaAlone || len(x.offered) == 0), // who enforces what at which provider, the catalog knows
+		Enforces: alone && x.enforces(to, format),
+		Unknown:  alone && x.ownForm.Schema != nil && !to.StructuredOutputs && to.May(policy.StructuredOutputs),
+		Same:     format == x.Request.Dialect, Word: x.ownForm.Word,
+		Loose: x.ownForm.Loose && !slices.Contains(x.Intent.Require, policy.StructuredOutputs), StrictAlone: strictAlone,
 		Tools:    x.callsAnswer(to),
 		Thinking: x.Request.Thinking && to.Reasoning != "none", PreferTool: x.rt.Structured.PreferTool,
 		Rules:    structured.RulesOf(format),
@@ -293,6 +350,15 @@ func (x *exchange) target(to *policy.Resolution, p *Provider) structured.Target 
 			return slices.ContainsFunc(x.offered, func(t chat.Tool) bool { return t.Name == name })
 		},
 	}
+}
+
+// enforces reports whether a candidate's provider holds answers to the form. Who enforces schemas at which provider, the catalog knows; JSON
+// of any form is older than that, and every format has it but Anthropic's.
+func (x *exchange) enforces(to *policy.Resolution, format chat.Dialect) bool {
+	if x.form.IsAnyObject() {
+		return format != chat.Anthropic
+	}
+	return to.StructuredOutputs
 }
 
 // callsAnswer reports whether a candidate may answer by a call of a tool. In a response that its provider keeps, the call would wait for its

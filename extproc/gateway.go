@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
@@ -37,7 +38,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Finished and Events are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished and Events are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -46,8 +47,9 @@ type Deps struct {
 	Health   Health
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
-	Egress   *http.Client // see NewEgressClient
-	Draining func() bool  // /readyz answers 503 while it is true; nil means never
+	Egress   *http.Client         // see NewEgressClient
+	Draining func() bool          // /readyz answers 503 while it is true; nil means never
+	Checks   func() []ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[Finished]
 	Events   *event.Sink // may be nil
 }
@@ -58,8 +60,9 @@ type Gateway struct {
 	runtime    atomic.Pointer[Runtime]
 	exchanges  registry
 	gone       catalog.Quarantine
-	meter      *budget.Meter // of agents' budgets
+	meter      *meter.Meter
 	reasonings shelf
+	bodies     bodies
 	live       atomic.Int64
 	served     atomic.Uint64
 }
@@ -71,7 +74,7 @@ func New(rt *Runtime, d Deps) *Gateway {
 		g.Draining = func() bool { return false }
 	}
 	g.exchanges.init()
-	g.meter = budget.NewMeter(budget.Options{Spent: g.spentByAgent})
+	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.runtime.Store(rt)
 	return g
 }
@@ -88,8 +91,12 @@ func (g *Gateway) Use(rt *Runtime) {
 // The error is for Envoy: the client has no answer, or half of one.
 func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) error {
 	x := g.newExchange(hd)
-	defer x.close()
-	err := x.run(ctx, d, bodyless)
+	defer x.shut()
+	err := x.guarded(ctx, d, bodyless)
+	if late, ok := errors.AsType[answeredError](err); ok {
+		x.refused(late.told)
+		return nil
+	}
 	if err == nil || ctx.Err() != nil || errors.Is(err, errCut) {
 		return err
 	}
@@ -103,6 +110,9 @@ func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) err
 
 // Live is how many exchanges are under way.
 func (g *Gateway) Live() int64 { return g.live.Load() }
+
+// BodyBytes is the memory that the bodies of the requests under way take.
+func (g *Gateway) BodyBytes() int64 { return g.bodies.held.Load() }
 
 // Served is how many requests with a body have come in since the start.
 func (g *Gateway) Served() uint64 { return g.served.Load() }

@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -145,28 +146,12 @@ func (hd *head) dialect() chat.Dialect {
 }
 
 // fromLoopback reports whether a request came over loopback, named this machine in Host, and was not sent by a page of
-// another origin. It is what a keyless demo asks for: a browser can be made to reach 127.0.0.1, but not to lie here.
+// another origin: a browser can be made to reach 127.0.0.1, but not to lie here.
 func (hd *head) fromLoopback() bool {
-	if !hd.peer.IsLoopback() || !isLoopbackHost(hd.host) {
-		return false
-	}
-	origin := hd.h.Get("origin")
-	if origin == "" {
-		return true
-	}
-	_, host, ok := strings.Cut(origin, "://")
-	return ok && isLoopbackHost(host)
+	return hd.peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.asked()) == ""
 }
 
-func isLoopbackHost(hostport string) bool {
-	host := hostport
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		host = host[:i]
-	}
-	host = strings.Trim(host, "[]")
-	if host == "localhost" {
-		return true
-	}
-	a, err := netip.ParseAddr(host)
-	return err == nil && a.IsLoopback()
+// asked is what the request says of where it goes and where it comes from.
+func (hd *head) asked() origin.Request {
+	return origin.Request{Host: hd.host, Origin: hd.h.Get("origin"), Site: hd.h.Get("sec-fetch-site")}
 }

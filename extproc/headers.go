@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -17,9 +18,43 @@ import (
 // lowBalance is the balance below which answers carry a warning.
 const lowBalance = policy.USD
 
-// idHeaders name the request, in each dialect's habit, and say what of it was not understood: every answer has them.
+// idHeaders name the request, in each dialect's habit, say how its caller stands, and what of it was not understood: every answer has
+// them.
 func (x *exchange) idHeaders() header.List {
-	return x.warning(header.List{{Name: "x-request-id", Value: x.ID}, {Name: "request-id", Value: x.ID}})
+	h := make(header.List, 0, 9)
+	h = append(h, header.Field{Name: "x-request-id", Value: x.ID}, header.Field{Name: "request-id", Value: x.ID})
+	return x.warning(x.limitHeaders(h))
+}
+
+// limitHeaders say in OpenAI's form what is left of the limits that the request counts against. Where there is no limit, there is no
+// header.
+func (x *exchange) limitHeaders(h header.List) header.List {
+	s := x.bill.Standing()
+	if s.RequestsPerMinute == 0 && s.TokensPerHour == 0 {
+		return h
+	}
+	now := time.Now()
+	if s.RequestsPerMinute > 0 {
+		left, reset := s.Requests(now)
+		h = append(h,
+			header.Field{Name: "x-ratelimit-limit-requests", Value: strconv.Itoa(s.RequestsPerMinute)},
+			header.Field{Name: "x-ratelimit-remaining-requests", Value: strconv.Itoa(left)},
+			header.Field{Name: "x-ratelimit-reset-requests", Value: resetIn(reset)},
+		)
+	}
+	if s.TokensPerHour > 0 {
+		h = append(h,
+			header.Field{Name: "x-ratelimit-limit-tokens", Value: strconv.FormatInt(s.TokensPerHour, 10)},
+			header.Field{Name: "x-ratelimit-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)},
+			header.Field{Name: "x-ratelimit-reset-tokens", Value: resetIn(s.Reset.Sub(now))},
+		)
+	}
+	return h
+}
+
+// resetIn is a duration as OpenAI writes it: 120ms, 1s, 6m0s.
+func resetIn(d time.Duration) string {
+	return (max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond).String()
 }
 
 // answerHeaders are known before an answer's cost is.
@@ -54,8 +89,8 @@ func (x *exchange) attemptNumber() int {
 // streamHeaders begin an event stream.
 func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	h := x.answerHeaders(to)
-	if x.grant.TokensPerHour > 0 {
-		h = append(h, remainingTokens(x.grant.Standing))
+	if x.bill.Standing().TokensPerHour > 0 {
+		h = append(h, remainingTokens(x.bill.Standing()))
 	}
 	if x.direct(to.Provider) && x.stored == nil {
 		h = append(h, header.Field{Name: "x-bardo-cost", Value: costDirect})
@@ -80,8 +115,8 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	if x.Request != nil {
 		lose(x.Request.Lost)
 	}
-	if x.allowance.word != "" {
-		out.Lose(x.allowance.word)
+	if word := x.bill.Allowance.Degraded; word != "" {
+		out.Lose(word)
 	}
 	if x.stored != nil {
 		lose(x.stored.Degraded)
@@ -117,7 +152,7 @@ func headerWord(name string) string {
 
 // headers are what is known once an answer is paid for.
 func (s *summary) headers() header.List {
-	h := header.List{{Name: "x-bardo-cost", Value: s.charged.String()}}
+	h := header.List{{Name: "x-bardo-cost", Value: s.Charged.String()}}
 	if s.x.stored == nil && s.x.direct(s.to.Provider) {
 		h[0].Value = costDirect
 	}
@@ -134,8 +169,8 @@ func (s *summary) headers() header.List {
 		h = append(h, remainingTokens(s.standing))
 	}
 	h = s.x.budgetHeader(h)
-	if s.usage.Reasoning > 0 {
-		h = append(h, header.Field{Name: "x-bardo-reasoning-tokens", Value: strconv.FormatInt(s.usage.Reasoning, 10)})
+	if s.Usage.Reasoning > 0 {
+		h = append(h, header.Field{Name: "x-bardo-reasoning-tokens", Value: strconv.FormatInt(s.Usage.Reasoning, 10)})
 	}
 	return h
 }
@@ -159,7 +194,7 @@ func (s *summary) trailers() header.List {
 
 // comment is the JSON of a stream's last comment.
 func (s *summary) comment() []byte {
-	u := s.usage
+	u := s.Usage
 	b := make([]byte, 0, 384)
 	b = append(b, `{"request_id":`...)
 	b = jsonx.AppendString(b, s.x.ID)
@@ -174,7 +209,7 @@ func (s *summary) comment() []byte {
 	b = appendInt(b, `,"output_tokens":`, u.Output)
 	b = appendInt(b, `,"reasoning_tokens":`, u.Reasoning)
 	b = append(b, `,"cost_usd":`...)
-	b = append(b, s.charged.String()...)
+	b = append(b, s.Charged.String()...)
 	b = append(append(b, `,"savings_usd":`...), s.saved.String()...)
 	b = append(b, `,"balance_usd":`...)
 	b = append(b, orNull(s.prepaid, s.balance.String())...)

@@ -69,6 +69,7 @@ type judgement struct {
 	declines bool
 	verdicts []structured.Verdict // by choice
 	wrong    int                  // the first choice that does not follow the form
+	cut      bool                 // that choice was cut off where it grew too long
 	raw      []byte               // that choice, else the first, as the model wrote it
 }
 
@@ -91,16 +92,16 @@ func (x *exchange) judge(a *answer) *judgement {
 		case v.Valid():
 			j.good++
 		case j.valid:
-			j.valid, j.wrong, j.raw = false, i, s.text
+			j.valid, j.wrong, j.raw, j.cut = false, i, s.text, structured.IsCut(s.stop)
 		}
 	}
 	return j
 }
 
 // passes reports whether an answer goes to the client as it was read. One choice that follows the form is enough, but of a form that is
-// strict.
+// strict. In JSON mode, so does an answer that was cut off where it grew too long, and says so: it would be cut off again.
 func (x *exchange) passes(j *judgement) bool {
-	return j.open || j.valid || !x.rt.Structured.Validate || j.good > 0 && !x.form.Strict()
+	return j.open || j.valid || x.form.IsAnyObject() && j.cut || !x.rt.Structured.Validate || j.good > 0 && !x.form.Strict()
 }
 
 // mostRaw is how much of a model's answer stands in an error.
@@ -128,7 +129,7 @@ func (j *judgement) details(schema string, retries int) string {
 // shown are the events of a held answer as the client shall see them: those that came, if they say what was read out of them.
 func (x *exchange) shown(a *answer, j *judgement) []chat.Event {
 	asCame := j.open || a.form == nil
-	if len(x.calls) == 0 && (asCame || j.asSaid(a.form.said)) {
+	if len(x.bill.Calls()) == 0 && (asCame || j.asSaid(a.form.said)) {
 		return a.held
 	}
 	events := a.held
@@ -143,9 +144,8 @@ func (x *exchange) shown(a *answer, j *judgement) []chat.Event {
 
 // sumUsage has an answer's events speak of what all calls of the request used.
 func (x *exchange) sumUsage(a *answer, events []chat.Event) {
-	if len(x.calls) > 0 {
-		all, _ := x.owed(a)
-		shownUsage(events, all)
+	if len(x.bill.Calls()) > 0 {
+		shownUsage(events, x.owed(a).Usage)
 	}
 }
 

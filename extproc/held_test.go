@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
@@ -239,7 +240,7 @@ func TestTheClientReadsTheUsageOfAllCalls(t *testing.T) {
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1}, Text: []byte(`{"own":1}`)},
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 7, Final: true}, Text: []byte(`{"own":2}`)},
 	}
-	shownUsage(events, plus(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
+	shownUsage(events, meter.Sum(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
 	if got, want := spell(events), "used=15/1 used=15/10 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

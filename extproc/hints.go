@@ -31,8 +31,9 @@ func (x *exchange) hearBody() error {
 
 // warning reports hints that were not understood.
 func (x *exchange) warning(h header.List) header.List {
-	if len(x.Hints.Unknown) == 0 {
+	text := hint.Warning(&x.Hints)
+	if text == "" {
 		return h
 	}
-	return append(h, header.Field{Name: headerWarning, Value: hint.Warning(x.Hints.Unknown)})
+	return append(h, header.Field{Name: headerWarning, Value: text})
 }

@@ -13,7 +13,7 @@ import (
 // was made. Requests about it go to users' own keys, as they are.
 
 // collections are the parts of the providers' APIs that serve such things.
-var collections = []string{"/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files", cachedContents}
+var collections = []string{"/v1/responses/compact", "/v1/responses", "/v1/conversations", "/v1/messages/batches", "/v1/batches", "/v1/files", cachedContents}
 
 // cachedContents are prompts that Google's callers keep there, for a time of their own choice.
 const cachedContents = "/v1beta/cachedContents"

@@ -22,7 +22,7 @@ func NewRing(keys []provider.Secret) *keyring.Ring {
 	}
 	ids := make([]keyring.ID, len(keys))
 	for i, k := range keys {
-		ids[i] = keyring.Fingerprint(string(k))
+		ids[i] = keyring.Fingerprint(k.Reveal())
 	}
 	return keyring.New(ids)
 }
@@ -38,7 +38,7 @@ type takenKey struct {
 // endpoint is where an attempt goes, with the key that it uses; took is set where that is one of several. The caller holds encodeMu.
 func (x *exchange) endpoint(id policy.ProviderID, p *Provider) (at provider.Endpoint, took bool) {
 	at = p.Endpoint
-	if p.BYOK && x.ownKey != "" {
+	if p.BYOK && x.ownKey.IsSet() {
 		at.Key = x.ownKey
 		return at, false
 	}

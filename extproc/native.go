@@ -28,7 +28,8 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 	n := &nativeAnswer{x: x, door: d}
 	for {
 		p, err := d.Next()
-		if err != nil { // the client left
+		if err != nil {
+			n.gone()
 			return err
 		}
 		if done, err := n.take(ctx, p); done || err != nil {
@@ -39,7 +40,7 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 
 // depart sends the first attempt on its way. Its body is gone when Forward returns: later attempts are encoded anew.
 func (x *exchange) depart(d door) error {
-	buf := takeBody()
+	buf := takeBody(len(x.body.bytes()) + encodedMore)
 	defer putBody(buf)
 	call, plan, err := x.firstCall((*buf)[:0], x.attemptPlan())
 	if err != nil {
@@ -50,10 +51,14 @@ func (x *exchange) depart(d door) error {
 	x.gw.exchanges.add(x) // from here on the streams of later attempts may ask for it
 	x.departs()
 	set, remove := call.headers(x.head.h)
+	x.bill.Begin(plan[0], x.attemptStarted)
 	return d.Forward(forward{
 		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: x.clusters(plan),
 	})
 }
+
+// encodedMore is how much longer than the client's most requests are that are written for a provider.
+const encodedMore = 1 << 10
 
 // attemptPlan lists which candidate serves each attempt: every one once, a single one twice.
 func (x *exchange) attemptPlan() []policy.Resolution {
@@ -121,8 +126,38 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 	call, err := x.encode(nil, to)
 	if err != nil {
 		x.unwritten.Store(&unwrittenAttempt{n, err})
+	} else {
+		x.retried.Store(&retriedAttempt{n, time.Now()})
 	}
 	return call, err
+}
+
+// retriedAttempt is an attempt that Envoy began after another one failed.
+type retriedAttempt struct {
+	number int
+	at     time.Time
+}
+
+// gone notes on the bill that the exchange ended without an answer: its client disconnected, or the provider's error broke off in the
+// middle and Envoy answered. A provider that refused is owed nothing.
+func (n *nativeAnswer) gone() {
+	if n.head != nil && n.head.status/100 != 2 {
+		n.x.bill.Over()
+		return
+	}
+	n.x.begin(0)
+}
+
+// begin notes on the bill which of Envoy's attempts is under way: attempt n (from 1), or the latest one for 0.
+func (x *exchange) begin(n int) {
+	r := x.retried.Load()
+	if r == nil || n == 1 {
+		return
+	}
+	if n == 0 {
+		n = r.number
+	}
+	x.bill.Begin(x.planned(n), r.at)
 }
 
 // unwrittenAttempt is an attempt whose request could not be written. Envoy ends the exchange with it.
@@ -190,12 +225,17 @@ func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err
 		n.x.failed(n.to, f)
 		return true, n.giveUp(ctx, append(fs, f))
 	}
+	n.x.begin(h.attempts)
 	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.status, h.header)
+	_, n.a.began = n.x.bill.InFlight()
 	if h.status/100 == 2 {
 		n.x.current = n.a
 		return false, nil
 	}
 	n.x.earlierFailures = fs
+	if h.status < http.StatusOK { // no body belongs to it
+		return n.errorBody(ctx, piece{end: true})
+	}
 	return false, nil
 }
 

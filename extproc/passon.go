@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/stored"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -26,33 +30,35 @@ type passing struct {
 	id   policy.ProviderID // who has the key
 	p    Provider
 	body []byte
+
+	contentType string // of the body, as it was read
 }
 
 // passOn serves a request about what a provider keeps.
 func (x *exchange) passOn(ctx context.Context, d door, bodyless bool) error {
 	path, _ := readKept(x.head.path)
-	if !path.wellFormed() {
+	switch {
+	case !path.wellFormed():
 		return fault.Newf(fault.NotFound, "there is no endpoint %s %s", clipped(x.head.method), clipped(x.head.path))
-	}
-	if x.head.method == http.MethodPost {
-		if err := x.enter(ctx, 0, 0); err != nil {
-			return err
-		}
+	case x.ownKey.IsSet():
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: only generations take a key of the request's own, %s does not", path.collection)
+	case !plainQuery(x.head.query):
+		return fault.Newf(fault.InvalidRequest, "the query must not hold parameters that begin with $: they are another request in this one")
 	}
 	g := passing{x: x, path: path}
 	if err := g.choose(ctx); err != nil {
+		return err
+	}
+	if err := g.read(d, bodyless); err != nil {
+		return err
+	}
+	if err := g.checkBody(ctx); err != nil {
 		return err
 	}
 	order, done := x.gw.Health.Plan([]policy.ProviderID{g.id})
 	x.tried = done
 	if len(order) == 0 {
 		return fault.Newf(fault.NoProvider, "the provider %s is disabled", g.id)
-	}
-	if err := g.read(d, bodyless); err != nil {
-		return err
-	}
-	if err := g.mayName(ctx); err != nil {
-		return err
 	}
 	return g.ask(ctx, d)
 }
@@ -66,86 +72,129 @@ const headerProvider = "x-bardo-provider"
 // choose finds the key: the one that a known thing was made under, the one that the request names, or the vendor's first.
 func (g *passing) choose(ctx context.Context) error {
 	vendor := g.path.vendor(&g.x.head)
-	g.id = directSection + vendor
+	id := directSection + vendor
 	if named := g.x.head.h.Get(headerProvider); named != "" {
-		g.id = policy.ProviderID(named)
+		id = policy.ProviderID(named)
 	}
-	known, err := g.x.owned(ctx, g.path.name())
-	if err != nil {
-		return err
+	if name := g.path.name(); name != "" {
+		k, ok, err := g.x.gw.Ledger.Kept(ctx, name)
+		if err != nil {
+			return err
+		}
+		if !ok || k.Account != g.x.Principal.Account {
+			if err := g.use(id, vendor); err != nil {
+				return err
+			}
+			return fault.Newf(fault.NotFound, "there is no %q that this key made through the gateway", clipped(name))
+		}
+		id = k.Provider
 	}
-	if known != "" {
-		g.id = known
-	}
-	p, ok := g.x.rt.Providers[g.id]
+	return g.use(id, vendor)
+}
+
+// use takes a provider's key, if it is a user's own at the vendor whose API the request speaks.
+func (g *passing) use(id, vendor policy.ProviderID) error {
+	p, ok := g.x.rt.Providers[id]
 	if !ok || !p.Direct || p.Adapter.Name() != string(vendor) {
 		return fault.Newf(fault.RequiresDirectKey, "%s %s is about what a provider keeps, which takes a key of your own there (providers.direct)",
 			g.x.head.method, clipped(g.x.head.path))
 	}
-	g.p = p
+	g.id, g.p = id, p
 	return nil
-}
-
-// owned is the provider of a thing that the caller made, "" for one that nobody made here. What another account made is not found.
-func (x *exchange) owned(ctx context.Context, id string) (policy.ProviderID, error) {
-	if id == "" {
-		return "", nil
-	}
-	k, ok, err := x.gw.Ledger.Kept(ctx, id)
-	switch {
-	case err != nil:
-		return "", err
-	case ok && k.Account != x.Principal.Account:
-		return "", fault.Newf(fault.NotFound, "there is no %q of this key", clipped(id))
-	}
-	return k.Provider, nil
 }
 
 // read takes in the body, whatever it is.
-func (g *passing) read(d door, bodyless bool) error {
-	x := g.x
-	if bodyless {
-		return nil
+func (g *passing) read(d door, bodyless bool) (err error) {
+	if !bodyless {
+		g.body, err = g.x.receive(d)
 	}
-	if int64(x.announced()) > x.rt.MaxBody {
-		return x.tooLarge()
-	}
-	x.body = takeBody()
-	body, tooLarge, err := d.RequestBody((*x.body)[:0], x.rt.MaxBody)
-	*x.body = body
-	if tooLarge {
-		return x.tooLarge()
-	}
-	g.body = body
 	return err
 }
 
-// mayName refuses a body that names another account's file.
-func (g *passing) mayName(ctx context.Context) error {
-	if !isJSON(g.x.head.h.Get("content-type")) {
+// checkBody refuses a body that cannot be read, and one that names what is not the caller's. What it names says which key the request goes
+// to, unless its path does.
+func (g *passing) checkBody(ctx context.Context) error {
+	if len(g.body) == 0 {
 		return nil
 	}
-	doc, err := jsonx.Scan(g.body)
+	refs, err := g.readBody()
 	if err != nil {
-		return nil //nolint:nilerr // the provider says what is wrong with it
+		return err
 	}
-	for _, name := range []string{"input_file_id", "previous_response_id"} {
-		if id, ok := doc.Get(name).Str(); ok {
-			if _, err := g.x.owned(ctx, id); err != nil {
-				return err
-			}
+	known, err := g.x.gw.Ledger.KeptOf(ctx, idsOf(refs))
+	if err != nil {
+		return err
+	}
+	at := g.id
+	for i := range refs {
+		r := &refs[i]
+		k, made := known[r.ID]
+		switch mine := made && k.Account == g.x.Principal.Account; {
+		case r.Kind == stored.URL, r.Kind == stored.Copy && !made:
+			continue
+		case !mine, k.Provider != at && (i > 0 || g.path.id != ""):
+			return notTheirs(r)
+		}
+		at = k.Provider
+	}
+	if at == g.id {
+		return nil
+	}
+	return g.use(at, g.path.vendor(&g.x.head))
+}
+
+// readBody reads a body, a form for an upload and JSON for everything else, and says what it names.
+func (g *passing) readBody() (refs []stored.Ref, err error) {
+	h := g.x.head.h
+	if enc := h.Get("content-encoding"); enc != "" && enc != "identity" {
+		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", clipped(enc))
+	}
+	if g.path.collection == "/v1/files" && g.path.id == "" {
+		u, err := stored.ReadUpload(h.Get("content-type"), g.body)
+		if err != nil {
+			return nil, fault.Newf(fault.InvalidRequest, "%s", err)
+		}
+		g.contentType = u.ContentType
+		return u.Refs, nil
+	}
+	if kind := h.Get("content-type"); kind != "" && !isPlainJSON(kind) {
+		return nil, fault.Newf(fault.InvalidRequest, "content-type %q: %s takes application/json in UTF-8", clipped(kind), g.path.collection)
+	}
+	g.contentType = contentTypeJSON
+	doc, err := jsonx.Unique.Scan(g.body)
+	if err != nil {
+		return nil, wire.NotJSON(err)
+	}
+	return readRefs(&doc)
+}
+
+// isPlainJSON reports whether a content type is JSON, in no other charset than UTF-8.
+func isPlainJSON(contentType string) bool {
+	kind, params, err := mime.ParseMediaType(contentType)
+	charset := strings.ToLower(params["charset"])
+	return err == nil && kind == contentTypeJSON && (charset == "" || charset == "utf-8" || charset == "us-ascii")
+}
+
+// plainQuery reports whether a query holds no parameters by which Google's API takes another method, other headers or another body than the
+// request's own.
+func plainQuery(query string) bool {
+	for field := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(field, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil || strings.HasPrefix(name, "$") && name != "$alt" && name != "$prettyPrint" {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // handed are the client's headers that the provider gets to see.
-var handed = []string{"content-type", "accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
+var handed = []string{"accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
 
 // ask sends the request, and passes the answer on.
-func (g *passing) ask(ctx context.Context, d door) error {
+func (g *passing) ask(client context.Context, d door) error {
 	x := g.x
-	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.Total, errTotal)
+	ctx, cancel := context.WithTimeoutCause(client, x.rt.Timeouts.Total, errTotal)
 	defer cancel()
 	req, err := g.request(ctx)
 	if err != nil {
@@ -154,6 +203,10 @@ func (g *passing) ask(ctx context.Context, d door) error {
 	resp, err := x.gw.Egress.Do(req)
 	if err == nil {
 		defer closeBody(resp)
+	}
+	if client.Err() != nil { // it disconnected, which says nothing about the provider
+		g.record(outcomeLeft, statusClientClosed, nil)
+		return context.Cause(client)
 	}
 	if f := g.failure(ctx, resp, err); f != nil {
 		g.attempted(f.String(), f.result())
@@ -185,6 +238,9 @@ func (g *passing) request(ctx context.Context) (*http.Request, error) {
 			req.Header.Set(name, v)
 		}
 	}
+	if len(g.body) > 0 {
+		req.Header.Set("Content-Type", g.contentType)
+	}
 	req.Header.Set("Accept-Encoding", "identity")
 	req.Header.Set(state.HeaderCluster, state.Cluster(g.p.Cluster))
 	req.Header.Set(state.HeaderExchange, x.rt.EgressSecret+"."+x.ID)
@@ -205,7 +261,7 @@ func (g *passing) failure(ctx context.Context, resp *http.Response, err error) *
 		return localFailure(g.id, resp.StatusCode, resp.Header.Get(state.HeaderFailure))
 	}
 	f := &failure{provider: g.id, kind: failStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}
-	if !f.retriable() {
+	if f.status/100 == 2 || f.status == http.StatusGone || !f.retriable() { // what is gone there is no model
 		return nil
 	}
 	return f
@@ -225,10 +281,23 @@ func (g *passing) answer(ctx context.Context, d door, resp *http.Response) error
 		g.record(outcomeOK, resp.StatusCode, nil)
 		return d.Reply(reply{status: resp.StatusCode, header: h})
 	}
-	if isJSON(resp.Header.Get("Content-Type")) && !g.isContent() {
+	if resp.StatusCode >= http.StatusBadRequest {
+		return g.refused(d, resp, h)
+	}
+	if g.isList() || isJSON(resp.Header.Get("Content-Type")) && !g.isContent() {
 		return g.whole(ctx, d, resp, h)
 	}
-	return g.stream(d, resp, h)
+	return g.stream(ctx, d, resp, h)
+}
+
+// refused passes on what a provider says of the caller's own mistake, without credentials.
+func (g *passing) refused(d door, resp *http.Response, h header.List) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyChunk))
+	if err != nil {
+		return g.refuse(&failure{provider: g.id, kind: failReset, cause: err})
+	}
+	g.record(outcomeOK, resp.StatusCode, nil)
+	return d.Reply(reply{status: resp.StatusCode, header: h, body: g.x.redactor().Bytes(body)})
 }
 
 // isContent reports whether the request is for what a thing holds, rather than for what is known of it.
@@ -243,7 +312,7 @@ func (g *passing) headers(resp *http.Response) header.List {
 	)
 	for _, name := range []string{"content-type", "content-disposition"} {
 		if v := resp.Header.Get(name); v != "" {
-			h = append(h, header.Field{Name: name, Value: v})
+			h = append(h, header.Field{Name: name, Value: g.x.redactor().String(v)})
 		}
 	}
 	return h
@@ -258,11 +327,10 @@ func (g *passing) whole(ctx context.Context, d door, resp *http.Response, h head
 	case int64(len(body)) > g.x.rt.MaxAnswer:
 		return g.refuse(&failure{provider: g.id, kind: failReset, cause: errTooLong})
 	}
-	if resp.StatusCode/100 == 2 {
-		if body, err = g.settle(context.WithoutCancel(ctx), body); err != nil {
-			return err
-		}
+	if body, err = g.settle(context.WithoutCancel(ctx), body); err != nil {
+		return err
 	}
+	body = g.x.redactor().Bytes(body) // a batch or a response says in it why it failed
 	g.record(outcomeOK, resp.StatusCode, nil)
 	if len(body) <= bodyChunk {
 		return d.Reply(reply{status: resp.StatusCode, header: h, body: body})
@@ -275,7 +343,7 @@ func (g *passing) whole(ctx context.Context, d door, resp *http.Response, h head
 
 // stream passes on a file's content or a batch's results as they come. An answer that is too long for a client that does not read is
 // broken off, so that nobody takes a part of it for the whole.
-func (g *passing) stream(d door, resp *http.Response, h header.List) error {
+func (g *passing) stream(ctx context.Context, d door, resp *http.Response, h header.List) error {
 	if resp.ContentLength > g.x.rt.MaxAnswer {
 		return g.refuse(&failure{provider: g.id, kind: failReset, cause: errTooLong})
 	}
@@ -293,11 +361,17 @@ func (g *passing) stream(d door, resp *http.Response, h header.List) error {
 		switch {
 		case end:
 			g.record(outcomeOK, resp.StatusCode, nil)
+		case errors.Is(context.Cause(ctx), context.Canceled): // the client disconnected
+			g.record(outcomeCancelled, resp.StatusCode, nil)
+			return context.Cause(ctx)
 		case err != nil:
 			g.record(outcomeCut, resp.StatusCode, nil)
 			return errors.Join(errCut, err)
 		}
 		if err := d.StreamBody(buf[:n], end); err != nil || end {
+			if err != nil && !end {
+				g.record(outcomeCancelled, resp.StatusCode, nil)
+			}
 			return err
 		}
 	}

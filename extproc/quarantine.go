@@ -10,15 +10,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Models that a provider lists, and says that it does not have. For a while it is asked for them last; its health is not touched, since
-// nothing is wrong with it but its list.
+// Models that a provider lists, and says that it does not have. For a while it is asked for them last. A 404 or a
+// 410 does not touch its health, since nothing is wrong with it but its list; a redirect does, since its address may be wrong.
 
-// modelGone reports whether a provider says that it does not have the model it was asked for.
+// modelGone reports whether a provider says that it does not have the model it was asked for, or not there any more (B-24).
 func (f *failure) modelGone(to *policy.Resolution) bool {
 	switch {
 	case f.kind != failStatus:
 		return false
-	case f.status == http.StatusGone:
+	case f.status == http.StatusGone, f.status == http.StatusMovedPermanently, f.status == http.StatusPermanentRedirect:
 		return true
 	case f.status != http.StatusNotFound || f.err == nil:
 		return false

@@ -125,7 +125,7 @@ func (a *answer) chain() *reasoning.Chain {
 	if a.shown.whole != nil {
 		return a.shown.whole
 	}
-	u := a.total(a.x.Request.InputTokens)
+	u := a.total()
 	if a.x.stored != nil {
 		u = a.x.stored.Usage
 	}

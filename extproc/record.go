@@ -55,7 +55,7 @@ type requestRecord struct {
 
 // record is the request's full routing and cost record, without content.
 func (s *summary) record() []byte {
-	x, u := s.x, s.usage
+	x, u := s.x, s.Usage
 	status, _ := x.verdict()
 	r := requestRecord{
 		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: s.outcome, HTTPStatus: status,
@@ -64,7 +64,7 @@ func (s *summary) record() []byte {
 		Attempts: len(x.attempts), AttemptLog: x.attempts, Degraded: x.degraded(s.to),
 		InputTokens: u.TotalInput(), CachedTokens: u.Cached, CacheWriteTokens: u.CacheWrite + u.CacheWrite1h,
 		OutputTokens: u.Output, ReasoningTokens: u.Reasoning, UsageEstimated: u.Estimated,
-		PriceKnown: s.to.Prices.Known, ServiceTier: s.tier(), ProviderCostUSD: s.cost, CostUSD: s.charged, SpreadPct: x.spreadAt(s.to.Provider),
+		PriceKnown: s.to.Prices.Known, ServiceTier: s.tier(), ProviderCostUSD: s.Cost, CostUSD: s.Charged, SpreadPct: x.spreadAt(s.to.Provider),
 		Schema: x.schemaWord(&s.to), Verification: x.verification(), Escalation: x.escalationTold(), Cache: x.known.orMiss(), SavingsUSD: s.saved, Pipeline: x.pipelineLog(),
 		LatencyMS: time.Since(x.started).Milliseconds(), FirstTokenMS: x.firstToken.Milliseconds(),
 	}
@@ -80,8 +80,8 @@ func (s *summary) record() []byte {
 
 // tier is the tier of service that the answer was billed in; "" for the usual one.
 func (s *summary) tier() string {
-	if s.x.stored != nil || s.cost == 0 {
+	if s.x.stored != nil || s.Cost == 0 {
 		return ""
 	}
-	return s.x.billedTier(&s.to, &s.usage)
+	return s.x.terms(&s.to).BilledTier(&s.to, &s.Usage)
 }

@@ -24,6 +24,7 @@ func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.I
 func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
 	var by []policy.ProviderID
 	x := &exchange{rt: &Runtime{Pipeline: pipeline.New(finisher{&by})}}
+	x.bill.Open(nil, (*metered)(x), "r")
 	x.Request, x.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
 	first := policy.Resolution{Provider: "one", Model: "fast"}
 	x.Found = []policy.Resolution{first, {Provider: "two", Model: "fast"}, {Provider: "three", Model: "strong"}}

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// route finds the candidates and runs the layers. A request that a provider must answer also gets its place in the limits, and its
-// money set aside; one that others are answering waits for them with its place alone, and a stored answer takes nothing.
+// route finds the candidates and runs the layers. A request that a provider must answer is also held to what its key may use, and its
+// money is set aside; one that others are answering waits for them without its money, and a stored answer uses nothing.
 func (x *exchange) route(ctx context.Context) error {
 	if err := x.keepToStake(ctx); err != nil {
 		return err
@@ -21,10 +21,7 @@ func (x *exchange) route(ctx context.Context) error {
 	if err := x.keepToBudget(ctx); err != nil {
 		return err
 	}
-	if err := x.decide(); err != nil {
-		return err
-	}
-	if err := x.goesOnFrom(ctx); err != nil {
+	if err := x.decide(ctx); err != nil {
 		return err
 	}
 	x.Current = x.offers
@@ -38,9 +35,9 @@ func (x *exchange) route(ctx context.Context) error {
 	}
 	switch x.join(); {
 	case x.Answer != nil:
-		return x.enter(ctx, 0, 0)
+		return x.allot(ctx, 0, 0)
 	case x.known == knownCoalesced:
-		return x.enter(ctx, x.Request.InputTokens, x.worst(x.Found))
+		return x.allot(ctx, x.Request.InputTokens, x.worst(x.Found))
 	}
 	if err := x.order(); err != nil {
 		return err
@@ -50,7 +47,7 @@ func (x *exchange) route(ctx context.Context) error {
 	if x.isTokenCount() {
 		return nil
 	}
-	if err := x.enter(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
+	if err := x.allot(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
 		return err
 	}
 	return x.reserve(ctx)
@@ -58,19 +55,25 @@ func (x *exchange) route(ctx context.Context) error {
 
 // decide works out what the request needs, who could serve it, best first, and how its answer is to be made. A model that is left to the
 // gateway is the first candidate's from here on.
-func (x *exchange) decide() error {
+func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	built := x.rt.needs(&x.Hints, &f, &x.Principal)
 	d := x.rt.Resolver.Decide(&built.Intent)
 	if d.Err != nil {
-		return d.Err
+		return placed(x.Request, d.Err)
 	}
 	x.Found, x.Intent, x.asked = d.Order, built.Intent, x.Request.Model
 	x.Profile = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.rt.Intents.Pipeline)
 	if err := x.meetNeeds(); err != nil {
 		return err
 	}
+	if err := x.meetContent(); err != nil {
+		return err
+	}
 	if err := x.settleWhoPays(); err != nil {
+		return err
+	}
+	if err := x.keepToStored(ctx); err != nil {
 		return err
 	}
 	if x.Intent.Model == "" {

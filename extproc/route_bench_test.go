@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
@@ -54,7 +55,7 @@ providers:
 		Structured: Structured{Enabled: true, Validate: true, Retries: 1},
 	}
 	for _, p := range cfg.Enabled() {
-		rt.Providers[p.ID] = Provider{}
+		rt.Providers[p.ID] = Provider{Adapter: custom.Adapter{}}
 	}
 	return rt
 }
@@ -83,7 +84,7 @@ func routed(t testing.TB, rt *Runtime, h header.List, body []byte) {
 	if err := x.hearBody(); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.decide(); err != nil {
+	if err := x.decide(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

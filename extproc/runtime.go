@@ -8,6 +8,8 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/origin"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/intent"
@@ -27,16 +29,21 @@ type Runtime struct {
 	Stake     policy.Micro      // what staked credit pays for in a day; 0: whatever callers say is there
 	Dialects  map[chat.Dialect]wire.Dialect
 	Timeouts  Timeouts
-	// Keyless admits requests without a credential: Demo to callers on loopback while only the demo provider exists,
+	// Keyless admits requests without a credential, of programs on this machine: Demo while only the demo provider exists,
 	// Anyone when the operator switched authentication off.
 	Keyless       Keyless
-	MaxRetries    int   // extra attempts of one request, all together
-	MaxBody       int64 // bytes of a request
-	MaxAnswer     int64 // bytes of a driven answer, which Envoy would hold for a client that does not read
-	ReserveOutput int   // tokens reserved for a request that names no maximum
+	Known         origin.Rule // the hosts under which callers without a key may know the gateway
+	MaxRetries    int         // extra attempts of one request, all together
+	MaxBody       int64       // bytes of a request
+	MaxBodies     int64       // bytes of all requests' bodies together; 0 means no bound
+	MaxAnswer     int64       // bytes of a driven answer, which Envoy would hold for a client that does not read
+	ReserveOutput int         // tokens reserved for a request that names no maximum
 	SpreadPct     map[policy.Tier]int
+	Free          map[policy.Tier]bool // the plans whose keys can reach a model that costs them nothing
+	TakesKeys     bool                 // some provider takes a key that a request brings
 	DefaultSpread int
 	EgressSecret  string
+	Secrets       *secret.Redactor // knows every configured credential; nil knows none
 	Structured    Structured
 	VerifyRisk    VerifyRisk
 	Escalation    Escalation
@@ -68,8 +75,10 @@ const (
 	KeylessAnyone
 )
 
-// Timeouts bound one request. All are positive.
+// Timeouts bound one request. All are positive, but for those of uploads, where 0 means no bound.
 type Timeouts struct {
+	UploadIdle          time.Duration // between two pieces of a request's body, and until the first
+	UploadTotal         time.Duration // for the whole body
 	FirstToken          time.Duration // from sending an attempt to its first content
 	FirstTokenReasoning time.Duration // the same when the model was asked to think
 	Idle                time.Duration // between two pieces of an answer

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/policy"
@@ -18,11 +19,12 @@ import (
 type side struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	noted  bool // what came of it was noted
+	began  time.Time // the last call went out
+	noted  bool      // what came of it was noted
 
 	to     policy.Resolution // once done: who was asked last
 	a      *answer           // complete; nil if it failed
-	part   *answer           // what there was of it when it was stopped
+	part   *meter.Count      // what there was of it when it was stopped; nil if it was not
 	failed []sideFailure
 }
 
@@ -42,6 +44,11 @@ func (s *drivenStream) askSecond(ctx context.Context) {
 	t := &try{to: o.to, plan: x.planFor(&o.to)}
 	go func() {
 		defer close(o.done)
+		defer func() {
+			if r := recover(); r != nil {
+				o.a, o.failed = nil, append(o.failed, sideFailure{o.to, &failure{provider: o.to.Provider, kind: failEncode, cause: x.panicked(r)}})
+			}
+		}()
 		o.run(ctx, x, t)
 	}()
 	s.second = o
@@ -55,31 +62,37 @@ func (o *side) stop() {
 	}
 }
 
-// leaveSecond ends the second model's call. A client that left before anybody looked at its answer pays for what there is of it.
+// leaveSecond ends the second model's call. A client that disconnects before that answer was looked at pays for what there is of it.
 func (s *drivenStream) leaveSecond() {
 	o, x := s.second, s.x
 	o.stop()
 	if o == nil || x.settled != nil || x.fault != nil {
 		return
 	}
-	for _, a := range [...]*answer{o.a, o.part} {
-		if a != nil && !a.counted {
-			x.charge(a)
-			x.answered(a, outcomeOK)
-		}
+	switch {
+	case o.a != nil && !o.a.counted:
+		x.charge(o.a)
+		x.answered(o.a, outcomeOK)
+	case o.part != nil:
+		x.bill.Add(&o.to, x.bill.Interrupted(&o.to, o.part, o.began))
+		x.attempts = append(x.attempts, attemptRecord{Provider: o.to.Provider, Model: o.to.Model, Outcome: attemptLeft})
 	}
 }
 
 // run asks, and again without what the provider refuses of the request, as often as the request may be tried again.
 func (o *side) run(ctx context.Context, x *exchange, t *try) {
 	for {
+		o.began = time.Now()
 		a, f := x.gather(ctx, t)
 		if f == nil {
-			o.a = a
+			o.a, a.began = a, o.began
 			return
 		}
-		if ctx.Err() != nil && a != nil && a.content {
-			o.part = a
+		if ctx.Err() != nil && f.kind != failEncode {
+			if o.part = (&meter.Count{}); a != nil {
+				o.part = &a.count
+			}
+			return
 		}
 		o.failed = append(o.failed, sideFailure{t.to, f})
 		again, ok := x.without(t.to, f)
@@ -129,7 +142,7 @@ func (x *exchange) gather(ctx context.Context, t *try) (*answer, *failure) {
 		return nil, x.headFailure(ctx, t, resp, err)
 	}
 	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
-	a.holds = true
+	a.holds, a.beside = true, true
 	body := io.Reader(&paced{r: resp.Body, left: x.rt.MaxAnswer, seen: func() {
 		if x.Request.Stream {
 			limit.Reset(x.rt.Timeouts.Idle)

@@ -159,25 +159,30 @@ func (d *envoyDoor) pass() error {
 	}
 }
 
-// RequestBody appends the request's body to buf until its end. It stops with tooLarge set once more than limit bytes came.
-func (d *envoyDoor) RequestBody(buf []byte, limit int64) (body []byte, tooLarge bool, err error) {
+// RequestBody implements door.
+func (d *envoyDoor) RequestBody(u *upload) error {
+	late := func() { _ = d.Reply(u.giveUp()) } // a client that is gone needs no answer
+	var w watch
+	defer w.end()
 	for {
-		if err := d.receive(); err != nil {
-			return buf, false, err
+		w.begin(u.patience(), late)
+		err := d.receive()
+		w.end()
+		if u.late != nil {
+			return answeredError{u.late}
+		}
+		if err != nil {
+			return err
 		}
 		switch d.in.kind {
 		case kindRequestBody:
-			if int64(len(buf)+len(d.in.body)) > limit {
-				return buf, true, nil
-			}
-			buf = append(buf, d.in.body...)
-			if d.in.end {
-				return buf, false, nil
+			if err := u.add(d.in.body); err != nil || d.in.end {
+				return err
 			}
 		case kindRequestTrailers:
-			return buf, false, d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
+			return d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
 		default:
-			return buf, false, fmt.Errorf("%s while reading a request body", d.in.kind)
+			return fmt.Errorf("%s while reading a request body", d.in.kind)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
@@ -25,65 +27,115 @@ const (
 	outcomeLeft      = "left"      // the client left before the first content
 )
 
+// attemptLeft is how an attempt ended whose client disconnected before anything of its answer came.
+const attemptLeft = "client_closed"
+
 // summary is what a settled answer cost.
 type summary struct {
+	meter.Total
+
 	x        *exchange
 	to       policy.Resolution
-	usage    chat.Usage
 	outcome  string
-	cost     policy.Pico // the provider's
-	charged  policy.Micro
-	staked   policy.Micro // what staked credit paid for, at its provider's prices
 	saved    policy.Micro // what a stored answer would have been charged
 	balance  policy.Micro
 	prepaid  bool
 	standing quota.Standing
 }
 
-// settle charges for an answer, once. It returns when the charge is durable (prepaid keys) or queued (metered ones), so that the
-// last byte may go out. The client's leaving does not undo it.
+// settle ends the request's bill: of all the ways in which a request may end, each comes here, once. a is the answer that the client gets,
+// or what there is of it; nil where there is none. It returns when the charge is durable (prepaid keys) or queued (others), so that the last
+// byte may go out. A client disconnect does not undo it.
 func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
-	x.unsaid = a.enc.Lost()
+	if x.settled != nil {
+		return x.settled, nil
+	}
+	if a != nil {
+		x.unsaid = a.enc.Lost()
+	}
 	if x.stored != nil {
 		return x.settleStored(ctx, outcome)
 	}
-	s := &summary{x: x, to: a.res, outcome: outcome, prepaid: x.Principal.Prepaid}
+	s := &summary{x: x, outcome: outcome, prepaid: x.Principal.Prepaid}
 	x.settled = s
 	if !x.isTokenCount() { // a count uses nothing and costs nothing
-		s.usage, s.cost = x.owed(a)
-		s.charged = s.cost.Charge(x.rt.spread(x.Principal.Tier))
-		s.staked = x.stakedBy(a)
+		x.bring(a, outcome)
 	}
-	if outcome != outcomeCut && !a.counted {
-		x.attempted(a.res, attemptWord(outcome), telemetry.Served)
-		x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
-		x.remember(a)
+	s.Total, s.to = x.bill.Total(), x.billed(a)
+	if outcome == outcomeOK || outcome == outcomeInvalid || outcome == outcomeCancelled && a != nil && a.content {
+		x.served(a, outcome)
 	}
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
-	x.tellAnswer(a, &s.usage)
+	if a == nil {
+		return s, nil
+	}
+	x.tellAnswer(a, &s.Usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)
-	s.standing = x.grant.Done(time.Now(), s.usage.TotalInput()+s.usage.Output, s.charged)
-	x.account(s.charged)
-	if err := x.keepResponse(context.WithoutCancel(ctx), a); err != nil {
+	if err := x.keepMade(context.WithoutCancel(ctx), a); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// costOf is what a provider asks for an answer: what it says itself, else what its usage comes to. What the caller pays itself costs
-// nothing here.
-func (x *exchange) costOf(to *policy.Resolution, u *chat.Usage) policy.Pico {
-	if x.direct(to.Provider) {
-		return 0
+// bring puts the call that the request ends with on the bill.
+func (x *exchange) bring(a *answer, outcome string) {
+	switch {
+	case a != nil && !a.counted && (outcome == outcomeOK || outcome == outcomeInvalid):
+		x.owe(a, a.total())
+	case outcome == outcomeCut || outcome == outcomeCancelled || outcome == outcomeLeft:
+		x.interrupt(a)
 	}
-	if u.Cost > 0 {
-		return u.Cost
+}
+
+// interrupt puts the call under way on the bill, if there is one: the request ends in the middle of it.
+func (x *exchange) interrupt(a *answer) {
+	to, since := x.bill.InFlight()
+	if to == nil {
+		return
 	}
-	p := x.pricesOf(to, u)
-	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, u.Output) + p.PerSearch*policy.Pico(u.Searches)
+	var c *meter.Count
+	if a != nil && !a.counted {
+		a.counted, c = true, &a.count
+	}
+	if c == nil || !a.content {
+		x.attempts = append(x.attempts, attemptRecord{Provider: to.Provider, Model: to.Model, Outcome: attemptLeft})
+	}
+	u := x.bill.Interrupted(to, c, since)
+	x.bill.Over()
+	if x.bill.Add(to, u) {
+		x.tellCapped(to, &u)
+	}
+}
+
+// billed is who is named in the request's record: who gave the answer, else whose call came last, else who would have been called.
+func (x *exchange) billed(a *answer) policy.Resolution {
+	calls := x.bill.Calls()
+	switch {
+	case a != nil:
+		return a.res
+	case len(calls) > 0:
+		return calls[len(calls)-1].To
+	case len(x.Order) > 0:
+		return x.Order[0]
+	}
+	return policy.Resolution{}
+}
+
+// served notes that a candidate answered.
+func (x *exchange) served(a *answer, outcome string) {
+	if a == nil || a.noted {
+		return
+	}
+	a.noted = true
+	x.attempted(a.res, attemptWord(outcome), telemetry.Served)
+	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
+	x.remember(a)
+	if outcome == outcomeOK {
+		x.gw.meter.Learn(&a.res, a.count.Reported.Output, time.Since(a.began))
+	}
 }
 
 // book writes the charge and the request's record.
@@ -92,60 +144,94 @@ func (s *summary) book(ctx context.Context) error {
 	if x.isTokenCount() {
 		return nil
 	}
-	c := ledger.Charge{
-		RequestID: x.ID, Account: x.Principal.Account, Amount: s.charged, ProviderCost: s.cost,
+	t := s.Total
+	if x.stored != nil { // what it took once is shown, and owed to nobody
+		t = meter.Total{}
+	}
+	r, err := x.bill.Settle(ctx, &t, ledger.Charge{
 		Tokens:   ledger.Tokens(s.used()),
 		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem, Status: s.outcome, Record: s.record(), At: x.started,
-		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(), Staked: s.staked,
-	}
-	if x.hold == nil {
-		return x.gw.Ledger.Record(c)
-	}
-	r, err := x.gw.Ledger.Capture(ctx, x.hold, c)
+		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(),
+	})
 	if err != nil {
 		return err
 	}
-	s.charged, s.balance = r.Charged, r.Balance
+	s.Charged, s.balance, s.standing = r.Charged, r.Balance, x.bill.Standing()
 	return nil
 }
 
-// giveBack frees what an exchange still holds of its key's money and limits. One that was settled holds nothing any more.
-func (x *exchange) giveBack() {
-	x.grant.Done(time.Now(), 0, 0)
-	x.account(0)
-	x.gw.Ledger.Release(x.hold)
+// finish ends a request that nobody ended, one whose client disconnected, and counts it.
+func (x *exchange) finish() {
+	x.end()
+	x.bill.Release()
+	x.count()
 }
 
-// finish gives back what an exchange still holds, leaves a record of one that failed, and counts it.
-func (x *exchange) finish() {
-	x.giveBack()
-	if x.settled == nil && x.Request != nil {
-		x.settled = &summary{x: x, outcome: outcomeFailed}
-		if x.fault == nil {
-			x.settled.outcome = outcomeLeft
-		}
-		if len(x.Order) > 0 {
-			x.settled.to = x.Order[0]
-		}
-		x.hold = nil
-		if err := x.settled.book(context.Background()); err != nil {
-			x.gw.Log.Error("a failed request has no record", "request", x.ID, "error", err)
-		}
+// end settles a request that was not answered, or whose client disconnected, unless that was done before.
+func (x *exchange) end() {
+	switch {
+	case x.settled != nil || x.unmetered != nil || x.operation != telemetry.Chat:
+		return
+	case x.neverCalled():
+		x.refuse()
+		return
+	case x.Request == nil:
+		return
 	}
-	x.count()
+	if _, err := x.settle(context.Background(), x.partial(), x.unfinished()); err != nil {
+		x.gw.Log.Error("a request that ended early was not charged", "request", x.ID, "error", err)
+	}
+}
+
+// partial is what there is of an answer; nil for nothing.
+func (x *exchange) partial() *answer {
+	if x.fault != nil {
+		return nil
+	}
+	return x.current
+}
+
+// unfinished is how a request ended that nobody ended.
+func (x *exchange) unfinished() string {
+	switch {
+	case x.fault != nil:
+		return outcomeFailed
+	case x.current != nil && x.current.content || len(x.bill.Calls()) > 0:
+		return outcomeCancelled
+	}
+	return outcomeLeft
+}
+
+// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work.
+// It is nil where there are none.
+func (x *exchange) settleRefused(f *fault.Fault) *summary {
+	if x.settled != nil || len(x.bill.Calls()) == 0 {
+		return nil
+	}
+	x.fault = f
+	sum, err := x.settle(context.Background(), nil, outcomeInvalid)
+	if err != nil {
+		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
+		return nil
+	}
+	return sum
 }
 
 // count adds the exchange to the metrics.
 func (x *exchange) count() {
 	r := telemetry.Request{Duration: time.Since(x.started), FirstToken: x.firstToken, Overhead: x.overhead}
 	r.Status, r.Code = x.verdict()
+	r.Operation = x.operation
 	if x.Request != nil {
-		r.Model, r.Streamed, r.Operation = x.Request.Model, x.Request.Stream, x.operation()
+		r.Model, r.Streamed = x.Request.Model, x.Request.Stream
 	}
-	if s := x.settled; s != nil && s.outcome != outcomeFailed && s.outcome != outcomeLeft {
+	if a := x.unmetered; a != nil {
+		r.Provider = string(a.provider)
+	}
+	if s := x.settled; s != nil && (s.outcome == outcomeOK || len(x.bill.Calls()) > 0) {
 		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
 		r.Tokens = s.used()
-		r.ProviderCost, r.Charged = int64(s.cost), int64(s.charged)
+		r.ProviderCost, r.Charged = int64(s.Cost), int64(s.Charged)
 	}
 	for _, e := range x.Log {
 		x.gw.Metrics.LayerDone(e.Layer, e.Took)
@@ -167,7 +253,7 @@ func (s *summary) used() telemetry.Tokens {
 	if s.x.stored != nil {
 		return telemetry.Tokens{}
 	}
-	return tokens(s.usage)
+	return tokens(s.Usage)
 }
 
 // tokens are a usage by type; both lifetimes of cache writes count as one.
@@ -175,18 +261,23 @@ func tokens(u chat.Usage) telemetry.Tokens {
 	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
 }
 
-// statusClientClosed is what a request counts as whose client left before it was answered; no client ever sees it.
-const statusClientClosed = 499
+// What a request counts as whose client disconnected before it was answered; no client ever sees them.
+const (
+	statusClientClosed = 499
+	codeClientClosed   = "client_closed"
+)
 
 // verdict is the status, and the code of the fault, that the exchange counts as.
 func (x *exchange) verdict() (status int, code string) {
 	switch {
 	case x.fault != nil:
 		return x.fault.HTTPStatus(), string(x.fault.Kind)
-	case x.settled != nil && x.settled.outcome == outcomeLeft:
-		return statusClientClosed, "client_closed"
+	case x.unmetered != nil:
+		return x.unmetered.status, x.unmetered.code
+	case x.settled != nil && x.settled.outcome != outcomeLeft:
+		return http.StatusOK, ""
 	}
-	return http.StatusOK, ""
+	return statusClientClosed, codeClientClosed
 }
 
 // log says how the exchange ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
@@ -201,26 +292,11 @@ func (x *exchange) log(r *telemetry.Request) {
 	}
 	attrs := []slog.Attr{
 		slog.String("request", x.ID), slog.String("account", string(x.Principal.Account)), slog.Int("status", r.Status),
-		slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(x.attempts)),
+		slog.String("operation", r.Operation.String()), slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(x.attempts)),
 		slog.Duration("took", r.Duration),
 	}
 	if x.fault != nil {
 		attrs = append(attrs, slog.String("error", x.fault.Error()))
 	}
 	x.gw.Log.LogAttrs(ctx, level, "request", attrs...)
-}
-
-func (x *exchange) operation() telemetry.Operation {
-	if x.isTokenCount() {
-		return telemetry.CountTokens
-	}
-	return telemetry.Chat
-}
-
-// attemptWord is what the record calls the last attempt of an exchange that ended so.
-func attemptWord(outcome string) string {
-	if outcome == outcomeInvalid {
-		return "schema"
-	}
-	return outcomeOK
 }

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -81,7 +82,21 @@ func (x *exchange) exhausted(fs []*failure) *fault.Fault {
 	if x.upstream = x.ownKeyRefused(fs); x.upstream == nil {
 		x.upstream = exhausted(fs)
 	}
+	if n := len(fs); n > 0 && (fs[n-1].err == nil || !sameErrors(fs[n-1].err.Dialect, x.dialect.Name())) {
+		x.upstream.Type = ""
+	}
 	return x.upstream
+}
+
+// sameErrors reports whether two formats have the same words for errors.
+func sameErrors(a, b chat.Dialect) bool {
+	family := func(d chat.Dialect) chat.Dialect {
+		if d == chat.Responses || d == chat.Completions {
+			return chat.OpenAI
+		}
+		return d
+	}
+	return family(a) == family(b)
 }
 
 // standIn is the stored answer that a request gets when every candidate failed; nil if there is none. What the caller got wrong
@@ -161,11 +176,8 @@ func (a *answer) incomplete() error {
 // settleStored charges nothing, and leaves a record.
 func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
 	e := x.stored
-	s := &summary{x: x, to: e.By, outcome: outcome, usage: e.Usage, saved: e.Cost.Charge(x.rt.spread(x.Principal.Tier))}
+	s := &summary{x: x, to: e.By, outcome: outcome, Total: meter.Total{Usage: e.Usage}, saved: e.Cost.Charge(x.rt.spread(x.Principal.Tier))}
 	x.settled = s
-	x.giveBack()
-	x.hold = nil
-	s.standing = x.grant.Standing
 	x.Cache.Hit(e, s.saved)
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
 		return nil, err

@@ -123,6 +123,7 @@ func (x *exchange) reject(a *answer, j *judgement) *failure {
 	r.say = append(r.say, turn(chat.RoleUser, x.form.Complaint(j.verdicts[j.wrong])))
 	x.rejected = r
 	x.reasked++
+	x.doubted(&a.res)
 	return &failure{provider: a.res.Provider, kind: failForm, cause: errForm{}}
 }
 
@@ -186,9 +187,11 @@ func (s *drivenStream) opinion(ctx context.Context, to policy.Resolution, say []
 	x.charge(held)
 	defer func() { x.current = held }()
 	a, f, err := s.listen(ctx, &try{to: to, plan: x.planFor(&to), say: say}, func(_ context.Context, a *answer) (bool, error) { return a.ended, nil })
-	if b := x.current; err != nil && b != held && b != nil && b.content { // the client left in the middle of it
-		x.charge(b)
-		x.answered(b, outcomeOK)
+	if err != nil { // the client disconnected in the middle of it
+		x.interrupt(x.current)
+	}
+	if f != nil {
+		x.bill.Over()
 	}
 	if f != nil || err != nil {
 		return nil, nil, f, err
@@ -251,6 +254,7 @@ func (s *drivenStream) refuseForm(ctx context.Context, a *answer, j *judgement) 
 // answered notes an attempt that was answered, though not to the end of the request.
 func (x *exchange) answered(a *answer, outcome string) {
 	took := time.Since(x.attemptStarted)
+	a.noted = true
 	x.attempted(a.res, outcome, telemetry.Served)
 	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: took})
 }

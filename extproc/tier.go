@@ -56,25 +56,6 @@ func (x *exchange) tierAt(to *policy.Resolution) string {
 	return tier
 }
 
-// pricesOf are the prices of an answer: of the tier that it says it was served in, else of the one that was asked for. One that nobody
-// has a price of, as that which its account has by commitment, costs what is usual.
-func (x *exchange) pricesOf(to *policy.Resolution, u *chat.Usage) *policy.Prices {
-	in, _ := to.Prices.InTier(x.billedTier(to, u))
-	return in
-}
-
-// billedTier is the tier that an answer is billed in; "" for the usual one.
-func (x *exchange) billedTier(to *policy.Resolution, u *chat.Usage) string {
-	tier := u.Tier
-	if tier == "" || tier == "auto" {
-		tier = x.tierAt(to)
-	}
-	if _, ok := to.Prices.Tiers[tier]; !ok {
-		return ""
-	}
-	return tier
-}
-
 // inTier are candidates with the prices of the tier that each is asked in.
 func (x *exchange) inTier(candidates []policy.Resolution) []policy.Resolution {
 	if member, _ := x.tierAsked(); member == "" {

@@ -12,6 +12,9 @@ import (
 
 // Models that call tools in their text are told of the tools in text, and their answers are read for calls.
 
+// toolsInPrompt names tools that stand in the prompt.
+const toolsInPrompt = "tools->prompt"
+
 // inWords is a request as a model that calls tools in its text is sent it, and what is lost thereby. For other models, and where no
 // tools are in play, it is the client's own. The caller holds encodeMu.
 func (x *exchange) inWords(as *chat.Request, to policy.Resolution, at chat.Dialect) (req *chat.Request, lost []string, err error) {
@@ -26,6 +29,9 @@ func (x *exchange) inWords(as *chat.Request, to policy.Resolution, at chat.Diale
 	text, lost := toolcall.Write(c, f)
 	if text == c {
 		return as, nil, nil
+	}
+	if len(toolcall.Offered(c)) > 0 {
+		lost = append([]string{toolsInPrompt}, lost...)
 	}
 	if r, ok := x.rt.Dialects[x.Request.Dialect].(wire.Rewriter); ok && at == x.Request.Dialect {
 		req, more, err := r.Rewrite(as, text)

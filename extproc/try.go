@@ -48,7 +48,7 @@ func (x *exchange) shapeOf(t *try) *wire.Shape {
 	if t.plan.Shape != nil {
 		s = *t.plan.Shape
 	} else {
-		s.Schema, s.Name = wire.SchemaOf(x.Request)
+		s.KeepForm = true
 	}
 	if x.keptAt(&t.to) { // instructions are not, so that who goes on from the answer goes on without what was wrong with the one before
 		s.Guide = guided(s.Guide, t.say)

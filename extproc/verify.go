@@ -118,14 +118,16 @@ func (x *exchange) verifiable() bool {
 // seconds are those who may be asked besides a candidate, best first: nobody who could not answer the request itself.
 func (x *exchange) seconds(first *policy.Resolution) []policy.Resolution {
 	list := x.rt.Resolver.Seconds(&x.Intent, first)
-	return slices.DeleteFunc(list, func(to policy.Resolution) bool { return !x.mayAsk(to.Provider) })
+	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
+		return !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil
+	})
 }
 
 // mayAsk reports whether a provider may be asked on this request's behalf, by the credentials that it takes.
 func (x *exchange) mayAsk(id policy.ProviderID) bool {
 	p := x.rt.Providers[id]
 	switch {
-	case x.ownKey != "" && !p.BYOK, x.ownKey == "" && p.BYOK && p.Endpoint.Key == "":
+	case x.ownKey.IsSet() && !p.BYOK, !x.ownKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
 	case p.Direct && !p.Engineered: // it takes requests as they are
 		return false

@@ -44,7 +44,8 @@ type Hints struct {
 
 	Profile *Profile // parts of an inference profile
 
-	Unknown []string // keys that mean nothing to this version, to be reported
+	Unknown          []string // keys that mean nothing to this version, to be reported
+	UnknownSubsystem string   // the name that was given, where Subsystem is "other" for it; to be reported too
 }
 
 // Scenario is what a dream imagines: whether the web has to be searched depends on it.

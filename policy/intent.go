@@ -171,6 +171,8 @@ type Intent struct {
 	Effort          Effort // with high or max, the strict pass wants a model that reasons
 	Schema          bool   // the answer must follow a schema: the strict pass wants a model that enforces one, or calls tools
 	Tools, Images   bool   // what the request holds
+	Audio, Video    bool   // besides
+	Documents       bool   // files that are no text
 
 	InputTokens  int64 // estimate, for windows and costs
 	OutputTokens int64 // the most that may come, for windows and costs

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -23,25 +24,80 @@ const (
 	USD Micro = 1_000_000
 )
 
-// Cost is the exact price of n tokens.
-func (p Price) Cost(n int64) Pico { return Pico(int64(p) * n) }
+// Cost is the exact price of n tokens; none for a negative price or count, and MaxPico for more than a Pico can hold.
+func (p Price) Cost(n int64) Pico { return Pico(times(int64(p), n)) }
+
+// The largest amounts. Arithmetic on money ends there instead of wrapping.
+const (
+	MaxPico  Pico  = math.MaxInt64
+	MaxMicro Micro = math.MaxInt64
+)
+
+// Plus is the sum of costs, at most MaxPico. No cost is below zero: one that is counts as nothing.
+func (c Pico) Plus(more ...Pico) Pico {
+	sum := max(c, 0)
+	for _, m := range more {
+		if m = max(m, 0); m > MaxPico-sum {
+			return MaxPico
+		}
+		sum += m
+	}
+	return sum
+}
+
+// Times is n times the cost, at most MaxPico; nothing for a negative n.
+func (c Pico) Times(n int64) Pico { return Pico(times(int64(c), n)) }
+
+// Plus is the sum of two amounts; beyond what a Micro can hold, the largest or smallest one.
+func (m Micro) Plus(more Micro) Micro {
+	switch {
+	case more > 0 && m > MaxMicro-more:
+		return MaxMicro
+	case more < 0 && m < -MaxMicro-more:
+		return -MaxMicro
+	}
+	return m + more
+}
+
+// AddTokens is the sum of two counts of tokens, at most the largest one; a negative count is none.
+func AddTokens(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// TimesTokens is n times a count of tokens, at most the largest one; none for anything negative.
+func TimesTokens(tokens, n int64) int64 { return times(tokens, n) }
+
+// times is a product of two numbers that are not negative; one that is counts as zero, and what does not fit is the largest number.
+func times(a, b int64) int64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= math.MaxInt64 {
+		return int64(lo)
+	}
+	return math.MaxInt64
+}
 
 // Charge is the cost with spread percent on top, rounded up once to the next base unit. A cost of zero or less charges nothing.
 func (c Pico) Charge(spreadPct int) Micro {
 	if c <= 0 {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(c), uint64(100+spreadPct)) //nolint:gosec // both are positive
+	hi, lo := bits.Mul64(uint64(c), uint64(100+max(spreadPct, 0)))
 	const unit = 100 * picoPerMicro
 	if hi >= unit { // beyond int64: an absurd cost saturates instead of wrapping
-		return Micro(1<<63 - 1)
+		return MaxMicro
 	}
 	q, r := bits.Div64(hi, lo, unit)
 	if r > 0 {
 		q++
 	}
-	if q > 1<<63-1 {
-		return Micro(1<<63 - 1)
+	if q > math.MaxInt64 {
+		return MaxMicro
 	}
 	return Micro(q)
 }

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -80,9 +81,18 @@ type Resolution struct {
 	FixedSampling     bool // the model refuses any temperature, top_p and penalties but the usual ones
 	SchemaAlone       bool // the model takes a schema of the answer or functions, not both
 
+	// Undescribed is set where nobody said what the model can do. What it is known to lack then stands in Lacks.
+	Undescribed bool
+	Lacks       []Feature
+
 	Staked *Prices // what the answer is worth that staked credit pays for; nil where it does not
 
 	Without Without
+}
+
+// May reports whether the model has a feature, or may have it for all that anybody knows.
+func (r *Resolution) May(f Feature) bool {
+	return slices.Contains(r.Features, f) || r.Undescribed && !slices.Contains(r.Lacks, f)
 }
 
 // Without is what an attempt leaves out of its request because the provider refused it there. The zero value is nothing.

@@ -1,10 +1,14 @@
 package xds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,99 +19,183 @@ import (
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 )
 
-// acks knows which versions are wanted, and which each connected Envoy has taken or refused. Its functions must be set.
+// acks knows which versions are wanted and which are served, and which each connected Envoy has taken or refused. Its functions must
+// be set.
 type acks struct {
 	log        *slog.Logger
 	rejections atomic.Int64
 	pushes     atomic.Int64
 	enter      func(context.Context, *corev3.Node) (id string, err error) // on a stream's first request
 	leave      func(id string)
-	took       func(id, clusters string) // a node's Envoy has this version of the clusters
+	took       func(id string, serial uint64)                        // a node's Envoy has the whole of what was served under this number
+	refused    func(id string, kind resourcev3.Type, version string) // a node's Envoy refused this version
 
 	mu      sync.Mutex
-	wanted  map[string]versions // by node; only kinds that have resources: Envoy asks for no others
+	targets map[string]*target // by node
 	streams map[int64]*stream
 	changed chan struct{} // closed, and made anew, when anything above changes
+}
+
+// target is what a node should have, and what it is served meanwhile. Only kinds that have resources count: Envoy requests no others.
+type target struct {
+	wanted  versions                   // of the state that was set last
+	refused map[resourcev3.Type]string // of what is wanted: why
+	served  versions
+	serial  uint64 // of what is served
 }
 
 type versions = map[resourcev3.Type]string
 
 // stream is one connected Envoy. Its first request says which.
 type stream struct {
-	node    string
-	enter   func(*corev3.Node) (id string, err error)
-	sent    map[resourcev3.Type]answer
-	taken   map[resourcev3.Type]string // version
-	refused map[resourcev3.Type]refusal
+	node  string
+	enter func(*corev3.Node) (id string, err error)
+	sent  map[resourcev3.Type]answer
+	taken versions
 }
 
 type answer struct{ nonce, version string }
-
-type refusal struct{ version, reason string }
 
 var kinds = []resourcev3.Type{
 	resourcev3.ClusterType, resourcev3.ListenerType, resourcev3.RouteType, resourcev3.SecretType,
 }
 
-func (a *acks) want(node string, snap *cachev3.Snapshot) {
-	wanted := make(versions, len(kinds))
+func versionsOf(snap *cachev3.Snapshot) versions {
+	out := make(versions, len(kinds))
 	for _, kind := range kinds {
 		if len(snap.GetResources(kind)) > 0 {
-			wanted[kind] = snap.GetVersion(kind)
+			out[kind] = snap.GetVersion(kind)
 		}
 	}
+	return out
+}
+
+// attemptMark separates the hash of a version's content from the number of the attempt, where one content is sent several times.
+const attemptMark = "~"
+
+// contentOf is a version without the number of its attempt.
+func contentOf(version string) string {
+	content, _, _ := strings.Cut(version, attemptMark)
+	return content
+}
+
+// want sets what a node should have. With afresh, its refusals are forgotten.
+func (a *acks) want(node string, snap *cachev3.Snapshot, afresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.wanted == nil {
-		a.wanted = map[string]versions{}
+	t := a.target(node)
+	t.wanted = versionsOf(snap)
+	if afresh {
+		clear(t.refused)
 	}
-	a.wanted[node] = wanted
 	a.tell()
+}
+
+// serve sets what a node is sent from now on.
+func (a *acks) serve(node string, snap *cachev3.Snapshot, serial uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.target(node)
+	t.served, t.serial = versionsOf(snap), serial
+}
+
+// target is a node's; the caller holds mu.
+func (a *acks) target(node string) *target {
+	if a.targets == nil {
+		a.targets = map[string]*target{}
+	}
+	if a.targets[node] == nil {
+		a.targets[node] = &target{refused: map[resourcev3.Type]string{}}
+	}
+	return a.targets[node]
 }
 
 func (a *acks) forget(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.wanted, node)
+	delete(a.targets, node)
 }
 
 func (a *acks) wait(ctx context.Context) error {
 	for {
 		done, changed, err := a.state()
-		if done || err != nil {
+		if done {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("envoy has not taken the configuration: %w", ctx.Err())
+			return errors.Join(err, fmt.Errorf("envoy has not taken the configuration: %w", ctx.Err()))
 		case <-changed:
 		}
 	}
 }
 
-// state says whether all Envoys have what is wanted, and what to wait for if not.
+// state says whether every Envoy has taken or refused what is wanted, at least one of them; who refused it; and what to wait for if some
+// have not answered.
 func (a *acks) state() (done bool, changed <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.changed == nil {
 		a.changed = make(chan struct{})
 	}
-	known, done := 0, true
+	done = true
+	refusals := map[string]error{}
+	known := 0
 	for _, s := range a.streams {
 		if s.node == "" {
 			continue
 		}
 		known++
-		wanted := a.wanted[s.node]
-		done = done && wanted != nil
-		for kind, version := range wanted {
-			if r := s.refused[kind]; r.version == version {
-				return false, nil, fmt.Errorf("envoy %s refused the configuration: %s", s.node, r.reason)
-			}
-			done = done && s.taken[kind] == version
+		t := a.targets[s.node]
+		if t == nil {
+			done = false
+			continue
+		}
+		if why := t.reason(); why != "" {
+			refusals[s.node] = fmt.Errorf("envoy %s refused the configuration: %s", s.node, why)
+			continue
+		}
+		done = done && t.wanted != nil && s.has(t.wanted, contentOf)
+	}
+	var errs []error
+	for _, node := range slices.Sorted(maps.Keys(refusals)) {
+		errs = append(errs, refusals[node])
+	}
+	return done && known > 0, a.changed, errors.Join(errs...)
+}
+
+// has tells whether an Envoy has taken these versions; same says what of a version counts.
+func (s *stream) has(all versions, same func(string) string) bool {
+	for kind, version := range all {
+		if same(s.taken[kind]) != same(version) {
+			return false
 		}
 	}
-	return done && known > 0, a.changed, nil
+	return true
+}
+
+// reason is why what is wanted was refused; "" if it was not.
+func (t *target) reason() string {
+	var all []string
+	for _, kind := range kinds {
+		if why, ok := t.refused[kind]; ok {
+			all = append(all, cmp.Or(why, "it does not say why"))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// reasons are why nodes refused what they should have, by node.
+func (a *acks) reasons() map[string]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]string{}
+	for node, t := range a.targets {
+		if why := t.reason(); why != "" {
+			out[node] = why
+		}
+	}
+	return out
 }
 
 func (a *acks) connected() int {
@@ -146,10 +234,9 @@ func (a *acks) open(ctx context.Context, id int64, _ string) error {
 		a.streams = make(map[int64]*stream)
 	}
 	a.streams[id] = &stream{
-		enter:   func(n *corev3.Node) (string, error) { return a.enter(ctx, n) },
-		sent:    make(map[resourcev3.Type]answer),
-		taken:   make(map[resourcev3.Type]string),
-		refused: make(map[resourcev3.Type]refusal),
+		enter: func(n *corev3.Node) (string, error) { return a.enter(ctx, n) },
+		sent:  make(map[resourcev3.Type]answer),
+		taken: make(versions),
 	}
 	a.tell()
 	return nil
@@ -185,10 +272,20 @@ func (a *acks) request(id int64, r *discoveryv3.DiscoveryRequest) error {
 	if err != nil {
 		return err
 	}
-	a.heard(id, r)
-	if r.GetTypeUrl() == resourcev3.ClusterType && r.GetVersionInfo() != "" {
-		a.took(node, r.GetVersionInfo())
+	kind := r.GetTypeUrl()
+	version, serial := a.note(id, r)
+	switch {
+	case version != "":
+		// The cache answers a request for another version than its own at once. So the refused version counts as the one that Envoy has:
+		// it is not sent again.
+		r.VersionInfo = version
+		a.refused(node, kind, version)
+	case serial > 0:
+		a.took(node, serial)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tell() // last, so that waiters see the consequences too
 	return nil
 }
 
@@ -215,19 +312,39 @@ func (a *acks) whose(id int64, n *corev3.Node) (string, error) {
 	return node, nil
 }
 
-func (a *acks) heard(id int64, r *discoveryv3.DiscoveryRequest) {
+// maxReason bounds what is kept and logged of a refusal's reason, in characters.
+const maxReason = 1000
+
+// note records an Envoy's reply. It returns the version that Envoy refused, "" if none, and the serial of what is served if Envoy has the
+// whole of it. A reply is matched by nonce: one to an earlier answer says nothing about the last one.
+func (a *acks) note(id int64, r *discoveryv3.DiscoveryRequest) (refused string, serial uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.streams[id]
 	if s == nil {
-		return
+		return "", 0
 	}
 	kind := r.GetTypeUrl()
 	s.taken[kind] = r.GetVersionInfo()
-	if detail := r.GetErrorDetail(); detail != nil && r.GetResponseNonce() == s.sent[kind].nonce {
-		s.refused[kind] = refusal{version: s.sent[kind].version, reason: detail.GetMessage()}
-		a.rejections.Add(1)
-		a.log.Error("envoy refused a configuration", "node", s.node, "type", kind, "version", s.sent[kind].version, "reason", detail.GetMessage())
+	sent, t := s.sent[kind], a.target(s.node)
+	if sent.nonce == "" || r.GetResponseNonce() != sent.nonce {
+		return "", 0
 	}
-	a.tell()
+	wanted := contentOf(sent.version) == t.wanted[kind]
+	if detail := r.GetErrorDetail(); detail != nil {
+		why := fmt.Sprintf("%.*s", maxReason, strings.TrimSpace(detail.GetMessage()))
+		a.rejections.Add(1)
+		a.log.Error("envoy refused a configuration", "node", s.node, "type", kind, "version", sent.version, "reason", why)
+		if wanted {
+			t.refused[kind] = why
+		}
+		return sent.version, 0
+	}
+	if wanted {
+		delete(t.refused, kind)
+	}
+	if s.has(t.served, func(version string) string { return version }) {
+		return "", t.serial
+	}
+	return "", 0
 }

@@ -40,6 +40,11 @@ const (
 // newLab starts everything; providers are by name, as they are to be tried.
 func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab {
 	t.Helper()
+	return newLabWith(t, xds.Options{}, change, providers...)
+}
+
+func newLabWith(t *testing.T, o xds.Options, change func(*state.State), providers ...provider) *lab {
+	t.Helper()
 	dir := socketDir(t)
 	l := &lab{t: t, log: &syncBuffer{}}
 	log := slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -64,7 +69,7 @@ func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab
 	}
 	l.sidecar = newSidecar(t, l.state.ExtProc.Address)
 
-	l.xds = xds.NewServer(log, xds.Options{})
+	l.xds = xds.NewServer(log, o)
 	listener, err := xds.Listen(t.Context(), filepath.Join(dir, "xds.sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -25,14 +23,8 @@ type node struct {
 	says    bool // it said what is local to it; else the state knows that
 	streams int
 	gone    time.Time // when its last stream ended
-	pending providers // as set last
 	applied []policy.ProviderID
-}
-
-// providers are those of one version of the clusters.
-type providers struct {
-	version string
-	ids     []policy.ProviderID
+	delivery
 }
 
 // Set computes the configuration of st and pushes what differs from what is served. st is what all nodes have in common; what it says
@@ -57,7 +49,7 @@ func (s *Server) Set(ctx context.Context, st state.State) error {
 	return nil
 }
 
-// push computes one node's configuration and hands it to its streams; the caller holds mu.
+// push computes one node's configuration and offers it to its streams; the caller holds mu.
 func (s *Server) push(ctx context.Context, id string, n *node) error {
 	if s.shared == nil {
 		return nil
@@ -73,12 +65,11 @@ func (s *Server) push(ctx context.Context, id string, n *node) error {
 	if err != nil {
 		return err
 	}
-	n.pending = providers{version: snap.GetVersion(resourcev3.ClusterType)}
+	n.pending = nil
 	for _, p := range st.Providers {
-		n.pending.ids = append(n.pending.ids, p.ID)
+		n.pending = append(n.pending, p.ID)
 	}
-	s.acks.want(id, snap)
-	if err := s.cache.SetSnapshot(ctx, id, snap); err != nil {
+	if err := s.offer(ctx, id, n, snap); err != nil {
 		return fmt.Errorf("push configuration: %w", err)
 	}
 	delete(s.said, id)
@@ -112,14 +103,15 @@ func (s *Server) admit(ctx context.Context, local state.Node, says bool) error {
 		return fmt.Errorf("there are %d nodes already", len(s.nodes))
 	}
 	n := &node{local: local, says: says}
+	if old != nil && old.local == local && old.says == says {
+		n = old // with what it has taken and refused before
+	}
 	if err := s.push(ctx, local.ID, n); err != nil {
 		return err
 	}
-	if old != nil {
+	if old != nil && old != n {
+		old.stop()
 		n.streams = old.streams
-		if old.pending.version == n.pending.version {
-			n.applied = old.applied
-		}
 	}
 	n.streams++
 	s.nodes[local.ID] = n
@@ -151,20 +143,6 @@ func (s *Server) leave(id string) {
 	if n.streams--; n.streams == 0 {
 		n.gone = time.Now()
 		s.log.Info("envoy disconnected", "node", id)
-	}
-}
-
-// took notes which clusters a node's Envoy has now.
-func (s *Server) took(id, version string) {
-	s.mu.Lock()
-	n := s.nodes[id]
-	news := n != nil && n.pending.version == version && !slices.Equal(n.applied, n.pending.ids)
-	if news {
-		n.applied = n.pending.ids
-	}
-	s.mu.Unlock()
-	if news && s.o.Applied != nil {
-		s.o.Applied(id)
 	}
 }
 
@@ -218,6 +196,9 @@ func (s *Server) forgetOldest() bool {
 }
 
 func (s *Server) forget(id string) {
+	if n := s.nodes[id]; n != nil {
+		n.stop()
+	}
 	delete(s.nodes, id)
 	s.cache.ClearSnapshot(id)
 	s.acks.forget(id)

@@ -241,7 +241,7 @@ func TestANodeThatIsGoneIsForgottenAfterAWhile(t *testing.T) {
 		t.Fatal("it was forgotten too soon")
 	}
 	p.sweep(time.Now().Add(2 * time.Hour))
-	if _, err := p.cache.GetSnapshot("gw-1"); err == nil || len(p.nodes) != 0 || len(p.acks.wanted) != 0 {
+	if _, err := p.cache.GetSnapshot("gw-1"); err == nil || len(p.nodes) != 0 || len(p.acks.targets) != 0 {
 		t.Error("it was never forgotten")
 	}
 }
@@ -274,9 +274,13 @@ func TestProvidersAreThoseThatEnvoyHasTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &discoveryv3.DiscoveryRequest{Node: c, TypeUrl: resourcev3.ClusterType, VersionInfo: snap.GetVersion(resourcev3.ClusterType)}
-		if err := p.acks.request(stream, r); err != nil {
-			t.Fatal(err)
+		for _, kind := range kinds {
+			sent := &discoveryv3.DiscoveryResponse{TypeUrl: kind, VersionInfo: snap.GetVersion(kind), Nonce: "1"}
+			p.acks.response(t.Context(), stream, nil, sent)
+			r := &discoveryv3.DiscoveryRequest{Node: c, TypeUrl: kind, VersionInfo: sent.GetVersionInfo(), ResponseNonce: sent.GetNonce()}
+			if err := p.acks.request(stream, r); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	take()

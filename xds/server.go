@@ -30,6 +30,7 @@ type Options struct {
 	Applied  func(node string)        // nil; called when a node's Envoy has taken the providers of the last Set
 	MaxNodes int                      // 1,000 nodes are known at once
 	Forget   time.Duration            // 10 min: how long a node that has gone is known
+	Retry    time.Duration            // 5 s: until what a node refused is offered to it again; doubled each time, up to 5 min
 }
 
 // Server serves the configuration of the state that was set last. Safe for concurrent use.
@@ -43,6 +44,7 @@ type Server struct {
 	shared *state.State
 	nodes  map[string]*node
 	said   map[string]string // the last complaint about a node
+	serial uint64            // of what was served last, to any node
 }
 
 // NewServer makes a server without a state: Envoys that connect wait for the first one.
@@ -53,17 +55,20 @@ func NewServer(log *slog.Logger, o Options) *Server {
 	if o.Forget == 0 {
 		o.Forget = 10 * time.Minute
 	}
+	if o.Retry == 0 {
+		o.Retry = 5 * time.Second
+	}
 	s := &Server{
 		o: o, log: log, cache: cachev3.NewSnapshotCache(true, byID{}, quiet{log}),
 		nodes: map[string]*node{}, said: map[string]string{},
 	}
 	s.acks.log = log
-	s.acks.enter, s.acks.leave, s.acks.took = s.enter, s.leave, s.took
+	s.acks.enter, s.acks.leave, s.acks.took, s.acks.refused = s.enter, s.leave, s.took, s.refuse
 	return s
 }
 
-// Applied waits until every connected Envoy, at least one, has taken the configuration of the last Set. It fails when
-// one of them refuses it, and when ctx is done.
+// Applied waits until every connected Envoy, at least one, has taken or refused the configuration of the last Set. It fails when one
+// of them has refused it, saying which and why, and when ctx is done.
 func (s *Server) Applied(ctx context.Context) error { return s.acks.wait(ctx) }
 
 // Rejections is how many pushes Envoys have refused.
@@ -109,6 +114,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, secure *tls.Config, 
 	swept, end := context.WithCancel(ctx)
 	defer end()
 	sweeping.Go(func() { s.sweepUntil(swept) })
+	defer s.stopRetries()
 	err := g.Serve(l)
 	if ctx.Err() != nil || errors.Is(err, grpc.ErrServerStopped) {
 		return nil

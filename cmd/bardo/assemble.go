@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/catalog"
@@ -34,24 +35,29 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		Timeouts: extproc.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
+			UploadIdle: cfg.Limits.BodyIdle, UploadTotal: cfg.Limits.BodyTotal,
 		},
-		Keyless: keyless(cfg), MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxAnswer: maxAnswer,
-		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct, SpreadPct: spreads(cfg), EgressSecret: g.egressSecret(),
+		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}}, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes, MaxAnswer: maxAnswer,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
+		Secrets:    g.learnSecrets(cfg),
 		Structured: structuredOutputs(cfg), VerifyRisk: extproc.VerifyRisk(cfg.Inference.Verification.Risk),
 		Escalation: extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
+	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	kinds := adapters()
 	for _, p := range cfg.Enabled() {
 		a, ok := kinds[p.Kind]
 		if !ok {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
+		rt.TakesKeys = rt.TakesKeys || p.BYOK
 		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: secrets(p.Keys), Ring: extproc.NewRing(secrets(p.Keys)), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
+			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
 		}
 	}
 	rt.Resolver = resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))
 	rt.Intents = intentRules(cfg)
+	rt.Free = freePlans(rt)
 	rt.Wallet = wallet(cfg)
 	if p := cfg.Providers.Venice; p != nil {
 		rt.Stake = p.DIEMDaily
@@ -69,7 +75,7 @@ func structuredOutputs(cfg *config.Config) extproc.Structured {
 // endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
 func endpointOf(p config.Provider) provider.Endpoint {
 	e := provider.Endpoint{
-		Provider: p.ID, Key: provider.Secret(p.Key.Reveal()), Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
+		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
 		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Responses: p.Responses,
 	}
 	if p.Sort != "" { // one of three words
@@ -104,13 +110,11 @@ func wallet(cfg *config.Config) budget.Wallet {
 	return budget.Wallet{}
 }
 
-// spreads are what the plans of keys pay on top of a provider's price, where they do not pay the usual.
-func spreads(cfg *config.Config) map[policy.Tier]int {
-	out := make(map[policy.Tier]int)
-	for name, plan := range cfg.Billing.Tiers {
-		if plan.SpreadPct != nil {
-			out[policy.Tier(name)] = *plan.SpreadPct
-		}
+// freePlans are the plans whose keys can reach a model that costs them nothing.
+func freePlans(rt *extproc.Runtime) map[policy.Tier]bool {
+	out := make(map[policy.Tier]bool)
+	for _, plan := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {
+		out[plan] = rt.Resolver.HasFree(rt.Intents.Barred[plan])
 	}
 	return out
 }
@@ -122,14 +126,6 @@ func spread(cfg *config.Config) func(policy.ProviderID) bool {
 		several[p.ID] = len(p.Keys) > 1 || len(p.Endpoints) > 1
 	}
 	return func(id policy.ProviderID) bool { return several[id] }
-}
-
-func secrets(keys []config.Secret) []provider.Secret {
-	out := make([]provider.Secret, len(keys))
-	for i, k := range keys {
-		out[i] = provider.Secret(k.Reveal())
-	}
-	return out
 }
 
 func keyless(cfg *config.Config) extproc.Keyless {
@@ -160,8 +156,10 @@ func loadCatalog(cfg *config.Config) (*catalog.Catalog, error) {
 }
 
 func quotaRules(cfg *config.Config) quota.Rules {
+	general, prepaid := cfg.Limits.Rates()
 	return quota.Rules{
-		Default:       policy.Limits{RPM: cfg.Limits.RPM, TokensPerHour: cfg.Limits.TokensPerHour},
+		Default:       policy.Limits{RPM: general, TokensPerHour: cfg.Limits.TokensPerHour},
+		PrepaidRPM:    prepaid,
 		MaxConcurrent: cfg.Limits.MaxConcurrent,
 		BillOverage:   cfg.Limits.Overage == "bill",
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -30,21 +31,31 @@ func (h home) certificate(cfg *config.Config) (cert, key []byte, err error) {
 	if key, err = os.ReadFile(cfg.Listen.TLS.Key); err != nil {
 		return nil, nil, fmt.Errorf("listen.tls.key: %w", err)
 	}
-	if _, err = tls.X509KeyPair(cert, key); err != nil {
+	pair, err := tls.X509KeyPair(cert, key)
+	if err == nil {
+		err = usableKey(pair.Leaf)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("listen.tls: %w", err)
 	}
 	return cert, key, nil
 }
 
-// renewCertificate reads the certificate again: certificates are renewed under the same name.
-func (g *gateway) renewCertificate(cfg *config.Config) error {
-	cert, key, err := g.home.certificate(cfg)
-	if err != nil {
-		return err
+// usableKey reports why Envoy would refuse a certificate because of its key.
+func usableKey(leaf *x509.Certificate) error {
+	const expected = "expected RSA of 2048 bits or more, or ECDSA on P-256, P-384 or P-521"
+	switch k := leaf.PublicKey.(type) {
+	case *rsa.PublicKey:
+		if bits := k.N.BitLen(); bits < 2048 {
+			return fmt.Errorf("the certificate's key is RSA of %d bits, %s", bits, expected)
+		}
+	case *ecdsa.PublicKey:
+		if k.Curve == elliptic.P224() {
+			return fmt.Errorf("the certificate's key is ECDSA on P-224, %s", expected)
+		}
+	default:
+		return fmt.Errorf("the certificate's key is %s, %s", leaf.PublicKeyAlgorithm, expected)
 	}
-	g.pushing.Lock()
-	defer g.pushing.Unlock()
-	g.cert, g.key = cert, key
 	return nil
 }
 

@@ -78,50 +78,94 @@ func configured(c *cobra.Command, h home) (*config.Config, string, error) {
 
 // configuredHere loads the configuration of a command that starts something: another gateway's is not its own.
 func configuredHere(c *cobra.Command, h home) (*config.Config, string, error) {
+	cfg, f, err := startingConfig(c, h)
+	return cfg, f.path, err
+}
+
+// startingConfig is configuredHere, with the file as it was read: a change after that is noticed.
+func startingConfig(c *cobra.Command, h home) (*config.Config, configFile, error) {
+	path, err := configHere(c, h)
+	if err != nil {
+		return nil, configFile{}, err
+	}
+	f, err := readRestingConfig(c.Context(), path)
+	if err != nil {
+		return nil, f, err
+	}
+	cfg, err := parseConfig(path, f.data, c.ErrOrStderr())
+	return cfg, f, err
+}
+
+// configHere is the path of a command's configuration file; "" if there is none.
+func configHere(c *cobra.Command, h home) (string, error) {
 	path, err := c.Flags().GetString("config")
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
 	if path == "" {
 		path = findConfig(h)
 	}
-	if path != "" {
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, "", err
-		}
+	if path == "" {
+		return "", nil
 	}
-	cfg, err := loadConfig(path, c.ErrOrStderr())
-	return cfg, path, err
+	return filepath.Abs(path)
 }
 
 func configCommand() *cobra.Command {
-	c := group("config", "Check or print the configuration")
+	c := group("config", "Check, print or reload the configuration")
 	check := &cobra.Command{
 		Use: "check", Short: "Validate a configuration file", Args: noArgs,
-		RunE: withConfig(func(c *cobra.Command, cfg *config.Config, path string) error {
+		RunE: withConfig(func(c *cobra.Command, h home, cfg *config.Config, path string) error {
+			name := path
 			if path == "" {
-				path = "built-in configuration"
+				name = "built-in configuration"
 			}
-			warnOfProfiles(c.ErrOrStderr(), path, cfg)
-			_, err := fmt.Fprintln(c.OutOrStdout(), path+": ok")
+			warnOfProfiles(c.ErrOrStderr(), name, cfg)
+			if !checkFiles(c.ErrOrStderr(), h, name, cfg) {
+				return exitError(2)
+			}
+			if why := refusedByEnvoy(c.Context(), h, path); why != "" {
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "%s: it has no mistakes, but in the running gateway %s\n", name, why) // nowhere to report a broken terminal to
+				return exitError(2)
+			}
+			_, err := fmt.Fprintln(c.OutOrStdout(), name+": ok")
 			return err
 		}),
 	}
 	show := &cobra.Command{
 		Use: "print", Short: "Print the effective configuration, secrets masked", Args: noArgs,
-		RunE: withConfig(func(c *cobra.Command, cfg *config.Config, _ string) error {
+		RunE: withConfig(func(c *cobra.Command, _ home, cfg *config.Config, _ string) error {
 			_, err := c.OutOrStdout().Write(config.Print(cfg))
 			return err
 		}),
 	}
 	configFlag(check)
 	configFlag(show)
-	c.AddCommand(check, show)
+	c.AddCommand(check, show, configStatusCommand(), configReloadCommand())
 	return c
 }
 
+// checkFiles looks at the files that a configuration names, and prints what is wrong with them. One that is missing passes: the configuration may be
+// for another machine. `bardo doctor` wants them all.
+func checkFiles(w io.Writer, h home, name string, cfg *config.Config) (ok bool) {
+	_, err := loadCatalog(cfg)
+	errs := []error{err}
+	if cfg.Listen.TLS.Cert != "" {
+		_, _, err := h.certificate(cfg)
+		errs = append(errs, err)
+	}
+	ok = true
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			_, _ = fmt.Fprintf(w, "%s: %v\n", name, err) // nowhere to report a broken terminal to
+			ok = false
+		}
+	}
+	return ok
+}
+
 // withConfig runs a command on the loaded configuration.
-func withConfig(run func(c *cobra.Command, cfg *config.Config, path string) error) func(*cobra.Command, []string) error {
+func withConfig(run func(c *cobra.Command, h home, cfg *config.Config, path string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		h, err := openHome()
 		if err != nil {
@@ -131,6 +175,6 @@ func withConfig(run func(c *cobra.Command, cfg *config.Config, path string) erro
 		if err != nil {
 			return err
 		}
-		return run(c, cfg, path)
+		return run(c, h, cfg, path)
 	}
 }

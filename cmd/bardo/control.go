@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"time"
+
+	"bardo.money/gateway/internal/origin"
 )
 
 // headerTime bounds how long a client of the admin interfaces may take to say what it wants.
@@ -18,30 +20,52 @@ const headerTime = 5 * time.Second
 // adminHandler serves operators: metrics, health, profiles. It changes nothing.
 func (g *gateway) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", g.metrics.Handler())
+	guarded := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, g.noPages(h)) }
+	guarded("GET /metrics", g.metrics.Handler().ServeHTTP)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if g.draining.Load() || !g.ready.Load() {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
+	details := g.noPages(http.HandlerFunc(g.serveReady))
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("verbose") {
+			details.ServeHTTP(w, r)
 			return
 		}
-		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		g.serveReady(w, r) // load balancers ask for it by whatever name
 	})
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	guarded("GET /debug/pprof/", pprof.Index)
+	guarded("GET /debug/pprof/profile", pprof.Profile)
+	guarded("GET /debug/pprof/symbol", pprof.Symbol)
+	guarded("GET /debug/pprof/trace", pprof.Trace)
+	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
 	return mux
+}
+
+// noPages keeps web pages of others away from an interface that asks for no key.
+func (g *gateway) noPages(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cfg := g.cfg.Load()
+		rule := origin.Rule{AnyIP: true, Hosts: []string{
+			origin.Hostname(string(cfg.Listen.Admin)), origin.Hostname(string(cfg.XDS.Admin)), origin.Hostname(cfg.Listen.PublicURL.Host),
+		}}
+		q := origin.Request{Host: r.Host, Origin: r.Header.Get("Origin"), Site: r.Header.Get("Sec-Fetch-Site")}
+		if why := rule.Refuses(q); why != "" {
+			writeJSON(w, http.StatusForbidden, map[string]string{
+				"error": why + ": name it localhost, by its address, or by the host of listen.admin or listen.public_url",
+			})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it changes things.
 func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
+	g.handleConfig(mux)
 	mux.HandleFunc("GET /route", g.serveRoute)
+	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
 	mux.HandleFunc("GET /watch", g.serveWatch)
 	return mux
 }
@@ -50,6 +74,7 @@ func (g *gateway) controlHandler() http.Handler {
 func (g *gateway) planeHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
+	g.handleConfig(mux)
 	return mux
 }
 

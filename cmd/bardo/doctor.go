@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/secret"
 )
 
 // finding is one line of the doctor: what was looked at, how it is, and what to do about it.
@@ -77,6 +78,16 @@ func examine(c *cobra.Command, h home) []finding {
 	if cfg == nil {
 		return found
 	}
+	found = examineWith(ctx, h, cfg, found)
+	hide := secret.NewRedactor(cfg.Secrets()...)
+	for i := range found {
+		hide.Strings(&found[i].Detail, &found[i].Fix)
+	}
+	return found
+}
+
+// examineWith looks at what a configuration needs.
+func examineWith(ctx context.Context, h home, cfg *config.Config, found []finding) []finding {
 	now := time.Now()
 	if isPlane(ctx, h, cfg) {
 		found = append(found[1:], checkPlanePorts(ctx, h, cfg)...) // it has no Envoy
@@ -147,6 +158,9 @@ func checkConfig(c *cobra.Command, h home) (*config.Config, finding) {
 		return nil, broken(check, "correct what is said above", "%s has mistakes", cmp.Or(path, "the environment"))
 	case err != nil:
 		return nil, brokenBy(check, err)
+	}
+	if why := refusedByEnvoy(c.Context(), h, path); why != "" {
+		return cfg, broken(check, "remove the cause; `bardo config reload` tries again", "%s has no mistakes, but in the running gateway %s", cmp.Or(path, "the built-in one"), why)
 	}
 	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
 }

@@ -84,6 +84,9 @@ func checkCertificate(cfg *config.Config, now time.Time) finding {
 	if err != nil {
 		return broken(check, "name PEM files of a certificate and its key", "%v", err)
 	}
+	if err := usableKey(pair.Leaf); err != nil {
+		return broken(check, "issue the certificate for another key", "%s: %v", cfg.Listen.TLS.Cert, err)
+	}
 	if end := pair.Leaf.NotAfter; end.Before(now.Add(soon)) {
 		return broken(check, "renew the certificate", "%s ends on %s", cfg.Listen.TLS.Cert, end.Format(time.DateOnly))
 	}
@@ -123,7 +126,7 @@ func checkProvider(p config.Provider, s providerState) finding {
 	}
 	where := strings.Join(hosts, ", ")
 	key := "with a key"
-	if p.Key == "" {
+	if !p.Key.IsSet() {
 		key = "without a key"
 	}
 	if s.State == string(health.Down) {

@@ -90,6 +90,9 @@ func checkLedger(ctx context.Context, h home, cfg *config.Config) (f finding) {
 			f = broken(check, "look at the file system", "%v", err)
 		}
 	}()
+	if s := h.ledgerState(ctx); s.Unready != "" {
+		return broken(check, "make room on its disk, or end the program that holds it: nothing has to be restarted", "the running gateway says that %s", s.Unready)
+	}
 	r, err := books.Audit(ctx)
 	if err != nil {
 		return broken(check, "restore the file from a backup", "%v", err)

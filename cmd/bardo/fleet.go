@@ -16,6 +16,11 @@ type fleet struct {
 	left    []leaver
 }
 
+// clone is a copy that later changes of f leave alone.
+func (f *fleet) clone() fleet {
+	return fleet{serving: slices.Clone(f.serving), left: slices.Clone(f.left)}
+}
+
 type leaver struct {
 	state.Provider
 	at time.Time

@@ -209,7 +209,8 @@ func (h home) runDir() (dir string, remove func(), err error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, os.Mkdir(dir, 0o700)
 }
 
-// envoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program or below the working directory, or the PATH.
+// envoyBinary finds Envoy: $ENVOY_BIN, the tools beside this program, the PATH's, or those below the working directory. What lies in the
+// working directory may be anybody's, so it comes last, and a PATH that names it is not followed.
 func envoyBinary() (string, error) {
 	if p := os.Getenv("ENVOY_BIN"); p != "" {
 		found, err := exec.LookPath(p)
@@ -219,13 +220,16 @@ func envoyBinary() (string, error) {
 		return found, nil
 	}
 	const installed = ".tools/envoy/envoy"
-	places := []string{installed}
+	var places []string
 	if self, err := os.Executable(); err == nil {
 		places = append(places, filepath.Join(filepath.Dir(self), "..", installed))
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		places = append(places, filepath.Join(dir, "envoy"))
+		if filepath.IsAbs(dir) {
+			places = append(places, filepath.Join(dir, "envoy"))
+		}
 	}
+	places = append(places, installed)
 	for _, p := range places {
 		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 { //nolint:gosec // the operator's own PATH
 			return filepath.Abs(p)

@@ -138,6 +138,8 @@ func auditCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		s := t.home.ledgerState(c.Context())
+		r.AddInMemory(s.waiting(), s.Unready)
 		show := printAudit
 		if *asJSON {
 			show = func(c *cobra.Command, r ledger.Report) error { return printJSON(c, r) }

@@ -81,7 +81,7 @@ func (g *gateway) publish() {
 	}
 	now := time.Now()
 	all := g.tracker.Snapshot(now)
-	order := g.tracker.Order(now, providerIDs(g.cfg.Load()))
+	order := g.tracker.Order(now, providerIDs(g.offered.cfg))
 	place := func(s health.Status) int {
 		if i := slices.Index(order, s.Provider); i >= 0 {
 			return i

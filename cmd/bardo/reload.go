@@ -5,11 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,28 +24,49 @@ const (
 	lookTime = 250 * time.Millisecond
 )
 
-// watchConfig reloads the configuration on SIGHUP and when its file changes, until ctx is done. Streams under way go on.
+// watchConfig reloads the configuration on SIGHUP, on a command and when its file changes, until ctx is done. Streams under way go on.
 func (g *gateway) watchConfig(ctx context.Context) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
+	retry := time.NewTimer(maxReloadRetry)
+	retry.Stop()
+	defer retry.Stop()
 	defer g.endWaiting()
-	for read := fileInfo(g.configPath); ; {
+	for read := g.startedFrom; ; {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-hup:
-			read = g.reload(ctx)
 		case <-g.listed:
 			g.relist(ctx)
+			continue
 		case <-look.C:
-			if now := fileInfo(g.configPath); !sameFile(now, read) && settled(now, time.Now()) {
-				read = g.reload(ctx)
+			if now := fileInfo(g.configPath); sameFile(now, read) || !settled(now, time.Now()) {
+				continue
 			}
+			read, err = g.reload(ctx, io.Discard)
+		case <-hup:
+			read, err = g.reload(ctx, io.Discard)
+		case <-retry.C:
+			read, err = g.reload(ctx, io.Discard)
+		case r := <-g.reloads:
+			read, err = g.reload(ctx, r.problems)
+			r.done <- err
+		}
+		retry.Stop()
+		if wait, ok := g.conf.failed(err, time.Now()); ok {
+			retry.Reset(wait)
 		}
 	}
+}
+
+// reloadRequest is a command's wish to have the file read now.
+type reloadRequest struct {
+	problems io.Writer    // gets the mistakes in the file, a line each
+	done     chan<- error // gets the outcome; has room for it
 }
 
 // fileInfo is what is known of a file, nil if it is not there.
@@ -75,97 +95,74 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// reload puts the configuration file in force, and returns what it has read. A file that is wrong, or empty, changes nothing. So does one that was
-// written while it was read, since the beginning of a file may be a configuration, too; then it returns nil.
-func (g *gateway) reload(ctx context.Context) os.FileInfo {
-	before := fileInfo(g.configPath)
-	data, err := readConfig(g.configPath)
-	after := fileInfo(g.configPath)
-	if !sameFile(before, after) {
-		return nil
+// configFile is a configuration file as it was read.
+type configFile struct {
+	path string
+	data []byte
+	info os.FileInfo // from before it was read; nil if it was not there
+}
+
+// errChanging says that a file was written to while it was read: the beginning of a file may be a configuration too.
+var errChanging = errors.New("the file changed while it was read")
+
+// readConfigFile reads a file with read. What is returned with errChanging is not to be used.
+func readConfigFile(path string, read func(string) ([]byte, error)) (configFile, error) {
+	f := configFile{path: path, info: fileInfo(path)}
+	var err error
+	f.data, err = read(path)
+	if !sameFile(f.info, fileInfo(path)) {
+		return f, errChanging
 	}
-	log := g.log.With("file", g.configPath, "version", digest(data))
+	return f, err
+}
+
+// readRestingConfig reads a configuration file, again while it changes.
+func readRestingConfig(ctx context.Context, path string) (configFile, error) {
+	for {
+		f, err := readConfigFile(path, readConfig)
+		if !errors.Is(err, errChanging) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(settleTime):
+		}
+	}
+}
+
+// reload puts the configuration file in force, and returns what is known of the file that it has read. A file that is wrong or empty, or that
+// Envoy refuses, changes nothing. A file that changes while it is read is read again when it rests: then the info is nil.
+func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, error) {
+	f, err := readConfigFile(g.configPath, g.readFile)
+	if errors.Is(err, errChanging) {
+		return nil, err
+	}
 	if err == nil {
-		err = g.adopt(ctx, data)
+		err = g.adopt(ctx, f.data, io.MultiWriter(logLines{g.log}, problems))
 	}
-	if err != nil {
-		log.Error("the configuration was not reloaded", "error", err)
-	} else {
+	if ctx.Err() != nil {
+		return f.info, ctx.Err()
+	}
+	log := g.log.With("file", g.configPath, "version", digest(f.data))
+	switch {
+	case err == nil:
+		g.conf.reloaded(digest(f.data), time.Now())
 		log.Info("configuration reloaded")
+	case errors.As(err, new(refusedElsewhere)):
+		g.conf.reloaded(digest(f.data), time.Now())
+		log.Error("the configuration is in force, but some Envoys refused it and keep the one before", "error", err)
+	default:
+		g.conf.notReloaded(digest(f.data), err, time.Now())
+		log.Error("the configuration was not reloaded", "error", err)
 	}
-	return after
+	return f.info, err
 }
 
 // digest tells the contents of configuration files apart: it is the beginning of what sha256sum prints.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:6])
-}
-
-// adopt puts a configuration in force.
-func (g *gateway) adopt(ctx context.Context, data []byte) error {
-	if len(data) == 0 && g.configPath != "" {
-		return errors.New("the file is empty")
-	}
-	cfg, err := parseConfig(g.configPath, data, logLines{g.log})
-	if errors.As(err, new(exitError)) { // the problems are in the log, a line each
-		return errors.New("the file has mistakes")
-	}
-	if err != nil {
-		return err
-	}
-	if g.control {
-		if err := g.renewCertificate(cfg); err != nil {
-			return err
-		}
-	}
-	var rt *extproc.Runtime
-	before := g.models
-	if g.data {
-		if rt, err = g.assemble(cfg); err != nil {
-			return err
-		}
-		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
-			g.log.Error("events go where they went", "error", err)
-		}
-		g.limiter.SetRules(quotaRules(cfg))
-		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
-	}
-	old := g.cfg.Swap(cfg)
-	_ = g.level.UnmarshalText([]byte(cfg.Telemetry.LogLevel)) // validated
-	ids := providerIDs(cfg)
-	g.tracker.Track(ids...)
-	for _, id := range providerIDs(old) {
-		if !slices.Contains(ids, id) {
-			g.metrics.ProviderRemoved(string(id))
-		}
-	}
-	if err := g.push(ctx); err != nil {
-		return fmt.Errorf("push it to Envoy: %w", err)
-	}
-	if rt != nil {
-		g.use(ctx, rt)
-		g.tellChanges(before, g.models)
-		select {
-		case g.configured <- struct{}{}:
-		default: // it is going to be looked at anyway
-		}
-	}
-	return nil
-}
-
-// use puts a runtime in force once Envoy has the clusters that its requests will name.
-func (g *gateway) use(ctx context.Context, rt *extproc.Runtime) {
-	if g.link != nil {
-		g.replaceWaiting(ctx, rt)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, applyTime)
-	defer cancel()
-	if err := g.applied(ctx); err != nil {
-		g.log.Warn("envoy has not taken the new configuration", "error", err)
-	}
-	g.install(rt)
 }
 
 func modelIDs(rt *extproc.Runtime) []string {

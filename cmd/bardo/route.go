@@ -27,6 +27,8 @@ type routeAsk struct {
 	Hints                 header.List // as a request has them
 	Input, Output         int64       // tokens; no output is the configured reserve
 	Tools, Images, Schema bool        // what the request holds
+	Audio, Video          bool        // besides
+	Documents             bool        // files that are no text
 	Effort                string
 	Tier                  string // the plan of the key
 }
@@ -45,6 +47,9 @@ func routeCommand() *cobra.Command {
 	c.Flags().Int64Var(&ask.Output, "max-tokens", 0, "an answer of at most so many output tokens (default, for costs: billing.reserve_output_tokens)")
 	c.Flags().BoolVar(&ask.Tools, "tools", false, "the request has tools")
 	c.Flags().BoolVar(&ask.Images, "images", false, "the request has images")
+	c.Flags().BoolVar(&ask.Audio, "audio", false, "the request has audio")
+	c.Flags().BoolVar(&ask.Video, "video", false, "the request has video")
+	c.Flags().BoolVar(&ask.Documents, "documents", false, "the request has files that are no text, such as PDF")
 	c.Flags().BoolVar(&ask.Schema, "schema", false, "the answer must follow a schema")
 	c.Flags().StringVar(&ask.Effort, "effort", "", "how hard the request has the model reason (none, low, medium, high, max)")
 	completes(c, "effort", "none", "low", "medium", "high", "max")
@@ -80,7 +85,7 @@ func (a *routeAsk) dry() (*extproc.Dry, error) {
 	d.Principal.Tier = policy.Tier(a.Tier)
 	d.Facts = intent.Facts{
 		Model: a.Model, InputTokens: a.Input, OutputTokens: a.Output, MaxTokens: int(a.Output),
-		Images: a.Images, Schema: a.Schema, Effort: effort,
+		Images: a.Images, Audio: a.Audio, Video: a.Video, Documents: a.Documents, Schema: a.Schema, Effort: effort,
 	}
 	if a.Tools {
 		d.Facts.Tools = 1
@@ -135,7 +140,9 @@ func (a *routeAsk) query() url.Values {
 		"model": {a.Model}, "input": {strconv.FormatInt(a.Input, 10)}, "output": {strconv.FormatInt(a.Output, 10)},
 		"effort": {a.Effort}, "tier": {a.Tier},
 	}
-	for name, said := range map[string]bool{"tools": a.Tools, "images": a.Images, "schema": a.Schema} {
+	for name, said := range map[string]bool{
+		"tools": a.Tools, "images": a.Images, "audio": a.Audio, "video": a.Video, "documents": a.Documents, "schema": a.Schema,
+	} {
 		if said {
 			q.Set(name, "true")
 		}
@@ -151,6 +158,7 @@ func askOf(q url.Values) (a routeAsk, err error) {
 	a = routeAsk{
 		Model: q.Get("model"), Effort: q.Get("effort"), Tier: q.Get("tier"),
 		Tools: q.Has("tools"), Images: q.Has("images"), Schema: q.Has("schema"),
+		Audio: q.Has("audio"), Video: q.Has("video"), Documents: q.Has("documents"),
 	}
 	if a.Input, err = strconv.ParseInt(q.Get("input"), 10, 64); err != nil {
 		return a, err
@@ -191,8 +199,9 @@ func explain(cfg *config.Config, lists *modelLists, states []providerState, dry 
 	profiles, _ := profile.New(profileSettings(cfg))
 	rt := extproc.Runtime{
 		Resolver: resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg)), Intents: intentRules(cfg), Profiles: profiles,
-		ReserveOutput: cfg.Billing.ReserveOutputTokens, DefaultSpread: cfg.Billing.SpreadPct,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens,
 	}
+	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	e = rt.Explain(dry, planOf(states), func(id policy.ProviderID) string { return stateOf(id, states).State })
 	giveReasons(&e, states)
 	return e, nil

@@ -133,6 +133,7 @@ func TestD13WhatBardoRoutePrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("BARDO_HOME", t.TempDir())
+	t.Setenv("BARDO_INFERENCE_SPREAD_PCT", "20")
 	for _, f := range []struct {
 		name       string
 		subsystems []string
@@ -212,7 +213,24 @@ func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
 			t.Errorf("%q: asked %s, want %s", tier, order, want)
 		}
 	}
-	if pct := spreads(cfg); len(pct) != 1 || pct[policy.TierPro] != 5 {
-		t.Errorf("got %v", pct)
+}
+
+// TestD51ADryRunHasTheSpreadOfTheKeysPlan, as the gateway that serves the request has.
+func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
+	cfg := configOf(t, threeServers+"billing: {tiers: {free: {}, pro: {spread_pct: 5}}}\n")
+	for tier, pct := range map[string]int{"free": 25, "pro": 5, "golem": 10, "": 0} {
+		dry, err := (&routeAsk{Tier: tier, Model: "m"}).dry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := explain(cfg, nil, nil, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range e.Order {
+			if want := policy.Pico(r.ProviderCost).Charge(pct); want == 0 || policy.Micro(r.Cost) != want {
+				t.Errorf("%q at %s: costs %d, want %d", tier, r.Provider, r.Cost, want)
+			}
+		}
 	}
 }

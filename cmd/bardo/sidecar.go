@@ -193,6 +193,7 @@ func (g *gateway) useWhenReachable(ctx context.Context, rt *extproc.Runtime) {
 	defer late.Stop()
 	for {
 		lacks, changed := g.link.missing(clusters)
+		g.conf.waitFor(lacks)
 		if len(lacks) == 0 {
 			break
 		}

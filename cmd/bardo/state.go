@@ -15,15 +15,22 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// state is what the control plane serves now: the configuration, with providers in their order of health. What is local to an Envoy is in
-// it where there is one only.
+// offered is what Envoys are given: a configuration, the certificate that it names, and the providers that they know.
+type offered struct {
+	cfg       *config.Config
+	cert, key []byte
+	fleet     fleet
+}
+
+// state is what the control plane serves now: the offered configuration, with providers in their order of health. What is local to an Envoy is
+// in it where there is one only. The caller holds pushing.
 func (g *gateway) state() (state.State, error) {
-	cfg := g.cfg.Load()
+	cfg := g.offered.cfg
 	st := state.State{
-		CertPEM: g.cert, KeyPEM: g.key,
+		CertPEM: g.offered.cert, KeyPEM: g.offered.key,
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
-		Timeouts:     state.Timeouts{Connect: cfg.Routing.Timeouts.Connect},
+		Timeouts:     envoyTimeouts(cfg),
 	}
 	enabled := cfg.Enabled()
 	for _, id := range g.tracker.Order(time.Now(), providerIDs(cfg)) {
@@ -41,7 +48,7 @@ func (g *gateway) state() (state.State, error) {
 		}
 		st.Providers = append(st.Providers, sp)
 	}
-	st.Providers = g.fleet.set(st.Providers, time.Now())
+	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
 	if g.envoy {
 		st = st.At(state.Node{
 			HTTP: address(cfg.Listen.HTTP), HTTPS: address(cfg.Listen.HTTPS),
@@ -49,6 +56,17 @@ func (g *gateway) state() (state.State, error) {
 		}, g.secret)
 	}
 	return st, nil
+}
+
+// uploadMargin is how much later than the sidecar Envoy gives up on an upload: the sidecar says why, and to whom in which format.
+const uploadMargin = 30 * time.Second
+
+func envoyTimeouts(cfg *config.Config) state.Timeouts {
+	t := state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Upload: cfg.Limits.BodyTotal + uploadMargin}
+	if wait := cfg.Limits.BodyIdle + uploadMargin; wait > state.ClientIdle {
+		t.Client = wait
+	}
+	return t
 }
 
 // clusterID is a provider's name in Envoy's configuration. It changes when the provider moves: a request that was written for the old
@@ -83,6 +101,10 @@ func (g *gateway) push(ctx context.Context) error {
 	}
 	g.pushing.Lock()
 	defer g.pushing.Unlock()
+	return g.pushLocked(ctx)
+}
+
+func (g *gateway) pushLocked(ctx context.Context) error {
 	st, err := g.state()
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
@@ -57,7 +58,7 @@ func roleCommand(use, short string, r roles) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg, path, err := configuredHere(c, h)
+			cfg, file, err := startingConfig(c, h)
 			if err != nil {
 				return err
 			}
@@ -75,7 +76,7 @@ func roleCommand(use, short string, r roles) *cobra.Command {
 				}
 				defer unlock()
 			}
-			return up(c.Context(), h, cfg, path, r, c.OutOrStdout(), c.ErrOrStderr())
+			return up(c.Context(), h, cfg, file, r, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c)
@@ -89,6 +90,7 @@ type gateway struct {
 	sockets     sockets
 	configPath  string
 	cfg         atomic.Pointer[config.Config]
+	secrets     atomic.Pointer[secret.Redactor] // nothing is logged or told with one of them in it
 	log         *slog.Logger
 	level       *slog.LevelVar
 	metrics     *telemetry.Metrics
@@ -105,6 +107,11 @@ type gateway struct {
 	models      *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	listed      chan struct{}    // lists have changed
 	configured  chan struct{}    // the configuration has changed
+	moved       chan struct{}    // Envoy may listen elsewhere
+	reloads     chan reloadRequest
+	conf        configState
+	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
+	readFile    func(string) ([]byte, error) // reads it
 	server      *xds.Server
 	gate        *extproc.Gateway
 	child       *envoy.Process
@@ -116,20 +123,24 @@ type gateway struct {
 	runtime     *extproc.Runtime
 	stopWaiting func()     // ends the wait of a reloaded configuration for its clusters
 	pushing     sync.Mutex // guards what follows
-	fleet       fleet
-	cert, key   []byte
+	offered     offered
 	ready       atomic.Bool
 	draining    atomic.Bool
 }
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
-func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, out, errOut io.Writer) (err error) {
+func up(ctx context.Context, h home, cfg *config.Config, file configFile, r roles, out, errOut io.Writer) (err error) {
 	g := &gateway{
-		roles: r, home: h, configPath: path, started: time.Now(), out: out, listed: make(chan struct{}, 1), configured: make(chan struct{}, 1),
+		roles: r, home: h, configPath: file.path, startedFrom: file.info, readFile: readConfig, started: time.Now(), out: out,
+		listed: make(chan struct{}, 1), configured: make(chan struct{}, 1), moved: make(chan struct{}, 1), reloads: make(chan reloadRequest),
 	}
 	g.cfg.Store(cfg)
-	tuneGC()
-	if g.log, g.level, err = telemetry.NewLogger(errOut, cfg.Telemetry.LogLevel); err != nil {
+	g.offered.cfg = cfg
+	g.conf.now = configStatus{File: file.path, Version: digest(file.data), Since: g.started}
+	tuneGC(cfg)
+	g.learnSecrets(cfg)
+	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
+	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel); err != nil {
 		return err
 	}
 	remove, err := g.openSockets(cfg)
@@ -149,9 +160,11 @@ func up(ctx context.Context, h home, cfg *config.Config, path string, r roles, o
 	return g.run(ctx, out)
 }
 
-// tuneGC trades memory for tail latency, within a bound, unless the operator has chosen.
-func tuneGC() {
-	const percent, limit = 400, 384 << 20
+// tuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
+// requests' bodies and stored answers take: below that, the collector would run all the time.
+func tuneGC(cfg *config.Config) {
+	const percent, besides, least = 400, 64 << 20, 192 << 20
+	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
@@ -179,7 +192,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		}
 	}
 	if g.control {
-		if g.cert, g.key, err = g.home.certificate(cfg); err != nil {
+		if g.offered.cert, g.offered.key, err = g.home.certificate(cfg); err != nil {
 			return err
 		}
 		g.server = xds.NewServer(g.log, xds.Options{})
@@ -189,6 +202,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	g.metrics.WatchConfig(func() bool { return g.configStatus().problem() != "" })
 	if g.envoy {
 		g.child, err = g.newEnvoy(cfg)
 	}
@@ -196,9 +210,14 @@ func (g *gateway) open(ctx context.Context) (err error) {
 }
 
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
-	if g.books, err = openLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted}); err != nil {
+	if g.books, err = openLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{
+		Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
+	}); err != nil {
 		return err
 	}
+	g.metrics.WatchLedger(func() (writable bool, unwritten int) {
+		return g.books.Writable() == nil, g.books.Unwritten().Charges
+	})
 	g.metrics.WatchHolds(func() (int, int64) {
 		open, held := g.books.Holds()
 		return open, int64(held)
@@ -224,8 +243,9 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Finished: &g.finished, Events: &g.events,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
+	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return nil
 }
 
@@ -316,21 +336,34 @@ func (g *gateway) locate(ctx context.Context, info *runInfo) error {
 	return nil
 }
 
-// follow keeps run.json true: an Envoy that had to be started again may have got other ports where the configuration says 0.
+// resettleTime is how long after a reload Envoy may still open the listeners that changed.
+const resettleTime = 5 * time.Second
+
+// follow keeps run.json true: an Envoy that was started again, or whose listeners were configured anew, may have got other ports.
 func (g *gateway) follow(ctx context.Context, info runInfo) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var until time.Time
 	for seen := int64(0); ; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-g.moved:
+			until = time.Now().Add(resettleTime)
 		case <-tick.C:
 		}
 		n := g.child.Restarts()
-		if n == seen || g.child.Ready(ctx) != nil || g.locate(ctx, &info) != nil {
+		if n == seen && time.Now().After(until) {
+			continue
+		}
+		before := info
+		if g.child.Ready(ctx) != nil || g.locate(ctx, &info) != nil {
 			continue
 		}
 		seen = n
+		if info == before {
+			continue
+		}
 		if _, err := g.home.announce(runFile, info); err != nil {
 			g.log.Error("run.json was not rewritten", "error", err)
 		}

@@ -91,7 +91,7 @@ func usageJSON(c *cobra.Command, _ ledger.By, rows []ledger.UsageRow) error {
 
 // usageHeads are the columns after the first, which is named by what is summed.
 var usageHeads = []string{
-	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd",
+	"requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "provider_cost_usd", "refused",
 }
 
 func usageCells(u ledger.UsageRow) []string {
@@ -99,7 +99,7 @@ func usageCells(u ledger.UsageRow) []string {
 	for _, n := range []int64{u.Requests, u.Input, u.Cached, u.CacheWrite, u.Output, u.Reasoning} {
 		cells = append(cells, strconv.FormatInt(n, 10))
 	}
-	return append(cells, u.Cost.String(), u.ProviderCost.String())
+	return append(cells, u.Cost.String(), u.ProviderCost.String(), strconv.FormatInt(u.Refused, 10))
 }
 
 func usageCSV(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
@@ -122,12 +122,13 @@ func inert(s string) string {
 }
 
 func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
-	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD"}
+	heads := []string{strings.ToUpper(string(by)), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "REASONING", "COST USD", "PROVIDER USD", "REFUSED"}
 	cells := make([][]string, 0, len(rows)+1)
 	total := ledger.UsageRow{Name: "total"}
 	for _, u := range rows {
 		cells = append(cells, usageCells(u))
 		total.Requests += u.Requests
+		total.Refused += u.Refused
 		total.Input += u.Input
 		total.Cached += u.Cached
 		total.CacheWrite += u.CacheWrite
@@ -136,5 +137,12 @@ func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
 		total.Cost += u.Cost
 		total.ProviderCost += u.ProviderCost
 	}
-	return printTable(c.OutOrStdout(), heads, append(cells, usageCells(total)))
+	cells = append(cells, usageCells(total))
+	if total.Refused == 0 { // the last column
+		heads = heads[:len(heads)-1]
+		for i := range cells {
+			cells[i] = cells[i][:len(heads)]
+		}
+	}
+	return printTable(c.OutOrStdout(), heads, cells)
 }

@@ -54,6 +54,7 @@ type requestSeen struct {
 	ID             string    `json:"id"`
 	At             time.Time `json:"at"`
 	Account        string    `json:"account"`
+	Operation      string    `json:"operation"`
 	Dialect        string    `json:"dialect"`
 	Stream         bool      `json:"stream"`
 	RequestedModel string    `json:"requested_model"`

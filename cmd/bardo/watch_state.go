@@ -125,6 +125,9 @@ func plainLine(s sight) string {
 			fmt.Fprintf(&b, " %s=%s", name, oneWord(value))
 		}
 	}
+	if r.Operation != "chat" {
+		word("operation", r.Operation)
+	}
 	word("key", r.Account)
 	word("asked", r.RequestedModel)
 	word("model", r.Model)

@@ -31,6 +31,7 @@ type Behaviour struct {
 	HeaderDelay time.Duration // before the status line
 	FirstToken  time.Duration // between the headers (and the preamble) and the first content
 	Gap         time.Duration // between pieces of content
+	UsageDelay  time.Duration // OpenAI: between the finish reason and the chunk with the usage
 
 	// How it refuses: a status of 400 and more answers with an error body in the dialect's format.
 	Status     int

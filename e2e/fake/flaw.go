@@ -61,6 +61,9 @@ func (b *Behaviour) formed(q *asked) *Behaviour {
 		f.Stop = q.form.cut
 	case Flawless, WrongRange, WrongEnum, MissingField, ExtraProse, Fenced, TwoObjects, ProseOnly:
 	}
+	if word := ""; q.form.word && json.Unmarshal([]byte(first), &word) == nil {
+		first = word
+	}
 	if q.form.tool != "" && b.Flaw != Fenced && b.Flaw != ProseOnly {
 		f.call(q.form.tool, first, second)
 	} else {

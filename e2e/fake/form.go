@@ -12,6 +12,7 @@ type form struct {
 	schema json.RawMessage
 	tool   string // not "": the answer is a call of this tool
 	fenced bool   // asked for in words, which models answer with a block of code
+	word   bool   // the answer is a word of the schema's enum, without quotes
 	cut    string // the reason to stop where the answer grew too long
 }
 
@@ -32,7 +33,7 @@ func openAIForm(o object) *form {
 	if f := toolForm(tools, "parameters", o.str("tool_choice") == "none", cut); f != nil {
 		return f
 	}
-	return wordForm(cut, format.str("type") != "json_object", o["messages"])
+	return jsonMode(format.str("type") == "json_object", cut, o["messages"])
 }
 
 // responsesForm is the same for Responses.
@@ -45,7 +46,7 @@ func responsesForm(o object) *form {
 	if f := toolForm(o.list("tools"), "parameters", o.str("tool_choice") == "none", cut); f != nil {
 		return f
 	}
-	return wordForm(cut, format.str("type") != "json_object", o["instructions"], o["input"])
+	return jsonMode(format.str("type") == "json_object", cut, o["instructions"], o["input"])
 }
 
 // anthropicForm is the same for Messages.
@@ -61,7 +62,7 @@ func anthropicForm(o object) *form {
 	if f := toolForm(o.list("tools"), "input_schema", o.object("tool_choice").str("type") == "none", cut); f != nil {
 		return f
 	}
-	return wordForm(cut, true, o["system"], o["messages"])
+	return jsonMode(false, cut, o["system"], o["messages"])
 }
 
 // geminiForm is the same for generateContent, of an object whose members are spelled as the API does.
@@ -70,7 +71,7 @@ func geminiForm(o object) *form {
 	config := camelMembers(o.object("generationConfig"))
 	for _, key := range []string{"responseJsonSchema", "responseSchema"} {
 		if config.has(key) {
-			return &form{schema: config[key], cut: cut}
+			return &form{schema: config[key], cut: cut, word: config.str("responseMimeType") == "text/x.enum"}
 		}
 	}
 	var tools []object
@@ -87,7 +88,26 @@ func geminiForm(o object) *form {
 	if f := toolForm(tools, "parametersJsonSchema", mode == "NONE", cut); f != nil {
 		return f
 	}
-	return wordForm(cut, config.str("responseMimeType") != "application/json", o["systemInstruction"], o["contents"])
+	return jsonMode(config.str("responseMimeType") == "application/json", cut, o["systemInstruction"], o["contents"])
+}
+
+// anyObject stands for the schema of an object of which nothing else is said.
+const anyObject = `{"type":"object","properties":{"answer":{"type":"string"}},"required":["answer"]}`
+
+// askedForObject is what models without JSON mode are told.
+const askedForObject = "espond ONLY with a valid JSON object"
+
+// jsonMode is the form of an answer that no schema is enforced for: one that the prompt has, else any object, by the provider's own
+// parameter (on) or by words.
+func jsonMode(on bool, cut string, prompts ...json.RawMessage) *form {
+	if f := wordForm(cut, !on, prompts...); f != nil {
+		return f
+	}
+	asks := func(p json.RawMessage) bool { return bytes.Contains(p, []byte(askedForObject)) }
+	if !on && !slices.ContainsFunc(prompts, asks) {
+		return nil
+	}
+	return &form{schema: json.RawMessage(anyObject), fenced: !on, cut: cut}
 }
 
 // toolForm is an answer by the tool that is there to be answered by.

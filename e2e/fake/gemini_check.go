@@ -35,7 +35,8 @@ func geminiConfig(model string, o object) *refusal {
 	if c.has("responseSchema") && c.has("responseJsonSchema") {
 		return geminiBad("Only one of response_schema and response_json_schema may be set.")
 	}
-	if (c.has("responseSchema") || c.has("responseJsonSchema")) && c.str("responseMimeType") != "application/json" {
+	formed := []string{"application/json", "text/x.enum"}
+	if (c.has("responseSchema") || c.has("responseJsonSchema")) && !slices.Contains(formed, c.str("responseMimeType")) {
 		return geminiBad("* GenerateContentRequest.generation_config.response_schema: only allowed when mime type is `application/json`.")
 	}
 	return geminiThinking(model, camelMembers(c.object("thinkingConfig")))

@@ -361,7 +361,7 @@ func (openAI) stream(q *asked, b *Behaviour, n int64) []frame {
 		c.choice(b, i, n)
 	}
 	if q.includeUsage && (b.Usage == nil || !b.Usage.Missing) {
-		c.frames = append(c.frames, frame{data: "data: " + c.head + `],"usage":` + openAIUsage(b.count(q)) + extra(b) + "}\n\n"})
+		c.frames = append(c.frames, frame{usage: true, data: "data: " + c.head + `],"usage":` + openAIUsage(b.count(q)) + extra(b) + "}\n\n"})
 	}
 	return append(c.frames, frame{data: "data: [DONE]\n\n", last: true})
 }

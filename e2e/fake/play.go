@@ -18,6 +18,7 @@ type frame struct {
 	data  string
 	token bool
 	last  bool // the terminator
+	usage bool // what the answer took, behind its end
 }
 
 // errBroken ends a play that was meant to end there.
@@ -141,6 +142,9 @@ func (p *player) stream(fs []frame) {
 		if f.token {
 			p.beforeToken(tokens)
 			tokens++
+		}
+		if f.usage {
+			p.sleep(p.b.UsageDelay)
 		}
 		if f.last && p.b.Shape.NoTerminator {
 			break

@@ -10,7 +10,7 @@ import (
 // Options say what to start. The zero value is a gateway without a provider, which has its demo provider.
 type Options struct {
 	Providers []Provider
-	Config    string   // more of the configuration, as YAML at the top level
+	Config    string   // more of the configuration, as YAML at the top level; without billing, 20 percent come on top of every cost
 	Env       []string // more variables, NAME=value
 	NoKey     bool     // do not create a key beforehand
 	Home      string   // state to go on with; "": a new, empty one
@@ -44,6 +44,9 @@ func (o Options) yaml() string {
 	if len(o.Providers) > 0 {
 		b.WriteString("providers:\n")
 		o.writeProviders(&b)
+	}
+	if !strings.Contains("\n"+o.Config, "\nbilling:") { // what is charged and what it cost are two numbers
+		b.WriteString("billing: {spread_pct: 20}\n")
 	}
 	b.WriteString(strings.TrimLeft(o.Config, "\n"))
 	return b.String()

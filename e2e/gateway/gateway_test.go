@@ -22,6 +22,7 @@ providers:
   order: [a, anthropic]
   custom:
     - {id: a, format: openai, endpoints: ["http://127.0.0.1:1/v1"], api_key: "ka", models: [{id: "m", upstream_id: "up", price: {input: 1, output: 2}}, {id: "n"}]}
+billing: {spread_pct: 20}
 routing: {max_retries: 1}
 `
 	if got != want {

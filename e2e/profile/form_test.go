@@ -30,6 +30,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/schema"
@@ -201,7 +202,7 @@ func endpoint(at *seat, s *fake.Server) provider.Endpoint {
 	if at.fake.Dialect == fake.Gemini {
 		base = "/v1beta"
 	}
-	return provider.Endpoint{Provider: at.provider, BasePath: base, Key: provider.Secret(s.Key)}
+	return provider.Endpoint{Provider: at.provider, BasePath: base, Key: secret.New(s.Key)}
 }
 
 func sent(t *testing.T, s *fake.Server, c *provider.Call) (status int, body string) {

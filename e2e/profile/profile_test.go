@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/intent"
@@ -122,7 +123,7 @@ func decode(t *testing.T, d wire.Dialect, body string) *chat.Request {
 
 func call(t *testing.T, a provider.Adapter, r *chat.Request, to policy.Resolution, s *fake.Server) *provider.Call {
 	t.Helper()
-	c, err := a.Encode(nil, r, to, provider.Endpoint{Provider: to.Provider, BasePath: "/v1", Key: provider.Secret(s.Key)})
+	c, err := a.Encode(nil, r, to, provider.Endpoint{Provider: to.Provider, BasePath: "/v1", Key: secret.New(s.Key)})
 	if err != nil {
 		t.Fatal(err)
 	}

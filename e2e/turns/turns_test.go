@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/provider/google"
 	"bardo.money/gateway/extproc/provider/openrouter"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -89,7 +90,7 @@ func (u *upstream) endpoint() provider.Endpoint {
 	if u.config.Dialect == fake.Gemini {
 		root = "/v1beta"
 	}
-	return provider.Endpoint{BasePath: root, Key: provider.Secret(u.server.Key)}
+	return provider.Endpoint{BasePath: root, Key: secret.New(u.server.Key)}
 }
 
 // ask sends a request as the gateway does: once, and once more without what the provider refused.

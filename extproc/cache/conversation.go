@@ -57,6 +57,7 @@ func (w *writer) part(p *chat.Part) {
 	w.text(p.Media)
 	w.text(p.Data)
 	w.text(p.URL)
+	w.text(p.File)
 	w.text(p.Name)
 	w.text(p.Context)
 	w.text(p.Tool.ID)
@@ -65,6 +66,7 @@ func (w *writer) part(p *chat.Part) {
 	w.parts(p.Parts)
 	w.bool(p.IsError)
 	w.text(p.Signature)
+	w.bool(p.Trace)
 	w.optionalJSON(p.Raw)
 }
 
@@ -90,6 +92,8 @@ func (w *writer) params(p *chat.Params) {
 	w.optionalJSON(p.Schema)
 	w.text(p.SchemaName)
 	w.text(p.SchemaNote)
+	w.bool(p.SchemaLoose)
+	w.bool(p.JSONMode)
 	w.number(p.MinP)
 	w.text(p.Predicted)
 	w.optional(p.Visible)
@@ -109,6 +113,7 @@ func (w *writer) profile(p *chat.Profile) {
 	w.number(strconv.FormatFloat(p.CostSensitivity, 'g', -1, 64))
 	w.uint(uint64(max(0, p.MaxLatency)))
 	w.bool(p.Confidential)
+	w.bool(p.NoGuidance)
 	w.params(&p.Default)
 	w.params(&p.Locked)
 	w.uint(uint64(max(0, p.MaxTokens)))

@@ -21,7 +21,7 @@ const idBytes = 8
 func (k Key) ID() string { return hex.EncodeToString(k[:idBytes]) }
 
 // keyVersion changes whenever what goes into a key does.
-const keyVersion = 3
+const keyVersion = 4
 
 // KeyOf is the key of a tenant's request.
 //

@@ -11,7 +11,7 @@ func (r *Request) Temperature() string {
 	}
 	own := r.Doc.Get("temperature")
 	if r.Dialect == Gemini {
-		own = r.member("generationConfig", "generation_config").Get("temperature")
+		own = r.Member("generationConfig", "generation_config").Get("temperature")
 	}
 	switch {
 	case !own.IsNull():
@@ -25,21 +25,29 @@ func (r *Request) Temperature() string {
 // SaysThinking reports whether the client itself says how hard to think, in any of the words that clients have for it.
 func (r *Request) SaysThinking() bool {
 	if r.Dialect == Gemini {
-		config := r.member("generationConfig", "generation_config")
+		config := r.Member("generationConfig", "generation_config")
 		return config.Get("thinkingConfig").Exists() || config.Get("thinking_config").Exists()
 	}
-	return r.member("reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_level").Exists() ||
+	return r.Member("reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_level").Exists() ||
 		r.Doc.Get("output_config").Get("effort").Exists() || r.Doc.Get("chat_template_kwargs").Get("enable_thinking").Exists()
 }
 
-// member is the first of some top-level members that is there and not null.
-func (r *Request) member(names ...string) jsonx.Value {
+// Member is the first of some top-level members that is there and not null.
+func (r *Request) Member(names ...string) jsonx.Value {
 	for _, name := range names {
 		if v := r.Doc.Get(name); !v.IsNull() {
 			return v
 		}
 	}
 	return jsonx.Value{}
+}
+
+// either is an object's member under one of its two names.
+func either(object jsonx.Value, camel, snake string) jsonx.Value {
+	if v := object.Get(camel); v.Exists() {
+		return v
+	}
+	return object.Get(snake)
 }
 
 // ThinkingOff reports whether a request says that its model is not to think: by a locked profile, by the client, in any of the words
@@ -58,13 +66,10 @@ func (r *Request) ThinkingOff() bool {
 
 func (r *Request) saysNoThinking() bool {
 	if r.Dialect == Gemini {
-		config := r.member("generationConfig", "generation_config")
-		for _, path := range [...][2]string{{"thinkingConfig", "thinkingBudget"}, {"thinking_config", "thinking_budget"}} {
-			if n, said := config.Get(path[0]).Get(path[1]).Int(); said && n == 0 {
-				return true
-			}
-		}
-		return false
+		config := r.Member("generationConfig", "generation_config")
+		thinking := either(config, "thinkingConfig", "thinking_config")
+		budget := either(thinking, "thinkingBudget", "thinking_budget")
+		return string(budget.Raw) == "0" || budget.Equal("0") // as the API's JSON writes large numbers
 	}
 	effort := r.Doc.Get("reasoning").Get("effort")
 	if effort.IsNull() {

@@ -85,6 +85,8 @@ func TestWhoTurnsThinkingOff(t *testing.T) {
 		{chat.Anthropic, `{"thinking":{"type":"adaptive"}}`, off, false},
 		{chat.Gemini, `{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, nil, true},
 		{chat.Gemini, `{"generation_config":{"thinking_config":{"thinking_budget":-1}}}`, nil, false},
+		{chat.Gemini, `{"generation_config":{"thinkingConfig":{"thinking_budget":0}}}`, nil, true},
+		{chat.Gemini, `{"generationConfig":{"thinking_config":{"thinkingBudget":"0"}}}`, nil, true},
 	} {
 		if got := request(t, row.d, row.body, row.profile).ThinkingOff(); got != row.want {
 			t.Errorf("%s %s: %v", row.d, row.body, got)

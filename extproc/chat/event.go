@@ -94,7 +94,8 @@ const (
 
 // ProviderError is an error as the provider stated it. Message is not shown to clients unless the error is of their own making.
 type ProviderError struct {
-	Status     int // HTTP status, or the one that the error's type implies
+	Dialect    Dialect // whose words Type and Code are; "" if nobody said
+	Status     int     // HTTP status, or the one that the error's type implies
 	Type       string
 	Code       string
 	Message    string

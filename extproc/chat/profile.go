@@ -17,6 +17,10 @@ type Profile struct {
 	MaxLatency      time.Duration // until the first content; 0: no matter
 	Confidential    bool          // nobody may keep the prompt, or learn from it
 
+	// NoGuidance is set where how hard to think follows from something else than a subsystem's profile or the caller's own, such as the
+	// quality that is asked for: then it is a parameter or nothing, and never written into a prompt. See Guides.
+	NoGuidance bool
+
 	Default   Params // stands where the client says nothing
 	Locked    Params // stands over what the client says
 	MaxTokens int    // where the client says nothing; 0: not said
@@ -46,6 +50,12 @@ func (p *Profile) Over(own Params) (said Params, overridden []string) {
 		said.Effort, said.ThinkingBudget, said.Thinking = p.Locked.Effort, p.Locked.ThinkingBudget, p.Locked.Thinking
 	}
 	return said, overridden
+}
+
+// Guides reports whether how hard to think may be written into the prompt of a model that has no parameter for it: the profile says it,
+// and not the client, whose parameters never add words to a prompt. own is what the client says.
+func (p *Profile) Guides(own *Params) bool {
+	return p != nil && !p.NoGuidance && (p.Locked.thinks() || !own.thinks() && p.Default.thinks())
 }
 
 // thinks reports whether anything is said about how much to think.
@@ -86,7 +96,7 @@ func fill(said, d *Params) {
 	if !said.thinks() {
 		said.Effort, said.ThinkingBudget, said.Thinking = d.Effort, d.ThinkingBudget, d.Thinking
 	}
-	if len(said.Schema) == 0 && len(d.Schema) > 0 {
+	if len(said.Schema) == 0 && !said.JSONMode && len(d.Schema) > 0 {
 		said.Schema, said.SchemaName, said.SchemaNote = d.Schema, d.SchemaName, d.SchemaNote
 	}
 	if said.Stop == nil {

@@ -46,6 +46,7 @@ type Request struct {
 	Thinking    bool   // the caller asked for visible reasoning or an effort
 	HighEffort  bool   // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
 	InputTokens int64  // estimate from the body's text, never below what a provider would count by much
+	MostInput   int64  // a bound on what any provider counts: what a request reserves
 	Check       string // what the gateway does about the answer before it gives it: another check, another question; "" for nothing
 
 	Version string   // anthropic-version header of an Anthropic client
@@ -60,6 +61,9 @@ type Request struct {
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
 }
+
+// OwnReasoning begins the ids of reasoning items that the gateway made of another format's thinking: no provider stores them.
+const OwnReasoning = "rs_bardo_"
 
 // Need is a feature without which a request cannot be served, and the client's own name of the member that asks for it.
 type Need struct {
@@ -121,6 +125,8 @@ type Params struct {
 	Schema           jsonx.Raw
 	SchemaName       string
 	SchemaNote       string // what the schema is for
+	SchemaLoose      bool   // the client did not say that the schema is strict, in a format that says so
+	JSONMode         bool   // the answer is to be a JSON object of any form; there is no Schema
 
 	MinP      string
 	CacheKey  string // groups requests for the provider's prompt cache
@@ -175,22 +181,31 @@ const (
 	PartThinking                   // Text, Signature
 	PartRedacted                   // Data: Anthropic's opaque redacted thinking
 	PartRefusal                    // Text
-	PartOther                      // Raw in the dialect it came from, Name
+	PartOther                      // Raw in the dialect it came from, Name, Trace
+	PartAudio                      // Media, Data or URL, Name
+	PartVideo                      // Media, Data or URL, Name
+	PartFile                       // File: what only the provider holds that gave the id; Media if that is known, Name
 )
+
+// PartKinds is how many kinds there are.
+const PartKinds = int(PartFile) + 1
 
 // Part is one piece of content.
 type Part struct {
 	Kind         PartKind
+	At           string // where it stands, as Message.At; of parts that are more than words, which a provider may not take
 	Text         string
 	Media        string // MIME type
 	Data         string // base64
 	URL          string
-	Name         string // file name or title; of PartOther, what it is called
+	File         string // id at the provider that holds it
+	Name         string // file name or title; of PartAudio, PartVideo and PartOther, what the client calls the part
 	Context      string // what the caller says about a document besides its content
 	Tool         ToolCall
 	Parts        []Part // content of a tool result
 	IsError      bool
 	Signature    string
+	Trace        bool // of PartOther: what a tool of the provider's own left in the model's turn, which says nothing to another
 	CacheControl jsonx.Raw
 	Raw          jsonx.Raw
 }

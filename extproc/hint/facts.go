@@ -1,7 +1,6 @@
 package hint
 
 import (
-	"bytes"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -11,22 +10,26 @@ import (
 )
 
 // Facts are what a request needs by what it holds. output is the most that may come of it, in tokens. Its conversation is parsed only
-// where the model is left to the gateway, or where the bytes look as if there could be images or a schema in it; one that cannot be
-// parsed has neither.
+// where the model is left to the gateway, or where the bytes look as if there could be more than words or a schema in it; one that
+// cannot be parsed has neither.
 func Facts(r *chat.Request, output int64) intent.Facts {
 	f := intent.Facts{
 		Model: r.Model, Provider: policy.ProviderID(r.Provider), InputTokens: r.InputTokens, OutputTokens: output, MaxTokens: r.MaxTokens,
 		Effort: effort(r), Tools: someTools(r),
 	}
 	auto := intent.Auto(r.Model)
-	if !auto && !mayHaveSchema(r) && !mayHaveImages(r) {
+	if !auto && !mayHaveSchema(r) && !mayHaveContent(r) {
 		return f
 	}
 	c, err := r.Conversation()
 	if err != nil {
 		return f
 	}
-	f.Schema, f.Images, f.Tools = len(c.Params.Schema) > 0, hasImages(c), len(c.Tools)
+	f.Schema, f.Tools = len(c.Params.Schema) > 0, len(c.Tools)
+	content(&f, c.System)
+	for i := range c.Messages {
+		content(&f, c.Messages[i].Parts)
+	}
 	if auto {
 		if e, ok := policy.ParseEffort(c.Params.Effort); ok {
 			f.Effort = e
@@ -69,40 +72,35 @@ func mayHaveSchema(r *chat.Request) bool {
 	return false
 }
 
-// imageMarks are what a body with an image has somewhere, in each dialect.
-var imageMarks = map[chat.Dialect][][]byte{
-	chat.OpenAI:      {[]byte(`"image_url"`)},
+// contentMarks are what a body with content that is no words has somewhere, in each dialect.
+var contentMarks = map[chat.Dialect][]string{
+	chat.OpenAI:      {`"image_url"`, `"input_audio"`, `"audio_url"`, `"video_url"`, `"file_data"`},
 	chat.Completions: nil, // its requests are of OpenAI's
-	chat.Anthropic:   {[]byte(`"image"`)},
-	chat.Responses:   {[]byte(`"input_image"`)},
-	chat.Gemini:      {[]byte(`"inlineData"`), []byte(`"inline_data"`), []byte(`"fileData"`), []byte(`"file_data"`)},
+	chat.Anthropic:   {`"image"`, `"document"`},
+	chat.Responses:   {`"input_image"`, `"input_file"`, `"input_audio"`},
+	chat.Gemini:      {`"inlineData"`, `"inline_data"`, `"fileData"`, `"file_data"`},
 }
 
-func mayHaveImages(r *chat.Request) bool {
-	for _, mark := range imageMarks[r.Dialect] {
-		if bytes.Contains(r.Doc.Bytes, mark) {
-			return true
-		}
-	}
-	return false
+func mayHaveContent(r *chat.Request) bool {
+	return slices.ContainsFunc(contentMarks[r.Dialect], r.Doc.MayHold)
 }
 
-func hasImages(c *chat.Conversation) bool {
-	for i := range c.Messages {
-		if imagesIn(c.Messages[i].Parts) {
-			return true
-		}
-	}
-	return false
-}
-
-func imagesIn(parts []chat.Part) bool {
+// content notes what parts hold besides words.
+func content(f *intent.Facts, parts []chat.Part) {
 	for i := range parts {
-		if parts[i].Kind == chat.PartImage || imagesIn(parts[i].Parts) {
-			return true
+		switch p := &parts[i]; p.Kind { //nolint:exhaustive // the others are words, or nobody knows what
+		case chat.PartImage:
+			f.Images = true
+		case chat.PartAudio:
+			f.Audio = true
+		case chat.PartVideo:
+			f.Video = true
+		case chat.PartDocument:
+			f.Documents = f.Documents || !p.IsTextDocument()
+		case chat.PartToolResult:
+			content(f, p.Parts)
 		}
 	}
-	return false
 }
 
 func textBytes(parts []chat.Part) int {

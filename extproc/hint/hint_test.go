@@ -175,6 +175,8 @@ func TestD03InvalidHintsAreNamed(t *testing.T) {
 		{"profile", `{"temperature":2.1}`, `{"temperature":"hot"}`, "profile.temperature: expected a number from 0 to 2"},
 		{"profile", `{"response_schema":{"strict":true}}`, `{"response_schema":{"schema":"x"}}`, ".response_schema.schema"},
 		{"profile", `{"seed":1,"seed":2}`, `{"seed":1,"seed":2}`, "given twice"},
+		{"profile", `{"Temperature":0}`, `{"Temperature":0}`, "temperature: is no hint: names are case-sensitive, write temperature"},
+		{"profile", `{"response_schema":{"name":"n","Schema":{}}}`, `{"response_schema":{"name":"n","Schema":{}}}`, ".response_schema.schema: is no hint"},
 		{"profile", `{"stop_sequences":["a",""]}`, `{"stop_sequences":["a",""]}`, ".stop_sequences[1]"},
 		{"profile", `{"max_tokens":0}`, `{"max_tokens":0}`, ".max_tokens"},
 		{"profile", "{}" + strings.Repeat(" ", 17000) + "{}", `{"reasoning_effort":"huge"}`, ""},
@@ -248,11 +250,35 @@ func TestUnknownKeysAreReportedAndNeverAnError(t *testing.T) {
 	}
 	const warning = "unknown hints: X-Bardo-Golem (did you mean golem_id?), bardo.golemid (did you mean golem_id?), bardo.mood, " +
 		"profile.tempreture (did you mean temperature?), scenario.mood"
-	if w := hint.Warning(got.Unknown); w != warning {
+	if w := hint.Warning(&got); w != warning {
 		t.Errorf("the warning is %q", w)
 	}
-	if hint.Warning(nil) != "" {
+	if hint.Warning(&policy.Hints{}) != "" {
 		t.Error("a warning of nothing")
+	}
+}
+
+// TestAnUnknownSubsystemIsNamed, with the one that was probably meant; "other" is a name for those.
+func TestAnUnknownSubsystemIsNamed(t *testing.T) {
+	for name, want := range map[string]string{
+		"risk": "", "other": "", "dream_rem": "", "session": "",
+		"risc":         "unknown subsystem: risc (did you mean risk?)",
+		"dream_rme":    "unknown subsystem: dream_rme (did you mean dream_rem?)",
+		"tail_wagging": "unknown subsystem: tail_wagging",
+	} {
+		for _, got := range []func() (policy.Hints, error){
+			func() (policy.Hints, error) { return read(t, `{}`, headerOf("subsystem", name)) },
+			func() (policy.Hints, error) { return read(t, `{"subsystem":"`+name+`"}`) },
+		} {
+			h, err := got()
+			if w := hint.Warning(&h); err != nil || w != want {
+				t.Errorf("%s: the warning is %q, %v, want %q", name, w, err, want)
+			}
+		}
+	}
+	h, err := read(t, `{"mood":1}`, headerOf("subsystem", "risc"))
+	if w := hint.Warning(&h); err != nil || w != "unknown subsystem: risc (did you mean risk?); unknown hints: bardo.mood" {
+		t.Errorf("with an unknown hint: %q, %v", w, err)
 	}
 }
 
@@ -262,7 +288,7 @@ func TestAWarningIsBoundedAndFitsIntoAHeader(t *testing.T) {
 		fmt.Fprintf(&b, `"é\r\nX: %d%s":1,`, i, strings.Repeat("z", 500))
 	}
 	got, err := read(t, `{`+b.String()+`"tick":1}`)
-	w := hint.Warning(got.Unknown)
+	w := hint.Warning(&got)
 	if err != nil || len(got.Unknown) > 8 || len(w) > 1500 || strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r > '~' }) {
 		t.Errorf("%d unknown, warning of %d bytes: %.200q, %v", len(got.Unknown), len(w), w, err)
 	}
@@ -325,7 +351,7 @@ func FuzzHints(f *testing.F) {
 		if f, ok := errors.AsType[*fault.Fault](err); err != nil && (!ok || f.Kind != fault.InvalidRequest || len(f.Public) > 2000) {
 			t.Fatalf("error is %v", err)
 		}
-		w := hint.Warning(h.Unknown)
+		w := hint.Warning(&h)
 		if len(w) > 2000 || strings.ContainsFunc(w, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Fatalf("warning is %q", w)
 		}

@@ -101,9 +101,12 @@ func readSubsystem(h *policy.Hints, v value) error {
 	if !ok || !isSubsystem(name) {
 		return v.wrong("expected 1 to %d characters of a-z, 0-9 and _", longestWord)
 	}
-	h.Subsystem = Other
-	if intent.Known(name) {
+	h.Subsystem, h.UnknownSubsystem = Other, ""
+	switch {
+	case intent.Known(name):
 		h.Subsystem = name
+	case name != Other:
+		h.UnknownSubsystem = name
 	}
 	return nil
 }

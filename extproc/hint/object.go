@@ -1,6 +1,7 @@
 package hint
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -26,6 +27,9 @@ func readObject[T any](t *T, object jsonx.Value, members []member[T], skip uint6
 	for key, m := range object.Members {
 		i := indexOf(members, key)
 		if i < 0 {
+			if like := indexOfFold(members, key); like >= 0 {
+				return at("."+string(key), &wrong{problem: "is no hint: names are case-sensitive, write " + members[like].name})
+			}
 			note(unknown, place+"."+string(key))
 			continue
 		}
@@ -53,6 +57,11 @@ func indexOf[T any](members []member[T], key []byte) int {
 	return -1
 }
 
+// indexOfFold is the member that a name differs from only by case.
+func indexOfFold[T any](members []member[T], key []byte) int {
+	return slices.IndexFunc(members, func(m member[T]) bool { return strings.EqualFold(m.name, string(key)) })
+}
+
 // object is a hint that is JSON in a header too.
 func (v value) object() (jsonx.Value, error) {
 	if v.json.Exists() {
@@ -61,7 +70,10 @@ func (v value) object() (jsonx.Value, error) {
 	if len(v.text) > longestJSON {
 		return jsonx.Value{}, &wrong{problem: "is too long"}
 	}
-	j, err := jsonx.Parse([]byte(v.text))
+	j, err := jsonx.Unique.Parse([]byte(v.text))
+	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok && se.Member != "" {
+		return j, &wrong{problem: se.Error()}
+	}
 	if err != nil {
 		return j, v.wrong("expected a JSON object")
 	}

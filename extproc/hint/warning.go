@@ -4,33 +4,48 @@ import (
 	"strings"
 
 	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
 // Warning is the value of X-Bardo-Warning about hints that mean nothing, with what was probably meant; "" without any. It has a bounded
 // length, and nothing in it needs escaping.
-func Warning(unknown []string) string {
-	if len(unknown) == 0 {
+func Warning(h *policy.Hints) string {
+	if len(h.Unknown) == 0 && h.UnknownSubsystem == "" {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("unknown hints: ")
-	for i, name := range unknown {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(name)
-		if like := meant(name); like != "" {
-			b.WriteString(" (did you mean " + like + "?)")
-		}
+	if h.UnknownSubsystem != "" {
+		b.WriteString("unknown subsystem: ")
+		suggest(&b, h.UnknownSubsystem, near.Names(h.UnknownSubsystem, intent.Subsystems(), 1))
 	}
-	if len(unknown) >= mostUnknown {
+	for i, name := range h.Unknown {
+		switch {
+		case i > 0:
+			b.WriteString(", ")
+		case b.Len() > 0:
+			b.WriteString("; unknown hints: ")
+		default:
+			b.WriteString("unknown hints: ")
+		}
+		suggest(&b, name, meant(name))
+	}
+	if len(h.Unknown) >= mostUnknown {
 		b.WriteString(" and maybe others")
 	}
 	return b.String()
 }
 
+// suggest writes a name, and the first of those that it resembles.
+func suggest(b *strings.Builder, name string, like []string) {
+	b.WriteString(name)
+	if len(like) > 0 {
+		b.WriteString(" (did you mean " + like[0] + "?)")
+	}
+}
+
 // meant is the key that an unknown name resembles, if any.
-func meant(name string) string {
+func meant(name string) []string {
 	names := Keys()
 	if rest, ok := strings.CutPrefix(name, "profile."); ok {
 		name, names = rest, namesOf(profile)
@@ -39,8 +54,5 @@ func meant(name string) string {
 		name, names = rest, namesOf(scenario)
 	}
 	key := strings.TrimPrefix(strings.TrimPrefix(name, "X-Bardo-"), "bardo.")
-	if like := near.Names(strings.ReplaceAll(key, "-", "_"), names, 1); len(like) > 0 {
-		return like[0]
-	}
-	return ""
+	return near.Names(strings.ReplaceAll(key, "-", "_"), names, 1)
 }

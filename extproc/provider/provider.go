@@ -5,17 +5,12 @@ package provider
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
-// Secret is a credential. It prints as "***".
-type Secret string
-
-// String hides the secret.
-func (Secret) String() string { return "***" }
-
-// GoString hides the secret.
-func (Secret) GoString() string { return `"***"` }
+// Secret is a credential. It cannot be printed; Reveal gives the bytes that go on the wire.
+type Secret = secret.Text
 
 // Endpoint is where a provider lives and what it asks for.
 type Endpoint struct {
@@ -41,6 +36,9 @@ type Call struct {
 	Body     []byte
 	Degraded []string // what the provider's format could not say
 }
+
+// StrictSchemas is implemented by adapters of providers that answer by strict schemas alone.
+type StrictSchemas interface{ TakesStrictSchemasAlone() }
 
 // Adapter translates between the canonical form and one provider's API. Stateless, safe for concurrent use.
 type Adapter interface {

@@ -31,6 +31,9 @@ const (
 // are repaired. Of several, the first that follows the form counts, and if none does, the first. What is inside an object is never taken
 // for the answer, nor is one completed that was cut off. JSON keeps its bytes, and its numbers their digits.
 //
+// A form that was sent as the only member of an object is found in such an object. Where the client asked for a word, Verdict.JSON is that
+// word without quotes.
+//
 // Of a form that is Strict, only the whole text counts, or one fenced block around all of it, and only as it is.
 func (p *Plan) Check(answer []byte, stop chat.StopReason) Verdict {
 	switch {
@@ -39,10 +42,28 @@ func (p *Plan) Check(answer []byte, stop chat.StopReason) Verdict {
 	case stop == chat.StopRefusal:
 		return Verdict{Issues: []string{wasRefused}}
 	}
-	text, cut := bytes.TrimSpace(answer), stop == chat.StopLength || stop == chat.StopContext
+	text, cut := bytes.TrimSpace(answer), IsCut(stop)
 	if p.form.strict {
 		return p.strictly(text, cut)
 	}
+	if p.outer != nil {
+		if v := p.unwrapped(text, cut); v.Valid() {
+			return p.asWord(v)
+		}
+	}
+	if p.word && !cut {
+		if v := p.wordIn(text); v.Valid() {
+			return v
+		}
+	}
+	return p.asWord(p.found(text, cut))
+}
+
+// IsCut reports whether an answer was cut off where it grew too long.
+func IsCut(stop chat.StopReason) bool { return stop == chat.StopLength || stop == chat.StopContext }
+
+// found is the verdict on the first piece of a text that follows the form, else on the first.
+func (p *Plan) found(text []byte, cut bool) Verdict {
 	var first *Verdict
 	tries := 0
 	for c := range candidates(text, p.form.kind, cut) {

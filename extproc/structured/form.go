@@ -20,7 +20,10 @@ type Form struct {
 	fallback []byte
 	kind     jsonx.Kind // of its values, Invalid for any
 	enforced [2]func() sent
-	checkers sync.Pool // of *checker; each serves one check at a time
+	wrapped  func() *Form // the object with this form as its only member; nil where there is none
+	checkers sync.Pool    // of *checker; each serves one check at a time
+
+	anyObject bool // JSON mode: an object, whatever it has
 }
 
 // Compile reads a caller's schema. The error names the place in the schema, and is fit for the caller. Forms of recent schemas are
@@ -42,9 +45,23 @@ func compile(name string, b []byte) (*Form, error) {
 	for i, r := range []Rules{RulesOpenAI, RulesAnthropic} {
 		f.enforced[i] = sync.OnceValue(func() sent { return f.sentBy(r) })
 	}
+	f.wrapped = sync.OnceValue(f.wrap)
 	f.checkers.Put(c)
 	return f, nil
 }
+
+// AnyObject is the form of JSON mode: an object, whatever it has. Safe for concurrent use.
+var AnyObject = sync.OnceValue(func() *Form {
+	f, err := compile("json_object", []byte(`{"type":"object"}`))
+	if err != nil {
+		return nil // a test compiles it
+	}
+	f.anyObject = true
+	return f
+})
+
+// IsAnyObject reports whether it is the form of JSON mode.
+func (f *Form) IsAnyObject() bool { return f.anyObject }
 
 // Named is one of the published forms, nil for none. Safe for concurrent use.
 func Named(name string) *Form { return named()[name] }

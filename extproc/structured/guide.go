@@ -8,11 +8,14 @@ import (
 
 // guide is what a model is told of the form where nothing enforces it. beside says that it may call tools of the caller's too.
 func (f *Form) guide(beside bool) string {
-	when := "Respond ONLY with valid JSON matching this structure"
+	when := "Respond"
 	if beside {
-		when = "When you do not call a tool, respond ONLY with valid JSON matching this structure"
+		when = "When you do not call a tool, respond"
 	}
-	return when + ":\n```json\n" + pretty(f.plain) + "\n```\nDo not include any text outside the JSON block."
+	if f.anyObject {
+		return when + " ONLY with a valid JSON object. Do not include any text outside the JSON object."
+	}
+	return when + " ONLY with valid JSON matching this structure" + ":\n```json\n" + pretty(f.plain) + "\n```\nDo not include any text outside the JSON block."
 }
 
 // pretty is JSON as people read it.

@@ -71,6 +71,7 @@ func TestSchemasAreMadeStrict(t *testing.T) {
 		{about: "all of several", schema: `{"type":"object","properties":{"m":{"allOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}}}`},
 		{
 			about: "a list at the top", schema: `{"type":"array","minItems":2,"items":{"type":"number"}}`,
+			openAI:    `{"type":"object","properties":{"value":{"type":"array","items":{"type":"number"},"description":"(minItems 2)"}},"additionalProperties":false,"required":["value"]}`,
 			anthropic: `{"type":"array","items":{"type":"number"},"description":"(minItems 2)"}`,
 		},
 	} {

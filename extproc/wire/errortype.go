@@ -12,6 +12,7 @@ var errorTypes = map[int]struct{ openAI, anthropic string }{
 	402: {"insufficient_quota", "billing_error"},
 	403: {"permission_error", "permission_error"},
 	404: {"not_found_error", "not_found_error"},
+	408: {"timeout_error", "timeout_error"},
 	409: {"conflict_error", "invalid_request_error"},
 	413: {"invalid_request_error", "request_too_large"},
 	429: {"rate_limit_error", "rate_limit_error"},
@@ -36,6 +37,14 @@ func ErrorType(d chat.Dialect, status int) string {
 		return names.anthropic
 	}
 	return names.openAI
+}
+
+// TypeOf is what a dialect calls the error of a fault: the provider's own word for the caller's mistake, where it said one in this dialect.
+func TypeOf(d chat.Dialect, f *fault.Fault) string {
+	if f.Type != "" {
+		return f.Type
+	}
+	return ErrorType(d, f.HTTPStatus())
 }
 
 // AppendDetails appends what else a client is told of a fault, as a member behind others; nothing where there is nothing.

@@ -13,9 +13,13 @@ import (
 // maxModelName is the length in bytes of the longest model name: it is echoed in answers and errors.
 const maxModelName = 256
 
-// NotJSON is the fault of a request's body that is not JSON, by the error of its scan.
+// NotJSON is the fault of a request's body that is not JSON, or that different readers would take for different things, by the error of
+// its scan.
 func NotJSON(err error) error {
 	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
+		if se.Member != "" {
+			return Invalid(se.Member, "%s", se.Error())
+		}
 		return fault.New(fault.InvalidRequest, "the request body is not valid JSON: "+se.Error(), nil)
 	}
 	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -15,7 +14,7 @@ const HintKey = "bardo"
 // their blocks and its tools.
 func RemoveHints(r *chat.Request) {
 	r.Edit.Delete(&r.Doc, HintKey)
-	if !bytes.Contains(r.Doc.Bytes, []byte(`"`+HintKey+`"`)) {
+	if !r.Doc.MayHold(`"` + HintKey + `"`) {
 		return
 	}
 	for i := range r.Doc.Members { // in their order: edits that come in order cost least

@@ -25,13 +25,23 @@ func Located(kind chat.PartKind, u string) chat.Part {
 		data = base64.StdEncoding.EncodeToString([]byte(plain))
 	}
 	media, _, _ := strings.Cut(meta, ";")
-	switch {
-	case strings.HasPrefix(media, "image/"):
-		kind = chat.PartImage
-	case media != "":
-		kind = chat.PartDocument
+	if media != "" {
+		kind = KindOf(media)
 	}
 	return chat.Part{Kind: kind, Media: media, Data: data}
+}
+
+// KindOf is the kind of a part with bytes of a type.
+func KindOf(media string) chat.PartKind {
+	switch {
+	case IsImage(media):
+		return chat.PartImage
+	case strings.HasPrefix(media, "audio/"):
+		return chat.PartAudio
+	case strings.HasPrefix(media, "video/"):
+		return chat.PartVideo
+	}
+	return chat.PartDocument
 }
 
 // File makes a part of a file's content, as OpenAI's formats write it: a data: URL, or base64 without the words around it.

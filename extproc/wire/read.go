@@ -41,6 +41,12 @@ func ReadFlag(field string, v jsonx.Value) (bool, error) {
 	return on, nil
 }
 
+// IsTrue reports whether a value is true.
+func IsTrue(v jsonx.Value) bool {
+	on, _ := v.Bool()
+	return on
+}
+
 // ReadNumber reads a number, which keeps its text.
 func ReadNumber(dst *string, field string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
@@ -48,6 +54,16 @@ func ReadNumber(dst *string, field string, v jsonx.Value) error {
 	}
 	*dst = string(v.Raw)
 	return nil
+}
+
+// ReadBudget reads how many tokens a model may think for, which may be left out (0). A number in another notation than that of whole
+// numbers is one to some providers and none to others.
+func ReadBudget(field string, v jsonx.Value) (int64, error) {
+	n, ok := v.Int()
+	if !ok && !v.IsNull() {
+		return 0, Invalid(field, "%s must be a whole number of tokens", field)
+	}
+	return n, nil
 }
 
 // ReadUser reads who the end user is, of which OpenAI's formats have an old name and a new one.

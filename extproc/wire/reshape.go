@@ -45,6 +45,7 @@ func (r *Reshape) Request() (*chat.Request, error) {
 		again.Read = r.named.name(r.req.Read)
 	}
 	again.InputTokens = max(again.InputTokens, InputTokens(doc.Stats))
+	again.MostInput = max(again.MostInput, MostInputTokens(&doc))
 	return &again, nil
 }
 
@@ -66,8 +67,11 @@ func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	}
 }
 
-// Same reports whether the client asks for a shape's schema itself, in words of its own, which then stay as they are.
+// Same reports whether what the client says of a form stays as it is: it asks for a shape's schema itself, in words of its own.
 func (s *Shape) Same(req *chat.Request) bool {
+	if s.KeepForm {
+		return true
+	}
 	own, name := SchemaOf(req)
 	return len(s.Schema) > 0 && bytes.Equal(own, s.Schema) && (s.Name == "" || name == s.Name || name == "")
 }

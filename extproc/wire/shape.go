@@ -19,6 +19,9 @@ type Shape struct {
 	Schema jsonx.Raw // that the provider enforces in place of the client's; nil: none
 	Name   string    // of the schema
 	Note   string    // what the schema is for
+	Loose  bool      // the schema is not said to be strict, where formats say that
+
+	KeepForm bool // what the client says of a form stays
 
 	Tool   *chat.Tool // one more tool, behind the client's own
 	Choice ToolChoice // how tools are to be used from here on
@@ -64,4 +67,68 @@ func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 		return c.Params.Schema, c.Params.SchemaName
 	}
 	return nil, ""
+}
+
+// JSONObject is the type of a form that OpenAI's formats have for JSON mode.
+const JSONObject = "json_object"
+
+// Form is what a request says of the form of its answer. The zero value is nothing, or plain text.
+type Form struct {
+	Schema jsonx.Raw // nil: none
+	Name   string    // of the schema
+	JSON   bool      // a JSON object of any form
+	Word   bool      // one word of the schema's enum, without quotes
+	Loose  bool      // the schema is not said to be strict, in a format that says so
+	Member string    // the client's own name of what says it: response_format
+	Value  string    // and what it says: json_schema
+}
+
+// FormOf is what a request says of the form of its answer.
+func FormOf(r *chat.Request) (f Form) {
+	f.Schema, f.Name = SchemaOf(r)
+	f.Value = "json_schema"
+	switch r.Dialect {
+	case chat.OpenAI, chat.Completions:
+		v := r.Doc.Get("response_format")
+		f.Member = "response_format"
+		f.openAI(v.Get("type"), v.Get("json_schema").Get("strict"))
+	case chat.Responses:
+		v := r.Doc.Get("text").Get("format")
+		f.Member = "text.format"
+		f.openAI(v.Get("type"), v.Get("strict"))
+	case chat.Anthropic:
+		f.Member = "output_config.format"
+	case chat.Gemini:
+		f.gemini(r)
+	}
+	return f
+}
+
+func (f *Form) openAI(kind, strict jsonx.Value) {
+	switch {
+	case f.Schema != nil:
+		f.Loose = !IsTrue(strict)
+	case kind.Equal(JSONObject):
+		f.JSON, f.Value = true, JSONObject
+	}
+}
+
+func (f *Form) gemini(r *chat.Request) {
+	c, err := r.Conversation()
+	if err != nil {
+		return
+	}
+	f.Member = c.Word("format")
+	config := r.Member("generationConfig", "generation_config")
+	mime := config.Get("responseMimeType")
+	if !mime.Exists() {
+		mime = config.Get("response_mime_type")
+	}
+	switch {
+	case f.Schema != nil:
+		f.Word = mime.Equal("text/x.enum")
+	case c.Params.JSONMode:
+		f.JSON = true
+		f.Value, _ = mime.Str()
+	}
 }

@@ -53,3 +53,9 @@ func (t *Turn) add(parts []chat.Part) {
 		}
 	}
 }
+
+// Shown is what stands before the images and files that a tool returned, in formats whose results hold text alone: it names their call.
+func Shown(call string) string { return ShownWords + call + ":" }
+
+// ShownWords is how Shown begins.
+const ShownWords = "Returned by the tool call "

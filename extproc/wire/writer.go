@@ -14,6 +14,7 @@ type Writer struct {
 	Conv     *chat.Conversation
 	Degraded []string // what was lost, in the client's own words, each once
 	InArray  bool     // since OpenArray, an element was written before
+	Refused  error    // a fault: content that had to be left out; nil for none
 }
 
 // Lose names what the format cannot say, in the client's own word. name is the canonical one.
@@ -22,23 +23,14 @@ func (w *Writer) Lose(name string) { w.Name(w.Conv.Word(name)) }
 // Name names a loss, once.
 func (w *Writer) Name(word string) { w.Degraded = Named(w.Degraded, word) }
 
-// LosePart names a part that is left out.
+// LosePart leaves a part out. A trace is named; content makes the request one that this format cannot say: see Refused.
 func (w *Writer) LosePart(p *chat.Part) {
-	switch p.Kind {
-	case chat.PartText, chat.PartRefusal:
-		w.Lose("content")
-	case chat.PartToolUse:
-		w.Lose("tool_use")
-	case chat.PartToolResult:
-		w.Lose("tool_result")
-	case chat.PartImage:
-		w.Lose("image")
-	case chat.PartDocument:
-		w.Lose("document")
-	case chat.PartThinking, chat.PartRedacted:
-		w.Lose("thinking")
-	case chat.PartOther:
-		w.Name(p.Name)
+	if ClassOf(p) == Trace {
+		w.Name(nameOf(w.Conv, p))
+		return
+	}
+	if w.Refused == nil {
+		w.Refused = unsupported(w.Conv, p, "", classes[p.Kind].what).Fault()
 	}
 }
 

@@ -33,10 +33,14 @@ func sound() map[string]string {
 		"extproc/wire/answer/reader.go":   `package answer; import _ "bardo.money/gateway/extproc/wire/errbody"`,
 		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
 			_ "bardo.money/gateway/extproc/wire/answer"; _ "bardo.money/gateway/extproc/provider")`,
-		"extproc/wire/completions/detect.go":  `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
-		"extproc/cache/cache.go":              `package cache`,
-		"extproc/pipeline/pipeline.go":        `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring")`,
-		"extproc/keyring/keyring.go":          `package keyring`,
+		"extproc/wire/completions/detect.go": `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
+		"extproc/cache/cache.go":             `package cache`,
+		"extproc/pipeline/pipeline.go":       `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring")`,
+		"extproc/keyring/keyring.go":         `package keyring`,
+		"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
+			_ "bardo.money/gateway/policy/ledger"; _ "bardo.money/gateway/policy/quota")`,
+		"policy/ledger/ledger.go":             `package ledger`,
+		"policy/quota/quota.go":               `package quota`,
 		"policy/catalog/catalog.go":           `package catalog`,
 		"policy/intent/intent.go":             `package intent`,
 		"policy/profile/profile.go":           `package profile; import _ "bardo.money/gateway/policy/intent"`,

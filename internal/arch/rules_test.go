@@ -11,6 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
+		"extproc/meter", "extproc/stored",
 		"policy/*", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
@@ -26,8 +27,9 @@ var engines = map[string][]string{
 	"extproc/pipeline":   {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/*":     {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"extproc/structured": {"extproc/wire", "policy/schema"},
-	"extproc/render":     {"extproc/reasoning"},               // what it shows is a chain
-	"policy/resolve":     {"policy/catalog", "policy/budget"}, // what a wallet affords is one table
+	"extproc/render":     {"extproc/reasoning"},                                                   // what it shows is a chain
+	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
+	"policy/resolve":     {"policy/catalog", "policy/budget"},                                     // what a wallet affords is one table
 	"policy/profile":     {"policy/intent"},
 	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
 

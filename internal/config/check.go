@@ -54,6 +54,9 @@ func (d *decoder) checkListeners(cfg *Config) {
 			d.problem("auth.anonymous", "false, or every listener on 127.0.0.1",
 				"anyone who reaches %s %s could spend the operator's money", l.key, l.addr)
 		}
+		if l.key != "listen.admin" && !l.addr.isIP() { // Envoy opens the others
+			d.problem(l.key, "an IP address without a zone and a port", "%q has another host", string(l.addr))
+		}
 		if l.addr == "" || strings.HasSuffix(string(l.addr), ":0") {
 			continue
 		}
@@ -231,7 +234,7 @@ func (d *decoder) checkPlans(cfg *Config) {
 // checkClearText warns of a key that crosses the internet without encryption.
 func (d *decoder) checkClearText(cfg *Config) {
 	for _, o := range ordinaries {
-		if p := *o.at(&cfg.Providers); p != nil && p.APIKey != "" && !p.BaseURL.TLS() && p.BaseURL.public() {
+		if p := *o.at(&cfg.Providers); p != nil && p.APIKey.IsSet() && !p.BaseURL.TLS() && p.BaseURL.public() {
 			key := join("providers", string(o.id)) + ".base_url"
 			d.warn(d.place(key), key, "the key goes to %s without encryption", p.BaseURL.Host)
 		}
@@ -246,7 +249,7 @@ func (d *decoder) checkClearText(cfg *Config) {
 	}
 	for i, c := range cfg.Providers.Custom {
 		for j, u := range c.Endpoints {
-			if c.APIKey != "" && u.Host != "" && !u.TLS() && u.public() {
+			if c.APIKey.IsSet() && u.Host != "" && !u.TLS() && u.public() {
 				key := fmt.Sprintf("providers.custom[%d].endpoints[%d]", i, j)
 				d.warn(d.place(key), key, "the key goes to %s without encryption", u.Host)
 			}

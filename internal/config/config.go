@@ -7,6 +7,7 @@
 package config
 
 import (
+	"maps"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -23,7 +24,7 @@ type Config struct {
 	Inference Inference `key:"inference" doc:"How answers are made, and kept."`
 	Pipeline  Pipeline  `key:"pipeline" doc:"Context engineering: what happens to a request on its way."`
 	Billing   Billing   `key:"billing" doc:"What a request costs its caller."`
-	Limits    Limits    `key:"limits" doc:"Defaults for every key; a key's own limits come first."`
+	Limits    Limits    `key:"limits" doc:"Defaults for every key, whose own limits come first, and bounds of requests' bodies."`
 	Store     Store     `key:"store" doc:"Where state lives."`
 	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it runs apart from the control plane."`
 	XDS       XDS       `key:"xds" doc:"The control plane, when it runs apart from the sidecar."`
@@ -51,7 +52,7 @@ type TLS struct {
 
 // Auth holds the rules of admission.
 type Auth struct {
-	Anonymous bool `key:"anonymous" default:"false" doc:"No key is needed. Refused unless every listener is on loopback."`
+	Anonymous bool `key:"anonymous" default:"false" doc:"Programs on this machine need no key; web pages of other origins, and names other than localhost, loopback addresses and the host of public_url, do. Refused unless every listener is on loopback."`
 }
 
 // Models names the operator's additions to the model catalog.
@@ -171,8 +172,8 @@ type Pipeline struct {
 
 // Billing holds the rules of price and reserve.
 type Billing struct {
-	SpreadPct           int `key:"spread_pct" default:"20" min:"0" max:"1000" doc:"Percent on top of the provider's price."`
-	ReserveOutputTokens int `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved for when the caller names no maximum."`
+	SpreadPct           *int `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price. Without it, 0; with billing.tiers, 25 for free, 15 for pro, 10 for golem."`
+	ReserveOutputTokens int  `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved for when the caller names no maximum."`
 
 	Tiers map[string]Plan `key:"tiers" doc:"What the plans of keys (free, pro, golem) mean. Without it, every plan includes every provider, at the same spread."`
 }
@@ -183,13 +184,49 @@ type Plan struct {
 	Exclude   []string `key:"exclude" doc:"Providers that do not serve the plan's keys: names as in providers.order; direct stands for all direct keys."`
 }
 
-// Limits are the defaults of a key. Zero means no limit.
+// Limits are the defaults of a key, and the bounds of requests' bodies.
 type Limits struct {
-	RPM           int    `key:"rpm" default:"100" min:"0" doc:"Generation requests per minute; 0 means no limit."`
+	RPM           *int   `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
 	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
 	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond an allowance."`
-	MaxBodyBytes  int64  `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
-	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Generation requests of one key under way at once; 0 means no limit."`
+	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Generation requests of one key under way at once, from their headers to the end of their answers; 0 means no limit."`
+
+	MaxBodyBytes         int64         `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
+	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for the bodies of all requests under way together, from their first byte to the end of their answers; beyond it, 503 overloaded. A smaller one than max_body_bytes is also the largest body."`
+	BodyIdle             time.Duration `key:"body_idle" default:"30s" doc:"Longest silence in a request's body; then 408."`
+	BodyTotal            time.Duration `key:"body_total" default:"5m" doc:"Longest time for a whole request body; then 408."`
+}
+
+// prepaidRPM is the rate of prepaid keys where limits.rpm is not set.
+const prepaidRPM = 100
+
+// Rates are the generation requests per minute of callers whose keys say nothing; 0 means no limit.
+func (l *Limits) Rates() (general, prepaid int) {
+	if l.RPM != nil {
+		return *l.RPM, *l.RPM
+	}
+	return 0, prepaidRPM
+}
+
+// planSpreads are the spreads of plans where neither the plan nor billing.spread_pct says one.
+var planSpreads = map[policy.Tier]int{policy.TierFree: 25, policy.TierPro: 15, policy.TierGolem: 10}
+
+// Spreads are the percentages on top of the provider's price: the usual one, and those of the plans that have another. Plans have a
+// spread where billing.tiers is there.
+func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
+	if b.SpreadPct != nil {
+		usual = *b.SpreadPct
+	}
+	plans = make(map[policy.Tier]int)
+	if len(b.Tiers) > 0 && b.SpreadPct == nil {
+		maps.Copy(plans, planSpreads)
+	}
+	for name, plan := range b.Tiers {
+		if plan.SpreadPct != nil {
+			plans[policy.Tier(name)] = *plan.SpreadPct
+		}
+	}
+	return usual, plans
 }
 
 // Store says where state lives.

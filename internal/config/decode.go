@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -56,7 +57,30 @@ func (d *decoder) unknown(key string, e entry, known []string) {
 		d.fail(e.at, key, like[0], "unknown key")
 		return
 	}
+	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.name), ".")
+	if deeper := keyBelow(parent, e.name); deeper != "" {
+		d.fail(e.at, key, deeper+": indent it further", "unknown key here")
+		return
+	}
+	if parent == "providers" {
+		d.fail(e.at, key, "one of "+strings.Join(known, ", ")+
+			`; for any other server use custom with format openai, such as custom: [{id: `+e.name+`, format: openai, endpoints: ["https://host/v1"], api_key: "${KEY}"}]`,
+			"unknown provider")
+		return
+	}
 	d.fail(e.at, key, "one of "+strings.Join(known, ", "), "unknown key")
+}
+
+// keyBelow is the first key of the schema below a table that has this name; "" if there is none. Who writes it in the table itself has most often
+// indented it too little.
+func keyBelow(table, name string) string {
+	for _, f := range Schema() {
+		rest, below := strings.CutPrefix(f.Key, table)
+		if below && strings.HasSuffix(rest, "."+name) {
+			return f.Key
+		}
+	}
+	return ""
 }
 
 // value decodes a node of any kind. Nothing given leaves the default.
@@ -145,6 +169,8 @@ func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
 func set(v reflect.Value, text string, f field) error {
 	var err error
 	switch p := v.Addr().Interface().(type) {
+	case *Secret:
+		*p = secret.New(text)
 	case *Addr:
 		*p, err = parseAddr(text)
 	case *Socket:

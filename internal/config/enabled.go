@@ -140,11 +140,11 @@ func (k *DirectKey) enabled(before []Provider) Provider {
 func (p Provider) keyed(first Secret, more []Secret) Provider {
 	p.Key = first
 	for _, k := range append([]Secret{first}, more...) {
-		if k != "" {
+		if k.IsSet() {
 			p.Keys = append(p.Keys, k)
 		}
 	}
-	if p.Key == "" && len(p.Keys) > 0 {
+	if !p.Key.IsSet() && len(p.Keys) > 0 {
 		p.Key = p.Keys[0]
 	}
 	return p

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/secret"
 )
 
 // overrides are the variables that stand over a key of the file. Those whose key nothing acts on are accepted with a
@@ -61,7 +63,7 @@ func (d *decoder) enable(cfg *Config) {
 	for _, o := range ordinaries {
 		p := o.at(&cfg.Providers)
 		key := d.keyFor(o)
-		if *p == nil && key == "" {
+		if *p == nil && !key.IsSet() {
 			continue
 		}
 		if *p == nil {
@@ -71,10 +73,10 @@ func (d *decoder) enable(cfg *Config) {
 		if (*p).BaseURL == (URL{}) {
 			(*p).BaseURL = o.baseURL
 		}
-		if (*p).APIKey == "" && len((*p).APIKeys) == 0 {
+		if !(*p).APIKey.IsSet() && len((*p).APIKeys) == 0 {
 			(*p).APIKey = key
 		}
-		if (*p).APIKey == "" && len((*p).APIKeys) == 0 && own {
+		if !(*p).APIKey.IsSet() && len((*p).APIKeys) == 0 && own {
 			d.problem("providers."+string(o.id)+".api_key", "a key, or the variable "+o.vars[0], "no key")
 		}
 	}
@@ -83,13 +85,13 @@ func (d *decoder) enable(cfg *Config) {
 // enableSpecial does the same for the providers that are more than a vendor, and completes the users' own keys.
 func (d *decoder) enableSpecial(cfg *Config) {
 	p := &cfg.Providers
-	if key := d.firstOf("OPENROUTER_API_KEY"); p.OpenRouter == nil && key != "" {
+	if key := d.firstOf("OPENROUTER_API_KEY"); p.OpenRouter == nil && key.IsSet() {
 		p.OpenRouter = &OpenRouter{}
 	}
-	if key := d.firstOf("VENICE_API_KEY"); p.Venice == nil && key != "" {
+	if key := d.firstOf("VENICE_API_KEY"); p.Venice == nil && key.IsSet() {
 		p.Venice = &Venice{}
 	}
-	if key := d.firstOf("BANKR_API_KEY"); p.Bankr == nil && key != "" {
+	if key := d.firstOf("BANKR_API_KEY"); p.Bankr == nil && key.IsSet() {
 		p.Bankr = &Bankr{}
 	}
 	if b := p.BlockRun; b != nil {
@@ -97,7 +99,7 @@ func (d *decoder) enableSpecial(cfg *Config) {
 		if b.Endpoint.Path == "" {
 			b.Endpoint.Path = "/v1"
 		}
-		if b.APIKey == "" && len(b.APIKeys) == 0 {
+		if !b.APIKey.IsSet() && len(b.APIKeys) == 0 {
 			d.warn(d.place("providers.blockrun"), "providers.blockrun.api_key", "no account key, and this version does not pay by wallet: BlockRun will ask for payment")
 		}
 	}
@@ -128,17 +130,17 @@ func (o *OpenRouter) complete(d *decoder) {
 	o.Endpoint = o.Endpoint.or(URL{"https", "openrouter.ai", "/api/v1"})
 	if !o.BYOK {
 		d.completeKey(&o.APIKey, o.APIKeys, own, "providers.openrouter", "OPENROUTER_API_KEY")
-	} else if o.APIKey == "" {
+	} else if !o.APIKey.IsSet() {
 		o.APIKey = d.firstOf("OPENROUTER_API_KEY")
 	}
 }
 
 // completeKey takes a key from the environment where the file has none. A provider at its own address needs one.
 func (d *decoder) completeKey(key *Secret, more []Secret, own bool, section string, variables ...string) {
-	if *key == "" && len(more) == 0 {
+	if !key.IsSet() && len(more) == 0 {
 		*key = d.firstOf(variables...)
 	}
-	if *key == "" && len(more) == 0 && own {
+	if !key.IsSet() && len(more) == 0 && own {
 		d.problem(section+".api_key", "a key, or the variable "+variables[0], "no key")
 	}
 }
@@ -157,7 +159,7 @@ func (d *decoder) completeDirect(direct *Direct) {
 		if n := slices.IndexFunc(ordinaries, func(o ordinary) bool { return string(o.id) == k.Provider }); n >= 0 {
 			own := k.BaseURL == URL{}
 			k.BaseURL = k.BaseURL.or(ordinaries[n].baseURL)
-			if k.APIKey == "" && own {
+			if !k.APIKey.IsSet() && own {
 				d.problem(at+".api_key", "the user's key", "missing")
 			}
 		} else if k.BaseURL == (URL{}) {
@@ -172,10 +174,10 @@ func (d *decoder) keyFor(o ordinary) Secret { return d.firstOf(o.vars...) }
 func (d *decoder) firstOf(variables ...string) Secret {
 	for _, v := range variables {
 		if key := d.lookup(v); key != "" {
-			return Secret(key)
+			return secret.New(key)
 		}
 	}
-	return ""
+	return Secret{}
 }
 
 // expand replaces ${VAR} by the variable's value, and, for secrets, env:VAR as a whole. "$${" is a literal "${".

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -33,14 +35,15 @@ func TestDefaults(t *testing.T) {
 		{"listen.https", cfg.Listen.HTTPS, config.Addr("127.0.0.1:8443")},
 		{"listen.admin", cfg.Listen.Admin, config.Addr("127.0.0.1:9090")},
 		{"listen.envoy_admin", cfg.Listen.EnvoyAdmin, config.Addr("")},
-		{"limits.rpm", cfg.Limits.RPM, 100},
 		{"limits.max_body_bytes", cfg.Limits.MaxBodyBytes, int64(33554432)},
+		{"limits.max_inflight_body_bytes", cfg.Limits.MaxInflightBodyBytes, int64(268435456)},
+		{"limits.body_idle", cfg.Limits.BodyIdle, 30 * time.Second},
+		{"limits.body_total", cfg.Limits.BodyTotal, 5 * time.Minute},
 		{"routing.max_retries", cfg.Routing.MaxRetries, 3},
 		{"routing.ping_interval", cfg.Routing.PingInterval, 30 * time.Second},
 		{"routing.timeouts", cfg.Routing.Timeouts, config.Timeouts{
 			Connect: 5 * time.Second, FirstToken: 30 * time.Second, FirstTokenReasoning: 180 * time.Second, Idle: time.Minute, Total: 15 * time.Minute, Heartbeat: 15 * time.Second,
 		}},
-		{"billing.spread_pct", cfg.Billing.SpreadPct, 20},
 		{"billing.reserve_output_tokens", cfg.Billing.ReserveOutputTokens, 4096},
 		{"store.ledger", cfg.Store.LedgerFile("/state/bardo"), "/state/bardo/bardo.db"},
 		{"xds.listen", cfg.XDS.Listen, config.Socket("127.0.0.1:18000")},
@@ -123,16 +126,55 @@ providers:
 	}
 }
 
+// TestD84NobodyPaysASpreadUnlessOneIsSet: D-51's spreads of plans hold where the operator has plans.
+func TestD84NobodyPaysASpreadUnlessOneIsSet(t *testing.T) {
+	d51 := map[policy.Tier]int{policy.TierFree: 25, policy.TierPro: 15, policy.TierGolem: 10}
+	for _, row := range []struct {
+		text  string
+		usual int
+		plans map[policy.Tier]int
+	}{
+		{"", 0, nil},
+		{"billing: {reserve_output_tokens: 100}", 0, nil},
+		{"billing: {tiers: {}}", 0, nil},
+		{"billing: {spread_pct: 0}", 0, nil},
+		{"billing: {spread_pct: 7}", 7, nil},
+		{"billing: {tiers: {free: {exclude: [venice]}}}", 0, d51},
+		{"billing: {tiers: {free: {}, pro: {spread_pct: 4}}}", 0, map[policy.Tier]int{policy.TierFree: 25, policy.TierPro: 4, policy.TierGolem: 10}},
+		{"billing: {spread_pct: 7, tiers: {free: {}, pro: {spread_pct: 0}}}", 7, map[policy.Tier]int{policy.TierPro: 0}}, //nolint:exhaustive // the others pay the usual
+	} {
+		usual, plans := mustParse(t, row.text).Billing.Spreads()
+		if usual != row.usual || !maps.Equal(plans, row.plans) {
+			t.Errorf("%s: got %d, %v, want %d, %v", row.text, usual, plans, row.usual, row.plans)
+		}
+	}
+}
+
+// TestD84OnlyPrepaidKeysHaveARateUnlessOneIsSet, which then holds for all.
+func TestD84OnlyPrepaidKeysHaveARateUnlessOneIsSet(t *testing.T) {
+	for _, row := range []struct {
+		text             string
+		general, prepaid int
+	}{
+		{"", 0, 100}, {"limits: {tokens_per_hour: 5}", 0, 100}, {"limits: {rpm: 0}", 0, 0}, {"limits: {rpm: 7}", 7, 7},
+	} {
+		cfg := mustParse(t, row.text)
+		if general, prepaid := cfg.Limits.Rates(); general != row.general || prepaid != row.prepaid {
+			t.Errorf("%s: got %d and %d, want %d and %d", row.text, general, prepaid, row.general, row.prepaid)
+		}
+	}
+}
+
 func TestVariablesStandOverTheFile(t *testing.T) {
 	cfg := mustParse(t, "billing: {spread_pct: 5}\nrouting: {max_retries: 1}", "BARDO_INFERENCE_SPREAD_PCT=7", "BARDO_INFERENCE_MAX_RETRIES=0", "BARDO_INFERENCE_URL=https://bardo.example.com")
-	if cfg.Billing.SpreadPct != 7 || cfg.Routing.MaxRetries != 0 || cfg.Listen.PublicURL.String() != "https://bardo.example.com" {
-		t.Errorf("got %d, %d, %s", cfg.Billing.SpreadPct, cfg.Routing.MaxRetries, cfg.Listen.PublicURL)
+	if usual, _ := cfg.Billing.Spreads(); usual != 7 || cfg.Routing.MaxRetries != 0 || cfg.Listen.PublicURL.String() != "https://bardo.example.com" {
+		t.Errorf("got %d, %d, %s", usual, cfg.Routing.MaxRetries, cfg.Listen.PublicURL)
 	}
 }
 
 func TestVariablesOfTheSourcesNameModelsAndKeys(t *testing.T) {
 	cfg := mustParse(t, "", "BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_OPENROUTER_KEY=sk", "BANKR_API_KEY=k", "BANKR_WALLET_ADDRESS=0x1", "BARDO_BLOCKRUN_ENDPOINT=https://api.blockrun.example")
-	if cfg.Inference.Tiers["T1"].Provider != "blockrun/claude-haiku-4-5" || cfg.Providers.OpenRouter.APIKey != "sk" || cfg.Providers.Bankr.Wallet != "0x1" ||
+	if cfg.Inference.Tiers["T1"].Provider != "blockrun/claude-haiku-4-5" || cfg.Providers.OpenRouter.APIKey.Reveal() != "sk" || cfg.Providers.Bankr.Wallet != "0x1" ||
 		cfg.Providers.BlockRun.Endpoint.String() != "https://api.blockrun.example/v1" {
 		t.Errorf("got %+v, %+v, %+v, %+v", cfg.Inference.Tiers, cfg.Providers.OpenRouter, cfg.Providers.Bankr, cfg.Providers.BlockRun)
 	}
@@ -186,14 +228,14 @@ func TestExpansion(t *testing.T) {
 
 // What a variable holds never shows in a problem, and a secret never in any form of printing.
 func TestSecretsDoNotShow(t *testing.T) {
-	const secret = "hunter2"
-	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+secret))
-	if got := lines(problems); strings.Contains(got, secret) || len(problems) != 2 {
+	const hidden = "hunter2"
+	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+hidden))
+	if got := lines(problems); strings.Contains(got, hidden) || len(problems) != 2 {
 		t.Errorf("problems show it: %s", got)
 	}
-	s := config.Secret(secret)
+	s := secret.New(hidden)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		if got := fmt.Sprintf(verb, struct{ S config.Secret }{s}); strings.Contains(got, secret) || strings.Contains(got, fmt.Sprintf("%x", secret)) {
+		if got := fmt.Sprintf(verb, struct{ S config.Secret }{s}); strings.Contains(got, hidden) || strings.Contains(got, fmt.Sprintf("%x", hidden)) {
 			t.Errorf("%s shows it: %s", verb, got)
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/policy"
@@ -319,6 +320,31 @@ var defaultOrder = []policy.ProviderID{"blockrun", "anthropic", "openai", "googl
 
 // reserved are the names that a custom provider cannot take.
 func reserved() []policy.ProviderID { return append(slices.Clone(defaultOrder), Demo, "custom") }
+
+// variablesOf are the variables of the environment that enable a provider, the first one wins; nil for one that takes more than a key.
+func variablesOf(id policy.ProviderID) []string {
+	if i := slices.IndexFunc(ordinaries, func(o ordinary) bool { return o.id == id }); i >= 0 {
+		return ordinaries[i].vars
+	}
+	switch id {
+	case KindOpenRouter:
+		return []string{"OPENROUTER_API_KEY"}
+	case KindVenice:
+		return []string{"VENICE_API_KEY"}
+	case KindBankr:
+		return []string{"BANKR_API_KEY"}
+	}
+	return nil
+}
+
+// EnabledBy says what enables a known provider: "set OPENAI_API_KEY, or providers.openai in the configuration".
+func EnabledBy(id policy.ProviderID) string {
+	section := "providers." + string(id) + " in the configuration"
+	if vars := variablesOf(id); vars != nil {
+		return "set " + strings.Join(vars, " or ") + ", or " + section
+	}
+	return "set " + section
+}
 
 // Known tells whether a name is one of the providers that this schema knows, enabled or not.
 func Known(id policy.ProviderID) bool { return slices.Contains(defaultOrder, id) || id == Demo }

@@ -93,9 +93,9 @@ func names(fs []field) []string {
 	return out
 }
 
-// isTable tells whether a type is written as a table: a struct with keys. URL is a struct that is written as text.
+// isTable tells whether a type is written as a table: a struct with keys. URL and Secret are structs that are written as text.
 func isTable(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t != reflect.TypeFor[URL]()
+	return t.Kind() == reflect.Struct && t != reflect.TypeFor[URL]() && t != reflect.TypeFor[Secret]()
 }
 
 // expected says in words what a value of a type looks like.

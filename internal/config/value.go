@@ -2,35 +2,18 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"bardo.money/gateway/internal/secret"
 )
 
-// Secret is a credential. It prints as "***", in every verb and encoding; Reveal gives the bytes that go on the wire.
-type Secret string
-
-// String hides the secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "***"
-}
-
-// Format hides the secret from every verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
-
-// MarshalText hides the secret from encoders.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// Reveal is the credential itself.
-func (s Secret) Reveal() string { return string(s) }
+// Secret is a credential. It cannot be printed; Reveal gives the bytes that go on the wire.
+type Secret = secret.Text
 
 // Addr is a TCP address to listen on, "host:port". Empty means that nothing listens.
 type Addr string
@@ -45,6 +28,16 @@ func (a Addr) Loopback() bool {
 		return false
 	}
 	return loopback(host)
+}
+
+// isIP tells whether the host is an IP address without a zone, localhost, or every interface. An address that is off is.
+func (a Addr) isIP() bool {
+	host, _, err := net.SplitHostPort(string(a))
+	if a == "" || err == nil && (host == "" || host == "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Zone() == ""
 }
 
 func parseAddr(s string) (Addr, error) {
@@ -163,6 +156,8 @@ func parseURL(s string) (URL, error) {
 		return URL{}, errors.New("not an http or https URL")
 	case u.Hostname() == "" || u.Opaque != "":
 		return URL{}, errors.New("no host in the URL")
+	case !isHost(u.Hostname()):
+		return URL{}, errors.New("its host is neither a name nor an IP address without a zone")
 	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
 		return URL{}, errors.New("a base URL has no query and no fragment")
 	}
@@ -171,7 +166,46 @@ func parseURL(s string) (URL, error) {
 			return URL{}, errors.New("not a port number")
 		}
 	}
+	if call := callOf(u.Path); call != "" {
+		return URL{}, errors.New("leave out " + call + ", which the gateway adds itself")
+	}
 	return URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.EscapedPath(), "/")}, nil
+}
+
+// callOf is the part of a path that names a call of an API and no place: a base URL ends before it. "" if there is none.
+func callOf(path string) string {
+	path = strings.TrimRight(path, "/")
+	lower := strings.ToLower(path)
+	for _, call := range []string{"/chat/completions", "/completions", "/messages/count_tokens", "/messages", "/responses", "/embeddings"} {
+		if strings.HasSuffix(lower, call) {
+			return path[len(path)-len(call):]
+		}
+	}
+	for _, verb := range []string{":generatecontent", ":streamgeneratecontent", ":counttokens"} {
+		if strings.HasSuffix(lower, verb) {
+			return path[max(strings.LastIndex(lower, "/models/"), 0):]
+		}
+	}
+	return ""
+}
+
+// isHost tells whether Envoy takes a host: an IP address, or a name of letters, digits, dashes and underscores.
+func isHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	if host == "" || len(host) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		plain := strings.IndexFunc(label, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+		}) < 0
+		if label == "" || len(label) > 63 || !plain {
+			return false
+		}
+	}
+	return true
 }
 
 var errCredentials = errors.New("credentials inside a URL")

@@ -22,7 +22,7 @@ func parseYAML(name string, data []byte) (*node, []Problem) {
 		case errors.Is(err, io.EOF):
 			return root, r.problems
 		case err != nil:
-			return nil, []Problem{yamlError(name, err)}
+			return nil, []Problem{yamlError(name, data, err)}
 		case len(root.keys) > 0:
 			return nil, []Problem{r.at(&doc).problem("", "one document", "a second document in the file")}
 		}
@@ -35,8 +35,12 @@ func parseYAML(name string, data []byte) (*node, []Problem) {
 // yamlLine is how the library says where a mistake is.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-func yamlError(name string, err error) Problem {
+func yamlError(name string, data []byte, err error) Problem {
 	at := pos{file: name, line: 1, col: 1}
+	if line, message, expected, ok := layout(data); ok {
+		at.line = line
+		return at.problem("", expected, "%s", message)
+	}
 	message := err.Error()
 	if found := yamlLine.FindStringSubmatch(message); found != nil {
 		if line, err := strconv.Atoi(found[1]); err == nil {

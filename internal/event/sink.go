@@ -2,6 +2,7 @@ package event
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ import (
 // Who emits waits for nobody: events that the place cannot take fast enough are dropped and counted. The zero value and a nil sink
 // write nowhere. Safe for concurrent use.
 type Sink struct {
+	Redact func(line []byte) []byte // removes what must not be written; nil for nothing. Set before Redirect
+
 	out     atomic.Pointer[outlet]
 	changes sync.Mutex
 	dropped atomic.Uint64
@@ -67,7 +70,7 @@ func (s *Sink) Redirect(to string, standard io.Writer) error {
 	if old != nil && old.to == to {
 		return nil
 	}
-	next, err := open(to, standard)
+	next, err := open(to, standard, s.Redact)
 	if err != nil {
 		return err
 	}
@@ -97,12 +100,13 @@ type outlet struct {
 	stopped chan struct{}
 	w       io.Writer
 	file    io.Closer // nil for standard output
-	err     error     // the last one, once stopped
+	redact  func([]byte) []byte
+	err     error // the last one, once stopped
 }
 
 // open makes an outlet; nil for nowhere.
-func open(to string, standard io.Writer) (*outlet, error) {
-	o := &outlet{to: to, lines: make(chan line, backlog), stop: make(chan struct{}), stopped: make(chan struct{}), w: standard}
+func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, error) {
+	o := &outlet{to: to, redact: redact, lines: make(chan line, backlog), stop: make(chan struct{}), stopped: make(chan struct{}), w: standard}
 	switch path, isFile := strings.CutPrefix(to, "file:"); {
 	case to == "":
 		return nil, nil //nolint:nilnil // nowhere is a place
@@ -137,11 +141,17 @@ func (o *outlet) run() {
 }
 
 func (o *outlet) write(w *bufio.Writer, l line) {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // people read it
 	if err := enc.Encode(l); err != nil {
 		o.err = fmt.Errorf("event %s: %w", l.Event, err)
 	}
+	text := b.Bytes()
+	if o.redact != nil {
+		text = o.redact(text)
+	}
+	_, _ = w.Write(text) // Flush says what went wrong
 	if len(o.lines) > 0 {
 		return
 	}

@@ -24,6 +24,7 @@ const (
 	ModelNotFound      Kind = "model_not_found"
 	NotFound           Kind = "not_found"
 	MethodNotAllowed   Kind = "method_not_allowed"
+	RequestTimeout     Kind = "request_timeout"
 	TooLarge           Kind = "request_too_large"
 	RequiresDirectKey  Kind = "requires_direct_key"
 	T0HasNoModel       Kind = "t0_has_no_model"
@@ -41,16 +42,50 @@ const (
 	UpstreamTimeout    Kind = "upstream_timeout"
 )
 
-var statuses = map[Kind]int{
-	InvalidRequest: 400, RequiresDirectKey: 400, T0HasNoModel: 422, UnsupportedMedia: 415, InvalidAPIKey: 401, PaymentRequired: 402,
-	InsufficientFunds: 402, KeyRestricted: 403, ModelNotFound: 404, NotFound: 404, MethodNotAllowed: 405, TooLarge: 413,
-	RateLimited: 429, AllowanceExhausted: 429, BudgetExceeded: 429, Internal: 500, Upstream: 502, SchemaInvalid: 502,
-	StructuredOutput: 502, NoProvider: 503,
-	NoPrivateProvider: 503, Overloaded: 503, Unavailable: 503, UpstreamTimeout: 504,
+// trait is what a kind is to a client.
+type trait struct {
+	status int
+	retry  retry
+}
+
+// retry says whether the same request, sent again within seconds as SDKs do by themselves, may have better luck.
+type retry bool
+
+const (
+	helps  retry = true
+	futile retry = false // it fails again, or it would be paid for twice
+)
+
+var traits = map[Kind]trait{
+	InvalidRequest:     {400, futile},
+	RequiresDirectKey:  {400, futile},
+	InvalidAPIKey:      {401, futile},
+	PaymentRequired:    {402, futile},
+	InsufficientFunds:  {402, futile},
+	KeyRestricted:      {403, futile},
+	ModelNotFound:      {404, futile},
+	NotFound:           {404, futile},
+	MethodNotAllowed:   {405, futile},
+	RequestTimeout:     {408, helps}, // the connection may be better: nobody paid for it
+	TooLarge:           {413, futile},
+	UnsupportedMedia:   {415, futile},
+	T0HasNoModel:       {422, futile},
+	RateLimited:        {429, helps},
+	AllowanceExhausted: {429, futile}, // until the next hour
+	BudgetExceeded:     {429, futile}, // until the next UTC day
+	Internal:           {500, helps},  // what failed may have been a moment's: nobody paid for it
+	Upstream:           {502, helps},
+	SchemaInvalid:      {502, futile}, // the model was asked again already, and each answer is paid for
+	StructuredOutput:   {502, futile},
+	NoProvider:         {503, futile}, // until the operator configures or enables one
+	NoPrivateProvider:  {503, futile},
+	Overloaded:         {503, helps},
+	Unavailable:        {503, helps},
+	UpstreamTimeout:    {504, helps},
 }
 
 // Kinds are all the codes, sorted.
-func Kinds() []Kind { return slices.Sorted(maps.Keys(statuses)) }
+func Kinds() []Kind { return slices.Sorted(maps.Keys(traits)) }
 
 // Fault is an error with a public face. Public and Param go to the client; the wrapped cause never does.
 type Fault struct {
@@ -58,8 +93,10 @@ type Fault struct {
 	Public     string
 	Param      string        // the offending field, if one is known
 	Code       string        // a provider's own code for the caller's mistake, kept because clients act on it; "" is the kind
+	Type       string        // a provider's own type for the caller's mistake, in the caller's format; "" is the status's
 	Status     int           // 0: the kind's own; else the provider's status for errors of the caller's making
 	RetryAfter time.Duration // 0: no Retry-After header
+	Final      bool          // a retry is futile, though those of the kind usually help
 	Details    string        // a JSON object of what else the client is told; "" for nothing. It may hold content: it is never logged
 	cause      error
 }
@@ -98,11 +135,15 @@ func (f *Fault) HTTPStatus() int {
 	if f.Status != 0 {
 		return f.Status
 	}
-	if s, ok := statuses[f.Kind]; ok {
-		return s
+	if t, ok := traits[f.Kind]; ok {
+		return t.status
 	}
 	return 500
 }
+
+// ShouldRetry reports whether the same request may have better luck within seconds. SDKs send some statuses again by themselves: one that
+// is futile has to say so.
+func (f *Fault) ShouldRetry() bool { return !f.Final && bool(traits[f.Kind].retry) }
 
 // From returns the fault inside err, or an Internal one that hides err.
 func From(err error) *Fault {

@@ -1,6 +1,9 @@
 package jsonx
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // Kind is the type of a JSON value.
 type Kind uint8
@@ -65,6 +68,8 @@ type Member struct {
 type Stats struct {
 	TextBytes int64 // bytes inside strings that look like text: values anywhere, keys below the top level
 	Opaque    int   // string values that look like base64 data
+	Spelled   int   // escapes of letters, digits and underscores, of which none is needed
+	Keys      Keys  // of all members, at any depth
 }
 
 // Find returns the index of a top-level member, or -1.
@@ -88,12 +93,24 @@ func (d *Doc) Get(key string) Value {
 	return Value{Raw: Raw(d.Bytes[m.Start:m.End]), At: m.Start}
 }
 
+// MayHold reports whether a word, quotes and all, may stand in the document: false is certain, also where letters are spelled with escapes.
+func (d *Doc) MayHold(word string) bool {
+	return d.Stats.Spelled > 0 || bytes.Contains(d.Bytes, []byte(word))
+}
+
+// Root is the object itself.
+func (d *Doc) Root() Value {
+	start := skipSpace(d.Bytes, 0)
+	return Value{Raw: Raw(bytes.TrimRight(d.Bytes[start:], " \t\r\n")), At: start}
+}
+
 // SyntaxError is where and why a text is not the JSON that was asked for.
 type SyntaxError struct {
 	Offset int // bytes before the error
 	Line   int // from 1
 	Column int // in characters, from 1
 	Msg    string
+	Member string // where its name is what is wrong: the way to the member, such as "messages[0].role"; "" where the text is not JSON
 }
 
 // Error names the place for a human.

@@ -43,8 +43,8 @@ func TestScanRefusesWhatIsNotOneJSONObject(t *testing.T) {
 		{"a mismatched bracket", `{"a":[1}`, "expected ',' or ']'", 1, 8},
 		{"a comment", `{/**/}`, "expected a key", 1, 2},
 		{"a missing colon", `{"a" 1}`, "expected ':'", 1, 6},
-		{"a duplicate key", `{"a":1,"b":2,"a":3}`, "duplicate key", 1, 14},
-		{"a duplicate key in escapes", `{"model":1,"m\u006fdel":2}`, "duplicate key", 1, 12},
+		{"a duplicate key", `{"a":1,"b":2,"a":3}`, "a is given twice", 1, 14},
+		{"a duplicate key in escapes", `{"model":1,"m\u006fdel":2}`, "model is given twice", 1, 12},
 		{"too deep", `{"a":` + strings.Repeat("[", jsonx.MaxDepth) + strings.Repeat("]", jsonx.MaxDepth) + `}`, "nested too deeply", 1, 517},
 	}
 	for _, r := range rows {

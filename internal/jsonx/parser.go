@@ -31,7 +31,7 @@ func (p *Parser) Parse(b []byte) (Value, error) {
 	}
 	start := skipSpace(b, 0)
 	s.begin(start)
-	end := s.value(start, 1)
+	end := s.value(start, 1, nil)
 	if end < 0 || !s.ends(end) {
 		return Value{}, s.error()
 	}

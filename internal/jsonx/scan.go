@@ -11,10 +11,13 @@ import (
 const MaxDepth = 512
 
 // Scan validates b as exactly one JSON object and records its top-level members. Top-level keys must be unique, also
-// when they are spelled with escapes: two parsers that disagree about which one counts are how a check is bypassed.
-// The error is a *SyntaxError. The Doc aliases b, which must not change afterwards.
-func Scan(b []byte) (Doc, error) {
-	s := scanner{b: b}
+// when they are spelled with escapes: two parsers that disagree about which one counts are how a check is bypassed. What is below the top
+// is not checked so; see Form.Scan. The error is a *SyntaxError. The Doc aliases b, which must not change afterwards.
+func Scan(b []byte) (Doc, error) { return topUnique.Scan(b) }
+
+// Scan is jsonx.Scan for a text whose members have to be those of a form, at any depth.
+func (f *Form) Scan(b []byte) (Doc, error) {
+	s := scanner{b: b, keys: true}
 	i := skipSpace(b, 0)
 	if i == len(b) {
 		return Doc{}, syntaxError(b, i, "the body is empty; expected a JSON object")
@@ -22,7 +25,7 @@ func Scan(b []byte) (Doc, error) {
 	if b[i] != '{' {
 		return Doc{}, syntaxError(b, i, "expected a JSON object")
 	}
-	members, end := s.members(i)
+	members, end := s.members(i, f)
 	if end < 0 || !s.ends(end) {
 		return Doc{}, s.error()
 	}
@@ -36,10 +39,13 @@ func Valid(b []byte) error {
 }
 
 // Parse validates b as exactly one JSON value of any kind and returns it. The error is a *SyntaxError.
-func Parse(b []byte) (Value, error) {
+func Parse(b []byte) (Value, error) { return (*Form)(nil).Parse(b) }
+
+// Parse is jsonx.Parse for a text whose members have to be those of a form, at any depth.
+func (f *Form) Parse(b []byte) (Value, error) {
 	s := scanner{b: b}
 	start := skipSpace(b, 0)
-	end := s.value(start, 1)
+	end := s.value(start, 1, f)
 	if end < 0 || !s.ends(end) {
 		return Value{}, s.error()
 	}
@@ -50,12 +56,24 @@ func Parse(b []byte) (Value, error) {
 type scanner struct {
 	b       []byte
 	stats   Stats
+	keys    bool    // whether stats.Keys are wanted
 	places  []place // of values, as far as there is room
 	noted   int     // how many there are, with or without room
 	escapes int     // in strings so far
+	names   names
 	at      int
 	msg     string
+	problem problem  // with a member's name, which is at the place at; msg is then the other name that it collides with
+	path    []string // to that member, from the inside out
 }
+
+// problem is what is wrong with a member's name.
+type problem uint8
+
+const (
+	givenTwice problem = iota + 1
+	differsByCase
+)
 
 func (s *scanner) fail(at int, msg string) int {
 	s.at, s.msg = at, msg
@@ -65,7 +83,15 @@ func (s *scanner) fail(at int, msg string) int {
 	return -1
 }
 
-func (s *scanner) error() error { return syntaxError(s.b, s.at, s.msg) }
+// refuse notes that a member's name, which begins at a place, collides with another.
+func (s *scanner) refuse(at int, p problem, other string) { s.at, s.msg, s.problem = at, other, p }
+
+func (s *scanner) error() error {
+	if s.problem == 0 {
+		return syntaxError(s.b, s.at, s.msg)
+	}
+	return s.nameError()
+}
 
 func (s *scanner) ends(i int) bool {
 	if i = skipSpace(s.b, i); i < len(s.b) {
@@ -76,26 +102,31 @@ func (s *scanner) ends(i int) bool {
 }
 
 // members scans the top-level object at i.
-func (s *scanner) members(i int) ([]Member, int) {
-	var seen map[string]struct{} // only for objects with many members
+func (s *scanner) members(i int, f *Form) ([]Member, int) {
 	members := make([]Member, 0, 16)
+	o := opened{start: i}
 	i = skipSpace(s.b, i+1)
 	if i < len(s.b) && s.b[i] == '}' {
 		return members, i + 1
 	}
 	for {
-		start := i
-		value := s.key(i)
+		key, value := s.name(i)
 		if value < 0 {
 			return nil, -1
 		}
-		m := Member{Key: keyAt(s.b, start), KeyStart: start, Start: value}
-		if m.End = s.value(value, 2); m.End < 0 {
+		known, of, ok := s.member(f, key, i, &o)
+		if !ok {
 			return nil, -1
 		}
+		m := Member{KeyStart: i, Start: value}
+		if m.End = s.value(value, 2, of); m.End < 0 {
+			return nil, s.inMember(i)
+		}
 		m.Kind = kindOf(s.b[value])
-		if duplicate(members, &seen, m.Key) {
-			return nil, s.fail(start, "duplicate key")
+		if known != nil {
+			m.Key = known.text
+		} else {
+			m.Key = string(key)
 		}
 		members = append(members, m)
 		i = skipSpace(s.b, m.End)
@@ -109,54 +140,41 @@ func (s *scanner) members(i int) ([]Member, int) {
 	}
 }
 
-func keyAt(b []byte, i int) string {
-	key := b[i+1 : skipString(b, i)-1]
-	if bytes.IndexByte(key, '\\') >= 0 {
-		key = appendUnescaped(nil, key)
+// name scans a member's key and colon, and returns the key's text and where the value starts.
+func (s *scanner) name(i int) (text []byte, value int) {
+	escapes := s.escapes
+	end, value := s.key(i)
+	if value < 0 {
+		return nil, -1
 	}
-	return string(key)
+	text = s.b[i+1 : end-1]
+	if s.escapes != escapes {
+		text = appendUnescaped(nil, text)
+	}
+	return text, value
 }
 
-// duplicate reports whether key was seen: by comparing while there are few, by a set when a body brings many.
-func duplicate(members []Member, seen *map[string]struct{}, key string) bool {
-	const few = 32
-	if len(members) < few {
-		for i := range members {
-			if members[i].Key == key {
-				return true
-			}
-		}
-		return false
-	}
-	if *seen == nil {
-		*seen = make(map[string]struct{}, 2*few)
-		for i := range members {
-			(*seen)[members[i].Key] = struct{}{}
-		}
-	}
-	_, dup := (*seen)[key]
-	(*seen)[key] = struct{}{}
-	return dup
-}
-
-// key scans a member's key and colon, and returns where the value starts.
-func (s *scanner) key(i int) int {
+// key scans a member's key and colon, and returns where the key ends and the value starts.
+func (s *scanner) key(i int) (end, value int) {
 	if i >= len(s.b) || s.b[i] != '"' {
-		return s.fail(i, "expected a key in double quotes")
+		return 0, s.fail(i, "expected a key in double quotes")
 	}
-	end := s.string(i)
-	if end < 0 {
-		return -1
+	escapes := s.escapes
+	if end = s.string(i); end < 0 {
+		return 0, -1
+	}
+	if s.keys {
+		s.stats.Keys.add(s.b[i+1:end-1], s.escapes != escapes)
 	}
 	i = skipSpace(s.b, end)
 	if i >= len(s.b) || s.b[i] != ':' {
-		return s.fail(i, "expected ':'")
+		return 0, s.fail(i, "expected ':'")
 	}
-	return skipSpace(s.b, i+1)
+	return end, skipSpace(s.b, i+1)
 }
 
-// value scans the value at i, whose arrays and objects are the depth-th around their content.
-func (s *scanner) value(i, depth int) int {
+// value scans the value at i, whose arrays and objects are the depth-th around their content, and whose objects are of a form.
+func (s *scanner) value(i, depth int, f *Form) int {
 	if i >= len(s.b) {
 		return s.fail(i, "")
 	}
@@ -168,9 +186,9 @@ func (s *scanner) value(i, depth int) int {
 		}
 		return end
 	case '{':
-		return s.object(i, depth)
+		return s.object(i, depth, f)
 	case '[':
-		return s.array(i, depth)
+		return s.array(i, depth, f)
 	case 't':
 		return s.literal(i, "true")
 	case 'f':
@@ -182,24 +200,37 @@ func (s *scanner) value(i, depth int) int {
 	}
 }
 
-func (s *scanner) object(i, depth int) int {
+func (s *scanner) object(i, depth int, f *Form) int {
 	if depth > MaxDepth {
 		return s.fail(i, "nested too deeply")
 	}
+	o := opened{start: i, first: len(s.names.list)}
 	i = skipSpace(s.b, i+1)
 	if i < len(s.b) && s.b[i] == '}' {
 		return i + 1
 	}
 	for {
 		escapes := s.escapes
-		value := s.key(i)
+		end, value := s.key(i)
 		if value < 0 {
 			return -1
 		}
+		of := f
+		if f != nil {
+			key := s.b[i+1 : end-1]
+			if s.escapes != escapes {
+				key = appendUnescaped(nil, key)
+			}
+			var ok bool
+			if _, of, ok = s.member(f, key, i, &o); !ok {
+				return -1
+			}
+		}
 		s.stats.TextBytes += int64(value - i)
 		n := s.beginMember(i, value, s.escapes == escapes)
-		if i = s.value(value, depth+1); i < 0 {
-			return -1
+		at := i
+		if i = s.value(value, depth+1, of); i < 0 {
+			return s.inMember(at)
 		}
 		s.finish(n, i)
 		i = skipSpace(s.b, i)
@@ -208,6 +239,7 @@ func (s *scanner) object(i, depth int) int {
 		}
 		switch s.b[i] {
 		case '}':
+			s.names.leave(o.first)
 			return i + 1
 		case ',':
 			i = skipSpace(s.b, i+1)
@@ -217,7 +249,7 @@ func (s *scanner) object(i, depth int) int {
 	}
 }
 
-func (s *scanner) array(i, depth int) int {
+func (s *scanner) array(i, depth int, f *Form) int {
 	if depth > MaxDepth {
 		return s.fail(i, "nested too deeply")
 	}
@@ -225,10 +257,10 @@ func (s *scanner) array(i, depth int) int {
 	if i < len(s.b) && s.b[i] == ']' {
 		return i + 1
 	}
-	for {
+	for index := 0; ; index++ {
 		n := s.begin(i)
-		if i = s.value(i, depth+1); i < 0 {
-			return -1
+		if i = s.value(i, depth+1, f); i < 0 {
+			return s.inElement(index)
 		}
 		s.finish(n, i)
 		i = skipSpace(s.b, i)
@@ -354,7 +386,10 @@ func (s *scanner) escape(i int) int {
 		if i+6 > len(s.b) {
 			return s.fail(len(s.b), "")
 		}
-		if _, ok := hex4(s.b[i+2 : i+6]); ok {
+		if r, ok := hex4(s.b[i+2 : i+6]); ok {
+			if r == '_' || r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' {
+				s.stats.Spelled++
+			}
 			return i + 6
 		}
 	}

@@ -8,3 +8,10 @@ func (m *Metrics) WatchEvents(dropped func() uint64) {
 		Name: "bardo_events_dropped_total", Help: "Events that telemetry.events was too slow for.",
 	}, func() float64 { return float64(dropped()) }))
 }
+
+// WatchBodies has the memory of requests' bodies read at every scrape. Call it once.
+func (m *Metrics) WatchBodies(bytes func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "bardo_request_body_bytes", Help: "Memory of the bodies of requests under way.",
+	}, func() float64 { return float64(bytes()) }))
+}

@@ -15,3 +15,13 @@ func TestLostEventsAreCounted(t *testing.T) {
 		t.Error(w.Body.String())
 	}
 }
+
+func TestTheMemoryOfBodiesIsRead(t *testing.T) {
+	m := New(Build{Version: "v"})
+	m.WatchBodies(func() int64 { return 65536 })
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if !strings.Contains(w.Body.String(), "bardo_request_body_bytes 65536") {
+		t.Error(w.Body.String())
+	}
+}

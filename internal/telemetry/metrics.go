@@ -46,6 +46,8 @@ type Metrics struct {
 	commits   prometheus.Histogram
 	batches   prometheus.Histogram
 	healthy   *prometheus.GaugeVec
+	capped    *prometheus.CounterVec
+	panics    prometheus.Counter
 }
 
 // client are the histograms of the semantic conventions.
@@ -99,6 +101,8 @@ func New(b Build) *Metrics {
 	m.commits = m.histogram("bardo_ledger_commit_seconds", "Time of one commit of the ledger.", shortBuckets)
 	m.batches = m.histogram("bardo_ledger_commit_operations", "Operations in one commit of the ledger.", prometheus.ExponentialBuckets(1, 2, 10))
 	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
+	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
+	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)
@@ -168,6 +172,12 @@ func (m *Metrics) WatchHolds(read func() (open int, held int64)) { m.holds.Store
 
 // WatchCache has the answers in the cache and their bytes, read at every scrape.
 func (m *Metrics) WatchCache(read func() (entries, bytes int64)) { m.answers.Store(&read) }
+
+// UsageCapped counts a call whose provider reported more usage than a call can have.
+func (m *Metrics) UsageCapped(provider string) { m.capped.WithLabelValues(provider).Inc() }
+
+// Panicked counts a request that ended in a fault of the program.
+func (m *Metrics) Panicked() { m.panics.Inc() }
 
 // ProviderHealth says whether a provider is fit to be used.
 func (m *Metrics) ProviderHealth(provider string, healthy bool) {

@@ -178,6 +178,7 @@ func TestGaugesOfTheMoment(t *testing.T) {
 	m.ExchangeEnded()
 	m.StreamOpened()
 	m.WatchHolds(func() (int, int64) { return 3, 4_000_000 })
+	m.WatchLedger(func() (bool, int) { return false, 12 })
 	m.ProviderHealth("openai", true)
 	m.ProviderHealth("venice", false)
 	m.ProviderHealth("gone", true)
@@ -192,6 +193,8 @@ func TestGaugesOfTheMoment(t *testing.T) {
 		`bardo_active_exchanges 1`,
 		`bardo_extproc_streams 1`,
 		`bardo_holds 3`,
+		`bardo_ledger_writable 0`,
+		`bardo_ledger_unwritten_charges 12`,
 		`bardo_held_micro_usd 4e+06`,
 		`bardo_provider_healthy{provider="openai"} 1`,
 		`bardo_provider_healthy{provider="venice"} 0`,

@@ -14,6 +14,10 @@ type Operation uint8
 const (
 	Chat        Operation = iota // a completion
 	CountTokens                  // a count without a completion
+	Explain                      // what would be done with a request, which is not sent
+	Lookup                       // models, balances, records, health: the gateway answers from what it has
+	Passthrough                  // files, batches and other things that a provider keeps, with a user's own key
+	Unrouted                     // no endpoint was found
 )
 
 func (o Operation) String() string {
@@ -22,6 +26,13 @@ func (o Operation) String() string {
 		return "chat"
 	case CountTokens:
 		return "count_tokens"
+	case Explain:
+		return "explain"
+	case Lookup:
+		return "lookup"
+	case Passthrough:
+		return "passthrough"
+	case Unrouted:
 	}
 	return Other
 }

@@ -24,9 +24,10 @@ type Model struct {
 	Family       string            // "claude"; models of one family answer alike
 	Vendor       policy.ProviderID // the ordinary provider that serves it, "" if none does
 	Prices       policy.Prices
-	Context      int // window in tokens
-	MaxOutput    int // tokens of one answer
-	Capabilities []policy.Feature
+	Context      int               // window in tokens
+	MaxOutput    int               // tokens of one answer
+	Capabilities []policy.Feature  // nil: nobody said what it can do
+	Lacks        []policy.Feature  // what it is known to be without, whatever else is known
 	Quality      policy.Quality    // as it was said, else by its strengths
 	Strengths    *config.Strengths // nil if nothing is known of them
 	Thinking     Thinking
@@ -187,7 +188,8 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 		said = base
 		said.Price = elsewhere(p, &base)
 	}
-	said.Capabilities = without(said.Capabilities, c.lacks(p, base.ID, m.ID, m.UpstreamID))
+	lacks := c.lacks(p, base.ID, m.ID, m.UpstreamID)
+	said.Capabilities = without(said.Capabilities, lacks)
 	if l, ok := c.lists[p].find(m); ok {
 		said = l.over(said)
 	}
@@ -197,7 +199,11 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 		}
 	}
 	said = merge(said, m)
-	return finish(c.like(said, base.ID, m.ID, m.UpstreamID))
+	out := finish(c.like(said, base.ID, m.ID, m.UpstreamID))
+	if out.Capabilities == nil {
+		out.Lacks = slices.Concat(out.Lacks, lacks)
+	}
+	return out
 }
 
 // lacks is what the models of a family have elsewhere and not at one provider, by the families with the ids "provider/beginning*". The

@@ -56,3 +56,31 @@ func TestSchemasThatStandAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestD86WhatNobodySaidIsNotWhatIsLacking: a model without a description may do anything but what it is known to lack.
+func TestD86WhatNobodySaidIsNotWhatIsLacking(t *testing.T) {
+	c := catalog.New(catalog.Embedded(), config.ModelFile{
+		Models:   []config.Model{{ID: "venice/mystery"}},
+		Families: []config.Model{{ID: "venice/quiet*", Lacks: []policy.Feature{policy.StructuredOutputs}}},
+	})
+	schemas := []policy.Feature{policy.StructuredOutputs}
+	for _, row := range []struct {
+		about string
+		at    policy.ProviderID
+		m     config.Model
+		known bool
+		lacks []policy.Feature
+	}{
+		{"that nobody described", "x", config.Model{ID: "mystery"}, false, nil},
+		{"with an entry that says nothing", "venice", config.Model{ID: "mystery"}, false, nil},
+		{"that can do nothing", "x", config.Model{ID: "mystery", Capabilities: []policy.Feature{}}, true, nil},
+		{"of which one thing is said", "x", config.Model{ID: "mystery", Lacks: schemas}, false, schemas},
+		{"of a family that lacks it there", "venice", config.Model{ID: "quiet-1"}, false, schemas},
+		{"that is known", "x", config.Model{ID: "gpt-5.2"}, true, nil},
+	} {
+		m := c.At(row.at, row.m)
+		if known := m.Capabilities != nil; known != row.known || !slices.Equal(m.Lacks, row.lacks) {
+			t.Errorf("a model %s: known %v, it lacks %v", row.about, known, m.Lacks)
+		}
+	}
+}

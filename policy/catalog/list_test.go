@@ -53,7 +53,7 @@ func shown(c *catalog.Catalog) string {
 
 func TestListsK89ModelsAreWhatTheCatalogKnowsThemAs(t *testing.T) {
 	for format, want := range map[string]string{
-		"openrouter": `claude-opus-4-6 < anthropic/claude-opus-4.6 [anthropic/claude-opus-4.6]: 1000000+128000 $5000000 25000000 500000 6250000 10000000 +0/0.01 provider; [citations interleaved_thinking adaptive_thinking visible_thinking low_effort structured_outputs prompt_caching tools vision]; effort [low medium high max] true
+		"openrouter": `claude-opus-4-6 < anthropic/claude-opus-4.6 [anthropic/claude-opus-4.6]: 1000000+128000 $5000000 25000000 500000 6250000 10000000 +0/0.01 provider; [citations interleaved_thinking adaptive_thinking visible_thinking low_effort structured_outputs prompt_caching tools vision documents]; effort [low medium high max] true
 deepseek-r1 < deepseek/deepseek-r1 [deepseek/deepseek-r1]: 64000+16000 $700000 2500000 700000 700000 700000 provider; [visible_thinking low_effort]; effort [] true
 deepseek-r1:free < deepseek/deepseek-r1:free [deepseek/deepseek-r1:free]: 163840+32768 $0 0 0 0 0 provider; []; none [] false
 newcorp/Nova-9 < newcorp/Nova-9 [nova-9]: 32768+0 $250000 1000000 250000 250000 250000 +0.005/0 provider; [];  [] false

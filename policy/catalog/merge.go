@@ -120,6 +120,7 @@ func finish(m config.Model) Model {
 		Context:      m.Context,
 		MaxOutput:    m.MaxOutput,
 		Capabilities: without(m.Capabilities, m.Lacks),
+		Lacks:        m.Lacks,
 		Quality:      quality(&m),
 		Strengths:    m.Strengths,
 		Thinking:     thinking(&m),

@@ -49,6 +49,7 @@ func openRouterModel(raw json.RawMessage) (config.Model, bool) {
 	m.Capabilities = features(
 		claim{policy.VisibleThinking, reasons}, claim{policy.LowEffort, reasons}, claim{policy.StructuredOutputs, e.Parameters.has("structured_outputs")},
 		claim{policy.PromptCaching, e.Pricing.CacheRead != ""}, claim{policy.Tools, e.Parameters.has("tools")}, claim{policy.Vision, e.Architecture.Input.has("image")},
+		claim{policy.Audio, e.Architecture.Input.has("audio")}, claim{policy.Video, e.Architecture.Input.has("video")}, claim{policy.Documents, e.Architecture.Input.has("file")},
 	)
 	return m, true
 }

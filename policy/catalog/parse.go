@@ -22,12 +22,13 @@ var forms = map[string]form{
 	config.CatalogOpenAI: {openAIModel, nil},
 	config.CatalogOpenRouter: {openRouterModel, []policy.Feature{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching,
+		policy.Audio, policy.Video, policy.Documents,
 	}},
 	config.CatalogVenice: {veniceModel, []policy.Feature{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching, policy.WebSearch,
-		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption,
+		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption, policy.Audio, policy.Video,
 	}},
-	config.CatalogBlockRun: {blockRunModel, []policy.Feature{policy.Vision}},
+	config.CatalogBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // of which it names the first alone
 }
 
 // The bounds of what is taken from a list. What is beyond them is left out.

@@ -21,6 +21,8 @@ type veniceEntry struct {
 			Functions     bool  `json:"supportsFunctionCalling"`
 			Schema        bool  `json:"supportsResponseSchema"`
 			Vision        bool  `json:"supportsVision"`
+			Audio         bool  `json:"supportsAudioInput"`
+			Video         bool  `json:"supportsVideoInput"`
 			WebSearch     bool  `json:"supportsWebSearch"`
 			Reasoning     bool  `json:"supportsReasoning"`
 			Effort        bool  `json:"supportsReasoningEffort"`
@@ -69,7 +71,7 @@ func veniceModel(raw json.RawMessage) (config.Model, bool) {
 			claim{policy.Privacy, s.Privacy == private}, claim{policy.VisibleThinking, c.Reasoning}, claim{policy.LowEffort, c.Effort},
 			claim{policy.StructuredOutputs, c.Schema}, claim{policy.PromptCaching, s.Pricing.CacheInput.USD != ""}, claim{policy.WebSearch, c.WebSearch},
 			claim{policy.TEEAttested, c.TEE}, claim{policy.NoLog, s.Privacy == private}, claim{policy.Tools, c.Functions}, claim{policy.Vision, c.Vision},
-			claim{policy.EndToEndEncryption, c.E2EE},
+			claim{policy.EndToEndEncryption, c.E2EE}, claim{policy.Audio, c.Audio}, claim{policy.Video, c.Video},
 		),
 	}, true
 }

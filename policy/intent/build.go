@@ -17,6 +17,8 @@ type Facts struct {
 	Effort       policy.Effort
 	Schema       bool // the answer must follow a schema
 	Images       bool
+	Audio, Video bool
+	Documents    bool // files that are no text
 	Tools        int
 
 	// For what Infer reads; only needed where the model is left to the gateway.
@@ -83,6 +85,7 @@ func hold(in *policy.Intent, f *Facts, auto bool) {
 	}
 	in.InputTokens, in.OutputTokens = f.InputTokens, f.OutputTokens
 	in.Effort, in.Schema, in.Images, in.Tools = f.Effort, f.Schema, f.Images, f.Tools > 0
+	in.Audio, in.Video, in.Documents = f.Audio, f.Video, f.Documents
 }
 
 // heed puts the hints over the static intent. Features are added to it; the rest takes its place.

@@ -3,6 +3,7 @@
 package intent
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -113,6 +114,13 @@ func Names() []string {
 	for i := range statics {
 		out[i] = statics[i].Subsystem
 	}
+	return out
+}
+
+// Subsystems are all names that Known knows, sorted.
+func Subsystems() []string {
+	out := slices.AppendSeq(Names(), maps.Keys(roots))
+	slices.Sort(out)
 	return out
 }
 

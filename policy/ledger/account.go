@@ -20,6 +20,7 @@ type account struct {
 	free    policy.Micro
 	held    policy.Micro // in open holds
 	open    int          // holds
+	balance policy.Micro // what the store had when it was asked last, less what waits to be written
 	touched time.Time    // the last reserve, capture or release
 	spent   spent
 }
@@ -100,6 +101,15 @@ func (a *account) loseBlock() {
 	a.epoch++
 }
 
+// forget drops what memory has of a store that is another file now. The holds stay: their requests are charged to the balance there.
+func (a *account) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.row, a.ready, a.free = 0, false, 0
+	a.epoch++
+	a.spent.known = false
+}
+
 // setAside takes up to an amount out of the free part, so that no other request takes it.
 func (a *account) setAside(amount policy.Micro) policy.Micro {
 	a.mu.Lock()
@@ -119,6 +129,15 @@ func (h *Hold) beginCapture(amount policy.Micro, now time.Time) {
 	a.spent.begin(amount)
 }
 
+// expect is what will come of a charge that waits for the store, as far as is known.
+func (h *Hold) expect(amount policy.Micro) Receipt {
+	a := h.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.balance -= amount
+	return Receipt{Charged: amount, Balance: a.balance, Late: true}
+}
+
 // endCapture takes what was charged out of the hold and frees the rest. A hold whose charge failed stays open.
 func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) {
 	a := h.account
@@ -131,6 +150,7 @@ func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) 
 		return
 	}
 	charged := r.Charged
+	a.balance = r.Balance
 	if r.Repeated {
 		charged = 0
 	}

@@ -3,7 +3,13 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 )
 
 // Report is what an audit found.
@@ -13,6 +19,9 @@ type Report struct {
 	Journals int64   `json:"journals"`
 	Requests int64   `json:"requests"` // of those that are still kept
 	Checks   []Check `json:"checks"`
+
+	// Unwritten is what running gateways could not write yet, as far as it is on disk, or in this program's memory.
+	Unwritten Unwritten `json:"unwritten"`
 }
 
 // Check is one law that the books keep, and the rows that break it.
@@ -76,7 +85,7 @@ func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 }
 
 func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
-	if _, err := l.recoverDead(ctx, l.write); err != nil {
+	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
 		return Report{}, err
 	}
 	tx, err := l.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -98,7 +107,90 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 		r.Checks = append(r.Checks, Check{Name: a.name, OK: len(offending) == 0, Offending: offending})
 		r.OK = r.OK && len(offending) == 0
 	}
-	return r, nil
+	return r, l.auditWaiting(ctx, tx, &r)
+}
+
+// checkWritten is the law that nothing waits for the store.
+const checkWritten = "every charge is written"
+
+// auditWaiting adds to a report what is not in the store yet.
+func (l *Ledger) auditWaiting(ctx context.Context, tx *sql.Tx, r *Report) error {
+	c := Check{Name: checkWritten}
+	if r.Unwritten = l.Unwritten(); r.Unwritten.Charges > 0 {
+		c.Offending = append(c.Offending, "this gateway could not write "+r.Unwritten.String())
+	}
+	files, err := spillFiles(l.path)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(files)) {
+		if id == l.instance.Load() {
+			continue
+		}
+		u, err := unwrittenIn(ctx, tx, files[id])
+		if err != nil {
+			return err
+		}
+		if u.Charges > 0 {
+			c.Offending = append(c.Offending, fmt.Sprintf("gateway %d could not write %s: they wait in %s", id, u, filepath.Base(files[id])))
+			r.Unwritten.Charges += u.Charges
+			r.Unwritten.Amount += u.Amount
+		}
+	}
+	refused, err := refusedFiles(l.path)
+	for _, name := range refused {
+		c.Offending = append(c.Offending, "the store refused the charges in "+name)
+	}
+	c.OK = len(c.Offending) == 0
+	r.OK = r.OK && c.OK
+	r.Checks = append(r.Checks, c)
+	return err
+}
+
+// unwrittenIn is what of a spill file is not in the store.
+func unwrittenIn(ctx context.Context, tx *sql.Tx, path string) (u Unwritten, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil
+	}
+	if err != nil {
+		return u, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	notes, err := (&spill{path: path, file: f}).notes()
+	if err != nil {
+		return u, err
+	}
+	for _, n := range notes {
+		if n.Charge == nil {
+			continue
+		}
+		var written bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)`, n.Charge.RequestID).Scan(&written); err != nil {
+			return u, err
+		}
+		if !written {
+			u = u.and(n.Charge.Amount, false)
+		}
+	}
+	return u, nil
+}
+
+// AddInMemory adds what another process says that it has in memory alone, where an audit cannot see it.
+func (r *Report) AddInMemory(w Waiting, reason string) {
+	if w.Charges == 0 {
+		return
+	}
+	r.Unwritten.Charges += w.Charges
+	r.Unwritten.Amount += w.Amount
+	r.Unwritten.InMemory = w
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		if c.Name == checkWritten {
+			c.OK, r.OK = false, false
+			c.Offending = append(c.Offending, fmt.Sprintf("the running gateway has %d charges of %s USD in memory: %s", w.Charges, w.Amount, reason))
+		}
+	}
 }
 
 func scanSentence(row scanner) (s string, err error) {

@@ -49,12 +49,16 @@ type Receipt struct {
 	Loss     policy.Micro // what it could not pay: the operator bears it, and the key is blocked until a deposit
 	Balance  policy.Micro // what the account has now, reserves of other requests included
 	Repeated bool         // the request had been charged before, and was not again
+	Late     bool         // the store cannot be written now, and the charge waits: the rest is what is expected to come of it
 }
 
 // Capture charges a request to its hold, which ends, and returns when that is durable. The charge's RequestID and
 // Account are the hold's. A charge above the hold takes from the rest of the balance, and what that cannot pay is
 // recorded as a loss. A request id is charged once: a repetition returns what the first one did. A capture that was
 // begun does not end with the context, so that a caller who hangs up still pays. After an error the hold is still open.
+//
+// While the store cannot be written, the charge waits, on disk if that is possible, and is written once it can be. Its hold is kept until
+// then. The error is an *UnwritableError when too many wait.
 func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
 	c.RequestID, c.Account = h.request, h.account.name
 	r, err := l.capture(context.WithoutCancel(ctx), h, l.complete(c))
@@ -71,17 +75,27 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (r Receipt, err
 	h.beginCapture(c.Amount, l.o.Now())
 	done := func(err error) { h.endCapture(c.Amount, dayOf(c.At), r, err) }
 	if more := c.Amount - h.Amount(); more > 0 {
-		if err := l.grow(ctx, h, more, false); err != nil {
+		if err := l.grow(ctx, h, more, false); err != nil && !isUnwritable(err) {
 			done(err)
 			return Receipt{}, err
 		}
 	}
-	err = l.writer.do(func(b *book) (err error) { r, err = b.capture(c, h.account.number(), h.Amount()); return err }, done)
+	n := &note{Charge: &c, Prepaid: true, Hold: h.Amount()}
+	err = l.writer.await(&op{
+		apply: func(b *book) (err error) { r, err = b.captureHold(c, h); return err },
+		done:  func(err error) { l.waiting.remove(c.RequestID); done(err) },
+		note:  n,
+		late:  func() { l.waiting.add(c) },
+	})
+	if errors.Is(err, errLate) {
+		return h.expect(c.Amount), nil
+	}
 	return r, err
 }
 
 // Record notes a request that no balance pays for: of a metered key, or of nobody. It does not wait for the store, which
-// has it within Options.Flush. A request id is recorded once. The error is ErrAmount or ErrClosed.
+// has it within Options.Flush, or once it can be written. Request has it at once. A request id is recorded once. The error is ErrAmount,
+// ErrClosed, or an *UnwritableError when too many wait for the store.
 func (l *Ledger) Record(c Charge) error {
 	c = l.complete(c)
 	if err := c.check(); err != nil {
@@ -100,8 +114,14 @@ func (l *Ledger) Record(c Charge) error {
 		}
 		a.spent.end(c.Amount, charged, dayOf(c.At))
 	}
-	err := l.writer.behind(func(b *book) (err error) { charged, err = b.record(c); return err }, end)
+	l.waiting.add(c)
+	err := l.writer.behind(&op{
+		apply: func(b *book) (err error) { charged, err = b.record(c); return err },
+		done:  func(err error) { l.waiting.remove(c.RequestID); end(err) },
+		note:  &note{Charge: &c},
+	})
 	if err != nil {
+		l.waiting.remove(c.RequestID)
 		end(err)
 		return fmt.Errorf("record request %s: %w", c.RequestID, err)
 	}
@@ -122,12 +142,38 @@ func (c Charge) check() error {
 	return nil
 }
 
-// capture charges a request to an account, as far as its hold reaches.
-func (b *book) capture(c Charge, account int64, hold policy.Micro) (Receipt, error) {
-	if r, ok, err := b.repeated(c, account); ok || err != nil {
+// captureHold charges a request to its hold.
+func (b *book) captureHold(c Charge, h *Hold) (r Receipt, err error) {
+	account := h.account.number()
+	if account == 0 { // the store is another file than the one that the hold was made in
+		if account, err = b.accountOf(c.Account); err != nil {
+			return Receipt{}, err
+		}
+	}
+	return b.capture(c, from{account, b.instance, h.Amount()})
+}
+
+// from is where the money for a charge is: an account, and what a gateway's block holds of it for the request.
+type from struct {
+	account, instance int64
+	hold              policy.Micro
+}
+
+// accountOf is an account's number.
+func (b *book) accountOf(name policy.Account) (id int64, err error) {
+	err = b.row(`SELECT id FROM account WHERE name = ?`, name).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrUnknownKey
+	}
+	return id, err
+}
+
+// capture charges a request to an account.
+func (b *book) capture(c Charge, f from) (Receipt, error) {
+	if r, ok, err := b.repeated(c, f.account); ok || err != nil {
 		return r, err
 	}
-	paid, balance, err := b.pay(account, min(c.Amount, hold))
+	paid, balance, err := b.pay(c.Amount, f)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -135,7 +181,7 @@ func (b *book) capture(c Charge, account int64, hold policy.Micro) (Receipt, err
 	var journal sql.NullInt64
 	if c.Amount > 0 {
 		journal.Valid = true
-		if journal.Int64, err = b.charge(c, account, r); err != nil {
+		if journal.Int64, err = b.charge(c, f.account, r); err != nil {
 			return Receipt{}, err
 		}
 	}
@@ -143,26 +189,30 @@ func (b *book) capture(c Charge, account int64, hold policy.Micro) (Receipt, err
 	return r, err
 }
 
-// pay takes an amount out of the gateway's block, and so out of the balance, and returns what is left of that. When others took this
-// gateway for dead and have given the block back, it is as much as the balance has.
-func (b *book) pay(account int64, amount policy.Micro) (paid, left policy.Micro, err error) {
+// pay takes an amount out of a balance, and returns what is left of that: what the request's hold covers out of the gateway's block, and
+// the rest, or all of it where others took this gateway for dead and have given the block back, as far as it goes, out of what no block
+// holds.
+func (b *book) pay(amount policy.Micro, f from) (paid, left policy.Micro, err error) {
 	if amount == 0 {
-		left, err = b.micro(account)
+		left, err = b.micro(f.account)
 		return 0, left, err
 	}
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
+	held := min(amount, f.hold)
+	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
 	if err != nil {
 		return 0, 0, err
 	}
-	held := amount
 	if n == 0 {
+		held = 0
+	}
+	if held < amount {
 		var available policy.Micro
-		if err := b.row(`SELECT micro - held + credit FROM balance WHERE account = ?`, account).Scan(&available); err != nil {
+		if err := b.row(`SELECT micro - held + credit FROM balance WHERE account = ?`, f.account).Scan(&available); err != nil {
 			return 0, 0, err
 		}
-		held, amount = 0, max(0, min(amount, available))
+		amount = held + max(0, min(amount-held, available))
 	}
-	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, account).Scan(&left)
+	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
 	return amount, left, err
 }
 

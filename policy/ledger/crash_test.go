@@ -153,7 +153,7 @@ func wantSpentAsCharged(t *testing.T, l *Ledger) {
 	}
 }
 
-func wantChargedOnce(t *testing.T, l *Ledger, a acknowledged) {
+func wantChargedOnce(t testing.TB, l *Ledger, a acknowledged) {
 	t.Helper()
 	r, err := l.Request(t.Context(), a.key, a.request)
 	if err != nil || r.Charged != a.charged {

@@ -35,7 +35,28 @@ func (l *Ledger) enter(b *book) error {
 	err = l.alive.drop()
 	l.alive = lock
 	l.instance.Store(b.instance)
+	if err := l.writer.backlog.follow(b.path, b.instance); err != nil {
+		l.o.Log.Warn("ledger: charges that have to wait for the store will be in memory alone", "error", err)
+	}
 	return err
+}
+
+// renew joins a store that lies where the one of before was, such as one that was restored from a backup. Nothing that memory holds is
+// backed there.
+func (l *Ledger) renew(b *book) error {
+	reads, err := openReads(context.Background(), b.path)
+	if err != nil {
+		return err
+	}
+	l.reads.replace(reads)
+	b.instance = 0
+	l.mu.Lock()
+	for _, a := range l.accounts {
+		a.forget()
+	}
+	l.mu.Unlock()
+	l.generation.Add(1)
+	return l.enter(b)
 }
 
 // join adds the instance's row, and takes the lock before anybody can see it, so that no living instance ever looks dead.
@@ -84,7 +105,7 @@ func (b *book) bury(dead []int64) error {
 		if err := b.returnBlocks(id); err != nil {
 			return err
 		}
-		if err := os.Remove(lockOf(b.path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(lockOf(b.path, id)); err != nil && !errors.Is(err, fs.ErrNotExist) { //nolint:gosec // the operator names the store
 			return err
 		}
 		_, err := b.exec(`DELETE FROM instance WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM block WHERE instance = ?1)`, id)
@@ -125,8 +146,8 @@ type census struct {
 	here        bool
 }
 
-func (l *Ledger) census(ctx context.Context) (c census, err error) {
-	all, err := readAll(ctx, l.reads, scanNumber, `SELECT id FROM instance ORDER BY id`)
+func (l *Ledger) census() (c census, err error) {
+	all, err := readAll(context.Background(), l.reads, scanNumber, `SELECT id FROM instance ORDER BY id`)
 	if err != nil {
 		return census{}, err
 	}
@@ -154,20 +175,20 @@ func scanNumber(row scanner) (n int64, err error) {
 	return n, err
 }
 
-// recoverDead gives back what gateways that did not close have left held. What their requests had captured is committed,
-// and what they had not is no charge, so after it nothing of theirs stays open. The blocks of living gateways are theirs.
-func (l *Ledger) recoverDead(ctx context.Context, write func(func(*book) error) error) (census, error) {
-	c, err := l.census(ctx)
-	if err == nil && len(c.dead) > 0 {
-		err = write(func(b *book) error { return b.bury(c.dead) })
-	}
-	return c, err
-}
-
-// attend is what a living gateway does for the store every second: it recovers what dead ones left, and makes sure that
-// it does not look dead itself.
+// attend is what a living gateway does for the store every second: it makes sure that the store is there, recovers what dead gateways
+// left, and makes sure that it does not look dead itself.
 func (l *Ledger) attend() {
-	c, err := l.recoverDead(context.Background(), l.write)
+	if l.Writable() != nil {
+		return
+	}
+	if err := l.writer.between((*book).present); err != nil {
+		l.writer.fail(err)
+		return
+	}
+	c, err := l.recoverDead(l.write)
+	if isUnwritable(err) {
+		return
+	}
 	if err != nil {
 		l.o.Log.Error("ledger: what stopped gateways have left held was not given back", "error", err)
 		return

@@ -23,6 +23,7 @@ func (l *Ledger) tidy() {
 		case <-idle.C:
 			l.returnIdle()
 		case <-second.C:
+			l.writeRefusals()
 			if l.o.Gateway {
 				l.attend()
 			}
@@ -41,6 +42,9 @@ type surplus struct {
 
 // returnIdle gives back the free part of the blocks of keys that did nothing for the idle time.
 func (l *Ledger) returnIdle() {
+	if l.Writable() != nil {
+		return
+	}
 	quiet := l.collectIdle(l.o.Now().Add(-l.o.Idle))
 	if len(quiet) == 0 {
 		return
@@ -49,7 +53,7 @@ func (l *Ledger) returnIdle() {
 	for _, s := range quiet {
 		s.end(err)
 	}
-	if err != nil {
+	if err != nil && !isUnwritable(err) {
 		l.o.Log.Error("ledger: idle money was not given back", "error", err)
 	}
 }
@@ -103,20 +107,29 @@ func (b *book) returnSurplus(quiet []surplus) error {
 	return nil
 }
 
-// pruneLimit bounds one step of pruning, so that no charge waits long behind it.
+// pruneLimit bounds one step of pruning.
 const pruneLimit = 500
 
-// prune removes the requests that are older than the retention. Their sums and journals stay.
+// prune removes the requests, and the sums of refusals, that are older than the retention. Sums of usage and journals stay.
 func (l *Ledger) prune() {
 	if l.o.Retention < 0 {
 		return
 	}
-	limit := l.o.Now().Add(-l.o.Retention).UnixMicro()
+	limit := l.o.Now().Add(-l.o.Retention)
+	l.removeOld("requests", func(b *book) (int64, error) { return b.prune(limit.UnixMicro()) })
+	l.removeOld("sums of refusals", func(b *book) (int64, error) { return b.pruneRefusals(limit) })
+}
+
+// removeOld removes rows in steps, so that no charge waits long behind it.
+func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 	removed := int64(pruneLimit)
-	for removed == pruneLimit && !l.stopping() {
-		err := l.writer.do(func(b *book) (err error) { removed, err = b.prune(limit); return err }, nil)
+	for removed == pruneLimit && !l.stopping() && l.Writable() == nil {
+		err := l.writer.do(func(b *book) (err error) { removed, err = remove(b); return err }, nil)
+		if isUnwritable(err) {
+			return
+		}
 		if err != nil {
-			l.o.Log.Error("ledger: old requests were not removed", "error", err)
+			l.o.Log.Error("ledger: old rows were not removed", "of", what, "error", err)
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,29 +18,39 @@ type Kept struct {
 	Provider policy.ProviderID
 }
 
-// Keep remembers things until Drop, and returns once that is durable. The first account that names a thing has it: a later one changes
-// nothing.
+// Keep remembers things until Drop, and returns once that is durable, or known to be written once the store can be. The first account that
+// names a thing has it: a later one changes nothing.
 func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	if err := ctx.Err(); err != nil || len(things) == 0 {
 		return err
 	}
-	at := l.o.Now().UnixMicro()
-	err := l.writer.do(func(b *book) error {
-		for _, k := range things {
-			if _, err := b.exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, nil)
-	if err != nil {
+	n := &note{Kept: things, At: l.o.Now().UnixMicro()}
+	err := l.writer.await(&op{
+		apply: func(b *book) error { return b.keep(n) },
+		done:  func(error) { l.waiting.removeThings(things) },
+		note:  n,
+		late:  func() { l.waiting.addThings(things) },
+	})
+	if err != nil && !errors.Is(err, errLate) {
 		return fmt.Errorf("keep %s: %w", things[0].ID, err)
+	}
+	return nil
+}
+
+func (b *book) keep(n *note) error {
+	for _, k := range n.Kept {
+		if _, err := b.exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, n.At); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // Kept is what is known of a thing; ok is false where nothing is.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
+	if k, ok := l.waiting.thing(id); ok {
+		return k, true, nil
+	}
 	k.ID = id
 	err = l.reads.QueryRowContext(ctx, `SELECT account, provider FROM kept WHERE id = ?`, id).Scan(&k.Account, &k.Provider)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -49,6 +60,31 @@ func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err erro
 		return Kept{}, false, fmt.Errorf("kept %s: %w", id, err)
 	}
 	return k, true, nil
+}
+
+// KeptOf is what is known of several things, by their ids. What nothing is known of is missing.
+func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kept, err error) {
+	known = make(map[string]Kept, len(ids))
+	if len(ids) == 0 {
+		return known, nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.reads.QueryContext(ctx, `SELECT id, account, provider FROM kept WHERE id IN (SELECT value FROM json_each(?))`, string(list))
+	if err != nil {
+		return nil, fmt.Errorf("kept %s…: %w", ids[0], err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var k Kept
+		if err := rows.Scan(&k.ID, &k.Account, &k.Provider); err != nil {
+			return nil, err
+		}
+		known[k.ID] = k
+	}
+	return known, rows.Err()
 }
 
 // Drop forgets a thing that its provider keeps no more.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -45,5 +46,25 @@ func TestAKeptThingOutlivesAGateway(t *testing.T) {
 	}
 	if k, ok, err := gateway(t, path).Kept(t.Context(), "x"); !ok || err != nil || k.Provider != "p" {
 		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+}
+
+func TestKeptOfKnowsManyThings(t *testing.T) {
+	l := gateway(t, storePath(t))
+	var things []Kept
+	ids := []string{"unknown"}
+	for i := range 1500 {
+		k := Kept{ID: fmt.Sprintf("file-%d", i), Account: "a", Provider: "p"}
+		things, ids = append(things, k), append(ids, k.ID)
+	}
+	if err := l.Keep(t.Context(), things...); err != nil {
+		t.Fatal(err)
+	}
+	known, err := l.KeptOf(t.Context(), ids)
+	if err != nil || len(known) != len(things) || known["file-7"] != things[7] {
+		t.Errorf("%d of %d, %+v, %v", len(known), len(things), known["file-7"], err)
+	}
+	if known, err = l.KeptOf(t.Context(), nil); err != nil || len(known) != 0 {
+		t.Errorf("of nothing: %v, %v", known, err)
 	}
 }

@@ -15,7 +15,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,6 +36,7 @@ type Options struct {
 	Flush     time.Duration                            // the longest that Record writes behind; zero means 200 ms
 	Poll      time.Duration                            // how often other processes' changes of keys are looked for; zero means 250 ms
 	Committed func(took time.Duration, operations int) // called after every commit; nil: nobody counts
+	Outage    func(Outage)                             // called when the store cannot be written any more, and when it can again; nil: nobody asks
 	Log       *slog.Logger                             // what fails in the background; nil means slog.Default
 	Now       func() time.Time                         // nil means time.Now
 }
@@ -77,7 +77,9 @@ type Ledger struct {
 	opening    fileLock     // taken while the store is made, brought forward and joined
 	alive      fileLock     // taken while this gateway lives; changed by the writer's goroutine
 	instance   atomic.Int64 // this gateway's number; zero for tools
-	reads      *sql.DB
+	reads      *readers
+	waiting    waiting
+	refused    refusals
 	writer     *writer
 	generation atomic.Uint64
 
@@ -109,6 +111,9 @@ func (o Options) withDefaults() Options {
 	o.Idle = positive(o.Idle, time.Second)
 	o.Flush = positive(o.Flush, 200*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
+	if o.Outage == nil {
+		o.Outage = func(Outage) {}
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -153,21 +158,30 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	}
 	l.writer = newWriter(b, l.o)
 	b.path = path
+	if err := b.identify(); err != nil {
+		return err
+	}
 	if b.turn, err = openTurn(path); err != nil {
 		return err
 	}
-	l.writer.changed = l.hear
-	if l.reads, err = openReads(ctx, path); err != nil {
+	l.writer.changed, l.writer.renewed = l.hear, l.renew
+	reads, err := openReads(ctx, path)
+	if err != nil {
 		return err
 	}
+	l.reads = &readers{}
+	l.reads.replace(reads)
+	c, err := l.recoverDead(b.atomically)
+	if err != nil {
+		return err
+	}
+	l.writer.company.Store(len(c.alive) > 0)
 	if l.o.Gateway {
 		if err := l.enter(b); err != nil {
 			return err
 		}
 	}
-	c, err := l.recoverDead(ctx, b.atomically)
-	l.writer.company.Store(len(c.alive) > 0)
-	return errors.Join(err, l.opening.drop())
+	return l.opening.drop()
 }
 
 // Path is the file that the store lies in, symbolic links followed.
@@ -180,22 +194,32 @@ func (l *Ledger) Close() error { return l.closed() }
 func (l *Ledger) shutDown() error {
 	close(l.stop)
 	l.janitor.Wait()
+	l.writeRefusals()
 	l.writer.stop()
-	var err error
-	if l.o.Gateway {
-		err = l.writer.book.atomically(func(b *book) error { return b.bury([]int64{b.instance}) })
-	}
+	err := l.leave()
 	if err := errors.Join(err, l.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
 }
 
+// leave ends the instance, unless the store cannot be written: then whoever opens it next writes what waits, and gives the blocks back.
+func (l *Ledger) leave() error {
+	if !l.o.Gateway {
+		return nil
+	}
+	left, err := l.writer.backlog.close()
+	if f := l.Writable(); f != nil {
+		return errors.Join(err, fmt.Errorf("%s wait: %w", left, f))
+	}
+	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.bury([]int64{b.instance}) }))
+}
+
 // release closes whatever is open.
 func (l *Ledger) release() error {
 	var errs []error
 	if l.writer != nil {
-		errs = append(errs, l.writer.book.close())
+		errs = append(errs, l.writer.book.close(), l.writer.backlog.abandon())
 	}
 	if l.reads != nil {
 		errs = append(errs, l.reads.Close())

@@ -18,7 +18,7 @@ type news struct {
 // hear is called by the writer's goroutine when another process changed the store.
 func (l *Ledger) hear() {
 	l.generation.Add(1)
-	if !l.o.Gateway {
+	if !l.o.Gateway || l.Writable() != nil { // at the end of an outage it is called again
 		return
 	}
 	all, err := readAll(context.Background(), l.writer.book.conn, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)

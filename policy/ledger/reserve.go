@@ -38,7 +38,7 @@ const (
 // Reserve holds an amount of a prepaid key's money for a request. Most often the key's block has enough, and nothing is
 // written. If not, the store is asked: a deposit of another process counts at once. Where other gateways hold what is
 // missing, they are given Options.Patience to give back what they do not use. The error is an *InsufficientError,
-// ErrUnknownKey, ErrMetered, ErrAmount, ErrClosed, the context's while it waits for others, or the store's.
+// ErrUnknownKey, ErrMetered, ErrAmount, ErrClosed, the context's while it waits for others, an *UnwritableError, or the store's.
 func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID string, amount policy.Micro) (*Hold, error) {
 	if !l.o.Gateway {
 		return nil, ErrNotGateway
@@ -47,7 +47,13 @@ func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID str
 		return nil, fmt.Errorf("reserve for request %s: %w: %s USD", requestID, ErrAmount, amount)
 	}
 	h := &Hold{account: l.account(acct), request: requestID}
-	err := l.grow(ctx, h, amount, true)
+	err := l.Writable()
+	if err == nil || amount == 0 {
+		err = l.grow(ctx, h, amount, true)
+	}
+	if isUnwritable(err) && amount == 0 { // what costs nothing is served nevertheless
+		err = nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reserve for request %s: %w", requestID, err)
 	}
@@ -152,7 +158,7 @@ func (l *Ledger) refill(h *Hold, w *want) (asked bool, err error) {
 		if err != nil {
 			return
 		}
-		a.row, a.ready = g.account, !g.blocked
+		a.row, a.ready, a.balance = g.account, !g.blocked, g.micro
 		a.free += g.amount
 		if w.all && (g.blocked || a.free < w.amount) {
 			short = &InsufficientError{Account: a.name, Needed: w.amount, Available: g.available() - g.amount + a.free, Blocked: g.blocked}

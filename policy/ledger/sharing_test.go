@@ -298,10 +298,10 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	withKey(t, a, "k", 5*usd)
 	open := reserve(t, a, "k", "open", 2*usd)
 	large := reserve(t, a, "k", "open too", 3*usd)
-	if err := os.Remove(lockOf(path, a.instance.Load())); err != nil {
+	old := a.instance.Load()
+	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(spillOf(path, old))); err != nil {
 		t.Fatal(err)
 	}
-	old := a.instance.Load()
 	cli := tool(t, path) // takes a for dead
 	taken := reserve(t, b, "k", "backed", 2*usd)
 	if r := capture(t, a, open, 2*usd); r.Charged != 2*usd || r.Loss != 0 {

@@ -55,6 +55,9 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 	out := map[string]policy.Micro{}
 	// The writer reads it, so that it is known which charges are in it: those that it answered before.
 	err := l.writer.do(func(b *book) error { return b.spentByPart(acct, agent, dayOf(day), out) }, nil)
+	if isUnwritable(err) { // who costs nothing is served nevertheless
+		err = readSpentByPart(ctx, l.reads, acct, agent, dayOf(day), out)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("spent by agent %q of key %s: %w", agent, acct, err)
 	}
@@ -63,20 +66,8 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 
 // spentByPart reads what an agent spent on a day, by the transaction's own requests too. It may run twice.
 func (b *book) spentByPart(acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
-	clear(into)
-	type row struct {
-		part    string
-		charged policy.Micro
-	}
-	rows, err := readAll(context.Background(), b.conn, func(s scanner) (r row, err error) {
-		err = s.Scan(&r.part, &r.charged)
-		return r, err
-	}, `SELECT part, charged FROM spending WHERE day = ? AND account = ? AND agent = ?`, day, acct, agent)
-	if err != nil {
+	if err := readSpentByPart(context.Background(), b.conn, acct, agent, day, into); err != nil {
 		return err
-	}
-	for _, r := range rows {
-		into[r.part] = r.charged
 	}
 	for k, charged := range b.spending {
 		if k.day == day && k.account == acct && k.agent == agent {
@@ -86,17 +77,27 @@ func (b *book) spentByPart(acct policy.Account, agent string, day int64, into ma
 	return nil
 }
 
+// readSpentByPart reads what of that is committed.
+func readSpentByPart(ctx context.Context, db queryer, acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
+	clear(into)
+	type row struct {
+		part    string
+		charged policy.Micro
+	}
+	rows, err := readAll(ctx, db, func(s scanner) (r row, err error) {
+		err = s.Scan(&r.part, &r.charged)
+		return r, err
+	}, `SELECT part, charged FROM spending WHERE day = ? AND account = ? AND agent = ?`, day, acct, agent)
+	for _, r := range rows {
+		into[r.part] = r.charged
+	}
+	return err
+}
+
 // forgetSpending removes what was spent before yesterday.
 func (l *Ledger) forgetSpending() {
 	before := dayOf(l.o.Now()) - 1
-	removed := int64(pruneLimit)
-	for removed == pruneLimit && !l.stopping() {
-		err := l.writer.do(func(b *book) (err error) { removed, err = b.forgetSpending(before); return err }, nil)
-		if err != nil {
-			l.o.Log.Error("ledger: what agents spent on earlier days was not removed", "error", err)
-			return
-		}
-	}
+	l.removeOld("sums of what agents spent", func(b *book) (int64, error) { return b.forgetSpending(before) })
 }
 
 func (b *book) forgetSpending(before int64) (int64, error) {

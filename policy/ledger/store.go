@@ -6,7 +6,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -19,7 +21,7 @@ import (
 var schema embed.FS
 
 // schemaVersion is the version that this program reads and writes.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.
@@ -57,10 +59,12 @@ type book struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	path     string
+	file     os.FileInfo // the store's file; nil: nobody looks whether it is still there
 	turn     *turn
 	instance int64 // the number of the gateway that it writes for; zero for tools
 	sums     sums  // what the transaction adds to the sums of usage
 	spending spending
+	hook     func() error // in tests: fails commits
 }
 
 // openBook connects, makes sure that commits are as durable as money needs, and brings the schema forward.
@@ -206,6 +210,9 @@ func (f failedRow) Scan(...any) error { return f.err }
 
 // atomically runs one change in a transaction of its own.
 func (b *book) atomically(change func(*book) error) error {
+	if err := b.present(); err != nil { // what is written to a file that was removed is lost
+		return err
+	}
 	if err := b.turn.take(); err != nil {
 		return err
 	}
@@ -220,6 +227,9 @@ func (b *book) atomically(change func(*book) error) error {
 	if err == nil {
 		err = b.writeSpending()
 	}
+	if err == nil && b.hook != nil {
+		err = b.hook()
+	}
 	if err == nil {
 		err = b.do("COMMIT")
 	}
@@ -230,6 +240,59 @@ func (b *book) atomically(change func(*book) error) error {
 	}
 	return nil
 }
+
+// present is nil while the store's file lies where it was opened.
+func (b *book) present() error {
+	replaced, err := b.isReplaced()
+	if replaced {
+		return errReplaced
+	}
+	return err
+}
+
+// isReplaced tells whether another file lies where the store was. The error is errGone when none does.
+func (b *book) isReplaced() (bool, error) {
+	if b.file == nil {
+		return false, nil
+	}
+	now, err := os.Stat(b.path) //nolint:gosec // the operator names the store
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, errGone
+	}
+	if err != nil {
+		return false, err
+	}
+	return !os.SameFile(b.file, now), nil
+}
+
+// identify notes which file the store is.
+func (b *book) identify() (err error) {
+	b.file, err = os.Stat(b.path) //nolint:gosec // the operator names the store
+	return err
+}
+
+// reopen connects anew, to whatever file lies where the store was. After an error everything is as before.
+func (b *book) reopen() error {
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	next, err := openBook(ctx, existing(writeDSN(b.path)))
+	if err != nil {
+		return err
+	}
+	next.path, next.instance, next.hook = b.path, b.instance, b.hook
+	if next.turn, err = openTurn(b.path); err == nil {
+		err = next.identify()
+	}
+	if err != nil {
+		return errors.Join(err, next.close())
+	}
+	_ = b.close() // it may be broken
+	*b = *next
+	return nil
+}
+
+// existing is a DSN that makes no new file.
+func existing(dsn string) string { return dsn + "&mode=rw" }
 
 // isUnique says whether an error is a violation of uniqueness.
 func isUnique(err error) bool {

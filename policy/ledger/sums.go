@@ -17,6 +17,7 @@ type sumKey struct {
 
 type sum struct {
 	requests int64
+	refused  int64 // of them
 	tokens   Tokens
 	charged  policy.Micro
 	cost     policy.Pico
@@ -36,18 +37,27 @@ func (s sums) add(c Charge, charged policy.Micro) {
 	s[k] = v
 }
 
+// refuse counts requests of a day that no provider was called for.
+func (s sums) refuse(account policy.Account, day, n int64) {
+	k := sumKey{account: account, day: day}
+	v := s[k]
+	v.requests += n
+	v.refused += n
+	s[k] = v
+}
+
 // writeSums adds the transaction's sums to the store.
 func (b *book) writeSums() error {
 	for k, v := range b.sums {
 		if _, err := b.exec(`INSERT INTO usage (account, day, model, provider, subsystem,
-	requests, input, cached, cache_write, output, reasoning, charged, provider_cost)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests,
+	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests, refused = refused + excluded.refused,
 	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
 	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
 	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`,
 			k.account, k.day, k.model, k.provider, k.subsystem,
-			v.requests, v.tokens.Input, v.tokens.Cached, v.tokens.CacheWrite, v.tokens.Output, v.tokens.Reasoning, v.charged, v.cost); err != nil {
+			v.requests, v.refused, v.tokens.Input, v.tokens.Cached, v.tokens.CacheWrite, v.tokens.Output, v.tokens.Reasoning, v.charged, v.cost); err != nil {
 			return err
 		}
 	}
@@ -55,9 +65,11 @@ ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = 
 	return nil
 }
 
+const selectCharged = `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`
+
 // chargedOn is what an account was charged on a day, by the transaction's own requests too.
 func (b *book) chargedOn(acct policy.Account, day int64) (sum policy.Micro, err error) {
-	err = b.row(`SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`, acct, day).Scan(&sum)
+	err = b.row(selectCharged, acct, day).Scan(&sum)
 	for k, v := range b.sums {
 		if k.account == acct && k.day == day {
 			sum += v.charged

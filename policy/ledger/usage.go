@@ -17,8 +17,15 @@ type Request struct {
 }
 
 // Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest when the account has no
-// such request, or it is older than the retention. What Record has taken is there after Options.Flush.
+// such request, or it is older than the retention. What this ledger has taken is there at once; what another gateway's Record has taken,
+// after Options.Flush. Of refusals there are the latest of this ledger alone.
 func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (Request, error) {
+	if r, ok := l.waiting.find(acct, id); ok {
+		return r, nil
+	}
+	if r, ok := l.refused.find(acct, id); ok {
+		return r, nil
+	}
 	r := Request{Charge: Charge{RequestID: id, Account: acct}}
 	var at int64
 	err := l.reads.QueryRowContext(ctx, `SELECT at, provider, model, subsystem, status,
@@ -59,6 +66,7 @@ type Filter struct {
 type UsageRow struct {
 	Name     string `json:"name"` // a day is written 2006-01-02
 	Requests int64  `json:"requests"`
+	Refused  int64  `json:"refused"` // of them, before a provider was called: they have no model, provider or subsystem
 	Tokens
 	Cost         policy.Micro `json:"cost_usd"` // what was charged, or counted for metered keys
 	ProviderCost policy.Pico  `json:"provider_cost_usd"`
@@ -82,7 +90,7 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 	rows, err := readAll(ctx, l.reads, scanUsage, `SELECT
 	CASE ?1 WHEN 'model' THEN model WHEN 'provider' THEN provider WHEN 'subsystem' THEN subsystem
 		ELSE date(day * 86400, 'unixepoch') END AS name,
-	sum(requests), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost)
+	sum(requests), sum(refused), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost)
 FROM usage WHERE (?2 = '' OR account = ?2) AND day BETWEEN ?3 AND ?4
 GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, by, f.Account, first, last)
 	if err != nil {
@@ -92,7 +100,7 @@ GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, 
 }
 
 func scanUsage(row scanner) (u UsageRow, err error) {
-	err = row.Scan(&u.Name, &u.Requests, &u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Cost, &u.ProviderCost)
+	err = row.Scan(&u.Name, &u.Requests, &u.Refused, &u.Input, &u.Cached, &u.CacheWrite, &u.Output, &u.Reasoning, &u.Cost, &u.ProviderCost)
 	return u, err
 }
 
@@ -126,7 +134,18 @@ func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
 			sum = a.learnSpent(today, stored, asOf)
 		}
 	})
-	return sum, err
+	if !isUnwritable(err) {
+		return sum, err
+	}
+	// Nothing is being written, so that what is committed and what waits make the sum. Who costs nothing is served nevertheless.
+	err = l.reads.QueryRowContext(context.Background(), selectCharged, a.name, today).Scan(&stored)
+	return stored + a.pending(), err
+}
+
+func (a *account) pending() policy.Micro {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spent.pending
 }
 
 // spentOn is what is known to be spent on a day; ok is false when the day was not read yet, or

@@ -57,9 +57,9 @@ func TestMeteredRequestsAreWrittenBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the last record is there", func() bool {
-		_, err := l.Request(t.Context(), "", "anonymous")
-		return err == nil
+	eventually(t, "the records are written", func() bool {
+		rows, err := l.Usage(t.Context(), Filter{}, ByDay)
+		return err == nil && len(rows) == 1
 	})
 	rows, err := l.Usage(t.Context(), Filter{}, ByDay)
 	if err != nil || len(rows) != 1 || rows[0].Requests != 2 || rows[0].Cost != usd {
@@ -94,9 +94,9 @@ func TestUsage(t *testing.T) {
 	if err := l.Record(Charge{RequestID: "4", Account: "m", Amount: usd, Model: "b", Provider: "p", At: monday}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the record is there", func() bool {
-		_, err := l.Request(t.Context(), "m", "4")
-		return err == nil
+	eventually(t, "the record is written", func() bool {
+		rows, err := l.Usage(t.Context(), Filter{Account: "m"}, ByDay)
+		return err == nil && len(rows) == 1
 	})
 	for _, c := range []struct {
 		sentence string
@@ -108,27 +108,27 @@ func TestUsage(t *testing.T) {
 			"all by model, the costliest first",
 			Filter{},
 			ByModel,
-			`[{"name":"b","requests":2,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0},
-			{"name":"a","requests":2,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008}]`,
+			`[{"name":"b","requests":2,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0},
+			{"name":"a","requests":2,"refused":0,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008}]`,
 		},
 		{
 			"one key by provider",
 			Filter{Account: "m"},
 			ByProvider,
-			`[{"name":"p","requests":1,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0}]`,
+			`[{"name":"p","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0}]`,
 		},
 		{
 			"one key by subsystem until a day",
 			Filter{Account: "k", Until: monday},
 			BySubsystem,
-			`[{"name":"dream","requests":1,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007},
-			{"name":"","requests":1,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001}]`,
+			`[{"name":"dream","requests":1,"refused":0,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007},
+			{"name":"","requests":1,"refused":0,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001}]`,
 		},
 		{
 			"since a day by day",
 			Filter{Since: monday.AddDate(0, 0, 1)},
 			ByDay,
-			`[{"name":"2026-03-03","requests":1,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0}]`,
+			`[{"name":"2026-03-03","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0}]`,
 		},
 		{"a key that did nothing", Filter{Account: "x"}, ByDay, `null`},
 	} {

@@ -11,10 +11,43 @@ import (
 
 // An op is one change of the store. It fails or succeeds alone, but is committed together with others.
 type op struct {
-	apply func(*book) error // runs in the writer's transaction, and once more if another op of its group failed
+	apply func(*book) error // runs in the writer's transaction, and again if another op of its group failed, or the commit
 	done  func(error)       // runs after the commit, in the order of the ops, before others get to the book; may be nil
 	reply chan error        // nil when nobody waits: the op may then be written behind
 	err   error             // what apply returned
+	note  *note             // nil: it cannot wait for a store that cannot be written, and fails instead
+	late  func()            // runs once it is known to wait for that; may be nil
+}
+
+// size is about how much memory an op takes that waits.
+func (o *op) size() int64 {
+	const fixed = 1024
+	if o.note == nil || o.note.Charge == nil {
+		return fixed
+	}
+	return fixed + int64(len(o.note.Charge.Record))
+}
+
+// wait answers an op that is written once the store can be.
+func (o *op) wait() {
+	if o.late != nil {
+		o.late()
+		o.late = nil
+	}
+	if o.reply != nil {
+		o.reply <- errLate
+		o.reply = nil
+	}
+}
+
+// answer ends an op.
+func (o *op) answer(err error) {
+	if o.done != nil {
+		o.done(err)
+	}
+	if o.reply != nil {
+		o.reply <- err
+	}
 }
 
 // writer commits ops in groups. Whoever brings an op while nobody is at the book commits it, with what waits there already; what is
@@ -22,8 +55,10 @@ type op struct {
 // wakes nobody, and the price of a durable commit is shared by all who wait for one.
 type writer struct {
 	book    *book
-	changed func()      // called when another process changed the store
-	company atomic.Bool // other gateways run on the store: look at it more often
+	backlog *backlog          // of a gateway; nil for tools
+	changed func()            // called when another process changed the store
+	renewed func(*book) error // called when the store's file was replaced by another one
+	company atomic.Bool       // other gateways run on the store: look at it more often
 	flush   time.Duration
 	poll    time.Duration
 	log     *slog.Logger
@@ -31,6 +66,7 @@ type writer struct {
 	asides  chan func()
 	wake    chan struct{} // somebody waits for a commit
 	late    chan struct{} // something is to be written behind
+	broken  chan struct{} // an outage has begun
 	ended   chan struct{}
 
 	mu       sync.Mutex
@@ -42,7 +78,11 @@ type writer struct {
 	awaited  int // ops of the queue that somebody waits for
 	running  sync.WaitGroup
 
-	version int64 // of the store's content, moved by other connections' commits
+	version int64         // of the store's content, moved by other connections' commits
+	unread  bool          // the log says that it cannot be read
+	pause   time.Duration // between two tries during an outage
+	healed  time.Time     // when the last outage ended
+	orphan  bool          // the store is another file, and not joined yet
 }
 
 // groupLimit bounds one commit, and with it how long its first op waits.
@@ -51,7 +91,11 @@ const groupLimit = 512
 func newWriter(b *book, o Options) *writer {
 	w := &writer{
 		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {},
-		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), ended: make(chan struct{}),
+		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), broken: make(chan struct{}, 1), ended: make(chan struct{}),
+		renewed: func(*book) error { return nil },
+	}
+	if o.Gateway {
+		w.backlog = &backlog{log: o.Log, now: o.Now, tell: o.Outage}
 	}
 	w.left.L = &w.mu
 	return w
@@ -73,16 +117,30 @@ func (w *writer) stop() {
 
 // do runs a change and returns when it is durable or has failed. It does not give up before it knows which.
 func (w *writer) do(apply func(*book) error, done func(error)) error {
-	o := &op{apply: apply, done: done, reply: make(chan error, 1)}
-	group, err := w.send(o)
-	if err != nil {
+	return w.await(&op{apply: apply, done: done})
+}
+
+// await is do, for a change that may be able to wait for the store: the error is errLate then.
+func (w *writer) await(o *op) error {
+	reply := make(chan error, 1)
+	o.reply = reply
+	if err := w.hand(o); err != nil {
 		return err
 	}
+	return <-reply
+}
+
+// hand gives an op to whoever is to commit it, which may be its sender.
+func (w *writer) hand(o *op) error {
+	if w.backlog.failed() != nil && w.backlog.add(o) {
+		return nil
+	}
+	group, err := w.send(o)
 	if group != nil {
 		w.commit(group)
 		w.leave()
 	}
-	return <-o.reply
+	return err
 }
 
 // between runs something on the store between two groups, in the writer's goroutine. Only the janitor may call it, which
@@ -94,14 +152,7 @@ func (w *writer) between(run func(*book) error) error {
 }
 
 // behind hands a change over to be written with the next group, or within the flush interval. It waits only while a whole group does.
-func (w *writer) behind(apply func(*book) error, done func(error)) error {
-	group, err := w.send(&op{apply: apply, done: done})
-	if group != nil {
-		w.commit(group)
-		w.leave()
-	}
-	return err
-}
+func (w *writer) behind(o *op) error { return w.hand(o) }
 
 // send puts an op into the queue. If its sender is the one who is to commit now, it gets the group, and leaves the book after that.
 func (w *writer) send(o *op) (group []*op, err error) {
@@ -197,12 +248,24 @@ func (w *writer) run() {
 	flush := time.NewTimer(w.flush)
 	flush.Stop()
 	defer flush.Stop()
+	retry := time.NewTimer(w.flush)
+	retry.Stop()
+	defer retry.Stop()
 	pending := false // the flush timer runs
 	for {
 		select {
 		case <-w.ended:
 			w.write(true)
+			w.apart(func() { w.recover() })
 			return
+		case <-w.broken:
+			retry.Reset(w.firstPause())
+		case <-retry.C:
+			w.apart(func() {
+				if !w.recover() {
+					retry.Reset(w.nextPause())
+				}
+			})
 		case <-w.wake:
 			w.write(false)
 		case <-w.late:
@@ -229,10 +292,38 @@ func (w *writer) apart(run func()) {
 	run()
 }
 
-// commit makes a group durable and answers its ops.
+// commit makes a group durable and answers its ops. Those that can wait do so where the store cannot be written.
 func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return
+	}
+	if w.backlog.failed() != nil && w.backlog.add(group...) {
+		return
+	}
+	failed, cause := w.try(group)
+	if len(failed) == 0 {
+		return
+	}
+	if w.backlog == nil {
+		for _, o := range failed {
+			w.answer(o, cause)
+		}
+		return
+	}
+	f := w.backlog.begin(cause)
+	signal(w.broken)
+	if !w.backlog.add(failed...) { // it is closed
+		for _, o := range failed {
+			w.answer(o, f)
+		}
+	}
+}
+
+// try makes a group durable, and answers the ops that were written and those that are wrong. It returns the others, which failed because
+// the store cannot be written, and the cause.
+func (w *writer) try(group []*op) (failed []*op, cause error) {
+	for _, o := range group {
+		o.err = nil
 	}
 	began := time.Now()
 	err := w.book.commitGroup(group)
@@ -240,26 +331,27 @@ func (w *writer) commit(group []*op) {
 		w.count(time.Since(began), len(group))
 	}
 	for _, o := range group {
-		w.answer(o, err)
+		why := err
+		if why == nil {
+			if _, out := outageOf(o.err); out {
+				why = o.err
+			}
+		}
+		if why == nil || o.err != nil && !isOutage(o.err) {
+			w.answer(o, o.err)
+			continue
+		}
+		failed, cause = append(failed, o), why
 	}
+	return failed, cause
 }
 
-// answer tells an op its own error, or that of its group.
-func (w *writer) answer(o *op, group error) {
-	err := o.err
-	if err == nil {
-		err = group
-	}
-	if o.done != nil {
-		o.done(err)
-	}
-	if o.reply != nil {
-		o.reply <- err
-		return
-	}
-	if err != nil {
+// answer tells an op what came of it.
+func (w *writer) answer(o *op, err error) {
+	if o.reply == nil && err != nil {
 		w.log.Error("ledger: a record was not written", "error", err)
 	}
+	o.answer(err)
 }
 
 // commitGroup runs a group's ops in one transaction. They seldom fail, so they are tried together first; if one of several does, each is
@@ -287,7 +379,7 @@ func (b *book) together(group []*op) (failed bool, err error) {
 	err = b.atomically(func(b *book) error {
 		for _, o := range group {
 			if o.err = o.apply(b); o.err != nil {
-				failed = true
+				failed = !isOutage(o.err)
 				return o.err
 			}
 		}
@@ -325,9 +417,13 @@ func (w *writer) pace() time.Duration {
 func (w *writer) look() {
 	var v int64
 	if err := w.book.row("PRAGMA data_version").Scan(&v); err != nil {
-		w.log.Error("ledger: the store cannot be read", "error", err)
+		if !w.unread {
+			w.unread = true
+			w.log.Error("ledger: the store cannot be read", "error", err)
+		}
 		return
 	}
+	w.unread = false
 	if w.version != 0 && v != w.version {
 		w.changed()
 	}

@@ -74,6 +74,7 @@ func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
 	if n := countAccounts(t, l); n != 0 {
 		t.Errorf("%d accounts are left", n)
 	}
+	eventually(t, "the store is tried again", func() bool { return l.Writable() == nil })
 	if errs := asOneGroup(t, l.writer, addAccount("c")); errs[0] != nil {
 		t.Errorf("the writer did not recover: %v", errs[0])
 	}
@@ -85,8 +86,8 @@ func TestWhatIsWrittenBehindGoesWithTheNextGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	withKey(t, l, "k", usd)
-	if _, err := l.Request(t.Context(), "", "behind"); err != nil {
-		t.Error(err)
+	if rows, err := l.Usage(t.Context(), Filter{}, ByDay); err != nil || len(rows) != 1 {
+		t.Errorf("%+v, %v", rows, err)
 	}
 }
 
@@ -96,12 +97,13 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	breakNext := func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }
 	charge := func(b *book) error {
-		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, h.account.number(), usd)
+		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, from{h.account.number(), b.instance, usd})
 		return err
 	}
 	if errs := asOneGroup(t, l.writer, charge, breakNext); errs[0] == nil {
 		t.Fatal("a charge whose commit failed was acknowledged")
 	}
+	eventually(t, "the store is tried again", func() bool { return l.Writable() == nil })
 	if r := capture(t, l, h, usd); r != (Receipt{Charged: usd}) {
 		t.Errorf("%+v", r)
 	}

@@ -73,6 +73,7 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 		return nil
 	}
 	d := &Decision{Profile: &chat.Profile{Subsystem: h.Subsystem, Role: h.Role}}
+	d.Profile.NoGuidance = h.Subsystem == "" && (h.Profile == nil || h.Profile.Effort == policy.EffortUnsaid)
 	d.wish(h, in)
 	if row != nil {
 		d.Row, d.Locked = row.Name, row.Locked

@@ -29,6 +29,7 @@ const (
 // Rules are the configured limits. The zero value limits nothing.
 type Rules struct {
 	Default       policy.Limits // of principals that say nothing themselves; zero or less means no limit
+	PrepaidRPM    int           // in place of Default.RPM for prepaid principals
 	MaxConcurrent int           // generations at one time per caller; zero or less means no limit
 	BillOverage   bool          // tokens beyond the hourly allowance are served and billed, not refused
 }
@@ -48,8 +49,9 @@ type Ask struct {
 	Principal policy.Principal
 	Client    netip.Addr // counts for callers without an account
 	Class     Class
-	Tokens    int64        // input tokens, which it uses for sure if it is served
-	Charge    policy.Micro // the most that it may be charged
+	MayBeFree bool         // it may turn out to cost its caller nothing: what may be used and spent is checked by Hold alone
+	Tokens    int64        // input tokens, which it uses for sure if it is served; 0 while its body is not read
+	Charge    policy.Micro // the most that it may be charged; 0 while its body is not read
 }
 
 // Limiter admits requests. Callers are told apart by account, anonymous ones by address (IPv6: by /64). Beyond
@@ -76,8 +78,9 @@ func New(o Options) *Limiter {
 func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 
 // Admit counts a request and lets it pass, or refuses it with a fault of kind RateLimited, AllowanceExhausted or
-// BudgetExceeded whose RetryAfter says when to come again (round it up). A refused request counts nowhere. The fault is
-// Unavailable when the account's earlier spend cannot be read. The grant must be given back by Done.
+// BudgetExceeded whose RetryAfter says when to come again (round it up). A refused request counts nowhere; its grant says how
+// its caller stands and needs no Done. The fault is Unavailable when the account's earlier spend cannot be read. Any other
+// grant must be given back by Done.
 func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, error) {
 	lim := l.rules.Load().of(&ask.Principal)
 	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
@@ -87,13 +90,40 @@ func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, er
 		return Grant{}, err
 	}
 	defer mu.Unlock()
+	now = u.advance(now)
 	if ask.Class == Lookup {
-		return Grant{}, faultOrNil(u.lookup(now, &lim))
+		f := u.lookup(now, &lim)
+		return Grant{Standing: u.standing(now, &lim, Lookup)}, faultOrNil(f)
 	}
-	if f := u.generate(now, &lim, tokens, charge); f != nil {
-		return Grant{}, f
+	if f := u.generate(now, &lim, ask.MayBeFree, tokens, charge); f != nil {
+		return Grant{Standing: u.standing(now, &lim, Generation)}, f
 	}
-	return Grant{mu: mu, usage: u, tokens: tokens, charge: charge, Standing: u.standing(now, &lim)}, nil
+	return Grant{mu: mu, usage: u, tokens: tokens, charge: charge, Standing: u.standing(now, &lim, Generation)}, nil
+}
+
+// Hold sets aside what a request that was admitted uses and may be charged, in the place of what its grant holds: ask is the one
+// that it was admitted by, now with its Tokens and Charge. The rate and the concurrency are not looked at again. The error is as
+// Admit's; the grant must be given back all the same.
+func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
+	if g.usage == nil {
+		return nil
+	}
+	lim := l.rules.Load().of(&ask.Principal)
+	mu, u, err := l.ready(ctx, now, ask, &lim)
+	if err != nil {
+		return err
+	}
+	defer mu.Unlock()
+	now = u.advance(now)
+	u.release(g.tokens, g.charge)
+	g.tokens, g.charge = 0, 0
+	charge, tokens := clamp(ask.Charge), clamp(ask.Tokens)
+	if f := u.afford(now, &lim, charge); f != nil {
+		return f
+	}
+	u.hold(tokens, charge)
+	g.tokens, g.charge = tokens, charge
+	return nil
 }
 
 // faultOrNil keeps a nil fault a nil error.
@@ -109,8 +139,8 @@ func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr)
 	lim := l.rules.Load().of(&p)
 	mu, u := l.lock(p.Account, client)
 	defer mu.Unlock()
-	u.roll(now)
-	return u.standing(now, &lim)
+	now = u.advance(now)
+	return u.standing(now, &lim, Generation)
 }
 
 // Grant is the leave for one request. The zero value is a grant that nothing was counted for. Do not copy it once it is
@@ -132,28 +162,41 @@ func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.usage.roll(now)
+	now = g.usage.advance(now)
 	g.usage.done(g.tokens, clamp(tokens), g.charge, clamp(charged))
-	g.Standing = g.usage.standing(now, &limits{tokens: g.TokensPerHour})
+	g.Standing = g.usage.standing(now, &limits{tokens: g.TokensPerHour, rpm: g.RequestsPerMinute}, Generation)
 	g.usage = nil
 	return g.Standing
 }
 
-// Standing is what is left of a caller's hourly allowance.
+// Standing is what is left of a caller's hourly allowance and of its rate.
 type Standing struct {
-	TokensPerHour   int64 // the allowance; 0 means none, and the rest says nothing
+	TokensPerHour   int64 // the allowance; 0 means none, and what follows of it says nothing
 	RemainingTokens int64 // what is left of it, at least 0
 	Reset           time.Time
+
+	RequestsPerMinute int       // the rate of the request's class; 0 means none
+	used              time.Time // up to when the requests so far have used the rate up
+}
+
+// Requests is how many more the rate lets pass at a moment, and how long it takes until it is unused again.
+func (s *Standing) Requests(now time.Time) (remaining int, reset time.Duration) {
+	reset = min(max(s.used.Sub(now), 0), time.Minute)
+	share := time.Minute / time.Duration(max(s.RequestsPerMinute, 1))
+	if share == 0 { // more than one in a nanosecond
+		return s.RequestsPerMinute, reset
+	}
+	return int((time.Minute - reset) / share), reset
 }
 
 // refreshTime is how old what others spent may be.
 const refreshTime = time.Second
 
-// ready returns the caller's usage, locked, rolled to now, and with what others spent: other processes, and this one before it was
+// ready returns the caller's usage, locked, and with what others spent: other processes, and this one before it was
 // started. The first request of an account waits for that; later one of them reads it anew, while the rest goes by what is known.
 func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
 	mu, u := l.lock(ask.Principal.Account, ask.Client)
-	u.roll(now)
+	now = u.advance(now)
 	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil || !u.stale(now) {
 		return mu, u, nil
 	}
@@ -165,7 +208,7 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 		return nil, nil, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
 	}
 	mu, u = l.lock(ask.Principal.Account, ask.Client)
-	u.roll(now)
+	u.advance(now)
 	u.learn(known, int64(stored))
 	return mu, u, nil
 }

@@ -68,6 +68,34 @@ func TestRateAllowsAFullMinuteAtOnceThenOneAtATime(t *testing.T) {
 	wantRefusal(t, l, morning.Add(next+time.Minute), ask, fault.RateLimited, next)
 }
 
+// Requests of a burst read the clock before they get the caller's lock, so that one may come in with a time that is behind the one
+// before it.
+func TestTheLastPlaceOfABurstIsGivenWhateverTheOrderOfItsClocks(t *testing.T) {
+	for _, class := range []Class{Generation, Lookup} {
+		l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 100}}})
+		ask := &Ask{Principal: ada, Class: class}
+		places := 100
+		if class == Lookup {
+			places *= lookupFactor
+		}
+		for range places - 1 {
+			mustAdmit(t, l, morning.Add(time.Millisecond), ask)
+		}
+		mustAdmit(t, l, morning, ask)
+		share := time.Minute / time.Duration(places)
+		wantRefusal(t, l, morning, ask, fault.RateLimited, share)
+	}
+}
+
+func TestAClockThatWasSetBackIsFollowed(t *testing.T) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 1}}})
+	ask := generation(ada, 0, 0)
+	mustAdmit(t, l, morning, ask)
+	earlier := morning.Add(-time.Hour)
+	wantRefusal(t, l, earlier, ask, fault.RateLimited, time.Minute)
+	mustAdmit(t, l, earlier.Add(time.Minute), ask)
+}
+
 func TestLookupsHaveTenTimesTheRateOfTheirOwn(t *testing.T) {
 	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 2}, MaxConcurrent: 1}})
 	look := &Ask{Principal: ada, Class: Lookup}
@@ -291,6 +319,104 @@ func TestOverageIsServedWhereItIsBilled(t *testing.T) {
 		if s := g.Done(morning, 10, 0); s.RemainingTokens != 0 {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+// TestWhatIsHeldLaterCountsOnce: a request is admitted by its headers, and held to what it uses once its body is there.
+func TestWhatIsHeldLaterCountsOnce(t *testing.T) {
+	l := New(Options{Rules: Rules{MaxConcurrent: 2}})
+	p := limited(policy.Limits{RPM: 2, TokensPerHour: 1000, SpendPerDay: 10})
+	first := mustAdmit(t, l, morning, generation(p, 0, 0))
+	if err := l.Hold(t.Context(), morning, generation(p, 600, 6), &first); err != nil {
+		t.Fatal(err)
+	}
+	second := mustAdmit(t, l, morning, generation(p, 0, 0)) // the rate and the concurrency have room for it
+	wantHeld := func(tokens int64, charge policy.Micro, kind fault.Kind, after time.Duration) {
+		t.Helper()
+		err := l.Hold(t.Context(), morning, generation(p, tokens, charge), &second)
+		var f *fault.Fault
+		if !errors.As(err, &f) || f.Kind != kind || f.RetryAfter != after {
+			t.Fatalf("error %v, want %s after %v", err, kind, after)
+		}
+	}
+	wantHeld(1, 5, fault.BudgetExceeded, time.Second) // the first may cost less
+	wantHeld(1, 11, fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+	for range 2 { // the second time in the place of the first
+		if err := l.Hold(t.Context(), morning, generation(p, 300, 4), &second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Done(morning, 600, 6)
+	if s := second.Done(morning, 300, 4); s.RemainingTokens != 100 {
+		t.Errorf("%+v", s)
+	}
+	wantRefusal(t, l, morning, generation(p, 0, 0), fault.BudgetExceeded, 14*time.Hour+45*time.Minute)
+	var none Grant
+	if err := l.Hold(t.Context(), morning, generation(p, 1, 99), &none); err != nil {
+		t.Errorf("a grant that nothing was counted for: %v", err)
+	}
+}
+
+// TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders: only the rate and the concurrency are looked at.
+func TestP13WhatMayBeFreeIsNotRefusedForMoneyByItsHeaders(t *testing.T) {
+	l := New(Options{Rules: Rules{MaxConcurrent: 1}})
+	p := limited(policy.Limits{RPM: 3, TokensPerHour: 10, SpendPerDay: 10})
+	spent := mustAdmit(t, l, morning, generation(p, 0, 0))
+	spent.Done(morning, 10, 10)
+	ask := generation(p, 0, 0)
+	wantRefusal(t, l, morning, ask, fault.AllowanceExhausted, 45*time.Minute)
+	ask.MayBeFree = true
+	free := mustAdmit(t, l, morning, ask)
+	wantRefusal(t, l, morning, ask, fault.RateLimited, time.Second) // one at a time
+	if err := l.Hold(t.Context(), morning, ask, &free); fault.From(err).Kind != fault.AllowanceExhausted {
+		t.Errorf("got %v", err)
+	}
+	free.Done(morning, 0, 0)
+	free = mustAdmit(t, l, morning, ask)
+	free.Done(morning, 0, 0)
+	wantRefusal(t, l, morning, ask, fault.RateLimited, 20*time.Second)
+}
+
+func TestD84PrepaidPrincipalsHaveARateOfTheirOwn(t *testing.T) {
+	l := New(Options{Rules: Rules{PrepaidRPM: 2}})
+	prepaid := policy.Principal{Account: "bob", Prepaid: true}
+	for range 10 {
+		mustAdmit(t, l, morning, generation(ada, 0, 0))
+		mustAdmit(t, l, morning, &Ask{Client: netip.MustParseAddr("127.0.0.1")})
+	}
+	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
+	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
+	wantRefusal(t, l, morning, generation(prepaid, 0, 0), fault.RateLimited, 30*time.Second)
+	prepaid.Limits.RPM = policy.Unlimited
+	mustAdmit(t, l, morning, generation(prepaid, 0, 0))
+}
+
+// TestTheStandingSaysWhatIsLeftOfTheRate, after the request that it was asked for, whether that was let pass or not.
+func TestTheStandingSaysWhatIsLeftOfTheRate(t *testing.T) {
+	l := New(Options{Rules: Rules{Default: policy.Limits{RPM: 3}}})
+	want := func(s Standing, rpm, left int, reset time.Duration) {
+		t.Helper()
+		n, in := s.Requests(morning)
+		if s.RequestsPerMinute != rpm || n != left || in != reset {
+			t.Errorf("%d left of %d, all of them in %v; want %d, %d, %v", n, s.RequestsPerMinute, in, left, rpm, reset)
+		}
+	}
+	want(l.Standing(morning, ada, netip.Addr{}), 3, 3, 0)
+	for left := 2; left >= 0; left-- {
+		want(mustAdmit(t, l, morning, generation(ada, 0, 0)).Standing, 3, left, time.Duration(3-left)*20*time.Second)
+	}
+	g, err := l.Admit(t.Context(), morning, generation(ada, 0, 0))
+	if err == nil {
+		t.Fatal("it was let pass")
+	}
+	want(g.Standing, 3, 0, time.Minute)
+	want(mustAdmit(t, l, morning, &Ask{Principal: ada, Class: Lookup}).Standing, 30, 29, 2*time.Second)
+	s := g.Standing
+	if n, in := s.Requests(morning.Add(30 * time.Second)); n != 1 || in != 30*time.Second {
+		t.Errorf("later: %d in %v", n, in)
+	}
+	if n, in := (&Standing{RequestsPerMinute: 1 << 60}).Requests(morning); n != 1<<60 || in != 0 {
+		t.Errorf("of a great rate: %d in %v", n, in)
 	}
 }
 

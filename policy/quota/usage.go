@@ -27,8 +27,12 @@ type limits struct {
 
 // of is what holds for a principal: its own limits, else the default ones. Only accounts have a spend.
 func (r *Rules) of(p *policy.Principal) limits {
+	rpm := r.Default.RPM
+	if p.Prepaid {
+		rpm = r.PrepaidRPM
+	}
 	lim := limits{
-		rpm:        either(p.Limits.RPM, r.Default.RPM),
+		rpm:        either(p.Limits.RPM, rpm),
 		concurrent: max(r.MaxConcurrent, 0),
 		tokens:     either(p.Limits.TokensPerHour, r.Default.TokensPerHour),
 		overage:    r.BillOverage,
@@ -37,6 +41,14 @@ func (r *Rules) of(p *policy.Principal) limits {
 		lim.spend = int64(either(p.Limits.SpendPerDay, r.Default.SpendPerDay))
 	}
 	return lim
+}
+
+// rate is how many requests of a class may come in a minute.
+func (l *limits) rate(c Class) int {
+	if c == Lookup {
+		return min(l.rpm, math.MaxInt32) * lookupFactor
+	}
+	return l.rpm
 }
 
 func either[N ~int | ~int64](own, general N) N {
@@ -55,9 +67,37 @@ type usage struct {
 	asked  time.Time // when others was asked for last
 	known  bool      // others was read at least once
 
+	latest time.Time // the latest time that a request came with
+
 	active     int   // generations under way
 	heldTokens int64 // of them
 	heldCharge int64
+}
+
+// maxLag is how far behind the latest time a request may come with its own: it read the clock before it waited for the caller's lock or
+// for the store. Farther behind means that the clock was set back.
+const maxLag = 10 * time.Second
+
+// advance is the time that a request counts at: its own, but never before that of a request which got the lock earlier. Without it a
+// request that was overtaken would find more of the rate used than there is. The windows are rolled to it.
+func (u *usage) advance(now time.Time) time.Time {
+	lag := u.latest.Sub(now)
+	if lag > 0 && lag <= maxLag {
+		return u.latest
+	}
+	if lag > 0 && !u.latest.IsZero() {
+		u.setBack(now)
+	}
+	u.latest = now
+	u.roll(now)
+	return now
+}
+
+// setBack keeps a clock that was set back from refusing until it has caught up: the rates are used up for a minute at most.
+func (u *usage) setBack(now time.Time) {
+	for c := range u.rates {
+		u.rates[c].paid = min(u.rates[c].paid, now.UnixNano()+minute)
+	}
 }
 
 // roll begins a new hour and a new day when they have come.
@@ -86,15 +126,12 @@ func (u *usage) learn(known window, stored int64) {
 
 // lookup counts a lookup, or refuses it.
 func (u *usage) lookup(now time.Time, lim *limits) *fault.Fault {
-	return u.rate(now, Lookup, min(lim.rpm, math.MaxInt32)*lookupFactor)
+	return u.rate(now, Lookup, lim.rate(Lookup))
 }
 
 // generate counts a generation, or refuses it. The rate comes last, because it alone counts when it passes.
-func (u *usage) generate(now time.Time, lim *limits, tokens int64, charge policy.Micro) *fault.Fault {
-	if f := u.allowance(now, lim); f != nil {
-		return f
-	}
-	if f := u.spend(now, lim, int64(charge)); f != nil {
+func (u *usage) generate(now time.Time, lim *limits, mayBeFree bool, tokens int64, charge policy.Micro) *fault.Fault {
+	if f := u.afford(now, lim, charge); f != nil && !mayBeFree {
 		return f
 	}
 	if lim.concurrent > 0 && u.active >= lim.concurrent {
@@ -104,16 +141,34 @@ func (u *usage) generate(now time.Time, lim *limits, tokens int64, charge policy
 		return f
 	}
 	u.active++
+	u.hold(tokens, charge)
+	return nil
+}
+
+// afford refuses what the hour's allowance or the day's limit has no room for.
+func (u *usage) afford(now time.Time, lim *limits, charge policy.Micro) *fault.Fault {
+	if f := u.allowance(now, lim); f != nil {
+		return f
+	}
+	return u.spend(now, lim, int64(charge))
+}
+
+// hold sets aside what a generation uses and may be charged.
+func (u *usage) hold(tokens int64, charge policy.Micro) {
 	u.heldTokens += tokens
 	u.heldCharge += int64(charge)
-	return nil
+}
+
+// release is the other end of hold.
+func (u *usage) release(tokens int64, charge policy.Micro) {
+	u.heldTokens -= tokens
+	u.heldCharge -= int64(charge)
 }
 
 // done turns what a generation held into what it used.
 func (u *usage) done(heldTokens, tokens int64, heldCharge, charged policy.Micro) {
 	u.active--
-	u.heldTokens -= heldTokens
-	u.heldCharge -= int64(heldCharge)
+	u.release(heldTokens, heldCharge)
 	u.tokens.n += tokens
 	u.spent.n += int64(charged)
 }
@@ -153,15 +208,21 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 		return refuse(fault.BudgetExceeded, soon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
 	}
 	tomorrow := now.UTC().Truncate(day).Add(day)
+	if left == 0 {
+		return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "the daily limit of %s USD is used up: wait for the next UTC day", policy.Micro(lim.spend))
+	}
 	return refuse(fault.BudgetExceeded, tomorrow.Sub(now), "this request may cost %s USD, but %s of the daily limit of %s USD are left: lower max_tokens, or wait for the next UTC day",
 		policy.Micro(charge), policy.Micro(left), policy.Micro(lim.spend))
 }
 
-func (u *usage) standing(now time.Time, lim *limits) Standing {
-	if lim.tokens == 0 {
-		return Standing{}
+func (u *usage) standing(now time.Time, lim *limits, c Class) (s Standing) {
+	if lim.tokens != 0 {
+		s.TokensPerHour, s.RemainingTokens, s.Reset = lim.tokens, max(lim.tokens-u.tokens.n, 0), nextHour(now)
 	}
-	return Standing{TokensPerHour: lim.tokens, RemainingTokens: max(lim.tokens-u.tokens.n, 0), Reset: nextHour(now)}
+	if s.RequestsPerMinute = lim.rate(c); s.RequestsPerMinute != 0 {
+		s.used = time.Unix(0, u.rates[c].paid)
+	}
+	return s
 }
 
 func nextHour(now time.Time) time.Time { return now.UTC().Truncate(time.Hour).Add(time.Hour) }

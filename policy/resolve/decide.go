@@ -282,11 +282,47 @@ func (d *draft) fault() error {
 	case d.allBarred():
 		return fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
 	}
+	if u := d.untaken(); u != nil {
+		return fault.New(fault.InvalidRequest, u.Error(), u)
+	}
 	f := fault.Newf(fault.NoProvider, "no provider can serve this request")
 	for _, no := range d.refusals() {
 		f.Public += "; " + string(no.Provider) + ": " + no.Reason
 	}
 	return f
+}
+
+// Untaken is the cause of the fault where no model that could be asked takes some content of the request.
+type Untaken struct {
+	Content policy.Feature // what such a model would have: Vision, Audio, Video or Documents
+	What    string         // "audio"
+}
+
+func (u *Untaken) Error() string { return "no available model takes " + u.What }
+
+// untaken is what of the request's content no model takes that could be asked; nil for none.
+func (d *draft) untaken() *Untaken {
+	features := [...]policy.Feature{policy.Vision, policy.Audio, policy.Video, policy.Documents}
+	for k := range contents {
+		c := &contents[k]
+		if d.n.content&c.may == 0 {
+			continue
+		}
+		some, takes := false, false
+		for i := range d.chairs {
+			chair := &d.chairs[i]
+			if !d.serves(chair) {
+				continue
+			}
+			for j := range chair.options {
+				some, takes = true, takes || chair.options[j].has.has(c.may)
+			}
+		}
+		if some && !takes {
+			return &Untaken{Content: features[k], What: c.name}
+		}
+	}
+	return nil
 }
 
 // allBarred tells whether every provider that could be asked is one that the caller's plan does not include.

@@ -43,7 +43,7 @@ func (d *draft) refusals() []Refusal {
 		out = append(out, Refusal{Provider: c.p.ID, Model: model, Reason: reason})
 	}
 	if v := d.r.vendorOf(name); d.n.named && !isPinned && v != "" && d.r.find(v) == nil {
-		out = append(out, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured"})
+		out = append(out, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured: " + config.EnabledBy(v)})
 	}
 	return out
 }
@@ -84,6 +84,12 @@ func (n *need) missing(o *option, l lack) string {
 		return "the request's privacy tier is " + cmp.Or(n.PrivacyTier.String(), "tee") + ", which it does not offer"
 	case lacksVision:
 		return "the request holds images, and it takes none"
+	case lacksAudio:
+		return "the request holds audio, and it takes none"
+	case lacksVideo:
+		return "the request holds video, and it takes none"
+	case lacksDocuments:
+		return "the request holds documents, and it takes none"
 	case lacksTools:
 		return "the request has tools, and it calls none"
 	case lacksWindow:

@@ -43,7 +43,7 @@ providers:
 		},
 		{
 			"its vendor is not enabled", "gpt-4o", "", "any",
-			`anthropic: the model "gpt-4o" does not exist at anthropic; vllm: the model "gpt-4o" does not exist at vllm; openai: it serves this model, and is not configured`,
+			`anthropic: the model "gpt-4o" does not exist at anthropic; vllm: the model "gpt-4o" does not exist at vllm; openai: it serves this model, and is not configured: set OPENAI_API_KEY, or providers.openai in the configuration`,
 		},
 		{
 			"a provider that is not configured is asked for", "gpt-4o", "openai", "",

@@ -47,3 +47,23 @@ func (l *listing) offer() Offer {
 	}
 	return o
 }
+
+// HasFree tells whether callers whose plan leaves out barred can reach something that costs them nothing: a user's own key, the demo,
+// a provider that staked credit pays, or a model without a price.
+func (r *Resolver) HasFree(barred []policy.ProviderID) bool {
+	in := policy.Intent{Barred: barred}
+	for i := range r.providers {
+		p := &r.providers[i]
+		if (p.Direct || p.Free || p.DIEM) && !in.Bars(p.ID) {
+			return true
+		}
+	}
+	for _, l := range r.listings {
+		for _, e := range l.entries {
+			if e.option.has.has(isFree) && !in.Bars(e.resolution.Provider) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -20,6 +20,7 @@ type need struct {
 	enclave         set           // what it asks
 	tier            set           // the same, as long as the strict pass asks for it
 	reasons         bool          // the effort wants a model that reasons
+	content         set           // what a model must take that serves the request
 
 	always, strictly bounds // the same, for what many options are compared with at once
 }
@@ -48,14 +49,14 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	case in.PrivacyTier == policy.PrivacyTEE || n.require.has(hasEnclave):
 		n.enclave, n.sealed = hasEnclave, rules.Exhausted == Fail
 	}
-	n.tier = n.enclave
+	n.tier, n.content = n.enclave, contentOf(in)
 	n.bound()
 	return n
 }
 
 // bound writes down what never and strict ask of an option when the request names no model.
 func (n *need) bound() {
-	n.always = bounds{latency: orAny(n.relaxed), input: max(n.InputTokens, 0), output: max(n.OutputTokens, 0)}
+	n.always = bounds{has: n.content, latency: orAny(n.relaxed), input: max(n.InputTokens, 0), output: max(n.OutputTokens, 0)}
 	n.strictly = bounds{has: n.require | n.tier, latency: orAny(n.MaxLatency), output: n.OutputTokens, quality: n.Quality}
 	for _, one := range [...]struct {
 		asked bool
@@ -65,7 +66,6 @@ func (n *need) bound() {
 		{n.zero, &n.always, isFree},
 		{n.private, &n.always, hasPrivacy},
 		{n.sealed, &n.always, n.enclave},
-		{n.Images, &n.always, maySee},
 		{n.Tools, &n.always, mayTools},
 		{n.reasons, &n.strictly, reasons},
 		{n.Schema, &n.strictly, maySchema},
@@ -116,6 +116,9 @@ const (
 	lacksPrivacy
 	lacksEnclave
 	lacksVision
+	lacksAudio
+	lacksVideo
+	lacksDocuments
 	lacksTools
 	lacksWindow
 	lacksSpeed
@@ -145,6 +148,8 @@ func (n *need) never(c *chair, o *option) lack {
 		return lacksPrivacy
 	case n.sealed && !o.has.has(n.enclave):
 		return lacksEnclave
+	case !o.has.has(n.content):
+		return lackOf(n.content &^ o.has)
 	case n.named:
 		return lacksNothing
 	}
@@ -160,12 +165,39 @@ func (n *need) never(c *chair, o *option) lack {
 // unfit is why a model could not take the request at all, as far as is known.
 func (n *need) unfit(o *option) lack {
 	switch {
-	case n.Images && !o.has.has(maySee):
-		return lacksVision
 	case n.Tools && !o.has.has(mayTools):
 		return lacksTools
 	case n.tokens(o) > o.context:
 		return lacksWindow
+	}
+	return lacksNothing
+}
+
+// contents are the kinds of content that not all models take: the fact about an option, what it lacks without that, and their name.
+var contents = [...]struct {
+	may  set
+	lack lack
+	name string
+}{
+	{maySee, lacksVision, "images"}, {mayHear, lacksAudio, "audio"}, {mayWatch, lacksVideo, "video"}, {mayRead, lacksDocuments, "documents"},
+}
+
+// contentOf is what a model must take to serve a request.
+func contentOf(in *policy.Intent) (s set) {
+	for i, holds := range [...]bool{in.Images, in.Audio, in.Video, in.Documents} {
+		if holds {
+			s |= contents[i].may
+		}
+	}
+	return s
+}
+
+// lackOf is what an option lacks that does not take some content.
+func lackOf(missing set) lack {
+	for i := range contents {
+		if missing&contents[i].may != 0 {
+			return contents[i].lack
+		}
 	}
 	return lacksNothing
 }

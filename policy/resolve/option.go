@@ -23,6 +23,9 @@ const (
 	reasons                          // it reasons
 	mayTools                         // it calls tools, or nobody knows
 	maySee                           // it takes images, or nobody knows
+	mayHear                          // sound
+	mayWatch                         // moving pictures
+	mayRead                          // documents
 	maySchema                        // it enforces a schema, or calls tools
 	ofClaude                         // its family is one that ladders name
 	ofGPT
@@ -150,10 +153,10 @@ type option struct {
 // typical is a call that options are compared by, in tokens each way.
 const typical = 10_000
 
-func newOption(e *entry) option {
+func newOption(e *entry, kind string) option {
 	m := &e.model
 	return option{
-		at: e, has: setOf(e.resolution.Features...) | facts(m), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
+		at: e, has: setOf(e.resolution.Features...) | facts(m) | takes(m, kind), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
 		latency: m.LatencyP50, context: orUnknown(m.Context), output: orUnknown(m.MaxOutput), family: hash(m.Family),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
 	}
@@ -172,11 +175,31 @@ func facts(m *catalog.Model) set {
 	if !known || has.has(hasTools) {
 		s |= mayTools
 	}
-	if !known || has.has(hasVision) {
-		s |= maySee
-	}
 	if has&(hasSchema|hasTools) != 0 {
 		s |= maySchema
+	}
+	return s
+}
+
+// takes is what content a model takes at a kind of provider, as far as is known: one of which nobody says what it can do may take any.
+// Models that see read documents as well, or are not known not to, and OpenRouter reads them for any model.
+func takes(m *catalog.Model, kind string) (s set) {
+	if m.Capabilities == nil {
+		return maySee | mayHear | mayWatch | mayRead
+	}
+	has := setOf(m.Capabilities...)
+	for _, c := range [...]struct{ any, may set }{
+		{hasVision, maySee},
+		{setOf(policy.Audio), mayHear},
+		{setOf(policy.Video), mayWatch},
+		{hasVision | setOf(policy.Documents), mayRead},
+	} {
+		if has&c.any != 0 {
+			s |= c.may
+		}
+	}
+	if kind == config.KindOpenRouter {
+		s |= mayRead
 	}
 	return s
 }

@@ -148,6 +148,8 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		NoSignatures:      m.NoSignatures,
 		FixedSampling:     m.FixedSampling,
 		SchemaAlone:       m.SchemaAlone,
+		Undescribed:       m.Capabilities == nil,
+		Lacks:             m.Lacks,
 		ToolFormat:        m.ToolFormat,
 		Family:            m.Family,
 		Reasoning:         m.Reasoning,
@@ -159,7 +161,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		Private:           p.Private,
 	}}
 	e.resolution.Features = r.seats[at].features(m.Capabilities)
-	e.option, e.name = newOption(e), plain(m.ID)
+	e.option, e.name = newOption(e, p.Kind), plain(m.ID)
 	return e
 }
 
@@ -186,8 +188,8 @@ type way struct {
 func (w *way) resolution() policy.Resolution { return w.at.snapshot(w.id, w.suffix) }
 
 // Resolve lists the ways to serve a model, in the configured order. The provider, if given, or else a configured provider before
-// the first slash of model, is the only one asked. The error is a fault: ModelNotFound, with near names, for a model that
-// nobody knows, NoProvider for one that no enabled provider serves.
+// the first slash of model, is the only one asked. The error is a fault: ModelNotFound, with near names for a model that
+// nobody knows, and with who serves it and what enables that one for a model that no configured provider serves (D-88).
 func (r *Resolver) Resolve(model, provider string) ([]policy.Resolution, error) {
 	ways, err := r.ways(model, policy.ProviderID(provider))
 	if err != nil {
@@ -267,7 +269,7 @@ func (l *listing) ways(id, suffix string) []way {
 func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 	p := r.find(id)
 	if p == nil {
-		return nil, fault.Newf(fault.NoProvider, "the provider %q is not configured", clip(string(id)))
+		return nil, r.unconfigured(id, model)
 	}
 	if l, suffix, ok := r.index.Find(model); ok {
 		for i := range l.entries {
@@ -348,11 +350,11 @@ func (r *Resolver) variants(id string) (out []way) {
 
 // unknown says why nobody serves a model.
 func (r *Resolver) unknown(id string) error {
-	if prefix, _, ok := strings.Cut(id, "/"); ok && config.Known(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
-		return fault.Newf(fault.NoProvider, "the provider %q is not configured", prefix)
+	if prefix, rest, ok := strings.Cut(id, "/"); ok && config.Known(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
+		return r.unconfigured(policy.ProviderID(prefix), rest)
 	}
-	if m, ok := r.catalog.Lookup(id); ok {
-		return fault.Newf(fault.NoProvider, "no enabled provider serves the model %q", string(m.ID))
+	if at := r.servedBy(id); at != "" {
+		return r.unconfigured(at, id)
 	}
 	ids := make([]string, len(r.listings))
 	for i, l := range r.listings {
@@ -366,6 +368,37 @@ func (r *Resolver) unknown(id string) error {
 	if len(like) == 0 {
 		f.Public += "; GET /v1/models lists those that do"
 	}
+	return f
+}
+
+// servedBy is the provider that would serve a model if it were configured, "" if none is known: the model's vendor, else for a model of
+// the catalog a marketplace.
+func (r *Resolver) servedBy(model string) policy.ProviderID {
+	if v := r.vendorOf(model); v != "" && config.Known(v) {
+		return v
+	}
+	if _, ok := r.catalog.Lookup(model); ok {
+		return config.KindOpenRouter
+	}
+	return ""
+}
+
+// unconfigured says that a provider is not there, and what enables it.
+func (r *Resolver) unconfigured(id policy.ProviderID, model string) *fault.Fault {
+	var f *fault.Fault
+	switch {
+	case !config.Known(id):
+		names := make([]string, len(r.providers))
+		for i := range r.providers {
+			names[i] = string(r.providers[i].ID)
+		}
+		f = fault.Newf(fault.ModelNotFound, "the provider %q is not configured; the providers are %s", clip(string(id)), strings.Join(names, ", "))
+	case model == "":
+		f = fault.Newf(fault.ModelNotFound, "the provider %s is not configured: %s", id, config.EnabledBy(id))
+	default:
+		f = fault.Newf(fault.ModelNotFound, "the model %q is served by %s, which is not configured: %s", clip(model), id, config.EnabledBy(id))
+	}
+	f.Param = "model"
 	return f
 }
 

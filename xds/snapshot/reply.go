@@ -41,7 +41,7 @@ var localReplies = []localReply{
 		message: "there is nothing at this path",
 	},
 	{
-		from: 408, to: 408, kind: fault.InvalidRequest, openAI: "invalid_request_error", anthropic: "invalid_request_error", gemini: "INVALID_ARGUMENT",
+		from: 408, to: 408, kind: fault.RequestTimeout, openAI: "timeout_error", anthropic: "timeout_error", gemini: "DEADLINE_EXCEEDED",
 		message: "the request did not arrive in time",
 	},
 	{

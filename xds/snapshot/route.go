@@ -27,9 +27,12 @@ const (
 const retryOn = "connect-failure,refused-stream,reset,reset-before-request,retriable-status-codes"
 
 // retriable are the statuses that say nothing about the request itself: a credential of ours that is bad, a provider
-// that is busy, broken or slow. 400, 404, 413 and 422 are the caller's own.
+// that is busy, broken, slow or somewhere else (D-88), a model that it has no more. 400, 404, 413 and 422 are the caller's own.
 func retriable() []uint32 {
-	out := []uint32{401, 402, 403, 408, 429}
+	out := []uint32{101, 401, 402, 403, 408, 410, 429}
+	for s := uint32(300); s <= 399; s++ {
+		out = append(out, s)
+	}
 	for s := uint32(500); s <= 511; s++ {
 		out = append(out, s)
 	}
@@ -37,6 +40,11 @@ func retriable() []uint32 {
 		out = append(out, s)
 	}
 	return out
+}
+
+// lasting tells which statuses the same provider would answer with again a moment later.
+func lasting(status uint32) bool {
+	return slices.Contains([]uint32{301, 308, 401, 402, 403, 410, 429}, status)
 }
 
 func (b *builder) routes() []types.Resource {
@@ -72,7 +80,7 @@ func (b *builder) pathRoutes() []*routev3.Route {
 	}
 	return []*routev3.Route{
 		b.failover(state.PathJSON, retriable()),
-		b.failover(state.PathAlone, slices.DeleteFunc(retriable(), func(s uint32) bool { return s == 429 })),
+		b.failover(state.PathAlone, slices.DeleteFunc(retriable(), lasting)),
 		last,
 	}
 }

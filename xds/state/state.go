@@ -45,6 +45,9 @@ type Provider struct {
 	Disabled  bool // keeps its clusters, so that requests under way finish, but has no place in the order
 }
 
+// ClientIdle is the default of Timeouts.Client.
+const ClientIdle = 5 * time.Minute
+
 // Timeouts of the data path. Zero means the default beside each.
 type Timeouts struct {
 	Connect time.Duration // 5 s: to a provider
@@ -86,7 +89,7 @@ func (s State) WithDefaults() State {
 	}{
 		{&t.Connect, 5 * time.Second},
 		{&t.Upload, 5 * time.Minute},
-		{&t.Client, 5 * time.Minute},
+		{&t.Client, ClientIdle},
 		{&t.Attempt, 5 * time.Second},
 	} {
 		if *d.at == 0 {

@@ -14,10 +14,11 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
-var endpoint = provider.Endpoint{Authority: "api.example", BasePath: "/v1", Key: "k"}
+var endpoint = provider.Endpoint{Authority: "api.example", BasePath: "/v1", Key: secret.New("k")}
 
 const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`
 

@@ -4,6 +4,7 @@ package bankr
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
@@ -38,7 +39,9 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)
 	}
-	opts := openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling}
+	opts := openai.RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Video: slices.Contains(to.Features, policy.Video),
+	}
 	switch to.Family {
 	case gpt, o:
 		opts.OfOpenAI(req, to)

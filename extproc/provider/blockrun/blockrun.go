@@ -4,6 +4,7 @@ package blockrun
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
@@ -52,7 +53,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	for i := range call.Header { // its accounts have one way to show a key
 		if call.Header[i].Name == "x-api-key" {
-			call.Header[i] = header.Field{Name: "authorization", Value: "Bearer " + string(at.Key)}
+			call.Header[i] = header.Field{Name: "authorization", Value: "Bearer " + at.Key.Reveal()}
 		}
 	}
 	return call, nil
@@ -62,6 +63,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	opts := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts,
+		Video:   slices.Contains(to.Features, policy.Video),
+		Unknown: to.Undescribed && to.Control == policy.ControlUsual,
 	}
 	usual := openai.PromptedReasoning
 	switch to.Family {

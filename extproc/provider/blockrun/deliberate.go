@@ -35,7 +35,7 @@ func deliberate(req *chat.Request, to policy.Resolution) (r *chat.Request, lost 
 // isRoutine reports whether a profile finds little thinking enough, and nobody looks at it.
 func isRoutine(req *chat.Request) bool {
 	p := req.Profile
-	return p != nil && p.Default.Effort == "low" && !said(&p.Locked) && !req.SaysThinking() && !visible(req)
+	return p != nil && !p.NoGuidance && p.Default.Effort == "low" && !said(&p.Locked) && !req.SaysThinking() && !visible(req)
 }
 
 // byQuality are the efforts of the classes of models.

@@ -4,6 +4,7 @@ package custom
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
@@ -54,7 +55,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
-		NoDetails: to.Without.Thinking,
+		NoDetails: to.Without.Thinking, Video: slices.Contains(to.Features, policy.Video),
 	}
 	if to.Without.Thinking {
 		o.ReasoningContent = openai.NoReasoningContent

@@ -15,6 +15,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -27,7 +28,7 @@ func TestACallInTheConfiguredFormat(t *testing.T) {
 		op       chat.Op
 		body     string
 		format   chat.Dialect
-		key      provider.Secret
+		key      string
 		path     string
 		header   string
 		contains string
@@ -46,7 +47,7 @@ func TestACallInTheConfiguredFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := provider.Endpoint{BasePath: "/v1", Key: r.key, Dialect: r.format}
+			at := provider.Endpoint{BasePath: "/v1", Key: secret.New(r.key), Dialect: r.format}
 			call, err := custom.Adapter{}.Encode(nil, req, policy.Resolution{Model: "m", Upstream: "up"}, at)
 			if err != nil {
 				t.Fatal(err)

@@ -5,6 +5,7 @@ package deepseek
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -41,6 +42,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	o := wire.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, MaxStop: maxStop,
 		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, NoDetails: true, NoSchema: true,
+		Video: slices.Contains(to.Features, policy.Video),
 	}
 	o.Broker(to.Control, wire.ThinkingToggle) // the toggle is there, whether the model takes an effort or not
 	if o.Efforts = to.Efforts; o.Efforts == nil && to.Control == policy.ControlEffort {

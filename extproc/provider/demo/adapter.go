@@ -2,6 +2,7 @@ package demo
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
@@ -32,7 +33,7 @@ func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect)
 // Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) != req.Dialect {
-		return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model))})
+		return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model)), Video: slices.Contains(to.Features, policy.Video)})
 	}
 	edits := req.Edit.Clone()
 	if name, _ := req.Doc.Get("model").Str(); to.Upstream != "" && name != to.Upstream {

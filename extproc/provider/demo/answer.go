@@ -20,32 +20,57 @@ func tokens(bytes int) int64 { return int64((bytes + bytesPerToken - 1) / bytesP
 
 // answer is what the demo provider says to a request, as events. It depends on the request alone.
 func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
-	a := answerer{left: req.MaxTokens, limited: req.MaxTokens > 0}
+	a := answerer{limited: req.MaxTokens > 0}
 	a.add(chat.Event{Kind: chat.Start, ID: id(req.Doc.Bytes), Model: req.Model})
+	for a.choice = range choices(req) {
+		a.choose(req, conv)
+	}
+	a.choice = 0
+	a.add(chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{
+		Input: tokens(len(req.Doc.Bytes)), Output: a.output + a.reasoning, Reasoning: a.reasoning, Final: true,
+	}})
+	a.add(chat.Event{Kind: chat.End})
+	return a.events
+}
+
+// maxChoices is the most choices that the API allows.
+const maxChoices = 128
+
+// choices is how many answers are asked for.
+func choices(req *chat.Request) int {
+	n, ok := req.Doc.Get("n").Int()
+	if !ok {
+		return 1
+	}
+	return int(min(max(n, 1), maxChoices))
+}
+
+// choose adds one choice: all are alike.
+func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
+	a.index, a.left, a.cut = 0, req.MaxTokens, false
 	if req.Thinking {
 		a.think("The demo provider has no model, so there is nothing to think about: it repeats what it received.")
 	}
 	reason := chat.StopEnd
-	if call, ok := asksForTool(conv); ok {
+	schema, tool := form(conv)
+	switch call, ok := asksForTool(conv); {
+	case ok:
 		a.call(call)
 		reason = chat.StopTool
-	} else if schema, tool := form(conv); tool != "" {
+	case tool != "":
 		a.call(chat.ToolCall{ID: "call_" + id(schema), Name: tool, Args: example.Of(schema, example.Options{})})
 		reason = chat.StopTool
-	} else if schema != nil {
+	case schema != nil:
 		a.say(example.Of(schema, example.Options{}))
-	} else {
+	case wantsJSON(req):
+		a.say(object(req, conv))
+	default:
 		a.say(sentence(req, conv))
 	}
 	if a.cut {
 		reason = chat.StopLength
 	}
 	a.add(chat.Event{Kind: chat.Stop, Reason: reason})
-	a.add(chat.Event{Kind: chat.UsageInfo, Usage: chat.Usage{
-		Input: tokens(len(req.Doc.Bytes)), Output: a.output + a.reasoning, Reasoning: a.reasoning, Final: true,
-	}})
-	a.add(chat.Event{Kind: chat.End})
-	return a.events
 }
 
 func id(body []byte) string {
@@ -57,14 +82,14 @@ func id(body []byte) string {
 // answerer collects the events of an answer, block by block, up to the caller's limit.
 type answerer struct {
 	events            []chat.Event
-	index             int
+	choice, index     int
 	left              int // tokens that the limit still allows
 	limited, cut      bool
 	output, reasoning int64
 }
 
 func (a *answerer) add(ev chat.Event) {
-	ev.Index = a.index
+	ev.Choice, ev.Index = a.choice, a.index
 	a.events = append(a.events, ev)
 }
 
@@ -89,7 +114,7 @@ func (a *answerer) words(kind chat.EventKind, text string) (n int64) {
 }
 
 func (a *answerer) think(text string) {
-	a.reasoning = a.words(chat.Thought, text)
+	a.reasoning += a.words(chat.Thought, text)
 	a.add(chat.Event{Kind: chat.Signature, Text: []byte("demo")})
 	a.stop()
 }
@@ -111,9 +136,47 @@ func sentence(req *chat.Request, conv *chat.Conversation) string {
 	s := fmt.Sprintf("This is Bardo's demo provider; no model answered. It received model %q, %s and %s.",
 		req.Model, counted(len(conv.Messages), "message"), counted(len(conv.Tools), "tool"))
 	if result, ok := lastResult(conv); ok {
-		return s + " The tool said: " + result
+		return s + " The tool said: " + echo(result)
 	}
-	return s + " The last user text: " + lastUserText(conv)
+	return s + " The last user text: " + echo(lastUserText(conv))
+}
+
+// wantsJSON tells whether the answer must be a JSON object of any form.
+func wantsJSON(req *chat.Request) bool {
+	kind, _ := req.Doc.Get("response_format").Get("type").Str()
+	return kind == "json_object"
+}
+
+// object is what sentence says, as JSON.
+func object(req *chat.Request, conv *chat.Conversation) string {
+	out := struct {
+		Demo     bool   `json:"demo"`
+		Model    string `json:"model"`
+		Messages int    `json:"messages"`
+		Tools    int    `json:"tools"`
+		Result   string `json:"tool_result,omitempty"`
+		Text     string `json:"last_user_text"`
+	}{true, req.Model, len(conv.Messages), len(conv.Tools), "", echo(lastUserText(conv))}
+	if result, ok := lastResult(conv); ok {
+		out.Result = echo(result)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return "{}" // nothing in it can fail
+	}
+	return string(b)
+}
+
+// maxEcho bounds what is repeated of a text, in bytes.
+const maxEcho = 1000
+
+// echo is the beginning of a text that was received.
+func echo(s string) string {
+	if len(s) <= maxEcho {
+		return s
+	}
+	start := strings.ToValidUTF8(s[:maxEcho], "")
+	return fmt.Sprintf("%s… (%d bytes more)", start, len(s)-len(start))
 }
 
 func counted(n int, what string) string {

@@ -3,7 +3,8 @@
 //
 // The rule: the answer says which model, how many messages and tools, and which last user text it received; to
 // "call TOOL {json}" it calls that tool if the request declares it; asked for JSON by a schema, it makes up a value that the schema
-// allows; asked to think, it does so in one sentence; and it counts a token for every four bytes. The same request gets the same answer.
+// allows; asked for a JSON object, it says the same as one; asked to think, it does so in one sentence; and it counts a token for every
+// four bytes. It repeats at most 1,000 bytes of a text, and gives as many choices as n says. The same request gets the same answer.
 package demo
 
 import (

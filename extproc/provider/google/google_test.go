@@ -8,12 +8,13 @@ import (
 	"bardo.money/gateway/extproc/provider/google"
 	"bardo.money/gateway/extproc/provider/providertest"
 	wire "bardo.money/gateway/extproc/wire/gemini"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
 func TestConformance(t *testing.T) { providertest.Run(t, google.Adapter{}) }
 
-var endpoint = provider.Endpoint{Authority: "api.example", BasePath: "/v1beta", Key: "k"}
+var endpoint = provider.Endpoint{Authority: "api.example", BasePath: "/v1beta", Key: secret.New("k")}
 
 const body = `{"contents":[{"parts":[{"text":"hi"}]}]}`
 

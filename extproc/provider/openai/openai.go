@@ -49,6 +49,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	o := wire.RequestOptions{
 		Model:    cmp.Or(to.Upstream, string(to.Model)),
 		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
+		Video: slices.Contains(to.Features, policy.Video),
 	}
 	o.OfOpenAI(req, to)
 	if o.NoDetails = to.Without.Thinking; o.NoDetails {

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/provider/openai"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -26,7 +27,7 @@ var models = sync.OnceValue(func() *catalog.Catalog { return catalog.New(catalog
 func TestACall(t *testing.T) {
 	rows := []struct {
 		name, upstream, body string
-		key                  provider.Secret
+		key                  string
 		header, want         string
 	}{
 		{"a key", "gpt-4o", `{"model":"gpt-4o","messages":[{}]}`, "k", "authorization Bearer k", `{"model":"gpt-4o","messages":[{}]}`},
@@ -43,7 +44,7 @@ func TestACall(t *testing.T) {
 			}
 			to := known(r.upstream)
 			to.Model = "m"
-			call, err := openai.Adapter{}.Encode(nil, req, to, provider.Endpoint{BasePath: "/v1", Key: r.key})
+			call, err := openai.Adapter{}.Encode(nil, req, to, provider.Endpoint{BasePath: "/v1", Key: secret.New(r.key)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,8 +24,10 @@ func (d decoder) Decode(chunk []byte, end bool) []chat.Event {
 		if ev.Kind != chat.UsageInfo {
 			continue
 		}
-		if cost, ok := policy.ParseCost(string(jsonx.Value{Raw: ev.Text}.Get("cost").Raw)); ok {
-			ev.Usage.Cost = cost
+		for key, m := range (jsonx.Value{Raw: ev.Text}).Members {
+			if cost, ok := policy.ParseCost(string(m.Raw)); ok && string(key) == "cost" {
+				ev.Usage.Cost = max(ev.Usage.Cost, cost) // should it be there twice
+			}
 		}
 	}
 	return events

@@ -36,7 +36,7 @@ var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
-		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true,
+		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),
 		Members: []wire.Member{{Key: "usage", Value: jsonx.Raw(`{"include":true}`)}},
 	}
 	o.Broker(to.Control, wire.ReasoningObject)

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -63,7 +64,7 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 	if to.Upstream == "" {
 		to.Upstream = upstreamModel
 	}
-	at.Provider, at.BasePath, at.Key = "p", "/v1", secret
+	at.Provider, at.BasePath, at.Key = "p", "/v1", secret.New(sampleKey)
 	var out bytes.Buffer
 	plain := make([]*told, len(goldenClients))
 	for i, d := range goldenClients {
@@ -158,7 +159,7 @@ func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, 
 	}
 	c := &told{head: "  POST " + call.Path + "\n"}
 	for _, f := range call.Header {
-		c.head += "  " + f.Name + ": " + strings.ReplaceAll(f.Value, secret, "KEY") + "\n"
+		c.head += "  " + f.Name + ": " + strings.ReplaceAll(f.Value, sampleKey, "KEY") + "\n"
 	}
 	doc, err := jsonx.Scan(call.Body)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
@@ -26,7 +27,7 @@ var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}, gemini.Dial
 const (
 	shownModel    = "shown-model"
 	upstreamModel = "upstream-model"
-	secret        = "sk-very-secret"
+	sampleKey     = "sk-very-secret"
 	basePath      = "/base/v1"
 )
 
@@ -49,7 +50,7 @@ func Run(t *testing.T, adapters ...provider.Adapter) {
 			for _, configured := range dialects {
 				for _, client := range dialects {
 					at := provider.Endpoint{
-						Provider: "p", Authority: "provider.example", BasePath: basePath, Key: secret, Dialect: configured.Name(),
+						Provider: "p", Authority: "provider.example", BasePath: basePath, Key: secret.New(sampleKey), Dialect: configured.Name(),
 					}
 					p := &pairing{adapter: a, at: at, client: client}
 					if p.format = dialect(a.Dialect(resolution(), at, client.Name())); p.format == nil {
@@ -78,6 +79,7 @@ func dialect(name chat.Dialect) wire.Dialect {
 
 func (p *pairing) test(t *testing.T) {
 	t.Run("requests", p.testRequests)
+	t.Run("content", p.testContent)
 	t.Run("credentials", p.testCredentials)
 	t.Run("answers", p.testAnswers)
 	t.Run("cuts", p.testCuts)

@@ -53,7 +53,7 @@ func (p *pairing) checkCall(t *testing.T, call *provider.Call) {
 			t.Errorf("the header %q is not in lower case", f.Name)
 		}
 	}
-	if bytes.Contains(call.Body, []byte(secret)) || strings.Contains(call.Path, secret) {
+	if bytes.Contains(call.Body, []byte(sampleKey)) || strings.Contains(call.Path, sampleKey) {
 		t.Error("the key is in the body or the path")
 	}
 }
@@ -85,7 +85,7 @@ func (p *pairing) testCredentials(t *testing.T) {
 		}
 		for _, f := range call.Header {
 			isCredential := slices.Contains(credentials, f.Name)
-			if strings.Contains(f.Value, secret) != isCredential {
+			if strings.Contains(f.Value, sampleKey) != isCredential {
 				t.Errorf("the header %s is %q", f.Name, f.Value)
 			}
 			if isCredential {
@@ -98,7 +98,7 @@ func (p *pairing) testCredentials(t *testing.T) {
 		t.Errorf("the key is in %d headers", n)
 	}
 	keyless := p.at
-	keyless.Key = ""
+	keyless.Key = provider.Secret{}
 	if n := count(keyless); n > 0 {
 		t.Errorf("without a key there are %d credentials", n)
 	}
@@ -145,7 +145,7 @@ func describePart(t *testing.T, p *chat.Part) string {
 			text.WriteString(inner.Text)
 		}
 		return fmt.Sprintf(" result %s %q", p.Tool.ID, text.String())
-	case chat.PartDocument, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
+	case chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
 	}
 	return fmt.Sprintf(" part of kind %d", p.Kind)
 }

@@ -27,6 +27,9 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.OpenAI
 }
 
+// TakesStrictSchemasAlone says that a schema that is not strict is refused.
+func (Adapter) TakesStrictSchemasAlone() {}
+
 const (
 	maxStop      = 4
 	familyClaude = "claude" // cache_control is Anthropic's own; other families are cached by prefix
@@ -41,6 +44,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	o := wire.RequestOptions{
 		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
+		Video:     slices.Contains(to.Features, policy.Video),
 		WebSearch: true, StrictSchema: true,
 		Members: []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},
 	}

@@ -34,7 +34,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	flags, dropped := sortBetas(req, at, to.Without)
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
-		StructuredOutputs: to.StructuredOutputs, NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
+		StructuredOutputs: to.StructuredOutputs, Unknown: to.May(policy.StructuredOutputs), NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
 		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, tellsOfEdits),
 	})
 	if err != nil {
@@ -57,8 +57,8 @@ func Ping(at provider.Endpoint) *provider.Call {
 
 func callHeaders(at provider.Endpoint, version string) header.List {
 	l := header.List{{Name: "anthropic-version", Value: cmp.Or(version, apiVersion)}}
-	if at.Key != "" {
-		l = append(l, header.Field{Name: "x-api-key", Value: string(at.Key)})
+	if at.Key.IsSet() {
+		l = append(l, header.Field{Name: "x-api-key", Value: at.Key.Reveal()})
 	}
 	return l
 }

@@ -42,7 +42,7 @@ func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 	var parts []chat.Part
 	for i, e := range v.Each {
 		b := block{c: c, v: e, at: at + "." + strconv.Itoa(i)}
-		p := b.read(depth)
+		p := wire.Placed(b.read(depth), b.at)
 		if b.err != nil {
 			return nil, b.err
 		}
@@ -122,17 +122,24 @@ func (b *block) read(depth int) chat.Part {
 	return b.other(kind)
 }
 
-// other is a block that only this format has, under the name by which its loss is told.
-func (b *block) other(name string) chat.Part {
-	return chat.Part{Kind: chat.PartOther, Name: name, Raw: b.v.Raw}
+// traces are the blocks that a provider's own tools leave in the model's turn and that say nothing to another provider: what was called,
+// and results that only their provider can read. Any other block that only this format has is content.
+var traces = map[string]bool{
+	"server_tool_use": true, "mcp_tool_use": true, "web_search_tool_result": true, "tool_search_tool_result": true,
 }
 
-// elsewhere is a block whose bytes only its provider holds.
-func (b *block) elsewhere(source jsonx.Value, kind string) chat.Part {
-	if source.Get("file_id").Exists() {
-		kind = "file_id"
+// other is a block that only this format has, under the name by which it is refused, or its loss is told.
+func (b *block) other(name string) chat.Part {
+	return chat.Part{Kind: chat.PartOther, Name: name, Raw: b.v.Raw, Trace: traces[name]}
+}
+
+// held is a block whose bytes only its provider holds; media is their type as far as it is known.
+func (b *block) held(source jsonx.Value, kind, media string) chat.Part {
+	id := source.Get("file_id")
+	if !id.Exists() {
+		return b.other(kind)
 	}
-	return b.other(kind)
+	return chat.Part{Kind: chat.PartFile, File: b.text("source.", source, "file_id"), Media: media, Name: b.optional("title")}
 }
 
 // source is where the block's bytes are.
@@ -152,7 +159,7 @@ func (b *block) image() chat.Part {
 	case "url":
 		return chat.Part{Kind: chat.PartImage, URL: b.text("source.", source, "url")}
 	}
-	return b.elsewhere(source, "image")
+	return b.held(source, "image", "image/*")
 }
 
 func (b *block) document(depth int) chat.Part {
@@ -173,7 +180,7 @@ func (b *block) document(depth int) chat.Part {
 	case "content":
 		return b.documentOfBlocks(p, source.Get("content"), depth)
 	default:
-		return b.elsewhere(source, "document")
+		return b.held(source, "document", "")
 	}
 	return p
 }

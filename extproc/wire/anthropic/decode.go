@@ -17,13 +17,13 @@ const highBudget = 16384
 // Decode reads a request of a Messages client. It looks at the members the gateway acts on; the conversation is parsed
 // when something asks for it. The gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
-	doc, err := jsonx.Scan(body)
+	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{
 		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Version: h.Get("anthropic-version"), Betas: betas(h),
-		InputTokens: wire.InputTokens(doc.Stats), Doc: doc, Read: readConversation,
+		InputTokens: wire.InputTokens(doc.Stats), MostInput: wire.MostInputTokens(&doc), Doc: doc, Read: readConversation,
 	}
 	for i := range doc.Members {
 		m := &doc.Members[i]
@@ -113,10 +113,9 @@ func readThinking(r *chat.Request, v jsonx.Value) error {
 		return wire.WrongKind("thinking.type", "a string", v.Get("type"))
 	}
 	r.Thinking = r.Thinking || kind == "enabled" || kind == "adaptive"
-	if budget, ok := v.Get("budget_tokens").Int(); ok && budget >= highBudget {
-		r.HighEffort = true
-	}
-	return nil
+	budget, err := wire.ReadBudget("thinking.budget_tokens", v.Get("budget_tokens"))
+	r.HighEffort = r.HighEffort || budget >= highBudget
+	return err
 }
 
 func readEffort(r *chat.Request, v jsonx.Value) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
@@ -28,7 +29,7 @@ func (e *streamEvent) read(v jsonx.Value) {
 		case "delta":
 			e.delta = m
 		case "usage":
-			e.usage = m
+			e.usage = wire.LargerReport(e.usage, m)
 		case contextManagement:
 			e.managed = m
 		}
@@ -57,7 +58,7 @@ func readMessage(v jsonx.Value) (m message) {
 		case "stop_sequence":
 			m.sequence = v
 		case "usage":
-			m.usage = v
+			m.usage = wire.LargerReport(m.usage, v)
 		case container:
 			m.container = v
 		case contextManagement:

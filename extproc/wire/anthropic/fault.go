@@ -13,7 +13,7 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte { return appendErr
 
 func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":"`...)
-	dst = append(dst, wire.ErrorType(chat.Anthropic, f.HTTPStatus())...)
+	dst = append(dst, wire.TypeOf(chat.Anthropic, f)...)
 	dst = append(dst, `","message":`...)
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"code":`...)

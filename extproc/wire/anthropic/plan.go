@@ -29,7 +29,8 @@ type plan struct {
 	name     func(word string) // as it is
 
 	profiled bool // the profile says how hard to think
-	locked   bool // and stands over the client
+	guides   bool // and what no parameter can say may be written into the prompt
+	locked   bool // the profile stands over the client
 
 	maxTokens int
 	budget    int  // of thinking, in tokens; 0: no thinking with a budget
@@ -46,6 +47,7 @@ func (p *plan) settle(profile *chat.Profile, choice chat.ToolChoice) {
 	said, overridden := profile.Over(p.own)
 	p.sampling, p.choice = said, choice
 	p.profiled = said.Effort != p.own.Effort || said.ThinkingBudget != p.own.ThinkingBudget || said.Thinking != p.own.Thinking
+	p.guides = profile.Guides(&p.own)
 	p.locked = p.profiled && profile.Locked.Effort != ""
 	for _, name := range overridden {
 		p.lose(name)
@@ -144,9 +146,11 @@ func (p *plan) forbids() bool {
 		p.own.Temperature != "" && number(p.own.Temperature) != 1 || p.own.TopP != "" && number(p.own.TopP) < minTopP
 }
 
-// inWords asks a model in words that does not think by any parameter, if its profile wants it to.
+// inWords asks a model in its prompt that does not think by any parameter, where a profile says so.
 func (p *plan) inWords(budget int) {
 	switch {
+	case p.profiled && !p.guides:
+		p.loseEffort("")
 	case p.profiled:
 		if p.words = wire.ReasoningGuidance(p.sampling.Effort); p.words != "" {
 			p.loseEffort("prompt")

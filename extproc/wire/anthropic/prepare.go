@@ -28,7 +28,7 @@ func (w *writer) prepare() {
 			w.prompt = w.prompt[:1]
 		}
 	}
-	if w.begun && len(w.sampling.Schema) > 0 && w.opts.enforces(w.sampling.Schema) { // an answer that is begun can follow no schema
+	if w.begun && len(w.sampling.Schema) > 0 && w.opts.takesFormat(w.sampling.Schema) { // an answer that is begun can follow no schema
 		w.turns = append(w.turns, wire.Proceed())
 	}
 }

@@ -26,6 +26,9 @@ func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, 
 	if len(w.Dst) > 0 {
 		e.Set(&req.Doc, "system", bytes.TrimPrefix(w.Dst, []byte(`,"system":`)))
 	}
+	if w.Refused != nil {
+		return nil, nil, w.Refused
+	}
 	e.Delete(&req.Doc, "tools")
 	e.Delete(&req.Doc, "tool_choice")
 	again, err := wire.Rewritten(req, c, &e)

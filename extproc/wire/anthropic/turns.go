@@ -67,7 +67,7 @@ func (w *writer) fits(p *chat.Part, assistant bool) bool {
 		return assistant
 	case chat.PartRedacted, chat.PartThinking:
 		return assistant && w.keepsThinking(p)
-	case chat.PartOther:
+	case chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartOther:
 	}
 	return false
 }

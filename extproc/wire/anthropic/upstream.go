@@ -19,6 +19,7 @@ type RequestOptions struct {
 	MaxOutput         int      // the model's output limit in tokens; 0 if unknown
 	Adaptive          bool     // the model takes an effort, not a budget of thinking tokens
 	StructuredOutputs bool     // the model takes output_config.format, and strict tools
+	Unknown           bool     // nobody knows whether it takes output_config.format: a client's schema is sent
 	StripThinking     Strip    // what of the history's thinking the provider must not see
 	NoThinking        bool     // the model does not think by any parameter
 	FixedSampling     bool     // the model refuses temperature, top_p and top_k: clients of every dialect lose them
@@ -51,13 +52,16 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err := wire.CheckCalls(c); err != nil {
 		return nil, nil, err
 	}
+	if err := (wire.Target{Dialect: chat.Anthropic}).CheckContent(c, req.Dialect); err != nil {
+		return nil, nil, err
+	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
 	w.prepare()
 	w.request()
-	return w.Dst, w.Degraded, nil
+	return w.Dst, w.Degraded, w.Refused
 }
 
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {

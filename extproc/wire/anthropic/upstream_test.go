@@ -88,10 +88,8 @@ func TestTurnsAreWrittenAsThisFormatWantsThem(t *testing.T) {
 			messages: []chat.Message{said(chat.RoleUser, text("see"),
 				chat.Part{Kind: chat.PartImage, URL: "https://x/y.png"},
 				chat.Part{Kind: chat.PartDocument, Media: "application/pdf", Data: "BB", Name: "a.pdf"},
-				chat.Part{Kind: chat.PartDocument, Media: "text/csv", Data: "YSxi"},
-				chat.Part{Kind: chat.PartOther, Name: "input_audio", Raw: jsonx.Raw(`{"type":"input_audio"}`)})},
-			want:     `"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","url":"https://x/y.png"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BB"},"title":"a.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a,b"}}]}]`,
-			degraded: []string{"input_audio"},
+				chat.Part{Kind: chat.PartDocument, Media: "text/csv", Data: "YSxi"})},
+			want: `"messages":[{"role":"user","content":[{"type":"text","text":"see"},{"type":"image","source":{"type":"url","url":"https://x/y.png"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"BB"},"title":"a.pdf"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"a,b"}}]}]`,
 		},
 		{
 			name: "K-14 K-15 signed thinking stays, unsigned goes",

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -20,30 +21,30 @@ func (a *answer) report(v jsonx.Value, final bool) {
 	for key, m := range v.Members {
 		switch string(key) {
 		case "input_tokens":
-			u.Input = tokens(m)
+			u.Input = max(u.Input, wire.Count(m))
 		case "cache_read_input_tokens":
-			u.Cached = tokens(m)
+			u.Cached = max(u.Cached, wire.Count(m))
 		case "cache_creation_input_tokens":
-			written = tokens(m)
+			written = max(written, wire.Count(m))
 		case "cache_creation":
-			split = m
+			split = wire.LargerReport(split, m)
 		case "output_tokens":
-			u.Output = tokens(m)
+			u.Output = max(u.Output, wire.Count(m))
 			u.Final = final && u.Output > 0
 		case "output_tokens_details":
-			u.Reasoning = tokens(m.Get("thinking_tokens"))
+			u.Reasoning = max(u.Reasoning, wire.Billed(m, "thinking_tokens"))
 		case chat.ServiceTier:
 			tier = m
 		case serverToolUse:
-			tools = m
+			tools = wire.LargerReport(tools, m)
 		}
 	}
-	u.Searches = tokens(tools.Get("web_search_requests"))
-	u.CacheWrite1h = tokens(split.Get("ephemeral_1h_input_tokens"))
+	u.Searches = wire.Billed(tools, "web_search_requests")
+	u.CacheWrite1h = wire.Billed(split, "ephemeral_1h_input_tokens")
 	if u.CacheWrite1h == 0 {
 		u.CacheWrite1h = a.usage.CacheWrite1h // a later report may give the sum alone
 	}
-	u.CacheWrite = max(written-u.CacheWrite1h, tokens(split.Get("ephemeral_5m_input_tokens")))
+	u.CacheWrite = max(written-u.CacheWrite1h, wire.Billed(split, "ephemeral_5m_input_tokens"))
 	if u.Reasoning == 0 && u.Final {
 		u.Reasoning = min(int64(a.thought+bytesPerThinkingToken-1)/bytesPerThinkingToken, u.Output)
 		u.ReasoningEstimated = u.Reasoning > 0
@@ -55,15 +56,9 @@ func (a *answer) report(v jsonx.Value, final bool) {
 		a.add(chat.Event{Kind: chat.Extra, ID: chat.ServiceTier, Text: tier.Raw})
 	}
 	for _, n := range tools.Members {
-		if !a.served && tokens(n) > 0 {
+		if !a.served && wire.Count(n) > 0 {
 			a.served = true
 			a.add(chat.Event{Kind: chat.Extra, ID: serverToolUse})
 		}
 	}
-}
-
-// tokens is a count; what is none, or negative, counts as zero.
-func tokens(v jsonx.Value) int64 {
-	n, _ := v.Int()
-	return max(0, n)
 }

@@ -118,7 +118,7 @@ func (w *writer) parts(parts []chat.Part) {
 // part writes a block without its closing brace.
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
-	case chat.PartText, chat.PartRefusal, chat.PartOther: // the last is never sayable
+	case chat.PartText, chat.PartRefusal, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartOther: // of which only the first two are sayable
 		w.Raw(`{"type":"text","text":`)
 		w.Str(p.Text)
 	case chat.PartImage:
@@ -153,7 +153,7 @@ func (w *writer) part(p *chat.Part) {
 // source says where a part's bytes are. Text that came encoded is decoded, because the API takes only PDF encoded.
 func (w *writer) source(p *chat.Part) {
 	text := p.Text
-	if p.Data != "" && isTextMedia(p.Media) {
+	if p.Data != "" && chat.IsTextMedia(p.Media) {
 		if b, err := base64.StdEncoding.DecodeString(p.Data); err == nil {
 			text = string(b)
 		}
@@ -172,14 +172,6 @@ func (w *writer) source(p *chat.Part) {
 		w.Str(p.URL)
 	}
 	w.Raw("}")
-}
-
-func isTextMedia(media string) bool {
-	switch media {
-	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript":
-		return true
-	}
-	return strings.HasPrefix(media, "text/")
 }
 
 // mediaType is a part's media type as the API spells it. One that the client left out is told by the first bytes.

@@ -102,6 +102,11 @@ func (w *writer) schema(r jsonx.Raw) {
 	}
 }
 
+// takesFormat reports whether a schema of the answer is sent: to a model that answers by one, or of which nobody knows.
+func (o *RequestOptions) takesFormat(schema jsonx.Raw) bool {
+	return (o.StructuredOutputs || o.Unknown) && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
+}
+
 // enforces reports whether the model answers by a schema.
 func (o *RequestOptions) enforces(schema jsonx.Raw) bool {
 	return o.StructuredOutputs && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
@@ -182,7 +187,10 @@ func (w *writer) thinking() {
 // outputConfig writes how hard to think, and the schema of the answer.
 func (w *writer) outputConfig() {
 	schema := w.sampling.Schema
-	if len(schema) > 0 && !w.opts.enforces(schema) {
+	if w.own.JSONMode {
+		w.Lose("format")
+	}
+	if len(schema) > 0 && !w.opts.takesFormat(schema) {
 		if len(w.own.Schema) > 0 {
 			w.Lose("format")
 		} else {

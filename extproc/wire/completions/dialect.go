@@ -29,7 +29,7 @@ var gone = [...]string{"suffix", "echo", "best_of", "logprobs"}
 // Decode reads a request and makes it one of Chat Completions, with the prompt as the user's only turn. The request
 // says that it is of that format, since providers are asked in it.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
-	doc, err := jsonx.Scan(body)
+	doc, err := openai.Names.Scan(body)
 	if err != nil {
 		return openai.Dialect{}.Decode(op, h, query, body) // which says what is wrong
 	}

@@ -228,7 +228,7 @@ func resultsFirst(parts []chat.Part) []chat.Part {
 	var results, shown, rest []chat.Part
 	for _, p := range parts {
 		if p.Kind != chat.PartToolResult {
-			if p.Text != "What the tools returned:" {
+			if !strings.HasPrefix(p.Text, wire.ShownWords) {
 				rest = append(rest, p)
 			}
 			continue

@@ -93,6 +93,7 @@ func (m *maker) shape() *wire.Shape {
 	s := &wire.Shape{Guide: m.pick("", "Respond \"so\".")}
 	if m.maybe() {
 		s.Schema, s.Name, s.Note = jsonx.Raw(m.pick(m.enforced(), m.schema())), "Answer", m.pick("", "what to say")
+		s.Loose = m.maybe()
 	}
 	if m.maybe() {
 		s.Tool = &chat.Tool{Name: "respond_x", Description: m.pick("", "Answer by it."), Schema: jsonx.Raw(m.enforced()), Strict: m.maybe()}
@@ -224,6 +225,11 @@ func (s shaping) checkSaid(t *testing.T, r, again *chat.Request, shape *wire.Sha
 	want.Params.Schema, want.Params.SchemaName, want.Params.SchemaNote = shape.Schema, shape.Name, shape.Note
 	if r.Dialect == chat.Anthropic || r.Dialect == chat.Gemini || len(shape.Schema) == 0 {
 		want.Params.SchemaName, want.Params.SchemaNote = "", ""
+	}
+	want.Params.JSONMode = false
+	if (r.Dialect == chat.OpenAI || r.Dialect == chat.Responses) && !shape.Same(r) {
+		schema := jsonx.Value{Raw: shape.Schema}
+		want.Params.SchemaLoose = len(shape.Schema) > 0 && (shape.Loose || !wire.Enforceable(schema, wire.ByOpenAI))
 	}
 	if shape.Tool != nil {
 		tool := *shape.Tool

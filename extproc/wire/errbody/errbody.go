@@ -92,6 +92,9 @@ func describe(e *chat.ProviderError, v jsonx.Value) {
 		if delay, ok := detail.Get("retryDelay").Str(); ok {
 			e.RetryAfter = seconds(strings.TrimSuffix(delay, "s"))
 		}
+		if reason := text(detail.Get("reason")); reason != "" && strings.Trim(e.Code, "0123456789") == "" { // whose code is the status
+			e.Code = reason
+		}
 	}
 }
 

@@ -36,10 +36,10 @@ func Ping(at provider.Endpoint) *provider.Call {
 }
 
 func callHeaders(at provider.Endpoint) header.List {
-	if at.Key == "" {
+	if !at.Key.IsSet() {
 		return nil
 	}
-	return header.List{{Name: "x-goog-api-key", Value: string(at.Key)}}
+	return header.List{{Name: "x-goog-api-key", Value: at.Key.Reveal()}}
 }
 
 func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) string {

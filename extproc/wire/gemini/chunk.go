@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -24,7 +25,7 @@ func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 		case promptFeedback:
 			feedback = m
 		case "usageMetadata":
-			usage = m
+			usage = wire.LargerReport(usage, m)
 		case "error":
 			err = m
 		}
@@ -318,28 +319,39 @@ func (d *Decoder) usage(v jsonx.Value) {
 	if v.Kind() != jsonx.Object {
 		return
 	}
-	var prompt, cached, said, thought, tools int64
+	var prompt, said, thought, tools int64
+	cached := int64(-1)
 	for key, m := range v.Members {
-		n, _ := integer(m)
-		n = max(0, n)
-		switch string(key) {
+		n := count(m)
+		switch string(key) { // of two numbers the one that costs more
 		case "promptTokenCount":
-			prompt = n
+			prompt = max(prompt, n)
 		case "cachedContentTokenCount":
-			cached = n
+			if cached < 0 || n < cached {
+				cached = n
+			}
 		case "candidatesTokenCount":
-			said = n
+			said = max(said, n)
 		case "thoughtsTokenCount":
-			thought = n
+			thought = max(thought, n)
 		case "toolUsePromptTokenCount":
-			tools = n
+			tools = max(tools, n)
 		}
 	}
+	cached = max(0, cached)
 	ev := d.Next() // every chunk has one
 	ev.Kind, ev.Text = chat.UsageInfo, v.Raw
 	u := &ev.Usage
 	u.Input, u.Cached, u.Output, u.Reasoning = max(0, prompt-cached)+tools, min(cached, prompt), said+thought, thought
 	u.Final, u.Searches = u.Output > 0 && d.stopped(), d.searches
+}
+
+// count is a number of tokens, or one in a string, as the API's JSON writes large ones.
+func count(v jsonx.Value) int64 {
+	if s, ok := v.Str(); ok {
+		v = jsonx.Value{Raw: jsonx.Raw(s)}
+	}
+	return wire.Count(v)
 }
 
 // length is how many elements an array has.

@@ -19,6 +19,10 @@ type piece struct {
 // besides are members that say something about a part, and are none.
 var besides = []string{"videoMetadata", "partMetadata", "mediaResolution", "mediaProcessing", "speechMetadata"}
 
+// traces are the parts that Google's own tools leave in the model's turn and that say nothing to another provider. Any other part that only
+// this format has is content.
+var traces = map[string]bool{"executableCode": true, "toolCall": true}
+
 func readPiece(v jsonx.Value) (p piece) {
 	for key, m := range v.Members {
 		switch name := camel(key); name {
@@ -69,13 +73,15 @@ func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part
 	case !p.data.IsNull():
 		nameUnknown(rd.c, v, append(known, "inlineData")...)
 		blob, err := rd.blob(p.data, at+".inlineData")
+		blob.At = at
 		return withRedacted(append(parts, blob), signature), err
 	case !p.file.IsNull():
 		nameUnknown(rd.c, v, append(known, "fileData")...)
 		file, err := rd.file(p.file, at+".fileData")
+		file.At = at
 		return withRedacted(append(parts, file), signature), err
 	case p.other != "" && p.text.IsNull():
-		return append(parts, chat.Part{Kind: chat.PartOther, Name: p.other, Raw: v.Raw}), nil
+		return append(parts, chat.Part{Kind: chat.PartOther, Name: p.other, At: at, Raw: v.Raw, Trace: traces[camel([]byte(p.other))]}), nil
 	case p.text.IsNull() && signature == "":
 		nameUnknown(rd.c, v, known...)
 		return parts, nil
@@ -198,13 +204,18 @@ func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
 	}
 	name, _ := get(v, "displayName").Str()
 	data = strings.NewReplacer("-", "+", "_", "/").Replace(data) // the API takes both alphabets
-	switch {
-	case strings.HasPrefix(media, "image/"):
-		return chat.Part{Kind: chat.PartImage, Media: media, Data: data, Name: name}, nil
-	case isDocument(media):
-		return chat.Part{Kind: chat.PartDocument, Media: media, Data: data, Name: name}, nil
+	if media == "" {
+		return chat.Part{Kind: chat.PartOther, Name: "inlineData", Raw: v.Raw}, nil
 	}
-	return chat.Part{Kind: chat.PartOther, Name: "inlineData", Raw: v.Raw}, nil
+	return named(chat.Part{Kind: wire.KindOf(media), Media: media, Data: data, Name: name}, "inlineData"), nil
+}
+
+// named is a part with its name: what the client calls it, of what no format has a name for.
+func named(p chat.Part, word string) chat.Part {
+	if p.Kind == chat.PartAudio || p.Kind == chat.PartVideo {
+		p.Name = word
+	}
+	return p
 }
 
 // file reads where a file is. What only Google holds is nothing to others.
@@ -216,16 +227,11 @@ func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
 		return chat.Part{}, wire.WrongKind(at+".fileUri", "a string", get(v, "fileUri"))
 	}
 	name, _ := get(v, "displayName").Str()
-	public := strings.HasPrefix(uri, "https://") && !strings.Contains(uri, ".googleapis.com/") && !strings.HasPrefix(uri, "https://www.youtube.com/")
 	switch {
-	case public && strings.HasPrefix(media, "image/"):
-		return chat.Part{Kind: chat.PartImage, Media: media, URL: uri, Name: name}, nil
-	case public && isDocument(media):
-		return chat.Part{Kind: chat.PartDocument, Media: media, URL: uri, Name: name}, nil
+	case strings.HasPrefix(uri, "https://www.youtube.com/"), strings.HasPrefix(uri, "https://youtu.be/"):
+		return chat.Part{Kind: chat.PartVideo, Media: media, URL: uri, Name: "fileData"}, nil
+	case !strings.HasPrefix(uri, "https://"), strings.Contains(uri, ".googleapis.com/"), media == "":
+		return chat.Part{Kind: chat.PartFile, Media: media, File: uri, Name: name}, nil
 	}
-	return chat.Part{Kind: chat.PartOther, Name: "fileData", Raw: v.Raw}, nil
-}
-
-func isDocument(media string) bool {
-	return media == "application/pdf" || media == "application/json" || strings.HasPrefix(media, "text/")
+	return named(chat.Part{Kind: wire.KindOf(media), Media: media, URL: uri, Name: name}, "fileData"), nil
 }

@@ -14,7 +14,7 @@ var words = map[string]string{
 	"system": "systemInstruction", "thinking": "thought", "tool_use": "functionCall", "tool_result": "functionResponse", "image": "inlineData",
 	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
 	"frequency_penalty": "frequencyPenalty", "stop_sequences": "stopSequences", "n": "candidateCount", "format": "responseSchema",
-	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig",
+	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig", "file_id": "fileData",
 }
 
 // readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown members at
@@ -34,6 +34,7 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 			return nil, err
 		}
 	}
+	c.Messages = joinModelTurns(c.Messages)
 	return c, nil
 }
 
@@ -103,6 +104,9 @@ func (rd *reader) member(key string, v jsonx.Value) error {
 			rd.c.Params.ServiceTier = chat.TierStandard
 			return nil
 		}
+	case "cachedContent": // a part of the prompt that Google keeps
+		rd.c.System = append(rd.c.System, chat.Part{Kind: chat.PartOther, Name: key, At: key, Raw: v.Raw})
+		return nil
 	case "safetySettings", "labels":
 		if wire.IsEmpty(v) {
 			return nil
@@ -151,7 +155,9 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	case "", "user", "function":
 	case "model":
 		role = chat.RoleAssistant
-		rd.open = openCalls{}
+		if n := len(rd.c.Messages); n == 0 || rd.c.Messages[n-1].Role != role { // else the turn goes on
+			rd.open = openCalls{}
+		}
 	case "system":
 		role = chat.RoleSystem
 	default:

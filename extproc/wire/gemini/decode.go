@@ -19,13 +19,13 @@ const (
 // Decode reads a generateContent request. It looks at the members the gateway acts on; the conversation is parsed when
 // something asks for it. The gateway's own hints are marked for removal. The query says nothing that a provider is told.
 func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat.Request, error) {
-	doc, err := jsonx.Scan(body)
+	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{
 		Dialect: chat.Gemini, Op: op, Choices: 1, Model: d.model, Stream: d.stream && op == chat.Generate,
-		InputTokens: wire.InputTokens(doc.Stats), Doc: doc, Read: readConversation,
+		InputTokens: wire.InputTokens(doc.Stats), MostInput: wire.MostInputTokens(&doc), Doc: doc, Read: readConversation,
 	}
 	seen := 0
 	for i := range doc.Members {
@@ -111,18 +111,25 @@ func readLimits(r *chat.Request, config jsonx.Value) error {
 			}
 			r.Choices = int(n)
 		case "thinkingConfig":
-			readThinking(r, v)
+			if err := readThinking(r, "generationConfig."+string(key), v); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func readThinking(r *chat.Request, v jsonx.Value) {
+func readThinking(r *chat.Request, at string, v jsonx.Value) error {
+	said := get(v, "thinkingBudget")
+	budget, ok := integer(said)
+	if !ok && !said.IsNull() {
+		return wire.Invalid(at+".thinkingBudget", "%s.thinkingBudget must be a whole number of tokens", at)
+	}
 	shown, _ := get(v, "includeThoughts").Bool()
-	budget, _ := integer(get(v, "thinkingBudget"))
 	level, _ := get(v, "thinkingLevel").Str()
 	r.Thinking = shown || budget > 0 || level != ""
 	r.HighEffort = budget >= highBudget || strings.EqualFold(level, "high") || strings.EqualFold(level, "xhigh")
+	return nil
 }
 
 // integer reads a number, or one in a string, as the API's JSON writes large ones.

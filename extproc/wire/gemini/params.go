@@ -158,7 +158,12 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 		p.Schema = v.Raw
 		return nil
 	case "responseMimeType":
-		if v.Equal("text/plain") || v.Equal("application/json") && hasSchema(config) {
+		switch {
+		case v.Equal("text/plain"), hasSchema(config) && (v.Equal(mimeJSON) || v.Equal(mimeWord)):
+			return nil
+		case v.Equal(mimeJSON):
+			wire.Rename(c, "format", key)
+			p.JSONMode = true
 			return nil
 		}
 	case "thinkingConfig":
@@ -170,6 +175,12 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 	}
 	return nil
 }
+
+// The types of answers that have a form.
+const (
+	mimeJSON = "application/json"
+	mimeWord = "text/x.enum" // one word of the schema's enum, without quotes
+)
 
 func hasSchema(config jsonx.Value) bool {
 	return !get(config, "responseSchema").IsNull() || !get(config, "responseJsonSchema").IsNull()

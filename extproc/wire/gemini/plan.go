@@ -20,9 +20,9 @@ const (
 // plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
 func (w *writer) plan() {
 	w.settle(w.Conv.Params)
-	if w.opts.SchemaAlone && len(w.said.Schema) > 0 && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
+	if w.opts.SchemaAlone && (len(w.said.Schema) > 0 || w.said.JSONMode) && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
 		w.Lose("format")
-		w.said.Schema = nil
+		w.said.Schema, w.said.JSONMode = nil, false
 	}
 	w.maxTokens = w.req.MaxTokens
 	if w.maxTokens == 0 && w.req.Profile != nil {

@@ -9,8 +9,8 @@ import (
 // deepestSchema is how far a schema is looked into; what lies deeper stays as it is.
 const deepestSchema = 32
 
-// jsonSchema is one of Google's own schemas as JSON Schema: types in lower case, nullable as a type, and counts as numbers. A
-// schema that is one already keeps its bytes.
+// jsonSchema is one of Google's own schemas as JSON Schema: types in lower case, nullable as a type, counts as numbers, and no format
+// "enum", which only says that there is an enum. A schema that is one already keeps its bytes.
 func jsonSchema(v jsonx.Value) jsonx.Raw {
 	if !differs(v, deepestSchema) {
 		return v.Raw
@@ -23,7 +23,7 @@ func differs(v jsonx.Value, levels int) bool {
 	for key, m := range v.Members {
 		name := camel(key)
 		switch {
-		case name != string(key), name == "nullable", name == "propertyOrdering":
+		case name != string(key), isGoogles(name, m):
 			return true
 		case name == "type":
 			if s, ok := m.Str(); ok && s != strings.ToLower(s) {
@@ -48,6 +48,11 @@ func differs(v jsonx.Value, levels int) bool {
 		}
 	}
 	return false
+}
+
+// isGoogles reports whether a keyword is one that JSON Schema says otherwise, or not at all.
+func isGoogles(name string, v jsonx.Value) bool {
+	return name == "nullable" || name == "propertyOrdering" || name == "format" && v.Equal("enum")
 }
 
 func isCount(name string) bool {
@@ -77,7 +82,7 @@ func appendSchema(dst []byte, v jsonx.Value, levels int) []byte {
 	first := true
 	for key, m := range v.Members {
 		name := camel(key)
-		if name == "nullable" || name == "propertyOrdering" {
+		if isGoogles(name, m) {
 			continue
 		}
 		if !first {

@@ -8,7 +8,7 @@ import (
 )
 
 // wrapped is how a signature of Anthropic's begins where it was wrapped for a client of this format.
-var wrapped = []byte(base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18])))
+var wrapped = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
 
 // strip takes out of a history what the provider cannot check: thoughts that another maker signed and, where it refused the
 // history's signatures, all of them. Calls that no model of Google's made get the signature of such. All other bytes stay.

@@ -64,13 +64,15 @@ func (w *writer) fits(p *chat.Part, model bool) bool {
 		return true
 	case chat.PartImage, chat.PartDocument:
 		return true
+	case chat.PartAudio, chat.PartVideo:
+		return !model
 	case chat.PartToolResult:
 		return !model
 	case chat.PartToolUse:
 		return model
 	case chat.PartRedacted, chat.PartThinking:
 		return model && !w.opts.NoSignatures && p.SignedBy() == chat.GeminiThinking
-	case chat.PartOther:
+	case chat.PartFile, chat.PartOther:
 	}
 	return false
 }

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -34,13 +33,16 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err := wire.CheckCalls(c); err != nil {
 		return nil, nil, err
 	}
+	if err := (wire.Target{Dialect: chat.Gemini}).CheckContent(c, req.Dialect); err != nil {
+		return nil, nil, err
+	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
 	w.plan()
 	w.request()
-	return w.Dst, w.Degraded, nil
+	return w.Dst, w.Degraded, w.Refused
 }
 
 // splice passes a client's own bytes. A model that some clients name in the body, too, is left to the path.
@@ -56,7 +58,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 			return nil, nil, err
 		}
 	}
-	if o.NoSignatures || bytes.Contains(d.Bytes, wrapped) {
+	if o.NoSignatures || d.MayHold(wrapped) {
 		e = e.Clone()
 		degraded = append(degraded, strip(&e, d, o.NoSignatures)...)
 	}

@@ -90,7 +90,7 @@ func (w *writer) turn(t *wire.Turn) {
 	w.OpenArray()
 	var shown []chat.Part // by tools
 	for i := range t.Results {
-		shown = w.result(&t.Results[i], shown)
+		shown = append(shown, w.result(&t.Results[i])...)
 	}
 	for i := range shown {
 		w.part(&shown[i], "")
@@ -141,7 +141,7 @@ func (w *writer) part(p *chat.Part, sign string) {
 		w.Element()
 		w.Raw(`{"text":`)
 		w.Str(p.Text)
-	case chat.PartImage:
+	case chat.PartImage, chat.PartAudio, chat.PartVideo:
 		w.Element()
 		w.file(p)
 	case chat.PartDocument:
@@ -156,7 +156,7 @@ func (w *writer) part(p *chat.Part, sign string) {
 		w.Str(p.Text)
 		w.Raw(`,"thought":true`)
 		sign = written(p.Signature, false)
-	case chat.PartToolResult, chat.PartRedacted, chat.PartOther:
+	case chat.PartToolResult, chat.PartRedacted, chat.PartFile, chat.PartOther:
 		w.LosePart(p)
 		return
 	}
@@ -191,8 +191,8 @@ func appendArgs(dst, args []byte) []byte {
 	return append(jsonx.AppendString(dst, args), '}')
 }
 
-// result writes what a tool returned: its text. What it showed besides waits for the end of the results.
-func (w *writer) result(p *chat.Part, shown []chat.Part) []chat.Part {
+// result writes what a tool returned: its text. What else it returned is for behind the results of the turn, under the name of its call.
+func (w *writer) result(p *chat.Part) (shown []chat.Part) {
 	var texts []string
 	for i := range p.Parts {
 		e := &p.Parts[i]
@@ -204,7 +204,10 @@ func (w *writer) result(p *chat.Part, shown []chat.Part) []chat.Part {
 			texts = append(texts, e.Text)
 		case e.Kind == chat.PartDocument && e.Text != "":
 			texts = append(texts, documentText(e))
-		case e.Kind == chat.PartImage, e.Kind == chat.PartDocument:
+		case wire.IsMedia(e.Kind):
+			if len(shown) == 0 {
+				shown = append(shown, chat.Part{Kind: chat.PartText, Text: wire.Shown(p.Tool.ID)})
+			}
 			shown = append(shown, *e)
 		default:
 			w.LosePart(e)
@@ -244,9 +247,13 @@ func (w *writer) file(p *chat.Part) {
 		w.Raw("}")
 		return
 	}
-	w.Raw(`{"fileData":{"mimeType":`)
-	w.Str(mediaType(p))
-	w.Key("fileUri")
+	w.Raw(`{"fileData":{`)
+	if p.Media != "" || p.Kind != chat.PartVideo { // what a video's page is, the API finds out by itself
+		w.Raw(`"mimeType":`)
+		w.Str(mediaType(p))
+		w.Raw(",")
+	}
+	w.Raw(`"fileUri":`)
 	w.Str(p.URL)
 	w.Raw("}")
 }
@@ -254,7 +261,7 @@ func (w *writer) file(p *chat.Part) {
 // document writes a document: text as text, and what is said about it before it.
 func (w *writer) document(p *chat.Part) {
 	text := p.Text
-	if p.Data != "" && isTextMedia(p.Media) {
+	if p.Data != "" && chat.IsTextMedia(p.Media) {
 		if b, err := base64.StdEncoding.DecodeString(p.Data); err == nil {
 			text = string(b)
 		}
@@ -271,10 +278,6 @@ func (w *writer) document(p *chat.Part) {
 	w.Element()
 	w.file(p)
 	w.Raw("}")
-}
-
-func isTextMedia(media string) bool {
-	return media == "application/json" || media == "application/xml" || strings.HasPrefix(media, "text/")
 }
 
 // mediaType is a part's media type. One that the client left out is told by the first bytes, or by the URL's ending.

@@ -119,9 +119,12 @@ func (w *writer) config() {
 		}
 		w.Raw("]")
 	}
-	if len(p.Schema) > 0 {
-		w.Raw(`,"responseMimeType":"application/json","responseJsonSchema":`)
+	switch {
+	case len(p.Schema) > 0:
+		w.Raw(`,"responseMimeType":"` + mimeJSON + `","responseJsonSchema":`)
 		w.JSON(p.Schema)
+	case p.JSONMode:
+		w.Raw(`,"responseMimeType":"` + mimeJSON + `"`)
 	}
 	w.Dst = w.thinking.appendTo(w.Dst)
 	if len(w.Dst) == start {

@@ -91,7 +91,7 @@ func (a *adjuster) think(s *settled) {
 	generic := a.d.Get(keyEffort).Exists() || a.d.Get(keyReasoning).Kind() == jsonx.Object || a.d.Get(keyThinking).Exists()
 	switch {
 	case s.profiled:
-	case a.o.NoEffort, !generic: // the provider's own word is better than a guess
+	case a.o.NoEffort, a.o.Unknown, !generic: // the provider's own word is better than a guess
 		return
 	case a.o.Reasoning == ReasoningEffort:
 		effort, ok := a.d.Get(keyEffort).Str()
@@ -101,7 +101,7 @@ func (a *adjuster) think(s *settled) {
 	case a.isNative():
 		return
 	}
-	t := a.o.think(&s.Params)
+	t := a.o.think(s)
 	a.lose(t.lost...)
 	for _, key := range [...]string{keyEffort, keyReasoning, keyThinking, keyLevel, keyEnable, keyBudget} {
 		says := func(m Member) bool { return m.Key == key }

@@ -25,8 +25,8 @@ func Ping(at provider.Endpoint) *provider.Call {
 }
 
 func callHeaders(at provider.Endpoint) header.List {
-	if at.Key == "" {
+	if !at.Key.IsSet() {
 		return nil
 	}
-	return header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+	return header.List{{Name: "authorization", Value: "Bearer " + at.Key.Reveal()}}
 }

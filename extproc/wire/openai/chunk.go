@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
@@ -26,7 +27,7 @@ func (d *Decoder) readObject(v jsonx.Value) (o object) {
 		case "choices":
 			o.choices = m
 		case "usage":
-			o.usage = m
+			o.usage = wire.LargerReport(o.usage, m)
 		case "error":
 			o.err = m
 		case chat.ServiceTier:

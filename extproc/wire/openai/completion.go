@@ -1,7 +1,10 @@
 package openai
 
 import (
+	"cmp"
+
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -50,62 +53,41 @@ func (d *Decoder) usage(v jsonx.Value, final bool) {
 
 // hasBreakdown reports whether a usage object counts apart what the other dialects do not.
 func hasBreakdown(v jsonx.Value) bool {
-	in, out := v.Get("prompt_tokens_details"), v.Get("completion_tokens_details")
-	return count(in.Get("audio_tokens"))+count(out.Get("audio_tokens"))+
-		count(out.Get("accepted_prediction_tokens"))+count(out.Get("rejected_prediction_tokens")) > 0
+	in, out := v.Get(promptDetails), v.Get("completion_tokens_details")
+	return wire.Count(in.Get("audio_tokens"))+wire.Count(out.Get("audio_tokens"))+
+		wire.Count(out.Get("accepted_prediction_tokens"))+wire.Count(out.Get("rejected_prediction_tokens")) > 0
 }
+
+// promptDetails is the member of a usage object that takes the prompt's tokens apart.
+const promptDetails = "prompt_tokens_details"
 
 // readUsage reads a usage object. Providers leave members out, set them to null, or write floats.
 func readUsage(v jsonx.Value) chat.Usage {
-	prompt := count(v.Get("prompt_tokens"))
-	details := v.Get("prompt_tokens_details")
-	cached := min(prompt, firstCount(
-		details.Get("cached_tokens"),
-		v.Get("prompt_cache_hit_tokens"), // DeepSeek
-		v.Get("cached_tokens"),           // Moonshot
+	prompt := wire.Billed(v, "prompt_tokens")
+	cached := min(prompt, cmp.Or(
+		wire.Discount(v, promptDetails, "cached_tokens"),
+		wire.Discount(v, "prompt_cache_hit_tokens"), // DeepSeek
+		wire.Discount(v, "cached_tokens"),           // Moonshot
 	))
-	written := min(prompt-cached, firstCount(
-		details.Get("cache_write_tokens"),    // OpenRouter
-		details.Get("cache_creation_tokens"), // LiteLLM, which also writes Anthropic's own member
-		v.Get("cache_creation_input_tokens"),
+	written := min(prompt-cached, cmp.Or(
+		wire.Billed(v, promptDetails, "cache_write_tokens"),    // OpenRouter
+		wire.Billed(v, promptDetails, "cache_creation_tokens"), // LiteLLM, which also writes Anthropic's own member
+		wire.Billed(v, "cache_creation_input_tokens"),
 	))
 	u := chat.Usage{
 		Input:      prompt - cached - written,
 		Cached:     cached,
 		CacheWrite: written,
-		Output:     count(v.Get("completion_tokens")),
-		Reasoning:  count(v.Get("completion_tokens_details").Get("reasoning_tokens")),
-		Searches: firstCount(
-			v.Get("num_search_queries"),                         // Perplexity
-			v.Get("server_tool_use").Get("web_search_requests"), // OpenRouter
+		Output:     wire.Billed(v, "completion_tokens"),
+		Reasoning:  wire.Billed(v, "completion_tokens_details", "reasoning_tokens"),
+		Searches: cmp.Or(
+			wire.Billed(v, "num_search_queries"),                     // Perplexity
+			wire.Billed(v, "server_tool_use", "web_search_requests"), // OpenRouter
 		),
 	}
 	// xAI leaves reasoning out of completion_tokens; its total tells.
-	if u.Reasoning > 0 && count(v.Get("total_tokens")) == prompt+u.Output+u.Reasoning {
+	if u.Reasoning > 0 && wire.Billed(v, "total_tokens") == prompt+u.Output+u.Reasoning {
 		u.Output += u.Reasoning
 	}
 	return u
-}
-
-// firstCount is the first number that is not zero.
-func firstCount(vs ...jsonx.Value) int64 {
-	for _, v := range vs {
-		if n := count(v); n > 0 {
-			return n
-		}
-	}
-	return 0
-}
-
-// count reads a number of tokens; 0 for anything that is none.
-func count(v jsonx.Value) int64 {
-	const most = 1 << 53 // what a float64 holds exactly, and more tokens than there are
-	if n, ok := v.Int(); ok {
-		return max(0, min(n, most))
-	}
-	f, ok := v.Float()
-	if !ok || !(f > 0) {
-		return 0
-	}
-	return int64(min(f, most))
 }

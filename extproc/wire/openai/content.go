@@ -76,6 +76,9 @@ func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, err
 			continue
 		}
 		p.CacheControl = cc
+		if p.Kind != chat.PartText {
+			p = wire.Placed(p, at+"["+strconv.Itoa(i)+"]")
+		}
 		parts = append(parts, p)
 	}
 	return parts, nil
@@ -109,14 +112,49 @@ func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
 	case "image_url":
 		wire.UnmapUnknown(c, e, "type", "image_url", "cache_control")
 		return readImage(c, e.Get("image_url"))
+	case "input_audio":
+		wire.UnmapUnknown(c, e, "type", "input_audio", "cache_control")
+		return readAudio(c, e.Get("input_audio"))
+	case "audio_url", "video_url": // as vLLM, OpenRouter and Alibaba have them
+		wire.UnmapUnknown(c, e, "type", kind, "cache_control")
+		return readMedia(c, e.Get(kind), kind)
 	case "file":
 		wire.UnmapUnknown(c, e, "type", "file", "cache_control")
 		if p, ok := readFile(c, e.Get("file")); ok {
 			return p, nil
 		}
-		kind = "file_id"
 	}
 	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
+}
+
+// readAudio reads sound that came with the request.
+func readAudio(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
+	data, ok := v.Get("data").Str()
+	if !ok {
+		return chat.Part{}, notString(".input_audio.data")
+	}
+	format, ok := v.Get("format").Str()
+	if !ok {
+		return chat.Part{}, notString(".input_audio.format")
+	}
+	wire.UnmapUnknown(c, v, "data", "format")
+	return chat.Part{Kind: chat.PartAudio, Media: "audio/" + format, Data: data, Name: "input_audio"}, nil
+}
+
+// readMedia reads where sound or a video is, under the name of its part.
+func readMedia(c *chat.Conversation, v jsonx.Value, name string) (chat.Part, error) {
+	u, ok := v.Get("url").Str()
+	if !ok {
+		return chat.Part{}, notString("." + name + ".url")
+	}
+	wire.UnmapUnknown(c, v, "url")
+	kind := chat.PartAudio
+	if name == "video_url" {
+		kind = chat.PartVideo
+	}
+	p := wire.Located(kind, u)
+	p.Name = name
+	return p, nil
 }
 
 // readImage reads where an image is: an object, or the URL itself, as is a habit of some clients.
@@ -135,21 +173,21 @@ func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	return wire.Located(chat.PartImage, u), nil
 }
 
-// readFile reads a file that came with the request; one that only its provider holds is not ok.
+// readFile reads a file that came with the request, or the id of one that its provider holds; ok is false for neither.
 func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
+	wire.UnmapUnknown(c, f, "file_data", "file_id", "filename")
+	name, _ := f.Get("filename").Str()
 	data, ok := f.Get("file_data").Str()
 	if !ok {
-		return chat.Part{}, false
+		id, ok := f.Get("file_id").Str()
+		return chat.Part{Kind: chat.PartFile, File: id, Name: name}, ok
 	}
-	wire.UnmapUnknown(c, f, "file_data", "filename")
 	p = wire.File(data)
-	name, _ := f.Get("filename").Str()
-	if p.Kind == chat.PartImage {
-		if name != "" { // no format has a place for it
-			wire.Unmap(c, "filename")
-		}
-		return p, true
+	switch {
+	case p.Kind == chat.PartDocument:
+		p.Name = name
+	case name != "": // no format has a place for the name of any other
+		wire.Unmap(c, "filename")
 	}
-	p.Name = name
 	return p, true
 }

@@ -121,8 +121,8 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	switch role {
 	case "assistant":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "refusal", "function_call", "tool_calls",
-			"reasoning_content", "reasoning", "reasoning_details")
-		parts, err = rd.assistant(m, at, parts)
+			"reasoning_content", "reasoning", "reasoning_details", sound, pictures)
+		parts, err = rd.assistant(m, at, append(parts, shown(m, at)...))
 	case "tool":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "tool_call_id", "name", "is_error")
 		parts, err = toolResult(m, at, parts)
@@ -136,6 +136,16 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 		mark(rd.c, parts, cc)
 	}
 	return parts, err
+}
+
+// shown is what the model showed beside its text: sound that OpenAI holds by an id, and images as OpenRouter's answers have them.
+func shown(m jsonx.Value, at string) (parts []chat.Part) {
+	for _, key := range [...]string{sound, pictures} {
+		if v := m.Get(key); !wire.IsEmpty(v) {
+			parts = append(parts, chat.Part{Kind: chat.PartOther, Name: key, At: at + "." + key, Raw: v.Raw})
+		}
+	}
+	return parts
 }
 
 // mark puts a cache mark that stands at the end of parts on the last of them. Thinking cannot have one.

@@ -29,7 +29,7 @@ func appendError(dst []byte, f *fault.Fault, requestID string) []byte {
 	dst = append(dst, `{"error":{"message":`...)
 	dst = jsonx.AppendString(dst, f.Public)
 	dst = append(dst, `,"type":"`...)
-	dst = append(dst, wire.ErrorType(chat.OpenAI, f.HTTPStatus())...)
+	dst = append(dst, wire.TypeOf(chat.OpenAI, f)...)
 	dst = append(dst, `","param":`...)
 	if f.Param == "" {
 		dst = append(dst, "null"...)

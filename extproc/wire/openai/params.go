@@ -255,6 +255,10 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	case kind.Equal("text"):
 		wire.UnmapUnknown(c, v, "type")
 		return nil
+	case kind.Equal(wire.JSONObject):
+		wire.UnmapUnknown(c, v, "type")
+		c.Params.JSONMode = true
+		return nil
 	case !kind.Equal("json_schema"):
 		wire.Unmap(c, "response_format")
 		return nil
@@ -266,7 +270,7 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 	}
 	wire.UnmapUnknown(c, v, "type", "json_schema")
 	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")
-	c.Params.Schema = schema.Raw
+	c.Params.Schema, c.Params.SchemaLoose = schema.Raw, !wire.IsTrue(def.Get("strict"))
 	var err error
 	if c.Params.SchemaName, err = wire.ReadOptional("response_format.json_schema.name", def.Get("name")); err != nil {
 		return err

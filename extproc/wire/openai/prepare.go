@@ -18,7 +18,7 @@ func (w *writer) prepare() {
 		w.system, w.offered = wire.MarkStable(w.Conv)
 	}
 	if !w.ownWords() {
-		w.thought = w.opts.think(&w.settled.Params)
+		w.thought = w.opts.think(&w.settled)
 		for _, name := range w.thought.lost {
 			w.Name(name)
 		}

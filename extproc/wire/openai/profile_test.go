@@ -154,6 +154,26 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 			want: `{"model":"m","messages":[{"role":"developer","content":[{"type":"text","text":"Answer directly. Do not explain your reasoning."},{"type":"text","text":"a"}]},{"role":"user","content":"b"}]}`, lost: "reasoning_effort:none->prompt",
 		},
 		{
+			about: "D-86 no words for what the client says", body: `{"model":"m","reasoning_effort":"high",` + askHi + `}`, o: openai.RequestOptions{Reasoning: openai.PromptedReasoning},
+			want: `{"model":"m",` + askHi + `}`, lost: "reasoning_effort",
+		},
+		{
+			about: "D-86 a client that wants no thinking loses nothing", body: `{"model":"m","thinking":{"type":"disabled"},` + askHi + `}`, o: openai.RequestOptions{Reasoning: openai.PromptedReasoning},
+			want: `{"model":"m",` + askHi + `}`,
+		},
+		{
+			about: "D-86 no switch in the prompt for what the client says", body: `{"model":"m","reasoning_effort":"none",` + askHi + `}`, profile: effort("high"), o: openai.RequestOptions{Reasoning: openai.SlashThinking},
+			want: `{"model":"m",` + askHi + `}`, lost: "reasoning_effort",
+		},
+		{
+			about: "D-86 a locked profile has its words though the client says something", body: `{"model":"m","reasoning_effort":"high",` + askHi + `}`, profile: &chat.Profile{Locked: chat.Params{Effort: "high"}}, o: openai.RequestOptions{Reasoning: openai.PromptedReasoning},
+			want: `{"model":"m","messages":[{"role":"system","content":"Think through this step by step. Show your reasoning."},{"role":"user","content":"hi"}]}`, lost: "reasoning_effort:high->prompt",
+		},
+		{
+			about: "D-86 no words for an effort that nobody named", body: `{"model":"m",` + askHi + `}`, profile: &chat.Profile{NoGuidance: true, Default: chat.Params{Effort: "high"}}, o: openai.RequestOptions{NoEffort: true},
+			want: `{"model":"m",` + askHi + `}`, lost: "reasoning_effort",
+		},
+		{
 			about: "no words for what is usual", body: `{"model":"m",` + askHi + `}`, profile: effort("medium"), o: openai.RequestOptions{NoEffort: true},
 			want: `{"model":"m",` + askHi + `}`, lost: "reasoning_effort",
 		},

@@ -15,12 +15,12 @@ const maxChoices = 128
 // Decode reads a Chat Completions request. It looks at the members the gateway acts on; the conversation is parsed
 // when something asks for it. The gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
-	doc, err := jsonx.Scan(body)
+	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.OpenAI, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
-	r.InputTokens = wire.InputTokens(doc.Stats)
+	r.InputTokens, r.MostInput = wire.InputTokens(doc.Stats), wire.MostInputTokens(&doc)
 	for i := range doc.Members {
 		m := &doc.Members[i]
 		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
@@ -70,6 +70,8 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "thinking":
 		kind := v.Get("type")
 		r.Thinking = r.Thinking || kind.Equal("enabled") || kind.Equal("adaptive")
+		_, err := wire.ReadBudget("thinking.budget_tokens", v.Get("budget_tokens"))
+		return err
 	}
 	return nil
 }
@@ -132,9 +134,11 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 	if on, ok := v.Get("enabled").Bool(); ok && on {
 		r.Thinking = true
 	}
-	if n, ok := v.Get("max_tokens").Int(); ok && n > 0 {
-		r.Thinking = true
+	n, err := wire.ReadBudget("reasoning.max_tokens", v.Get("max_tokens"))
+	if err != nil {
+		return err
 	}
+	r.Thinking = r.Thinking || n > 0
 	if effort := v.Get("effort"); !effort.IsNull() {
 		return readEffort(r, "reasoning.effort", effort)
 	}

@@ -67,7 +67,7 @@ func TestDecodeRefusesByName(t *testing.T) {
 	rows := []struct{ body, param, message string }{
 		{``, "", "the body is empty"},
 		{`{"model":"m",`, "", "line 1, column 14"},
-		{`{"model":"m","model":"n",` + hi + `}`, "", "duplicate key"},
+		{`{"model":"m","model":"n",` + hi + `}`, "model", "model is given twice at line 1, column 14"},
 		{`{` + hi + `}`, "model", "model is required"},
 		{`{"model":"",` + hi + `}`, "model", "empty"},
 		{`{"model":null,` + hi + `}`, "model", "must be a string, not null"},
@@ -83,6 +83,10 @@ func TestDecodeRefusesByName(t *testing.T) {
 		{`{"model":"m","stream_options":{"include_usage":1},` + hi + `}`, "stream_options.include_usage", "must be a boolean"},
 		{`{"model":"m","max_tokens":0,` + hi + `}`, "max_tokens", "positive integer"},
 		{`{"model":"m","max_tokens":1.5,` + hi + `}`, "max_tokens", "positive integer"},
+		{`{"model":"m","max_tokens":1e3,` + hi + `}`, "max_tokens", "positive integer"},
+		{`{"model":"m","reasoning":{"max_tokens":9e4},` + hi + `}`, "reasoning.max_tokens", "whole number"},
+		{`{"model":"m","reasoning":{"max_tokens":99999999999999999999},` + hi + `}`, "reasoning.max_tokens", "whole number"},
+		{`{"model":"m","thinking":{"type":"enabled","budget_tokens":"90000"},` + hi + `}`, "thinking.budget_tokens", "whole number"},
 		{`{"model":"m","max_completion_tokens":"9",` + hi + `}`, "max_completion_tokens", "positive integer"},
 		{`{"model":"m","n":0,` + hi + `}`, "n", "between 1 and"},
 		{`{"model":"m","reasoning_effort":1,` + hi + `}`, "reasoning_effort", "must be a string"},
@@ -99,7 +103,7 @@ func TestDecodeRefusesByName(t *testing.T) {
 
 // part is a part in a few words.
 func part(p chat.Part) string {
-	s := fmt.Sprintf("%d:%s%s%s%s%s", p.Kind, p.Text, p.Media, p.Data, p.URL, p.Name)
+	s := fmt.Sprintf("%d:%s%s%s%s%s", p.Kind, p.Text, p.Media, p.Data, p.URL+p.File, p.Name)
 	if p.Tool.ID != "" {
 		s += p.Tool.ID + "," + p.Tool.Name + "," + p.Tool.Args
 	}
@@ -121,8 +125,8 @@ func TestConversationOfMessages(t *testing.T) {
 	rows := []struct{ name, messages, system, want string }{
 		{"system and developer first, system later", `[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b"}]},{"role":"user","content":"c"},{"role":"system","content":"d"}]`, "0:a 0:b", "user[0:c] system[0:d]"},
 		{"images by URL and as data (K-12)", `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}]`, "", "user[1:https://x/y.png 1:image/pngQUJD]"},
-		{"a file (K-13)", `[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"file","file":{"file_id":"f1"}}]}]`, "", `user[2:application/pdfQQ==a.pdf 8:file_id{"type":"file","file":{"file_id":"f1"}}]`},
-		{"audio only its own dialect knows", `[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}]}]`, "", `user[8:input_audio{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}]`},
+		{"a file (K-13)", `[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"file","file":{"file_id":"f1"}}]}]`, "", `user[2:application/pdfQQ==a.pdf 11:f1]`},
+		{"sound", `[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}]}]`, "", `user[9:audio/wavQQ==input_audio]`},
 		{"calls and results", `[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}},{"id":"b","type":"function","function":{"name":"g","arguments":""}}]},{"role":"tool","tool_call_id":"a","content":"r"},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"s"}]}]`, "", `assistant[3:a,f,{"x":1} 3:b,g,{}] tool[4:a,,(0:r)] tool[4:b,,(0:s)]`},
 		{"legacy function calls", `[{"role":"assistant","content":"x","function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"r"},{"role":"assistant","function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"s"}]`, "", `assistant[0:x 3:call_function_1,f,{}] tool[4:call_function_1,,(0:r)] assistant[3:call_function_2,f,{}] tool[4:call_function_2,,(0:s)]`},
 		{"reasoning, refusal", `[{"role":"assistant","content":"x","reasoning_content":"t","refusal":"no"}]`, "", "assistant[5:t 0:x 7:no]"},
@@ -181,8 +185,13 @@ func TestConversationOfMembers(t *testing.T) {
 			return string(c.Params.Schema) == `{"type":"object"}` && c.Params.SchemaName == "n"
 		}},
 		{"text as format", `"response_format":{"type":"text"}`, func(c *chat.Conversation) bool { return len(c.Unmapped) == 0 }},
-		{"what cannot be carried is named", `"logprobs":true,"n":2,"response_format":{"type":"json_object"},"store":null`, func(c *chat.Conversation) bool {
+		{"what cannot be carried is named", `"logprobs":true,"n":2,"response_format":{"type":"grammar"},"store":null`, func(c *chat.Conversation) bool {
 			return strings.Join(c.Unmapped, " ") == "logprobs n response_format"
+		}},
+		{"JSON mode", `"response_format":{"type":"json_object"}`, func(c *chat.Conversation) bool { return c.Params.JSONMode && c.Unmapped == nil }},
+		{"a schema is loose unless it is said to be strict", `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{}}}`, func(c *chat.Conversation) bool { return c.Params.SchemaLoose }},
+		{"a strict schema", `"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{}}}`, func(c *chat.Conversation) bool {
+			return !c.Params.SchemaLoose
 		}},
 	}
 	for _, r := range rows {

@@ -11,9 +11,12 @@ var _ wire.Rewriter = Dialect{}
 
 // Rewrite says a conversation without tools in the messages of a Chat Completions request.
 func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, []string, error) {
-	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: RequestOptions{CacheControl: true}}
+	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: RequestOptions{CacheControl: true, Video: true}, same: true}
 	if err := w.messages(); err != nil {
 		return nil, nil, err
+	}
+	if w.Refused != nil {
+		return nil, nil, w.Refused
 	}
 	e := req.Edit.Clone()
 	e.Set(&req.Doc, "messages", bytes.TrimPrefix(w.Dst, []byte(`,"messages":`)))

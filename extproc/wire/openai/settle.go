@@ -9,6 +9,7 @@ import (
 type settled struct {
 	chat.Params
 	profiled bool // the profile says how hard to think, not the client
+	guides   bool // and what no parameter can say may be written into the prompt
 	names    []string
 }
 
@@ -20,6 +21,7 @@ func settle(p *chat.Profile, own chat.Params, o *RequestOptions) settled {
 	if p == nil {
 		return s
 	}
+	s.guides = p.Guides(&own)
 	for _, name := range overridden {
 		s.lose(name)
 	}

@@ -40,7 +40,7 @@ const keyFormat = "response_format"
 func (h *shaper) format() {
 	switch {
 	case len(h.s.Schema) > 0:
-		value, _ := format(&chat.Params{Schema: h.s.Schema, SchemaName: h.s.Name, SchemaNote: h.s.Note})
+		value, _ := format(&chat.Params{Schema: h.s.Schema, SchemaName: h.s.Name, SchemaNote: h.s.Note, SchemaLoose: h.s.Loose})
 		h.Edits.Set(h.Doc, keyFormat, value)
 	case !h.Doc.Get(keyFormat).Get("type").Equal("text"):
 		h.Edits.Delete(h.Doc, keyFormat)

@@ -30,8 +30,10 @@ const (
 // levels are the efforts that providers of OpenRouter's object know.
 var levels = []string{effortNone, "minimal", "low", "medium", "high", "xhigh"}
 
-// think says how hard to think in the provider's own way. It says nothing where nothing was said.
-func (o *RequestOptions) think(p *chat.Params) (t thought) {
+// think says how hard to think in the provider's own way. It says nothing where nothing was said. What would have to stand in the prompt
+// is written there only where a profile says it.
+func (o *RequestOptions) think(s *settled) (t thought) {
+	p := &s.Params
 	level, on := levelOf(p)
 	switch {
 	case level == "":
@@ -39,7 +41,7 @@ func (o *RequestOptions) think(p *chat.Params) (t thought) {
 	case o.Reasoning == AlwaysThinking:
 		t.became(level, "on")
 	case o.NoEffort, o.Reasoning == PromptedReasoning:
-		t.inWords(level)
+		t.inWords(level, s.guides)
 	case o.Reasoning == ReasoningEffort:
 		t.effort(o.fit(level), level)
 	case o.Reasoning == ReasoningObject:
@@ -61,6 +63,8 @@ func (o *RequestOptions) think(p *chat.Params) (t thought) {
 		t.toggled(p, level)
 	case o.Reasoning == ThinkingToggle:
 		o.toggle(&t, p, level, on)
+	case o.Reasoning == SlashThinking && !s.guides:
+		t.lost = append(t.lost, keyEffort)
 	case o.Reasoning == SlashThinking:
 		t.slash = "/no_think "
 		if on {
@@ -114,8 +118,15 @@ func (t *thought) toggled(p *chat.Params, level string) {
 	}
 }
 
-// inWords asks a model in words that cannot be told in any other way.
-func (t *thought) inWords(level string) {
+// inWords asks a model in its prompt that has no parameter for it, where a profile says so. A client's parameter is left out, and named
+// unless it only says what such a model does anyway.
+func (t *thought) inWords(level string, guides bool) {
+	if !guides {
+		if level != effortNone {
+			t.lost = append(t.lost, keyEffort)
+		}
+		return
+	}
 	t.words = wire.ReasoningGuidance(level)
 	instead := ""
 	if t.words != "" {

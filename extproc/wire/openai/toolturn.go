@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -74,7 +73,7 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 // is of use to anybody.
 func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
 	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
-	if !content && !others || !bytes.Contains(d.Bytes, []byte(`"`+keyReasoning)) { // with which all three begin
+	if !content && !others || !d.MayHold(`"`+keyReasoning) { // with which all three begin
 		return nil
 	}
 	var turn []jsonx.Value // the assistant's messages of this turn

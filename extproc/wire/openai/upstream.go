@@ -51,6 +51,8 @@ type RequestOptions struct {
 	WebSearch, TEE bool
 	// Reasoning is how the provider is told how hard to think, by clients of any dialect.
 	Reasoning ReasoningStyle
+	// Unknown is set where nobody said how the model is told: what a client of this dialect says itself goes as it came.
+	Unknown bool
 	// EffortOnly is set where the object of ReasoningObject takes no budget of tokens.
 	EffortOnly bool
 	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
@@ -60,6 +62,8 @@ type RequestOptions struct {
 	NoSchema bool
 	// StrictSchema is set where it answers by strict schemas alone: any other of clients of other dialects, or of a profile, is left out.
 	StrictSchema bool
+	// Video is set where the provider takes video_url from clients of other dialects, as OpenRouter and Alibaba do.
+	Video bool
 	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
 	Members []Member
 }
@@ -121,11 +125,14 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err := wire.CheckCalls(c); err != nil {
 		return nil, nil, err
 	}
+	if err := (wire.Target{Dialect: chat.OpenAI, Video: o.Video}).CheckContent(c, req.Dialect); err != nil {
+		return nil, nil, err
+	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if err := w.request(); err != nil {
 		return nil, nil, err
 	}
-	return w.Dst, w.Degraded, nil
+	return w.Dst, w.Degraded, w.Refused
 }
 
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string) {
@@ -191,21 +198,9 @@ func renameTokens(e *jsonx.Edits, d *jsonx.Doc, want string) {
 	}
 }
 
-// askUsage sets stream_options.include_usage and keeps the options beside it.
+// askUsage writes stream_options anew, with include_usage and what else the client says there: what is charged rests on it.
 func askUsage(e *jsonx.Edits, d *jsonx.Doc) {
-	options := d.Get("stream_options")
-	if options.Kind() != jsonx.Object {
-		e.Set(d, "stream_options", jsonx.Raw(`{"include_usage":true}`))
-		return
-	}
-	if u := options.Get("include_usage"); u.Exists() {
-		e.Replace(u.At, u.At+len(u.Raw), jsonx.Raw("true"))
-		return
-	}
-	member := jsonx.Raw(`"include_usage":true`)
-	for range options.Members {
-		member = jsonx.Raw(`"include_usage":true,`)
-		break
-	}
-	e.Replace(options.At+1, options.At+1, member)
+	const usage = "include_usage"
+	options := wire.WithMembers(d.Get("stream_options"), func(key string) bool { return key == usage }, wire.Member{Key: usage, JSON: []byte("true")})
+	e.Set(d, "stream_options", options)
 }

@@ -21,8 +21,8 @@ func TestARequestOfTheSameDialectIsSpliced(t *testing.T) {
 		{"another model", `{"model" : "p/m",` + hi + `}`, openai.RequestOptions{Model: "up"}, `{"model" : "up",` + hi + `}`},
 		{"no hints", `{"bardo":{},"model":"m",` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m",` + hi + `}`},
 		{"usage asked for (K-28)", `{"model":"m","stream":true,` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,` + hi + `,"stream_options":{"include_usage":true}}`},
-		{"usage refused (K-28)", `{"model":"m","stream":true,"stream_options":{"a":1,"include_usage": false},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"a":1,"include_usage": true},` + hi + `}`},
-		{"other options stay (K-28)", `{"model":"m","stream":true,"stream_options":{ "a":1},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"include_usage":true, "a":1},` + hi + `}`},
+		{"usage refused (K-28)", `{"model":"m","stream":true,"stream_options":{"a":1,"include_usage": false},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"a":1,"include_usage":true},` + hi + `}`},
+		{"other options stay (K-28)", `{"model":"m","stream":true,"stream_options":{ "a":1},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{ "a":1,"include_usage":true},` + hi + `}`},
 		{"empty options (K-28)", `{"model":"m","stream":true,"stream_options":{},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"include_usage":true},` + hi + `}`},
 		{"null options (K-28)", `{"model":"m","stream":true,"stream_options":null,` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"include_usage":true},` + hi + `}`},
 		{"usage already asked for", `{"model":"m","stream":true,"stream_options":{"include_usage":true},` + hi + `}`, openai.RequestOptions{Model: "m"}, `{"model":"m","stream":true,"stream_options":{"include_usage":true},` + hi + `}`},
@@ -78,7 +78,7 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 		{"system and text", chat.Conversation{System: []chat.Part{say1("a"), say1("b")}, Messages: []chat.Message{turn(chat.RoleUser, say1("hi\n"))}}, `{"role":"system","content":"a\n\nb"},{"role":"user","content":"hi\n"}`, ""},
 		{"several texts", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), say1("b"))}}, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, ""},
 		{"images", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, png, chat.Part{Kind: chat.PartImage, URL: "https://x/y?a&b"})}}, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"image_url","image_url":{"url":"https://x/y?a&b"}}]}`, ""},
-		{"documents (K-13)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, pdf, chat.Part{Kind: chat.PartDocument, Text: "t", Name: "n"}, chat.Part{Kind: chat.PartDocument, URL: "https://x/a.pdf"})}}, `{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"text","text":"n\n\nt"},{"type":"text","text":"https://x/a.pdf"}]}`, "document"},
+		{"documents (K-13)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, pdf, chat.Part{Kind: chat.PartDocument, Text: "t", Name: "n"})}}, `{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"text","text":"n\n\nt"}]}`, ""},
 		{"thinking is not sent back (K-16)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t", Signature: "s"}, chat.Part{Kind: chat.PartRedacted, Data: "x"}, say1("a"), say1("b"))}}, `{"role":"assistant","content":"ab"}`, "thinking,prefill"},
 		{"a turn of thinking alone", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("q")), turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t"})}}, `{"role":"user","content":"q"}`, "thinking"},
 		{
@@ -94,15 +94,15 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 		{
 			"an image in a result stands after all results (K-12)",
 			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleAssistant, use("b", "f", "{}")), turn(chat.RoleTool, result("a", png)), turn(chat.RoleTool, result("b")), turn(chat.RoleUser, say1("go"))}},
-			strings.Replace(callA, "]},", `,{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},`, 1) + `{"role":"tool","tool_call_id":"a","content":""},{"role":"tool","tool_call_id":"b","content":""},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"go"}]}`, "",
+			strings.Replace(callA, "]},", `,{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},`, 1) + `{"role":"tool","tool_call_id":"a","content":""},{"role":"tool","tool_call_id":"b","content":""},{"role":"user","content":[{"type":"text","text":"Returned by the tool call a:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"go"}]}`, "",
 		},
 		{
 			"an image in the last result (K-12)",
 			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleTool, result("a", say1("see"), png))}},
-			callA + `{"role":"tool","tool_call_id":"a","content":"see"},{"role":"user","content":[{"type":"text","text":"What the tools returned:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`, "",
+			callA + `{"role":"tool","tool_call_id":"a","content":"see"},{"role":"user","content":[{"type":"text","text":"Returned by the tool call a:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`, "",
 		},
 		{"an empty turn (K-96)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser), turn(chat.RoleAssistant), turn(chat.RoleUser, say1("a"))}}, `{"role":"user","content":"a"}`, ""},
-		{"what only the other dialect knows", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), chat.Part{Kind: chat.PartOther, Name: "search_result", Raw: jsonx.Raw(`{"type":"search_result"}`)})}}, `{"role":"user","content":[{"type":"text","text":"a"}]}`, "search_result"},
+		{"what a provider's own tool left", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a")), turn(chat.RoleAssistant, say1("b"), chat.Part{Kind: chat.PartOther, Name: "server_tool_use", Trace: true, Raw: jsonx.Raw(`{"type":"server_tool_use"}`)}), turn(chat.RoleUser, say1("c"))}}, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`, "server_tool_use"},
 		{"system in the middle (K-88)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a")), turn(chat.RoleSystem, say1("b"))}}, `{"role":"user","content":"a"},{"role":"system","content":"b"}`, ""},
 		{"a refusal", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartRefusal, Text: "no"})}}, `{"role":"assistant","content":null,"refusal":"no"}`, "prefill"},
 	}

@@ -14,10 +14,11 @@ import (
 type writer struct {
 	wire.Writer
 
-	req    *chat.Request
-	opts   RequestOptions
-	images []chat.Part // of tool results, waiting for the next turn of the user
-	turn   bool        // a tool was called in the turn that is written
+	req   *chat.Request
+	opts  RequestOptions
+	shown []chat.Part // results of tools that hold more than text, waiting for the next turn of the user
+	turn  bool        // a tool was called in the turn that is written
+	same  bool        // the conversation was read from a request of this format
 
 	settled settled
 	thought thought
@@ -158,7 +159,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 			calls++
 		case chat.PartRefusal:
 			refusals++
-		case chat.PartImage, chat.PartDocument, chat.PartToolResult, chat.PartOther:
+		case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartToolResult, chat.PartOther:
 			w.losePart(p)
 		}
 	}

@@ -1,11 +1,11 @@
 package openai
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -69,22 +69,25 @@ func (w *writer) losePart(p *chat.Part) {
 	w.LosePart(p)
 }
 
-// toolResult writes a result as the message of role tool, which holds text alone. Its images wait for the next turn of
+// toolResult writes a result as the message of role tool, which holds text alone. What else it holds waits for the next turn of
 // the user, since nothing may stand between the results of one turn. There is no flag for a failed call, so its text
 // says it.
 func (w *writer) toolResult(p *chat.Part) {
-	var texts []chat.Part
+	var texts, shown []chat.Part
 	for i := range p.Parts {
 		switch e := &p.Parts[i]; {
 		case e.Kind == chat.PartText:
 			texts = append(texts, *e)
 		case e.Kind == chat.PartDocument && e.Text != "":
 			texts = append(texts, chat.Part{Kind: chat.PartText, Text: documentText(e), CacheControl: e.CacheControl})
-		case e.Kind == chat.PartImage, e.Kind == chat.PartDocument:
-			w.images = append(w.images, *e)
+		case wire.IsMedia(e.Kind):
+			shown = append(shown, *e)
 		default:
 			w.losePart(e)
 		}
+	}
+	if len(shown) > 0 {
+		w.shown = append(w.shown, chat.Part{Tool: p.Tool, Parts: shown})
 	}
 	if p.IsError {
 		texts = asError(texts)
@@ -116,8 +119,8 @@ func asError(texts []chat.Part) []chat.Part {
 // userTurn writes a message of the user: what tools showed before it, and its own parts. Without either it writes
 // nothing.
 func (w *writer) userTurn(parts []chat.Part) {
-	waiting := w.images
-	w.images = nil
+	waiting := w.shown
+	w.shown = nil
 	if len(waiting)+len(parts) == 0 {
 		return
 	}
@@ -129,11 +132,11 @@ func (w *writer) userTurn(parts []chat.Part) {
 		return
 	}
 	w.OpenArray()
-	if len(waiting) > 0 {
-		w.part(&chat.Part{Kind: chat.PartText, Text: "What the tools returned:"})
-	}
 	for i := range waiting {
-		w.part(&waiting[i])
+		w.part(&chat.Part{Kind: chat.PartText, Text: wire.Shown(waiting[i].Tool.ID)})
+		for j := range waiting[i].Parts {
+			w.part(&waiting[i].Parts[j])
+		}
 	}
 	for i := range parts {
 		w.part(&parts[i])
@@ -162,18 +165,72 @@ func (w *writer) part(p *chat.Part) {
 		w.Raw("}")
 	case chat.PartDocument:
 		w.document(p)
-	case chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
+	case chat.PartAudio:
+		w.audio(p)
+	case chat.PartVideo:
+		w.Element()
+		w.Raw(`{"type":"video_url","video_url":{"url":"`)
+		w.url(p)
+		w.Raw(`"}`)
+		w.mark(p.CacheControl)
+		w.Raw("}")
+	case chat.PartFile:
+		w.Element()
+		w.Raw(`{"type":"file","file":{"file_id":`)
+		w.Str(p.File)
+		w.Raw("}")
+		w.mark(p.CacheControl)
+		w.Raw("}")
+	case chat.PartOther:
+		if w.same {
+			w.Element()
+			w.JSON(p.Raw)
+			return
+		}
+		w.losePart(p)
+	case chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
 		w.losePart(p)
 	}
 }
 
-// document writes a file with its bytes, or a document that is text as text. A document that only a URL tells cannot be
-// sent, so the model is told where it is.
+// audio writes sound in one of the two types that the format has names for. Of the same format, any goes as it came.
+func (w *writer) audio(p *chat.Part) {
+	format := wire.AudioFormat(p.Media)
+	switch {
+	case p.Data == "" && !w.same:
+		w.losePart(p)
+		return
+	case p.Data == "":
+		w.Element()
+		w.Raw(`{"type":"audio_url","audio_url":{"url":"`)
+		w.url(p)
+		w.Raw(`"}`)
+		w.mark(p.CacheControl)
+		w.Raw("}")
+		return
+	case format == "" && w.same:
+		format = strings.TrimPrefix(p.Media, "audio/")
+	case format == "":
+		w.losePart(p)
+		return
+	}
+	w.Element()
+	w.Raw(`{"type":"input_audio","input_audio":{"data":`)
+	w.Str(p.Data)
+	w.Key("format")
+	w.Str(format)
+	w.Raw("}")
+	w.mark(p.CacheControl)
+	w.Raw("}")
+}
+
+// document writes a file with its bytes, or a document that is text as text. This format has no place for a URL of one.
 func (w *writer) document(p *chat.Part) {
-	if p.Data == "" {
-		if p.Text == "" {
-			w.Lose("document")
-		}
+	switch {
+	case p.Data == "" && p.Text == "":
+		w.losePart(p)
+		return
+	case p.Data == "":
 		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(p), CacheControl: p.CacheControl})
 		return
 	}
@@ -192,7 +249,7 @@ func (w *writer) document(p *chat.Part) {
 
 // documentText is a document as text, under what is said about it.
 func documentText(p *chat.Part) string {
-	said := slices.DeleteFunc([]string{p.Name, p.Context, cmp.Or(p.Text, p.URL)}, func(s string) bool { return s == "" })
+	said := slices.DeleteFunc([]string{p.Name, p.Context, p.Text}, func(s string) bool { return s == "" })
 	return strings.Join(said, "\n\n")
 }
 

@@ -231,16 +231,22 @@ func (w *writer) endUser(name string) {
 }
 
 func (w *writer) format(p *chat.Params) {
-	if len(p.Schema) == 0 {
+	switch {
+	case p.JSONMode:
+		w.Key(keyFormat)
+		w.Raw(`{"type":"` + wire.JSONObject + `"}`)
+		return
+	case len(p.Schema) == 0:
 		return
 	}
 	value, enforced := format(p)
-	if w.opts.takesSchema(enforced) {
+	takes := w.opts.takesSchema(enforced)
+	if takes {
 		w.Key(keyFormat)
 		w.JSON(value)
 	}
 	switch {
-	case enforced && !w.opts.NoSchema:
+	case enforced && !w.opts.NoSchema, takes && p.SchemaLoose:
 	case len(w.Conv.Params.Schema) > 0:
 		w.Lose("format")
 	default:
@@ -248,14 +254,14 @@ func (w *writer) format(p *chat.Params) {
 	}
 }
 
-// format is a schema of the answer as this format says it. It is enforced where the provider takes it.
+// format is a schema of the answer as this format says it. It is enforced where the provider takes it, and the client did not ask for less.
 func format(p *chat.Params) (value jsonx.Raw, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","json_schema":{"name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {
 		b = jsonx.AppendString(append(b, `,"description":`...), p.SchemaNote)
 	}
 	b = append(append(b, `,"schema":`...), p.Schema...)
-	enforced = wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
+	enforced = !p.SchemaLoose && wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
 	b = strconv.AppendBool(append(b, `,"strict":`...), enforced)
 	return append(b, "}}"...), enforced
 }

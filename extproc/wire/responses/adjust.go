@@ -130,7 +130,7 @@ func (a *adjuster) effort(effort string) {
 
 // schema asks for an answer by the profile's schema, beside what else the client says of its text.
 func (a *adjuster) schema(said *chat.Params) {
-	json, enforced := format(said.Schema, said.SchemaName, said.SchemaNote)
+	json, enforced := format(said)
 	if !enforced {
 		a.lose("response_schema")
 	}

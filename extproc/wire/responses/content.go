@@ -25,10 +25,12 @@ func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, e
 	}
 	var parts []chat.Part
 	for i, e := range v.Each {
-		p, err := readPart(c, e, at+"["+strconv.Itoa(i)+"]")
+		place := at + "[" + strconv.Itoa(i) + "]"
+		p, err := readPart(c, e, place)
 		if err != nil {
 			return nil, err
 		}
+		p = wire.Placed(p, place)
 		if p.Kind != chat.PartText || p.Text != "" {
 			parts = append(parts, p)
 		}
@@ -55,6 +57,8 @@ func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 		return readImage(c, e, at)
 	case "input_file":
 		return readFile(c, e, at)
+	case "input_audio":
+		return readAudio(c, e, at)
 	}
 	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
 }
@@ -65,14 +69,27 @@ func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error
 	if err != nil {
 		return chat.Part{}, err
 	}
-	if u == "" {
-		return held(e, at, "image_url")
-	}
-	wire.UnmapUnknown(c, e, "type", "image_url", "detail")
+	wire.UnmapUnknown(c, e, "type", "image_url", "file_id", "detail")
 	if d := e.Get("detail"); !d.IsNull() && !d.Equal("auto") {
 		wire.Unmap(c, "detail")
 	}
+	if u == "" {
+		return held(e, at, "image_url", "image/*")
+	}
 	return wire.Located(chat.PartImage, u), nil
+}
+
+func readAudio(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
+	wire.UnmapUnknown(c, e, "type", "input_audio")
+	v := e.Get("input_audio")
+	wire.UnmapUnknown(c, v, "data", "format")
+	p = chat.Part{Kind: chat.PartAudio, Name: "input_audio"}
+	if p.Data, err = wire.ReadText(at+".input_audio.data", v.Get("data")); err != nil {
+		return p, err
+	}
+	format, err := wire.ReadText(at+".input_audio.format", v.Get("format"))
+	p.Media = "audio/" + format
+	return p, err
 }
 
 func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
@@ -90,32 +107,33 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	case u != "":
 		p = wire.Located(chat.PartDocument, u)
 	default:
-		return held(e, at, "file_data")
+		if p, err = held(e, at, "file_data", ""); err != nil {
+			return p, err
+		}
 	}
-	wire.UnmapUnknown(c, e, "type", "file_data", "file_url", "filename", "detail")
+	wire.UnmapUnknown(c, e, "type", "file_data", "file_url", "file_id", "filename", "detail")
 	if d := e.Get("detail"); !d.IsNull() && !d.Equal("auto") {
 		wire.Unmap(c, "detail")
 	}
 	name, err := wire.ReadOptional(at+".filename", e.Get("filename"))
-	if err != nil {
+	switch {
+	case err != nil:
 		return p, err
+	case p.Kind == chat.PartDocument || p.Kind == chat.PartFile:
+		p.Name = name
+	case name != "": // no format has a place for the name of any other
+		wire.Unmap(c, "filename")
 	}
-	if p.Kind == chat.PartImage { // no format has a place for its name
-		if name != "" {
-			wire.Unmap(c, "filename")
-		}
-		return p, nil
-	}
-	p.Name = name
 	return p, nil
 }
 
-// held is what only its provider has; wants is what it might have been sent as.
-func held(e jsonx.Value, at, wants string) (chat.Part, error) {
+// held is what only its provider has, of a type as far as that is known; wants is what it might have been sent as.
+func held(e jsonx.Value, at, wants, media string) (chat.Part, error) {
 	if e.Get("file_id").IsNull() {
 		return chat.Part{}, wire.Invalid(at, "%s must have a %s", at, wants)
 	}
-	return chat.Part{Kind: chat.PartOther, Name: "file_id", Raw: e.Raw}, nil
+	id, err := wire.ReadText(at+".file_id", e.Get("file_id"))
+	return chat.Part{Kind: chat.PartFile, File: id, Media: media}, err
 }
 
 // readRequired reads a string that must say something.

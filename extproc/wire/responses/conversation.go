@@ -132,9 +132,13 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 	case itemReference:
 		return KeptElsewhere(at)
 	}
-	rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, Raw: v.Raw})
+	rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: v.Raw, Trace: traces[kind]})
 	return nil
 }
+
+// traces are the items that OpenAI's own tools leave in an answer and that say nothing to another provider: what was called or listed.
+// Any other item that only this format has is content.
+var traces = map[string]bool{"web_search_call": true, "file_search_call": true, "mcp_list_tools": true}
 
 func (rd *reader) message(v jsonx.Value, at string) error {
 	name, ok := v.Get("role").Str()

@@ -34,7 +34,7 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 // appendFault appends the object that describes an error.
 func appendFault(dst []byte, f *fault.Fault) []byte {
 	dst = jsonx.AppendString(append(dst, `{"message":`...), f.Public)
-	dst = append(append(dst, `,"type":"`...), wire.ErrorType(chat.Responses, f.HTTPStatus())...)
+	dst = append(append(dst, `,"type":"`...), wire.TypeOf(chat.Responses, f)...)
 	dst = appendOptional(append(dst, `","param":`...), f.Param)
 	dst = jsonx.AppendString(append(dst, `,"code":`...), f.CodeString())
 	return append(wire.AppendDetails(dst, f), '}')

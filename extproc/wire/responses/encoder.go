@@ -52,7 +52,7 @@ type named struct {
 
 // customTools are the tools that a request offers as functions in this format's own way; nil for none.
 func customTools(r *chat.Request) map[string]bool {
-	if r == nil || !bytes.Contains(r.Doc.Get("tools").Raw, []byte(`"`+chat.CustomTool+`"`)) {
+	if r == nil || !r.Doc.MayHold(`"`+chat.CustomTool+`"`) {
 		return nil
 	}
 	names := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
@@ -174,7 +175,13 @@ func (d *Decoder) finish(r jsonx.Value) {
 
 // usage tells what an answer took, in the provider's words too.
 func (d *Decoder) usage(r jsonx.Value) {
-	if v := r.Get("usage"); v.Kind() == jsonx.Object {
+	var v jsonx.Value
+	for key, m := range r.Members {
+		if string(key) == "usage" {
+			v = wire.LargerReport(v, m)
+		}
+	}
+	if v.Kind() == jsonx.Object {
 		u := readUsage(v)
 		u.Final, u.Searches = true, searches(r.Get("output"))
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
@@ -192,26 +199,13 @@ func searches(output jsonx.Value) (n int64) {
 }
 
 func readUsage(v jsonx.Value) chat.Usage {
-	input, details := count(v.Get("input_tokens")), v.Get("input_tokens_details")
-	cached := min(input, count(details.Get("cached_tokens")))
-	written := min(input-cached, count(details.Get("cache_write_tokens")))
+	input := wire.Billed(v, "input_tokens")
+	cached := min(input, wire.Discount(v, "input_tokens_details", "cached_tokens"))
+	written := min(input-cached, wire.Billed(v, "input_tokens_details", "cache_write_tokens"))
 	return chat.Usage{
-		Input: input - cached - written, Cached: cached, CacheWrite: written, Output: count(v.Get("output_tokens")),
-		Reasoning: count(v.Get("output_tokens_details").Get("reasoning_tokens")),
+		Input: input - cached - written, Cached: cached, CacheWrite: written, Output: wire.Billed(v, "output_tokens"),
+		Reasoning: wire.Billed(v, "output_tokens_details", "reasoning_tokens"),
 	}
-}
-
-// count reads a number of tokens; 0 for anything that is none.
-func count(v jsonx.Value) int64 {
-	const most = 1 << 53 // what a float64 holds exactly, and more tokens than there are
-	if n, ok := v.Int(); ok {
-		return max(0, min(n, most))
-	}
-	f, ok := v.Float()
-	if !ok || !(f > 0) {
-		return 0
-	}
-	return int64(min(f, most))
 }
 
 // family is a kind of events that bring text.

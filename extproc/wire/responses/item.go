@@ -53,7 +53,7 @@ type part struct {
 }
 
 // marks of items that the gateway made itself: their provider knows nothing of them.
-const ownReasoning = "rs_bardo_"
+const ownReasoning = chat.OwnReasoning
 
 // add begins an item. What is open before it, and may not go on, is done.
 func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {

@@ -203,6 +203,10 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	case f.IsNull(), kind.Equal("text"):
 		wire.UnmapUnknown(c, f, "type")
 		return nil
+	case kind.Equal(wire.JSONObject):
+		wire.UnmapUnknown(c, f, "type")
+		c.Params.JSONMode = true
+		return nil
 	case !kind.Equal("json_schema"):
 		wire.Unmap(c, "text")
 		return nil
@@ -213,7 +217,7 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	}
 	wire.UnmapUnknown(c, f, "type", "name", "description", "schema", "strict")
 	p := &c.Params
-	p.Schema = schema.Raw
+	p.Schema, p.SchemaLoose = schema.Raw, !wire.IsTrue(f.Get("strict"))
 	var err error
 	if p.SchemaName, err = wire.ReadOptional("text.format.name", f.Get("name")); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 
@@ -16,12 +15,12 @@ import (
 // Decode reads a request, of an answer or of a count of its tokens. It looks at the members the gateway acts on; the
 // conversation is parsed when something asks for it. What only the keeper of responses can do is put into Needs.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
-	doc, err := jsonx.Scan(body)
+	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.Responses, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
-	r.InputTokens = wire.InputTokens(doc.Stats)
+	r.InputTokens, r.MostInput = wire.InputTokens(doc.Stats), wire.MostInputTokens(&doc)
 	for i := range doc.Members {
 		m := &doc.Members[i]
 		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
@@ -90,7 +89,7 @@ func readInputKind(r *chat.Request, v jsonx.Value) error {
 		}
 		return nil
 	}
-	if !bytes.Contains(v.Raw, []byte(itemReference)) {
+	if !r.Doc.MayHold(itemReference) {
 		return nil
 	}
 	for i, item := range v.Each {

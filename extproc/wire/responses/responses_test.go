@@ -14,11 +14,12 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
 
 func TestWhatADecodedRequestSays(t *testing.T) {
-	r, err := Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","input":[{"type":"item_reference","id":"x"}],
+	r, err := Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","input":[{"type":"item\u005freference","id":"x"}],
 		"stream":true,"max_output_tokens":9,"reasoning":{"effort":"high"},"background":true,"conversation":"c","bardo":{}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +167,7 @@ func TestACallOfTheSameDialect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call, err := NewCall(nil, r, provider.Endpoint{BasePath: "/v1", Key: "k"}, RequestOptions{Model: "up"})
+		call, err := NewCall(nil, r, provider.Endpoint{BasePath: "/v1", Key: secret.New("k")}, RequestOptions{Model: "up"})
 		if err != nil || call.Path != path || call.Header.Get("authorization") != "Bearer k" || string(call.Body) != `{"model":"up","input":"x"}` {
 			t.Errorf("%+v %v", call, err)
 		}

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -37,7 +38,7 @@ type shaper struct {
 func (h *shaper) format() {
 	text := h.Doc.Get("text")
 	if len(h.s.Schema) > 0 {
-		json, _ := format(h.s.Schema, h.s.Name, h.s.Note)
+		json, _ := format(&chat.Params{Schema: h.s.Schema, SchemaName: h.s.Name, SchemaNote: h.s.Note, SchemaLoose: h.s.Loose})
 		h.Edits.Set(h.Doc, "text", wire.WithMembers(text, nil, wire.Member{Key: "format", JSON: json}))
 		return
 	}
@@ -52,17 +53,14 @@ func (h *shaper) format() {
 	h.Edits.Set(h.Doc, "text", rest)
 }
 
-// format is a schema of the answer as this format says it. It is enforced where the provider takes it.
-func format(schema jsonx.Raw, name, note string) (json []byte, enforced bool) {
-	if name == "" {
-		name = "answer"
+// format is a schema of the answer as this format says it. It is enforced where the provider takes it, and the client did not ask for less.
+func format(p *chat.Params) (json []byte, enforced bool) {
+	b := jsonx.AppendString([]byte(`{"type":"json_schema","name":`), cmp.Or(p.SchemaName, "answer"))
+	if p.SchemaNote != "" {
+		b = jsonx.AppendString(append(b, `,"description":`...), p.SchemaNote)
 	}
-	b := jsonx.AppendString([]byte(`{"type":"json_schema","name":`), name)
-	if note != "" {
-		b = jsonx.AppendString(append(b, `,"description":`...), note)
-	}
-	b = append(append(b, `,"schema":`...), schema...)
-	enforced = wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByOpenAI)
+	b = append(append(b, `,"schema":`...), p.Schema...)
+	enforced = !p.SchemaLoose && wire.Enforceable(jsonx.Value{Raw: p.Schema}, wire.ByOpenAI)
 	return append(strconv.AppendBool(append(b, `,"strict":`...), enforced), '}'), enforced
 }
 

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -22,8 +21,8 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptio
 	if req.Op == chat.CountTokens {
 		call.Path += "/input_tokens"
 	}
-	if at.Key != "" {
-		call.Header = header.List{{Name: "authorization", Value: "Bearer " + string(at.Key)}}
+	if at.Key.IsSet() {
+		call.Header = header.List{{Name: "authorization", Value: "Bearer " + at.Key.Reveal()}}
 	}
 	return call, nil
 }
@@ -53,7 +52,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 // what it encrypted, and refuse the request.
 func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (some bool) {
 	input := d.Get("input")
-	if input.Kind() != jsonx.Array || !bytes.Contains(input.Raw, []byte(ownReasoning)) && !bytes.Contains(input.Raw, []byte(sealPrefix)) {
+	if input.Kind() != jsonx.Array || !d.MayHold(ownReasoning) && !d.MayHold(sealPrefix) {
 		return false
 	}
 	kept := input.At + 1 // where what stays ends

@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// escapedKey is a key as JSON may write it: every third character is an escape, so that the key stands nowhere as it is.
+func escapedKey(key string) string {
+	var b strings.Builder
+	for i, c := range []byte(key) {
+		if i%3 == 1 {
+			fmt.Fprintf(&b, `\u%04x`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// quotingErrors are errors of a provider that quote a key in each of their members, in the forms of OpenAI, Anthropic and Google.
+func quotingErrors(key string) map[string]string {
+	return map[string]string{
+		"openai":           fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, key),
+		"openai, escaped":  fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, escapedKey(key)),
+		"anthropic":        fmt.Sprintf(`{"type":"error","error":{"type":"t_%[1]s","message":"a key %[1]s b","details":{"error_code":"c_%[1]s","more":"%[1]s"}}}`, key),
+		"gemini":           fmt.Sprintf(`{"error":{"code":400,"message":"a key %[1]s b","status":"S_%[1]s","details":[{"reason":"%[1]s"}]}}`, key),
+		"text":             "a key " + key + " b",
+		"JSON in a text":   "a key " + escapedKey(key) + " b",
+		"cut in the key":   fmt.Sprintf(`{"error":{"message":"a key %s%s b"}}`, strings.Repeat("x ", 240), key),
+		"a page":           "<html><title>a key " + key + "</title></html>",
+		"JSON in JSON":     fmt.Sprintf(`{"error":{"message":%q}}`, `{"error":{"message":"a key `+escapedKey(key)+` b"}}`),
+		"a validation's":   fmt.Sprintf(`{"detail":[{"loc":["body"],"msg":"a key %[1]s b","type":"t_%[1]s"}]}`, key),
+		"an error's words": fmt.Sprintf(`{"error":"a key %s b","code":"c_%s"}`, key, key),
+	}
+}
+
+// hides fails the test where a key, or enough of it to be of use, is in what a client, or an operator, sees.
+func hides(t *testing.T, where, seen, key string) {
+	t.Helper()
+	for _, form := range []string{key, escapedKey(key), key[:10]} {
+		if i := strings.Index(seen, form); i >= 0 {
+			t.Errorf("%s shows the key: …%s…", where, seen[max(0, i-60):min(len(seen), i+60)])
+			return
+		}
+	}
+}
+
+// TestNoErrorOfAProviderShowsAConfiguredSecret: whichever it quotes, in whichever member, however it writes it, and whenever it fails. Not
+// to the client, in the record, in the log, in the events, in `bardo watch`, `bardo providers` and `bardo doctor`.
+func TestNoErrorOfAProviderShowsAConfiguredSecret(t *testing.T) {
+	t.Parallel()
+	// Nothing in them looks like a key of any vendor.
+	const own, others = "Zq7vX2mN9pL4kT8wRb", "another.Hd83kfLq02/mVx+e"
+	dialects := []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini}
+	providers := make(map[fake.Dialect]*fake.Server)
+	events := filepath.Join(t.TempDir(), "events")
+	o := gateway.Options{Config: quick + fmt.Sprintf("telemetry: {log_level: debug, events: %q}\n", "file:"+events)}
+	for _, d := range dialects {
+		providers[d] = fake.Start(t, fake.Config{Dialect: d, Key: own + string(d)})
+		o.Providers = append(o.Providers, gateway.Provider{ID: "p-" + string(d), Fake: providers[d], Format: string(d), Models: models("m-"+string(d), "")})
+	}
+	o.Providers = append(o.Providers, gateway.Provider{ID: "other", BaseURL: "http://" + deadAddress + "/v1", Key: others, Models: models("m-other", "")})
+	g := gateway.Run(t, o)
+	w := watch(t, g, "--json")
+	awaitWatched(t, g, w)
+
+	var records []string
+	check := func(t *testing.T, key string, got gateway.Answer) {
+		t.Helper()
+		hides(t, "the answer", got.Body, key)
+		hides(t, "a header", fmt.Sprint(got.Header, got.Trailer), key)
+		records = append(records, got.Header.Get("X-Request-Id"))
+	}
+	for _, d := range dialects {
+		p := providers[d]
+		for _, key := range []string{p.Key, others} {
+			for form, body := range quotingErrors(key) {
+				for _, status := range []int{400, 401, 404, 422, 500} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%.7s", d, form, status, key), func(t *testing.T) {
+						p.Behave(fake.Behaviour{Raw: &fake.Raw{Status: status, Header: []string{"content-type: application/json", "x-said: " + key}, Body: body}})
+						for _, stream := range []bool{false, true} {
+							a := ask{dialect: d, model: "m-" + string(d), stream: stream}
+							got := g.Do(t, a.call())
+							if got.Status < 400 {
+								t.Fatalf("%d: %s", got.Status, got.Body)
+							}
+							if (status == 400 || status == 413 || status == 422) && form != "cut in the key" && !strings.Contains(got.Body, "a key ***") {
+								t.Errorf("the provider's words are lost: %s", got.Body)
+							}
+							check(t, key, got)
+						}
+					})
+				}
+			}
+		}
+	}
+	t.Run("in a stream", func(t *testing.T) {
+		for _, key := range []string{providers[fake.OpenAI].Key, others} {
+			for form, body := range quotingErrors(key) {
+				if !strings.HasPrefix(body, "{") {
+					body = "data: " + body // no JSON
+				}
+				for _, before := range []string{"", `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"so"},"finish_reason":null}]}` + "\n\n"} {
+					providers[fake.OpenAI].Behave(fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/event-stream"}, Body: before + "data: " + body + "\n\n"}})
+					got := g.Do(t, ask{dialect: fake.OpenAI, model: "m-openai", stream: true}.call())
+					check(t, key, got)
+					if got.Status == http.StatusOK && before == "" && strings.HasPrefix(body, "{") {
+						t.Errorf("%s: %d %s", form, got.Status, got.Body)
+					}
+				}
+			}
+		}
+	})
+
+	id := records[len(records)-1]
+	w.sees(t, id)
+	for _, key := range []string{own, others} {
+		for i := 0; i < len(records); i += 37 {
+			hides(t, "a record", g.Do(t, gateway.Call{Path: "/v1/requests/" + records[i]}).Body, key)
+		}
+		hides(t, "the log", g.Log(), key)
+		hides(t, "bardo watch", strings.Join(w.all(), "\n"), key)
+		b, err := os.ReadFile(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hides(t, "an event", string(b), key)
+		for _, command := range [][]string{{"doctor"}, {"doctor", "--json"}, {"providers"}, {"providers", "--json"}, {"config"}} {
+			r := g.Try(t, append(command, "-c", g.File)...)
+			hides(t, strings.Join(command, " "), r.Stdout+r.Stderr, key)
+		}
+	}
+}
+
+// TestNoErrorShowsAKeyThatARequestBrings: nor a user's own key, where files and batches are asked for.
+func TestNoErrorShowsAKeyThatARequestBrings(t *testing.T) {
+	t.Parallel()
+	const brought = "brought.9sKd+0qPz/Lw27"
+	broad := fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Keys: []string{brought}})
+	var answer gateway.Answer // of the user's own key
+	own := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), answer.Header)
+		w.WriteHeader(answer.Status)
+		_, _ = w.Write([]byte(answer.Body))
+	}))
+	defer own.Close()
+	const kept = "kept.0dKs8mQz/Lw27+x"
+	g := gateway.Run(t, gateway.Options{Config: loudly + fmt.Sprintf(`providers:
+  openrouter: {endpoint: %q, byok: true}
+  direct: {keys: [{provider: openai, api_key: %s, base_url: %q}]}
+`, broad.URL, kept, own.URL+"/v1")})
+	for form, body := range quotingErrors(brought) {
+		for _, status := range []int{400, 401, 402, 404, 429, 500} {
+			broad.Behave(fake.Behaviour{Raw: &fake.Raw{Status: status, Header: []string{"content-type: application/json"}, Body: body}})
+			for _, stream := range []bool{false, true} {
+				got := g.Do(t, ask{dialect: fake.OpenAI, model: "some/model", stream: stream}.call("X-Bardo-Upstream-Key: "+brought))
+				if got.Status < 400 {
+					t.Fatalf("%s: %d %s", form, got.Status, got.Body)
+				}
+				hides(t, form, got.Body+fmt.Sprint(got.Header), brought)
+			}
+		}
+	}
+	hides(t, "the log", g.Log(), brought)
+
+	for form, body := range quotingErrors(kept) {
+		for _, status := range []int{200, 400, 403, 404, 409, 500} {
+			for _, kind := range []string{"application/json", "text/plain", "text/html; key=" + kept} {
+				if status == 200 && kind != "application/json" {
+					continue // a file's content passes byte for byte
+				}
+				answer = gateway.Answer{Status: status, Body: body, Header: http.Header{
+					"Content-Type": {kind}, "Content-Disposition": {"attachment; filename=" + kept}, "X-Said": {kept},
+				}}
+				for _, call := range []gateway.Call{{Method: http.MethodGet, Path: "/v1/files"}, {Path: "/v1/batches", Body: "{}"}, {Method: http.MethodHead, Path: "/v1/files"}} {
+					got := g.Do(t, call)
+					hides(t, fmt.Sprintf("%s, %d as %s", form, status, kind), got.Body+fmt.Sprint(got.Header), kept)
+					if status == 400 && call.Method == http.MethodGet && !strings.Contains(got.Body, "a key") {
+						t.Errorf("%s: the vendor's words are lost: %d %s", form, got.Status, got.Body)
+					}
+				}
+			}
+		}
+	}
+	hides(t, "the log", g.Log(), kept)
+}
+
+// TestAReloadedSecretIsHiddenToo: the one that was added, and the one that is gone, since what it served may still end.
+func TestAReloadedSecretIsHiddenToo(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Key: "firstkey.0123456789", Keys: []string{"secondkey.0123456789"}})
+	o := gateway.Options{Config: loudly, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}}
+	g := gateway.Run(t, o)
+	o.Providers[0].Key = "secondkey.0123456789"
+	g.Configure(t, o)
+	keys := []string{"firstkey.0123456789", "secondkey.0123456789"}
+	eventually(t, "the new key", func() bool {
+		g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+		return slices.ContainsFunc(p.Requests(), func(r fake.Request) bool { return r.Key() == keys[1] })
+	})
+	message, err := json.Marshal("a key " + strings.Join(keys, " and "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Behave(fake.Behaviour{Raw: &fake.Raw{Status: 400, Body: fmt.Sprintf(`{"error":{"message":%s}}`, message)}})
+	got := g.Do(t, ask{dialect: fake.OpenAI, model: "m"}.call())
+	if !strings.Contains(got.Body, "a key *** and ***") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	for _, key := range keys {
+		hides(t, "the answer", got.Body, key)
+		hides(t, "the log", g.Log(), key)
+	}
+}

@@ -1,0 +1,210 @@
+package meter
+
+import (
+	"context"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// Request is what a bill must know of its request.
+type Request interface {
+	// Terms are on what terms the request calls a candidate.
+	Terms(to *policy.Resolution) Terms
+	// InputTokens is about how long the request is. It is billed where a provider did not say.
+	InputTokens() int64
+	// MostTokens is how many tokens a candidate can have used for one call: its window and the longest answer that was asked for.
+	MostTokens(to *policy.Resolution) int64
+}
+
+// Call is one call of a provider on a bill.
+type Call struct {
+	To    policy.Resolution
+	Usage chat.Usage
+	Cost  policy.Pico // the provider's
+}
+
+// Bill is what one request holds of its caller's limits and money, and what it owes. The zero value holds and owes nothing. A request may
+// take several calls of providers: each is paid for at its own provider's price, and the charge is all of them, once. Not safe for
+// concurrent use.
+type Bill struct {
+	meter     *Meter
+	request   Request
+	requestID string
+	principal policy.Principal
+	spread    int // percent on the providers' cost
+
+	grant     quota.Grant
+	hold      *ledger.Hold
+	Allowance Allowance    // of its agent's budget for the day
+	most      policy.Micro // what was reserved, or would be of a key with a balance
+
+	calls     []Call
+	open      inFlight
+	estimated bool // a call was interrupted: the charge is an estimate, and at most what was reserved
+	settled   bool
+}
+
+// inFlight is a call that has gone out and of which it is not known yet what becomes of it.
+type inFlight struct {
+	to    *policy.Resolution // nil: there is none
+	since time.Time
+}
+
+// Open makes the bill of a request. It is for before anything is admitted.
+func (b *Bill) Open(m *Meter, r Request, requestID string) {
+	b.meter, b.request, b.requestID = m, r, requestID
+}
+
+// Charge says who pays, and with how many percent on the providers' cost.
+func (b *Bill) Charge(p policy.Principal, spread int) { b.principal, b.spread = p, spread }
+
+// Admit counts the request against its caller's limits, or refuses it with the fault of quota.Limiter. It is for before the request's
+// body is read: what the request uses and may cost is for Hold.
+func (b *Bill) Admit(ctx context.Context, ask *quota.Ask) (err error) {
+	ask.Principal = b.principal
+	b.grant, err = b.meter.Limiter.Admit(ctx, time.Now(), ask)
+	return err
+}
+
+// Hold sets aside of the caller's limits what the request uses and may be charged, or refuses it likewise.
+func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
+	ask.Principal = b.principal
+	b.most = ask.Charge
+	return b.meter.Limiter.Hold(ctx, time.Now(), ask, &b.grant)
+}
+
+// Standing is how the caller stands with its hourly allowance and its rate, as of the admission or the charge.
+func (b *Bill) Standing() quota.Standing { return b.grant.Standing }
+
+// Reserve sets aside the most that the request may cost. Callers without a balance reserve nothing.
+func (b *Bill) Reserve(ctx context.Context, most policy.Micro) (err error) {
+	b.most = most
+	if !b.principal.Prepaid {
+		return nil
+	}
+	b.hold, err = b.meter.Payer.Reserve(ctx, b.principal.Account, b.requestID, most)
+	return err
+}
+
+// Begin notes that a call went out: from here on the request owes at least its input, unless the call fails.
+func (b *Bill) Begin(to policy.Resolution, at time.Time) { b.open = inFlight{to: &to, since: at} }
+
+// Over notes that the call under way is over: it was put on the bill, or it failed, and nobody pays for it.
+func (b *Bill) Over() { b.open = inFlight{} }
+
+// InFlight is the call under way, and when it went out; nil if there is none.
+func (b *Bill) InFlight() (to *policy.Resolution, since time.Time) { return b.open.to, b.open.since }
+
+// Add puts a call on the bill. What its provider cannot have used is not believed (D-87): capped is true then.
+func (b *Bill) Add(to *policy.Resolution, u chat.Usage) (capped bool) {
+	terms := b.request.Terms(to)
+	capped = limit(&u, b.request.MostTokens(to))
+	cost := terms.Cost(to, &u)
+	if most := terms.mostCost(to, &u, b.request.MostTokens(to)); cost > most {
+		cost, capped = most, true
+	}
+	b.estimated = b.estimated || u.Estimated && !u.Final
+	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost})
+	return capped
+}
+
+// Interrupted is what a call of a candidate that went out at some time took, if it ends now (D-81): its input, reported or estimated, and
+// what came of the answer; c is nil where nothing came. Where the model may have reasoned without showing it, and its provider did not say
+// how much, that is estimated from the time that it had and from the model's speed.
+func (b *Bill) Interrupted(to *policy.Resolution, c *Count, since time.Time) chat.Usage {
+	if c == nil {
+		c = &Count{}
+	}
+	u := c.Total(b.request.InputTokens())
+	if u.Final || u.Reasoning > 0 || !b.request.Terms(to).Thinks {
+		return u
+	}
+	until := c.First
+	if until.IsZero() {
+		until = time.Now()
+	}
+	n := b.meter.written(to, until.Sub(since))
+	if to.MaxOutput > 0 {
+		n = min(n, int64(to.MaxOutput))
+	}
+	u.Output, u.Reasoning = add(u.Output, n), n
+	u.Estimated, u.ReasoningEstimated = true, true
+	return u
+}
+
+// Calls are those on the bill.
+func (b *Bill) Calls() []Call { return b.calls }
+
+// Total is what the calls on the bill took together.
+type Total struct {
+	Usage   chat.Usage
+	Cost    policy.Pico  // the providers'
+	Charged policy.Micro // with the spread
+	Staked  policy.Micro // what staked credit paid for, at its provider's prices
+}
+
+// Total sums the calls on the bill.
+func (b *Bill) Total() Total { return b.With(nil, nil) }
+
+// With is the total if one more call were on the bill, the usage u of a candidate; nil for none.
+func (b *Bill) With(to *policy.Resolution, u *chat.Usage) (t Total) {
+	var staked policy.Pico
+	take := func(to *policy.Resolution, u *chat.Usage, cost policy.Pico) {
+		t.Usage, t.Cost = Sum(*u, t.Usage), t.Cost.Plus(cost)
+		if to.Staked != nil {
+			staked = staked.Plus(costAt(to.Staked, u))
+		}
+	}
+	for i := range b.calls {
+		take(&b.calls[i].To, &b.calls[i].Usage, b.calls[i].Cost)
+	}
+	if to != nil {
+		take(to, u, b.request.Terms(to).Cost(to, u))
+	}
+	t.Charged, t.Staked = t.Cost.Charge(b.spread), staked.Charge(0)
+	if b.estimated {
+		t.Charged = min(t.Charged, b.most)
+	}
+	return t
+}
+
+// Settle charges what the calls on the bill come to, and gives back what was reserved beyond that. It returns when the charge is durable
+// (prepaid keys) or queued (others), so that the last byte of an answer may go out. The end of the context does not undo it. The request,
+// the account and the amounts are filled in here. Only the first call charges.
+func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Receipt, error) {
+	if b.settled {
+		return ledger.Receipt{Repeated: true}, nil
+	}
+	b.settled = true
+	c.RequestID, c.Account, c.Amount, c.ProviderCost, c.Staked = b.requestID, b.principal.Account, t.Charged, t.Cost, t.Staked
+	r, err := b.book(context.WithoutCancel(ctx), c)
+	if err != nil {
+		return r, err
+	}
+	b.grant.Done(time.Now(), add(t.Usage.TotalInput(), t.Usage.Output), t.Charged)
+	b.Allowance.done(r.Charged)
+	return r, nil
+}
+
+// book writes the charge. Where no provider is owed anything, there is none: the row says how the request ended.
+func (b *Bill) book(ctx context.Context, c ledger.Charge) (ledger.Receipt, error) {
+	if b.hold != nil && len(b.calls) > 0 {
+		return b.meter.Payer.Capture(ctx, b.hold, c)
+	}
+	b.meter.Payer.Release(b.hold)
+	return ledger.Receipt{Charged: c.Amount}, b.meter.Payer.Record(c)
+}
+
+// Release gives back what the request still holds of its caller's limits and money.
+func (b *Bill) Release() {
+	if b.meter == nil {
+		return
+	}
+	b.grant.Done(time.Now(), 0, 0)
+	b.Allowance.done(0)
+	b.meter.Payer.Release(b.hold)
+}

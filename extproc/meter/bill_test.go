@@ -1,0 +1,196 @@
+package meter
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// payer notes what a bill asks of it.
+type payer struct {
+	reserved policy.Micro
+	booked   []ledger.Charge
+	released int
+}
+
+func (p *payer) Reserve(_ context.Context, _ policy.Account, _ string, amount policy.Micro) (*ledger.Hold, error) {
+	p.reserved = amount
+	return &ledger.Hold{}, nil
+}
+
+func (p *payer) Capture(_ context.Context, _ *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
+	p.booked = append(p.booked, c)
+	return ledger.Receipt{Charged: c.Amount}, nil
+}
+
+func (p *payer) Record(c ledger.Charge) error {
+	p.booked = append(p.booked, c)
+	return nil
+}
+
+func (p *payer) Release(*ledger.Hold) { p.released++ }
+
+// request is a request of a given length.
+type request struct {
+	input, most int64
+	terms       Terms
+}
+
+func (r *request) Terms(*policy.Resolution) Terms      { return r.terms }
+func (r *request) InputTokens() int64                  { return r.input }
+func (r *request) MostTokens(*policy.Resolution) int64 { return r.most }
+
+// open makes the bill of a prepaid key's request, with a dollar reserved.
+func open(t *testing.T, r *request, spread int) (*Bill, *payer) {
+	t.Helper()
+	p := &payer{}
+	b := &Bill{}
+	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), r, "req_1")
+	b.Charge(policy.Principal{Account: "ada", Prepaid: true}, spread)
+	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Reserve(t.Context(), policy.USD); err != nil {
+		t.Fatal(err)
+	}
+	return b, p
+}
+
+func settle(t *testing.T, b *Bill) ledger.Charge {
+	t.Helper()
+	total := b.Total()
+	if _, err := b.Settle(t.Context(), &total, ledger.Charge{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.meter.Payer.(*payer).booked[0]
+}
+
+var small = policy.Resolution{Provider: "p", Model: "m", Prices: policy.Prices{Input: 1_000_000, Output: 10_000_000, Known: true}}
+
+func TestABillChargesAllCallsOnceRoundedOnce(t *testing.T) {
+	b, p := open(t, &request{input: 7, most: 1_000_000}, 20)
+	b.Add(&small, chat.Usage{Input: 1, Output: 0, Final: true})
+	b.Add(&small, chat.Usage{Input: 1, Output: 0, Final: true})
+	c := settle(t, b)
+	if c.Amount != 3 || c.ProviderCost != 2_000_000 || c.RequestID != "req_1" || c.Account != "ada" { // 2.4 are 3, and not 2 times 2
+		t.Errorf("charged %+v", c)
+	}
+	total := b.Total()
+	if r, err := b.Settle(t.Context(), &total, ledger.Charge{}); err != nil || !r.Repeated || len(p.booked) != 1 {
+		t.Errorf("a second settlement: %+v, %v, %d bookings", r, err, len(p.booked))
+	}
+}
+
+func TestARequestThatOwesNothingReleasesItsReservation(t *testing.T) {
+	b, p := open(t, &request{most: 10}, 20)
+	if c := settle(t, b); c.Amount != 0 || p.released == 0 {
+		t.Errorf("charged %+v, released %d times", c, p.released)
+	}
+}
+
+// TestD87AProvidersUsageIsCapped: what no call can have used is not believed, is not charged, and raises the alarm.
+func TestD87AProvidersUsageIsCapped(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		used   chat.Usage
+		want   chat.Usage
+		capped bool
+	}{
+		{"what is possible", chat.Usage{Input: 800, Output: 200}, chat.Usage{Input: 800, Output: 200}, false},
+		{"output beyond", chat.Usage{Input: 800, Output: 9e15}, chat.Usage{Input: 800, Output: 200}, true},
+		{"input beyond", chat.Usage{Input: 9e15, Output: 5}, chat.Usage{Input: 1000}, true},
+		{"all beyond", chat.Usage{Input: 9e15, Cached: 9e18, CacheWrite: 9e18, CacheWrite1h: 9e18, Output: 9e18, Reasoning: 9e18}, chat.Usage{Input: 1000}, true},
+		{"below zero", chat.Usage{Input: -5, Output: -1, Searches: -3, Reasoning: -2}, chat.Usage{}, true},
+		{"searches beyond", chat.Usage{Searches: 9e15}, chat.Usage{Searches: mostSearches}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			b, _ := open(t, &request{most: 1000}, 0)
+			if capped := b.Add(&small, row.used); capped != row.capped {
+				t.Errorf("capped is %v", capped)
+			}
+			if got := b.Calls()[0].Usage; got != row.want {
+				t.Errorf("billed is %+v, want %+v", got, row.want)
+			}
+			if c := settle(t, b); c.Amount < 0 || c.Amount > 10_000 {
+				t.Errorf("charged %s", c.Amount)
+			}
+		})
+	}
+}
+
+// TestD87AProvidersOwnCostIsCapped at what the tokens that a call can use cost there at most.
+func TestD87AProvidersOwnCostIsCapped(t *testing.T) {
+	b, _ := open(t, &request{most: 1000}, 0)
+	if !b.Add(&small, chat.Usage{Input: 1, Cost: 1_000_000 * 1_000_000_000_000}) {
+		t.Error("a million dollars for one token are believed")
+	}
+	if c := settle(t, b); c.Amount != 10_000 {
+		t.Errorf("charged %s", c.Amount)
+	}
+}
+
+// TestD81InterruptedCalls: an interrupted call owes its input, what was delivered, and what the model had time to reason.
+func TestD81InterruptedCalls(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		thinks bool
+		count  *Count
+		want   chat.Usage
+	}{
+		{"nothing came", false, nil, chat.Usage{Input: 30, Estimated: true}},
+		{"nothing came of one that reasons", true, nil, chat.Usage{Input: 30, Output: 100, Reasoning: 100, Estimated: true, ReasoningEstimated: true}},
+		{"the input was reported", false, &Count{Reported: chat.Usage{Input: 50}}, chat.Usage{Input: 50}},
+		{"some output", false, &Count{output: 40}, chat.Usage{Input: 30, Output: 10, Estimated: true}},
+		{"some output, which shows its reasoning", true, &Count{output: 40, thoughts: 20}, chat.Usage{Input: 30, Output: 10, Reasoning: 5, Estimated: true, ReasoningEstimated: true}},
+		{"all was reported", true, &Count{Reported: chat.Usage{Input: 50, Output: 9, Final: true}}, chat.Usage{Input: 50, Output: 9, Final: true}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := open(t, &request{input: 30, most: 1000, terms: Terms{Thinks: row.thinks}}, 0)
+				b.Begin(small, time.Now())
+				<-time.After(2 * time.Second) // at 50 tokens per second
+				to, since := b.InFlight()
+				if got := b.Interrupted(to, row.count, since); got != row.want {
+					t.Errorf("got  %+v\nwant %+v", got, row.want)
+				}
+			})
+		})
+	}
+}
+
+// TestD81TheSpeedOfAModelIsLearned from its complete answers.
+func TestD81TheSpeedOfAModelIsLearned(t *testing.T) {
+	m := New(quota.New(quota.Options{}), &payer{}, budget.NewMeter(budget.Options{}))
+	if n := m.written(&small, time.Second); n != DefaultRate {
+		t.Errorf("%d tokens per second of a model that nobody knows", n)
+	}
+	m.Learn(&small, 10, time.Second)        // too short to tell
+	m.Learn(&small, 1000, time.Millisecond) // too fast to be true
+	m.Learn(&small, 1000, 10*time.Second)   // 100
+	m.Learn(&small, 2000, 10*time.Second)   // 200, of which a fifth counts
+	if n := m.written(&small, time.Second); n != 120 {
+		t.Errorf("%d tokens per second, want 120", n)
+	}
+}
+
+// TestD81AnEstimateIsCappedByTheReservation, and what was reported is not.
+func TestD81AnEstimateIsCappedByTheReservation(t *testing.T) {
+	for _, final := range []bool{false, true} {
+		b, _ := open(t, &request{most: 1 << 40}, 0)
+		b.Add(&small, chat.Usage{Output: 1_000_000, Final: final, Estimated: !final})
+		want := policy.USD
+		if final {
+			want *= 10
+		}
+		if c := settle(t, b); c.Amount != want {
+			t.Errorf("final=%v: charged %s, want %s", final, c.Amount, want)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// Package meter holds a request to what its caller may use and spend, keeps count of what its calls of providers took, and charges for
+// them exactly once, whichever way the request ends. It knows amounts, tokens and times; it does not know HTTP, Envoy, a provider's format
+// or how a candidate is chosen.
+//
+// A request has one Bill. Its life is: Admit (rate, concurrency, what is used up; before its body is read), Hold (the allowance and the
+// day's money), Reserve (the most that it may cost), Begin and Add for each call of a provider, and then either Settle, which charges, or Release, which gives everything back. Both end the bill; what comes later
+// changes nothing.
+package meter
+
+import (
+	"context"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// Payer is where the money of requests comes from, and where charges are booked. *ledger.Ledger is the one for keys. Safe for concurrent
+// use.
+type Payer interface {
+	// Reserve sets an amount of a prepaid account's money aside. The error is an *ledger.InsufficientError where it has too little.
+	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
+	// Capture charges a reservation, which ends, and returns when that is durable. It does not end with the context.
+	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
+	// Record books a charge that no balance pays. It does not wait for the store.
+	Record(c ledger.Charge) error
+	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
+	Release(h *ledger.Hold)
+}
+
+// Meter is what the bills of a gateway share. Safe for concurrent use.
+type Meter struct {
+	Limiter *quota.Limiter
+	Payer   Payer
+	Budgets *budget.Meter // of agents
+	rates   *lru.Cache[rateKey, rate]
+}
+
+// New makes a meter.
+func New(l *quota.Limiter, p Payer, b *budget.Meter) *Meter {
+	rates, _ := lru.New[rateKey, rate](mostRates) // fails for sizes below 1 only
+	return &Meter{Limiter: l, Payer: p, Budgets: b, rates: rates}
+}
+
+// mostRates bounds how many models' speeds are remembered.
+const mostRates = 4096
+
+// rateKey is a model at a provider.
+type rateKey struct {
+	provider policy.ProviderID
+	model    policy.ModelID
+}
+
+// rate is how many output tokens a model writes per second.
+type rate float64
+
+// DefaultRate is the speed of a model of which no answer was seen yet, in output tokens per second.
+const DefaultRate = 50
+
+// What an answer must have for its speed to be believed: very short ones are mostly waiting.
+const (
+	leastRated = 32 // output tokens
+	leastTime  = 200 * time.Millisecond
+	newest     = 0.2 // weight of the latest answer in the average
+)
+
+// Learn notes how long a complete answer took, from the moment that its request went out.
+func (m *Meter) Learn(to *policy.Resolution, output int64, took time.Duration) {
+	if output < leastRated || took < leastTime {
+		return
+	}
+	k, now := rateKey{to.Provider, to.Model}, rate(float64(output)/took.Seconds())
+	if before, ok := m.rates.Get(k); ok {
+		now = newest*now + (1-newest)*before
+	}
+	m.rates.Add(k, now)
+}
+
+// written is about how many tokens a model writes in a time.
+func (m *Meter) written(to *policy.Resolution, d time.Duration) int64 {
+	r, ok := m.rates.Get(rateKey{to.Provider, to.Model})
+	if !ok {
+		r = DefaultRate
+	}
+	return int64(float64(r) * max(d, 0).Seconds())
+}

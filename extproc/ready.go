@@ -1,0 +1,72 @@
+package extproc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"bardo.money/gateway/policy/ledger"
+)
+
+// ReadyDetail is one line of /readyz?verbose. Not every one that fails keeps the gateway from serving.
+type ReadyDetail struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so callers of other machines do not get
+// them.
+func ready(_ context.Context, x *exchange) (reply, error) {
+	answer := struct {
+		Status string        `json:"status"`
+		Reason string        `json:"reason,omitempty"`
+		Checks []ReadyDetail `json:"checks,omitempty"`
+	}{Status: "ready"}
+	status := http.StatusOK
+	if answer.Reason = Unready(x.gw.Ledger); answer.Reason != "" {
+		answer.Status, status = "unavailable", http.StatusServiceUnavailable
+	}
+	if x.gw.Draining() {
+		answer.Status, status = "draining", http.StatusServiceUnavailable
+	}
+	if x.gw.Checks != nil && isVerbose(x.head.query) {
+		answer.Checks = x.gw.Checks()
+		for i := range answer.Checks {
+			if !x.head.fromThisMachine() {
+				answer.Checks[i].Detail = ""
+			}
+		}
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return reply{}, err
+	}
+	r := x.jsonReply(body)
+	r.status = status
+	return r, nil
+}
+
+// Unready is why a gateway on a ledger cannot serve what costs money, in words for anybody: they name no file; "" if it can.
+func Unready(books *ledger.Ledger) string {
+	if err, ok := errors.AsType[*ledger.UnwritableError](books.Writable()); ok {
+		return "the ledger cannot be written: " + err.Reason
+	}
+	return ""
+}
+
+// fromThisMachine reports whether a request came over loopback and no proxy on this machine passed it on.
+func (hd *head) fromThisMachine() bool {
+	return hd.fromLoopback() && !hd.h.Has("x-forwarded-for") && !hd.h.Has("forwarded") && !hd.h.Has("via") && !hd.h.Has("x-real-ip")
+}
+
+func isVerbose(query string) bool {
+	for field := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(field, "="); name == "verbose" {
+			return true
+		}
+	}
+	return false
+}

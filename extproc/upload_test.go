@@ -1,0 +1,213 @@
+package extproc
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy/quota"
+)
+
+// newUpload is a body that announces a length, of a gateway whose bodies may take most bytes.
+func newUpload(announced int, most int64) *upload {
+	x := &exchange{gw: &Gateway{}, rt: &Runtime{MaxBody: 64 << 20, MaxBodies: most}}
+	x.body = upload{x: x, announced: announced}
+	return &x.body
+}
+
+// TestABodyIsWholeHoweverItIsCut, whatever length was announced, and all of its memory is counted and given back.
+func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{1, 300, 65535, 65536, 65537, 131072, 131073, 262145, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 7} {
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(i * 7 >> 3)
+		}
+		for name, announced := range map[string]int{"its length": size, "nothing": 0, "less": size / 2, "more": 3 * size} {
+			u := newUpload(announced, 0)
+			for rest := body; len(rest) > 0; {
+				n := min(1+r.IntN(128<<10), len(rest))
+				if err := u.add(rest[:n]); err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			if !bytes.Equal(u.bytes(), body) {
+				t.Errorf("%d bytes that announce %s are not what came", size, name)
+			}
+			held := u.x.gw.BodyBytes()
+			if held != int64(cap(*u.buf)) || held > max(minPooledBody, maxAhead*2*int64(size)) {
+				t.Errorf("%d bytes that announce %s hold %d of a buffer of %d", size, name, held, cap(*u.buf))
+			}
+			if u.release(); u.x.gw.BodyBytes() != 0 {
+				t.Errorf("%d bytes are still held", u.x.gw.BodyBytes())
+			}
+		}
+	}
+}
+
+// TestWhatIsCopiedStaysInProportionWhereMemoryIsShort: a body that comes in many pieces finds a new buffer a few times.
+func TestWhatIsCopiedStaysInProportionWhereMemoryIsShort(t *testing.T) {
+	const size = 8 << 20
+	u := newUpload(32<<20, size+size/2)
+	buffers, last := 0, 0
+	piece := make([]byte, 1000)
+	for len(u.bytes()) < size {
+		if err := u.add(piece); err != nil {
+			t.Fatal(err)
+		}
+		if c := cap(*u.buf); c != last {
+			buffers, last = buffers+1, c
+		}
+	}
+	if buffers > 20 {
+		t.Errorf("%d buffers for a body of 8 MiB", buffers)
+	}
+}
+
+func TestABodyBeyondTheBoundOfAllIsOverloaded(t *testing.T) {
+	u := newUpload(0, 128<<10)
+	if err := u.add(make([]byte, 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	other := upload{x: u.x, announced: 10}
+	err := other.add(make([]byte, 40<<10))
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter != overloadedTime {
+		t.Fatalf("got %v", err)
+	}
+	if u.release(); u.x.gw.BodyBytes() != 0 {
+		t.Errorf("%d bytes are still held", u.x.gw.BodyBytes())
+	}
+	if err := other.add(make([]byte, 40<<10)); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}
+
+func TestBodiesNeverTakeMoreThanTheirBound(t *testing.T) {
+	var b bodies
+	const most = 1000
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 10_000 {
+				n := 1 + r.Int64N(400)
+				if !b.take(n, most) {
+					continue
+				}
+				if held := b.held.Load(); held > most {
+					t.Errorf("%d are held", held)
+				}
+				b.give(n)
+			}
+		})
+	}
+	all.Wait()
+	if held := b.held.Load(); held != 0 {
+		t.Errorf("%d are left", held)
+	}
+}
+
+// TestABufferHasTheRoomThatWasAskedFor, whichever buffers were kept before.
+func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		n := 1 << r.IntN(23)
+		n += r.IntN(n)
+		b := takeBody(n)
+		if cap(*b) < n || len(*b) != 0 {
+			t.Fatalf("a buffer of %d for %d bytes", cap(*b), n)
+		}
+		putBody(b)
+		odd := newBody(1 + r.IntN(2<<20))
+		putBody(odd)
+	}
+}
+
+func TestABodyThatIsLateIsToldSoOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w watch
+		late := 0
+		for range 3 { // pieces that come in time
+			w.begin(time.Second, func() { late++ })
+			time.Sleep(time.Second - 1) //nolint:forbidigo // of the bubble's clock
+			w.end()
+			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble's clock; nobody waits
+		}
+		if late != 0 {
+			t.Fatal("a body that is in time is late")
+		}
+		w.begin(time.Second, func() { late++ })
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
+		if w.end(); late != 1 {
+			t.Errorf("told %d times", late)
+		}
+	})
+}
+
+func TestAPieceMayTakeWhatIsLeftOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, row := range []struct{ idle, total, want time.Duration }{
+			{0, 0, 0}, {time.Second, 0, time.Second}, {0, time.Minute, time.Minute}, {time.Second, time.Minute, time.Second}, {time.Minute, time.Second, time.Second},
+		} {
+			u := newUpload(0, 0)
+			u.x.rt.Timeouts = Timeouts{UploadIdle: row.idle, UploadTotal: row.total}
+			if row.total > 0 {
+				u.deadline = time.Now().Add(row.total)
+			}
+			if got := u.patience(); got != row.want {
+				t.Errorf("%v, %v: %v", row.idle, row.total, got)
+			}
+			time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
+			if got := u.patience(); row.total > 0 && (got <= 0 || got > time.Millisecond) {
+				t.Errorf("%v, %v: %v when it is over", row.idle, row.total, got)
+			}
+		}
+	})
+}
+
+// TestWhatARequestCountsAs: who makes something takes a place in the rate of generations, all others one in that of lookups.
+func TestWhatARequestCountsAs(t *testing.T) {
+	for i, row := range []struct {
+		method, path, route string
+		want                quota.Class
+	}{
+		{http.MethodPost, "/v1/chat/completions", "", quota.Generation},
+		{http.MethodPost, "/v1/chat/completions", "explain", quota.Lookup},
+		{http.MethodPost, "/v1beta/models/m:generateContent", "", quota.Generation},
+		{http.MethodPost, "/v1/messages/count_tokens", "", quota.Lookup},
+		{http.MethodGet, "/v1/models", "", quota.Lookup},
+		{http.MethodDelete, "/v1/cache", "", quota.Lookup},
+		{http.MethodPost, "/v1/files", "", quota.Generation},
+		{http.MethodPost, "/v1/files", "explain", quota.Generation},
+		{http.MethodGet, "/v1/files/f", "", quota.Lookup},
+		{http.MethodDelete, "/v1/files/f", "", quota.Lookup},
+		{http.MethodPatch, "/v1beta/cachedContents/c", "", quota.Lookup},
+	} {
+		t.Run(strconv.Itoa(i)+row.path, func(t *testing.T) {
+			x := &exchange{rt: &Runtime{}}
+			x.bill.Open(meter.New(quota.New(quota.Options{}), nil, nil), nil, "")
+			x.head = head{method: row.method, path: row.path, h: header.List{{Name: headerRoute, Value: row.route}}}
+			e, err := findEndpoint(&x.head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.limit(t.Context(), &e); err != nil {
+				t.Fatal(err)
+			}
+			if got := x.counts(&e); got != row.want {
+				t.Errorf("class %d, want %d", got, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,350 @@
+package wire
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Class says what may become of a part that a provider's format has no place for (D-86).
+type Class uint8
+
+// The classes. The zero value is none: each kind of part has to choose.
+const (
+	// Content is what the client asks about. It is carried, or the request is refused there and another candidate is tried.
+	Content Class = iota + 1
+	// Trace is what a model or its provider left in the history for its own use. It may be left out, and is named.
+	Trace
+)
+
+// classes is the class of each kind of part, and what a model that does not take the kind is said not to take. PartOther is content,
+// unless its reader knows it as a trace.
+var classes = [chat.PartKinds]struct {
+	class Class
+	what  string
+}{
+	chat.PartText:       {Content, "text"},
+	chat.PartImage:      {Content, "images"},
+	chat.PartDocument:   {Content, "documents"},
+	chat.PartAudio:      {Content, "audio"},
+	chat.PartVideo:      {Content, "video"},
+	chat.PartFile:       {Content, "files that another provider holds"},
+	chat.PartToolUse:    {Content, "tool calls"},
+	chat.PartToolResult: {Content, "tool results"},
+	chat.PartThinking:   {Trace, "thinking"},
+	chat.PartRedacted:   {Trace, "thinking"},
+	chat.PartRefusal:    {Content, "refusals"},
+	chat.PartOther:      {Content, "content of this type"},
+}
+
+// ClassOf is the class of a part.
+func ClassOf(p *chat.Part) Class {
+	if p.Kind == chat.PartOther && p.Trace {
+		return Trace
+	}
+	return classes[p.Kind].class
+}
+
+// Unsupported is the cause of the fault of a request that holds content for which a provider's format has no place.
+type Unsupported struct {
+	At   string // where the part stands, as the client's format names places
+	Name string // what the client calls it
+	What string // what is not taken: "audio", "images in the system prompt"
+}
+
+func (u *Unsupported) Error() string { return u.Place() + ": its format takes no " + u.What }
+
+// Place is the part's place and name: "messages[2].content[1]: input_audio".
+func (u *Unsupported) Place() string {
+	if u.At == u.Name {
+		return u.At
+	}
+	return u.At + ": " + u.Name
+}
+
+// Fault is what the client is told where no candidate takes the part.
+func (u *Unsupported) Fault() *fault.Fault {
+	f := fault.New(fault.InvalidRequest, fmt.Sprintf("%s: no available model takes %s", u.Place(), u.What), u)
+	f.Param = u.At
+	return f
+}
+
+// place is where a part stands, as far as formats differ in what they take there.
+type place uint8
+
+const (
+	inSystem place = iota
+	inUser
+	inAssistant
+	inResult // of a tool
+)
+
+// Target is a provider's format as one that takes content.
+type Target struct {
+	Dialect chat.Dialect
+	Video   bool // of OpenAI's format: the server takes video_url, which OpenAI itself does not
+}
+
+// TargetOf is the format that a candidate is asked in.
+func TargetOf(spoken chat.Dialect, to *policy.Resolution) Target {
+	return Target{Dialect: spoken, Video: TakesVideo(to)}
+}
+
+// TakesVideo reports whether a candidate is known to take video.
+func TakesVideo(to *policy.Resolution) bool { return slices.Contains(to.Features, policy.Video) }
+
+// FirstOf is the first part of a kind as one that is not taken; nil if there is none. Documents that are text do not count.
+func FirstOf(c *chat.Conversation, kind chat.PartKind, what string) *Unsupported {
+	find := func(parts []chat.Part, message string) *Unsupported {
+		for i := range parts {
+			p := &parts[i]
+			for j := range p.Parts {
+				if p.Parts[j].Kind == kind && !p.Parts[j].IsTextDocument() {
+					return unsupported(c, &p.Parts[j], message, what)
+				}
+			}
+			if p.Kind == kind && !p.IsTextDocument() {
+				return unsupported(c, p, message, what)
+			}
+		}
+		return nil
+	}
+	if u := find(c.System, "system"); u != nil {
+		return u
+	}
+	for i := range c.Messages {
+		if u := find(c.Messages[i].Parts, c.Messages[i].At); u != nil {
+			return u
+		}
+	}
+	return nil
+}
+
+// CheckContent refuses a conversation with content that the target has no place for, where it stands: from is the format that the
+// conversation was read from. The error is a fault whose cause is an Unsupported.
+func (t Target) CheckContent(c *chat.Conversation, from chat.Dialect) error {
+	k := contentCheck{Target: t, c: c, from: from}
+	if u := k.parts(c.System, "system", inSystem); u != nil {
+		return u.Fault()
+	}
+	for i := range c.Messages {
+		m := &c.Messages[i]
+		if u := k.parts(m.Parts, m.At, t.placeOf(m.Role)); u != nil {
+			return u.Fault()
+		}
+	}
+	return nil
+}
+
+// placeOf is where a message's parts stand. A system message in the middle of a conversation is told in a turn of the user where the
+// format has none such.
+func (t Target) placeOf(role chat.Role) place {
+	switch {
+	case role == chat.RoleAssistant:
+		return inAssistant
+	case role == chat.RoleSystem && (t.Dialect == chat.OpenAI || t.Dialect == chat.Responses):
+		return inSystem
+	}
+	return inUser
+}
+
+type contentCheck struct {
+	Target
+
+	c    *chat.Conversation
+	from chat.Dialect
+}
+
+// parts is the first of some parts that is not taken; nil if all are.
+func (k *contentCheck) parts(parts []chat.Part, message string, at place) *Unsupported {
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind == chat.PartToolResult && at == inUser {
+			if u := k.parts(p.Parts, message, inResult); u != nil {
+				return u
+			}
+			continue
+		}
+		if ClassOf(p) != Content {
+			continue
+		}
+		if what := k.refuses(p, at); what != "" {
+			return unsupported(k.c, p, message, what)
+		}
+	}
+	return nil
+}
+
+func unsupported(c *chat.Conversation, p *chat.Part, message, what string) *Unsupported {
+	u := &Unsupported{At: p.At, Name: nameOf(c, p), What: what}
+	if u.At == "" {
+		u.At = message
+	}
+	if u.At == "" {
+		u.At = "messages"
+	}
+	return u
+}
+
+// nameOf is what the client calls a part of its kind.
+func nameOf(c *chat.Conversation, p *chat.Part) string {
+	switch p.Kind {
+	case chat.PartText, chat.PartRefusal:
+		return c.Word("content")
+	case chat.PartToolUse:
+		return c.Word("tool_use")
+	case chat.PartToolResult:
+		return c.Word("tool_result")
+	case chat.PartImage:
+		return c.Word("image")
+	case chat.PartDocument:
+		return c.Word("document")
+	case chat.PartFile:
+		return c.Word("file_id")
+	case chat.PartThinking, chat.PartRedacted:
+		return c.Word("thinking")
+	case chat.PartAudio, chat.PartVideo:
+		return cmp.Or(p.Name, c.Word("document"))
+	case chat.PartOther:
+	}
+	return p.Name
+}
+
+// refuses says what the target does not take of a part at a place; "" if it takes it.
+func (k *contentCheck) refuses(p *chat.Part, at place) string {
+	what := classes[p.Kind].what
+	switch p.Kind {
+	case chat.PartText, chat.PartRefusal, chat.PartThinking, chat.PartRedacted:
+		return ""
+	case chat.PartToolUse:
+		return unless(at == inAssistant, what+" outside the model's turns")
+	case chat.PartToolResult:
+		return what + " there"
+	case chat.PartOther:
+		return what
+	case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile: // below
+	}
+	switch {
+	case at == inSystem:
+		return what + " in the system prompt"
+	case at == inAssistant && !k.modelShows(p):
+		return what + " in the model's turns"
+	}
+	return k.media(p, what)
+}
+
+// modelShows reports whether the target has a place for what a model showed.
+func (k *contentCheck) modelShows(p *chat.Part) bool {
+	return k.Dialect == chat.Gemini && (p.Kind == chat.PartImage || p.Kind == chat.PartDocument)
+}
+
+func unless(ok bool, what string) string {
+	if ok {
+		return ""
+	}
+	return what
+}
+
+// media says what the target does not take of a part that is no words; "" if it takes it.
+func (k *contentCheck) media(p *chat.Part, what string) string {
+	switch k.Dialect {
+	case chat.OpenAI, chat.Completions:
+		return k.openAI(p, what)
+	case chat.Anthropic:
+		return k.anthropic(p, what)
+	case chat.Responses:
+		return k.responses(p, what)
+	case chat.Gemini:
+		return unless(p.Kind != chat.PartFile, what)
+	}
+	return what
+}
+
+func (k *contentCheck) openAI(p *chat.Part, what string) string {
+	switch p.Kind { //nolint:exhaustive // media alone
+	case chat.PartDocument:
+		return unless(p.Data != "" || p.Text != "", what+" by a URL")
+	case chat.PartAudio:
+		return k.wavOrMP3(p, what)
+	case chat.PartVideo:
+		return unless(k.Video, what)
+	case chat.PartFile:
+		return unless(k.ofOpenAI() && !IsImage(p.Media), what)
+	}
+	return ""
+}
+
+func (k *contentCheck) responses(p *chat.Part, what string) string {
+	switch p.Kind { //nolint:exhaustive // media alone
+	case chat.PartAudio, chat.PartVideo:
+		return what
+	case chat.PartFile:
+		return unless(k.ofOpenAI(), what)
+	}
+	return ""
+}
+
+func (k *contentCheck) anthropic(p *chat.Part, what string) string {
+	switch p.Kind { //nolint:exhaustive // media alone
+	case chat.PartImage:
+		return unless(p.Data == "" || p.Media == "" || takenImages[p.Media], p.Media)
+	case chat.PartDocument:
+		known := p.Data == "" || p.Media == "" || p.Media == "application/pdf" || chat.IsTextMedia(p.Media)
+		return unless(known, p.Media)
+	case chat.PartAudio, chat.PartVideo, chat.PartFile:
+		return what
+	}
+	return ""
+}
+
+// takenImages are the types of images that Anthropic's API documents.
+var takenImages = map[string]bool{"image/png": true, "image/jpeg": true, "image/jpg": true, "image/gif": true, "image/webp": true}
+
+// ofOpenAI reports whether the client's own format has the ids of files that OpenAI's formats have.
+func (k *contentCheck) ofOpenAI() bool { return k.from == chat.OpenAI || k.from == chat.Responses }
+
+// wavOrMP3 refuses audio of other types, and what a URL alone tells.
+func (k *contentCheck) wavOrMP3(p *chat.Part, what string) string {
+	if p.Data == "" {
+		return what + " by a URL"
+	}
+	return unless(AudioFormat(p.Media) != "", p.Media)
+}
+
+// AudioFormat is OpenAI's name of a type of audio; "" for one that it has none for.
+func AudioFormat(media string) string {
+	media, _, _ = strings.Cut(media, ";")
+	switch strings.ToLower(strings.TrimSpace(media)) {
+	case "audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave":
+		return "wav"
+	case "audio/mp3", "audio/mpeg", "audio/x-mp3":
+		return "mp3"
+	}
+	return ""
+}
+
+// IsMedia reports whether content of a kind is no words.
+func IsMedia(k chat.PartKind) bool {
+	switch k {
+	case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile:
+		return true
+	case chat.PartText, chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal, chat.PartOther:
+	}
+	return false
+}
+
+// Placed is a part with its place, if formats differ in whether they take it.
+func Placed(p chat.Part, at string) chat.Part {
+	if IsMedia(p.Kind) || p.Kind == chat.PartOther {
+		p.At = at
+	}
+	return p
+}
+
+// IsImage reports whether a type is one of images.
+func IsImage(media string) bool { return strings.HasPrefix(media, "image/") }

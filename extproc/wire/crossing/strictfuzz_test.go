@@ -1,0 +1,389 @@
+package crossing_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/extproc/wire/gemini"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/responses"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// strictDialects are the clients' dialects, each with how a request of it goes on to a provider of its own format.
+var strictDialects = []struct {
+	dialect wire.Dialect
+	encode  func(*chat.Request) ([]byte, []string, error)
+}{
+	{openai.Dialect{}, encodeOpenAI},
+	{completions.Dialect{}, encodeOpenAI},
+	{anthropic.Dialect{}, func(r *chat.Request) ([]byte, []string, error) {
+		return anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: r.Model})
+	}},
+	{responses.Dialect{}, func(r *chat.Request) ([]byte, []string, error) {
+		return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: r.Model})
+	}},
+	{geminiPath, func(r *chat.Request) ([]byte, []string, error) {
+		return gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
+	}},
+}
+
+func encodeOpenAI(r *chat.Request) ([]byte, []string, error) {
+	return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: r.Model})
+}
+
+// geminiPath is Google's dialect at a path, which names the model and says whether it streams.
+var geminiPath = gemini.Dialect{}.At(gemini.Root+"/cheap:streamGenerateContent", "alt=sse")
+
+// decided is what a request is decided, reserved and charged by.
+type decided struct {
+	Model          string
+	Stream, Usage  bool // asked for by the client
+	Max, Choices   int
+	Thinking, High bool
+	Tools, IDs     []string // functions by their names, and what is kept elsewhere
+}
+
+// decidedHere is what the gateway read.
+func decidedHere(r *chat.Request) decided {
+	d := decided{
+		Model: r.Model, Stream: r.Stream, Usage: r.StreamUsage, Max: r.MaxTokens, Choices: r.Choices, Thinking: r.Thinking, High: r.HighEffort,
+	}
+	for _, name := range []string{"previous_response_id", "conversation", "cachedContent", "cached_content"} {
+		v := r.Doc.Get(name)
+		id, ok := v.Str()
+		if !ok {
+			id, ok = v.Get("id").Str()
+		}
+		if ok {
+			d.IDs = append(d.IDs, id)
+		}
+	}
+	for _, n := range r.Needs {
+		if strings.HasPrefix(n.Member, "input") {
+			d.IDs = append(d.IDs, "item")
+		}
+	}
+	if c, err := r.Conversation(); err == nil {
+		for i := range c.Tools {
+			if c.Tools[i].Raw == nil {
+				d.Tools = append(d.Tools, c.Tools[i].Name)
+			}
+		}
+	}
+	return d
+}
+
+// reader is how another program reads JSON.
+type reader struct {
+	name string
+	fold bool // it tells no case
+	last bool // of two members it takes the last
+}
+
+var readers = []reader{{"the last, as encoding/json", false, true}, {"the first", false, false}, {"the last, in any case", true, true}, {"the first, in any case", true, false}}
+
+// norm is a name as a reader takes it.
+func (r reader) norm(d chat.Dialect, name string) string {
+	if d == chat.Gemini {
+		if r.fold {
+			name = strings.ReplaceAll(name, "_", "")
+		} else if bytes.IndexByte([]byte(name), '_') > 0 {
+			name = camelOf(name)
+		}
+	}
+	if !r.fold {
+		return name
+	}
+	name, _, _ = strings.Cut(name, "\x00")
+	return strings.ToLower(strings.NewReplacer("\u017f", "s", "\u212a", "k", "\u0131", "i", "\u0130", "i").Replace(name))
+}
+
+func camelOf(name string) string {
+	words := strings.Split(name, "_")
+	for i := 1; i < len(words); i++ {
+		if words[i] != "" {
+			words[i] = strings.ToUpper(words[i][:1]) + words[i][1:]
+		}
+	}
+	return strings.Join(words, "")
+}
+
+// tree is a value as a reader takes it: objects by their normal names.
+func (r reader) tree(d chat.Dialect, dec *json.Decoder) (any, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		object := map[string]any{}
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			value, err := r.tree(d, dec)
+			if err != nil {
+				return nil, err
+			}
+			name := r.norm(d, fmt.Sprint(key))
+			if _, twice := object[name]; r.last || !twice {
+				object[name] = value
+			}
+		}
+		_, err = dec.Token()
+		return object, err
+	case json.Delim('['):
+		list := []any{}
+		for dec.More() {
+			e, err := r.tree(d, dec)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, e)
+		}
+		_, err = dec.Token()
+		return list, err
+	}
+	return token, nil
+}
+
+func (r reader) read(t *testing.T, d chat.Dialect, body []byte) view {
+	t.Helper()
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	top, err := r.tree(d, dec)
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	if d != chat.Gemini && r.last && !r.fold { // which is what encoding/json does
+		var plain any
+		dec := json.NewDecoder(bytes.NewReader(body))
+		dec.UseNumber()
+		if err := dec.Decode(&plain); err != nil || fmt.Sprint(plain) != fmt.Sprint(top) {
+			t.Fatalf("%s: %v, encoding/json reads %v, %v", body, top, plain, err)
+		}
+	}
+	return view{r, d, top}
+}
+
+// view is a value in the eyes of a reader.
+type view struct {
+	by reader
+	d  chat.Dialect
+	v  any
+}
+
+func (w view) get(names ...string) view {
+	for _, name := range names {
+		object, _ := w.v.(map[string]any)
+		w.v = object[w.by.norm(w.d, name)]
+	}
+	return w
+}
+
+func (w view) all() (out []view) {
+	list, ok := w.v.([]any)
+	if !ok && w.v != nil && w.d == chat.Gemini {
+		list = []any{w.v} // which takes one for a list of one
+	}
+	for _, e := range list {
+		out = append(out, view{w.by, w.d, e})
+	}
+	return out
+}
+
+func (w view) str() string { s, _ := w.v.(string); return s }
+func (w view) on() bool    { on, _ := w.v.(bool); return on }
+
+func (w view) number() int {
+	text, ok := w.v.(json.Number)
+	if s, isText := w.v.(string); isText && w.d == chat.Gemini {
+		text, ok = json.Number(s), true
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	if !ok || err != nil {
+		return 0
+	}
+	return int(min(max(f, -1), 1<<40))
+}
+
+// decided is what a reader takes a request for.
+func (w view) decided() decided {
+	d := decided{Model: w.get("model").str(), Stream: w.get("stream").on(), Choices: 1}
+	switch w.d {
+	case chat.OpenAI, chat.Completions:
+		d.Usage = w.get("stream_options", "include_usage").on()
+		d.Max = max(w.get("max_tokens").number(), w.get("max_completion_tokens").number())
+		d.Choices = max(1, w.get("n").number())
+		for _, effort := range []view{w.get("reasoning_effort"), w.get("reasoning", "effort")} {
+			d.effort(effort.str(), "none")
+		}
+		kind := w.get("thinking", "type").str()
+		d.Thinking = d.Thinking || kind == "enabled" || kind == "adaptive" || w.get("reasoning", "enabled").on() || w.get("reasoning", "max_tokens").number() > 0
+		d.functions(w, "function", "name")
+	case chat.Anthropic:
+		d.Max = w.get("max_tokens").number()
+		kind := w.get("thinking", "type").str()
+		d.effort(w.get("output_config", "effort").str(), "")
+		d.Thinking = d.Thinking || kind == "enabled" || kind == "adaptive"
+		d.High = d.High || w.get("thinking", "budget_tokens").number() >= 16384
+		d.functions(w, "name")
+	case chat.Responses:
+		d.Max = w.get("max_output_tokens").number()
+		d.effort(w.get("reasoning", "effort").str(), "none")
+		d.functions(w, "name")
+		d.ids(w.get("previous_response_id"), w.get("conversation"))
+		if slices.ContainsFunc(w.get("input").all(), func(item view) bool { return item.get("type").str() == "item_reference" }) {
+			d.IDs = append(d.IDs, "item")
+		}
+	case chat.Gemini:
+		d.Model, d.Stream = "cheap", true // by the path
+		config := w.get("generationConfig")
+		d.Max, d.Choices = config.get("maxOutputTokens").number(), max(1, config.get("candidateCount").number())
+		budget, level := config.get("thinkingConfig", "thinkingBudget").number(), config.get("thinkingConfig", "thinkingLevel").str()
+		d.Thinking = config.get("thinkingConfig", "includeThoughts").on() || budget > 0 || level != ""
+		d.High = budget >= 16384 || level == "high" || level == "xhigh"
+		for _, tool := range w.get("tools").all() {
+			for _, f := range tool.get("functionDeclarations").all() {
+				d.Tools = append(d.Tools, f.get("name").str())
+			}
+		}
+		d.ids(w.get("cachedContent"))
+	}
+	return d
+}
+
+// functions are the tools of a request, but for those that run at the provider.
+func (d *decided) functions(w view, path ...string) {
+	for _, tool := range w.get("tools").all() {
+		if kind, ok := tool.get("type").v.(string); !ok || kind == "function" || kind == "custom" && w.d == chat.Anthropic {
+			d.Tools = append(d.Tools, tool.get(path...).str())
+		}
+	}
+}
+
+func (d *decided) effort(said, none string) {
+	d.Thinking = d.Thinking || said != "" && said != none
+	d.High = d.High || said == "high" || said == "xhigh" || said == "max"
+}
+
+func (d *decided) ids(of ...view) {
+	for _, v := range of {
+		if id := v.str(); id != "" {
+			d.IDs = append(d.IDs, id)
+		} else if id := v.get("id").str(); id != "" {
+			d.IDs = append(d.IDs, id)
+		}
+	}
+}
+
+// checkStrict sends a body through a dialect's decoder and through other readers. It reports whether the body was taken.
+func checkStrict(t *testing.T, which int, body []byte) bool {
+	t.Helper()
+	d := strictDialects[which]
+	r, err := d.dialect.Decode(chat.Generate, nil, "", body)
+	if err != nil {
+		return false
+	}
+	own := decidedHere(r)
+	_, unread := r.Conversation()
+	name := d.dialect.Name()
+	for _, by := range readers {
+		theirs := by.read(t, name, body).decided()
+		if unread != nil { // it goes to a provider of its own dialect, or nowhere
+			theirs.Tools = own.Tools
+		}
+		if fmt.Sprint(theirs) != fmt.Sprint(own) {
+			t.Fatalf("%s\nthe gateway reads %+v\nwho takes %s reads %+v", body, own, by.name, theirs)
+		}
+	}
+	out, _, err := d.encode(r)
+	if err != nil {
+		return true
+	}
+	if err := jsonx.Valid(out); err != nil {
+		t.Fatalf("%s became %s: %v", body, out, err)
+	}
+	if name == chat.Completions {
+		name = chat.OpenAI // what it became
+	}
+	for _, by := range readers {
+		sent := by.read(t, name, out).decided()
+		if name == chat.OpenAI && sent.Stream && !sent.Usage {
+			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
+		}
+		sent.Usage, sent.Tools = own.Usage, own.Tools
+		if fmt.Sprint(sent) != fmt.Sprint(own) {
+			t.Fatalf("%s went on as\n%s\nwhich is %+v to the gateway, and %+v to who takes %s", body, out, own, sent, by.name)
+		}
+	}
+	return true
+}
+
+// TestD85NoReaderDecidesOtherwise runs the fuzz target's law over drawn requests, of which many are taken and many refused.
+func TestD85NoReaderDecidesOtherwise(t *testing.T) {
+	for which := range strictDialects {
+		name := strictDialects[which].dialect.Name()
+		t.Run(string(name), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(which), 85))
+			taken, twice, cased := 0, 0, 0
+			const drawn = 4000
+			for range drawn {
+				script := make([]byte, 160)
+				for i := range script {
+					script[i] = byte(r.Uint32())
+				}
+				g := trickster{script: script}
+				body := []byte(g.request(name))
+				if checkStrict(t, which, body) {
+					taken++
+					continue
+				}
+				_, err := strictDialects[which].dialect.Decode(chat.Generate, nil, "", body)
+				if strings.Contains(err.Error(), "is given twice") {
+					twice++
+				}
+				if strings.Contains(err.Error(), "only by case") || strings.Contains(err.Error(), "case-sensitive") {
+					cased++
+				}
+			}
+			if taken < drawn/20 || twice < drawn/50 || cased < drawn/50 {
+				t.Errorf("of %d requests, %d were taken, %d refused for a name twice and %d for its case", drawn, taken, twice, cased)
+			}
+		})
+	}
+}
+
+// FuzzD85NoReaderDecidesOtherwise: whatever a body holds, if a decoder takes it, then whoever reads it finds the same model, stream, usage,
+// limits, effort, tools and ids in it as the gateway does: who takes the last of two members as encoding/json does, or the first, and who
+// tells no case. What goes on to a provider holds the same, and asks for usage. A script draws a body; one that begins with a brace is one.
+func FuzzD85NoReaderDecidesOtherwise(f *testing.F) {
+	for which := range strictDialects {
+		f.Add(byte(which), []byte("plain"))
+		f.Add(byte(which), bytes.Repeat([]byte{69, 2, 5}, 60))
+		g := trickster{}
+		f.Add(byte(which), []byte(g.request(strictDialects[which].dialect.Name())))
+	}
+	f.Add(byte(0), []byte(`{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false},"messages":[{"role":"user","content":"hi"}]}`))
+	f.Fuzz(func(t *testing.T, which byte, script []byte) {
+		at := int(which) % len(strictDialects)
+		body := script
+		if !bytes.HasPrefix(script, []byte("{")) {
+			g := trickster{script: script}
+			body = []byte(g.request(strictDialects[at].dialect.Name()))
+		}
+		checkStrict(t, at, body)
+	})
+}

@@ -1,0 +1,180 @@
+package crossing_test
+
+import (
+	"fmt"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// trickster writes requests in which names come twice, in another case, with escapes, at odd lengths, and values are not what they should
+// be. A script draws what it does; an empty one writes a plain request.
+type trickster struct {
+	script []byte
+	camel  bool // names have two spellings
+}
+
+// n draws a number below k; 0 once the script is over.
+func (g *trickster) n(k int) int {
+	if len(g.script) == 0 {
+		return 0
+	}
+	n := int(g.script[0])
+	g.script = g.script[1:]
+	return n % k
+}
+
+// now reports whether something happens that does once in so many times.
+func (g *trickster) now(in int) bool { return g.n(in) == in-1 }
+
+func (g *trickster) pick(of ...string) string { return of[g.n(len(of))] }
+
+// name is a member's key and colon, now and then in a spelling that some reader takes for it.
+func (g *trickster) name(name string) string {
+	i := g.n(len(name))
+	spelled := name
+	switch g.n(70) {
+	case 69:
+		spelled = strings.ToUpper(name[:1]) + name[1:]
+	case 68:
+		spelled = strings.ToUpper(name)
+	case 67:
+		spelled = name[:i] + strings.ToUpper(name[i:i+1]) + name[i+1:]
+	case 66, 65:
+		spelled = name[:i] + fmt.Sprintf(`\u%04x`, name[i]) + name[i+1:]
+	case 64:
+		spelled = strings.NewReplacer("s", "\u017f", "k", "\u212a").Replace(name)
+	case 63:
+		spelled = strings.Replace(name, "i", `\u0131`, 1)
+	case 62:
+		spelled = name + `\u0000`
+	case 61:
+		spelled = strings.ToLower(name)
+	case 60:
+		spelled = name + strings.Repeat("x", 1<<g.n(14))
+	default:
+		if g.camel && i%2 == 1 {
+			spelled = snake(name)
+		}
+	}
+	return `"` + spelled + `":`
+}
+
+// snake is a name in camelCase in snake_case.
+func snake(name string) string {
+	var b strings.Builder
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			b.WriteByte('_')
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// member is a member with one of some values, at times twice.
+func (g *trickster) member(name string, values ...string) string {
+	m := g.name(name) + g.value(values)
+	if g.now(40) {
+		m += "," + g.name(name) + g.value(values)
+	}
+	return m
+}
+
+func (g *trickster) value(of []string) string {
+	if g.now(40) {
+		return g.pick(`null`, `1e3`, `4096.0`, `1e400`, `99999999999999999999999`, `-1`, `0`, `"12"`, `true`, `"tr\u0075e"`, `{}`, `[]`,
+			`"`+strings.Repeat("y", 1<<g.n(14))+`"`, strings.Repeat(`[`, 20)+strings.Repeat(`]`, 20))
+	}
+	return of[g.n(len(of))]
+}
+
+// object is an object of some of the members, in any order.
+func (g *trickster) object(needed int, members ...func() string) string {
+	var out []string
+	for i, m := range members {
+		if i < needed || g.now(3) {
+			out = append(out, m())
+		}
+	}
+	if g.now(6) {
+		out = append(out, g.pick(`"x_unknown":{"Model":1,"model":2}`, `"x_unknown":{"a":1,"a":2}`, `"metadata":{"model":"a","Model":"b","model":"c"}`, `"":0`))
+	}
+	for i := range out {
+		j := i + g.n(len(out)-i)
+		out[i], out[j] = out[j], out[i]
+	}
+	return "{" + strings.Join(out, ",") + "}"
+}
+
+// of makes a member of an object.
+func (g *trickster) of(name string, value func() string) func() string {
+	return func() string { return g.member(name, value()) }
+}
+
+// says makes a member with one of some values.
+func (g *trickster) says(name string, values ...string) func() string {
+	return func() string { return g.member(name, values...) }
+}
+
+// request is a request of a dialect.
+func (g *trickster) request(d chat.Dialect) string {
+	g.camel = d == chat.Gemini
+	model, stream := g.says("model", `"cheap"`, `"dear"`), g.says("stream", `true`, `false`)
+	text := func() string {
+		return g.object(2, g.says("type", `"text"`), g.says("text", `"hi"`, `"a model, a stream"`))
+	}
+	switch d { //nolint:exhaustive // of the fifth it writes what the first reads
+	case chat.Anthropic:
+		tool := func() string {
+			return "[" + g.object(2, g.says("name", `"f"`, `"g"`), g.says("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
+		}
+		thinking := func() string {
+			return g.object(1, g.says("type", `"enabled"`, `"disabled"`), g.says("budget_tokens", `1024`, `90000`))
+		}
+		message := func() string {
+			return "[" + g.object(2, g.says("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
+		}
+		return g.object(3, model, g.of("messages", message), g.says("max_tokens", `10`, `90000`), stream, g.of("tools", tool), g.of("thinking", thinking),
+			g.of("output_config", func() string { return g.object(1, g.says("effort", `"low"`, `"max"`)) }))
+	case chat.Responses:
+		item := func() string {
+			return "[" + g.object(2, g.says("role", `"user"`), g.says("content", `"hi"`), g.says("type", `"message"`, `"item\u005freference"`), g.says("id", `"a"`, `"b"`)) + "]"
+		}
+		tool := func() string {
+			return "[" + g.object(2, g.says("type", `"function"`), g.says("name", `"f"`, `"g"`)) + "]"
+		}
+		return g.object(2, model, g.of("input", item), g.says("max_output_tokens", `10`, `90000`), stream, g.of("tools", tool),
+			g.says("previous_response_id", `"a"`, `"b"`), g.of("conversation", func() string { return g.object(1, g.says("id", `"a"`, `"b"`)) }),
+			g.of("reasoning", func() string { return g.object(1, g.says("effort", `"low"`, `"high"`, `"none"`)) }), g.says("background", `true`, `false`))
+	case chat.Gemini:
+		thinking := func() string {
+			return g.object(0, g.says("thinkingBudget", `0`, `90000`, `"512"`), g.says("includeThoughts", `true`, `false`), g.says("thinkingLevel", `"low"`, `"high"`))
+		}
+		config := func() string {
+			return g.object(0, g.says("maxOutputTokens", `10`, `90000`, `"77"`), g.says("candidateCount", `1`, `3`), g.of("thinkingConfig", thinking))
+		}
+		function := func() string { return "[" + g.object(1, g.says("name", `"f"`, `"g"`)) + "]" }
+		return g.object(1, g.says("contents", `[{"role":"user","parts":[{"text":"hi"}]}]`), g.of("generationConfig", config), g.says("cachedContent", `"a"`, `"b"`),
+			g.of("tools", func() string { return "[" + g.object(1, g.of("functionDeclarations", function)) + "]" }))
+	}
+	function := func() string {
+		return g.object(1, g.says("name", `"f"`, `"g"`), g.says("parameters", `{"type":"object","properties":{"Name":{},"name":{}}}`))
+	}
+	tool := func() string {
+		return "[" + g.object(2, g.says("type", `"function"`), g.of("function", function)) + "]"
+	}
+	message := func() string {
+		return "[" + g.object(2, g.says("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
+	}
+	prompt := g.of("messages", message)
+	if d == chat.Completions {
+		prompt = g.says("prompt", `"hi"`)
+	}
+	return g.object(2, model, prompt, stream, g.of("stream_options", func() string { return g.object(1, g.says("include_usage", `true`, `false`, `null`)) }),
+		g.says("max_tokens", `10`, `90000`), g.says("max_completion_tokens", `20`, `80000`), g.says("n", `1`, `3`), g.of("tools", tool),
+		g.says("reasoning_effort", `"low"`, `"high"`, `"none"`),
+		g.of("reasoning", func() string { return g.object(0, g.says("effort", `"low"`, `"high"`), g.says("max_tokens", `100`)) }),
+		g.of("thinking", func() string { return g.object(1, g.says("type", `"enabled"`, `"disabled"`)) }))
+}

@@ -1,0 +1,31 @@
+package gemini
+
+import (
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Names is the form of a request: the members of the API, each under both of its names.
+var Names = func() *jsonx.Form {
+	f := jsonx.NewCamelForm(
+		// At the top.
+		"model", "contents", "tools", "toolConfig", "safetySettings", "systemInstruction", "generationConfig", "cachedContent", "store",
+		"serviceTier", "generateContentRequest",
+		// Inside.
+		"role", "parts", "text", "thought", "thoughtSignature", "inlineData", "mimeType", "data", "displayName", "fileData", "fileUri", "functionCall",
+		"id", "name", "partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "functionResponse",
+		"scheduling", "executableCode", "code", "language", "codeExecutionResult", "outcome", "output", "videoMetadata", "startOffset", "endOffset",
+		"fps", "mediaResolution", "level", "functionDeclarations", "description", "behavior", "googleSearch", "googleSearchRetrieval",
+		"dynamicRetrievalConfig", "dynamicThreshold", "timeRangeFilter", "startTime", "endTime", "excludeDomains", "codeExecution", "urlContext",
+		"computerUse", "environment", "excludedPredefinedFunctions", "fileSearch", "fileSearchStoreNames", "metadataFilter", "googleMaps",
+		"enableWidget", "retrieval", "enterpriseWebSearch", "functionCallingConfig", "mode", "allowedFunctionNames", "streamFunctionCallArguments",
+		"includeServerSideToolInvocations", "retrievalConfig", "latLng", "latitude", "longitude", "languageCode", "category", "threshold", "method",
+		"stopSequences", "responseMimeType", "responseModalities", "candidateCount", "maxOutputTokens", "temperature", "topP", "topK", "seed",
+		"presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs", "enableEnhancedCivicAnswers", "audioTimestamp", "speechConfig",
+		"voiceConfig", "prebuiltVoiceConfig", "voiceName", "multiSpeakerVoiceConfig", "speakerVoiceConfigs", "speaker", "thinkingConfig",
+		"includeThoughts", "thinkingBudget", "thinkingLevel", "imageConfig", "aspectRatio", "imageSize", wire.HintKey)
+	f.Add(wire.CamelSchema, "parameters", "responseSchema")
+	f.Add(wire.Schema, "parametersJsonSchema", "responseJsonSchema", "_responseJsonSchema")
+	f.Add(nil, "args", "response", "labels", "partMetadata")
+	return f.Clone().Add(wire.Hints, wire.HintKey)
+}()

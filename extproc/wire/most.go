@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"bytes"
+
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// What a request reserves for its input is a bound, not an estimate: no tokenizer in use makes more than a token of two bytes of text. What
+// is not text has stated amounts (docs/operations.md). A request that goes beyond a model's window is refused by its provider, so that the
+// window bounds it too; that is up to whoever knows the model.
+const (
+	bytesOfTextPerToken  = 2
+	bytesOfAudioPerToken = 24 // of 8 kbit/s, at 40 tokens per second
+
+	mostImageLow   = 3_000   // detail: low
+	mostImage      = 8_000   // any other detail
+	leastDocument  = 10_000  // with its data: a token for two bytes of these, and at least this
+	mostReference  = 50_000  // a document by its address or id
+	leastAudio     = 500     // with its data
+	mostAudioByRef = 100_000 // by its address or id
+	mostVideo      = 300_000 // by its data, address or id
+)
+
+// MostInputTokens bounds the input tokens of a request at any provider.
+func MostInputTokens(doc *jsonx.Doc) int64 {
+	m := most{text: int64(len(doc.Bytes))}
+	for i := range doc.Members {
+		switch at := &doc.Members[i]; at.Key {
+		case "messages", "input", "contents", "system", "systemInstruction", "system_instruction":
+			m.value(jsonx.Value{Raw: jsonx.Raw(doc.Bytes[at.Start:at.End])}, 0)
+		}
+	}
+	return (m.text+bytesOfTextPerToken-1)/bytesOfTextPerToken + m.media + tokensPerRequest
+}
+
+// most counts the bytes that are text, and the tokens of what is not.
+type most struct {
+	text  int64
+	media int64
+}
+
+// deepestPart is how deep the parts of a message may lie: a message's content, a tool's result in it, and what that holds.
+const deepestPart = 8
+
+// value looks for media where messages have them, and nowhere else: what stands in the arguments of a tool or in a schema is text, whatever
+// it looks like. What is found takes its data off the text, and adds its amount.
+func (m *most) value(v jsonx.Value, depth int) {
+	if depth > deepestPart {
+		return
+	}
+	switch v.Kind() { //nolint:exhaustive // nothing else holds values
+	case jsonx.Array:
+		for _, e := range v.Each {
+			m.value(e, depth+1)
+		}
+	case jsonx.Object:
+		m.object(v, depth)
+	}
+}
+
+// object looks at a message or a part of one. Its members are read once: most objects are text.
+func (m *most) object(v jsonx.Value, depth int) {
+	var below [4]jsonx.Value
+	n, isPart := 0, false
+	for key, e := range v.Members {
+		switch string(key) {
+		case "content", "parts", "output":
+			if n < len(below) && e.Kind() != jsonx.String {
+				below[n] = e
+				n++
+			}
+		case "type":
+			isPart = isPart || !e.Equal("text") && !e.Equal("tool_use") && !e.Equal("tool_result") && !e.Equal("message")
+		case "inlineData", "inline_data", "fileData", "file_data":
+			isPart = true
+		}
+	}
+	if isPart && m.part(v) {
+		return
+	}
+	for _, e := range below[:n] {
+		m.value(e, depth+1)
+	}
+}
+
+// part adds a part of a message that is not text, in any of the dialects; ok is false for anything else.
+func (m *most) part(v jsonx.Value) (ok bool) {
+	kind, _ := v.Get("type").Str()
+	switch kind {
+	case "image_url", "input_image", "image":
+		m.image(v)
+	case "input_audio", "audio":
+		m.sized(v, bytesOfAudioPerToken, leastAudio, mostAudioByRef)
+	case "video_url", "input_video", "video":
+		m.sized(v, 1, mostVideo, mostVideo)
+	case "file", "input_file", "document", "container_upload", "item_reference":
+		m.sized(v, bytesOfTextPerToken, leastDocument, mostReference)
+	default:
+		return m.geminiPart(v)
+	}
+	return true
+}
+
+// image adds an image by the detail that is asked for.
+func (m *most) image(v jsonx.Value) {
+	amount := int64(mostImage)
+	for _, at := range [...]jsonx.Value{v, v.Get("image_url")} {
+		if at.Kind() == jsonx.Object && at.Get("detail").Equal("low") {
+			amount = mostImageLow
+		}
+	}
+	m.media += amount
+	m.text -= dataBytes(v)
+}
+
+// sized adds what has its data here by the length of that, and at least an amount; what is only named by another one. A document whose
+// source is text is text.
+func (m *most) sized(v jsonx.Value, perToken, least, byReference int64) {
+	n := dataBytes(v)
+	if kind, _ := v.Get("source").Get("type").Str(); kind == "text" || kind == "content" {
+		return
+	}
+	if n == 0 {
+		m.media += byReference
+		return
+	}
+	m.media += max(n/perToken, least)
+	m.text -= n
+}
+
+// geminiPart adds inlineData or fileData of a part, by its media type.
+func (m *most) geminiPart(v jsonx.Value) bool {
+	found := false
+	for _, name := range [...]string{"inlineData", "inline_data", "fileData", "file_data"} {
+		blob := v.Get(name)
+		if blob.Kind() != jsonx.Object {
+			continue
+		}
+		found = true
+		media, ok := blob.Get("mimeType").Str()
+		if !ok {
+			media, _ = blob.Get("mime_type").Str()
+		}
+		kind, _, _ := bytes.Cut([]byte(media), []byte("/"))
+		switch string(kind) {
+		case "image":
+			m.image(v)
+		case "audio":
+			m.sized(v, bytesOfAudioPerToken, leastAudio, mostAudioByRef)
+		case "application", "text":
+			m.sized(v, bytesOfTextPerToken, leastDocument, mostReference)
+		default:
+			m.sized(v, 1, mostVideo, mostVideo)
+		}
+	}
+	return found
+}
+
+// dataBytes is how long the encoded data in a part is: where the dialects have it, and nowhere else, so that no text passes for data.
+func dataBytes(v jsonx.Value) (n int64) {
+	add := func(at jsonx.Value, isURL bool) {
+		raw := at.Raw
+		if at.Kind() == jsonx.String && (!isURL || bytes.HasPrefix(raw, []byte(`"data:`))) {
+			n += int64(len(raw))
+		}
+	}
+	for _, key := range [...]string{"image_url", "video_url", "file_url", "audio_url"} {
+		if at := v.Get(key); at.Kind() == jsonx.Object {
+			add(at.Get("url"), true)
+		} else {
+			add(at, true)
+		}
+	}
+	add(v.Get("file_data"), false)
+	add(v.Get("input_audio").Get("data"), false)
+	add(v.Get("file").Get("file_data"), false)
+	if s := v.Get("source"); s.Get("type").Equal("base64") {
+		add(s.Get("data"), false)
+	}
+	for _, name := range [...]string{"inlineData", "inline_data"} {
+		add(v.Get(name).Get("data"), false)
+	}
+	return n
+}

@@ -1,0 +1,75 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/internal/jsonx"
+)
+
+func mostOf(t *testing.T, body string) int64 {
+	t.Helper()
+	doc, err := jsonx.Scan([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return MostInputTokens(&doc)
+}
+
+// TestTextOfAnyKindReservesATokenForTwoBytes: words, one long word, numbers, tool schemas, arguments that look like media.
+func TestTextOfAnyKindReservesATokenForTwoBytes(t *testing.T) {
+	long := strings.Repeat("a", 50_000)
+	for name, body := range map[string]string{
+		"a long word":               `{"messages":[{"role":"user","content":"` + long + `"}]}`,
+		"numbers":                   `{"messages":[{"role":"user","content":"x"}],"tools":[{"enum":[` + strings.Repeat("7,", 25_000) + `7]}]}`,
+		"a tool's schema":           `{"messages":[],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"file","file_data":"` + long + `"}}}]}`,
+		"arguments of a tool":       `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"type":"image","source":{"type":"base64","data":"` + long + `"}}}]}]}`,
+		"arguments at Gemini":       `{"contents":[{"parts":[{"functionCall":{"name":"f","args":{"inlineData":{"mimeType":"image/png","data":"` + long + `"}}}}]}]}`,
+		"a URL that is no data":     `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://` + long + `"}}]}]}`,
+		"a document of text":        `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"` + long + `"}}]}]}`,
+		"media where nobody looks":  `{"messages":[],"metadata":{"type":"image","source":{"type":"base64","data":"` + long + `"}}}`,
+		"data with an escaped name": `{"messages":[{"role":"user","content":[{"type":"te\u0078t","text":"data:image/png;base64,` + long + `"}]}]}`,
+	} {
+		if got := mostOf(t, body); got < int64(len(body))/2 {
+			t.Errorf("%s: %d tokens for %d bytes", name, got, len(body))
+		}
+	}
+}
+
+func TestMediaReserveStatedAmounts(t *testing.T) {
+	data := strings.Repeat("QUJD", 25_000) // 100,000 bytes
+	for _, row := range []struct {
+		name, body  string
+		least, most int64
+	}{
+		{"an image", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + data + `"}}]}]}`, mostImage, mostImage + 100},
+		{"an image, roughly", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"detail":"low","url":"data:image/png;base64,` + data + `"}}]}]}`, mostImageLow, mostImageLow + 100},
+		{"an image's address", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://a/b"}}]}]}`, mostImage, mostImage + 100},
+		{"Claude's image", `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + data + `"}}]}]}`, mostImage, mostImage + 100},
+		{"an image in a tool's result", `{"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image","source":{"type":"base64","data":"` + data + `"}}]}]}]}`, mostImage, mostImage + 100},
+		{"Gemini's image", `{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}]}]}`, mostImage, mostImage + 100},
+		{"sound", `{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav","data":"` + data + `"}}]}]}`, 4166, 4300},
+		{"a document", `{"input":[{"role":"user","content":[{"type":"input_file","file_data":"` + data + `"}]}]}`, 50_000, 50_200},
+		{"a document's id", `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}]}`, mostReference, mostReference + 100},
+		{"a film's address", `{"contents":[{"parts":[{"fileData":{"mimeType":"video/mp4","fileUri":"https://a"}}]}]}`, mostVideo, mostVideo + 100},
+	} {
+		if got := mostOf(t, row.body); got < row.least || got > row.most {
+			t.Errorf("%s: %d tokens, want %d to %d", row.name, got, row.least, row.most)
+		}
+	}
+}
+
+// FuzzMostInputTokens: it is never negative, never above what all of the body as text and its parts could be, and never panics.
+func FuzzMostInputTokens(f *testing.F) {
+	f.Add(`{"messages":[{"content":[{"type":"image","source":{"type":"base64","data":"QUJD"}}]}]}`)
+	f.Add(`{"contents":[{"parts":[{"inlineData":{"mimeType":"video","data":"x"},"fileData":{}}]}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		doc, err := jsonx.Scan([]byte(body))
+		if err != nil {
+			return
+		}
+		if n := MostInputTokens(&doc); n < tokensPerRequest || n > int64(len(body)+1)*mostVideo {
+			t.Errorf("%d tokens for %q", n, body)
+		}
+	})
+}

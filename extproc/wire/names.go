@@ -1,0 +1,28 @@
+package wire
+
+import "bardo.money/gateway/internal/jsonx"
+
+// The members that the dialects' requests have in common. What an object's members mean is decided by whoever reads them, here and at the
+// provider, so each dialect knows the names of its API: see jsonx.Form.
+
+// Schema is the form of a JSON Schema. Names of properties and definitions, and whatever a keyword says that is not known, are the
+// client's own.
+var Schema = schemaForm(jsonx.NewForm())
+
+// CamelSchema is Schema where keywords are also written in snake_case, as Google's formats take them.
+var CamelSchema = schemaForm(jsonx.NewCamelForm())
+
+func schemaForm(f *jsonx.Form) *jsonx.Form {
+	f.Add(f,
+		"$schema", "$id", "$ref", "$anchor", "$comment", "ref", "type", "title", "description", "format", "pattern", "nullable", "required", "deprecated",
+		"readOnly", "writeOnly", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength", "minLength",
+		"maxItems", "minItems", "uniqueItems", "maxContains", "minContains", "maxProperties", "minProperties", "propertyOrdering",
+		"contentEncoding", "contentMediaType", "contentSchema", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "prefixItems",
+		"additionalItems", "contains", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "propertyNames")
+	f.Add(jsonx.Map(f), "properties", "patternProperties", "dependentSchemas", "$defs", "defs", "definitions")
+	f.Add(nil, "default", "const", "enum", "example", "examples", "dependentRequired", "dependencies")
+	return f.Others(nil)
+}
+
+// Hints is the form of the object in which a client talks to the gateway. Its members are told apart where they are read.
+var Hints = jsonx.NewForm().Add(Schema, "schema")

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// layout finds what is wrong with the indentation of a YAML file that the parser refuses: its own message is about what it met after the mistake,
+// and its line is often where the table begins. ok is false if nothing is found. It knows the YAML of configuration files, not all of it.
+func layout(data []byte) (line int, message, expected string, ok bool) {
+	l := layoutReader{block: -1}
+	for text := range strings.SplitSeq(string(data), "\n") {
+		line++
+		if message, expected = l.line(strings.TrimSuffix(text, "\r")); message != "" {
+			return line, message, expected, true
+		}
+	}
+	return 0, "", "", false
+}
+
+type layoutReader struct {
+	columns []int // where the lines of the open tables and lists begin, outermost first
+	opens   bool  // the last key has no value yet
+	block   int   // column of the key whose block of text goes on; -1 if none does
+	depth   int   // of brackets that are open
+}
+
+func (l *layoutReader) line(text string) (message, expected string) {
+	content := strings.TrimLeft(text, " \t")
+	column := len(text) - len(content)
+	switch {
+	case l.depth > 0:
+		l.depth += brackets(content)
+		return "", ""
+	case content == "" || content[0] == '#' || l.block >= 0 && column > l.block:
+		return "", ""
+	case strings.Contains(text[:column], "\t"):
+		return "a tab in the indentation", "spaces"
+	}
+	l.block = -1
+	content = uncommented(content)
+	item := content == "-" || strings.HasPrefix(content, "- ")
+	if !item && !isKey(content) {
+		l.depth += brackets(content)
+		return "", "" // a value that goes on
+	}
+	if message, expected = l.place(column); message != "" {
+		return message, expected
+	}
+	l.enter(column, content)
+	return "", ""
+}
+
+// place compares a line's column with those that are open.
+func (l *layoutReader) place(column int) (message, expected string) {
+	if len(l.columns) == 0 {
+		l.columns = []int{column}
+		return "", ""
+	}
+	top := l.columns[len(l.columns)-1]
+	if column > top {
+		if !l.opens {
+			return fmt.Sprintf("indented by %d spaces, deeper than the line before, which has its value already", column), spaces(top)
+		}
+		l.columns = append(l.columns, column)
+		return "", ""
+	}
+	i := slices.IndexFunc(l.columns, func(c int) bool { return c >= column })
+	if l.columns[i] != column {
+		near := spaces(l.columns[i])
+		if i > 0 {
+			near = fmt.Sprintf("%d or %s", l.columns[i-1], near)
+		}
+		return fmt.Sprintf("indented by %d spaces, where no line above begins", column), near
+	}
+	l.columns = l.columns[:i+1]
+	return "", ""
+}
+
+// enter notes what a line opens.
+func (l *layoutReader) enter(column int, content string) {
+	for strings.HasPrefix(content, "- ") {
+		rest := strings.TrimLeft(content[1:], " ")
+		column += len(content) - len(rest)
+		content = rest
+		if isKey(content) {
+			l.columns = append(l.columns, column)
+		}
+	}
+	l.opens = strings.HasSuffix(content, ":") || content == "-"
+	if at := strings.LastIndex(content, ": "); at >= 0 && strings.ContainsAny(content[at+2:at+3], "|>") {
+		l.block = column
+	}
+	l.depth += brackets(content)
+}
+
+// isKey tells whether content begins with a key.
+func isKey(content string) bool {
+	key, _, found := strings.Cut(content, ": ")
+	if !found {
+		key, found = strings.CutSuffix(content, ":")
+	}
+	return found && !strings.ContainsAny(key, "{}[]\"'")
+}
+
+// uncommented is content without the comment at its end.
+func uncommented(content string) string {
+	if at := strings.Index(content, " #"); at >= 0 && brackets(content[:at]) == 0 && strings.Count(content[:at], `"`)%2 == 0 {
+		content = content[:at]
+	}
+	return strings.TrimRight(content, " ")
+}
+
+// brackets is how many more brackets open in content than close.
+func brackets(content string) (n int) {
+	quote := rune(0)
+	for _, c := range content {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '{' || c == '[':
+			n++
+		case c == '}' || c == ']':
+			n--
+		}
+	}
+	return n
+}
+
+func spaces(n int) string {
+	if n == 1 {
+		return "1 space"
+	}
+	return fmt.Sprintf("%d spaces", n)
+}

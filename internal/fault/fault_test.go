@@ -1,0 +1,27 @@
+package fault_test
+
+import (
+	"testing"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+// TestEveryKindSaysWhetherARetryHelps: SDKs send 408, 409, 429 and every 5xx again within seconds. Of those kinds, these and no others may
+// have better luck then.
+func TestEveryKindSaysWhetherARetryHelps(t *testing.T) {
+	helps := map[fault.Kind]bool{ //nolint:exhaustive // the others do not
+		fault.RequestTimeout: true, fault.RateLimited: true, fault.Internal: true, fault.Upstream: true, fault.Overloaded: true, fault.Unavailable: true, fault.UpstreamTimeout: true,
+	}
+	for _, k := range fault.Kinds() {
+		f := fault.Newf(k, "x")
+		if f.ShouldRetry() != helps[k] {
+			t.Errorf("%s: a retry helps: %v", k, f.ShouldRetry())
+		}
+		if s := f.HTTPStatus(); s < 429 && s != 408 && f.ShouldRetry() || s < 400 || s > 599 {
+			t.Errorf("%s: status %d", k, s)
+		}
+		if f.Final = true; f.ShouldRetry() {
+			t.Errorf("%s: a final one asks for a retry", k)
+		}
+	}
+}

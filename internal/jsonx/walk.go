@@ -1,0 +1,94 @@
+package jsonx
+
+// Step is the place of a value in the object or array around it.
+type Step struct {
+	Key   []byte // of a member, unescaped; nil for an element
+	Index int    // of an element, or of a member among its object's
+}
+
+// Visitor is told of the values of a text in their order.
+type Visitor interface {
+	// Enter begins an object or an array, which may be empty. What is inside of it is visited if enter is true, and Leave follows.
+	Enter(at Step, kind Kind, empty bool) (enter bool)
+	Leave()
+	// Scalar visits any other value.
+	Scalar(at Step, v Value)
+}
+
+// Walk visits v and all that is inside of it in one pass, however deep it is nested. It trusts that the text was validated, as the other
+// methods do.
+func (v Value) Walk(to Visitor) {
+	if v.Exists() {
+		w := walker{b: v.Raw, at: v.At, to: to}
+		w.value(Step{}, 0, 0)
+	}
+}
+
+type walker struct {
+	b  []byte
+	at int // where b begins in the text that Parse or Scan was given
+	to Visitor
+}
+
+// value visits the value at i and returns where it ends; i itself when no value starts there.
+func (w *walker) value(at Step, i, depth int) int {
+	kind := Invalid
+	if i < len(w.b) {
+		kind = kindOf(w.b[i])
+	}
+	if kind != Object && kind != Array {
+		end := skipValue(w.b, i)
+		if end > i {
+			w.to.Scalar(at, Value{Raw: w.b[i:end], At: w.at + i})
+		}
+		return end
+	}
+	first := skipSpace(w.b, i+1)
+	empty := first < len(w.b) && (w.b[first] == '}' || w.b[first] == ']')
+	if depth >= MaxDepth || !w.to.Enter(at, kind, empty) {
+		return skipNested(w.b, i)
+	}
+	if kind == Object {
+		i = w.members(i, depth+1)
+	} else {
+		i = w.elements(i, depth+1)
+	}
+	w.to.Leave()
+	return i
+}
+
+// members visits the members of the object at i and returns where it ends.
+func (w *walker) members(i, depth int) int {
+	b := w.b
+	i = skipSpace(b, i+1)
+	for n := 0; i < len(b) && b[i] == '"'; n++ {
+		key, end, ok := readKey(b, i)
+		if i = skipSpace(b, end); !ok || i >= len(b) || b[i] != ':' {
+			return len(b)
+		}
+		i = skipSpace(b, i+1)
+		if end = w.value(Step{Key: key, Index: n}, i, depth); end == i {
+			return len(b)
+		}
+		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
+			i = skipSpace(b, i+1)
+		}
+	}
+	return min(i+1, len(b))
+}
+
+// elements visits the elements of the array at i and returns where it ends.
+func (w *walker) elements(i, depth int) int {
+	b := w.b
+	i = skipSpace(b, i+1)
+	for n := 0; i < len(b) && b[i] != ']'; n++ {
+		end := w.value(Step{Index: n}, i, depth)
+		if end == i {
+			return len(b)
+		}
+		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
+			i = skipSpace(b, i+1)
+		}
+	}
+	return min(i+1, len(b))
+}

@@ -1,0 +1,102 @@
+// Package origin tells requests of programs from those that a web page of somebody else made a browser send. Where no credential is asked
+// for, that is all that keeps a page from using what only this machine, or this network, can reach. It knows no HTTP library.
+package origin
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Request is what is known of a request before it is admitted. Browsers do not let a page choose any of it.
+type Request struct {
+	Host   string // with or without port
+	Origin string // the Origin header; "" without one, as programs and same-origin GETs of browsers send
+	Site   string // the Sec-Fetch-Site header; "" without one
+}
+
+// Rule says under which hosts a listener is known. A name that leads here by somebody else's DNS (rebinding) is none of them.
+type Rule struct {
+	Hosts []string // names and addresses besides loopback's, without port
+	AnyIP bool     // any address will do: no DNS leads to a host that is an address
+}
+
+// Refuses says why a request may be the work of somebody else's page; "" if it cannot.
+func (r *Rule) Refuses(q Request) string {
+	host := Hostname(q.Host)
+	if !r.known(host) {
+		return fmt.Sprintf("the host %q is not one of this gateway's", cut(q.Host))
+	}
+	if q.Origin != "" && !r.ours(q.Origin, host) {
+		return fmt.Sprintf("a page of the origin %q made it", cut(q.Origin))
+	}
+	if strings.EqualFold(q.Site, "cross-site") {
+		return "a page of another site made it"
+	}
+	return ""
+}
+
+// known reports whether a host is one of ours.
+func (r *Rule) known(host string) bool {
+	if r.named(host) {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil && r.AnyIP
+}
+
+// named reports whether a host is loopback's or one of the rule's own.
+func (r *Rule) named(host string) bool {
+	if IsLoopback(host) {
+		return true
+	}
+	for _, own := range r.Hosts {
+		if own != "" && strings.EqualFold(host, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// ours reports whether the page of an origin lives on a host of ours, or on the one that it sends its request to.
+func (r *Rule) ours(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false // "null" is that of files, sandboxes and redirects
+	}
+	from := Hostname(u.Host)
+	return r.named(from) || strings.EqualFold(from, host)
+}
+
+// IsLoopback reports whether a host without port is this machine's alone.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
+
+// Hostname is a host without its port, the brackets of an address and the dot that may end a name; "" where it is malformed.
+func Hostname(hostport string) string {
+	host := hostport
+	if strings.HasPrefix(host, "[") {
+		in, after, ok := strings.Cut(host[1:], "]")
+		if !ok || after != "" && after[0] != ':' {
+			return ""
+		}
+		return in
+	}
+	host, _, _ = strings.Cut(host, ":")
+	return strings.TrimSuffix(host, ".")
+}
+
+// cut keeps what a client sent from filling an error.
+func cut(s string) string {
+	const most = 100
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

@@ -1,0 +1,246 @@
+package secret
+
+import (
+	"io"
+	"slices"
+	"strings"
+)
+
+// Redactor removes known credentials from texts: wherever one stands as it is, and where some of its characters are written as escapes
+// of JSON (up to four times over), of URLs or of HTML. A nil Redactor knows none. It is immutable: safe for concurrent use.
+type Redactor struct {
+	texts   []string
+	byFirst [256][]string
+}
+
+// shortest is the length in bytes below which a credential is only removed where it stands as a word of its own, as the placeholders
+// "none" and "EMPTY" of servers that want no key: inside other words it means nothing.
+const shortest = 8
+
+// leastPart is how much of a credential's beginning is removed from the end of a text, which may have been cut there.
+const leastPart = 6
+
+// NewRedactor makes a redactor of credentials. Those that are not set, and those that come twice, count for nothing.
+func NewRedactor(credentials ...Text) *Redactor {
+	r := &Redactor{}
+	for _, c := range credentials {
+		if c.IsSet() && !slices.Contains(r.texts, c.Reveal()) {
+			r.texts = append(r.texts, c.Reveal())
+		}
+	}
+	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // of two that begin alike, the longer one is found
+	for _, s := range r.texts {
+		r.byFirst[s[0]] = append(r.byFirst[s[0]], s)
+	}
+	return r
+}
+
+// With is a redactor that also removes further credentials.
+func (r *Redactor) With(more ...Text) *Redactor {
+	if !slices.ContainsFunc(more, Text.IsSet) {
+		return r
+	}
+	if r != nil {
+		for _, s := range r.texts {
+			more = append(more, New(s))
+		}
+	}
+	return NewRedactor(more...)
+}
+
+// String is s without credentials: each is replaced by "***".
+func (r *Redactor) String(s string) string {
+	if r == nil || len(r.texts) == 0 {
+		return s
+	}
+	var out []byte
+	kept := 0 // how much of s is in out
+	for i := 0; i < len(s); {
+		n := r.match(s, i)
+		if n == 0 {
+			i++
+			continue
+		}
+		out = append(append(out, s[kept:i]...), mask...)
+		i += n
+		kept = i
+	}
+	if kept == 0 {
+		return s
+	}
+	return string(append(out, s[kept:]...))
+}
+
+// Bytes is b without credentials; b itself where it holds none.
+func (r *Redactor) Bytes(b []byte) []byte {
+	if r == nil || len(r.texts) == 0 {
+		return b
+	}
+	s := string(b)
+	if clean := r.String(s); clean != s {
+		return []byte(clean)
+	}
+	return b
+}
+
+// Strings removes credentials from each of some texts, in place.
+func (r *Redactor) Strings(texts ...*string) {
+	for _, s := range texts {
+		*s = r.String(*s)
+	}
+}
+
+// Writer writes to w what it is given, without credentials. A credential that is cut between two calls is not found, so each has to be
+// a whole line or more. redactor is asked for each call and may be nil.
+func Writer(w io.Writer, redactor func() *Redactor) io.Writer { return writer{w, redactor} }
+
+type writer struct {
+	w        io.Writer
+	redactor func() *Redactor
+}
+
+// Write is io.Writer's.
+func (w writer) Write(b []byte) (int, error) {
+	if _, err := w.w.Write(w.redactor().Bytes(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// match is how many bytes of s at i are a credential; 0 for none.
+func (r *Redactor) match(s string, i int) int {
+	for _, text := range r.byFirst[s[i]] {
+		if len(text) > 1 && i+1 < len(s) && s[i+1] != text[1] && !escapes(s[i+1]) {
+			continue // most
+		}
+		if n := matchText(s, i, text); n > 0 {
+			return n
+		}
+	}
+	if !escapes(s[i]) {
+		return 0
+	}
+	c, n := unescape(s[i:])
+	if n == 0 {
+		return 0
+	}
+	for _, text := range r.byFirst[c] {
+		if n := matchText(s, i, text); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// escapes reports whether an escaped character may begin so.
+func escapes(c byte) bool { return c == '\\' || c == '%' || c == '&' }
+
+// matchText is how many bytes of s at i say text; 0 if they do not.
+func matchText(s string, i int, text string) int {
+	at := i
+	for j := range len(text) {
+		if at == len(s) {
+			if j >= leastPart && len(text) >= shortest {
+				return at - i
+			}
+			return 0
+		}
+		if s[at] == text[j] {
+			at++
+			continue
+		}
+		c, n := unescape(s[at:])
+		if n == 0 || c != text[j] {
+			return 0
+		}
+		at += n
+	}
+	if len(text) < shortest && (i > 0 && isWord(s[i-1]) || at < len(s) && isWord(s[at])) {
+		return 0
+	}
+	return at - i
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+}
+
+// mostBackslashes bounds how deep a character may be escaped: JSON in JSON in JSON in JSON. It also bounds the work on a text of nothing else.
+const mostBackslashes = 15
+
+// unescape reads an escaped character that s begins with, and says how many bytes it takes; 0 for none. Backslashes may stand several
+// times, as where JSON is quoted in JSON.
+func unescape(s string) (c byte, n int) {
+	if s == "" {
+		return 0, 0
+	}
+	switch s[0] {
+	case '%':
+		return coded(s, 1, 2, 16)
+	case '&':
+		return entity(s)
+	case '\\':
+	default:
+		return 0, 0
+	}
+	for n < len(s) && n < mostBackslashes && s[n] == '\\' {
+		n++
+	}
+	switch {
+	case n == len(s) || s[n] == '\\':
+		return 0, 0
+	case s[n] == 'u':
+		return coded(s, n+1, 4, 16)
+	case s[n] == 'x':
+		return coded(s, n+1, 2, 16)
+	}
+	return s[n], n + 1 // \/ and \"
+}
+
+// entity reads a numeric character reference of HTML: &#45; or &#x2d;.
+func entity(s string) (c byte, n int) {
+	body, _, ok := strings.Cut(s[:min(len(s), len("&#x0000;"))], ";")
+	digits, isNumber := strings.CutPrefix(body, "&#")
+	if !ok || !isNumber || digits == "" {
+		return 0, 0
+	}
+	base, from := 10, 2
+	if digits[0] == 'x' || digits[0] == 'X' {
+		base, from = 16, 3
+	}
+	if c, n = coded(s, from, len(body)-from, base); n == 0 {
+		return 0, 0
+	}
+	return c, len(body) + 1
+}
+
+// coded reads the ASCII character whose number stands in so many digits of s at from, and says where they end; 0 if it is none.
+func coded(s string, from, digits, base int) (c byte, n int) {
+	if digits == 0 || len(s) < from+digits {
+		return 0, 0
+	}
+	number := 0
+	for _, d := range []byte(s[from : from+digits]) {
+		v := digit(d)
+		if v >= base {
+			return 0, 0
+		}
+		if number = number*base + v; number > 0x7f {
+			return 0, 0
+		}
+	}
+	return byte(number), from + digits
+}
+
+// digit is what a digit stands for; 16 for none.
+func digit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return 16
+}

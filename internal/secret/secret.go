@@ -1,0 +1,63 @@
+// Package secret holds credentials so that they cannot be shown by accident, and removes them from texts that others wrote. It does not
+// know where they come from or what they are for.
+package secret
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Text is a credential. It prints and encodes as "***" (as nothing where it is not set), also inside values that are printed with
+// their unexported fields; Reveal alone gives the text. The zero value is not set. Two of them must not be compared by ==.
+type Text struct{ text *string }
+
+// New makes a credential; of an empty text, one that is not set.
+func New(text string) Text {
+	if text == "" {
+		return Text{}
+	}
+	return Text{&text}
+}
+
+// Reveal is the credential itself, for what goes on the wire; "" where it is not set.
+func (t Text) Reveal() string {
+	if t.text == nil {
+		return ""
+	}
+	return *t.text
+}
+
+// IsSet reports whether there is a credential.
+func (t Text) IsSet() bool { return t.text != nil }
+
+// mask stands for every credential.
+const mask = "***"
+
+// String hides the credential.
+func (t Text) String() string {
+	if t.text == nil {
+		return ""
+	}
+	return mask
+}
+
+// GoString hides the credential.
+func (t Text) GoString() string { return `"` + t.String() + `"` }
+
+// Format hides the credential from every verb.
+func (t Text) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
+
+// MarshalText hides the credential from encoders.
+func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// MarshalJSON hides the credential from encoders of JSON.
+func (t Text) MarshalJSON() ([]byte, error) { return []byte(t.GoString()), nil }
+
+// LogValue hides the credential from logs.
+func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+var (
+	_ fmt.Formatter  = Text{}
+	_ slog.LogValuer = Text{}
+)

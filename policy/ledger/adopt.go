@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// write makes a note's change, which another gateway could not make. One that was made before changes nothing.
+func (b *book) write(n *note, instance int64) error {
+	if err := b.keep(n); err != nil || n.Charge == nil {
+		return err
+	}
+	c := *n.Charge
+	if !n.Prepaid {
+		_, err := b.record(c)
+		return err
+	}
+	account, err := b.accountOf(c.Account)
+	if err != nil {
+		return err
+	}
+	if charged, err := b.isJournaled(c.RequestID); charged || err != nil {
+		return err // its request may be gone: it is older than the retention
+	}
+	_, err = b.capture(c, from{account, instance, n.Hold})
+	return err
+}
+
+// isJournaled tells whether a request was charged, however long ago.
+func (b *book) isJournaled(request string) (is bool, err error) {
+	err = b.row(`SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
+	return is, err
+}
+
+// adopt makes the changes that gateways left which run no more, out of what their blocks hold. Those that the store refuses are returned.
+func (b *book) adopt(left []leftover) (refused map[*note]error, err error) {
+	refused = map[*note]error{}
+	for _, f := range left {
+		for _, n := range f.notes {
+			o := &op{apply: func(b *book) error { return b.write(n, f.instance) }}
+			if err := b.apply(o); err != nil {
+				return nil, err
+			}
+			if isOutage(o.err) {
+				return nil, o.err
+			}
+			if o.err != nil {
+				refused[n] = o.err
+			}
+		}
+	}
+	return refused, nil
+}
+
+// recoverDead writes what gateways that did not close could not write, and gives back what they have left held. What their requests had
+// captured is committed or in their spill files, and what is in neither is no charge, so after it nothing of theirs stays open. The blocks
+// of living gateways are theirs, and so are those of one whose file another process writes at this moment.
+func (l *Ledger) recoverDead(write func(func(*book) error) error) (c census, err error) {
+	left, taken, err := abandoned(l.path)
+	defer func() {
+		for _, f := range left {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if err != nil {
+		return census{}, err
+	}
+	if c, err = l.census(); err != nil {
+		return census{}, err
+	}
+	c.dead = slices.DeleteFunc(c.dead, func(id int64) bool { return slices.Contains(taken, id) })
+	if len(c.dead)+len(left) == 0 {
+		return c, nil
+	}
+	var refused map[*note]error
+	err = write(func(b *book) (err error) {
+		if refused, err = b.adopt(left); err != nil {
+			return err
+		}
+		return b.bury(c.dead)
+	})
+	if err != nil {
+		return c, err
+	}
+	return c, l.removeAdopted(left, refused)
+}
+
+// removeAdopted removes the files whose notes are in the store now. What the store refused is kept beside it, for people to look at.
+func (l *Ledger) removeAdopted(left []leftover, refused map[*note]error) error {
+	for _, f := range left {
+		if len(f.notes) > 0 {
+			l.o.Log.Warn("ledger: wrote the charges that a gateway could not write before it ended", "changes", len(f.notes), "file", f.path)
+		}
+		for _, n := range f.notes {
+			if err := l.keepRefused(f.path, n, refused[n]); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(f.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedSuffix ends the names of files with changes that the store refused, a line of JSON each.
+const refusedSuffix = ".refused"
+
+func (l *Ledger) keepRefused(path string, n *note, why error) error {
+	if why == nil {
+		return nil
+	}
+	l.o.Log.Error("ledger: the store refuses a charge that waited for it", "error", why, "kept_in", path+refusedSuffix)
+	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": n})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path+refusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\n", line)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// refusedFiles are the names of the files with what the store refused.
+func refusedFiles(store string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Dir(store))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filepath.Base(store)+".") && strings.HasSuffix(e.Name(), ".spill"+refusedSuffix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}

@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+// UnwritableError says that the store cannot be written at the moment. To a client it is a fault of kind Unavailable.
+type UnwritableError struct {
+	Reason string    // for anybody to read: it names no file
+	Since  time.Time // of the first commit that failed
+	cause  error
+}
+
+// retryAfter is when a client should try again.
+const retryAfter = 5 * time.Second
+
+// Error is for logs.
+func (e *UnwritableError) Error() string {
+	return fmt.Sprintf("the ledger cannot be written: %s: %v", e.Reason, e.cause)
+}
+
+// Unwrap returns what a client is told, and the cause.
+func (e *UnwritableError) Unwrap() []error {
+	f := fault.New(fault.Unavailable, "the gateway cannot record charges at the moment, so it serves nothing that costs money: try again later", e.cause)
+	f.RetryAfter = retryAfter
+	return []error{f, e.cause}
+}
+
+// Outage is a time in which the store could not be written.
+type Outage struct {
+	Err     *UnwritableError
+	Ended   bool
+	Lasted  time.Duration // until its end
+	Written int           // changes that waited for its end, and were written then
+}
+
+// Writable is nil while the store can be written, as far as is known: the last commit did not fail. Otherwise the gateway admits no
+// request that costs money, since nobody could be charged for it. Charges of requests under way wait, on disk where that is possible, and
+// are written once the store can be: nothing has to be restarted. It is an atomic load.
+func (l *Ledger) Writable() error {
+	err := l.writer.backlog.failed()
+	if err == nil { // else it would be an error that holds a nil pointer
+		return nil
+	}
+	return err
+}
+
+// The conditions that the store itself does not report.
+var (
+	errGone     = errors.New("the store's file is not there")
+	errReplaced = errors.New("another file has taken the place of the store's")
+)
+
+// reasons are the causes of outages that SQLite reports, in words.
+var reasons = map[sqlite3.ErrNo]string{
+	sqlite3.ErrFull: reasonFull, sqlite3.ErrBusy: reasonLocked, sqlite3.ErrLocked: reasonLocked, sqlite3.ErrProtocol: reasonLocked,
+	sqlite3.ErrReadonly: reasonReadOnly, sqlite3.ErrPerm: reasonReadOnly, sqlite3.ErrAuth: reasonReadOnly,
+	sqlite3.ErrIoErr: reasonDisk, sqlite3.ErrCantOpen: reasonGone, sqlite3.ErrCorrupt: reasonDamaged, sqlite3.ErrNotADB: reasonDamaged,
+	sqlite3.ErrNomem: "there is no memory for it", sqlite3.ErrInterrupt: reasonDisk, sqlite3.ErrNoLFS: reasonDisk,
+}
+
+const (
+	reasonFull     = "the disk is full"
+	reasonLocked   = "another process holds its lock"
+	reasonReadOnly = "it is read-only"
+	reasonDisk     = "the disk fails"
+	reasonGone     = "its file is not there"
+	reasonDamaged  = "its file is damaged"
+	reasonOther    = "a commit failed"
+)
+
+// outageOf tells whether an error means that the store cannot be written, and why. Other errors are those of a change alone.
+func outageOf(err error) (reason string, ok bool) {
+	var s sqlite3.Error
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return "", false
+	case errors.Is(err, errGone), errors.Is(err, errReplaced):
+		return reasonGone, true
+	case errors.As(err, &s):
+		if reason, ok := ofErrno(s.SystemErrno); ok {
+			return reason, true
+		}
+		reason, ok = reasons[s.Code]
+		return reason, ok
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
+		return reasonDisk, true
+	case errors.As(err, &errno):
+		if reason, ok := ofErrno(errno); ok {
+			return reason, true
+		}
+		return reasonDisk, true
+	}
+	return "", false
+}
+
+// isOutage tells whether an error means that the store cannot be written.
+func isOutage(err error) bool {
+	_, ok := outageOf(err)
+	return ok
+}
+
+// isUnwritable tells whether an error says that the store cannot be written now.
+func isUnwritable(err error) bool {
+	_, ok := errors.AsType[*UnwritableError](err)
+	return ok
+}
+
+// reasonOf is why a commit failed.
+func reasonOf(err error) string {
+	if reason, ok := outageOf(err); ok {
+		return reason
+	}
+	return reasonOther
+}
+
+// ofErrno is the reason that the system gives, where it is better than SQLite's.
+func ofErrno(e syscall.Errno) (reason string, ok bool) {
+	switch e { //nolint:exhaustive // the others say no more than SQLite
+	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
+		return reasonFull, true
+	case syscall.EROFS:
+		return reasonReadOnly, true
+	case syscall.ENOENT, syscall.ENOTDIR:
+		return reasonGone, true
+	}
+	return "", false
+}
+
+// transient tells whether a connection is as good as new once the cause is over.
+func transient(reason string) bool {
+	return slices.Contains([]string{reasonFull, reasonLocked}, reason)
+}

@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"sync"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Refusal is a request that ended before a provider was called: there is nothing to charge, and no row of its own.
+type Refusal struct {
+	RequestID string
+	Account   policy.Account // "" without a key
+	Reason    string         // one of a few words: the code of the error
+	Status    int            // HTTP
+	Record    []byte         // as Charge's; nil: nobody will ask for it
+	At        time.Time      // zero means now
+}
+
+// What memory holds of refusals.
+const (
+	refusalCounts = 4096 // sums that wait to be written
+	refusalRing   = 1024 // of the latest refusals, for Request
+	refusalRecord = 4096 // bytes of the record of one
+)
+
+// otherRefusals is the reason of those that are too many to be told apart.
+const otherRefusals = "other"
+
+// refusalKey is what refusals are summed by.
+type refusalKey struct {
+	account policy.Account
+	minute  int64
+	reason  string
+	status  int
+}
+
+// refusals counts requests that were refused until they are written, and knows the latest. The zero value is empty.
+type refusals struct {
+	mu     sync.Mutex
+	counts map[refusalKey]int64
+	ring   []Refusal
+	next   int // the place in ring that is taken next
+}
+
+// Refuse counts a refusal. The store has it within seconds, and Request for a while.
+func (l *Ledger) Refuse(r Refusal) {
+	if r.At.IsZero() {
+		r.At = l.o.Now()
+	}
+	l.refused.add(refusalKey{r.Account, r.At.Unix() / 60, r.Reason, r.Status}, 1)
+	l.refused.remember(r)
+}
+
+// add counts. Where there are too many sums, the rest of a minute is one.
+func (s *refusals) add(k refusalKey, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts == nil {
+		s.counts = map[refusalKey]int64{}
+	}
+	if _, ok := s.counts[k]; !ok && len(s.counts) >= refusalCounts {
+		k = refusalKey{minute: k.minute / 60 * 60, reason: otherRefusals}
+	}
+	s.counts[k] += n
+}
+
+// remember keeps a refusal in the place of the one that is the longest ago.
+func (s *refusals) remember(r Refusal) {
+	if r.Record == nil || len(r.Record) > refusalRecord {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ring) < refusalRing {
+		s.ring = append(s.ring, r)
+		return
+	}
+	s.ring[s.next] = r
+	s.next = (s.next + 1) % refusalRing
+}
+
+// find is one of the latest refusals of an account.
+func (s *refusals) find(acct policy.Account, id string) (Request, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.ring {
+		if r := &s.ring[i]; r.RequestID == id && r.Account == acct {
+			return Request{Charge: Charge{RequestID: id, Account: acct, Status: r.Reason, Record: r.Record, At: r.At}}, true
+		}
+	}
+	return Request{}, false
+}
+
+// take returns what was counted, and begins anew.
+func (s *refusals) take() map[refusalKey]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := s.counts
+	s.counts = nil
+	return counts
+}
+
+// writeRefusals writes what was counted, or keeps it for later.
+func (l *Ledger) writeRefusals() {
+	if l.Writable() != nil {
+		return
+	}
+	counts := l.refused.take()
+	if len(counts) == 0 {
+		return
+	}
+	err := l.writer.do(func(b *book) error { return b.addRefusals(counts) }, nil)
+	if err == nil {
+		return
+	}
+	for k, n := range counts {
+		l.refused.add(k, n)
+	}
+	if !isUnwritable(err) {
+		l.o.Log.Error("ledger: refusals were not written", "error", err)
+	}
+}
+
+// addRefusals adds to the sums. It may run twice.
+func (b *book) addRefusals(counts map[refusalKey]int64) error {
+	for k, n := range counts {
+		if _, err := b.exec(`INSERT INTO refusal (account, minute, reason, status, requests) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = requests + excluded.requests`, k.account, k.minute, k.reason, k.status, n); err != nil {
+			return err
+		}
+	}
+	for k, n := range counts {
+		b.sums.refuse(k.account, k.minute/(24*60), n)
+	}
+	return nil
+}
+
+// pruneRefusals removes the sums that are older than a time.
+func (b *book) pruneRefusals(before time.Time) (int64, error) {
+	return b.exec(`DELETE FROM refusal WHERE (account, minute, reason, status) IN
+	(SELECT account, minute, reason, status FROM refusal WHERE minute < ? LIMIT ?)`, before.Unix()/60, pruneLimit)
+}
