@@ -130,8 +130,27 @@ func (p *pairTrial) capture(l *Ledger, m *pairModel, open map[*Hold]policy.Micro
 		}
 		p.requests[h.request] = want.Charged
 		m.balance -= want.Charged
-		m.blocked = m.blocked || want.Loss > 0
+		if want.Loss > 0 {
+			m.blocked = true
+			p.heard(m)
+		}
 		return
+	}
+}
+
+// heard waits until both gateways know that a key is blocked. A gateway that did not block it itself hears of it at its next look at the
+// store, and serves the key until then from what its block has.
+func (p *pairTrial) heard(m *pairModel) {
+	for _, l := range p.gateways {
+		eventually(p, "each gateway knows that "+string(m.id)+" is blocked", func() bool {
+			a := l.known(m.id)
+			if a == nil {
+				return true
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return !a.ready
+		})
 	}
 }
 
