@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -26,8 +27,11 @@ func tool(t testing.TB, path string) *Ledger {
 	return openWith(t, path, Options{Poll: 10 * time.Millisecond})
 }
 
+// openWith opens a store that keeps its requests for ever unless told otherwise: the tests' requests are from long ago, and the removal of
+// old ones, which begins when a store is opened, would take them.
 func openWith(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
+	o.Retention = cmp.Or(o.Retention, -1)
 	l, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)

@@ -192,7 +192,7 @@ func TestSpentSince(t *testing.T) {
 
 func TestOldRequestsArePruned(t *testing.T) {
 	path := storePath(t)
-	l := openWith(t, path, Options{Gateway: true, Now: func() time.Time { return monday }})
+	l := openWith(t, path, Options{Gateway: true, Retention: 30 * 24 * time.Hour, Now: func() time.Time { return monday }})
 	withKey(t, l, "k", 100*usd)
 	const old = pruneLimit + 10
 	for i := range old {
