@@ -22,22 +22,38 @@ const (
 	mostVideo      = 300_000 // by its data, address or id
 )
 
+// most counts the bytes that are text, and the tokens of what is not.
+type most struct {
+	text  int64
+	media int64
+}
+
+// mediaKeys are the members that a part needs to say where its media is, in any of the dialects.
+var mediaKeys = jsonx.KeysOf("image_url", "image", "source", "input_audio", "audio", "audio_url", "video_url", "video", "input_video",
+	"file", "file_url", "file_data", "file_id", "inlineData", "inline_data", "fileData")
+
+// mayHaveMedia is false for most requests, which are text: their messages are not walked.
+func mayHaveMedia(doc *jsonx.Doc) bool {
+	return doc.Stats.Keys.Meets(&mediaKeys) || doc.MayHold(`"item_reference"`)
+}
+
 // MostInputTokens bounds the input tokens of a request at any provider.
 func MostInputTokens(doc *jsonx.Doc) int64 {
 	m := most{text: int64(len(doc.Bytes))}
+	if mayHaveMedia(doc) {
+		m.conversation(doc)
+	}
+	return (m.text+bytesOfTextPerToken-1)/bytesOfTextPerToken + m.media + tokensPerRequest
+}
+
+// conversation walks what may hold messages.
+func (m *most) conversation(doc *jsonx.Doc) {
 	for i := range doc.Members {
 		switch at := &doc.Members[i]; at.Key {
 		case "messages", "input", "contents", "system", "systemInstruction", "system_instruction":
 			m.value(jsonx.Value{Raw: jsonx.Raw(doc.Bytes[at.Start:at.End])}, 0)
 		}
 	}
-	return (m.text+bytesOfTextPerToken-1)/bytesOfTextPerToken + m.media + tokensPerRequest
-}
-
-// most counts the bytes that are text, and the tokens of what is not.
-type most struct {
-	text  int64
-	media int64
 }
 
 // deepestPart is how deep the parts of a message may lie: a message's content, a tool's result in it, and what that holds.

@@ -73,3 +73,20 @@ func FuzzMostInputTokens(f *testing.F) {
 		}
 	})
 }
+
+// FuzzNoDataIsWithoutItsMember: what is not walked holds no data that the walk would take for media.
+func FuzzNoDataIsWithoutItsMember(f *testing.F) {
+	f.Add(`{"messages":[{"content":[{"type":"image_url","im\u0061ge_url":{"url":"data:image/png;base64,QUJD"}}]}]}`)
+	f.Add(`{"input":[{"type":"item_reference","id":"x"},{"type":"input_file","file_data":"QUJD"}]}`)
+	f.Add(`{"contents":[{"parts":[{"inlineData":{"mimeType":"video","data":"x"},"fileData":{}}]}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		doc, err := jsonx.Scan([]byte(body))
+		if err != nil || mayHaveMedia(&doc) {
+			return
+		}
+		m := most{text: int64(len(body))}
+		if m.conversation(&doc); m.text != int64(len(body)) {
+			t.Errorf("%q has data", body)
+		}
+	})
+}
