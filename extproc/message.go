@@ -26,6 +26,12 @@ func requestHeaders(c *ep.CommonResponse) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestHeaders{RequestHeaders: &ep.HeadersResponse{Response: c}}}
 }
 
+// responseTrailers ends an answer's body, without the trailers named.
+func responseTrailers(remove []string) *ep.ProcessingResponse {
+	t := &ep.TrailersResponse{HeaderMutation: mutation(nil, remove)}
+	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: t}}
+}
+
 func immediate(r reply) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ImmediateResponse{ImmediateResponse: &ep.ImmediateResponse{
 		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo", //nolint:gosec // a status

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
 )
@@ -123,6 +124,10 @@ type envoyDoor struct {
 	stream ep.ExternalProcessor_ProcessServer
 	in     message // the last one that came
 	out    response
+
+	// Names of the trailers that end the provider's answer; nil: it has none. They end its body in the place of its last piece, so Envoy waits
+	// for what is said of them. None is passed on, as its headers are not.
+	trailers []string
 }
 
 var _ door = (*envoyDoor)(nil)
@@ -146,7 +151,7 @@ func (d *envoyDoor) pass() error {
 		case kindResponseBody:
 			err = d.chunks(inResponseBody, d.in.body, d.in.end)
 		case kindResponseTrailers:
-			err = d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}})
+			err = d.stream.Send(responseTrailers(nil))
 		case kindRequestHeaders, kindRequestBody, kindRequestTrailers:
 			err = fmt.Errorf("%s in an answer to an unseen request", d.in.kind)
 		}
@@ -180,7 +185,8 @@ func (d *envoyDoor) RequestBody(u *upload) error {
 				return err
 			}
 		case kindRequestTrailers:
-			return d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_RequestTrailers{RequestTrailers: &ep.TrailersResponse{}}})
+			// Envoy would write them behind a body whose length was said, where the provider reads its next request.
+			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
 		default:
 			return fmt.Errorf("%s while reading a request body", d.in.kind)
 		}
@@ -222,10 +228,7 @@ func (d *envoyDoor) Next() (piece, error) {
 		case kindResponseBody:
 			return piece{body: bytes.Clone(d.in.body), end: d.in.end}, nil
 		case kindResponseTrailers:
-			// Trailers end the body; the exchange ends it by its own last chunk, and trailers pass.
-			if err := d.stream.Send(&ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: &ep.TrailersResponse{}}}); err != nil {
-				return piece{}, err
-			}
+			d.trailers = foreign(d.in.headers, nil)
 			return piece{end: true}, nil
 		case kindRequestTrailers:
 			// Late trailers of a request that was forwarded already.
@@ -262,7 +265,10 @@ func (d *envoyDoor) Answer(r reply, remove []string) error {
 	if err := d.send(response{around: inResponseHeaders, what: changes, set: set, remove: remove}); err != nil {
 		return err
 	}
-	return d.chunks(inResponseBody, r.body, true)
+	if err := d.chunks(inResponseBody, r.body, d.trailers == nil); err != nil || d.trailers == nil {
+		return err
+	}
+	return d.stream.Send(responseTrailers(d.trailers))
 }
 
 // StreamHead implements door.

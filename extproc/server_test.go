@@ -2,15 +2,40 @@ package extproc
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"testing"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 )
 
-// envoy is Envoy's end of one stream: it keeps what it is sent.
+// envoy is Envoy's end of one stream: it keeps what it is sent, and says what it has to say.
 type envoy struct {
 	ep.ExternalProcessor_ProcessServer
-	got []*ep.ProcessingResponse
+	says []*ep.ProcessingRequest
+	got  []*ep.ProcessingResponse
+}
+
+func (e *envoy) Send(r *ep.ProcessingResponse) error {
+	e.got = append(e.got, r)
+	return nil
+}
+
+func (e *envoy) RecvMsg(m any) error {
+	if len(e.says) == 0 {
+		return io.EOF
+	}
+	c, err := newCodec()
+	if err != nil {
+		return err
+	}
+	data, err := c.Marshal(e.says[0])
+	if err != nil {
+		return err
+	}
+	e.says = e.says[1:]
+	return c.Unmarshal(data, m)
 }
 
 func (e *envoy) SendMsg(m any) error {
@@ -71,5 +96,31 @@ func TestK51LargeBodiesGoInPieces(t *testing.T) {
 				t.Errorf("%s of %d bytes: %d bytes arrived, %d ends", name, size, len(whole), ends)
 			}
 		}
+	}
+}
+
+// TestD59NoTrailerOfAProviderReachesTheClient: a provider that speaks HTTP/2 may send trailers. They are taken off, and answered behind the
+// whole answer, since Envoy waits for nothing else then.
+func TestD59NoTrailerOfAProviderReachesTheClient(t *testing.T) {
+	trailers := &core.HeaderMap{}
+	for _, name := range []string{"set-cookie", "openai-organization", "x-payment-response"} {
+		trailers.Headers = append(trailers.Headers, &core.HeaderValue{Key: name, RawValue: []byte("v")})
+	}
+	e := &envoy{says: []*ep.ProcessingRequest{
+		{Request: &ep.ProcessingRequest_ResponseTrailers{ResponseTrailers: &ep.HttpTrailers{Trailers: trailers}}},
+	}}
+	d := &envoyDoor{stream: e}
+	if p, err := d.Next(); err != nil || !p.end || len(e.got) != 0 {
+		t.Fatalf("%+v, %v, %d messages", p, err, len(e.got))
+	}
+	if err := d.Answer(reply{status: 200, body: []byte("{}")}, nil); err != nil || len(e.got) != 3 {
+		t.Fatalf("%v, %d messages", err, len(e.got))
+	}
+	if e.got[1].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetEndOfStream() {
+		t.Error("the body ends before its trailers")
+	}
+	got := e.got[2].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders()
+	if want := []string{"set-cookie", "openai-organization", "x-payment-response"}; !slices.Equal(got, want) {
+		t.Errorf("taken off are %q, want %q", got, want)
 	}
 }
