@@ -6,6 +6,9 @@ import "strings"
 // reasoning_details.
 const GeminiThinking = "google-gemini-v1"
 
+// ResponsesThinking is the ID of thinking of which OpenAI's models give the whole encrypted, in Responses, by the same name of the format.
+const ResponsesThinking = "openai-responses-v1"
+
 // Signatures, and what redacted blocks hold, mean something to the maker of the model alone. Those of Anthropic's models are kept as
 // they are; all others have their format's name before them, so that whoever gets them back knows whose they are.
 

@@ -132,6 +132,9 @@ var contentTargets = []struct {
 	{"gemini", wire.Target{Dialect: chat.Gemini}, func(r *chat.Request) ([]byte, []string, error) {
 		return gemini.EncodeRequest(nil, r, gemini.RequestOptions{})
 	}},
+	{"responses", wire.Target{Dialect: chat.Responses}, func(r *chat.Request) ([]byte, []string, error) {
+		return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "m", Reasons: true})
+	}},
 }
 
 // TestD86ContentCrossesOrIsRefusedByName: what a client asks about is in the request that goes on, or that request is not made, and the

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Clients of Responses ask providers of every dialect; no provider is asked in it for a client of another.
+// Clients of Responses ask providers of every dialect; for who asks in it for clients of others, see toResponses.
 var responsesSide = side{dialect: responses.Dialect{}, encode: func(r *chat.Request) ([]byte, []string, error) {
 	return responses.EncodeRequest(nil, r, responses.RequestOptions{Model: "gpt"})
 }}

@@ -95,7 +95,7 @@ func (a *adjuster) think(s *settled) {
 		return
 	case a.o.Reasoning == ReasoningEffort:
 		effort, ok := a.d.Get(keyEffort).Str()
-		if !a.foreign() && (!ok || a.o.fit(effort) == effort || a.o.Efforts == nil) {
+		if !a.foreign() && (!ok || wire.FitEffort(a.o.Efforts, effort) == effort || a.o.Efforts == nil) {
 			return
 		}
 	case a.isNative():

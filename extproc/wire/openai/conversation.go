@@ -10,8 +10,8 @@ import (
 
 // Efforts that need a name here; the others pass as the client wrote them.
 const (
-	effortNone = "none"
-	effortMax  = "max"
+	effortNone = wire.EffortNone
+	effortMax  = wire.EffortMax
 )
 
 // words are what clients of this format call what the canonical form names as Anthropic does.

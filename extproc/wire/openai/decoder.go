@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/sse"
@@ -70,7 +71,7 @@ type call struct {
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
-	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: longNames(req)}
+	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: wire.LongNames(req, chat.OpenAI)}
 }
 
 // Decode reads the next piece of the body.

@@ -102,13 +102,15 @@ func continues(before, p *chat.Part, index, at string) bool {
 }
 
 // readThought reads one detail; ok is false when nobody but its maker can read it. Signatures and opaque blocks have a
-// place in the canonical form only if Anthropic's or Google's models made them. signer is whose it is if it does not say.
+// place in the canonical form only if Anthropic's, Google's or OpenAI's models made them. signer is whose it is if it does not say.
 func readThought(d jsonx.Value, signer *string) (p chat.Part, ok bool) {
 	known := true
 	switch format := d.Get("format"); {
 	case format.IsNull():
 	case format.Equal(chat.GeminiThinking):
 		*signer = chat.GeminiThinking
+	case format.Equal(chat.ResponsesThinking):
+		*signer = chat.ResponsesThinking
 	default:
 		*signer = chat.ClaudeThinking
 		known = format.Equal(chat.ClaudeThinking) || format.Equal("unknown")

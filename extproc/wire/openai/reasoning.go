@@ -94,16 +94,18 @@ func formatName(v jsonx.Value) string {
 		return chat.ClaudeThinking
 	case v.Equal(chat.GeminiThinking):
 		return chat.GeminiThinking
+	case v.Equal(chat.ResponsesThinking):
+		return chat.ResponsesThinking
 	case v.IsNull() || v.Equal("unknown"):
 		return ""
 	}
 	return otherFormat
 }
 
-// otherFormat is any format but those of Anthropic and Google.
+// otherFormat is any format but those of Anthropic, Google and OpenAI.
 const otherFormat = "other"
 
-// signed reports whether signature and data are Anthropic's or Google's, or of nobody known. Those of others mean nothing to a
+// signed reports whether signature and data are Anthropic's, Google's or OpenAI's, or of nobody known. Those of others mean nothing to a
 // client of another dialect, which would send them back as Anthropic's.
 func (e *detail) signed() bool { return e.format != otherFormat }
 

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"slices"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -34,7 +33,7 @@ var levels = []string{effortNone, "minimal", "low", "medium", "high", "xhigh"}
 // is written there only where a profile says it.
 func (o *RequestOptions) think(s *settled) (t thought) {
 	p := &s.Params
-	level, on := levelOf(p)
+	level, on := wire.LevelOf(p)
 	switch {
 	case level == "":
 		return t
@@ -43,7 +42,7 @@ func (o *RequestOptions) think(s *settled) (t thought) {
 	case o.NoEffort, o.Reasoning == PromptedReasoning:
 		t.inWords(level, s.guides)
 	case o.Reasoning == ReasoningEffort:
-		t.effort(o.fit(level), level)
+		t.effort(wire.FitEffort(o.Efforts, level), level)
 	case o.Reasoning == ReasoningObject:
 		o.object(&t, p, level)
 	case o.Reasoning == ThinkingLevel:
@@ -73,21 +72,6 @@ func (o *RequestOptions) think(s *settled) (t thought) {
 		t.toggled(p, level)
 	}
 	return t
-}
-
-// levelOf is what is said about thinking as an effort; "" if nothing is.
-func levelOf(p *chat.Params) (level string, on bool) {
-	switch {
-	case p.Effort != "":
-		level = p.Effort
-	case p.ThinkingBudget > 0:
-		level = effortOf(p.ThinkingBudget)
-	case p.Thinking == chat.ThinkingAdaptive:
-		level = "medium"
-	case p.Thinking == chat.ThinkingOff:
-		level = effortNone
-	}
-	return level, level != effortNone
 }
 
 func budgetOf(p *chat.Params) int {
@@ -157,7 +141,7 @@ func (o *RequestOptions) object(t *thought, p *chat.Params, level string) {
 		if takes == nil {
 			takes = levels
 		}
-		fitting := nearest(takes, level)
+		fitting := wire.NearestEffort(takes, level)
 		if fitting == "" {
 			t.lost = append(t.lost, keyEffort)
 			return
@@ -182,38 +166,5 @@ func (o *RequestOptions) toggle(t *thought, p *chat.Params, level string, on boo
 		t.toggled(p, level)
 		return
 	}
-	t.effort(nearest(o.Efforts, level), level)
-}
-
-// fit is the nearest effort that the model takes. Of a model of which nothing is known, only the most is not asked: the
-// format's own scale ends below.
-func (o *RequestOptions) fit(effort string) string {
-	switch {
-	case effort == "":
-		return ""
-	case o.Efforts == nil && effort == effortMax:
-		return "high"
-	case o.Efforts == nil:
-		return effort
-	}
-	return nearest(o.Efforts, effort)
-}
-
-// nearest is the nearest of some efforts; "" for one that is on no scale.
-func nearest(takes []string, effort string) string {
-	rank := slices.Index(scale, effort)
-	if slices.Contains(takes, effort) || rank < 0 {
-		if rank < 0 && !slices.Contains(takes, effort) {
-			return ""
-		}
-		return effort
-	}
-	for distance := 1; distance < len(scale); distance++ {
-		for _, i := range [...]int{rank - distance, rank + distance} {
-			if i >= 0 && i < len(scale) && slices.Contains(takes, scale[i]) {
-				return scale[i]
-			}
-		}
-	}
-	return ""
+	t.effort(wire.NearestEffort(o.Efforts, level), level)
 }

@@ -79,7 +79,7 @@ func (w *writer) toolResult(p *chat.Part) {
 		case e.Kind == chat.PartText:
 			texts = append(texts, *e)
 		case e.Kind == chat.PartDocument && e.Text != "":
-			texts = append(texts, chat.Part{Kind: chat.PartText, Text: documentText(e), CacheControl: e.CacheControl})
+			texts = append(texts, chat.Part{Kind: chat.PartText, Text: wire.DocumentText(e), CacheControl: e.CacheControl})
 		case wire.IsMedia(e.Kind):
 			shown = append(shown, *e)
 		default:
@@ -90,7 +90,7 @@ func (w *writer) toolResult(p *chat.Part) {
 		w.shown = append(w.shown, chat.Part{Tool: p.Tool, Parts: shown})
 	}
 	if p.IsError {
-		texts = asError(texts)
+		texts = wire.AsError(texts)
 	}
 	if n := len(texts); p.CacheControl != nil && n > 0 {
 		texts[n-1].CacheControl = p.CacheControl
@@ -102,18 +102,6 @@ func (w *writer) toolResult(p *chat.Part) {
 	w.Key("content")
 	w.text(texts, "\n")
 	w.Raw("}")
-}
-
-// asError has the text of a failed call begin with the word, if it does not.
-func asError(texts []chat.Part) []chat.Part {
-	const word = "Error"
-	switch {
-	case len(texts) == 0:
-		return []chat.Part{{Kind: chat.PartText, Text: word}}
-	case len(texts[0].Text) < len(word) || !strings.EqualFold(texts[0].Text[:len(word)], word):
-		texts[0].Text = word + ": " + texts[0].Text
-	}
-	return texts
 }
 
 // userTurn writes a message of the user: what tools showed before it, and its own parts. Without either it writes
@@ -231,7 +219,7 @@ func (w *writer) document(p *chat.Part) {
 		w.losePart(p)
 		return
 	case p.Data == "":
-		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(p), CacheControl: p.CacheControl})
+		w.part(&chat.Part{Kind: chat.PartText, Text: wire.DocumentText(p), CacheControl: p.CacheControl})
 		return
 	}
 	if p.Context != "" {
@@ -239,28 +227,12 @@ func (w *writer) document(p *chat.Part) {
 	}
 	w.Element()
 	w.Raw(`{"type":"file","file":{"filename":`)
-	w.Str(fileName(p))
+	w.Str(wire.FileName(p))
 	w.Raw(`,"file_data":"`)
 	w.url(p)
 	w.Raw(`"}`)
 	w.mark(p.CacheControl)
 	w.Raw("}")
-}
-
-// documentText is a document as text, under what is said about it.
-func documentText(p *chat.Part) string {
-	said := slices.DeleteFunc([]string{p.Name, p.Context, p.Text}, func(s string) bool { return s == "" })
-	return strings.Join(said, "\n\n")
-}
-
-func fileName(p *chat.Part) string {
-	switch {
-	case p.Name != "":
-		return p.Name
-	case p.Media == "application/pdf":
-		return "document.pdf"
-	}
-	return "document"
 }
 
 // url writes where a part's bytes are, inside a JSON string.

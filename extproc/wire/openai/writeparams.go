@@ -48,7 +48,7 @@ func (w *writer) tools() {
 func (w *writer) tool(t *chat.Tool) {
 	w.Element()
 	w.Raw(`{"type":"function","function":{"name":`)
-	w.Str(toolName(t.Name))
+	w.Str(wire.ToolName(t.Name))
 	if t.Description != "" {
 		w.Key("description")
 		w.Str(t.Description)
@@ -84,7 +84,7 @@ func (w *writer) toolChoice() {
 			return
 		}
 		w.Raw(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.Str(toolName(choice.Name))
+		w.Str(wire.ToolName(choice.Name))
 		w.Raw("}}")
 	}
 }

@@ -16,6 +16,12 @@ type RequestOptions struct {
 	Reasons       bool     // it takes an effort, and no sampling beside one
 	Efforts       []string // that it takes; nil: whatever comes
 	FixedSampling bool     // it refuses temperature and top_p but for the values that are usual anyway
+
+	// Of clients of other dialects:
+
+	Unknown    bool // nobody said how the model is told to think: what the client says is said
+	NoSummary  bool // the provider refused to summarise what the model thinks
+	NoThinking bool // the provider refused the history's encrypted reasoning
 }
 
 // adjuster changes a client's own request by what its profile says, and by what the model refuses. What neither changes stays as it came.

@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -20,7 +21,10 @@ const (
 // provider.Decoder.
 type Decoder struct {
 	answer.Reader
-	counts bool // the answer is a count of tokens
+	counts  bool              // the answer is a count of tokens
+	crosses bool              // the client reads another format
+	names   map[string]string // the tools whose names were cut, by what they are called here
+
 	began  bool // a response was recognised
 	tier   bool // the service tier was told
 	called bool // a tool was called
@@ -32,7 +36,10 @@ type Decoder struct {
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Responses, MaxEvent: maxEvent}
-	return &Decoder{Reader: answer.NewReader(f, req, status, h), counts: req.Op == chat.CountTokens, items: map[int64]*outputItem{}}
+	return &Decoder{
+		Reader: answer.NewReader(f, req, status, h), counts: req.Op == chat.CountTokens, items: map[int64]*outputItem{},
+		crosses: req.Dialect != chat.Responses, names: wire.LongNames(req, chat.Responses),
+	}
 }
 
 // Decode reads the next piece of the body.

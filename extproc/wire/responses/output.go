@@ -61,7 +61,8 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	sealed := v.Get(encryptedContent)
 	text, isSealed := sealed.Str()
 	ours, err := openSeal(text)
-	if err == nil && ours != nil {
+	mine := err == nil && ours != nil
+	if mine {
 		it.signed = ours.SignedBy()
 	}
 	for i, p := range v.Get("summary").Each {
@@ -71,8 +72,10 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 		d.text(it, "response.reasoning_text", int64(i), p.Get("text"), true)
 	}
 	switch n := len(it.parts); {
-	case it.signed != "":
+	case mine:
 		d.unsealed(it, ours)
+	case d.crosses && text != "":
+		d.sealed(it, text)
 	case n == 0:
 		d.Emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Said: !isSealed})
 	case isSealed:
@@ -87,6 +90,19 @@ func openSeal(sealed string) (*chat.Part, error) {
 		return nil, nil
 	}
 	return &p, err
+}
+
+// sealed tells a client of another format what the provider encrypted: the signature of the summary before it, or an opaque block.
+func (d *Decoder) sealed(it *outputItem, text string) {
+	kind := chat.Signature
+	if len(it.parts) == 0 {
+		kind = chat.Redacted
+		if d.newPart(it, "response.reasoning_summary_text", 0); d.Over {
+			return
+		}
+	}
+	kept := []byte(chat.Signed(chat.ResponsesThinking, text))
+	d.Emit(chat.Event{Kind: kind, ID: chat.ResponsesThinking, Index: it.parts[len(it.parts)-1].block, Text: kept})
 }
 
 // unsealed tells what a gateway like this one sealed: the signature of the thinking before it, or an opaque block.
@@ -106,6 +122,9 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 	if len(it.parts) == 0 {
 		id, _ := v.Get("call_id").Str()
 		name, _ := v.Get("name").Str()
+		if long := d.names[name]; long != "" {
+			name = long
+		}
 		custom := ""
 		if it.kind == "custom_tool_call" {
 			custom = chat.CustomTool
@@ -144,6 +163,9 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	ev.Kind, ev.Index, ev.Text = p.kind, p.block, t
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
+		if d.crosses && it.signed == "" { // its seal comes with the end of its item
+			ev.ID = chat.ResponsesThinking
+		}
 	}
 }
 
@@ -158,6 +180,9 @@ func (it *outputItem) find(family string, number int64) *outputPart {
 
 // newPart begins a block, and tells what only this dialect says of it.
 func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPart {
+	if n := len(it.parts); n > 0 && d.crosses && families[family].kind == chat.Thought && it.parts[n-1].kind == chat.Thought && !it.parts[n-1].closed {
+		return d.goOn(it, family, number)
+	}
 	for i := range it.parts {
 		d.closePart(&it.parts[i])
 	}
@@ -176,6 +201,18 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 		d.Emit(chat.Event{Kind: chat.Extra, ID: reasoningText, Index: p.block, Said: true})
 	}
 	return p
+}
+
+// goOn adds a part to the thoughts of an item. To clients of other formats they are one block, which is signed as a whole.
+func (d *Decoder) goOn(it *outputItem, family string, number int64) *outputPart {
+	before := &it.parts[len(it.parts)-1]
+	before.closed = true
+	block := before.block
+	if before.told {
+		d.Emit(chat.Event{Kind: chat.Thought, ID: chat.ResponsesThinking, Index: block, Text: []byte("\n\n")})
+	}
+	it.parts = append(it.parts, outputPart{family: family, kind: chat.Thought, number: number, block: block})
+	return &it.parts[len(it.parts)-1]
 }
 
 func (d *Decoder) newBlock() int {

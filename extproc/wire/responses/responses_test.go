@@ -174,8 +174,8 @@ func TestACallOfTheSameDialect(t *testing.T) {
 	}
 }
 
-func TestOnlyClientsOfTheFormatAreWrittenInIt(t *testing.T) {
-	if _, _, err := EncodeRequest(nil, &chat.Request{Dialect: chat.OpenAI}, RequestOptions{}); err == nil {
+func TestTokensOfAnotherFormatAreNotCounted(t *testing.T) {
+	if _, _, err := EncodeRequest(nil, &chat.Request{Dialect: chat.OpenAI, Op: chat.CountTokens}, RequestOptions{}); err == nil {
 		t.Error("no error")
 	}
 }

@@ -6,12 +6,13 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// NewCall writes one attempt at a provider that speaks this format, for a client that does. The error is a fault.
+// NewCall writes one attempt at a provider that speaks this format. The error is a fault.
 func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptions) (*provider.Call, error) {
 	body, degraded, err := EncodeRequest(buf, req, o)
 	if err != nil {
@@ -27,11 +28,12 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptio
 	return call, nil
 }
 
-// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. What need
-// not change does not. The error is a fault.
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A request in the same
+// dialect is spliced: what need not change does not. One in another is written from its conversation, always in the same order, and is not
+// kept by the provider. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect != chat.Responses {
-		return nil, nil, fault.Newf(fault.Internal, "a request in the format %s cannot be written as one of Responses", req.Dialect)
+		return translate(buf, req, o)
 	}
 	e, d := req.Edit.Clone(), &req.Doc
 	if o.Model != "" && !d.Get("model").Equal(o.Model) {
@@ -46,6 +48,27 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 		degraded = append(degraded, "reasoning")
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded, nil
+}
+
+func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
+	if req.Op == chat.CountTokens {
+		return nil, nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
+	}
+	c, err := req.Conversation()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := wire.CheckCalls(c); err != nil {
+		return nil, nil, err
+	}
+	if err := (wire.Target{Dialect: chat.Responses}).CheckContent(c, req.Dialect); err != nil {
+		return nil, nil, err
+	}
+	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
+	if err := w.request(); err != nil {
+		return nil, nil, err
+	}
+	return w.Dst, w.Degraded, w.Refused
 }
 
 // dropOurs takes out the reasoning items that the gateway made of another provider's thinking: this one would look for them, or for

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"crypto/sha256"
@@ -11,9 +11,9 @@ import (
 // after their servers (mcp__server__tool) use them.
 const maxToolName = 64
 
-// toolName is what a tool of another dialect is called here: its own name, or the beginning of a long one with a digest
+// ToolName is what a tool of another dialect is called in OpenAI's formats: its own name, or the beginning of a long one with a digest
 // of the whole. The same name always comes out the same, so that histories and answers agree with the list of tools.
-func toolName(name string) string {
+func ToolName(name string) string {
 	const digest = 8
 	if len(name) <= maxToolName {
 		return name
@@ -22,9 +22,10 @@ func toolName(name string) string {
 	return name[:maxToolName-1-digest] + "_" + hex.EncodeToString(sum[:digest/2])
 }
 
-// longNames are the tools that a request of another dialect offers under names that were cut, by what they are called here.
-func longNames(req *chat.Request) map[string]string {
-	if req.Dialect == chat.OpenAI || req.Conv == nil {
+// LongNames are the tools that a request of another dialect offers under names that were cut, by what they are called in OpenAI's formats.
+// spoken is the format that it is written in. The conversation must have been parsed.
+func LongNames(req *chat.Request, spoken chat.Dialect) map[string]string {
+	if req.Dialect == spoken || req.Conv == nil {
 		return nil
 	}
 	var names map[string]string
@@ -36,7 +37,7 @@ func longNames(req *chat.Request) map[string]string {
 		if names == nil {
 			names = map[string]string{}
 		}
-		names[toolName(name)] = name
+		names[ToolName(name)] = name
 	}
 	return names
 }
