@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/mdtest"
 )
 
 func page(t *testing.T, name string) string {
@@ -71,9 +73,40 @@ func TestExamplesAreSound(t *testing.T) {
 	}
 }
 
-var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+// labels are what a block in a page may be.
+var labels = []string{"sh", "console", "yaml", "yaml catalog", "json", "toml", "python", "go", "text"}
 
-// What the pages show as YAML is a configuration that the gateway takes.
+// everyBlock calls a function for each block of the pages that has one of some labels.
+func everyBlock(t *testing.T, do func(*mdtest.Block), infos ...string) {
+	t.Helper()
+	found := 0
+	for page, text := range mdtest.Pages(t, repository) {
+		for _, b := range mdtest.Blocks(page, text) {
+			if slices.Contains(infos, b.Info) {
+				found++
+				do(&b)
+			}
+		}
+	}
+	if found == 0 {
+		t.Errorf("no page has a block of %v", infos)
+	}
+}
+
+const repository = "../.."
+
+// Each block says what it is, so that the tests below know what to do with it.
+func TestBlocksInTheDocumentsSayWhatTheyAre(t *testing.T) {
+	for page, text := range mdtest.Pages(t, repository) {
+		for _, b := range mdtest.Blocks(page, text) {
+			if !slices.Contains(labels, b.Info) {
+				t.Errorf("%s: a block of %q, want one of %q", &b, b.Info, labels)
+			}
+		}
+	}
+}
+
+// What the pages show as YAML is a configuration that the gateway takes without a warning, or a list of models.
 func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 	set := func(name string) (string, bool) {
 		if !slices.Contains(exampleVariables, name) {
@@ -81,16 +114,164 @@ func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 		}
 		return "sk-example", true
 	}
-	found := 0
-	for _, name := range []string{"README.md", "docs/getting-started.md", "docs/operations.md", "docs/split.md", "docs/configuration.md"} {
-		for _, block := range yamlBlock.FindAllStringSubmatch(page(t, name), -1) {
-			found++
-			if _, problems := config.Parse(name, []byte(block[1]), set); config.Failed(problems) {
-				t.Errorf("%s:\n%s\n%v", name, block[1], problems)
+	everyBlock(t, func(b *mdtest.Block) {
+		if _, problems := config.Parse(b.Page+".yaml", []byte(b.Text), set); len(problems) > 0 {
+			t.Errorf("%s:\n%s\n%v", b, b.Text, problems)
+		}
+	}, "yaml")
+	everyBlock(t, func(b *mdtest.Block) {
+		if _, problems := config.ParseModels(b.Page+".yaml", []byte(b.Text)); len(problems) > 0 {
+			t.Errorf("%s:\n%s\n%v", b, b.Text, problems)
+		}
+	}, "yaml catalog")
+}
+
+func TestJSONInTheDocumentsIsJSON(t *testing.T) {
+	everyBlock(t, func(b *mdtest.Block) {
+		for d := json.NewDecoder(strings.NewReader(b.Text)); d.More(); {
+			var v any
+			if err := d.Decode(&v); err != nil {
+				t.Errorf("%s: %v", b, err)
+				return
+			}
+		}
+	}, "json")
+}
+
+// Each command that a page shows is one that bash takes, of a program that a reader may be asked to use; those of this program have the
+// subcommands, flags and arguments that they are shown with, and the targets of make and the files of the repository exist.
+func TestCommandsInTheDocumentsExist(t *testing.T) {
+	everyBlock(t, func(b *mdtest.Block) { checkScript(t, b.String(), b.Script()) }, "sh", "console")
+	for page, text := range mdtest.Pages(t, repository) {
+		for _, s := range mdtest.Spans(text) {
+			if err := checkMention(strings.Fields(s)[1:]); err != nil {
+				t.Errorf("%s: %s: %v", page, s, err)
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no page shows a configuration")
+}
+
+func checkScript(t *testing.T, where, script string) {
+	t.Helper()
+	commands, err := mdtest.Commands(t, script)
+	if err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+	for _, c := range commands {
+		if err := checkCommand(t, c); err != nil {
+			t.Errorf("%s: %q: %v", where, c, err)
+		}
+	}
+}
+
+// programs are what a reader has, or is told to install.
+var programs = []string{
+	"claude", "codex", "cp", "curl", "docker", "envoy", "gemini", "git", "grep", "install", "openssl", "runuser", "sqlite3", "systemctl",
+	"systemd-sysusers",
+}
+
+func checkCommand(t *testing.T, c []string) error {
+	t.Helper()
+	for _, arg := range c[1:] {
+		file, _, _ := strings.Cut(arg, "#")
+		if _, err := os.Stat(filepath.Join(repository, file)); strings.HasPrefix(file, "docs/") && err != nil && c[0] != "make" {
+			return err
+		}
+	}
+	if i := len(c) - 1 - slices.Index(backwards(c), "bardo"); i < len(c) && slices.Contains([]string{"bardo", "runuser", "docker"}, c[0]) {
+		return checkBardo(c[i+1:])
+	}
+	switch c[0] {
+	case "make":
+		return checkMake(t, c[1:])
+	case "go":
+		_, err := os.Stat(filepath.Join(repository, c[2]))
+		return err
+	}
+	if !slices.Contains(programs, c[0]) {
+		return fmt.Errorf("a reader may not have it, want one of %v", programs)
+	}
+	return nil
+}
+
+// checkBardo parses the arguments of this program as it does, and goes no further.
+func checkBardo(args []string) error {
+	c, rest, err := root().Find(args)
+	if err != nil {
+		return err
+	}
+	c.InitDefaultHelpFlag()
+	if err := c.ParseFlags(rest); err != nil {
+		return err
+	}
+	return c.ValidateArgs(c.Flags().Args())
+}
+
+func backwards(c []string) []string {
+	c = slices.Clone(c)
+	slices.Reverse(c)
+	return c
+}
+
+// checkMention looks at a command that a sentence names, perhaps without its arguments: its subcommands and flags exist.
+func checkMention(args []string) error {
+	c, _, err := root().Find(slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "…" }))
+	if err != nil {
+		return err
+	}
+	c.InitDefaultHelpFlag()
+	for _, arg := range args {
+		name, isFlag := strings.CutPrefix(arg, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && c.Flag(name) == nil {
+			return fmt.Errorf("%s has no flag %s", c.CommandPath(), arg)
+		}
+	}
+	return nil
+}
+
+var target = regexp.MustCompile(`(?m)^([a-z]+):`)
+
+func checkMake(t *testing.T, args []string) error {
+	t.Helper()
+	for _, arg := range args {
+		if strings.ContainsAny(arg, "=/") {
+			continue
+		}
+		if !slices.ContainsFunc(target.FindAllStringSubmatch(page(t, "Makefile"), -1), func(m []string) bool { return m[1] == arg }) {
+			return fmt.Errorf("the Makefile has no target %s", arg)
+		}
+	}
+	return nil
+}
+
+// The figures by which a machine is chosen are those of the page that `make bench` writes, to two digits.
+func TestSizingIsWhatWasMeasured(t *testing.T) {
+	measured, sizing := page(t, "docs/performance.md"), page(t, "docs/deployment.md")
+	_, sizing, _ = strings.Cut(sizing, "\n## Sizing")
+	for row, says := range map[string]string{
+		`\| 1kB, 64 at once \| gateway \| (\d+) `:      "about %s requests of 1 kB a second without keys",
+		`\| 1kB, 64 at once \| gateway, key \| (\d+) `: "%s with keys and ledger",
+		`\| idle \| \d+ \| \d+ \| (\d+) `:              "%s MB in the Go program",
+		`\| idle \| \d+ \| (\d+) `:                     "%s MB in Envoy",
+	} {
+		found := regexp.MustCompile(row).FindStringSubmatch(measured)
+		if found == nil {
+			t.Fatalf("docs/performance.md has no row %s", row)
+		}
+		n, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n >= 1000 {
+			n = (n + 50) / 100 * 100
+		}
+		written := strconv.Itoa(n)
+		if n >= 1000 {
+			written = written[:len(written)-3] + "," + written[len(written)-3:]
+		}
+		if want := fmt.Sprintf(says, written); !strings.Contains(sizing, want) {
+			t.Errorf("docs/deployment.md does not say %q", want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -74,11 +75,12 @@ func laterTable() string {
 func variablesTable() string {
 	var b strings.Builder
 	b.WriteString("\n| variable | what it does |\n|---|---|\n")
-	for _, o := range ordinaries {
-		for _, v := range o.vars {
-			fmt.Fprintf(&b, "| `%s` | enables `providers.%s`, and is its key where the file names none |\n", v, o.id)
+	for _, id := range defaultOrder {
+		for _, v := range variablesOf(id) {
+			fmt.Fprintf(&b, "| `%s` | enables `providers.%s`, and is its key where the file names none |\n", v, id)
 		}
 	}
+	b.WriteString("| `BANKR_WALLET_ADDRESS` | is `providers.bankr.wallet` where the file names none |\n")
 	for _, o := range overrides {
 		if laterAround(o.key) != "" {
 			fmt.Fprintf(&b, "| `%s` | accepted with a warning: nothing acts on `%s` yet |\n", o.variable, o.key)
@@ -94,4 +96,22 @@ func code(s string) string {
 		return ""
 	}
 	return "`" + s + "`"
+}
+
+var variableName = regexp.MustCompile(`"([A-Z]+(?:_[A-Z0-9]+)+)"`)
+
+// Each variable of the environment that the configuration reads has its row.
+func TestEveryVariableIsDocumented(t *testing.T) {
+	table := variablesTable()
+	for _, file := range []string{"environment.go", "providers.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range variableName.FindAllStringSubmatch(string(source), -1) {
+			if !strings.Contains(table, "| `"+m[1]+"` |") {
+				t.Errorf("docs/configuration.md has no row of %s, which %s reads", m[1], file)
+			}
+		}
+	}
 }

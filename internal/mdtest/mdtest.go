@@ -1,0 +1,146 @@
+// Package mdtest takes the commands and the examples out of the documents, so that tests can run and check them. It knows Markdown's fenced
+// blocks and bash; it does not know what the commands mean.
+package mdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Block is a fenced block of a page.
+type Block struct {
+	Page string // its path in the repository
+	Line int    // of the opening fence
+	Info string // what stands behind the opening fence: a language, and perhaps more
+	Text string
+}
+
+// String is the block's place, as page:line.
+func (b *Block) String() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
+
+var fence = regexp.MustCompile("(?s)(?m:^ *```)([^\n]*)\n(.*?)(?m:^ *```$)")
+
+// Blocks are a page's fenced blocks, in order.
+func Blocks(page, text string) (all []Block) {
+	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
+		all = append(all, Block{page, 1 + strings.Count(text[:at[0]], "\n"), text[at[2]:at[3]], text[at[4]:at[5]]})
+	}
+	return all
+}
+
+// Pages are README.md and what lies in docs, by their path in the repository, whose root is given.
+func Pages(t testing.TB, root string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pages in docs: %v", err)
+	}
+	pages := map[string]string{}
+	for _, file := range append(files, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[filepath.ToSlash(name)] = string(text)
+	}
+	return pages
+}
+
+// Script is what the block has somebody type: all of a block of sh, and of one of console what stands behind "$ ", with the lines that
+// it is continued on. The program is bardo in it, wherever it lies.
+func (b *Block) Script() string { return strings.ReplaceAll(b.typed(), "bin/bardo", "bardo") }
+
+func (b *Block) typed() string {
+	if b.Info != "console" {
+		return b.Text
+	}
+	var typed strings.Builder
+	more := false
+	for line := range strings.Lines(b.Text) {
+		command, begins := strings.CutPrefix(line, "$ ")
+		if !begins && !more {
+			continue
+		}
+		typed.WriteString(command)
+		more = strings.HasSuffix(strings.TrimSpace(command), "\\")
+	}
+	return typed.String()
+}
+
+var span = regexp.MustCompile("`(bardo [^`\n]+)`")
+
+// Spans are the commands of the program that stand in the text of a page.
+func Spans(text string) (all []string) {
+	for _, m := range span.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// recorder writes down each command that bash looks for and does not find, which is every one that is not its own.
+const recorder = `
+command_not_found_handle() { printf '%s\0' "$@" $'\036' >> "$RECORD"; }
+PATH=/nonexistent
+cd() { :; }; kill() { :; }; .() { :; }
+`
+
+// Commands are what bash would run for a script, with their arguments, after quoting, variables and redirection. Nothing is run: bash finds
+// no program. The error is of a script that bash does not take.
+func Commands(t testing.TB, script string) ([][]string, error) {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	record := filepath.Join(dir, "record")
+	ctx := context.Background()
+	if out, err := exec.CommandContext(ctx, bash, "-n", "-c", script).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	c := exec.CommandContext(ctx, bash, "-c", recorder+"\n"+script+"\nwait\n")
+	c.Dir, c.Env = dir, []string{"RECORD=" + record, "HOME=" + dir}
+	_ = c.Run() // it ends as its last command does, which was not found
+	written, err := os.ReadFile(record)
+	if errors.Is(err, fs.ErrNotExist) { // the script has only what bash does itself
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all [][]string
+	const end = "\x00\x1e\x00"
+	for one := range strings.SplitSeq(strings.TrimSuffix(string(written), end), end) {
+		all = append(all, strings.Split(one, "\x00"))
+	}
+	return all, nil
+}
+
+// Output is what a block of console shows behind its commands; all of any other block.
+func (b *Block) Output() string {
+	if b.Info != "console" {
+		return b.Text
+	}
+	var shown strings.Builder
+	more := false
+	for line := range strings.Lines(b.Text) {
+		typed := more || strings.HasPrefix(line, "$ ")
+		if !typed {
+			shown.WriteString(line)
+		}
+		more = typed && strings.HasSuffix(strings.TrimSpace(line), "\\")
+	}
+	return shown.String()
+}
