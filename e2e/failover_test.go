@@ -91,9 +91,6 @@ func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
 				r.first.Behave(f.b)
 				r.second.Behave(fake.Behaviour{Text: "the second one answers"})
 				first := gateway.Provider{ID: fmt.Sprintf("first-%d", n), Fake: r.first, Format: string(p.first), Models: models(r.ask.model, "upstream-first")}
-				if f.refused {
-					first.BaseURL = "http://" + deadAddress + "/v1"
-				}
 				second := gateway.Provider{ID: fmt.Sprintf("second-%d", n), Fake: r.second, Format: string(p.second), Models: models(r.ask.model, "upstream-second")}
 				o.Providers = append(o.Providers, first, second)
 				name := fmt.Sprintf("%s/%s/stream=%v", p.name, f.name, stream)
@@ -114,6 +111,9 @@ func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
 
 func (r row) check(t *testing.T, g *gateway.Gateway) {
 	t.Helper()
+	if r.refused {
+		r.first.Stop() // not before: one that never listened is known to be down
+	}
 	got := g.Do(t, r.ask.call())
 	if got.Status != http.StatusOK {
 		t.Fatalf("status %d: %s", got.Status, got.Body)

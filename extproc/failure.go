@@ -3,6 +3,7 @@ package extproc
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type failure struct {
 	retryAfter time.Duration // what a 429 asked for
 	err        *chat.ProviderError
 	cause      error // for logs
+	unknown    bool  // with failConnect: Envoy does not know the provider's cluster yet, so nobody was asked
 }
 
 type failureKind uint8
@@ -88,14 +90,43 @@ func (f *failure) result() policy.Result {
 	switch {
 	case f.kind == failEncode || f.kind == failForm:
 		r.Outcome = policy.Ignored
+	case f.kind == failConnect && !f.unknown:
+		r.Outcome = policy.Unreachable
 	case f.kind != failStatus:
+	case f.credentialRefused():
+		r.Outcome, r.Reason = policy.Refused, f.refusal()
 	case f.status == 429:
 		r.Outcome, r.RetryAfter = policy.RateLimited, f.retryAfter
-	case f.status == 401 || f.status == 402: // a bad credential or an empty account fails every request alike
+	case f.status == 402: // an empty account fails every request alike
 	case f.status < 500 && f.status != 408 && !f.misplaced():
 		r.Outcome = policy.Ignored // says nothing about whether the provider is up
 	}
 	return r
+}
+
+// credentialRefused reports whether the provider does not take the credential that it was called with. A 403 that concerns what the prompt
+// says, as of a moderated model of OpenRouter, is not about the credential: otherwise any caller could put a provider out of favour.
+func (f *failure) credentialRefused() bool {
+	switch {
+	case f.kind != failStatus:
+		return false
+	case f.status == http.StatusUnauthorized:
+		return true
+	case f.status != http.StatusForbidden:
+		return false
+	case f.err == nil:
+		return true
+	}
+	said := strings.ToLower(f.err.Message)
+	return !strings.Contains(said, "moderation") && !strings.Contains(said, "flagged")
+}
+
+// refusal says how the provider refused a credential: "401: " and its words.
+func (f *failure) refusal() string {
+	if words := f.words(); words != "" {
+		return fmt.Sprintf("%d: %s", f.status, words)
+	}
+	return fmt.Sprintf("it answered %d to the gateway's credential", f.status)
 }
 
 // measure is the failure as the metrics count it.
@@ -151,7 +182,7 @@ func localFailure(p policy.ProviderID, status int, details string) *failure {
 	switch {
 	case strings.Contains(details, "connection_failure"), strings.Contains(details, "no_healthy_upstream"),
 		strings.Contains(details, "cluster_not_found"), strings.Contains(details, "connection_timeout"):
-		f.kind = failConnect
+		f.kind, f.unknown = failConnect, strings.Contains(details, "cluster_not_found")
 	case strings.Contains(details, "timeout"):
 		f.kind = failTimeout
 	}

@@ -84,13 +84,16 @@ func TestWhatAFailureSaysAboutHealth(t *testing.T) {
 	}{
 		{said(500), policy.Failed},
 		{said(408), policy.Failed},
-		{said(401), policy.Failed},
+		{said(401), policy.Refused},
 		{said(402), policy.Failed},
 		{said(400), policy.Ignored},
 		{said(404), policy.Ignored},
-		{said(403), policy.Ignored},
+		{said(403), policy.Refused},
+		{&failure{kind: failStatus, status: 403, err: &chat.ProviderError{Status: 403, Message: "m requires moderation. Your input was flagged"}}, policy.Ignored},
+		{&failure{kind: failStatus, status: 401}, policy.Refused}, // a status that Envoy noted
+		{&failure{kind: failConnect, unknown: true}, policy.Failed},
 		{limited(3), policy.RateLimited},
-		{&failure{kind: failConnect}, policy.Failed},
+		{&failure{kind: failConnect}, policy.Unreachable},
 		{&failure{kind: failTimeout}, policy.Failed},
 		{&failure{kind: failEncode}, policy.Ignored},
 	} {

@@ -2,45 +2,115 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
-// Probe asks a provider for its list of models, through Envoy's egress listener and with the gateway's credential. Any answer below
-// 500 is a sign of life. Safe for concurrent use.
+// Probe asks a provider for its list of models, through Envoy's egress listener and with the gateway's credential, with each of several
+// until one is taken. Any answer below 500 is a sign of life, but 401 and 403: those are a CredentialRefused. Without a connection the error
+// is an ErrUnreachable, where Envoy does not know the provider yet an ErrNotAsked. Safe for concurrent use.
 func (g *Gateway) Probe(ctx context.Context, id policy.ProviderID) error {
-	resp, err := g.ping(ctx, id, "")
+	rt := g.runtime.Load()
+	p, ok := rt.Providers[id]
+	if !ok {
+		return fmt.Errorf("%w: provider %s is not configured", ErrNotAsked, id)
+	}
+	err := g.probe(ctx, rt, p, p.Endpoint)
+	for _, key := range p.Keys {
+		if _, refused := errors.AsType[*CredentialRefused](err); !refused {
+			return err
+		}
+		if at := p.Endpoint; key != at.Key {
+			at.Key = key
+			err = g.probe(ctx, rt, p, at)
+		}
+	}
+	return err
+}
+
+// The errors of a probe that got no answer.
+var (
+	ErrUnreachable = errors.New("no connection")
+	ErrNotAsked    = errors.New("the provider was not asked")
+)
+
+// CredentialRefused is the error of a probe whose credential the provider does not take.
+type CredentialRefused struct {
+	Status int    // 401 or 403
+	Reason string // the status, and the provider's words without credentials
+}
+
+// Error says what the provider said.
+func (e *CredentialRefused) Error() string { return e.Reason }
+
+// probe asks a provider with one of its keys.
+func (g *Gateway) probe(ctx context.Context, rt *Runtime, p Provider, at provider.Endpoint) error {
+	resp, err := g.ping(ctx, rt, p, at, "")
 	if err != nil {
 		return err
 	}
 	defer closeBody(resp)
-	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxErrorBody)); err != nil {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil {
 		return err
 	}
-	if resp.StatusCode >= http.StatusInternalServerError {
-		return fmt.Errorf("provider %s answered %d to a ping %s", id, resp.StatusCode, resp.Header.Get(state.HeaderFailure))
+	if why := resp.Header.Get(state.HeaderFailure); why != "" {
+		return unanswered(localFailure(at.Provider, resp.StatusCode, why))
+	}
+	f := &failure{provider: at.Provider, status: resp.StatusCode, err: pingError(p, at, resp, body)}
+	rt.Secrets.Strings(&f.err.Message)
+	switch {
+	case f.credentialRefused() && (at.Key.IsSet() || !p.BYOK): // without a key of its own, it is never called without one that a request brings
+		return &CredentialRefused{f.status, f.refusal()}
+	case f.status >= http.StatusInternalServerError:
+		return fmt.Errorf("provider %s answered %d to a ping", at.Provider, f.status)
 	}
 	return nil
 }
 
+// unanswered is the error of a ping that Envoy answered.
+func unanswered(f *failure) error {
+	switch {
+	case f.unknown:
+		return fmt.Errorf("%w: %w", ErrNotAsked, f.cause)
+	case f.kind == failConnect:
+		return fmt.Errorf("%w: %w", ErrUnreachable, f.cause)
+	}
+	return fmt.Errorf("provider %s did not answer a ping: %w", f.provider, f.cause)
+}
+
+// pingError is what a provider says in its answer to a ping, if that is an error.
+func pingError(p Provider, at provider.Endpoint, resp *http.Response, body []byte) *chat.ProviderError {
+	e := &chat.ProviderError{Status: resp.StatusCode}
+	if resp.StatusCode < http.StatusBadRequest {
+		return e
+	}
+	to := policy.Resolution{Provider: at.Provider}
+	req := &chat.Request{Dialect: p.Adapter.Dialect(to, at, at.Dialect)}
+	for _, ev := range p.Adapter.NewDecoder(req, to, at, resp.StatusCode, fromHTTP(resp.Header)).Decode(body, true) {
+		if ev.Kind == chat.Error && ev.Err != nil {
+			*e = *ev.Err
+		}
+	}
+	return e
+}
+
 // ping sends a provider the cheapest request that it answers. etag names the answer that is known already, "" if none is. The caller
 // closes the answer's body.
-func (g *Gateway) ping(ctx context.Context, id policy.ProviderID, etag string) (*http.Response, error) {
-	rt := g.runtime.Load()
-	p, ok := rt.Providers[id]
-	if !ok {
-		return nil, fmt.Errorf("provider %s is not configured", id)
-	}
-	call := p.Adapter.Ping(p.Endpoint)
+func (g *Gateway) ping(ctx context.Context, rt *Runtime, p Provider, at provider.Endpoint, etag string) (*http.Response, error) {
+	call := p.Adapter.Ping(at)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://egress"+call.Path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req.Host = p.Endpoint.Authority
+	req.Host = at.Authority
 	for _, f := range call.Header {
 		req.Header.Set(f.Name, f.Value)
 	}
@@ -66,7 +136,12 @@ const maxModelList = 16 << 20
 // ListModels asks a provider for its list of models, the same way as Probe. etag names the list that is known already, "" if none is.
 // Safe for concurrent use.
 func (g *Gateway) ListModels(ctx context.Context, id policy.ProviderID, etag string) (ModelList, error) {
-	resp, err := g.ping(ctx, id, etag)
+	rt := g.runtime.Load()
+	p, ok := rt.Providers[id]
+	if !ok {
+		return ModelList{}, fmt.Errorf("provider %s is not configured", id)
+	}
+	resp, err := g.ping(ctx, rt, p, p.Endpoint, etag)
 	if err != nil {
 		return ModelList{}, err
 	}

@@ -109,9 +109,11 @@ type Outcome uint8
 // The outcomes.
 const (
 	Succeeded   Outcome = iota
-	Failed              // connect error, reset, time-out, 5xx, error event
+	Failed              // reset, time-out, 5xx, error event
 	RateLimited         // 429: it cools down for RetryAfter and is not broken
 	Ignored             // the caller's own mistake, or a path that the provider lacks
+	Unreachable         // no connection
+	Refused             // 401, 403: the provider does not take the gateway's credential
 )
 
 // Result is one attempt's outcome as health sees it.
@@ -120,4 +122,5 @@ type Result struct {
 	Outcome    Outcome
 	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
 	Latency    time.Duration // with Succeeded: until the first content, or the whole answer
+	Reason     string        // with Refused: the status, and the provider's words without credentials
 }

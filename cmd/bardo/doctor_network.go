@@ -129,7 +129,10 @@ func checkProvider(p config.Provider, s providerState) finding {
 	if !p.Key.IsSet() {
 		key = "without a key"
 	}
-	if s.State == string(health.Down) {
+	switch health.State(s.State) { //nolint:exhaustive // the others are no fault
+	case health.CredentialRefused:
+		return broken(check, p.KeyAdvice(), "%s, %s, refuses the credential: %s", where, key, s.Reason)
+	case health.Down:
 		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, cmp.Or(s.Reason, "too many errors"))
 	}
 	return fine(check, "%s, %s, %s", where, key, cmp.Or(s.State, notRunning))

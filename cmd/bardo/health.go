@@ -23,11 +23,12 @@ var _ extproc.Health = healthView{}
 
 var kinds = map[policy.Outcome]health.Kind{
 	policy.Succeeded: health.OK, policy.Failed: health.Failure, policy.RateLimited: health.RateLimited, policy.Ignored: health.Ignored,
+	policy.Unreachable: health.Unreachable, policy.Refused: health.Refused,
 }
 
 // Report implements extproc.Health.
 func (v healthView) Report(r policy.Result) {
-	res := health.Result{Provider: r.Provider, Kind: kinds[r.Outcome], RetryAfter: r.RetryAfter, Latency: r.Latency}
+	res := health.Result{Provider: r.Provider, Kind: kinds[r.Outcome], RetryAfter: r.RetryAfter, Latency: r.Latency, Reason: r.Reason}
 	v.tracker.Report(time.Now(), res)
 	if v.link != nil {
 		v.link.Report(res)
@@ -39,10 +40,14 @@ func (v healthView) Plan(candidates []policy.ProviderID) ([]policy.ProviderID, f
 	return v.tracker.Plan(time.Now(), candidates)
 }
 
-// State implements extproc.Health.
+// State implements extproc.Health. What is wrong with the operator's credential is not for clients.
 func (v healthView) State(p policy.ProviderID) string {
 	for _, s := range v.tracker.Snapshot(time.Now()) {
-		if s.Provider == p {
+		switch {
+		case s.Provider != p:
+		case s.State.Out():
+			return string(health.Down)
+		default:
 			return string(s.State)
 		}
 	}
@@ -59,9 +64,12 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
+		told := tales{}
 		g.tracker.Watch(ctx, func() {
-			for _, s := range g.tracker.Snapshot(time.Now()) {
-				g.metrics.ProviderHealth(string(s.Provider), s.State != health.Down && s.State != health.Disabled)
+			now := time.Now()
+			for _, s := range g.tracker.Snapshot(now) {
+				g.metrics.ProviderHealth(string(s.Provider), !s.State.Out() && s.State != health.Disabled)
+				g.tellHealth(told, now, s)
 			}
 			if err := g.push(ctx); err != nil && ctx.Err() == nil {
 				g.log.Error("the providers' order was not pushed", "error", err)
@@ -70,6 +78,49 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// tale is what the log was told of a provider last.
+type tale struct {
+	state     health.State
+	refusedAt time.Time // when its refusal of the credential was logged; zero if it was not
+}
+
+type tales map[policy.ProviderID]tale
+
+// refusalAgain is how long a refusal of a credential that comes and goes is not logged again.
+const refusalAgain = 10 * time.Minute
+
+// tellHealth logs what an operator has to know of a provider: once, however many requests suffer from it.
+func (g *gateway) tellHealth(told tales, now time.Time, s health.Status) {
+	last := told[s.Provider]
+	if last.state == s.State {
+		return
+	}
+	log := g.log.With("provider", string(s.Provider))
+	was := last.state
+	last.state = s.State
+	switch {
+	case s.State == health.CredentialRefused && now.Sub(last.refusedAt) >= refusalAgain:
+		last.refusedAt = now
+		fix := "correct its key"
+		if p, ok := g.cfg.Load().Provider(s.Provider); ok {
+			fix = p.KeyAdvice()
+		}
+		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
+		g.events.Emit("provider:credential_refused", "", providerTrouble{s.Provider, s.Reason})
+	case s.State == health.Down:
+		log.Warn("the provider is out of favour", "reason", s.Reason)
+	case was.Out() && !s.State.Out() && s.State != health.Disabled:
+		log.Info("the provider works again")
+	}
+	told[s.Provider] = last
+}
+
+// providerTrouble is what is told of a provider that does not work.
+type providerTrouble struct {
+	Provider policy.ProviderID `json:"provider"`
+	Reason   string            `json:"reason"`
 }
 
 // providerStates is what the providers command shows.

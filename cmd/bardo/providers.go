@@ -17,7 +17,7 @@ import (
 // providerState is a provider as the control socket and `providers --json` show it.
 type providerState struct {
 	Provider  policy.ProviderID `json:"provider"`
-	State     string            `json:"state"` // healthy, degraded, down, unknown, disabled; not running without a gateway
+	State     string            `json:"state"` // healthy, degraded, down, credential_refused, unknown, disabled; not running without a gateway
 	Reason    string            `json:"reason,omitempty"`
 	Requests  int               `json:"requests"`   // lately
 	ErrorRate float64           `json:"error_rate"` // of those, 0 to 1

@@ -214,7 +214,7 @@ func planOf(states []providerState) func([]policy.ProviderID) []policy.ProviderI
 		for _, id := range ids {
 			switch s := stateOf(id, states); {
 			case s.Order == 0:
-			case s.State == string(health.Down):
+			case health.State(s.State).Out():
 				ill = append(ill, id)
 			default:
 				well = append(well, id)

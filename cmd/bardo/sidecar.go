@@ -174,9 +174,23 @@ func (g *gateway) install(rt *extproc.Runtime) {
 	if g.link != nil {
 		rt.EgressSecret = g.link.secret() // it may be another one since rt was made
 	}
+	renewed := otherwiseReached(g.runtime, rt)
 	g.runtime = rt
 	g.gate.Use(rt)
+	g.tracker.Renew(renewed...)
 	g.metrics.SetModels(modelIDs(rt))
+}
+
+// otherwiseReached are the providers whose address or keys a new runtime changes: what is known of their health is of no use any more.
+func otherwiseReached(before, after *extproc.Runtime) (ids []policy.ProviderID) {
+	for id, now := range after.Providers {
+		old, ok := before.Providers[id]
+		if ok && (old.Cluster != now.Cluster || old.Endpoint.Authority != now.Endpoint.Authority || old.Endpoint.BasePath != now.Endpoint.BasePath ||
+			!slices.Equal(old.Keys, now.Keys)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // patience is how long a configuration waits for Envoy before the log says so.
@@ -230,8 +244,14 @@ func (g *gateway) endWaiting() {
 // probe pings a provider, and tells the control plane too. Where Envoy is away, nobody was asked.
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
 	err := g.gate.Probe(ctx, id)
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
+	refusal, refused := errors.AsType[*extproc.CredentialRefused](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, extproc.ErrNotAsked):
 		return fmt.Errorf("%w: %w", health.ErrNotAsked, err)
+	case errors.Is(err, extproc.ErrUnreachable):
+		err = fmt.Errorf("%w: %w", health.ErrUnreachable, err)
+	case refused:
+		err = &health.Refusal{Status: refusal.Status, Reason: refusal.Reason}
 	}
 	if g.link != nil && !errors.Is(ctx.Err(), context.Canceled) {
 		g.link.Ping(id, err)

@@ -26,6 +26,15 @@ func (c *Config) Enabled() []Provider {
 	return out
 }
 
+// Provider finds an enabled provider by its name.
+func (c *Config) Provider(id policy.ProviderID) (p Provider, ok bool) {
+	all := c.Enabled()
+	if i := slices.IndexFunc(all, func(p Provider) bool { return p.ID == id }); i >= 0 {
+		return all[i], true
+	}
+	return Provider{}, false
+}
+
 // section is the name under which a provider stands in providers.order.
 func (p Provider) section() policy.ProviderID {
 	if p.Direct {

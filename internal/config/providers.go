@@ -346,5 +346,25 @@ func EnabledBy(id policy.ProviderID) string {
 	return "set " + section
 }
 
+// KeyAdvice says where to correct the provider's key: "correct OPENAI_API_KEY, or providers.openai.api_key in the configuration".
+func (p Provider) KeyAdvice() string {
+	at := "providers." + string(p.ID) + ".api_key"
+	switch {
+	case p.Direct:
+		at = "providers.direct.keys, the api_key of " + string(p.Of) + ","
+	case p.Kind == KindCustom:
+		at = "providers.custom, the api_key of " + string(p.ID) + ","
+	}
+	at += " in the configuration"
+	vars := variablesOf(p.ID)
+	if p.Direct {
+		vars = variablesOf(p.Of)
+	}
+	if len(vars) == 0 || p.Kind == KindCustom && !p.Direct {
+		return "correct " + at
+	}
+	return "correct " + strings.Join(vars, " or ") + " and start the gateway again, or " + at
+}
+
 // Known tells whether a name is one of the providers that this schema knows, enabled or not.
 func Known(id policy.ProviderID) bool { return slices.Contains(defaultOrder, id) || id == Demo }

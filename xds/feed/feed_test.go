@@ -452,8 +452,19 @@ func TestWhatIsSaidIsWhatIsHeard(t *testing.T) {
 	if got.Version != later.GetVersion() {
 		t.Error("time alone makes another version")
 	}
+	for _, want := range []error{nil, errPing, health.ErrUnreachable, &health.Refusal{Status: 401, Reason: "unknown key"}} {
+		got := decodePing(encodePing("a", want))
+		if said, ok := errors.AsType[*health.Refusal](want); ok {
+			heard, ok := errors.AsType[*health.Refusal](got)
+			if !ok || *heard != *said {
+				t.Errorf("%v became %v", want, got)
+			}
+		} else if !errors.Is(got, want) {
+			t.Errorf("%v became %v", want, got)
+		}
+	}
 	for kind := range kinds {
-		r := health.Result{Provider: "a", Kind: kind, RetryAfter: time.Second, Latency: 5 * time.Millisecond}
+		r := health.Result{Provider: "a", Kind: kind, RetryAfter: time.Second, Latency: 5 * time.Millisecond, Reason: "why"}
 		if got := decodeResult(encodeResult(r)); got != r {
 			t.Errorf("%+v became %+v", r, got)
 		}

@@ -57,10 +57,7 @@ func (q *queue) pop() entry {
 }
 
 func (q *queue) ping(p policy.ProviderID, err error) {
-	ping := &feedpb.Ping{Provider: string(p)}
-	if err != nil {
-		ping.Error = "failed" // why is in this sidecar's log
-	}
+	ping := encodePing(p, err)
 	q.mu.Lock()
 	if len(q.pings) == maxPings {
 		q.pings = q.pings[1:]

@@ -222,11 +222,7 @@ func (s *Server) take(one *session, r *feedpb.Report) {
 		s.o.Tracker.Report(now, decodeResult(res))
 	}
 	for _, p := range r.GetPings() {
-		var err error
-		if p.GetError() != "" {
-			err = errPing
-		}
-		s.o.Tracker.PingFrom(now, one.node, policy.ProviderID(p.GetProvider()), err)
+		s.o.Tracker.PingFrom(now, one.node, policy.ProviderID(p.GetProvider()), decodePing(p))
 	}
 	s.results.Add(int64(len(r.GetResults()) + len(r.GetPings())))
 	for _, p := range r.GetReturned() {

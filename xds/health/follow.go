@@ -25,7 +25,7 @@ type word struct {
 	trying    bool // a request does
 }
 
-func (w word) out() bool { return w.state == Down }
+func (w word) out() bool { return w.state.Out() }
 
 // Follow takes the control plane's word for the order, which stands until the next one. What was seen here counts beside it: a provider
 // that is in trouble here alone goes last here alone. trials is asked about providers that the control plane has put out of favour.
@@ -70,7 +70,10 @@ func (t *Tracker) Alone(now time.Time) {
 		}
 		r.word.state = ""
 		if !r.out() {
-			r.expel(now, w.reason)
+			r.expel(now, failing, w.reason)
+			if w.state == CredentialRefused {
+				r.cause = refused
+			}
 		}
 	}
 }

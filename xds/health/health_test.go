@@ -83,6 +83,45 @@ func TestWhatPutsAProviderLast(t *testing.T) {
 		}, Healthy, false},
 		{"K-53: any number of 429s cools down and is not broken", func(tr *Tracker) { tr.many(start, "a", RateLimited, 100) }, Degraded, true},
 		{"K-54: mistakes of callers, and paths it has not", func(tr *Tracker) { tr.many(start, "a", Ignored, 100) }, Healthy, false},
+		{"a refused credential", func(tr *Tracker) { tr.many(start, "a", Refused, 1) }, CredentialRefused, true},
+		{"a refused credential, taken again", func(tr *Tracker) {
+			tr.many(start, "a", Refused, 3)
+			tr.many(start, "a", OK, 1)
+		}, Healthy, false},
+		{"a ping with a refused credential", func(tr *Tracker) { tr.Ping(start, "a", refusedPing(401)) }, CredentialRefused, true},
+		{"a ping that says that it is taken again", func(tr *Tracker) {
+			tr.many(start, "a", Refused, 1)
+			tr.Ping(start, "a", refusedPing(401))
+			tr.Ping(start, "a", nil)
+		}, Healthy, false},
+		{"a list of models that anybody may read", func(tr *Tracker) {
+			tr.many(start, "a", Refused, 1)
+			tr.Ping(start, "a", nil)
+		}, CredentialRefused, true},
+		{"a list of models that nobody may read", func(tr *Tracker) {
+			tr.many(start, "a", OK, 1)
+			tr.Ping(start, "a", refusedPing(403))
+		}, Healthy, false},
+		{"another address or credential", func(tr *Tracker) {
+			tr.many(start, "a", Refused, 1)
+			tr.Renew("a")
+		}, Unknown, false},
+		{"one request without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 1) }, Healthy, false},
+		{"two requests without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 2) }, Down, true},
+		{"a request and a ping without a connection", func(tr *Tracker) {
+			tr.many(start, "a", Unreachable, 1)
+			tr.Ping(start, "a", ErrUnreachable)
+		}, Down, true},
+		{"a ping without a connection while another's arrive", func(tr *Tracker) {
+			tr.Ping(start, "a", nil)
+			for range 9 {
+				tr.PingFrom(start, "elsewhere", "a", ErrUnreachable)
+			}
+		}, Healthy, false},
+		{"a connection again", func(tr *Tracker) {
+			tr.many(start, "a", Unreachable, 2)
+			tr.Ping(start, "a", nil)
+		}, Healthy, false},
 		{"K-53: a row of failures with 429s in between", func(tr *Tracker) {
 			tr.many(start, "a", Failure, 4)
 			tr.many(start, "a", RateLimited, 3)
@@ -98,11 +137,45 @@ func TestWhatPutsAProviderLast(t *testing.T) {
 				want = []policy.ProviderID{"b", "c", "a"}
 			}
 			wantOrder(t, tr, start, want...)
-			if got := tr.Snapshot(start)[0]; got.State != tt.state || (got.State == Down) != (got.Reason != "") {
+			if got := tr.Snapshot(start)[0]; got.State != tt.state || got.State.Out() != (got.Reason != "") {
 				t.Errorf("status is %+v, want %s", got, tt.state)
 			}
 		})
 	}
+}
+
+func refusedPing(status int) error { return &Refusal{Status: status, Reason: "unknown key"} }
+
+// TestAFirstSignOfTroubleIsLookedAtAtOnce: a ping says what it is, and is repeated soon while it says nothing for sure.
+func TestAFirstSignOfTroubleIsLookedAtAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := tracker()
+		var asked atomic.Int32
+		p := Prober{Tracker: tr, Every: time.Hour, Probe: func(_ context.Context, id policy.ProviderID) error {
+			if id != "a" {
+				return nil
+			}
+			switch asked.Add(1) {
+			case 1:
+				return ErrNotAsked // Envoy does not run yet
+			case 2:
+				return nil
+			}
+			return ErrUnreachable
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go p.Run(ctx)
+		<-time.After(time.Minute)
+		if got := tr.Snapshot(time.Now())[0]; got.State != Healthy || asked.Load() != 2 {
+			t.Errorf("after the start, %d pings: %+v", asked.Load(), got)
+		}
+		tr.many(time.Now(), "a", Failure, 1)
+		<-time.After(time.Minute)
+		if got := tr.Snapshot(time.Now())[0]; got.State != Down || asked.Load() != 4 {
+			t.Errorf("after a failure, %d pings: %+v", asked.Load(), got)
+		}
+	})
 }
 
 func TestK53RateLimitsCoolDownForAsLongAsTheProviderSays(t *testing.T) {
@@ -341,7 +414,7 @@ func TestTheProberPingsAllInTurn(t *testing.T) {
 		<-time.After(20 * time.Second) // inside the fourth round
 		cancel()
 		<-ended
-		if n := tr.records["a"].pings[""]; n != 3 {
+		if n := tr.records["a"].pings[""].failed; n != 3 {
 			t.Errorf("a ping that the end of the program cut short was counted: %d", n)
 		}
 	})

@@ -1,7 +1,10 @@
 package health
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -15,11 +18,13 @@ type record struct {
 	disabled  bool
 	coolUntil time.Time
 
-	failures int            // in a row
-	pings    map[string]int // failed in a row, by who sent them
+	failures int               // in a row
+	unmet    int               // attempts in a row without a connection
+	pings    map[string]pinged // by who sent them
 
-	reason   string // why it is out of favour; "" when it is not
-	byPings  bool   // nothing but pings put it there
+	cause    cause  // what put it out of favour
+	reason   string // in words; "" when it is not out
+	byPings  bool   // pings say so too, or they alone: one that succeeds ends it
 	pause    time.Duration
 	probeAt  time.Time // when a request may try it again
 	leaseEnd time.Time // a request holds the probe until then; zero if none does
@@ -85,20 +90,36 @@ func (r *record) lease(now time.Time) {
 
 func (r *record) release() { r.leaseEnd = time.Time{} }
 
-func (r *record) report(now time.Time, res Result) {
+// report takes the outcome of an attempt. It reports whether a ping should look at the provider soon.
+func (r *record) report(now time.Time, res Result) (look bool) {
 	r.seen = true
+	if res.Kind != Unreachable && res.Kind != Ignored {
+		r.unmet = 0
+	}
 	switch res.Kind {
 	case OK:
 		r.latency.add(res.Latency)
 		r.failures = 0
 		r.recent.add(now, true)
-		if r.out() && r.probing(now) {
+		if r.out() && (r.probing(now) || r.cause == refused) {
 			r.restore()
 		}
 	case Failure:
 		r.failures++
 		r.recent.add(now, false)
 		r.fail(now)
+		return r.failures == 1 // Envoy does not tell of an attempt that it went on from whether there was a connection
+	case Unreachable:
+		r.failures++
+		r.unmet++
+		r.recent.add(now, false)
+		r.fail(now)
+		r.missed(now)
+		return r.unmet == 1
+	case Refused:
+		r.recent.add(now, false)
+		look = r.cause != refused
+		r.refuse(now, res.Reason)
 	case RateLimited:
 		// Busy is not broken: the provider answers. Its probe is free again for when it has cooled down.
 		until := now.Add(min(max(res.RetryAfter, minCool), maxCool))
@@ -109,54 +130,144 @@ func (r *record) report(now time.Time, res Result) {
 	case Ignored:
 		r.release()
 	}
+	return look
 }
 
 // fail decides after a failure.
 func (r *record) fail(now time.Time) {
 	if r.out() {
-		if r.probing(now) {
-			r.pause = min(2*r.pause, r.rules.MaxPause)
-			r.probeAt = now.Add(r.pause)
-			r.release()
-		}
-		r.byPings = false
+		r.delay(now)
+		r.byPings = r.byPings && r.cause != failing
 		return
 	}
 	good, bad := r.recent.count(now)
 	switch rate := float64(bad) / float64(good+bad); {
 	case r.failures >= r.rules.Failures:
-		r.expel(now, fmt.Sprintf("%d failures in a row", r.failures))
+		r.expel(now, failing, fmt.Sprintf("%d failures in a row", r.failures))
 	case good+bad >= r.rules.MinRequests && rate > r.rules.ErrorRate:
-		r.expel(now, fmt.Sprintf("%.0f %% of %d requests failed", 100*rate, good+bad))
+		r.expel(now, failing, fmt.Sprintf("%.0f %% of %d requests failed", 100*rate, good+bad))
 	}
 }
 
-// ping takes one of a source's pings. Where several sources ping, all must have failed: one of them may have trouble of its own.
+// delay doubles the pause after a probe that failed.
+func (r *record) delay(now time.Time) {
+	if !r.probing(now) {
+		return
+	}
+	r.pause = min(2*r.pause, r.rules.MaxPause)
+	r.probeAt = now.Add(r.pause)
+	r.release()
+}
+
+// refuse notes that a request's credential was not taken.
+func (r *record) refuse(now time.Time, reason string) {
+	if r.cause == refused {
+		r.delay(now)
+		if !r.byPings && len(reason) > len(r.reason) {
+			r.reason = reason // Envoy tells the status of a failed attempt, not what was said
+		}
+		return
+	}
+	r.expel(now, refused, cmp.Or(reason, "its credential is refused"))
+}
+
+// missed decides after an attempt or a ping that got no connection. Requests of all sources and the pings of the luckiest source count.
+func (r *record) missed(now time.Time) {
+	pings := r.least(func(p pinged) int { return p.unmet })
+	if r.out() || r.unmet+pings < r.rules.Connects {
+		return
+	}
+	r.expel(now, unreachable, "no connection")
+	r.byPings = true // a ping proves the opposite
+}
+
+// cause is what put a provider out of favour.
+type cause uint8
+
+const (
+	nothing     cause = iota
+	failing           // its answers, or its pings
+	unreachable       // no connection
+	refused           // it does not take the credential
+)
+
+// pinged is what became of one source's last pings.
+type pinged struct {
+	failed  int // in a row
+	unmet   int // in a row without a connection
+	refused bool
+}
+
+// least is the smallest value among the sources of pings; 0 without any. Where several sources ping, one of them may have trouble of its own.
+func (r *record) least(of func(pinged) int) int {
+	n := -1
+	for _, p := range r.pings {
+		if v := of(p); n < 0 || v < n {
+			n = v
+		}
+	}
+	return max(n, 0)
+}
+
+// ping takes one of a source's pings.
 func (r *record) ping(now time.Time, source string, err error) {
 	r.seen = true
 	if r.pings == nil {
-		r.pings = map[string]int{}
+		r.pings = map[string]pinged{}
 	}
-	if err == nil {
-		r.pings[source] = 0
+	p := r.pings[source]
+	refusal, isRefused := errors.AsType[*Refusal](err)
+	switch {
+	case err == nil || isRefused && r.serves(now, refusal):
+		r.pings[source] = pinged{}
 		if r.out() && r.byPings {
 			r.restore()
 		}
 		return
+	case isRefused:
+		p = pinged{refused: true}
+	case errors.Is(err, ErrUnreachable):
+		p = pinged{failed: p.failed + 1, unmet: p.unmet + 1}
+	default:
+		p = pinged{failed: p.failed + 1}
 	}
-	r.pings[source]++
-	failed := r.pings[source]
-	for _, n := range r.pings {
-		failed = min(failed, n)
+	r.pings[source] = p
+	if isRefused {
+		r.pingRefused(now, refusal)
+		return
 	}
-	if !r.out() && failed >= r.rules.Pings {
-		r.expel(now, fmt.Sprintf("%d pings in a row failed", failed))
+	r.missed(now)
+	if failed := r.least(func(p pinged) int { return p.failed }); !r.out() && failed >= r.rules.Pings {
+		r.expel(now, failing, fmt.Sprintf("%d pings in a row failed", failed))
 		r.byPings = true
 	}
 }
 
-func (r *record) expel(now time.Time, reason string) {
-	r.reason, r.byPings = reason, false
+// serves reports whether a provider that refuses pings serves requests all the same: a 403 may concern its list of models alone.
+func (r *record) serves(now time.Time, refusal *Refusal) bool {
+	good, _ := r.recent.count(now)
+	return refusal.Status == http.StatusForbidden && good > 0 && !r.out()
+}
+
+// pingRefused decides after a ping whose credential was not taken.
+func (r *record) pingRefused(now time.Time, refusal *Refusal) {
+	one := func(p pinged) int {
+		if p.refused {
+			return 1
+		}
+		return 0
+	}
+	if r.least(one) == 0 {
+		return
+	}
+	if r.cause != refused {
+		r.expel(now, refused, "its credential is refused")
+	}
+	r.reason, r.byPings = cmp.Or(refusal.Reason, r.reason), true
+}
+
+func (r *record) expel(now time.Time, c cause, reason string) {
+	r.cause, r.reason, r.byPings = c, reason, false
 	r.pause = r.rules.Pause
 	r.probeAt = now.Add(r.pause)
 	r.release()
@@ -164,8 +275,8 @@ func (r *record) expel(now time.Time, reason string) {
 
 // restore starts afresh: what happened before must not count against a provider that is back.
 func (r *record) restore() {
-	r.reason, r.byPings = "", false
-	r.failures = 0
+	r.cause, r.reason, r.byPings = nothing, "", false
+	r.failures, r.unmet = 0, 0
 	clear(r.pings)
 	r.recent.clear()
 	r.release()

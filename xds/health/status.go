@@ -18,7 +18,12 @@ const (
 	Degraded State = "degraded" // rate-limited: behind the others until it has cooled down
 	Down     State = "down"     // out of favour: tried last, and by single requests
 	Disabled State = "disabled" // switched off by an operator
+
+	CredentialRefused State = "credential_refused" // down, since it does not take the gateway's credential
 )
+
+// Out reports whether a provider in this state is out of favour: tried last.
+func (s State) Out() bool { return s == Down || s == CredentialRefused }
 
 // Status is what is known of one provider.
 type Status struct {
@@ -59,6 +64,8 @@ func (r *record) state(now time.Time) State {
 	switch {
 	case r.off():
 		return Disabled
+	case r.cause == refused || !r.out() && r.word.state == CredentialRefused:
+		return CredentialRefused
 	case r.down():
 		return Down
 	case r.cooling(now):

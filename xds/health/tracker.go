@@ -4,6 +4,7 @@ package health
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -17,9 +18,11 @@ type Kind int
 // The kinds of results.
 const (
 	OK          Kind = iota // it served the request
-	Failure                 // connect error, reset, time-out, 5xx, error event
+	Failure                 // reset, time-out, 5xx, error event
 	RateLimited             // 429: busy, not broken
 	Ignored                 // says nothing: the caller's own mistake, or the caller went away
+	Unreachable             // no connection
+	Refused                 // 401, 403: it does not take the gateway's credential
 )
 
 // Result is the outcome of one attempt.
@@ -28,7 +31,20 @@ type Result struct {
 	Kind       Kind
 	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
 	Latency    time.Duration // with OK: until the first content; 0 if unknown
+	Reason     string        // with Refused: in the provider's words
 }
+
+// ErrUnreachable is the error of a ping that got no connection.
+var ErrUnreachable = errors.New("no connection")
+
+// Refusal is the error of a ping whose credential the provider does not take.
+type Refusal struct {
+	Status int // 401 or 403
+	Reason string
+}
+
+// Error says what the provider said.
+func (r *Refusal) Error() string { return r.Reason }
 
 // How long a provider that is rate-limited goes behind the others.
 const (
@@ -43,6 +59,7 @@ type Options struct {
 	ErrorRate   float64       // 0.05: above this a provider is out of favour
 	Failures    int           // 5: so many in a row do the same
 	Pings       int           // 3: so many failed pings in a row do the same
+	Connects    int           // 2: so many requests and pings in a row without a connection do the same
 	Pause       time.Duration // 15 s: until one request may try it again; doubled each time it fails
 	MaxPause    time.Duration // 1 min
 	ProbeLease  time.Duration // 2 min: until a probe whose request never came back is free again
@@ -54,6 +71,7 @@ func (o Options) withDefaults() Options {
 	o.ErrorRate = cmp.Or(o.ErrorRate, 0.05)
 	o.Failures = cmp.Or(o.Failures, 5)
 	o.Pings = cmp.Or(o.Pings, 3)
+	o.Connects = cmp.Or(o.Connects, 2)
 	o.Pause = cmp.Or(o.Pause, 15*time.Second)
 	o.MaxPause = cmp.Or(o.MaxPause, time.Minute)
 	o.ProbeLease = cmp.Or(o.ProbeLease, 2*time.Minute)
@@ -68,7 +86,9 @@ type Tracker struct {
 	mu      sync.Mutex
 	records map[policy.ProviderID]*record
 	trials  Trials        // nil unless it follows a control plane
-	changed chan struct{} // holds one token when the order may have changed
+	changed chan struct{} // holds one token when the order, or what is said of a provider, may have changed
+	urgent  map[policy.ProviderID]bool
+	pinging chan struct{} // holds one token when there is something urgent
 }
 
 // NewTracker makes a tracker of these providers, all unknown and in favour.
@@ -77,6 +97,8 @@ func NewTracker(o Options, providers ...policy.ProviderID) *Tracker {
 		rules:   o.withDefaults(),
 		records: make(map[policy.ProviderID]*record),
 		changed: make(chan struct{}, 1),
+		urgent:  make(map[policy.ProviderID]bool),
+		pinging: make(chan struct{}, 1),
 	}
 	t.Track(providers...)
 	return t
@@ -96,9 +118,54 @@ func (t *Tracker) Track(providers ...policy.ProviderID) {
 	t.tell()
 }
 
+// Renew forgets what is known of providers whose address or credential is another one from now on, and has them pinged at once.
+func (t *Tracker) Renew(providers ...policy.ProviderID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range providers {
+		old := t.records[id]
+		if old == nil {
+			continue
+		}
+		t.records[id] = &record{rules: &t.rules, recent: window{step: t.rules.Window / buckets}, disabled: old.disabled, word: old.word, claims: old.claims + 1}
+		t.hurry(id)
+	}
+	t.tell()
+}
+
+// hurry has a provider pinged at once; the caller holds mu.
+func (t *Tracker) hurry(id policy.ProviderID) {
+	t.urgent[id] = true
+	select {
+	case t.pinging <- struct{}{}:
+	default:
+	}
+}
+
+// takeUrgent is who is to be pinged at once.
+func (t *Tracker) takeUrgent() map[policy.ProviderID]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := t.urgent
+	t.urgent = make(map[policy.ProviderID]bool)
+	return out
+}
+
+// isOut reports whether a provider is out of favour by what was seen here.
+func (t *Tracker) isOut(id policy.ProviderID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.records[id]
+	return r != nil && r.out()
+}
+
 // Report takes the outcome of an attempt. Providers that are not tracked are ignored.
 func (t *Tracker) Report(now time.Time, res Result) {
-	t.update(now, res.Provider, func(r *record) { r.report(now, res) })
+	t.update(now, res.Provider, func(r *record) {
+		if r.report(now, res) {
+			t.hurry(res.Provider)
+		}
+	})
 }
 
 // Ping takes the outcome of a ping of this program's own; nil means alive.
@@ -199,9 +266,9 @@ func (t *Tracker) update(now time.Time, p policy.ProviderID, change func(*record
 	if r == nil {
 		return
 	}
-	before, cool := r.standing(now), r.coolUntil
+	before, cool, reason := r.standing(now), r.coolUntil, r.reason
 	change(r)
-	if r.standing(now) != before || !r.coolUntil.Equal(cool) {
+	if r.standing(now) != before || !r.coolUntil.Equal(cool) || r.reason != reason {
 		t.tell()
 	}
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -45,48 +46,118 @@ var ErrNotAsked = errors.New("the provider was not asked")
 // Prober pings every provider in turn, so that one nobody asks for is known to work, or not, before it is needed.
 type Prober struct {
 	Tracker *Tracker
-	// Probe asks one provider for a sign of life; any answer below 500 is one. It is called from several goroutines.
+	// Probe asks one provider for a sign of life; any answer below 500 is one, but a Refusal. It is called from several goroutines.
 	Probe   func(context.Context, policy.ProviderID) error
 	Every   time.Duration // 0 means 30 s
 	Timeout time.Duration // of one ping; 0 means 10 s
+	Soon    time.Duration // until a ping is repeated that nobody was asked by, or that was the first without a connection; 0 means 1 s
 }
 
-// Run pings all providers at once, and again after each interval, until ctx is done. It waits for what it started.
+// Run pings all providers at once, and again after each interval; those about which the tracker has doubts at once. It runs until ctx is
+// done and waits for what it started.
 func (p Prober) Run(ctx context.Context) {
-	every, timeout := p.Every, p.Timeout
-	if every == 0 {
-		every = 30 * time.Second
-	}
-	if timeout == 0 {
-		timeout = 10 * time.Second
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	p.Every, p.Timeout, p.Soon = cmp.Or(p.Every, 30*time.Second), cmp.Or(p.Timeout, 10*time.Second), cmp.Or(p.Soon, time.Second)
+	r := round{Prober: p, due: map[policy.ProviderID]time.Time{}, began: map[policy.ProviderID]time.Time{}, under: map[policy.ProviderID]bool{}, ended: make(chan pingEnd)}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wake := time.NewTimer(0)
+	defer wake.Stop()
 	for {
-		p.round(ctx, timeout)
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case e := <-r.ended:
+			r.end(e)
+		case <-p.Tracker.pinging:
+			r.hurry(p.Tracker.takeUrgent())
+		case <-wake.C:
+		}
+		for _, id := range r.begin(time.Now()) {
+			wg.Go(func() {
+				again := p.ping(ctx, id)
+				select {
+				case r.ended <- pingEnd{id, again}:
+				case <-ctx.Done():
+				}
+			})
+		}
+		wake.Reset(r.next(time.Now()))
+	}
+}
+
+// round is when whom a prober pings next. One goroutine uses it.
+type round struct {
+	Prober
+	due   map[policy.ProviderID]time.Time // zero: now
+	began map[policy.ProviderID]time.Time // the last ping
+	under map[policy.ProviderID]bool      // pings under way; true: it is to be repeated at once
+	ended chan pingEnd
+}
+
+// pingEnd is a ping that is over.
+type pingEnd struct {
+	id    policy.ProviderID
+	again bool // soon
+}
+
+// begin is whom to ping now; they count as under way.
+func (r *round) begin(now time.Time) (ids []policy.ProviderID) {
+	for _, id := range r.Tracker.ids() {
+		if _, under := r.under[id]; under || r.due[id].After(now) || r.Tracker.Disabled(id) {
+			continue
+		}
+		r.under[id], r.began[id], r.due[id] = false, now, now.Add(r.Every)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// end notes that a ping is over.
+func (r *round) end(e pingEnd) {
+	switch {
+	case r.under[e.id]:
+		r.due[e.id] = r.soonest(e.id)
+	case e.again:
+		r.due[e.id] = time.Now().Add(r.Soon)
+	}
+	delete(r.under, e.id)
+}
+
+func (r *round) hurry(ids map[policy.ProviderID]bool) {
+	for id := range ids {
+		if _, under := r.under[id]; under {
+			r.under[id] = true
+		} else {
+			r.due[id] = r.soonest(id)
 		}
 	}
 }
 
-func (p Prober) round(ctx context.Context, timeout time.Duration) {
-	var wg sync.WaitGroup
-	for _, id := range p.Tracker.ids() {
-		if p.Tracker.Disabled(id) {
-			continue
+// soonest is the earliest time of a provider's next ping.
+func (r *round) soonest(id policy.ProviderID) time.Time { return r.began[id].Add(r.Soon) }
+
+// next is how long until somebody is to be pinged, if nothing happens before.
+func (r *round) next(now time.Time) time.Duration {
+	wait := r.Every
+	for _, id := range r.Tracker.ids() {
+		if _, under := r.under[id]; !under && !r.Tracker.Disabled(id) {
+			wait = min(wait, max(r.due[id].Sub(now), 0))
 		}
-		wg.Go(func() {
-			limited, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			err := p.Probe(limited, id)
-			if ctx.Err() != nil || errors.Is(err, ErrNotAsked) {
-				return // the program stops, or has no way out: that says nothing about the provider
-			}
-			p.Tracker.Ping(time.Now(), id, err)
-		})
 	}
-	wg.Wait()
+	return wait
+}
+
+// ping asks one provider, and reports whether to ask again soon.
+func (p Prober) ping(ctx context.Context, id policy.ProviderID) (again bool) {
+	limited, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	err := p.Probe(limited, id)
+	if ctx.Err() != nil {
+		return false // the program stops, which says nothing about the provider
+	}
+	if errors.Is(err, ErrNotAsked) {
+		return true
+	}
+	p.Tracker.Ping(time.Now(), id, err)
+	return errors.Is(err, ErrUnreachable) && !p.Tracker.isOut(id)
 }

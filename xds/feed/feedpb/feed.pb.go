@@ -30,6 +30,8 @@ const (
 	Result_FAILURE      Result_Kind = 1
 	Result_RATE_LIMITED Result_Kind = 2
 	Result_IGNORED      Result_Kind = 3
+	Result_UNREACHABLE  Result_Kind = 4
+	Result_REFUSED      Result_Kind = 5
 )
 
 // Enum value maps for Result_Kind.
@@ -39,12 +41,16 @@ var (
 		1: "FAILURE",
 		2: "RATE_LIMITED",
 		3: "IGNORED",
+		4: "UNREACHABLE",
+		5: "REFUSED",
 	}
 	Result_Kind_value = map[string]int32{
 		"OK":           0,
 		"FAILURE":      1,
 		"RATE_LIMITED": 2,
 		"IGNORED":      3,
+		"UNREACHABLE":  4,
+		"REFUSED":      5,
 	}
 )
 
@@ -274,6 +280,7 @@ type Result struct {
 	Kind          Result_Kind            `protobuf:"varint,2,opt,name=kind,proto3,enum=bardo.feed.v1.Result_Kind" json:"kind,omitempty"`
 	RetryAfterMs  uint32                 `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // with RATE_LIMITED; 0 if the provider did not say
 	LatencyUs     uint32                 `protobuf:"varint,4,opt,name=latency_us,json=latencyUs,proto3" json:"latency_us,omitempty"`            // with OK; 0 if unknown
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                                    // with REFUSED: the provider's words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,10 +343,19 @@ func (x *Result) GetLatencyUs() uint32 {
 	return 0
 }
 
+func (x *Result) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"` // empty: it is alive
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`              // empty: it is alive
+	Unreachable   bool                   `protobuf:"varint,3,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // with an error: there was no connection
+	Refused       uint32                 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`         // with an error: the status by which the credential was refused; 0 if it was not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +402,20 @@ func (x *Ping) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Ping) GetUnreachable() bool {
+	if x != nil {
+		return x.Unreachable
+	}
+	return false
+}
+
+func (x *Ping) GetRefused() uint32 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
 }
 
 // Update is what the control plane wants of a sidecar. Fields that are not set change nothing.
@@ -511,13 +541,14 @@ func (x *View) GetClusters() []string {
 }
 
 type Provider struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	State         Provider_State         `protobuf:"varint,2,opt,name=state,proto3,enum=bardo.feed.v1.Provider_State" json:"state,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                // why it is down
-	CoolMs        uint32                 `protobuf:"varint,4,opt,name=cool_ms,json=coolMs,proto3" json:"cool_ms,omitempty"` // with DEGRADED: how much longer
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state             protoimpl.MessageState `protogen:"open.v1"`
+	Id                string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	State             Provider_State         `protobuf:"varint,2,opt,name=state,proto3,enum=bardo.feed.v1.Provider_State" json:"state,omitempty"`
+	Reason            string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                                 // why it is down
+	CoolMs            uint32                 `protobuf:"varint,4,opt,name=cool_ms,json=coolMs,proto3" json:"cool_ms,omitempty"`                                  // with DEGRADED: how much longer
+	CredentialRefused bool                   `protobuf:"varint,5,opt,name=credential_refused,json=credentialRefused,proto3" json:"credential_refused,omitempty"` // with DOWN: why
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Provider) Reset() {
@@ -578,6 +609,13 @@ func (x *Provider) GetCoolMs() uint32 {
 	return 0
 }
 
+func (x *Provider) GetCredentialRefused() bool {
+	if x != nil {
+		return x.CredentialRefused
+	}
+	return false
+}
+
 var File_xds_feed_feedpb_feed_proto protoreflect.FileDescriptor
 
 const file_xds_feed_feedpb_feed_proto_rawDesc = "" +
@@ -592,21 +630,26 @@ const file_xds_feed_feedpb_feed_proto_rawDesc = "" +
 	"\adropped\x18\x06 \x01(\x04R\adropped\"5\n" +
 	"\x05Hello\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xd5\x01\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\x8b\x02\n" +
 	"\x06Result\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12.\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1a.bardo.feed.v1.Result.KindR\x04kind\x12$\n" +
 	"\x0eretry_after_ms\x18\x03 \x01(\rR\fretryAfterMs\x12\x1d\n" +
 	"\n" +
-	"latency_us\x18\x04 \x01(\rR\tlatencyUs\":\n" +
+	"latency_us\x18\x04 \x01(\rR\tlatencyUs\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"X\n" +
 	"\x04Kind\x12\x06\n" +
 	"\x02OK\x10\x00\x12\v\n" +
 	"\aFAILURE\x10\x01\x12\x10\n" +
 	"\fRATE_LIMITED\x10\x02\x12\v\n" +
-	"\aIGNORED\x10\x03\"8\n" +
+	"\aIGNORED\x10\x03\x12\x0f\n" +
+	"\vUNREACHABLE\x10\x04\x12\v\n" +
+	"\aREFUSED\x10\x05\"t\n" +
 	"\x04Ping\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"K\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12 \n" +
+	"\vunreachable\x18\x03 \x01(\bR\vunreachable\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\rR\arefused\"K\n" +
 	"\x06Update\x12'\n" +
 	"\x04view\x18\x01 \x01(\v2\x13.bardo.feed.v1.ViewR\x04view\x12\x18\n" +
 	"\agranted\x18\x02 \x03(\tR\agranted\"\x98\x01\n" +
@@ -614,12 +657,13 @@ const file_xds_feed_feedpb_feed_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12#\n" +
 	"\regress_secret\x18\x02 \x01(\tR\fegressSecret\x125\n" +
 	"\tproviders\x18\x03 \x03(\v2\x17.bardo.feed.v1.ProviderR\tproviders\x12\x1a\n" +
-	"\bclusters\x18\x04 \x03(\tR\bclusters\"\xc9\x01\n" +
+	"\bclusters\x18\x04 \x03(\tR\bclusters\"\xf8\x01\n" +
 	"\bProvider\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.bardo.feed.v1.Provider.StateR\x05state\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x17\n" +
-	"\acool_ms\x18\x04 \x01(\rR\x06coolMs\"G\n" +
+	"\acool_ms\x18\x04 \x01(\rR\x06coolMs\x12-\n" +
+	"\x12credential_refused\x18\x05 \x01(\bR\x11credentialRefused\"G\n" +
 	"\x05State\x12\v\n" +
 	"\aUNKNOWN\x10\x00\x12\v\n" +
 	"\aHEALTHY\x10\x01\x12\f\n" +
