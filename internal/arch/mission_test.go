@@ -2,6 +2,10 @@ package arch
 
 import (
 	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -75,15 +79,14 @@ func checkClaim(id, state, note string, named []string, tests map[string]bool) (
 	}
 	for _, name := range named {
 		if !tests[strings.Trim(name, "`")] {
-			wrong = append(wrong, id+" names the test "+name+", which does not exist")
+			wrong = append(wrong, id+" names the test "+name+", which does not exist, or which `make test` does not run")
 		}
 	}
 	return wrong
 }
 
-var testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-
-// testNames are the names of all tests and fuzz targets of a tree.
+// testNames are the names of all tests and fuzz targets of a tree that `make test` runs: those of files that are built on Linux, whose
+// functions do not skip.
 func testNames(tree fs.FS) (map[string]bool, error) {
 	names := map[string]bool{}
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -96,23 +99,93 @@ func testNames(tree fs.FS) (map[string]bool, error) {
 			return nil
 		}
 		src, err := fs.ReadFile(tree, name)
-		for _, m := range testFunc.FindAllSubmatch(src, -1) {
-			names[string(m[1])] = true
+		if err != nil {
+			return err
 		}
-		return err
+		return addTests(names, name, src)
 	})
 	return names, err
 }
 
+func addTests(names map[string]bool, name string, src []byte) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil || !isBuilt(name, file) {
+		return err
+	}
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if ok && f.Recv == nil && testName.MatchString(f.Name.Name) && !skips(f) {
+			names[f.Name.Name] = true
+		}
+	}
+	return nil
+}
+
+var testName = regexp.MustCompile(`^(Test|Fuzz)[A-Z]`)
+
+// isBuilt reports whether a file is part of its package on Linux, where the tests run.
+func isBuilt(name string, file *ast.File) bool {
+	for _, system := range []string{"darwin", "windows", "other"} {
+		if strings.HasSuffix(name, "_"+system+"_test.go") {
+			return false
+		}
+	}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			x, err := constraint.Parse(c.Text)
+			if c.Pos() > file.Package || err != nil {
+				continue
+			}
+			if !x.Eval(func(tag string) bool { return tag == "linux" || tag == "unix" || tag == "cgo" }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// skips reports whether a test may leave itself out.
+func skips(f *ast.FuncDecl) (found bool) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "Skip") {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
+
+// The targets that `make test` is made of leave no test out.
+func TestMakeTestRunsAllTests(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(makefile), "\ntest: unit e2e ") {
+		t.Error("`make test` is not unit and e2e")
+	}
+	recipes := regexp.MustCompile(`(?m)^(TESTSUM|UNITS|unit|e2e)\b.*(\n\t.*)*`).FindAllString(string(makefile), -1)
+	if all := strings.Join(recipes, "\n"); len(recipes) < 5 || regexp.MustCompile(` -(test\.)?(run|skip|short)\b`).MatchString(all) {
+		t.Errorf("`make test` leaves tests out:\n%s", all)
+	}
+}
+
 func TestWhatIsWrongWithAListIsSaid(t *testing.T) {
-	tests, err := testNames(fstest.MapFS{"a/a_test.go": {Data: []byte("package a\n\nfunc TestReal(t *testing.T) {}\n")}})
+	tests, err := testNames(fstest.MapFS{
+		"a/a_test.go":          {Data: []byte("package a\n\nfunc TestReal(t *testing.T) {}\n\nfunc TestSkips(t *testing.T) { t.Skip() }\n")},
+		"a/b_test.go":          {Data: []byte("//go:build soak\n\npackage a\n\nfunc TestTagged(t *testing.T) {}\n")},
+		"a/testdata/x_test.go": {Data: []byte("package a\n\nfunc TestData(t *testing.T) {}\n")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
 		"| R-01 | x | done |  |  |":                            "R-01 is done, but no test shows it",
 		"| R-01 | x | part |  | `TestReal` |":                  "R-01 is part done, and does not say what is missing",
-		"| R-01 | x | done |  | `TestDream` |":                 "R-01 names the test `TestDream`, which does not exist",
+		"| R-01 | x | done |  | `TestDream` |":                 "R-01 names the test `TestDream`, which does not exist, or which `make test` does not run",
+		"| R-01 | x | done |  | `TestSkips` |":                 "R-01 names the test `TestSkips`, which does not exist, or which `make test` does not run",
+		"| R-01 | x | done |  | `TestTagged` |":                "R-01 names the test `TestTagged`, which does not exist, or which `make test` does not run",
+		"| R-01 | x | done |  | `TestData` |":                  "R-01 names the test `TestData`, which does not exist, or which `make test` does not run",
 		"| R-01 | x | almost |  |  |":                          "not a row of five columns with a known state: | R-01 | x | almost |  |  |",
 		"| R-02 | x | open |  |  |":                            "R-01 is missing",
 		"| R-01 | x | open |  |  |\n| R-01 | x | open |  |  |": "R-01 is listed twice",
