@@ -55,7 +55,6 @@ func TestWhatThisVersionLacks(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for path, d := range map[string]fake.Dialect{
-		"/v1/embeddings": fake.OpenAI, "/embeddings": fake.OpenAI,
 		"/v1/images/generations": fake.OpenAI, "/v1/audio/speech": fake.OpenAI, "/v1/moderations": fake.OpenAI,
 	} {
 		for _, key := range []bool{true, false} {

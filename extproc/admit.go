@@ -82,7 +82,7 @@ func (x *exchange) mayUse() error {
 
 // worst is the most that a request may be charged: the dearest candidate, the whole output, each time that it may be asked.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
-	output, candidates := policy.AddTokens(int64(x.maxTokens()), int64(x.raised(candidates))), x.inTier(candidates)
+	output, candidates := policy.AddTokens(int64(x.maxTokens()), int64(x.raised(candidates))), x.windowless(x.inTier(candidates))
 	var cost policy.Pico
 	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
 		input := policy.AddTokens(x.Request.MostInput+x.formTokens(candidates), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))

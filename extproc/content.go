@@ -74,6 +74,11 @@ var untaken = map[policy.Feature][]chat.PartKind{ //nolint:exhaustive // no othe
 func (e *Explanation) meetContent(rt *Runtime, req *chat.Request, found []policy.Resolution) (left []policy.Resolution) {
 	for i := range found {
 		to := &found[i]
+		if why := rt.unserved(req, to); why != "" {
+			e.Refused = append(e.Refused, resolve.Refusal{Provider: to.Provider, Model: string(to.Model), Reason: why})
+			e.Error = publicError(unservedFault(req))
+			continue
+		}
 		if u := rt.unsupported(req, to); u != nil {
 			e.Refused = append(e.Refused, resolve.Refusal{Provider: to.Provider, Model: string(to.Model), Reason: u.Error()})
 			e.Error = publicError(u.Fault())

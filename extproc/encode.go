@@ -181,6 +181,8 @@ func (x *exchange) outputTokens(to policy.Resolution) int {
 // maxTokens is how long each choice of the answer may become, if the model has no limit.
 func (x *exchange) maxTokens() int {
 	switch p := x.Request.Profile; {
+	case x.Request.Op == chat.Embed: // there is no text in the answer
+		return 0
 	case x.Request.MaxTokens > 0:
 		return x.Request.MaxTokens
 	case p != nil && p.MaxTokens > 0:
@@ -195,7 +197,7 @@ const lostUnlimited = "max_tokens"
 // limitOutput has providers told how long an answer may become that a prepaid key pays for, where nobody says it: as long as is reserved.
 // Without that, an answer may cost many times its reservation.
 func (x *exchange) limitOutput() {
-	if !x.Principal.Prepaid || !slices.ContainsFunc(x.Order, x.unlimited) {
+	if !x.Principal.Prepaid || x.verbatim() || !slices.ContainsFunc(x.Order, x.unlimited) {
 		return
 	}
 	limit := func(r *chat.Request) {

@@ -41,6 +41,7 @@ var endpoints = []endpoint{
 	{method: http.MethodPost, path: "/v1/messages", class: classGenerate},
 	{method: http.MethodPost, path: "/v1/completions", class: classGenerate, detect: completions.Detect},
 	{method: http.MethodPost, path: "/v1/responses", class: classGenerate},
+	{method: http.MethodPost, path: "/v1/embeddings", class: classGenerate, op: chat.Embed},
 	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
 	{method: http.MethodPost, path: "/v1/responses/input_tokens", class: classLookup, op: chat.CountTokens},
 	{method: http.MethodPost, path: "/v1beta/models/", verb: ":generateContent", class: classGenerate},
@@ -73,6 +74,8 @@ func (e endpoint) operation() telemetry.Operation {
 		return telemetry.Passthrough
 	case e.op == chat.CountTokens:
 		return telemetry.CountTokens
+	case e.op == chat.Embed:
+		return telemetry.Embeddings
 	}
 	return telemetry.Chat
 }
@@ -133,7 +136,7 @@ func allowed(path string) string {
 
 // unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
 var unserved = []string{
-	"/v1/embeddings", "/v1/images", "/v1/audio",
+	"/v1/images", "/v1/audio",
 	"/v1/moderations", "/v1/realtime", "/v1/identity", "/v1/events", "/venice", "/ui",
 }
 
@@ -163,7 +166,7 @@ func (x *exchange) jsonReply(body []byte) reply {
 }
 
 func welcome(_ context.Context, x *exchange) (reply, error) {
-	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
+	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/embeddings","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
 }
 
 func alive(_ context.Context, x *exchange) (reply, error) {

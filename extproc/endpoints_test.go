@@ -18,7 +18,7 @@ func TestWhatIsServedNowhereIsToldWhatIs(t *testing.T) {
 		{"a slip of the pen", http.MethodPost, "/v1/chat/completion", fault.NotFound, "there is no endpoint POST /v1/chat/completion; did you mean /v1/chat/completions?"},
 		{"the old endpoint of Anthropic's", http.MethodPost, "/v1/complete", fault.NotFound, "there is no endpoint POST /v1/complete; did you mean /v1/completions?"},
 		{"something else", http.MethodGet, "/favicon.ico", fault.NotFound, "there is no endpoint GET /favicon.ico" + others},
-		{"what this version lacks", http.MethodPost, "/v1/embeddings", fault.NotFound, "this version of the gateway does not serve /v1/embeddings: use /v1/chat/completions, /v1/responses or /v1/messages"},
+		{"what this version lacks", http.MethodPost, "/v1/moderations", fault.NotFound, "this version of the gateway does not serve /v1/moderations: use /v1/chat/completions, /v1/responses or /v1/messages"},
 		{"what a provider keeps, by a method that it has not", http.MethodPut, "/v1/files/f", fault.MethodNotAllowed, "/v1/files/f takes GET, HEAD, POST, DELETE, not PUT"},
 		{"another method", http.MethodGet, "/v1/messages", fault.MethodNotAllowed, "/v1/messages takes POST, not GET"},
 	} {

@@ -136,6 +136,9 @@ func (hd *head) dialect() chat.Dialect {
 	if isGemini(hd.path) {
 		return chat.Gemini
 	}
+	if hd.path == "/v1/embeddings" {
+		return chat.Embeddings
+	}
 	if strings.HasPrefix(hd.path, "/v1/messages") || hd.h.Has("anthropic-version") {
 		return chat.Anthropic
 	}

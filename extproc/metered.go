@@ -25,6 +25,9 @@ const unknownWindow = 4 << 20
 
 // MostTokens implements meter.Request (D-87).
 func (m *metered) MostTokens(to *policy.Resolution) int64 {
+	if (*exchange)(m).verbatim() { // a window holds one text, of which there may be many
+		return m.Request.MostInput
+	}
 	window := int64(to.Context)
 	if window == 0 {
 		window = unknownWindow
@@ -136,8 +139,8 @@ type usageCapped struct {
 func (x *exchange) tellCapped(to *policy.Resolution, u *chat.Usage) {
 	most := (*metered)(x).MostTokens(to)
 	x.gw.Metrics.UsageCapped(string(to.Provider))
-	x.gw.Log.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", x.ID, "provider", to.Provider,
-		"model", to.Model, "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
+	x.gw.Log.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", x.ID, "provider", string(to.Provider),
+		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
 	if x.gw.Events.On() {
 		x.gw.Events.Emit(eventCapped, x.Principal.Account, usageCapped{x.ID, to.Provider, to.Model, u.TotalInput(), u.Output, u.Cost, most})
 	}

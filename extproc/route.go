@@ -25,7 +25,7 @@ func (x *exchange) route(ctx context.Context) error {
 		return err
 	}
 	x.Current = x.offers
-	if !x.bare() {
+	if !x.bare() && !x.verbatim() {
 		if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
 			return err
 		}
@@ -64,6 +64,9 @@ func (x *exchange) decide(ctx context.Context) error {
 	}
 	x.Found, x.Intent, x.asked = d.Order, built.Intent, x.Request.Model
 	x.Profile = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.rt.Intents.Pipeline)
+	if err := x.meetOperation(); err != nil {
+		return err
+	}
 	if err := x.meetNeeds(); err != nil {
 		return err
 	}

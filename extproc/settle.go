@@ -170,7 +170,7 @@ func (x *exchange) finish() {
 // end settles a request that was not answered, or whose client disconnected, unless that was done before.
 func (x *exchange) end() {
 	switch {
-	case x.settled != nil || x.unmetered != nil || x.operation != telemetry.Chat:
+	case x.settled != nil || x.unmetered != nil || !x.operation.Metered():
 		return
 	case x.neverCalled():
 		x.refuse()

@@ -23,9 +23,10 @@ const (
 	NoLog                Feature = "no_log"
 	Tools                Feature = "tools"
 	Vision               Feature = "vision"
-	Audio                Feature = "audio"     // it takes sound
-	Video                Feature = "video"     // it takes moving pictures
-	Documents            Feature = "documents" // it takes files such as PDF
+	Audio                Feature = "audio"      // it takes sound
+	Video                Feature = "video"      // it takes moving pictures
+	Documents            Feature = "documents"  // it takes files such as PDF
+	Embeddings           Feature = "embeddings" // it makes embeddings, and nothing else
 	SelfFunding          Feature = "self_funding"
 	CrossVerify          Feature = "cross_verify"
 	NativeAPI            Feature = "native_api"
@@ -38,7 +39,7 @@ const (
 var features = []Feature{
 	Privacy, VisibleThinking, InterleavedThinking, AdaptiveThinking, LowEffort, Citations, Compaction, StructuredOutputs,
 	PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough, PromptCaching, WebSearch, TEEAttested, NoLog,
-	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents,
+	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents, Embeddings,
 }
 
 // Features is a copy of the closed set.

@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
@@ -53,6 +54,7 @@ func dialects() map[chat.Dialect]wire.Dialect {
 		chat.OpenAI:      openai.Dialect{},
 		chat.Anthropic:   anthropic.Dialect{},
 		chat.Completions: completions.Dialect{},
+		chat.Embeddings:  embeddings.Dialect{},
 		chat.Gemini:      gemini.Dialect{},
 		chat.Responses:   responses.Dialect{},
 	}

@@ -108,6 +108,8 @@ type asked struct {
 	custom       map[string]bool // Responses: tools that take text
 	form         *form           // nil: any
 	signer       signer
+	vector       int  // embeddings: how long each is
+	base64       bool // embeddings: and in which form
 }
 
 // refusal is an error before it is written in a dialect.

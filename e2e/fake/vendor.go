@@ -55,6 +55,8 @@ var vendors = map[Vendor]rules{
 func (s *Server) apiOn(path string) api {
 	r, ok := vendors[s.cfg.Vendor]
 	switch {
+	case s.cfg.Dialect == OpenAI && strings.HasSuffix(path, "/embeddings"):
+		return embeddings{}
 	case !ok && s.cfg.Dialect == OpenAI && strings.HasSuffix(path, "/responses"):
 		return responses{kept: &s.kept}
 	case !ok:
@@ -70,8 +72,10 @@ func (s *Server) serves(path string) bool {
 	switch s.cfg.Vendor {
 	case BlockRun, Bankr:
 		return path == "/chat/completions" || path == "/messages"
+	case OpenRouter, Venice:
+		return path == "/chat/completions" || path == "/embeddings"
 	default:
-		return s.cfg.Dialect == OpenAI && (path == "/chat/completions" || s.cfg.Vendor == "" && path == "/responses") || s.cfg.Dialect == Anthropic && path == "/messages"
+		return s.cfg.Dialect == OpenAI && (path == "/chat/completions" || s.cfg.Vendor == "" && path == "/embeddings" || s.cfg.Vendor == "" && path == "/responses") || s.cfg.Dialect == Anthropic && path == "/messages"
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	Responses Dialect = "responses" // OpenAI Responses
 	Gemini    Dialect = "gemini"    // Gemini generateContent
 
+	// Embeddings is OpenAI's form of embeddings. It has no conversation.
+	Embeddings Dialect = "embeddings"
+
 	// Completions is OpenAI's legacy form with a prompt. Only clients speak it: a request in it becomes one of OpenAI.
 	Completions Dialect = "completions"
 )
@@ -29,6 +32,7 @@ type Op uint8
 const (
 	Generate    Op = iota // a completion, streamed or not
 	CountTokens           // Anthropic's count_tokens
+	Embed                 // vectors of texts
 )
 
 // Request is one client call. The scalar fields are read in the one pass that also validates the JSON; the

@@ -13,6 +13,9 @@ import (
 // where the model is left to the gateway, or where the bytes look as if there could be more than words or a schema in it; one that
 // cannot be parsed has neither.
 func Facts(r *chat.Request, output int64) intent.Facts {
+	if r.Op == chat.Embed { // of a batch, each text has a window of its own
+		return intent.Facts{Model: r.Model, Provider: policy.ProviderID(r.Provider)}
+	}
 	f := intent.Facts{
 		Model: r.Model, Provider: policy.ProviderID(r.Provider), InputTokens: r.InputTokens, OutputTokens: output, MaxTokens: r.MaxTokens,
 		Effort: effort(r), Tools: someTools(r),
@@ -76,6 +79,7 @@ func mayHaveSchema(r *chat.Request) bool {
 var contentMarks = map[chat.Dialect][]string{
 	chat.OpenAI:      {`"image_url"`, `"input_audio"`, `"audio_url"`, `"video_url"`, `"file_data"`},
 	chat.Completions: nil, // its requests are of OpenAI's
+	chat.Embeddings:  nil,
 	chat.Anthropic:   {`"image"`, `"document"`},
 	chat.Responses:   {`"input_image"`, `"input_file"`, `"input_audio"`},
 	chat.Gemini:      {`"inlineData"`, `"inline_data"`, `"fileData"`, `"file_data"`},

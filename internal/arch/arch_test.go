@@ -34,6 +34,7 @@ func sound() map[string]string {
 		"extproc/wire/openai/openai.go": `package openai; import (_ "bardo.money/gateway/extproc/wire"
 			_ "bardo.money/gateway/extproc/wire/answer"; _ "bardo.money/gateway/extproc/provider")`,
 		"extproc/wire/completions/detect.go": `package completions; import _ "bardo.money/gateway/extproc/wire/openai"`,
+		"extproc/wire/embeddings/dialect.go": `package embeddings; import _ "bardo.money/gateway/extproc/wire/openai"`,
 		"extproc/cache/cache.go":             `package cache`,
 		"extproc/pipeline/pipeline.go":       `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring")`,
 		"extproc/keyring/keyring.go":         `package keyring`,

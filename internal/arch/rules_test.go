@@ -33,6 +33,7 @@ var engines = map[string][]string{
 	"policy/profile":     {"policy/intent"},
 	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
 
+	"extproc/wire/embeddings":  {"extproc/wire/openai"},                           // a provider of that format makes them
 	"extproc/wire/completions": {"extproc/wire/openai"},                           // its requests become that format's
 	"extproc/wire/dual":        {"extproc/wire/anthropic", "extproc/wire/openai"}, // which of them a family of models speaks
 }

@@ -17,8 +17,12 @@ const (
 	Explain                      // what would be done with a request, which is not sent
 	Lookup                       // models, balances, records, health: the gateway answers from what it has
 	Passthrough                  // files, batches and other things that a provider keeps, with a user's own key
+	Embeddings                   // vectors of texts
 	Unrouted                     // no endpoint was found
 )
+
+// Metered reports whether a provider is paid for it.
+func (o Operation) Metered() bool { return o == Chat || o == Embeddings }
 
 func (o Operation) String() string {
 	switch o {
@@ -32,6 +36,8 @@ func (o Operation) String() string {
 		return "lookup"
 	case Passthrough:
 		return "passthrough"
+	case Embeddings:
+		return "embeddings"
 	case Unrouted:
 	}
 	return Other

@@ -82,6 +82,7 @@ func offered(c *catalog.Catalog, p *config.Provider) []config.Model {
 func (r *Resolver) list(at int, m config.Model) {
 	e := r.entry(at, r.catalog.At(r.providers[at].ID, m))
 	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // an operator who lists it wants it used
+	chosen = chosen && !slices.Contains(e.model.Capabilities, policy.Embeddings)
 	if r.listing(m.ID, false).add(e) && chosen {
 		r.seats[at].options = append(r.seats[at].options, e.option)
 	}

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
@@ -28,13 +29,15 @@ var (
 func (Adapter) Name() string { return "custom" }
 
 // Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses are served in that, where it is
-// spoken.
-func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
+// spoken, and those of embeddings by a server of OpenAI's format.
+func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
 	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
 		return at.Dialect
 	case d == chat.Responses && at.Responses:
 		return chat.Responses
+	case d == chat.Embeddings && embeddings.At(&to):
+		return chat.Embeddings
 	}
 	return chat.OpenAI
 }
@@ -47,6 +50,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
 	case chat.Gemini:
 		return gemini.NewCall(buf, req, to, at)
+	case chat.Embeddings:
+		return embeddings.NewCall(buf, req, &to, at), nil
 	case chat.Responses:
 		return responses.NewCall(buf, req, at, responses.RequestOptions{
 			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
@@ -91,6 +96,8 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 		return anthropic.NewDecoder(req, status, h)
 	case chat.Gemini:
 		return gemini.NewDecoder(req, status, h)
+	case chat.Embeddings:
+		return embeddings.NewDecoder(req, status, h)
 	case chat.Responses:
 		return responses.NewDecoder(req, status, h)
 	}

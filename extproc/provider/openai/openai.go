@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/fault"
@@ -27,9 +28,12 @@ var (
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
 
-// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses where that is spoken.
-func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
+// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses where that is spoken, and of embeddings.
+func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if d == chat.Responses && at.Responses {
+		return d
+	}
+	if d == chat.Embeddings && embeddings.At(&to) {
 		return d
 	}
 	return chat.OpenAI
@@ -37,7 +41,10 @@ func (Adapter) Dialect(_ policy.Resolution, at provider.Endpoint, d chat.Dialect
 
 // Encode writes a call in the format that Dialect says.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	if a.Dialect(to, at, req.Dialect) == chat.Responses {
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
+	case chat.Embeddings:
+		return embeddings.NewCall(buf, req, &to, at), nil
+	case chat.Responses:
 		return responses.NewCall(buf, req, at, responses.RequestOptions{
 			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
 			FixedSampling: to.FixedSampling,
@@ -76,7 +83,10 @@ func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoin
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Responses {
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
+	case chat.Embeddings:
+		return embeddings.NewDecoder(req, status, h)
+	case chat.Responses:
 		return responses.NewDecoder(req, status, h)
 	}
 	return wire.NewDecoder(req, status, h)

@@ -3,6 +3,7 @@ package openrouter
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -10,7 +11,10 @@ import (
 )
 
 // NewDecoder reads the answer of such a call, and what it costs.
-func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
+		return decoder{embeddings.NewDecoder(req, status, h)}
+	}
 	return decoder{wire.NewDecoder(req, status, h)}
 }
 

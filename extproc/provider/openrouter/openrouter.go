@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -23,8 +24,11 @@ var _ provider.Adapter = Adapter{}
 // Name is "openrouter".
 func (Adapter) Name() string { return "openrouter" }
 
-// Dialect is OpenAI's.
-func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+// Dialect is OpenAI's Chat Completions, and its embeddings.
+func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
+	if d == chat.Embeddings && embeddings.At(&to) {
+		return d
+	}
 	return chat.OpenAI
 }
 
@@ -33,7 +37,12 @@ var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money
 
 // Encode writes a Chat Completions call with OpenRouter's members. It takes the effort, the budget and the signed thinking of every
 // family, and leaves out what a host does not know.
-func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
+		call := embeddings.NewCall(buf, req, &to, at)
+		call.Header = slices.Concat(call.Header, attribution)
+		return call, nil
+	}
 	o := wire.RequestOptions{
 		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
 		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -22,8 +23,11 @@ var _ provider.Adapter = Adapter{}
 // Name is "venice".
 func (Adapter) Name() string { return "venice" }
 
-// Dialect is OpenAI's.
-func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.Dialect {
+// Dialect is OpenAI's Chat Completions, and its embeddings.
+func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
+	if d == chat.Embeddings && embeddings.At(&to) {
+		return d
+	}
 	return chat.OpenAI
 }
 
@@ -40,7 +44,10 @@ const (
 var efforts = []string{"none", "low", "medium", "high"}
 
 // Encode writes a Chat Completions call with Venice's parameters.
-func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
+	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
+		return embeddings.NewCall(buf, req, &to, at), nil
+	}
 	o := wire.RequestOptions{
 		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
 		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
@@ -70,7 +77,10 @@ func model(req *chat.Request, to policy.Resolution) (name string, ok bool) {
 }
 
 // NewDecoder reads the answer of such a call.
-func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
+		return embeddings.NewDecoder(req, status, h)
+	}
 	return wire.NewDecoder(req, status, h)
 }
 

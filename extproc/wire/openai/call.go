@@ -1,10 +1,13 @@
 package openai
 
 import (
+	"slices"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
 )
 
 // NewCall writes one attempt at a provider that speaks this format. The error is a fault.
@@ -17,6 +20,20 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptio
 		return nil, err
 	}
 	return &provider.Call{Path: at.BasePath + "/chat/completions", Header: callHeaders(at), Body: body, Degraded: degraded}, nil
+}
+
+// PassOn writes one attempt at an endpoint of a provider of OpenAI's formats with the client's own bytes, but for the model's name and what
+// every attempt leaves out.
+func PassOn(buf []byte, req *chat.Request, at provider.Endpoint, path, model string) *provider.Call {
+	e, d := req.Edit.Clone(), &req.Doc
+	if !d.Get("model").Equal(model) {
+		e.Set(d, "model", jsonx.AppendString(nil, model))
+	}
+	if req.Stream && !req.StreamUsage {
+		askUsage(&e, d)
+	}
+	body := e.AppendTo(slices.Grow(buf, e.Len(d)), d)
+	return &provider.Call{Path: at.BasePath + path, Header: callHeaders(at), Body: body}
 }
 
 // Ping lists the models of a provider that speaks this format.

@@ -61,6 +61,12 @@ func hasBreakdown(v jsonx.Value) bool {
 // promptDetails is the member of a usage object that takes the prompt's tokens apart.
 const promptDetails = "prompt_tokens_details"
 
+// ReadUsage reads the usage object of an answer in any of OpenAI's formats with prompts and completions.
+func ReadUsage(v jsonx.Value) chat.Usage { return readUsage(v) }
+
+// TotalTokens is the sum that a usage object names.
+func TotalTokens(v jsonx.Value) int64 { return wire.Billed(v, "total_tokens") }
+
 // readUsage reads a usage object. Providers leave members out, set them to null, or write floats.
 func readUsage(v jsonx.Value) chat.Usage {
 	prompt := wire.Billed(v, "prompt_tokens")

@@ -76,6 +76,17 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	return nil
 }
 
+// ReadModel is the model that a request of any of OpenAI's formats asks for. The error is a fault.
+func ReadModel(doc *jsonx.Doc) (string, error) {
+	var r chat.Request
+	v := doc.Get("model")
+	if !v.Exists() {
+		return "", wire.Invalid("model", "model is required")
+	}
+	err := readModel(&r, v)
+	return r.Model, err
+}
+
 func readModel(r *chat.Request, v jsonx.Value) (err error) {
 	r.Model, err = wire.ModelName(v)
 	if err == nil && r.Model == "" {

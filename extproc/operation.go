@@ -1,0 +1,69 @@
+package extproc
+
+import (
+	"fmt"
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// Requests for something else than the next turn of a conversation. They go to providers that have the endpoint, with the bytes that came,
+// and no layer, profile or form has anything to say about them.
+
+// verbatim reports whether the request goes to its provider with its own bytes.
+func (x *exchange) verbatim() bool { return x.Request.Op == chat.Embed }
+
+// windowless are candidates without the windows of their models, for a request that may hold more than one prompt: each has a window of its
+// own, and does not bound what all of them take.
+func (x *exchange) windowless(candidates []policy.Resolution) []policy.Resolution {
+	if !x.verbatim() {
+		return candidates
+	}
+	list := slices.Clone(candidates)
+	for i := range list {
+		list[i].Context = 0
+	}
+	return list
+}
+
+// unserved is why a candidate has nothing to answer a request with: its model makes something else, or its provider lacks the endpoint;
+// "" if it has.
+func (rt *Runtime) unserved(req *chat.Request, to *policy.Resolution) string {
+	p, ok := rt.Providers[to.Provider]
+	switch {
+	case !ok:
+	case req.Op == chat.Embed && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:
+		return "the model makes no embeddings there"
+	case req.Op != chat.Embed && slices.Contains(to.Features, policy.Embeddings):
+		return "the model makes embeddings alone"
+	}
+	return ""
+}
+
+// unservedFault tells the caller that no candidate has an answer to the request.
+func unservedFault(req *chat.Request) *fault.Fault {
+	f := fault.Newf(fault.InvalidRequest, "the model %q makes embeddings, which are asked for at /v1/embeddings", clipped(req.Model))
+	if req.Op == chat.Embed {
+		f.Public = fmt.Sprintf("the model %q makes no embeddings", clipped(req.Model))
+		if intent.Auto(req.Model) {
+			f.Public = "embeddings are made by a model that the request names: those of two models cannot be compared"
+		}
+	}
+	f.Param = "model"
+	return f
+}
+
+// meetOperation leaves out the candidates that have nothing to answer the request with. The error is a fault.
+func (x *exchange) meetOperation() error {
+	if x.Request.Op == chat.Embed && intent.Auto(x.Request.Model) {
+		return unservedFault(x.Request)
+	}
+	x.Found = slices.DeleteFunc(x.Found, func(to policy.Resolution) bool { return x.rt.unserved(x.Request, &to) != "" })
+	if len(x.Found) == 0 {
+		return unservedFault(x.Request)
+	}
+	return nil
+}

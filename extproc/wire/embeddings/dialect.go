@@ -1,0 +1,97 @@
+// Package embeddings is OpenAI's format of embeddings, on both sides: texts go in, vectors come out. A request goes to a provider of this
+// format with its bytes as they came, but for the model's name and the gateway's own member, and the answer comes back likewise.
+package embeddings
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Dialect is the client's side of the format. The zero value is ready.
+type Dialect struct{}
+
+var _ wire.Dialect = Dialect{}
+
+// Name is chat.Embeddings.
+func (Dialect) Name() chat.Dialect { return chat.Embeddings }
+
+// Names is the form of a request: the members of OpenAI's API, and of the servers that are compatible with it.
+var Names = func() *jsonx.Form {
+	f := jsonx.NewForm(
+		"model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate_prompt_tokens", "priority", "service_tier",
+		"type", "text", "content", "image_url", "url", "detail", "messages", "role", "models", "provider", "route", wire.HintKey)
+	return f.Clone().Add(wire.Hints, wire.HintKey)
+}()
+
+// Decode reads a request. It looks at the members that the gateway acts on, and at the input for its length.
+func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
+	doc, err := Names.Scan(body)
+	if err != nil {
+		return nil, wire.NotJSON(err)
+	}
+	r := &chat.Request{Dialect: chat.Embeddings, Op: op, Choices: 1, Query: query, Doc: doc, Read: noConversation}
+	if r.Model, err = openai.ReadModel(&doc); err != nil {
+		return nil, err
+	}
+	n, err := checkInput(doc.Get("input"))
+	if err != nil {
+		return nil, err
+	}
+	r.InputTokens, r.MostInput = n.About(), n.Most(wire.MostInputTokens(&doc))
+	wire.RemoveHints(r)
+	return r, nil
+}
+
+// noConversation is the conversation of a request that has none: who looks for one finds nothing.
+func noConversation(*chat.Request) (*chat.Conversation, error) { return &chat.Conversation{}, nil }
+
+// checkInput refuses what no provider takes, and measures the rest: one text or more, one list of tokens or more, or what else a provider
+// makes an embedding of.
+func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
+	switch v.Kind() { //nolint:exhaustive // the rest is refused
+	case jsonx.String:
+	case jsonx.Array:
+	default:
+		if !v.Exists() {
+			return n, wire.Invalid("input", "input is required")
+		}
+		return n, wire.WrongKind("input", "a string or an array", v)
+	}
+	if n = wire.MeasurePrompts(v); n.Count == 0 {
+		return n, wire.Invalid("input", "input must not be empty")
+	}
+	return n, nil
+}
+
+// Error is the body of a JSON error, which is the same in all of OpenAI's formats.
+func (Dialect) Error(f *fault.Fault, requestID string) []byte {
+	return openai.Dialect{}.Error(f, requestID)
+}
+
+// NewEncoder passes one answer on.
+func (Dialect) NewEncoder(o wire.Options) wire.Encoder { return &encoder{model: o.Model} }
+
+// encoder writes the provider's own bytes, with the model's name as the client shall see it.
+type encoder struct {
+	wire.Losses
+	model string
+	body  []byte
+}
+
+// Append takes the body; the End event writes it.
+func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
+	if ev.Raw != nil {
+		e.body = wire.AppendRenamed(e.body[:0], ev.Raw, ev.ModelSpan, e.model)
+	}
+	if ev.Kind != chat.End {
+		return dst
+	}
+	return append(dst, e.body...)
+}
+
+// Error writes nothing: the answer comes in one piece.
+func (*encoder) Error(dst []byte, _ *fault.Fault) []byte { return dst }
