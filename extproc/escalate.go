@@ -41,9 +41,10 @@ type escalation struct {
 }
 
 // planEscalation finds out whether the request may be answered by tier T2, and how that is asked. What keeps a request from some
-// providers keeps this one from them, too; what an agent's life does not allow, it does not get.
+// providers keeps this one from them, too; what an agent's life does not allow, it does not get. It is a second call that the gateway
+// makes by itself: no user's own key pays for it, nor does the operator's account where the first call was on a user's own key.
 func (x *exchange) planEscalation() {
-	if x.Hints.Subsystem != tier1 || !x.mayEscalate() || x.Request.Op != chat.Generate || x.verifies() || x.formName() == "" || !x.verifiable() {
+	if x.Hints.Subsystem != tier1 || !x.mayEscalate() || x.Request.Op != chat.Generate || x.verifies() || x.formName() == "" || !x.verifiable() || x.direct(x.Found[0].Provider) {
 		return
 	}
 	h := x.Hints
@@ -60,7 +61,7 @@ func (x *exchange) planEscalation() {
 	built.Provider = x.pinnedTo()
 	d := x.rt.Resolver.Decide(&built.Intent)
 	order := slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
-		return !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
+		return x.direct(to.Provider) || !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
 	})
 	if len(order) == 0 {
 		return
@@ -107,7 +108,7 @@ func (x *exchange) escalates() bool { return x.escalation != nil && len(x.escala
 // client left. Where T2 fails, the answer of T1 stands.
 func (s *drivenStream) escalate(ctx context.Context, a *answer, j *judgement) (*answer, *judgement) {
 	x, e := s.x, s.x.escalation
-	if j.open {
+	if j.open || x.direct(a.res.Provider) {
 		return a, j
 	}
 	e.reason = structured.Escalates(x.formName(), j.text(), x.rt.Escalation.Floor)
@@ -128,7 +129,7 @@ func (s *drivenStream) escalate(ctx context.Context, a *answer, j *judgement) (*
 // T2 fails.
 func (s *drivenStream) lift(ctx context.Context, a *answer) (ok bool, err error) {
 	x := s.x
-	if !x.escalates() || structured.Escalates(x.formName(), x.form.Default(), 0) == structured.Stays || !x.affordsMore(ctx, tier2) {
+	if !x.escalates() || x.direct(a.res.Provider) || structured.Escalates(x.formName(), x.form.Default(), 0) == structured.Stays || !x.affordsMore(ctx, tier2) {
 		return false, nil
 	}
 	x.escalation.reason = structured.SaysSo
