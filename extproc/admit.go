@@ -86,7 +86,7 @@ func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 	var cost policy.Pico
 	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
 		input := policy.AddTokens(x.Request.MostInput+x.formTokens(candidates), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))
-		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)))
+		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)), x.searching(candidates))
 	}
 	cost = cost.Plus(x.besides())
 	return cost.Charge(x.rt.spread(x.Principal.Tier))

@@ -46,7 +46,11 @@ func (x *exchange) write(buf []byte, t *try) (attemptCall, error) {
 		return attemptCall{}, err
 	}
 	req = x.formless(req)
-	if left := to.Without.Params; len(left) > 0 {
+	left := to.Without.Params
+	if x.mayNotSearch(req, &to) {
+		left = append(slices.Clip(left), lostSearch)
+	}
+	if len(left) > 0 {
 		less := *req
 		less.Profile, req = req.Profile.Without(left), &less
 		lost = named(lost, left)

@@ -61,7 +61,8 @@ func (x *exchange) planEscalation() {
 	built.Provider = x.pinnedTo()
 	d := x.rt.Resolver.Decide(&built.Intent)
 	order := slices.DeleteFunc(d.Order, func(to policy.Resolution) bool {
-		return x.direct(to.Provider) || !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
+		return x.direct(to.Provider) || !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || !x.affordable(&to) ||
+			resolve.Weaker(&x.Intent, &x.Found[0], &to) || to.Model == x.Found[0].Model
 	})
 	if len(order) == 0 {
 		return
@@ -271,13 +272,13 @@ func (x *exchange) besides() policy.Pico {
 	input, output := x.Request.MostInput, int64(x.maxTokens())
 	if x.verifies() {
 		second := x.inTier([]policy.Resolution{x.opinions.second})
-		cost = cost.Plus(resolve.WorstCost(second, input+x.formTokens(second), policy.AddTokens(output, int64(x.raised(second))), 1))
+		cost = cost.Plus(resolve.WorstCost(second, input+x.formTokens(second), policy.AddTokens(output, int64(x.raised(second))), 1), x.searching(second))
 	}
 	if x.escalates() {
 		e, order := x.escalation, x.inTier(x.escalation.order)
 		for again := range 1 + x.retries() {
 			more := policy.AddTokens(input+x.formTokens(e.order), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))
-			cost = cost.Plus(resolve.WorstCost(order, more, policy.AddTokens(output, int64(wire.Budgets[effortOf(e.request)])), 1))
+			cost = cost.Plus(resolve.WorstCost(order, more, policy.AddTokens(output, int64(wire.Budgets[effortOf(e.request)])), 1), x.searching(order))
 		}
 	}
 	return cost

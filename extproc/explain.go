@@ -85,7 +85,7 @@ func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.Pro
 	e.think(rt.Profiles.Build(&ask.Hints, &built.Intent, ask.At), ask.Facts.Effort)
 	if ask.Request != nil {
 		d.Err = placed(ask.Request, d.Err)
-		d.Order = e.meetContent(rt, ask.Request, d.Order)
+		d.Order = e.meetPrices(rt, ask.Request, e.meetContent(rt, ask.Request, d.Order))
 	}
 	if d.Err != nil {
 		e.Error = publicError(d.Err)

@@ -79,10 +79,14 @@ func (x *exchange) decide(ctx context.Context) error {
 	if err := x.keepToStored(ctx); err != nil {
 		return err
 	}
+	if err := x.meetPrices(); err != nil {
+		return err
+	}
 	if x.Intent.Model == "" {
 		x.Request.Model = string(x.Found[0].Model)
 	}
 	x.profile(&x.Intent)
+	x.meetSearch()
 	if err := x.findForm(); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func (x *exchange) verifiable() bool {
 func (x *exchange) seconds(first *policy.Resolution) []policy.Resolution {
 	list := x.rt.Resolver.Seconds(&x.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
-		return !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil
+		return !x.mayAsk(to.Provider) || x.rt.unsupported(x.Request, &to) != nil || !x.affordable(&to)
 	})
 }
 

@@ -13,6 +13,7 @@ type Prices struct {
 	PerRequest   Pico
 	PerSearch    Pico // for each search of the web that the provider makes
 	Known        bool
+	SearchKnown  bool // somebody said PerSearch, be it 0: a search without a price is not asked for
 
 	Above []Above           // of requests with longer prompts, the shortest first
 	Tiers map[string]Prices // of other tiers of service than the usual one, by the provider's names; these have none themselves

@@ -78,6 +78,9 @@ func (p *Profile) Without(names []string) *Profile {
 				*f.at(params) = ""
 			}
 		}
+		if slices.Contains(names, "web_search") {
+			params.WebSearch = nil
+		}
 		if slices.Contains(names, "effort") {
 			params.Effort, params.ThinkingBudget, params.Thinking = "", 0, ThinkingUnsaid
 		}

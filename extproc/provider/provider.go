@@ -27,6 +27,7 @@ type Endpoint struct {
 	Characters  map[string]string // of Venice: the character that a role is played by
 	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers
 	Fallbacks   []string          // of OpenRouter: models that it may answer with instead
+	Allow       []string          // of OpenRouter: members that its requests may have beyond what is priced
 }
 
 // Call is one attempt's request.

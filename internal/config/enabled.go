@@ -80,7 +80,7 @@ func (c *Config) special() []Provider {
 	if p := c.Providers.OpenRouter; p != nil {
 		out = append(out, Provider{
 			ID: KindOpenRouter, Kind: KindOpenRouter, Catalog: CatalogOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
-			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, CacheControl: true, ContextEngineering: true,
+			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, Allow: p.Allow, CacheControl: true, ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.Venice; p != nil {

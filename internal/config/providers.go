@@ -46,6 +46,7 @@ type OpenRouter struct {
 	APIKeys   []Secret `key:"api_keys" doc:"Further keys."`
 	BYOK      bool     `key:"byok" default:"false" doc:"Requests may bring a key of their own in X-Bardo-Upstream-Key."`
 	Fallbacks []string `key:"fallbacks" doc:"Models that it may answer with itself where the one that it is asked for is not to be had, by its own names, first choice first."`
+	Allow     []string `key:"allow" oneof:"models plugins route preset" doc:"Members of requests that may choose models which Models does not list, or that cost more than tokens, and that callers may use all the same: what OpenRouter says that such an answer cost is charged, and not reserved. plugins also allows ids that end in :online, preset those with @preset/."`
 	Sort      string   `key:"sort" oneof:"price throughput latency" doc:"How it chooses among the hosts of a model. Without it, by each request's cost sensitivity."`
 	Models    []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else any id."`
 }
@@ -254,6 +255,7 @@ type Provider struct {
 	Characters         map[string]string
 	Sort               string
 	Fallbacks          []string
+	Allow              []string // members that its requests may have beyond what is priced
 
 	Catalog string // the form of its own list of models: CatalogOpenRouter …; "": it has none that is read
 }

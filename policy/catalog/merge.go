@@ -155,13 +155,13 @@ func belongs(m *config.Model) (family string, vendor policy.ProviderID) {
 	return family, vendor
 }
 
-// elsewhere is a model's price at a provider that is not its vendor: tiers of service are the vendor's own.
+// elsewhere is a model's price at a provider that is not its vendor: tiers of service and searches of the web are the vendor's own.
 func elsewhere(p policy.ProviderID, m *config.Model) *config.Price {
-	if _, vendor := belongs(m); m.Price == nil || len(m.Price.ServiceTiers) == 0 || vendor == p {
+	if _, vendor := belongs(m); m.Price == nil || vendor == p {
 		return m.Price
 	}
 	price := *m.Price
-	price.ServiceTiers = nil
+	price.ServiceTiers, price.PerSearch = nil, nil
 	return &price
 }
 
@@ -226,7 +226,7 @@ func prices(p *config.Price) policy.Prices {
 		out.PerRequest = picodollars(*p.PerRequest)
 	}
 	if p.PerSearch != nil {
-		out.PerSearch = picodollars(*p.PerSearch)
+		out.PerSearch, out.SearchKnown = picodollars(*p.PerSearch), true
 	}
 	out.Above = longPrices(p.Above)
 	for name, t := range p.ServiceTiers {

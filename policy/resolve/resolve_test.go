@@ -145,19 +145,22 @@ func TestDemoServesAnyModelForNothing(t *testing.T) {
 }
 
 func TestResolutionData(t *testing.T) {
+	const search = 10_000_000_000 // a cent
 	r := configured(t, both)
 	for _, row := range []struct {
 		about, model string
 		prices       policy.Prices
 		context      int
 	}{
-		{"the catalog's", "claude-opus-4-5", policy.Prices{Input: 5e6, Output: 25e6, CachedInput: 5e5, CacheWrite: 6_250_000, CacheWrite1h: 10e6, Known: true}, 200_000},
+		{"the catalog's", "claude-opus-4-5", policy.Prices{Input: 5e6, Output: 25e6, CachedInput: 5e5, CacheWrite: 6_250_000, CacheWrite1h: 10e6, PerSearch: search, Known: true, SearchKnown: true}, 200_000},
 		{"the configuration's over the catalog's", "vllm/gpt-4o", policy.Prices{CachedInput: 1_250_000, Known: true}, 128_000},
 		{"the default", "vllm/llama-4", catalog.DefaultPrices, 0},
 		{"the default for an id that nobody knows", "gpt-99", catalog.DefaultPrices, 0},
 		{"a snapshot has its model's", "gpt-4.1-2025-04-14", policy.Prices{
-			Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, Known: true,
-			Tiers: map[string]policy.Prices{"priority": {Input: 35e5, Output: 14e6, CachedInput: 875e3, CacheWrite: 35e5, CacheWrite1h: 35e5, Known: true}},
+			Input: 2e6, Output: 8e6, CachedInput: 5e5, CacheWrite: 2e6, CacheWrite1h: 2e6, PerSearch: search, Known: true, SearchKnown: true,
+			Tiers: map[string]policy.Prices{"priority": {
+				Input: 35e5, Output: 14e6, CachedInput: 875e3, CacheWrite: 35e5, CacheWrite1h: 35e5, PerSearch: search, Known: true, SearchKnown: true,
+			}},
 		}, 1_047_576},
 	} {
 		t.Run(row.about, func(t *testing.T) {

@@ -38,11 +38,22 @@ func (d *Decoder) readObject(v jsonx.Value) (o object) {
 			o.more = o.more || !d.said.provider && !m.IsNull()
 		case citations, searchResults:
 			o.more = o.more || !m.IsNull()
+			d.searched = d.searched || says(m)
 		case veniceParameters: // repeats what was asked, and cites what a search of the web found
 			d.searched = d.searched || says(m.Get("web_search_citations"))
 		}
 	}
 	return o
+}
+
+// citesPages reports whether annotations name pages of the web, which the provider found there.
+func citesPages(v jsonx.Value) bool {
+	for _, a := range v.Each {
+		if a.Get("type").Equal("url_citation") {
+			return true
+		}
+	}
+	return false
 }
 
 // modelSpan is where, in a text that holds the object at offset, the model is named.
@@ -191,6 +202,9 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 			refusal = m
 		case "tool_calls":
 			tools = m
+		case annotations:
+			more = more || says(m)
+			d.searched = d.searched || citesPages(m)
 		default:
 			more = more || says(m)
 		}

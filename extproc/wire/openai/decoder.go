@@ -71,7 +71,10 @@ type call struct {
 // type, and by the request when there is none.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
-	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: wire.LongNames(req, chat.OpenAI)}
+	return &Decoder{
+		Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: wire.LongNames(req, chat.OpenAI),
+		searched: req.Dialect == chat.OpenAI && !req.Doc.Get("web_search_options").IsNull(), // such models search for every answer
+	}
 }
 
 // Decode reads the next piece of the body.

@@ -13,7 +13,8 @@ var Names = func() *jsonx.Form {
 		"seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "logprobs", "top_logprobs", "user", "safety_identifier",
 		"store", "modalities", "audio", "prediction", "prompt_cache_key", "prompt_cache_retention", keyReasoning, keyEffort, keyThinking, keyLevel,
 		keyBudget, keyEnable, "enable_search", keyFormat, "service_tier", "tools", "tool_choice", "parallel_tool_calls", "functions",
-		"function_call", "verbosity", "web_search_options", "background",
+		"function_call", "verbosity", "web_search_options", "background", "speed", "inference_geo", "container", "mcp_servers", "search_options",
+		"fallbacks",
 		// Of the legacy completions, and of servers with more.
 		"prompt", "suffix", "echo", "best_of", "models", "route", "provider", "plugins", "transforms", "usage", "include_reasoning", "preset",
 		"venice_parameters", "search_parameters", "return_citations", "return_images", "search_recency_filter", "search_domain_filter", "ignore_eos", "min_tokens",
@@ -25,7 +26,7 @@ var Names = func() *jsonx.Form {
 		"is_error", "voice", "search_context_size", "user_location", "approximate", "city", "country", "region", "timezone", "order",
 		"allow_fallbacks", "require_parameters", "data_collection", "zdr", "only", "ignore", "quantizations", "sort", "max_price", "completion",
 		"request", "image", "engine", "max_results", "search_prompt", "pdf", "annotations", "url_citation", "title", "start_index", "end_index",
-		"include_venice_system_prompt", "enable_web_search", "enable_web_scraping", "enable_web_citations", "character_slug",
+		"include_venice_system_prompt", "enable_web_search", "enable_web_scraping", "enable_x_search", "enable_web_citations", "character_slug",
 		"strip_thinking_response", "disable_thinking", wire.HintKey)
 	f.Add(wire.Schema, "parameters", "schema", "guided_json")
 	f.Add(nil, "metadata", "logit_bias", "arguments", "input")

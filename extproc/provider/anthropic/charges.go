@@ -1,0 +1,13 @@
+package anthropic
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/policy"
+)
+
+// Charges are those of the format.
+func (Adapter) Charges(*policy.Resolution, provider.Endpoint, chat.Dialect) provider.Charges {
+	return wire.Charges
+}

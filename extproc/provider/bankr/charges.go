@@ -1,0 +1,23 @@
+package bankr
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+// What costs more than its tokens, by the format: it serves models of many vendors.
+var (
+	inOpenAI    = openai.Charges.With(provider.Aggregator()...)
+	inAnthropic = anthropic.Charges.With(provider.Aggregator()...)
+)
+
+// Charges implements provider.Charging.
+func (Adapter) Charges(_ *policy.Resolution, _ provider.Endpoint, d chat.Dialect) provider.Charges {
+	if d == chat.Anthropic {
+		return inAnthropic
+	}
+	return inOpenAI
+}

@@ -1,0 +1,278 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Charging is implemented by adapters of providers that ask money for more than tokens (D-87): all but the demo provider's.
+type Charging interface {
+	// Charges says what of a request in format d costs more than its tokens at a candidate that is asked in that format.
+	Charges(to *policy.Resolution, at Endpoint, d chat.Dialect) Charges
+}
+
+// Basis is what of a catalog's price pays for something that costs more than its tokens. The zero value is nothing: it has no price.
+type Basis uint8
+
+// The bases.
+const (
+	Unpriced Basis = iota
+	PerSearch
+	PerTier
+	Nothing // it costs its tokens alone
+)
+
+// Charges are the ways in which a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs.
+// Members that are not listed cost nothing more; tools that are not listed have no price. Read-only.
+type Charges struct {
+	Members []ChargedMember
+	Tools   []ChargedTool
+	Models  []string // endings of a model's name, as the client writes it, that ask for more
+	Keyed   bool     // a tool is named by its member, in either of Google's spellings, and not by its type
+	keys    jsonx.Keys
+}
+
+// ChargedMember is a member whose values change what a request costs. Null, false, "" and [] never do.
+type ChargedMember struct {
+	Path  []string // names from the top
+	Usual []string // values that cost nothing more, without regard to case; of a list, all of its elements
+	By    Basis
+}
+
+// ChargedTool is a type of tool, or, with a * at its end, the beginning of some.
+type ChargedTool struct {
+	Type string
+	By   Basis
+}
+
+// Extra is a part of a request that costs more than its tokens.
+type Extra struct {
+	At    string // the member, as the client writes it: tools[1].type
+	Value string // what it says, in short
+	By    Basis
+	Most  int64 // how often it is done at most, if the request says so; 0: it does not
+}
+
+// NewCharges is a table of members and tools.
+func NewCharges(tools []ChargedTool, members ...ChargedMember) Charges {
+	c := Charges{Tools: tools}
+	return c.With(members...)
+}
+
+// With is the table with further members.
+func (c Charges) With(members ...ChargedMember) Charges {
+	c.Members = slices.Concat(c.Members, members)
+	var names []string
+	for i := range c.Members {
+		first := c.Members[i].Path[0]
+		names = append(names, first, snake(first))
+	}
+	c.keys = jsonx.KeysOf(names...)
+	return c
+}
+
+// Extras lists what of a request costs more than its tokens, in the order of the table.
+func (c *Charges) Extras(req *chat.Request) (list []Extra) {
+	for _, end := range c.Models {
+		if strings.HasSuffix(req.Model, end) || strings.HasPrefix(end, "@") && strings.Contains(req.Model, end) {
+			list = append(list, Extra{At: "model", Value: end})
+		}
+	}
+	if req.Doc.Stats.Keys.Meets(&c.keys) {
+		for i := range c.Members {
+			if e, ok := c.Members[i].in(&req.Doc); ok {
+				list = append(list, e)
+			}
+		}
+	}
+	list = c.tools(list, req.Doc.Get("tools"), "tools")
+	for i, item := range req.Doc.Get("input").Each { // what a search of tools found, in Responses
+		if !item.Get("type").Equal("mcp_list_tools") {
+			list = c.tools(list, item.Get("tools"), fmt.Sprintf("input[%d].tools", i))
+		}
+	}
+	return list
+}
+
+// in finds the member in a request.
+func (m *ChargedMember) in(doc *jsonx.Doc) (e Extra, ok bool) {
+	v, at := jsonx.Value{}, ""
+	for i, name := range m.Path {
+		for _, spelled := range [...]string{name, snake(name)} {
+			next := v.Get(spelled)
+			if i == 0 {
+				next = doc.Get(spelled)
+			}
+			if next.Exists() {
+				v, name = next, spelled
+				break
+			}
+			if spelled == snake(name) {
+				return Extra{}, false
+			}
+		}
+		if at != "" {
+			at += "."
+		}
+		at += name
+	}
+	return Extra{At: at, Value: brief(v), By: m.By}, !m.usual(v)
+}
+
+// usual reports whether a value costs nothing more.
+func (m *ChargedMember) usual(v jsonx.Value) bool {
+	switch v.Kind() { //nolint:exhaustive // the rest are values
+	case jsonx.Invalid, jsonx.Null:
+		return true
+	case jsonx.Bool:
+		yes, _ := v.Bool()
+		return !yes
+	case jsonx.String:
+		s, ok := v.Str()
+		return ok && (s == "" || m.By == PerTier && policy.IsUsualTier(s) || m.isUsual(s))
+	case jsonx.Array:
+		for _, e := range v.Each {
+			if s, ok := e.Str(); !ok || !m.isUsual(s) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (m *ChargedMember) isUsual(s string) bool {
+	return slices.ContainsFunc(m.Usual, func(u string) bool { return strings.EqualFold(u, s) })
+}
+
+// mostTools bounds how deep groups of tools are looked into.
+const mostTools = 8
+
+// tools adds the tools of a list that cost more than their tokens. A list of one may stand without its brackets.
+func (c *Charges) tools(list []Extra, v jsonx.Value, at string) []Extra {
+	if v.Kind() == jsonx.Object {
+		return c.tool(list, v, at)
+	}
+	for i, t := range v.Each {
+		list = c.tool(list, t, fmt.Sprintf("%s[%d]", at, i))
+	}
+	return list
+}
+
+func (c *Charges) tool(list []Extra, t jsonx.Value, at string) []Extra {
+	if c.Keyed {
+		for name, m := range t.Members {
+			if key := string(name); !m.IsNull() {
+				list = c.add(list, key, at+"."+key, m)
+			}
+		}
+		return list
+	}
+	kind := t.Get("type")
+	name, ok := kind.Str()
+	if kind.IsNull() {
+		name, ok = "", true
+	}
+	if !ok {
+		name = brief(kind)
+	}
+	list = c.add(list, name, at+".type", t)
+	if inner := t.Get("tools"); inner.Exists() && strings.Count(at, ".tools") < mostTools {
+		list = c.tools(list, inner, at+".tools")
+	}
+	return list
+}
+
+// add adds a tool of a type, unless it costs its tokens alone.
+func (c *Charges) add(list []Extra, kind, at string, t jsonx.Value) []Extra {
+	by := c.basis(kind)
+	if kind == "shell" && by == Nothing && !local(t.Get("environment")) {
+		by = Unpriced
+	}
+	if by == Nothing {
+		return list
+	}
+	most, _ := t.Get("max_uses").Int()
+	return append(list, Extra{At: at, Value: kind, By: by, Most: max(most, 0)})
+}
+
+// local reports whether a shell is the client's own.
+func local(environment jsonx.Value) bool {
+	return environment.IsNull() || environment.Get("type").Equal("local")
+}
+
+// basis is what pays for a type of tool.
+func (c *Charges) basis(kind string) Basis {
+	for i := range c.Tools {
+		t := &c.Tools[i]
+		begin, open := strings.CutSuffix(t.Type, "*")
+		if kind == t.Type || open && strings.HasPrefix(kind, begin) || c.Keyed && kind == snake(t.Type) {
+			return t.By
+		}
+	}
+	return Unpriced
+}
+
+// mostShown bounds what an error repeats of a value.
+const mostShown = 40
+
+// brief is a value as an error shows it; "" for one that is long.
+func brief(v jsonx.Value) string {
+	if s, ok := v.Str(); ok && len(s) <= mostShown {
+		return s
+	}
+	if len(v.Raw) > mostShown {
+		return ""
+	}
+	return string(v.Raw)
+}
+
+// snake is Google's other spelling of a name: generation_config for generationConfig.
+func snake(camel string) string {
+	if strings.ToLower(camel) == camel {
+		return camel
+	}
+	var b strings.Builder
+	for _, c := range camel {
+		if c >= 'A' && c <= 'Z' {
+			b.WriteByte('_')
+			c += 'a' - 'A'
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// Top is a member at the top of a request.
+func Top(name string, by Basis, usual ...string) ChargedMember {
+	return ChargedMember{Path: []string{name}, By: by, Usual: usual}
+}
+
+// Common are members that cost more at whichever provider knows them, in all formats but Google's.
+func Common() []ChargedMember {
+	return []ChargedMember{
+		Top("service_tier", PerTier),
+		Top("background", Unpriced), // the answer comes later, and with it what it took
+		Top("speed", Unpriced, "standard", "normal"),
+		Top("inference_geo", Unpriced, "global"),
+		Top("container", Unpriced),
+		Top("mcp_servers", Unpriced),
+		Top("modalities", Unpriced, "text"),
+		Top("web_search_options", PerSearch),
+		Top("search_options", PerSearch),
+		Top("enable_search", PerSearch),
+		Top("search_parameters", Unpriced),
+		Top("fallbacks", Unpriced),
+	}
+}
+
+// Aggregator are the members by which a marketplace of models answers with another model than the one that was asked for, or runs what
+// the request does not hold itself.
+func Aggregator() []ChargedMember {
+	return []ChargedMember{Top("models", Unpriced), Top("plugins", Unpriced), Top("route", Unpriced), Top("preset", Unpriced)}
+}

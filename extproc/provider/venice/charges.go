@@ -1,0 +1,20 @@
+package venice
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+// charges are those of the format, and of Venice's own parameters: it asks for each search, and for each page that is read.
+var charges = wire.Charges.With(
+	provider.ChargedMember{Path: []string{parametersKey, keyWebSearch}, By: provider.PerSearch, Usual: []string{"off", "false"}},
+	provider.ChargedMember{Path: []string{parametersKey, "enable_web_scraping"}},
+	provider.ChargedMember{Path: []string{parametersKey, "enable_x_search"}},
+)
+
+// Charges implements provider.Charging.
+func (Adapter) Charges(*policy.Resolution, provider.Endpoint, chat.Dialect) provider.Charges {
+	return charges
+}

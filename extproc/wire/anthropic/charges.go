@@ -1,0 +1,16 @@
+package anthropic
+
+import "bardo.money/gateway/extproc/provider"
+
+// Charges are what costs more than its tokens in the Messages API: whatever tool the caller does not run itself, but for the search among
+// tools, which finds what the request holds.
+var Charges = provider.NewCharges([]provider.ChargedTool{
+	{Type: "", By: provider.Nothing},
+	{Type: "custom", By: provider.Nothing},
+	{Type: "bash_*", By: provider.Nothing},
+	{Type: "text_editor_*", By: provider.Nothing},
+	{Type: "computer_*", By: provider.Nothing},
+	{Type: "memory_*", By: provider.Nothing},
+	{Type: "tool_search_tool_*", By: provider.Nothing},
+	{Type: "web_search_*", By: provider.PerSearch},
+}, provider.Common()...)

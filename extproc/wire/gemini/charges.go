@@ -1,0 +1,18 @@
+package gemini
+
+import "bardo.money/gateway/extproc/provider"
+
+// Charges are what costs more than its tokens in Google's format: whatever tool the caller does not run itself.
+var Charges = func() provider.Charges {
+	c := provider.NewCharges([]provider.ChargedTool{
+		{Type: "functionDeclarations", By: provider.Nothing},
+		{Type: "computerUse", By: provider.Nothing},
+		{Type: "googleSearch", By: provider.PerSearch},
+		{Type: "googleSearchRetrieval", By: provider.PerSearch},
+	},
+		provider.Top("serviceTier", provider.PerTier),
+		provider.ChargedMember{Path: []string{"generationConfig", "responseModalities"}, Usual: []string{"text"}},
+	)
+	c.Keyed = true
+	return c
+}()
