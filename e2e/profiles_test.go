@@ -115,7 +115,7 @@ func TestD26SchedulesOfDreams(t *testing.T) {
 	p := fake.Start(t, fake.Config{Vendor: fake.Venice})
 	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
 inference: {web_search_enabled: true}
-providers: {venice: {base_url: %q, api_key: %q, models: [{id: dreamer, family: llama, capabilities: [visible_thinking]}]}}
+providers: {venice: {base_url: %q, api_key: %q, models: [{id: dreamer, family: llama, capabilities: [visible_thinking], price: {input: 1, output: 2, per_search: 0.01}}]}}
 `, p.URL, p.Key)})
 	a := ask{dialect: fake.OpenAI, model: "dreamer"}
 	for _, r := range []struct {

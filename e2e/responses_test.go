@@ -423,12 +423,12 @@ func TestResponsesErrors(t *testing.T) {
 func TestResponsesThatAreKept(t *testing.T) {
 	t.Parallel()
 	g, fakes := responders(t)
-	r, _ := respond(t, g, false, `{"model":"responses","input":"hi","tools":[{"type":"web_search"}],"store":true}`)
+	r, _ := respond(t, g, false, `{"model":"responses","input":"hi","tools":[{"type":"local_shell"}],"store":true}`)
 	r, _ = respond(t, g, true, fmt.Sprintf(`{"model":"responses","input":"more","previous_response_id":%q}`, r.ID))
 	if r.text() != "Hello from the fake provider." {
 		t.Errorf("%+v", r)
 	}
-	if !fakes["responses"].Saw(`"tools":[{"type":"web_search"}],"store":true}`) {
+	if !fakes["responses"].Saw(`"tools":[{"type":"local_shell"}],"store":true}`) {
 		t.Error("the client's bytes did not pass")
 	}
 	_, got := respond(t, g, false, `{"model":"claude","input":"hi","tools":[{"type":"web_search"},{"type":"function","name":"f","parameters":{"type":"object"}}],"store":true}`)

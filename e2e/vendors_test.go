@@ -132,7 +132,7 @@ func TestVendorsAreToldWhatAnAgentSaysOfItself(t *testing.T) {
 		section string
 		rows    []agentSays
 	}{
-		{fake.Venice, `venice: {base_url: %q, api_key: %q, characters: {risk-assessor: sober-analyst}, models: [{id: m, upstream_id: deepseek-r1, family: deepseek, capabilities: [tee_attested], thinking: {control: toggle}}]}`, []agentSays{
+		{fake.Venice, `venice: {base_url: %q, api_key: %q, characters: {risk-assessor: sober-analyst}, models: [{id: m, upstream_id: deepseek-r1, family: deepseek, capabilities: [tee_attested], thinking: {control: toggle}, price: {input: 1, output: 2, per_search: 0.01}}]}`, []agentSays{
 			{"nothing", nil, []string{`"enable_web_search":"off"`, `"model":"deepseek-r1"`}, []string{"strip_thinking_response", "character_slug"}},
 			{"a part that looks at thinking", []string{"X-Bardo-Subsystem: dream_rem", "X-Bardo-Golem-Id: g7"}, []string{`"strip_thinking_response":false`, `"min_p":0.1`, `"reasoning":{"effort":"high"}`, `"prompt_cache_key":"dream-rem-g7"`}, nil},
 			{"a part that does not", []string{"X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Golem-Id: g7"}, []string{`"strip_thinking_response":true`, `"reasoning":{"effort":"low"}`, `"prompt_cache_key":"golem-g7-heartbeat_t1"`}, nil},

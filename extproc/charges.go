@@ -21,7 +21,7 @@ const lostSearch = "web_search"
 // extras lists what of a request costs more than its tokens at a candidate. Who speaks another format than the client is not told of it.
 func (rt *Runtime) extras(req *chat.Request, to *policy.Resolution) []provider.Extra {
 	p, ok := rt.Providers[to.Provider]
-	if !ok || p.Free || req.Op != chat.Generate {
+	if !ok || p.Free || req.Op == chat.CountTokens {
 		return nil
 	}
 	charging, ok := p.Adapter.(provider.Charging)

@@ -128,8 +128,16 @@ func (b *Behaviour) anthropicStop() string {
 }
 
 func anthropicUsage(u Usage) string {
-	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d%s,"service_tier":%s}`,
-		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.thinking(), quote(or(u.Tier, "standard")))
+	return fmt.Sprintf(`{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d,"cache_creation":{"ephemeral_5m_input_tokens":%d,"ephemeral_1h_input_tokens":%d},"output_tokens":%d%s%s,"service_tier":%s}`,
+		u.Input, u.CacheWrite5m+u.CacheWrite1h, u.Cached, u.CacheWrite5m, u.CacheWrite1h, u.Output, u.thinking(), u.serverTools(), quote(or(u.Tier, "standard")))
+}
+
+// serverTools is how often the provider's own tools were used.
+func (u Usage) serverTools() string {
+	if u.Searches == 0 {
+		return ""
+	}
+	return fmt.Sprintf(`,"server_tool_use":{"web_search_requests":%d,"web_fetch_requests":0}`, u.Searches)
 }
 
 // thinking is the breakdown of output tokens, which only some answers carry: those whose Usage a test gave.

@@ -76,6 +76,8 @@ type Usage struct {
 	OnlyAtEnd bool // Anthropic: message_start reports zeros, message_delta everything
 	Missing   bool // never reported, though it was asked for
 
+	Searches int // of the web, that the provider made
+
 	Tier string // the tier of service that the answer names; "": the usual one
 
 	given bool // by a test, not counted

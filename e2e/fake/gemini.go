@@ -131,7 +131,7 @@ func (gemini) body(q *asked, b *Behaviour, n int64) []byte {
 	}
 	candidates := make([]string, q.choices)
 	for i := range candidates {
-		candidates[i] = fmt.Sprintf(`{"content":{"parts":[%s],"role":"model"},"finishReason":%s,"index":%d}`, strings.Join(parts, ","), quote(or(b.Stop, "STOP")), i)
+		candidates[i] = fmt.Sprintf(`{"content":{"parts":[%s],"role":"model"},"finishReason":%s,"index":%d%s}`, strings.Join(parts, ","), quote(or(b.Stop, "STOP")), i, b.grounding())
 	}
 	body := fmt.Sprintf(`{"candidates":[%s]%s%s}`, strings.Join(candidates, ","), geminiTail(q, b, n, true), extra(b))
 	var out bytes.Buffer
@@ -139,6 +139,15 @@ func (gemini) body(q *asked, b *Behaviour, n int64) []byte {
 		return []byte(body)
 	}
 	return append(out.Bytes(), '\n')
+}
+
+// grounding is what stands beside an answer whose provider searched the web.
+func (b *Behaviour) grounding() string {
+	if b.searches() == 0 {
+		return ""
+	}
+	queries := strings.TrimSuffix(strings.Repeat(`"bardo",`, b.searches()), ",")
+	return `,"groundingMetadata":{"webSearchQueries":[` + queries + `],"groundingChunks":[{"web":{"uri":"https://a.example/","title":"a.example"}}]}`
 }
 
 // geminiTail is what stands beside the candidates.
@@ -228,8 +237,8 @@ func (gemini) stream(q *asked, b *Behaviour, n int64) []frame {
 		if len(b.ToolCalls) == 0 {
 			sign = q.geminiSign(b)
 		}
-		fs = append(fs, frame{data: fmt.Sprintf(`data: {"candidates":[{"content":{"parts":[{"text":""%s}],"role":"model"},"finishReason":%s,"index":%d}]%s%s}`+"\r\n\r\n",
-			sign, quote(or(b.Stop, "STOP")), i, geminiTail(q, b, n, true), extra(b))})
+		fs = append(fs, frame{data: fmt.Sprintf(`data: {"candidates":[{"content":{"parts":[{"text":""%s}],"role":"model"},"finishReason":%s,"index":%d%s}]%s%s}`+"\r\n\r\n",
+			sign, quote(or(b.Stop, "STOP")), i, b.grounding(), geminiTail(q, b, n, true), extra(b))})
 	}
 	fs[len(fs)-1].last = true
 	return fs

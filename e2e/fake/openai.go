@@ -318,7 +318,23 @@ func (b *Behaviour) openAIMessage(n int64) string {
 		}
 		m += `,"tool_calls":[` + strings.Join(calls, ",") + `]`
 	}
-	return m + `,"refusal":null,"annotations":[]}`
+	return m + `,"refusal":null,"annotations":[` + b.citation() + `]}`
+}
+
+// searches is how often the provider searched the web.
+func (b *Behaviour) searches() int {
+	if b.Usage == nil {
+		return 0
+	}
+	return b.Usage.Searches
+}
+
+// citation is what an answer cites whose provider searched the web.
+func (b *Behaviour) citation() string {
+	if b.searches() == 0 {
+		return ""
+	}
+	return `{"type":"url_citation","url_citation":{"start_index":0,"end_index":5,"title":"A page","url":"https://a.example/"}}`
 }
 
 func (b *Behaviour) reasoning() string {
@@ -402,6 +418,9 @@ func (c *chunker) choice(b *Behaviour, index int, n int64) {
 		for _, p := range t.pieces() {
 			c.add(index, true, "null", fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, quote(p)))
 		}
+	}
+	if cited := b.citation(); cited != "" {
+		c.add(index, false, "null", `{"annotations":[`+cited+`]}`)
 	}
 	c.add(index, false, quote(b.openAIFinish()), "{}")
 }

@@ -162,6 +162,9 @@ func (b *Behaviour) items(q *asked, n int64) []responsesItem {
 	for i := range b.Thoughts {
 		items = append(items, b.Thoughts[i].responsesItem(q, fmt.Sprint("rs", n, i)))
 	}
+	for i := range b.searches() {
+		items = append(items, searchItem("ws_"+opaque(fmt.Sprint("ws", n, i), 48)))
+	}
 	if text := b.pieces(); len(text) > 0 {
 		items = append(items, messageItem(text, "msg_"+opaque(fmt.Sprint("msg", n), 48)))
 	}
@@ -172,6 +175,16 @@ func (b *Behaviour) items(q *asked, n int64) []responsesItem {
 		items = append(items, b.ToolCalls[i].responsesItem(q, n, i))
 	}
 	return items
+}
+
+// searchItem is a search of the web that the provider made.
+func searchItem(id string) responsesItem {
+	format := `{"id":%s,"type":"web_search_call","status":%q,"action":{"type":"search","query":"bardo"}}`
+	return responsesItem{
+		begun:  fmt.Sprintf(format, quote(id), "in_progress"),
+		pieces: []frame{piece("web_search_call.searching", `"status":"searching"`, false), piece("web_search_call.completed", `"status":"completed"`, false)},
+		done:   fmt.Sprintf(format, quote(id), "completed"),
+	}
 }
 
 func piece(kind, members string, token bool) frame {
