@@ -145,6 +145,10 @@ func TestD87WhatHasNoPriceIsRefused(t *testing.T) {
 			}
 		}
 	}
+	for _, more := range []string{`"models":["a/b"]`, `"plugins":[{"id":"web"}]`, `"service_tier":"scale"`} {
+		body := fmt.Sprintf(`{"model":"openrouter/openai/text-embedding-3-small","input":"hi",%s}`, more)
+		mustFail(t, ask{dialect: fake.OpenAI}, l.Do(t, gateway.Call{Path: "/v1/embeddings", Body: body}), http.StatusBadRequest, "unpriced_parameter")
+	}
 	if n := l.asked(); n != 0 {
 		t.Errorf("the providers were asked %d times", n)
 	}

@@ -65,15 +65,16 @@ func NewCharges(tools []ChargedTool, members ...ChargedMember) Charges {
 }
 
 // With is the table with further members.
-func (c Charges) With(members ...ChargedMember) Charges {
-	c.Members = slices.Concat(c.Members, members)
+func (c *Charges) With(members ...ChargedMember) Charges {
+	more := *c
+	more.Members = slices.Concat(c.Members, members)
 	var names []string
-	for i := range c.Members {
-		first := c.Members[i].Path[0]
+	for i := range more.Members {
+		first := more.Members[i].Path[0]
 		names = append(names, first, snake(first))
 	}
-	c.keys = jsonx.KeysOf(names...)
-	return c
+	more.keys = jsonx.KeysOf(names...)
+	return more
 }
 
 // Extras lists what of a request costs more than its tokens, in the order of the table.

@@ -23,7 +23,8 @@ func (Dialect) Name() chat.Dialect { return chat.Embeddings }
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
 		"model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate_prompt_tokens", "priority", "service_tier",
-		"type", "text", "content", "image_url", "url", "detail", "messages", "role", "models", "provider", "route", wire.HintKey)
+		"type", "text", "content", "image_url", "url", "detail", "messages", "role", "models", "provider", "route", "plugins",
+		"preset", "fallbacks", wire.HintKey)
 	return f.Clone().Add(wire.Hints, wire.HintKey)
 }()
 
