@@ -80,6 +80,7 @@ type Resolution struct {
 	NoSignatures      bool // the model is known to be of a family that does not sign its thinking: another's signatures mean nothing to it
 	FixedSampling     bool // the model refuses any temperature, top_p and penalties but the usual ones
 	SchemaAlone       bool // the model takes a schema of the answer or functions, not both
+	ResponsesOnly     bool // the model is served in OpenAI's Responses alone, where its provider speaks that
 
 	// Undescribed is set where nobody said what the model can do. What it is known to lack then stands in Lacks.
 	Undescribed bool
@@ -99,6 +100,7 @@ func (r *Resolution) May(f Feature) bool {
 type Without struct {
 	Thinking bool     // of the history
 	Effort   bool     // any: the provider's format has functions or thinking, not both
+	Summary  bool     // of what the model thinks
 	Betas    []string // flags of the provider's API
 	Params   []string // parameters that the gateway itself said, of the request's profile
 }

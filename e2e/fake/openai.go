@@ -123,6 +123,12 @@ func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
 		}
 	}
+	if slices.Contains(cfg.Only, model) {
+		return nil, &refusal{
+			status: http.StatusNotFound, kind: "invalid_request_error", param: "model",
+			message: "This model is only supported in v1/responses and not in v1/chat/completions.",
+		}
+	}
 	if name := o.unknown(append(slices.Clone(openAIParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}

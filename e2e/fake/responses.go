@@ -41,7 +41,7 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 	if name := o.unknown(append(slices.Clone(responsesParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
-	for _, check := range []func(object) *refusal{openAIRanges, responsesToolList, responsesFormat, p.input} {
+	for _, check := range []func(object) *refusal{openAIRanges, responsesLimits, responsesToolList, responsesFormat, p.input} {
 		if e := check(o); e != nil {
 			return nil, e
 		}
@@ -54,6 +54,15 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 		}
 	}
 	return q, nil
+}
+
+// responsesLimits checks the numbers that only this API has.
+func responsesLimits(o object) *refusal {
+	const least = 16
+	if n, ok := o.num("max_output_tokens"); ok && n < least {
+		return bad("max_output_tokens", "integer_below_min_value", "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= %d, but got %g instead.", least, n)
+	}
+	return nil
 }
 
 func responsesToolList(o object) *refusal {

@@ -38,6 +38,7 @@ type Config struct {
 	Models  []string // models it has; nil: any
 	Vendor  Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
 	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Only    []string // OpenAI: models that it serves in Responses alone
 	Signer  string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
 	Betas   []string // Anthropic: beta flags it knows; nil: any that looks like one
 	Addr    string   // "": a free port of 127.0.0.1

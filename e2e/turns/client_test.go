@@ -147,6 +147,7 @@ func (c *client) request(t testing.TB, to *upstream) *chat.Request {
 		}
 	case chat.Responses:
 		body["input"], body["reasoning"], body["store"] = c.turns, object{"effort": "high"}, false
+		body["include"] = []string{"reasoning.encrypted_content"}
 		body["tools"] = []any{object{"type": "function", "name": "look", "parameters": schema, "strict": false}}
 	case chat.Gemini:
 		delete(body, "model")

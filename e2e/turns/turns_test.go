@@ -19,6 +19,7 @@ import (
 	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/provider/deepseek"
 	"bardo.money/gateway/extproc/provider/google"
+	"bardo.money/gateway/extproc/provider/openai"
 	"bardo.money/gateway/extproc/provider/openrouter"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/secret"
@@ -33,11 +34,12 @@ type upstream struct {
 	to      policy.Resolution
 	refuses []string
 	signs   bool // its thinking
+	only    bool // it is served in Responses alone
 
 	server *fake.Server
 }
 
-// upstreams are in front of each conversation. The first three are those that it comes back to.
+// upstreams are in front of each conversation. The first four are those that it comes back to.
 func upstreams() []*upstream {
 	return []*upstream{
 		{
@@ -53,6 +55,10 @@ func upstreams() []*upstream {
 			name: "gemini", config: fake.Config{Dialect: fake.Gemini}, adapter: google.Adapter{},
 			to:      policy.Resolution{Family: "gemini", Upstream: "gemini-3-pro-preview", Control: policy.ControlLevel, Efforts: []string{"low", "high"}},
 			refuses: []string{"missing a thought_signature"}, // of a call that another one made, without thinking
+		},
+		{
+			name: "a model of Responses alone", config: fake.Config{Dialect: fake.OpenAI, Name: "openai"}, adapter: openai.Adapter{}, only: true,
+			to: policy.Resolution{Family: "gpt", Upstream: "gpt-5.5-pro", Control: policy.ControlEffort, Efforts: []string{"medium", "high", "xhigh"}, ResponsesOnly: true},
 		},
 		{
 			name: "deepseek", config: fake.Config{Vendor: fake.DeepSeek}, adapter: deepseek.Adapter{},
@@ -90,7 +96,7 @@ func (u *upstream) endpoint() provider.Endpoint {
 	if u.config.Dialect == fake.Gemini {
 		root = "/v1beta"
 	}
-	return provider.Endpoint{BasePath: root, Key: secret.New(u.server.Key)}
+	return provider.Endpoint{BasePath: root, Key: secret.New(u.server.Key), Responses: u.only}
 }
 
 // ask sends a request as the gateway does: once, and once more without what the provider refused.
@@ -160,7 +166,7 @@ func play(t testing.TB, all []*upstream, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 6))
 	c := newClient(clients[r.IntN(len(clients))], r.IntN(2) == 0)
-	home := all[r.IntN(3)]
+	home := all[r.IntN(4)]
 	var history []said
 	c.user(r, fmt.Sprintf("question %d", seed))
 	for i, rounds := 0, 3+r.IntN(8); i < rounds; i++ {
@@ -180,6 +186,8 @@ func play(t testing.TB, all []*upstream, seed uint64) {
 			check(t, by, history, c)
 		case by.config.Dialect == fake.Gemini:
 			checkSignatures(t, by, history, c)
+		case by.only:
+			checkSealed(t, by, history, c)
 		}
 		history = append(history, said{by: by, does: does})
 		c.hear(t, events, by.adapter.Dialect(by.to, by.endpoint(), c.dialect))
@@ -247,6 +255,21 @@ func checkSignatures(t testing.TB, by *upstream, history []said, c *client) {
 		if !strings.Contains(string(asked[0].Body), fake.GeminiSignature(s.does.Thoughts[0].Text)) {
 			t.Fatalf("%s, stream=%v: the signature of answer %d is lost\n%s\n%s", c.dialect, c.stream, i, asked[0].Body, c.history())
 		}
+	}
+}
+
+// checkSealed counts what a model of Responses encrypted: all of it comes back, and nothing else.
+func checkSealed(t testing.TB, by *upstream, history []said, c *client) {
+	t.Helper()
+	last, _ := by.server.Last()
+	want := 0
+	for _, s := range history {
+		if s.by == by {
+			want += len(s.does.Thoughts) + len(s.does.Between)
+		}
+	}
+	if got := strings.Count(string(last.Body), `"encrypted_content":"`); got != want {
+		t.Fatalf("%s, stream=%v: %d items of reasoning came back, want %d\n%s\n%s", c.dialect, c.stream, got, want, last.Body, c.history())
 	}
 }
 

@@ -121,6 +121,7 @@ type Model struct {
 	Quality       string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
 	Reasoning     string           `key:"reasoning" oneof:"auto none anthropic openai responses gemini deepseek qwen openrouter venice vllm mistral kimi seed gemma tags" doc:"Where its reasoning is found: by who answers and how, nowhere, or as in the answers of a kind of provider or model."`
 	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning: the prompt has the opening tag."`
+	ResponsesOnly *bool            `key:"responses_only" doc:"It is served in Responses alone, as OpenAI's pro, codex and deep-research models are: where its provider speaks that, all clients are served in it."`
 	NamedOnly     *bool            `key:"named_only" doc:"It serves those who ask for it by name; the gateway does not choose it by itself."`
 	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, as many of OpenAI's models that reason do: they are left out, and the limit is called max_completion_tokens."`
 	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or written into its text in the format of hermes, qwen or plain json. Without it, as the catalog says, else native."`

@@ -40,6 +40,7 @@ type Model struct {
 	NoSignatures  bool // known not to sign its thinking, and to know nothing of another family's signatures
 	FixedSampling bool // refuses any temperature, top_p and penalties but the usual ones
 	SchemaAlone   bool // takes a schema of the answer or functions, not both
+	ResponsesOnly bool // served in Responses alone
 	NamedOnly     bool // serves those who ask for it by name, and is not chosen otherwise
 
 	PriceSource  Source

@@ -57,6 +57,19 @@ func TestSchemasThatStandAlone(t *testing.T) {
 	}
 }
 
+func TestModelsThatAreServedInResponsesAlone(t *testing.T) {
+	c := catalog.New(catalog.Embedded())
+	for id, only := range map[string]bool{
+		"gpt-5-pro": true, "gpt-5.2-pro-2025-12-11": true, "gpt-5.5-pro": true, "gpt-5-codex": true, "gpt-5.1-codex-max": true, "gpt-5.3-codex": true,
+		"codex-mini-latest": true, "o1-pro": true, "o3-pro": true, "o3-deep-research": true, "o4-mini-deep-research": true,
+		"gpt-5": false, "gpt-5.1": false, "gpt-5.2-chat-latest": false, "o1": false, "o3": false, "o3-mini": false, "o4-mini": false,
+	} {
+		if m := c.At("openai", config.Model{ID: id}); m.ResponsesOnly != only || only && m.Thinking.Control != policy.ControlEffort {
+			t.Errorf("%s: in Responses alone %v, thinking %+v", id, m.ResponsesOnly, m.Thinking)
+		}
+	}
+}
+
 // TestD86WhatNobodySaidIsNotWhatIsLacking: a model without a description may do anything but what it is known to lack.
 func TestD86WhatNobodySaidIsNotWhatIsLacking(t *testing.T) {
 	c := catalog.New(catalog.Embedded(), config.ModelFile{

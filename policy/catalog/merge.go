@@ -23,6 +23,7 @@ func merge(base, over config.Model) config.Model {
 	m.ImplicitOpen = cmp.Or(over.ImplicitOpen, base.ImplicitOpen)
 	m.FixedSampling = cmp.Or(over.FixedSampling, base.FixedSampling)
 	m.SchemaAlone = cmp.Or(over.SchemaAlone, base.SchemaAlone)
+	m.ResponsesOnly = cmp.Or(over.ResponsesOnly, base.ResponsesOnly)
 	m.NamedOnly = cmp.Or(over.NamedOnly, base.NamedOnly)
 	m.ToolFormat = cmp.Or(over.ToolFormat, base.ToolFormat)
 	m.LatencyP50MS = cmp.Or(over.LatencyP50MS, base.LatencyP50MS)
@@ -131,6 +132,7 @@ func finish(m config.Model) Model {
 		NoSignatures:  noSignatures(&m),
 		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
 		SchemaAlone:   m.SchemaAlone != nil && *m.SchemaAlone,
+		ResponsesOnly: m.ResponsesOnly != nil && *m.ResponsesOnly,
 		NamedOnly:     m.NamedOnly != nil && *m.NamedOnly,
 
 		ToolFormat: toolFormat(m.ToolFormat),

@@ -149,6 +149,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		NoSignatures:      m.NoSignatures,
 		FixedSampling:     m.FixedSampling,
 		SchemaAlone:       m.SchemaAlone,
+		ResponsesOnly:     m.ResponsesOnly,
 		Undescribed:       m.Capabilities == nil,
 		Lacks:             m.Lacks,
 		ToolFormat:        m.ToolFormat,

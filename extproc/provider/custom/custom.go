@@ -28,16 +28,16 @@ var (
 // Name is "custom".
 func (Adapter) Name() string { return "custom" }
 
-// Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses are served in that, where it is
-// spoken, and those of embeddings by a server of OpenAI's format.
+// Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses, and models that are served in it alone,
+// are served in that, where it is spoken, and clients of embeddings by a server of OpenAI's format.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
 	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
 		return at.Dialect
-	case d == chat.Responses && at.Responses:
-		return chat.Responses
 	case d == chat.Embeddings && embeddings.At(&to):
 		return chat.Embeddings
+	case at.Responses && responses.Serves(&to, d):
+		return chat.Responses
 	}
 	return chat.OpenAI
 }
@@ -53,10 +53,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	case chat.Embeddings:
 		return embeddings.NewCall(buf, req, &to, at), nil
 	case chat.Responses:
-		return responses.NewCall(buf, req, at, responses.RequestOptions{
-			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
-			FixedSampling: to.FixedSampling,
-		})
+		return responses.NewCall(buf, req, at, responses.Options(to))
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
@@ -78,7 +75,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 
 // Amend leaves out thinking, signatures and beta features that a server refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // a client of Responses says what it wants to
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are no provider's
+	case chat.Responses:
+		if req.Dialect != chat.Responses { // which says what it wants to
+			return responses.Amend(to, refusal)
+		}
 	case chat.Anthropic:
 		return anthropic.Amend(req, to, refusal)
 	case chat.Gemini:

@@ -1,5 +1,5 @@
-// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions, and for clients of Responses in that.
-// Clients of other dialects are translated. It knows nothing of where keys come from.
+// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions, and in Responses for clients of that and
+// for models that are served in it alone. Clients of other dialects are translated. It knows nothing of where keys come from.
 package openai
 
 import (
@@ -28,10 +28,11 @@ var (
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
 
-// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses where that is spoken, and of embeddings.
+// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses, and models that are served in it alone, where
+// that is spoken, and for clients of embeddings.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
-	if d == chat.Responses && at.Responses {
-		return d
+	if at.Responses && responses.Serves(&to, d) {
+		return chat.Responses
 	}
 	if d == chat.Embeddings && embeddings.At(&to) {
 		return d
@@ -45,10 +46,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	case chat.Embeddings:
 		return embeddings.NewCall(buf, req, &to, at), nil
 	case chat.Responses:
-		return responses.NewCall(buf, req, at, responses.RequestOptions{
-			Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
-			FixedSampling: to.FixedSampling,
-		})
+		return responses.NewCall(buf, req, at, responses.Options(to))
 	}
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
@@ -70,10 +68,14 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend leaves out what clients give back of other models' reasoning, which the API refuses, and thinking beside functions.
-func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
-	if req.Dialect == chat.Responses {
+// Amend leaves out what clients give back of other models' reasoning, which the API refuses, thinking beside functions, and summaries that
+// it does not make.
+func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
+	switch {
+	case req.Dialect == chat.Responses:
 		return wire.Amend(to, refusal)
+	case a.Dialect(to, at, req.Dialect) == chat.Responses:
+		return responses.Amend(to, refusal)
 	}
 	if again, ok := wire.AmendEffort(req, to, refusal); ok {
 		return again, true

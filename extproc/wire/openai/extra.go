@@ -193,12 +193,12 @@ func (e *envelope) keeps(ev *chat.Event) place {
 	return nowhere
 }
 
-// translateTier says Anthropic's word for a service tier in OpenAI's, if there is one.
+// translateTier says another format's word for a service tier in OpenAI's, if there is one. Responses has the same words.
 func (e *envelope) translateTier(said []byte) bool {
 	switch string(said) {
 	case `"standard"`:
 		e.top(chat.ServiceTier, []byte(`"default"`))
-	case `"priority"`:
+	case `"default"`, `"flex"`, `"priority"`, `"scale"`:
 		e.top(chat.ServiceTier, said)
 	default:
 		return false

@@ -129,6 +129,10 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 		return wire.ReadNumber(&p.Seed, key, v)
 	case "user", "safety_identifier":
 		return wire.ReadUser(c, key, v)
+	case "prompt_cache_key":
+		var err error
+		p.CacheKey, err = wire.ReadText(key, v)
+		return err
 	case "reasoning_effort":
 		var err error
 		p.Effort, err = wire.ReadText(key, v)

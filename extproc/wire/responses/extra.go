@@ -56,13 +56,16 @@ func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
+// ofOpenAI are OpenAI's words for tiers of service.
+var ofOpenAI = map[string]bool{`"default"`: true, `"flex"`: true, `"priority"`: true, `"scale"`: true}
+
 // takesTier keeps the service tier, in OpenAI's words.
 func (e *encoder) takesTier(said []byte) bool {
 	switch {
 	case e.opts.Same:
 	case string(said) == `"standard"`:
 		said = []byte(`"default"`)
-	case string(said) != `"default"` && string(said) != `"priority"`:
+	case !ofOpenAI[string(said)]:
 		return false
 	}
 	e.tier = bytes.Clone(said)

@@ -180,8 +180,10 @@ func (it *outputItem) find(family string, number int64) *outputPart {
 
 // newPart begins a block, and tells what only this dialect says of it.
 func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPart {
-	if n := len(it.parts); n > 0 && d.crosses && families[family].kind == chat.Thought && it.parts[n-1].kind == chat.Thought && !it.parts[n-1].closed {
-		return d.goOn(it, family, number)
+	if n := len(it.parts); n > 0 && d.crosses && families[family].kind == chat.Thought {
+		if before := &it.parts[n-1]; before.kind == chat.Thought && !before.closed {
+			return d.goOn(it, family, number)
+		}
 	}
 	for i := range it.parts {
 		d.closePart(&it.parts[i])

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,7 +11,22 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
+
+// Serves reports whether a model is asked in this format for a client of dialect d, where its provider speaks it.
+func Serves(to *policy.Resolution, d chat.Dialect) bool {
+	return d == chat.Responses || to.ResponsesOnly && d != chat.Embeddings
+}
+
+// Options are what a model at a provider wants to read, as the catalog says of it.
+func Options(to policy.Resolution) RequestOptions {
+	return RequestOptions{
+		Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
+		FixedSampling: to.FixedSampling, Unknown: to.Control == policy.ControlUsual,
+		NoSummary: to.Without.Summary, NoThinking: to.Without.Thinking,
+	}
+}
 
 // NewCall writes one attempt at a provider that speaks this format. The error is a fault.
 func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptions) (*provider.Call, error) {

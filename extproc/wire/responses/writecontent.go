@@ -112,7 +112,8 @@ func (w *writer) part(p *chat.Part) {
 		}
 		w.Str(p.File)
 		w.Raw("}")
-	case chat.PartAudio, chat.PartVideo, chat.PartOther, chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
+	case chat.PartAudio, chat.PartVideo, chat.PartOther,
+		chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
 		w.LosePart(p)
 	}
 	w.unmarked(p)

@@ -263,13 +263,18 @@ func (w *writer) think(p *chat.Params) {
 func (w *writer) shows(p *chat.Params) bool {
 	level, on := wire.LevelOf(p)
 	asks := level != "" && on
-	switch {
-	case w.opts.NoSummary, !w.takesEffort(), !on:
-		return false
-	case p.Visible != nil:
-		return *p.Visible && (asks || w.opts.Reasons)
+	wanted := asks
+	if p.Visible != nil {
+		wanted = *p.Visible && (asks || w.opts.Reasons)
 	}
-	return asks
+	switch {
+	case !wanted || !on || !w.takesEffort():
+		return false
+	case w.opts.NoSummary:
+		w.Lose("thinking")
+		return false
+	}
+	return true
 }
 
 // seals reports whether the model's reasoning is to come encrypted, so that it can be given back.
