@@ -124,6 +124,8 @@ type gateway struct {
 	stopWaiting func()     // ends the wait of a reloaded configuration for its clusters
 	pushing     sync.Mutex // guards what follows
 	offered     offered
+	ending      atomic.Pointer[ending] // nil before the stop
+	stopping    chan struct{}          // closed when ending is set
 	ready       atomic.Bool
 	draining    atomic.Bool
 }
@@ -133,6 +135,7 @@ func up(ctx context.Context, h home, cfg *config.Config, file configFile, r role
 	g := &gateway{
 		roles: r, home: h, configPath: file.path, startedFrom: file.info, readFile: readConfig, started: time.Now(), out: out,
 		listed: make(chan struct{}, 1), configured: make(chan struct{}, 1), moved: make(chan struct{}, 1), reloads: make(chan reloadRequest),
+		stopping: make(chan struct{}),
 	}
 	g.cfg.Store(cfg)
 	g.offered.cfg = cfg
@@ -153,11 +156,12 @@ func up(ctx context.Context, h home, cfg *config.Config, file configFile, r role
 			return err
 		}
 	}
+	defer g.watchSignals(ctx)()
 	defer g.close()
 	if err := g.open(ctx); err != nil {
 		return err
 	}
-	return g.run(ctx, out)
+	return errors.Join(g.run(ctx, out), g.stopped())
 }
 
 // tuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
@@ -255,24 +259,9 @@ func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
 		return nil, err
 	}
 	return envoy.NewProcess(envoy.Command{
-		Path: path, Dir: g.sockets.dir, Log: g.log, LogLevel: "warning",
+		Path: path, Dir: g.sockets.dir, Log: g.log, LogLevel: "warning", DrainTime: cfg.Listen.Drain,
 		Bootstrap: envoy.Options{XDS: state.Peer{Address: g.sockets.xds}, AdminTCP: address(cfg.Listen.EnvoyAdmin)},
 	})
-}
-
-func (g *gateway) close() {
-	if err := g.events.Close(); err != nil {
-		g.log.Error("not every event was written", "error", err)
-	}
-	if n := g.events.Dropped(); n > 0 {
-		g.log.Warn("events were lost: the place that they go to is too slow", "events", n)
-	}
-	if g.books == nil {
-		return
-	}
-	if err := g.books.Close(); err != nil {
-		g.log.Error("the ledger was not closed cleanly", "error", err)
-	}
 }
 
 // run starts the servers, waits until everything serves, announces it, and drains once ctx is done.
@@ -296,7 +285,11 @@ func (g *gateway) run(ctx context.Context, out io.Writer) error {
 		err = g.announce(ctx, info, out, failed)
 	}
 	stop()
-	return errors.Join(err, <-failed)
+	err = errors.Join(err, <-failed)
+	if e := g.ending.Load(); e != nil {
+		g.charge(e)
+	}
+	return err
 }
 
 // startTime bounds how long Envoy may take to serve.
@@ -401,35 +394,9 @@ func (g *gateway) announce(ctx context.Context, info runInfo, out io.Writer, fai
 		failed <- nil
 		return err
 	case <-ctx.Done():
-		g.drain(context.WithoutCancel(ctx))
+		<-g.stopping
+		g.drain(g.ending.Load())
 		return nil
-	}
-}
-
-// drainTime is how long streams may finish after SIGTERM.
-const drainTime = 30 * time.Second
-
-// drain lets what is under way finish, and admits nothing new.
-func (g *gateway) drain(ctx context.Context) {
-	g.draining.Store(true)
-	ctx, cancel := context.WithTimeout(ctx, drainTime)
-	defer cancel()
-	if g.envoy {
-		if err := g.child.Drain(ctx); err != nil {
-			g.log.Warn("envoy was not told to drain", "error", err)
-		}
-	}
-	if !g.data {
-		return
-	}
-	g.log.Info("draining", "exchanges", g.gate.Live())
-	if err := g.gate.Idle(ctx); err != nil {
-		g.log.Warn("the drain time is over", "exchanges", g.gate.Live())
-	}
-	if g.envoy {
-		if err := g.child.Idle(ctx, snapshot.ListenerHTTP, snapshot.ListenerHTTPS); err != nil {
-			g.log.Warn("envoy has not sent everything", "error", err)
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"bardo.money/gateway/e2e/fake"
@@ -13,6 +14,7 @@ type Options struct {
 	Config    string   // more of the configuration, as YAML at the top level; without billing, 20 percent come on top of every cost
 	Env       []string // more variables, NAME=value
 	NoKey     bool     // do not create a key beforehand
+	Stdout    *os.File // where the program prints; nil: what Log returns
 	Home      string   // state to go on with; "": a new, empty one
 }
 

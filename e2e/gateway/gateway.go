@@ -85,7 +85,7 @@ func (g *Gateway) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if err := g.up(); err != nil {
+	if err := g.up(o.Stdout); err != nil {
 		return err
 	}
 	if err := g.waitReady(ctx); err != nil {
@@ -136,11 +136,14 @@ func (g *Gateway) MakeKey(ctx context.Context, flags ...string) (NewKey, error) 
 	return k, nil
 }
 
-func (g *Gateway) up() error {
+func (g *Gateway) up(stdout *os.File) error {
 	g.cmd = exec.Command(g.bin, "up", "-c", g.File) //nolint:noctx // it ends by Stop or Kill, not by a context
 	g.cmd.Dir = g.Home
 	g.cmd.Env = g.env
 	g.cmd.Stdout, g.cmd.Stderr = &g.output, &g.output
+	if stdout != nil {
+		g.cmd.Stdout = stdout
+	}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := g.cmd.Start(); err != nil {
 		return err
@@ -215,6 +218,9 @@ func (g *Gateway) Terminate() error { return g.cmd.Process.Signal(syscall.SIGTER
 
 // Exited is closed once the process is gone.
 func (g *Gateway) Exited() <-chan struct{} { return g.exited }
+
+// ExitCode is the exit status of the program, once Exited is closed; -1 if a signal ended it.
+func (g *Gateway) ExitCode() int { return g.cmd.ProcessState.ExitCode() }
 
 // Configure writes the configuration file anew, without its home. The gateway sees it by itself in a moment; Reload makes
 // it look at once.

@@ -41,6 +41,8 @@ type Listen struct {
 	EnvoyAdmin Addr `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
 	PublicURL  URL  `key:"public_url" doc:"The address that clients use, when it is not the http address itself."`
 	TLS        TLS  `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
+
+	Drain time.Duration `key:"drain" default:"30s" doc:"How long what is under way may finish after SIGTERM. All of the stop takes at most 10 s more."`
 }
 
 // TLS names the files of a certificate.

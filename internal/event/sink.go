@@ -78,11 +78,32 @@ func (s *Sink) Redirect(to string, standard io.Writer) error {
 	if old == nil {
 		return nil
 	}
-	return old.close()
+	return s.end(old)
 }
 
 // Close writes what waits, and ends the writing.
 func (s *Sink) Close() error { return s.Redirect("", nil) }
+
+// end lets a place that is not written to any more take what waits for it. One that takes nothing, as a pipe that nobody reads, is left
+// after closeTime, and what it did not take is counted as dropped.
+func (s *Sink) end(o *outlet) error {
+	close(o.stop)
+	late := time.NewTimer(closeTime)
+	defer late.Stop()
+	select {
+	case <-o.stopped:
+	case <-late.C:
+		s.dropped.Add(uint64(len(o.lines)) + 1) // and the one that it is being given
+		return fmt.Errorf("events: %s did not take what waited for it in %s", o.to, closeTime)
+	}
+	if o.file != nil {
+		return errors.Join(o.err, o.file.Close())
+	}
+	return o.err
+}
+
+// closeTime is how long a place may take to write what waits for it, when it is not written to any more.
+const closeTime = 2 * time.Second
 
 // line is one event as it is written.
 type line struct {
@@ -159,13 +180,4 @@ func (o *outlet) write(w *bufio.Writer, l line) {
 		o.err = err
 		w.Reset(o.w) // a writer that failed once refuses everything
 	}
-}
-
-func (o *outlet) close() error {
-	close(o.stop)
-	<-o.stopped
-	if o.file != nil {
-		return errors.Join(o.err, o.file.Close())
-	}
-	return o.err
 }

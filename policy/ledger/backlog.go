@@ -227,6 +227,32 @@ func (l *backlog) close() (left Unwritten, err error) {
 	return left, s.remove()
 }
 
+// keepBeside writes changes to the spill file that are in neither the store nor the backlog, as far as is known. Writing them twice changes
+// nothing. It returns how many charges wait then.
+func (l *backlog) keepBeside(ops []*op) (charges int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep()
+	charges = l.sum().Charges
+	var notes []*note
+	for _, o := range ops {
+		if o.note == nil {
+			continue
+		}
+		notes = append(notes, o.note)
+		if o.note.Charge != nil && o.note.Charge.Amount != 0 {
+			charges++
+		}
+	}
+	if len(notes) == 0 {
+		return charges, nil
+	}
+	if l.spill == nil {
+		return charges, errors.New("there is no spill file")
+	}
+	return charges, l.spill.add(notes)
+}
+
 // abandon closes the file as it is.
 func (l *backlog) abandon() error {
 	if l == nil {

@@ -191,6 +191,21 @@ func (l *Ledger) Path() string { return l.path }
 // that is still open is released. Later calls return what the first one did.
 func (l *Ledger) Close() error { return l.closed() }
 
+// CloseWithin is Close, until ctx is done. If the store is still not closed then, for example because another process holds its lock, the
+// charges that wait are written to the spill file, and the error says so; the next gateway on the store writes them. The program has to end
+// after an error.
+func (l *Ledger) CloseWithin(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- l.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	n, err := l.writer.keepAll()
+	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", n), err)
+}
+
 func (l *Ledger) shutDown() error {
 	close(l.stop)
 	l.janitor.Wait()

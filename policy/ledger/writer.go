@@ -75,7 +75,8 @@ type writer struct {
 	entering int       // those who wait for it
 	stopped  bool
 	queue    []*op
-	awaited  int // ops of the queue that somebody waits for
+	atBook   []*op // the group that is being committed
+	awaited  int   // ops of the queue that somebody waits for
 	running  sync.WaitGroup
 
 	version int64         // of the store's content, moved by other connections' commits
@@ -203,7 +204,7 @@ func (w *writer) enter() {
 func (w *writer) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.taken = false
+	w.taken, w.atBook = false, nil
 	w.left.Broadcast()
 	if w.awaited > 0 {
 		signal(w.wake)
@@ -220,7 +221,20 @@ func (w *writer) gather() []*op {
 		}
 	}
 	w.queue = slices.Delete(w.queue, 0, n)
+	w.atBook = group
 	return group
+}
+
+// keepAll writes to the spill file what is not known to be durable: the queue, and the group at the book, which may still be committed as
+// well. It returns how many charges that are, those that wait already included. The program is about to end: nothing is answered.
+func (w *writer) keepAll() (charges int, err error) {
+	w.mu.Lock()
+	ops := append(slices.Clone(w.atBook), w.queue...)
+	w.mu.Unlock()
+	if w.backlog == nil {
+		return 0, nil
+	}
+	return w.backlog.keepBeside(ops)
 }
 
 // write commits what waits: all of it, or what it takes until nobody waits for an answer.
