@@ -41,6 +41,7 @@ func TestDefaults(t *testing.T) {
 		{"limits.body_total", cfg.Limits.BodyTotal, 5 * time.Minute},
 		{"routing.max_retries", cfg.Routing.MaxRetries, 3},
 		{"routing.ping_interval", cfg.Routing.PingInterval, 30 * time.Second},
+		{"models.refresh", cfg.Models.Refresh, config.Interval(time.Hour)},
 		{"routing.timeouts", cfg.Routing.Timeouts, config.Timeouts{
 			Connect: 5 * time.Second, FirstToken: 30 * time.Second, FirstTokenReasoning: 180 * time.Second, Idle: time.Minute, Total: 15 * time.Minute, Heartbeat: 15 * time.Second,
 		}},

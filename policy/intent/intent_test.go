@@ -2,11 +2,49 @@ package intent_test
 
 import (
 	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
+
+// TestTheTwelveIntents: the static intents, value by value.
+func TestTheTwelveIntents(t *testing.T) {
+	type row struct {
+		quality policy.Quality
+		within  time.Duration // zero: no bound
+		cost    float64
+		wants   string // "!" in front: required
+	}
+	for name, want := range map[string]row{
+		"heartbeat_t0":    {policy.QualityMinimum, 200 * time.Millisecond, 1, ""},
+		"heartbeat_t1":    {policy.QualityLow, 2 * time.Second, 0.8, "low_effort"},
+		"heartbeat_t2":    {policy.QualityHigh, 30 * time.Second, 0.3, "interleaved_thinking citations"},
+		"risk":            {policy.QualityMaximum, 30 * time.Second, 0, "interleaved_thinking citations"},
+		"dream":           {policy.QualityHigh, 120 * time.Second, 0.5, "visible_thinking privacy"},
+		"daimon":          {policy.QualityLow, time.Second, 0.9, "privacy"},
+		"daimon_complex":  {policy.QualityHigh, 10 * time.Second, 0.5, "visible_thinking privacy"},
+		"curator":         {policy.QualityMedium, 15 * time.Second, 0.5, "structured_outputs citations"},
+		"playbook":        {policy.QualityMedium, 10 * time.Second, 0.6, "predicted_outputs"},
+		"operator":        {policy.QualityMaximum, 5 * time.Second, 0, "interleaved_thinking citations"},
+		"death":           {policy.QualityMaximum, 0, 0, "!visible_thinking privacy"},
+		"session_compact": {policy.QualityMedium, 30 * time.Second, 0.5, "compaction"},
+	} {
+		in := intent.Of(name)
+		var wants []string
+		for _, f := range in.Require {
+			wants = append(wants, "!"+string(f))
+		}
+		for _, f := range in.Prefer {
+			wants = append(wants, string(f))
+		}
+		if got := (row{in.Quality, in.MaxLatency, in.CostSensitivity, strings.Join(wants, " ")}); got != want || in.Subsystem != name || in.Model != "" || in.DIEM {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
 
 func TestUnknownPartsAreLikeARoutineHeartbeat(t *testing.T) {
 	for _, name := range []string{"", "other", "heart_beat"} {
