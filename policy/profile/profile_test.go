@@ -240,3 +240,25 @@ func TestWishesComeFromTheIntent(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 }
+
+// TestMarksForCachesCanBeTurnedOff: by the owner for all parts, by a hint for one request; a hint asks for them, too, where the table does not.
+func TestMarksForCachesCanBeTurnedOff(t *testing.T) {
+	hint := func(b bool) *policy.Profile { return &policy.Profile{CacheControl: &b} }
+	for _, row := range []struct {
+		about, subsystem string
+		off              bool
+		hint             *policy.Profile
+		marked           bool
+	}{
+		{"the table asks for them", "heartbeat_t1", false, nil, true},
+		{"the table does not", "daimon", false, nil, false},
+		{"the owner wants none", "heartbeat_t1", true, nil, false},
+		{"the caller wants none", "heartbeat_t1", false, hint(false), false},
+		{"the caller asks for them", "daimon", true, hint(true), true},
+	} {
+		d := build(t, settings(t, profile.Settings{NoMarks: row.off}), policy.Hints{Subsystem: row.subsystem, Profile: row.hint})
+		if d.Profile.Default.MarkCache != row.marked {
+			t.Errorf("%s: marked is %v", row.about, d.Profile.Default.MarkCache)
+		}
+	}
+}
