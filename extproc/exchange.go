@@ -112,6 +112,14 @@ func (g *Gateway) newExchange(hd head) *exchange {
 
 // run takes the exchange through its phases. An error that is a fault has not been answered yet.
 func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
+	if x.head.method == http.MethodOptions {
+		x.operation = telemetry.Lookup
+		r, err := x.options()
+		if err != nil {
+			return err
+		}
+		return x.reply(d, r)
+	}
 	e, err := findEndpoint(&x.head)
 	if err != nil {
 		return err

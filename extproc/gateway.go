@@ -92,6 +92,9 @@ func (g *Gateway) Use(rt *Runtime) {
 func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) error {
 	x := g.newExchange(hd)
 	defer x.shut()
+	if x.crossOrigin() != nil {
+		d = sharing{d, x}
+	}
 	err := x.guarded(ctx, d, bodyless)
 	if late, ok := errors.AsType[answeredError](err); ok {
 		x.refused(late.told)

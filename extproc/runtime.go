@@ -32,7 +32,8 @@ type Runtime struct {
 	// Keyless admits requests without a credential, of programs on this machine: Demo while only the demo provider exists,
 	// Anyone when the operator switched authentication off.
 	Keyless       Keyless
-	Known         origin.Rule // the hosts under which callers without a key may know the gateway
+	Known         origin.Rule // the hosts under which callers without a key may know the gateway, and the origins of pages that may be callers
+	Origins       []string    // of pages that may read answers; "*": all
 	MaxRetries    int         // extra attempts of one request, all together
 	MaxBody       int64       // bytes of a request
 	MaxBodies     int64       // bytes of all requests' bodies together; 0 means no bound

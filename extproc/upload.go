@@ -230,7 +230,9 @@ func (u *upload) giveUp() reply {
 	if !u.deadline.IsZero() && !time.Now().Before(u.deadline) {
 		u.late = fault.Newf(fault.RequestTimeout, "the request's body did not come in time: it was not complete after %s", t.UploadTotal)
 	}
-	return u.x.errorReply(u.late)
+	r := u.x.errorReply(u.late)
+	r.header = u.x.shared(r.header)
+	return r
 }
 
 // answeredError is a fault that its client has been told.

@@ -29,6 +29,7 @@ func (g *gateway) state() (state.State, error) {
 	st := state.State{
 		CertPEM: g.offered.cert, KeyPEM: g.offered.key,
 		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
+		CORSOrigins:  cfg.Listen.CORSOrigins,
 		AccessLog:    cfg.Telemetry.LogLevel == "debug",
 		Timeouts:     envoyTimeouts(cfg),
 	}

@@ -14,6 +14,7 @@ import (
 // check finds the mistakes that no field shows alone.
 func (d *decoder) check(cfg *Config) {
 	d.checkListeners(cfg)
+	d.checkOrigins(cfg)
 	d.checkTLS("listen.tls", cfg.Listen.TLS)
 	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
@@ -64,6 +65,21 @@ func (d *decoder) checkListeners(cfg *Config) {
 			d.problem(l.key, "another port", "%s is also %s", l.addr, other)
 		}
 		taken[l.addr] = l.key
+	}
+}
+
+// originForm is an origin as browsers write it: a scheme, a host, and a port other than the scheme's own.
+var originForm = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^/?#@*\s,]+$`)
+
+func (d *decoder) checkOrigins(cfg *Config) {
+	for i, o := range cfg.Listen.CORSOrigins {
+		key := fmt.Sprintf("listen.cors_origins[%d]", i)
+		switch {
+		case o == "*" && cfg.Auth.Anonymous:
+			d.problem(key, "the origins one by one, or auth.anonymous: false", "every web page could spend the operator's money")
+		case o != "*" && !originForm.MatchString(o):
+			d.problem(key, "an origin such as https://app.example or http://localhost:3000, or *", "%q is no origin: it has a scheme and a host, and no path", o)
+		}
 	}
 }
 

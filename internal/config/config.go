@@ -42,6 +42,8 @@ type Listen struct {
 	PublicURL  URL  `key:"public_url" doc:"The address that clients use, when it is not the http address itself."`
 	TLS        TLS  `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
 
+	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key as anybody does, but where auth.anonymous or the demo lets programs of this machine in. * is every origin: pages may then do what their user's key may, and never anything without one; it is refused beside auth.anonymous."`
+
 	Drain time.Duration `key:"drain" default:"30s" doc:"How long what is under way may finish after SIGTERM. All of the stop takes at most 10 s more."`
 }
 

@@ -20,6 +20,7 @@ type Request struct {
 type Rule struct {
 	Hosts []string // names and addresses besides loopback's, without port
 	AnyIP bool     // any address will do: no DNS leads to a host that is an address
+	Pages []string // origins whose pages are trusted as programs of this machine are; "*" is none
 }
 
 // Refuses says why a request may be the work of somebody else's page; "" if it cannot.
@@ -28,6 +29,9 @@ func (r *Rule) Refuses(q Request) string {
 	if !r.known(host) {
 		return fmt.Sprintf("the host %q is not one of this gateway's", cut(q.Host))
 	}
+	if q.Origin != "" && r.trusts(q.Origin) {
+		return ""
+	}
 	if q.Origin != "" && !r.ours(q.Origin, host) {
 		return fmt.Sprintf("a page of the origin %q made it", cut(q.Origin))
 	}
@@ -35,6 +39,16 @@ func (r *Rule) Refuses(q Request) string {
 		return "a page of another site made it"
 	}
 	return ""
+}
+
+// trusts reports whether the pages of an origin were listed.
+func (r *Rule) trusts(origin string) bool {
+	for _, page := range r.Pages {
+		if strings.EqualFold(page, origin) {
+			return true
+		}
+	}
+	return false
 }
 
 // known reports whether a host is one of ours.

@@ -2,8 +2,10 @@ package snapshot
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -81,13 +83,44 @@ func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
 		status := []*accesslogv3.AccessLogFilter{
 			statusIs(accesslogv3.ComparisonFilter_GE, r.from), statusIs(accesslogv3.ComparisonFilter_LE, r.to), b.cel(cmp.Or(r.when, envoysOwn)),
 		}
-		out.Mappers = append(out.Mappers,
-			r.mapper(all(append(slices.Clip(status), pathMatches(anthropicPath))...), r.anthropicBody()),
-			r.mapper(all(append(slices.Clip(status), pathMatches(geminiPath))...), r.geminiBody()),
-			r.mapper(all(status...), r.openAIBody()),
-		)
+		if len(b.CORSOrigins) > 0 {
+			from := headerMatches("origin", originsPattern(b.CORSOrigins))
+			out.Mappers = append(out.Mappers, readable(r.mappers(append(slices.Clip(status), from)))...)
+		}
+		out.Mappers = append(out.Mappers, r.mappers(status)...)
 	}
 	return out
+}
+
+// mappers write a reply in the three forms.
+func (r localReply) mappers(status []*accesslogv3.AccessLogFilter) []*hcmv3.ResponseMapper {
+	return []*hcmv3.ResponseMapper{
+		r.mapper(all(append(slices.Clip(status), headerMatches(":path", anthropicPath))...), r.anthropicBody()),
+		r.mapper(all(append(slices.Clip(status), headerMatches(":path", geminiPath))...), r.geminiBody()),
+		r.mapper(all(status...), r.openAIBody()),
+	}
+}
+
+// originsPattern matches the origins of pages that may read what Envoy answers by itself.
+func originsPattern(origins []string) string {
+	quoted := make([]string, len(origins))
+	for i, o := range origins {
+		if quoted[i] = regexp.QuoteMeta(o); o == "*" {
+			quoted[i] = ".+"
+		}
+	}
+	return "(?i)^(" + strings.Join(quoted, "|") + ")$"
+}
+
+// readable lets the page that a request comes from read the answer.
+func readable(mappers []*hcmv3.ResponseMapper) []*hcmv3.ResponseMapper {
+	for _, m := range mappers {
+		m.HeadersToAdd = append(m.HeadersToAdd,
+			&corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: "access-control-allow-origin", Value: "%REQ(origin)%"}, AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT},
+			&corev3.HeaderValueOption{Header: &corev3.HeaderValue{Key: "vary", Value: "Origin"}, AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT},
+		)
+	}
+	return mappers
 }
 
 func (r localReply) openAIBody() string {
@@ -139,10 +172,10 @@ func statusIs(op accesslogv3.ComparisonFilter_Op, status uint32) *accesslogv3.Ac
 	}}
 }
 
-func pathMatches(regex string) *accesslogv3.AccessLogFilter {
+func headerMatches(name, regex string) *accesslogv3.AccessLogFilter {
 	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_HeaderFilter{
 		HeaderFilter: &accesslogv3.HeaderFilter{Header: &routev3.HeaderMatcher{
-			Name: ":path",
+			Name: name,
 			HeaderMatchSpecifier: &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
 				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: regex}},
 			}},

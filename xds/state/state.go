@@ -32,9 +32,10 @@ type State struct {
 	Order     []policy.ProviderID // failover order of requests without their own; names not listed come last
 
 	Timeouts     Timeouts
-	MaxBodyBytes uint64 // of a client's request; 0 means 32 MiB
-	MaxAnswer    uint64 // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
-	AccessLog    bool   // one JSON line per request, without content, on Envoy's standard error
+	MaxBodyBytes uint64   // of a client's request; 0 means 32 MiB
+	MaxAnswer    uint64   // bytes of a provider's answer that is held until it is whole; 0 means 64 MiB
+	CORSOrigins  []string // of pages that may read Envoy's own errors; "*": all
+	AccessLog    bool     // one JSON line per request, without content, on Envoy's standard error
 }
 
 // Provider is a group of equal endpoints with one TLS identity.
