@@ -17,6 +17,9 @@ func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolut
 	if x.spent() {
 		return to, false
 	}
+	if x.turnInstead(&to, f) {
+		return to, true
+	}
 	if x.lowered(to, f) {
 		return to, true
 	}

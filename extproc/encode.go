@@ -41,6 +41,9 @@ func (x *exchange) write(buf []byte, t *try) (attemptCall, error) {
 	if t.req, err = x.shaped(t); err != nil {
 		return attemptCall{}, err
 	}
+	if t.req, err = t.req.In(x.spokenTo(&to)); err != nil {
+		return attemptCall{}, err
+	}
 	req, lost, err := x.inWords(t.req, to, p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect))
 	if err != nil {
 		return attemptCall{}, err
@@ -157,6 +160,9 @@ func (x *exchange) newDecoder(t *try, status int, h header.List) (provider.Decod
 		req = t.req
 	}
 	p := x.rt.Providers[t.to.Provider]
+	if in, err := req.In(x.spokenTo(&t.to)); err == nil { // its request could be written
+		req = in
+	}
 	return p.Adapter.NewDecoder(req, t.to, p.Endpoint, status, h), x.stages(t, status)
 }
 
@@ -201,11 +207,11 @@ const lostUnlimited = "max_tokens"
 // limitOutput has providers told how long an answer may become that a prepaid key pays for, where nobody says it: as long as is reserved.
 // Without that, an answer may cost many times its reservation.
 func (x *exchange) limitOutput() {
-	if !x.Principal.Prepaid || x.verbatim() || !slices.ContainsFunc(x.Order, x.unlimited) {
+	if !x.Principal.Prepaid || x.Request.Op != chat.Generate || !slices.ContainsFunc(x.Order, x.unlimited) {
 		return
 	}
 	limit := func(r *chat.Request) {
-		if r == nil || r.MaxTokens > 0 || r.Profile != nil && r.Profile.MaxTokens > 0 {
+		if r == nil || r.MaxTokens > 0 || r.Dialect == chat.Completions && !r.Doc.Get("max_tokens").IsNull() || r.Profile != nil && r.Profile.MaxTokens > 0 {
 			return
 		}
 		var p chat.Profile
@@ -216,6 +222,7 @@ func (x *exchange) limitOutput() {
 		r.Profile, r.Lost = &p, wire.Named(slices.Clip(r.Lost), lostUnlimited)
 	}
 	limit(x.Request)
+	limit(x.Request.Turn)
 	if e := x.escalation; e != nil {
 		limit(e.request)
 	}

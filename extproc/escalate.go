@@ -44,7 +44,7 @@ type escalation struct {
 // providers keeps this one from them, too; what an agent's life does not allow, it does not get. It is a second call that the gateway
 // makes by itself: no user's own key pays for it, nor does the operator's account where the first call was on a user's own key.
 func (x *exchange) planEscalation() {
-	if x.Hints.Subsystem != tier1 || !x.mayEscalate() || x.Request.Op != chat.Generate || x.verifies() || x.formName() == "" || !x.verifiable() || x.direct(x.Found[0].Provider) {
+	if x.Hints.Subsystem != tier1 || !x.mayEscalate() || x.Request.Op != chat.Generate || x.verbatim() || x.verifies() || x.formName() == "" || !x.verifiable() || x.direct(x.Found[0].Provider) {
 		return
 	}
 	h := x.Hints

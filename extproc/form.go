@@ -30,7 +30,7 @@ type Structured struct {
 // findForm finds the form that the answer is to have: the client's own, else its hint's, the operator's or that of the part of an agent
 // that asks. A request that passes as it is has none.
 func (x *exchange) findForm() error {
-	if !x.rt.Structured.Enabled || x.Request.Op != chat.Generate || x.bare() || x.Intent.PrivacyTier == policy.PrivacyEndToEnd {
+	if !x.rt.Structured.Enabled || x.Request.Op != chat.Generate || x.verbatim() || x.bare() || x.Intent.PrivacyTier == policy.PrivacyEndToEnd {
 		return nil
 	}
 	if _, ok := x.rt.Dialects[x.Request.Dialect].(wire.Shaper); !ok {

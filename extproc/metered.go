@@ -25,7 +25,7 @@ const unknownWindow = 4 << 20
 
 // MostTokens implements meter.Request (D-87).
 func (m *metered) MostTokens(to *policy.Resolution) int64 {
-	if (*exchange)(m).verbatim() { // a window holds one text, of which there may be many
+	if m.Request.Op == chat.Embed { // a window holds one text, of which there may be many
 		return m.Request.MostInput
 	}
 	window := int64(to.Context)
@@ -38,6 +38,9 @@ func (m *metered) MostTokens(to *policy.Resolution) int64 {
 		output = policy.AddTokens(int64(m.Request.MaxTokens), int64((*exchange)(m).raised([]policy.Resolution{*to})))
 	case to.MaxOutput > 0:
 		output = int64(to.MaxOutput)
+	}
+	if (*exchange)(m).verbatim() {
+		window = m.Request.MostInput
 	}
 	return policy.AddTokens(window, policy.TimesTokens(output, int64(max(m.Request.Choices, 1))))
 }

@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
@@ -14,7 +15,9 @@ import (
 // and no layer, profile or form has anything to say about them.
 
 // verbatim reports whether the request goes to its provider with its own bytes.
-func (x *exchange) verbatim() bool { return x.Request.Op == chat.Embed }
+func (x *exchange) verbatim() bool {
+	return x.Request.Op == chat.Embed || x.Request.Dialect == chat.Completions
+}
 
 // windowless are candidates without the windows of their models, for a request that may hold more than one prompt: each has a window of its
 // own, and does not bound what all of them take.
@@ -37,6 +40,8 @@ func (rt *Runtime) unserved(req *chat.Request, to *policy.Resolution) string {
 	case !ok:
 	case req.Op == chat.Embed && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:
 		return "the model makes no embeddings there"
+	case req.NoTurn != nil && p.Adapter.Dialect(*to, p.Endpoint, req.Dialect) != req.Dialect:
+		return "a turn of a conversation cannot say what the request asks for"
 	case req.Op != chat.Embed && slices.Contains(to.Features, policy.Embeddings):
 		return "the model makes embeddings alone"
 	}
@@ -45,6 +50,9 @@ func (rt *Runtime) unserved(req *chat.Request, to *policy.Resolution) string {
 
 // unservedFault tells the caller that no candidate has an answer to the request.
 func unservedFault(req *chat.Request) *fault.Fault {
+	if req.NoTurn != nil {
+		return fault.From(req.NoTurn)
+	}
 	f := fault.Newf(fault.InvalidRequest, "the model %q makes embeddings, which are asked for at /v1/embeddings", clipped(req.Model))
 	if req.Op == chat.Embed {
 		f.Public = fmt.Sprintf("the model %q makes no embeddings", clipped(req.Model))
@@ -65,5 +73,24 @@ func (x *exchange) meetOperation() error {
 	if len(x.Found) == 0 {
 		return unservedFault(x.Request)
 	}
+	x.takeTurn()
 	return nil
+}
+
+// takeTurn has a prompt that no candidate's provider completes be a conversation, with all that the gateway does for one.
+func (x *exchange) takeTurn() {
+	if x.Request.Turn == nil || slices.ContainsFunc(x.Found, func(to policy.Resolution) bool { return x.spokenTo(&to) == chat.Completions }) {
+		return
+	}
+	x.Request = x.Request.Turn
+}
+
+// turnInstead reports whether a provider turned out not to complete prompts, and is to be asked for a turn of a conversation.
+func (x *exchange) turnInstead(to *policy.Resolution, f *failure) bool {
+	if x.Request.Turn == nil || x.spokenTo(to) != chat.Completions || f.kind != failStatus {
+		return false
+	}
+	lacks := f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed
+	to.Without.Completions = lacks
+	return lacks
 }

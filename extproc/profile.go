@@ -12,7 +12,7 @@ import (
 // profile works out how the part of an agent that asks wants its answer made, where there is anything to say. in is what the request
 // needs, nil if that is not known.
 func (x *exchange) profile(in *policy.Intent) {
-	if x.Request.Op != chat.Generate {
+	if x.Request.Op != chat.Generate || x.verbatim() {
 		return
 	}
 	d := x.rt.Profiles.Build(&x.Hints, in, x.started)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/policy"
 )
 
@@ -30,7 +31,7 @@ func (f *failure) modelGone(to *policy.Resolution) bool {
 
 // quarantine puts a listed model where it is asked for last.
 func (x *exchange) quarantine(to *policy.Resolution, f *failure) {
-	if x.isTokenCount() || !f.modelGone(to) || !x.lists(to) {
+	if x.isTokenCount() || x.spokenTo(to) == chat.Completions || !f.modelGone(to) || !x.lists(to) {
 		return
 	}
 	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)

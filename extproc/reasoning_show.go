@@ -48,7 +48,7 @@ type shown struct {
 // newShown prepares to show an answer's reasoning; nil where it goes out as it is and nobody wants to know more of it.
 func (x *exchange) newShown(to *policy.Resolution, spoken chat.Dialect) *shown {
 	v := x.view()
-	if x.Request.Op != chat.Generate || v == (render.View{}) && !x.gw.Events.On() {
+	if x.Request.Op != chat.Generate || x.verbatim() || v == (render.View{}) && !x.gw.Events.On() {
 		return nil
 	}
 	kind := ""

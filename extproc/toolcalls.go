@@ -44,7 +44,7 @@ func (x *exchange) inWords(as *chat.Request, to policy.Resolution, at chat.Diale
 
 // stages are what is read into the words of an answer, in order. The caller holds encodeMu.
 func (x *exchange) stages(t *try, status int) (list []stage) {
-	if status/100 != 2 || x.isTokenCount() {
+	if status/100 != 2 || x.isTokenCount() || x.Request.Op == chat.Embed || x.spokenTo(&t.to) == chat.Completions {
 		return nil
 	}
 	calls := x.callsIn(t.to)

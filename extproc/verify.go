@@ -68,7 +68,7 @@ func (o *opinions) skip(why string) { o.result, o.skipped = verifiedSkipped, why
 
 // planVerification finds out whether the request is verified, and by whom.
 func (x *exchange) planVerification() {
-	if x.Request.Op != chat.Generate {
+	if x.Request.Op != chat.Generate || x.verbatim() {
 		return
 	}
 	isRisk := intent.Root(x.Hints.Subsystem) == partRisk && x.Hints.Subsystem != ""

@@ -23,10 +23,11 @@ const (
 	NoLog                Feature = "no_log"
 	Tools                Feature = "tools"
 	Vision               Feature = "vision"
-	Audio                Feature = "audio"      // it takes sound
-	Video                Feature = "video"      // it takes moving pictures
-	Documents            Feature = "documents"  // it takes files such as PDF
-	Embeddings           Feature = "embeddings" // it makes embeddings, and nothing else
+	Audio                Feature = "audio"            // it takes sound
+	Video                Feature = "video"            // it takes moving pictures
+	Documents            Feature = "documents"        // it takes files such as PDF
+	TextCompletions      Feature = "text_completions" // its provider completes a prompt, in OpenAI's legacy format
+	Embeddings           Feature = "embeddings"       // it makes embeddings, and nothing else
 	SelfFunding          Feature = "self_funding"
 	CrossVerify          Feature = "cross_verify"
 	NativeAPI            Feature = "native_api"
@@ -39,7 +40,7 @@ const (
 var features = []Feature{
 	Privacy, VisibleThinking, InterleavedThinking, AdaptiveThinking, LowEffort, Citations, Compaction, StructuredOutputs,
 	PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough, PromptCaching, WebSearch, TEEAttested, NoLog,
-	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents, Embeddings,
+	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents, Embeddings, TextCompletions,
 }
 
 // Features is a copy of the closed set.

@@ -98,11 +98,12 @@ func (r *Resolution) May(f Feature) bool {
 
 // Without is what an attempt leaves out of its request because the provider refused it there. The zero value is nothing.
 type Without struct {
-	Thinking bool     // of the history
-	Effort   bool     // any: the provider's format has functions or thinking, not both
-	Summary  bool     // of what the model thinks
-	Betas    []string // flags of the provider's API
-	Params   []string // parameters that the gateway itself said, of the request's profile
+	Thinking    bool     // of the history
+	Effort      bool     // any: the provider's format has functions or thinking, not both
+	Summary     bool     // of what the model thinks
+	Betas       []string // flags of the provider's API
+	Params      []string // parameters that the gateway itself said, of the request's profile
+	Completions bool     // the endpoint for a prompt: it is asked for a turn of a conversation
 }
 
 // Outcome is what one attempt says about a provider's health.

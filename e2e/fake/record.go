@@ -32,8 +32,8 @@ type Request struct {
 // IsGeneration reports whether the request asks a model for something: a completion, or embeddings.
 func (r *Request) IsGeneration() bool {
 	return r.Method == http.MethodPost &&
-		(strings.HasSuffix(r.Path, "/chat/completions") || strings.HasSuffix(r.Path, "/messages") || strings.HasSuffix(r.Path, "/responses") ||
-			strings.HasSuffix(r.Path, "/embeddings") ||
+		(strings.HasSuffix(r.Path, "/messages") || strings.HasSuffix(r.Path, "/responses") ||
+			strings.HasSuffix(r.Path, "/embeddings") || strings.HasSuffix(r.Path, "/completions") ||
 			strings.HasSuffix(r.Path, ":generateContent") || strings.HasSuffix(r.Path, ":streamGenerateContent"))
 }
 

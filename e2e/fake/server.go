@@ -31,19 +31,20 @@ const (
 
 // Config says which provider to play. The zero value of every field but Dialect works.
 type Config struct {
-	Dialect Dialect
-	Name    string   // prefix of its request ids; "": the dialect
-	Key     string   // the credential it accepts; "": "sk-fake-" and the name
-	Keys    []string // further ones
-	Models  []string // models it has; nil: any
-	Vendor  Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
-	Allow   []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
-	Only    []string // OpenAI: models that it serves in Responses alone
-	Signer  string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
-	Betas   []string // Anthropic: beta flags it knows; nil: any that looks like one
-	Addr    string   // "": a free port of 127.0.0.1
-	CA      *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
-	Bench   *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
+	Dialect  Dialect
+	Name     string   // prefix of its request ids; "": the dialect
+	Key      string   // the credential it accepts; "": "sk-fake-" and the name
+	Keys     []string // further ones
+	Models   []string // models it has; nil: any
+	Vendor   Vendor   // whose API it is, where that differs from its dialect's; "": the dialect's own
+	NoLegacy bool     // OpenAI: it has no /completions
+	Allow    []string // top-level parameters that it takes beyond the real provider's (vLLM's top_k, …)
+	Only     []string // OpenAI: models that it serves in Responses alone
+	Signer   string   // Anthropic: whose signatures it gives and takes; "": one that all such fakes share; see Unsigned
+	Betas    []string // Anthropic: beta flags it knows; nil: any that looks like one
+	Addr     string   // "": a free port of 127.0.0.1
+	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
+	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
 // Server is a running fake provider. Safe for concurrent use.
@@ -109,8 +110,10 @@ type asked struct {
 	custom       map[string]bool // Responses: tools that take text
 	form         *form           // nil: any
 	signer       signer
-	vector       int  // embeddings: how long each is
-	base64       bool // embeddings: and in which form
+	prompts      []string // of the legacy completions
+	echo, probs  bool     // of the legacy completions
+	vector       int      // embeddings: how long each is
+	base64       bool     // embeddings: and in which form
 }
 
 // refusal is an error before it is written in a dialect.

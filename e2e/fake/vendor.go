@@ -57,6 +57,8 @@ func (s *Server) apiOn(path string) api {
 	switch {
 	case s.cfg.Dialect == OpenAI && strings.HasSuffix(path, "/embeddings"):
 		return embeddings{}
+	case s.completesPrompts(path):
+		return prompted{}
 	case !ok && s.cfg.Dialect == OpenAI && strings.HasSuffix(path, "/responses"):
 		return responses{kept: &s.kept}
 	case !ok:
@@ -73,9 +75,9 @@ func (s *Server) serves(path string) bool {
 	case BlockRun, Bankr:
 		return path == "/chat/completions" || path == "/messages"
 	case OpenRouter, Venice:
-		return path == "/chat/completions" || path == "/embeddings"
+		return path == "/chat/completions" || path == "/embeddings" || s.completesPrompts(path)
 	default:
-		return s.cfg.Dialect == OpenAI && (path == "/chat/completions" || s.cfg.Vendor == "" && path == "/embeddings" || s.cfg.Vendor == "" && path == "/responses") || s.cfg.Dialect == Anthropic && path == "/messages"
+		return s.cfg.Dialect == OpenAI && (path == "/chat/completions" || s.cfg.Vendor == "" && path == "/embeddings" || s.completesPrompts(path) || s.cfg.Vendor == "" && path == "/responses") || s.cfg.Dialect == Anthropic && path == "/messages"
 	}
 }
 

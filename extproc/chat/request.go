@@ -21,7 +21,7 @@ const (
 	// Embeddings is OpenAI's form of embeddings. It has no conversation.
 	Embeddings Dialect = "embeddings"
 
-	// Completions is OpenAI's legacy form with a prompt. Only clients speak it: a request in it becomes one of OpenAI.
+	// Completions is OpenAI's legacy form with a prompt. A provider that does not speak it is asked for the request's Turn.
 	Completions Dialect = "completions"
 )
 
@@ -56,6 +56,9 @@ type Request struct {
 	Version string   // anthropic-version header of an Anthropic client
 	Betas   []string // anthropic-beta header values of an Anthropic client
 	Query   string   // the raw query string of the client's path, without "?"
+	Prompts int      // of a request in Completions: how many it holds
+	Turn    *Request // a request in Completions as one in OpenAI; nil: it cannot be said so
+	NoTurn  error    // why, a fault
 	Needs   []Need   // what only some providers can do, and no other can do without
 	Lost    []string // what the client asked for and no provider is asked for: members of a form that the gateway rewrote
 
@@ -77,6 +80,14 @@ type Need struct {
 
 // ConversationFor parses a request's conversation from its Doc.
 type ConversationFor func(*Request) (*Conversation, error)
+
+// In is the request as a provider is asked that speaks a dialect. The error is a fault.
+func (r *Request) In(spoken Dialect) (*Request, error) {
+	if r.Dialect != Completions || spoken == Completions {
+		return r, nil
+	}
+	return r.Turn, r.NoTurn
+}
 
 // Conversation parses the conversation on first use and returns it. The error is a fault of kind InvalidRequest.
 func (r *Request) Conversation() (*Conversation, error) {

@@ -78,7 +78,7 @@ func mayHaveSchema(r *chat.Request) bool {
 // contentMarks are what a body with content that is no words has somewhere, in each dialect.
 var contentMarks = map[chat.Dialect][]string{
 	chat.OpenAI:      {`"image_url"`, `"input_audio"`, `"audio_url"`, `"video_url"`, `"file_data"`},
-	chat.Completions: nil, // its requests are of OpenAI's
+	chat.Completions: nil,
 	chat.Embeddings:  nil,
 	chat.Anthropic:   {`"image"`, `"document"`},
 	chat.Responses:   {`"input_image"`, `"input_file"`, `"input_audio"`},

@@ -117,6 +117,9 @@ func (d *decoder) checkCustoms(customs []Custom) {
 		if c.CacheControl && c.Format != FormatOpenAI {
 			d.problem(key+".cache_control", "format: openai", "only that format needs it said")
 		}
+		if c.Completions != nil && *c.Completions && c.Format != FormatOpenAI {
+			d.problem(key+".completions", "format: openai", "only servers of that format complete prompts")
+		}
 		if c.Responses && c.Format != FormatOpenAI {
 			d.problem(key+".responses", "format: openai", "only servers of that format speak Responses beside it")
 		}

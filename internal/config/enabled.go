@@ -62,7 +62,8 @@ func (c *Config) real() []Provider {
 		out = append(out, Provider{
 			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private, Catalog: p.Catalog,
 			Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses, ContextEngineering: true,
-			Models: p.Models, Any: len(p.Models) == 0,
+			NoCompletions: p.Completions != nil && !*p.Completions,
+			Models:        p.Models, Any: len(p.Models) == 0,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	return out

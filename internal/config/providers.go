@@ -101,6 +101,7 @@ type Custom struct {
 	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that it gets to see, if it speaks anthropic. Without the key, all of them; with an empty list, none."`
 	CacheControl bool              `key:"cache_control" doc:"It speaks openai and understands Anthropic's cache_control on content parts, tools and tool calls."`
 	Responses    bool              `key:"responses" default:"false" doc:"It speaks openai and OpenAI's Responses beside it: clients of that are served in it, with what it keeps of responses."`
+	Completions  *bool             `key:"completions" doc:"It speaks openai and completes prompts (/completions), which go there as they came. Without the key, it is asked, and for a turn of a conversation where it answers 404 or 405; with false, only for that."`
 	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The form of its list of models (GET /models), which is read every models.refresh: what it lists is what it serves, at the prices that it names. Without it, the list is not read."`
 	Models       []Model           `key:"models" doc:"What it serves. Without a list, any id that no other provider lists."`
 }
@@ -249,6 +250,7 @@ type Provider struct {
 
 	ContextEngineering bool
 	Responses          bool // it speaks OpenAI's Responses API
+	NoCompletions      bool // it does not complete prompts
 	DIEM               bool // paid by staked credit
 	BYOK               bool // requests may bring their own key
 	Subsystems         []string

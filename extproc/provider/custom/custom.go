@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
@@ -29,7 +30,8 @@ var (
 func (Adapter) Name() string { return "custom" }
 
 // Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses, and models that are served in it alone,
-// are served in that, where it is spoken, and clients of embeddings by a server of OpenAI's format.
+// are served in that, where it is spoken, clients of embeddings by a server of OpenAI's format, and those of a prompt by one
+// that is not known to lack the endpoint.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
 	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
@@ -38,6 +40,8 @@ func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialec
 		return chat.Embeddings
 	case at.Responses && responses.Serves(&to, d):
 		return chat.Responses
+	case d == chat.Completions && !at.NoCompletions && !to.Without.Completions:
+		return chat.Completions
 	}
 	return chat.OpenAI
 }
@@ -52,6 +56,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		return gemini.NewCall(buf, req, to, at)
 	case chat.Embeddings:
 		return embeddings.NewCall(buf, req, &to, at), nil
+	case chat.Completions:
+		return completions.NewCall(buf, req, &to, at), nil
 	case chat.Responses:
 		return responses.NewCall(buf, req, at, responses.Options(to))
 	}
@@ -99,6 +105,8 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 		return gemini.NewDecoder(req, status, h)
 	case chat.Embeddings:
 		return embeddings.NewDecoder(req, status, h)
+	case chat.Completions:
+		return completions.NewDecoder(req, status, h)
 	case chat.Responses:
 		return responses.NewDecoder(req, status, h)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
@@ -29,12 +30,12 @@ var (
 func (Adapter) Name() string { return "openai" }
 
 // Dialect is Chat Completions, whatever the client speaks, but for clients of Responses, and models that are served in it alone, where
-// that is spoken, and for clients of embeddings.
+// that is spoken, for clients of embeddings, and for models that complete a prompt.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if at.Responses && responses.Serves(&to, d) {
 		return chat.Responses
 	}
-	if d == chat.Embeddings && embeddings.At(&to) {
+	if d == chat.Embeddings && embeddings.At(&to) || d == chat.Completions && completions.Listed(&to) {
 		return d
 	}
 	return chat.OpenAI
@@ -45,6 +46,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
 	case chat.Embeddings:
 		return embeddings.NewCall(buf, req, &to, at), nil
+	case chat.Completions:
+		return completions.NewCall(buf, req, &to, at), nil
 	case chat.Responses:
 		return responses.NewCall(buf, req, at, responses.Options(to))
 	}
@@ -88,6 +91,8 @@ func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
 	case chat.Embeddings:
 		return embeddings.NewDecoder(req, status, h)
+	case chat.Completions:
+		return completions.NewDecoder(req, status, h)
 	case chat.Responses:
 		return responses.NewDecoder(req, status, h)
 	}

@@ -3,6 +3,7 @@ package openrouter
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
@@ -12,8 +13,11 @@ import (
 
 // NewDecoder reads the answer of such a call, and what it costs.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
+	case chat.Embeddings:
 		return decoder{embeddings.NewDecoder(req, status, h)}
+	case chat.Completions:
+		return decoder{completions.NewDecoder(req, status, h)}
 	}
 	return decoder{wire.NewDecoder(req, status, h)}
 }

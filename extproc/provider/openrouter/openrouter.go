@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
@@ -24,9 +25,9 @@ var _ provider.Adapter = Adapter{}
 // Name is "openrouter".
 func (Adapter) Name() string { return "openrouter" }
 
-// Dialect is OpenAI's Chat Completions, and its embeddings.
+// Dialect is OpenAI's Chat Completions, its embeddings, and its completions of a prompt, which it has for all models.
 func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
-	if d == chat.Embeddings && embeddings.At(&to) {
+	if d == chat.Embeddings && embeddings.At(&to) || d == chat.Completions && !to.Without.Completions {
 		return d
 	}
 	return chat.OpenAI
@@ -38,10 +39,11 @@ var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money
 // Encode writes a Chat Completions call with OpenRouter's members. It takes the effort, the budget and the signed thinking of every
 // family, and leaves out what a host does not know.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
-		call := embeddings.NewCall(buf, req, &to, at)
-		call.Header = slices.Concat(call.Header, attribution)
-		return call, nil
+	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
+	case chat.Embeddings:
+		return attributed(embeddings.NewCall(buf, req, &to, at)), nil
+	case chat.Completions:
+		return attributed(completions.NewCall(buf, req, &to, at)), nil
 	}
 	o := wire.RequestOptions{
 		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
@@ -64,8 +66,13 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	if err != nil {
 		return nil, err
 	}
+	return attributed(call), nil
+}
+
+// attributed is a call that says who asks.
+func attributed(call *provider.Call) *provider.Call {
 	call.Header = slices.Concat(call.Header, attribution)
-	return call, nil
+	return call
 }
 
 // model is the name of the model, with the suffix that says what to choose its host by: :floor for the cheapest, :nitro for the

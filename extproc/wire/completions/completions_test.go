@@ -46,8 +46,14 @@ func decode(body string) (*chat.Request, error) {
 }
 
 func TestAPromptBecomesTheUsersTurn(t *testing.T) {
-	r, err := decode(`{"model":"m","prompt":["Say \"hi\""],"max_tokens":7,"temperature":0.30,"echo":true,"best_of":3,"suffix":"","logprobs":2,"n":2,"stream":true}`)
+	r, err := decode(`{"model":"m","prompt":["Say \"hi\""],"max_tokens":7,"temperature":0.30,"echo":false,"best_of":2,"suffix":"","logprobs":null,"n":2,"stream":true}`)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Dialect != chat.Completions || r.Choices != 2 || r.Prompts != 1 || !r.Edit.Empty() {
+		t.Errorf("read as %+v", r)
+	}
+	if r, err = r.In(chat.Anthropic); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"model":"m","max_tokens":7,"temperature":0.30,"n":2,"stream":true,"messages":[{"role":"user","content":"Say \"hi\""}]}`
@@ -57,8 +63,8 @@ func TestAPromptBecomesTheUsersTurn(t *testing.T) {
 	if r.Dialect != chat.OpenAI || r.MaxTokens != 7 || r.Choices != 2 || !r.Stream {
 		t.Errorf("read as %+v", r)
 	}
-	if got := strings.Join(r.Lost, ","); got != "echo,best_of,logprobs" {
-		t.Errorf("lost %s", got)
+	if len(r.Lost) != 0 {
+		t.Errorf("lost %s", r.Lost)
 	}
 	c, err := r.Conversation()
 	if err != nil || len(c.Messages) != 1 || c.Messages[0].Parts[0].Text != `Say "hi"` {
@@ -68,15 +74,17 @@ func TestAPromptBecomesTheUsersTurn(t *testing.T) {
 
 func TestPromptsThatCannotBeServed(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"model":"m","prompt":""}`:        "must not be empty",
-		`{"model":"m","prompt":["a","b"]}`: "a request for each prompt",
-		`{"model":"m","prompt":[1,2]}`:     "tokens are not taken",
-		`{"model":"m","prompt":[[1,2]]}`:   "tokens are not taken",
-		`{"model":"m","prompt":[]}`:        "tokens are not taken",
-		`{"model":"m","prompt":null}`:      "tokens are not taken",
-		`{"model":"m"}`:                    "prompt is required, or messages",
-		`{"prompt":"a"}`:                   "model is required",
-		`{"model":"m","prompt":"a"`:        "not valid JSON",
+		`{"model":"m","prompt":""}`:                  "must not be empty",
+		`{"model":"m","prompt":[]}`:                  "must not be empty",
+		`{"model":"m","prompt":[[],""]}`:             "must not be empty",
+		`{"model":"m","prompt":7}`:                   "must be a string or an array, not a number",
+		`{"model":"m","prompt":null}`:                "prompt is required, or messages",
+		`{"model":"m","prompt":"a","best_of":0}`:     "best_of must be an integer",
+		`{"model":"m","prompt":"a","n":1000}`:        "n must be an integer",
+		`{"model":"m","prompt":"a","max_tokens":-1}`: "max_tokens must be a positive integer",
+		`{"model":"m"}`:                              "prompt is required, or messages",
+		`{"prompt":"a"}`:                             "model is required",
+		`{"model":"m","prompt":"a"`:                  "not valid JSON",
 	} {
 		_, err := decode(body)
 		f, ok := errors.AsType[*fault.Fault](err)
@@ -84,6 +92,64 @@ func TestPromptsThatCannotBeServed(t *testing.T) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}
+}
+
+func TestWhatATurnCannotSay(t *testing.T) {
+	for body, member := range map[string]string{
+		`{"model":"m","prompt":["a","b"]}`:             "prompt",
+		`{"model":"m","prompt":[1,2]}`:                 "prompt",
+		`{"model":"m","prompt":[[1,2]]}`:               "prompt",
+		`{"model":"m","prompt":"a","suffix":"b"}`:      "suffix",
+		`{"model":"m","prompt":"a","echo":true}`:       "echo",
+		`{"model":"m","prompt":"a","logprobs":0}`:      "logprobs",
+		`{"model":"m","prompt":"a","best_of":2}`:       "best_of",
+		`{"model":"m","prompt":"a","n":2,"best_of":3}`: "best_of",
+	} {
+		r, err := decode(body)
+		if err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if same, err := r.In(chat.Completions); same != r || err != nil {
+			t.Errorf("%s is not sent as it came: %v", body, err)
+		}
+		_, err = r.In(chat.OpenAI)
+		if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.InvalidRequest || f.Param != member {
+			t.Errorf("%s: %v, want a word about %s", body, err, member)
+		}
+	}
+}
+
+// FuzzAnAnswerToAPromptComesOutAsItCame: wherever a stream or a body is cut, the client gets its bytes.
+func FuzzAnAnswerToAPromptComesOutAsItCame(f *testing.F) {
+	const piece = `data: {"id":"cmpl-1","object":"text_completion","choices":[{"text":"a\u00e9","index":0,"logprobs":{"tokens":["a"]},"finish_reason":%s}],"model":"m"}` + "\n\n"
+	stream := strings.Replace(piece, "%s", "null", 1) + strings.Replace(piece, "%s", `"stop"`, 1) + "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n"
+	f.Add([]byte(stream), 50, true)
+	f.Add([]byte(`{"choices":[{"text":"a","index":0,"finish_reason":"length"}],"model":"m","usage":{"prompt_tokens":1,"completion_tokens":1}}`), 9, false)
+	f.Fuzz(func(t *testing.T, body []byte, cut int, stream bool) {
+		cut = max(0, min(cut, len(body)))
+		req := &chat.Request{Dialect: chat.Completions, Stream: stream, StreamUsage: true, Prompts: 1}
+		d := completions.NewDecoder(req, 200, nil)
+		enc := completions.Dialect{}.NewEncoder(wire.Options{Same: true, Stream: stream, ShowUsage: true, Request: req})
+		var out []byte
+		for i, part := range [][]byte{body[:cut], body[cut:]} {
+			events := d.Decode(part, i == 1)
+			for k := range events {
+				if events[k].Kind == chat.Error {
+					return
+				}
+				out = enc.Append(out, &events[k])
+			}
+		}
+		if stream {
+			if !strings.HasPrefix(string(body), string(out)) && !strings.HasPrefix(string(out), string(body)) { // what follows the end is left out
+				t.Errorf("%q became %q", body, out)
+			}
+			return
+		}
+		if string(out) != string(body) {
+			t.Errorf("%q became %q", body, out)
+		}
+	})
 }
 
 // answer is one of two choices, with a thought that has no place.

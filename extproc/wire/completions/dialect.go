@@ -22,81 +22,142 @@ var (
 // Name is chat.Completions.
 func (Dialect) Name() chat.Dialect { return chat.Completions }
 
-// gone are the members that a conversation has no words for, besides the prompt. What they ask for is not done, and
-// named. logprobs is a number here and a switch there.
-var gone = [...]string{"suffix", "echo", "best_of", "logprobs"}
-
-// Decode reads a request and makes it one of Chat Completions, with the prompt as the user's only turn. The request
-// says that it is of that format, since providers are asked in it.
+// Decode reads a request. It says what providers that have the endpoint are asked, and in Turn what the others are, if that can be said
+// as a turn of a conversation.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := openai.Names.Scan(body)
 	if err != nil {
 		return openai.Dialect{}.Decode(op, h, query, body) // which says what is wrong
 	}
-	prompt, err := readPrompt(doc.Get("prompt"))
+	prompts, err := checkPrompt(doc.Get("prompt"))
 	if err != nil {
 		return nil, err
 	}
-	var e jsonx.Edits
-	var lost []string
-	for _, key := range gone {
-		if asks(doc.Get(key)) {
-			lost = append(lost, key)
-		}
-		e.Delete(&doc, key)
+	r := &chat.Request{Dialect: chat.Completions, Op: op, Query: query, Doc: doc, Read: conversation}
+	if err := openai.ReadScalars(r, "model", "stream", "stream_options", "n", "reasoning_effort", "reasoning", "thinking"); err != nil {
+		return nil, err
 	}
-	e.Delete(&doc, "prompt")
-	messages := append([]byte(`[{"role":"user","content":`), prompt...)
-	e.Set(&doc, "messages", append(messages, `}]`...))
-	r, err := openai.Dialect{}.Decode(op, h, query, e.AppendTo(nil, &doc))
+	best, err := readBest(&doc)
 	if err != nil {
 		return nil, err
 	}
-	r.Lost = lost
+	if err := readLimit(r); err != nil {
+		return nil, err
+	}
+	r.Prompts = max(prompts.Count, 1)
+	r.InputTokens, r.MostInput = prompts.About(), prompts.Most(wire.MostInputTokens(&doc))
+	r.Turn, r.NoTurn = turn(r, best, h)
+	r.Choices = max(r.Choices, best) * r.Prompts
+	wire.RemoveHints(r)
 	return r, nil
 }
 
-// asks reports whether a member asks for anything: null, false, zero, one and the empty string do not.
+// conversation is that of the request as a turn. The error of one that cannot be said so is a fault.
+func conversation(r *chat.Request) (*chat.Conversation, error) {
+	if r.Turn == nil {
+		return nil, r.NoTurn
+	}
+	return r.Turn.Conversation()
+}
+
+// readLimit reads how long each answer may become. Zero asks for none, as who wants the prompt's own probabilities does.
+func readLimit(r *chat.Request) error {
+	if v := r.Doc.Get(openai.MaxTokens); string(v.Raw) != "0" {
+		if err := openai.ReadScalars(r, openai.MaxTokens); err != nil {
+			return err
+		}
+	}
+	return openai.ReadScalars(r, openai.MaxCompletionTokens)
+}
+
+// readBest is how many answers a provider writes for each prompt, of which it gives the best; 1 if nothing is said.
+func readBest(doc *jsonx.Doc) (int, error) {
+	const key, most = "best_of", 128
+	v := doc.Get(key)
+	if v.IsNull() {
+		return 1, nil
+	}
+	n, ok := v.Int()
+	if !ok || n < 1 || n > most {
+		return 0, wire.Invalid(key, "%s must be an integer between 1 and %d", key, most)
+	}
+	return int(n), nil
+}
+
+// turn is the request as one of Chat Completions, with the prompt as the user's only turn, or why it cannot be said so.
+func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
+	doc := &r.Doc
+	prompt, err := onlyPrompt(doc.Get("prompt"))
+	if err != nil {
+		return nil, err
+	}
+	if best > r.Choices {
+		return nil, unsayable("best_of")
+	}
+	for _, key := range [...]string{"suffix", "echo", "logprobs"} {
+		if asks(doc.Get(key)) {
+			return nil, unsayable(key)
+		}
+	}
+	var e jsonx.Edits
+	for _, key := range [...]string{"suffix", "echo", "best_of", "logprobs", "prompt"} {
+		e.Delete(doc, key)
+	}
+	messages := append([]byte(`[{"role":"user","content":`), prompt...)
+	e.Set(doc, "messages", append(messages, `}]`...))
+	return openai.Dialect{}.Decode(r.Op, h, r.Query, e.AppendTo(nil, doc))
+}
+
+// asks reports whether a member asks for anything. Zero does, as a number of probabilities: the chosen token's own is given all the same.
 func asks(v jsonx.Value) bool {
 	switch string(v.Raw) {
-	case "", "null", "false", "0", "1", `""`:
+	case "", "null", "false", `""`:
 		return false
 	}
 	return true
 }
 
-// readPrompt is the prompt as a JSON string. A list may hold one; a list of numbers is text that the caller has cut
-// into some model's tokens, which no other model reads.
-func readPrompt(v jsonx.Value) (jsonx.Raw, error) {
+// checkPrompt refuses what no provider takes, and measures the rest.
+func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
+	if v.IsNull() {
+		return p, wire.Invalid("prompt", "prompt is required, or messages")
+	}
+	if v.Kind() != jsonx.String && v.Kind() != jsonx.Array {
+		return p, wire.WrongKind("prompt", "a string or an array", v)
+	}
+	if p = wire.MeasurePrompts(v); p.Count == 0 {
+		return p, wire.Invalid("prompt", "prompt must not be empty")
+	}
+	return p, nil
+}
+
+// onlyPrompt is the prompt as a JSON string. A list may hold one; a list of numbers is text that the caller has cut into some model's
+// tokens, which no other model reads.
+func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	if v.Kind() == jsonx.Array {
-		var only jsonx.Value
 		n := 0
+		var only jsonx.Value
 		for _, e := range v.Each {
 			only = e
 			n++
 		}
-		switch {
-		case n == 1:
+		if n == 1 {
 			v = only
-		case n > 1 && only.Kind() == jsonx.String:
-			return nil, invalid("prompt must be one string: send a request for each prompt")
 		}
 	}
-	switch {
-	case !v.Exists():
-		return nil, invalid("prompt is required, or messages")
-	case v.Kind() != jsonx.String:
-		return nil, invalid("prompt must be a string; tokens are not taken")
-	case len(v.Raw) == len(`""`):
-		return nil, invalid("prompt must not be empty")
+	if v.Kind() == jsonx.String && len(v.Raw) > len(`""`) {
+		return v.Raw, nil
 	}
-	return v.Raw, nil
+	return nil, unsayable("prompt")
 }
 
-func invalid(problem string) error {
-	f := fault.New(fault.InvalidRequest, problem, nil)
-	f.Param = "prompt"
-	return f
+// unsayable is the fault of a member that a turn of a conversation has no words for.
+func unsayable(member string) error {
+	if member == "prompt" {
+		return wire.Invalid(member, "prompt must be one string: no provider of this model serves /v1/completions itself, and a turn of a conversation is "+
+			"one text; send a request for each prompt, and no tokens")
+	}
+	return wire.Invalid(member, "%s is not to be had: no provider of this model serves /v1/completions itself, and a turn of a conversation cannot say it", member)
 }
 
 // Error is the body of a JSON error, which is the same in all of OpenAI's formats.
@@ -107,13 +168,14 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 // NewEncoder writes one answer for a client of the legacy format.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	e := envelope{opts: o, id: "cmpl-" + strings.TrimPrefix(o.RequestID, "req_"), model: o.Model}
+	e.passes = o.Same && o.Request != nil && o.Request.Dialect == chat.Completions
 	if o.Stream {
 		return &streamEncoder{envelope: e}
 	}
 	return &bodyEncoder{envelope: e}
 }
 
-// Shape shapes a request, which became one of Chat Completions when it was read.
+// Shape shapes a request that became one of Chat Completions.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return openai.Dialect{}.Shape(req, s)
 }

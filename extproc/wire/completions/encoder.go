@@ -34,8 +34,7 @@ type usage struct {
 	Total      int64 `json:"total_tokens"`
 }
 
-// envelope is what the pieces of one answer have in common. A provider's own bytes never pass, for none speaks this
-// format.
+// envelope is what the pieces of one answer have in common. A provider's own bytes pass where it was asked in this format.
 type envelope struct {
 	opts  wire.Options
 	id    string
@@ -43,6 +42,8 @@ type envelope struct {
 	usage chat.Usage
 	lost  []string
 	own   []byte // the gateway's own member of the body
+
+	passes bool
 }
 
 func (e *envelope) lose(name string) {
@@ -108,6 +109,12 @@ type streamEncoder struct{ envelope }
 
 // Append writes what one event means to the client.
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	if e.passes && (ev.Raw != nil || ev.Tail) {
+		if ev.Raw == nil || ev.UsageChunk && !e.opts.ShowUsage {
+			return dst
+		}
+		return e.appendRaw(dst, ev)
+	}
 	switch ev.Kind {
 	case chat.Text, chat.Refusal:
 		if len(ev.Text) == 0 {
@@ -151,10 +158,20 @@ type bodyEncoder struct {
 	envelope
 	choices []choice
 	text    [][]byte // of the choices
+	raw     []byte   // the provider's own body
 }
 
 // Append gathers; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
+	if e.passes && ev.Raw != nil {
+		e.raw = e.appendRaw(e.raw[:0], ev)
+	}
+	if e.raw != nil {
+		if ev.Kind != chat.End {
+			return dst
+		}
+		return wire.AppendBeside(dst, e.raw, e.own)
+	}
 	switch ev.Kind {
 	case chat.Text, chat.Refusal:
 		i := e.choice(ev.Choice)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/completions"
@@ -18,6 +19,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // strictDialects are the clients' dialects, each with how a request of it goes on to a provider of its own format.
@@ -227,6 +229,9 @@ func (w view) decided() decided {
 		d.Usage = w.get("stream_options", "include_usage").on()
 		d.Max = max(w.get("max_tokens").number(), w.get("max_completion_tokens").number())
 		d.Choices = max(1, w.get("n").number())
+		if w.d == chat.Completions {
+			d.Choices = max(d.Choices, w.get("best_of").number())
+		}
 		for _, effort := range []view{w.get("reasoning_effort"), w.get("reasoning", "effort")} {
 			d.effort(effort.str(), "none")
 		}
@@ -309,6 +314,13 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 			t.Fatalf("%s\nthe gateway reads %+v\nwho takes %s reads %+v", body, own, by.name, theirs)
 		}
 	}
+	if name == chat.Completions {
+		checkPassedOn(t, body, r, own)
+		if r.Turn == nil {
+			return true
+		}
+		r = r.Turn
+	}
 	out, _, err := d.encode(r)
 	if err != nil {
 		return true
@@ -330,6 +342,22 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 		}
 	}
 	return true
+}
+
+// checkPassedOn sends a prompt on as it came: who reads that decides as the gateway did.
+func checkPassedOn(t *testing.T, body []byte, r *chat.Request, own decided) {
+	t.Helper()
+	out := completions.NewCall(nil, r, &policy.Resolution{Model: policy.ModelID(r.Model)}, provider.Endpoint{}).Body
+	for _, by := range readers {
+		sent := by.read(t, chat.Completions, out).decided()
+		if sent.Stream && !sent.Usage {
+			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
+		}
+		sent.Usage, sent.Tools = own.Usage, own.Tools
+		if fmt.Sprint(sent) != fmt.Sprint(own) {
+			t.Fatalf("%s went on as\n%s\nwhich is %+v to the gateway, and %+v to who takes %s", body, out, own, sent, by.name)
+		}
+	}
 }
 
 // TestD85NoReaderDecidesOtherwise runs the fuzz target's law over drawn requests, of which many are taken and many refused.

@@ -37,6 +37,24 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	return r, nil
 }
 
+// ReadScalars reads some top-level members of a request, as Decode does. The choices are one where nothing is said. The error is a fault.
+func ReadScalars(r *chat.Request, keys ...string) error {
+	r.Choices = max(r.Choices, 1)
+	for _, key := range keys {
+		v := r.Doc.Get(key)
+		if !v.Exists() {
+			continue
+		}
+		if err := readMember(r, key, v); err != nil {
+			return err
+		}
+	}
+	if r.Model == "" {
+		return wire.Invalid("model", "model is required")
+	}
+	return nil
+}
+
 // readMember reads one top-level member of a request. Null counts as absent, as it does for OpenAI.
 func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	if v.IsNull() && key != "model" && key != "messages" {
