@@ -125,11 +125,14 @@ func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Con
 	}
 	a := s.x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	s.x.current, a.began = a, began
-	r := newReader(resp.Body)
+	r := newReader(resp.Body, s.x.panicked)
 	defer r.close()
 	for {
 		select {
 		case c := <-r.chunks:
+			if isBroken(c.err) {
+				return nil, nil, s.x.broken(c.err)
+			}
 			if c.err != nil && call.Err() != nil {
 				f, err := s.interrupted(call, to, a)
 				return nil, f, err
@@ -202,20 +205,15 @@ func (s *drivenStream) open(client, ctx context.Context, t *try) (*http.Response
 	if err != nil {
 		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil //nolint:nilerr // it is in the failure
 	}
-	type head struct {
-		resp *http.Response
-		err  error
-	}
-	heads := make(chan head, 1)
-	go func() {
-		resp, err := s.x.gw.Egress.Do(req) //nolint:bodyclose // closed by the reader, or below
-		heads <- head{resp, err}
-	}()
+	heads := s.x.do(req)
 	for {
 		select {
 		case h := <-heads:
 			if h.err == nil && h.resp.StatusCode/100 == 2 {
 				return h.resp, nil, nil
+			}
+			if isBroken(h.err) {
+				return nil, nil, s.x.broken(h.err)
 			}
 			if ctx.Err() != nil {
 				closeBody(h.resp)
@@ -225,15 +223,42 @@ func (s *drivenStream) open(client, ctx context.Context, t *try) (*http.Response
 			return nil, s.x.headFailure(ctx, t, h.resp, h.err), nil
 		case <-s.beat.C:
 			if err := s.heartbeat(to); err != nil {
-				go func() { closeBody((<-heads).resp) }()
+				go s.x.discard(heads)
 				return nil, nil, err
 			}
 		case <-client.Done():
-			go func() { closeBody((<-heads).resp) }()
+			go s.x.discard(heads)
 			f, err := s.interrupted(client, to, nil)
 			return nil, f, err
 		}
 	}
+}
+
+// answerTo is what came of a call.
+type answerTo struct {
+	resp *http.Response
+	err  error
+}
+
+// do makes a call in its own goroutine, so that its answer can be waited for. There is room for the answer of one that nobody waits for.
+func (x *exchange) do(req *http.Request) <-chan answerTo {
+	heads := make(chan answerTo, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				heads <- answerTo{nil, brokenError{x.panicked(r)}}
+			}
+		}()
+		resp, err := x.gw.Egress.Do(req) //nolint:bodyclose // closed by who reads it
+		heads <- answerTo{resp, err}
+	}()
+	return heads
+}
+
+// discard closes an answer that comes too late.
+func (x *exchange) discard(heads <-chan answerTo) {
+	defer x.contain()
+	closeBody((<-heads).resp)
 }
 
 // headFailure reads why an attempt was refused before its answer began.

@@ -72,6 +72,7 @@ type reader struct {
 	chunks chan chunk
 	body   io.ReadCloser
 	done   chan struct{}
+	caught func(any) error // what a panic is to the client
 }
 
 // A stream's pieces are small; one whose pieces fill a buffer gets larger ones.
@@ -80,13 +81,18 @@ const (
 	readSize      = 16 << 10
 )
 
-func newReader(body io.ReadCloser) *reader {
-	r := &reader{chunks: make(chan chunk), body: body, done: make(chan struct{})}
+func newReader(body io.ReadCloser, caught func(any) error) *reader {
+	r := &reader{chunks: make(chan chunk), body: body, done: make(chan struct{}), caught: caught}
 	go r.run()
 	return r
 }
 
 func (r *reader) run() {
+	defer func() {
+		if p := recover(); p != nil {
+			r.give(chunk{end: true, err: brokenError{r.caught(p)}})
+		}
+	}()
 	var bufs [2][]byte
 	size := firstReadSize
 	for i := 0; ; i++ {
@@ -102,14 +108,19 @@ func (r *reader) run() {
 		if err != nil && !errors.Is(err, io.EOF) {
 			c.err = err
 		}
-		select {
-		case r.chunks <- c:
-		case <-r.done:
+		if !r.give(c) || err != nil {
 			return
 		}
-		if err != nil {
-			return
-		}
+	}
+}
+
+// give hands a piece over; false if nobody wants it any more.
+func (r *reader) give(c chunk) bool {
+	select {
+	case r.chunks <- c:
+		return true
+	case <-r.done:
+		return false
 	}
 }
 

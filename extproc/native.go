@@ -123,7 +123,7 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 	if at := x.rt.Providers[to.Provider].Cluster; at != state.ProviderOf(cluster) {
 		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, cluster, at)
 	}
-	call, err := x.encode(nil, to)
+	call, err := x.encodeBeside(to)
 	if err != nil {
 		x.unwritten.Store(&unwrittenAttempt{n, err})
 	} else {
@@ -216,6 +216,9 @@ func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err
 		f := n.earlier(to, h.outcome(i))
 		n.x.failed(to, f)
 		fs = append(fs, f)
+	}
+	if unwritten != nil && isBroken(unwritten.why) {
+		return true, n.refuse(fault.From(unwritten.why))
 	}
 	if h.details != "" && h.details != "via_upstream" {
 		f := localFailure(n.to.Provider, h.status, h.details)

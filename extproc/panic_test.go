@@ -2,19 +2,39 @@ package extproc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
 	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/xds/state"
 )
 
 // faulty is a part of the program that panics.
@@ -58,5 +78,188 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 	}
 	if s := log.String(); !strings.Contains(s, "panic_test.go") || strings.Contains(s, "prompt\"") || strings.Contains(s, "quotes the prompt") {
 		t.Errorf("the log says %s", s)
+	}
+}
+
+// broken is an adapter of OpenAI's format that panics where a request is written.
+type broken struct{ custom.Adapter }
+
+func (broken) Encode([]byte, *chat.Request, policy.Resolution, provider.Endpoint) (*provider.Call, error) {
+	panic("a value that quotes the prompt")
+}
+
+// unwatched is the health of providers that nobody looks after.
+type unwatched struct{}
+
+func (unwatched) Report(policy.Result) {}
+func (unwatched) Plan(ids []policy.ProviderID) (order []policy.ProviderID, done func()) {
+	return ids, func() {}
+}
+func (unwatched) State(policy.ProviderID) string { return "unknown" }
+
+// panicLab is a gateway with one provider, whose answers come from a transport.
+type panicLab struct {
+	*Gateway
+	log   strings.Builder
+	logMu sync.Mutex
+}
+
+// Write implements io.Writer for the log.
+func (l *panicLab) Write(p []byte) (int, error) {
+	l.logMu.Lock()
+	defer l.logMu.Unlock()
+	return l.log.Write(p)
+}
+
+func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
+	l := &panicLab{}
+	l.Gateway = New(&Runtime{
+		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
+		Providers: map[policy.ProviderID]Provider{"p": {Adapter: a, Cluster: "p"}},
+		Pipeline:  pipeline.New(),
+		Timeouts:  Timeouts{FirstToken: time.Hour, Idle: time.Hour, Total: time.Hour, Heartbeat: time.Hour},
+		MaxAnswer: 1 << 20,
+	}, Deps{
+		Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.NewJSONHandler(l, nil)), Limiter: quota.New(quota.Options{}),
+		Egress: &http.Client{Transport: egress}, Health: unwatched{},
+	})
+	return l
+}
+
+// exchange is a streamed request that the provider is to serve, once its order is known.
+func (l *panicLab) exchange(t *testing.T) *exchange {
+	t.Helper()
+	hd := newHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
+	x := l.newExchange(hd)
+	var err error
+	x.Request, err = openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Order = []policy.Resolution{{Provider: "p", Model: "m"}, {Provider: "p", Model: "m"}}
+	x.Found, x.plan = x.Order, x.Order
+	return x
+}
+
+// ended checks that one exchange ended in a fault of the program, was counted, and that the log does not quote it.
+func (l *panicLab) ended(t *testing.T, d *lone, times int) {
+	t.Helper()
+	if d.got.status != http.StatusInternalServerError || !strings.Contains(string(d.got.body), `"code":"internal"`) {
+		t.Errorf("the client gets %d %s", d.got.status, d.got.body)
+	}
+	w := httptest.NewRecorder()
+	l.Metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if want := fmt.Sprintf("bardo_panics_total %d\n", times); !strings.Contains(w.Body.String(), want) {
+		t.Errorf("the metrics lack %s", want)
+	}
+	l.logMu.Lock()
+	defer l.logMu.Unlock()
+	if s := l.log.String(); !strings.Contains(s, "panic_test.go") || strings.Contains(s, "quotes the prompt") {
+		t.Errorf("the log says %s", s)
+	}
+}
+
+// TestAPanicOfAnAttemptEndsItsExchangeAlone: Envoy asks for an attempt on a stream of its own. The server lives on, also where nothing is
+// known of the exchange, and the client gets a 500.
+func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
+	l := newPanicLab(broken{}, nil)
+	x := l.exchange(t)
+	l.exchanges.add(x)
+	lost := l.exchange(t)
+	lost.plan = nil // asking for it is out of range
+	l.exchanges.add(lost)
+
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, l.Gateway, socket) }()
+	conn, err := grpc.NewClient(socket.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(id string) codes.Code {
+		t.Helper()
+		stream, err := ep.NewExternalProcessorClient(conn).Process(metadata.AppendToOutgoingContext(ctx, state.InitialMode, state.ModeAttempt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.Send(&ep.ProcessingRequest{
+			Request: &ep.ProcessingRequest_RequestHeaders{RequestHeaders: &ep.HttpHeaders{Headers: &core.HeaderMap{
+				Headers: []*core.HeaderValue{{Key: "x-envoy-attempt-count", RawValue: []byte("2")}},
+			}}},
+			MetadataContext: &core.Metadata{FilterMetadata: map[string]*structpb.Struct{state.Metadata: object(state.KeyExchange, id)}},
+			Attributes:      map[string]*structpb.Struct{filterName: object(attrCluster, state.RetryCluster("p"))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		return status.Code(err)
+	}
+	for _, row := range []struct {
+		id   string
+		want codes.Code
+	}{{x.ID, codes.FailedPrecondition}, {lost.ID, codes.Internal}, {"req_nobodys", codes.FailedPrecondition}} {
+		if got := ask(row.id); got != row.want {
+			t.Errorf("%s: %s, want %s", row.id, got, row.want)
+		}
+	}
+	d := &lone{}
+	n := &nativeAnswer{x: x, door: d}
+	if done, err := n.begin(t.Context(), &answerHead{status: http.StatusServiceUnavailable, details: "ext_proc_error_grpc_error_9"}); !done || err != nil {
+		t.Errorf("%v, %v", done, err)
+	}
+	l.ended(t, d, 2)
+	_ = conn.Close()
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// transport answers for the provider.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// rotten is a body whose reader panics.
+type rotten struct{}
+
+func (rotten) Read([]byte) (int, error) { panic("a value that quotes the prompt") }
+func (rotten) Close() error             { return nil }
+
+// TestAPanicBesideAnExchangeEndsItAlone: calls are made, and their answers read, in goroutines of their own. The client gets a 500, and no
+// other candidate is asked.
+func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
+	calls := 0
+	for name, answer := range map[string]transport{
+		"the call": func(*http.Request) (*http.Response, error) {
+			calls++
+			panic("a value that quotes the prompt")
+		},
+		"the answer": func(r *http.Request) (*http.Response, error) {
+			calls++
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: rotten{}, Request: r}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls = 0
+			l, d := newPanicLab(custom.Adapter{}, answer), &lone{}
+			x := l.exchange(t)
+			err := x.drive(t.Context(), d)
+			if f, ok := errors.AsType[*fault.Fault](err); !ok || !isBroken(err) || calls != 1 {
+				t.Fatalf("%v after %d calls", err, calls)
+			} else if err := d.Reply(x.errorReply(f)); err != nil { // as serve does
+				t.Fatal(err)
+			}
+			l.ended(t, d, 1)
+			x.streams = true
+			if err := x.broken(err); !errors.Is(err, errCut) {
+				t.Errorf("a stream that has begun ends with %v", err)
+			}
+		})
 	}
 }

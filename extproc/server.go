@@ -53,12 +53,18 @@ type service struct {
 }
 
 // Process serves one stream: a client's request from its first header to its last byte, or one attempt's request headers.
-func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) error {
+// A panic that no exchange has caught ends the stream alone: Envoy answers in its place.
+func (s *service) Process(stream ep.ExternalProcessor_ProcessServer) (err error) {
 	s.gateway.Metrics.StreamOpened()
 	defer s.gateway.Metrics.StreamClosed()
+	defer func() {
+		if r := recover(); r != nil {
+			_ = s.gateway.panicked("", r)
+			err = status.Error(codes.Internal, "the gateway failed to handle this stream")
+		}
+	}()
 	md, _ := metadata.FromIncomingContext(stream.Context())
 	mode := md.Get(state.InitialMode)
-	var err error
 	switch {
 	case len(mode) == 1 && mode[0] == state.ModeRouter:
 		err = s.client(stream)
@@ -166,7 +172,10 @@ func (d *envoyDoor) pass() error {
 
 // RequestBody implements door.
 func (d *envoyDoor) RequestBody(u *upload) error {
-	late := func() { _ = d.Reply(u.giveUp()) } // a client that is gone needs no answer
+	late := func() {
+		defer u.x.contain()
+		_ = d.Reply(u.giveUp()) // a client that is gone needs no answer
+	}
 	var w watch
 	defer w.end()
 	for {
