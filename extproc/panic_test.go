@@ -148,7 +148,7 @@ func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 		t.Errorf("the client gets %d %s", d.got.status, d.got.body)
 	}
 	w := httptest.NewRecorder()
-	l.Metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	l.Metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if want := fmt.Sprintf("bardo_panics_total %d\n", times); !strings.Contains(w.Body.String(), want) {
 		t.Errorf("the metrics lack %s", want)
 	}
