@@ -120,8 +120,8 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 		return attemptCall{}, fmt.Errorf("no exchange %q", id)
 	}
 	to := x.planned(n)
-	if at := x.rt.Providers[to.Provider].Cluster; at != state.ProviderOf(cluster) {
-		return attemptCall{}, fmt.Errorf("attempt %d of %s went to %s, planned was %s", n, id, cluster, at)
+	if err := x.astray(to, cluster, n); err != nil {
+		return attemptCall{}, err
 	}
 	call, err := x.encodeBeside(to)
 	if err != nil {
@@ -130,6 +130,16 @@ func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) 
 		x.retried.Store(&retriedAttempt{n, time.Now()})
 	}
 	return call, err
+}
+
+// astray is the error that attempt n (from 1) is at another cluster than was planned; nil if it is not. The request must not be written for
+// that provider, with its key, and what it answers must not be read by the rules of another.
+func (x *exchange) astray(to policy.Resolution, cluster string, n int) error {
+	at := x.rt.Providers[to.Provider].Cluster
+	if at == state.ProviderOf(cluster) {
+		return nil
+	}
+	return fmt.Errorf("attempt %d of %s went to %q, planned was %q", n, x.ID, cluster, at)
 }
 
 // retriedAttempt is an attempt that Envoy began after another one failed.
@@ -227,6 +237,11 @@ func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err
 		}
 		n.x.failed(n.to, f)
 		return true, n.giveUp(ctx, append(fs, f))
+	}
+	if err := n.x.astray(n.to, h.cluster, h.attempts); err != nil {
+		f := &failure{provider: n.to.Provider, kind: failEncode, cause: err}
+		n.x.failed(n.to, f)
+		return true, n.giveUp(ctx, []*failure{f})
 	}
 	n.x.begin(h.attempts)
 	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.status, h.header)

@@ -1,0 +1,61 @@
+package extproc
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/quota"
+)
+
+// well is health that nobody asks for.
+type well struct{}
+
+func (well) Report(policy.Result)           {}
+func (well) State(policy.ProviderID) string { return "healthy" }
+func (well) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
+	return ids, func() {}
+}
+
+// planned is an exchange on the native path with two attempts, at the clusters a and b.
+func planned(t *testing.T) *exchange {
+	t.Helper()
+	rt := &Runtime{
+		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
+		Providers: map[policy.ProviderID]Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
+	}
+	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
+	x := g.newExchange(head{})
+	t.Cleanup(x.shut)
+	x.Request = &chat.Request{}
+	x.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
+	g.exchanges.add(x)
+	return x
+}
+
+// TestD70NoRequestIsWrittenForAnotherClusterThanPlanned: it would go there with a key of another provider.
+func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
+	x := planned(t)
+	for _, cluster := range []string{"a", "a~retry", "c", ""} {
+		if call, err := x.gw.encodeAttempt(x.ID, cluster, 2); err == nil || x.unwritten.Load() != nil {
+			t.Errorf("%q: written was %+v, %v", cluster, call, err)
+		}
+	}
+}
+
+// TestD70NoAnswerOfAnotherClusterThanPlannedIsRead: by the rules and at the prices of a provider that did not give it.
+func TestD70NoAnswerOfAnotherClusterThanPlannedIsRead(t *testing.T) {
+	for _, cluster := range []string{"a", "c", ""} {
+		x, d := planned(t), &lone{}
+		n := &nativeAnswer{x: x, door: d}
+		done, err := n.begin(t.Context(), &answerHead{status: http.StatusOK, cluster: cluster, details: "via_upstream", attempts: 2})
+		if err != nil || !done || d.got.status != http.StatusInternalServerError || x.current != nil || len(x.bill.Calls()) != 0 {
+			t.Errorf("%q: %v, %v, the client got %d %s", cluster, done, err, d.got.status, d.got.body)
+		}
+	}
+}
