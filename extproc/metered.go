@@ -61,7 +61,7 @@ func (x *exchange) mayReason(to *policy.Resolution) bool {
 // terms are those of a call whose answer was billed.
 func (x *exchange) terms(to *policy.Resolution) meter.Terms { return (*metered)(x).Terms(to) }
 
-// outcome words of the bill's calls in the request's record.
+// attemptWord is how the request's record calls a paid call whose answer the client did not get.
 func attemptWord(outcome string) string {
 	if outcome == outcomeInvalid {
 		return "schema"
