@@ -285,7 +285,7 @@ func TestWhatOneAccountMadeIsNotAnothers(t *testing.T) {
 		c.Key = other
 		mustFail(t, ask{dialect: fake.OpenAI}, k.Do(t, c), http.StatusNotFound, "not_found")
 	}
-	if n := len(k.openai.Requests()); n != 0 {
+	if n := len(k.openai.Calls()); n != 0 {
 		t.Errorf("%d of these requests reached the vendor", n)
 	}
 	for key, want := range map[string]string{"": file.ID, other: theirs.ID} {
@@ -307,7 +307,7 @@ func TestARequestChoosesAmongItsUsersKeys(t *testing.T) {
 	k := runKeepers(t)
 	file := k.upload(t, "", []byte("here"), "X-Bardo-Provider: direct/openai-2")
 	keptAnswer(t, k.Do(t, gateway.Call{Path: "/v1/files/" + file.ID}), "direct/openai-2")
-	if n := len(k.openai.Requests()); n != 0 {
+	if n := len(k.openai.Calls()); n != 0 {
 		t.Errorf("%d requests reached the first key's vendor", n)
 	}
 	for _, wrong := range []string{"direct/anthropic", "direct/openai-3", "openai"} {
@@ -361,7 +361,7 @@ func TestPathsOfWhatIsKeptLeadNowhereElse(t *testing.T) {
 			t.Errorf("%s: %d %.200s", path, got.Status, got.Body)
 		}
 	}
-	if n := len(k.openai.Requests()); n != 0 {
+	if n := len(k.openai.Calls()); n != 0 {
 		t.Errorf("%d requests reached the vendor: %s", n, k.openai.Requests()[0].Path)
 	}
 	reader := k.CreateKey(t, "--name", "reader", "--read-only").Key

@@ -97,7 +97,7 @@ func TestRefusals(t *testing.T) {
 			mustFail(t, a, sayRaw(t, g, fmt.Sprintf("POST %s HTTP/1.1\r\n%s\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", c.Path, headers, 100_000, strings.Repeat(" ", 100_000))), 413, "request_too_large")
 		})
 	}
-	if n := len(p.Requests()); n != 0 {
+	if n := len(p.Calls()); n != 0 {
 		t.Errorf("%d requests reached the provider", n)
 	}
 }

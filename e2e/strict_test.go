@@ -38,7 +38,7 @@ func newStrictLab(t *testing.T) strictLab {
 
 func (l strictLab) asked() (n int) {
 	for _, f := range l.fakes {
-		n += len(f.Requests())
+		n += len(f.Calls())
 	}
 	return n
 }

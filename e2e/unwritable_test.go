@@ -160,7 +160,7 @@ func (u *unwritable) of(key string) (n int64) {
 // refuses checks that nobody is served what has to be charged, and that what costs nothing goes on.
 func (u *unwritable) refuses(t *testing.T, f storeFault) {
 	t.Helper()
-	calls := len(u.p.Requests())
+	calls := len(u.p.Calls())
 	for _, k := range []string{u.prepaid.Key, u.metered.Key} {
 		for _, stream := range []bool{false, true} {
 			got := u.g.Do(t, u.ask(stream).with(k))
@@ -170,7 +170,7 @@ func (u *unwritable) refuses(t *testing.T, f storeFault) {
 			}
 		}
 	}
-	if n := len(u.p.Requests()); n != calls {
+	if n := len(u.p.Calls()); n != calls {
 		t.Errorf("%d calls of the provider that nobody can be charged for", n-calls)
 	}
 	for _, path := range []string{"/v1/models", "/v1/balance", "/v1/usage", "/healthz"} {

@@ -103,6 +103,12 @@ func (s *Server) Requests() []Request {
 	return rs
 }
 
+// Calls returns what somebody asked for: everything but the gateway's own probes and readings of the list of models.
+func (s *Server) Calls() []Request {
+	rs, _ := s.log.snapshot(func(r *Request) bool { return r.Method != http.MethodGet || !strings.HasSuffix(r.Path, "/models") })
+	return rs
+}
+
 // Generations returns the requests for a completion, in the order of arrival.
 func (s *Server) Generations() []Request {
 	rs, _ := s.log.snapshot((*Request).IsGeneration)
