@@ -110,6 +110,28 @@ inference:
 	}
 }
 
+// TestI05S12APhaseCompressesTemperatureAndEffort as the vitality does that it stands for.
+func TestI05S12APhaseCompressesTemperatureAndEffort(t *testing.T) {
+	t.Parallel()
+	g, p := one(t, quick)
+	for _, row := range []struct{ hint, temperature, effort string }{
+		{"X-Bardo-Phase: thriving", "0.5", "high"},
+		{"X-Bardo-Phase: declining", "0.42", "medium"},
+		{"X-Bardo-Phase: desperate", "0.42", "medium"},
+		{"X-Bardo-Vitality: 0.2", "0.42", "medium"},
+		{"X-Bardo-Phase: terminal", "0.405", "none"},
+		{"X-Bardo-Vitality: 0.05", "0.405", "none"},
+	} {
+		for _, a := range both {
+			a.say = fmt.Sprintf("%s %s %v", row.hint, a.dialect, a.stream)
+			served(t, g, a, "X-Bardo-Subsystem: heartbeat_t2", row.hint)
+			if s := sentTo(t, p); s.temperature() != row.temperature || s.ReasoningEffort != row.effort {
+				t.Errorf("%s is sent as %s", a.say, lastOf(t, p).Body)
+			}
+		}
+	}
+}
+
 func TestD26SchedulesOfDreams(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Vendor: fake.Venice})

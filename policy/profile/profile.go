@@ -12,6 +12,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
 // Settings are the operator's word. The zero value is the built-in table alone.
@@ -143,16 +144,17 @@ func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now 
 	return out
 }
 
-// mortal lets declining life act, where it was told of.
+// mortal lets declining life act, where it was told of: by a vitality, or by a phase that stands for one.
 func mortal(out *policy.Profile, row *Row, h *policy.Hints) {
-	if h.Vitality == nil {
+	vitality, ok := intent.VitalityOf(h)
+	if !ok {
 		return
 	}
 	if out.Temperature != nil && (row == nil || !row.Steady) {
-		out.Temperature = new(MortalTemperature(*out.Temperature, *h.Vitality))
+		out.Temperature = new(MortalTemperature(*out.Temperature, vitality))
 	}
 	if row == nil || !thinksToTheEnd(h.Subsystem) {
-		out.Effort = MortalEffort(out.Effort, *h.Vitality)
+		out.Effort = MortalEffort(out.Effort, vitality)
 	}
 }
 

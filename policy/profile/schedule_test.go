@@ -83,6 +83,31 @@ func TestMortality(t *testing.T) {
 	}
 }
 
+// TestI05S12APhaseActsAsTheVitalityThatItStandsFor, on temperature and effort; a vitality that is said stands over it.
+func TestI05S12APhaseActsAsTheVitalityThatItStandsFor(t *testing.T) {
+	for _, row := range []struct {
+		subsystem           string
+		phase               policy.Phase
+		vitality            *float64
+		temperature, effort string
+	}{
+		{"heartbeat_t2", policy.PhaseThriving, nil, "0.5", "high"},
+		{"heartbeat_t2", policy.PhaseStable, nil, "0.475", "high"},
+		{"heartbeat_t2", policy.PhaseConservation, nil, "0.45", "high"},
+		{"heartbeat_t2", policy.PhaseDeclining, nil, "0.42", "medium"},
+		{"heartbeat_t2", policy.PhaseTerminal, nil, "0.405", "none"},
+		{"heartbeat_t2", policy.PhaseTerminal, new(1.0), "0.5", "high"},
+		{"heartbeat_t2", policy.PhaseThriving, new(0.0), "0.4", "none"},
+		{"hypnagogic_dali", policy.PhaseTerminal, nil, "1.5", "none"},
+		{"death_testament", policy.PhaseTerminal, nil, "0.4", "high"},
+	} {
+		d := build(t, nil, policy.Hints{Subsystem: row.subsystem, Phase: row.phase, Vitality: row.vitality})
+		if p := d.Profile.Default; p.Temperature != row.temperature || p.Effort != row.effort {
+			t.Errorf("%s, %s has %s and %s, want %s and %s", row.subsystem, row.phase, p.Temperature, p.Effort, row.temperature, row.effort)
+		}
+	}
+}
+
 // TestD21MortalityNeverRaisesATemperature: for every temperature and vitality, and for every row.
 func TestD21MortalityNeverRaisesATemperature(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -96,7 +121,7 @@ func TestD21MortalityNeverRaisesATemperature(t *testing.T) {
 		for range 500 {
 			h := anyHints(r, name)
 			was := *h
-			was.Vitality = nil
+			was.Vitality, was.Phase = nil, policy.PhaseUnsaid
 			if before, after := temperatureOf(t, &was), temperatureOf(t, h); after > before {
 				t.Fatalf("%s: %v raised %v to %v", name, *h.Vitality, before, after)
 			}
