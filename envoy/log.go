@@ -62,6 +62,9 @@ func splitLine(line string) (level slog.Level, component, message string) {
 		return slog.LevelInfo, "envoy", line
 	}
 	component, message, _ = strings.Cut(rest, "\t")
+	if level == slog.LevelWarn && strings.HasPrefix(message, "caught ENVOY_SIG") { // it is told to stop: nothing to warn of
+		level = slog.LevelInfo
+	}
 	return level, "envoy." + component, message
 }
 

@@ -12,6 +12,7 @@ func TestEnvoysLinesBecomeRecords(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"info\tmain\tall dependencies initialized", `level=INFO msg="all dependencies initialized" component=envoy.main`},
 		{"warning\tconfig\tgRPC config: closed", `level=WARN msg="gRPC config: closed" component=envoy.config`},
+		{"warning\tmain\tcaught ENVOY_SIGTERM", `level=INFO msg="caught ENVOY_SIGTERM" component=envoy.main`},
 		{"critical\tbacktrace\tCaught Segmentation fault", `level=ERROR msg="Caught Segmentation fault" component=envoy.backtrace`},
 		{`{"status":200}`, `level=INFO msg="{\"status\":200}" component=envoy`},
 		{"no such\tlevel", `level=INFO msg="no such\tlevel" component=envoy`},

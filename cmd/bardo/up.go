@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -143,7 +144,7 @@ func up(ctx context.Context, h home, cfg *config.Config, file configFile, r role
 	tuneGC(cfg)
 	g.learnSecrets(cfg)
 	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
-	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel); err != nil {
+	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, logsText(cfg, errOut)); err != nil {
 		return err
 	}
 	remove, err := g.openSockets(cfg)
@@ -162,6 +163,15 @@ func up(ctx context.Context, h home, cfg *config.Config, file configFile, r role
 		return err
 	}
 	return errors.Join(g.run(ctx, out), g.stopped())
+}
+
+// logsText tells whether people read the log: on a terminal, unless the configuration says otherwise.
+func logsText(cfg *config.Config, out io.Writer) bool {
+	if cfg.Telemetry.LogFormat != "auto" {
+		return cfg.Telemetry.LogFormat == "text"
+	}
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
 }
 
 // tuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets

@@ -15,6 +15,7 @@ type Options struct {
 	Env       []string // more variables, NAME=value
 	NoKey     bool     // do not create a key beforehand
 	Stdout    *os.File // where the program prints; nil: what Log returns
+	Stderr    *os.File // where it logs; nil: what Log returns
 	Home      string   // state to go on with; "": a new, empty one
 }
 

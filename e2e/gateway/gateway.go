@@ -85,7 +85,7 @@ func (g *Gateway) start(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	if err := g.up(o.Stdout); err != nil {
+	if err := g.up(o); err != nil {
 		return err
 	}
 	if err := g.waitReady(ctx); err != nil {
@@ -136,13 +136,16 @@ func (g *Gateway) MakeKey(ctx context.Context, flags ...string) (NewKey, error) 
 	return k, nil
 }
 
-func (g *Gateway) up(stdout *os.File) error {
+func (g *Gateway) up(o Options) error {
 	g.cmd = exec.Command(g.bin, "up", "-c", g.File) //nolint:noctx // it ends by Stop or Kill, not by a context
 	g.cmd.Dir = g.Home
 	g.cmd.Env = g.env
 	g.cmd.Stdout, g.cmd.Stderr = &g.output, &g.output
-	if stdout != nil {
-		g.cmd.Stdout = stdout
+	if o.Stdout != nil {
+		g.cmd.Stdout = o.Stdout
+	}
+	if o.Stderr != nil {
+		g.cmd.Stderr = o.Stderr
 	}
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := g.cmd.Start(); err != nil {

@@ -267,6 +267,7 @@ func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 
 // Telemetry says what is logged.
 type Telemetry struct {
-	LogLevel string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Least important level that is logged."`
-	Events   string `key:"events" doc:"Where named events go, a line of JSON each: stdout, or file:/path. Without it, nowhere."`
+	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Least important level that is logged."`
+	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Form of the log on stderr: auto is text on a terminal, and else json."`
+	Events    string `key:"events" doc:"Where named events go, a line of JSON each: stdout, or file:/path. Without it, nowhere."`
 }

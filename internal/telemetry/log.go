@@ -5,25 +5,41 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 )
 
 // longest is the most bytes that one value may have in a log: enough for a stack, too short for a conversation.
 const longest = 4096
 
-// NewLogger makes the program's logger: a JSON object per line. level is debug, info, warn or error and can be changed
-// later by the LevelVar.
+// NewLogger makes the program's logger: a JSON object per line, or for people, with text, the time of day, the level, the message and
+// name=value. Durations are nanoseconds in JSON, and have their unit in text. level is debug, info, warn or error and can be changed later by the LevelVar.
 //
 // What must never be logged cannot be, whatever a caller passes: values are scalars, errors and things that print
 // themselves, cut to 4 KiB; of any other value, a request or a byte slice, only the type is written. Keys and other
 // credentials inside a text are masked. Safe for concurrent use.
-func NewLogger(w io.Writer, level string) (*slog.Logger, *slog.LevelVar, error) {
+func NewLogger(w io.Writer, level string, text bool) (*slog.Logger, *slog.LevelVar, error) {
 	lv := new(slog.LevelVar)
 	l, err := parseLevel(level)
 	if err != nil {
 		return nil, nil, err
 	}
 	lv.Set(l)
-	return slog.New(slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: plain})), lv, nil
+	var h slog.Handler = slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: plain})
+	if text {
+		h = slog.NewTextHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: readable})
+	}
+	return slog.New(h), lv, nil
+}
+
+// readable is plain, with the time of day alone.
+func readable(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
+	}
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.String(a.Key, a.Value.Duration().Round(time.Microsecond).String())
+	}
+	return plain(groups, a)
 }
 
 func parseLevel(s string) (slog.Level, error) {

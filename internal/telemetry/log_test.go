@@ -18,7 +18,7 @@ var secretKey = "bardo_sk_AbCdEf123456_" + strings.Repeat("0123456789", 4) + "ab
 func logged(t *testing.T, log func(*slog.Logger)) string {
 	t.Helper()
 	var b bytes.Buffer
-	l, _, err := NewLogger(&b, "debug")
+	l, _, err := NewLogger(&b, "debug", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestScalarsAreLoggedAsTheyAre(t *testing.T) {
 
 func TestLevelCanBeChanged(t *testing.T) {
 	var b bytes.Buffer
-	l, level, err := NewLogger(&b, "warn")
+	l, level, err := NewLogger(&b, "warn", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestLevelCanBeChanged(t *testing.T) {
 	if s := b.String(); strings.Contains(s, "quiet") || !strings.Contains(s, "loud") {
 		t.Error(s)
 	}
-	if _, _, err := NewLogger(&b, "verbose"); err == nil {
+	if _, _, err := NewLogger(&b, "verbose", false); err == nil {
 		t.Error("an unknown level was accepted")
 	}
 }
@@ -143,12 +143,29 @@ func TestRedactorPassesErrorsOn(t *testing.T) {
 }
 
 func BenchmarkLog(b *testing.B) {
-	l, _, err := NewLogger(io.Discard, "info")
+	l, _, err := NewLogger(io.Discard, "info", false)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		l.Info("request", "id", "req_0123456789", "key", "AbCdEf123456", "provider", "openai", "model", "gpt-5", "status", 200, "took", time.Second)
+	}
+}
+
+// TestC6TextIsForPeople: the time of day, words, and durations with their unit; and what a client chose cannot move the cursor.
+func TestC6TextIsForPeople(t *testing.T) {
+	var b bytes.Buffer
+	l, _, err := NewLogger(&b, "info", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Warn("a request failed", "took", 1500*time.Millisecond+300, "model", "\x1b[2Jm", "key", secretKey)
+	line := b.String()
+	if !strings.Contains(line, `level=WARN msg="a request failed" took=1.5s model="\x1b[2Jm" key=bardo_sk_AbCdEf123456_…`) || len(line) < 5 || line[:5] != "time=" {
+		t.Errorf("%q", line)
+	}
+	if _, err := time.Parse("time=15:04:05.000", strings.Fields(line)[0]); err != nil {
+		t.Error(err)
 	}
 }
