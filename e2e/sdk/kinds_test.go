@@ -1,0 +1,122 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// kinds are what clients ask for besides words, by the cases of their drivers, and how docs/clients.md calls them.
+var kinds = []struct{ name, title string }{
+	{"embeddings", "embeddings"}, {"prompts", "completions of a prompt"}, {"json", "JSON mode"}, {"sound", "sound"},
+}
+
+// askers are the clients of the table in docs/clients.md, each with the cases that it has means for.
+var askers = []struct {
+	name, title string
+	argv        func(*testing.T) []string
+	cases       []string
+}{
+	{"openai-python", "OpenAI Python", python("kinds_driver.py"), []string{"embeddings", "prompts", "json", "sound"}},
+	{"openai-node", "OpenAI Node", node("kinds_driver.cjs"), []string{"embeddings", "prompts", "json", "sound"}},
+	{"google-python", "Google Gen AI Python", python("kinds_driver.py"), []string{"json", "sound"}},
+	{"google-node", "Google Gen AI Node", node("kinds_driver.cjs"), []string{"json", "sound"}},
+}
+
+// TestSDKsAskForMoreThanWords: embeddings and completions of a prompt from a server that has them, JSON mode and sound over providers of every
+// format.
+func TestSDKsAskForMoreThanWords(t *testing.T) {
+	t.Parallel()
+	o := gateway.Options{Config: settings}
+	fakes := map[fake.Dialect]*fake.Server{}
+	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
+		fakes[d] = fake.Start(t, fake.Config{Dialect: d})
+		p := gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d), Models: []gateway.Model{{ID: "json-" + string(d)}, {ID: "sound-" + string(d)}}}
+		if d == fake.OpenAI {
+			p.Models = append(p.Models, gateway.Model{ID: "vectors", Upstream: "bge-m3", More: "capabilities: [embeddings]"}, gateway.Model{ID: "prompts"})
+		}
+		o.Providers = append(o.Providers, p)
+	}
+	g := gateway.Run(t, o)
+	reports := map[string]report{}
+	for _, a := range askers {
+		t.Run(a.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
+			defer cancel()
+			argv := a.argv(t)
+			cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+			cmd.Env = []string{
+				"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key, "BARDO_CLIENT=" + a.name,
+				"BARDO_PREFIX=", `BARDO_UNICODE=""`,
+			}
+			var out, errs bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, out.String(), errs.String())
+			}
+			rep, err := read(&out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range a.cases {
+				if c, ran := rep.cases[name]; !ran || !c.OK {
+					t.Errorf("%s: ran %v, %s", name, ran, c.Detail)
+				}
+			}
+			reports[a.name] = rep
+		})
+	}
+	checkHeard(t, fakes)
+	if len(reports) == len(askers) { // not with -run of some
+		checkTable(t, "kinds", kindsTable(reports))
+	}
+	g.AssertSound(t)
+}
+
+// checkHeard: the sound of each client reached the other's provider, in that one's own form.
+func checkHeard(t *testing.T, fakes map[fake.Dialect]*fake.Server) {
+	t.Helper()
+	for d, parts := range map[fake.Dialect][]string{
+		fake.OpenAI: {`"format":"wav"`, `"format":"mp3"`}, fake.Gemini: {`"audio/wav"`, `"audio/mp3"`, `"audio/mpeg"`},
+	} {
+		heard := 0
+		for _, r := range fakes[d].Generations() {
+			body := strings.NewReplacer(" ", "").Replace(string(r.Body))
+			if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(body, part) }) {
+				heard++
+			}
+		}
+		if heard < 2*len(askers) {
+			t.Errorf("%s heard %d sounds of %d", d, heard, 2*len(askers))
+		}
+	}
+}
+
+func kindsTable(reports map[string]report) string {
+	var b strings.Builder
+	b.WriteString("| client | version |")
+	for _, k := range kinds {
+		b.WriteString(" " + k.title + " |")
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(kinds)) + "\n")
+	for _, a := range askers {
+		fmt.Fprintf(&b, "| %s | %s |", a.title, reports[a.name].version)
+		for _, k := range kinds {
+			cell := "–"
+			if slices.Contains(a.cases, k.name) {
+				cell = mark(reports[a.name].cases[k.name].OK)
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
