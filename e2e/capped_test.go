@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -39,6 +40,9 @@ func TestD87UsageThatCannotBeIsNotCharged(t *testing.T) {
 	}
 	if n := g.Metrics(t).Sum("bardo_usage_capped_total", `provider="p"`); n != 4 { // a count below zero is read as none
 		t.Errorf("the alarm was raised %v times, not 4", n)
+	}
+	if !strings.Contains(g.Log(), `"provider":"p","model":"m"`) {
+		t.Error("the log does not name the provider")
 	}
 	g.AssertSound(t)
 }

@@ -340,6 +340,29 @@ func TestO05AnAnswerThatStaysWrong(t *testing.T) {
 	g.AssertSound(t)
 }
 
+// TestO05ADefaultAnswerIsLoggedAsAWarning: once, with who gave no better one, and with nothing of what it said.
+func TestO05ADefaultAnswerIsLoggedAsAWarning(t *testing.T) {
+	t.Parallel()
+	g, fakes := shaped(t, "")
+	model := "openai-" + shapes[0].mode
+	fakes["openai"].BehaveFor(model, fake.Behaviour{Flaw: fake.WrongEnum})
+	for _, stream := range []bool{false, true} {
+		got := g.Do(t, shaper("openai").call(model, stream, "a secret of ours", "", observer))
+		id := got.Header.Get("X-Request-Id")
+		var lines []string
+		eventually(t, "the warning", func() bool {
+			lines = slices.DeleteFunc(strings.Split(g.Log(), "\n"), func(l string) bool { return !strings.Contains(l, id) })
+			return len(lines) > 0
+		})
+		if len(lines) != 1 || !strings.Contains(lines[0], `"level":"WARN"`) || !strings.Contains(lines[0], `"model":"`+model) || !strings.Contains(lines[0], `"retries":1`) {
+			t.Errorf("stream=%v: the log says %q", stream, lines)
+		}
+	}
+	if strings.Contains(g.Log(), "a secret of ours") {
+		t.Error("the log has what was asked")
+	}
+}
+
 // TestO05OfA003 forms: an answer is taken as it comes, or not at all.
 func TestO05TheStrictFormsOf003(t *testing.T) {
 	t.Parallel()

@@ -221,6 +221,8 @@ func (s *drivenStream) fallBack(ctx context.Context, a *answer, j *judgement) er
 	x.current, x.found.defaulted = a, true
 	x.tellForm()
 	x.tellFormFallback(fallbackDefault)
+	x.gw.Log.Warn("an answer without its form was replaced by the form's default", "request", x.ID, "subsystem", x.Hints.Subsystem,
+		"schema", x.form.Name(), "provider", string(a.res.Provider), "model", string(a.res.Model), "retries", x.reasked)
 	events := inPlace(a.held, text)
 	x.sumUsage(a, events)
 	a.release(ctx, events)
