@@ -2,6 +2,7 @@ package hint
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -115,17 +116,35 @@ func textBytes(parts []chat.Part) int {
 	return n
 }
 
-// newestText is the first text of the user's last turn.
+// newestText is the text of the user's last turn that has any, as far as it is looked at. Clients cut a turn into parts, of which the first
+// may hold what they say themselves: all of them count.
 func newestText(c *chat.Conversation) string {
 	for _, m := range slices.Backward(c.Messages) {
 		if m.Role != chat.RoleUser {
 			continue
 		}
-		for i := range m.Parts {
-			if p := &m.Parts[i]; p.Kind == chat.PartText && p.Text != "" {
-				return p.Text
-			}
+		if text := textOf(m.Parts); strings.TrimSpace(text) != "" {
+			return text
 		}
 	}
 	return ""
+}
+
+// textOf joins the texts of a turn by lines. One text alone is not copied.
+func textOf(parts []chat.Part) (text string) {
+	for i := range parts {
+		p := &parts[i]
+		if p.Kind != chat.PartText || p.Text == "" {
+			continue
+		}
+		if text == "" {
+			text = p.Text
+			continue
+		}
+		if len(text) >= intent.ReadText {
+			break
+		}
+		text += "\n" + p.Text[:min(len(p.Text), intent.ReadText)]
+	}
+	return text
 }

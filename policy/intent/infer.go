@@ -30,12 +30,14 @@ var (
 	taskChat      = Task{"chat", policy.QualityMedium, 0}
 )
 
+// ReadText is how many bytes of the newest user text are looked at, from its beginning.
+const ReadText = 2_048
+
 const (
 	manyTools   = 8      // an agent's own set
 	longSystem  = 8_000  // bytes of a system prompt that only agents have
 	shortAnswer = 32     // tokens: a word or a label
 	longInput   = 32_000 // tokens
-	readText    = 2_048  // bytes of the newest user text that are looked at, from its beginning
 	atBeginning = 200    // bytes in which an instruction is looked for
 )
 
@@ -56,7 +58,7 @@ const (
 //
 // It is pure, and reads at most the first 2 KiB of the text.
 func Infer(f *Facts) Task {
-	text := f.Text[:min(len(f.Text), readText)]
+	text := f.Text[:min(len(f.Text), ReadText)]
 	begin := text[:min(len(text), atBeginning)]
 	switch {
 	case f.Effort == policy.EffortMax:
