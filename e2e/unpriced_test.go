@@ -149,6 +149,15 @@ func TestD87WhatHasNoPriceIsRefused(t *testing.T) {
 		body := fmt.Sprintf(`{"model":"openrouter/openai/text-embedding-3-small","input":"hi",%s}`, more)
 		mustFail(t, ask{dialect: fake.OpenAI}, l.Do(t, gateway.Call{Path: "/v1/embeddings", Body: body}), http.StatusBadRequest, "unpriced_parameter")
 	}
+	for _, model := range []string{"openrouter/openai/gpt-5", "mine/plain", "openai/gpt-3.5-turbo-instruct"} {
+		for _, more := range []string{`"models":["a/b"]`, `"plugins":[{"id":"web"}]`, `"service_tier":"scale"`, `"background":true`} {
+			if strings.HasPrefix(model, "openai/") && !strings.Contains(more, "service_tier") && !strings.Contains(more, "background") {
+				continue // such members mean nothing there
+			}
+			body := fmt.Sprintf(`{"model":%q,"prompt":"hi",%s}`, model, more)
+			mustFail(t, ask{dialect: fake.OpenAI}, l.Do(t, gateway.Call{Path: "/v1/completions", Body: body}), http.StatusBadRequest, "unpriced_parameter")
+		}
+	}
 	if n := l.asked(); n != 0 {
 		t.Errorf("the providers were asked %d times", n)
 	}
