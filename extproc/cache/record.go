@@ -24,6 +24,7 @@ const (
 	hasTool
 	hasReason
 	hasUsage
+	hasCites
 )
 
 // shortText is how long a text must be at least for its place to be worth writing instead.
@@ -55,7 +56,7 @@ func (r *recorder) add(ev *chat.Event) {
 	fields := flag(ev.Tail, hasTail) | flag(ev.Said, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
 		flag(ev.Index != 0 || ev.Choice != 0, hasPlace) | flag(len(ev.Text) > 0 && at < 0, hasText) | flag(at >= 0, hasTextInRaw) |
 		flag(ev.ID != "" || ev.Model != "", hasNames) | flag(ev.Tool != chat.ToolCall{}, hasTool) |
-		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage)
+		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage) | flag(len(ev.Cites) > 0, hasCites)
 	w := writer{b: append(r.b, byte(ev.Kind))}
 	w.uint(fields)
 	if fields&hasRaw != 0 {
@@ -86,6 +87,9 @@ func (r *recorder) add(ev *chat.Event) {
 	}
 	if fields&hasUsage != 0 {
 		w.usage(&ev.Usage)
+	}
+	if fields&hasCites != 0 {
+		w.cites(ev.Cites)
 	}
 	r.b = w.b
 }
@@ -119,6 +123,17 @@ func (w *writer) usage(u *chat.Usage) {
 	w.bool(u.Final)
 	w.ints(int(u.Cost))
 	w.text(u.Tier)
+}
+
+func (w *writer) cites(cs []chat.Citation) {
+	w.ints(len(cs))
+	for i := range cs {
+		c := &cs[i]
+		for _, s := range [...]string{c.URL, c.Title, c.Quote, c.File} {
+			w.text(s)
+		}
+		w.ints(c.Start, c.End)
+	}
 }
 
 // reader reads a record. Slices of its events are parts of the record, and must not be written to.
@@ -163,7 +178,19 @@ func (r *reader) next(ev *chat.Event) bool {
 	if fields&hasUsage != 0 {
 		ev.Usage = r.usage()
 	}
+	if fields&hasCites != 0 {
+		ev.Cites = r.cites()
+	}
 	return !r.bad
+}
+
+func (r *reader) cites() (cs []chat.Citation) {
+	for n := r.int(); n > 0 && !r.bad; n-- {
+		cs = append(cs, chat.Citation{
+			URL: string(r.bytes()), Title: string(r.bytes()), Quote: string(r.bytes()), File: string(r.bytes()), Start: r.int(), End: r.int(),
+		})
+	}
+	return cs
 }
 
 func (r *reader) uint() uint64 {

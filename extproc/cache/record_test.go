@@ -46,6 +46,11 @@ func fill(t *testing.T, v reflect.Value) {
 	case reflect.String:
 		v.SetString("some text")
 	case reflect.Slice:
+		if v.Type().Elem().Kind() != reflect.Uint8 {
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+			fill(t, v.Index(1))
+			return
+		}
 		v.SetBytes([]byte("some bytes"))
 	case reflect.Pointer:
 	default:

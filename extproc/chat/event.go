@@ -62,6 +62,7 @@ type Event struct {
 	Reason StopReason
 	Usage  Usage
 	Err    *ProviderError
+	Cites  []Citation // of an Extra, for clients of other formats: what its Text says in words that all have
 
 	Raw        []byte
 	ModelSpan  Span // where Raw names the model (the JSON string with its quotes); zero if it does not

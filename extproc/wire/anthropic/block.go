@@ -17,6 +17,7 @@ type pendingBlock struct {
 	text    []byte   // what has not been written: text, thinking, arguments, redacted data, or a whole block's JSON
 	sign    []byte   // signature of a thinking block
 	cites   [][]byte // citations of a text block
+	noted   []string // of these, the pages that another format cites
 	stopped bool
 }
 

@@ -31,6 +31,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	d.scanner.Max = maxEvent
 	d.answer.raw = d.stream == req.Stream && req.Dialect == chat.Anthropic
 	d.answer.count = req.Op == chat.CountTokens
+	d.answer.crosses = req.Dialect != chat.Anthropic
 	return d
 }
 
@@ -131,6 +132,9 @@ type answer struct {
 	usage   chat.Usage
 	thought int  // bytes of thinking that were seen
 	tier    bool // the service tier was told
+	crosses bool // the client reads another format
+	points  int  // code points of text, where they are counted
+	cited   int  // citations
 	served  bool // the provider's own tools were counted
 }
 
@@ -142,6 +146,9 @@ type openBlock struct {
 	raw   []byte // of another block: as it began
 	key   string // of another block: the member that deltas extend
 	more  []byte // and by what
+
+	cites []chat.Event // citations of its text, for clients of other formats
+	begin int          // code points of text before it
 }
 
 type blockKind uint8

@@ -96,6 +96,8 @@ func (e *envelope) count(ev *chat.Event) {
 // isContent reports whether an extra is a block or belongs to one. Others are kept with the message, or named as lost.
 func (e *envelope) isContent(ev *chat.Event) bool {
 	switch {
+	case len(ev.Cites) > 0 && !e.opts.Same:
+		e.cite(ev)
 	case !e.opts.Same:
 		e.translateExtra(ev)
 	case ev.ID == chat.ServiceTier || ev.ID == serverToolUse && len(ev.Text) == 0: // the usage says it

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
@@ -137,7 +138,7 @@ func (a *answer) start(m *message) chat.Span {
 }
 
 func (a *answer) blockStart(index int, b jsonx.Value) {
-	a.open = openBlock{index: index, kind: contentBlock}
+	a.open = openBlock{index: index, kind: contentBlock, begin: a.points}
 	kind, _ := b.Get("type").Text(&a.arena)
 	switch string(kind) {
 	case "text":
@@ -185,7 +186,11 @@ func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
 	}
 	ev := chat.Add(&a.events)
 	ev.Kind, ev.Index, ev.Text = kind, a.open.index, t
-	switch kind { //nolint:exhaustive // only thinking is signed
+	switch kind { //nolint:exhaustive // the rest needs nothing more
+	case chat.Text:
+		if a.crosses {
+			a.points += utf8.RuneCount(t)
+		}
 	case chat.Thought:
 		a.thought += len(t)
 		ev.ID = chat.ClaudeThinking
@@ -197,7 +202,7 @@ func (a *answer) piece(kind chat.EventKind, v jsonx.Value) {
 // delta continues the open block. Blocks come one after the other, so a new index means that a start was left out.
 func (a *answer) delta(index, d jsonx.Value) {
 	if i, ok := index.Int(); ok && int(i) != a.open.index {
-		a.open = openBlock{index: int(i), kind: contentBlock}
+		a.open = openBlock{index: int(i), kind: contentBlock, begin: a.points}
 	}
 	var kind, content jsonx.Value
 	for key, m := range d.Members {
@@ -244,6 +249,7 @@ func (a *answer) blockStop() {
 	a.open = openBlock{index: b.index}
 	switch {
 	case b.kind != otherBlock:
+		a.cites(&b)
 		if len(b.input) > 0 {
 			a.add(chat.Event{Kind: chat.ToolArgs, Index: b.index, Text: b.input})
 		}

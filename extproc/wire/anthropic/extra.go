@@ -35,7 +35,11 @@ func (a *answer) member(name string, v jsonx.Value) {
 
 // cite tells a citation of the open text block.
 func (a *answer) cite(v jsonx.Value) {
-	if v.Kind() == jsonx.Object {
+	switch {
+	case v.Kind() != jsonx.Object:
+	case a.crosses:
+		a.note(v)
+	default:
 		a.add(chat.Event{Kind: chat.Extra, ID: citations, Index: a.open.index, Text: v.Raw})
 	}
 }

@@ -69,13 +69,17 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	otherModel := o.Model != "" && !d.Get("model").Equal(o.Model)
 	fixed := o.FixedSampling && req.Op == chat.Generate && samples(d)
 	adjusts := req.Op == chat.Generate && (req.Profile != nil || o.alwaysThinks() && forces(d))
-	if fixed || otherModel || o.StripThinking != StripNothing || o.NoContextEdits || adjusts {
+	cites := mayCite(d)
+	if fixed || otherModel || cites || o.StripThinking != StripNothing || o.NoContextEdits || adjusts {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
 	degraded = stripThinking(&e, d, o.StripThinking)
+	if cites && dropCitations(&e, d) {
+		degraded = append(degraded, citations)
+	}
 	if o.NoContextEdits && d.Get("context_management").Exists() {
 		e.Delete(d, "context_management")
 		degraded = append(degraded, "context_management")

@@ -51,7 +51,8 @@ var unnamed = map[string]string{
 	"responses.writer.request": "hands on", "responses.writer.settle": "of a profile", "responses.writer.inWords": "of a profile",
 	"responses.writer.profileEffort": "of a profile", "responses.writer.tools": "the type of a tool", "responses.writer.sampling": "a parameter",
 	"responses.writer.unsaid": "a parameter",
-	"responses.encoder.extra": "of an answer", "responses.adjuster.lose": "hands on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
+	"anthropic.envelope.cite": "of an answer", "gemini.envelope.cite": "of an answer", "openai.envelope.cited": "of an answer",
+	"responses.encoder.cite": "of an answer", "responses.encoder.extra": "of an answer", "responses.adjuster.lose": "hands on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
 	"responses.adjuster.adjust": "of a profile", "responses.adjuster.dropSampling": "a parameter", "responses.adjuster.sampling": "a parameter", "responses.adjuster.unsayable": "of a profile",
 	"completions.envelope.lose": "hands on", "completions.envelope.note": "of an answer",
 }

@@ -114,7 +114,7 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 		}
 	}
 	if more {
-		d.candidateExtras(n, v)
+		d.candidateExtras(c, n, v)
 	}
 	if said, _ := reason.Str(); said != "" && said != "FINISH_REASON_UNSPECIFIED" {
 		d.stop(c, n, said, message)
@@ -159,8 +159,11 @@ func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	}
 	ev := d.Next()
 	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.block, n, t
-	if kind == chat.Thought {
+	switch {
+	case kind == chat.Thought:
 		ev.ID = chat.GeminiThinking
+	case !d.same:
+		c.said = append(c.said, t...)
 	}
 }
 

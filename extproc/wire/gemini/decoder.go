@@ -50,6 +50,9 @@ type choice struct {
 	called  bool
 	spoke   bool
 	stopped bool
+
+	said  []byte                 // its text, for clients of other formats: this one counts in its bytes
+	cited map[chat.Citation]bool // what was told: chunks of a stream may repeat it
 }
 
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content type,

@@ -55,6 +55,9 @@ type candidate struct {
 	called  bool
 	refused bool
 	members []member
+
+	said  []byte          // its text, where another format's citations count in it
+	cites []chat.Citation // of another format
 }
 
 // openCallPart is a call whose arguments are not complete.
@@ -98,6 +101,11 @@ func (e *envelope) note(ev *chat.Event) {
 		if e.usage.CacheWrite+e.usage.CacheWrite1h > 0 {
 			e.Lose("cache_creation_input_tokens")
 		}
+	case chat.Text:
+		if !e.opts.Same {
+			c := e.candidate(ev.Choice)
+			c.said = append(c.said, ev.Text...)
+		}
 	case chat.Refusal:
 		e.candidate(ev.Choice).refused = true
 	case chat.ToolStart:
@@ -118,6 +126,8 @@ func (e *envelope) note(ev *chat.Event) {
 // extra takes in what only one dialect says, and reports whether it is a part of the content.
 func (e *envelope) extra(ev *chat.Event) (isPart bool) {
 	switch {
+	case len(ev.Cites) > 0 && !e.opts.Same:
+		e.cite(ev)
 	case !e.opts.Same:
 		if tier := string(ev.Text); !ev.Said && (ev.ID != chat.ServiceTier || tier != `"default"` && tier != `"standard"`) {
 			e.Lose(ev.ID)
@@ -236,7 +246,7 @@ func (c *candidate) finish(dst []byte) []byte {
 			dst = append(append(append(dst, '"'), plainReason(reason)...), '"')
 		}
 	}
-	dst = appendMembers(dst, c.members)
+	dst = c.appendGrounding(appendMembers(dst, c.members))
 	c.members = nil
 	return dst
 }

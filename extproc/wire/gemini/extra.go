@@ -16,6 +16,7 @@ const (
 	finishMessage  = "finishMessage"
 
 	groundingMetadata = "groundingMetadata" // what a search of the web found
+	citationMetadata  = "citationMetadata"  // what the answer repeats
 )
 
 // Names of what no encoder can write.
@@ -32,7 +33,7 @@ var (
 	labels      = []string{"createTime", "modelStatus", "safetyRatings", "avgLogprobs", "tokenCount", finishMessage}
 	ofAnswer    = []string{promptFeedback, "createTime", "modelStatus"}
 	ofCandidate = []string{
-		finishReason, finishMessage, "safetyRatings", "avgLogprobs", "tokenCount", "citationMetadata", groundingMetadata, "groundingAttributions",
+		finishReason, finishMessage, "safetyRatings", "avgLogprobs", "tokenCount", citationMetadata, groundingMetadata, "groundingAttributions",
 		"logprobsResult", "urlContextMetadata",
 	}
 )
@@ -51,10 +52,12 @@ func (d *Decoder) answerExtras(v jsonx.Value) {
 }
 
 // candidateExtras tells what only this dialect has on a candidate.
-func (d *Decoder) candidateExtras(n int, v jsonx.Value) {
+func (d *Decoder) candidateExtras(c *choice, n int, v jsonx.Value) {
 	for key, m := range v.Members {
 		switch name := string(key); {
 		case name == "index", name == "content", name == finishReason, wire.IsEmpty(m):
+		case !d.same && (name == groundingMetadata || name == citationMetadata):
+			d.cites(c, n, name, m)
 		case slices.Contains(ofCandidate, name):
 			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Choice: n, Text: m.Raw, Said: slices.Contains(labels, name)})
 		default:

@@ -180,7 +180,7 @@ func (d *Decoder) final(c *choice, n int, v jsonx.Value) {
 
 // message reads a delta, or the message of a whole answer, in the order in which a client should see its members.
 func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
-	var content, thought, details, refusal, tools jsonx.Value
+	var content, thought, details, refusal, tools, notes jsonx.Value
 	more := false
 	for key, m := range v.Members {
 		switch string(key) {
@@ -203,7 +203,8 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 		case "tool_calls":
 			tools = m
 		case annotations:
-			more = more || says(m)
+			more = more || says(m) && !d.crosses
+			notes = m
 			d.searched = d.searched || citesPages(m)
 		default:
 			more = more || says(m)
@@ -212,6 +213,9 @@ func (d *Decoder) message(c *choice, n int, v jsonx.Value) {
 	d.reasoning(c, n, thought, details)
 	d.content(c, n, content)
 	d.text(c, n, chat.Refusal, refusal)
+	if d.crosses {
+		d.annotations(c, n, notes)
+	}
 	for _, call := range tools.Each {
 		d.toolCall(c, n, call)
 	}

@@ -31,6 +31,9 @@ type Decoder struct {
 	choices []choice
 	said    once
 
+	crosses bool // the client reads another format
+	cited   int  // citations that were told
+
 	searched bool // the provider searched the web, and does not say how often
 }
 
@@ -73,6 +76,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.OpenAI, MaxEvent: maxEvent, Terminator: terminator}
 	return &Decoder{
 		Reader: answer.NewReader(f, req, status, h), wanted: max(1, req.Choices), names: wire.LongNames(req, chat.OpenAI),
+		crosses:  req.Dialect != chat.OpenAI,
 		searched: req.Dialect == chat.OpenAI && !req.Doc.Get("web_search_options").IsNull(), // such models search for every answer
 	}
 }

@@ -87,7 +87,9 @@ func (d *Decoder) messageExtras(c *choice, n int, v jsonx.Value) {
 				d.call(c, n, jsonx.Value{}, "", m)
 			}
 		case annotations:
-			d.extra(n, annotations, m, false)
+			if !d.crosses {
+				d.extra(n, annotations, m, false)
+			}
 		case pictures:
 			d.extra(n, pictures, m, false)
 		case sound:
@@ -187,7 +189,7 @@ func (e *envelope) keeps(ev *chat.Event) place {
 	if ev.ID == chat.ServiceTier && e.translateTier(ev.Text) {
 		return nowhere
 	}
-	if !ev.Said {
+	if !ev.Said && len(ev.Cites) == 0 {
 		e.Lose(ev.ID)
 	}
 	return nowhere
@@ -227,6 +229,10 @@ func appendMembers(dst []byte, ms []member) []byte {
 
 // extra writes a member in a chunk of its own, except for words that every chunk repeats.
 func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
+	if notes := e.cited(ev); notes != nil {
+		dst = append(e.delta(e.begin(dst), ev.Choice), `"`+annotations+`":`...)
+		return e.close(append(dst, notes...))
+	}
 	switch e.keeps(ev) {
 	case ofAnswer:
 		if ev.Text[0] == '"' {
@@ -259,6 +265,10 @@ func (e *streamEncoder) extra(dst []byte, ev *chat.Event) []byte {
 
 // extra gathers a member.
 func (e *bodyEncoder) extra(ev *chat.Event) {
+	if notes := e.cited(ev); notes != nil {
+		e.choice(ev.Choice).extras.add(ofMessage, &chat.Event{ID: annotations, Text: notes})
+		return
+	}
 	switch p := e.keeps(ev); p {
 	case ofAnswer:
 		e.top(ev.ID, ev.Text)

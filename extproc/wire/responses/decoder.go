@@ -30,6 +30,8 @@ type Decoder struct {
 	called bool // a tool was called
 	items  map[int64]*outputItem
 	blocks int // content blocks so far
+	points int // code points of text so far, where they are counted
+	cited  int // citations so far
 }
 
 // NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content

@@ -27,6 +27,7 @@ type outputPart struct {
 	said   string // the name under which its text came
 	number int64  // as the provider counts it
 	block  int    // as the events do
+	before int    // code points of text before it
 	told   bool   // some of its text
 	noted  bool   // some of its annotations
 	probed bool   // some of its logprobs

@@ -23,8 +23,11 @@ const (
 
 // extra takes in what the provider says in this dialect, and names what another says in its own.
 func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
-	if ev.ID == chat.ServiceTier && e.takesTier(ev.Text) {
+	switch {
+	case ev.ID == chat.ServiceTier && e.takesTier(ev.Text):
 		return dst
+	case len(ev.Cites) > 0 && !e.opts.Same:
+		return e.cite(dst, ev)
 	}
 	switch {
 	case !e.opts.Same, len(ev.Text) == 0 && ev.ID != reasoningText:

@@ -1,7 +1,10 @@
 package responses
 
 import (
+	"unicode/utf8"
+
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -159,6 +162,9 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 		}
 	}
 	p.told = true
+	if p.kind == chat.Text && d.crosses {
+		d.points += utf8.RuneCount(t)
+	}
 	ev := d.Next()
 	ev.Kind, ev.Index, ev.Text = p.kind, p.block, t
 	if ev.Kind == chat.Thought {
@@ -188,7 +194,7 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 	for i := range it.parts {
 		d.closePart(&it.parts[i])
 	}
-	it.parts = append(it.parts, outputPart{family: family, kind: families[family].kind, number: number, block: d.newBlock()})
+	it.parts = append(it.parts, outputPart{family: family, kind: families[family].kind, number: number, block: d.newBlock(), before: d.points})
 	p := &it.parts[len(it.parts)-1]
 	if d.Over {
 		return p
@@ -249,7 +255,14 @@ func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
 		}
 	}
 	p.noted = true
-	d.Emit(chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw})
+	ev := chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw}
+	if d.crosses && d.cited < wire.MostCitations {
+		if c, ok := citation(v, p.before); ok {
+			d.cited++
+			ev.Cites = []chat.Citation{c}
+		}
+	}
+	d.Emit(ev)
 }
 
 // probabilities tells the logprobs of a piece of text, or of a whole part if none of them were told.
