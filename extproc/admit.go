@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -83,6 +84,7 @@ func (x *exchange) mayUse() error {
 // worst is the most that a request may be charged: the dearest candidate, the whole output, each time that it may be asked.
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 	output, candidates := policy.AddTokens(int64(x.maxTokens()), int64(x.raised(candidates))), x.windowless(x.inTier(candidates))
+	output = policy.AddTokens(output, wire.MostPredictedTokens(x.Request))
 	var cost policy.Pico
 	for again := range 1 + x.mayReask(candidates) { // each time, the model reads what it said before
 		input := policy.AddTokens(x.Request.MostInput+x.formTokens(candidates), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))

@@ -50,13 +50,14 @@ func (c *Count) Note(ev *chat.Event) {
 // Complete reports whether the provider has said all that the bill needs.
 func (c *Count) Complete() bool { return c.Reported.Final && c.Reported.TotalInput() > 0 }
 
-// Total is the usage to bill: what was reported, else an estimate from what was seen. input is about how long the request is, in tokens.
+// Total is the usage to bill: what was reported, else an estimate from what was seen. Some servers report zeros, or an object without the
+// numbers. input is about how long the request is, in tokens.
 func (c *Count) Total(input int64) chat.Usage {
 	u := c.Reported
 	if u.TotalInput() == 0 {
 		u.Input, u.Estimated = input, true
 	}
-	if !u.Final {
+	if !u.Final || u.Output == 0 { // a report of no output is none, where there was some
 		if n := (c.output + bytesPerToken - 1) / bytesPerToken; n > u.Output {
 			u.Output, u.Estimated = n, true
 		}

@@ -3,7 +3,9 @@ package wire
 import (
 	"bytes"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
 )
 
 // What a request reserves for its input is a bound, not an estimate: no tokenizer in use makes more than a token of two bytes of text. What
@@ -46,6 +48,15 @@ func MostInputTokens(doc *jsonx.Doc) int64 {
 	return (m.text+bytesOfTextPerToken-1)/bytesOfTextPerToken + m.media + tokensPerRequest
 }
 
+// MostPredictedTokens bounds what a request expects of its answer: whatever of it the model does not write is billed as output besides.
+func MostPredictedTokens(r *chat.Request) int64 {
+	n := int64(len(r.Doc.Get("prediction").Raw))
+	if r.Profile != nil {
+		n = policy.AddTokens(n, int64(len(r.Profile.Default.Predicted)))
+	}
+	return (n + bytesOfTextPerToken - 1) / bytesOfTextPerToken
+}
+
 // conversation walks what may hold messages.
 func (m *most) conversation(doc *jsonx.Doc) {
 	for i := range doc.Members {
@@ -77,22 +88,22 @@ func (m *most) value(v jsonx.Value, depth int) {
 
 // object looks at a message or a part of one. Its members are read once: most objects are text.
 func (m *most) object(v jsonx.Value, depth int) {
-	var below [4]jsonx.Value
+	var below [5]jsonx.Value // as many as there are names
 	n, isPart := 0, false
 	for key, e := range v.Members {
 		switch string(key) {
-		case "content", "parts", "output":
+		case "content", "parts", "output", "functionResponse", "function_response":
 			if n < len(below) && e.Kind() != jsonx.String {
 				below[n] = e
 				n++
 			}
 		case "type":
 			isPart = isPart || !e.Equal("text") && !e.Equal("tool_use") && !e.Equal("tool_result") && !e.Equal("message")
-		case "inlineData", "inline_data", "fileData", "file_data":
+		case "inlineData", "inline_data", "fileData", "file_data", "image_url", "input_audio", "audio_url", "video_url":
 			isPart = true
 		}
 	}
-	if isPart && m.part(v) {
+	if isPart && m.part(v, depth) {
 		return
 	}
 	for _, e := range below[:n] {
@@ -101,21 +112,35 @@ func (m *most) object(v jsonx.Value, depth int) {
 }
 
 // part adds a part of a message that is not text, in any of the dialects; ok is false for anything else.
-func (m *most) part(v jsonx.Value) (ok bool) {
-	kind, _ := v.Get("type").Str()
+func (m *most) part(v jsonx.Value, depth int) (ok bool) {
+	kind, typed := v.Get("type").Str()
+	if !typed {
+		kind = untyped(v)
+	}
 	switch kind {
-	case "image_url", "input_image", "image":
+	case "image_url", "input_image", "image", "computer_screenshot":
 		m.image(v)
-	case "input_audio", "audio":
+	case "input_audio", "audio", "audio_url":
 		m.sized(v, bytesOfAudioPerToken, leastAudio, mostAudioByRef)
 	case "video_url", "input_video", "video":
 		m.sized(v, 1, mostVideo, mostVideo)
 	case "file", "input_file", "document", "container_upload", "item_reference":
 		m.sized(v, bytesOfTextPerToken, leastDocument, mostReference)
+		m.value(v.Get("source").Get("content"), depth+1) // a document of Anthropic's may be made of parts
 	default:
 		return m.geminiPart(v)
 	}
 	return true
+}
+
+// untyped is what a part without a type is: some servers of OpenAI's format tell its type by the member that it has.
+func untyped(v jsonx.Value) string {
+	for _, name := range [...]string{"image_url", "input_audio", "audio_url", "video_url"} {
+		if v.Get(name).Exists() {
+			return name
+		}
+	}
+	return ""
 }
 
 // image adds an image by the detail that is asked for.

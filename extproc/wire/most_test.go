@@ -51,6 +51,11 @@ func TestMediaReserveStatedAmounts(t *testing.T) {
 		{"sound", `{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav","data":"` + data + `"}}]}]}`, 4166, 4300},
 		{"a document", `{"input":[{"role":"user","content":[{"type":"input_file","file_data":"` + data + `"}]}]}`, 50_000, 50_200},
 		{"a document's id", `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}]}`, mostReference, mostReference + 100},
+		{"an image in a document", `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"https://a"}}]}}]}]}`, mostImage, mostImage + 100},
+		{"a document in a function's response", `{"contents":[{"parts":[{"functionResponse":{"name":"f","response":{},"parts":[{"fileData":{"mimeType":"application/pdf","fileUri":"https://a"}}]}}]}]}`, mostReference, mostReference + 100},
+		{"a screenshot", `{"input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"https://a"}}]}`, mostImage, mostImage + 100},
+		{"an image without a type", `{"messages":[{"role":"user","content":[{"image_url":"https://a"}]}]}`, mostImage, mostImage + 100},
+		{"an image by an escaped name", `{"messages":[{"role":"user","content":[{"type":"image\u005furl","image\u005furl":{"url":"https://a"}}]}]}`, mostImage, mostImage + 100},
 		{"a film's address", `{"contents":[{"parts":[{"fileData":{"mimeType":"video/mp4","fileUri":"https://a"}}]}]}`, mostVideo, mostVideo + 100},
 	} {
 		if got := mostOf(t, row.body); got < row.least || got > row.most {

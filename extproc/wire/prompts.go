@@ -11,8 +11,9 @@ import (
 type Prompts struct {
 	Count   int   // of prompts
 	Tokens  int64 // those that are given as numbers
-	numbers int64 // bytes of the lists of numbers
+	numbers int64 // bytes of these
 	text    int64 // bytes of the texts
+	media   int64 // bound of the tokens of what is neither
 }
 
 // tokensPerPrompt are those that a tokenizer may put around each prompt.
@@ -49,21 +50,47 @@ func (p *Prompts) add(v jsonx.Value) {
 	default:
 		p.Count++
 		p.text += int64(len(v.Raw))
+		p.media += named(v)
 	}
 }
 
-// list counts a prompt that is a list of tokens.
+// longestToken is how many bytes the number of a token has at most.
+const longestToken = 16
+
+// list counts a prompt that is a list of tokens. What is no number in it, or a longer one, is text to whoever takes it.
 func (p *Prompts) list(v jsonx.Value) {
 	n := int64(0)
-	for range v.Each {
+	for _, e := range v.Each {
 		n++
+		if e.Kind() == jsonx.Number && len(e.Raw) <= longestToken {
+			p.Tokens++
+			p.numbers += int64(len(e.Raw)) + 1 // and its comma
+			continue
+		}
+		p.text += int64(len(e.Raw))
+		p.media += named(e)
 	}
-	if n == 0 {
-		return
+	if n > 0 {
+		p.Count++
 	}
-	p.Count++
-	p.Tokens += n
-	p.numbers += int64(len(v.Raw))
+}
+
+// named bounds the tokens of what an object of a form of its own only names: {"image": "https://..."}. A part with a type, and one of
+// parts, has its media counted with the text.
+func named(v jsonx.Value) (n int64) {
+	if v.Kind() != jsonx.Object || v.Get("type").Exists() || v.Get("content").Exists() {
+		return 0
+	}
+	for key := range v.Members {
+		switch string(key) {
+		case "text", "image_url", "input_audio", "audio_url", "video_url": // text, and what is counted with it
+		case "image":
+			n += mostImage
+		default:
+			n += mostReference
+		}
+	}
+	return n
 }
 
 // About estimates a request's input tokens. All of it is text, however long its words are.
@@ -74,7 +101,7 @@ func (p *Prompts) About() int64 {
 // Most bounds a request's input tokens, by the bound that takes all of it for text: tokens that are given as numbers count as what they
 // are, and a tokenizer may add some to each prompt.
 func (p *Prompts) Most(text int64) int64 {
-	return text - p.numbers/bytesOfTextPerToken + p.Tokens + tokensPerPrompt*int64(p.Count)
+	return text - p.numbers/bytesOfTextPerToken + p.Tokens + tokensPerPrompt*int64(p.Count) + p.media
 }
 
 // AppendRenamed appends a provider's own bytes with another name of the model; "" leaves the provider's.

@@ -18,6 +18,10 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	if req.Op == chat.CountTokens && req.Dialect != chat.Gemini {
 		return nil, fault.Newf(fault.InvalidRequest, "tokens can be counted for requests of this format only")
 	}
+	path, err := callPath(req, to, at)
+	if err != nil {
+		return nil, err
+	}
 	o := RequestOptions{
 		MaxOutput: to.MaxOutput, WebSearch: slices.Contains(to.Features, policy.WebSearch), Levels: to.Efforts, NoSignatures: to.Without.Thinking,
 		SchemaAlone: to.SchemaAlone,
@@ -27,7 +31,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	if err != nil {
 		return nil, err
 	}
-	return &provider.Call{Path: callPath(req, to, at), Header: callHeaders(at), Body: body, Degraded: degraded}, nil
+	return &provider.Call{Path: path, Header: callHeaders(at), Body: body, Degraded: degraded}, nil
 }
 
 // Ping lists the models of a provider that speaks this format.
@@ -42,16 +46,24 @@ func callHeaders(at provider.Endpoint) header.List {
 	return header.List{{Name: "x-goog-api-key", Value: at.Key.Reveal()}}
 }
 
-func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) string {
+// callPath is where a call goes. The model's name is a part of it, and may not lead elsewhere: a client names models that nobody listed.
+func callPath(req *chat.Request, to policy.Resolution, at provider.Endpoint) (string, error) {
 	name := strings.TrimPrefix(cmp.Or(to.Upstream, string(to.Model)), "models/")
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			f := fault.Newf(fault.InvalidRequest, "the model %q is no name of a model of this provider", name)
+			f.Param = "model"
+			return "", f
+		}
+	}
 	path := at.BasePath + "/models/" + strings.ReplaceAll(url.PathEscape(name), "%2F", "/") + ":"
 	switch {
 	case req.Op == chat.CountTokens:
-		return path + "countTokens"
+		return path + "countTokens", nil
 	case req.Stream:
-		return path + streamed + "?alt=sse"
+		return path + streamed + "?alt=sse", nil
 	}
-	return path + generate
+	return path + generate, nil
 }
 
 // Amend says how a provider of this format may be asked once more after it refused a request: without the history's signatures where

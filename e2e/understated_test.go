@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// TestMediaAnywhereIsReserved: images and documents count wherever a format has a place for them, and so does a predicted answer, which is
+// billed as output where the model writes another one. A key that could not pay for them is refused.
+func TestMediaAnywhereIsReserved(t *testing.T) {
+	t.Parallel()
+	formats := []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini}
+	fakes, providers := map[fake.Dialect]*fake.Server{}, []gateway.Provider(nil)
+	for _, d := range formats {
+		fakes[d] = fake.Start(t, fake.Config{Dialect: d})
+		providers = append(providers, gateway.Provider{ID: "my-" + string(d), Fake: fakes[d], Format: string(d), Models: []gateway.Model{
+			{ID: string(d), Price: "{input: 1, output: 1}"}, {ID: "output-" + string(d), Price: "{input: 0, output: 1}"},
+		}})
+	}
+	providers = append(providers, gateway.Provider{ID: "openai", Fake: fakes[fake.OpenAI]})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: providers})
+	const image = `{"type":"image","source":{"type":"url","url":"https://a/b"}}`
+	for name, c := range map[string]gateway.Call{
+		"images in a document": anthropicAbout("anthropic", `{"type":"document","source":{"type":"content","content":[`+image+`,`+image+`,`+image+`]}}`),
+		"a document in a function's response": {Path: geminiPath("gemini", false), Body: `{"contents":[{"role":"user","parts":[{"text":"x"}]},` +
+			`{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{},` +
+			`"parts":[{"fileData":{"mimeType":"application/pdf","fileUri":"https://a/b"}}]}}]}]}`},
+		"screenshots": {Path: "/v1/responses", Body: `{"model":"gpt-4o","max_output_tokens":16,"input":[{"role":"user","content":"x"}` +
+			strings.Repeat(`,{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"https://a/b"}}`, 3) + `]}`},
+		"images without a type": openAIAbout("openai", strings.TrimSuffix(strings.Repeat(`{"image_url":"https://a/b"},`, 3), ","), false),
+		"a predicted answer": {Path: "/v1/chat/completions", Body: `{"model":"output-openai","messages":[{"role":"user","content":"x"}],` +
+			`"prediction":{"type":"content","content":"` + strings.Repeat("a", 60_000) + `"}}`},
+	} {
+		c.Key = g.CreateKey(t, "--name", "k", "--balance-usd", "0.02").Key
+		if got := g.Do(t, c); got.Status != http.StatusPaymentRequired {
+			t.Errorf("%s: %d %.200s", name, got.Status, got.Body)
+		}
+	}
+	for d, p := range fakes {
+		if n := len(p.Generations()); n != 0 {
+			t.Errorf("%s: %d requests came to the provider", d, n)
+		}
+	}
+	g.AssertSound(t)
+}
+
+// TestTextAmongTokensIsPaidFor: in the place of a token's number a server may take a text of any length, and an object that names an image.
+// They count for what they are.
+func TestTextAmongTokensIsPaidFor(t *testing.T) {
+	t.Parallel()
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.1]}],"model":"m","usage":{"prompt_tokens":5000,"total_tokens":5000}}`)
+	}))
+	t.Cleanup(p.Close)
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", BaseURL: p.URL + "/v1", Key: "sk-p", Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 0}", More: "capabilities: [embeddings]"}}},
+	}})
+	rich := g.CreateKey(t, "--name", "rich", "--balance-usd", "10").Key
+	text := `"` + strings.Repeat("word ", 4000) + `"`
+	for name, input := range map[string]string{
+		"behind a number":         `[1,` + text + `]`,
+		"in a list of tokens":     `[[` + text + `]]`,
+		"deeper":                  `[1,[` + text + `]]`,
+		"an object with a number": `[1,{"text":` + text + `}]`,
+		"a number as long":        `[` + strings.Repeat("1", 20_000) + `]`,
+		"an image's address":      `[{"image":"https://a/b"}]`,
+		"a document's address":    `[[{"pdf":"https://a/b"}]]`,
+	} {
+		c := embeds(`{"model":"m","input":` + input + `}`)
+		c.Key = g.CreateKey(t, "--name", "poor", "--balance-usd", "0.04").Key
+		if got := g.Do(t, c); got.Status != http.StatusPaymentRequired {
+			t.Errorf("%s: a key that cannot pay for it: %d %.200s", name, got.Status, got.Body)
+		}
+		c.Key = rich
+		got := g.Do(t, c)
+		if b := billOf(t, g, rich, got.Header.Get("X-Request-Id")); b.InputTokens != 5000 || b.Cost.String() != "0.050000" {
+			t.Errorf("%s: %d %.100s, billed %+v", name, got.Status, got.Body, b)
+		}
+	}
+	g.AssertSound(t)
+}
+
+// TestAReportOfNothingIsNoReport: a server that reports zeros, or numbers that nobody can read, gives its answer to nobody.
+func TestAReportOfNothingIsNoReport(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", Fake: p, Models: []gateway.Model{{ID: "m", Price: "{input: 1, output: 10}"}}},
+	}})
+	text := strings.Repeat("four", 1000)
+	raw := func(stream bool, usage string) fake.Behaviour {
+		r := &fake.Raw{Status: http.StatusOK, Header: []string{"content-type: application/json"}, Body: fmt.Sprintf(
+			`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":%s}`, text, usage)}
+		if stream {
+			const chunk = `data: {"id":"c","object":"chat.completion.chunk","model":"m",`
+			r.Header = []string{"content-type: text/event-stream"}
+			r.Body = fmt.Sprintf(chunk+`"choices":[{"index":0,"delta":{"role":"assistant","content":%q}}]}`+"\n\n", text) +
+				chunk + `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" +
+				chunk + `"choices":[],"usage":` + usage + "}\n\ndata: [DONE]\n\n"
+		}
+		return fake.Behaviour{Raw: r}
+	}
+	for usage, input := range map[string]int{
+		`{}`: 0,
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`:  0,
+		`{"prompt_tokens":7,"completion_tokens":0,"total_tokens":7}`:  7,
+		`{"prompt_tokens":7,"completion_tokens":-5}`:                  7,
+		`{"prompt_tokens":"7","completion_tokens":"1000"}`:            0,
+		`{"prompt_tokens":7,"completion_tokens":null}`:                7,
+		`{"total_tokens":1007}`:                                       0,
+		`{"prompt_tokens":7,"completion_tokens":1e400}`:               7,
+		`{"input_tokens":7,"output_tokens":1000,"total_tokens":1007}`: 0,
+	} {
+		for _, stream := range []bool{false, true} {
+			p.Behave(raw(stream, usage))
+			got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: stream}.call())
+			b := billOf(t, g, g.Key, got.Header.Get("X-Request-Id"))
+			if b.Status != "ok" || b.OutputTokens != 1000 || !b.UsageEstimated || input > 0 && b.InputTokens != input || b.InputTokens == 0 {
+				t.Errorf("%s, stream %v: %d, billed %+v", usage, stream, got.Status, b)
+			}
+		}
+	}
+	g.AssertSound(t)
+}
+
+// TestAModelsNameLeadsNowhereElse: where a model's name is a part of the provider's path, it names a model and nothing else of the
+// operator's account.
+func TestAModelsNameLeadsNowhereElse(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.Gemini})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "google", Fake: p}}})
+	for _, model := range []string{
+		"google/../tunedModels/theirs", "google/x/../../tunedModels/theirs", "google/..", "google/./x", "google//x", "google/x/", "google/models/../tunedModels/x",
+	} {
+		for _, stream := range []bool{false, true} {
+			got := g.Do(t, ask{dialect: fake.OpenAI, model: model, stream: stream}.call())
+			if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, `"param":"model"`) {
+				t.Errorf("%s: %d %.200s", model, got.Status, got.Body)
+			}
+		}
+	}
+	if n := len(p.Generations()); n != 0 {
+		t.Errorf("%d requests came to the provider", n)
+	}
+	if got := g.Do(t, ask{dialect: fake.OpenAI, model: "google/gemini-2.5-flash"}.call()); got.Status != http.StatusOK {
+		t.Errorf("a model: %d %.200s", got.Status, got.Body)
+	}
+	g.AssertSound(t)
+}
