@@ -155,3 +155,46 @@ func TestAModelsNameLeadsNowhereElse(t *testing.T) {
 	}
 	g.AssertSound(t)
 }
+
+// TestSummariesOfAConversationArePaidFor: a provider that sums the conversation up before it answers bills that call as well, and says so
+// beside the numbers of the answer. It is reserved, too.
+func TestSummariesOfAConversationArePaidFor(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", Fake: p, Format: "anthropic", Models: []gateway.Model{{ID: "m", Price: "{input: 1, output: 10}", More: "context: 200000, max_output: 500"}}},
+	}})
+	const usage = `{"input_tokens":23000,"output_tokens":400,"iterations":[{"type":"compaction","input_tokens":180000,"output_tokens":3500},` +
+		`{"type":"message","input_tokens":23000,"output_tokens":400}]}`
+	const block = `{"type":"text","text":"Based on our conversation."}`
+	whole := fake.Raw{Status: http.StatusOK, Header: []string{"content-type: application/json"}, Body: `{"id":"msg_1","type":"message","role":"assistant","model":"m",` +
+		`"content":[` + block + `],"stop_reason":"end_turn","stop_sequence":null,"usage":` + usage + `}`}
+	stream := fake.Raw{Status: http.StatusOK, Header: []string{"content-type: text/event-stream"}, Body: "" +
+		`event: message_start` + "\n" + `data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":23000,"output_tokens":1}}}` + "\n\n" +
+		`event: content_block_start` + "\n" + `data: {"type":"content_block_start","index":0,"content_block":` + block + "}\n\n" +
+		`event: content_block_stop` + "\n" + `data: {"type":"content_block_stop","index":0}` + "\n\n" +
+		`event: message_delta` + "\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":` + usage + "}\n\n" +
+		`event: message_stop` + "\n" + `data: {"type":"message_stop"}` + "\n\n"}
+	ask := func(key string, streamed bool) gateway.Call {
+		return gateway.Call{Path: "/v1/messages", Key: key, Header: []string{
+			"anthropic-version: 2023-06-01", "anthropic-beta: compact-2026-01-12,context-management-2025-06-27",
+		}, Body: fmt.Sprintf(`{"model":"m","max_tokens":400,"stream":%v,"context_management":{"edits":[{"type":"compact_20260112"}]},"messages":[{"role":"user","content":%q}]}`,
+			streamed, strings.Repeat("a word ", 3000))}
+	}
+	for streamed, raw := range map[bool]*fake.Raw{false: &whole, true: &stream} {
+		p.Behave(fake.Behaviour{Raw: raw})
+		got := g.Do(t, ask(g.Key, streamed))
+		if b := billOf(t, g, g.Key, got.Header.Get("X-Request-Id")); b.InputTokens != 203_000 || b.OutputTokens != 3900 || b.UsageEstimated {
+			t.Errorf("stream %v: %d %.300s\nbilled %+v", streamed, got.Status, got.Body, b)
+		}
+		if !strings.Contains(got.Body, usage) {
+			t.Errorf("stream %v: the client does not read what its provider reports: %.600s", streamed, got.Body)
+		}
+	}
+	before := len(p.Generations())
+	poor := g.CreateKey(t, "--name", "poor", "--balance-usd", "0.02").Key // enough for one call, not for two
+	if got := g.Do(t, ask(poor, false)); got.Status != http.StatusPaymentRequired || len(p.Generations()) != before {
+		t.Errorf("a key that cannot pay for both calls: %d %.200s", got.Status, got.Body)
+	}
+	g.AssertSound(t)
+}

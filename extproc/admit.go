@@ -90,6 +90,9 @@ func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 		input := policy.AddTokens(x.Request.MostInput+x.formTokens(candidates), policy.TimesTokens(policy.AddTokens(output, complaintTokens), int64(again)))
 		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)), x.searching(candidates))
 	}
+	if wire.Compacts(&x.Request.Doc) {
+		cost = cost.Plus(cost)
+	}
 	cost = cost.Plus(x.besides())
 	return cost.Charge(x.rt.spread(x.Principal.Tier))
 }

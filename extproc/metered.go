@@ -3,6 +3,7 @@ package extproc
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
 )
 
@@ -42,7 +43,11 @@ func (m *metered) MostTokens(to *policy.Resolution) int64 {
 	if (*exchange)(m).verbatim() {
 		window = m.Request.MostInput
 	}
-	return policy.AddTokens(window, policy.TimesTokens(output, int64(max(m.Request.Choices, 1))))
+	most := policy.AddTokens(window, policy.TimesTokens(output, int64(max(m.Request.Choices, 1))))
+	if wire.Compacts(&m.Request.Doc) {
+		most = policy.TimesTokens(most, 2)
+	}
+	return most
 }
 
 // mayReason reports whether a candidate may reason before it answers this request.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -55,6 +56,20 @@ func MostPredictedTokens(r *chat.Request) int64 {
 		n = policy.AddTokens(n, int64(len(r.Profile.Default.Predicted)))
 	}
 	return (n + bytesOfTextPerToken - 1) / bytesOfTextPerToken
+}
+
+// Compacts reports whether a request has its conversation summed up by the provider first, by a call of the model beside the answer's.
+func Compacts(doc *jsonx.Doc) bool {
+	v := doc.Get("context_management")
+	if v.Kind() == jsonx.Object { // Anthropic's
+		v = v.Get("edits")
+	}
+	for _, e := range v.Each {
+		if kind, _ := e.Get("type").Str(); strings.HasPrefix(kind, "compact") {
+			return true
+		}
+	}
+	return false
 }
 
 // conversation walks what may hold messages.
