@@ -39,7 +39,8 @@ func TestSDKsAskForMoreThanWords(t *testing.T) {
 	fakes := map[fake.Dialect]*fake.Server{}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		fakes[d] = fake.Start(t, fake.Config{Dialect: d})
-		p := gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d), Models: []gateway.Model{{ID: "json-" + string(d)}, {ID: "sound-" + string(d)}}}
+		p := gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d)}
+		p.Models = []gateway.Model{{ID: "json-" + string(d)}, {ID: "sound-" + string(d)}}
 		if d == fake.OpenAI {
 			p.Models = append(p.Models, gateway.Model{ID: "vectors", Upstream: "bge-m3", More: "capabilities: [embeddings]"}, gateway.Model{ID: "prompts"})
 		}
