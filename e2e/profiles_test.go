@@ -171,6 +171,44 @@ providers: {venice: {base_url: %q, api_key: %q, models: [{id: dreamer, family: l
 	}
 }
 
+// TestI10ADreamCycleSearchesForItsBudgetAlone: beyond it, dreams of the cycle are dreamt without, and say so; another cycle, and another agent,
+// have budgets of their own. What costs nothing in the end, since its provider failed, is given back.
+func TestI10ADreamCycleSearchesForItsBudgetAlone(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Vendor: fake.Venice})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+inference: {web_search_enabled: true, web_search_budget_per_cycle_usdc: 0.025}
+providers: {venice: {base_url: %q, api_key: %q, models: [{id: dreamer, family: llama, capabilities: [web_search], price: {input: 1, output: 2, per_search: 0.01}}]}}
+`, p.URL, p.Key)})
+	searched := fake.Behaviour{Extra: `"venice_parameters":{"web_search_citations":[{"url":"https://a.example"}]}`}
+	for i, row := range []struct {
+		golem, cycle string
+		fails        bool
+		search       string
+	}{
+		{"7", "one", false, "on"},
+		{"7", "one", true, "on"},
+		{"7", "one", false, "on"},
+		{"7", "one", false, "off"},
+		{"7", "one", false, "off"},
+		{"7", "two", false, "on"},
+		{"8", "one", false, "on"},
+	} {
+		if p.Behave(searched); row.fails {
+			p.Behave(fake.Behaviour{Status: http.StatusBadRequest})
+		}
+		a := ask{dialect: fake.OpenAI, model: "dreamer", stream: i%2 == 0, say: fmt.Sprint(i)}
+		got := g.Do(t, a.call("X-Bardo-Subsystem: dream_rem", "X-Bardo-Golem-Id: "+row.golem, "X-Bardo-Dream-Cycle-Id: "+row.cycle))
+		if s := sentTo(t, p); (got.Status == http.StatusOK) == row.fails || s.VeniceParameters["enable_web_search"] != row.search {
+			t.Errorf("dream %d: %d, sent as %s", i, got.Status, lastOf(t, p).Body)
+		}
+		if told := slices.Contains(lost(got), "web_search"); told != (row.search == "off") {
+			t.Errorf("dream %d: degraded %q", i, lost(got))
+		}
+	}
+	g.AssertSound(t)
+}
+
 func TestD32AProfilesTemperatureMakesAnAnswerFitForTheCache(t *testing.T) {
 	t.Parallel()
 	g, p := one(t, quick)

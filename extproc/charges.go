@@ -136,8 +136,12 @@ func wantsSearch(req *chat.Request) bool {
 	return p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch
 }
 
-// mayNotSearch reports whether a candidate is asked without the search of the web that the request's profile wants: it has no price.
+// mayNotSearch reports whether a candidate is asked without the search of the web that the request's profile wants: it has no price, or
+// the budget for it is spent.
 func (x *exchange) mayNotSearch(req *chat.Request, to *policy.Resolution) bool {
+	if x.search.spent && wantsSearch(req) && !x.direct(to.Provider) {
+		return true
+	}
 	return wantsSearch(req) && !x.direct(to.Provider) && !x.rt.Providers[to.Provider].Free && !isPriced(&provider.Extra{By: provider.PerSearch}, to)
 }
 

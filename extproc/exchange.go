@@ -50,6 +50,8 @@ type exchange struct {
 	tried func()     // the health plan's trial is over
 	bill  meter.Bill // what it holds of its caller's limits and money, and what it owes
 
+	search searchHold // what it holds of its dream cycle's budget for searches of the web
+
 	known     known        // what the cache knew
 	stored    *cache.Entry // the answer, if it is a stored one
 	fast      bool         // a stored answer is not paced

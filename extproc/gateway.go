@@ -61,6 +61,7 @@ type Gateway struct {
 	exchanges  registry
 	gone       catalog.Quarantine
 	meter      *meter.Meter
+	searches   budget.Cycles
 	reasonings shelf
 	bodies     bodies
 	live       atomic.Int64

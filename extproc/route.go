@@ -87,6 +87,7 @@ func (x *exchange) decide(ctx context.Context) error {
 	}
 	x.profile(&x.Intent)
 	x.meetSearch()
+	x.holdSearch()
 	if err := x.findForm(); err != nil {
 		return err
 	}

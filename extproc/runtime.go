@@ -47,6 +47,7 @@ type Runtime struct {
 	Secrets       *secret.Redactor // knows every configured credential; nil knows none
 	Structured    Structured
 	VerifyRisk    VerifyRisk
+	SearchBudget  policy.Micro // what the searches of the web of one dream cycle may cost, without the spread
 	Escalation    Escalation
 }
 

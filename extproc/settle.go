@@ -163,6 +163,7 @@ func (s *summary) book(ctx context.Context) error {
 // finish ends a request that nobody ended, one whose client disconnected, and counts it.
 func (x *exchange) finish() {
 	x.end()
+	x.settleSearch()
 	x.bill.Release()
 	x.count()
 }

@@ -41,7 +41,8 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
 		Secrets:    g.learnSecrets(cfg),
 		Structured: structuredOutputs(cfg), VerifyRisk: extproc.VerifyRisk(cfg.Inference.Verification.Risk),
-		Escalation: extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
+		SearchBudget: cfg.Inference.WebSearchBudget,
+		Escalation:   extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	kinds := adapters()
