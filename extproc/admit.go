@@ -102,16 +102,62 @@ func (x *exchange) allot(ctx context.Context, tokens int64, charge policy.Micro)
 	return x.bill.Hold(ctx, &quota.Ask{Client: x.head.peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
 }
 
+// afford holds the request to what its key may use and spend. No limit of money, tokens or budgets stands before a user's own key (P-13):
+// where one is the first choice, those behind it that the caller cannot pay for here are left out.
+func (x *exchange) afford(ctx context.Context) error {
+	if x.ownKeysPay(x.Order) {
+		return x.holdNothing(ctx)
+	}
+	err := x.allot(ctx, x.Request.InputTokens, x.worst(x.Order))
+	if err == nil {
+		err = x.reserve(ctx)
+	}
+	if !isMoneyFault(err) || !x.direct(x.Order[0].Provider) {
+		return err
+	}
+	own := slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.direct(to.Provider) })
+	if !x.ownKeysPay(own) {
+		return err
+	}
+	x.Order = own
+	return x.holdNothing(ctx)
+}
+
+// holdNothing lets the answer say what its key's balance is, where that can be: a blocked key holds not even nothing.
+func (x *exchange) holdNothing(ctx context.Context) error {
+	if err := unpaid(x.bill.Reserve(ctx, 0)); err != nil && !isMoneyFault(err) {
+		return err
+	}
+	return nil
+}
+
+// isMoneyFault reports whether an error refuses a caller who can pay for no more here.
+func isMoneyFault(err error) bool {
+	f, ok := errors.AsType[*fault.Fault](err)
+	return ok && slices.Contains(moneyFaults, f.Kind)
+}
+
+// moneyFaults are the refusals of callers who can pay for no more here.
+var moneyFaults = []fault.Kind{fault.InsufficientFunds, fault.BudgetExceeded, fault.AllowanceExhausted}
+
+// ownKeysPay reports whether the caller pays all candidates itself, and nothing besides is asked of others.
+func (x *exchange) ownKeysPay(candidates []policy.Resolution) bool {
+	return len(candidates) > 0 && x.besides() == 0 && !slices.ContainsFunc(candidates, func(to policy.Resolution) bool { return !x.direct(to.Provider) })
+}
+
 // reserve sets the worst case aside: of the agent's budget, and of the key's balance. Keys without a balance reserve nothing of one.
 func (x *exchange) reserve(ctx context.Context) error {
 	if err := x.gw.Ledger.Writable(); err != nil && !x.onlyFree() {
 		return err
 	}
-	x.limitOutput()
 	if err := x.spend(ctx); err != nil {
 		return err
 	}
-	return unpaid(x.bill.Reserve(ctx, x.worst(x.Order)))
+	if err := unpaid(x.bill.Reserve(ctx, x.worst(x.Order))); err != nil {
+		return err
+	}
+	x.limitOutput()
+	return nil
 }
 
 // onlyFree leaves those candidates alone that cost nobody here anything, and reports whether the request can do with them: while the

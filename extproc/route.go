@@ -47,10 +47,7 @@ func (x *exchange) route(ctx context.Context) error {
 	if x.isTokenCount() {
 		return nil
 	}
-	if err := x.allot(ctx, x.Request.InputTokens, x.worst(x.Order)); err != nil {
-		return err
-	}
-	return x.reserve(ctx)
+	return x.afford(ctx)
 }
 
 // decide works out what the request needs, who could serve it, best first, and how its answer is to be made. A model that is left to the
