@@ -354,6 +354,12 @@ func TestWhatResponsesCannotSayIsNamed(t *testing.T) {
 			t.Errorf("%s with %s: %d, degraded %q, want %q\n%s", r.client, r.more, got.Status, got.Header.Get("X-Bardo-Degraded"), r.degraded, lastOf(t, p).Body)
 		}
 	}
+	for _, stream := range []bool{false, true} {
+		legacy := g.Do(t, gateway.Call{Path: "/v1/completions", Body: fmt.Sprintf(`{"model":%q,"prompt":"Say it.","max_tokens":20,"stream":%v}`, onlyInResponses, stream)})
+		if last := lastOf(t, p); legacy.Status != http.StatusOK || !strings.Contains(legacy.Body, "provider.") || last.Path != "/v1/responses" {
+			t.Errorf("a legacy completion, stream=%v: %d %s, by %s", stream, legacy.Status, legacy.Body, last.Path)
+		}
+	}
 	sound := `{"model":"` + onlyInResponses + `","messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"UklGRg==","format":"wav"}}]}]}`
 	if got := g.Chat(t, sound); got.Status != http.StatusBadRequest || !strings.Contains(got.Body, "input_audio") {
 		t.Errorf("sound: %d %s", got.Status, got.Body)
