@@ -234,7 +234,7 @@ func TestEmbeddingsThatNobodyMakes(t *testing.T) {
 	g.AssertSound(t)
 }
 
-// TestEmbeddingsAreHeldToTheLimitsOfTheirKey: the rate, and the daily tokens.
+// TestEmbeddingsAreHeldToTheLimitsOfTheirKey: the rate, and what it may spend in a day.
 func TestEmbeddingsAreHeldToTheLimitsOfTheirKey(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
@@ -246,6 +246,39 @@ func TestEmbeddingsAreHeldToTheLimitsOfTheirKey(t *testing.T) {
 		if got := g.Do(t, c); got.Status != want {
 			t.Errorf("request %d: %d %s", i, got.Status, got.Body)
 		}
+	}
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 20_000}})
+	c = embeds(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("word ", 8_000) + `","dimensions":2}`)
+	c.Key = g.CreateKey(t, "--name", "day", "--limit-usd-day", "0.0006").Key // for one of two, each of $0.0004 with a spread
+	if got := g.Do(t, c); got.Status != http.StatusOK {
+		t.Errorf("within the day's limit: %d %s", got.Status, got.Body)
+	}
+	mustFail(t, ask{dialect: fake.OpenAI}, g.Do(t, c), http.StatusTooManyRequests, "budget_exceeded")
+}
+
+// TestD87EmbeddingsAndPromptsAskForNothingUnpriced: what costs more than tokens is refused at these endpoints as at the others, in any spelling,
+// and by a user's own key it passes.
+func TestD87EmbeddingsAndPromptsAskForNothingUnpriced(t *testing.T) {
+	t.Parallel()
+	l := runPricedLab(t, "")
+	for _, row := range []struct{ path, body, param string }{
+		{"/v1/completions", `"model":"openrouter/openai/gpt-5","prompt":"x","models":["openai/gpt-5-pro"]`, "models"},
+		{"/v1/completions", `"model":"openrouter/openai/gpt-5","prompt":"x","plugins":[{"id":"web"}]`, "plugins"},
+		{"/v1/completions", `"model":"mine/plain","prompt":"x","service_tier":"priority"`, "service_tier"},
+		{"/v1/completions", `"model":"mine/plain","prompt":"x","background":true`, "background"},
+		{"/v1/embeddings", `"model":"openrouter/qwen/vectors","input":"x","models":["dear"]`, "models"},
+		{"/v1/embeddings", `"model":"openrouter/qwen/vectors","input":"x","plugins":[{"id":"web"}]`, "plugins"},
+		{"/v1/embeddings", `"model":"openrouter/qwen/vectors","input":"x","Plugins":[{"id":"web"}]`, "Plugins"},
+		{"/v1/embeddings", `"model":"openai/text-embedding-3-small","input":"x","service_tier":"scale"`, "service_tier"},
+	} {
+		got := l.Do(t, gateway.Call{Path: row.path, Body: "{" + row.body + "}", Key: l.rich})
+		if got.Status != http.StatusBadRequest || !strings.Contains(got.Body, `"param":"`+row.param+`"`) || l.asked() != 0 {
+			t.Errorf("%s: %d %s; the providers were asked %d times", row.body, got.Status, got.Body, l.asked())
+		}
+	}
+	got := l.Do(t, gateway.Call{Path: "/v1/embeddings", Body: `{"model":"direct/openai/text-embedding-3-small","input":"x","background":true}`, Key: l.rich})
+	if sent, _ := l.at["openai"].Last(); got.Status != http.StatusOK || !strings.Contains(string(sent.Body), `"background":true`) {
+		t.Errorf("by a user's own key: %d %s", got.Status, got.Body)
 	}
 }
 

@@ -23,8 +23,10 @@ func (Dialect) Name() chat.Dialect { return chat.Embeddings }
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
 		"model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate_prompt_tokens", "priority", "service_tier",
-		"type", "text", "content", "image_url", "url", "detail", "messages", "role", "models", "provider", "route", "plugins",
-		"preset", "fallbacks", wire.HintKey)
+		"type", "text", "content", "image_url", "url", "detail", "messages", "role", wire.HintKey,
+		// Of servers that charge for more than the tokens.
+		"models", "provider", "route", "plugins", "preset", "transforms", "fallbacks", "background", "speed", "tools", "modalities",
+		"web_search_options", "search_parameters", "enable_search")
 	return f.Clone().Add(wire.Hints, wire.HintKey)
 }()
 
