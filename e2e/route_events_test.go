@@ -70,6 +70,29 @@ providers:
 }
 
 // TestEventsOfAnswers: what the provider's cache gave, and that Venice showed its reasoning.
+// TestC15WhatAProvidersCacheSavedCountsThePremium on what was written to it, and the prices of a long prompt.
+func TestC15WhatAProvidersCacheSavedCountsThePremium(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "events.jsonl")
+	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf("telemetry: {events: \"file:%s\"}\n", file), Providers: []gateway.Provider{{
+		ID: "p", Fake: p, Format: "anthropic", Models: []gateway.Model{{
+			ID: "m", Price: "{input: 10, output: 20, cached_input: 1, cache_write: 12.5, above: [{tokens: 1000, input: 20, output: 40, cached_input: 2, cache_write: 25}]}",
+		}},
+	}}})
+	for _, u := range []fake.Usage{{Input: 10, Cached: 100, CacheWrite5m: 40, Output: 5}, {Input: 10, Cached: 2000, CacheWrite5m: 40, Output: 5}, {Input: 10, Cached: 10, CacheWrite5m: 400, Output: 5}} {
+		p.Behave(fake.Behaviour{Usage: &u})
+		served(t, g, ask{dialect: fake.Anthropic, model: "m", say: fmt.Sprint(u)})
+	}
+	// 100 x 9 less 40 x 2.5; 2000 x 18 less 40 x 5; 10 x 9 less 400 x 2.5, in millionths
+	for _, want := range []string{`"cached_tokens":100,"total_tokens":150,"savings_usd":0.0008}`, `"cached_tokens":2000,"total_tokens":2050,"savings_usd":0.0358}`, `"cached_tokens":10,"total_tokens":420,"savings_usd":-0.00091}`} {
+		eventually(t, want, func() bool {
+			b, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(b), want)
+		})
+	}
+}
+
 func TestEventsOfAnswers(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "events.jsonl")

@@ -230,8 +230,7 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 		return
 	}
 	if u.Cached > 0 {
-		saved := max(a.res.Prices.Input-a.res.Prices.CachedInput, 0)
-		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), saved.Cost(u.Cached)})
+		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), x.bill.CacheSaved()})
 	}
 	venice := x.rt.Providers[a.res.Provider].Adapter.Name() == nameVenice
 	if u.Searches > 0 {

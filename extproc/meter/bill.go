@@ -172,6 +172,18 @@ func (b *Bill) With(to *policy.Resolution, u *chat.Usage) (t Total) {
 	return t
 }
 
+// CacheSaved is what the providers' own caches saved on the calls of the bill, without the spread. It is below zero where writing to them
+// cost more.
+func (b *Bill) CacheSaved() policy.Pico {
+	var paid, plain policy.Pico
+	for i := range b.calls {
+		c := &b.calls[i]
+		with, without := b.request.Terms(&c.To).inputCosts(&c.To, &c.Usage)
+		paid, plain = paid.Plus(with), plain.Plus(without)
+	}
+	return plain - paid // neither is below zero
+}
+
 // Settle charges what the calls on the bill come to, and gives back what was reserved beyond that. It returns when the charge is durable
 // (prepaid keys) or queued (others), so that the last byte of an answer may go out. The end of the context does not undo it. The request,
 // the account and the amounts are filled in here. Only the first call charges.

@@ -194,3 +194,34 @@ func TestD81AnEstimateIsCappedByTheReservation(t *testing.T) {
 		}
 	}
 }
+
+// TestC15WhatACacheSavesCountsPremiumsLengthsAndTiers: what the calls would have cost without it, less what they cost.
+func TestC15WhatACacheSavesCountsPremiumsLengthsAndTiers(t *testing.T) {
+	to := policy.Resolution{Provider: "p", Model: "m", Prices: policy.Prices{
+		Input: 10, CachedInput: 1, CacheWrite: 12, CacheWrite1h: 20, Output: 50, PerRequest: 7, Known: true,
+		Above: []policy.Above{{Tokens: 1000, Input: 20, CachedInput: 2, CacheWrite: 25, CacheWrite1h: 40, Output: 100}},
+		Tiers: map[string]policy.Prices{"priority": {Input: 30, CachedInput: 3, CacheWrite: 36, CacheWrite1h: 60, Output: 90, Known: true}},
+	}}
+	for _, row := range []struct {
+		name   string
+		calls  []chat.Usage
+		direct bool
+		want   policy.Pico
+	}{
+		{"read", []chat.Usage{{Input: 10, Cached: 100, Output: 5}}, false, 100 * 9},
+		{"read and written", []chat.Usage{{Cached: 100, CacheWrite: 10, CacheWrite1h: 5}}, false, 100*9 - 10*2 - 5*10},
+		{"written alone", []chat.Usage{{CacheWrite: 10}}, false, -20},
+		{"a long prompt", []chat.Usage{{Input: 1000, Cached: 100}}, false, 100 * 18},
+		{"a dearer tier", []chat.Usage{{Cached: 100, Tier: "priority"}}, false, 100 * 27},
+		{"two calls, each of its length", []chat.Usage{{Cached: 900}, {Cached: 900}}, false, 2 * 900 * 9},
+		{"the caller's own key", []chat.Usage{{Cached: 100}}, true, 0},
+	} {
+		b, _ := open(t, &request{most: 1 << 40, terms: Terms{Direct: row.direct}}, 20)
+		for _, u := range row.calls {
+			b.Add(&to, u)
+		}
+		if got := b.CacheSaved(); got != row.want {
+			t.Errorf("%s: %d, want %d", row.name, got, row.want)
+		}
+	}
+}

@@ -49,3 +49,13 @@ func (t Terms) BilledTier(to *policy.Resolution, u *chat.Usage) string {
 
 // add is a sum of two counts of tokens, which saturates.
 func add(a, b int64) int64 { return policy.AddTokens(a, b) }
+
+// inputCosts are what a call's input cost, and what it would have cost without its provider's cache, at the prices of its tier and of its
+// length. What was written for later calls costs more than plain input where the provider has a premium on it.
+func (t Terms) inputCosts(to *policy.Resolution, u *chat.Usage) (paid, plain policy.Pico) {
+	if t.Direct {
+		return 0, 0
+	}
+	p := t.prices(to, u)
+	return p.Cost(u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h, 0), p.Cost(u.TotalInput(), 0, 0, 0, 0)
+}
