@@ -31,7 +31,7 @@ func (f *failure) modelGone(to *policy.Resolution) bool {
 
 // quarantine puts a listed model where it is asked for last.
 func (x *exchange) quarantine(to *policy.Resolution, f *failure) {
-	if x.isTokenCount() || x.spokenTo(to) == chat.Completions || !f.modelGone(to) || !x.lists(to) {
+	if x.isTokenCount() || !f.modelGone(to) || x.spokenTo(to) == chat.Completions || !x.lists(to) {
 		return
 	}
 	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)
