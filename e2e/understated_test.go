@@ -198,3 +198,39 @@ func TestSummariesOfAConversationArePaidFor(t *testing.T) {
 	}
 	g.AssertSound(t)
 }
+
+// TestPromptsThatSayNothingArePaidFor: a provider completes them like the others, each with an answer as long as any.
+func TestPromptsThatSayNothingArePaidFor(t *testing.T) {
+	t.Parallel()
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"c","object":"text_completion","created":1,"model":"m","choices":[{"text":"hi","index":0,"finish_reason":"stop","logprobs":null}],`+
+			`"usage":{"prompt_tokens":10,"completion_tokens":100000}}`)
+	}))
+	t.Cleanup(p.Close)
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", BaseURL: p.URL + "/v1", Key: "sk-p", Models: []gateway.Model{{ID: "m", Price: "{input: 0, output: 1}"}}, More: "completions: true"},
+	}})
+	const hundred = 100
+	more := func(empty string) string { return strings.Repeat(","+empty, hundred-1) }
+	for name, prompt := range map[string]string{
+		"empty texts":       `["a"` + more(`""`) + `]`,
+		"empty texts first": `[""` + more(`""`) + `,"a"]`,
+		"nulls":             `["a"` + more(`null`) + `]`,
+		"empty lists":       `[[5]` + more(`[]`) + `]`,
+		"behind a number":   `[5` + more(`""`) + `]`,
+		"as vectors":        `"a","prompt_embeds":["AAAA"` + more(`"AAAA"`) + `]`,
+	} {
+		c := gateway.Call{Path: "/v1/completions", Body: `{"model":"m","max_tokens":1000,"prompt":` + prompt + `}`}
+		c.Key = g.CreateKey(t, "--name", "poor", "--balance-usd", "0.05").Key
+		if got := g.Do(t, c); got.Status != http.StatusPaymentRequired {
+			t.Errorf("%s: a key that cannot pay for all: %d %.200s", name, got.Status, got.Body)
+		}
+		c.Key = ""
+		got := g.Do(t, c)
+		if b := billOf(t, g, g.Key, got.Header.Get("X-Request-Id")); got.Status != http.StatusOK || b.OutputTokens != 100_000 {
+			t.Errorf("%s: %d %.200s, billed %+v", name, got.Status, got.Body, b)
+		}
+	}
+	g.AssertSound(t)
+}

@@ -9,7 +9,7 @@ import (
 
 // Prompts measure the input of OpenAI's formats that take more than one prompt in a request, each a text or a list of a model's tokens.
 type Prompts struct {
-	Count   int   // of prompts
+	Count   int   // of prompts; a provider completes those that say nothing as well
 	Tokens  int64 // those that are given as numbers
 	numbers int64 // bytes of these
 	text    int64 // bytes of the texts
@@ -19,8 +19,10 @@ type Prompts struct {
 // tokensPerPrompt are those that a tokenizer may put around each prompt.
 const tokensPerPrompt = 2
 
-// MeasurePrompts looks at a string, an array of strings, an array of numbers, or an array of arrays of numbers. Empty texts and lists count
-// for nothing.
+// Empty reports whether none of the prompts says anything.
+func (p *Prompts) Empty() bool { return p.text == 0 && p.Tokens == 0 }
+
+// MeasurePrompts looks at a string, an array of strings, an array of numbers, or an array of arrays of numbers.
 func MeasurePrompts(v jsonx.Value) (p Prompts) {
 	if v.Kind() != jsonx.Array {
 		p.add(v)
@@ -41,12 +43,13 @@ func (p *Prompts) add(v jsonx.Value) {
 	switch v.Kind() { //nolint:exhaustive // anything else is a prompt of a form of its own
 	case jsonx.Array:
 		p.list(v)
+	case jsonx.Null:
+		p.Count++
 	case jsonx.String:
+		p.Count++
 		if len(v.Raw) > len(`""`) {
-			p.Count++
 			p.text += int64(len(v.Raw))
 		}
-	case jsonx.Null:
 	default:
 		p.Count++
 		p.text += int64(len(v.Raw))
@@ -57,21 +60,21 @@ func (p *Prompts) add(v jsonx.Value) {
 // longestToken is how many bytes the number of a token has at most.
 const longestToken = 16
 
-// list counts a prompt that is a list of tokens. What is no number in it, or a longer one, is text to whoever takes it.
+// list counts a prompt that is a list of tokens. What is no number in it, or a longer one, is text to whoever takes it, and may be a
+// prompt of its own.
 func (p *Prompts) list(v jsonx.Value) {
-	n := int64(0)
+	p.Count++
 	for _, e := range v.Each {
-		n++
 		if e.Kind() == jsonx.Number && len(e.Raw) <= longestToken {
 			p.Tokens++
 			p.numbers += int64(len(e.Raw)) + 1 // and its comma
 			continue
 		}
+		if e.Kind() != jsonx.Array {
+			p.Count++
+		}
 		p.text += int64(len(e.Raw))
 		p.media += named(e)
-	}
-	if n > 0 {
-		p.Count++
 	}
 }
 

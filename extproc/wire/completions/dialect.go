@@ -44,7 +44,7 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	if err := readLimit(r); err != nil {
 		return nil, err
 	}
-	r.Prompts = max(prompts.Count, 1)
+	r.Prompts = max(prompts.Count, 1) + embedded(doc.Get("prompt_embeds"))
 	r.InputTokens, r.MostInput = prompts.About(), prompts.Most(wire.MostInputTokens(&doc))
 	r.Turn, r.NoTurn = turn(r, best, h)
 	r.Choices = max(r.Choices, best) * r.Prompts
@@ -125,10 +125,23 @@ func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
 	if v.Kind() != jsonx.String && v.Kind() != jsonx.Array {
 		return p, wire.WrongKind("prompt", "a string or an array", v)
 	}
-	if p = wire.MeasurePrompts(v); p.Count == 0 {
+	if p = wire.MeasurePrompts(v); p.Empty() {
 		return p, wire.Invalid("prompt", "prompt must not be empty")
 	}
 	return p, nil
+}
+
+// embedded is how many prompts a request brings as vectors, beside its texts, for servers that take such.
+func embedded(v jsonx.Value) (n int) {
+	switch v.Kind() { //nolint:exhaustive // nothing else holds any
+	case jsonx.String:
+		n = 1
+	case jsonx.Array:
+		for range v.Each {
+			n++
+		}
+	}
+	return n
 }
 
 // onlyPrompt is the prompt as a JSON string. A list may hold one; a list of numbers is text that the caller has cut into some model's

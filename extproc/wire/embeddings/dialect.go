@@ -64,7 +64,7 @@ func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
 		}
 		return n, wire.WrongKind("input", "a string or an array", v)
 	}
-	if n = wire.MeasurePrompts(v); n.Count == 0 {
+	if n = wire.MeasurePrompts(v); n.Empty() {
 		return n, wire.Invalid("input", "input must not be empty")
 	}
 	return n, nil
