@@ -510,26 +510,54 @@ func TestGeminiAnswersAreStored(t *testing.T) {
 	}
 }
 
-// TestK93WhatIsNoAnswer: a reason that says so fails over where another provider is left, and is told where none is; a refusal is passed
-// on as one.
+// TestK93WhatIsNoAnswer: a 200 without an answer, and a reason that says so, fail over where another provider is left, and are told as its
+// error where none is; a refusal, and an answer that was cut, are passed on as what they are, streamed or not.
 func TestK93WhatIsNoAnswer(t *testing.T) {
 	t.Parallel()
+	raw := func(body string) fake.Behaviour {
+		return fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: body}}
+	}
 	broken := fake.Start(t, fake.Config{Dialect: fake.Gemini, Name: "broken"})
-	broken.BehaveFor("malformed", fake.Behaviour{Text: " ", Stop: "MALFORMED_FUNCTION_CALL"})
-	broken.BehaveFor("unsafe", fake.Behaviour{Text: "I ", Stop: "SAFETY"})
-	broken.BehaveFor("blocked", fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`}})
-	broken.BehaveFor("empty", fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: application/json"}, Body: `{"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`}})
+	whole := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "whole"})
+	behaviours := map[string]fake.Behaviour{
+		"malformed": raw(`{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","index":0}],"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`),
+		"unsafe":    {Text: "I ", Stop: "SAFETY"},
+		"cut":       {Text: "I was", Stop: "MAX_TOKENS"},
+		"blocked":   raw(`{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`),
+		"empty":     raw(`{"usageMetadata":{"promptTokenCount":3,"totalTokenCount":3}}`),
+	}
+	var known, spare []gateway.Model
+	for name, b := range behaviours {
+		for _, model := range []string{name, name + "-backed"} {
+			broken.BehaveFor(model, b)
+			known = append(known, gateway.Model{ID: model})
+		}
+		spare = append(spare, gateway.Model{ID: name + "-backed"})
+	}
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "g", Fake: broken, Format: "gemini", Models: []gateway.Model{{ID: "malformed"}, {ID: "unsafe"}, {ID: "blocked"}, {ID: "empty"}}},
+		{ID: "g", Fake: broken, Format: "gemini", Models: known}, {ID: "whole", Fake: whole, Models: spare},
 	}})
-	for model, want := range map[string]string{"unsafe": "content_filter", "blocked": "content_filter"} {
-		got := g.Do(t, ask{dialect: fake.OpenAI, model: model}.call())
-		if got.Status != http.StatusOK || !strings.Contains(got.Body, `"finish_reason":"`+want+`"`) {
-			t.Errorf("%s: %d %s", model, got.Status, got.Body)
+	for _, stream := range []bool{false, true} {
+		for model, want := range map[string]string{"unsafe": "content_filter", "blocked": "content_filter", "cut": "length", "cut-backed": "length", "unsafe-backed": "content_filter"} {
+			if stream && model == "blocked" {
+				broken.BehaveFor(model, fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/event-stream"}, Body: "data: " + behaviours[model].Raw.Body + "\n\n"}})
+			}
+			got := g.Do(t, ask{dialect: fake.OpenAI, model: model, stream: stream}.call())
+			if got.Status != http.StatusOK || !strings.Contains(got.Body, `"finish_reason":"`+want+`"`) || got.Header.Get("X-Bardo-Provider") != "g" {
+				t.Errorf("%s, stream=%v: %d %s", model, stream, got.Status, got.Body)
+			}
+		}
+		for _, model := range []string{"malformed", "empty"} {
+			a := ask{dialect: fake.OpenAI, model: model, stream: stream}
+			mustFail(t, a, g.Do(t, a.call()), http.StatusBadGateway, "upstream_error")
 		}
 	}
-	for _, model := range []string{"malformed", "empty"} {
-		a := ask{dialect: fake.OpenAI, model: model}
-		mustFail(t, a, g.Do(t, a.call()), http.StatusBadGateway, "upstream_error")
+	// Streams have room for another candidate until their first content.
+	for _, model := range []string{"malformed-backed", "empty-backed"} {
+		a := ask{dialect: fake.OpenAI, model: model, stream: true}
+		got := g.Do(t, a.call())
+		if s := text(t, a, got); got.Header.Get("X-Bardo-Provider") != "whole" || s != "Hello from the fake provider." {
+			t.Errorf("%s: by %q: %q", model, got.Header.Get("X-Bardo-Provider"), s)
+		}
 	}
 }
