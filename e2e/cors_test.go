@@ -15,9 +15,9 @@ const (
 	foreign      = "https://evil.example"
 )
 
-// crossing is a configuration that lets the pages of one origin in; more is of its listen section.
-func crossing(more string) string {
-	return quick + fmt.Sprintf("listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0, cors_origins: [%q]%s}\n", listedOrigin, more)
+// crossing is a configuration that lets the pages of one origin in.
+func crossing() string {
+	return quick + fmt.Sprintf("listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0, cors_origins: [%q]}\n", listedOrigin)
 }
 
 // TestC6PagesOfAListedOriginReadEveryAnswer: whole ones, streams, errors of the gateway, of Envoy and of the provider; others read none.
@@ -25,7 +25,7 @@ func TestC6PagesOfAListedOriginReadEveryAnswer(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.BehaveFor("refused", fake.Behaviour{Status: 400})
-	g := gateway.Run(t, gateway.Options{Config: crossing(""), Providers: []gateway.Provider{{ID: "p", Fake: p}}})
+	g := gateway.Run(t, gateway.Options{Config: crossing(), Providers: []gateway.Provider{{ID: "p", Fake: p}}})
 	key := g.CreateKey(t, "--name", "limited", "--rpm", "1000").Key
 	for name, c := range map[string]gateway.Call{
 		"a whole answer":           ask{dialect: fake.OpenAI, model: "m"}.call(),
@@ -75,7 +75,7 @@ func TestC6PagesOfAListedOriginReadEveryAnswer(t *testing.T) {
 func TestC6APreflightIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := gateway.Run(t, gateway.Options{Config: crossing(""), Providers: []gateway.Provider{{ID: "p", Fake: p}}})
+	g := gateway.Run(t, gateway.Options{Config: crossing(), Providers: []gateway.Provider{{ID: "p", Fake: p}}})
 	options := func(path string, header ...string) gateway.Answer {
 		return g.Do(t, gateway.Call{Method: http.MethodOptions, Path: path, NoKey: true, Header: header})
 	}
@@ -136,9 +136,9 @@ func TestC6WithoutAListNoPageReadsAnything(t *testing.T) {
 func TestC6AListedOriginNeedsNoKeyWhereProgramsNeedNone(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	anonymous := gateway.Run(t, gateway.Options{Config: crossing("") + "auth: {anonymous: true}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
-	demo := gateway.Run(t, gateway.Options{Config: crossing("")})
-	anyone := gateway.Run(t, gateway.Options{Config: strings.Replace(crossing(""), listedOrigin, "*", 1)})
+	anonymous := gateway.Run(t, gateway.Options{Config: crossing() + "auth: {anonymous: true}\n", Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
+	demo := gateway.Run(t, gateway.Options{Config: crossing()})
+	anyone := gateway.Run(t, gateway.Options{Config: strings.Replace(crossing(), listedOrigin, "*", 1)})
 	for _, row := range []struct {
 		about, host, from string
 		g                 *gateway.Gateway

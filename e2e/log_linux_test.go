@@ -24,7 +24,7 @@ func terminal(t *testing.T) (program *os.File, lines <-chan string) {
 	}
 	var unlock, number int32
 	for request, arg := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlock, syscall.TIOCGPTN: &number} {
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, own.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 { //nolint:gosec // ptmx(4)
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, own.Fd(), request, uintptr(unsafe.Pointer(arg))); errno != 0 {
 			t.Fatal(errno)
 		}
 	}

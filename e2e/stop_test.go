@@ -12,9 +12,10 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// stopsWithin waits for the end of a gateway that was asked to stop, and returns its exit status.
-func stopsWithin(t *testing.T, g *gateway.Gateway, d time.Duration) int {
+// stops waits for the end of a gateway that was asked to stop, and returns its exit status.
+func stops(t *testing.T, g *gateway.Gateway) int {
 	t.Helper()
+	const d = 25 * time.Second
 	select {
 	case <-g.Exited():
 	case <-within(t, d).Done():
@@ -53,7 +54,7 @@ func TestD3AStopCutsAndChargesWhatHangs(t *testing.T) {
 	if err := g.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if code := stopsWithin(t, g, 25*time.Second); code != 0 {
+	if code := stops(t, g); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 	_ = s.Body.Close()
@@ -74,7 +75,7 @@ func TestD3ASecondSignalEndsAtOnce(t *testing.T) {
 	if err := g.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if code := stopsWithin(t, g, 25*time.Second); code != 143 {
+	if code := stops(t, g); code != 143 {
 		t.Errorf("exit status %d, want 143: 128 and SIGTERM", code)
 	}
 	_ = s.Body.Close()
@@ -127,7 +128,7 @@ func TestD3AStopDoesNotWaitForAReaderOfEvents(t *testing.T) {
 	if err := g.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if code := stopsWithin(t, g, 25*time.Second); code != 0 {
+	if code := stops(t, g); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
 }
@@ -140,7 +141,7 @@ func TestD3AStopDoesNotWaitForALockedLedger(t *testing.T) {
 			t.Parallel()
 			g, p, key := hanging(t, quickly)
 			for range 3 {
-				openStream(t, g, key)
+				openStream(t, g, key) //nolint:bodyclose // the test's end does
 			}
 			unlock := holdWriteLock(t, g)
 			for range signals {
@@ -149,7 +150,7 @@ func TestD3AStopDoesNotWaitForALockedLedger(t *testing.T) {
 				}
 				eventually(t, "the drain", func() bool { return strings.Contains(g.Log(), `"msg":"draining"`) })
 			}
-			stopsWithin(t, g, 25*time.Second)
+			stops(t, g)
 			unlock()
 			if n := chargedAfter(t, g, p); n != 3 {
 				t.Errorf("%d of 3 requests were charged for", n)
