@@ -16,11 +16,11 @@ func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 	o := runOwnVendors(t, "limits: {rpm: 0, tokens_per_hour: 50000}\n"+`routing: {ping_interval: 1h}`+"\n")
 	o.openai.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 40_000, Output: 20}})
 	paid := ask{dialect: fake.OpenAI, model: "gpt-4.1-mini", more: `"max_tokens":10`}
-	useUp := func(t *testing.T, k gateway.NewKey, status int) {
+	useUp := func(t *testing.T, k gateway.NewKey, status int, hints []string) {
 		t.Helper()
 		var last gateway.Answer
 		for range 3 {
-			if last = o.Do(t, paid.with(k.Key)); last.Status == status {
+			if last = o.Do(t, paid.with(k.Key, hints...)); last.Status == status {
 				return
 			}
 		}
@@ -37,12 +37,12 @@ func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 		{"a blocked key", []string{"--balance-usd", "0.001"}, 402, nil, 200},
 		{"the day's money", []string{"--limit-usd-day", "0.001"}, 429, nil, 200},
 		{"the hour's tokens", nil, 429, nil, 200},
-		{"an agent's budget", nil, 429, []string{"X-Bardo-Subsystem: risk", "X-Bardo-Daily-Budget-USD: 0.000001", "X-Bardo-Golem-Id: g1"}, 200},
+		{"an agent's budget", nil, 429, []string{"X-Bardo-Subsystem: context", "X-Bardo-Daily-Budget-USD: 0.001", "X-Bardo-Golem-Id: g1"}, 200},
 		{"a read-only key", []string{"--read-only"}, 403, nil, 403},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			k := o.CreateKey(t, append([]string{"--name", "k"}, row.flags...)...)
-			useUp(t, k, row.paid)
+			useUp(t, k, row.paid, row.hints)
 			for _, a := range []ask{
 				{dialect: fake.OpenAI, model: "direct/openai/gpt-4.1-mini"},
 				{dialect: fake.OpenAI, model: "direct/openai/gpt-4.1-mini", stream: true},
