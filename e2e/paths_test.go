@@ -24,13 +24,21 @@ func TestK95PathTricks(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			p.Forget()
 			none := gateway.Call{Path: path, Body: a.body(), NoKey: true}
-			if got := g.Do(t, none); got.Status < 400 || got.Status >= 500 || len(p.Generations()) != 0 {
-				t.Errorf("without a key: %d, %d calls", got.Status, len(p.Generations()))
+			without := g.Do(t, none)
+			if without.Status < 400 || without.Status >= 500 || len(p.Generations()) != 0 {
+				t.Errorf("without a key: %d, %d calls", without.Status, len(p.Generations()))
 			}
-			with := gateway.Call{Path: path, Body: a.body()}
-			got := g.Do(t, with)
+			wrong := g.Do(t, gateway.Call{Path: path, Body: a.body(), Key: "sk-nobodys"})
+			got := g.Do(t, gateway.Call{Path: path, Body: a.body()})
 			if got.Status != http.StatusOK && (got.Status < 400 || got.Status >= 500) {
 				t.Errorf("with a key: %d %s", got.Status, got.Body)
+			}
+			// The decision is that of the plain path: who has no key, or a wrong one, is refused wherever a good one is served.
+			if got.Status == http.StatusOK && (without.Status != http.StatusUnauthorized || wrong.Status != http.StatusUnauthorized || len(p.Generations()) != 1) {
+				t.Errorf("served with a key; %d without one, %d with a wrong one, %d calls", without.Status, wrong.Status, len(p.Generations()))
+			}
+			if got.Status != http.StatusOK && len(p.Generations()) != 0 {
+				t.Errorf("%d with a key, and the provider was asked", got.Status)
 			}
 			for _, r := range p.Generations() {
 				if r.Path != "/v1/chat/completions" {
