@@ -19,6 +19,10 @@ func (d *decoder) check(cfg *Config) {
 	if cfg.Listen.TLS.ClientCA != "" { // an operator who relies on it must not be let down in silence
 		d.problem("listen.tls.client_ca", "no such key", "this version asks no client for a certificate")
 	}
+	if v := cfg.Providers.Venice; v != nil && v.DefaultPrivacyTier != "" && v.DefaultPrivacyTier != "private" {
+		const key = "providers.venice.default_privacy_tier"
+		d.warn(d.place(key), key, "this version has neither attested nor sealed inference: requests that name no tier are private")
+	}
 	d.checkSplit(cfg)
 	d.checkCustoms(cfg.Providers.Custom)
 	d.checkOrder(cfg)

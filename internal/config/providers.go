@@ -58,7 +58,7 @@ type Venice struct {
 	APIKeys            []Secret          `key:"api_keys" doc:"Further keys."`
 	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
 	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"What the staked DIEM pays for in a UTC day, in USD at Venice's prices. Beyond it nobody's inference is paid by it until the next day. Without it, or at 0, all that callers say is there."`
-	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The tier of requests that name none."`
+	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The tier of requests that name none. Only private is built; the others are taken with a warning."`
 	Characters         map[string]string `key:"characters" doc:"The Venice character that a role is played by."`
 	Models             []Model           `key:"models" doc:"What it serves. Without a list, its own list of models, else those of the catalog that it is known to serve."`
 }

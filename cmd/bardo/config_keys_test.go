@@ -1,0 +1,90 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/internal/config"
+)
+
+// told are keys that nothing acts on, each in a configuration that says so.
+var told = map[string]string{
+	"listen.tls.client_ca":                  "listen: {tls: {client_ca: ca.pem}}",
+	"providers.venice.default_privacy_tier": "providers: {venice: {api_key: k, default_privacy_tier: tee}}",
+}
+
+func isTold(key string) bool {
+	text, ok := told[key]
+	if !ok {
+		return false
+	}
+	_, problems := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	return slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Key == key })
+}
+
+// Each key of the configuration is read by something besides what parses and checks it, or its use is warned about: a key that is taken and
+// does nothing would be a promise.
+func TestEveryKeyOfTheConfigurationActs(t *testing.T) {
+	read := map[string]bool{}
+	for _, dir := range []string{"../../internal/config", ".", "../../policy/catalog", "../../extproc", "../../policy/resolve", "../../policy/profile"} {
+		addSelected(t, dir, read)
+	}
+	for path, field := range configKeys(reflect.TypeFor[config.Config](), "", map[reflect.Type]bool{}) {
+		if !read[field] && !isTold(path) {
+			t.Errorf("nothing reads %s", path)
+		}
+	}
+}
+
+// addSelected adds the names of all fields and methods that the code of a package uses, but for tests and the checks of a configuration.
+func addSelected(t *testing.T, dir string, names map[string]bool) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == "check.go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				names[s.Sel.Name] = true
+			}
+			return true
+		})
+	}
+}
+
+// configKeys are the keys below a key, each with the name of its field.
+func configKeys(typ reflect.Type, at string, seen map[reflect.Type]bool) map[string]string {
+	keys := map[string]string{}
+	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+		typ = typ.Elem()
+	}
+	if typ.Kind() != reflect.Struct || seen[typ] {
+		return keys
+	}
+	seen[typ] = true
+	for f := range typ.Fields() {
+		key, ok := f.Tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		path := strings.TrimPrefix(at+"."+key, ".")
+		keys[path] = f.Name
+		maps.Copy(keys, configKeys(f.Type, path, seen))
+	}
+	return keys
+}
