@@ -246,7 +246,8 @@ func TestPromptsAsATurn(t *testing.T) {
 	lacks, told := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "lacks", NoLegacy: true}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "told"})
 	claude := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "lacks", Fake: lacks, Models: models("m-lacks", "")}, {ID: "told", Fake: told, Models: models("m-told", ""), More: "completions: false"},
+		{ID: "lacks", Fake: lacks, Models: models("m-lacks", "")},
+		{ID: "told", Fake: told, Models: models("m-told", ""), More: "completions: false"},
 		{ID: "anthropic", Fake: claude},
 	}})
 	for _, at := range []struct {
@@ -255,7 +256,8 @@ func TestPromptsAsATurn(t *testing.T) {
 		path     string
 		attempts string
 	}{
-		{"m-told", told, "/v1/chat/completions", "1"}, {"claude-sonnet-4-5", claude, "/v1/messages", "1"},
+		{"m-told", told, "/v1/chat/completions", "1"},
+		{"claude-sonnet-4-5", claude, "/v1/messages", "1"},
 		{"m-lacks", lacks, "/v1/chat/completions", "2"}, // it is asked first
 	} {
 		for _, stream := range []bool{false, true} {

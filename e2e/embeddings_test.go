@@ -193,7 +193,8 @@ func TestEmbeddingsThatNobodyMakes(t *testing.T) {
 	t.Parallel()
 	o, n := fake.Start(t, fake.Config{Dialect: fake.OpenAI}), fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
-		{ID: "openai", Fake: o}, {ID: "anthropic", Fake: n},
+		{ID: "openai", Fake: o},
+		{ID: "anthropic", Fake: n},
 		{ID: "mine", Fake: n, Format: "anthropic", Models: []gateway.Model{{ID: "vec", Price: "{input: 1, output: 1}", More: "capabilities: [embeddings]"}}},
 	}})
 	for _, row := range []struct {

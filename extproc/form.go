@@ -78,7 +78,7 @@ func compiled(name string, schema []byte, at string) (*structured.Form, error) {
 // schemaMembers are where clients have the schema of an answer.
 var schemaMembers = map[chat.Dialect]string{
 	chat.OpenAI: "response_format.json_schema.schema", chat.Completions: "response_format.json_schema.schema",
-	chat.Responses: "text.format.schema", chat.Anthropic: "output_config.format.schema", chat.Gemini: "generationConfig.responseSchema",
+	chat.Responses: "text.format.schema", chat.Anthropic: "output_config.format.schema", chat.Gemini: "generationConfig.responseSchema", chat.Embeddings: "",
 }
 
 // geminiForms are the members by which Google's clients ask for a form.
@@ -99,6 +99,7 @@ func saysForm(r *chat.Request) bool {
 		return !d.Get("output_config").Get("format").IsNull() || !d.Get("output_format").IsNull()
 	case chat.Gemini:
 		return anyMember(d.Get("generationConfig"), geminiForms) || anyMember(d.Get("generation_config"), geminiForms)
+	case chat.Embeddings:
 	}
 	return false
 }

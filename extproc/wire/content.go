@@ -261,6 +261,7 @@ func (k *contentCheck) media(p *chat.Part, what string) string {
 		return k.responses(p, what)
 	case chat.Gemini:
 		return unless(p.Kind != chat.PartFile, what)
+	case chat.Embeddings:
 	}
 	return what
 }

@@ -40,7 +40,7 @@ func MeasurePrompts(v jsonx.Value) (p Prompts) {
 
 // add counts one prompt.
 func (p *Prompts) add(v jsonx.Value) {
-	switch v.Kind() { //nolint:exhaustive // anything else is a prompt of a form of its own
+	switch v.Kind() {
 	case jsonx.Array:
 		p.list(v)
 	case jsonx.Null:

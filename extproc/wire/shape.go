@@ -65,6 +65,7 @@ func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 			return nil, ""
 		}
 		return c.Params.Schema, c.Params.SchemaName
+	case chat.Embeddings:
 	}
 	return nil, ""
 }
@@ -100,6 +101,7 @@ func FormOf(r *chat.Request) (f Form) {
 		f.Member = "output_config.format"
 	case chat.Gemini:
 		f.gemini(r)
+	case chat.Embeddings:
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package completions_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -146,7 +147,7 @@ func FuzzAnAnswerToAPromptComesOutAsItCame(f *testing.F) {
 			}
 			return
 		}
-		if string(out) != string(body) {
+		if !bytes.Equal(out, body) {
 			t.Errorf("%q became %q", body, out)
 		}
 	})

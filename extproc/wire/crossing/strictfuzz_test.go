@@ -224,7 +224,7 @@ func (w view) number() int {
 // decided is what a reader takes a request for.
 func (w view) decided() decided {
 	d := decided{Model: w.get("model").str(), Stream: w.get("stream").on(), Choices: 1}
-	switch w.d {
+	switch w.d { //nolint:exhaustive // no client of embeddings has a conversation
 	case chat.OpenAI, chat.Completions:
 		d.Usage = w.get("stream_options", "include_usage").on()
 		d.Max = max(w.get("max_tokens").number(), w.get("max_completion_tokens").number())

@@ -55,7 +55,7 @@ func noConversation(*chat.Request) (*chat.Conversation, error) { return &chat.Co
 // checkInput refuses what no provider takes, and measures the rest: one text or more, one list of tokens or more, or what else a provider
 // makes an embedding of.
 func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
-	switch v.Kind() { //nolint:exhaustive // the rest is refused
+	switch v.Kind() {
 	case jsonx.String:
 	case jsonx.Array:
 	default:

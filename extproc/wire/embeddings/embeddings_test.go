@@ -1,6 +1,7 @@
 package embeddings_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -77,7 +78,7 @@ func FuzzAnAnswerComesOutAsItCame(f *testing.F) {
 			}
 			out, other = same.Append(out, &ev), renamed.Append(other, &ev)
 		}
-		if string(out) != string(body) {
+		if !bytes.Equal(out, body) {
 			t.Errorf("%q became %q", body, out)
 		}
 		if !json.Valid(other) {

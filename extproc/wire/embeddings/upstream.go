@@ -37,7 +37,7 @@ func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 
 // Decode reads the next piece of the body.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
-	for range d.Take(chunk, end) { //nolint:revive // there are no frames
+	for range d.Take(chunk, end) {
 	}
 	if !d.Over && end {
 		d.whole()
