@@ -234,3 +234,34 @@ func TestPromptsThatSayNothingArePaidFor(t *testing.T) {
 	}
 	g.AssertSound(t)
 }
+
+// TestAWiderWindowIsPaidFor: a flag of Anthropic's opens a window that is larger than the model's usual one. What a request may take of it is
+// reserved, and what it took is believed.
+func TestAWiderWindowIsPaidFor(t *testing.T) {
+	t.Parallel()
+	p := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 9000, Output: 7}})
+	g := gateway.Run(t, gateway.Options{Config: free, Providers: []gateway.Provider{
+		{ID: "p", Fake: p, Format: "anthropic", Models: []gateway.Model{{ID: "m", Price: "{input: 10, output: 10}", More: "context: 1000, max_output: 500"}}},
+	}})
+	ask := func(key, flags string) gateway.Call {
+		c := ask{dialect: fake.Anthropic, model: "m", say: strings.Repeat("a", 40_000)}.with(key)
+		c.Header = append(c.Header, "anthropic-version: 2023-06-01", "anthropic-beta: "+flags)
+		return c
+	}
+	for flags, input := range map[string]int{"context-1m-2025-08-07": 9000, "a-flag-2025-01-01,context-1m-2025-08-07": 9000, "another-1m-2025-08-07": 1100} {
+		got := g.Do(t, ask(g.Key, flags))
+		if b := billOf(t, g, g.Key, got.Header.Get("X-Request-Id")); got.Status != http.StatusOK || b.InputTokens != input {
+			t.Errorf("%s: %d %.200s, billed %+v", flags, got.Status, got.Body, b)
+		}
+		poor := g.CreateKey(t, "--name", "poor", "--balance-usd", "0.05").Key // four times what the usual window may cost
+		want := http.StatusOK
+		if input == 9000 {
+			want = http.StatusPaymentRequired
+		}
+		if got := g.Do(t, ask(poor, flags)); got.Status != want {
+			t.Errorf("%s: a poor key: %d %.200s", flags, got.Status, got.Body)
+		}
+	}
+	g.AssertSound(t)
+}

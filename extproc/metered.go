@@ -29,7 +29,7 @@ func (m *metered) MostTokens(to *policy.Resolution) int64 {
 	if m.Request.Op == chat.Embed { // a window holds one text, of which there may be many
 		return m.Request.MostInput
 	}
-	window := int64(to.Context)
+	window := int64((*exchange)(m).windowOf(to))
 	if window == 0 {
 		window = unknownWindow
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/fault"
@@ -19,17 +20,40 @@ func (x *exchange) verbatim() bool {
 	return x.Request.Op == chat.Embed || x.Request.Dialect == chat.Completions
 }
 
-// windowless are candidates without the windows of their models, for a request that may hold more than one prompt: each has a window of its
-// own, and does not bound what all of them take.
+// windowless are candidates as what a request may cost there is bounded: without the windows of their models, for one that may hold more than
+// one prompt, as each has a window of its own, and does not bound what all of them take.
 func (x *exchange) windowless(candidates []policy.Resolution) []policy.Resolution {
-	if !x.verbatim() {
+	if !x.verbatim() && !x.widens() {
 		return candidates
 	}
 	list := slices.Clone(candidates)
 	for i := range list {
-		list[i].Context = 0
+		if x.verbatim() {
+			list[i].Context = 0
+			continue
+		}
+		list[i].Context = x.windowOf(&list[i])
 	}
 	return list
+}
+
+// windowOf is the window of a candidate for this request, in tokens; 0 for an unknown one.
+func (x *exchange) windowOf(to *policy.Resolution) int {
+	if to.Context > 0 && x.widens() {
+		return max(to.Context, wideWindow)
+	}
+	return to.Context
+}
+
+// wideWindow is the window that a flag of Anthropic's opens of models whose usual one is smaller.
+const (
+	wideWindow = 1_000_000
+	wideFlag   = "context-1m-"
+)
+
+// widens reports whether the request asks for it.
+func (x *exchange) widens() bool {
+	return slices.ContainsFunc(x.Request.Betas, func(flag string) bool { return strings.HasPrefix(flag, wideFlag) })
 }
 
 // unserved is why a candidate has nothing to answer a request with: its model makes something else, or its provider lacks the endpoint;

@@ -16,8 +16,8 @@ var Names = func() *jsonx.Form {
 		"function_call", "verbosity", "web_search_options", "background", "speed", "inference_geo", "container", "mcp_servers", "search_options",
 		"fallbacks",
 		// Of the legacy completions, and of servers with more.
-		"prompt", "prompt_embeds", "suffix", "echo", "best_of", "models", "route", "provider", "plugins", "transforms", "usage", "include_reasoning", "preset",
-		"venice_parameters", "search_parameters", "return_citations", "return_images", "search_recency_filter", "search_domain_filter", "ignore_eos", "min_tokens",
+		"prompt", "prompt_embeds", "suffix", "echo", "best_of", "models", "route", "provider", "plugins", "transforms", "usage",
+		"include_reasoning", "preset", "venice_parameters", "search_parameters", "return_citations", "return_images", "search_recency_filter", "search_domain_filter", "ignore_eos", "min_tokens",
 		// Inside.
 		"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "type", "text", "image_url", "url", "detail", "input_audio", "video_url",
 		"data", "format", "file", "file_id", "file_data", "filename", "function", "custom", "description", "strict", "json_schema", "grammar",
