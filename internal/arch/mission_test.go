@@ -37,6 +37,41 @@ func TestTheMissionsListIsTrue(t *testing.T) {
 	}
 }
 
+// Each guard of the page on security names tests that `make test` runs.
+func TestTheGuardsOfThePageOnSecurityAreTested(t *testing.T) {
+	tree := os.DirFS("../..")
+	page, err := fs.ReadFile(tree, "docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, err := testNames(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guards := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(line, "|\n "), " | ")
+		if len(cells) != 4 || cells[0] == "asset" || strings.HasPrefix(cells[0], "---") {
+			continue
+		}
+		guards++
+		named := namedTest.FindAllStringSubmatch(cells[3], -1)
+		if len(named) == 0 {
+			t.Errorf("no test: %s", line)
+		}
+		for _, m := range named {
+			if !tests[m[1]] {
+				t.Errorf("%s does not exist, or `make test` does not run it: %s", m[1], line)
+			}
+		}
+	}
+	if guards < 10 {
+		t.Errorf("the page has %d guards", guards)
+	}
+}
+
+var namedTest = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+
 var missionRow = regexp.MustCompile(`^\| ([A-Z]-\d\d) \| (.*) \| (done|part|open) \| (.*) \| (.*) \|$`)
 
 // checkMission says what is wrong with the list: a row that is missing or twice there, a claim without a test, a test that
