@@ -42,7 +42,11 @@ func TestD86JSONModeCrossesFormats(t *testing.T) {
 	o := gateway.Options{Config: quick}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		fakes[d] = fake.Start(t, fake.Config{Dialect: d})
-		o.Providers = append(o.Providers, gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d), Models: []gateway.Model{
+		more := ""
+		if d == fake.OpenAI {
+			more = "completions: false" // a prompt becomes a turn
+		}
+		o.Providers = append(o.Providers, gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d), More: more, Models: []gateway.Model{
 			{ID: string(d) + "-described", More: "capabilities: [tools, structured_outputs]"},
 			{ID: string(d) + "-plain", More: "capabilities: [vision]"},
 			{ID: string(d) + "-unknown"},
