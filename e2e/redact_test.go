@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,10 +33,13 @@ func escapedKey(key string) string {
 // quotingErrors are errors of a provider that quote a key in each of their members, in the forms of OpenAI, Anthropic and Google.
 func quotingErrors(key string) map[string]string {
 	return map[string]string{
-		"openai":           fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, key),
-		"openai, escaped":  fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, escapedKey(key)),
-		"anthropic":        fmt.Sprintf(`{"type":"error","error":{"type":"t_%[1]s","message":"a key %[1]s b","details":{"error_code":"c_%[1]s","more":"%[1]s"}}}`, key),
-		"gemini":           fmt.Sprintf(`{"error":{"code":400,"message":"a key %[1]s b","status":"S_%[1]s","details":[{"reason":"%[1]s"}]}}`, key),
+		"openai":          fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, key),
+		"openai, escaped": fmt.Sprintf(`{"error":{"message":"a key %[1]s b","type":"t %[1]s","param":"p.%[1]s","code":"c_%[1]s"}}`, escapedKey(key)),
+		"anthropic":       fmt.Sprintf(`{"type":"error","error":{"type":"t_%[1]s","message":"a key %[1]s b","details":{"error_code":"c_%[1]s","more":"%[1]s"}}}`, key),
+		"gemini":          fmt.Sprintf(`{"error":{"code":400,"message":"a key %[1]s b","status":"S_%[1]s","details":[{"reason":"%[1]s"}]}}`, key),
+		"in base64": fmt.Sprintf(`{"error":{"message":"a key %s b, %s, %s and %s"}}`, base64.StdEncoding.EncodeToString([]byte(key)),
+			base64.StdEncoding.EncodeToString([]byte("Bearer "+key+"\n")), base64.URLEncoding.EncodeToString([]byte("me:"+key)),
+			base64.RawURLEncoding.EncodeToString([]byte("it is "+key+" now"))),
 		"text":             "a key " + key + " b",
 		"JSON in a text":   "a key " + escapedKey(key) + " b",
 		"cut in the key":   fmt.Sprintf(`{"error":{"message":"a key %s%s b"}}`, strings.Repeat("x ", 240), key),
@@ -49,7 +53,12 @@ func quotingErrors(key string) map[string]string {
 // hides fails the test where a key, or enough of it to be of use, is in what a client, or an operator, sees.
 func hides(t *testing.T, where, seen, key string) {
 	t.Helper()
-	for _, form := range []string{key, escapedKey(key), key[:10]} {
+	forms := []string{key, escapedKey(key), key[:10]}
+	for before := range 3 { // base64 takes three bytes at a time
+		text := base64.RawStdEncoding.EncodeToString([]byte("   "[:before] + key))
+		forms = append(forms, text[4:16], strings.NewReplacer("+", "-", "/", "_").Replace(text[4:16]), text[len(text)-14:len(text)-2])
+	}
+	for _, form := range forms {
 		if i := strings.Index(seen, form); i >= 0 {
 			t.Errorf("%s shows the key: …%s…", where, seen[max(0, i-60):min(len(seen), i+60)])
 			return

@@ -1,15 +1,17 @@
 package secret
 
 import (
+	"encoding/base64"
 	"io"
 	"slices"
 	"strings"
 )
 
-// Redactor removes known credentials from texts: wherever one stands as it is, and where some of its characters are written as escapes
-// of JSON (up to four times over), of URLs or of HTML. A nil Redactor knows none. It is immutable: safe for concurrent use.
+// Redactor removes known credentials from texts: wherever one stands as it is or in base64, and where some of its characters are written
+// as escapes of JSON (up to four times over), of URLs or of HTML. A nil Redactor knows none. It is immutable: safe for concurrent use.
 type Redactor struct {
-	texts   []string
+	known   []string // as they are
+	texts   []string // in every way in which they are written
 	byFirst [256][]string
 }
 
@@ -24,9 +26,12 @@ const leastPart = 6
 func NewRedactor(credentials ...Text) *Redactor {
 	r := &Redactor{}
 	for _, c := range credentials {
-		if c.IsSet() && !slices.Contains(r.texts, c.Reveal()) {
-			r.texts = append(r.texts, c.Reveal())
+		if c.IsSet() && !slices.Contains(r.known, c.Reveal()) {
+			r.known = append(r.known, c.Reveal())
 		}
+	}
+	for _, s := range r.known {
+		r.texts = append(append(r.texts, s), inBase64(s)...)
 	}
 	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // of two that begin alike, the longer one is found
 	for _, s := range r.texts {
@@ -35,13 +40,36 @@ func NewRedactor(credentials ...Text) *Redactor {
 	return r
 }
 
+// inBase64 are the parts of base64 texts that say a credential, whichever its place in what is encoded, as behind "Bearer ", and in both
+// alphabets. Their first and last characters, which say something of its neighbours too, are left out.
+func inBase64(s string) (all []string) {
+	if len(s) < shortest {
+		return nil
+	}
+	for before := range 3 { // bytes, of which base64 takes three at a time
+		b := append(make([]byte, before, before+len(s)), s...)
+		text := base64.RawStdEncoding.EncodeToString(b)
+		if before > 0 {
+			text = text[before+1:]
+		}
+		if len(b)%3 != 0 {
+			text = text[:len(text)-1]
+		}
+		all = append(all, text)
+		if other := strings.NewReplacer("+", "-", "/", "_").Replace(text); other != text {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
 // With is a redactor that also removes further credentials.
 func (r *Redactor) With(more ...Text) *Redactor {
 	if !slices.ContainsFunc(more, Text.IsSet) {
 		return r
 	}
 	if r != nil {
-		for _, s := range r.texts {
+		for _, s := range r.known {
 			more = append(more, New(s))
 		}
 	}

@@ -2,6 +2,7 @@ package secret_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -189,5 +190,25 @@ func BenchmarkRedact(b *testing.B) {
 				r.String(text)
 			}
 		})
+	}
+}
+
+// TestARedactorFindsASecretInBase64: whatever stands before and behind it, in both alphabets, also where base64 is escaped. At most two
+// characters of it are left, on each side.
+func TestARedactorFindsASecretInBase64(t *testing.T) {
+	const key = `Zq7v+X2mN/9pL_4kT8w==?~`
+	r := secret.NewRedactor(secret.New(key)).With(secret.New("another-key"))
+	for _, before := range []string{"", "a", "Be", "Bearer ", "me:"} {
+		for _, behind := range []string{"", "b", "\n ", " and"} {
+			for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+				plain := e.EncodeToString([]byte(before + key + behind))
+				for _, text := range []string{plain, url.QueryEscape(plain)} {
+					got := r.String("x " + text + " y")
+					if longest := 16 + len(before)*2 + len(behind)*6; !strings.Contains(got, "***") || len(got) > longest {
+						t.Errorf("%q, %q: %q became %q", before, behind, text, got)
+					}
+				}
+			}
+		}
 	}
 }
