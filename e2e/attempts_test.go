@@ -92,7 +92,9 @@ func TestD15A429OfTheOnlyCandidateIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ status, calls int }{{http.StatusTooManyRequests, 1}, {http.StatusServiceUnavailable, 2}} {
 		for _, a := range []ask{
-			{dialect: fake.OpenAI, model: "m"}, {dialect: fake.OpenAI, model: "m", stream: true}, {dialect: fake.Anthropic, model: "m", stream: true},
+			{dialect: fake.OpenAI, model: "m"},
+			{dialect: fake.OpenAI, model: "m", stream: true},
+			{dialect: fake.Anthropic, model: "m", stream: true},
 			{dialect: fake.OpenAI, model: "m", more: `"response_format":{"type":"json_object"}`, say: "in json"},
 		} {
 			g, ps, asked := chain(t, attempts(3), 1)

@@ -17,7 +17,7 @@ import (
 func TestMediaAnywhereIsReserved(t *testing.T) {
 	t.Parallel()
 	formats := []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini}
-	fakes, providers := map[fake.Dialect]*fake.Server{}, []gateway.Provider(nil)
+	fakes, providers := make(map[fake.Dialect]*fake.Server), []gateway.Provider(nil)
 	for _, d := range formats {
 		fakes[d] = fake.Start(t, fake.Config{Dialect: d})
 		providers = append(providers, gateway.Provider{ID: "my-" + string(d), Fake: fakes[d], Format: string(d), Models: []gateway.Model{

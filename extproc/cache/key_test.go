@@ -20,7 +20,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-var dialects = map[chat.Dialect]wire.Dialect{
+var dialects = map[chat.Dialect]wire.Dialect{ //nolint:exhaustive // embeddings are not stored
 	chat.OpenAI: openai.Dialect{}, chat.Anthropic: anthropic.Dialect{}, chat.Completions: completions.Dialect{},
 	chat.Responses: responses.Dialect{}, chat.Gemini: gemini.Dialect{},
 }

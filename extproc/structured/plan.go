@@ -51,7 +51,7 @@ func RulesOf(d chat.Dialect) Rules {
 		return RulesOpenAI
 	case chat.Anthropic:
 		return RulesAnthropic
-	case chat.Gemini:
+	case chat.Gemini, chat.Embeddings:
 		return RulesAny
 	}
 	return RulesAny

@@ -130,7 +130,7 @@ func TestModesHaveNames(t *testing.T) {
 	}
 	for d, want := range map[chat.Dialect]structured.Rules{
 		chat.OpenAI: structured.RulesOpenAI, chat.Responses: structured.RulesOpenAI, chat.Completions: structured.RulesOpenAI,
-		chat.Anthropic: structured.RulesAnthropic, chat.Gemini: structured.RulesAny, "": structured.RulesAny,
+		chat.Anthropic: structured.RulesAnthropic, chat.Gemini: structured.RulesAny, chat.Embeddings: structured.RulesAny, "": structured.RulesAny,
 	} {
 		if got := structured.RulesOf(d); got != want {
 			t.Errorf("%s has rules %d", d, got)
