@@ -95,3 +95,22 @@ func FuzzNoDataIsWithoutItsMember(f *testing.F) {
 		}
 	})
 }
+
+func TestWhoAsksForASummaryFirst(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"context_management":{"edits":[{"type":"clear_tool_uses_20250919"},{"type":"compact_20260112"}]}}`: true,
+		`{"context_management":[{"type":"compaction","compact_threshold":1000}]}`:                            true,
+		`{"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}}`:                             false,
+		`{"context_management":{"edits":{"type":"compact_20260112"}}}`:                                       false,
+		`{"context_management":null}`:                                   false,
+		`{"messages":[{"context_management":[{"type":"compaction"}]}]}`: false,
+	} {
+		doc, err := jsonx.Scan([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Compacts(&doc); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
