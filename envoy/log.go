@@ -16,7 +16,8 @@ const maxLine = 16 << 10
 
 // lineWriter turns Envoy's output into log records. Safe for concurrent use.
 type lineWriter struct {
-	log *slog.Logger
+	log  *slog.Logger
+	stop context.Context // done when Envoy is told to stop: that it loses the control plane is no warning then
 
 	mu   sync.Mutex
 	part []byte // a line without its end
@@ -51,6 +52,9 @@ func (w *lineWriter) emit() {
 		return
 	}
 	level, component, message := splitLine(line)
+	if level == slog.LevelWarn && w.stop.Err() != nil && lostStream(message) {
+		level = slog.LevelInfo
+	}
 	w.log.LogAttrs(context.Background(), level, message, slog.String("component", component))
 }
 
@@ -66,6 +70,11 @@ func splitLine(line string) (level slog.Level, component, message string) {
 		level = slog.LevelInfo
 	}
 	return level, "envoy." + component, message
+}
+
+// lostStream reports whether a message says that a stream of configuration ended.
+func lostStream(message string) bool {
+	return strings.Contains(message, "gRPC config stream") && strings.Contains(message, "closed")
 }
 
 var levels = map[string]slog.Level{

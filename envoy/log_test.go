@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -23,6 +24,25 @@ func TestEnvoysLinesBecomeRecords(t *testing.T) {
 	}
 }
 
+func TestC6AnEnvoyThatIsToldToStopMayLoseItsConfigurationStream(t *testing.T) {
+	line := "warning\tconfig\tStreamAggregatedResources gRPC config stream to bardo_xds closed: 13, upstream_reset_after_response_started\n"
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, tt := range []struct {
+		stop       context.Context
+		line, want string
+	}{
+		{t.Context(), line, "level=WARN"},
+		{stopped, line, "level=INFO"},
+		{stopped, "warning\tconfig\tgRPC config: rejected\n", "level=WARN"},
+		{stopped, "error\tmain\tanother\n", "level=ERROR"},
+	} {
+		if got := loggedUntil(tt.stop, tt.line); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%q is logged as %q, want %s", tt.line, got, tt.want)
+		}
+	}
+}
+
 func TestWhereOutputIsCutChangesNothing(t *testing.T) {
 	text := "info\tmain\tone\n\nerror\tmain\ttwo\nlast"
 	want := logged(text)
@@ -40,9 +60,11 @@ func TestALineWithoutEndIsBounded(t *testing.T) {
 	}
 }
 
-func logged(pieces ...string) string {
+func logged(pieces ...string) string { return loggedUntil(context.Background(), pieces...) }
+
+func loggedUntil(stop context.Context, pieces ...string) string {
 	var out bytes.Buffer
-	w := &lineWriter{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+	w := &lineWriter{stop: stop, log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -112,7 +112,7 @@ var errNotStarted = errors.New("envoy could not be started")
 
 // once runs one Envoy to its end.
 func (p *Process) once(ctx context.Context) error {
-	logs := &lineWriter{log: p.cmd.Log}
+	logs := &lineWriter{log: p.cmd.Log, stop: ctx}
 	defer logs.flush()
 	//nolint:gosec,noctx // the operator names the binary; it is stopped by signals, not killed with the context
 	c := exec.Command(p.cmd.Path,
