@@ -144,7 +144,11 @@ func (b *Behaviour) count(q *asked) Usage {
 		u.given = true
 		return u
 	}
-	u := Usage{Input: q.inputTokens, Output: len(b.pieces())}
+	u := Usage{Input: q.inputTokens}
+	if q.prompt != nil {
+		u = *q.prompt
+	}
+	u.Output = len(b.pieces())
 	for _, thought := range slices.Concat(b.Thoughts, b.Between) {
 		u.Reasoning += len(thought.pieces())
 	}

@@ -5,6 +5,7 @@ package fake
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type Config struct {
 	Betas    []string // Anthropic: beta flags it knows; nil: any that looks like one
 	Addr     string   // "": a free port of 127.0.0.1
 	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
+	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
 	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
@@ -62,6 +64,7 @@ type Server struct {
 	kept    sync.Map // ids of responses
 	given   sync.Map // see anthropic
 	keeper  keeper
+	cache   promptCache
 
 	mu      sync.Mutex
 	always  Behaviour
@@ -103,6 +106,7 @@ type asked struct {
 	includeUsage bool
 	choices      int
 	inputTokens  int
+	prompt       *Usage          // what the cache of prompts makes of it; nil: there is none
 	cost         bool            // OpenRouter: the cost is wanted
 	omitThinking bool            // Anthropic: its signatures alone are wanted
 	showThoughts bool            // Gemini: they are wanted
@@ -165,7 +169,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	s := &Server{
-		Key: cfg.Key, cfg: cfg, log: newLog(), stopped: make(chan struct{}), served: make(chan struct{}),
+		Key: cfg.Key, cfg: cfg, log: newLog(), cache: promptCache{least: cfg.MinCache, known: map[[sha256.Size]byte]bool{}}, stopped: make(chan struct{}), served: make(chan struct{}),
 		byModel: map[string]Behaviour{}, byKey: map[string]Behaviour{}, byPath: map[string]Behaviour{}, since: map[string]time.Time{}, queues: map[string][]Behaviour{},
 	}
 	if _, known := vendors[cfg.Vendor]; cfg.Vendor != "" && !known {
@@ -373,6 +377,10 @@ func (s *Server) route(a api, r *Request) outcome {
 			return outcome{refused: &refusal{status: http.StatusMethodNotAllowed, kind: "invalid_request_error", message: "Method Not Allowed"}}
 		}
 		q, e := a.read(r.Header, r.Body, &s.cfg)
+		if e == nil && s.cfg.MinCache > 0 {
+			u := s.cache.serve(s.cfg.Dialect, r.Body)
+			q.prompt = &u
+		}
 		return outcome{asked: q, refused: e}
 	case s.cfg.Dialect == OpenAI && path == "/responses/input_tokens" && r.Method == http.MethodPost:
 		return outcome{fixed: inputTokens(r.Body)}
