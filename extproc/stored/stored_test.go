@@ -34,7 +34,7 @@ func TestRefs(t *testing.T) {
 		{`{"model":"m","messages":[{"role":"user","content":"file_id"}]}`, ""},
 		{`{"previous_response_id":"r","conversation":"c","container":null}`, "previous_response_id=r thing, conversation=c thing"},
 		{`{"conversation":{"id":"c","id":"d"}}`, "conversation.id=c thing, conversation.id=d thing"},
-		{`{"container":{"id":"c","skills":[{"type":"anthropic","skill_id":"pptx"},{"type":"custom","skill_id":"skill_1"},{"skill_id":"x","type":"custom"}]}}`, "container.id=c thing, container.skills[1].skill_id=skill_1 thing, container.skills[2].skill_id=x thing"},
+		{`{"container":{"id":"c","skills":[{"type":"anthropic","skill_id":"pptx"},{"type":"custom","skill_id":"skill_1"},{"skill_id":"x","type":"custom"},{"type":"anthropic","skill_id":"skill_2"}]}}`, "container.id=c thing, container.skills[1].skill_id=skill_1 thing, container.skills[2].skill_id=x thing, container.skills[3].skill_id=skill_2 thing"},
 		{`{"tools":[{"container":{"type":"auto","file_ids":["a","b"]}},{"vector_store_ids":["v"]}]}`, "tools[0].container.file_ids[0]=a thing, tools[0].container.file_ids[1]=b thing, tools[1].vector_store_ids[0]=v thing"},
 		{`{"prompt":"say hi","audio":{"voice":"alloy"},"voice":"x"}`, ""},
 		{`{"prompt":{"id":"p","variables":{"x":{"file_id":"f"}}},"audio":{"voice":{"id":"v"}}}`, "prompt.id=p thing, prompt.variables.x.file_id=f thing, audio.voice.id=v thing"},
@@ -108,6 +108,8 @@ func TestIDsOfAnAnswer(t *testing.T) {
 		{`{"type":"server_tool_use","id":"srvtoolu","input":{"file_id":"not-this"}}`, false, ""},
 		{`{"type":"mcp_call","id":"m","arguments":"{}","output":"{\"file_id\":\"not-this\"}"}`, true, "m"},
 		{`{"type":"x","id":"i","file_id":7,"file_ids":{"a":1}}`, true, "i"},
+		{`{"type":"x","id":"i","container":[1],"conversation":true,"input":[{"id":"j"}]}`, true, "j i"},
+		{`{"type":"x","id":"i","image_url":"https://generativelanguage.googleapis.com/v1beta/files/a"}`, true, "i"},
 	} {
 		if got := strings.Join(stored.IDs([]byte(row.piece), row.own), " "); got != row.want {
 			t.Errorf("%s: %q, want %q", row.piece, got, row.want)

@@ -28,6 +28,8 @@ func TestTextOfAnyKindReservesATokenForTwoBytes(t *testing.T) {
 		"a URL that is no data":     `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://` + long + `"}}]}]}`,
 		"a document of text":        `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"` + long + `"}}]}]}`,
 		"media where nobody looks":  `{"messages":[],"metadata":{"type":"image","source":{"type":"base64","data":"` + long + `"}}}`,
+		"data of another kind":      `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","data":"` + long + `"}}]}]}`,
+		"media too deep":            `{"messages":` + strings.Repeat(`[`, deepestPart+1) + `{"type":"image","source":{"type":"base64","data":"` + long + `"}}` + strings.Repeat(`]`, deepestPart+1) + `}`,
 		"data with an escaped name": `{"messages":[{"role":"user","content":[{"type":"te\u0078t","text":"data:image/png;base64,` + long + `"}]}]}`,
 	} {
 		if got := mostOf(t, body); got < int64(len(body))/2 {
@@ -50,6 +52,10 @@ func TestMediaReserveStatedAmounts(t *testing.T) {
 		{"Gemini's image", `{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}]}]}`, mostImage, mostImage + 100},
 		{"sound", `{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav","data":"` + data + `"}}]}]}`, 4166, 4300},
 		{"a document", `{"input":[{"role":"user","content":[{"type":"input_file","file_data":"` + data + `"}]}]}`, 50_000, 50_200},
+		{"a text", `{"a":"b"}`, 5 + tokensPerRequest, 5 + tokensPerRequest},
+		{"a short document", `{"input":[{"role":"user","content":[{"type":"input_file","file_data":"QUJD"}]}]}`, leastDocument, leastDocument + 100},
+		{"a short sound", `{"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"format":"wav","data":"QUJD"}}]}]}`, leastAudio, leastAudio + 100},
+		{"an item's id", `{"input":[{"type":"item_reference","id":"x"}]}`, mostReference, mostReference + 100},
 		{"a document's id", `{"input":[{"role":"user","content":[{"type":"input_file","file_id":"file-1"}]}]}`, mostReference, mostReference + 100},
 		{"an image in a document", `{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"https://a"}}]}}]}]}`, mostImage, mostImage + 100},
 		{"a document in a function's response", `{"contents":[{"parts":[{"functionResponse":{"name":"f","response":{},"parts":[{"fileData":{"mimeType":"application/pdf","fileUri":"https://a"}}]}}]}]}`, mostReference, mostReference + 100},

@@ -11,6 +11,7 @@ func TestAPageOfSomebodyElseIsRefused(t *testing.T) {
 	loopback := origin.Rule{}
 	named := origin.Rule{Hosts: []string{"llm.example", "10.0.0.5"}}
 	anyIP := origin.Rule{AnyIP: true}
+	empty := origin.Rule{Hosts: []string{""}, Pages: []string{""}}
 	for _, row := range []struct {
 		about string
 		rule  *origin.Rule
@@ -47,6 +48,11 @@ func TestAPageOfSomebodyElseIsRefused(t *testing.T) {
 		{"a configured address", &named, origin.Request{Host: "10.0.0.5:9090"}, true},
 		{"a name beside a configured one", &named, origin.Request{Host: "x.llm.example"}, false},
 		{"an address beside a configured one", &named, origin.Request{Host: "10.0.0.6"}, false},
+		{"an image of a page elsewhere, in other letters", &loopback, origin.Request{Host: "localhost:8080", Site: "Cross-Site"}, false},
+		{"an origin of ours with a user", &loopback, origin.Request{Host: "localhost:8080", Origin: "http://x@localhost:3000"}, false},
+		{"an origin without a host", &empty, origin.Request{Host: "localhost:8080", Origin: "file:///tmp/x.html"}, false},
+		{"no host where a configured name is empty", &empty, origin.Request{}, false},
+		{"a page elsewhere where a listed origin is empty", &empty, origin.Request{Host: "localhost:8080", Site: "cross-site"}, false},
 		{"any address", &anyIP, origin.Request{Host: "192.0.2.7:9090"}, true},
 		{"any address, a page of its own", &anyIP, origin.Request{Host: "192.0.2.7:9090", Origin: "http://192.0.2.7:3000"}, true},
 		{"any address, a page of another", &anyIP, origin.Request{Host: "192.0.2.7:9090", Origin: "http://203.0.113.9"}, false},

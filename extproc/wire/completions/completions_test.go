@@ -81,6 +81,7 @@ func TestPromptsThatCannotBeServed(t *testing.T) {
 		`{"model":"m","prompt":7}`:                   "must be a string or an array, not a number",
 		`{"model":"m","prompt":null}`:                "prompt is required, or messages",
 		`{"model":"m","prompt":"a","best_of":0}`:     "best_of must be an integer",
+		`{"model":"m","prompt":"a","best_of":129}`:   "best_of must be an integer",
 		`{"model":"m","prompt":"a","n":1000}`:        "n must be an integer",
 		`{"model":"m","prompt":"a","max_tokens":-1}`: "max_tokens must be a positive integer",
 		`{"model":"m"}`:                              "prompt is required, or messages",
@@ -91,6 +92,24 @@ func TestPromptsThatCannotBeServed(t *testing.T) {
 		f, ok := errors.AsType[*fault.Fault](err)
 		if !ok || f.Kind != fault.InvalidRequest || !strings.Contains(f.Public, want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}
+
+// TestEveryAnswerThatIsWrittenIsReserved: those that the provider throws away, for each prompt, the vectors included.
+func TestEveryAnswerThatIsWrittenIsReserved(t *testing.T) {
+	for body, want := range map[string]int{
+		`"prompt":"a"`:                               1,
+		`"prompt":"a","n":3`:                         3,
+		`"prompt":"a","n":2,"best_of":5`:             5,
+		`"prompt":["a","b"],"n":2,"best_of":3`:       6,
+		`"prompt":[[1],[2],[3]],"n":2`:               6,
+		`"prompt":"a","prompt_embeds":"AA"`:          2,
+		`"prompt":["a"],"prompt_embeds":["A","B"]`:   3,
+		`"prompt":"a","best_of":2,"prompt_embeds":1`: 2,
+	} {
+		if r, err := decode(`{"model":"m",` + body + `}`); err != nil || r.Choices != want {
+			t.Errorf("%s: %d answers, want %d (%v)", body, r.Choices, want, err)
 		}
 	}
 }

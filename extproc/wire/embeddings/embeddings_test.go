@@ -62,6 +62,22 @@ func TestAnAnswerWithoutDataIsNone(t *testing.T) {
 	}
 }
 
+// TestAnAnswersUsageIsItsProvidersLastWord, where that says the total alone as well.
+func TestAnAnswersUsageIsItsProvidersLastWord(t *testing.T) {
+	for usage, want := range map[string]int64{`{"prompt_tokens":7,"total_tokens":7}`: 7, `{"total_tokens":9}`: 9, `{"prompt_tokens":0,"total_tokens":4}`: 4} {
+		d := embeddings.NewDecoder(&chat.Request{Dialect: chat.Embeddings}, http.StatusOK, nil)
+		var got chat.Usage
+		for _, ev := range d.Decode([]byte(`{"data":[],"usage":`+usage+`}`), true) {
+			if ev.Kind == chat.UsageInfo {
+				got = ev.Usage
+			}
+		}
+		if got != (chat.Usage{Input: want, Final: true}) {
+			t.Errorf("%s is %+v", usage, got)
+		}
+	}
+}
+
 // FuzzAnAnswerComesOutAsItCame: wherever the body is cut, the client gets its bytes, with another name of the model if it knows it by one.
 func FuzzAnAnswerComesOutAsItCame(f *testing.F) {
 	f.Add([]byte(`{"data":[{"embedding":[0.1]}], "model" : "m","usage":{"total_tokens":7}}`), 9)
