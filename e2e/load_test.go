@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 const mib = 1 << 20
@@ -177,6 +179,76 @@ func TestFiveHundredStreams(t *testing.T) {
 		t.Errorf("the second time took more memory than the first: %s", second)
 	}
 	g.AssertSound(t)
+}
+
+// live is what the program itself still holds on its heap, in bytes: what its collector found no use for is gone.
+func live(t testing.TB, g *gateway.Gateway) int64 {
+	t.Helper()
+	profile(t, g, "heap?gc=1")
+	profile(t, g, "heap?gc=1") // what a first collection's finalizers and pools let go of
+	return int64(g.Metrics(t).Sum("go_memstats_heap_alloc_bytes"))
+}
+
+// wave runs n streams at the same time, turn by turn of either dialect and on either path, each with a prompt of its own.
+func wave(t testing.TB, g *gateway.Gateway, n int, name, want string) {
+	t.Helper()
+	asks := append(everyKind("backed"), everyKind("alone")...)
+	asks = slices.DeleteFunc(asks, func(a ask) bool { return !a.stream })
+	var wait sync.WaitGroup
+	for i := range n {
+		a := asks[i%len(asks)]
+		a.say = fmt.Sprint(name, " ", i)
+		wait.Go(func() {
+			res, err := g.Open(t.Context(), a.call())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = res.Body.Close() }()
+			if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), want) {
+				t.Errorf("%s %s: %d %v %.500s", a.dialect, a.model, res.StatusCode, err, body)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestK36MemoryReturnsAfterTenThousandStreams: what both processes take returns to what it was before them, and nothing of a stream
+// stays on the program's own heap. It runs 1,600 of them, all 10,000 with BARDO_SOAK=1.
+func TestK36MemoryReturnsAfterTenThousandStreams(t *testing.T) {
+	t.Parallel()
+	const atOnce, perStream = 200, 1 << 10
+	streams := 1_600
+	if os.Getenv("BARDO_SOAK") != "" {
+		streams = 10_000
+	}
+	g, p := bothWays(t, fake.Behaviour{Tokens: 20})
+	for i := range 3 { // until every pool and every connection that is kept is there
+		wave(t, g, atOnce, fmt.Sprint("before ", i), "tok19 ")
+		p.Forget()
+	}
+	settled(t, g)
+	held, base := live(t, g), measure(t, g)
+	for done := 0; done < streams; done += atOnce {
+		wave(t, g, atOnce, fmt.Sprint("wave ", done), "tok19 ")
+		p.Forget()
+	}
+	settled(t, g)
+	var holds int64
+	var after footprint
+	// Go gives memory back to the system little by little.
+	polltest.Until(t, time.Minute, "the memory of before", func() bool {
+		holds, after = live(t, g), measure(t, g)
+		return after.bardoMemory <= base.bardoMemory*5/4+16*mib && after.envoyMemory <= base.envoyMemory*5/4+16*mib
+	})
+	t.Logf("\nbefore %d streams  %s, %d KiB live\nafter  %s, %d KiB live", streams, base, held>>10, after, holds>>10)
+	if holds > held+int64(streams)*perStream {
+		t.Errorf("%d streams left %d bytes on the heap", streams, holds-held)
+	}
+	// Connections are kept for later, as many as there were streams at once.
+	if after.goroutines > base.goroutines+2*atOnce+50 || after.bardoDescriptors > base.bardoDescriptors+atOnce+50 || after.envoyDescriptors > base.envoyDescriptors+2*atOnce {
+		t.Errorf("before %d streams %s, after %s", streams, base, after)
+	}
 }
 
 // TestK36MemoryAfterManyStreams: thousands of short requests of every kind leave the memory as a few hundred left it.
