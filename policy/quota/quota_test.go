@@ -549,3 +549,47 @@ func BenchmarkAdmitDone(b *testing.B) {
 		}
 	})
 }
+
+// TestWhatIsRefusedLaterIsGivenBackOnce: a request that its body turns down holds nothing any more, and its end gives nothing back.
+func TestWhatIsRefusedLaterIsGivenBackOnce(t *testing.T) {
+	l := New(Options{})
+	p := limited(policy.Limits{TokensPerHour: 100, SpendPerDay: 10})
+	g := mustAdmit(t, l, morning, generation(p, 60, 6))
+	if err := l.Hold(t.Context(), morning, generation(p, 60, 11), &g); fault.From(err).Kind != fault.BudgetExceeded {
+		t.Fatalf("got %v", err)
+	}
+	g.Done(morning, 0, 0)
+	mustAdmit(t, l, morning, generation(p, 100, 10))
+	wantRefusal(t, l, morning, generation(p, 0, 1), fault.AllowanceExhausted, 45*time.Minute)
+	p.Limits.TokensPerHour = policy.Unlimited
+	wantRefusal(t, l, morning, generation(p, 0, 1), fault.BudgetExceeded, time.Second)
+}
+
+// TestWhatIsHeldNeverOverflows: sums of amounts that no limit holds refuse what a limit does, and do not wrap to less than nothing.
+func TestWhatIsHeldNeverOverflows(t *testing.T) {
+	l := New(Options{})
+	for range 2 {
+		mustAdmit(t, l, morning, generation(ada, 1<<62, policy.MaxMicro))
+	}
+	wantRefusal(t, l, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 5), fault.BudgetExceeded, time.Second)
+	wantRefusal(t, l, morning, generation(limited(policy.Limits{TokensPerHour: 10}), 0, 0), fault.AllowanceExhausted, 45*time.Minute)
+}
+
+// TestWhatOthersSpentEndsWithItsDay, also for a request that comes before it is read anew.
+func TestWhatOthersSpentEndsWithItsDay(t *testing.T) {
+	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 10, nil }})
+	ask := generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)
+	midnight := time.Date(2026, 3, 15, 0, 0, 0, 0, time.UTC)
+	wantRefusal(t, l, midnight.Add(-refreshTime/4), ask, fault.BudgetExceeded, refreshTime/4)
+	mustAdmit(t, l, midnight.Add(refreshTime/4), ask)
+}
+
+// TestAReadOutlivesTheRequestThatBeganIt: others wait for it.
+func TestAReadOutlivesTheRequestThatBeganIt(t *testing.T) {
+	l := New(Options{SpentSince: func(ctx context.Context, _ policy.Account, _ time.Time) (policy.Micro, error) { return 0, ctx.Err() }})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Admit(gone, morning, generation(limited(policy.Limits{SpendPerDay: 10}), 0, 1)); err != nil {
+		t.Error(err)
+	}
+}
