@@ -296,3 +296,20 @@ func TestProvidersAreThoseThatEnvoyHasTaken(t *testing.T) {
 		t.Errorf("it has %v, and that was told %d times", got, len(told))
 	}
 }
+
+// TestTheBackOffIsBounded: it grows with each refusal, and ends at its greatest instead of wrapping.
+func TestTheBackOffIsBounded(t *testing.T) {
+	for _, first := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+		before := time.Duration(0)
+		for failures := 1; failures <= 200; failures++ {
+			wait := backOff(first, failures)
+			if wait < first || wait < before || wait > max(maxRetry, first) {
+				t.Fatalf("after %d refusals %s, and %s before, of %s at first", failures, wait, before, first)
+			}
+			before = wait
+		}
+		if before != max(maxRetry, first) {
+			t.Errorf("it ends at %s", before)
+		}
+	}
+}

@@ -257,6 +257,9 @@ func TestARefusedFirstConfigurationIsNotSentAgain(t *testing.T) {
 	p := connect(t, at, "gw-1")
 	p.refuse(p.next(), "no such thing")
 	polltest.Until(t, 10*time.Second, "the refusal", func() bool { return s.Rejections() > 0 })
+	if all := s.Refusals(); len(all) != 1 || all[0].Reason != "no such thing" {
+		t.Errorf("refusals %+v", all)
+	}
 	if err := s.Set(t.Context(), having("good")); err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +268,17 @@ func TestARefusedFirstConfigurationIsNotSentAgain(t *testing.T) {
 	}
 	if n := s.Rejections(); n != 1 {
 		t.Errorf("%d rejections", n)
+	}
+}
+
+// TestWhatIsKeptOfARefusalIsBounded: an Envoy may say at length why.
+func TestWhatIsKeptOfARefusalIsBounded(t *testing.T) {
+	s, at := serve(t, xds.Options{}, having("bad"))
+	p := connect(t, at, "gw-1")
+	p.refuse(p.next(), strings.Repeat("x", 100_000))
+	polltest.Until(t, 10*time.Second, "the refusal", func() bool { return len(s.Refusals()) > 0 })
+	if why := s.Refusals()[0].Reason; len(why) != 1000 {
+		t.Errorf("%d bytes are kept", len(why))
 	}
 }
 
