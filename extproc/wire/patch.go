@@ -34,13 +34,15 @@ func (p Patch) Preface(content jsonx.Value, words string) bool {
 }
 
 // MarkStable marks the end of the system prompt, by a function that reports whether it did, and of the tools. The client's own marks
-// come first, and there are no more than the most that a request may hold (K-24).
-func (p Patch) MarkStable(system func() bool) {
+// come first, there are no more than the most that a request may hold (K-24), and none where what it ends is shorter than the least
+// tokens that the model's provider caches (D-35). prompt is how many bytes the system prompt has.
+func (p Patch) MarkStable(least, prompt int, system func() bool) {
 	left := MaxMarks - bytes.Count(p.Doc.Bytes, []byte(marked))
-	if left > 0 && system() {
+	offered := len(p.Doc.Get("tools").Raw)
+	if left > 0 && reaches(offered+prompt, least) && system() {
 		left--
 	}
-	if left <= 0 {
+	if left <= 0 || !reaches(offered, least) {
 		return
 	}
 	var last jsonx.Value

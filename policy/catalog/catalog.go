@@ -100,7 +100,7 @@ func New(files ...config.ModelFile) *Catalog {
 	}
 	slices.SortStableFunc(c.families, func(a, b config.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
-		c.models = append(c.models, finish(c.like(e, e.ID, e.UpstreamID)))
+		c.models = append(c.models, finish("", c.like(e, e.ID, e.UpstreamID)))
 	}
 	return c
 }
@@ -200,7 +200,7 @@ func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
 		}
 	}
 	said = merge(said, m)
-	out := finish(c.like(said, base.ID, m.ID, m.UpstreamID))
+	out := finish(p, c.like(said, base.ID, m.ID, m.UpstreamID))
 	if out.Capabilities == nil {
 		out.Lacks = slices.Concat(out.Lacks, lacks)
 	}

@@ -108,16 +108,17 @@ func mergeThinking(base, over *config.Thinking) *config.Thinking {
 	return &t
 }
 
-// finish fills what nobody said.
-func finish(m config.Model) Model {
+// finish fills what nobody said of a model at a provider; "" is any.
+func finish(p policy.ProviderID, m config.Model) Model {
 	family, vendor := belongs(&m)
+	cache := CachingAt(p, family)
 	source, updated := pricing(m.Price)
 	return Model{
 		ID:           policy.ModelID(m.ID),
 		Upstream:     cmp.Or(m.UpstreamID, m.ID),
 		Family:       family,
 		Vendor:       vendor,
-		Prices:       prices(m.Price),
+		Prices:       prices(m.Price, cache),
 		Context:      m.Context,
 		MaxOutput:    m.MaxOutput,
 		Capabilities: without(m.Capabilities, m.Lacks),
@@ -125,7 +126,7 @@ func finish(m config.Model) Model {
 		Quality:      quality(&m),
 		Strengths:    m.Strengths,
 		Thinking:     thinking(&m),
-		MinCache:     m.MinCache,
+		MinCache:     cmp.Or(m.MinCache, cache.MinTokens),
 		Reasoning:    cmp.Or(m.Reasoning, "auto"),
 		ImplicitOpen: m.ImplicitOpen != nil && *m.ImplicitOpen,
 
@@ -215,14 +216,15 @@ func noSignatures(m *config.Model) bool {
 	return family != "" && !slices.Contains(signing, family)
 }
 
-// prices completes a price. Where a provider names no price for its cache, none is assumed to be lower than input's.
-func prices(p *config.Price) policy.Prices {
+// prices completes a price. Where nobody names the price of what comes from the cache, it is not assumed to be lower than the input's;
+// what is written to it costs the premium that the provider is known to take.
+func prices(p *config.Price, cache Caching) policy.Prices {
 	if p == nil || p.Input == nil || p.Output == nil {
 		return DefaultPrices
 	}
 	out := policy.Prices{Input: *p.Input, Output: *p.Output, Known: true}
 	out.CachedInput = or(p.CachedInput, out.Input)
-	out.CacheWrite = or(p.CacheWrite, out.Input)
+	out.CacheWrite = or(p.CacheWrite, cache.write(out.Input))
 	out.CacheWrite1h = or(p.CacheWrite1h, out.CacheWrite)
 	if p.PerRequest != nil {
 		out.PerRequest = picodollars(*p.PerRequest)
@@ -230,7 +232,7 @@ func prices(p *config.Price) policy.Prices {
 	if p.PerSearch != nil {
 		out.PerSearch, out.SearchKnown = picodollars(*p.PerSearch), true
 	}
-	out.Above = longPrices(p.Above)
+	out.Above = longPrices(p.Above, cache)
 	for name, t := range p.ServiceTiers {
 		if out.Tiers == nil {
 			out.Tiers = make(map[string]policy.Prices, len(p.ServiceTiers))
@@ -238,20 +240,20 @@ func prices(p *config.Price) policy.Prices {
 		tier := prices(&config.Price{
 			Input: t.Input, Output: t.Output, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWrite1h: t.CacheWrite1h,
 			PerRequest: p.PerRequest, PerSearch: p.PerSearch, Above: t.Above,
-		})
+		}, cache)
 		out.Tiers[name] = tier
 	}
 	return out
 }
 
 // longPrices completes the prices of longer prompts.
-func longPrices(said []config.LongPrice) (out []policy.Above) {
+func longPrices(said []config.LongPrice, cache Caching) (out []policy.Above) {
 	for i := range said {
 		l := &said[i]
 		if l.Input == nil || l.Output == nil {
 			continue // it was refused where it was read
 		}
-		write := or(l.CacheWrite, *l.Input)
+		write := or(l.CacheWrite, cache.write(*l.Input))
 		out = append(out, policy.Above{
 			Tokens: int64(l.Tokens), Input: *l.Input, Output: *l.Output, CachedInput: or(l.CachedInput, *l.Input),
 			CacheWrite: write, CacheWrite1h: or(l.CacheWrite1h, write),

@@ -62,7 +62,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		return responses.NewCall(buf, req, at, responses.Options(to))
 	}
 	o := openai.RequestOptions{
-		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl,
+		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl, MinCache: to.MinCache,
 		NoDetails: to.Without.Thinking, Video: slices.Contains(to.Features, policy.Video),
 	}
 	if to.Without.Thinking {

@@ -47,7 +47,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o := wire.RequestOptions{
 		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
-		TopK: true, MinP: true, CacheControl: true, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),
+		TopK: true, MinP: true, CacheControl: true, MinCache: to.MinCache, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),
 		Members: []wire.Member{{Key: "usage", Value: jsonx.Raw(`{"include":true}`)}},
 	}
 	o.Broker(to.Control, wire.ReasoningObject)

@@ -50,7 +50,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o := wire.RequestOptions{
 		FixedSampling: to.FixedSampling, MaxStop: maxStop, Efforts: wire.WithNone(to.Efforts),
-		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude,
+		TopK: true, MinP: true, CacheKey: true, CacheControl: to.Family == familyClaude, MinCache: to.MinCache,
 		Video:     slices.Contains(to.Features, policy.Video),
 		WebSearch: true, StrictSchema: true,
 		Members: []wire.Member{{Key: parametersKey, Value: parameters(req, at)}},

@@ -38,7 +38,7 @@ func (a *adjuster) adjust() {
 	a.stop(&p)
 	a.guide(&p)
 	if p.sampling.MarkCache {
-		a.patch().MarkStable(a.markSystem)
+		a.patch().MarkStable(a.o.MinCache, len(a.d.Get("system").Raw), a.markSystem)
 	}
 }
 

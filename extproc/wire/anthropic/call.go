@@ -33,7 +33,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	}
 	flags, dropped := sortBetas(req, at, to.Without)
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
-		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, Adaptive: to.AdaptiveThinking,
+		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, MinCache: to.MinCache, Adaptive: to.AdaptiveThinking,
 		StructuredOutputs: to.StructuredOutputs, Unknown: to.May(policy.StructuredOutputs), NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
 		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, tellsOfEdits),
 	})

@@ -20,7 +20,7 @@ func (w *writer) prepare() {
 	}
 	w.prompt, w.offered = w.Conv.System, w.Conv.Tools
 	if w.sampling.MarkCache {
-		w.prompt, w.offered = wire.MarkStable(w.Conv)
+		w.prompt, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
 	}
 	if w.words != "" {
 		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.words}}, w.prompt...)

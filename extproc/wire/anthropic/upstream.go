@@ -17,6 +17,7 @@ const defaultMaxTokens = 4096
 type RequestOptions struct {
 	Model             string   // the name the provider knows the model by
 	MaxOutput         int      // the model's output limit in tokens; 0 if unknown
+	MinCache          int      // least tokens of a prompt's beginning that the provider caches; 0 if unknown
 	Adaptive          bool     // the model takes an effort, not a budget of thinking tokens
 	StructuredOutputs bool     // the model takes output_config.format, and strict tools
 	Unknown           bool     // nobody knows whether it takes output_config.format: a client's schema is sent

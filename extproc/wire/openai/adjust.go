@@ -60,7 +60,7 @@ func (a *adjuster) adjust() {
 	}
 	a.stop(&s)
 	if s.MarkCache && a.o.CacheControl {
-		a.patch().MarkStable(a.markSystem)
+		a.patch().MarkStable(a.o.MinCache, a.systemBytes(), a.markSystem)
 	}
 }
 

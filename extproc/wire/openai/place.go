@@ -55,6 +55,17 @@ func textOf(content jsonx.Value) (text jsonx.Value) {
 	return text
 }
 
+// systemBytes is how many bytes the system prompt has.
+func (a *adjuster) systemBytes() (n int) {
+	for _, m := range a.d.Get("messages").Each {
+		if role := m.Get("role"); !role.Equal("system") && !role.Equal("developer") {
+			break
+		}
+		n += len(m.Get("content").Raw)
+	}
+	return n
+}
+
 // markSystem marks the last message of the system prompt.
 func (a *adjuster) markSystem() bool {
 	var last jsonx.Value

@@ -15,7 +15,7 @@ func (w *writer) prepare() {
 	}
 	w.system, w.offered = w.Conv.System, w.Conv.Tools
 	if w.settled.MarkCache && w.opts.CacheControl {
-		w.system, w.offered = wire.MarkStable(w.Conv)
+		w.system, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
 	}
 	if !w.ownWords() {
 		w.thought = w.opts.think(&w.settled)

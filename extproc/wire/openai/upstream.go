@@ -37,6 +37,8 @@ type RequestOptions struct {
 	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
 	// as OpenRouter's and LiteLLM's servers do.
 	CacheControl bool
+	// MinCache is the least tokens of a prompt's beginning that the provider caches; 0 if unknown.
+	MinCache int
 	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
 	// NoDetails is set where the provider refused the history's reasoning_details, or knows none.
