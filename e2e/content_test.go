@@ -126,6 +126,32 @@ func TestD86ContentThatNobodyTakesIsRefusedByName(t *testing.T) {
 	}
 }
 
+// TestD86ThinkingInPartsIsNoContent: what a model of Mistral's thought stands in parts of its answers, which the client gives back. To
+// a provider of another format it is thinking, and what is said there is the rest. So is what GLM's models are told of the history.
+func TestD86ThinkingInPartsIsNoContent(t *testing.T) {
+	t.Parallel()
+	const thought = `{"type":"thinking","thinking":[{"type":"text","text":"carry the one"}],"closed":true}`
+	history := `"messages":[{"role":"user","content":"7+8?"},{"role":"assistant","content":[` + thought +
+		`,{"type":"text","text":"15"}]},{"role":"user","content":"and 8+9?"}]`
+	g, fakes := servesAlike(t, "anthropic", "gemini")
+	for _, format := range []string{"anthropic", "gemini"} {
+		for _, body := range []string{history, history + `,"thinking":{"clear_thinking":true}`} {
+			got := g.Do(t, gateway.Call{Path: "/v1/chat/completions", Body: `{"model":"my-` + format + `/m",` + body + `}`})
+			sent := fakes[format].Generations()
+			if got.Status != http.StatusOK || len(sent) == 0 {
+				t.Fatalf("%s: %d %s", format, got.Status, got.Body)
+			}
+			last := string(sent[len(sent)-1].Body)
+			if !strings.Contains(last, "15") || !strings.Contains(last, "8+9") {
+				t.Errorf("%s was sent %s", format, last)
+			}
+			if lost := got.Header.Get("X-Bardo-Degraded"); strings.Contains(body, "clear") && !strings.Contains(lost, "clear_thinking") {
+				t.Errorf("%s: lost are %q", format, lost)
+			}
+		}
+	}
+}
+
 // capable is a gateway with models of which the operator says what they take, and one of which nobody says anything.
 func capable(t *testing.T) (*gateway.Gateway, *fake.Server) {
 	t.Helper()

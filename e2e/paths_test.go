@@ -76,6 +76,13 @@ func TestWhatThisVersionLacks(t *testing.T) {
 			}
 		}
 	}
+	for _, verb := range []string{":embedContent", ":batchEmbedContents", ":predict"} {
+		got := g.Do(t, gateway.Call{Path: "/v1beta/models/m" + verb, Body: `{"requests":[]}`})
+		mustFail(t, ask{dialect: fake.Gemini}, got, http.StatusNotFound, "not_found")
+		if !strings.Contains(got.Body, "does not serve "+verb) {
+			t.Errorf("%s: %s", verb, got.Body)
+		}
+	}
 	a := ask{dialect: fake.OpenAI, model: "m"}
 	c := a.call()
 	c.Path = "/v1/no/such/thing"

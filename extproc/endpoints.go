@@ -94,6 +94,9 @@ func findEndpoint(hd *head) (endpoint, error) {
 	if e, ok := findKept(method, hd.path); ok {
 		return e, nil
 	}
+	if verb := googleVerb(hd); verb != "" {
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", clipped(verb), insteadOf(verb))
+	}
 	if takes := allowed(hd.path); takes != "" {
 		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.path), takes, clipped(hd.method))
 	}
@@ -101,6 +104,27 @@ func findEndpoint(hd *head) (endpoint, error) {
 		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", clipped(hd.path))
 	}
 	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.method), clipped(hd.path), meant(hd.path))
+}
+
+// googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
+func googleVerb(hd *head) string {
+	rest, ok := strings.CutPrefix(hd.path, "/v1beta/models/")
+	if !ok {
+		rest, ok = strings.CutPrefix(hd.path, "/v1/models/")
+	}
+	at := strings.LastIndexByte(rest, ':')
+	if !ok || at < 1 || hd.method != http.MethodPost {
+		return ""
+	}
+	return rest[at:]
+}
+
+// insteadOf says what serves in the place of a verb of Google's that is not served.
+func insteadOf(verb string) string {
+	if strings.Contains(strings.ToLower(verb), "embed") {
+		return ": use /v1/embeddings"
+	}
+	return ": use " + strings.Join(googleVerbs, ", ")
 }
 
 // meant names the endpoint that a path is probably a misspelling of.

@@ -20,6 +20,10 @@ func TestWhatIsServedNowhereIsToldWhatIs(t *testing.T) {
 		{"something else", http.MethodGet, "/favicon.ico", fault.NotFound, "there is no endpoint GET /favicon.ico" + others},
 		{"what this version lacks", http.MethodPost, "/v1/moderations", fault.NotFound, "this version of the gateway does not serve /v1/moderations: use /v1/chat/completions, /v1/responses or /v1/messages"},
 		{"what a provider keeps, by a method that it has not", http.MethodPut, "/v1/files/f", fault.MethodNotAllowed, "/v1/files/f takes GET, HEAD, POST, DELETE, not PUT"},
+		{"embeddings in Google's format", http.MethodPost, "/v1beta/models/m:batchEmbedContents", fault.NotFound, "this version of the gateway does not serve :batchEmbedContents of Google's API: use /v1/embeddings"},
+		{"the same in its other version", http.MethodPost, "/v1/models/m:embedContent", fault.NotFound, "this version of the gateway does not serve :embedContent of Google's API: use /v1/embeddings"},
+		{"another verb of Google's", http.MethodPost, "/v1beta/models/m:predict", fault.NotFound, "this version of the gateway does not serve :predict of Google's API: use :generateContent, :streamGenerateContent, :countTokens"},
+		{"a model alone", http.MethodPost, "/v1beta/models/m", fault.MethodNotAllowed, "/v1beta/models/m takes GET, HEAD, not POST"},
 		{"another method", http.MethodGet, "/v1/messages", fault.MethodNotAllowed, "/v1/messages takes POST, not GET"},
 	} {
 		_, err := findEndpoint(&head{method: tt.method, path: tt.path})

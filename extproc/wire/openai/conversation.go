@@ -122,7 +122,7 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	case "assistant":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "refusal", "function_call", "tool_calls",
 			"reasoning_content", "reasoning", "reasoning_details", sound, pictures)
-		parts, err = rd.assistant(m, at, append(parts, shown(m, at)...))
+		parts, err = rd.assistant(m, at, append(thoughtParts(rd.c, m, parts), shown(m, at)...))
 	case "tool":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "tool_call_id", "name", "is_error")
 		parts, err = toolResult(m, at, parts)

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"strings"
+
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
@@ -13,6 +15,9 @@ const (
 	keyReasoning        = "reasoning"
 	keyReasoningContent = "reasoning_content"
 )
+
+// partThinking is the type of a part of content that is reasoning, and its member that has it.
+const partThinking = "thinking"
 
 // readReasoningOf reads the reasoning of an assistant's message.
 func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placed, error) {
@@ -45,6 +50,45 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placed, 
 		}
 	}
 	return nil, nil
+}
+
+// thoughtParts makes thinking of those parts of an assistant's content in which some providers think, as Mistral's models do.
+// Beside a member with the reasoning they say it again, and are left out.
+func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []chat.Part {
+	said := false
+	for _, key := range [...]string{keyDetails, keyReasoningContent, keyReasoning} {
+		said = said || !wire.IsEmpty(m.Get(key))
+	}
+	var parts []chat.Part
+	for _, p := range content {
+		if p.Kind != chat.PartOther || p.Name != partThinking {
+			parts = append(parts, p)
+			continue
+		}
+		v, err := jsonx.Parse(p.Raw)
+		if err != nil { // the request was read before
+			continue
+		}
+		wire.UnmapUnknown(c, v, "type", partThinking, "closed")
+		if text := thoughtText(v.Get(partThinking)); text != "" && !said {
+			wire.Rename(c, "thinking", partThinking)
+			parts = append(parts, chat.Part{Kind: chat.PartThinking, Text: text})
+		}
+	}
+	return parts
+}
+
+// thoughtText is the text of a part that thinks: texts in parts of their own, or one text.
+func thoughtText(v jsonx.Value) string {
+	if text, ok := v.Str(); ok {
+		return text
+	}
+	var b strings.Builder
+	for _, piece := range v.Each {
+		text, _ := piece.Get("text").Str()
+		b.WriteString(text)
+	}
+	return b.String()
 }
 
 func unsigned(c *chat.Conversation, key, text string) []placed {

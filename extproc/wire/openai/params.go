@@ -212,11 +212,14 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 
 // readThinkingParams reads Anthropic's words in a request of this format, as some clients write them.
 func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
+	wire.UnmapUnknown(c, v, "type", "budget_tokens")
+	if v.Kind() == jsonx.Object && !wire.IsEmpty(v) && v.Get("type").IsNull() && v.Get("budget_tokens").IsNull() { // GLM's, of the history alone
+		return nil
+	}
 	kind, ok := v.Get("type").Str()
 	if !ok {
 		return wire.WrongKind("thinking.type", "a string", v.Get("type"))
 	}
-	wire.UnmapUnknown(c, v, "type", "budget_tokens")
 	if r.Doc.Get("reasoning_effort").IsNull() {
 		wire.Rename(c, "effort", "thinking")
 	}
