@@ -33,9 +33,19 @@ func openHome() (home, error) {
 		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // the operator names it
-		return "", advised{fmt.Errorf("state directory: %w", err), "set BARDO_HOME to a directory that this user may write to"}
+		return "", stateError(err)
 	}
 	return home(dir), nil
+}
+
+// stateError is that of a state directory that cannot be used.
+func stateError(err error) error {
+	return advised{fmt.Errorf("state directory: %w", err), "set BARDO_HOME to a directory that this user may write to"}
+}
+
+// notWritable reports whether a file cannot be written because of its mode, its owner or its file system.
+func notWritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 func (h home) path(name string) string { return filepath.Join(string(h), name) }
@@ -49,7 +59,7 @@ func (h home) lock() (unlock func(), err error) {
 func (h home) lockAs(name, taken, by string) (unlock func(), err error) {
 	f, err := os.OpenFile(h.path(name), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, stateError(err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()

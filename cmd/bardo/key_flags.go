@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -168,6 +170,8 @@ func noArgs(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
 		return nil
+	case c.Flags().Lookup("config") != nil && slices.Contains([]string{".yaml", ".yml", ".toml"}, filepath.Ext(args[0])):
+		return fmt.Errorf("%s takes no argument, and was given %q: name a configuration file with -c", c.CommandPath(), args[0])
 	case !c.HasSubCommands():
 		return fmt.Errorf("%s takes no argument, and was given %q; --help lists its flags", c.CommandPath(), args[0])
 	}
@@ -186,7 +190,7 @@ func noArgs(c *cobra.Command, args []string) error {
 func oneArg(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return fmt.Errorf("%s takes one argument, %s, and was given %d", c.CommandPath(), what, len(args))
+			return fmt.Errorf("%s takes one argument, %s, and was given %d; --help lists its flags", c.CommandPath(), what, len(args))
 		}
 		return nil
 	}

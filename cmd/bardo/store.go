@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +23,21 @@ func (h home) openLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledge
 func openLedger(ctx context.Context, path string, o ledger.Options) (*ledger.Ledger, error) {
 	books, err := ledger.Open(ctx, path, o)
 	if err != nil {
-		return nil, advised{err, "restore the file from a backup, or use the version of bardo that wrote it"}
+		return nil, advised{err, ledgerAdvice(err)}
 	}
 	return books, nil
+}
+
+// ledgerAdvice says what to do about a ledger that does not open. Only a file that was read may be damaged or of another version.
+func ledgerAdvice(err error) string {
+	switch {
+	case notWritable(err):
+		return "run bardo as the user whom the file and its directory belong to, or set BARDO_HOME or store.ledger to a place that this user may write to"
+	case errors.Is(err, fs.ErrNotExist):
+		return "make its directory, or correct store.ledger"
+	default:
+		return "restore the file from a backup, or use the version of bardo that wrote it"
+	}
 }
 
 // pepperOf is the pepper of a ledger. Where it is lost a new one is not made: keys that are in use would end without a word.
