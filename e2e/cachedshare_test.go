@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -51,6 +53,7 @@ var anthropicSession = sessionKind{
 			model, sessionTool, toolSchema, lengthy("Messages at "+model), listed(messages))
 	},
 	read: func(t *testing.T, body string) (r turnRead) {
+		t.Helper()
 		var m struct {
 			Content json.RawMessage
 			Usage   struct {
@@ -83,6 +86,7 @@ var chatSession = sessionKind{
 			model, sessionTool, toolSchema, lengthy("Chat Completions at "+model), listed(messages)[1:])
 	},
 	read: func(t *testing.T, body string) (r turnRead) {
+		t.Helper()
 		var c struct {
 			Choices []struct{ Message json.RawMessage }
 			Usage   struct {
@@ -129,6 +133,7 @@ var responsesSession = sessionKind{
 			`"instructions":%q,"input":%s}`, model, sessionTool, toolSchema, lengthy("Responses at "+model), listed(messages))
 	},
 	read: func(t *testing.T, body string) (r turnRead) {
+		t.Helper()
 		var a struct {
 			Output []json.RawMessage
 			Usage  struct {
@@ -189,7 +194,7 @@ func (k sessionKind) held(t *testing.T, model string, turns int, send func(path,
 
 func (s *session) say(t *testing.T, message string, send func(path, header, body string) string) turnRead {
 	t.Helper()
-	body := s.kind.body(s.model, append(s.said[:len(s.said):len(s.said)], json.RawMessage(message)))
+	body := s.kind.body(s.model, append(slices.Clip(s.said), json.RawMessage(message)))
 	r := s.kind.read(t, send(s.kind.path, s.kind.header, body))
 	s.said = append(append(s.said, unmarked(json.RawMessage(message))), r.again...)
 	return r
@@ -298,7 +303,8 @@ func direct(t *testing.T, p *fake.Server, path, body string) string {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Anthropic-Version", "2023-06-01")
 	req.Header.Set("Authorization", "Bearer "+p.Key)
-	res, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: time.Minute}
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
