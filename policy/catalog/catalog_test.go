@@ -77,7 +77,7 @@ func TestLookupK89FindsEverySpelling(t *testing.T) {
 		{"a snapshot with its own price", "gpt-4o-2024-05-13", "gpt-4o-2024-05-13"},
 		{"month and day", "gpt-4-0613", "gpt-4"},
 		{"the latest", "claude-3-7-sonnet-latest", "claude-3-7-sonnet-20250219"},
-		{"the name that OpenAI answers as another of its models", "gpt-5.6", "gpt-5.6-sol"},
+		{"the name that OpenAI answers as another of its models", "gpt-5.6", "gpt-5.6"},
 		{"an alias", "claude-sonnet-4", "claude-sonnet-4-0"},
 		{"a snapshot of an alias", "claude-sonnet-4-20250514", "claude-sonnet-4-0"},
 		{"an earlier snapshot of an alias", "claude-3-5-sonnet-20240620", "claude-3-5-sonnet-20241022"},
