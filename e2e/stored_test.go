@@ -282,6 +282,20 @@ func TestItemsOfOnesOwnResponseMayComeBack(t *testing.T) {
 	}
 }
 
+// TestAnotherAccountsItemDoesNotComeBackInFull: its id stands for what its own account said, whatever else the item holds.
+func TestAnotherAccountsItemDoesNotComeBackInFull(t *testing.T) {
+	t.Parallel()
+	l := runStoredLab(t)
+	item := fmt.Sprintf(`{"model":"gpt-5","input":[{"type":"reasoning","id":%q,"summary":[],"content":[{"type":"reasoning_text","text":"x"}]},{"role":"user","content":"go on"}]}`, l.reasoning)
+	const refused = "that this key made through the gateway" // a provider's own 404 says something else: the request reached it
+	for key, theirs := range map[string]bool{"": false, l.other: true} {
+		got := l.Do(t, gateway.Call{Path: "/v1/responses", Key: key, Body: item})
+		if strings.Contains(string(got.Body), refused) != theirs {
+			t.Errorf("another's=%v: %d %s", theirs, got.Status, got.Body)
+		}
+	}
+}
+
 // TestPathsOfIDsThatTheAccountDidNotMakeAreNotFound, whatever is asked of them.
 func TestPathsOfIDsThatTheAccountDidNotMakeAreNotFound(t *testing.T) {
 	t.Parallel()
