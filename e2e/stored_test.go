@@ -290,7 +290,7 @@ func TestAnotherAccountsItemDoesNotComeBackInFull(t *testing.T) {
 	const refused = "that this key made through the gateway" // a provider's own 404 says something else: the request reached it
 	for key, theirs := range map[string]bool{"": false, l.other: true} {
 		got := l.Do(t, gateway.Call{Path: "/v1/responses", Key: key, Body: item})
-		if strings.Contains(string(got.Body), refused) != theirs {
+		if strings.Contains(got.Body, refused) != theirs {
 			t.Errorf("another's=%v: %d %s", theirs, got.Status, got.Body)
 		}
 	}
