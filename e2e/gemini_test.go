@@ -436,7 +436,7 @@ func TestGeminiEndpoints(t *testing.T) {
 			{geminiPath("unheard-of", true), hi, 404, "model_not_found"},
 			{geminiPath("m-gemini", false), `{"contents":`, 400, "invalid_request"},
 			{geminiPath("m-gemini", false), `{}`, 400, "invalid_request"},
-			{"/v1beta/models/m-gemini:predict", hi, 405, "method_not_allowed"},
+			{"/v1beta/models/m-gemini:predict", hi, 404, "not_found"},
 			{"/v1beta/files", hi, 404, "not_found"},
 		} {
 			geminiFails(t, l.Do(t, gateway.Call{Path: c.path, Body: c.body}), c.status, c.code)
