@@ -172,6 +172,9 @@ func TestC2ADeadPortIsDownAfterItsFirstConnects(t *testing.T) {
 	if s := standings(t, g); s["dead"].Order != 4 || s["whole"].State != "healthy" || s["streams"].State != "healthy" || s["alive"].State != "healthy" {
 		t.Errorf("%+v", s)
 	}
+	if why := standings(t, g)["dead"].Reason; why != "no connection: connection refused" {
+		t.Errorf("it is down for the reason %q", why)
+	}
 	whole.Stop()
 	streams.Stop()
 	for _, a := range []ask{{dialect: fake.OpenAI, model: "w"}, {dialect: fake.OpenAI, model: "s", stream: true}} {

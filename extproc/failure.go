@@ -91,7 +91,7 @@ func (f *failure) result() policy.Result {
 	case f.kind == failEncode || f.kind == failForm:
 		r.Outcome = policy.Ignored
 	case f.kind == failConnect && !f.unknown:
-		r.Outcome = policy.Unreachable
+		r.Outcome, r.Reason = policy.Unreachable, unmet(f.cause)
 	case f.kind != failStatus:
 	case f.credentialRefused():
 		r.Outcome, r.Reason = policy.Refused, f.refusal()
@@ -102,6 +102,31 @@ func (f *failure) result() policy.Result {
 		r.Outcome = policy.Ignored // says nothing about whether the provider is up
 	}
 	return r
+}
+
+// unmetWords are what Envoy says of a connection that was not made, and what that means.
+var unmetWords = []struct{ envoy, plain string }{
+	{"Connection_refused", "connection refused"},
+	{"WRONG_VERSION_NUMBER", "what listens there does not speak TLS"},
+	{"CERTIFICATE_VERIFY_FAILED", "its certificate is not trusted"},
+	{"TLS_error", "the TLS handshake failed"},
+	{"Network_is_unreachable", "the network is unreachable"},
+	{"No_route_to_host", "no route to the host"},
+	{"no_healthy_upstream", "its name has no address"},
+	{"connection_timeout", "no answer in time"},
+}
+
+// unmet says why there was no connection, from what Envoy says of it.
+func unmet(cause error) string {
+	if cause == nil {
+		return ""
+	}
+	for _, w := range unmetWords {
+		if strings.Contains(cause.Error(), w.envoy) {
+			return "no connection: " + w.plain
+		}
+	}
+	return "no connection"
 }
 
 // credentialRefused reports whether the provider does not take the credential that it was called with. A 403 that concerns what the prompt

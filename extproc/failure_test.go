@@ -176,3 +176,18 @@ func TestWhoCouldNotBeAskedSaysNothingOfThoseWhoWere(t *testing.T) {
 		}
 	}
 }
+
+func TestWhyThereWasNoConnectionIsSaid(t *testing.T) {
+	for envoy, want := range map[string]string{
+		"upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused}":                                    "no connection: connection refused",
+		"upstream_reset_before_response_started{remote_connection_failure|TLS_error:|268435703:SSL_routines:OPENSSL_internal:WRONG_VERSION_NUMBER}":      "no connection: what listens there does not speak TLS",
+		"upstream_reset_before_response_started{remote_connection_failure|TLS_error:|268435581:SSL_routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED}": "no connection: its certificate is not trusted",
+		"no_healthy_upstream": "no connection: its name has no address",
+		"upstream_reset_before_response_started{connection_timeout}":        "no connection: no answer in time",
+		"upstream_reset_before_response_started{remote_connection_failure}": "no connection",
+	} {
+		if r := localFailure("p", 503, envoy).result(); r.Outcome != policy.Unreachable || r.Reason != want {
+			t.Errorf("%s: %+v, want %q", envoy, r, want)
+		}
+	}
+}

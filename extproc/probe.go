@@ -15,7 +15,7 @@ import (
 
 // Probe asks a provider for its list of models, through Envoy's egress listener and with the gateway's credential, with each of several
 // until one is taken. Any answer below 500 is a sign of life, but 401 and 403: those are a CredentialRefused. Without a connection the error
-// is an ErrUnreachable, where Envoy does not know the provider yet an ErrNotAsked. Safe for concurrent use.
+// is an *Unreachable, where Envoy does not know the provider yet an ErrNotAsked. Safe for concurrent use.
 func (g *Gateway) Probe(ctx context.Context, id policy.ProviderID) error {
 	rt := g.runtime.Load()
 	p, ok := rt.Providers[id]
@@ -35,11 +35,20 @@ func (g *Gateway) Probe(ctx context.Context, id policy.ProviderID) error {
 	return err
 }
 
-// The errors of a probe that got no answer.
-var (
-	ErrUnreachable = errors.New("no connection")
-	ErrNotAsked    = errors.New("the provider was not asked")
-)
+// ErrNotAsked is the error of a probe that did not reach Envoy, or of whose provider Envoy does not know.
+var ErrNotAsked = errors.New("the provider was not asked")
+
+// Unreachable is the error of a probe that got no connection.
+type Unreachable struct {
+	Reason string // in a few words
+	cause  error
+}
+
+// Error says why.
+func (e *Unreachable) Error() string { return e.Reason }
+
+// Unwrap is what Envoy says.
+func (e *Unreachable) Unwrap() error { return e.cause }
 
 // CredentialRefused is the error of a probe whose credential the provider does not take.
 type CredentialRefused struct {
@@ -81,7 +90,7 @@ func unanswered(f *failure) error {
 	case f.unknown:
 		return fmt.Errorf("%w: %w", ErrNotAsked, f.cause)
 	case f.kind == failConnect:
-		return fmt.Errorf("%w: %w", ErrUnreachable, f.cause)
+		return &Unreachable{unmet(f.cause), f.cause}
 	}
 	return fmt.Errorf("provider %s did not answer a ping: %w", f.provider, f.cause)
 }

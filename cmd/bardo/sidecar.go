@@ -245,11 +245,12 @@ func (g *gateway) endWaiting() {
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
 	err := g.gate.Probe(ctx, id)
 	refusal, refused := errors.AsType[*extproc.CredentialRefused](err)
+	missed, unmet := errors.AsType[*extproc.Unreachable](err)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, extproc.ErrNotAsked):
 		return fmt.Errorf("%w: %w", health.ErrNotAsked, err)
-	case errors.Is(err, extproc.ErrUnreachable):
-		err = fmt.Errorf("%w: %w", health.ErrUnreachable, err)
+	case unmet:
+		err = &health.Unreached{Reason: missed.Reason}
 	case refused:
 		err = &health.Refusal{Status: refusal.Status, Reason: refusal.Reason}
 	}

@@ -118,7 +118,10 @@ func encodePing(p policy.ProviderID, err error) *feedpb.Ping {
 	if err == nil {
 		return out
 	}
-	out.Error, out.Unreachable = "failed", errors.Is(err, health.ErrUnreachable)
+	out.Error = "failed"
+	if u, ok := errors.AsType[*health.Unreached](err); ok {
+		out.Error, out.Unreachable = u.Error(), true
+	}
 	if r, ok := errors.AsType[*health.Refusal](err); ok {
 		out.Error, out.Refused = cmp.Or(r.Reason, out.GetError()), clamp(int64(r.Status))
 	}
@@ -133,7 +136,7 @@ func decodePing(p *feedpb.Ping) error {
 	case p.GetRefused() != 0:
 		return &health.Refusal{Status: int(p.GetRefused()), Reason: p.GetError()}
 	case p.GetUnreachable():
-		return health.ErrUnreachable
+		return &health.Unreached{Reason: p.GetError()}
 	}
 	return errPing
 }

@@ -452,10 +452,15 @@ func TestWhatIsSaidIsWhatIsHeard(t *testing.T) {
 	if got.Version != later.GetVersion() {
 		t.Error("time alone makes another version")
 	}
-	for _, want := range []error{nil, errPing, health.ErrUnreachable, &health.Refusal{Status: 401, Reason: "unknown key"}} {
+	for _, want := range []error{nil, errPing, &health.Unreached{Reason: "no connection: connection refused"}, &health.Refusal{Status: 401, Reason: "unknown key"}} {
 		got := decodePing(encodePing("a", want))
 		if said, ok := errors.AsType[*health.Refusal](want); ok {
 			heard, ok := errors.AsType[*health.Refusal](got)
+			if !ok || *heard != *said {
+				t.Errorf("%v became %v", want, got)
+			}
+		} else if said, ok := errors.AsType[*health.Unreached](want); ok {
+			heard, ok := errors.AsType[*health.Unreached](got)
 			if !ok || *heard != *said {
 				t.Errorf("%v became %v", want, got)
 			}

@@ -110,12 +110,12 @@ func TestWhatPutsAProviderLast(t *testing.T) {
 		{"two requests without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 2) }, Down, true},
 		{"a request and a ping without a connection", func(tr *Tracker) {
 			tr.many(start, "a", Unreachable, 1)
-			tr.Ping(start, "a", ErrUnreachable)
+			tr.Ping(start, "a", &Unreached{})
 		}, Down, true},
 		{"a ping without a connection while another's arrive", func(tr *Tracker) {
 			tr.Ping(start, "a", nil)
 			for range 9 {
-				tr.PingFrom(start, "elsewhere", "a", ErrUnreachable)
+				tr.PingFrom(start, "elsewhere", "a", &Unreached{})
 			}
 		}, Healthy, false},
 		{"a connection again", func(tr *Tracker) {
@@ -161,7 +161,7 @@ func TestAFirstSignOfTroubleIsLookedAtAtOnce(t *testing.T) {
 			case 2:
 				return nil
 			}
-			return ErrUnreachable
+			return &Unreached{}
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

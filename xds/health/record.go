@@ -114,7 +114,7 @@ func (r *record) report(now time.Time, res Result) (look bool) {
 		r.unmet++
 		r.recent.add(now, false)
 		r.fail(now)
-		r.missed(now)
+		r.missed(now, res.Reason)
 		return r.unmet == 1
 	case Refused:
 		r.recent.add(now, false)
@@ -172,12 +172,12 @@ func (r *record) refuse(now time.Time, reason string) {
 }
 
 // missed decides after an attempt or a ping that got no connection. Requests of all sources and the pings of the luckiest source count.
-func (r *record) missed(now time.Time) {
+func (r *record) missed(now time.Time, reason string) {
 	pings := r.least(func(p pinged) int { return p.unmet })
 	if r.out() || r.unmet+pings < r.rules.Connects {
 		return
 	}
-	r.expel(now, unreachable, "no connection")
+	r.expel(now, unreachable, cmp.Or(reason, noConnection))
 	r.byPings = true // a ping proves the opposite
 }
 
@@ -217,6 +217,7 @@ func (r *record) ping(now time.Time, source string, err error) {
 	}
 	p := r.pings[source]
 	refusal, isRefused := errors.AsType[*Refusal](err)
+	miss, isMiss := errors.AsType[*Unreached](err)
 	switch {
 	case err == nil || isRefused && r.serves(now, refusal):
 		r.pings[source] = pinged{}
@@ -226,7 +227,7 @@ func (r *record) ping(now time.Time, source string, err error) {
 		return
 	case isRefused:
 		p = pinged{refused: true}
-	case errors.Is(err, ErrUnreachable):
+	case isMiss:
 		p = pinged{failed: p.failed + 1, unmet: p.unmet + 1}
 	default:
 		p = pinged{failed: p.failed + 1}
@@ -236,7 +237,9 @@ func (r *record) ping(now time.Time, source string, err error) {
 		r.pingRefused(now, refusal)
 		return
 	}
-	r.missed(now)
+	if isMiss {
+		r.missed(now, miss.Reason)
+	}
 	if failed := r.least(func(p pinged) int { return p.failed }); !r.out() && failed >= r.rules.Pings {
 		r.expel(now, failing, fmt.Sprintf("%d pings in a row failed", failed))
 		r.byPings = true

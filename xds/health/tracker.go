@@ -34,8 +34,18 @@ type Result struct {
 	Reason     string        // with Refused: in the provider's words
 }
 
-// ErrUnreachable is the error of a ping that got no connection.
-var ErrUnreachable = errors.New("no connection")
+// Unreached is the error of a ping that got no connection.
+type Unreached struct{ Reason string }
+
+// Error says why, in a few words.
+func (e *Unreached) Error() string { return cmp.Or(e.Reason, noConnection) }
+
+const noConnection = "no connection"
+
+func isUnreached(err error) bool {
+	_, ok := errors.AsType[*Unreached](err)
+	return ok
+}
 
 // Refusal is the error of a ping whose credential the provider does not take.
 type Refusal struct {

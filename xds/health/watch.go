@@ -159,5 +159,5 @@ func (p Prober) ping(ctx context.Context, id policy.ProviderID) (again bool) {
 		return true
 	}
 	p.Tracker.Ping(time.Now(), id, err)
-	return errors.Is(err, ErrUnreachable) && !p.Tracker.isOut(id)
+	return isUnreached(err) && !p.Tracker.isOut(id)
 }
