@@ -86,7 +86,8 @@ func TestC2AWrongProviderKeyShowsWithItsFirstRequest(t *testing.T) {
 func TestC2AWrongProviderKeyShowsBehindAFailover(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
-		first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"})
+		first := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first", Keys: []string{wrongKey}}) // its pings are answered
+		first.Behave(fake.Behaviour{Status: http.StatusUnauthorized, Message: "who are you"})
 		second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
 		g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
 			{ID: "first", Fake: first, Key: wrongKey, Models: models("m", "")}, {ID: "second", Fake: second, Models: models("m", "")},

@@ -163,7 +163,7 @@ func TestDrainWaitsForSlowReaders(t *testing.T) {
 			p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 			long := fake.Behaviour{Tokens: 250, TokenSize: 64 << 10}
 			p.Behave(long)
-			o := gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: p}}}
+			o := gateway.Options{Config: patient, Providers: []gateway.Provider{{ID: "p", Fake: p}}}
 			if path == "backed" {
 				other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
 				other.Behave(long)
