@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
 // invoice is an answer as its provider documents it, and what the provider asks for it.
@@ -131,7 +132,7 @@ var invoices = []invoice{
 // of both forms.
 func TestD43EveryProvidersThinkingIsBilledOnce(t *testing.T) {
 	t.Parallel()
-	known := catalog.New(catalog.Embedded())
+	known := catalog.New(catalogtest.Embedded())
 	for _, b := range invoices {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()

@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"sync"
 
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
@@ -141,20 +143,26 @@ func keyless(cfg *config.Config) extproc.Keyless {
 
 // loadCatalog is the embedded catalog, with the operator's file over it.
 func loadCatalog(cfg *config.Config) (*catalog.Catalog, error) {
-	path := cfg.Models.Catalog
-	if path == "" {
-		return catalog.New(catalog.Embedded()), nil
+	files := []modelfile.File{embeddedModels()}
+	if path := cfg.Models.Catalog; path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("models.catalog: %w", err)
+		}
+		file, problems := config.ParseModels(path, b)
+		if config.Failed(problems) {
+			return nil, fmt.Errorf("models.catalog: %w", problems[0])
+		}
+		files = append(files, file)
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("models.catalog: %w", err)
-	}
-	file, problems := config.ParseModels(path, b)
-	if config.Failed(problems) {
-		return nil, fmt.Errorf("models.catalog: %w", problems[0])
-	}
-	return catalog.New(catalog.Embedded(), file), nil
+	return catalog.New(files...), nil
 }
+
+// embeddedModels is the file of models that every gateway knows. A test of the catalog shows that it is read without problems.
+var embeddedModels = sync.OnceValue(func() modelfile.File {
+	file, _ := config.ParseModels(catalog.EmbeddedFile())
+	return file
+})
 
 func quotaRules(cfg *config.Config) quota.Rules {
 	general, prepaid := cfg.Limits.Rates()

@@ -20,7 +20,7 @@ func shelf(t *testing.T) (*modelLists, *config.Provider, modelList, *bytes.Buffe
 	t.Helper()
 	var log bytes.Buffer
 	l := newModelLists(home(t.TempDir()), slog.New(slog.NewTextHandler(&log, nil)))
-	p := &config.Provider{ID: "direct/p", Catalog: config.CatalogOpenAI, Endpoints: []config.URL{{Scheme: "http", Host: "h", Path: "/v1"}}}
+	p := &config.Provider{ID: "direct/p", Catalog: catalog.FormOpenAI, Endpoints: []config.URL{{Scheme: "http", Host: "h", Path: "/v1"}}}
 	models, err := catalog.Parse(p.Catalog, []byte(bookshelf))
 	if err != nil {
 		t.Fatal(err)
@@ -47,11 +47,11 @@ func TestListsOutliveTheProcess(t *testing.T) {
 		t.Error("a provider at another address has the list of the one before")
 	}
 	other := *p
-	other.Catalog = config.CatalogVenice
+	other.Catalog = catalog.FormVenice
 	if _, ok := next.of(&other); ok {
 		t.Error("a list is read in another form")
 	}
-	if n := len(next.all([]config.Provider{*p, {ID: "q"}, {ID: "r", Catalog: config.CatalogOpenAI}})); n != 1 {
+	if n := len(next.all([]config.Provider{*p, {ID: "q"}, {ID: "r", Catalog: catalog.FormOpenAI}})); n != 1 {
 		t.Errorf("%d lists", n)
 	}
 }

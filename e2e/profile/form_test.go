@@ -33,6 +33,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/schema"
 )
 
@@ -72,14 +73,14 @@ var seats = []seat{
 }
 
 // lists are what providers say themselves, where the catalog knows nothing: models that Venice runs.
-var lists = map[policy.ProviderID]catalog.List{"venice": {Format: config.CatalogVenice, Models: []config.Model{
+var lists = map[policy.ProviderID]catalog.List{"venice": {Format: catalog.FormVenice, Models: []config.Model{
 	{ID: "venice-uncensored", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
 	{ID: "llama-3.3-70b", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
 	{ID: "qwen3-235b-a22b-instruct", Capabilities: []policy.Feature{policy.Tools, policy.StructuredOutputs}},
 }}}
 
 func (s *seat) resolution() policy.Resolution {
-	m := catalog.New(catalog.Embedded()).With(lists).At(s.provider, config.Model{ID: s.model, UpstreamID: s.upstream})
+	m := catalog.New(catalogtest.Embedded()).With(lists).At(s.provider, config.Model{ID: s.model, UpstreamID: s.upstream})
 	return policy.Resolution{
 		Provider: s.provider, Model: m.ID, Upstream: m.Upstream, MaxOutput: m.MaxOutput, Context: m.Context, Family: m.Family,
 		Reasoning: m.Reasoning, Efforts: m.Thinking.Efforts, Control: m.Thinking.Control, FixedSampling: m.FixedSampling,

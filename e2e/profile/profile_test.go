@@ -23,6 +23,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
 )
@@ -92,7 +93,7 @@ func TestEveryPartIsTakenByEveryProvider(t *testing.T) {
 // resolution is a model as the catalog knows it.
 func resolution(t *testing.T, at, id, upstream string) policy.Resolution {
 	t.Helper()
-	m := catalog.New(catalog.Embedded()).At(policy.ProviderID(at), config.Model{ID: id})
+	m := catalog.New(catalogtest.Embedded()).At(policy.ProviderID(at), config.Model{ID: id})
 	if m.Family == "" {
 		t.Fatalf("the catalog does not know %s", id)
 	}

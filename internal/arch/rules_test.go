@@ -12,7 +12,7 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
 		"extproc/meter", "extproc/stored",
-		"policy/*", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
 	{3, "server", []string{"extproc", "xds", "xds/feed"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
 )
@@ -176,7 +177,7 @@ func (d *decoder) checkModels(key string, models []Model) {
 }
 
 // checkPrice refuses prices that say half of what something costs.
-func (d *decoder) checkPrice(at string, p *Price) {
+func (d *decoder) checkPrice(at string, p *modelfile.Price) {
 	d.checkHalves(at, p.Input, p.Output, true)
 	d.checkLong(at, p.Above)
 	for _, name := range slices.Sorted(maps.Keys(p.ServiceTiers)) {
@@ -187,7 +188,7 @@ func (d *decoder) checkPrice(at string, p *Price) {
 }
 
 // checkLong refuses prices of longer prompts out of their order.
-func (d *decoder) checkLong(at string, above []LongPrice) {
+func (d *decoder) checkLong(at string, above []modelfile.LongPrice) {
 	for i := range above {
 		one := fmt.Sprintf("%s.above[%d]", at, i)
 		d.checkHalves(one, above[i].Input, above[i].Output, false)

@@ -74,19 +74,19 @@ func (c *Config) special() []Provider {
 	var out []Provider
 	if p := c.Providers.BlockRun; p != nil {
 		out = append(out, Provider{
-			ID: KindBlockRun, Kind: KindBlockRun, Catalog: CatalogBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			ID: KindBlockRun, Kind: KindBlockRun, Catalog: "blockrun", Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
 			ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.OpenRouter; p != nil {
 		out = append(out, Provider{
-			ID: KindOpenRouter, Kind: KindOpenRouter, Catalog: CatalogOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
+			ID: KindOpenRouter, Kind: KindOpenRouter, Catalog: "openrouter", Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
 			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, Allow: p.Allow, CacheControl: true, ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.Venice; p != nil {
 		out = append(out, Provider{
-			ID: KindVenice, Kind: KindVenice, Catalog: CatalogVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
+			ID: KindVenice, Kind: KindVenice, Catalog: "venice", Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
 			DIEM: p.DIEMStaked, Characters: p.Characters, ContextEngineering: true,
 		}.keyed(p.APIKey, p.APIKeys))
 	}

@@ -37,15 +37,6 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	return cfg, d.sorted()
 }
 
-// ModelFile is a file of model entries: the embedded catalog, and the operator's models.catalog.
-type ModelFile struct {
-	Source string  `key:"source" doc:"Where the data come from."`
-	AsOf   string  `key:"as_of" doc:"The day on which they were true."`
-	Models []Model `key:"models" doc:"The models. An id may be provider/model to hold for one provider alone."`
-
-	Families []Model `key:"families" doc:"What holds for all models whose ids begin alike, listed here or not: the id ends in *. Of several that fit, the longest comes first."`
-}
-
 // ParseModels reads a file of model entries, YAML or TOML by its name.
 func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 	root, problems := parseTree(name, data)

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
@@ -46,12 +46,12 @@ func (p *blockRunPrice) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func blockRunModel(raw json.RawMessage) (config.Model, bool) {
+func blockRunModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var e blockRunEntry
 	if json.Unmarshal(raw, &e) != nil || e.Available != nil && !*e.Available || e.Categories != nil && !e.Categories.has("chat", "reasoning", "coding") {
-		return config.Model{}, false
+		return modelfile.Model{}, false
 	}
-	return config.Model{
+	return modelfile.Model{
 		ID: e.ID, Family: e.Family, Context: first(e.Context, e.MaxContext), MaxOutput: first(e.MaxOutput), LatencyP50MS: min(int(e.Latency), maxLatency),
 		Price: e.price(), Capabilities: e.features(),
 	}, true
@@ -60,9 +60,9 @@ func blockRunModel(raw json.RawMessage) (config.Model, bool) {
 // maxLatency bounds what is believed of a latency, as the configuration does: an hour.
 const maxLatency = 3_600_000
 
-func (e *blockRunEntry) price() *config.Price {
+func (e *blockRunEntry) price() *modelfile.Price {
 	million := func(amounts ...amount) *policy.Price { return price(string(cmp.Or(amounts...)), perMillion) }
-	p := config.Price{
+	p := modelfile.Price{
 		Input: million(e.Pricing.Input, e.InputPrice, e.InputMillion), Output: million(e.Pricing.Output, e.OutputPrice, e.OutputMillion),
 		CachedInput: million(e.Pricing.CacheRead), CacheWrite: million(e.Pricing.CacheWrite),
 	}

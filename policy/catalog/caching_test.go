@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -56,24 +56,26 @@ func cells(c catalog.Caching) string {
 // TestC15TheTableHoldsWhereNothingElseIsSaid: a model's own least length and price of writing stand over those of its provider.
 func TestC15TheTableHoldsWhereNothingElseIsSaid(t *testing.T) {
 	t.Parallel()
-	price := func(input, output policy.Price) *config.Price { return &config.Price{Input: &input, Output: &output} }
+	price := func(input, output policy.Price) *modelfile.Price {
+		return &modelfile.Price{Input: &input, Output: &output}
+	}
 	const in, out = 4_000_000, 8_000_000
 	own := policy.Price(4_400_000)
 	said := price(in, out)
 	said.CacheWrite = &own
-	c := catalog.New(config.ModelFile{})
+	c := catalog.New(modelfile.File{})
 	for _, row := range []struct {
 		provider string
-		m        config.Model
+		m        modelfile.Model
 		least    int
 		write    policy.Price
 	}{
-		{"anthropic", config.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
-		{"anthropic", config.Model{ID: "claude-new", Family: "claude", Price: said, MinCache: 2048}, 2048, own},
-		{"bankr", config.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
-		{"venice", config.Model{ID: "llama-new", Family: "llama", Price: price(in, out)}, 1024, in},
-		{"openai", config.Model{ID: "gpt-new", Family: "gpt", Price: price(in, out)}, 1024, in},
-		{"else", config.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 0, in},
+		{"anthropic", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
+		{"anthropic", modelfile.Model{ID: "claude-new", Family: "claude", Price: said, MinCache: 2048}, 2048, own},
+		{"bankr", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
+		{"venice", modelfile.Model{ID: "llama-new", Family: "llama", Price: price(in, out)}, 1024, in},
+		{"openai", modelfile.Model{ID: "gpt-new", Family: "gpt", Price: price(in, out)}, 1024, in},
+		{"else", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 0, in},
 	} {
 		m := c.At(policy.ProviderID(row.provider), row.m)
 		if m.MinCache != row.least || m.Prices.CacheWrite != row.write || m.Prices.CachedInput != in {

@@ -6,10 +6,9 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
 )
@@ -24,12 +23,12 @@ type Model struct {
 	Family       string            // "claude"; models of one family answer alike
 	Vendor       policy.ProviderID // the ordinary provider that serves it, "" if none does
 	Prices       policy.Prices
-	Context      int               // window in tokens
-	MaxOutput    int               // tokens of one answer
-	Capabilities []policy.Feature  // nil: nobody said what it can do
-	Lacks        []policy.Feature  // what it is known to be without, whatever else is known
-	Quality      policy.Quality    // as it was said, else by its strengths
-	Strengths    *config.Strengths // nil if nothing is known of them
+	Context      int                  // window in tokens
+	MaxOutput    int                  // tokens of one answer
+	Capabilities []policy.Feature     // nil: nobody said what it can do
+	Lacks        []policy.Feature     // what it is known to be without, whatever else is known
+	Quality      policy.Quality       // as it was said, else by its strengths
+	Strengths    *modelfile.Strengths // nil if nothing is known of them
 	Thinking     Thinking
 	MinCache     int    // least tokens of a prompt that its provider caches
 	Reasoning    string // "auto", "none" or a dialect
@@ -76,17 +75,17 @@ const dollar = policy.Price(policy.USD)
 
 // Catalog is the merged view. It is immutable, so it may be shared, and is swapped as a whole.
 type Catalog struct {
-	entries  []config.Model // merged, in order of first appearance
+	entries  []modelfile.Model // merged, in order of first appearance
 	index    Index[int]
-	models   []Model             // of the entries, by the same position
-	operator Index[config.Model] // what the operator's files alone say, which stands over providers' lists
-	families []config.Model      // what holds for ids that begin alike, the longest beginnings first
+	models   []Model                // of the entries, by the same position
+	operator Index[modelfile.Model] // what the operator's files alone say, which stands over providers' lists
+	families []modelfile.Model      // what holds for ids that begin alike, the longest beginnings first
 	lists    map[policy.ProviderID]*listed
 }
 
 // New merges files of entries; of two entries for one model, the later one wins, field by field. The first file is what every
 // gateway knows; later ones are the operator's, which also stand over what providers' own lists say.
-func New(files ...config.ModelFile) *Catalog {
+func New(files ...modelfile.File) *Catalog {
 	c := &Catalog{}
 	for i, f := range files {
 		for _, m := range f.Models {
@@ -98,7 +97,7 @@ func New(files ...config.ModelFile) *Catalog {
 		}
 		c.families = append(c.families, f.Families...)
 	}
-	slices.SortStableFunc(c.families, func(a, b config.Model) int { return len(b.ID) - len(a.ID) })
+	slices.SortStableFunc(c.families, func(a, b modelfile.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
 		c.models = append(c.models, finish("", c.like(e, e.ID, e.UpstreamID)))
 	}
@@ -106,7 +105,7 @@ func New(files ...config.ModelFile) *Catalog {
 }
 
 // overrule notes what the operator says about a model; of two entries, the later one wins, field by field.
-func (c *Catalog) overrule(m config.Model) {
+func (c *Catalog) overrule(m modelfile.Model) {
 	if before, suffix, ok := c.operator.Find(m.ID); ok && suffix == "" {
 		c.operator.replace(m.ID, merge(before, m))
 		return
@@ -115,7 +114,7 @@ func (c *Catalog) overrule(m config.Model) {
 }
 
 // stamped is a price with who said it, and when.
-func stamped(p *config.Price, operator bool, asOf string) *config.Price {
+func stamped(p *modelfile.Price, operator bool, asOf string) *modelfile.Price {
 	if p == nil {
 		return nil
 	}
@@ -128,14 +127,11 @@ func stamped(p *config.Price, operator bool, asOf string) *config.Price {
 	return &out
 }
 
-// Embedded is the file of models that every gateway knows.
-var Embedded = sync.OnceValue(func() config.ModelFile {
-	file, _ := config.ParseModels("models.yaml", embedded) // a test reads it without problems
-	return file
-})
+// EmbeddedFile is the name and the text of the file of models that every gateway knows, as config.ParseModels reads it.
+func EmbeddedFile() (name string, text []byte) { return "models.yaml", embedded }
 
 // add merges an entry into the one it names, or makes a new one; a dated snapshot begins as a copy of its model.
-func (c *Catalog) add(m config.Model) {
+func (c *Catalog) add(m modelfile.Model) {
 	at, suffix, known := c.index.Find(m.ID)
 	switch {
 	case known && suffix == "":
@@ -157,7 +153,7 @@ func (c *Catalog) add(m config.Model) {
 
 // base is the entry that tells the rest about m: by its id, else by the name its provider knows it by. What names the
 // base itself is left out.
-func (c *Catalog) base(m config.Model) (config.Model, bool) {
+func (c *Catalog) base(m modelfile.Model) (modelfile.Model, bool) {
 	for _, id := range []string{m.ID, m.UpstreamID} {
 		if at, _, ok := c.index.Find(id); ok {
 			base := c.entries[at]
@@ -165,7 +161,7 @@ func (c *Catalog) base(m config.Model) (config.Model, bool) {
 			return base, true
 		}
 	}
-	return config.Model{}, false
+	return modelfile.Model{}, false
 }
 
 // Lookup finds a model by any spelling of its id: an alias, dots for dashes between digits, a dated snapshot or
@@ -181,7 +177,7 @@ func (c *Catalog) Lookup(id string) (Model, bool) {
 // At is what a model at a provider amounts to: what the configuration says of it (m), else what the operator's file says of this
 // model at this provider (an entry with the id "provider/model"), else of the model, else what the provider's own list says, else the
 // catalog's entry, else what holds for its family, else the defaults.
-func (c *Catalog) At(p policy.ProviderID, m config.Model) Model {
+func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
 	m.Price = stamped(m.Price, true, "")
 	said := m
 	base, known := c.modelOf(m)
@@ -224,19 +220,19 @@ func (c *Catalog) lacks(p policy.ProviderID, names ...string) (features []policy
 
 // Unlisted is what is assumed about an id that the provider did not list.
 func (c *Catalog) Unlisted(p policy.ProviderID, id string) Model {
-	return c.At(p, config.Model{ID: id})
+	return c.At(p, modelfile.Model{ID: id})
 }
 
 // modelOf is base for ids as marketplaces write them, too: behind the name of an organisation, before a variant ("deepseek/deepseek-r1:free").
-func (c *Catalog) modelOf(m config.Model) (config.Model, bool) {
+func (c *Catalog) modelOf(m modelfile.Model) (modelfile.Model, bool) {
 	if base, ok := c.base(m); ok {
 		return base, true
 	}
-	return c.base(config.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
+	return c.base(modelfile.Model{ID: plain(m.ID), UpstreamID: plain(m.UpstreamID)})
 }
 
 // like fills what is not said from the families that the model belongs to, by the first of its names that belongs to any.
-func (c *Catalog) like(m config.Model, names ...string) config.Model {
+func (c *Catalog) like(m modelfile.Model, names ...string) modelfile.Model {
 	for _, name := range names {
 		if with, belongs := c.ofFamily(m, plain(name)); belongs {
 			return with
@@ -245,7 +241,7 @@ func (c *Catalog) like(m config.Model, names ...string) config.Model {
 	return m
 }
 
-func (c *Catalog) ofFamily(m config.Model, name string) (with config.Model, belongs bool) {
+func (c *Catalog) ofFamily(m modelfile.Model, name string) (with modelfile.Model, belongs bool) {
 	for _, f := range c.families {
 		if strings.HasPrefix(name, strings.TrimSuffix(f.ID, "*")) {
 			f.ID, f.UpstreamID, f.Aliases = "", "", nil
@@ -256,23 +252,23 @@ func (c *Catalog) ofFamily(m config.Model, name string) (with config.Model, belo
 }
 
 // Of lists the models of a vendor, in the order of the catalog, as listings for At to complete.
-func (c *Catalog) Of(vendor policy.ProviderID) []config.Model {
-	var out []config.Model
+func (c *Catalog) Of(vendor policy.ProviderID) []modelfile.Model {
+	var out []modelfile.Model
 	for i, m := range c.models {
 		if m.Vendor == vendor {
 			e := c.entries[i]
-			out = append(out, config.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
+			out = append(out, modelfile.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
 		}
 	}
 	return out
 }
 
 // All lists the models of every vendor and of none, in the order of the catalog, as listings for At to complete.
-func (c *Catalog) All() []config.Model {
-	var out []config.Model
+func (c *Catalog) All() []modelfile.Model {
+	var out []modelfile.Model
 	for _, e := range c.entries {
 		if !strings.Contains(e.ID, "/") { // holds for one provider alone
-			out = append(out, config.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
+			out = append(out, modelfile.Model{ID: e.ID, UpstreamID: e.UpstreamID, Aliases: e.Aliases})
 		}
 	}
 	return out

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-func parse(t *testing.T, text string) config.ModelFile {
+func parse(t *testing.T, text string) modelfile.File {
 	t.Helper()
 	file, problems := config.ParseModels("test.yaml", []byte(text))
 	if config.Failed(problems) {
@@ -22,7 +24,7 @@ func parse(t *testing.T, text string) config.ModelFile {
 }
 
 func TestEmbeddedFile(t *testing.T) {
-	file := catalog.Embedded()
+	file := catalogtest.Embedded()
 	if file.Source == "" || len(file.AsOf) != len("2006-01-02") {
 		t.Errorf("the file does not say where its data come from: %q, as of %q", file.Source, file.AsOf)
 	}
@@ -65,7 +67,7 @@ func TestEmbeddedFile(t *testing.T) {
 
 // K-89, and the ids of snapshots.
 func TestLookupK89FindsEverySpelling(t *testing.T) {
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	for _, row := range []struct{ about, id, want string }{
 		{"as it is", "claude-opus-4-6", "claude-opus-4-6"},
 		{"K-89: a dot for a dash", "claude-opus-4.6", "claude-opus-4-6"},
@@ -99,7 +101,7 @@ func TestLookupK89FindsEverySpelling(t *testing.T) {
 
 // K-32, K-33: what the providers' own consoles showed, to the last digit.
 func TestCostK32K33(t *testing.T) {
-	c := catalog.New(catalog.Embedded(), parse(t, "models: [{id: gemini-of-2025, price: {input: 1.25, output: 10, cached_input: 0.625}}]"))
+	c := catalog.New(catalogtest.Embedded(), parse(t, "models: [{id: gemini-of-2025, price: {input: 1.25, output: 10, cached_input: 0.625}}]"))
 	for _, row := range []struct {
 		about, model                          string
 		input, cached, write, write1h, output int64
@@ -127,7 +129,7 @@ func TestCostK32K33(t *testing.T) {
 }
 
 func TestOperatorsFile(t *testing.T) {
-	c := catalog.New(catalog.Embedded(), parse(t, `
+	c := catalog.New(catalogtest.Embedded(), parse(t, `
 models:
   - {id: gpt-4.1, price: {cached_input: 0.25}}
   - {id: claude-opus-4.6, context: 500}
@@ -137,7 +139,7 @@ models:
   - {id: org/Llama-9-70B}
   - {id: half, price: {cached_input: 1}}
 `))
-	one := c.At("openai", config.Model{ID: "gpt-4o"}).Prices
+	one := c.At("openai", modelfile.Model{ID: "gpt-4o"}).Prices
 	for _, row := range []struct {
 		about string
 		got   any
@@ -180,16 +182,16 @@ func TestPricesThatAListingLeavesOut(t *testing.T) {
 	c := catalog.New()
 	for _, row := range []struct {
 		about string
-		price *config.Price
+		price *modelfile.Price
 		want  policy.Prices
 	}{
 		{"nothing", nil, catalog.DefaultPrices},
-		{"no cache", &config.Price{Input: &one, Output: &four}, policy.Prices{Input: one, Output: four, CachedInput: one, CacheWrite: one, CacheWrite1h: one, Known: true}},
-		{"an hour costs as five minutes", &config.Price{Input: &one, Output: &four, CacheWrite: &four}, policy.Prices{Input: one, Output: four, CachedInput: one, CacheWrite: four, CacheWrite1h: four, Known: true}},
-		{"free", &config.Price{Input: &zero, Output: &zero}, policy.Prices{Known: true}},
+		{"no cache", &modelfile.Price{Input: &one, Output: &four}, policy.Prices{Input: one, Output: four, CachedInput: one, CacheWrite: one, CacheWrite1h: one, Known: true}},
+		{"an hour costs as five minutes", &modelfile.Price{Input: &one, Output: &four, CacheWrite: &four}, policy.Prices{Input: one, Output: four, CachedInput: one, CacheWrite: four, CacheWrite1h: four, Known: true}},
+		{"free", &modelfile.Price{Input: &zero, Output: &zero}, policy.Prices{Known: true}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			if got := c.At("p", config.Model{ID: "m", Price: row.price}).Prices; !reflect.DeepEqual(got, row.want) {
+			if got := c.At("p", modelfile.Model{ID: "m", Price: row.price}).Prices; !reflect.DeepEqual(got, row.want) {
 				t.Errorf("got %+v, want %+v", got, row.want)
 			}
 		})
@@ -208,7 +210,7 @@ func TestVendorOf(t *testing.T) {
 }
 
 func TestNear(t *testing.T) {
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	if got := c.Near("claude-sonet-4-5", 2); !slices.Contains(got, "claude-sonnet-4-5") {
 		t.Errorf("got %q", got)
 	}
@@ -219,7 +221,7 @@ func FuzzIndex(f *testing.F) {
 	for _, id := range []string{"claude-opus-4.6", "gpt-4o-2024-05-13", "-latest", "a-20250929", "", "1.2.3"} {
 		f.Add(id)
 	}
-	known := catalog.New(catalog.Embedded())
+	known := catalog.New(catalogtest.Embedded())
 	f.Fuzz(func(t *testing.T, id string) {
 		_, _ = known.Lookup(id)
 		_ = catalog.VendorOf(id)
@@ -232,7 +234,7 @@ func FuzzIndex(f *testing.F) {
 }
 
 func BenchmarkLookup(b *testing.B) {
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	for _, id := range []string{"claude-sonnet-4-5", "claude-sonnet-4.5", "claude-sonnet-4-5-20250929", "no-such-model"} {
 		b.Run(id, func(b *testing.B) {
 			b.ReportAllocs()

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"slices"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
@@ -59,6 +59,6 @@ func differences(p policy.ProviderID, before, after *Catalog) (out []Change) {
 }
 
 // priceAt is what a listed model costs, all told.
-func (c *Catalog) priceAt(p policy.ProviderID, m config.Model) policy.Prices {
-	return c.At(p, config.Model{ID: m.ID, UpstreamID: m.UpstreamID}).Prices
+func (c *Catalog) priceAt(p policy.ProviderID, m modelfile.Model) policy.Prices {
+	return c.At(p, modelfile.Model{ID: m.ID, UpstreamID: m.UpstreamID}).Prices
 }

@@ -4,14 +4,15 @@ import (
 	"slices"
 	"testing"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
 // K-19: which efforts a model takes is said by data, also of models that no list names yet, and at any provider.
 func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	for _, row := range []struct {
 		id, upstream string
 		control      policy.ReasoningControl
@@ -43,7 +44,7 @@ func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
 		{"llama-3.3-70b", "", "none", []string{}},
 		{"somebodys-own", "", "", nil},
 	} {
-		m := c.At("p", config.Model{ID: row.id, UpstreamID: row.upstream})
+		m := c.At("p", modelfile.Model{ID: row.id, UpstreamID: row.upstream})
 		if m.Thinking.Control != row.control || !slices.Equal(m.Thinking.Efforts, row.efforts) || (m.Thinking.Efforts == nil) != (row.efforts == nil) {
 			t.Errorf("%s (%s): %q %q", row.id, row.upstream, m.Thinking.Control, m.Thinking.Efforts)
 		}
@@ -51,7 +52,7 @@ func TestFamiliesK19SayHowAModelIsToldToThink(t *testing.T) {
 }
 
 func TestTheOperatorSaysMoreThanTheFamily(t *testing.T) {
-	c := catalog.New(catalog.Embedded(), parse(t, `
+	c := catalog.New(catalogtest.Embedded(), parse(t, `
 families:
   - {id: "acme-*", family: acme, thinking: {control: toggle}, tool_format: qwen, context: 1000}
   - {id: "acme-big-*", context: 2000}
@@ -86,20 +87,20 @@ func TestQualityIsSaidOrComesOfStrengths(t *testing.T) {
 	for _, row := range []struct {
 		about     string
 		said      string
-		strengths *config.Strengths
+		strengths *modelfile.Strengths
 		want      policy.Quality
 	}{
-		{"said", "low", &config.Strengths{Reasoning: number(1)}, policy.QualityLow},
+		{"said", "low", &modelfile.Strengths{Reasoning: number(1)}, policy.QualityLow},
 		{"nothing is known", "", nil, policy.QualityUnsaid},
-		{"no strength is known", "", &config.Strengths{}, policy.QualityUnsaid},
-		{"0.24", "", &config.Strengths{Reasoning: number(0.24)}, policy.QualityMinimum},
-		{"0.25", "", &config.Strengths{CodeGeneration: number(0.25)}, policy.QualityLow},
-		{"0.45", "", &config.Strengths{ToolCallAccuracy: number(0.45)}, policy.QualityMedium},
-		{"0.65", "", &config.Strengths{SchemaAdherence: number(0.65)}, policy.QualityHigh},
-		{"0.85", "", &config.Strengths{DeFiKnowledge: number(0.85)}, policy.QualityMaximum},
-		{"the mean of those that are known", "", &config.Strengths{Reasoning: number(1), InstructionFollowing: number(0.2)}, policy.QualityMedium},
+		{"no strength is known", "", &modelfile.Strengths{}, policy.QualityUnsaid},
+		{"0.24", "", &modelfile.Strengths{Reasoning: number(0.24)}, policy.QualityMinimum},
+		{"0.25", "", &modelfile.Strengths{CodeGeneration: number(0.25)}, policy.QualityLow},
+		{"0.45", "", &modelfile.Strengths{ToolCallAccuracy: number(0.45)}, policy.QualityMedium},
+		{"0.65", "", &modelfile.Strengths{SchemaAdherence: number(0.65)}, policy.QualityHigh},
+		{"0.85", "", &modelfile.Strengths{DeFiKnowledge: number(0.85)}, policy.QualityMaximum},
+		{"the mean of those that are known", "", &modelfile.Strengths{Reasoning: number(1), InstructionFollowing: number(0.2)}, policy.QualityMedium},
 	} {
-		if got := c.At("p", config.Model{ID: "m", Quality: row.said, Strengths: row.strengths}).Quality; got != row.want {
+		if got := c.At("p", modelfile.Model{ID: "m", Quality: row.said, Strengths: row.strengths}).Quality; got != row.want {
 			t.Errorf("%s: got %s, want %s", row.about, got, row.want)
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"strings"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
 // List is what a provider says that it serves.
 type List struct {
-	Format string         // in which form it was read: config.CatalogOpenRouter …
-	Models []config.Model // as Parse returned them
-	Read   time.Time      // when it was true
+	Format string            // in which form it was read: FormOpenRouter …
+	Models []modelfile.Model // as Parse returned them
+	Read   time.Time         // when it was true
 }
 
 // With is the same catalog with providers' lists in place of those that it had. Prices and limits that a list names stand over the
@@ -29,27 +29,27 @@ func (c *Catalog) With(lists map[policy.ProviderID]List) *Catalog {
 
 // Listed are the models of a provider's own list, for At to complete; ok is false if no list of it is known. The id is the catalog's own
 // where it knows the model, and the id of the list is an alias of it, and what the provider is asked for.
-func (c *Catalog) Listed(p policy.ProviderID) (models []config.Model, ok bool) {
+func (c *Catalog) Listed(p policy.ProviderID) (models []modelfile.Model, ok bool) {
 	l := c.lists[p]
 	if l == nil {
 		return nil, false
 	}
 	for _, m := range l.models {
-		models = append(models, config.Model{ID: m.ID, UpstreamID: m.UpstreamID, Aliases: m.Aliases})
+		models = append(models, modelfile.Model{ID: m.ID, UpstreamID: m.UpstreamID, Aliases: m.Aliases})
 	}
 	return models, true
 }
 
 // listed is a provider's list under the catalog's ids.
 type listed struct {
-	models []config.Model
+	models []modelfile.Model
 	index  Index[int]
 	speaks []policy.Feature // the features that the list's form can name: what it does not name of them is not there
 }
 
 // listedModel is one model of a list.
 type listedModel struct {
-	config.Model
+	modelfile.Model
 	speaks []policy.Feature
 }
 
@@ -115,7 +115,7 @@ func (l *listed) has(id string) bool {
 }
 
 // find is what a list says of a model that the provider is configured with.
-func (l *listed) find(m config.Model) (listedModel, bool) {
+func (l *listed) find(m modelfile.Model) (listedModel, bool) {
 	if l == nil {
 		return listedModel{}, false
 	}
@@ -129,7 +129,7 @@ func (l *listed) find(m config.Model) (listedModel, bool) {
 
 // over puts what the list says over what is known of the model: its price as a whole, since what a provider does not name it does not
 // give; of the capabilities those that it can speak of.
-func (l *listedModel) over(base config.Model) config.Model {
+func (l *listedModel) over(base modelfile.Model) modelfile.Model {
 	m := merge(base, l.Model)
 	if l.Price != nil {
 		m.Price = l.Price

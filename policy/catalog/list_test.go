@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
-func list(t *testing.T, format string) []config.Model {
+func list(t *testing.T, format string) []modelfile.Model {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + format + ".json")
 	if err != nil {
@@ -29,9 +30,9 @@ func list(t *testing.T, format string) []config.Model {
 var today = time.Date(2026, 8, 5, 12, 0, 0, 0, time.UTC)
 
 // market is a catalog whose provider "p" has the list of a format.
-func market(t *testing.T, format string, operator ...config.ModelFile) *catalog.Catalog {
+func market(t *testing.T, format string, operator ...modelfile.File) *catalog.Catalog {
 	t.Helper()
-	c := catalog.New(append([]config.ModelFile{catalog.Embedded()}, operator...)...)
+	c := catalog.New(append([]modelfile.File{catalogtest.Embedded()}, operator...)...)
 	return c.With(map[policy.ProviderID]catalog.List{"p": {Format: format, Models: list(t, format), Read: today}})
 }
 
@@ -99,7 +100,7 @@ models:
 		{"the embedded price is the catalog's", at(c, "q", "gpt-4o").PriceSource, catalog.SourceCatalog},
 		{"and of its day", at(c, "q", "gpt-4o").PriceUpdated.IsZero(), false},
 		{"a list's price is of when it was read", at(c, "p", "deepseek-r1").PriceUpdated, today},
-		{"what the configuration says stands over all", c.At("p", config.Model{ID: "claude-opus-4-6", Context: 9}).Context, 9},
+		{"what the configuration says stands over all", c.At("p", modelfile.Model{ID: "claude-opus-4-6", Context: 9}).Context, 9},
 		{"nobody's price is the default", at(c, "p", "no-such").PriceSource, catalog.SourceDefault},
 	} {
 		if row.got != row.want {
@@ -109,11 +110,11 @@ models:
 }
 
 func at(c *catalog.Catalog, p policy.ProviderID, id string) catalog.Model {
-	return c.At(p, config.Model{ID: id})
+	return c.At(p, modelfile.Model{ID: id})
 }
 
 func TestDiff(t *testing.T) {
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	read := func(text string) *catalog.Catalog {
 		models, err := catalog.Parse("openrouter", []byte(text))
 		if err != nil {
@@ -168,7 +169,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(format, []byte(`[{"id":"m","pricing":{"prompt":"9e99","completion":"1e-99","input":{"usd":1e400}}}]`))
 	}
-	base := catalog.New(catalog.Embedded())
+	base := catalog.New(catalogtest.Embedded())
 	f.Fuzz(func(t *testing.T, format string, body []byte) {
 		models, err := catalog.Parse(format, body)
 		if (err == nil) != (len(models) > 0) {

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
 // merge is base with everything that over says put over it.
-func merge(base, over config.Model) config.Model {
+func merge(base, over modelfile.Model) modelfile.Model {
 	m := over
 	m.UpstreamID = cmp.Or(over.UpstreamID, base.UpstreamID)
 	m.Family = cmp.Or(over.Family, base.Family)
@@ -43,11 +43,11 @@ func merge(base, over config.Model) config.Model {
 	return m
 }
 
-func mergePrice(base, over *config.Price) *config.Price {
+func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 	if base == nil || over == nil {
 		return cmp.Or(over, base)
 	}
-	return &config.Price{
+	return &modelfile.Price{
 		Input:        cmp.Or(over.Input, base.Input),
 		Output:       cmp.Or(over.Output, base.Output),
 		CachedInput:  cmp.Or(over.CachedInput, base.CachedInput),
@@ -63,7 +63,7 @@ func mergePrice(base, over *config.Price) *config.Price {
 }
 
 // mergeAbove is the later list, if there is one.
-func mergeAbove(base, over []config.LongPrice) []config.LongPrice {
+func mergeAbove(base, over []modelfile.LongPrice) []modelfile.LongPrice {
 	if over == nil {
 		return base
 	}
@@ -71,7 +71,7 @@ func mergeAbove(base, over []config.LongPrice) []config.LongPrice {
 }
 
 // mergeTiers is base with the tiers that over names put over it.
-func mergeTiers(base, over map[string]config.TierPrice) map[string]config.TierPrice {
+func mergeTiers(base, over map[string]modelfile.TierPrice) map[string]modelfile.TierPrice {
 	if len(over) == 0 {
 		return base
 	}
@@ -92,7 +92,7 @@ func later(over, base time.Time) time.Time {
 	return over
 }
 
-func mergeThinking(base, over *config.Thinking) *config.Thinking {
+func mergeThinking(base, over *modelfile.Thinking) *modelfile.Thinking {
 	if base == nil || over == nil {
 		return cmp.Or(over, base)
 	}
@@ -109,7 +109,7 @@ func mergeThinking(base, over *config.Thinking) *config.Thinking {
 }
 
 // finish fills what nobody said of a model at a provider; "" is any.
-func finish(p policy.ProviderID, m config.Model) Model {
+func finish(p policy.ProviderID, m modelfile.Model) Model {
 	family, vendor := belongs(&m)
 	cache := CachingAt(p, family)
 	source, updated := pricing(m.Price)
@@ -144,7 +144,7 @@ func finish(p policy.ProviderID, m config.Model) Model {
 }
 
 // belongs tells the family of a model, and the ordinary provider that serves it, "" if none does.
-func belongs(m *config.Model) (family string, vendor policy.ProviderID) {
+func belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
 	family, vendor = m.Family, vendors[m.Family]
 	if family == "" {
 		family, vendor = familyOf(m.ID), VendorOf(m.ID)
@@ -159,7 +159,7 @@ func belongs(m *config.Model) (family string, vendor policy.ProviderID) {
 }
 
 // elsewhere is a model's price at a provider that is not its vendor: tiers of service and searches of the web are the vendor's own.
-func elsewhere(p policy.ProviderID, m *config.Model) *config.Price {
+func elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
 	if _, vendor := belongs(m); m.Price == nil || vendor == p {
 		return m.Price
 	}
@@ -172,9 +172,9 @@ func elsewhere(p policy.ProviderID, m *config.Model) *config.Price {
 const noVendor = "none"
 
 // thinking is how a model is told to think; one that is known to have no reasoning cannot be told.
-func thinking(m *config.Model) Thinking {
+func thinking(m *modelfile.Model) Thinking {
 	if m.Thinking == nil {
-		m.Thinking = &config.Thinking{}
+		m.Thinking = &modelfile.Thinking{}
 	}
 	t := Thinking{
 		Control: m.Thinking.Control, Efforts: m.Thinking.Efforts, Default: m.Thinking.Default,
@@ -192,7 +192,7 @@ func thinking(m *config.Model) Thinking {
 const reasoningNone = "none"
 
 // pricing says where a price that can be used comes from.
-func pricing(p *config.Price) (Source, time.Time) {
+func pricing(p *modelfile.Price) (Source, time.Time) {
 	if p == nil || p.Input == nil || p.Output == nil {
 		return SourceDefault, time.Time{}
 	}
@@ -211,14 +211,14 @@ func toolFormat(said string) string {
 
 // noSignatures tells whether the model that answers, by the name its provider knows it by if that says something, is
 // known not to be of a family that signs its thinking.
-func noSignatures(m *config.Model) bool {
+func noSignatures(m *modelfile.Model) bool {
 	family := cmp.Or(familyIn(m.UpstreamID), m.Family, familyIn(m.ID))
 	return family != "" && !slices.Contains(signing, family)
 }
 
 // prices completes a price. Where nobody names the price of what comes from the cache, it is not assumed to be lower than the input's;
 // what is written to it costs the premium that the provider is known to take.
-func prices(p *config.Price, cache Caching) policy.Prices {
+func prices(p *modelfile.Price, cache Caching) policy.Prices {
 	if p == nil || p.Input == nil || p.Output == nil {
 		return DefaultPrices
 	}
@@ -237,7 +237,7 @@ func prices(p *config.Price, cache Caching) policy.Prices {
 		if out.Tiers == nil {
 			out.Tiers = make(map[string]policy.Prices, len(p.ServiceTiers))
 		}
-		tier := prices(&config.Price{
+		tier := prices(&modelfile.Price{
 			Input: t.Input, Output: t.Output, CachedInput: t.CachedInput, CacheWrite: t.CacheWrite, CacheWrite1h: t.CacheWrite1h,
 			PerRequest: p.PerRequest, PerSearch: p.PerSearch, Above: t.Above,
 		}, cache)
@@ -247,7 +247,7 @@ func prices(p *config.Price, cache Caching) policy.Prices {
 }
 
 // longPrices completes the prices of longer prompts.
-func longPrices(said []config.LongPrice, cache Caching) (out []policy.Above) {
+func longPrices(said []modelfile.LongPrice, cache Caching) (out []policy.Above) {
 	for i := range said {
 		l := &said[i]
 		if l.Input == nil || l.Output == nil {

@@ -3,7 +3,7 @@ package catalog
 import (
 	"encoding/json"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
@@ -31,12 +31,12 @@ type openRouterEntry struct {
 	Reasoning  json.RawMessage
 }
 
-func openRouterModel(raw json.RawMessage) (config.Model, bool) {
+func openRouterModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var e openRouterEntry
 	if json.Unmarshal(raw, &e) != nil || e.Architecture.Output != nil && !e.Architecture.Output.has("text") {
-		return config.Model{}, false
+		return modelfile.Model{}, false
 	}
-	m := config.Model{
+	m := modelfile.Model{
 		ID: e.ID, Context: first(e.ContextLength, e.TopProvider.ContextLength), MaxOutput: first(e.TopProvider.MaxCompletionTokens),
 		Price: e.price(),
 	}
@@ -55,21 +55,21 @@ func openRouterModel(raw json.RawMessage) (config.Model, bool) {
 }
 
 // thinking is how the model is told to think: always by OpenRouter's own parameter, if at all.
-func (e *openRouterEntry) thinking(reasons bool) *config.Thinking {
+func (e *openRouterEntry) thinking(reasons bool) *modelfile.Thinking {
 	if !reasons {
-		return &config.Thinking{Control: policy.ControlNone}
+		return &modelfile.Thinking{Control: policy.ControlNone}
 	}
 	var said struct {
 		Efforts words `json:"supported_efforts"`
 	}
 	_ = json.Unmarshal(e.Reasoning, &said) // it may say nothing, or only that there is reasoning
-	return &config.Thinking{Control: policy.ControlEffort, Efforts: efforts(said.Efforts), Display: new(true)}
+	return &modelfile.Thinking{Control: policy.ControlEffort, Efforts: efforts(said.Efforts), Display: new(true)}
 }
 
 // price is what OpenRouter asks. Where reasoning costs more than other output, output costs as much.
-func (e *openRouterEntry) price() *config.Price {
+func (e *openRouterEntry) price() *modelfile.Price {
 	p := &e.Pricing
-	out := config.Price{
+	out := modelfile.Price{
 		Input: price(string(p.Prompt), perToken), Output: price(string(p.Completion), perToken), CachedInput: price(string(p.CacheRead), perToken),
 		CacheWrite: price(string(p.CacheWrite), perToken), CacheWrite1h: price(string(p.CacheWrite1h), perToken),
 		PerRequest: dollars(string(p.Request)), PerSearch: dollars(string(p.WebSearch)),

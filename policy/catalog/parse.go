@@ -8,27 +8,35 @@ import (
 	"slices"
 	"strings"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
 // form is one way in which providers write their lists of models.
 type form struct {
-	model  func(raw json.RawMessage) (config.Model, bool) // ok is false for what is no model for conversations
-	speaks []policy.Feature                               // the features that it can name
+	model  func(raw json.RawMessage) (modelfile.Model, bool) // ok is false for what is no model for conversations
+	speaks []policy.Feature                                  // the features that it can name
 }
 
+// The forms of lists of models, by the names that the configuration has for them.
+const (
+	FormOpenAI     = "openai"
+	FormOpenRouter = "openrouter"
+	FormVenice     = "venice"
+	FormBlockRun   = "blockrun"
+)
+
 var forms = map[string]form{
-	config.CatalogOpenAI: {openAIModel, nil},
-	config.CatalogOpenRouter: {openRouterModel, []policy.Feature{
+	FormOpenAI: {openAIModel, nil},
+	FormOpenRouter: {openRouterModel, []policy.Feature{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching,
 		policy.Audio, policy.Video, policy.Documents,
 	}},
-	config.CatalogVenice: {veniceModel, []policy.Feature{
+	FormVenice: {veniceModel, []policy.Feature{
 		policy.Tools, policy.StructuredOutputs, policy.Vision, policy.VisibleThinking, policy.LowEffort, policy.PromptCaching, policy.WebSearch,
 		policy.Privacy, policy.NoLog, policy.TEEAttested, policy.EndToEndEncryption, policy.Audio, policy.Video,
 	}},
-	config.CatalogBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // of which it names the first alone
+	FormBlockRun: {blockRunModel, []policy.Feature{policy.Vision, policy.Video}}, // of which it names the first alone
 }
 
 // The bounds of what is taken from a list. What is beyond them is left out.
@@ -40,7 +48,7 @@ const (
 // Parse reads a provider's list of models, the body of its answer to GET /models. An entry that cannot be read, or that is no model for
 // conversations, is left out; a list without any other is an error, since a provider that serves nothing is more likely a provider that
 // is broken. It is pure, and bounded by the size of the body.
-func Parse(format string, body []byte) ([]config.Model, error) {
+func Parse(format string, body []byte) ([]modelfile.Model, error) {
 	f, ok := forms[format]
 	if !ok {
 		return nil, fmt.Errorf("%q is no known form of a list of models", format)
@@ -49,7 +57,7 @@ func Parse(format string, body []byte) ([]config.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list of models: %w", err)
 	}
-	var out []config.Model
+	var out []modelfile.Model
 	seen := map[string]bool{}
 	for _, r := range raw {
 		m, ok := f.model(r)
@@ -173,7 +181,7 @@ func nativeIf(takesTools bool) string {
 }
 
 // tokens is a price by tokens, nil unless input and output are known.
-func tokens(p config.Price) *config.Price {
+func tokens(p modelfile.Price) *modelfile.Price {
 	if p.Input == nil || p.Output == nil {
 		return nil
 	}
@@ -181,7 +189,7 @@ func tokens(p config.Price) *config.Price {
 }
 
 // openAIModel reads an entry of OpenAI's form, with what vLLM and its kin say besides. It names no price.
-func openAIModel(raw json.RawMessage) (config.Model, bool) {
+func openAIModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var m struct {
 		ID            string
 		MaxModelLen   whole `json:"max_model_len"`
@@ -189,5 +197,5 @@ func openAIModel(raw json.RawMessage) (config.Model, bool) {
 		ContextWindow whole `json:"context_window"`
 	}
 	err := json.Unmarshal(raw, &m)
-	return config.Model{ID: m.ID, Context: first(m.MaxModelLen, m.ContextLength, m.ContextWindow)}, err == nil
+	return modelfile.Model{ID: m.ID, Context: first(m.MaxModelLen, m.ContextLength, m.ContextWindow)}, err == nil
 }

@@ -3,9 +3,10 @@ package catalog_test
 import (
 	"testing"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
 // TestPublishedPricesOfLongPromptsAndTiers: what requests come to by their providers' own price lists. Gemini: ai.google.dev/gemini-api/docs/pricing
@@ -14,7 +15,7 @@ import (
 // flex and priority (openai.com/api-priority-processing).
 func TestPublishedPricesOfLongPromptsAndTiers(t *testing.T) {
 	t.Parallel()
-	known := catalog.New(catalog.Embedded())
+	known := catalog.New(catalogtest.Embedded())
 	for _, row := range []struct {
 		about, model, tier           string
 		at                           policy.ProviderID
@@ -47,10 +48,10 @@ func TestPublishedPricesOfLongPromptsAndTiers(t *testing.T) {
 func TestTiersOfServiceAreTheirVendors(t *testing.T) {
 	t.Parallel()
 	one, two := policy.Price(1_000_000), policy.Price(2_000_000)
-	own := config.ModelFile{Models: []config.Model{{ID: "mine/gpt-5", Price: &config.Price{ServiceTiers: map[string]config.TierPrice{
+	own := modelfile.File{Models: []modelfile.Model{{ID: "mine/gpt-5", Price: &modelfile.Price{ServiceTiers: map[string]modelfile.TierPrice{
 		"priority": {Input: &one, Output: &two},
 	}}}}}
-	c := catalog.New(catalog.Embedded(), own)
+	c := catalog.New(catalogtest.Embedded(), own)
 	for at, want := range map[policy.ProviderID]policy.Price{"openai": 2_500_000, "venice": 0, "mine": 1_000_000} {
 		if got := c.Unlisted(at, "gpt-5").Prices.Tiers["priority"].Input; got != want {
 			t.Errorf("at %s: %d, want %d", at, got, want)
@@ -66,18 +67,18 @@ func TestTiersOfServiceAreTheirVendors(t *testing.T) {
 func TestOperatorsOverrideLongPrices(t *testing.T) {
 	t.Parallel()
 	one, two := policy.Price(1_000_000), policy.Price(2_000_000)
-	c := catalog.New(catalog.Embedded())
+	c := catalog.New(catalogtest.Embedded())
 	for about, row := range map[string]struct {
-		said []config.LongPrice
+		said []modelfile.LongPrice
 		want []int64
 	}{
 		"nothing":     {nil, []int64{32_000, 128_000}},
-		"none":        {[]config.LongPrice{}, nil},
-		"another one": {[]config.LongPrice{{Tokens: 5, Input: &one, Output: &two}}, []int64{5}},
+		"none":        {[]modelfile.LongPrice{}, nil},
+		"another one": {[]modelfile.LongPrice{{Tokens: 5, Input: &one, Output: &two}}, []int64{5}},
 	} {
 		t.Run(about, func(t *testing.T) {
 			t.Parallel()
-			got := c.At("qwen", config.Model{ID: "qwen3-max", Price: &config.Price{Input: &one, Output: &one, Above: row.said}}).Prices.Above
+			got := c.At("qwen", modelfile.Model{ID: "qwen3-max", Price: &modelfile.Price{Input: &one, Output: &one, Above: row.said}}).Prices.Above
 			if len(got) != len(row.want) {
 				t.Fatalf("%+v", got)
 			}

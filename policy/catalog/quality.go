@@ -3,7 +3,7 @@ package catalog
 import (
 	"cmp"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
@@ -19,7 +19,7 @@ var classes = []struct {
 }
 
 // quality is the class that was said, else the one that the mean of the known strengths gives, else none.
-func quality(m *config.Model) policy.Quality {
+func quality(m *modelfile.Model) policy.Quality {
 	if q, ok := policy.ParseQuality(m.Quality); ok {
 		return q
 	}
@@ -35,7 +35,7 @@ func quality(m *config.Model) policy.Quality {
 	return policy.QualityMaximum
 }
 
-func mean(s *config.Strengths) (m float64, ok bool) {
+func mean(s *modelfile.Strengths) (m float64, ok bool) {
 	var sum, n float64
 	for _, v := range values(s) {
 		if *v != nil {
@@ -46,14 +46,14 @@ func mean(s *config.Strengths) (m float64, ok bool) {
 }
 
 // values are the places of a model's strengths, none if nothing is known of them.
-func values(s *config.Strengths) []**float64 {
+func values(s *modelfile.Strengths) []**float64 {
 	if s == nil {
 		return nil
 	}
 	return []**float64{&s.Reasoning, &s.CodeGeneration, &s.ToolCallAccuracy, &s.SchemaAdherence, &s.DeFiKnowledge, &s.InstructionFollowing}
 }
 
-func mergeStrengths(base, over *config.Strengths) *config.Strengths {
+func mergeStrengths(base, over *modelfile.Strengths) *modelfile.Strengths {
 	if base == nil || over == nil {
 		return cmp.Or(over, base)
 	}

@@ -3,7 +3,7 @@ package catalog
 import (
 	"encoding/json"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
 
@@ -55,16 +55,16 @@ func (u usd) price() *policy.Price { return price(string(u.USD), perMillion) }
 // private is what Venice calls a model that it runs itself, and of whose prompts it retains nothing.
 const private = "private"
 
-func veniceModel(raw json.RawMessage) (config.Model, bool) {
+func veniceModel(raw json.RawMessage) (modelfile.Model, bool) {
 	var e veniceEntry
 	if json.Unmarshal(raw, &e) != nil || e.Type != "" && e.Type != "text" || e.Offline || e.Spec.Offline {
-		return config.Model{}, false
+		return modelfile.Model{}, false
 	}
 	s, c := &e.Spec, &e.Spec.Capabilities
-	return config.Model{
+	return modelfile.Model{
 		ID: e.ID, Context: first(s.Context, e.Context), MaxOutput: first(s.MaxOutput), Thinking: e.thinking(),
 		ToolFormat: nativeIf(c.Functions),
-		Price: tokens(config.Price{
+		Price: tokens(modelfile.Price{
 			Input: s.Pricing.Input.price(), Output: s.Pricing.Output.price(), CachedInput: s.Pricing.CacheInput.price(), CacheWrite: s.Pricing.CacheWrite.price(),
 		}),
 		Capabilities: features(
@@ -76,13 +76,13 @@ func veniceModel(raw json.RawMessage) (config.Model, bool) {
 	}, true
 }
 
-func (e *veniceEntry) thinking() *config.Thinking {
+func (e *veniceEntry) thinking() *modelfile.Thinking {
 	c := &e.Spec.Capabilities
 	switch {
 	case c.Effort:
-		return &config.Thinking{Control: policy.ControlEffort, Efforts: efforts(c.EffortOptions), Display: new(true)}
+		return &modelfile.Thinking{Control: policy.ControlEffort, Efforts: efforts(c.EffortOptions), Display: new(true)}
 	case c.Reasoning:
-		return &config.Thinking{Control: policy.ControlToggle, Display: new(true)}
+		return &modelfile.Thinking{Control: policy.ControlToggle, Display: new(true)}
 	}
-	return &config.Thinking{Control: policy.ControlNone}
+	return &modelfile.Thinking{Control: policy.ControlNone}
 }

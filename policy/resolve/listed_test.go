@@ -7,20 +7,21 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/resolve"
 )
 
 // What a provider lists is what it serves, under every name of a model; before its list is known, it may serve anything.
 func TestProvidersWithLists(t *testing.T) {
-	models, err := catalog.Parse(config.CatalogOpenRouter, []byte(`[{"id":"anthropic/claude-opus-4.6"},{"id":"newcorp/nova-9"},{"id":"deepseek/deepseek-r1:free"}]`))
+	models, err := catalog.Parse(catalog.FormOpenRouter, []byte(`[{"id":"anthropic/claude-opus-4.6"},{"id":"newcorp/nova-9"},{"id":"deepseek/deepseek-r1:free"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	market := config.Provider{ID: "market", Kind: config.KindCustom, Catalog: config.CatalogOpenRouter, Any: true}
-	broad := config.Provider{ID: "broad", Kind: config.KindBlockRun, Catalog: config.CatalogBlockRun, Broad: true}
-	c := catalog.New(catalog.Embedded())
+	market := config.Provider{ID: "market", Kind: config.KindCustom, Catalog: catalog.FormOpenRouter, Any: true}
+	broad := config.Provider{ID: "broad", Kind: config.KindBlockRun, Catalog: catalog.FormBlockRun, Broad: true}
+	c := catalog.New(catalogtest.Embedded())
 	before := resolve.New(c, []config.Provider{market, broad})
-	after := resolve.New(c.With(map[policy.ProviderID]catalog.List{"market": {Format: config.CatalogOpenRouter, Models: models, Read: time.Now()}}), []config.Provider{market})
+	after := resolve.New(c.With(map[policy.ProviderID]catalog.List{"market": {Format: catalog.FormOpenRouter, Models: models, Read: time.Now()}}), []config.Provider{market})
 	for _, row := range []struct {
 		about string
 		r     *resolve.Resolver

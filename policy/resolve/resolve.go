@@ -341,7 +341,7 @@ func (r *Resolver) variants(id string) (out []way) {
 		return nil
 	}
 	for _, e := range l.entries {
-		if r.providers[e.seat].Catalog == config.CatalogOpenRouter {
+		if r.providers[e.seat].Catalog == catalog.FormOpenRouter {
 			v := *e
 			v.resolution.Model, v.resolution.Upstream = policy.ModelID(id), v.resolution.Upstream+id[at:]
 			out = append(out, way{at: &v})

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -23,7 +24,7 @@ func configured(t testing.TB, text string) *resolve.Resolver {
 	if cfg == nil {
 		t.Fatal(problems)
 	}
-	return resolve.New(catalog.New(catalog.Embedded()), cfg.Enabled())
+	return resolve.New(catalog.New(catalogtest.Embedded()), cfg.Enabled())
 }
 
 const both = `

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
 
 // known is what the catalog says of how a model is told to think.
@@ -22,7 +23,7 @@ func known(model string) policy.Resolution {
 	return policy.Resolution{Upstream: model, Control: m.Thinking.Control, Efforts: m.Thinking.Efforts}
 }
 
-var models = sync.OnceValue(func() *catalog.Catalog { return catalog.New(catalog.Embedded()) })
+var models = sync.OnceValue(func() *catalog.Catalog { return catalog.New(catalogtest.Embedded()) })
 
 func TestACall(t *testing.T) {
 	rows := []struct {
