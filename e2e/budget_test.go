@@ -33,7 +33,7 @@ func ofGolem(id, subsystem string, more ...string) []string {
 	return append([]string{"X-Bardo-Golem-Id: " + id, "X-Bardo-Subsystem: " + subsystem, "X-Bardo-Daily-Budget-Usd: 1", "X-Bardo-No-Cache: true"}, more...)
 }
 
-// TestX12EachPartKeepsToItsBudget: each row of 004's table, for each client, streaming and not.
+// TestX12EachPartKeepsToItsBudget: each row of the table of X-12, for each client, streaming and not.
 func TestX12EachPartKeepsToItsBudget(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})

@@ -265,7 +265,7 @@ providers:
 	}
 }
 
-// TestAnEngineeredKeyRunsThePipeline: 002's reading of users' own keys, for those that ask for it.
+// TestAnEngineeredKeyRunsThePipeline: a user's own key with `context_engineering: true` runs the pipeline (D-39).
 func TestAnEngineeredKeyRunsThePipeline(t *testing.T) {
 	t.Parallel()
 	o := runOwnVendors(t, quick)

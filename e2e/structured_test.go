@@ -363,8 +363,8 @@ func TestO05ADefaultAnswerIsLoggedAsAWarning(t *testing.T) {
 	}
 }
 
-// TestO05OfA003 forms: an answer is taken as it comes, or not at all.
-func TestO05TheStrictFormsOf003(t *testing.T) {
+// TestO05StrictSchemasAreNeitherRepairedNorRetried: the answer to one of P-18's schemas is valid as it comes, or an error.
+func TestO05StrictSchemasAreNeitherRepairedNorRetried(t *testing.T) {
 	t.Parallel()
 	g, fakes := shaped(t, "")
 	p := fakes["openai"]

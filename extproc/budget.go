@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// What an agent may spend on a day is divided among its parts, where it says how much that is (004, section 9). Who says nothing is held
+// What an agent may spend on a day is divided among its parts, where it says how much that is. Who says nothing is held
 // to nothing, but what its parts spend is booked all the same.
 
 // headerBudget says what is left today of the budget that a request uses.

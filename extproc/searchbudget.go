@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// What the searches of the web of a dream cycle may cost (003, "cost control"). A dream beyond it is dreamt without.
+// What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
 
 // partDream is the part of an agent whose searches have a budget.
 const partDream = "dream"

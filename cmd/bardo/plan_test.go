@@ -30,7 +30,7 @@ func fixtureDir(t *testing.T, name string) string {
 	return dir
 }
 
-// What the sources' configurations come to.
+// What typical configurations come to.
 func TestWhatBardoPlanPrints(t *testing.T) {
 	goldens, err := filepath.Abs(filepath.Join("testdata", "plan"))
 	if err != nil {
@@ -104,8 +104,8 @@ func written(t *testing.T, text string) string {
 	return dir
 }
 
-// The prices of the routing document's own models lead to its table (D-13): $0.05, $0.20 and $0.83 a day, rounded freely.
-func TestADayCostsWhatTheRoutingDocumentTabulates(t *testing.T) {
+// The days of R-25, with the models that they were worked out for: $0.05, $0.20 and $0.83 a day, rounded.
+func TestR25ADayCostsWhatWasProjected(t *testing.T) {
 	p := jsonPlanIn(t, written(t, `
 providers: {blockrun: {endpoint: https://blockrun.test/api, api_key: test, models: [{id: claude-haiku-4-5}, {id: claude-sonnet-4}, {id: claude-opus-4-6}]}}
 inference: {tiers: {T1: {provider: blockrun/claude-haiku-4-5}, T2: {provider: blockrun/claude-sonnet-4}}}

@@ -122,7 +122,7 @@ func TestD03EachHintHasAFlag(t *testing.T) {
 	}
 }
 
-// The sources' tables, as bardo route prints them: each with its own configuration and catalog (D-13).
+// The expected tables, as bardo route prints them: each with its own configuration and catalog (D-13).
 func TestD13WhatBardoRoutePrints(t *testing.T) {
 	fixtures, err := filepath.Abs(filepath.Join("..", "..", "policy", "resolve", "testdata"))
 	if err != nil {

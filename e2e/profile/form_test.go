@@ -47,7 +47,7 @@ type seat struct {
 	mode, forced    structured.Mode // as the schema is preferred, and where the tool is
 }
 
-// seats are the rows of 004 §8.3, by name, and what became of them since.
+// seats are pairs of a provider and a model, by name, with how each is asked for structured output, then and now (O-01).
 var seats = []seat{
 	{"Venice, Llama", "venice", "llama-3.3-70b", "", venice.Adapter{}, fake.Config{Vendor: fake.Venice}, structured.Enforced, structured.Tool},
 	{"Venice, Qwen", "venice", "qwen3-235b-a22b-instruct", "", venice.Adapter{}, fake.Config{Vendor: fake.Venice}, structured.Enforced, structured.Tool},
@@ -100,7 +100,7 @@ func (s *seat) target(to *policy.Resolution, req *chat.Request, c *chat.Conversa
 	}
 }
 
-// TestD23HowAnswersAreKeptToAForm: who enforces schemas, who is made to call a tool, and who is told in words (004 §8.3).
+// TestD23HowAnswersAreKeptToAForm: who enforces schemas, who is made to call a tool, and who is asked in the prompt (O-01).
 func TestD23HowAnswersAreKeptToAForm(t *testing.T) {
 	form := structured.Named("HeartbeatDecision")
 	for _, s := range seats {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/budget"
 )
 
-// Allowance is what a request may spend of its agent's budget for the day (004, section 9). The zero value is of one that no budget holds.
+// Allowance is what a request may spend of its agent's budget for the day. The zero value is of one that no budget holds.
 // What its agent spends is booked all the same.
 type Allowance struct {
 	Part     budget.Part

@@ -2,7 +2,7 @@ package pipeline
 
 import "slices"
 
-// profiles are the layers that each profile runs (004, section 5). The full one runs all.
+// profiles are the layers that each profile runs (D-30). The full one runs all.
 var profiles = map[string][]string{
 	"minimal":  {"l3"},
 	"fast":     {"l1", "l3", "l6"},

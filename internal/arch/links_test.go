@@ -33,16 +33,18 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other := "# The `first`, and more\n\n```\n# no heading\n```\n\n## Twice\n\n## Twice\n"
+	other := "### <a id=\"d-10\"></a>D-10. A title\n\n# The `first`, and more\n\n```\n# no heading\n```\n\n## Twice\n\n## Twice\n"
 	for text, want := range map[string]string{
 		"[a](b.md) [c](file.yaml) [d](b.md#the-first-and-more) [e](https://example.org/x) [f](mailto:a@b)": "",
 		"[a](b.md#twice) [b](b.md#twice-1) [c](#here)\n\n# Here":                                           "",
-		"[a](c.md)":            "a.md: c.md does not exist",
-		"[a](b.md#no-heading)": "a.md: b.md has no heading #no-heading",
-		"[a](b.md#twice-2)":    "a.md: b.md has no heading #twice-2",
-		"[a](#there)":          "a.md: a.md has no heading #there",
-		"```\n[a](c.md)\n```":  "",
-		"`[a](c.md)`":          "",
+		"[a](b.md#d-10) [b](b.md#d-10-a-title)":                                                            "",
+		"[a](b.md#d-11)":                                                                                   "a.md: b.md has no heading #d-11",
+		"[a](c.md)":                                                                                        "a.md: c.md does not exist",
+		"[a](b.md#no-heading)":                                                                             "a.md: b.md has no heading #no-heading",
+		"[a](b.md#twice-2)":                                                                                "a.md: b.md has no heading #twice-2",
+		"[a](#there)":                                                                                      "a.md: a.md has no heading #there",
+		"```\n[a](c.md)\n```":                                                                              "",
+		"`[a](c.md)`":                                                                                      "",
 	} {
 		got := strings.Join(brokenLinks(dir, map[string]string{"a.md": text, "b.md": other}), "\n")
 		if got != want {
@@ -84,6 +86,7 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	scheme    = regexp.MustCompile(`^[a-z]+:`)
 	heading   = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
+	named     = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 )
 
 // brokenLinks says which relative links lead nowhere, in the order of the pages' names.
@@ -125,11 +128,14 @@ func broken(root string, pages map[string]string, page, target string) string {
 }
 
 // anchors are the names by which a page's headings are linked to: in lower case, without punctuation, dashes for spaces, and a number
-// where a heading comes again.
+// where a heading comes again. Those that a page sets itself, as <a id="d-10"></a>, are among them.
 func anchors(text string) (all []string) {
 	seen := map[string]int{}
 	for _, m := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString("\n"+text, ""), -1) {
-		name := strings.Map(anchorRune, strings.ToLower(strings.TrimSpace(m[1])))
+		for _, id := range named.FindAllStringSubmatch(m[1], -1) {
+			all = append(all, id[1])
+		}
+		name := strings.Map(anchorRune, strings.ToLower(strings.TrimSpace(named.ReplaceAllString(m[1], ""))))
 		if n := seen[name]; n > 0 {
 			all = append(all, name+"-"+string(rune('0'+n)))
 		} else {

@@ -173,7 +173,7 @@ func TestVariablesStandOverTheFile(t *testing.T) {
 	}
 }
 
-func TestVariablesOfTheSourcesNameModelsAndKeys(t *testing.T) {
+func TestOlderVariablesNameModelsAndKeys(t *testing.T) {
 	cfg := mustParse(t, "", "BARDO_T1_MODEL=blockrun/claude-haiku-4-5", "BARDO_OPENROUTER_KEY=sk", "BANKR_API_KEY=k", "BANKR_WALLET_ADDRESS=0x1", "BARDO_BLOCKRUN_ENDPOINT=https://api.blockrun.example")
 	if cfg.Inference.Tiers["T1"].Provider != "blockrun/claude-haiku-4-5" || cfg.Providers.OpenRouter.APIKey.Reveal() != "sk" || cfg.Providers.Bankr.Wallet != "0x1" ||
 		cfg.Providers.BlockRun.Endpoint.String() != "https://api.blockrun.example/v1" {

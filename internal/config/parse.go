@@ -51,13 +51,13 @@ func ParseModels(name string, data []byte) (ModelFile, []Problem) {
 	return file, d.sorted()
 }
 
-// moveAliases moves what stands at a key of the source documents to its key in this schema.
+// moveAliases moves values from an older name of a key to its key in this schema.
 func (d *decoder) moveAliases(root *node) {
 	d.moveProviders(root)
 	d.moveDreamKeys(root)
 }
 
-// dreamKeys are keys about dreams and testaments that the sources give to Venice.
+// dreamKeys are keys about dreams and testaments that are also accepted under providers.venice.
 var dreamKeys = []string{"web_search_enabled", "web_search_budget_per_cycle_usdc", "sealed_testament", "integration_phase_attestation"}
 
 func (d *decoder) moveDreamKeys(root *node) {

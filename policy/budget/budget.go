@@ -1,5 +1,5 @@
 // Package budget divides what an agent may spend on a day among its parts, and says what becomes of a request whose part has spent its
-// own (004, section 9). Deciding is pure. A Meter counts what agents spent; it knows neither prices, nor where charges are booked.
+// own. Deciding is pure. A Meter counts what agents spent; it knows neither prices, nor where charges are booked.
 package budget
 
 import (
@@ -12,7 +12,7 @@ import (
 // Part is one of the nine among which a day's budget is divided. The zero value is none: no budget holds it.
 type Part uint8
 
-// The parts, in 004's order.
+// The subsystems that have a budget of their own.
 const (
 	None Part = iota
 	Heartbeat
@@ -43,7 +43,7 @@ type share struct {
 	spent degradation
 }
 
-// shares are the budgets of 004, section 9, with what becomes of requests once they are spent.
+// shares are the budgets of X-12, with what becomes of requests once they are spent.
 var shares = [parts]share{
 	Heartbeat: {name: "heartbeat", of: 0.20, bend: 0.5, spent: lower},
 	Risk:      {name: "risk", of: 0.15, firm: true}, // never reduced

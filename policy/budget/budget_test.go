@@ -23,7 +23,7 @@ func all() (out []budget.Part) {
 	return out
 }
 
-// TestComputeReasoningBudgets are figures of 004's formula, worked out by hand.
+// TestComputeReasoningBudgets are figures of X-12's formula, worked out by hand.
 func TestComputeReasoningBudgets(t *testing.T) {
 	const without = budget.Unlimited
 	for _, row := range []struct {
@@ -158,7 +158,7 @@ func TestAWalletThatNeverEarnedLivesOnItsSeed(t *testing.T) {
 	}
 }
 
-// TestTheTableOfDegradation is 004's, with what D-55 exempts.
+// TestTheTableOfDegradation is that of X-12, with what D-55 exempts.
 func TestTheTableOfDegradation(t *testing.T) {
 	const toMidnight = 14*time.Hour + 45*time.Minute
 	b := budget.Compute(1, 10*usd)

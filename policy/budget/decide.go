@@ -17,7 +17,7 @@ const (
 	Refuse           // its agent does without an answer
 )
 
-// degradation is what 004, section 9, has a part do once its budget is spent.
+// degradation is what becomes of a subsystem's requests once its budget is spent.
 type degradation uint8
 
 const (
@@ -61,7 +61,7 @@ type Decision struct {
 	Again     time.Duration // when a refused request may come again
 }
 
-// Decide says what becomes of a request of a subsystem whose part has used so much: 004's table of degradation. A request that crosses
+// Decide says what becomes of a request of a subsystem whose part has used so much: the table of X-12. A request that crosses
 // the line completes; what others under way may yet cost counts as spent until it is known.
 func (b Budgets) Decide(subsystem string, u Use, now time.Time) Decision {
 	p := PartOf(subsystem)

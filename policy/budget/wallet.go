@@ -5,10 +5,10 @@ import "bardo.money/gateway/policy"
 // Wallet is what the wallet that pays for inference earned and spent in its life. The zero value is no wallet.
 type Wallet struct{ Revenue, Cost policy.Micro }
 
-// Seed is the day's budget of a wallet that has spent and never earned (003).
+// Seed is the day's budget of a wallet that has spent and never earned (P-12).
 const Seed = policy.USD / 10
 
-// Percent is how much of its budgets a wallet can afford, by its sustainability, revenue over cost (003, D-55): 150 above 2, 100 above
+// Percent is how much of its budgets a wallet can afford, by its sustainability, revenue over cost (D-55): 150 above 2, 100 above
 // 1, 70 above a half, 30 below it. Without a wallet, and for one that has not earned, which lives on its Seed, it is 100.
 func (w Wallet) Percent() int64 {
 	switch {

@@ -125,7 +125,7 @@ func mayUseStake(who *policy.Principal) bool { return !who.Prepaid || who.Tier =
 var tiers = map[string]string{"heartbeat_t1": "T1", "heartbeat_t2": "T2"}
 
 // choose puts the operator's model for a tier first. It is for heartbeats themselves, and for parts that nobody has described: those with
-// a name of their own that share the intent have needs of their own, and are not of a tier (000).
+// a name of their own that share the intent have needs of their own, and are not of a tier.
 func (b *Built) choose(rules *Rules) {
 	t, ok := tiers[b.Subsystem]
 	if model := rules.Tiers[t]; ok && model != "" && roots[b.Asked] == "" {

@@ -14,10 +14,10 @@ func build(h policy.Hints, f intent.Facts, t policy.Tier) intent.Built {
 	return intent.Build(&h, &f, &policy.Principal{Tier: t}, &intent.Rules{Barred: plans})
 }
 
-// plans are 002's feature tiers.
+// plans are the feature tiers of X-11, with the providers that each leaves out.
 var plans = map[policy.Tier][]policy.ProviderID{policy.TierFree: {"venice", "bankr", "direct"}, policy.TierPro: {"bankr"}, policy.TierGolem: nil}
 
-// The 21 rows of 001's tables.
+// The 21 rows of I-06.
 var profiles = []string{
 	"heartbeat_t1", "heartbeat_t2", "risk", "daimon", "daimon_complex", "curator", "playbook", "operator", "mind_wandering",
 	"dream_nrem", "dream_rem", "dream_rem_creative", "dream_integration", "dream_threat",

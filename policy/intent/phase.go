@@ -3,7 +3,7 @@ package intent
 import "bardo.money/gateway/policy"
 
 // phases say what an agent's phase of life means for it: the vitality that stands for the phase where none is said, and the best class
-// of models that it may still have. The sources give the phases and no numbers. These follow the budget that 003 leaves a phase at
+// of models that it may still have. D-02 gives the phases and no numbers. These follow the budget that P-11 leaves a phase at
 // Venice: thriving and stable agents have all of theirs, conservation half, declining a tenth, and a terminal agent none.
 var phases = [...]struct {
 	vitality float64

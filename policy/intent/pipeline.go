@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// pipelines are how much context engineering the parts of an agent get (004, section 5), by the name of their intent.
+// pipelines are how much context engineering the parts of an agent get (C-13), by the name of their intent.
 var pipelines = map[string]string{
 	"heartbeat_t0": "minimal",
 	"heartbeat_t1": "fast", "dream": "fast", "daimon": "fast", "daimon_complex": "fast",

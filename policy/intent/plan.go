@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// costs say how much cost matters to the requests of a key's plan that do not say it themselves (002's feature tiers).
+// costs say how much cost matters to the requests of a key's plan that do not say it themselves.
 var costs = map[policy.Tier]float64{policy.TierFree: 0.9, policy.TierPro: usualCost, policy.TierGolem: 0.3}
 
 // usualCost is the cost sensitivity of a caller without a plan.

@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// taskTiers says how private each kind of task is at least (003's map). No log is what every private provider gives anyway.
+// taskTiers says how private each kind of task is at least (P-04). No log is what every private provider gives anyway.
 var taskTiers = []struct {
 	class string
 	tier  policy.PrivacyTier
@@ -57,7 +57,7 @@ func tier(h *policy.Hints) policy.PrivacyTier {
 }
 
 // protect puts into the intent what its privacy tier asks of a provider. A kind of task that is content with no log asks for nothing: it
-// may go to any provider (003's selection), while a caller that says so prefers one without. An enclave is a preference, since D-12 lets
+// may go to any provider (P-04), while a caller that says so prefers one without. An enclave is a preference, since D-12 lets
 // work go on without it; what was sealed end to end is a requirement.
 func protect(in *policy.Intent, h *policy.Hints) {
 	switch t := tier(h); t {

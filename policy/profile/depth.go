@@ -12,7 +12,7 @@ type Reasoning struct {
 	Interleaved bool          // it is to think between calls of tools, too
 }
 
-// reasonings are how the parts of an agent think (004, section 5), by the name of their intent. It goes with how much context
+// reasonings are how the parts of an agent think (S-12), by the name of their intent. It goes with how much context
 // engineering they get (intent.Pipeline), and depends on nothing else: the two are independent of each other.
 var reasonings = map[string]Reasoning{
 	"heartbeat_t0":   {Depth: policy.EffortNone},
@@ -26,7 +26,7 @@ var reasonings = map[string]Reasoning{
 	"operator":       {Depth: policy.EffortHigh, Interleaved: true},
 }
 
-// ReasoningOf is how a part of an agent thinks by 004's selection, which every other word stands over: a row's effort (D-27), the
+// ReasoningOf is how a part of an agent thinks by the selection of S-12, over which everything more specific takes precedence: a row's effort (D-27), the
 // operator's, the caller's. What none of its lines names thinks a medium amount, or much where its prompts are private. A request that
 // names no part is no agent's: it has the default of its provider.
 func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
@@ -43,7 +43,7 @@ func ReasoningOf(subsystem string, security policy.SecurityClass) Reasoning {
 }
 
 // EffortFor is how hard the part of an agent that asks thinks, before declining life acts: what its row says, else the quality that the
-// caller asks for (D-27), else 004's selection.
+// caller asks for (D-27), else the selection of S-12.
 func EffortFor(h *policy.Hints, security policy.SecurityClass) policy.Effort {
 	if row := RowOf(h.Subsystem); row != nil {
 		return row.Profile.Effort

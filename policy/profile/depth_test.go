@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// TestSelectProfileAndReasoning is 004's selection, line by line, with the pipeline that goes with each.
+// TestSelectProfileAndReasoning is the selection of S-12, line by line, with the pipeline that goes with each.
 func TestSelectProfileAndReasoning(t *testing.T) {
 	for _, row := range []struct {
 		subsystem string
@@ -50,8 +50,8 @@ func TestSelectProfileAndReasoning(t *testing.T) {
 	}
 }
 
-// TestD27TheTablesEffortStandsOver004s: and 004 says what is shown, and what goes on between calls of tools.
-func TestD27TheTablesEffortStandsOver004s(t *testing.T) {
+// TestD27TheTablesEffortTakesPrecedence: the selection of S-12 says what is shown, and whether the model may think between tool calls.
+func TestD27TheTablesEffortTakesPrecedence(t *testing.T) {
 	low, high := 0.05, 1.0
 	for _, row := range []struct {
 		about string
@@ -86,7 +86,7 @@ func TestD27TheTablesEffortStandsOver004s(t *testing.T) {
 	}
 }
 
-// TestMortalityOnDepth: beyond a pressure of 0.7 one class less, beyond 0.9 nothing (004, section 5).
+// TestMortalityOnDepth: beyond a pressure of 0.7 one class less, beyond 0.9 nothing (S-12).
 func TestMortalityOnDepth(t *testing.T) {
 	for _, row := range []struct {
 		vitality float64

@@ -10,8 +10,8 @@ type Call struct{ Input, Output int64 }
 // Cost is what a call costs at a price.
 func (c Call) Cost(p policy.Prices) policy.Pico { return p.Cost(c.Input, 0, 0, 0, c.Output) }
 
-// The typical calls. At the list prices of Claude Haiku 4.5, Sonnet 4 and Opus 4.6 they come to the $0.003, $0.01 and $0.25 of the routing
-// document's tiers.
+// The typical calls. At the list prices of Claude Haiku 4.5, Sonnet 4 and Opus 4.6 they come to $0.003, $0.01 and $0.25
+//
 var (
 	Routine = Call{Input: 1_500, Output: 300}
 	Deep    = Call{Input: 1_500, Output: 367}
@@ -25,7 +25,7 @@ type Mix struct {
 	Deepest    int64 // of those of T2, the thousandths that the strongest model answers
 }
 
-// Mixes are the three markets of the routing document.
+// Mixes are three states of the market.
 var Mixes = []Mix{
 	{Name: "calm", T0: 900, T1: 80, T2: 20, Deepest: 0},
 	{Name: "normal", T0: 800, T1: 150, T2: 50, Deepest: 83},
@@ -69,7 +69,7 @@ func tier(name string, to *policy.Resolution, c Call, thousandths int64) Tier {
 	}
 }
 
-// Premiums on the price of private inference, in percent: the middle of the ranges of the providers' document.
+// Premiums on the price of private inference, in percent: the middle of the ranges of P-04.
 const (
 	PremiumTEE      = 30
 	PremiumEndToEnd = 65
@@ -96,7 +96,7 @@ type Task struct {
 	Ticks  bool // it grows with the ticks of a day
 }
 
-// Tasks are those of a stable agent with a hundred ticks a day, as the providers' document tabulates them. At $1 and $4 per million tokens
+// Tasks are those of a stable agent with a hundred ticks a day, as R-25 tabulates them. At $1 and $4 per million tokens
 // on the private plane, and at the routine heartbeat's price elsewhere, they come to its figures.
 var Tasks = []Task{
 	{Class: "heartbeat", PerDay: 80, Call: Call{Input: 1_000, Output: 200}, Ticks: true},

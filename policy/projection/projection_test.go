@@ -19,13 +19,13 @@ var list = projection.Models{
 	Deepest: at("claude-opus-4-6", 5*perMillion, 25*perMillion),
 }
 
-// cents is an amount as the documents write it.
+// cents is an amount in dollars, rounded to cents.
 func cents(p policy.Pico) string { return fmt.Sprintf("%.2f", float64(p)/1e12) }
 
-func TestDaysCostWhatTheRoutingDocumentTabulates(t *testing.T) {
+func TestR25DaysCostWhatWasProjected(t *testing.T) {
 	want := map[string]struct {
 		t1, t2 string
-		about  float64 // the document's total, which is rounded freely
+		about  float64 // the expected total of R-25, rounded
 	}{
 		"calm": {"0.024", "0.02", 0.05}, "normal": {"0.045", "0.15", 0.20}, "volatile": {"0.075", "0.75", 0.83},
 	}
@@ -61,7 +61,7 @@ func TestTypicalCallsCostWhatTheTiersCost(t *testing.T) {
 	}
 }
 
-func TestMonthsCostWhatTheProvidersDocumentTabulates(t *testing.T) {
+func TestR25MonthsCostWhatWasProjected(t *testing.T) {
 	ordinary, private := at("claude-haiku-4-5", perMillion, 5*perMillion), at("llama-3.3-70b", perMillion, 4*perMillion)
 	private.Private = true
 	tasks, elsewhere, onPrivate := projection.Month(100, &ordinary, &private)

@@ -209,7 +209,7 @@ func TestASpecialistAloneServesEverything(t *testing.T) {
 	}
 }
 
-// 003: a tenth of the balance, by what was earned over what was spent, is the most that a request may cost.
+// P-12: a tenth of the balance, by what was earned over what was spent, is the most that a request may cost.
 func TestAWalletSpendsAsItEarns(t *testing.T) {
 	for _, row := range []struct {
 		about, earnings, subsystem string

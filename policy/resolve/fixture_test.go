@@ -112,7 +112,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-// written are the first choices as the sources write them, in their order.
+// written are the first choices of the expected tables (D-13), in their order.
 var written = []struct {
 	fixture string
 	rows    [][2]string
@@ -179,7 +179,7 @@ func TestD13TablesComeOutAsWritten(t *testing.T) {
 	}
 }
 
-// The ladders of document 004, section 9, each to its end.
+// The ladders of X-12, each to its end.
 func TestD13LaddersComeOutAsWritten(t *testing.T) {
 	f := readFixture(t, "ladders")
 	for _, row := range [][2]string{
