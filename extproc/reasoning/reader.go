@@ -9,14 +9,11 @@ type Reader struct {
 	o       Options
 	mode    mode
 	choices []textOf
-	queue   []chat.Event // what waits until it is clear whether a tag stands there; of its own bytes
-	size    int          // bytes of that
-	out     []chat.Event
-
-	// Blocks are numbered anew where text is cut into words and thoughts.
-	places map[int]int
-	blocks int
-	shown  int64 // bytes of thoughts that were found
+	queue   []chat.Event  // what waits until it is clear whether a tag stands there; of its own bytes
+	size    int           // bytes of that
+	out     chat.Rewriter // one block of text may become several, of text and of reasoning
+	blocks  int           // of the answer that were forwarded unchanged
+	shown   int64         // bytes of reasoning that were found
 }
 
 // Options say how an answer is read.
@@ -63,7 +60,7 @@ func NewReader(o Options) *Reader {
 // Read says what an event of the answer means. The events that it returns, and their texts, are valid until the next call, as long
 // as the event's own.
 func (r *Reader) Read(ev *chat.Event) []chat.Event {
-	r.out = r.out[:0]
+	r.out.Reset()
 	switch r.mode {
 	case looking:
 		r.look(ev)
@@ -72,7 +69,7 @@ func (r *Reader) Read(ev *chat.Event) []chat.Event {
 	case writing:
 		r.write(ev)
 	}
-	return r.out
+	return r.out.Events
 }
 
 // choice is the state of a choice. Decoders bound their number.
@@ -191,7 +188,7 @@ func (r *Reader) pass(ev *chat.Event) {
 		r.blocks = max(r.blocks, ev.Index+1)
 		c.state = talking
 	}
-	r.out = append(r.out, *ev)
+	r.out.Events = append(r.out.Events, *ev)
 }
 
 // lookAgain looks at the text behind a call of a tool.
@@ -199,7 +196,7 @@ func (r *Reader) lookAgain(ev *chat.Event) {
 	c := &r.choices[ev.Choice]
 	c.called = false
 	if ev.Tail || ev.Raw != nil && !r.o.Frames {
-		r.out = append(r.out, *ev)
+		r.out.Events = append(r.out.Events, *ev)
 		return
 	}
 	c.clear, c.lead, c.state = false, c.lead[:0], leading

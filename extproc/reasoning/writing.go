@@ -5,10 +5,7 @@ import "bardo.money/gateway/extproc/chat"
 // rewrite tells the answer by its events from here on: first what waits, then the event at hand.
 func (r *Reader) rewrite(ev *chat.Event) {
 	r.mode = writing
-	r.places = make(map[int]int, r.blocks)
-	for i := range r.blocks { // that passed
-		r.places[i] = i
-	}
+	r.out.KeepFirst(r.blocks)
 	for i := range r.choices {
 		if c := &r.choices[i]; c.told {
 			c.state = talking
@@ -29,53 +26,26 @@ func (r *Reader) write(ev *chat.Event) {
 		r.text(ev)
 	case chat.Stop:
 		r.finish(ev.Choice)
-		r.tell(ev)
+		r.out.Copy(ev)
 	case chat.End, chat.Error:
 		for n := range r.choices {
 			r.finish(n)
 		}
-		r.tell(ev)
+		r.out.Copy(ev)
 	case chat.BlockStop:
 		r.blockStop(ev)
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart:
 		r.other(ev)
-		r.put(ev)
+		r.out.CopyBlock(ev)
 	case chat.ToolArgs:
-		r.put(ev)
+		r.out.CopyBlock(ev)
 	case chat.Extra:
-		if at, known := r.places[ev.Index]; known {
-			r.tell(ev).Index = at
-			break
-		}
-		r.tell(ev)
+		r.out.CopyExtra(ev)
 	case chat.UsageInfo:
 		r.usage(ev)
 	case chat.Start, chat.Other:
-		r.tell(ev)
+		r.out.Copy(ev)
 	}
-}
-
-func (r *Reader) tell(ev *chat.Event) *chat.Event {
-	r.out = append(r.out, *ev)
-	e := &r.out[len(r.out)-1]
-	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, chat.Span{}, false
-	return e
-}
-
-// put tells an event of a block that is no text.
-func (r *Reader) put(ev *chat.Event) {
-	at, known := r.places[ev.Index]
-	if !known {
-		at = r.open()
-		r.places[ev.Index] = at
-	}
-	r.tell(ev).Index = at
-}
-
-// open numbers a block.
-func (r *Reader) open() int {
-	r.blocks++
-	return r.blocks - 1
 }
 
 // text takes a piece of a block of text.
@@ -102,7 +72,7 @@ func (r *Reader) drain(c *textOf, n int, end bool) {
 			}
 		case words:
 			r.show(c, n, p)
-			r.places[c.block] = c.place
+			r.out.Assign(c.block, c.place)
 			r.piece(chat.Text, c.place, n, text)
 		case thoughts:
 			r.show(c, n, p)
@@ -113,7 +83,7 @@ func (r *Reader) drain(c *textOf, n int, end bool) {
 }
 
 func (r *Reader) piece(kind chat.EventKind, place, choice int, text []byte) {
-	ev := chat.Add(&r.out)
+	ev := r.out.Add()
 	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, place, choice, text
 }
 
@@ -121,7 +91,7 @@ func (r *Reader) piece(kind chat.EventKind, place, choice int, text []byte) {
 func (r *Reader) show(c *textOf, n int, p part) {
 	if c.shown != p {
 		r.hide(c, n)
-		c.shown, c.place = p, r.open()
+		c.shown, c.place = p, r.out.Open()
 	}
 }
 
@@ -129,7 +99,7 @@ func (r *Reader) show(c *textOf, n int, p part) {
 func (r *Reader) hide(c *textOf, n int) {
 	if c.shown != nothing {
 		c.shown = nothing
-		r.out = append(r.out, chat.Event{Kind: chat.BlockStop, Index: c.place, Choice: n})
+		r.out.Stop(c.place, n)
 	}
 }
 
@@ -166,8 +136,8 @@ func (r *Reader) blockStop(ev *chat.Event) {
 		r.finish(n)
 		return
 	}
-	if at, known := r.places[ev.Index]; known {
-		r.tell(ev).Index = at
+	if r.out.Has(ev.Index) {
+		r.out.CopyBlock(ev)
 	}
 }
 
@@ -176,7 +146,7 @@ const bytesPerToken = 4
 
 // usage counts the thoughts that were found, where their provider did not (D-42).
 func (r *Reader) usage(ev *chat.Event) {
-	u := &r.tell(ev).Usage
+	u := &r.out.Copy(ev).Usage
 	if u.Reasoning > 0 || u.Output == 0 || r.shown == 0 {
 		return
 	}

@@ -1,8 +1,6 @@
 package structured
 
-import (
-	"bardo.money/gateway/extproc/chat"
-)
+import "bardo.money/gateway/extproc/chat"
 
 // Stage reads more into an answer than its provider's format says. The events that it returns, and their texts, are valid until the next
 // call, as long as the event's own. Not safe for concurrent use.
@@ -17,7 +15,7 @@ func (p *Plan) NewReader() Stage {
 	if p.Mode != Tool {
 		return nil
 	}
-	return &reader{tool: p.tool, waits: p.waits, places: map[int]int{}}
+	return &reader{tool: p.tool, waits: p.waits}
 }
 
 // reader reads the calls of the synthetic tool.
@@ -26,9 +24,7 @@ type reader struct {
 	waits bool // for the end of a turn, before anything of it passes
 
 	choices []*turn
-	out     []chat.Event
-	places  map[int]int // of blocks in what passes, by their place in the provider's answer
-	blocks  int
+	out     chat.Rewriter
 }
 
 // turn is what a choice said so far.
@@ -42,44 +38,23 @@ type turn struct {
 }
 
 func (r *reader) Read(ev *chat.Event) []chat.Event {
-	r.out = r.out[:0]
+	r.out.Reset()
 	switch ev.Kind {
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs, chat.BlockStop:
 		r.content(ev)
 	case chat.Extra:
-		r.extra(ev)
+		r.out.CopyExtra(ev)
 	case chat.Stop:
 		r.stop(ev)
 	case chat.End, chat.Error:
 		for _, t := range r.choices {
 			r.finish(t)
 		}
-		r.pass(ev)
+		r.out.Copy(ev)
 	case chat.Start, chat.UsageInfo, chat.Other:
-		r.pass(ev)
+		r.out.Copy(ev)
 	}
-	return r.out
-}
-
-// pass takes an event over without the bytes of its provider, which say it otherwise.
-func (r *reader) pass(ev *chat.Event) *chat.Event {
-	r.out = append(r.out, *ev)
-	e := &r.out[len(r.out)-1]
-	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, chat.Span{}, false
-	return e
-}
-
-// place passes an event of a block. Blocks are numbered anew: some of them do not pass.
-func (r *reader) place(ev *chat.Event) *chat.Event {
-	n, known := r.places[ev.Index]
-	if !known {
-		n = r.blocks
-		r.blocks++
-		r.places[ev.Index] = n
-	}
-	e := r.pass(ev)
-	e.Index = n
-	return e
+	return r.out.Events
 }
 
 // choice is the state of a choice. Decoders bound their number.
@@ -109,8 +84,7 @@ func (r *reader) isThought(ev *chat.Event) bool {
 	case chat.Thought, chat.Signature, chat.Redacted:
 		return true
 	case chat.BlockStop:
-		_, known := r.places[ev.Index]
-		return known
+		return r.out.Has(ev.Index)
 	}
 	return false
 }
@@ -153,11 +127,11 @@ func (r *reader) show(t *turn, ev *chat.Event) {
 		r.answer(t, ev)
 	case t.again[ev.Index] && isCall(ev):
 	case ev.Kind == chat.BlockStop:
-		if _, known := r.places[ev.Index]; known {
-			r.place(ev)
+		if r.out.Has(ev.Index) {
+			r.out.CopyBlock(ev)
 		}
 	default:
-		r.place(ev)
+		r.out.CopyBlock(ev)
 	}
 }
 
@@ -170,11 +144,11 @@ func (r *reader) answer(t *turn, ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others are of no call
 	case chat.ToolArgs:
 		if len(ev.Text) > 0 {
-			*r.place(ev) = chat.Event{Kind: chat.Text, Index: r.places[ev.Index], Choice: ev.Choice, Text: ev.Text}
+			r.out.CopyBlock(&chat.Event{Kind: chat.Text, Index: ev.Index, Choice: ev.Choice, Text: ev.Text})
 		}
 	case chat.BlockStop:
 		r.empty(t, ev.Choice)
-		r.place(ev)
+		r.out.CopyBlock(ev)
 	}
 }
 
@@ -182,7 +156,7 @@ func (r *reader) answer(t *turn, ev *chat.Event) {
 func (r *reader) empty(t *turn, choice int) {
 	if !t.wrote {
 		t.wrote = true
-		r.place(&chat.Event{Kind: chat.Text, Index: t.answer, Choice: choice, Text: []byte("{}")})
+		r.out.CopyBlock(&chat.Event{Kind: chat.Text, Index: t.answer, Choice: choice, Text: []byte("{}")})
 	}
 }
 
@@ -212,17 +186,8 @@ func (r *reader) stop(ev *chat.Event) {
 	if t.answered && (!t.called || !r.waits) {
 		r.empty(t, ev.Choice)
 	}
-	e := r.pass(ev)
+	e := r.out.Copy(ev)
 	if t.answered && !t.called && e.Reason == chat.StopTool {
 		e.Reason, e.Text = chat.StopEnd, nil
 	}
-}
-
-// extra passes what only one dialect says, if what it is about passed.
-func (r *reader) extra(ev *chat.Event) {
-	if n, known := r.places[ev.Index]; known {
-		r.pass(ev).Index = n
-		return
-	}
-	r.pass(ev)
 }

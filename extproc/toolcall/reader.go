@@ -14,12 +14,8 @@ type Reader struct {
 	prefix  string // of the ids of calls
 	spent   spent
 	choices []textOf
-	out     []chat.Event
-
-	// Blocks are numbered anew: one of text may become several, with calls in between.
-	places map[int]int
-	blocks int
-	calls  int
+	out     chat.Rewriter // one block of text may become several, with calls in between
+	calls   int
 }
 
 // textOf is the text of one choice.
@@ -34,13 +30,13 @@ type textOf struct {
 
 // NewReader reads an answer in which the model may call the offered tools. The ids of its calls begin with prefix, which nobody else's do.
 func NewReader(f Format, offered []chat.Tool, prefix string) *Reader {
-	return &Reader{format: f, tools: index(offered), prefix: prefix, places: map[int]int{}}
+	return &Reader{format: f, tools: index(offered), prefix: prefix}
 }
 
 // Read says what an event of the answer means. The events that it returns, and their texts, are valid until the next call, as long
 // as the event's own. None of them has the provider's bytes.
 func (r *Reader) Read(ev *chat.Event) []chat.Event {
-	r.out = r.out[:0]
+	r.out.Reset()
 	switch ev.Kind {
 	case chat.Text:
 		r.text(ev)
@@ -50,46 +46,18 @@ func (r *Reader) Read(ev *chat.Event) []chat.Event {
 		for n := range r.choices {
 			r.finish(n)
 		}
-		r.pass(ev)
+		r.out.Copy(ev)
 	case chat.BlockStop:
 		r.blockStop(ev)
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs:
 		r.other(ev)
-		r.place(ev)
+		r.out.CopyBlock(ev)
 	case chat.Extra:
-		if at, known := r.places[ev.Index]; known {
-			r.pass(ev).Index = at
-			break
-		}
-		r.pass(ev)
+		r.out.CopyExtra(ev)
 	case chat.Start, chat.UsageInfo, chat.Other:
-		r.pass(ev)
+		r.out.Copy(ev)
 	}
-	return r.out
-}
-
-// pass takes an event over without the bytes of its provider, which say it otherwise.
-func (r *Reader) pass(ev *chat.Event) *chat.Event {
-	r.out = append(r.out, *ev)
-	e := &r.out[len(r.out)-1]
-	e.Raw, e.Tail, e.ModelSpan, e.UsageChunk = nil, false, chat.Span{}, false
-	return e
-}
-
-// place passes an event of a block that is no text.
-func (r *Reader) place(ev *chat.Event) {
-	at, known := r.places[ev.Index]
-	if !known {
-		at = r.open()
-		r.places[ev.Index] = at
-	}
-	r.pass(ev).Index = at
-}
-
-// open numbers a block.
-func (r *Reader) open() int {
-	r.blocks++
-	return r.blocks - 1
+	return r.out.Events
 }
 
 // choice is the state of a choice. Decoders bound their number.
@@ -135,10 +103,11 @@ func (r *Reader) words(c *textOf, n int, part []byte) {
 		return
 	}
 	if !c.shown {
-		c.shown, c.place = true, r.open()
-		r.places[c.block] = c.place
+		c.shown, c.place = true, r.out.Open()
+		r.out.Assign(c.block, c.place)
 	}
-	r.out = append(r.out, chat.Event{Kind: chat.Text, Index: c.place, Choice: n, Text: part})
+	ev := r.out.Add()
+	ev.Kind, ev.Index, ev.Choice, ev.Text = chat.Text, c.place, n, part
 }
 
 // call tells calls, each a block of its own.
@@ -146,14 +115,14 @@ func (r *Reader) call(c *textOf, n int, found []chat.ToolCall) {
 	r.hide(c, n)
 	for i := range found {
 		c.called = true
-		at := r.open()
+		at := r.out.Open()
 		r.calls++
 		id := r.prefix + strconv.Itoa(r.calls)
-		r.out = append(r.out, chat.Event{Kind: chat.ToolStart, Index: at, Choice: n, Tool: chat.ToolCall{ID: id, Name: found[i].Name}})
+		*r.out.Add() = chat.Event{Kind: chat.ToolStart, Index: at, Choice: n, Tool: chat.ToolCall{ID: id, Name: found[i].Name}}
 		if args := found[i].Args; args != noArgs {
-			r.out = append(r.out, chat.Event{Kind: chat.ToolArgs, Index: at, Choice: n, Text: []byte(args)})
+			*r.out.Add() = chat.Event{Kind: chat.ToolArgs, Index: at, Choice: n, Text: []byte(args)}
 		}
-		r.out = append(r.out, chat.Event{Kind: chat.BlockStop, Index: at, Choice: n})
+		r.out.Stop(at, n)
 	}
 }
 
@@ -161,7 +130,7 @@ func (r *Reader) call(c *textOf, n int, found []chat.ToolCall) {
 func (r *Reader) hide(c *textOf, n int) {
 	if c.shown {
 		c.shown = false
-		r.out = append(r.out, chat.Event{Kind: chat.BlockStop, Index: c.place, Choice: n})
+		r.out.Stop(c.place, n)
 	}
 }
 
@@ -190,8 +159,8 @@ func (r *Reader) blockStop(ev *chat.Event) {
 		r.finish(n)
 		return
 	}
-	if at, known := r.places[ev.Index]; known {
-		r.pass(ev).Index = at
+	if r.out.Has(ev.Index) {
+		r.out.CopyBlock(ev)
 	}
 }
 
@@ -202,7 +171,7 @@ func (r *Reader) stop(ev *chat.Event) {
 		r.finish(n)
 		called = r.choices[n].called
 	}
-	e := r.pass(ev)
+	e := r.out.Copy(ev)
 	if called && (e.Reason == chat.StopEnd || e.Reason == chat.StopSequence) {
 		e.Reason, e.Text = chat.StopTool, nil
 	}
