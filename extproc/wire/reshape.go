@@ -10,16 +10,42 @@ import (
 
 // What the dialects do alike when they shape a request.
 
-// Reshape is a request that is being shaped: its document with the changes that wait for every attempt made, and those of a shape to
-// come. Not safe for concurrent use.
+// Reshape is a request whose document a dialect changes by a shape. The edits that the request already carries are applied to the document
+// first. Not safe for concurrent use.
 type Reshape struct {
 	Patch
+	Shape *Shape
 	req   *chat.Request
-	named *Shape
+	named bool // the shape names the schema of the parsed conversation
 }
 
-// NewReshape begins with a request, which stays as it is. The error is a fault.
-func NewReshape(req *chat.Request) (*Reshape, error) {
+// ShapeWriter writes the parts of a shape into a document, in the members of one dialect. It does nothing where the shape has no such part.
+type ShapeWriter interface {
+	Format() // the schema, or its removal
+	Tool()
+	Choice()
+	Guide()
+	Turns()
+}
+
+// ApplyShape changes a copy of req by s, with the writer that a dialect makes for it. The error is a fault.
+func ApplyShape(req *chat.Request, s *Shape, writer func(*Reshape) ShapeWriter) (*chat.Request, error) {
+	r, err := newReshape(req, s)
+	if err != nil {
+		return nil, err
+	}
+	w := writer(r)
+	if !s.Same(req) {
+		w.Format()
+	}
+	w.Tool()
+	w.Choice()
+	w.Guide()
+	w.Turns()
+	return r.request()
+}
+
+func newReshape(req *chat.Request, s *Shape) (*Reshape, error) {
 	doc := req.Doc
 	if !req.Edit.Empty() {
 		var err error
@@ -27,11 +53,11 @@ func NewReshape(req *chat.Request) (*Reshape, error) {
 			return nil, err
 		}
 	}
-	return &Reshape{Patch: Patch{Edits: &jsonx.Edits{}, Doc: &doc}, req: req}, nil
+	return &Reshape{Patch: Patch{Edits: &jsonx.Edits{}, Doc: &doc}, Shape: s, req: req}, nil
 }
 
-// Request is the request as it became. Its conversation has to be read anew. The error is a fault.
-func (r *Reshape) Request() (*chat.Request, error) {
+// request returns the changed request, whose conversation is not parsed yet. The error is a fault.
+func (r *Reshape) request() (*chat.Request, error) {
 	doc := *r.Doc
 	if !r.Edits.Empty() {
 		var err error
@@ -41,22 +67,18 @@ func (r *Reshape) Request() (*chat.Request, error) {
 	}
 	again := *r.req
 	again.Doc, again.Edit, again.Conv = doc, jsonx.Edits{}, nil
-	if r.named != nil {
-		again.Read = r.named.name(r.req.Read)
+	if r.named {
+		again.Read = r.Shape.name(r.req.Read)
 	}
 	again.InputTokens = max(again.InputTokens, InputTokens(doc.Stats))
 	again.MostInput = max(again.MostInput, MostInputTokens(&doc))
 	return &again, nil
 }
 
-// Name has the conversation say how a shape's schema is called, and what it is for, where the dialect has no words for that and others do.
-func (r *Reshape) Name(s *Shape) {
-	if len(s.Schema) > 0 {
-		r.named = s
-	}
-}
+// NameSchema puts the name and the note of the schema into the parsed conversation, for dialects that have no members for them.
+func (r *Reshape) NameSchema() { r.named = len(r.Shape.Schema) > 0 }
 
-// name has a conversation that is read say how its schema is called.
+// name adds the schema's name and note to what read parses.
 func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	return func(r *chat.Request) (*chat.Conversation, error) {
 		c, err := read(r)
@@ -67,7 +89,7 @@ func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	}
 }
 
-// Same reports whether what the client says of a form stays as it is: it asks for a shape's schema itself, in words of its own.
+// Same reports whether the client's own format stays: it asks for the shape's schema already.
 func (s *Shape) Same(req *chat.Request) bool {
 	if s.KeepForm {
 		return true
@@ -76,15 +98,18 @@ func (s *Shape) Same(req *chat.Request) bool {
 	return len(s.Schema) > 0 && bytes.Equal(own, s.Schema) && (s.Name == "" || name == s.Name || name == "")
 }
 
-// Said is what one side says behind the messages.
-type Said struct {
+// constrains reports whether the shape asks for a format, by any of its means.
+func (s *Shape) constrains() bool { return len(s.Schema) > 0 || s.Tool != nil || s.Guide != "" }
+
+// TextTurn is a message of text behind those of a request.
+type TextTurn struct {
 	Assistant bool
 	Text      string
 }
 
-// Turns are the texts of what is said behind the messages. Sides that say nothing are left out, and a side that speaks twice speaks once.
-func (s *Shape) Turns() []Said {
-	var turns []Said
+// TextTurns are the messages that the shape appends. Empty ones are left out, and consecutive ones of one role are joined.
+func (s *Shape) TextTurns() []TextTurn {
+	var turns []TextTurn
 	for i := range s.Say {
 		m := &s.Say[i]
 		text := textsOf(m.Parts)
@@ -95,10 +120,36 @@ func (s *Shape) Turns() []Said {
 		case n > 0 && turns[n-1].Assistant == assistant:
 			turns[n-1].Text += "\n\n" + text
 		default:
-			turns = append(turns, Said{assistant, text})
+			turns = append(turns, TextTurn{assistant, text})
 		}
 	}
 	return turns
+}
+
+// AlternatingTurns are TextTurns for formats that end with a turn of the user's: one is added behind an assistant's. assistant says that the
+// request itself ends with the assistant.
+func (s *Shape) AlternatingTurns(assistant bool) []TextTurn {
+	turns := s.TextTurns()
+	if n := len(turns); n > 0 && turns[n-1].Assistant || n == 0 && assistant && s.constrains() {
+		turns = append(turns, TextTurn{Text: Proceed().Parts[0].Text})
+	}
+	return turns
+}
+
+// Messages are turns as objects of role and content, with commas between them; nil for none.
+func Messages(turns []TextTurn) []byte {
+	var b []byte
+	for i, turn := range turns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		role := "user"
+		if turn.Assistant {
+			role = "assistant"
+		}
+		b = append(jsonx.AppendString(append(append(append(b, `{"role":"`...), role...), `","content":`...), turn.Text), '}')
+	}
+	return b
 }
 
 func textsOf(parts []chat.Part) string {
@@ -122,6 +173,25 @@ func (p Patch) Add(array jsonx.Value, element []byte) {
 		element = append([]byte{','}, element...)
 	}
 	p.Insert(at, element)
+}
+
+// Append adds an element to the array at a top-level key, which is created if there is none.
+func (p Patch) Append(key string, element []byte) {
+	if list := p.Doc.Get(key); list.Kind() == jsonx.Array {
+		p.Add(list, element)
+		return
+	}
+	p.Edits.Set(p.Doc, key, append(append([]byte{'['}, element...), ']'))
+}
+
+// DeleteMembers deletes members of the object at a top-level key, and the object if none is left.
+func (p Patch) DeleteMembers(key string, drop func(member string) bool) {
+	rest := WithMembers(p.Doc.Get(key), drop)
+	if IsEmpty(jsonx.Value{Raw: rest}) {
+		p.Edits.Delete(p.Doc, key)
+		return
+	}
+	p.Edits.Set(p.Doc, key, rest)
 }
 
 // Extend puts text behind a value. An insertion there would stand behind what is added to the document, where the value is its last.

@@ -14,27 +14,11 @@ var _ wire.Shaper = Dialect{}
 // Shape changes how a request asks for the form of its answer. Members keep the spelling that the client has for them. An answer that the
 // client began is no place for a form: the user's turn follows it. How many calls there may be at once, this format cannot say.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
-	r, err := wire.NewReshape(req)
-	if err != nil {
-		return nil, err
-	}
-	h := shaper{Reshape: r, s: s}
-	if !s.Same(req) {
-		h.format()
-		r.Name(s)
-	}
-	h.tool()
-	h.choice()
-	h.guide()
-	h.say()
-	return r.Request()
+	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
 
-// shaper shapes one request.
-type shaper struct {
-	*wire.Reshape
-	s *wire.Shape
-}
+// shaper writes the shape of one request.
+type shaper struct{ *wire.Reshape }
 
 // top is a member at the top, in either spelling, and the client's own key of it.
 func (h *shaper) top(name string) (v jsonx.Value, key string) {
@@ -55,32 +39,27 @@ func isForm(key string) bool {
 	return false
 }
 
-// format sets the schema, or takes it out, beside what else the client says there.
-func (h *shaper) format() {
+// Format sets the schema, or takes it out, beside what else the client says there.
+func (h *shaper) Format() {
+	h.NameSchema()
 	config, key := h.top("generationConfig")
-	if len(h.s.Schema) > 0 {
+	if len(h.Shape.Schema) > 0 {
 		h.Edits.Set(h.Doc, key, wire.WithMembers(config, isForm,
-			wire.Member{Key: "responseMimeType", JSON: []byte(`"application/json"`)}, wire.Member{Key: "responseJsonSchema", JSON: h.s.Schema}))
+			wire.Member{Key: "responseMimeType", JSON: []byte(`"application/json"`)}, wire.Member{Key: "responseJsonSchema", JSON: h.Shape.Schema}))
 		return
 	}
 	asks := false
 	for k, v := range config.Members {
 		asks = asks || isForm(string(k)) && !v.Equal("text/plain")
 	}
-	if !asks {
-		return
+	if asks {
+		h.DeleteMembers(key, isForm)
 	}
-	rest := wire.WithMembers(config, isForm)
-	if wire.IsEmpty(jsonx.Value{Raw: rest}) {
-		h.Edits.Delete(h.Doc, key)
-		return
-	}
-	h.Edits.Set(h.Doc, key, rest)
 }
 
-// tool adds a function to the client's own, or a tool behind those that are none.
-func (h *shaper) tool() {
-	t := h.s.Tool
+// Tool adds a function to the client's own, or a tool behind those that are none.
+func (h *shaper) Tool() {
+	t := h.Shape.Tool
 	if t == nil {
 		return
 	}
@@ -112,11 +91,11 @@ func (h *shaper) tool() {
 	}
 }
 
-func (h *shaper) choice() {
+func (h *shaper) Choice() {
 	config, key := h.top("toolConfig")
 	mode, _ := get(get(config, "functionCallingConfig"), "mode").Str()
 	b := []byte(`{"mode":"ANY"}`)
-	switch h.s.Choice {
+	switch h.Shape.Choice {
 	case wire.KeepChoice:
 		return
 	case wire.ChooseAuto:
@@ -126,10 +105,10 @@ func (h *shaper) choice() {
 		b = []byte(`{"mode":"AUTO"}`)
 	case wire.ChooseAny:
 	case wire.ChooseShape:
-		if h.s.Tool == nil {
+		if h.Shape.Tool == nil {
 			return
 		}
-		b = append(jsonx.AppendString([]byte(`{"mode":"ANY","allowedFunctionNames":[`), h.s.Tool.Name), "]}"...)
+		b = append(jsonx.AppendString([]byte(`{"mode":"ANY","allowedFunctionNames":[`), h.Shape.Tool.Name), "]}"...)
 	}
 	name := "functionCallingConfig"
 	for k := range config.Members {
@@ -146,15 +125,15 @@ func textPart(text string) []byte {
 	return append(jsonx.AppendString([]byte(`{"text":`), text), '}')
 }
 
-func (h *shaper) guide() {
-	if h.s.Guide == "" {
+func (h *shaper) Guide() {
+	if h.Shape.Guide == "" {
 		return
 	}
 	system, key := h.top("systemInstruction")
-	if system.Kind() == jsonx.String && h.Follow(system, h.s.Guide, "\n\n", textPart) || h.another(system, h.s.Guide) {
+	if system.Kind() == jsonx.String && h.Follow(system, h.Shape.Guide, "\n\n", textPart) || h.another(system, h.Shape.Guide) {
 		return
 	}
-	h.Edits.Set(h.Doc, key, append(append([]byte(`{"parts":[`), textPart(h.s.Guide)...), "]}"...))
+	h.Edits.Set(h.Doc, key, append(append([]byte(`{"parts":[`), textPart(h.Shape.Guide)...), "]}"...))
 }
 
 // another adds a part to a content; false if it has none yet.
@@ -173,8 +152,8 @@ func (h *shaper) another(content jsonx.Value, text string) bool {
 	return true
 }
 
-// say puts turns behind the contents. What the side says that spoke last goes on in its content.
-func (h *shaper) say() {
+// Turns puts turns behind the contents. A first turn of the role that the request ends with is joined to its last content.
+func (h *shaper) Turns() {
 	contents, _ := h.top("contents")
 	last := contents
 	if contents.Kind() == jsonx.Array {
@@ -184,11 +163,7 @@ func (h *shaper) say() {
 	}
 	role, _ := get(last, "role").Str()
 	model := strings.EqualFold(role, "model")
-	turns := h.s.Turns()
-	if n := len(turns); n > 0 && turns[n-1].Assistant || n == 0 && model && h.asks() {
-		turn := wire.Proceed()
-		turns = append(turns, wire.Said{Text: turn.Parts[0].Text})
-	}
+	turns := h.Shape.AlternatingTurns(model)
 	if len(turns) > 0 && turns[0].Assistant == model && !strings.EqualFold(role, "system") && h.another(last, turns[0].Text) {
 		turns = turns[1:]
 	}
@@ -212,6 +187,3 @@ func (h *shaper) say() {
 		h.Extend(contents, append(append([]byte{','}, b...), ']'))
 	}
 }
-
-// asks reports whether the shape asks for a form.
-func (h *shaper) asks() bool { return len(h.s.Schema) > 0 || h.s.Tool != nil || h.s.Guide != "" }

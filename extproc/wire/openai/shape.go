@@ -13,42 +13,31 @@ var _ wire.Shaper = Dialect{}
 // Shape changes how a request asks for the form of its answer. Legacy functions stay legacy: of their choice, there is no word for any of
 // them, which is left to the model.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
-	r, err := wire.NewReshape(req)
-	if err != nil {
-		return nil, err
-	}
-	h := shaper{Reshape: r, s: s, legacy: r.Doc.Get("functions").Kind() == jsonx.Array && r.Doc.Get("tools").IsNull()}
-	if !s.Same(req) {
-		h.format()
-	}
-	h.tool()
-	h.choice()
-	h.guide()
-	h.say()
-	return r.Request()
+	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter {
+		return &shaper{Reshape: r, legacy: r.Doc.Get("functions").Kind() == jsonx.Array && r.Doc.Get("tools").IsNull()}
+	})
 }
 
-// shaper shapes one request.
+// shaper writes the shape of one request.
 type shaper struct {
 	*wire.Reshape
-	s      *wire.Shape
-	legacy bool
+	legacy bool // it offers functions and no tools
 }
 
 const keyFormat = "response_format"
 
-func (h *shaper) format() {
+func (h *shaper) Format() {
 	switch {
-	case len(h.s.Schema) > 0:
-		value, _ := format(&chat.Params{Schema: h.s.Schema, SchemaName: h.s.Name, SchemaNote: h.s.Note, SchemaLoose: h.s.Loose})
+	case len(h.Shape.Schema) > 0:
+		value, _ := format(&chat.Params{Schema: h.Shape.Schema, SchemaName: h.Shape.Name, SchemaNote: h.Shape.Note, SchemaLoose: h.Shape.Loose})
 		h.Edits.Set(h.Doc, keyFormat, value)
 	case !h.Doc.Get(keyFormat).Get("type").Equal("text"):
 		h.Edits.Delete(h.Doc, keyFormat)
 	}
 }
 
-func (h *shaper) tool() {
-	t := h.s.Tool
+func (h *shaper) Tool() {
+	t := h.Shape.Tool
 	if t == nil {
 		return
 	}
@@ -58,11 +47,7 @@ func (h *shaper) tool() {
 		key = "tools"
 		f = append(append([]byte(`{"type":"function","function":`), f...), '}')
 	}
-	if list := h.Doc.Get(key); list.Kind() == jsonx.Array {
-		h.Add(list, f)
-		return
-	}
-	h.Edits.Set(h.Doc, key, append(append([]byte{'['}, f...), ']'))
+	h.Append(key, f)
 }
 
 // function is a tool as a function.
@@ -78,12 +63,12 @@ func function(t *chat.Tool) []byte {
 	return append(b, '}')
 }
 
-func (h *shaper) choice() {
+func (h *shaper) Choice() {
 	key, one := "tool_choice", `"required"`
 	if h.legacy {
 		key, one = "function_call", `"auto"`
 	}
-	switch h.s.Choice {
+	switch h.Shape.Choice {
 	case wire.KeepChoice:
 	case wire.ChooseAuto:
 		if !h.Doc.Get(key).IsNull() && !h.Doc.Get(key).Equal("auto") {
@@ -98,10 +83,10 @@ func (h *shaper) choice() {
 
 // chooseShape has the shape's tool called, once.
 func (h *shaper) chooseShape(key string) {
-	if h.s.Tool == nil {
+	if h.Shape.Tool == nil {
 		return
 	}
-	name := append(jsonx.AppendString([]byte(`{"name":`), h.s.Tool.Name), '}')
+	name := append(jsonx.AppendString([]byte(`{"name":`), h.Shape.Tool.Name), '}')
 	if h.legacy {
 		h.Edits.Set(h.Doc, key, name)
 		return
@@ -110,9 +95,9 @@ func (h *shaper) chooseShape(key string) {
 	h.Edits.Set(h.Doc, "parallel_tool_calls", strconv.AppendBool(nil, false))
 }
 
-// guide puts words behind the system prompt: into the last of its messages, else into one of their own behind them.
-func (h *shaper) guide() {
-	if h.s.Guide == "" {
+// Guide puts text behind the system prompt: into the last of its messages, else into one of their own behind them.
+func (h *shaper) Guide() {
+	if h.Shape.Guide == "" {
 		return
 	}
 	messages := h.Doc.Get("messages")
@@ -123,10 +108,10 @@ func (h *shaper) guide() {
 		}
 		last = m
 	}
-	if last.Exists() && h.Follow(last.Get("content"), h.s.Guide, "\n\n", wire.TextBlock) {
+	if last.Exists() && h.Follow(last.Get("content"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		return
 	}
-	message := append(jsonx.AppendString([]byte(`{"role":"system","content":`), h.s.Guide), '}')
+	message := append(jsonx.AppendString([]byte(`{"role":"system","content":`), h.Shape.Guide), '}')
 	if last.Exists() {
 		h.Insert(last.At+len(last.Raw), append([]byte{','}, message...))
 		return
@@ -134,20 +119,9 @@ func (h *shaper) guide() {
 	h.Insert(messages.At+1, append(message, ','))
 }
 
-// say puts turns behind the messages.
-func (h *shaper) say() {
-	var b []byte
-	for i, turn := range h.s.Turns() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		role := "user"
-		if turn.Assistant {
-			role = "assistant"
-		}
-		b = append(jsonx.AppendString(append(append(append(b, `{"role":"`...), role...), `","content":`...), turn.Text), '}')
-	}
-	if len(b) > 0 {
+// Turns puts turns behind the messages.
+func (h *shaper) Turns() {
+	if b := wire.Messages(h.Shape.TextTurns()); len(b) > 0 {
 		h.Add(h.Doc.Get("messages"), b)
 	}
 }

@@ -13,44 +13,24 @@ var _ wire.Shaper = Dialect{}
 
 // Shape changes how a request asks for the form of its answer.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
-	r, err := wire.NewReshape(req)
-	if err != nil {
-		return nil, err
-	}
-	h := shaper{Reshape: r, s: s}
-	if !s.Same(req) {
-		h.format()
-	}
-	h.tool()
-	h.choice()
-	h.guide()
-	h.say()
-	return r.Request()
+	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
 
-// shaper shapes one request.
-type shaper struct {
-	*wire.Reshape
-	s *wire.Shape
-}
+// shaper writes the shape of one request.
+type shaper struct{ *wire.Reshape }
 
-// format sets the schema, or takes it out, beside what else the client says of the answer's text.
-func (h *shaper) format() {
+// Format sets the schema, or takes it out, beside what else the client says of the answer's text.
+func (h *shaper) Format() {
 	text := h.Doc.Get("text")
-	if len(h.s.Schema) > 0 {
-		json, _ := format(&chat.Params{Schema: h.s.Schema, SchemaName: h.s.Name, SchemaNote: h.s.Note, SchemaLoose: h.s.Loose})
+	if len(h.Shape.Schema) > 0 {
+		json, _ := format(&chat.Params{Schema: h.Shape.Schema, SchemaName: h.Shape.Name, SchemaNote: h.Shape.Note, SchemaLoose: h.Shape.Loose})
 		h.Edits.Set(h.Doc, "text", wire.WithMembers(text, nil, wire.Member{Key: "format", JSON: json}))
 		return
 	}
 	if f := text.Get("format"); !f.Exists() || f.Get("type").Equal("text") {
 		return
 	}
-	rest := wire.WithMembers(text, func(key string) bool { return key == "format" })
-	if wire.IsEmpty(jsonx.Value{Raw: rest}) {
-		h.Edits.Delete(h.Doc, "text")
-		return
-	}
-	h.Edits.Set(h.Doc, "text", rest)
+	h.DeleteMembers("text", func(key string) bool { return key == "format" })
 }
 
 // format is a schema of the answer as this format says it. It is enforced where the provider takes it, and the client did not ask for less.
@@ -64,9 +44,9 @@ func format(p *chat.Params) (json []byte, enforced bool) {
 	return append(strconv.AppendBool(append(b, `,"strict":`...), enforced), '}'), enforced
 }
 
-// tool adds a function. It says whether it is strict, which here is what saying nothing means.
-func (h *shaper) tool() {
-	t := h.s.Tool
+// Tool adds a function. It says whether it is strict, which here is what saying nothing means.
+func (h *shaper) Tool() {
+	t := h.Shape.Tool
 	if t == nil {
 		return
 	}
@@ -76,16 +56,12 @@ func (h *shaper) tool() {
 	}
 	b = append(append(b, `,"parameters":`...), t.Schema...)
 	b = append(strconv.AppendBool(append(b, `,"strict":`...), t.Strict), '}')
-	if tools := h.Doc.Get("tools"); tools.Kind() == jsonx.Array {
-		h.Add(tools, b)
-		return
-	}
-	h.Edits.Set(h.Doc, "tools", append(append([]byte{'['}, b...), ']'))
+	h.Append("tools", b)
 }
 
-func (h *shaper) choice() {
+func (h *shaper) Choice() {
 	const key = "tool_choice"
-	switch h.s.Choice {
+	switch h.Shape.Choice {
 	case wire.KeepChoice:
 	case wire.ChooseAuto:
 		if client := h.Doc.Get(key); !client.IsNull() && !client.Equal("auto") {
@@ -94,34 +70,24 @@ func (h *shaper) choice() {
 	case wire.ChooseAny:
 		h.Edits.Set(h.Doc, key, jsonx.Raw(`"required"`))
 	case wire.ChooseShape:
-		if h.s.Tool == nil {
+		if h.Shape.Tool == nil {
 			return
 		}
-		h.Edits.Set(h.Doc, key, append(jsonx.AppendString([]byte(`{"type":"function","name":`), h.s.Tool.Name), '}'))
+		h.Edits.Set(h.Doc, key, append(jsonx.AppendString([]byte(`{"type":"function","name":`), h.Shape.Tool.Name), '}'))
 		h.Edits.Set(h.Doc, "parallel_tool_calls", jsonx.Raw("false"))
 	}
 }
 
-// guide puts words behind the instructions. What the input says as the system stands behind those anyway.
-func (h *shaper) guide() {
-	if h.s.Guide != "" && !h.Follow(h.Doc.Get("instructions"), h.s.Guide, "\n\n", wire.TextBlock) {
-		h.Edits.Set(h.Doc, "instructions", jsonx.AppendString(nil, h.s.Guide))
+// Guide puts text behind the instructions. What the input says as the system stands behind those anyway.
+func (h *shaper) Guide() {
+	if h.Shape.Guide != "" && !h.Follow(h.Doc.Get("instructions"), h.Shape.Guide, "\n\n", wire.TextBlock) {
+		h.Edits.Set(h.Doc, "instructions", jsonx.AppendString(nil, h.Shape.Guide))
 	}
 }
 
-// say puts turns behind the input.
-func (h *shaper) say() {
-	var b []byte
-	for i, turn := range h.s.Turns() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		role := "user"
-		if turn.Assistant {
-			role = "assistant"
-		}
-		b = append(jsonx.AppendString(append(append(append(b, `{"role":"`...), role...), `","content":`...), turn.Text), '}')
-	}
+// Turns puts turns behind the input.
+func (h *shaper) Turns() {
+	b := wire.Messages(h.Shape.TextTurns())
 	if len(b) == 0 {
 		return
 	}
