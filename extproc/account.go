@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
@@ -16,15 +17,15 @@ import (
 
 // The endpoints that show a key what it has and what it did.
 
-func showBalance(ctx context.Context, x *exchange) (reply, error) {
+func showBalance(ctx context.Context, x *exchange) (stream.Reply, error) {
 	if x.Principal.Account == "" {
-		return reply{}, fault.Newf(fault.InvalidAPIKey, "a balance belongs to an API key: send one")
+		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "a balance belongs to an API key: send one")
 	}
 	b, err := x.gw.Ledger.Balance(ctx, x.Principal.Account)
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
-	st := x.gw.Limiter.Standing(time.Now(), x.Principal, x.head.peer)
+	st := x.gw.Limiter.Standing(time.Now(), x.Principal, x.head.Peer)
 	body := jsonx.AppendString([]byte(`{"account":`), string(x.Principal.Account))
 	body = jsonx.AppendString(append(body, `,"tier":`...), string(x.Principal.Tier))
 	body = append(append(body, `,"balance_usd":`...), orNull(x.Principal.Prepaid, b.Amount.String())...)
@@ -41,13 +42,13 @@ type usageReply struct {
 }
 
 // showUsage sums the calling key's requests: ?by=model|provider|subsystem|day, from ?since= to ?until= (UTC days).
-func showUsage(ctx context.Context, x *exchange) (reply, error) {
+func showUsage(ctx context.Context, x *exchange) (stream.Reply, error) {
 	if x.Principal.Account == "" {
-		return reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
+		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
 	}
-	q, err := url.ParseQuery(x.head.query)
+	q, err := url.ParseQuery(x.head.Query)
 	if err != nil {
-		return reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
 	}
 	by := ledger.By(q.Get("by"))
 	if by == "" {
@@ -55,19 +56,19 @@ func showUsage(ctx context.Context, x *exchange) (reply, error) {
 	}
 	f := ledger.Filter{Account: x.Principal.Account}
 	if f.Since, err = day(q, "since"); err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	if f.Until, err = day(q, "until"); err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	switch by {
 	case ledger.ByModel, ledger.ByProvider, ledger.BySubsystem, ledger.ByDay:
 	default:
-		return reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem or day", by)
+		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem or day", by)
 	}
 	rows, err := x.gw.Ledger.Usage(ctx, f, by)
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	if rows == nil {
 		rows = []ledger.UsageRow{}
@@ -96,7 +97,7 @@ const (
 )
 
 // showRequest is one request's full routing and cost record.
-func showRequest(ctx context.Context, x *exchange) (reply, error) {
+func showRequest(ctx context.Context, x *exchange) (stream.Reply, error) {
 	id := x.arg("/v1/requests/")
 	ctx, cancel := context.WithTimeout(ctx, recordPatience)
 	defer cancel()
@@ -108,12 +109,12 @@ func showRequest(ctx context.Context, x *exchange) (reply, error) {
 		case err == nil:
 			return x.jsonReply(withCharge(r.Record, r.Charged)), nil
 		case !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil:
-			return reply{}, err
+			return stream.Reply{}, err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", clipped(id))
+			return stream.Reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", clipped(id))
 		}
 	}
 }

@@ -18,14 +18,14 @@ import (
 
 // authenticate finds out who asks. A credential that is present decides, even where none is needed.
 func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
-	p, ok, err := x.gw.Verifier.Verify(ctx, auth.Request{Header: x.head.h, Client: x.head.peer})
+	p, ok, err := x.gw.Verifier.Verify(ctx, auth.Request{Header: x.head.Header, Client: x.head.Peer})
 	if err != nil || ok {
 		return p, err
 	}
-	if x.rt.Keyless == KeylessNobody || !x.head.peer.IsLoopback() {
-		return policy.Principal{}, auth.Missing(x.head.h)
+	if x.rt.Keyless == KeylessNobody || !x.head.Peer.IsLoopback() {
+		return policy.Principal{}, auth.Missing(x.head.Header)
 	}
-	if why := x.rt.Known.Refuses(x.head.asked()); why != "" {
+	if why := x.rt.Known.Refuses(x.head.Origin()); why != "" {
 		return policy.Principal{}, fault.Newf(fault.InvalidAPIKey, "a request without an API key is taken from programs on this machine alone, and %s: "+
 			"send a key, or name the gateway localhost, 127.0.0.1 or as in listen.public_url", why)
 	}
@@ -45,7 +45,7 @@ func (x *exchange) limit(ctx context.Context, e *endpoint) (err error) {
 			return err
 		}
 	}
-	ask := quota.Ask{Client: x.head.peer, Class: x.counts(e), MayBeFree: e.kept || x.mayBeFree()}
+	ask := quota.Ask{Client: x.head.Peer, Class: x.counts(e), MayBeFree: e.kept || x.mayBeFree()}
 	if err := x.bill.Admit(ctx, &ask); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (x *exchange) counts(e *endpoint) quota.Class {
 
 // mayBeFree reports whether the request may turn out to cost its caller nothing here.
 func (x *exchange) mayBeFree() bool {
-	return x.rt.Free[x.Principal.Tier] || x.rt.TakesKeys && x.head.h.Get(headerUpstreamKey) != ""
+	return x.rt.Free[x.Principal.Tier] || x.rt.TakesKeys && x.head.Header.Get(headerUpstreamKey) != ""
 }
 
 // mayUse refuses what a caller without a key may not have: only the demo provider is free.
@@ -75,7 +75,7 @@ func (x *exchange) mayUse() error {
 	}
 	for _, to := range x.Found {
 		if !x.rt.Providers[to.Provider].Free {
-			return auth.Missing(x.head.h)
+			return auth.Missing(x.head.Header)
 		}
 	}
 	return nil
@@ -99,7 +99,7 @@ func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 
 // allot holds a generation to what its key may use and be charged.
 func (x *exchange) allot(ctx context.Context, tokens int64, charge policy.Micro) error {
-	return x.bill.Hold(ctx, &quota.Ask{Client: x.head.peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
+	return x.bill.Hold(ctx, &quota.Ask{Client: x.head.Peer, Class: quota.Generation, Tokens: tokens, Charge: charge})
 }
 
 // afford holds the request to what its key may use and spend. No limit of money, tokens or budgets stands before a user's own key (P-13):

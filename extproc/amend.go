@@ -74,7 +74,7 @@ func (n *nativeAnswer) ask(client context.Context, to policy.Resolution) error {
 
 // unasked are the candidates that Envoy would have asked next, without the one that just answered.
 func (n *nativeAnswer) unasked(answered policy.ProviderID) []policy.Resolution {
-	after := slices.Clone(n.x.plan[min(n.head.attempts, len(n.x.plan)):])
+	after := slices.Clone(n.x.plan[min(n.head.Attempts, len(n.x.plan)):])
 	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/auth"
@@ -43,7 +44,7 @@ type cacheEntry struct {
 // mostListed bounds a listing; the counts are of all entries.
 const mostListed = 1000
 
-func showCache(_ context.Context, x *exchange) (reply, error) {
+func showCache(_ context.Context, x *exchange) (stream.Reply, error) {
 	l := x.gw.Answers.List(x.Principal.Account)
 	out := cacheReply{
 		Object: "list", Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
@@ -61,24 +62,24 @@ func showCache(_ context.Context, x *exchange) (reply, error) {
 }
 
 // clearCache deletes all of the caller's entries, those of ?model=, or the one that the path names.
-func clearCache(_ context.Context, x *exchange) (reply, error) {
+func clearCache(_ context.Context, x *exchange) (stream.Reply, error) {
 	if err := auth.MayGenerate(x.Principal); err != nil { // a key that may only read
-		return reply{}, err
+		return stream.Reply{}, err
 	}
-	q, err := url.ParseQuery(x.head.query)
+	q, err := url.ParseQuery(x.head.Query)
 	if err != nil {
-		return reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
 	}
-	id, one := strings.CutPrefix(x.head.path, "/v1/cache/")
+	id, one := strings.CutPrefix(x.head.Path, "/v1/cache/")
 	model := policy.ModelID(q.Get("model"))
 	if len(q) > 0 && (one || model == "" || len(q) > 1 || len(q["model"]) > 1) { // a slip must not delete everything
-		return reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", clipped(x.head.query))
+		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", clipped(x.head.Query))
 	}
 	n := x.gw.Answers.Remove(x.Principal.Account, func(e *cache.Entry) bool {
 		return (!one || e.Key.ID() == id) && (model == "" || e.By.Model == model)
 	})
 	if one && n == 0 {
-		return reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", clipped(id))
+		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", clipped(id))
 	}
 	body, err := json.Marshal(struct {
 		Object  string `json:"object"`

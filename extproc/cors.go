@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 )
@@ -17,7 +18,7 @@ const anyOrigin = "*"
 
 // crossOrigin is what answers to the request say to its browser; nil where it comes from no listed origin.
 func (x *exchange) crossOrigin() header.List {
-	from := x.head.h.Get("origin")
+	from := x.head.Header.Get("origin")
 	if from == "" {
 		return nil
 	}
@@ -69,27 +70,27 @@ func isExposed(name string) bool {
 	return strings.HasPrefix(name, "x-bardo-") || strings.HasPrefix(name, "x-ratelimit-")
 }
 
-// sharing is a door whose answers a page of another origin may read.
+// sharing is a client whose answers a page of another origin may read.
 type sharing struct {
-	door
+	stream.Client
 	x *exchange
 }
 
-// Reply implements door.
-func (d sharing) Reply(r reply) error {
-	r.header = d.x.shared(r.header)
-	return d.door.Reply(r)
+// Reply implements stream.Client.
+func (d sharing) Reply(r stream.Reply) error {
+	r.Header = d.x.shared(r.Header)
+	return d.Client.Reply(r)
 }
 
-// Answer implements door.
-func (d sharing) Answer(r reply, remove []string) error {
-	r.header = d.x.shared(r.header)
-	return d.door.Answer(r, remove)
+// Answer implements stream.Client.
+func (d sharing) Answer(r stream.Reply, remove []string) error {
+	r.Header = d.x.shared(r.Header)
+	return d.Client.Answer(r, remove)
 }
 
-// StreamHead implements door.
+// StreamHead implements stream.Client.
 func (d sharing) StreamHead(status int, h header.List) error {
-	return d.door.StreamHead(status, d.x.shared(h))
+	return d.Client.StreamHead(status, d.x.shared(h))
 }
 
 // Answers to OPTIONS.
@@ -100,32 +101,32 @@ const (
 
 // options answers OPTIONS: a browser that asks whether a page may send a request, or a program that asks for the methods of a path. No
 // key is needed, and no provider is called.
-func (x *exchange) options() (reply, error) {
-	methods := allowed(x.head.path)
+func (x *exchange) options() (stream.Reply, error) {
+	methods := allowed(x.head.Path)
 	if methods == "" {
 		_, err := findEndpoint(&x.head)
-		return reply{}, err
+		return stream.Reply{}, err
 	}
-	from, method := x.head.h.Get("origin"), x.head.h.Get("access-control-request-method")
-	r := reply{status: http.StatusNoContent, header: append(x.idHeaders(), header.Field{Name: "allow", Value: methods + ", OPTIONS"})}
+	from, method := x.head.Header.Get("origin"), x.head.Header.Get("access-control-request-method")
+	r := stream.Reply{Status: http.StatusNoContent, Header: append(x.idHeaders(), header.Field{Name: "allow", Value: methods + ", OPTIONS"})}
 	if from == "" || method == "" {
 		return r, nil
 	}
 	if x.crossOrigin() == nil {
 		f := fault.Newf(fault.InvalidRequest, "pages of the origin %q may not use this gateway: its operator can list the origin in listen.cors_origins", clipped(from))
 		f.Status = http.StatusForbidden
-		return reply{}, f
+		return stream.Reply{}, f
 	}
-	r.header = append(r.header,
+	r.Header = append(r.Header,
 		header.Field{Name: "access-control-allow-methods", Value: methods},
 		header.Field{Name: "access-control-max-age", Value: preflightAge},
 		header.Field{Name: "vary", Value: "Access-Control-Request-Method, Access-Control-Request-Headers"},
 	)
-	if names := x.head.h.Get("access-control-request-headers"); isNames(names) {
-		r.header = append(r.header, header.Field{Name: "access-control-allow-headers", Value: names})
+	if names := x.head.Header.Get("access-control-request-headers"); isNames(names) {
+		r.Header = append(r.Header, header.Field{Name: "access-control-allow-headers", Value: names})
 	}
-	if x.head.h.Get("access-control-request-private-network") == "true" {
-		r.header = append(r.header, header.Field{Name: "access-control-allow-private-network", Value: "true"})
+	if x.head.Header.Get("access-control-request-private-network") == "true" {
+		r.Header = append(r.Header, header.Field{Name: "access-control-allow-private-network", Value: "true"})
 	}
 	return r, nil
 }

@@ -20,7 +20,7 @@ const longestKey = 1024
 
 // hearKey reads the key that a request brings.
 func (x *exchange) hearKey() error {
-	key := x.head.h.Get(headerUpstreamKey)
+	key := x.head.Header.Get(headerUpstreamKey)
 	if len(key) > longestKey {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", longestKey)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -22,14 +23,14 @@ import (
 // then, any failure leaves room for another candidate.
 
 // drive serves a request from x.Order.
-func (x *exchange) drive(ctx context.Context, d door) error {
+func (x *exchange) drive(ctx context.Context, d stream.Client) error {
 	s := x.newDriven(d)
 	defer s.beat.Stop()
 	return s.run(ctx)
 }
 
-func (x *exchange) newDriven(d door) *drivenStream {
-	return &drivenStream{x: x, door: d, beat: time.NewTimer(x.rt.Timeouts.Heartbeat)}
+func (x *exchange) newDriven(d stream.Client) *drivenStream {
+	return &drivenStream{x: x, client: d, beat: time.NewTimer(x.rt.Timeouts.Heartbeat)}
 }
 
 // run calls the candidates until one answers.
@@ -91,7 +92,7 @@ var (
 // drivenStream is the client's side of a driven stream, over all attempts.
 type drivenStream struct {
 	x       *exchange
-	door    door
+	client  stream.Client
 	beat    *time.Timer
 	begun   bool // the status has gone out
 	content bool // something of the answer has gone out
@@ -282,6 +283,9 @@ func (x *exchange) headFailure(ctx context.Context, t *try, resp *http.Response,
 	return statusFailure(to.Provider, errorOf(a, resp.StatusCode))
 }
 
+// maxErrorBody is how much is read of an error.
+const maxErrorBody = 1 << 20
+
 // errorOf is the error an answer with a bad status ended in.
 func errorOf(a *answer, status int) *chat.ProviderError {
 	if a.failed == nil {
@@ -344,7 +348,7 @@ func (s *drivenStream) tellThinking(a *answer) error {
 		return nil
 	}
 	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
-	return s.door.StreamBody(signs, false)
+	return s.client.StreamBody(signs, false)
 }
 
 // send sends an answer that is complete.
@@ -375,7 +379,7 @@ func (s *drivenStream) flush(a *answer) error {
 	}
 	s.sent += int64(len(out))
 	s.beat.Reset(s.x.rt.Timeouts.Heartbeat)
-	return s.door.StreamBody(out, false)
+	return s.client.StreamBody(out, false)
 }
 
 // finish charges for a complete answer and sends its end.
@@ -386,17 +390,17 @@ func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 	}
 	if !s.x.Request.Stream {
 		h := append(s.x.answerHeaders(a.res), sum.headers()...)
-		h = append(h, header.Field{Name: "content-type", Value: contentTypeJSON})
-		return s.door.Reply(reply{status: http.StatusOK, header: h, body: a.end})
+		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
+		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.end})
 	}
 	last := sum.last(a.end)
 	if !s.x.wantsTrailers {
-		return s.door.StreamBody(last, true)
+		return s.client.StreamBody(last, true)
 	}
-	if err := s.door.StreamBody(last, false); err != nil {
+	if err := s.client.StreamBody(last, false); err != nil {
 		return err
 	}
-	return s.door.StreamTrailers(sum.trailers())
+	return s.client.StreamTrailers(sum.trailers())
 }
 
 // start sends the status and the headers of a stream, once.
@@ -405,7 +409,7 @@ func (s *drivenStream) start(to policy.Resolution) error {
 		return nil
 	}
 	s.begun, s.x.streams = true, true
-	return s.door.StreamHead(http.StatusOK, s.x.streamHeaders(to))
+	return s.client.StreamHead(http.StatusOK, s.x.streamHeaders(to))
 }
 
 // heartbeat commits the status if that is still open and sends a comment at an event boundary.
@@ -417,7 +421,7 @@ func (s *drivenStream) heartbeat(to policy.Resolution) error {
 	if err := s.start(to); err != nil {
 		return err
 	}
-	return s.door.StreamBody([]byte(s.x.heartbeat()), false)
+	return s.client.StreamBody([]byte(s.x.heartbeat()), false)
 }
 
 // heartbeat is what keeps a silent stream of this client's alive.
@@ -473,10 +477,10 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 	if !s.begun {
 		r := s.x.errorReply(f)
 		if sum != nil {
-			r.header = append(r.header, sum.headers()...)
+			r.Header = append(r.Header, sum.headers()...)
 		}
-		return s.door.Reply(r)
+		return s.client.Reply(r)
 	}
 	enc := s.x.errorEncoder()
-	return s.door.StreamBody(enc.Error(nil, f), true)
+	return s.client.StreamBody(enc.Error(nil, f), true)
 }

@@ -34,7 +34,7 @@ func (x *exchange) egressRequest(ctx context.Context, t *try) (*http.Request, er
 			req.Header.Set(f.Name, f.Value)
 		}
 	}
-	req.Header.Set("User-Agent", x.head.h.Get("user-agent"))
+	req.Header.Set("User-Agent", x.head.Header.Get("user-agent"))
 	req.Header.Set(state.HeaderCluster, state.Cluster(x.rt.Providers[to.Provider].Cluster))
 	for _, f := range x.affinityHeader() {
 		req.Header.Set(f.Name, f.Value)

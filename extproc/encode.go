@@ -109,7 +109,7 @@ func (c attemptCall) headers(h header.List) (set header.List, remove []string) {
 		header.Field{Name: ":method", Value: "POST"},
 		header.Field{Name: ":path", Value: c.call.Path},
 		header.Field{Name: ":authority", Value: c.authority},
-		header.Field{Name: "content-type", Value: contentTypeJSON},
+		header.Field{Name: "content-type", Value: header.JSON},
 		header.Field{Name: "content-length", Value: strconv.Itoa(len(c.body))},
 		header.Field{Name: "accept", Value: "*/*"},
 		header.Field{Name: "accept-encoding", Value: "identity"},

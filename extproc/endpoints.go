@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -31,7 +32,7 @@ type endpoint struct {
 	verb   string // what the path ends in, in Google's habit: ":generateContent"
 	class  class
 	op     chat.Op
-	local  func(context.Context, *exchange) (reply, error)
+	local  func(context.Context, *exchange) (stream.Reply, error)
 	kept   bool                           // about what a provider keeps: a user's own key answers
 	detect func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
@@ -81,39 +82,39 @@ func (e endpoint) operation() telemetry.Operation {
 }
 
 // findEndpoint matches a folded path. HEAD is served wherever GET is.
-func findEndpoint(hd *head) (endpoint, error) {
-	method := hd.method
+func findEndpoint(hd *stream.Head) (endpoint, error) {
+	method := hd.Method
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
 	for _, e := range endpoints {
-		if e.method == method && e.matches(hd.path) {
+		if e.method == method && e.matches(hd.Path) {
 			return e, nil
 		}
 	}
-	if e, ok := findKept(method, hd.path); ok {
+	if e, ok := findKept(method, hd.Path); ok {
 		return e, nil
 	}
 	if verb := googleVerb(hd); verb != "" {
 		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", clipped(verb), insteadOf(verb))
 	}
-	if takes := allowed(hd.path); takes != "" {
-		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.path), takes, clipped(hd.method))
+	if takes := allowed(hd.Path); takes != "" {
+		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.Path), takes, clipped(hd.Method))
 	}
-	if isUnserved(hd.path) {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", clipped(hd.path))
+	if isUnserved(hd.Path) {
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", clipped(hd.Path))
 	}
-	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.method), clipped(hd.path), meant(hd.path))
+	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.Method), clipped(hd.Path), meant(hd.Path))
 }
 
 // googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
-func googleVerb(hd *head) string {
-	rest, ok := strings.CutPrefix(hd.path, "/v1beta/models/")
+func googleVerb(hd *stream.Head) string {
+	rest, ok := strings.CutPrefix(hd.Path, "/v1beta/models/")
 	if !ok {
-		rest, ok = strings.CutPrefix(hd.path, "/v1/models/")
+		rest, ok = strings.CutPrefix(hd.Path, "/v1/models/")
 	}
 	at := strings.LastIndexByte(rest, ':')
-	if !ok || at < 1 || hd.method != http.MethodPost {
+	if !ok || at < 1 || hd.Method != http.MethodPost {
 		return ""
 	}
 	return rest[at:]
@@ -124,7 +125,7 @@ func insteadOf(verb string) string {
 	if strings.Contains(strings.ToLower(verb), "embed") {
 		return ": use /v1/embeddings"
 	}
-	return ": use " + strings.Join(googleVerbs, ", ")
+	return ": use " + strings.Join(stream.GoogleVerbs, ", ")
 }
 
 // meant names the endpoint that a path is probably a misspelling of.
@@ -178,22 +179,22 @@ func (e endpoint) matches(path string) bool {
 }
 
 // arg is the path's last part, behind an endpoint's trailing slash.
-func (x *exchange) arg(prefix string) string { return strings.TrimPrefix(x.head.path, prefix) }
+func (x *exchange) arg(prefix string) string { return strings.TrimPrefix(x.head.Path, prefix) }
 
 // jsonReply is a 200 with a JSON body; HEAD requests get its headers alone.
-func (x *exchange) jsonReply(body []byte) reply {
-	h := header.List{{Name: "content-type", Value: contentTypeJSON}}
-	if x.head.method == http.MethodHead {
+func (x *exchange) jsonReply(body []byte) stream.Reply {
+	h := header.List{{Name: "content-type", Value: header.JSON}}
+	if x.head.Method == http.MethodHead {
 		body = nil
 	}
-	return reply{status: http.StatusOK, header: h, body: body}
+	return stream.Reply{Status: http.StatusOK, Header: h, Body: body}
 }
 
-func welcome(_ context.Context, x *exchange) (reply, error) {
+func welcome(_ context.Context, x *exchange) (stream.Reply, error) {
 	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/embeddings","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
 }
 
-func alive(_ context.Context, x *exchange) (reply, error) {
+func alive(_ context.Context, x *exchange) (stream.Reply, error) {
 	return x.jsonReply([]byte(`{"status":"ok"}`)), nil
 }
 
@@ -204,7 +205,7 @@ func (x *exchange) countsUpstream() bool {
 }
 
 // countReply answers a token count from the gateway's own estimate.
-func (x *exchange) countReply() reply {
+func (x *exchange) countReply() stream.Reply {
 	body := []byte(`{"input_tokens":`)
 	switch x.Request.Dialect { //nolint:exhaustive // the others say it alike
 	case chat.Responses:
@@ -213,7 +214,7 @@ func (x *exchange) countReply() reply {
 		body = []byte(`{"totalTokens":`)
 	}
 	r := x.jsonReply(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
-	r.header = append(r.header, x.idHeaders()...)
-	r.header = append(r.header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
+	r.Header = append(r.Header, x.idHeaders()...)
+	r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
 	return r
 }

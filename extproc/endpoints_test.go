@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -26,7 +27,7 @@ func TestWhatIsServedNowhereIsToldWhatIs(t *testing.T) {
 		{"a model alone", http.MethodPost, "/v1beta/models/m", fault.MethodNotAllowed, "/v1beta/models/m takes GET, HEAD, not POST"},
 		{"another method", http.MethodGet, "/v1/messages", fault.MethodNotAllowed, "/v1/messages takes POST, not GET"},
 	} {
-		_, err := findEndpoint(&head{method: tt.method, path: tt.path})
+		_, err := findEndpoint(&stream.Head{Method: tt.method, Path: tt.path})
 		f, ok := errors.AsType[*fault.Fault](err)
 		if !ok || f.Kind != tt.kind || f.Public != tt.want {
 			t.Errorf("%s: %v, want %s %q", tt.sentence, err, tt.kind, tt.want)

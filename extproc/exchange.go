@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
@@ -31,7 +32,7 @@ type exchange struct {
 	pipeline.Exchange
 	gw      *Gateway
 	rt      *Runtime
-	head    head
+	head    stream.Head
 	dialect wire.Dialect
 	said    hint.Said // which hints came in headers
 	started time.Time
@@ -101,20 +102,20 @@ func newID() string {
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-func (g *Gateway) newExchange(hd head) *exchange {
+func (g *Gateway) newExchange(hd stream.Head) *exchange {
 	rt := g.runtime.Load()
-	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.dialect()], started: time.Now(), operation: telemetry.Unrouted}
-	x.ID, x.Header = newID(), hd.h
+	x := &exchange{gw: g, rt: rt, head: hd, dialect: rt.Dialects[hd.Dialect()], started: time.Now(), operation: telemetry.Unrouted}
+	x.ID, x.Header = newID(), hd.Header
 	x.bill.Open(g.meter, (*metered)(x), x.ID)
-	x.wantsTrailers = hd.h.Get("te") == "trailers"
+	x.wantsTrailers = hd.Header.Get("te") == "trailers"
 	g.live.Add(1)
 	g.Metrics.ExchangeStarted()
 	return x
 }
 
 // run takes the exchange through its phases. An error that is a fault has not been answered yet.
-func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
-	if x.head.method == http.MethodOptions {
+func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) error {
+	if x.head.Method == http.MethodOptions {
 		x.operation = telemetry.Lookup
 		r, err := x.options()
 		if err != nil {
@@ -135,7 +136,7 @@ func (x *exchange) run(ctx context.Context, d door, bodyless bool) error {
 		if err != nil {
 			return err
 		}
-		r.header = append(r.header, x.idHeaders()...)
+		r.Header = append(r.Header, x.idHeaders()...)
 		return x.reply(d, r)
 	}
 	if err := x.hear(); err != nil {
@@ -173,13 +174,13 @@ type unmetered struct {
 }
 
 // reply answers in a provider's place.
-func (x *exchange) reply(d door, r reply) error {
-	x.unmetered = &unmetered{status: r.status, outcome: outcomeOK}
+func (x *exchange) reply(d stream.Client, r stream.Reply) error {
+	x.unmetered = &unmetered{status: r.Status, outcome: outcomeOK}
 	return d.Reply(r)
 }
 
 // call asks the candidates.
-func (x *exchange) call(ctx context.Context, d door) error {
+func (x *exchange) call(ctx context.Context, d stream.Client) error {
 	if x.driven() {
 		return x.drive(ctx, d)
 	}
@@ -201,11 +202,11 @@ func (x *exchange) admit(ctx context.Context, e *endpoint) error {
 }
 
 // read takes in the request's body and decodes it in one pass.
-func (x *exchange) read(d door, e endpoint, bodyless bool) error {
+func (x *exchange) read(d stream.Client, e endpoint, bodyless bool) error {
 	if bodyless {
 		return fault.Newf(fault.InvalidRequest, "the request has no body")
 	}
-	if enc := x.head.h.Get("content-encoding"); enc != "" && enc != "identity" {
+	if enc := x.head.Header.Get("content-encoding"); enc != "" && enc != "identity" {
 		return fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", enc)
 	}
 	body, err := x.receive(d)
@@ -217,9 +218,9 @@ func (x *exchange) read(d door, e endpoint, bodyless bool) error {
 		x.dialect = x.rt.Dialects[e.detect(body)]
 	}
 	if d, ok := x.dialect.(wire.Addressed); ok {
-		x.dialect = d.At(x.head.path, x.head.query)
+		x.dialect = d.At(x.head.Path, x.head.Query)
 	}
-	if x.Request, err = x.dialect.Decode(e.op, x.head.h, x.head.query, body); err != nil {
+	if x.Request, err = x.dialect.Decode(e.op, x.head.Header, x.head.Query, body); err != nil {
 		return err
 	}
 	return x.hearBody()
@@ -281,8 +282,8 @@ func (x *exchange) refused(f *fault.Fault) {
 }
 
 // errorReply is a fault in the caller's format.
-func (x *exchange) errorReply(f *fault.Fault) reply {
-	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON})
+func (x *exchange) errorReply(f *fault.Fault) stream.Reply {
+	h := append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON})
 	if f.RetryAfter > 0 {
 		h = append(h, header.Field{Name: "retry-after", Value: strconv.Itoa(int((f.RetryAfter + time.Second - 1) / time.Second))})
 	}
@@ -290,17 +291,17 @@ func (x *exchange) errorReply(f *fault.Fault) reply {
 		h = append(h, header.Field{Name: "x-should-retry", Value: "false"})
 	}
 	if f.Kind == fault.MethodNotAllowed { // RFC 9110, 15.5.6
-		h = append(h, header.Field{Name: "allow", Value: allowed(x.head.path)})
+		h = append(h, header.Field{Name: "allow", Value: allowed(x.head.Path)})
 	}
 	if n := len(x.attempts); n > 0 {
 		h = append(h, header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(n)})
 	}
 	h = x.refusalHeaders(h, f)
 	body := x.dialect.Error(f, x.ID)
-	if x.head.method == http.MethodHead {
+	if x.head.Method == http.MethodHead {
 		body = nil
 	}
-	return reply{status: f.HTTPStatus(), header: h, body: body}
+	return stream.Reply{Status: f.HTTPStatus(), Header: h, Body: body}
 }
 
 // errorEncoder writes error events for a stream that has begun.

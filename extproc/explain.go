@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -208,7 +209,7 @@ const headerRoute = "x-bardo-route"
 
 // explains reports whether the request only asks what would be done with it.
 func (x *exchange) explains() (bool, error) {
-	switch said := x.head.h.Get(headerRoute); {
+	switch said := x.head.Header.Get(headerRoute); {
 	case said == "":
 		return false, nil
 	case strings.EqualFold(said, "explain"):
@@ -219,18 +220,18 @@ func (x *exchange) explains() (bool, error) {
 }
 
 // explain answers what would be done with the request. It counts as a lookup: nobody is asked, and nothing is charged.
-func (x *exchange) explain(d door) error {
+func (x *exchange) explain(d stream.Client) error {
 	x.operation = telemetry.Explain
 	_, tier := x.tierAsked()
 	e := x.gw.Explain(&Dry{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started, Service: tier,
 		Request: x.Request,
 	})
-	r := reply{status: http.StatusOK, header: append(x.idHeaders(), header.Field{Name: "content-type", Value: contentTypeJSON}), body: e.JSON()}
-	if strings.HasPrefix(x.head.h.Get("accept"), "text/plain") {
-		r.header[len(r.header)-1].Value = "text/plain; charset=utf-8"
-		r.body = []byte(e.Text())
+	r := stream.Reply{Status: http.StatusOK, Header: append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}), Body: e.JSON()}
+	if strings.HasPrefix(x.head.Header.Get("accept"), "text/plain") {
+		r.Header[len(r.Header)-1].Value = "text/plain; charset=utf-8"
+		r.Body = []byte(e.Text())
 	}
-	r.header = x.warning(r.header)
+	r.Header = x.warning(r.Header)
 	return x.reply(d, r)
 }

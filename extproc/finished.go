@@ -45,7 +45,7 @@ func (x *exchange) tell(r *telemetry.Request) {
 
 func (x *exchange) finished(r *telemetry.Request) Finished {
 	f := Finished{
-		ID: x.ID, At: x.started.Add(r.Duration).UTC(), Account: x.Principal.Account, Operation: r.Operation.String(), Dialect: x.head.dialect(), Subsystem: x.Hints.Subsystem,
+		ID: x.ID, At: x.started.Add(r.Duration).UTC(), Account: x.Principal.Account, Operation: r.Operation.String(), Dialect: x.head.Dialect(), Subsystem: x.Hints.Subsystem,
 		Attempts: append([]attemptRecord{}, x.attempts...), Status: r.Status, Code: r.Code, Outcome: outcomeFailed, Provider: policy.ProviderID(r.Provider),
 		InputTokens: r.Tokens.Input + r.Tokens.Cached + r.Tokens.CacheWrite, CachedTokens: r.Tokens.Cached, OutputTokens: r.Tokens.Output,
 		Cost: policy.Micro(r.Charged), Cache: x.known.orMiss(), LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -19,7 +20,7 @@ func over(feed *event.Feed[Finished]) *exchange {
 	x := &exchange{
 		gw:      &Gateway{Deps: Deps{Metrics: telemetry.New(telemetry.Build{}), Finished: feed}},
 		started: time.Now(),
-		head:    head{method: "POST", path: "/v1/messages", h: header.List{{Name: "x-api-key", Value: "bardo_sk_secret"}}},
+		head:    stream.Head{Method: "POST", Path: "/v1/messages", Header: header.List{{Name: "x-api-key", Value: "bardo_sk_secret"}}},
 	}
 	x.ID, x.Principal = "req_1", policy.Principal{Account: "acct"}
 	x.Request = &chat.Request{Dialect: chat.Anthropic, Model: strings.Repeat("m", 1000), Stream: true}

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 )
 
 // follow waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it to the driven path.
-func (x *exchange) follow(ctx context.Context, d door) error {
+func (x *exchange) follow(ctx context.Context, d stream.Client) error {
 	late := time.NewTimer(x.rt.Timeouts.Total)
 	defer late.Stop()
 	s := x.newDriven(d)
@@ -60,7 +61,7 @@ func (s *drivenStream) turn(ctx context.Context, t cache.Turn) error {
 	if s.begun || x.driven() {
 		return s.run(ctx)
 	}
-	return x.carry(ctx, s.door)
+	return x.carry(ctx, s.client)
 }
 
 // lead prepares a request that waited to ask by itself.

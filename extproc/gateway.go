@@ -1,8 +1,8 @@
-// Package extproc is the data path: it serves Envoy's external processing filters, and decides for every request who pays, what is
-// sent to whom, and what the client sees. One gRPC stream is one exchange.
+// Package extproc is the data path: it decides for every request who pays, what is sent to which provider, and what the client gets. A
+// Gateway serves the requests that a package below extproc/stream brings; one request is one exchange.
 //
-// native.go is the path on which Envoy carries the bytes; driven.go the one on which the gateway answers by itself and calls out
-// through Envoy's egress listener. Only server.go, message.go, receive.go, send.go, metadata.go and codec.go know gRPC and protobuf.
+// native.go is the path on which Envoy carries the bytes; driven.go the one on which the gateway answers by itself and calls providers
+// through Envoy's egress listener.
 package extproc
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
@@ -68,6 +69,8 @@ type Gateway struct {
 	served     atomic.Uint64
 }
 
+var _ stream.Handler = (*Gateway)(nil)
+
 // New makes a gateway that begins with rt.
 func New(rt *Runtime, d Deps) *Gateway {
 	g := &Gateway{Deps: d}
@@ -88,9 +91,8 @@ func (g *Gateway) Use(rt *Runtime) {
 	g.runtime.Store(rt)
 }
 
-// serve handles one exchange from its request head to its last byte. bodyless is true when the request ends with its head.
-// The error is for Envoy: the client has no answer, or half of one.
-func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) error {
+// Serve implements stream.Handler.
+func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
 	x := g.newExchange(hd)
 	defer x.shut()
 	if x.crossOrigin() != nil {
@@ -111,6 +113,15 @@ func (g *Gateway) serve(ctx context.Context, d door, hd head, bodyless bool) err
 	x.refused(f)
 	return d.Reply(x.errorReply(f))
 }
+
+// Opened implements stream.Handler.
+func (g *Gateway) Opened() { g.Metrics.StreamOpened() }
+
+// Closed implements stream.Handler.
+func (g *Gateway) Closed() { g.Metrics.StreamClosed() }
+
+// Panicked implements stream.Handler.
+func (g *Gateway) Panicked(value any) { _ = g.panicked("", value) }
 
 // Live is how many exchanges are under way.
 func (g *Gateway) Live() int64 { return g.live.Load() }

@@ -96,7 +96,7 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 		h = append(h, header.Field{Name: "x-bardo-cost", Value: costDirect})
 	}
 	return append(x.budgetHeader(h),
-		header.Field{Name: "content-type", Value: contentTypeSSE},
+		header.Field{Name: "content-type", Value: header.EventStream},
 		header.Field{Name: "cache-control", Value: "no-cache"},
 		header.Field{Name: "x-accel-buffering", Value: "no"},
 	)

@@ -20,7 +20,7 @@ func (x *exchange) hear() (err error) {
 	if err := x.hearKey(); err != nil {
 		return err
 	}
-	x.said, err = hint.FromHeaders(x.head.h, &x.Hints)
+	x.said, err = hint.FromHeaders(x.head.Header, &x.Hints)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/policy"
 )
@@ -119,11 +120,11 @@ func (k *keptPath) wellFormed() bool {
 const longestKept = 256
 
 // vendor is whose API a request about kept things speaks.
-func (k *keptPath) vendor(hd *head) policy.ProviderID {
+func (k *keptPath) vendor(hd *stream.Head) policy.ProviderID {
 	switch {
 	case k.collection == cachedContents:
 		return "google"
-	case k.collection == "/v1/messages/batches", k.collection == "/v1/files" && hd.h.Has("anthropic-version"):
+	case k.collection == "/v1/messages/batches", k.collection == "/v1/files" && hd.Header.Has("anthropic-version"):
 		return "anthropic"
 	}
 	return "openai"

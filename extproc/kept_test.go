@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/header"
 )
 
@@ -41,18 +42,18 @@ func TestPathsOfWhatIsKept(t *testing.T) {
 }
 
 func TestWhoseAPIAKeptPathIsOf(t *testing.T) {
-	anthropic := head{h: header.List{{Name: "anthropic-version", Value: "2023-06-01"}}}
+	anthropic := stream.Head{Header: header.List{{Name: "anthropic-version", Value: "2023-06-01"}}}
 	for _, row := range []struct {
 		path string
-		hd   *head
+		hd   *stream.Head
 		want string
 	}{
-		{"/v1/files", &head{}, "openai"},
+		{"/v1/files", &stream.Head{}, "openai"},
 		{"/v1/files", &anthropic, "anthropic"},
 		{"/v1/batches", &anthropic, "openai"},
-		{"/v1/messages/batches/b", &head{}, "anthropic"},
-		{"/v1/responses/r", &head{}, "openai"},
-		{"/v1beta/cachedContents/c", &head{}, "google"},
+		{"/v1/messages/batches/b", &stream.Head{}, "anthropic"},
+		{"/v1/responses/r", &stream.Head{}, "openai"},
+		{"/v1beta/cachedContents/c", &stream.Head{}, "google"},
 	} {
 		k, _ := readKept(row.path)
 		if got := k.vendor(row.hd); string(got) != row.want {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -76,9 +77,9 @@ type modelPrice struct {
 	Updated *time.Time     `json:"updated,omitempty"` // when it was true
 }
 
-func listModels(_ context.Context, x *exchange) (reply, error) {
+func listModels(_ context.Context, x *exchange) (stream.Reply, error) {
 	offers := x.rt.Resolver.Models()
-	if x.head.dialect() == chat.Anthropic {
+	if x.head.Dialect() == chat.Anthropic {
 		return x.claudeModels(offers)
 	}
 	list := struct {
@@ -92,7 +93,7 @@ func listModels(_ context.Context, x *exchange) (reply, error) {
 	return x.jsonReply(body), err
 }
 
-func (x *exchange) claudeModels(offers []resolve.Offer) (reply, error) {
+func (x *exchange) claudeModels(offers []resolve.Offer) (stream.Reply, error) {
 	list := struct {
 		Data    []claudeModel `json:"data"`
 		FirstID *string       `json:"first_id"`
@@ -109,13 +110,13 @@ func (x *exchange) claudeModels(offers []resolve.Offer) (reply, error) {
 	return x.jsonReply(body), err
 }
 
-func showModel(_ context.Context, x *exchange) (reply, error) {
+func showModel(_ context.Context, x *exchange) (stream.Reply, error) {
 	o, err := x.model("/v1/models/")
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	var body []byte
-	if x.head.dialect() == chat.Anthropic {
+	if x.head.Dialect() == chat.Anthropic {
 		body, err = json.Marshal(x.claudeModel(&o))
 	} else {
 		body, err = json.Marshal(x.modelObject(&o))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy/resolve"
 )
 
@@ -26,7 +27,7 @@ func newGeminiModel(o *resolve.Offer) geminiModel {
 }
 
 // listGeminiModels is GET /v1beta/models, on one page.
-func listGeminiModels(_ context.Context, x *exchange) (reply, error) {
+func listGeminiModels(_ context.Context, x *exchange) (stream.Reply, error) {
 	offers := x.rt.Resolver.Models()
 	list := struct {
 		Models []geminiModel `json:"models"`
@@ -38,10 +39,10 @@ func listGeminiModels(_ context.Context, x *exchange) (reply, error) {
 	return x.jsonReply(body), err
 }
 
-func showGeminiModel(_ context.Context, x *exchange) (reply, error) {
+func showGeminiModel(_ context.Context, x *exchange) (stream.Reply, error) {
 	o, err := x.model("/v1beta/models/")
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	body, err := json.Marshal(newGeminiModel(&o))
 	return x.jsonReply(body), err

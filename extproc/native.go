@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -20,12 +21,12 @@ import (
 // attempt's request, and reads, meters and writes the answer; later attempts are written by their own streams, from the exchange.
 
 // carry serves a request whose answer Envoy brings.
-func (x *exchange) carry(ctx context.Context, d door) error {
+func (x *exchange) carry(ctx context.Context, d stream.Client) error {
 	defer x.gw.exchanges.remove(x)
 	if err := x.depart(d); err != nil {
 		return err
 	}
-	n := &nativeAnswer{x: x, door: d}
+	n := &nativeAnswer{x: x, client: d}
 	for {
 		p, err := d.Next()
 		if err != nil {
@@ -39,7 +40,7 @@ func (x *exchange) carry(ctx context.Context, d door) error {
 }
 
 // depart sends the first attempt on its way. Its body is gone when Forward returns: later attempts are encoded anew.
-func (x *exchange) depart(d door) error {
+func (x *exchange) depart(d stream.Client) error {
 	buf := takeBody(len(x.body.bytes()) + encodedMore)
 	defer putBody(buf)
 	call, plan, err := x.firstCall((*buf)[:0], x.attemptPlan())
@@ -50,10 +51,10 @@ func (x *exchange) depart(d door) error {
 	x.plan = plan
 	x.gw.exchanges.add(x) // from here on the streams of later attempts may ask for it
 	x.departs()
-	set, remove := call.headers(x.head.h)
+	set, remove := call.headers(x.head.Header)
 	x.bill.Begin(plan[0], x.attemptStarted)
-	return d.Forward(forward{
-		set: append(set, x.routeHeaders(plan)...), remove: append(remove, x.head.forged...), body: call.body, exchange: x.ID, groups: x.clusters(plan),
+	return d.Forward(stream.Forward{
+		Set: append(set, x.routeHeaders(plan)...), Remove: append(remove, x.head.Forged...), Body: call.body, Exchange: x.ID, Clusters: x.clusters(plan),
 	})
 }
 
@@ -113,23 +114,24 @@ func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
 	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
 }
 
-// encodeAttempt writes attempt n (from 1) of a live exchange for a retry cluster.
-func (g *Gateway) encodeAttempt(id, cluster string, n int) (attemptCall, error) {
-	x := g.exchanges.get(id)
+// Attempt implements stream.Handler, for an attempt at a retry cluster.
+func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
+	x := g.exchanges.get(a.Exchange)
 	if x == nil {
-		return attemptCall{}, fmt.Errorf("no exchange %q", id)
+		return stream.AttemptRequest{}, fmt.Errorf("no exchange %q", a.Exchange)
 	}
-	to := x.planned(n)
-	if err := x.astray(to, cluster, n); err != nil {
-		return attemptCall{}, err
+	to := x.planned(a.Number)
+	if err := x.astray(to, a.Cluster, a.Number); err != nil {
+		return stream.AttemptRequest{}, err
 	}
 	call, err := x.encodeBeside(to)
 	if err != nil {
-		x.unwritten.Store(&unwrittenAttempt{n, err})
-	} else {
-		x.retried.Store(&retriedAttempt{n, time.Now()})
+		x.unwritten.Store(&unwrittenAttempt{a.Number, err})
+		return stream.AttemptRequest{}, err
 	}
-	return call, err
+	x.retried.Store(&retriedAttempt{a.Number, time.Now()})
+	set, remove := call.headers(a.Header)
+	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.body}, nil
 }
 
 // astray is the error that attempt n (from 1) is at another cluster than was planned; nil if it is not. The request must not be written for
@@ -151,7 +153,7 @@ type retriedAttempt struct {
 // gone notes on the bill that the exchange ended without an answer: its client disconnected, or the provider's error broke off in the
 // middle and Envoy answered. A provider that refused is owed nothing.
 func (n *nativeAnswer) gone() {
-	if n.head != nil && n.head.status/100 != 2 {
+	if n.head != nil && n.head.Status/100 != 2 {
 		n.x.bill.Over()
 		return
 	}
@@ -183,27 +185,27 @@ func (x *exchange) planned(n int) policy.Resolution {
 
 // nativeAnswer reads the answer that Envoy brings and passes it on in the client's format.
 type nativeAnswer struct {
-	x    *exchange
-	door door
-	head *answerHead
-	to   policy.Resolution
-	a    *answer
-	size int
+	x      *exchange
+	client stream.Client
+	head   *stream.AnswerHead
+	to     policy.Resolution
+	a      *answer
+	size   int
 }
 
 // take handles one piece; done is true once the client has its whole answer.
-func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error) {
-	if p.head != nil {
-		if done, err := n.begin(ctx, p.head); done || err != nil {
+func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err error) {
+	if p.Head != nil {
+		if done, err := n.begin(ctx, p.Head); done || err != nil {
 			return done, err
 		}
 	}
 	if n.head == nil {
 		return false, errors.New("a body came before its head")
 	}
-	n.a.feed(ctx, p.body, p.end)
+	n.a.feed(ctx, p.Body, p.End)
 	switch {
-	case n.head.status/100 != 2:
+	case n.head.Status/100 != 2:
 		return n.errorBody(ctx, p)
 	case n.a.failed != nil || n.a.broken != nil:
 		return true, n.fail(ctx)
@@ -214,55 +216,47 @@ func (n *nativeAnswer) take(ctx context.Context, p piece) (done bool, err error)
 }
 
 // begin reads the answer's head: which attempt answered, and what became of those before it.
-func (n *nativeAnswer) begin(ctx context.Context, h *answerHead) (done bool, err error) {
+func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bool, err error) {
 	unwritten := n.x.unwritten.Load()
 	if unwritten != nil {
-		h.attempts = unwritten.number
+		h.Attempts = unwritten.number
 	}
-	n.head, n.to = h, n.x.planned(h.attempts)
+	n.head, n.to = h, n.x.planned(h.Attempts)
 	var fs []*failure
-	for i := 1; i < h.attempts; i++ {
+	for i := 1; i < h.Attempts; i++ {
 		to := n.x.planned(i)
-		f := n.earlier(to, h.outcome(i))
+		f := n.earlier(to, h.Outcome(i))
 		n.x.failed(to, f)
 		fs = append(fs, f)
 	}
 	if unwritten != nil && isBroken(unwritten.why) {
 		return true, n.refuse(fault.From(unwritten.why))
 	}
-	if h.details != "" && h.details != "via_upstream" {
-		f := localFailure(n.to.Provider, h.status, h.details)
+	if h.Details != "" && h.Details != "via_upstream" {
+		f := localFailure(n.to.Provider, h.Status, h.Details)
 		if unwritten != nil {
 			f = &failure{provider: n.to.Provider, kind: failEncode, cause: unwritten.why}
 		}
 		n.x.failed(n.to, f)
 		return true, n.giveUp(ctx, append(fs, f))
 	}
-	if err := n.x.astray(n.to, h.cluster, h.attempts); err != nil {
+	if err := n.x.astray(n.to, h.Cluster, h.Attempts); err != nil {
 		f := &failure{provider: n.to.Provider, kind: failEncode, cause: err}
 		n.x.failed(n.to, f)
 		return true, n.giveUp(ctx, []*failure{f})
 	}
-	n.x.begin(h.attempts)
-	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.status, h.header)
+	n.x.begin(h.Attempts)
+	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.Status, h.Header)
 	_, n.a.began = n.x.bill.InFlight()
-	if h.status/100 == 2 {
+	if h.Status/100 == 2 {
 		n.x.current = n.a
 		return false, nil
 	}
 	n.x.earlierFailures = fs
-	if h.status < http.StatusOK { // no body belongs to it
-		return n.errorBody(ctx, piece{end: true})
+	if h.Status < http.StatusOK { // no body belongs to it
+		return n.errorBody(ctx, stream.Piece{End: true})
 	}
 	return false, nil
-}
-
-// outcome is what attempt i (from 1) noted, or "".
-func (h *answerHead) outcome(i int) string {
-	if i > len(h.outcomes) {
-		return ""
-	}
-	return h.outcomes[i-1]
 }
 
 // earlier reads why an attempt before the answering one failed. One that noted nothing had no answer, or one that broke off.
@@ -276,14 +270,14 @@ func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *failure {
 }
 
 // errorBody waits for the end of a refused attempt's body and passes on what concerns the caller.
-func (n *nativeAnswer) errorBody(ctx context.Context, p piece) (done bool, err error) {
-	n.size += len(p.body)
-	if !p.end && n.size < maxErrorBody {
+func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
+	n.size += len(p.Body)
+	if !p.End && n.size < maxErrorBody {
 		return false, nil
 	}
-	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.status))
+	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.Status))
 	n.x.failed(n.to, f)
-	if again, ok := n.x.amend(n.to, f); ok && p.end {
+	if again, ok := n.x.amend(n.to, f); ok && p.End {
 		return true, n.ask(ctx, again)
 	}
 	return true, n.giveUp(ctx, append(n.x.earlierFailures, f))
@@ -309,13 +303,13 @@ func (n *nativeAnswer) giveUp(ctx context.Context, fs []*failure) error {
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
-	return n.door.Reply(r)
+	return n.client.Reply(r)
 }
 
 // refuse answers with an error; nothing has been sent yet.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
 	n.x.refused(f)
-	return n.door.Reply(n.x.errorReply(f))
+	return n.client.Reply(n.x.errorReply(f))
 }
 
 // whole answers a request whose answer comes in one piece.
@@ -326,8 +320,8 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 	}
 	body := n.a.end
 	set := append(n.x.answerHeaders(n.to), sum.headers()...)
-	set = append(set, header.Field{Name: "content-type", Value: contentTypeJSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
-	return n.door.Answer(reply{status: http.StatusOK, header: set, body: body}, foreign(n.head.header, set))
+	set = append(set, header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
+	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, foreign(n.head.Header, set))
 }
 
 // foreign lists the provider's headers that the client must not see: all but those that are set anew.

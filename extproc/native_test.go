@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/telemetry"
@@ -30,7 +31,7 @@ func planned(t *testing.T) *exchange {
 		Providers: map[policy.ProviderID]Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
 	}
 	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
-	x := g.newExchange(head{})
+	x := g.newExchange(stream.Head{})
 	t.Cleanup(x.shut)
 	x.Request = &chat.Request{}
 	x.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
@@ -42,7 +43,7 @@ func planned(t *testing.T) *exchange {
 func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
 	x := planned(t)
 	for _, cluster := range []string{"a", "a~retry", "c", ""} {
-		if call, err := x.gw.encodeAttempt(x.ID, cluster, 2); err == nil || x.unwritten.Load() != nil {
+		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.unwritten.Load() != nil {
 			t.Errorf("%q: written was %+v, %v", cluster, call, err)
 		}
 	}
@@ -52,10 +53,10 @@ func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
 func TestD70NoAnswerOfAnotherClusterThanPlannedIsRead(t *testing.T) {
 	for _, cluster := range []string{"a", "c", ""} {
 		x, d := planned(t), &lone{}
-		n := &nativeAnswer{x: x, door: d}
-		done, err := n.begin(t.Context(), &answerHead{status: http.StatusOK, cluster: cluster, details: "via_upstream", attempts: 2})
-		if err != nil || !done || d.got.status != http.StatusInternalServerError || x.current != nil || len(x.bill.Calls()) != 0 {
-			t.Errorf("%q: %v, %v, the client got %d %s", cluster, done, err, d.got.status, d.got.body)
+		n := &nativeAnswer{x: x, client: d}
+		done, err := n.begin(t.Context(), &stream.AnswerHead{Status: http.StatusOK, Cluster: cluster, Details: "via_upstream", Attempts: 2})
+		if err != nil || !done || d.got.Status != http.StatusInternalServerError || x.current != nil || len(x.bill.Calls()) != 0 {
+			t.Errorf("%q: %v, %v, the client got %d %s", cluster, done, err, d.got.Status, d.got.Body)
 		}
 	}
 }

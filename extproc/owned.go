@@ -18,7 +18,7 @@ import (
 // settle notes whose the things in a good answer are, and returns it as the caller may see it. What was made here is remembered before
 // its maker hears of it.
 func (g *passing) settle(ctx context.Context, body []byte) ([]byte, error) {
-	if g.x.head.method == http.MethodDelete && g.path.rest == "" {
+	if g.x.head.Method == http.MethodDelete && g.path.rest == "" {
 		return body, g.x.gw.Ledger.Drop(ctx, g.path.name())
 	}
 	doc, err := jsonx.Scan(body)
@@ -31,7 +31,7 @@ func (g *passing) settle(ctx context.Context, body []byte) ([]byte, error) {
 		return g.ownOnly(ctx, &doc)
 	}
 	members := []string{"output_file_id", "error_file_id"}
-	if g.x.head.method == http.MethodPost && g.path.id == "" {
+	if g.x.head.Method == http.MethodPost && g.path.id == "" {
 		name, _ := g.path.members()
 		members = append(members, name)
 	}
@@ -41,7 +41,7 @@ func (g *passing) settle(ctx context.Context, body []byte) ([]byte, error) {
 
 // isList reports whether the request is for all things of a kind, which the key's other users made as well.
 func (g *passing) isList() bool {
-	return (g.x.head.method == http.MethodGet || g.x.head.method == http.MethodHead) && g.path.id == ""
+	return (g.x.head.Method == http.MethodGet || g.x.head.Method == http.MethodHead) && g.path.id == ""
 }
 
 // unreadable refuses to pass on a list of which the gateway cannot tell whose things it holds.
@@ -57,7 +57,7 @@ func (g *passing) keep(ctx context.Context, doc *jsonx.Doc, members ...string) e
 	for _, m := range members {
 		ids = appendID(ids, doc.Get(m).Raw)
 	}
-	if g.x.head.method == http.MethodPost {
+	if g.x.head.Method == http.MethodPost {
 		for _, list := range [...]string{"data", "output"} {
 			for _, item := range doc.Get(list).Each {
 				ids = appendID(ids, item.Get("id").Raw)
@@ -112,13 +112,13 @@ func (g *passing) here(body []byte, doc *jsonx.Doc) []byte {
 	if at, ok := doc.Get("results_url").Str(); !ok || at == "" {
 		return body
 	}
-	scheme := g.x.head.h.Get("x-forwarded-proto")
+	scheme := g.x.head.Header.Get("x-forwarded-proto")
 	if scheme != "https" {
 		scheme = "http"
 	}
 	id, _ := doc.Get("id").Str()
 	var e jsonx.Edits
-	e.Set(doc, "results_url", jsonx.AppendString(nil, scheme+"://"+g.x.head.host+g.path.collection+"/"+id+"/results"))
+	e.Set(doc, "results_url", jsonx.AppendString(nil, scheme+"://"+g.x.head.Host+g.path.collection+"/"+id+"/results"))
 	return e.AppendTo(nil, doc)
 }
 
@@ -133,7 +133,7 @@ func (g *passing) record(outcome string, status int, why *fault.Fault) {
 		x.unmetered.code = string(callerKind(status))
 	}
 	r := requestRecord{
-		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: outcome, HTTPStatus: status, Dialect: x.head.dialect(), Path: g.path.collection,
+		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: outcome, HTTPStatus: status, Dialect: x.head.Dialect(), Path: g.path.collection,
 		Provider: g.id, Attempts: 1, AttemptLog: x.attempts, Degraded: []string{}, PriceKnown: true, Cache: x.known.orMiss(),
 		LatencyMS: time.Since(x.started).Milliseconds(),
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 )
@@ -29,7 +30,7 @@ func isBroken(err error) bool {
 }
 
 // guarded runs the exchange. A panic becomes an error.
-func (x *exchange) guarded(ctx context.Context, d door, bodyless bool) (err error) {
+func (x *exchange) guarded(ctx context.Context, d stream.Client, bodyless bool) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = x.broken(x.panicked(r))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,19 +12,11 @@ import (
 	"testing"
 	"time"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
@@ -46,11 +37,11 @@ func (faulty) Verify(context.Context, auth.Request) (policy.Principal, bool, err
 
 // lone is a client that keeps what it is answered.
 type lone struct {
-	door
-	got reply
+	stream.Client
+	got stream.Reply
 }
 
-func (l *lone) Reply(r reply) error {
+func (l *lone) Reply(r stream.Reply) error {
 	l.got = r
 	return nil
 }
@@ -63,14 +54,14 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 	g := New(&Runtime{Dialects: dialects}, Deps{
 		Verifier: faulty{}, Metrics: m, Log: slog.New(slog.NewJSONHandler(&log, nil)), Limiter: quota.New(quota.Options{}),
 	})
-	hd := newHead(header.List{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: ":authority", Value: "localhost"}}, "127.0.0.1:1")
+	hd := stream.NewHead(header.List{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: ":authority", Value: "localhost"}}, "127.0.0.1:1")
 	for range 2 {
 		d := &lone{}
-		if err := g.serve(t.Context(), d, hd, true); err != nil {
+		if err := g.Serve(t.Context(), d, hd, true); err != nil {
 			t.Fatal(err)
 		}
-		if d.got.status != http.StatusInternalServerError || !strings.Contains(string(d.got.body), `"code":"internal"`) {
-			t.Errorf("%d %s", d.got.status, d.got.body)
+		if d.got.Status != http.StatusInternalServerError || !strings.Contains(string(d.got.Body), `"code":"internal"`) {
+			t.Errorf("%d %s", d.got.Status, d.got.Body)
 		}
 	}
 	if g.Live() != 0 {
@@ -129,7 +120,7 @@ func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 // exchange is a streamed request that the provider is to serve, once its order is known.
 func (l *panicLab) exchange(t *testing.T) *exchange {
 	t.Helper()
-	hd := newHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
+	hd := stream.NewHead(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}}, "127.0.0.1:1")
 	x := l.newExchange(hd)
 	var err error
 	x.Request, err = openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
@@ -144,8 +135,8 @@ func (l *panicLab) exchange(t *testing.T) *exchange {
 // ended checks that one exchange ended in a fault of the program, was counted, and that the log does not quote it.
 func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 	t.Helper()
-	if d.got.status != http.StatusInternalServerError || !strings.Contains(string(d.got.body), `"code":"internal"`) {
-		t.Errorf("the client gets %d %s", d.got.status, d.got.body)
+	if d.got.Status != http.StatusInternalServerError || !strings.Contains(string(d.got.Body), `"code":"internal"`) {
+		t.Errorf("the client gets %d %s", d.got.Status, d.got.Body)
 	}
 	w := httptest.NewRecorder()
 	l.Metrics.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
@@ -159,65 +150,31 @@ func (l *panicLab) ended(t *testing.T, d *lone, times int) {
 	}
 }
 
-// TestAPanicOfAnAttemptEndsItsExchangeAlone: Envoy asks for an attempt on a stream of its own. The server lives on, also where nothing is
-// known of the exchange, and the client gets a 500.
+// TestAPanicOfAnAttemptEndsItsExchangeAlone: Envoy has an attempt written on a stream of its own. The client gets a 500. Where nothing is
+// known of the exchange, the stream's server is told of the panic.
 func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 	l := newPanicLab(broken{}, nil)
 	x := l.exchange(t)
 	l.exchanges.add(x)
 	lost := l.exchange(t)
-	lost.plan = nil // asking for it is out of range
+	lost.plan = nil // planning its attempt is out of range
 	l.exchanges.add(lost)
-
-	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, l.Gateway, socket) }()
-	conn, err := grpc.NewClient(socket.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(id string) codes.Code {
-		t.Helper()
-		stream, err := ep.NewExternalProcessorClient(conn).Process(metadata.AppendToOutgoingContext(ctx, state.InitialMode, state.ModeAttempt))
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = stream.Send(&ep.ProcessingRequest{
-			Request: &ep.ProcessingRequest_RequestHeaders{RequestHeaders: &ep.HttpHeaders{Headers: &core.HeaderMap{
-				Headers: []*core.HeaderValue{{Key: "x-envoy-attempt-count", RawValue: []byte("2")}},
-			}}},
-			MetadataContext: &core.Metadata{FilterMetadata: map[string]*structpb.Struct{state.Metadata: object(state.KeyExchange, id)}},
-			Attributes:      map[string]*structpb.Struct{filterName: object(attrCluster, state.RetryCluster("p"))},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = stream.Recv()
-		return status.Code(err)
-	}
-	for _, row := range []struct {
-		id   string
-		want codes.Code
-	}{{x.ID, codes.FailedPrecondition}, {lost.ID, codes.Internal}, {"req_nobodys", codes.FailedPrecondition}} {
-		if got := ask(row.id); got != row.want {
-			t.Errorf("%s: %s, want %s", row.id, got, row.want)
+	for _, id := range []string{x.ID, "req_nobodys"} {
+		if r, err := l.Attempt(&stream.Attempt{Exchange: id, Cluster: state.RetryCluster("p"), Number: 2}); err == nil {
+			t.Errorf("%s: written is %+v", id, r)
 		}
 	}
+	func() {
+		defer func() { l.Panicked(recover()) }()
+		_, _ = l.Attempt(&stream.Attempt{Exchange: lost.ID, Cluster: state.RetryCluster("p"), Number: 2})
+		t.Error("an attempt without a plan is written")
+	}()
 	d := &lone{}
-	n := &nativeAnswer{x: x, door: d}
-	if done, err := n.begin(t.Context(), &answerHead{status: http.StatusServiceUnavailable, details: "ext_proc_error_grpc_error_9"}); !done || err != nil {
+	n := &nativeAnswer{x: x, client: d}
+	if done, err := n.begin(t.Context(), &stream.AnswerHead{Status: http.StatusServiceUnavailable, Details: "ext_proc_error_grpc_error_9"}); !done || err != nil {
 		t.Errorf("%v, %v", done, err)
 	}
 	l.ended(t, d, 2)
-	_ = conn.Close()
-	stop()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
 }
 
 // transport answers for the provider.

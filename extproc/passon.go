@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stored"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -35,14 +36,14 @@ type passing struct {
 }
 
 // passOn serves a request about what a provider keeps.
-func (x *exchange) passOn(ctx context.Context, d door, bodyless bool) error {
-	path, _ := readKept(x.head.path)
+func (x *exchange) passOn(ctx context.Context, d stream.Client, bodyless bool) error {
+	path, _ := readKept(x.head.Path)
 	switch {
 	case !path.wellFormed():
-		return fault.Newf(fault.NotFound, "there is no endpoint %s %s", clipped(x.head.method), clipped(x.head.path))
+		return fault.Newf(fault.NotFound, "there is no endpoint %s %s", clipped(x.head.Method), clipped(x.head.Path))
 	case x.ownKey.IsSet():
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: only generations take a key of the request's own, %s does not", path.collection)
-	case !plainQuery(x.head.query):
+	case !plainQuery(x.head.Query):
 		return fault.Newf(fault.InvalidRequest, "the query must not hold parameters that begin with $: they are another request in this one")
 	}
 	g := passing{x: x, path: path}
@@ -73,7 +74,7 @@ const headerProvider = "x-bardo-provider"
 func (g *passing) choose(ctx context.Context) error {
 	vendor := g.path.vendor(&g.x.head)
 	id := directSection + vendor
-	if named := g.x.head.h.Get(headerProvider); named != "" {
+	if named := g.x.head.Header.Get(headerProvider); named != "" {
 		id = policy.ProviderID(named)
 	}
 	if name := g.path.name(); name != "" {
@@ -97,14 +98,14 @@ func (g *passing) use(id, vendor policy.ProviderID) error {
 	p, ok := g.x.rt.Providers[id]
 	if !ok || !p.Direct || p.Adapter.Name() != string(vendor) {
 		return fault.Newf(fault.RequiresDirectKey, "%s %s is about what a provider keeps, which takes a key of your own there (providers.direct)",
-			g.x.head.method, clipped(g.x.head.path))
+			g.x.head.Method, clipped(g.x.head.Path))
 	}
 	g.id, g.p = id, p
 	return nil
 }
 
 // read takes in the body, whatever it is.
-func (g *passing) read(d door, bodyless bool) (err error) {
+func (g *passing) read(d stream.Client, bodyless bool) (err error) {
 	if !bodyless {
 		g.body, err = g.x.receive(d)
 	}
@@ -145,7 +146,7 @@ func (g *passing) checkBody(ctx context.Context) error {
 
 // readBody reads a body, a form for an upload and JSON for everything else, and says what it names.
 func (g *passing) readBody() (refs []stored.Ref, err error) {
-	h := g.x.head.h
+	h := g.x.head.Header
 	if enc := h.Get("content-encoding"); enc != "" && enc != "identity" {
 		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", clipped(enc))
 	}
@@ -160,7 +161,7 @@ func (g *passing) readBody() (refs []stored.Ref, err error) {
 	if kind := h.Get("content-type"); kind != "" && !isPlainJSON(kind) {
 		return nil, fault.Newf(fault.InvalidRequest, "content-type %q: %s takes application/json in UTF-8", clipped(kind), g.path.collection)
 	}
-	g.contentType = contentTypeJSON
+	g.contentType = header.JSON
 	doc, err := jsonx.Unique.Scan(g.body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
@@ -172,7 +173,7 @@ func (g *passing) readBody() (refs []stored.Ref, err error) {
 func isPlainJSON(contentType string) bool {
 	kind, params, err := mime.ParseMediaType(contentType)
 	charset := strings.ToLower(params["charset"])
-	return err == nil && kind == contentTypeJSON && (charset == "" || charset == "utf-8" || charset == "us-ascii")
+	return err == nil && kind == header.JSON && (charset == "" || charset == "utf-8" || charset == "us-ascii")
 }
 
 // plainQuery reports whether a query holds no parameters by which Google's API takes another method, other headers or another body than the
@@ -192,7 +193,7 @@ func plainQuery(query string) bool {
 var handed = []string{"accept", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta", "idempotency-key"}
 
 // ask sends the request, and passes the answer on.
-func (g *passing) ask(client context.Context, d door) error {
+func (g *passing) ask(client context.Context, d stream.Client) error {
 	x := g.x
 	ctx, cancel := context.WithTimeoutCause(client, x.rt.Timeouts.Total, errTotal)
 	defer cancel()
@@ -224,17 +225,17 @@ func (g *passing) attempted(outcome string, r policy.Result) {
 
 func (g *passing) request(ctx context.Context) (*http.Request, error) {
 	x := g.x
-	req, err := http.NewRequestWithContext(ctx, x.head.method, "http://egress"+g.p.Endpoint.BasePath+g.path.below(), bytes.NewReader(g.body))
+	req, err := http.NewRequestWithContext(ctx, x.head.Method, "http://egress"+g.p.Endpoint.BasePath+g.path.below(), bytes.NewReader(g.body))
 	if err != nil {
 		return nil, err
 	}
-	req.URL.RawQuery = x.head.query
+	req.URL.RawQuery = x.head.Query
 	req.Host = g.p.Endpoint.Authority
 	for _, f := range g.credentials() {
 		req.Header.Set(f.Name, f.Value)
 	}
 	for _, name := range handed {
-		if v := x.head.h.Get(name); v != "" {
+		if v := x.head.Header.Get(name); v != "" {
 			req.Header.Set(name, v)
 		}
 	}
@@ -275,11 +276,11 @@ func (g *passing) refuse(f *failure) error {
 }
 
 // answer passes an answer on: as it is, but for lists, which hold only what the caller made.
-func (g *passing) answer(ctx context.Context, d door, resp *http.Response) error {
+func (g *passing) answer(ctx context.Context, d stream.Client, resp *http.Response) error {
 	h := g.headers(resp)
-	if g.x.head.method == http.MethodHead {
+	if g.x.head.Method == http.MethodHead {
 		g.record(outcomeOK, resp.StatusCode, nil)
-		return d.Reply(reply{status: resp.StatusCode, header: h})
+		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h})
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		return g.refused(d, resp, h)
@@ -291,13 +292,13 @@ func (g *passing) answer(ctx context.Context, d door, resp *http.Response) error
 }
 
 // refused passes on what a provider says of the caller's own mistake, without credentials.
-func (g *passing) refused(d door, resp *http.Response, h header.List) error {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyChunk))
+func (g *passing) refused(d stream.Client, resp *http.Response, h header.List) error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, stream.MaxPiece))
 	if err != nil {
 		return g.refuse(&failure{provider: g.id, kind: failReset, cause: err})
 	}
 	g.record(outcomeOK, resp.StatusCode, nil)
-	return d.Reply(reply{status: resp.StatusCode, header: h, body: g.x.redactor().Bytes(body)})
+	return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: g.x.redactor().Bytes(body)})
 }
 
 // isContent reports whether the request is for what a thing holds, rather than for what is known of it.
@@ -319,7 +320,7 @@ func (g *passing) headers(resp *http.Response) header.List {
 }
 
 // whole passes on a JSON answer, once it is known whose the things in it are.
-func (g *passing) whole(ctx context.Context, d door, resp *http.Response, h header.List) error {
+func (g *passing) whole(ctx context.Context, d stream.Client, resp *http.Response, h header.List) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, g.x.rt.MaxAnswer+1))
 	switch {
 	case err != nil:
@@ -332,8 +333,8 @@ func (g *passing) whole(ctx context.Context, d door, resp *http.Response, h head
 	}
 	body = g.x.redactor().Bytes(body) // a batch or a response says in it why it failed
 	g.record(outcomeOK, resp.StatusCode, nil)
-	if len(body) <= bodyChunk {
-		return d.Reply(reply{status: resp.StatusCode, header: h, body: body})
+	if len(body) <= stream.MaxPiece {
+		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: body})
 	}
 	if err := d.StreamHead(resp.StatusCode, h); err != nil {
 		return err
@@ -343,14 +344,14 @@ func (g *passing) whole(ctx context.Context, d door, resp *http.Response, h head
 
 // stream passes on a file's content or a batch's results as they come. An answer that is too long for a client that does not read is
 // broken off, so that nobody takes a part of it for the whole.
-func (g *passing) stream(ctx context.Context, d door, resp *http.Response, h header.List) error {
+func (g *passing) stream(ctx context.Context, d stream.Client, resp *http.Response, h header.List) error {
 	if resp.ContentLength > g.x.rt.MaxAnswer {
 		return g.refuse(&failure{provider: g.id, kind: failReset, cause: errTooLong})
 	}
 	if err := d.StreamHead(resp.StatusCode, h); err != nil {
 		return err
 	}
-	buf := make([]byte, bodyChunk)
+	buf := make([]byte, stream.MaxPiece)
 	var sent int64
 	for {
 		n, err := resp.Body.Read(buf)
@@ -382,5 +383,5 @@ var errCut = errors.New("the answer broke off")
 
 func isJSON(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
-	return strings.EqualFold(strings.TrimSpace(kind), contentTypeJSON)
+	return strings.EqualFold(strings.TrimSpace(kind), header.JSON)
 }

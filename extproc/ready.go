@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy/ledger"
 )
 
@@ -19,7 +20,7 @@ type ReadyDetail struct {
 
 // ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so callers of other machines do not get
 // them.
-func ready(_ context.Context, x *exchange) (reply, error) {
+func ready(_ context.Context, x *exchange) (stream.Reply, error) {
 	answer := struct {
 		Status string        `json:"status"`
 		Reason string        `json:"reason,omitempty"`
@@ -32,20 +33,20 @@ func ready(_ context.Context, x *exchange) (reply, error) {
 	if x.gw.Draining() {
 		answer.Status, status = "draining", http.StatusServiceUnavailable
 	}
-	if x.gw.Checks != nil && isVerbose(x.head.query) {
+	if x.gw.Checks != nil && isVerbose(x.head.Query) {
 		answer.Checks = x.gw.Checks()
 		for i := range answer.Checks {
-			if !x.head.fromThisMachine() {
+			if !x.head.FromThisMachine() {
 				answer.Checks[i].Detail = ""
 			}
 		}
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	r := x.jsonReply(body)
-	r.status = status
+	r.Status = status
 	return r, nil
 }
 
@@ -55,11 +56,6 @@ func Unready(books *ledger.Ledger) string {
 		return "the ledger cannot be written: " + err.Reason
 	}
 	return ""
-}
-
-// fromThisMachine reports whether a request came over loopback and no proxy on this machine passed it on.
-func (hd *head) fromThisMachine() bool {
-	return hd.fromLoopback() && !hd.h.Has("x-forwarded-for") && !hd.h.Has("forwarded") && !hd.h.Has("via") && !hd.h.Has("x-real-ip")
 }
 
 func isVerbose(query string) bool {

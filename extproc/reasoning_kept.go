@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/reasoning"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -52,14 +53,14 @@ func isSecret(f policy.Feature) bool {
 }
 
 // showReasoning is what was kept of one answer's reasoning.
-func showReasoning(_ context.Context, x *exchange) (reply, error) {
+func showReasoning(_ context.Context, x *exchange) (stream.Reply, error) {
 	id := strings.TrimSuffix(x.arg("/v1/requests/"), "/reasoning")
 	k := x.gw.reasonings.get(id, x.Principal.Account)
 	if k == nil {
-		return reply{}, fault.Newf(fault.NotFound, "no reasoning of request %q is kept for this key: it is for ten minutes, of requests with the surface discord", clipped(id))
+		return stream.Reply{}, fault.Newf(fault.NotFound, "no reasoning of request %q is kept for this key: it is for ten minutes, of requests with the surface discord", clipped(id))
 	}
 	body, err := json.Marshal(keptReasoning{id, k.over.UTC(), k.json})
 	r := x.jsonReply(body)
-	r.header = append(r.header, header.Field{Name: "cache-control", Value: "no-store"})
+	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
 	return r, err
 }

@@ -20,7 +20,7 @@ const headerReasoning = "x-bardo-reasoning"
 
 // hearReasoning reads how much of an answer's reasoning is asked for.
 func (x *exchange) hearReasoning() error {
-	switch how := x.head.h.Get(headerReasoning); how {
+	switch how := x.head.Header.Get(headerReasoning); how {
 	case "", "default":
 	case "full":
 		x.fullChain = true

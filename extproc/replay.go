@@ -22,7 +22,7 @@ const (
 
 // hearReplay reads how a stored answer shall be streamed.
 func (x *exchange) hearReplay() error {
-	switch how := x.head.h.Get(headerReplay); how {
+	switch how := x.head.Header.Get(headerReplay); how {
 	case "", "paced":
 	case "fast":
 		x.fast = true

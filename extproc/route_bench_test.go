@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
@@ -76,7 +77,7 @@ func routed(t testing.TB, rt *Runtime, h header.List, body []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &exchange{gw: &Gateway{}, rt: rt, head: head{h: h}}
+	x := &exchange{gw: &Gateway{}, rt: rt, head: stream.Head{Header: h}}
 	x.Request = req
 	if err := x.hear(); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy/schema"
@@ -22,7 +23,7 @@ type schemaObject struct {
 }
 
 // listSchemas is GET /v1/schemas.
-func listSchemas(_ context.Context, x *exchange) (reply, error) {
+func listSchemas(_ context.Context, x *exchange) (stream.Reply, error) {
 	all := schema.All()
 	list := struct {
 		Object string         `json:"object"`
@@ -41,11 +42,11 @@ func listSchemas(_ context.Context, x *exchange) (reply, error) {
 }
 
 // showSchema is GET /v1/schemas/{name}: the JSON Schema itself, with what stands in for it as its default.
-func showSchema(_ context.Context, x *exchange) (reply, error) {
+func showSchema(_ context.Context, x *exchange) (stream.Reply, error) {
 	name := x.arg("/v1/schemas/")
 	s, ok := schema.Get(name)
 	if !ok {
-		return reply{}, fault.Newf(fault.NotFound, "there is no schema %q%s", clipped(name), schemasLike(name))
+		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no schema %q%s", clipped(name), schemasLike(name))
 	}
 	return x.jsonReply(withDefault(&s)), nil
 }

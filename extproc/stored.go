@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -124,7 +125,7 @@ func (x *exchange) useStored(e *cache.Entry, k known) *answer {
 }
 
 // replay answers from the store.
-func (x *exchange) replay(ctx context.Context, d door, e *cache.Entry, k known) error {
+func (x *exchange) replay(ctx context.Context, d stream.Client, e *cache.Entry, k known) error {
 	s := x.newDriven(d)
 	defer s.beat.Stop()
 	return s.replay(ctx, e, k)
@@ -140,27 +141,27 @@ func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k known) erro
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
-	return s.door.Reply(r)
+	return s.client.Reply(r)
 }
 
 // errIncomplete is a stored answer without an end.
 var errIncomplete = errors.New("a stored answer has no end")
 
 // wholeStored is a stored answer as a JSON body.
-func (x *exchange) wholeStored(ctx context.Context, a *answer) (reply, error) {
+func (x *exchange) wholeStored(ctx context.Context, a *answer) (stream.Reply, error) {
 	x.storedEvents(func(ev *chat.Event, _ bool) bool {
 		a.pass(ctx, ev)
 		return !a.over()
 	})
 	if err := a.incomplete(); err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	sum, err := x.settle(ctx, a, outcomeOK)
 	if err != nil {
-		return reply{}, err
+		return stream.Reply{}, err
 	}
 	h := append(x.answerHeaders(a.res), sum.headers()...)
-	return reply{status: http.StatusOK, header: append(h, header.Field{Name: "content-type", Value: contentTypeJSON}), body: a.end}, nil
+	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.end}, nil
 }
 
 func (a *answer) incomplete() error {

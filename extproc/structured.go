@@ -249,8 +249,8 @@ func (s *drivenStream) refuseForm(ctx context.Context, a *answer, j *judgement) 
 	}
 	x.refused(f)
 	r := x.errorReply(f)
-	r.header = append(x.schemaHeader(r.header, &a.res), sum.headers()...)
-	return s.door.Reply(r)
+	r.Header = append(x.schemaHeader(r.Header, &a.res), sum.headers()...)
+	return s.client.Reply(r)
 }
 
 // answered notes an attempt that was answered, though not to the end of the request.

@@ -1,12 +1,14 @@
 package extproc
 
 import (
+	"errors"
 	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 )
 
@@ -88,7 +90,7 @@ type upload struct {
 }
 
 // receive reads the request's body, which stays valid until the exchange is closed.
-func (x *exchange) receive(d door) ([]byte, error) {
+func (x *exchange) receive(d stream.Client) ([]byte, error) {
 	u := &x.body
 	u.x, u.announced = x, x.announced()
 	if int64(u.announced) > x.maxBody() {
@@ -100,7 +102,10 @@ func (x *exchange) receive(d door) ([]byte, error) {
 	if total := x.rt.Timeouts.UploadTotal; total > 0 {
 		u.deadline = time.Now().Add(total)
 	}
-	if err := d.RequestBody(u); err != nil {
+	switch err := d.RequestBody(u); {
+	case errors.Is(err, stream.ErrAnswered):
+		return nil, answeredError{u.late}
+	case err != nil:
 		return nil, err
 	}
 	x.arrived = time.Now()
@@ -109,7 +114,7 @@ func (x *exchange) receive(d door) ([]byte, error) {
 
 // announced is the length that the request claims to have, 0 without a claim.
 func (x *exchange) announced() int {
-	n, err := strconv.Atoi(x.head.h.Get("content-length"))
+	n, err := strconv.Atoi(x.head.Header.Get("content-length"))
 	if err != nil || n < 0 {
 		return 0
 	}
@@ -145,8 +150,8 @@ func (u *upload) bytes() []byte {
 	return *u.buf
 }
 
-// add appends a piece of the body.
-func (u *upload) add(piece []byte) error {
+// Add implements stream.RequestBody.
+func (u *upload) Add(piece []byte) error {
 	need := len(u.bytes()) + len(piece)
 	if int64(need) > u.x.maxBody() {
 		return u.x.tooLarge()
@@ -210,8 +215,8 @@ func (u *upload) release() {
 	u.buf, u.held = nil, 0
 }
 
-// patience is how long the next piece may take; 0: as long as it likes.
-func (u *upload) patience() time.Duration {
+// Wait implements stream.RequestBody.
+func (u *upload) Wait() time.Duration {
 	idle := u.x.rt.Timeouts.UploadIdle
 	if u.deadline.IsZero() {
 		return idle
@@ -223,15 +228,21 @@ func (u *upload) patience() time.Duration {
 	return min(idle, left)
 }
 
+// TimedOut implements stream.RequestBody.
+func (u *upload) TimedOut(send func(stream.Reply) error) {
+	defer u.x.contain()
+	_ = send(u.giveUp()) // a client that disconnected needs no answer
+}
+
 // giveUp is what a client is told whose body is late.
-func (u *upload) giveUp() reply {
+func (u *upload) giveUp() stream.Reply {
 	t := &u.x.rt.Timeouts
 	u.late = fault.Newf(fault.RequestTimeout, "the request's body did not come in time: nothing of it for %s", t.UploadIdle)
 	if !u.deadline.IsZero() && !time.Now().Before(u.deadline) {
 		u.late = fault.Newf(fault.RequestTimeout, "the request's body did not come in time: it was not complete after %s", t.UploadTotal)
 	}
 	r := u.x.errorReply(u.late)
-	r.header = u.x.shared(r.header)
+	r.Header = u.x.shared(r.Header)
 	return r
 }
 
@@ -243,45 +254,3 @@ func (e answeredError) Error() string { return e.told.Error() }
 
 // Unwrap is the fault.
 func (e answeredError) Unwrap() error { return e.told }
-
-// watch answers a client whose body is late. A stream's receive ends only with the stream: so the answer is sent beside it, from which
-// Envoy ends the stream.
-type watch struct {
-	timer *time.Timer
-
-	mu  sync.Mutex
-	due time.Time // zero while nobody waits
-}
-
-// begin calls late, once, if wait is not called before the time is over. It is the end of the wait.
-func (w *watch) begin(wait time.Duration, late func()) {
-	if wait <= 0 {
-		return
-	}
-	w.mu.Lock()
-	w.due = time.Now().Add(wait)
-	w.mu.Unlock()
-	if w.timer != nil {
-		w.timer.Reset(wait)
-		return
-	}
-	w.timer = time.AfterFunc(wait, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.due.IsZero() && !time.Now().Before(w.due) {
-			w.due = time.Time{}
-			late()
-		}
-	})
-}
-
-// end ends the wait: late will not be called, or has returned.
-func (w *watch) end() {
-	if w.timer == nil {
-		return
-	}
-	w.timer.Stop()
-	w.mu.Lock()
-	w.due = time.Time{}
-	w.mu.Unlock()
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy/quota"
@@ -36,7 +37,7 @@ func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
 			u := newUpload(announced, 0)
 			for rest := body; len(rest) > 0; {
 				n := min(1+r.IntN(128<<10), len(rest))
-				if err := u.add(rest[:n]); err != nil {
+				if err := u.Add(rest[:n]); err != nil {
 					t.Fatal(err)
 				}
 				rest = rest[n:]
@@ -62,7 +63,7 @@ func TestWhatIsCopiedStaysInProportionWhereMemoryIsShort(t *testing.T) {
 	buffers, last := 0, 0
 	piece := make([]byte, 1000)
 	for len(u.bytes()) < size {
-		if err := u.add(piece); err != nil {
+		if err := u.Add(piece); err != nil {
 			t.Fatal(err)
 		}
 		if c := cap(*u.buf); c != last {
@@ -76,11 +77,11 @@ func TestWhatIsCopiedStaysInProportionWhereMemoryIsShort(t *testing.T) {
 
 func TestABodyBeyondTheBoundOfAllIsOverloaded(t *testing.T) {
 	u := newUpload(0, 128<<10)
-	if err := u.add(make([]byte, 100<<10)); err != nil {
+	if err := u.Add(make([]byte, 100<<10)); err != nil {
 		t.Fatal(err)
 	}
 	other := upload{x: u.x, announced: 10}
-	err := other.add(make([]byte, 40<<10))
+	err := other.Add(make([]byte, 40<<10))
 	var f *fault.Fault
 	if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter != overloadedTime {
 		t.Fatalf("got %v", err)
@@ -88,7 +89,7 @@ func TestABodyBeyondTheBoundOfAllIsOverloaded(t *testing.T) {
 	if u.release(); u.x.gw.BodyBytes() != 0 {
 		t.Errorf("%d bytes are still held", u.x.gw.BodyBytes())
 	}
-	if err := other.add(make([]byte, 40<<10)); err != nil {
+	if err := other.Add(make([]byte, 40<<10)); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
 }
@@ -134,27 +135,6 @@ func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsLateIsToldSoOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var w watch
-		late := 0
-		for range 3 { // pieces that come in time
-			w.begin(time.Second, func() { late++ })
-			time.Sleep(time.Second - 1) //nolint:forbidigo // of the bubble's clock
-			w.end()
-			time.Sleep(time.Minute) //nolint:forbidigo // of the bubble's clock; nobody waits
-		}
-		if late != 0 {
-			t.Fatal("a body that is in time is late")
-		}
-		w.begin(time.Second, func() { late++ })
-		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
-		if w.end(); late != 1 {
-			t.Errorf("told %d times", late)
-		}
-	})
-}
-
 func TestAPieceMayTakeWhatIsLeftOfTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, row := range []struct{ idle, total, want time.Duration }{
@@ -165,11 +145,11 @@ func TestAPieceMayTakeWhatIsLeftOfTheTime(t *testing.T) {
 			if row.total > 0 {
 				u.deadline = time.Now().Add(row.total)
 			}
-			if got := u.patience(); got != row.want {
+			if got := u.Wait(); got != row.want {
 				t.Errorf("%v, %v: %v", row.idle, row.total, got)
 			}
 			time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
-			if got := u.patience(); row.total > 0 && (got <= 0 || got > time.Millisecond) {
+			if got := u.Wait(); row.total > 0 && (got <= 0 || got > time.Millisecond) {
 				t.Errorf("%v, %v: %v when it is over", row.idle, row.total, got)
 			}
 		}
@@ -197,7 +177,7 @@ func TestWhatARequestCountsAs(t *testing.T) {
 		t.Run(strconv.Itoa(i)+row.path, func(t *testing.T) {
 			x := &exchange{rt: &Runtime{}}
 			x.bill.Open(meter.New(quota.New(quota.Options{}), nil, nil), nil, "")
-			x.head = head{method: row.method, path: row.path, h: header.List{{Name: headerRoute, Value: row.route}}}
+			x.head = stream.Head{Method: row.method, Path: row.path, Header: header.List{{Name: headerRoute, Value: row.route}}}
 			e, err := findEndpoint(&x.head)
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/stream/processor"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -151,7 +152,7 @@ func (g *gateway) serveExtproc(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("extproc.listen: %w", err)
 	}
-	return extproc.Serve(ctx, g.gate, g.split.secure(l))
+	return processor.Serve(ctx, g.gate, g.split.secure(l))
 }
 
 // useSecret puts another egress secret in force.

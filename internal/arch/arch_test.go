@@ -59,9 +59,11 @@ func sound() map[string]string {
 		"extproc/layers/mask/mask.go":         `package mask`,
 		"extproc/wire/dual/dual.go": `package dual; import (_ "bardo.money/gateway/extproc/wire/anthropic"
 			_ "bardo.money/gateway/extproc/wire/openai")`,
-		"extproc/server.go":            `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "google.golang.org/grpc")`,
-		"internal/envoytest/binary.go": `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
-		"cmd/bardo/main.go":            `package main; import "os"; func main() { os.Getenv("HOME") }`,
+		"extproc/gateway.go":                 `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "bardo.money/gateway/extproc/stream")`,
+		"extproc/stream/head.go":             `package stream; import _ "bardo.money/gateway/xds/state"`,
+		"extproc/stream/processor/server.go": `package processor; import (_ "bardo.money/gateway/extproc/stream"; _ "google.golang.org/grpc")`,
+		"internal/envoytest/binary.go":       `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
+		"cmd/bardo/main.go":                  `package main; import "os"; func main() { os.Getenv("HOME") }`,
 		"cmd/bardo/parts.go": `package main; import (_ "bardo.money/gateway/extproc/layers/mask"
 			_ "bardo.money/gateway/extproc/provider/anthropic")`,
 		"e2e/fake/fake.go":      `package fake`,
@@ -165,7 +167,7 @@ func TestRules(t *testing.T) {
 		{
 			"an engine knows gRPC",
 			map[string]string{"extproc/wire/wire.go": `package wire; import _ "google.golang.org/grpc/codes"`},
-			[]string{"extproc/wire/wire.go: package extproc/wire imports google.golang.org/grpc/codes: only extproc, xds/..., envoy may"},
+			[]string{"extproc/wire/wire.go: package extproc/wire imports google.golang.org/grpc/codes: only extproc/stream/processor, xds/..., envoy may"},
 		},
 		{
 			"an engine's test knows gRPC",
@@ -175,7 +177,7 @@ func TestRules(t *testing.T) {
 		{
 			"a noun knows Envoy's protobufs",
 			map[string]string{"policy/policy.go": `package policy; import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`},
-			[]string{"policy/policy.go: package policy imports github.com/envoyproxy/go-control-plane/envoy/config/core/v3: only extproc, xds/..., envoy may"},
+			[]string{"policy/policy.go: package policy imports github.com/envoyproxy/go-control-plane/envoy/config/core/v3: only extproc/stream/processor, xds/..., envoy may"},
 		},
 		{
 			"a server reads the environment",

@@ -11,11 +11,11 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
-		"extproc/meter", "extproc/stored",
+		"extproc/meter", "extproc/stored", "extproc/stream",
 		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
-	{3, "server", []string{"extproc", "xds", "xds/feed"}},
+	{3, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
 	{4, "program", []string{"cmd/*", "e2e/..."}},
 }
 
@@ -29,6 +29,7 @@ var engines = map[string][]string{
 	"extproc/structured": {"extproc/wire", "policy/schema"},
 	"extproc/render":     {"extproc/reasoning"},                                                   // what it shows is a chain
 	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
+	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts
 	"policy/resolve":     {"policy/catalog", "policy/budget"},                                     // what a wallet affords is one table
 	"policy/profile":     {"policy/intent"},
 	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
@@ -40,8 +41,8 @@ var engines = map[string][]string{
 
 // outside lists the modules that only some packages may import, besides tests.
 var outside = map[string][]string{
-	"google.golang.org/grpc":                 {"extproc", "xds/...", "envoy"},
-	"github.com/envoyproxy/go-control-plane": {"extproc", "xds/...", "envoy"},
+	"google.golang.org/grpc":                 {"extproc/stream/processor", "xds/...", "envoy"},
+	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 }
 
 // environment lists who may read environment variables, besides tests and the packages that serve them.

@@ -1,6 +1,12 @@
 // Package header is an ordered list of HTTP header fields with lower-case names, as HTTP/2 and Envoy carry them.
 package header
 
+// Values of content-type.
+const (
+	JSON        = "application/json"
+	EventStream = "text/event-stream"
+)
+
 // Field is one header field. Name is lower case.
 type Field struct{ Name, Value string }
 

@@ -1,4 +1,4 @@
-package extproc
+package stream
 
 import (
 	"net/netip"
@@ -12,36 +12,39 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// head is a client's request line and headers, as Envoy passed them on after normalising the path.
-type head struct {
-	method string
-	path   string // without query, SDK habits folded: "/v1/messages"
-	query  string // without "?"
-	host   string
-	h      header.List // without pseudo-headers and without the gateway's internal ones
-	forged []string    // the gateway's internal headers that the client sent
-	peer   netip.Addr  // the client's address; invalid if unknown
+// Head is a client's request line and headers, as Envoy passed them on after normalising the path.
+type Head struct {
+	Method string
+	Path   string // without query, SDK habits folded: "/v1/messages"
+	Query  string // without "?"
+	Host   string
+	Header header.List // without pseudo-headers and without the gateway's internal ones
+	Forged []string    // the gateway's internal headers that the client sent
+	Peer   netip.Addr  // the client's address; invalid if unknown
 }
 
-// newHead folds a request's headers. The list is kept and edited in place.
-func newHead(all header.List, peer string) head {
-	var hd head
+// internalPrefix begins the names of headers between the gateway's own parts: none comes from a client or goes to a provider.
+const internalPrefix = "x-bardo-internal-"
+
+// NewHead folds a request's headers. The list is kept and edited in place.
+func NewHead(all header.List, peer string) Head {
+	var hd Head
 	var key string
 	kept := all[:0]
 	for _, f := range all {
 		switch {
 		case f.Name == ":method":
-			hd.method = f.Value
+			hd.Method = f.Value
 		case f.Name == ":path":
 			path, query, _ := strings.Cut(f.Value, "?")
-			hd.path, hd.query = foldPath(path), query
+			hd.Path, hd.Query = foldPath(path), query
 			key = hd.takeKey()
 		case f.Name == ":authority" || f.Name == "host":
-			hd.host = f.Value
+			hd.Host = f.Value
 		case f.Name != "" && f.Name[0] == ':':
 		case strings.HasPrefix(f.Name, internalPrefix):
 			if f.Name != state.HeaderPath { // this one is overwritten
-				hd.forged = append(hd.forged, f.Name)
+				hd.Forged = append(hd.Forged, f.Name)
 			}
 		default:
 			kept = append(kept, f)
@@ -50,12 +53,12 @@ func newHead(all header.List, peer string) head {
 	if key != "" && !kept.Has(googleKey) {
 		kept = append(kept, header.Field{Name: googleKey, Value: key})
 	}
-	hd.h = kept
-	if hd.h.Has(googleKey) && isModels(hd.path) { // Google's clients may ask for the stable version of its API
-		hd.path = "/v1beta" + strings.TrimPrefix(hd.path, "/v1")
+	hd.Header = kept
+	if hd.Header.Has(googleKey) && isModels(hd.Path) { // Google's clients may ask for the stable version of its API
+		hd.Path = "/v1beta" + strings.TrimPrefix(hd.Path, "/v1")
 	}
 	if ap, err := netip.ParseAddrPort(peer); err == nil {
-		hd.peer = ap.Addr().Unmap()
+		hd.Peer = ap.Addr().Unmap()
 	}
 	return hd
 }
@@ -64,12 +67,12 @@ func newHead(all header.List, peer string) head {
 const googleKey = "x-goog-api-key"
 
 // takeKey takes a key out of the query, as clients of Google's may send it: nothing behind this place sees it there.
-func (hd *head) takeKey() (key string) {
-	if !isGemini(hd.path) && !isModels(hd.path) || !strings.Contains(hd.query, "key=") {
+func (hd *Head) takeKey() (key string) {
+	if !isGemini(hd.Path) && !isModels(hd.Path) || !strings.Contains(hd.Query, "key=") {
 		return ""
 	}
 	var rest []string
-	for field := range strings.SplitSeq(hd.query, "&") {
+	for field := range strings.SplitSeq(hd.Query, "&") {
 		value, isKey := strings.CutPrefix(field, "key=")
 		if !isKey {
 			rest = append(rest, field)
@@ -79,7 +82,7 @@ func (hd *head) takeKey() (key string) {
 			key = plain
 		}
 	}
-	hd.query = strings.Join(rest, "&")
+	hd.Query = strings.Join(rest, "&")
 	return key
 }
 
@@ -91,11 +94,11 @@ func isModels(path string) bool {
 	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
 }
 
-// googleVerbs are what paths of Google's API end in, of whichever version.
-var googleVerbs = []string{":generateContent", ":streamGenerateContent", ":countTokens"}
+// GoogleVerbs are what paths of Google's API end in, of whichever version.
+var GoogleVerbs = []string{":generateContent", ":streamGenerateContent", ":countTokens"}
 
 func hasVerb(path string) bool {
-	return slices.ContainsFunc(googleVerbs, func(verb string) bool { return strings.HasSuffix(path, verb) })
+	return slices.ContainsFunc(GoogleVerbs, func(verb string) bool { return strings.HasSuffix(path, verb) })
 }
 
 // foldPath makes one path of what base URLs with and without /v1 lead to: "/v1/v1/messages", "/messages" and
@@ -131,30 +134,35 @@ var bareRoots = []string{
 	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
 }
 
-// dialect is the format in which this client expects errors.
-func (hd *head) dialect() chat.Dialect {
-	if isGemini(hd.path) {
+// Dialect is the format in which this client expects errors.
+func (hd *Head) Dialect() chat.Dialect {
+	if isGemini(hd.Path) {
 		return chat.Gemini
 	}
-	if hd.path == "/v1/embeddings" {
+	if hd.Path == "/v1/embeddings" {
 		return chat.Embeddings
 	}
-	if strings.HasPrefix(hd.path, "/v1/messages") || hd.h.Has("anthropic-version") {
+	if strings.HasPrefix(hd.Path, "/v1/messages") || hd.Header.Has("anthropic-version") {
 		return chat.Anthropic
 	}
-	if strings.HasPrefix(hd.path, "/v1/responses") {
+	if strings.HasPrefix(hd.Path, "/v1/responses") {
 		return chat.Responses
 	}
 	return chat.OpenAI
 }
 
-// fromLoopback reports whether a request came over loopback, named this machine in Host, and was not sent by a page of
+// FromLoopback reports whether a request came over loopback, named this machine in Host, and was not sent by a page of
 // another origin: a browser can be made to reach 127.0.0.1, but not to lie here.
-func (hd *head) fromLoopback() bool {
-	return hd.peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.asked()) == ""
+func (hd *Head) FromLoopback() bool {
+	return hd.Peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.Origin()) == ""
 }
 
-// asked is what the request says of where it goes and where it comes from.
-func (hd *head) asked() origin.Request {
-	return origin.Request{Host: hd.host, Origin: hd.h.Get("origin"), Site: hd.h.Get("sec-fetch-site")}
+// Origin is what the request says of where it goes and where it comes from.
+func (hd *Head) Origin() origin.Request {
+	return origin.Request{Host: hd.Host, Origin: hd.Header.Get("origin"), Site: hd.Header.Get("sec-fetch-site")}
+}
+
+// FromThisMachine reports whether a request came over loopback and no proxy on this machine passed it on.
+func (hd *Head) FromThisMachine() bool {
+	return hd.FromLoopback() && !hd.Header.Has("x-forwarded-for") && !hd.Header.Has("forwarded") && !hd.Header.Has("via") && !hd.Header.Has("x-real-ip")
 }

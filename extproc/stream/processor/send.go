@@ -1,4 +1,4 @@
-package extproc
+package processor
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"

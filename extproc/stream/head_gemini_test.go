@@ -1,4 +1,4 @@
-package extproc
+package stream
 
 import (
 	"strings"
@@ -28,11 +28,11 @@ func TestPathsOfGooglesClients(t *testing.T) {
 		{about: "a query of others", path: "/v1/usage?key=a", want: "/v1/usage", query: "key=a", dialect: chat.OpenAI},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			hd := newHead(append(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: row.path}}, row.header...), "")
-			if hd.path != row.want || hd.query != row.query || hd.dialect() != row.dialect || hd.h.Get("x-goog-api-key") != row.key {
-				t.Errorf("got %s?%s for %s with the key %q", hd.path, hd.query, hd.dialect(), hd.h.Get("x-goog-api-key"))
+			hd := NewHead(append(header.List{{Name: ":method", Value: "POST"}, {Name: ":path", Value: row.path}}, row.header...), "")
+			if hd.Path != row.want || hd.Query != row.query || hd.Dialect() != row.dialect || hd.Header.Get("x-goog-api-key") != row.key {
+				t.Errorf("got %s?%s for %s with the key %q", hd.Path, hd.Query, hd.Dialect(), hd.Header.Get("x-goog-api-key"))
 			}
-			if row.key != "" && strings.Contains(hd.query, row.key) {
+			if row.key != "" && strings.Contains(hd.Query, row.key) {
 				t.Error("the key is in the query")
 			}
 		})

@@ -1,4 +1,4 @@
-package extproc
+package processor
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/protobuf/proto"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/header"
 )
 
@@ -68,7 +69,7 @@ func TestAResponseIsWrittenAsTheGeneratedCodeWritesIt(t *testing.T) {
 		"one that stays as it is":         {around: inResponseHeaders, what: changes},
 		"a piece of a request":            {around: inRequestBody, body: []byte("{}")},
 		"the end of a request":            {around: inRequestBody, end: true},
-		"a large piece of an answer":      {around: inResponseBody, body: bytes.Repeat([]byte("x"), bodyChunk), end: true},
+		"a large piece of an answer":      {around: inResponseBody, body: bytes.Repeat([]byte("x"), stream.MaxPiece), end: true},
 		"nothing":                         {around: inResponseBody},
 		"the head of an answer of ours":   {around: inStreamHead, what: someHeaders, set: headers},
 		"a piece of one":                  {around: inStreamBody, body: []byte("data: {}\n\n")},

@@ -1,4 +1,4 @@
-package extproc
+package processor
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+
+	"bardo.money/gateway/extproc/stream"
 )
 
 // envoy is Envoy's end of one stream: it keeps what it is sent, and says what it has to say.
@@ -63,15 +65,15 @@ func TestK51LargeBodiesGoInPieces(t *testing.T) {
 		}
 		return r.GetStreamedImmediateResponse().GetBodyResponse()
 	}
-	for name, send := range map[string]func(*envoyDoor, []byte) error{
-		"a request":         func(d *envoyDoor, b []byte) error { return d.Forward(forward{body: b, groups: []string{"p"}}) },
-		"an answer":         func(d *envoyDoor, b []byte) error { return d.Answer(reply{body: b}, nil) },
-		"an answer of ours": func(d *envoyDoor, b []byte) error { return d.StreamBody(b, true) },
+	for name, send := range map[string]func(*client, []byte) error{
+		"a request":         func(d *client, b []byte) error { return d.Forward(stream.Forward{Body: b, Clusters: []string{"p"}}) },
+		"an answer":         func(d *client, b []byte) error { return d.Answer(stream.Reply{Body: b}, nil) },
+		"an answer of ours": func(d *client, b []byte) error { return d.StreamBody(b, true) },
 	} {
-		for _, size := range []int{0, 1, bodyChunk - 1, bodyChunk, bodyChunk + 1, 64<<10 + 1, 3*bodyChunk + 7, 10 << 20} {
+		for _, size := range []int{0, 1, stream.MaxPiece - 1, stream.MaxPiece, stream.MaxPiece + 1, 64<<10 + 1, 3*stream.MaxPiece + 7, 10 << 20} {
 			e := &envoy{}
 			body := bytes.Repeat([]byte("0123456"), size/7+1)[:size]
-			if err := send(&envoyDoor{stream: e}, body); err != nil {
+			if err := send(&client{envoy: e}, body); err != nil {
 				t.Fatal(err)
 			}
 			var whole []byte
@@ -109,11 +111,11 @@ func TestD59NoTrailerOfAProviderReachesTheClient(t *testing.T) {
 	e := &envoy{says: []*ep.ProcessingRequest{
 		{Request: &ep.ProcessingRequest_ResponseTrailers{ResponseTrailers: &ep.HttpTrailers{Trailers: trailers}}},
 	}}
-	d := &envoyDoor{stream: e}
-	if p, err := d.Next(); err != nil || !p.end || len(e.got) != 0 {
+	d := &client{envoy: e}
+	if p, err := d.Next(); err != nil || !p.End || len(e.got) != 0 {
 		t.Fatalf("%+v, %v, %d messages", p, err, len(e.got))
 	}
-	if err := d.Answer(reply{status: 200, body: []byte("{}")}, nil); err != nil || len(e.got) != 3 {
+	if err := d.Answer(stream.Reply{Status: 200, Body: []byte("{}")}, nil); err != nil || len(e.got) != 3 {
 		t.Fatalf("%v, %d messages", err, len(e.got))
 	}
 	if e.got[1].GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetEndOfStream() {

@@ -1,4 +1,4 @@
-package extproc
+package stream
 
 import (
 	"testing"
@@ -62,8 +62,8 @@ func TestADemoCallerIsOnThisMachineAndNotAPageElsewhere(t *testing.T) {
 			if tt.origin != "" {
 				l = append(l, header.Field{Name: "origin", Value: tt.origin})
 			}
-			hd := newHead(l, tt.peer)
-			if got := hd.fromLoopback(); got != tt.want {
+			hd := NewHead(l, tt.peer)
+			if got := hd.FromLoopback(); got != tt.want {
 				t.Errorf("admitted is %t, want %t", got, tt.want)
 			}
 		})
@@ -71,20 +71,20 @@ func TestADemoCallerIsOnThisMachineAndNotAPageElsewhere(t *testing.T) {
 }
 
 func TestAClientHasNoSayInInternalHeaders(t *testing.T) {
-	hd := newHead(header.List{
+	hd := NewHead(header.List{
 		{Name: ":method", Value: "POST"},
 		{Name: ":path", Value: "/v1/messages?beta=true"},
 		{Name: "x-bardo-internal-path", Value: "json"},
 		{Name: "x-bardo-internal-cluster", Value: "other"},
 		{Name: "x-api-key", Value: "k"},
 	}, "")
-	if len(hd.h) != 1 || hd.h.Get("x-api-key") != "k" {
-		t.Errorf("kept %v, want the key alone", hd.h)
+	if len(hd.Header) != 1 || hd.Header.Get("x-api-key") != "k" {
+		t.Errorf("kept %v, want the key alone", hd.Header)
 	}
-	if len(hd.forged) != 1 || hd.forged[0] != "x-bardo-internal-cluster" {
-		t.Errorf("to be removed: %v", hd.forged)
+	if len(hd.Forged) != 1 || hd.Forged[0] != "x-bardo-internal-cluster" {
+		t.Errorf("to be removed: %v", hd.Forged)
 	}
-	if hd.path != "/v1/messages" || hd.query != "beta=true" || hd.dialect() != chat.Anthropic {
-		t.Errorf("read as %s ? %s, %s", hd.path, hd.query, hd.dialect())
+	if hd.Path != "/v1/messages" || hd.Query != "beta=true" || hd.Dialect() != chat.Anthropic {
+		t.Errorf("read as %s ? %s, %s", hd.Path, hd.Query, hd.Dialect())
 	}
 }

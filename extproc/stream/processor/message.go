@@ -1,10 +1,11 @@
-package extproc
+package processor
 
 import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
+	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/header"
 )
 
@@ -32,8 +33,8 @@ func responseTrailers(remove []string) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ResponseTrailers{ResponseTrailers: t}}
 }
 
-func immediate(r reply) *ep.ProcessingResponse {
+func immediate(r stream.Reply) *ep.ProcessingResponse {
 	return &ep.ProcessingResponse{Response: &ep.ProcessingResponse_ImmediateResponse{ImmediateResponse: &ep.ImmediateResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.status)}, Headers: mutation(r.header, nil), Body: r.body, Details: "bardo", //nolint:gosec // a status
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(r.Status)}, Headers: mutation(r.Header, nil), Body: r.Body, Details: "bardo", //nolint:gosec // a status
 	}}}
 }

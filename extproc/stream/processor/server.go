@@ -1,0 +1,310 @@
+// Package processor serves Envoy's external processing filters (envoy.service.ext_proc.v3) over gRPC: the router's filter, whose stream is
+// one client request, and the filters of retry clusters, whose streams are one attempt each. It is the only package of the data path that
+// knows gRPC and protobuf.
+package processor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+
+	ep "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// Serve has h serve Envoy's ext_proc filters on l until ctx is done, then closes l and the streams that are open, and returns nil.
+func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
+	c, err := newCodec()
+	if err != nil {
+		return err
+	}
+	s := grpc.NewServer(
+		grpc.ForceServerCodecV2(c),
+		grpc.MaxRecvMsgSize(64<<20),
+		grpc.MaxConcurrentStreams(1<<20),
+		// A stream takes a worker for its whole time, so there are as many as requests at once, not as cores: a stack that has
+		// grown once takes 8 % off a request.
+		grpc.NumStreamWorkers(64),
+		grpc.InitialWindowSize(1<<20),
+		grpc.InitialConnWindowSize(8<<20),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{PermitWithoutStream: true}),
+	)
+	ep.RegisterExternalProcessorServer(s, &service{handler: h})
+	stop := context.AfterFunc(ctx, s.Stop)
+	defer stop()
+	if err := s.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+type service struct {
+	ep.UnimplementedExternalProcessorServer
+	handler stream.Handler
+}
+
+// Process serves one stream: a client's request from its first header to its last byte, or one attempt's request headers.
+// A panic that no exchange has caught ends the stream alone: Envoy answers in its place.
+func (s *service) Process(envoy ep.ExternalProcessor_ProcessServer) (err error) {
+	s.handler.Opened()
+	defer s.handler.Closed()
+	defer func() {
+		if r := recover(); r != nil {
+			s.handler.Panicked(r)
+			err = status.Error(codes.Internal, "the gateway failed to handle this stream")
+		}
+	}()
+	md, _ := metadata.FromIncomingContext(envoy.Context())
+	mode := md.Get(state.InitialMode)
+	switch {
+	case len(mode) == 1 && mode[0] == state.ModeRouter:
+		err = s.client(envoy)
+	case len(mode) == 1 && mode[0] == state.ModeAttempt:
+		err = s.attempt(envoy)
+	default:
+		return status.Errorf(codes.InvalidArgument, "stream metadata %s must be %s or %s", state.InitialMode, state.ModeRouter, state.ModeAttempt)
+	}
+	if errors.Is(err, io.EOF) || envoy.Context().Err() != nil {
+		err = nil // the client, or the attempt, is gone
+	}
+	return err
+}
+
+// client serves the router-level filter.
+func (s *service) client(envoy ep.ExternalProcessor_ProcessServer) error {
+	d := &client{envoy: envoy}
+	defer d.in.free()
+	if err := d.receive(); err != nil {
+		return err
+	}
+	if d.in.kind != kindRequestHeaders {
+		return d.pass()
+	}
+	return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.attribute(attrPeer)), d.in.end)
+}
+
+// attempt serves the filter of a provider's retry cluster: it writes this attempt's request anew from the exchange.
+func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
+	var in message
+	defer in.free()
+	if err := envoy.RecvMsg(&in); err != nil {
+		return err
+	}
+	n, _ := strconv.Atoi(in.headers.Get("x-envoy-attempt-count"))
+	r, err := s.handler.Attempt(&stream.Attempt{Exchange: in.note(state.KeyExchange), Cluster: in.attribute(attrCluster), Number: n, Header: in.headers})
+	if err != nil {
+		// Envoy never retries after a failed upstream filter: the client gets the gateway's local 503.
+		return status.Error(codes.FailedPrecondition, err.Error())
+	}
+	resp := requestHeaders(&ep.CommonResponse{
+		Status:         ep.CommonResponse_CONTINUE_AND_REPLACE,
+		HeaderMutation: mutation(r.Set, r.Remove),
+		BodyMutation:   &ep.BodyMutation{Mutation: &ep.BodyMutation_Body{Body: r.Body}},
+	})
+	resp.DynamicMetadata = lengthMetadata(strconv.Itoa(len(r.Body)))
+	if err := envoy.Send(resp); err != nil {
+		return err
+	}
+	return envoy.RecvMsg(&in) // the stream ends with its attempt
+}
+
+// The attributes that Envoy sends.
+const (
+	attrPeer    = "source.address"
+	attrCluster = "xds.cluster_name"
+	attrDetails = "response.code_details"
+)
+
+// client is the client over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
+type client struct {
+	envoy ep.ExternalProcessor_ProcessServer
+	in    message // the last one that came
+	out   response
+
+	// Names of the trailers that end the provider's answer; nil: it has none. They end its body in the place of its last piece, so Envoy waits
+	// for what is said of them. None is passed on, as its headers are not.
+	trailers []string
+}
+
+var _ stream.Client = (*client)(nil)
+
+// send writes a message. Nothing of it is needed when it returns.
+func (c *client) send(r response) error {
+	c.out = r
+	return c.envoy.SendMsg(&c.out)
+}
+
+// receive waits for the next message.
+func (c *client) receive() error { return c.envoy.RecvMsg(&c.in) }
+
+// pass lets an answer through as it is: Envoy refused the request itself, before any filter saw it.
+func (c *client) pass() error {
+	for {
+		var err error
+		switch c.in.kind {
+		case kindResponseHeaders:
+			err = c.send(response{around: inResponseHeaders, what: changes})
+		case kindResponseBody:
+			err = c.chunks(inResponseBody, c.in.body, c.in.end)
+		case kindResponseTrailers:
+			err = c.envoy.Send(responseTrailers(nil))
+		case kindRequestHeaders, kindRequestBody, kindRequestTrailers:
+			err = fmt.Errorf("%s in an answer to an unseen request", c.in.kind)
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.receive(); err != nil {
+			return err
+		}
+	}
+}
+
+// RequestBody implements stream.Client.
+func (c *client) RequestBody(u stream.RequestBody) error {
+	late := false
+	timedOut := func() {
+		late = true
+		u.TimedOut(c.Reply)
+	}
+	var w watch
+	defer w.end()
+	for {
+		w.begin(u.Wait(), timedOut)
+		err := c.receive()
+		w.end()
+		if late {
+			return stream.ErrAnswered
+		}
+		if err != nil {
+			return err
+		}
+		switch c.in.kind {
+		case kindRequestBody:
+			if err := u.Add(c.in.body); err != nil || c.in.end {
+				return err
+			}
+		case kindRequestTrailers:
+			// Envoy would write them behind a body whose length was said, where the provider reads its next request.
+			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
+		default:
+			return fmt.Errorf("%s while reading a request body", c.in.kind)
+		}
+	}
+}
+
+// Reply implements stream.Client.
+func (c *client) Reply(r stream.Reply) error { return c.envoy.Send(immediate(r)) }
+
+// Forward implements stream.Client.
+func (c *client) Forward(f stream.Forward) error {
+	head := response{around: inRequestHeaders, what: rerouting, set: f.Set, remove: f.Remove, metadata: orderMetadata(f.Exchange, f.Clusters)}
+	if err := c.send(head); err != nil {
+		return err
+	}
+	return c.chunks(inRequestBody, f.Body, true)
+}
+
+// chunks sends a body in pieces that Envoy takes.
+func (c *client) chunks(around []tag, b []byte, end bool) error {
+	for len(b) > stream.MaxPiece {
+		if err := c.send(response{around: around, body: b[:stream.MaxPiece]}); err != nil {
+			return err
+		}
+		b = b[stream.MaxPiece:]
+	}
+	return c.send(response{around: around, body: b, end: end})
+}
+
+// Next implements stream.Client. What it returns is the caller's.
+func (c *client) Next() (stream.Piece, error) {
+	for {
+		if err := c.receive(); err != nil {
+			return stream.Piece{}, err
+		}
+		switch c.in.kind {
+		case kindResponseHeaders:
+			return stream.Piece{Head: newAnswerHead(&c.in), End: c.in.end}, nil
+		case kindResponseBody:
+			return stream.Piece{Body: bytes.Clone(c.in.body), End: c.in.end}, nil
+		case kindResponseTrailers:
+			c.trailers = names(c.in.headers)
+			return stream.Piece{End: true}, nil
+		case kindRequestTrailers:
+			// Late trailers of a request that was forwarded already.
+		default:
+			return stream.Piece{}, fmt.Errorf("%s while waiting for an answer", c.in.kind)
+		}
+	}
+}
+
+func newAnswerHead(m *message) *stream.AnswerHead {
+	a := &stream.AnswerHead{Header: m.headers, Cluster: m.attribute(attrCluster), Details: m.attribute(attrDetails)}
+	a.Status, _ = strconv.Atoi(a.Header.Get(":status"))
+	a.Attempts, _ = strconv.Atoi(a.Header.Get("x-envoy-attempt-count"))
+	a.Attempts = max(a.Attempts, 1)
+	a.Outcomes = attemptOutcomes(m, a.Attempts)
+	return a
+}
+
+// names are those of a list's fields, without the pseudo-headers.
+func names(l header.List) []string {
+	out := make([]string, 0, len(l))
+	for _, f := range l {
+		if f.Name != "" && f.Name[0] != ':' {
+			out = append(out, f.Name)
+		}
+	}
+	return out
+}
+
+// attemptOutcomes reads what each provider cluster noted of its answer; an attempt without an answer noted nothing.
+func attemptOutcomes(m *message, n int) []string {
+	if len(m.metadata) == 0 || n > 64 {
+		return nil
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = m.note(state.KeyAttempt + strconv.Itoa(i+1))
+	}
+	return out
+}
+
+// Answer implements stream.Client.
+func (c *client) Answer(r stream.Reply, remove []string) error {
+	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...)
+	if err := c.send(response{around: inResponseHeaders, what: changes, set: set, remove: remove}); err != nil {
+		return err
+	}
+	if err := c.chunks(inResponseBody, r.Body, c.trailers == nil); err != nil || c.trailers == nil {
+		return err
+	}
+	return c.envoy.Send(responseTrailers(c.trailers))
+}
+
+// StreamHead implements stream.Client.
+func (c *client) StreamHead(code int, h header.List) error {
+	h = append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...)
+	return c.send(response{around: inStreamHead, what: someHeaders, set: h})
+}
+
+// StreamBody implements stream.Client.
+func (c *client) StreamBody(b []byte, end bool) error { return c.chunks(inStreamBody, b, end) }
+
+// StreamTrailers implements stream.Client.
+func (c *client) StreamTrailers(h header.List) error {
+	return c.send(response{around: inStreamTrailers, what: someHeaders, set: h})
+}
