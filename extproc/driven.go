@@ -86,7 +86,6 @@ var (
 	errTotal      = errors.New("the request's total time is over")
 	errFirstToken = errors.New("no content within the first-token time-out")
 	errIdle       = errors.New("the stream fell silent")
-	errTooLong    = errors.New("the answer is larger than the gateway holds for one client")
 )
 
 // drivenStream is the client's side of a driven stream, over all attempts.

@@ -61,11 +61,7 @@ func (f *failure) retriable() bool {
 	if f.kind != failStatus {
 		return true
 	}
-	switch f.status {
-	case 401, 402, 403, 408, 410, 429:
-		return true
-	}
-	return f.status >= 500 || f.misplaced()
+	return policy.Retriable(f.status) || f.misplaced()
 }
 
 // misplaced reports whether the provider answered with a status that is neither an answer nor an error, as a redirect: its failure, which
@@ -77,11 +73,7 @@ func (f *failure) lasting() bool {
 	if f.kind != failStatus {
 		return errors.Is(f.cause, errTooLong)
 	}
-	switch f.status {
-	case 301, 308, 401, 402, 403, 410:
-		return true
-	}
-	return false
+	return policy.Lasting(f.status)
 }
 
 // result is what the failure says about the provider's health.
@@ -295,6 +287,9 @@ func (f *failure) words() string {
 	return scrub(f.err.Message)
 }
 
+// errTooLong is the cause of a failure by an answer that is too large.
+var errTooLong = errors.New("the answer is larger than the gateway holds for one client")
+
 // tooLong tells the caller that an answer cannot be passed on.
 func tooLong(cause error) *fault.Fault {
 	out := fault.New(fault.Upstream, "the answer is larger than the gateway passes on", cause)
@@ -357,4 +352,19 @@ func callerKind(status int) fault.Kind {
 		return fault.TooLarge
 	}
 	return fault.InvalidRequest
+}
+
+// modelGone reports whether a provider says that it does not have the model it was asked for, or not there any more (B-24).
+func (f *failure) modelGone(to *policy.Resolution) bool {
+	switch {
+	case f.kind != failStatus:
+		return false
+	case f.status == http.StatusGone, f.status == http.StatusMovedPermanently, f.status == http.StatusPermanentRedirect:
+		return true
+	case f.status != http.StatusNotFound || f.err == nil:
+		return false
+	}
+	said := strings.ToLower(f.err.Message)
+	return f.err.Code == "model_not_found" || strings.Contains(said, "model") || strings.Contains(said, "no endpoints found") ||
+		to.Upstream != "" && strings.Contains(said, strings.ToLower(to.Upstream))
 }

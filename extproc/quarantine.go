@@ -2,9 +2,7 @@ package extproc
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -13,21 +11,6 @@ import (
 
 // Models that a provider lists, and says that it does not have. For a while it is asked for them last. A 404 or a
 // 410 does not touch its health, since nothing is wrong with it but its list; a redirect does, since its address may be wrong.
-
-// modelGone reports whether a provider says that it does not have the model it was asked for, or not there any more (B-24).
-func (f *failure) modelGone(to *policy.Resolution) bool {
-	switch {
-	case f.kind != failStatus:
-		return false
-	case f.status == http.StatusGone, f.status == http.StatusMovedPermanently, f.status == http.StatusPermanentRedirect:
-		return true
-	case f.status != http.StatusNotFound || f.err == nil:
-		return false
-	}
-	said := strings.ToLower(f.err.Message)
-	return f.err.Code == "model_not_found" || strings.Contains(said, "model") || strings.Contains(said, "no endpoints found") ||
-		to.Upstream != "" && strings.Contains(said, strings.ToLower(to.Upstream))
-}
 
 // quarantine puts a listed model where it is asked for last.
 func (x *exchange) quarantine(to *policy.Resolution, f *failure) {

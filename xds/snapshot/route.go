@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -26,25 +27,20 @@ const (
 // retryOn is every way in which an attempt may break before its answer begins, and the statuses of retriable.
 const retryOn = "connect-failure,refused-stream,reset,reset-before-request,retriable-status-codes"
 
-// retriable are the statuses that say nothing about the request itself: a credential of ours that is bad, a provider
-// that is busy, broken, slow or somewhere else (D-88), a model that it has no more. 400, 404, 413 and 422 are the caller's own.
+// retriable are the final statuses of policy.Retriable: 101 alone of the informational ones is final.
 func retriable() []uint32 {
-	out := []uint32{101, 401, 402, 403, 408, 410, 429}
-	for s := uint32(300); s <= 399; s++ {
-		out = append(out, s)
-	}
-	for s := uint32(500); s <= 511; s++ {
-		out = append(out, s)
-	}
-	for s := uint32(520); s <= 530; s++ {
-		out = append(out, s)
+	var out []uint32
+	for status := http.StatusSwitchingProtocols; status < 600; status++ {
+		if policy.Retriable(status) && (status == http.StatusSwitchingProtocols || status >= http.StatusMultipleChoices) {
+			out = append(out, uint32(status)) //nolint:gosec // a status
+		}
 	}
 	return out
 }
 
-// lasting tells which statuses the same provider would answer with again a moment later.
+// lasting reports whether the same provider, asked again by Envoy, would answer with a status again. Envoy does not wait for Retry-After.
 func lasting(status uint32) bool {
-	return slices.Contains([]uint32{301, 308, 401, 402, 403, 410, 429}, status)
+	return policy.Lasting(int(status)) || status == http.StatusTooManyRequests
 }
 
 func (b *builder) routes() []types.Resource {
