@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
+	providerkind "bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/resolve"
@@ -50,8 +51,12 @@ providers:
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
+	var enabled []providerkind.Provider
+	for _, p := range cfg.Enabled() {
+		enabled = append(enabled, p.Provider)
+	}
 	rt := &Runtime{
-		Providers: map[policy.ProviderID]Provider{}, Resolver: resolve.New(catalog.New(file), cfg.Enabled()).Under(resolve.RulesOf(cfg)),
+		Providers: map[policy.ProviderID]Provider{}, Resolver: resolve.New(catalog.New(file), enabled),
 		Dialects:   map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // the only one asked in
 		Structured: Structured{Enabled: true, Validate: true, Retries: 1},
 	}

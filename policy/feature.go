@@ -46,6 +46,11 @@ var features = []Feature{
 // Features is a copy of the closed set.
 func Features() []Feature { return slices.Clone(features) }
 
+// VendorFeatures are the features that only a vendor's own API has.
+func VendorFeatures() []Feature {
+	return []Feature{PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough}
+}
+
 // ParseFeature reads a feature by its spelling or an accepted alias; ok is false for anything else.
 func ParseFeature(s string) (f Feature, ok bool) {
 	switch f = Feature(s); f {

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
@@ -47,9 +48,8 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		Escalation:   extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
-	kinds := adapters()
 	for _, p := range cfg.Enabled() {
-		a, ok := kinds[p.Kind]
+		a, ok := adapterOf(p.Kind)
 		if !ok {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
@@ -58,7 +58,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
 		}
 	}
-	rt.Resolver = resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))
+	rt.Resolver = resolver(models, cfg)
 	rt.Intents = intentRules(cfg)
 	rt.Free = freePlans(rt)
 	rt.Wallet = wallet(cfg)
@@ -67,6 +67,39 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 	}
 	g.models = models
 	return rt, nil
+}
+
+// adapterOf is the adapter of a kind of provider.
+func adapterOf(name string) (provider.Described, bool) {
+	for _, a := range adapters() {
+		if a.Name() == name {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// resolver chooses among the providers of a configuration, by its rules.
+func resolver(models *catalog.Catalog, cfg *config.Config) *resolve.Resolver {
+	var enabled []kind.Provider
+	for _, p := range cfg.Enabled() {
+		if a, ok := adapterOf(p.Kind); ok {
+			p.Traits = a.Kind().Traits
+		}
+		enabled = append(enabled, p.Provider)
+	}
+	available := map[policy.ProviderID]resolve.Available{}
+	for _, id := range config.Known() {
+		one := resolve.Available{EnabledBy: config.EnabledBy(id)}
+		if a, ok := adapterOf(string(id)); ok {
+			one.Marketplace = a.Kind().Traits.Marketplace
+		}
+		available[id] = one
+	}
+	return resolve.New(models, enabled).Knowing(available).Under(resolve.Rules{
+		Strategy: resolve.Strategy(cfg.Routing.Strategy), Mode: resolve.Mode(cfg.Inference.ProviderMode), Dreams: cfg.Inference.DreamProvider,
+		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted),
+	})
 }
 
 // structuredOutputs are the rules of answers in a form.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -20,7 +21,7 @@ func shelf(t *testing.T) (*modelLists, *config.Provider, modelList, *bytes.Buffe
 	t.Helper()
 	var log bytes.Buffer
 	l := newModelLists(home(t.TempDir()), slog.New(slog.NewTextHandler(&log, nil)))
-	p := &config.Provider{ID: "direct/p", Catalog: catalog.FormOpenAI, Endpoints: []config.URL{{Scheme: "http", Host: "h", Path: "/v1"}}}
+	p := &config.Provider{Provider: kind.Provider{ID: "direct/p", Catalog: catalog.FormOpenAI}, Endpoints: []config.URL{{Scheme: "http", Host: "h", Path: "/v1"}}}
 	models, err := catalog.Parse(p.Catalog, []byte(bookshelf))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestListsOutliveTheProcess(t *testing.T) {
 	if _, ok := next.of(&other); ok {
 		t.Error("a list is read in another form")
 	}
-	if n := len(next.all([]config.Provider{*p, {ID: "q"}, {ID: "r", Catalog: catalog.FormOpenAI}})); n != 1 {
+	if n := len(next.all([]config.Provider{*p, {Provider: kind.Provider{ID: "q"}}, {Provider: kind.Provider{ID: "r", Catalog: catalog.FormOpenAI}}})); n != 1 {
 		t.Errorf("%d lists", n)
 	}
 }

@@ -32,19 +32,19 @@ import (
 // Every part of the gateway is named here, in its order, and nowhere else.
 
 // adapters are the kinds of providers.
-func adapters() map[string]provider.Adapter {
-	return map[string]provider.Adapter{
-		config.KindOpenAI:     openaiprovider.Adapter{},
-		config.KindAnthropic:  anthropicprovider.Adapter{},
-		config.KindBlockRun:   blockrun.Adapter{},
-		config.KindGoogle:     google.Adapter{},
-		config.KindOpenRouter: openrouter.Adapter{},
-		config.KindVenice:     venice.Adapter{},
-		config.KindBankr:      bankr.Adapter{},
-		config.KindDeepSeek:   deepseek.Adapter{},
-		config.KindQwen:       qwen.Adapter{},
-		config.KindCustom:     custom.Adapter{},
-		config.KindDemo:       demo.Adapter{},
+func adapters() []provider.Described {
+	return []provider.Described{
+		blockrun.Adapter{},
+		anthropicprovider.Adapter{},
+		openaiprovider.Adapter{},
+		google.Adapter{},
+		openrouter.Adapter{},
+		venice.Adapter{},
+		bankr.Adapter{},
+		deepseek.Adapter{},
+		qwen.Adapter{},
+		custom.Adapter{},
+		demo.Adapter{},
 	}
 }
 

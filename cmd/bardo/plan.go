@@ -67,7 +67,7 @@ func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) er
 	if err != nil {
 		return err
 	}
-	p := planner{cfg: cfg, resolver: resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg))}
+	p := planner{cfg: cfg, resolver: resolver(models, cfg)}
 	out := p.project(ticks, mixes)
 	if asJSON {
 		return printJSON(c, out)

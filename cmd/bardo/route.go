@@ -17,7 +17,6 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/profile"
-	"bardo.money/gateway/policy/resolve"
 	"bardo.money/gateway/xds/health"
 )
 
@@ -198,7 +197,7 @@ func explain(cfg *config.Config, lists *modelLists, states []providerState, dry 
 	}
 	profiles, _ := profile.New(profileSettings(cfg))
 	rt := extproc.Runtime{
-		Resolver: resolve.New(models, cfg.Enabled()).Under(resolve.RulesOf(cfg)), Intents: intentRules(cfg), Profiles: profiles,
+		Resolver: resolver(models, cfg), Intents: intentRules(cfg), Profiles: profiles,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens,
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()

@@ -5,6 +5,7 @@ package provider
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
 )
@@ -56,6 +57,13 @@ type Adapter interface {
 	Ping(at Endpoint) *Call
 	// NewDecoder reads the answer of such a call. Status and headers are the provider's.
 	NewDecoder(req *chat.Request, to policy.Resolution, at Endpoint, status int, h header.List) Decoder
+}
+
+// Described is an adapter with what the configuration and the choice of a provider must know of its kind. The conformance test and the gateway
+// take no others.
+type Described interface {
+	Adapter
+	Kind() kind.Kind
 }
 
 // Amender is implemented by adapters that know of refusals which are no reason to give up.

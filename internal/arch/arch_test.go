@@ -180,6 +180,14 @@ func TestRules(t *testing.T) {
 			[]string{"policy/policy.go: package policy imports github.com/envoyproxy/go-control-plane/envoy/config/core/v3: only extproc/stream/processor, xds/..., envoy may"},
 		},
 		{
+			"a policy imports the configuration",
+			map[string]string{
+				"policy/catalog/catalog.go":      `package catalog; import _ "bardo.money/gateway/internal/config"`,
+				"policy/catalog/catalog_test.go": `package catalog; import _ "bardo.money/gateway/internal/config"`,
+			},
+			[]string{"policy/catalog/catalog.go: package policy/catalog imports internal/config: pass values down instead"},
+		},
+		{
 			"a server reads the environment",
 			map[string]string{"extproc/server.go": `package extproc; import host "os"; func f() { _, _ = host.LookupEnv("HOME") }`},
 			[]string{"extproc/server.go: package extproc reads the environment: only cmd/*, e2e/... may; pass the value down from there"},

@@ -49,6 +49,13 @@ func checkFile(f file, used map[string]bool) []string {
 	if f.test() {
 		return broken
 	}
+	for pattern, forbidden := range apart {
+		for _, imported := range f.ours {
+			if match(pattern, f.pkg) && slices.Contains(forbidden, imported) {
+				report("package %s imports %s: pass values down instead", f.pkg, imported)
+			}
+		}
+	}
 	for _, imported := range f.others {
 		if module := moduleOf(imported); module != "" && !matchAny(outside[module], f.pkg) {
 			report("package %s imports %s: only %s may", f.pkg, imported, strings.Join(outside[module], ", "))

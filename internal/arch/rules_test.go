@@ -45,6 +45,11 @@ var outside = map[string][]string{
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
 }
 
+// apart lists packages that the packages of a pattern may not import besides in tests: what they hold is passed down as values.
+var apart = map[string][]string{
+	"policy/*": {"internal/config"},
+}
+
 // environment lists who may read environment variables, besides tests and the packages that serve them.
 var environment = []string{"cmd/*", "e2e/..."}
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -17,7 +18,7 @@ func (c *Config) DemoOnly() bool { return len(c.real()) == 0 }
 func (c *Config) Enabled() []Provider {
 	out := c.real()
 	if len(out) == 0 {
-		return []Provider{{ID: Demo, Kind: KindDemo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}
+		return []Provider{{Kind: KindDemo, Provider: kind.Provider{ID: Demo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}}
 	}
 	order := slices.Concat(c.Providers.Order, c.appeared, defaultOrder)
 	slices.SortStableFunc(out, func(a, b Provider) int {
@@ -51,8 +52,8 @@ func (c *Config) real() []Provider {
 	for _, o := range ordinaries {
 		if p := *o.at(&c.Providers); p != nil {
 			out = append(out, Provider{
-				ID: o.id, Kind: o.kind, Format: o.format, Endpoints: []URL{p.BaseURL}, Vendor: true, Of: o.id,
-				Responses: o.kind == KindOpenAI, ContextEngineering: true,
+				Kind: o.kind, Format: o.format, Endpoints: []URL{p.BaseURL}, Responses: o.kind == KindOpenAI,
+				Provider: kind.Provider{ID: o.id, Vendor: true, Of: o.id, ContextEngineering: true},
 			}.keyed(p.APIKey, p.APIKeys))
 		}
 	}
@@ -60,10 +61,12 @@ func (c *Config) real() []Provider {
 	out = append(out, c.Providers.Direct.enabled()...)
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
-			ID: p.ID, Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints, Private: p.Private, Catalog: p.Catalog,
-			Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses, ContextEngineering: true,
+			Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints,
+			Betas: p.Betas, CacheControl: p.CacheControl, Responses: p.Responses,
 			NoCompletions: p.Completions != nil && !*p.Completions,
-			Models:        p.Models, Any: len(p.Models) == 0,
+			Provider: kind.Provider{
+				ID: p.ID, Private: p.Private, Catalog: p.Catalog, Models: p.Models, Any: len(p.Models) == 0, ContextEngineering: true,
+			},
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	return out
@@ -74,26 +77,34 @@ func (c *Config) special() []Provider {
 	var out []Provider
 	if p := c.Providers.BlockRun; p != nil {
 		out = append(out, Provider{
-			ID: KindBlockRun, Kind: KindBlockRun, Catalog: "blockrun", Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
-			ContextEngineering: true,
+			Kind: KindBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
+			Provider: kind.Provider{ID: KindBlockRun, Catalog: "blockrun", Models: p.Models, Broad: true, ContextEngineering: true},
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.OpenRouter; p != nil {
 		out = append(out, Provider{
-			ID: KindOpenRouter, Kind: KindOpenRouter, Catalog: "openrouter", Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models, Broad: true,
-			Any: len(p.Models) == 0, BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, Allow: p.Allow, CacheControl: true, ContextEngineering: true,
+			Kind: KindOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
+			BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, Allow: p.Allow, CacheControl: true,
+			Provider: kind.Provider{
+				ID: KindOpenRouter, Catalog: "openrouter", Models: p.Models, Broad: true, Any: len(p.Models) == 0, ContextEngineering: true,
+			},
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.Venice; p != nil {
 		out = append(out, Provider{
-			ID: KindVenice, Kind: KindVenice, Catalog: "venice", Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Models: p.Models, Private: true,
-			DIEM: p.DIEMStaked, Characters: p.Characters, ContextEngineering: true,
+			Kind: KindVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Characters: p.Characters,
+			Provider: kind.Provider{
+				ID: KindVenice, Catalog: "venice", Models: p.Models, Private: true, DIEM: p.DIEMStaked, ContextEngineering: true,
+			},
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	if p := c.Providers.Bankr; p != nil {
 		out = append(out, Provider{
-			ID: KindBankr, Kind: KindBankr, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint}, Models: p.Models,
-			Subsystems: p.Subsystems, Earnings: Earnings{p.RevenueBalance, p.LifetimeRevenue, p.LifetimeCost}, ContextEngineering: true,
+			Kind: KindBankr, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
+			Provider: kind.Provider{
+				ID: KindBankr, Models: p.Models, Subsystems: p.Subsystems, ContextEngineering: true,
+				Earnings: kind.Earnings{Balance: p.RevenueBalance, Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost},
+			},
 		}.keyed(p.APIKey, p.APIKeys))
 	}
 	return out
@@ -122,8 +133,11 @@ func (d *Direct) enabled() []Provider {
 // enabled is the provider of one key. Its name is direct/vendor; of several of one vendor, the later ones have a number.
 func (k *DirectKey) enabled(before []Provider) Provider {
 	p := Provider{
-		ID: directSection + "/" + policy.ProviderID(k.Provider), Kind: KindCustom, Format: FormatOpenAI, Endpoints: []URL{k.BaseURL},
-		Of: policy.ProviderID(k.Provider), Direct: true, Only: k.Models, ContextEngineering: k.ContextEngineering,
+		Kind: KindCustom, Format: FormatOpenAI, Endpoints: []URL{k.BaseURL},
+		Provider: kind.Provider{
+			ID: directSection + "/" + policy.ProviderID(k.Provider), Of: policy.ProviderID(k.Provider), Direct: true, Only: k.Models,
+			ContextEngineering: k.ContextEngineering,
+		},
 	}
 	same := 1
 	for _, q := range before {

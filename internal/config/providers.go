@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
@@ -136,42 +137,24 @@ const (
 
 // Provider is one enabled provider, whatever section it was configured in.
 type Provider struct {
-	ID           policy.ProviderID
+	kind.Provider
+
 	Kind         string // which adapter serves it: KindOpenAI …
 	Format       string // what it speaks: FormatOpenAI … ; "" for the demo provider
 	Endpoints    []URL  // equal servers; none for the demo provider
 	Key          Secret
 	Keys         []Secret // all of its keys, Key first; nil where there is none
-	Private      bool     // it retains nothing
 	Betas        []string // the only beta flags that it gets to see; nil: all
 	CacheControl bool     // understands cache_control in OpenAI's format
-	Models       []Model  // what it lists; ordinary providers list the models that the catalog knows of their vendor
-	Any          bool     // serves any id that no other provider lists
-	Vendor       bool     // an ordinary provider: ID is also the vendor of the models it serves
-	Free         bool     // costs nothing, whatever model it is asked for
 
-	Of     policy.ProviderID // the vendor whose models it lists; "" for none
-	Broad  bool              // serves models of many vendors: without Models and without a list of its own, the catalog's
-	Direct bool              // a user's own key: no pipeline, no spread, unless ContextEngineering
-	Only   []string          // parts of ids of the models that it may be asked for; nil: all
-
-	ContextEngineering bool
-	Responses          bool // it speaks OpenAI's Responses API
-	NoCompletions      bool // it does not complete prompts
-	DIEM               bool // paid by staked credit
-	BYOK               bool // requests may bring their own key
-	Subsystems         []string
-	Earnings           Earnings
-	Characters         map[string]string
-	Sort               string
-	Fallbacks          []string
-	Allow              []string // members that its requests may have beyond what is priced
-
-	Catalog string // the form of its own list of models: openai, openrouter, venice, blockrun; "": it has none that is read
+	Responses     bool // it speaks OpenAI's Responses API
+	NoCompletions bool // it does not complete prompts
+	BYOK          bool // requests may bring their own key
+	Characters    map[string]string
+	Sort          string
+	Fallbacks     []string
+	Allow         []string // members that its requests may have beyond what is priced
 }
-
-// Earnings are what a wallet that pays for inference has and had, in USDC base units.
-type Earnings struct{ Balance, Revenue, Cost policy.Micro }
 
 // ordinary describes a provider that needs only a key.
 type ordinary struct {
@@ -270,5 +253,5 @@ func (p Provider) KeyAdvice() string {
 	return "correct " + strings.Join(vars, " or ") + " and start the gateway again, or " + at
 }
 
-// Known tells whether a name is one of the providers that this schema knows, enabled or not.
-func Known(id policy.ProviderID) bool { return slices.Contains(defaultOrder, id) || id == Demo }
+// Known lists the providers that this schema knows, enabled or not, users' own keys as "direct".
+func Known() []policy.ProviderID { return append(slices.Clone(defaultOrder), Demo) }

@@ -14,22 +14,22 @@ const maxFileBytes = 1 << 20
 // maxDepth bounds the nesting of tables and lists.
 const maxDepth = 32
 
-type kind uint8
+type shape uint8
 
 const (
-	null kind = iota
+	null shape = iota
 	scalar
 	list
 	table
 )
 
-func (k kind) String() string {
+func (k shape) String() string {
 	return [...]string{"nothing", "a single value", "a list", "a table of keys"}[k]
 }
 
 // node is one value of a file with its place, whichever format it was written in.
 type node struct {
-	kind  kind
+	kind  shape
 	at    pos
 	text  string  // of a scalar, as written, without its quotes
 	items []*node // of a list

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/intent"
@@ -39,9 +40,9 @@ func crowd(t testing.TB) *resolve.Resolver {
 		t.Fatal(problems)
 	}
 	c := catalog.New(file)
-	var every []config.Model
+	var every []modelfile.Model
 	for _, m := range file.Models {
-		every = append(every, config.Model{ID: m.ID})
+		every = append(every, modelfile.Model{ID: m.ID})
 	}
 	cfg, problems := config.Parse("config.yaml", fmt.Appendf(nil, `
 providers:
@@ -58,7 +59,7 @@ providers:
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	providers := cfg.Enabled()
+	providers := enabled(cfg)
 	for i := range providers[:2] {
 		providers[i].Models = every
 	}

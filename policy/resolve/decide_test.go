@@ -26,7 +26,7 @@ func made(t testing.TB, models, text string) *resolve.Resolver {
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	return resolve.New(catalog.New(file), cfg.Enabled()).Under(resolve.RulesOf(cfg))
+	return resolverOf(catalog.New(file), cfg)
 }
 
 // of is the intent of a part of an agent, changed.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -36,14 +36,14 @@ func (d *draft) refusals() []Refusal {
 		case c.role == barred:
 			reason = c.why
 		case d.n.named && len(c.options) == 0:
-			reason = d.r.whyNot(*c.p, name)
+			reason = d.r.whyNot(c.p, name)
 		default:
 			model, reason = d.nearest(c)
 		}
 		out = append(out, Refusal{Provider: c.p.ID, Model: model, Reason: reason})
 	}
 	if v := d.r.vendorOf(name); d.n.named && !isPinned && v != "" && d.r.find(v) == nil {
-		out = append(out, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured: " + config.EnabledBy(v)})
+		out = append(out, Refusal{Provider: v, Model: name, Reason: "it serves this model, and is not configured: " + d.r.available[v].EnabledBy})
 	}
 	return out
 }
@@ -156,7 +156,7 @@ func (r *Resolver) why(id policy.ProviderID, model string, isPinned bool) string
 }
 
 // whyNot is why a provider that is enabled does not serve a model.
-func (r *Resolver) whyNot(p config.Provider, model string) string {
+func (r *Resolver) whyNot(p *kind.Provider, model string) string {
 	_, err := r.only(p.ID, model)
 	var f *fault.Fault
 	switch {

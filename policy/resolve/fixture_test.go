@@ -42,7 +42,7 @@ func readFixture(t testing.TB, name string) fixture {
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	r := resolve.New(catalog.New(models), cfg.Enabled()).Under(resolve.RulesOf(cfg))
+	r := resolverOf(catalog.New(models), cfg)
 	return fixture{name, cfg, r}
 }
 

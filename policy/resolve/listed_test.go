@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/catalog/catalogtest"
@@ -17,11 +17,11 @@ func TestProvidersWithLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	market := config.Provider{ID: "market", Kind: config.KindCustom, Catalog: catalog.FormOpenRouter, Any: true}
-	broad := config.Provider{ID: "broad", Kind: config.KindBlockRun, Catalog: catalog.FormBlockRun, Broad: true}
+	market := kind.Provider{ID: "market", Catalog: catalog.FormOpenRouter, Any: true}
+	broad := kind.Provider{ID: "broad", Traits: traits["blockrun"], Catalog: catalog.FormBlockRun, Broad: true}
 	c := catalog.New(catalogtest.Embedded())
-	before := resolve.New(c, []config.Provider{market, broad})
-	after := resolve.New(c.With(map[policy.ProviderID]catalog.List{"market": {Format: catalog.FormOpenRouter, Models: models, Read: time.Now()}}), []config.Provider{market})
+	before := resolve.New(c, []kind.Provider{market, broad})
+	after := resolve.New(c.With(map[policy.ProviderID]catalog.List{"market": {Format: catalog.FormOpenRouter, Models: models, Read: time.Now()}}), []kind.Provider{market})
 	for _, row := range []struct {
 		about string
 		r     *resolve.Resolver

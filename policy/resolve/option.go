@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -55,31 +55,12 @@ func (s set) count() int { return bits.OnesCount64(uint64(s)) }
 // has tells whether all of the other set are in s.
 func (s set) has(other set) bool { return s&other == other }
 
-var (
-	// native are the features that only a vendor's own API has.
-	native = setOf(policy.PredictedOutputs, policy.BatchAPI, policy.ExplicitCaching, policy.ResponsesAPI, policy.DirectPassthrough)
-	// never are what models lack at a kind of provider, whatever the catalog says of them elsewhere.
-	never = map[string]set{
-		config.KindBlockRun:   native,
-		config.KindOpenRouter: native,
-		config.KindVenice:     native | setOf(policy.Citations, policy.Compaction),
-		config.KindBankr:      native,
-	}
-	// always are what every model has at a kind of provider.
-	always = map[string][]policy.Feature{
-		config.KindBankr: {policy.SelfFunding, policy.CrossVerify},
-	}
-	// natives are what a user's own key at a vendor gives.
-	natives = map[policy.ProviderID][]policy.Feature{
-		"openai":    {policy.BatchAPI, policy.ResponsesAPI},
-		"anthropic": {policy.BatchAPI},
-		"google":    {policy.ExplicitCaching},
-	}
-)
+// native are the features that only a vendor's own API has.
+var native = setOf(policy.VendorFeatures()...)
 
 // seat is a provider, as choosing sees it.
 type seat struct {
-	p       *config.Provider
+	p       *kind.Provider
 	extra   []policy.Feature // what every model has there
 	never   set              // what none has
 	options []option         // cheapest first
@@ -88,8 +69,9 @@ type seat struct {
 	cheapest bool // of so many models that only their cost is compared
 }
 
-func newSeat(p *config.Provider) seat {
-	s := seat{p: p, never: never[p.Kind], extra: slices.Clone(always[p.Kind]), cheapest: p.Kind == config.KindOpenRouter}
+func newSeat(p *kind.Provider) seat {
+	t := &p.Traits
+	s := seat{p: p, never: setOf(t.Lacks...), extra: slices.Clone(t.Gives), cheapest: t.ComparedByCost}
 	if p.Private {
 		s.extra = append(s.extra, policy.Privacy, policy.NoLog)
 	} else {
@@ -97,7 +79,7 @@ func newSeat(p *config.Provider) seat {
 	}
 	if s.direct() {
 		s.extra = append(s.extra, policy.NativeAPI, policy.DirectPassthrough)
-		s.extra = append(s.extra, natives[p.Of]...)
+		s.extra = append(s.extra, t.OwnKey...)
 		if !p.ContextEngineering {
 			s.extra = append(s.extra, policy.NoContextEngineering)
 		}
@@ -153,10 +135,10 @@ type option struct {
 // typical is a call that options are compared by, in tokens each way.
 const typical = 10_000
 
-func newOption(e *entry, kind string) option {
+func newOption(e *entry, t *kind.Traits) option {
 	m := &e.model
 	return option{
-		at: e, has: setOf(e.resolution.Features...) | facts(m) | takes(m, kind), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
+		at: e, has: setOf(e.resolution.Features...) | facts(m) | takes(m, t), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
 		latency: m.LatencyP50, context: orUnknown(m.Context), output: orUnknown(m.MaxOutput), family: hash(m.Family),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
 	}
@@ -182,8 +164,8 @@ func facts(m *catalog.Model) set {
 }
 
 // takes is what content a model takes at a kind of provider, as far as is known: one of which nobody says what it can do may take any.
-// Models that see read documents as well, or are not known not to, and OpenRouter reads them for any model.
-func takes(m *catalog.Model, kind string) (s set) {
+// Models that see read documents as well, or are not known not to.
+func takes(m *catalog.Model, t *kind.Traits) (s set) {
 	if m.Capabilities == nil {
 		return maySee | mayHear | mayWatch | mayRead
 	}
@@ -198,7 +180,7 @@ func takes(m *catalog.Model, kind string) (s set) {
 			s |= c.may
 		}
 	}
-	if kind == config.KindOpenRouter {
+	if t.ReadsDocuments {
 		s |= mayRead
 	}
 	return s

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -17,11 +18,12 @@ import (
 // Resolver answers which providers serve a model. It is immutable, so it may be shared, and is swapped as a whole.
 type Resolver struct {
 	catalog   *catalog.Catalog
-	providers []config.Provider // first choice first
+	providers []kind.Provider // first choice first
 	index     catalog.Index[*listing]
 	listings  []*listing
 	seats     []seat // of the providers, by the same position
 	rules     Rules
+	available map[policy.ProviderID]Available
 }
 
 // listing is one id that clients may use, with everyone who lists it, first choice first.
@@ -42,7 +44,7 @@ type entry struct {
 }
 
 // New makes a resolver for the enabled providers, first choice first. Nothing is changed afterwards.
-func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
+func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
 	r := &Resolver{catalog: c, providers: slices.Clone(providers)}
 	r.seats = make([]seat, len(r.providers))
 	for i := range r.providers {
@@ -60,7 +62,7 @@ func New(c *catalog.Catalog, providers []config.Provider) *Resolver {
 }
 
 // offered are the models that a provider serves.
-func offered(c *catalog.Catalog, p *config.Provider) []config.Model {
+func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
 	models := p.Models
 	switch listed, ok := c.Listed(p.ID); {
 	case p.Vendor:
@@ -74,12 +76,12 @@ func offered(c *catalog.Catalog, p *config.Provider) []config.Model {
 	if p.Only == nil {
 		return models
 	}
-	return slices.DeleteFunc(slices.Clone(models), func(m config.Model) bool {
+	return slices.DeleteFunc(slices.Clone(models), func(m modelfile.Model) bool {
 		return !slices.ContainsFunc(p.Only, func(part string) bool { return strings.Contains(m.ID, part) })
 	})
 }
 
-func (r *Resolver) list(at int, m config.Model) {
+func (r *Resolver) list(at int, m modelfile.Model) {
 	e := r.entry(at, r.catalog.At(r.providers[at].ID, m))
 	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // an operator who lists it wants it used
 	chosen = chosen && !slices.Contains(e.model.Capabilities, policy.Embeddings)
@@ -163,7 +165,7 @@ func (r *Resolver) entry(at int, m catalog.Model) *entry {
 		Private:           p.Private,
 	}}
 	e.resolution.Features = r.seats[at].features(m.Capabilities)
-	e.option, e.name = newOption(e, p.Kind), plain(m.ID)
+	e.option, e.name = newOption(e, &p.Traits), plain(m.ID)
 	return e
 }
 
@@ -247,10 +249,10 @@ func (r *Resolver) Direct(id policy.ProviderID) bool {
 }
 
 func (r *Resolver) position(id policy.ProviderID) int {
-	return slices.IndexFunc(r.providers, func(p config.Provider) bool { return p.ID == id })
+	return slices.IndexFunc(r.providers, func(p kind.Provider) bool { return p.ID == id })
 }
 
-func (r *Resolver) find(id policy.ProviderID) *config.Provider {
+func (r *Resolver) find(id policy.ProviderID) *kind.Provider {
 	for i := range r.providers {
 		if r.providers[i].ID == id {
 			return &r.providers[i]
@@ -292,7 +294,7 @@ func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 }
 
 // mayBeOf tells whether a model that a vendor does not list could still be one of its own: nobody says otherwise.
-func (r *Resolver) mayBeOf(p *config.Provider, id string) bool {
+func (r *Resolver) mayBeOf(p *kind.Provider, id string) bool {
 	if p.Only != nil {
 		return false
 	}
@@ -304,7 +306,7 @@ func (r *Resolver) mayBeOf(p *config.Provider, id string) bool {
 }
 
 // pass sends an id that nobody lists to a provider as it is.
-func (r *Resolver) pass(p *config.Provider, id string) *entry {
+func (r *Resolver) pass(p *kind.Provider, id string) *entry {
 	e := r.entry(r.position(p.ID), r.catalog.Unlisted(p.ID, id))
 	e.resolution.Model, e.resolution.Upstream = policy.ModelID(id), id
 	return e
@@ -352,7 +354,7 @@ func (r *Resolver) variants(id string) (out []way) {
 
 // unknown says why nobody serves a model.
 func (r *Resolver) unknown(id string) error {
-	if prefix, rest, ok := strings.Cut(id, "/"); ok && config.Known(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
+	if prefix, rest, ok := strings.Cut(id, "/"); ok && r.knows(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
 		return r.unconfigured(policy.ProviderID(prefix), rest)
 	}
 	if at := r.servedBy(id); at != "" {
@@ -376,29 +378,35 @@ func (r *Resolver) unknown(id string) error {
 // servedBy is the provider that would serve a model if it were configured, "" if none is known: the model's vendor, else for a model of
 // the catalog a marketplace.
 func (r *Resolver) servedBy(model string) policy.ProviderID {
-	if v := r.vendorOf(model); v != "" && config.Known(v) {
+	if v := r.vendorOf(model); v != "" && r.knows(v) {
 		return v
 	}
 	if _, ok := r.catalog.Lookup(model); ok {
-		return config.KindOpenRouter
+		return r.marketplace()
 	}
 	return ""
+}
+
+// knows tells whether a provider could be enabled.
+func (r *Resolver) knows(id policy.ProviderID) bool {
+	_, ok := r.available[id]
+	return ok
 }
 
 // unconfigured says that a provider is not there, and what enables it.
 func (r *Resolver) unconfigured(id policy.ProviderID, model string) *fault.Fault {
 	var f *fault.Fault
 	switch {
-	case !config.Known(id):
+	case !r.knows(id):
 		names := make([]string, len(r.providers))
 		for i := range r.providers {
 			names[i] = string(r.providers[i].ID)
 		}
 		f = fault.Newf(fault.ModelNotFound, "the provider %q is not configured; the providers are %s", clip(string(id)), strings.Join(names, ", "))
 	case model == "":
-		f = fault.Newf(fault.ModelNotFound, "the provider %s is not configured: %s", id, config.EnabledBy(id))
+		f = fault.Newf(fault.ModelNotFound, "the provider %s is not configured: %s", id, r.available[id].EnabledBy)
 	default:
-		f = fault.Newf(fault.ModelNotFound, "the model %q is served by %s, which is not configured: %s", clip(model), id, config.EnabledBy(id))
+		f = fault.Newf(fault.ModelNotFound, "the model %q is served by %s, which is not configured: %s", clip(model), id, r.available[id].EnabledBy)
 	}
 	f.Param = "model"
 	return f

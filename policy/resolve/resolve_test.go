@@ -24,7 +24,7 @@ func configured(t testing.TB, text string) *resolve.Resolver {
 	if cfg == nil {
 		t.Fatal(problems)
 	}
-	return resolve.New(catalog.New(catalogtest.Embedded()), cfg.Enabled())
+	return resolverOf(catalog.New(catalogtest.Embedded()), cfg)
 }
 
 const both = `

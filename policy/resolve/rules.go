@@ -1,9 +1,6 @@
 package resolve
 
-import (
-	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/policy"
-)
+import "bardo.money/gateway/policy"
 
 // Rules are what an operator says about choosing, besides the order of providers. The zero value is the default of each.
 type Rules struct {
@@ -44,17 +41,32 @@ const (
 	ContinueE2E Exhausted = "continue_e2e" // even what was to be sealed end to end is served elsewhere
 )
 
-// RulesOf are the rules of a configuration.
-func RulesOf(c *config.Config) Rules {
-	return Rules{
-		Strategy: Strategy(c.Routing.Strategy), Mode: Mode(c.Inference.ProviderMode), Dreams: c.Inference.DreamProvider,
-		Exhausted: Exhausted(c.Inference.OnPrivacyExhausted),
-	}
-}
-
 // Under is the resolver under other rules.
 func (r *Resolver) Under(rules Rules) *Resolver {
 	out := *r
 	out.rules = rules
 	return &out
+}
+
+// Available is a provider that an operator could enable.
+type Available struct {
+	EnabledBy   string // what enables it: "set OPENAI_API_KEY, or providers.openai in the configuration"
+	Marketplace bool   // it serves the models of many vendors
+}
+
+// Knowing is the resolver that also knows which providers could be enabled, so that a refusal names what to enable.
+func (r *Resolver) Knowing(available map[policy.ProviderID]Available) *Resolver {
+	out := *r
+	out.available = available
+	return &out
+}
+
+// marketplace is the provider that is named where no vendor serves a model, "" if there is none.
+func (r *Resolver) marketplace() policy.ProviderID {
+	for id, a := range r.available {
+		if a.Marketplace {
+			return id
+		}
+	}
+	return ""
 }

@@ -2,10 +2,10 @@ package resolve
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
-	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 )
 
@@ -56,18 +56,15 @@ func (d *draft) rank(picks []pick) {
 	})
 }
 
-// backends is the order of equal scores. Vendors and the operator's own servers stand behind the first.
-var backends = []string{config.KindBlockRun, "", config.KindOpenRouter, config.KindBankr, config.KindVenice}
+// behind is the rank of users' own keys among equal scores: after all others.
+const behind = math.MaxInt
 
+// backend is where a provider stands among those of equal scores.
 func backend(c *chair) int {
-	switch i := slices.Index(backends, c.p.Kind); {
-	case c.direct():
-		return len(backends)
-	case i < 0:
-		return 1
-	default:
-		return i
+	if c.direct() {
+		return behind
 	}
+	return c.p.Traits.Rank
 }
 
 // weights are how much cost, quality, latency and features count. They sum to 1.

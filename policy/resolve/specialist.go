@@ -3,7 +3,7 @@ package resolve
 import (
 	"slices"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 )
@@ -38,7 +38,7 @@ func (r *Resolver) chair(s *seat, n *need) chair {
 	c.role, c.why = r.place(s, n)
 	switch {
 	case c.role != specialist:
-	case s.p.Kind == config.KindBankr:
+	case s.p.Traits.First == kind.ForWallet:
 		c.ceiling = policy.Pico(ceiling(s.p.Earnings, n.critical())) * (1e12 / policy.Pico(policy.USD))
 	case s.direct() && n.Provider == "":
 		c.must = (n.require | n.prefer) & native
@@ -55,13 +55,13 @@ func (r *Resolver) place(s *seat, n *need) (role, string) {
 		return barred, "the request asks for " + clip(string(n.Provider)) + " alone"
 	case n.Provider != "":
 		return generalist, "the request asks for it"
-	case n.Subsystem != "" && r.rules.Mode == ModeVenice && s.p.Kind != config.KindVenice:
+	case n.Subsystem != "" && r.rules.Mode == ModeVenice && s.p.Traits.First != kind.ForPrivacy:
 		return barred, "inference.provider_mode is venice"
 	case n.dreams() && r.rules.Dreams == s.p.ID:
 		return specialist, "inference.dream_provider names it"
-	case s.p.Kind == config.KindVenice:
+	case s.p.Traits.First == kind.ForPrivacy:
 		return r.placeVenice(s, n)
-	case s.p.Kind == config.KindBankr:
+	case s.p.Traits.First == kind.ForWallet:
 		return placeBankr(s, n)
 	case s.direct():
 		return placeDirect(s, n)
@@ -142,7 +142,7 @@ const (
 
 // ceiling is the most that one request may cost: a tenth of the wallet's balance, more or less by how well it earns. What is critical is
 // not cut.
-func ceiling(e config.Earnings, critical bool) policy.Micro {
+func ceiling(e kind.Earnings, critical bool) policy.Micro {
 	pct := multiplier(e)
 	if pct == 0 {
 		return seed
@@ -155,7 +155,7 @@ func ceiling(e config.Earnings, critical bool) policy.Micro {
 
 // multiplier is the percentage of its usual budget that a wallet spends, by lifetime revenue over lifetime cost; 0: it has earned nothing
 // yet, and lives on its seed.
-func multiplier(e config.Earnings) int64 {
+func multiplier(e kind.Earnings) int64 {
 	if e.Revenue <= 0 {
 		return 0
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -88,7 +88,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 			}
 		}
 		n := newNeed(&in, Rules{Exhausted: []Exhausted{"", Continue, Fail, ContinueE2E}[rnd.IntN(4)]})
-		c := chair{seat: &seat{p: &config.Provider{Private: rnd.IntN(2) == 0}}}
+		c := chair{seat: &seat{p: &kind.Provider{Private: rnd.IntN(2) == 0}}}
 		o := option{
 			has: set(rnd.Uint64()|rnd.Uint64()|rnd.Uint64()) &^ hasPrivate, quality: policy.Quality(1 + rnd.IntN(5)),
 			latency: time.Duration(rnd.IntN(9)) * time.Second, context: rnd.Int64N(400), output: orUnknown(rnd.IntN(200)),

@@ -1,0 +1,13 @@
+package openai
+
+import (
+	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/policy"
+)
+
+// Kind implements provider.Described.
+func (a Adapter) Kind() kind.Kind {
+	return kind.Kind{Name: a.Name(), Traits: kind.Traits{
+		OwnKey: []policy.Feature{policy.BatchAPI, policy.ResponsesAPI},
+	}}
+}
