@@ -18,17 +18,17 @@ import (
 type Config struct {
 	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
 	Auth      Auth      `key:"auth" doc:"Who may call."`
-	Providers Providers `key:"providers" doc:"Where models are served. With none configured, the built-in demo provider answers."`
-	Models    Models    `key:"models" doc:"What is known about models."`
-	Routing   Routing   `key:"routing" doc:"How a request finds its provider, and what happens when one fails."`
-	Inference Inference `key:"inference" doc:"How answers are made, and kept."`
-	Pipeline  Pipeline  `key:"pipeline" doc:"Context engineering: what happens to a request on its way."`
-	Billing   Billing   `key:"billing" doc:"What a request costs its caller."`
-	Limits    Limits    `key:"limits" doc:"Defaults for every key, whose own limits come first, and bounds of requests' bodies."`
+	Providers Providers `key:"providers" doc:"Where models are served. If none is configured, the built-in demo provider answers."`
+	Models    Models    `key:"models" doc:"The model catalog."`
+	Routing   Routing   `key:"routing" doc:"Order of candidates, retries, timeouts and health."`
+	Inference Inference `key:"inference" doc:"Parameters of answers, and the response cache."`
+	Pipeline  Pipeline  `key:"pipeline" doc:"The layers that run between client and provider."`
+	Billing   Billing   `key:"billing" doc:"Prices for callers."`
+	Limits    Limits    `key:"limits" doc:"Default limits of API keys, which a key's own limits override, and limits of request bodies."`
 	Store     Store     `key:"store" doc:"Where state lives."`
-	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it runs apart from the control plane."`
-	XDS       XDS       `key:"xds" doc:"The control plane, when it runs apart from the sidecar."`
-	Telemetry Telemetry `key:"telemetry" doc:"What the gateway says about itself."`
+	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it is a process separate from the control plane."`
+	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
+	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
 
 	appeared []policy.ProviderID // providers in the order in which the file names them
 }
@@ -39,12 +39,12 @@ type Listen struct {
 	HTTPS      Addr `key:"https" default:"127.0.0.1:8443" doc:"Clients, with TLS terminated by Envoy."`
 	Admin      Addr `key:"admin" default:"127.0.0.1:9090" doc:"Metrics, health and profiles of the Go program."`
 	EnvoyAdmin Addr `key:"envoy_admin" default:"off" doc:"Envoy's own admin interface."`
-	PublicURL  URL  `key:"public_url" doc:"The address that clients use, when it is not the http address itself."`
+	PublicURL  URL  `key:"public_url" doc:"The address that clients use, if it differs from the http address."`
 	TLS        TLS  `key:"tls" doc:"The certificate of the https address; without one, a development certificate is generated."`
 
-	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key as anybody does, but where auth.anonymous or the demo lets programs of this machine in. * is every origin: pages may then do what their user's key may, and never anything without one; it is refused beside auth.anonymous."`
+	CORSOrigins []string `key:"cors_origins" doc:"Origins of web pages that may use the gateway from a browser, as https://app.example or http://localhost:3000. They need a key, except where auth.anonymous or the demo admits programs on this machine without one. * is every origin, for requests with a key only; it is refused together with auth.anonymous."`
 
-	Drain time.Duration `key:"drain" default:"30s" doc:"How long what is under way may finish after SIGTERM. All of the stop takes at most 10 s more."`
+	Drain time.Duration `key:"drain" default:"30s" doc:"How long requests in flight may take to finish after SIGTERM. The whole stop takes at most 10 s more."`
 }
 
 // TLS names the files of a certificate.
@@ -62,13 +62,13 @@ type Auth struct {
 // Models names the operator's additions to the model catalog.
 type Models struct {
 	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
-	Refresh Interval `key:"refresh" default:"1h" doc:"Time between two looks at the lists of models that providers publish; 0 or off: never."`
+	Refresh Interval `key:"refresh" default:"1h" doc:"Interval between reads of providers' model lists; 0 or off: never."`
 }
 
 // Routing holds the rules of choice and failover.
 type Routing struct {
 	Strategy     string        `key:"strategy" default:"auto" oneof:"auto ordered score" doc:"How candidates are ordered."`
-	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Most extra attempts of one request, all providers together."`
+	MaxRetries   int           `key:"max_retries" default:"3" min:"0" max:"10" doc:"Maximum number of extra attempts of one request, all providers together."`
 	PingInterval time.Duration `key:"ping_interval" default:"30s" doc:"Time between two health probes of a provider."`
 	Timeouts     Timeouts      `key:"timeouts" doc:"How long each step of an attempt may take."`
 }
@@ -78,50 +78,50 @@ type Timeouts struct {
 	Connect             time.Duration `key:"connect" default:"5s" doc:"To connect to a provider."`
 	FirstToken          time.Duration `key:"first_token" default:"30s" doc:"To the first token of an answer."`
 	FirstTokenReasoning time.Duration `key:"first_token_reasoning" default:"180s" doc:"To the first token when the caller asked for high effort."`
-	Idle                time.Duration `key:"idle" default:"60s" doc:"Between two pieces of an answer."`
+	Idle                time.Duration `key:"idle" default:"60s" doc:"Between two chunks of an answer."`
 	Total               time.Duration `key:"total" default:"15m" doc:"For the whole request."`
 	Heartbeat           time.Duration `key:"heartbeat" default:"15s" doc:"Silence after which a stream gets a comment line."`
 }
 
 // Inference holds the rules of answers.
 type Inference struct {
-	ProviderMode       string             `key:"provider_mode" oneof:"venice bardo both" doc:"Who serves the tasks of agents: venice alone, everybody but venice, or venice for what needs an enclave and the others for the rest. Without it, the order of providers decides."`
-	DreamProvider      policy.ProviderID  `key:"dream_provider" doc:"Who serves dreams, if it can."`
-	OnPrivacyExhausted string             `key:"on_privacy_exhausted" default:"continue" oneof:"continue fail continue_e2e" doc:"What happens to tasks that were meant for venice's enclaves when its credit is used up: they go on elsewhere, or fail; continue_e2e also lets go on what was sealed end to end."`
+	ProviderMode       string             `key:"provider_mode" oneof:"venice bardo both" doc:"Which providers serve the tasks of agents: only venice, all but venice, or venice for tasks that need an enclave and the others for the rest. Without it, the order of providers decides."`
+	DreamProvider      policy.ProviderID  `key:"dream_provider" doc:"The preferred provider of dreams."`
+	OnPrivacyExhausted string             `key:"on_privacy_exhausted" default:"continue" oneof:"continue fail continue_e2e" doc:"What happens to tasks for venice's enclaves when its credit is used up: continue at other providers, or fail; continue_e2e also continues tasks that were to be encrypted end to end."`
 	Tiers              map[string]Tier    `key:"tiers" doc:"The models of the tiers T1 and T2 of heartbeats."`
-	Profiles           map[string]Profile `key:"profiles" doc:"How parts of an agent want their answers made, over the built-in table. Those of risk, death_reflect and operator are locked."`
-	Caching            Caching            `key:"caching" doc:"The cache of answers, and what is said to providers about theirs."`
+	Profiles           map[string]Profile `key:"profiles" doc:"Parameter profiles of subsystems, over the built-in table. Those of risk, death_reflect and operator are locked."`
+	Caching            Caching            `key:"caching" doc:"The response cache, and marks for providers' prompt caches."`
 
-	StructuredOutputs StructuredOutputs `key:"structured_outputs" doc:"Answers in a form: JSON that follows a schema, of a caller's or of a part of an agent."`
+	StructuredOutputs StructuredOutputs `key:"structured_outputs" doc:"Structured outputs: JSON that follows a caller's schema or that of a subsystem."`
 
-	Verification Verification `key:"verification" doc:"When a second model, of another family, is asked the same, and the more careful answer is given."`
-	Escalation   Escalation   `key:"escalation" doc:"When an answer of tier T1 is thrown away and tier T2 is asked instead."`
+	Verification Verification `key:"verification" doc:"When a second model, of another family, verifies an answer, and the stricter one is returned."`
+	Escalation   Escalation   `key:"escalation" doc:"When an answer of tier T1 is replaced by one of tier T2."`
 
-	WebSearchEnabled            bool         `key:"web_search_enabled" default:"false" doc:"REM dreams about what the agent knows little of may search the web, at Venice."`
-	WebSearchBudget             policy.Micro `key:"web_search_budget_per_cycle_usdc" default:"0.05" doc:"What the searches of one dream cycle may cost, in USD."`
-	SealedTestament             bool         `key:"sealed_testament" default:"false" doc:"Testaments are made in attested hardware."`
-	IntegrationPhaseAttestation bool         `key:"integration_phase_attestation" default:"false" doc:"Dreams are consolidated in attested hardware."`
-	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"What is left of the highest temperature of a hypnagogic cycle in the next one."`
+	WebSearchEnabled            bool         `key:"web_search_enabled" default:"false" doc:"REM dreams may search the web at Venice if their scenario asks for it."`
+	WebSearchBudget             policy.Micro `key:"web_search_budget_per_cycle_usdc" default:"0.05" doc:"Maximum cost of the web searches of one dream cycle, in USD."`
+	SealedTestament             bool         `key:"sealed_testament" default:"false" doc:"Testaments require attested hardware."`
+	IntegrationPhaseAttestation bool         `key:"integration_phase_attestation" default:"false" doc:"The integration phase of dreams requires attested hardware."`
+	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"Factor by which the highest temperature of a hypnagogic cycle decreases in the next one."`
 }
 
 // Verification says what is verified though its caller does not ask for it.
 type Verification struct {
-	Risk string `key:"risk" default:"auto" oneof:"auto always off" doc:"Whether what the risk part of an agent asks is verified: where a provider can serve it that is there for verification (bankr), always, or only when the request says verify."`
+	Risk string `key:"risk" default:"auto" oneof:"auto always off" doc:"Whether requests of the subsystem risk are verified: if a provider for verification (bankr) can serve them, always, or only with the hint verify."`
 }
 
 // Escalation says when heartbeats of tier T1 are asked again at tier T2.
 type Escalation struct {
-	Mode            string  `key:"mode" default:"off" oneof:"off auto" doc:"Whether heartbeats of tier T1 whose decision asks for it are answered by tier T2; the hint escalate stands over it."`
-	ConfidenceFloor float64 `key:"confidence_floor" default:"0" min:"0" max:"1" doc:"A decision less confident than this asks for it, too."`
+	Mode            string  `key:"mode" default:"off" oneof:"off auto" doc:"Whether heartbeats of tier T1 whose decision asks for escalation are answered by tier T2; the hint escalate overrides it."`
+	ConfidenceFloor float64 `key:"confidence_floor" default:"0" min:"0" max:"1" doc:"A decision with a lower confidence escalates too."`
 }
 
 // StructuredOutputs holds the rules of answers in a form.
 type StructuredOutputs struct {
-	Enabled                  bool `key:"enabled" default:"true" doc:"Parts of an agent get answers in their forms, and callers' schemas are kept to wherever they are served; false leaves all of it to the providers."`
-	PreferSchemaEnforcement  bool `key:"prefer_schema_enforcement" default:"true" doc:"A provider's own enforcement of schemas comes before a synthetic tool; false turns that round."`
-	Validation               bool `key:"validation" default:"true" doc:"Answers are checked against their schemas; false passes on what was read out of them."`
-	RetryOnValidationFailure bool `key:"retry_on_validation_failure" default:"true" doc:"A model is told what is wrong with its answer, and asked once more."`
-	MaxRetries               int  `key:"max_retries" default:"1" min:"0" max:"3" doc:"How often, at most."`
+	Enabled                  bool `key:"enabled" default:"true" doc:"Subsystems get answers in their schemas, and callers' schemas are enforced at every provider; false forwards callers' schemas unchanged."`
+	PreferSchemaEnforcement  bool `key:"prefer_schema_enforcement" default:"true" doc:"A provider's own schema enforcement is preferred to a synthetic tool; false prefers the tool."`
+	Validation               bool `key:"validation" default:"true" doc:"Answers are validated against their schemas; false returns the extracted answer without validation."`
+	RetryOnValidationFailure bool `key:"retry_on_validation_failure" default:"true" doc:"The request is retried with the list of violations."`
+	MaxRetries               int  `key:"max_retries" default:"1" min:"0" max:"3" doc:"Maximum number of such retries."`
 }
 
 // Retries is how often a model is asked again for an answer that follows its schema.
@@ -144,13 +144,13 @@ type Profile struct {
 	TopK             *int     `key:"top_k" min:"1" max:"1000000" doc:"Number of the most probable tokens considered."`
 	MinP             *float64 `key:"min_p" min:"0" max:"1" doc:"Least probability, relative to the most probable token."`
 	FrequencyPenalty *float64 `key:"frequency_penalty" min:"-2" max:"2" doc:"Penalty for frequent tokens."`
-	PresencePenalty  *float64 `key:"presence_penalty" min:"-2" max:"2" doc:"Penalty for tokens that were there before."`
-	ReasoningEffort  string   `key:"reasoning_effort" oneof:"none low medium high max" doc:"How hard the model thinks."`
-	VisibleThinking  *bool    `key:"visible_thinking" doc:"Whether its reasoning is to be shown."`
+	PresencePenalty  *float64 `key:"presence_penalty" min:"-2" max:"2" doc:"Penalty for tokens that occurred before."`
+	ReasoningEffort  string   `key:"reasoning_effort" oneof:"none low medium high max" doc:"Reasoning effort."`
+	VisibleThinking  *bool    `key:"visible_thinking" doc:"Whether reasoning should be visible."`
 	ResponseSchema   string   `key:"response_schema" doc:"The published schema that its answers follow, by its name."`
 	MaxTokens        int      `key:"max_tokens" min:"0" max:"10000000" doc:"Most output tokens."`
-	Stop             []string `key:"stop_sequences" doc:"Texts that end the answer."`
-	CacheControl     *bool    `key:"cache_control" doc:"Mark the stable beginning of the prompt for the provider's cache."`
+	Stop             []string `key:"stop_sequences" doc:"Stop sequences."`
+	CacheControl     *bool    `key:"cache_control" doc:"Mark the static prefix of the prompt for the provider's cache."`
 	WebSearch        *bool    `key:"web_search" doc:"Whether the provider may search the web."`
 	TEE              *bool    `key:"tee_mode" doc:"Only in attested hardware."`
 	Seed             *int64   `key:"seed" doc:"Seed of the sampling."`
@@ -158,11 +158,11 @@ type Profile struct {
 
 // Caching holds the bounds of the cache of answers.
 type Caching struct {
-	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"For how many seconds a stored answer is fresh; 0 keeps answers only for when providers fail."`
+	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"Seconds for which a stored answer is fresh; 0 uses stored answers only when all providers fail."`
 	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
 
-	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"Where a part's profile asks for it, mark the stable beginning of its prompts for Anthropic's cache."`
-	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"What the keys of agents' prompts in providers' caches begin with."`
+	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"If a subsystem's profile asks for it, mark the static prefix of its prompts for Anthropic's cache."`
+	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"Prefix of the prompt cache keys of agents."`
 }
 
 // TTL is for how long a stored answer is fresh.
@@ -170,21 +170,21 @@ func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time
 
 // Pipeline holds the settings of the layers.
 type Pipeline struct {
-	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"How much context engineering a request gets where neither its part of an agent nor its caller says it: l3 alone; l1, l3 and l6; l1 to l6; all."`
-	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests the exact cache is for: those with a temperature of at most 0.3 and those that ask, none, or all."`
+	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
+	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 }
 
 // Billing holds the rules of price and reserve.
 type Billing struct {
 	SpreadPct           *int `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price. Without it, 0; with billing.tiers, 25 for free, 15 for pro, 10 for golem."`
-	ReserveOutputTokens int  `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved for when the caller names no maximum."`
+	ReserveOutputTokens int  `key:"reserve_output_tokens" default:"4096" min:"1" max:"10000000" doc:"Output tokens reserved when the caller sets no maximum."`
 
-	Tiers map[string]Plan `key:"tiers" doc:"What the plans of keys (free, pro, golem) mean. Without it, every plan includes every provider, at the same spread."`
+	Tiers map[string]Plan `key:"tiers" doc:"Plans of keys (free, pro, golem). Without it, every plan includes every provider, at the same spread."`
 }
 
 // Plan is what a key's plan includes, and what it costs.
 type Plan struct {
-	SpreadPct *int     `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price, in place of billing.spread_pct."`
+	SpreadPct *int     `key:"spread_pct" min:"0" max:"1000" doc:"Percent on top of the provider's price, instead of billing.spread_pct."`
 	Exclude   []string `key:"exclude" doc:"Providers that do not serve the plan's keys: names as in providers.order; direct stands for all direct keys."`
 }
 
@@ -193,10 +193,10 @@ type Limits struct {
 	RPM           *int   `key:"rpm" min:"0" doc:"Generation requests per minute of every caller; 0 means no limit. Without it, 100 for prepaid keys, and no limit for others."`
 	TokensPerHour int64  `key:"tokens_per_hour" default:"0" min:"0" doc:"Tokens per hour; 0 means no limit."`
 	Overage       string `key:"overage" default:"deny" oneof:"deny bill" doc:"What happens beyond an allowance."`
-	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Generation requests of one key under way at once, from their headers to the end of their answers; 0 means no limit."`
+	MaxConcurrent int    `key:"max_concurrent" default:"0" min:"0" doc:"Concurrent generation requests of one key, from their headers to the end of their answers; 0 means no limit."`
 
 	MaxBodyBytes         int64         `key:"max_body_bytes" default:"33554432" min:"1024" max:"1073741824" doc:"Largest request body."`
-	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for the bodies of all requests under way together, from their first byte to the end of their answers; beyond it, 503 overloaded. A smaller one than max_body_bytes is also the largest body."`
+	MaxInflightBodyBytes int64         `key:"max_inflight_body_bytes" default:"268435456" min:"65536" max:"1099511627776" doc:"Memory for all request bodies in flight, from their first byte to the end of their answers; beyond it, 503 overloaded. If smaller than max_body_bytes, it also limits each body."`
 	BodyIdle             time.Duration `key:"body_idle" default:"30s" doc:"Longest silence in a request's body; then 408."`
 	BodyTotal            time.Duration `key:"body_total" default:"5m" doc:"Longest time for a whole request body; then 408."`
 }
@@ -242,17 +242,17 @@ type Store struct {
 type Extproc struct {
 	Node    string  `key:"node" doc:"Name of this pair of Envoy and sidecar. Without it, the host's name. Certificates of this machine must have it as a DNS name."`
 	Listen  Socket  `key:"listen" doc:"Where the sidecar listens for Envoy: unix:///path or host:port."`
-	Address Socket  `key:"address" doc:"Where Envoy reaches the sidecar, if not at the address that it listens on."`
-	TLS     PeerTLS `key:"tls" doc:"Mutual TLS between Envoy and the sidecar over TCP. Needed unless both are on loopback."`
+	Address Socket  `key:"address" doc:"The address at which Envoy reaches the sidecar, if it differs from the listen address."`
+	TLS     PeerTLS `key:"tls" doc:"Mutual TLS between Envoy and the sidecar over TCP. Required unless both are on loopback."`
 }
 
 // XDS is the control plane in split mode.
 type XDS struct {
 	Listen  Socket  `key:"listen" default:"127.0.0.1:18000" doc:"Where the control plane listens for Envoys and sidecars: unix:///path or host:port."`
-	Address Socket  `key:"address" doc:"Where Envoys and sidecars reach the control plane, if not at the address that it listens on."`
+	Address Socket  `key:"address" doc:"The address at which Envoys and sidecars reach the control plane, if it differs from the listen address."`
 	Name    string  `key:"name" doc:"Name in the control plane's certificate. Without it, the host of its address."`
-	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics and health of a control plane that runs alone."`
-	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, whichever end it is. Needed unless all are on loopback."`
+	Admin   Addr    `key:"admin" default:"127.0.0.1:9091" doc:"Metrics and health of a separate control plane."`
+	TLS     PeerTLS `key:"tls" doc:"Mutual TLS with the control plane over TCP: this machine's certificate, as client or server. Required unless all are on loopback."`
 }
 
 // PeerTLS names the files by which the parts of a split gateway know each other. They are read again when they change.
@@ -267,7 +267,7 @@ func (t PeerTLS) Enabled() bool { return t.Cert != "" }
 
 // Telemetry says what is logged.
 type Telemetry struct {
-	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Least important level that is logged."`
-	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Form of the log on stderr: auto is text on a terminal, and else json."`
-	Events    string `key:"events" doc:"Where named events go, a line of JSON each: stdout, or file:/path. Without it, nowhere."`
+	LogLevel  string `key:"log_level" default:"info" oneof:"debug info warn error" doc:"Minimum log level."`
+	LogFormat string `key:"log_format" default:"auto" oneof:"auto text json" doc:"Format of the log on stderr: auto is text on a terminal, otherwise json."`
+	Events    string `key:"events" doc:"Destination of events, one JSON object per line: stdout, or file:/path. Without it, none are written."`
 }

@@ -77,16 +77,16 @@ func variablesTable() string {
 	b.WriteString("\n| variable | what it does |\n|---|---|\n")
 	for _, id := range defaultOrder {
 		for _, v := range variablesOf(id) {
-			fmt.Fprintf(&b, "| `%s` | enables `providers.%s`, and is its key where the file names none |\n", v, id)
+			fmt.Fprintf(&b, "| `%s` | enables `providers.%s`, and is its key if the file has none |\n", v, id)
 		}
 	}
-	b.WriteString("| `BANKR_WALLET_ADDRESS` | is `providers.bankr.wallet` where the file names none |\n")
+	b.WriteString("| `BANKR_WALLET_ADDRESS` | is `providers.bankr.wallet` if the file has none |\n")
 	for _, o := range overrides {
 		if laterAround(o.key) != "" {
-			fmt.Fprintf(&b, "| `%s` | accepted with a warning: nothing acts on `%s` yet |\n", o.variable, o.key)
+			fmt.Fprintf(&b, "| `%s` | accepted with a warning: `%s` has no effect yet |\n", o.variable, o.key)
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | stands over `%s` |\n", o.variable, o.key)
+		fmt.Fprintf(&b, "| `%s` | overrides `%s` |\n", o.variable, o.key)
 	}
 	return b.String() + "\n"
 }

@@ -11,7 +11,7 @@ import (
 
 // Providers are the places where models are served.
 type Providers struct {
-	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, first choice first. Those it does not name come after, in order of appearance."`
+	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, most preferred first. Others follow in order of appearance."`
 	OpenAI     *Ordinary           `key:"openai" doc:"OpenAI, on the operator's key."`
 	Anthropic  *Ordinary           `key:"anthropic" doc:"Anthropic, on the operator's key."`
 	Google     *Ordinary           `key:"google" doc:"Google (Gemini), on the operator's key."`
@@ -19,25 +19,25 @@ type Providers struct {
 	Qwen       *Ordinary           `key:"qwen" doc:"Qwen (Alibaba Model Studio), on the operator's key."`
 	BlockRun   *BlockRun           `key:"blockrun" doc:"BlockRun: models of many vendors through one API."`
 	OpenRouter *OpenRouter         `key:"openrouter" doc:"OpenRouter: models of many vendors, on the operator's key."`
-	Venice     *Venice             `key:"venice" doc:"Venice, the private plane: what is sent there is not retained."`
+	Venice     *Venice             `key:"venice" doc:"Venice, a private provider: it does not retain requests."`
 	Bankr      *Bankr              `key:"bankr" doc:"Bankr: inference that an agent pays from what it earns."`
-	Direct     *Direct             `key:"direct" doc:"Users' own keys: their requests pass as they are, without pipeline and spread."`
-	Custom     []Custom            `key:"custom" doc:"Any other server that speaks one of the known formats."`
+	Direct     *Direct             `key:"direct" doc:"Users' own keys: their requests are forwarded unchanged, without pipeline and spread."`
+	Custom     []Custom            `key:"custom" doc:"Any other server with one of the supported formats."`
 }
 
 // Ordinary is a provider whose address and models are known; it needs only the operator's key.
 type Ordinary struct {
-	APIKey  Secret   `key:"api_key" doc:"The operator's key. Without it, the usual variable of the environment."`
-	APIKeys []Secret `key:"api_keys" doc:"Further keys, of equal rights: requests are spread over all, and one that is asked too often rests."`
+	APIKey  Secret   `key:"api_key" doc:"The operator's key. Without it, the provider's usual environment variable."`
+	APIKeys []Secret `key:"api_keys" doc:"Further equivalent keys: requests are spread over all, and a rate-limited one is not used for a while."`
 	BaseURL URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
 }
 
 // BlockRun is a gateway to models of many vendors.
 type BlockRun struct {
-	Endpoint URL      `key:"endpoint" doc:"Base URL. Without a path, /v1 is meant."`
+	Endpoint URL      `key:"endpoint" doc:"Base URL. Without a path, /v1 is added."`
 	APIKey   Secret   `key:"api_key" doc:"Account key."`
 	APIKeys  []Secret `key:"api_keys" doc:"Further account keys."`
-	Models   []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else every model of the catalog."`
+	Models   []Model  `key:"models" doc:"Its models. Without a list, its own model list, else every model of the catalog."`
 }
 
 // OpenRouter is a gateway to models of many vendors.
@@ -45,11 +45,11 @@ type OpenRouter struct {
 	Endpoint  URL      `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
 	APIKey    Secret   `key:"api_key" doc:"The operator's key. Without it, OPENROUTER_API_KEY."`
 	APIKeys   []Secret `key:"api_keys" doc:"Further keys."`
-	BYOK      bool     `key:"byok" default:"false" doc:"Requests may bring a key of their own in X-Bardo-Upstream-Key."`
-	Fallbacks []string `key:"fallbacks" doc:"Models that it may answer with itself where the one that it is asked for is not to be had, by its own names, first choice first."`
-	Allow     []string `key:"allow" oneof:"models plugins route preset" doc:"Members of requests that may choose models which Models does not list, or that cost more than tokens, and that callers may use all the same: what OpenRouter says that such an answer cost is charged, and not reserved. plugins also allows ids that end in :online, preset those with @preset/."`
-	Sort      string   `key:"sort" oneof:"price throughput latency" doc:"How it chooses among the hosts of a model. Without it, by each request's cost sensitivity."`
-	Models    []Model  `key:"models" doc:"What it serves. Without a list, its own list of models, else any id."`
+	BYOK      bool     `key:"byok" default:"false" doc:"Requests may send their own key in X-Bardo-Upstream-Key."`
+	Fallbacks []string `key:"fallbacks" doc:"Models that it may use instead if the requested one is unavailable, by its own names, most preferred first."`
+	Allow     []string `key:"allow" oneof:"models plugins route preset" doc:"Request members that callers may use although they may select models that are not listed here, or cost more than tokens: the cost that OpenRouter reports is charged, but not reserved. plugins also allows ids that end in :online, preset those with @preset/."`
+	Sort      string   `key:"sort" oneof:"price throughput latency" doc:"How it selects the host of a model. Without it, by each request's cost sensitivity."`
+	Models    []Model  `key:"models" doc:"Its models. Without a list, its own model list, else any id."`
 }
 
 // Venice is the private plane.
@@ -58,10 +58,10 @@ type Venice struct {
 	APIKey             Secret            `key:"api_key" doc:"The operator's key. Without it, VENICE_API_KEY."`
 	APIKeys            []Secret          `key:"api_keys" doc:"Further keys."`
 	DIEMStaked         bool              `key:"diem_staked" default:"false" doc:"Staked DIEM pays: its inference costs nothing, and it is preferred for everything."`
-	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"What the staked DIEM pays for in a UTC day, in USD at Venice's prices. Beyond it nobody's inference is paid by it until the next day. Without it, or at 0, all that callers say is there."`
-	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The tier of requests that name none. Only private is built; the others are taken with a warning."`
-	Characters         map[string]string `key:"characters" doc:"The Venice character that a role is played by."`
-	Models             []Model           `key:"models" doc:"What it serves. Without a list, its own list of models, else those of the catalog that it is known to serve."`
+	DIEMDaily          policy.Micro      `key:"diem_daily_usd" doc:"Amount that the staked DIEM pays for per UTC day, in USD at Venice's prices. Beyond it, requests are charged until the next day. Without it, or at 0, unlimited."`
+	DefaultPrivacyTier string            `key:"default_privacy_tier" oneof:"private tee e2e" doc:"The privacy tier of requests that set none. Only private is implemented; other values are accepted with a warning."`
+	Characters         map[string]string `key:"characters" doc:"The Venice character for each role."`
+	Models             []Model           `key:"models" doc:"Its models. Without a list, its own model list, else those of the catalog that it is known to serve."`
 }
 
 // Bankr is a gateway whose bills are paid by a wallet's earnings.
@@ -69,17 +69,17 @@ type Bankr struct {
 	Endpoint        URL          `key:"endpoint" doc:"Base URL up to and including the version. Without it, the provider's own."`
 	APIKey          Secret       `key:"api_key" doc:"The operator's key. Without it, BANKR_API_KEY."`
 	APIKeys         []Secret     `key:"api_keys" doc:"Further keys."`
-	Wallet          string       `key:"wallet" doc:"Address of the wallet that earns and pays."`
-	Subsystems      []string     `key:"subsystems" doc:"The parts of an agent that it serves: autonomous and social, if nothing is said."`
-	RevenueBalance  policy.Micro `key:"revenue_balance_usd" doc:"What is there to be spent, in USD: a tenth of it, more or less by what is earned, is the most that one request may cost."`
-	LifetimeRevenue policy.Micro `key:"lifetime_revenue_usd" doc:"All that was ever earned, in USD."`
-	LifetimeCost    policy.Micro `key:"lifetime_cost_usd" doc:"All that inference ever cost, in USD."`
-	Models          []Model      `key:"models" doc:"What it serves. Without a list, the models that the sources of the catalog name for it."`
+	Wallet          string       `key:"wallet" doc:"Address of the wallet."`
+	Subsystems      []string     `key:"subsystems" doc:"The subsystems that it serves. Default: autonomous and social."`
+	RevenueBalance  policy.Micro `key:"revenue_balance_usd" doc:"The wallet's balance in USD: a tenth of it, scaled by its sustainability, is the maximum cost of one request."`
+	LifetimeRevenue policy.Micro `key:"lifetime_revenue_usd" doc:"Lifetime revenue, in USD."`
+	LifetimeCost    policy.Micro `key:"lifetime_cost_usd" doc:"Lifetime cost of inference, in USD."`
+	Models          []Model      `key:"models" doc:"Its models. Without a list, the models that the catalog names for it."`
 }
 
 // Direct holds users' own keys.
 type Direct struct {
-	Keys []DirectKey `key:"keys" doc:"The keys, first choice first. Keys of one vendor, address and list of models are spread over."`
+	Keys []DirectKey `key:"keys" doc:"The keys, most preferred first. Requests are spread over keys with the same vendor, address and model list."`
 }
 
 // DirectKey is a user's own key at a vendor.
@@ -87,24 +87,24 @@ type DirectKey struct {
 	Provider           string   `key:"provider" oneof:"openai anthropic google deepseek qwen local" doc:"The vendor."`
 	APIKey             Secret   `key:"api_key" doc:"The key."`
 	BaseURL            URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the vendor's own."`
-	Models             []string `key:"models" doc:"Models that it may be used for, by id or by a part of it. Without a list, all of the vendor's."`
-	ContextEngineering bool     `key:"context_engineering" default:"false" doc:"The pipeline runs for its requests, too."`
+	Models             []string `key:"models" doc:"Models that it may be used for, by id or part of an id. Without a list, all of the vendor's."`
+	ContextEngineering bool     `key:"context_engineering" default:"false" doc:"The pipeline runs for its requests too."`
 }
 
 // Custom is a server that the operator describes.
 type Custom struct {
-	ID           policy.ProviderID `key:"id" doc:"Its name in order, in provider/model ids and in answers."`
+	ID           policy.ProviderID `key:"id" doc:"Its name in providers.order, in provider/model ids and in responses."`
 	Format       string            `key:"format" default:"openai" doc:"The API it speaks: openai, anthropic or gemini."`
 	Endpoints    []URL             `key:"endpoints" doc:"Base URLs up to and including the version, of equal servers."`
-	APIKey       Secret            `key:"api_key" doc:"Its key, if it wants one."`
-	APIKeys      []Secret          `key:"api_keys" doc:"Further keys, of equal rights."`
-	Private      bool              `key:"private" default:"false" doc:"Prompts sent here stay with the operator."`
-	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that it gets to see, if it speaks anthropic. Without the key, all of them; with an empty list, none."`
-	CacheControl bool              `key:"cache_control" doc:"It speaks openai and understands Anthropic's cache_control on content parts, tools and tool calls."`
-	Responses    bool              `key:"responses" default:"false" doc:"It speaks openai and OpenAI's Responses beside it: clients of that are served in it, with what it keeps of responses."`
-	Completions  *bool             `key:"completions" doc:"It speaks openai and completes prompts (/completions), which go there as they came. Without the key, it is asked, and for a turn of a conversation where it answers 404 or 405; with false, only for that."`
-	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The form of its list of models (GET /models), which is read every models.refresh: what it lists is what it serves, at the prices that it names. Without it, the list is not read."`
-	Models       []Model           `key:"models" doc:"What it serves. Without a list, any id that no other provider lists."`
+	APIKey       Secret            `key:"api_key" doc:"Its key, if it requires one."`
+	APIKeys      []Secret          `key:"api_keys" doc:"Further equivalent keys."`
+	Private      bool              `key:"private" default:"false" doc:"Prompts sent here are not disclosed to third parties."`
+	Betas        []string          `key:"betas" doc:"Flags of anthropic-beta headers that are forwarded, if its format is anthropic. Without the key, all of them; with an empty list, none."`
+	CacheControl bool              `key:"cache_control" doc:"Its format is openai and it supports Anthropic's cache_control on content parts, tools and tool calls."`
+	Responses    bool              `key:"responses" default:"false" doc:"Its format is openai and it also supports OpenAI's Responses API, which is used for clients of that API, including stored responses."`
+	Completions  *bool             `key:"completions" doc:"Its format is openai and it supports /completions, to which prompts are forwarded unchanged. Without the key, it is tried, with a chat turn as fallback after 404 or 405; with false, only the chat turn is used."`
+	Catalog      string            `key:"catalog" oneof:"openai openrouter venice blockrun" doc:"The format of its model list (GET /models), which is read every models.refresh: it serves the listed models at the listed prices. Without it, the list is not read."`
+	Models       []Model           `key:"models" doc:"Its models. Without a list, any id that no other provider lists."`
 }
 
 // Model is what the operator says about a model, and ModelFile a file of such entries.
