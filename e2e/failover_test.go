@@ -126,6 +126,7 @@ func (r row) check(t *testing.T, g *gateway.Gateway) {
 	if !strings.HasPrefix(name, "second-") || got.Header.Get("X-Bardo-Model") != r.ask.model {
 		t.Errorf("answered by %s, model %s", name, got.Header.Get("X-Bardo-Model"))
 	}
+	saysWhy(t, attemptLog(t, g, got))
 	if n := got.Header.Get("X-Bardo-Attempts"); n == "" || n == "0" || n == "1" {
 		t.Errorf("X-Bardo-Attempts: %q", n)
 	}

@@ -75,7 +75,7 @@ func settled(t testing.TB, g *gateway.Gateway) footprint {
 
 // serving reports whether any of these goroutines serves a request or reads an answer.
 func serving(stacks string) bool {
-	for _, frame := range []string{"extproc.(*Gateway).serve", "extproc.(*service).", "extproc.(*reader)."} {
+	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "extproc.(*reader)."} {
 		if strings.Contains(stacks, frame) {
 			return true
 		}
@@ -237,7 +237,7 @@ func TestK36MemoryReturnsAfterTenThousandStreams(t *testing.T) {
 	var holds int64
 	var after footprint
 	// Go gives memory back to the system little by little, and some of it stays; what is alive says more.
-	polltest.Until(t, "the memory of before", func() bool {
+	polltest.Until(t, time.Minute, "the memory of before", func() bool {
 		holds, after = live(t, g), measure(t, g)
 		return after.bardoMemory <= base.bardoMemory*3/2+64*mib && after.envoyMemory <= base.envoyMemory*3/2+64*mib
 	})

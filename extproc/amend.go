@@ -8,12 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 )
 
 // amend says how a candidate that refused a request is asked once more, without what it refused. ok is false when its adapter knows
 // no way, or the request has no attempt left. It is for after the failure was noted.
-func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
+func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
 	if x.spent() {
 		return to, false
 	}
@@ -27,11 +28,11 @@ func (x *exchange) amend(to policy.Resolution, f *failure) (again policy.Resolut
 }
 
 // withoutParams leaves out what the provider refused of the request's profile: the caller did not say it, and is not to hear of it.
-func (x *exchange) withoutParams(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
-	if f.status != http.StatusBadRequest && f.status != http.StatusUnprocessableEntity {
+func (x *exchange) withoutParams(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+	if f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
 		return to, false
 	}
-	refused := x.Request.Profile.Without(to.Without.Params).Refused(f.err)
+	refused := x.Request.Profile.Without(to.Without.Params).Refused(f.Err)
 	if len(refused) == 0 {
 		return to, false
 	}
@@ -60,11 +61,18 @@ func (n *nativeAnswer) ask(client context.Context, to policy.Resolution) error {
 			return context.Cause(client)
 		}
 		x.failed(rest[i], f)
-		if again, ok := x.amend(rest[i], f); ok {
+		state := upstream.State{
+			Failure: f, Failures: len(x.attempts), MaxRetries: x.rt.MaxRetries, Candidates: len(rest), Left: len(rest) - 1 - i, Over: ctx.Err() != nil, Once: true,
+		}
+		again, ok := x.amend(rest[i], f)
+		state.Amendable = ok
+		d := upstream.Next(&state)
+		x.decided(d)
+		if d.Move == upstream.Amend {
 			rest[i] = again
 			continue
 		}
-		if fs = append(fs, f); !f.retriable() || x.spent() || ctx.Err() != nil {
+		if fs = append(fs, f); d.Move == upstream.Stop {
 			break
 		}
 		i++
@@ -80,13 +88,13 @@ func (n *nativeAnswer) unasked(answered policy.ProviderID) []policy.Resolution {
 
 // fetch calls a candidate through the egress listener and reads its answer in one piece. The answer is complete when there is no
 // failure.
-func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *failure) {
+func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *upstream.Failure) {
 	ctx, cancel := context.WithTimeoutCause(ctx, x.rt.Timeouts.whole(x.Request, x.outputTokens(to)), errFirstToken)
 	defer cancel()
 	t := x.tryOf(to)
 	req, err := x.egressRequest(ctx, t)
 	if err != nil {
-		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}
+		return nil, &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}
 	}
 	began := time.Now()
 	x.bill.Begin(to, began)
@@ -95,7 +103,7 @@ func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *f
 		defer closeBody(resp)
 	}
 	if err != nil && ctx.Err() != nil {
-		return nil, &failure{provider: to.Provider, kind: failTimeout, cause: context.Cause(ctx)}
+		return nil, &upstream.Failure{Provider: to.Provider, Kind: upstream.TimedOut, Cause: context.Cause(ctx)}
 	}
 	if err != nil || resp.StatusCode/100 != 2 {
 		return nil, x.headFailure(ctx, t, resp, err)
@@ -106,27 +114,27 @@ func (x *exchange) fetch(ctx context.Context, to policy.Resolution) (*answer, *f
 }
 
 // readFrom feeds a body to the answer until it is complete, and says why it is not.
-func (a *answer) readFrom(ctx context.Context, body io.Reader) *failure {
+func (a *answer) readFrom(ctx context.Context, body io.Reader) *upstream.Failure {
 	buf := make([]byte, readSize)
 	for {
 		n, err := body.Read(buf)
 		if err != nil && !errors.Is(err, io.EOF) {
-			kind := failReset
+			kind := upstream.Reset
 			if ctx.Err() != nil {
-				kind, err = failTimeout, context.Cause(ctx)
+				kind, err = upstream.TimedOut, context.Cause(ctx)
 			}
-			return &failure{provider: a.res.Provider, kind: kind, cause: err}
+			return &upstream.Failure{Provider: a.res.Provider, Kind: kind, Cause: err}
 		}
 		a.feed(ctx, buf[:n], err != nil)
 		switch {
 		case a.failed != nil:
-			return statusFailure(a.res.Provider, a.failed)
+			return upstream.Stated(a.res.Provider, a.failed)
 		case a.broken != nil:
-			return &failure{provider: a.res.Provider, kind: failEncode, cause: a.broken}
+			return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.NotEncoded, Cause: a.broken}
 		case a.ended:
 			return nil
 		case err != nil:
-			return &failure{provider: a.res.Provider, kind: failReset, cause: io.ErrUnexpectedEOF}
+			return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.Reset, Cause: io.ErrUnexpectedEOF}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
@@ -71,11 +72,11 @@ func (x *exchange) bare() bool {
 
 // concernsOwnKey reports whether a failure is about a key that the request brought, or what that may have: it says nothing about the
 // provider, which others use with keys of their own.
-func (x *exchange) concernsOwnKey(f *failure) bool {
-	if !x.ownKey.IsSet() || f.kind != failStatus {
+func (x *exchange) concernsOwnKey(f *upstream.Failure) bool {
+	if !x.ownKey.IsSet() || f.Kind != upstream.ByStatus {
 		return false
 	}
-	switch f.status {
+	switch f.Status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
 		return true
 	}
@@ -83,15 +84,15 @@ func (x *exchange) concernsOwnKey(f *failure) bool {
 }
 
 // ownKeyRefused tells a caller that the key that it brought is no good; nil if that is not what happened.
-func (x *exchange) ownKeyRefused(fs []*failure) *fault.Fault {
+func (x *exchange) ownKeyRefused(fs []*upstream.Failure) *fault.Fault {
 	if len(fs) == 0 || !x.concernsOwnKey(fs[len(fs)-1]) {
 		return nil
 	}
-	switch last := fs[len(fs)-1]; last.status {
+	switch last := fs[len(fs)-1]; last.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fault.Newf(fault.InvalidAPIKey, "provider %s refused the key in X-Bardo-Upstream-Key", last.provider)
+		return fault.Newf(fault.InvalidAPIKey, "provider %s refused the key in X-Bardo-Upstream-Key", last.Provider)
 	case http.StatusPaymentRequired:
-		return fault.Newf(fault.InsufficientFunds, "the key in X-Bardo-Upstream-Key cannot pay at provider %s", last.provider)
+		return fault.Newf(fault.InsufficientFunds, "the key in X-Bardo-Upstream-Key cannot pay at provider %s", last.Provider)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -41,13 +42,13 @@ func (s *drivenStream) run(ctx context.Context) error {
 	x.departs()
 	s.askSecond(ctx)
 	defer s.leaveSecond()
-	var failures []*failure
+	var failures []*upstream.Failure
 	for n, i := 0, 0; i < len(x.Order); n++ {
 		f, err := s.attempt(ctx, x.Order[i])
 		if err != nil || f == nil {
 			return err
 		}
-		if f.kind == failForm { // it was answered, and is told what is wrong with the answer
+		if f.Kind == upstream.WrongForm { // it was answered, and is told what is wrong with the answer
 			n--
 			continue
 		}
@@ -58,28 +59,29 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if !s.content {
 			x.current = nil
 		}
-		if again, ok := x.amend(x.Order[i], f); ok && !s.content && ctx.Err() == nil {
+		state := upstream.State{
+			Failure: f, Failures: n + 1, MaxRetries: x.rt.MaxRetries, Candidates: len(x.Order), Left: len(x.Order) - 1 - i, Sent: s.content, Over: ctx.Err() != nil,
+		}
+		again := x.Order[i]
+		if !state.Sent && !state.Over {
+			again, state.Amendable = x.amend(x.Order[i], f)
+			state.FreshKey = x.hasFreshKey(f)
+		}
+		d := upstream.Next(&state)
+		x.decided(d)
+		if d.Move == upstream.Amend {
 			x.Order[i] = again
 			continue
 		}
 		failures = append(failures, f)
-		if s.content || !f.retriable() || n >= x.rt.MaxRetries || ctx.Err() != nil {
+		if d.Move == upstream.Stop {
 			break
 		}
-		if !retrySame(f, n, len(x.Order)) && !x.hasFreshKey(f) {
+		if d.Move == upstream.Advance {
 			i++
 		}
 	}
 	return s.giveUp(client, failures)
-}
-
-// retrySame reports whether the provider that just failed is tried once more: the only candidate unless it said that it is asked
-// too often, or would say the same again, the first of several when its connection failed.
-func retrySame(f *failure, attempt, candidates int) bool {
-	if candidates == 1 {
-		return attempt == 0 && f.status != http.StatusTooManyRequests && !f.lasting()
-	}
-	return attempt == 0 && (f.kind == failConnect || f.kind == failReset)
 }
 
 var (
@@ -101,7 +103,7 @@ type drivenStream struct {
 
 // attempt calls one candidate. It returns nil, nil when the answer is complete, a failure when another candidate may be
 // tried (or the stream must end in an error), and an error when the client is gone.
-func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*failure, error) {
+func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*upstream.Failure, error) {
 	a, f, err := s.listen(ctx, s.x.tryOf(to), s.deliver)
 	if f != nil || err != nil || !a.whole() {
 		return f, err
@@ -111,7 +113,7 @@ func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*fail
 
 // listen calls a candidate and takes in its answer. pass sees it after each piece, and says when it is all there. The answer is complete
 // where there is neither a failure, as of attempt, nor an error.
-func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Context, *answer) (bool, error)) (*answer, *failure, error) {
+func (s *drivenStream) listen(ctx context.Context, t *try, pass func(context.Context, *answer) (bool, error)) (*answer, *upstream.Failure, error) {
 	to, began := t.to, time.Now()
 	call, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see lastWord
 	defer cancel(nil)
@@ -199,11 +201,11 @@ func (x *exchange) patience(to policy.Resolution) time.Duration {
 }
 
 // open sends the attempt and waits for its head, with heartbeats meanwhile. ctx is the attempt's.
-func (s *drivenStream) open(client, ctx context.Context, t *try) (*http.Response, *failure, error) {
+func (s *drivenStream) open(client, ctx context.Context, t *try) (*http.Response, *upstream.Failure, error) {
 	to := t.to
 	req, err := s.x.egressRequest(ctx, t)
 	if err != nil {
-		return nil, &failure{provider: to.Provider, kind: failEncode, cause: err}, nil //nolint:nilerr // it is in the failure
+		return nil, &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}, nil //nolint:nilerr // it is in the failure
 	}
 	heads := s.x.do(req)
 	for {
@@ -262,24 +264,24 @@ func (x *exchange) discard(heads <-chan answerTo) {
 }
 
 // headFailure reads why an attempt was refused before its answer began.
-func (x *exchange) headFailure(ctx context.Context, t *try, resp *http.Response, err error) *failure {
+func (x *exchange) headFailure(ctx context.Context, t *try, resp *http.Response, err error) *upstream.Failure {
 	to := t.to
 	if err != nil {
-		return &failure{provider: to.Provider, kind: failReset, cause: err}
+		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: err}
 	}
 	defer closeBody(resp)
 	if why := resp.Header.Get(state.HeaderFailure); why != "" {
-		return localFailure(to.Provider, resp.StatusCode, why)
+		return upstream.Local(to.Provider, resp.StatusCode, why)
 	}
 	var body []byte
 	if resp.StatusCode >= http.StatusOK { // no body belongs to a lower one
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)); err != nil {
-			return &failure{provider: to.Provider, kind: failReset, cause: err}
+			return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: err}
 		}
 	}
 	a := x.newAnswer(t, resp.StatusCode, fromHTTP(resp.Header))
 	a.feed(ctx, body, true)
-	return statusFailure(to.Provider, errorOf(a, resp.StatusCode))
+	return upstream.Stated(to.Provider, errorOf(a, resp.StatusCode))
 }
 
 // maxErrorBody is how much is read of an error.
@@ -298,26 +300,26 @@ func errorOf(a *answer, status int) *chat.ProviderError {
 }
 
 // progress looks for a failure in what was just decoded.
-func (s *drivenStream) progress(a *answer, c chunk) *failure {
+func (s *drivenStream) progress(a *answer, c chunk) *upstream.Failure {
 	if f := a.failure(); f != nil {
 		return f
 	}
 	switch {
 	case c.err != nil:
-		return &failure{provider: a.res.Provider, kind: failReset, cause: c.err}
+		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.Reset, Cause: c.err}
 	case s.sent+int64(len(a.out))+a.heavy > s.x.rt.MaxAnswer:
-		return &failure{provider: a.res.Provider, kind: failReset, cause: errTooLong}
+		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.Reset, Cause: upstream.ErrTooLong}
 	}
 	return nil
 }
 
 // failure is what an answer itself failed by; nil if it did not.
-func (a *answer) failure() *failure {
+func (a *answer) failure() *upstream.Failure {
 	switch {
 	case a.failed != nil:
-		return statusFailure(a.res.Provider, a.failed)
+		return upstream.Stated(a.res.Provider, a.failed)
 	case a.broken != nil:
-		return &failure{provider: a.res.Provider, kind: failEncode, cause: a.broken}
+		return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.NotEncoded, Cause: a.broken}
 	}
 	return nil
 }
@@ -435,19 +437,19 @@ func (x *exchange) heartbeat() string {
 }
 
 // interrupted says why an attempt's context ended: a time-out of ours is a failure, a client that left an error.
-func (s *drivenStream) interrupted(ctx context.Context, to policy.Resolution, a *answer) (*failure, error) {
+func (s *drivenStream) interrupted(ctx context.Context, to policy.Resolution, a *answer) (*upstream.Failure, error) {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errFirstToken) && a != nil && a.content {
 		cause = errIdle
 	}
 	if errors.Is(cause, errFirstToken) || errors.Is(cause, errIdle) || errors.Is(cause, errTotal) {
-		return &failure{provider: to.Provider, kind: failTimeout, cause: cause}, nil
+		return &upstream.Failure{Provider: to.Provider, Kind: upstream.TimedOut, Cause: cause}, nil
 	}
 	return nil, cause
 }
 
 // giveUp ends a stream that no candidate could serve.
-func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
+func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error {
 	if r := s.x.rejected; r != nil && !s.content {
 		return s.fallBack(ctx, r.a, r.j)
 	}
@@ -461,7 +463,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*failure) error {
 	}
 	f := s.x.exhausted(fs)
 	if s.content { // what reached the client is billed; what follows is an error event
-		f = fs[len(fs)-1].cutFault()
+		f = fs[len(fs)-1].CutFault()
 		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, outcomeCut); err != nil {
 			f = fault.From(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/resolve"
@@ -189,12 +190,16 @@ func (s *drivenStream) tryTier2(ctx context.Context) (*answer, *judgement, error
 		case err != nil:
 			return nil, nil, err
 		case f != nil:
-			x.sideFailed(&sideFailure{order[i], f})
-			if again, ok := x.without(order[i], f); ok {
+			again, ok := x.without(order[i], f)
+			d := upstream.Next(&upstream.State{
+				Failure: f, Failures: calls + 1, MaxRetries: x.rt.MaxRetries, Candidates: len(order), Left: len(order) - 1 - i, Amendable: ok, Once: true,
+			})
+			x.sideFailed(&sideFailure{order[i], f, d})
+			switch d.Move { //nolint:exhaustive // the next candidate is below
+			case upstream.Amend:
 				order[i] = again
 				continue
-			}
-			if !f.retriable() {
+			case upstream.Stop:
 				return nil, nil, nil
 			}
 		case j != nil && x.passes(j):

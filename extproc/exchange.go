@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -63,7 +64,7 @@ type exchange struct {
 	plan            []policy.Resolution // native path: who serves which attempt
 	unwritten       atomic.Pointer[unwrittenAttempt]
 	retried         atomic.Pointer[retriedAttempt] // native path: the last one that Envoy began by itself
-	earlierFailures []*failure
+	earlierFailures []*upstream.Failure
 	attempts        []attemptRecord
 	current         *answer
 	attemptStarted  time.Time
@@ -242,22 +243,29 @@ func (x *exchange) departs() {
 func (x *exchange) begins() { x.firstToken = time.Since(x.started) }
 
 // failed notes an attempt that did not answer.
-func (x *exchange) failed(to policy.Resolution, f *failure) {
+func (x *exchange) failed(to policy.Resolution, f *upstream.Failure) {
 	x.tellFallback(to, f)
-	x.attempted(to, f.String(), f.measure())
+	x.attempted(to, f.String(), f.Measure())
+	x.attempts[len(x.attempts)-1].Reason = f.Reason()
 	x.bill.Over()
 	if x.concernsOwnKey(f) {
 		return
 	}
 	x.quarantine(&to, f)
-	if f.status == http.StatusNotFound && x.isTokenCount() {
+	if f.Status == http.StatusNotFound && x.isTokenCount() {
 		return // a provider without this endpoint is not broken
 	}
-	r := f.result()
+	r := f.Result()
 	if x.restKey(f) {
 		r.Outcome = policy.Ignored
 	}
 	x.gw.Health.Report(r)
+}
+
+// decided notes what is done after the last attempt.
+func (x *exchange) decided(d upstream.Decision) {
+	a := &x.attempts[len(x.attempts)-1]
+	a.Next, a.NextWhy = d.Move.String(), d.Why
 }
 
 // attempted adds an attempt to the request's record and to the metrics.
@@ -273,7 +281,7 @@ func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.O
 // refused notes what the client is told instead of an answer. Its record is there, and what was reserved is given back, before it is told:
 // it may look, or try again with the same money, immediately.
 func (x *exchange) refused(f *fault.Fault) {
-	if f.Status == statusOverloaded && x.dialect.Name() != chat.Anthropic {
+	if f.Status == upstream.StatusOverloaded && x.dialect.Name() != chat.Anthropic {
 		f.Status = 0 // clients of other formats know the kind's own
 	}
 	x.fault = f

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/toolcall"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
@@ -188,12 +189,12 @@ const toolPrefix = "respond_"
 
 // lowered has a candidate that refused the way in which it was asked for the form asked in another one: by a tool, or in words. It is
 // false where there is no other, or the refusal is about something else.
-func (x *exchange) lowered(to policy.Resolution, f *failure) bool {
+func (x *exchange) lowered(to policy.Resolution, f *upstream.Failure) bool {
 	i := slices.IndexFunc(x.plans, func(p plannedForm) bool { return p.provider == to.Provider && p.model == to.Model && p.plan != nil })
-	if i < 0 || f.err == nil || f.status != http.StatusBadRequest && f.status != http.StatusUnprocessableEntity {
+	if i < 0 || f.Err == nil || f.Status != http.StatusBadRequest && f.Status != http.StatusUnprocessableEntity {
 		return false
 	}
-	text := strings.ToLower(f.err.Message + " " + f.err.Param + " " + f.err.Code)
+	text := strings.ToLower(f.Err.Message + " " + f.Err.Param + " " + f.Err.Code)
 	if !slices.ContainsFunc(schemaWords, func(w string) bool { return strings.Contains(text, w) }) {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
@@ -94,17 +95,17 @@ func (x *exchange) failedKey(id policy.ProviderID) takenKey {
 }
 
 // restKey lets the key of an attempt rest that was refused for it: the provider itself is well while another of its keys is awake.
-func (x *exchange) restKey(f *failure) (another bool) {
-	if f.kind == failEncode { // it took none
+func (x *exchange) restKey(f *upstream.Failure) (another bool) {
+	if f.Kind == upstream.NotEncoded { // it took none
 		return false
 	}
-	k := x.failedKey(f.provider)
-	if f.kind != failStatus {
+	k := x.failedKey(f.Provider)
+	if f.Kind != upstream.ByStatus {
 		return false
 	}
-	switch f.status {
+	switch f.Status {
 	case http.StatusTooManyRequests:
-		return k.ring.Rest(k.index, time.Now(), f.retryAfter)
+		return k.ring.Rest(k.index, time.Now(), f.RetryAfter)
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
 		return k.ring.Rest(k.index, time.Now(), badKeyRest)
 	}
@@ -112,9 +113,9 @@ func (x *exchange) restKey(f *failure) (another bool) {
 }
 
 // hasFreshKey reports whether a provider that refused a key has another that is awake and that this exchange has not tried.
-func (x *exchange) hasFreshKey(f *failure) bool {
-	if f.kind != failStatus || f.status != http.StatusTooManyRequests && f.status != http.StatusUnauthorized &&
-		f.status != http.StatusPaymentRequired && f.status != http.StatusForbidden {
+func (x *exchange) hasFreshKey(f *upstream.Failure) bool {
+	if f.Kind != upstream.ByStatus || f.Status != http.StatusTooManyRequests && f.Status != http.StatusUnauthorized &&
+		f.Status != http.StatusPaymentRequired && f.Status != http.StatusForbidden {
 		return false
 	}
 	x.encodeMu.Lock()
@@ -122,7 +123,7 @@ func (x *exchange) hasFreshKey(f *failure) bool {
 	var ring *keyring.Ring
 	tried := map[int]bool{}
 	for _, k := range x.keys {
-		if k.provider == f.provider {
+		if k.provider == f.Provider {
 			ring, tried[k.index] = k.ring, true
 		}
 	}

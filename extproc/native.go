@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -222,28 +223,31 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		h.Attempts = unwritten.number
 	}
 	n.head, n.to = h, n.x.planned(h.Attempts)
-	var fs []*failure
+	var fs []*upstream.Failure
 	for i := 1; i < h.Attempts; i++ {
 		to := n.x.planned(i)
 		f := n.earlier(to, h.Outcome(i))
 		n.x.failed(to, f)
+		n.x.decided(n.byEnvoy(to, i))
 		fs = append(fs, f)
 	}
 	if unwritten != nil && isBroken(unwritten.why) {
 		return true, n.refuse(fault.From(unwritten.why))
 	}
 	if h.Details != "" && h.Details != "via_upstream" {
-		f := localFailure(n.to.Provider, h.Status, h.Details)
+		f := upstream.Local(n.to.Provider, h.Status, h.Details)
 		if unwritten != nil {
-			f = &failure{provider: n.to.Provider, kind: failEncode, cause: unwritten.why}
+			f = &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: unwritten.why}
 		}
 		n.x.failed(n.to, f)
+		n.x.decided(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
 	if err := n.x.astray(n.to, h.Cluster, h.Attempts); err != nil {
-		f := &failure{provider: n.to.Provider, kind: failEncode, cause: err}
+		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
 		n.x.failed(n.to, f)
-		return true, n.giveUp(ctx, []*failure{f})
+		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
+		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
 	n.x.begin(h.Attempts)
 	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.Status, h.Header)
@@ -259,14 +263,22 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	return false, nil
 }
 
+// byEnvoy is what Envoy did after attempt i (from 1), which was a candidate's.
+func (n *nativeAnswer) byEnvoy(to policy.Resolution, i int) upstream.Decision {
+	if n.x.planned(i+1).Provider == to.Provider {
+		return upstream.Decision{Move: upstream.Repeat, Why: "the only candidate, and the failure may pass"}
+	}
+	return upstream.Decision{Move: upstream.Advance, Why: "another candidate may do better"}
+}
+
 // earlier reads why an attempt before the answering one failed. One that noted nothing had no answer, or one that broke off.
-func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *failure {
+func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *upstream.Failure {
 	parts := strings.Split(noted, ";")
 	if len(parts) != 3 {
-		return &failure{provider: to.Provider, kind: failReset, cause: errors.New("no answer, or half of one")}
+		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: errors.New("no answer, or half of one")}
 	}
 	code, _ := strconv.Atoi(parts[1])
-	return &failure{provider: to.Provider, kind: failStatus, status: code, retryAfter: retryAfter(parts[2])}
+	return &upstream.Failure{Provider: to.Provider, Kind: upstream.ByStatus, Status: code, RetryAfter: retryAfter(parts[2])}
 }
 
 // errorBody waits for the end of a refused attempt's body and passes on what concerns the caller.
@@ -275,9 +287,16 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	if !p.End && n.size < maxErrorBody {
 		return false, nil
 	}
-	f := statusFailure(n.to.Provider, errorOf(n.a, n.head.Status))
+	f := upstream.Stated(n.to.Provider, errorOf(n.a, n.head.Status))
 	n.x.failed(n.to, f)
-	if again, ok := n.x.amend(n.to, f); ok && p.End {
+	state := upstream.State{
+		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.rt.MaxRetries, Candidates: len(n.x.plan), Left: len(n.unasked(n.to.Provider)), Once: true,
+	}
+	again, ok := n.x.amend(n.to, f)
+	state.Amendable = ok && p.End
+	d := upstream.Next(&state)
+	n.x.decided(d)
+	if d.Move == upstream.Amend {
 		return true, n.ask(ctx, again)
 	}
 	return true, n.giveUp(ctx, append(n.x.earlierFailures, f))
@@ -285,16 +304,17 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 
 // fail ends an answer that its provider broke off or turned into an error.
 func (n *nativeAnswer) fail(ctx context.Context) error {
-	f := &failure{provider: n.to.Provider, kind: failEncode, cause: n.a.broken}
+	f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: n.a.broken}
 	if n.a.failed != nil {
-		f = statusFailure(n.to.Provider, n.a.failed)
+		f = upstream.Stated(n.to.Provider, n.a.failed)
 	}
 	n.x.failed(n.to, f)
-	return n.giveUp(ctx, []*failure{f})
+	n.x.decided(upstream.Decision{Why: "the answer had begun, and Envoy does not repeat such a call"})
+	return n.giveUp(ctx, []*upstream.Failure{f})
 }
 
 // giveUp answers a request whose candidates all failed: with a stored answer, or with an error. Nothing has been sent yet.
-func (n *nativeAnswer) giveUp(ctx context.Context, fs []*failure) error {
+func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error {
 	e := n.x.standIn(fs)
 	if e == nil {
 		return n.refuse(n.x.exhausted(fs))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -110,11 +111,11 @@ func (x *exchange) takeTurn() {
 }
 
 // turnInstead reports whether a provider turned out not to complete prompts, and is to be asked for a turn of a conversation.
-func (x *exchange) turnInstead(to *policy.Resolution, f *failure) bool {
-	if x.Request.Turn == nil || x.spokenTo(to) != chat.Completions || f.kind != failStatus {
+func (x *exchange) turnInstead(to *policy.Resolution, f *upstream.Failure) bool {
+	if x.Request.Turn == nil || x.spokenTo(to) != chat.Completions || f.Kind != upstream.ByStatus {
 		return false
 	}
-	lacks := f.status == http.StatusNotFound || f.status == http.StatusMethodNotAllowed
+	lacks := f.Status == http.StatusNotFound || f.Status == http.StatusMethodNotAllowed
 	to.Without.Completions = lacks
 	return lacks
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy/ledger"
@@ -130,7 +131,7 @@ func (g *passing) record(outcome string, status int, why *fault.Fault) {
 	case status == statusClientClosed:
 		x.unmetered.code = codeClientClosed
 	case status >= http.StatusBadRequest:
-		x.unmetered.code = string(callerKind(status))
+		x.unmetered.code = string(upstream.CallerKind(status))
 	}
 	r := requestRecord{
 		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: outcome, HTTPStatus: status, Dialect: x.head.Dialect(), Path: g.path.collection,

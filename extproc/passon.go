@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/extproc/stored"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -210,7 +211,7 @@ func (g *passing) ask(client context.Context, d stream.Client) error {
 		return context.Cause(client)
 	}
 	if f := g.failure(ctx, resp, err); f != nil {
-		g.attempted(f.String(), f.result())
+		g.attempted(f.String(), f.Result())
 		return g.refuse(f)
 	}
 	g.attempted(outcomeOK, policy.Result{Provider: g.id, Outcome: policy.Succeeded, Latency: time.Since(x.started)})
@@ -252,25 +253,25 @@ func (g *passing) request(ctx context.Context) (*http.Request, error) {
 func (g *passing) credentials() header.List { return g.p.Adapter.Ping(g.p.Endpoint).Header }
 
 // failure is why there is no answer that concerns the caller; nil if there is one.
-func (g *passing) failure(ctx context.Context, resp *http.Response, err error) *failure {
+func (g *passing) failure(ctx context.Context, resp *http.Response, err error) *upstream.Failure {
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return &failure{provider: g.id, kind: failTimeout, cause: context.Cause(ctx)}
+		return &upstream.Failure{Provider: g.id, Kind: upstream.TimedOut, Cause: context.Cause(ctx)}
 	case err != nil:
-		return &failure{provider: g.id, kind: failReset, cause: err}
+		return &upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: err}
 	case resp.Header.Get(state.HeaderFailure) != "":
-		return localFailure(g.id, resp.StatusCode, resp.Header.Get(state.HeaderFailure))
+		return upstream.Local(g.id, resp.StatusCode, resp.Header.Get(state.HeaderFailure))
 	}
-	f := &failure{provider: g.id, kind: failStatus, status: resp.StatusCode, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}
-	if f.status/100 == 2 || f.status == http.StatusGone || !f.retriable() { // what is gone there is no model
+	f := &upstream.Failure{Provider: g.id, Kind: upstream.ByStatus, Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"))}
+	if f.Status/100 == 2 || f.Status == http.StatusGone || !f.Retriable() { // what is gone there is no model
 		return nil
 	}
 	return f
 }
 
 // refuse tells the caller what a provider's own failure means, without its words: they may speak of the key's account.
-func (g *passing) refuse(f *failure) error {
-	err := exhausted([]*failure{f})
+func (g *passing) refuse(f *upstream.Failure) error {
+	err := upstream.Exhausted([]*upstream.Failure{f})
 	g.record(outcomeFailed, err.HTTPStatus(), err)
 	return err
 }
@@ -295,7 +296,7 @@ func (g *passing) answer(ctx context.Context, d stream.Client, resp *http.Respon
 func (g *passing) refused(d stream.Client, resp *http.Response, h header.List) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, stream.MaxPiece))
 	if err != nil {
-		return g.refuse(&failure{provider: g.id, kind: failReset, cause: err})
+		return g.refuse(&upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: err})
 	}
 	g.record(outcomeOK, resp.StatusCode, nil)
 	return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: g.x.redactor().Bytes(body)})
@@ -324,9 +325,9 @@ func (g *passing) whole(ctx context.Context, d stream.Client, resp *http.Respons
 	body, err := io.ReadAll(io.LimitReader(resp.Body, g.x.rt.MaxAnswer+1))
 	switch {
 	case err != nil:
-		return g.refuse(&failure{provider: g.id, kind: failReset, cause: err})
+		return g.refuse(&upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: err})
 	case int64(len(body)) > g.x.rt.MaxAnswer:
-		return g.refuse(&failure{provider: g.id, kind: failReset, cause: errTooLong})
+		return g.refuse(&upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: upstream.ErrTooLong})
 	}
 	if body, err = g.settle(context.WithoutCancel(ctx), body); err != nil {
 		return err
@@ -346,7 +347,7 @@ func (g *passing) whole(ctx context.Context, d stream.Client, resp *http.Respons
 // broken off, so that nobody takes a part of it for the whole.
 func (g *passing) stream(ctx context.Context, d stream.Client, resp *http.Response, h header.List) error {
 	if resp.ContentLength > g.x.rt.MaxAnswer {
-		return g.refuse(&failure{provider: g.id, kind: failReset, cause: errTooLong})
+		return g.refuse(&upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: upstream.ErrTooLong})
 	}
 	if err := d.StreamHead(resp.StatusCode, h); err != nil {
 		return err
@@ -357,7 +358,7 @@ func (g *passing) stream(ctx context.Context, d stream.Client, resp *http.Respon
 		n, err := resp.Body.Read(buf)
 		end := errors.Is(err, io.EOF)
 		if sent += int64(n); sent > g.x.rt.MaxAnswer {
-			err = errTooLong
+			err = upstream.ErrTooLong
 		}
 		switch {
 		case end:

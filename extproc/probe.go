@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
@@ -71,28 +72,28 @@ func (g *Gateway) probe(ctx context.Context, rt *Runtime, p Provider, at provide
 		return err
 	}
 	if why := resp.Header.Get(state.HeaderFailure); why != "" {
-		return unanswered(localFailure(at.Provider, resp.StatusCode, why))
+		return unanswered(upstream.Local(at.Provider, resp.StatusCode, why))
 	}
-	f := &failure{provider: at.Provider, status: resp.StatusCode, err: pingError(p, at, resp, body)}
-	rt.Secrets.Strings(&f.err.Message)
+	f := &upstream.Failure{Provider: at.Provider, Status: resp.StatusCode, Err: pingError(p, at, resp, body)}
+	rt.Secrets.Strings(&f.Err.Message)
 	switch {
-	case f.credentialRefused() && (at.Key.IsSet() || !p.BYOK): // without a key of its own, it is never called without one that a request brings
-		return &CredentialRefused{f.status, f.refusal()}
-	case f.status >= http.StatusInternalServerError:
-		return fmt.Errorf("provider %s answered %d to a ping", at.Provider, f.status)
+	case f.CredentialRefused() && (at.Key.IsSet() || !p.BYOK): // without a key of its own, it is never called without one that a request brings
+		return &CredentialRefused{f.Status, f.Refusal()}
+	case f.Status >= http.StatusInternalServerError:
+		return fmt.Errorf("provider %s answered %d to a ping", at.Provider, f.Status)
 	}
 	return nil
 }
 
 // unanswered is the error of a ping that Envoy answered.
-func unanswered(f *failure) error {
+func unanswered(f *upstream.Failure) error {
 	switch {
-	case f.unknown:
-		return fmt.Errorf("%w: %w", ErrNotAsked, f.cause)
-	case f.kind == failConnect:
-		return &Unreachable{unmet(f.cause), f.cause}
+	case f.Unknown:
+		return fmt.Errorf("%w: %w", ErrNotAsked, f.Cause)
+	case f.Kind == upstream.NoConnection:
+		return &Unreachable{upstream.ConnectionReason(f.Cause), f.Cause}
 	}
-	return fmt.Errorf("provider %s did not answer a ping: %w", f.provider, f.cause)
+	return fmt.Errorf("provider %s did not answer a ping: %w", f.Provider, f.Cause)
 }
 
 // pingError is what a provider says in its answer to a ping, if that is an error.

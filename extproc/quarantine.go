@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 )
 
@@ -13,8 +14,8 @@ import (
 // 410 does not touch its health, since nothing is wrong with it but its list; a redirect does, since its address may be wrong.
 
 // quarantine puts a listed model where it is asked for last.
-func (x *exchange) quarantine(to *policy.Resolution, f *failure) {
-	if x.isTokenCount() || !f.modelGone(to) || x.spokenTo(to) == chat.Completions || !x.lists(to) {
+func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
+	if x.isTokenCount() || !f.ModelMissing(to) || x.spokenTo(to) == chat.Completions || !x.lists(to) {
 		return
 	}
 	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)
@@ -22,8 +23,8 @@ func (x *exchange) quarantine(to *policy.Resolution, f *failure) {
 		return
 	}
 	x.gw.Log.Warn("a provider does not have a model that it lists", "provider", string(to.Provider), "model", string(to.Model), "upstream", to.Upstream,
-		"status", f.status, "until", until)
-	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.status, until.UTC()})
+		"status", f.Status, "until", until)
+	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.Status, until.UTC()})
 }
 
 // quarantined is what is told of a model that a provider does not have.

@@ -12,7 +12,10 @@ import (
 type attemptRecord struct {
 	Provider policy.ProviderID `json:"provider"`
 	Model    policy.ModelID    `json:"model"`
-	Outcome  string            `json:"outcome"` // ok, or why it failed
+	Outcome  string            `json:"outcome"`               // ok, or why it failed
+	Reason   string            `json:"reason,omitempty"`      // the same for people, of one that failed
+	Next     string            `json:"next,omitempty"`        // what was done then: stop, repeat, amend, next_candidate, validate_again
+	NextWhy  string            `json:"next_reason,omitempty"` // why that
 }
 
 // requestRecord is GET /v1/requests/{id}.

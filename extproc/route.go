@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -271,8 +272,8 @@ func (x *exchange) tellRoute() {
 }
 
 // tellFallback reports that another provider is asked instead of one that failed.
-func (x *exchange) tellFallback(failed policy.Resolution, f *failure) {
-	if !x.gw.Events.On() || !f.retriable() {
+func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
+	if !x.gw.Events.On() || !f.Retriable() {
 		return
 	}
 	i := slices.IndexFunc(x.Order, func(r policy.Resolution) bool { return r.Provider == failed.Provider && r.Model == failed.Model })

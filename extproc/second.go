@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
 )
 
@@ -30,7 +31,8 @@ type side struct {
 
 type sideFailure struct {
 	to policy.Resolution
-	f  *failure
+	f  *upstream.Failure
+	d  upstream.Decision
 }
 
 // askSecond sends the request to the second model, too, if there is one. Its owner calls stop.
@@ -46,7 +48,7 @@ func (s *drivenStream) askSecond(ctx context.Context) {
 		defer close(o.done)
 		defer func() {
 			if r := recover(); r != nil {
-				o.a, o.failed = nil, append(o.failed, sideFailure{o.to, &failure{provider: o.to.Provider, kind: failEncode, cause: x.panicked(r)}})
+				o.a, o.failed = nil, append(o.failed, sideFailure{to: o.to, f: &upstream.Failure{Provider: o.to.Provider, Kind: upstream.NotEncoded, Cause: x.panicked(r)}})
 			}
 		}()
 		o.run(ctx, x, t)
@@ -88,15 +90,16 @@ func (o *side) run(ctx context.Context, x *exchange, t *try) {
 			o.a, a.began = a, o.began
 			return
 		}
-		if ctx.Err() != nil && f.kind != failEncode {
+		if ctx.Err() != nil && f.Kind != upstream.NotEncoded {
 			if o.part = (&meter.Count{}); a != nil {
 				o.part = &a.count
 			}
 			return
 		}
-		o.failed = append(o.failed, sideFailure{t.to, f})
 		again, ok := x.without(t.to, f)
-		if !ok || len(o.failed) > x.rt.MaxRetries {
+		d := upstream.Next(&upstream.State{Failure: f, Failures: len(o.failed) + 1, MaxRetries: x.rt.MaxRetries, Candidates: 1, Amendable: ok, Once: true})
+		o.failed = append(o.failed, sideFailure{t.to, f, d})
+		if d.Move != upstream.Amend {
 			return
 		}
 		t = &try{to: again, plan: t.plan}
@@ -105,8 +108,8 @@ func (o *side) run(ctx context.Context, x *exchange, t *try) {
 }
 
 // without says how a candidate that refused a part of the request is asked for the rest; ok is false where it did not, or nobody knows how.
-func (x *exchange) without(to policy.Resolution, f *failure) (again policy.Resolution, ok bool) {
-	if f.kind != failStatus || f.err == nil {
+func (x *exchange) without(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+	if f.Kind != upstream.ByStatus || f.Err == nil {
 		return to, false
 	}
 	if again, ok := x.withoutParams(to, f); ok {
@@ -117,26 +120,26 @@ func (x *exchange) without(to policy.Resolution, f *failure) (again policy.Resol
 	if !ok {
 		return to, false
 	}
-	return a.Amend(x.Request, to, p.Endpoint, f.err)
+	return a.Amend(x.Request, to, p.Endpoint, f.Err)
 }
 
 // gather calls a candidate through the egress listener and holds its answer, which is complete where there is no failure. It may run beside
 // the exchange's own goroutine: it notes nothing.
-func (x *exchange) gather(ctx context.Context, t *try) (*answer, *failure) {
+func (x *exchange) gather(ctx context.Context, t *try) (*answer, *upstream.Failure) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := time.AfterFunc(x.patience(t.to), func() { cancel(errFirstToken) })
 	defer limit.Stop()
 	req, err := x.egressRequest(ctx, t)
 	if err != nil {
-		return nil, &failure{provider: t.to.Provider, kind: failEncode, cause: err}
+		return nil, &upstream.Failure{Provider: t.to.Provider, Kind: upstream.NotEncoded, Cause: err}
 	}
 	resp, err := x.gw.Egress.Do(req)
 	if err == nil {
 		defer closeBody(resp)
 	}
 	if err != nil && ctx.Err() != nil {
-		return nil, &failure{provider: t.to.Provider, kind: failTimeout, cause: context.Cause(ctx)}
+		return nil, &upstream.Failure{Provider: t.to.Provider, Kind: upstream.TimedOut, Cause: context.Cause(ctx)}
 	}
 	if err != nil || resp.StatusCode/100 != 2 {
 		return nil, x.headFailure(ctx, t, resp, err)
@@ -162,7 +165,7 @@ type paced struct {
 func (p *paced) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	if p.left -= int64(n); p.left < 0 {
-		return n, errTooLong
+		return n, upstream.ErrTooLong
 	}
 	p.seen()
 	return n, err
@@ -221,12 +224,14 @@ func (s *drivenStream) await(ctx context.Context, o *side) error {
 
 // sideFailed notes a call beside the others that did not answer.
 func (x *exchange) sideFailed(s *sideFailure) {
-	x.attempted(s.to, s.f.String(), s.f.measure())
+	x.attempted(s.to, s.f.String(), s.f.Measure())
+	x.attempts[len(x.attempts)-1].Reason = s.f.Reason()
+	x.decided(s.d)
 	if x.concernsOwnKey(s.f) {
 		return
 	}
 	x.quarantine(&s.to, s.f)
-	r := s.f.result()
+	r := s.f.Result()
 	if x.restKey(s.f) {
 		r.Outcome = policy.Ignored
 	}

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -79,11 +80,11 @@ func (x *exchange) leave() {
 }
 
 // exhausted is what the client is told when no candidate answered.
-func (x *exchange) exhausted(fs []*failure) *fault.Fault {
+func (x *exchange) exhausted(fs []*upstream.Failure) *fault.Fault {
 	if x.upstream = x.ownKeyRefused(fs); x.upstream == nil {
-		x.upstream = exhausted(fs)
+		x.upstream = upstream.Exhausted(fs)
 	}
-	if n := len(fs); n > 0 && (fs[n-1].err == nil || !sameErrors(fs[n-1].err.Dialect, x.dialect.Name())) {
+	if n := len(fs); n > 0 && (fs[n-1].Err == nil || !sameErrors(fs[n-1].Err.Dialect, x.dialect.Name())) {
 		x.upstream.Type = ""
 	}
 	return x.upstream
@@ -102,12 +103,12 @@ func sameErrors(a, b chat.Dialect) bool {
 
 // standIn is the stored answer that a request gets when every candidate failed; nil if there is none. What the caller got wrong
 // itself is told to it.
-func (x *exchange) standIn(fs []*failure) *cache.Entry {
+func (x *exchange) standIn(fs []*upstream.Failure) *cache.Entry {
 	if x.Cache == nil {
 		return nil
 	}
 	for _, f := range fs {
-		if !f.retriable() || f.kind == failEncode {
+		if !f.Retriable() || f.Kind == upstream.NotEncoded {
 			return nil
 		}
 	}

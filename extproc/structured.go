@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/structured"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
@@ -110,9 +111,11 @@ type errForm struct{}
 func (errForm) Error() string { return "the answer does not have the form that was asked for" }
 
 // reject puts an answer on the bill that does not have its form, and says what its model is told.
-func (x *exchange) reject(a *answer, j *judgement) *failure {
+func (x *exchange) reject(a *answer, j *judgement) *upstream.Failure {
 	x.charge(a)
 	x.answered(a, "schema")
+	x.attempts[len(x.attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
+	x.decided(upstream.Decision{Move: upstream.Validated, Why: "the model is told what is wrong with its answer"})
 	r := &rejection{a: a, j: j}
 	if x.rejected != nil && x.rejected.at(&a.res) {
 		r.say = x.rejected.say
@@ -124,7 +127,7 @@ func (x *exchange) reject(a *answer, j *judgement) *failure {
 	x.rejected = r
 	x.reasked++
 	x.doubted(&a.res)
-	return &failure{provider: a.res.Provider, kind: failForm, cause: errForm{}}
+	return &upstream.Failure{Provider: a.res.Provider, Kind: upstream.WrongForm, Cause: errForm{}}
 }
 
 func turn(r chat.Role, text string) chat.Message {
@@ -133,7 +136,7 @@ func turn(r chat.Role, text string) chat.Message {
 
 // conclude ends an answer that is complete and of which the client has seen nothing. A failure of kind failForm says that the candidate
 // is to be asked once more.
-func (s *drivenStream) conclude(ctx context.Context, a *answer) (*failure, error) {
+func (s *drivenStream) conclude(ctx context.Context, a *answer) (*upstream.Failure, error) {
 	x := s.x
 	if !a.holds {
 		return nil, s.send(ctx, a)
@@ -155,7 +158,7 @@ func (s *drivenStream) conclude(ctx context.Context, a *answer) (*failure, error
 }
 
 // give sends a good answer that was held, or another one in its place.
-func (s *drivenStream) give(ctx context.Context, a *answer, j *judgement) (*failure, error) {
+func (s *drivenStream) give(ctx context.Context, a *answer, j *judgement) (*upstream.Failure, error) {
 	x := s.x
 	if a, j = s.reconsider(ctx, a, j); a == nil {
 		return nil, context.Cause(ctx)
@@ -182,7 +185,7 @@ func (s *drivenStream) reconsider(ctx context.Context, a *answer, j *judgement) 
 // opinion gathers one more answer of a candidate's, and checks it. Nobody sees it; its call is on the request's bill, as is the one
 // that is held at the time. The client's stream is kept alive meanwhile. say is what the model is told behind the messages. Without a
 // form, or for one that is asked as the client asks, the judgement is nil. The error is that the client left.
-func (s *drivenStream) opinion(ctx context.Context, to policy.Resolution, say []chat.Message) (*answer, *judgement, *failure, error) {
+func (s *drivenStream) opinion(ctx context.Context, to policy.Resolution, say []chat.Message) (*answer, *judgement, *upstream.Failure, error) {
 	x, held := s.x, s.x.current
 	x.charge(held)
 	defer func() { x.current = held }()
@@ -227,7 +230,7 @@ func (s *drivenStream) fallBack(ctx context.Context, a *answer, j *judgement) er
 	x.sumUsage(a, events)
 	a.release(ctx, events)
 	if f := a.failure(); f != nil {
-		return s.fail(fault.From(f.cause))
+		return s.fail(fault.From(f.Cause))
 	}
 	return s.send(ctx, a)
 }

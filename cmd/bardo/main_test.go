@@ -4,20 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"flag"
 	"net"
 	"regexp"
 	"testing"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3"
+	_ "github.com/mattn/go-sqlite3" // to damage a ledger
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"bardo.money/gateway/internal/envoytest"
 )
-
-// update writes the golden files anew.
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"bardo": main})

@@ -11,10 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bardo.money/gateway/cmd/bardo/cli"
-	"bardo.money/gateway/cmd/bardo/control"
-	"bardo.money/gateway/cmd/bardo/home"
-	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
@@ -38,7 +34,7 @@ type routeAsk struct {
 
 func routeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "route", Short: "Show who would serve a request, in which order, and why the others would not", Args: cli.NoArgs,
+		Use: "route", Short: "Show who would serve a request, in which order, and why the others would not", Args: noArgs,
 		Long: "Show who would serve a request, in which order, and why the others would not. Nothing is sent to anyone.\n" +
 			"Without --model, the gateway chooses one by what the hints say.\n" +
 			"A gateway that runs is asked, since it knows the health of its providers; without one, or with -c, a configuration is read.\n" +
@@ -55,12 +51,12 @@ func routeCommand() *cobra.Command {
 	c.Flags().BoolVar(&ask.Documents, "documents", false, "the request has files that are no text, such as PDF")
 	c.Flags().BoolVar(&ask.Schema, "schema", false, "the answer must follow a schema")
 	c.Flags().StringVar(&ask.Effort, "effort", "", "how hard the request has the model reason (none, low, medium, high, max)")
-	cli.Completes(c, "effort", "none", "low", "medium", "high", "max")
+	completes(c, "effort", "none", "low", "medium", "high", "max")
 	c.Flags().StringVar(&ask.Tier, "tier", "", "the plan of the key (free, pro, golem)")
-	cli.Completes(c, "tier", "free", "pro", "golem")
+	completes(c, "tier", "free", "pro", "golem")
 	addHintFlags(c)
-	asJSON := cli.JSONFlag(c)
-	settings.Flag(c)
+	asJSON := jsonFlag(c)
+	configFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ask.Hints = saidHints(c)
 		dry, err := ask.dry()
@@ -97,7 +93,7 @@ func (a *routeAsk) dry() (*extproc.Dry, error) {
 }
 
 func route(c *cobra.Command, ask routeAsk, dry *extproc.Dry, asJSON bool) error {
-	h, err := home.Open()
+	h, err := openHome()
 	if err != nil {
 		return err
 	}
@@ -120,22 +116,22 @@ func route(c *cobra.Command, ask routeAsk, dry *extproc.Dry, asJSON bool) error 
 
 // dryRun asks the running gateway. Without one, or when a configuration is named, that configuration is looked at, with the
 // health that a running gateway knows of the same providers.
-func dryRun(c *cobra.Command, h home.Dir, ask routeAsk, dry *extproc.Dry) (e extproc.Explanation, err error) {
-	_, runs := h.Answering(c.Context())
+func dryRun(c *cobra.Command, h home, ask routeAsk, dry *extproc.Dry) (e extproc.Explanation, err error) {
+	_, runs := h.answering(c.Context())
 	if runs && !c.Flags().Changed("config") {
-		return e, control.Do(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
+		return e, control(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
 	}
-	cfg, _, err := settings.ForCommand(c, h)
+	cfg, _, err := configured(c, h)
 	if err != nil {
 		return e, err
 	}
-	var states []control.Provider
+	var states []providerState
 	if runs {
-		if err := control.Do(c.Context(), h, http.MethodGet, "/providers", &states); err != nil {
+		if err := control(c.Context(), h, http.MethodGet, "/providers", &states); err != nil {
 			return e, err
 		}
 	}
-	return explain(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)), states, dry)
+	return explain(cfg, newModelLists(h, slog.New(slog.DiscardHandler)), states, dry)
 }
 
 func (a *routeAsk) query() url.Values {
@@ -177,30 +173,31 @@ func askOf(q url.Values) (a routeAsk, err error) {
 	return a, nil
 }
 
-// explainNow answers a dry run with the configuration and the health that are in force.
-func explainNow(q url.Values, gate *extproc.Gateway, states []control.Provider) (e extproc.Explanation, err error) {
-	ask, err := askOf(q)
-	if err != nil {
-		return e, err
+// serveRoute answers a dry run with the configuration and the health that are in force.
+func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
+	ask, err := askOf(r.URL.Query())
+	var dry *extproc.Dry
+	if err == nil {
+		dry, err = ask.dry()
 	}
-	dry, err := ask.dry()
 	if err != nil {
-		return e, err
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
+		return
 	}
-	e = gate.Explain(dry)
-	giveReasons(&e, states)
-	return e, nil
+	e := g.gate.Explain(dry)
+	giveReasons(&e, g.providerStates())
+	writeJSON(w, http.StatusOK, e)
 }
 
 // explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
-func explain(cfg *config.Config, lists *settings.Lists, states []control.Provider, dry *extproc.Dry) (e extproc.Explanation, err error) {
-	models, err := settings.Models(cfg, lists)
+func explain(cfg *config.Config, lists *modelLists, states []providerState, dry *extproc.Dry) (e extproc.Explanation, err error) {
+	models, err := knownModels(cfg, lists)
 	if err != nil {
 		return e, err
 	}
-	profiles, _ := profile.New(settings.ProfileSettings(cfg))
+	profiles, _ := profile.New(profileSettings(cfg))
 	rt := extproc.Runtime{
-		Resolver: settings.Resolver(adapters(), models, cfg), Intents: settings.IntentRules(cfg), Profiles: profiles,
+		Resolver: resolver(models, cfg), Intents: intentRules(cfg), Profiles: profiles,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens,
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
@@ -210,7 +207,7 @@ func explain(cfg *config.Config, lists *settings.Lists, states []control.Provide
 }
 
 // planOf orders providers by states that were read: those that work, those that are in trouble; disabled ones are left out.
-func planOf(states []control.Provider) func([]policy.ProviderID) []policy.ProviderID {
+func planOf(states []providerState) func([]policy.ProviderID) []policy.ProviderID {
 	return func(ids []policy.ProviderID) []policy.ProviderID {
 		var well, ill []policy.ProviderID
 		for _, id := range ids {
@@ -227,16 +224,16 @@ func planOf(states []control.Provider) func([]policy.ProviderID) []policy.Provid
 }
 
 // stateOf is what is known about a provider's health.
-func stateOf(id policy.ProviderID, states []control.Provider) control.Provider {
-	i := slices.IndexFunc(states, func(s control.Provider) bool { return s.Provider == id })
+func stateOf(id policy.ProviderID, states []providerState) providerState {
+	i := slices.IndexFunc(states, func(s providerState) bool { return s.Provider == id })
 	if i < 0 {
-		return control.Provider{Provider: id, State: "unknown", Order: len(states) + 1}
+		return providerState{Provider: id, State: "unknown", Order: len(states) + 1}
 	}
 	return states[i]
 }
 
 // giveReasons says why a provider is in its state.
-func giveReasons(e *extproc.Explanation, states []control.Provider) {
+func giveReasons(e *extproc.Explanation, states []providerState) {
 	for i := range e.Order {
 		if s := stateOf(e.Order[i].Provider, states); s.Reason != "" {
 			e.Order[i].Why += "; " + s.Reason

@@ -191,7 +191,7 @@ func (p *process) stop(t testing.TB, within time.Duration) {
 // eventually polls a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, what, ok)
+	polltest.Until(t, 40*time.Second, what, ok)
 }
 
 // freeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself.

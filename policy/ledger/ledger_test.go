@@ -28,11 +28,10 @@ func tool(t testing.TB, path string) *Ledger {
 }
 
 // openWith opens a store that keeps its requests for ever unless told otherwise: the tests' requests are from long ago, and the removal of
-// old ones, which begins when a store is opened, would take them. It gives other gateways all the time that a busy machine needs to answer.
+// old ones, which begins when a store is opened, would take them.
 func openWith(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
 	o.Retention = cmp.Or(o.Retention, -1)
-	o.Patience = cmp.Or(o.Patience, polltest.Patience)
 	l, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +105,7 @@ func wantClean(t testing.TB, l *Ledger) {
 // eventually waits for a condition that another goroutine or process brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, what, ok)
+	polltest.Until(t, 10*time.Second, what, ok)
 }
 
 func TestAStoppedGatewayCanBeFollowed(t *testing.T) {

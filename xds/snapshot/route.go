@@ -32,7 +32,7 @@ func retriable() []uint32 {
 	var out []uint32
 	for status := http.StatusSwitchingProtocols; status < 600; status++ {
 		if policy.Retriable(status) && (status == http.StatusSwitchingProtocols || status >= http.StatusMultipleChoices) {
-			out = append(out, uint32(status)) //nolint:gosec // a status
+			out = append(out, uint32(status))
 		}
 	}
 	return out

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+)
+
+// loggedAttempt is an attempt in a request's record.
+type loggedAttempt struct {
+	Provider   string
+	Outcome    string
+	Reason     string
+	Next       string
+	NextReason string `json:"next_reason"`
+}
+
+func attemptLog(t testing.TB, g *gateway.Gateway, got gateway.Answer) []loggedAttempt {
+	t.Helper()
+	var r struct {
+		Log []loggedAttempt `json:"attempt_log"`
+	}
+	get(t, g, g.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &r)
+	return r.Log
+}
+
+// saysWhy fails unless each attempt but one that answered says why it ended and what was done then.
+func saysWhy(t testing.TB, log []loggedAttempt) {
+	t.Helper()
+	for i, a := range log {
+		if answered := a.Outcome == "ok"; answered != (a.Reason == "") || answered != (a.Next == "") || answered != (a.NextReason == "") {
+			t.Errorf("attempt %d of the record: %+v", i+1, a)
+		}
+	}
+}
+
+// TestTheRecordSaysWhyEachAttemptEnded, and why the next one was made or was not.
+func TestTheRecordSaysWhyEachAttemptEnded(t *testing.T) {
+	t.Parallel()
+	const prompt = "the launch code is 8261"
+	for name, row := range map[string]struct {
+		first, second fake.Behaviour
+		alone         bool
+		want          []string // "provider outcome next", of each attempt
+		why           string   // a part of the last one's next_reason
+	}{
+		"another candidate": {first: fake.Behaviour{Status: 503}, want: []string{"first status_503 next_candidate", "second ok "}},
+		"the caller's mistake": {
+			first: fake.Behaviour{Status: 400}, want: []string{"first status_400 stop"}, why: "refused the request itself",
+		},
+		"no candidate is left": {
+			first: fake.Behaviour{Status: 503}, second: fake.Behaviour{Status: 500}, want: []string{"first status_503 next_candidate", "second status_500 stop"},
+			why: "no other candidate",
+		},
+		"the only one's limit": {first: fake.Behaviour{Status: 429}, alone: true, want: []string{"first status_429 stop"}, why: "no other candidate"},
+		"the only one again":   {first: fake.Behaviour{Status: 503}, alone: true, want: []string{"first status_503 repeat", "first status_503 stop"}, why: "no other candidate"},
+	} {
+		for _, stream := range []bool{false, true} {
+			t.Run(name+map[bool]string{false: "", true: ", streamed"}[stream], func(t *testing.T) {
+				t.Parallel()
+				first, second := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "first"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "second"})
+				first.Behave(row.first)
+				second.Behave(row.second)
+				o := gateway.Options{Config: quick, Providers: []gateway.Provider{
+					{ID: "first", Fake: first, Models: models("m", "m")}, {ID: "second", Fake: second, Models: models("m", "m")},
+				}}
+				if row.alone {
+					o.Providers = o.Providers[:1]
+				}
+				g := gateway.Run(t, o)
+				got := g.Do(t, ask{dialect: fake.OpenAI, model: "m", stream: stream, say: prompt}.call())
+				log := attemptLog(t, g, got)
+				var have []string
+				for _, a := range log {
+					have = append(have, a.Provider+" "+a.Outcome+" "+a.Next)
+				}
+				if strings.Join(have, "; ") != strings.Join(row.want, "; ") {
+					t.Fatalf("status %d, attempts %q, want %q", got.Status, have, row.want)
+				}
+				saysWhy(t, log)
+				if last := log[len(log)-1]; !strings.Contains(last.NextReason, row.why) {
+					t.Errorf("it says %q, want %q", last.NextReason, row.why)
+				}
+				if r := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/requests/" + got.Header.Get("X-Request-Id")}); strings.Contains(r.Body, "launch code") {
+					t.Errorf("the record quotes the prompt: %s", r.Body)
+				}
+			})
+		}
+	}
+}
