@@ -33,7 +33,7 @@ run: tools build ## start everything on one machine; ARGS="-c bardo.yaml" adds f
 	@exec $(BARDO) up $(ARGS)
 
 build: ## compile bin/bardo
-	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o $(BARDO) ./cmd/bardo
+	go build -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)' -o $(BARDO) ./cmd/bardo
 
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,83 +9,30 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
 )
-
-// reloadOutcome answers a command's reload.
-type reloadOutcome struct {
-	Error    string       `json:"error,omitempty"`
-	Problems string       `json:"problems,omitempty"` // mistakes in the file, a line each
-	Status   configStatus `json:"status"`
-}
-
-// handleConfig serves the state of the configuration, and reloads it.
-func (g *gateway) handleConfig(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.configStatus()) })
-	mux.HandleFunc("POST /config/reload", func(w http.ResponseWriter, r *http.Request) {
-		var problems bytes.Buffer
-		err := g.reloadNow(r.Context(), &problems)
-		out := reloadOutcome{Problems: problems.String(), Status: g.configStatus()}
-		if err != nil {
-			out.Error = err.Error()
-		}
-		writeJSON(w, http.StatusOK, out)
-	})
-}
-
-// reloadNow has the configuration file read, and waits for the outcome.
-func (g *gateway) reloadNow(ctx context.Context, problems io.Writer) error {
-	done := make(chan error, 1)
-	select {
-	case g.reloads <- reloadRequest{problems, done}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return <-done
-}
-
-// part is a process of a gateway that runs on this state.
-type part struct {
-	name string
-	runInfo
-}
-
-// partsRunning are the processes that have a configuration of their own: a gateway or sidecar, and a control plane that runs alone.
-func (h home) partsRunning(ctx context.Context) ([]part, error) {
-	var out []part
-	for _, p := range []part{{name: "control plane"}, {name: "gateway"}} {
-		file := runFile
-		if p.name == "control plane" {
-			file = planeFile
-		}
-		var ok bool
-		if p.runInfo, ok = h.answeringAs(ctx, file); ok {
-			out = append(out, p)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("no gateway runs on %s: start one, or set BARDO_HOME to the directory of the one that runs", h)
-	}
-	return out, nil
-}
 
 func configReloadCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "reload", Args: noArgs,
+		Use: "reload", Args: cli.NoArgs,
 		Short: "Have the running gateway read its configuration file now: exit status 1 if it is not in force everywhere, 2 if it has mistakes",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return eachPart(c, func(p part, h home) error {
-				var out reloadOutcome
-				if err := ask(c.Context(), h, p.runInfo, http.MethodPost, "/config/reload", &out); err != nil {
+			return eachPart(c, func(p control.Part, h home.Dir) error {
+				var out control.ReloadOutcome
+				if err := control.DoAt(c.Context(), h, p.RunInfo, http.MethodPost, "/config/reload", &out); err != nil {
 					return err
 				}
 				_, _ = io.WriteString(c.ErrOrStderr(), out.Problems) // nowhere to report a broken terminal to
 				switch {
-				case out.Error == errMistakes.Error():
-					return exitError(2)
+				case out.Error == control.ErrMistakes.Error():
+					return cli.Exit(2)
 				case out.Error != "":
-					return fmt.Errorf("%s: the configuration was not reloaded: %s", p.name, out.Error)
+					return fmt.Errorf("%s: the configuration was not reloaded: %s", p.Name, out.Error)
 				}
-				_, err := io.WriteString(c.OutOrStdout(), out.Status.text(p.name))
+				_, err := io.WriteString(c.OutOrStdout(), statusText(p.Name, out.Status))
 				return err
 			})
 		},
@@ -96,26 +41,26 @@ func configReloadCommand() *cobra.Command {
 
 func configStatusCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "status", Args: noArgs,
+		Use: "status", Args: cli.NoArgs,
 		Short: "Say which configuration the running gateway has in force, and why a newer one is not: exit status 1 if so",
 	}
-	asJSON := jsonFlag(c)
+	asJSON := cli.JSONFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		failed := false
-		err := eachPart(c, func(p part, h home) error {
-			var s configStatus
-			if err := ask(c.Context(), h, p.runInfo, http.MethodGet, "/config", &s); err != nil {
+		err := eachPart(c, func(p control.Part, h home.Dir) error {
+			var s control.ConfigStatus
+			if err := control.DoAt(c.Context(), h, p.RunInfo, http.MethodGet, "/config", &s); err != nil {
 				return err
 			}
-			failed = failed || s.problem() != ""
+			failed = failed || s.Problem() != ""
 			if *asJSON {
-				return printJSON(c, s)
+				return cli.PrintJSON(c, s)
 			}
-			_, err := io.WriteString(c.OutOrStdout(), s.text(p.name))
+			_, err := io.WriteString(c.OutOrStdout(), statusText(p.Name, s))
 			return err
 		})
 		if err == nil && failed {
-			return exitError(1)
+			return cli.Exit(1)
 		}
 		return err
 	}
@@ -123,12 +68,12 @@ func configStatusCommand() *cobra.Command {
 }
 
 // eachPart does something with every process that runs on this state.
-func eachPart(c *cobra.Command, do func(part, home) error) error {
-	h, err := openHome()
+func eachPart(c *cobra.Command, do func(control.Part, home.Dir) error) error {
+	h, err := home.Open()
 	if err != nil {
 		return err
 	}
-	parts, err := h.partsRunning(c.Context())
+	parts, err := control.Parts(c.Context(), h)
 	if err != nil {
 		return err
 	}
@@ -146,8 +91,8 @@ func builtIn(file string) string {
 	return file
 }
 
-// text is a status for people.
-func (s configStatus) text(part string) string {
+// statusText is a status for people.
+func statusText(part string, s control.ConfigStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, version %s, in force since %s\n", part, builtIn(s.File), s.Version, s.Since.UTC().Format(time.RFC3339))
 	if f := s.Failure; f != nil {
@@ -155,39 +100,13 @@ func (s configStatus) text(part string) string {
 		if f.Retry != nil {
 			again = "; it is read again at " + f.Retry.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(&b, "  version %s was not put in force at %s: %s%s\n", f.Version, f.At.UTC().Format(time.RFC3339), printable(f.Reason), again)
+		fmt.Fprintf(&b, "  version %s was not put in force at %s: %s%s\n", f.Version, f.At.UTC().Format(time.RFC3339), cli.Printable(f.Reason), again)
 	}
 	if len(s.Waiting) > 0 {
-		fmt.Fprintf(&b, "  requests are served by the one before until Envoy has the providers %s\n", listed(s.Waiting))
+		fmt.Fprintf(&b, "  requests are served by the one before until Envoy has the providers %s\n", cli.List(s.Waiting))
 	}
 	for _, r := range s.Refusals {
-		fmt.Fprintf(&b, "  envoy %s refused it and keeps the one before: %s; it is offered again at %s\n", r.Node, printable(r.Reason), r.Retry.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "  envoy %s refused it and keeps the one before: %s; it is offered again at %s\n", r.Node, cli.Printable(r.Reason), r.Retry.UTC().Format(time.RFC3339))
 	}
 	return b.String()
-}
-
-// refusedByEnvoy is why a running gateway does not have a file in force that passes all checks; "" if it does, or if none runs with this file.
-func refusedByEnvoy(ctx context.Context, h home, path string) string {
-	parts, err := h.partsRunning(ctx)
-	if err != nil {
-		return ""
-	}
-	data, err := readConfig(path)
-	if err != nil {
-		return ""
-	}
-	for _, p := range parts {
-		var s configStatus
-		if p.Config != path || ask(ctx, h, p.runInfo, http.MethodGet, "/config", &s) != nil {
-			continue
-		}
-		version := s.Version
-		if s.Failure != nil {
-			version = s.Failure.Version
-		}
-		if version == digest(data) && s.problem() != "" {
-			return s.problem()
-		}
-	}
-	return ""
 }

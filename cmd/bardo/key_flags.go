@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 )
@@ -25,8 +25,8 @@ type keyFlags struct {
 
 func (f *keyFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.name, "name", "", "what people call it")
-	c.Flags().StringVar(&f.tier, "tier", "", "plan: free, pro or golem; a new key has "+string(defaultTier))
-	completes(c, "tier", "free", "pro", "golem")
+	c.Flags().StringVar(&f.tier, "tier", "", "plan: free, pro or golem; a new key has "+string(home.DefaultTier))
+	cli.Completes(c, "tier", "free", "pro", "golem")
 	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "", "most it may spend per UTC day; 0 means no limit")
 	c.Flags().StringVar(&f.rpm, "rpm", "", "generation requests per minute; 0 means no limit, \"default\" the configured one")
 	c.Flags().StringSliceVar(&f.networks, "ip", nil, "address or network (CIDR) that it may be used from, or \"any\"; may be repeated")
@@ -163,37 +163,6 @@ func parseNetwork(s string) (netip.Prefix, error) {
 		n = netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped)
 	}
 	return n.Masked(), nil
-}
-
-// noArgs wants no argument. One that a group of commands is given is meant as one of them.
-func noArgs(c *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
-		return nil
-	case c.Flags().Lookup("config") != nil && slices.Contains([]string{".yaml", ".yml", ".toml"}, filepath.Ext(args[0])):
-		return fmt.Errorf("%s takes no argument, and was given %q: name a configuration file with -c", c.CommandPath(), args[0])
-	case !c.HasSubCommands():
-		return fmt.Errorf("%s takes no argument, and was given %q; --help lists its flags", c.CommandPath(), args[0])
-	}
-	var names []string
-	for _, sub := range c.Commands() {
-		names = append(names, sub.Name())
-	}
-	c.SuggestionsMinimumDistance = 2 // cobra's own
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("%s has no command %q; did you mean %s?", c.CommandPath(), args[0], strings.Join(near, " or "))
-	}
-	return fmt.Errorf("%s has no command %q, expected %s", c.CommandPath(), args[0], strings.Join(names, ", "))
-}
-
-// oneArg wants one argument.
-func oneArg(what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("%s takes one argument, %s, and was given %d; --help lists its flags", c.CommandPath(), what, len(args))
-		}
-		return nil
-	}
 }
 
 // keyID reads the id of a key. A whole key is refused, without repeating it: it does not belong on a command line.

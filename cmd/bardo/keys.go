@@ -10,15 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 )
 
-// defaultTier is the plan of a key that is made without one.
-const defaultTier = policy.TierPro
-
 func keysCommand() *cobra.Command {
-	c := group("keys", "Make, list, change and revoke API keys")
+	c := cli.Group("keys", "Make, list, change and revoke API keys")
 	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRevokeCommand())
 	return c
 }
@@ -36,18 +36,18 @@ func keysCreateCommand() *cobra.Command {
 	var f keyFlags
 	var balance string
 	c := &cobra.Command{
-		Use: "create --name NAME", Short: "Make an API key; its secret is shown once", Args: noArgs,
+		Use: "create --name NAME", Short: "Make an API key; its secret is shown once", Args: cli.NoArgs,
 		Long: "Make an API key. With --balance-usd it is prepaid: requests are paid from its balance and refused without one.\n" +
 			"Otherwise it is metered: what it uses is counted, and no balance limits it.",
 	}
 	f.add(c)
 	c.Flags().StringVar(&balance, "balance-usd", "", "make the key prepaid, with this opening balance")
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	_ = c.MarkFlagRequired("name") // fails only for a flag that is not there
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
-		spec := keySpec{row: ledger.KeyRow{Tier: defaultTier}}
-		if err := f.apply(c, &spec.row); err != nil {
+		spec := home.KeySpec{Row: ledger.KeyRow{Tier: home.DefaultTier}}
+		if err := f.apply(c, &spec.Row); err != nil {
 			return err
 		}
 		if c.Flags().Changed("balance-usd") {
@@ -55,22 +55,22 @@ func keysCreateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			spec.row.Prepaid, spec.opening = true, amount
+			spec.Row.Prepaid, spec.Opening = true, amount
 		}
-		pepper, err := pepperOf(c.Context(), t.home, t.books)
+		pepper, err := home.PepperOf(c.Context(), t.home, t.books)
 		if err != nil {
 			return err
 		}
-		id, secret, err := createKey(c.Context(), t.books, pepper, spec)
+		id, secret, err := home.CreateKey(c.Context(), t.books, pepper, spec)
 		if err != nil {
 			return err
 		}
-		k := newKey{ID: id, Key: secret, Name: spec.row.Name, Tier: spec.row.Tier}
-		if spec.row.Prepaid {
-			k.Balance = &spec.opening
+		k := newKey{ID: id, Key: secret, Name: spec.Row.Name, Tier: spec.Row.Tier}
+		if spec.Row.Prepaid {
+			k.Balance = &spec.Opening
 		}
 		if *asJSON {
-			return printJSON(c, k)
+			return cli.PrintJSON(c, k)
 		}
 		return k.print(c)
 	})
@@ -80,7 +80,7 @@ func keysCreateCommand() *cobra.Command {
 func (k newKey) print(c *cobra.Command) error {
 	balance := "metered"
 	if k.Balance != nil {
-		balance = dollars(*k.Balance)
+		balance = cli.Dollars(*k.Balance)
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(), "id       %s\nname     %s\ntier     %s\nbalance  %s\nkey      %s\n\nThe key is shown this once: keep it now.\n",
 		k.ID, k.Name, k.Tier, balance, k.Key)
@@ -90,13 +90,13 @@ func (k newKey) print(c *cobra.Command) error {
 func keysUpdateCommand() *cobra.Command {
 	var f keyFlags
 	c := &cobra.Command{
-		Use: "update ID", Short: "Change an API key; what no flag names stays", Args: oneArg("the key's id"),
+		Use: "update ID", Short: "Change an API key; what no flag names stays", Args: cli.OneArg("the key's id"),
 		Long: "Change an API key while the gateway runs or not. What no flag names stays as it is.\n" +
 			"A key stays prepaid or metered; `bardo deposit` adds to a balance.",
 	}
 	f.add(c)
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
 		id, err := keyID(args[0])
 		if err != nil {
@@ -120,9 +120,9 @@ func keysUpdateCommand() *cobra.Command {
 }
 
 func keysRevokeCommand() *cobra.Command {
-	c := &cobra.Command{Use: "revoke ID", Short: "End an API key for good; its balance stays in the books", Args: oneArg("the key's id")}
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	c := &cobra.Command{Use: "revoke ID", Short: "End an API key for good; its balance stays in the books", Args: cli.OneArg("the key's id")}
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
 		id, err := keyID(args[0])
 		if err != nil {
@@ -137,9 +137,9 @@ func keysRevokeCommand() *cobra.Command {
 }
 
 func keysListCommand() *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the API keys, without their secrets", Args: noArgs}
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	c := &cobra.Command{Use: "list", Short: "List the API keys, without their secrets", Args: cli.NoArgs}
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
 		rows, err := t.books.Keys(c.Context())
 		if err != nil {
@@ -152,7 +152,7 @@ func keysListCommand() *cobra.Command {
 			}
 		}
 		if *asJSON {
-			return printJSON(c, keys)
+			return cli.PrintJSON(c, keys)
 		}
 		return printKeys(c, keys)
 	})
@@ -210,7 +210,7 @@ func (t tool) printKey(c *cobra.Command, id policy.Account, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(c, info)
+		return cli.PrintJSON(c, info)
 	}
 	return printKeys(c, []keyInfo{info})
 }
@@ -220,16 +220,16 @@ func printKeys(c *cobra.Command, keys []keyInfo) error {
 	for i, k := range keys {
 		rows[i] = k.cells()
 	}
-	return printTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "STATE", "CREATED"}, rows)
+	return cli.PrintTable(c.OutOrStdout(), []string{"ID", "NAME", "TIER", "BALANCE", "LIMIT/DAY", "RPM", "FROM", "STATE", "CREATED"}, rows)
 }
 
 func (k keyInfo) cells() []string {
 	balance, limit, rpm, from, state := "metered", "none", "default", "anywhere", "active"
 	if k.Balance != nil {
-		balance = dollars(*k.Balance)
+		balance = cli.Dollars(*k.Balance)
 	}
 	if k.SpendDay != nil {
-		limit = dollars(*k.SpendDay)
+		limit = cli.Dollars(*k.SpendDay)
 	}
 	if k.RPM != nil {
 		rpm = strconv.Itoa(*k.RPM)

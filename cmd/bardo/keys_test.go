@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/policy"
 )
 
@@ -84,24 +85,13 @@ func TestDaysOfUsage(t *testing.T) {
 
 func TestWhatClientsChoseIsShownHarmlessly(t *testing.T) {
 	for in, want := range map[string]string{"": "-", "plain": "plain", "\x1b]0;x\a": `"\x1b]0;x\a"`, "a\tb": `"a\tb"`, "Zoë": "Zoë"} {
-		if got := printable(in); got != want {
+		if got := cli.Printable(in); got != want {
 			t.Errorf("a terminal shows %q as %s, want %s", in, got, want)
 		}
 	}
 	for in, want := range map[string]string{"": "", "plain": "plain", "=1+1": "'=1+1", "@x": "'@x", "-1": "'-1"} {
 		if got := inert(in); got != want {
 			t.Errorf("a spreadsheet gets %q as %s, want %s", in, got, want)
-		}
-	}
-}
-
-func TestDollars(t *testing.T) {
-	for _, c := range []struct {
-		in   policy.Micro
-		want string
-	}{{0, "$0.000000"}, {1, "$0.000001"}, {5_500_000, "$5.500000"}, {-250_000, "-$0.250000"}} {
-		if got := dollars(c.in); got != c.want {
-			t.Errorf("%d is shown as %s, want %s", c.in, got, c.want)
 		}
 	}
 }

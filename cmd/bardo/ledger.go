@@ -8,14 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/ledger"
 )
 
 func balanceCommand() *cobra.Command {
-	c := &cobra.Command{Use: "balance ID", Short: "Show a key's balance", Args: oneArg("the key's id")}
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	c := &cobra.Command{Use: "balance ID", Short: "Show a key's balance", Args: cli.OneArg("the key's id")}
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
 		id, err := keyID(args[0])
 		if err != nil {
@@ -26,7 +29,7 @@ func balanceCommand() *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			return printJSON(c, balanceOf(id, b))
+			return cli.PrintJSON(c, balanceOf(id, b))
 		}
 		return printBalance(c, id, b)
 	})
@@ -54,7 +57,7 @@ func printBalance(c *cobra.Command, id policy.Account, b ledger.Balance) error {
 		_, err := fmt.Fprintf(c.OutOrStdout(), "key %s is metered: it has no balance\n", id)
 		return err
 	}
-	text := fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", dollars(b.Amount), dollars(b.Held), dollars(b.Available))
+	text := fmt.Sprintf("balance    %s\nheld       %s\navailable  %s\n", cli.Dollars(b.Amount), cli.Dollars(b.Held), cli.Dollars(b.Available))
 	if b.Blocked {
 		text += "blocked until a deposit: an answer cost more than there was\n"
 	}
@@ -74,13 +77,13 @@ type receipt struct {
 func depositCommand() *cobra.Command {
 	var usd, ref string
 	c := &cobra.Command{
-		Use: "deposit ID --usd AMOUNT --ref REFERENCE", Short: "Add to a prepaid key's balance", Args: oneArg("the key's id"),
+		Use: "deposit ID --usd AMOUNT --ref REFERENCE", Short: "Add to a prepaid key's balance", Args: cli.OneArg("the key's id"),
 		Long: "Add to a prepaid key's balance. A reference counts once per key, so that a deposit may safely be repeated.",
 	}
 	c.Flags().StringVar(&usd, "usd", "", "amount in dollars")
 	c.Flags().StringVar(&ref, "ref", "", "what the money came with: an invoice, a transaction")
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	_ = errors.Join(c.MarkFlagRequired("usd"), c.MarkFlagRequired("ref")) // fails only for flags that are not there
 	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {
 		id, err := keyID(args[0])
@@ -102,7 +105,7 @@ func depositCommand() *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			return printJSON(c, r)
+			return cli.PrintJSON(c, r)
 		}
 		return r.print(c)
 	})
@@ -119,36 +122,36 @@ func (t tool) deposit(ctx context.Context, id policy.Account, amount policy.Micr
 }
 
 func (r receipt) print(c *cobra.Command) error {
-	what := "deposited " + dollars(r.Amount)
+	what := "deposited " + cli.Dollars(r.Amount)
 	if r.Repeated {
-		what = fmt.Sprintf("nothing changed: reference %s brought %s before", printable(r.Ref), dollars(r.Amount))
+		what = fmt.Sprintf("nothing changed: reference %s brought %s before", cli.Printable(r.Ref), cli.Dollars(r.Amount))
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s\nbalance   %s\n", what, dollars(r.Balance))
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s\nbalance   %s\n", what, cli.Dollars(r.Balance))
 	return err
 }
 
 func auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "Prove the ledger; exit status 1 and the offending rows if it does not hold", Args: noArgs,
+		Use: "audit", Short: "Prove the ledger; exit status 1 and the offending rows if it does not hold", Args: cli.NoArgs,
 	}
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
 		r, err := t.books.Audit(c.Context())
 		if err != nil {
 			return err
 		}
-		s := t.home.ledgerState(c.Context())
-		r.AddInMemory(s.waiting(), s.Unready)
+		s := control.AskLedger(c.Context(), t.home)
+		r.AddInMemory(s.Waiting(), s.Unready)
 		show := printAudit
 		if *asJSON {
-			show = func(c *cobra.Command, r ledger.Report) error { return printJSON(c, r) }
+			show = func(c *cobra.Command, r ledger.Report) error { return cli.PrintJSON(c, r) }
 		}
 		if err := show(c, r); err != nil {
 			return err
 		}
 		if !r.OK {
-			return exitError(1)
+			return cli.Exit(1)
 		}
 		return nil
 	})
@@ -164,7 +167,7 @@ func printAudit(c *cobra.Command, r ledger.Report) error {
 		}
 		fmt.Fprintf(&b, "%s  %s\n", verdict, check.Name)
 		for _, row := range check.Offending {
-			fmt.Fprintf(&b, "        %s\n", printable(row))
+			fmt.Fprintf(&b, "        %s\n", cli.Printable(row))
 		}
 	}
 	fmt.Fprintf(&b, "%d accounts, %d journals, %d requests\n", r.Accounts, r.Journals, r.Requests)

@@ -4,16 +4,20 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"flag"
 	"net"
 	"regexp"
 	"testing"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // to damage a ledger
+	_ "github.com/mattn/go-sqlite3"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"bardo.money/gateway/internal/envoytest"
 )
+
+// update writes the golden files anew.
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"bardo": main})

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bardo.money/gateway/cmd/bardo/run"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
@@ -31,6 +33,10 @@ import (
 
 // Every part of the gateway is named here, in its order, and nowhere else.
 
+func parts() run.Parts {
+	return run.Parts{Adapters: adapters(), Dialects: dialects(), Layers: layers(), Verifiers: verifiers, Explain: explainNow}
+}
+
 // adapters are the kinds of providers.
 func adapters() []provider.Described {
 	return []provider.Described{
@@ -60,11 +66,15 @@ func dialects() map[chat.Dialect]wire.Dialect {
 	}
 }
 
-// layers are the context pipeline, in order of execution.
-func layers(cfg *config.Config, answers *cache.Store, warm *affinity.Memory) []pipeline.Layer {
-	return []pipeline.Layer{
-		hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
-		affinity.Layer{Memory: warm, Spread: spread(cfg)},
+// layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
+// requests outlives a reload.
+func layers() run.Layers {
+	warm := affinity.New()
+	return func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+		return []pipeline.Layer{
+			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
+		}
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -18,15 +21,15 @@ import (
 
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "plan", Short: "Project what an agent's inference costs by day and by month", Args: noArgs,
+		Use: "plan", Short: "Project what an agent's inference costs by day and by month", Args: cli.NoArgs,
 		Long: "Project what an agent's inference costs by day and by month, with the models that the configuration leads to and the prices of the catalog.\n" +
 			"Nothing is sent to anyone. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.",
 	}
 	ticks := c.Flags().Int64("ticks", 100, "heartbeats a day")
 	mix := c.Flags().String("mix", "", "one market: calm, normal or volatile (default: all)")
-	completes(c, "mix", "calm", "normal", "volatile")
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	cli.Completes(c, "mix", "calm", "normal", "volatile")
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		mixes, err := mixesOf(*mix)
 		if err != nil {
@@ -55,22 +58,22 @@ func mixesOf(name string) ([]projection.Mix, error) {
 }
 
 func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) error {
-	h, err := openHome()
+	h, err := home.Open()
 	if err != nil {
 		return err
 	}
-	cfg, _, err := configured(c, h)
+	cfg, _, err := settings.ForCommand(c, h)
 	if err != nil {
 		return err
 	}
-	models, err := knownModels(cfg, newModelLists(h, slog.New(slog.DiscardHandler)))
+	models, err := settings.Models(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
-	p := planner{cfg: cfg, resolver: resolver(models, cfg)}
+	p := planner{cfg: cfg, resolver: settings.Resolver(adapters(), models, cfg)}
 	out := p.project(ticks, mixes)
 	if asJSON {
-		return printJSON(c, out)
+		return cli.PrintJSON(c, out)
 	}
 	return out.print(c.OutOrStdout())
 }
@@ -91,7 +94,7 @@ func (p *planner) note(format string, args ...any) {
 
 // decide finds who serves a part of an agent, with a call of this size. Staked credit is for what is private.
 func (p *planner) decide(subsystem string, call projection.Call, class policy.SecurityClass) (policy.Resolution, error) {
-	rules := intentRules(p.cfg)
+	rules := settings.IntentRules(p.cfg)
 	hints := policy.Hints{Subsystem: subsystem, SecurityClass: class, DIEMAvailable: class == policy.SecurityPrivate && p.diem()}
 	built := intent.Build(&hints, &intent.Facts{InputTokens: call.Input, OutputTokens: call.Output}, &policy.Principal{}, &rules)
 	d := p.resolver.Decide(&built.Intent)

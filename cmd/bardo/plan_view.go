@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 
+	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/projection"
 )
@@ -97,15 +98,15 @@ func (p *costPlan) print(w io.Writer) error {
 	}
 	for _, step := range []func() error{
 		func() error {
-			return printTable(w, []string{"TIER", "MODEL", "PROVIDER", "TOKENS", "PER CALL"}, p.tierRows())
+			return cli.PrintTable(w, []string{"TIER", "MODEL", "PROVIDER", "TOKENS", "PER CALL"}, p.tierRows())
 		},
 		func() error { return say("\nA day of %d ticks (calls, cost)\n\n", p.Ticks) },
 		func() error {
-			return printTable(w, []string{"MARKET", "T0", "T1", "T2", "T2+", "A DAY", "30 DAYS"}, p.dayRows())
+			return cli.PrintTable(w, []string{"MARKET", "T0", "T1", "T2", "T2+", "A DAY", "30 DAYS"}, p.dayRows())
 		},
 		func() error { return say("\nThirty days of a stable agent's tasks\n\n") },
 		func() error {
-			return printTable(w, []string{"TASK", "A DAY", "PRIVACY", "MODEL", "PROVIDER", "PER CALL", "30 DAYS"}, p.taskRows())
+			return cli.PrintTable(w, []string{"TASK", "A DAY", "PRIVACY", "MODEL", "PROVIDER", "PER CALL", "30 DAYS"}, p.taskRows())
 		},
 	} {
 		if err := step(); err != nil {

@@ -1,37 +1,23 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/policy"
 )
-
-// providerState is a provider as the control socket and `providers --json` show it.
-type providerState struct {
-	Provider  policy.ProviderID `json:"provider"`
-	State     string            `json:"state"` // healthy, degraded, down, credential_refused, unknown, disabled; not running without a gateway
-	Reason    string            `json:"reason,omitempty"`
-	Requests  int               `json:"requests"`   // lately
-	ErrorRate float64           `json:"error_rate"` // of those, 0 to 1
-	Order     int               `json:"order"`      // 1 is tried first; 0: it is not tried
-}
-
-// notRunning is the state of every provider when no gateway runs.
-const notRunning = "not running"
 
 func providersCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "providers", Short: "Show the state, health and order of each provider", Args: noArgs,
+		Use: "providers", Short: "Show the state, health and order of each provider", Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			h, err := openHome()
+			h, err := home.Open()
 			if err != nil {
 				return err
 			}
@@ -43,7 +29,7 @@ func providersCommand() *cobra.Command {
 		},
 	}
 	c.PersistentFlags().Bool("json", false, "print JSON")
-	configFlag(c)
+	settings.Flag(c)
 	c.AddCommand(
 		switchCommand("disable", "Take a provider out of the order; requests under way finish"),
 		switchCommand("enable", "Put a provider back into the order"),
@@ -54,14 +40,14 @@ func providersCommand() *cobra.Command {
 // switchCommand is one of the two that change a running gateway.
 func switchCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
-		Use: verb + " NAME", Short: short, Args: oneArg("the provider's name"),
+		Use: verb + " NAME", Short: short, Args: cli.OneArg("the provider's name"),
 		RunE: func(c *cobra.Command, args []string) error {
-			h, err := openHome()
+			h, err := home.Open()
 			if err != nil {
 				return err
 			}
-			var states []providerState
-			if err := decide(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
+			var states []control.Provider
+			if err := control.Decide(c.Context(), h, http.MethodPost, "/providers/"+url.PathEscape(args[0])+"/"+verb, &states); err != nil {
 				return err
 			}
 			return printProviders(c, states)
@@ -70,69 +56,41 @@ func switchCommand(verb, short string) *cobra.Command {
 }
 
 // currentProviders asks the running gateway; without one it shows what is configured.
-func currentProviders(c *cobra.Command, h home) ([]providerState, error) {
-	_, gateway := h.answering(c.Context())
-	_, plane := h.answeringAs(c.Context(), planeFile)
+func currentProviders(c *cobra.Command, h home.Dir) ([]control.Provider, error) {
+	_, gateway := h.Answering(c.Context())
+	_, plane := h.AnsweringAs(c.Context(), home.PlaneFile)
 	if gateway || plane {
-		var states []providerState
-		err := decide(c.Context(), h, http.MethodGet, "/providers", &states)
+		var states []control.Provider
+		err := control.Decide(c.Context(), h, http.MethodGet, "/providers", &states)
 		return states, err
 	}
-	cfg, _, err := configured(c, h)
+	cfg, _, err := settings.ForCommand(c, h)
 	if err != nil {
 		return nil, err
 	}
 	return configuredProviders(cfg), nil
 }
 
-func configuredProviders(cfg *config.Config) []providerState {
+func configuredProviders(cfg *config.Config) []control.Provider {
 	enabled := cfg.Enabled()
-	states := make([]providerState, len(enabled))
+	states := make([]control.Provider, len(enabled))
 	for i, p := range enabled {
-		states[i] = providerState{Provider: p.ID, State: notRunning, Order: i + 1}
+		states[i] = control.Provider{Provider: p.ID, State: control.NotRunning, Order: i + 1}
 	}
 	return states
 }
 
-// answering says where the gateway on this state listens; ok is false when none does. A gateway that was killed leaves
-// run.json behind, so its socket is tried.
-func (h home) answering(ctx context.Context) (r runInfo, ok bool) { return h.answeringAs(ctx, runFile) }
-
-func (h home) answeringAs(ctx context.Context, file string) (r runInfo, ok bool) {
-	r, err := h.runningAs(file)
-	if err != nil {
-		return runInfo{}, false
-	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.Control)
-	if err != nil {
-		return runInfo{}, false
-	}
-	_ = conn.Close()
-	return r, true
-}
-
-func printProviders(c *cobra.Command, states []providerState) error {
+func printProviders(c *cobra.Command, states []control.Provider) error {
 	asJSON, err := c.Flags().GetBool("json")
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(c, states)
+		return cli.PrintJSON(c, states)
 	}
 	rows := make([][]string, len(states))
 	for i, s := range states {
-		rows[i] = s.cells()
+		rows[i] = s.Cells()
 	}
-	return printTable(c.OutOrStdout(), []string{"PROVIDER", "STATE", "ERROR RATE", "ORDER", "REASON"}, rows)
-}
-
-func (s providerState) cells() []string {
-	rate, order := "", ""
-	if s.Requests > 0 {
-		rate = fmt.Sprintf("%.1f%% of %d", 100*s.ErrorRate, s.Requests)
-	}
-	if s.Order > 0 {
-		order = strconv.Itoa(s.Order)
-	}
-	return []string{string(s.Provider), s.State, rate, order, s.Reason}
+	return cli.PrintTable(c.OutOrStdout(), []string{"PROVIDER", "STATE", "ERROR RATE", "ORDER", "REASON"}, rows)
 }

@@ -11,6 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
@@ -34,7 +38,7 @@ type routeAsk struct {
 
 func routeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "route", Short: "Show who would serve a request, in which order, and why the others would not", Args: noArgs,
+		Use: "route", Short: "Show who would serve a request, in which order, and why the others would not", Args: cli.NoArgs,
 		Long: "Show who would serve a request, in which order, and why the others would not. Nothing is sent to anyone.\n" +
 			"Without --model, the gateway chooses one by what the hints say.\n" +
 			"A gateway that runs is asked, since it knows the health of its providers; without one, or with -c, a configuration is read.\n" +
@@ -51,12 +55,12 @@ func routeCommand() *cobra.Command {
 	c.Flags().BoolVar(&ask.Documents, "documents", false, "the request has files that are no text, such as PDF")
 	c.Flags().BoolVar(&ask.Schema, "schema", false, "the answer must follow a schema")
 	c.Flags().StringVar(&ask.Effort, "effort", "", "how hard the request has the model reason (none, low, medium, high, max)")
-	completes(c, "effort", "none", "low", "medium", "high", "max")
+	cli.Completes(c, "effort", "none", "low", "medium", "high", "max")
 	c.Flags().StringVar(&ask.Tier, "tier", "", "the plan of the key (free, pro, golem)")
-	completes(c, "tier", "free", "pro", "golem")
+	cli.Completes(c, "tier", "free", "pro", "golem")
 	addHintFlags(c)
-	asJSON := jsonFlag(c)
-	configFlag(c)
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ask.Hints = saidHints(c)
 		dry, err := ask.dry()
@@ -93,7 +97,7 @@ func (a *routeAsk) dry() (*extproc.Dry, error) {
 }
 
 func route(c *cobra.Command, ask routeAsk, dry *extproc.Dry, asJSON bool) error {
-	h, err := openHome()
+	h, err := home.Open()
 	if err != nil {
 		return err
 	}
@@ -116,22 +120,22 @@ func route(c *cobra.Command, ask routeAsk, dry *extproc.Dry, asJSON bool) error 
 
 // dryRun asks the running gateway. Without one, or when a configuration is named, that configuration is looked at, with the
 // health that a running gateway knows of the same providers.
-func dryRun(c *cobra.Command, h home, ask routeAsk, dry *extproc.Dry) (e extproc.Explanation, err error) {
-	_, runs := h.answering(c.Context())
+func dryRun(c *cobra.Command, h home.Dir, ask routeAsk, dry *extproc.Dry) (e extproc.Explanation, err error) {
+	_, runs := h.Answering(c.Context())
 	if runs && !c.Flags().Changed("config") {
-		return e, control(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
+		return e, control.Do(c.Context(), h, http.MethodGet, "/route?"+ask.query().Encode(), &e)
 	}
-	cfg, _, err := configured(c, h)
+	cfg, _, err := settings.ForCommand(c, h)
 	if err != nil {
 		return e, err
 	}
-	var states []providerState
+	var states []control.Provider
 	if runs {
-		if err := control(c.Context(), h, http.MethodGet, "/providers", &states); err != nil {
+		if err := control.Do(c.Context(), h, http.MethodGet, "/providers", &states); err != nil {
 			return e, err
 		}
 	}
-	return explain(cfg, newModelLists(h, slog.New(slog.DiscardHandler)), states, dry)
+	return explain(cfg, settings.NewLists(h, slog.New(slog.DiscardHandler)), states, dry)
 }
 
 func (a *routeAsk) query() url.Values {
@@ -173,31 +177,30 @@ func askOf(q url.Values) (a routeAsk, err error) {
 	return a, nil
 }
 
-// serveRoute answers a dry run with the configuration and the health that are in force.
-func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
-	ask, err := askOf(r.URL.Query())
-	var dry *extproc.Dry
-	if err == nil {
-		dry, err = ask.dry()
-	}
-	if err != nil {
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
-		return
-	}
-	e := g.gate.Explain(dry)
-	giveReasons(&e, g.providerStates())
-	writeJSON(w, http.StatusOK, e)
-}
-
-// explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
-func explain(cfg *config.Config, lists *modelLists, states []providerState, dry *extproc.Dry) (e extproc.Explanation, err error) {
-	models, err := knownModels(cfg, lists)
+// explainNow answers a dry run with the configuration and the health that are in force.
+func explainNow(q url.Values, gate *extproc.Gateway, states []control.Provider) (e extproc.Explanation, err error) {
+	ask, err := askOf(q)
 	if err != nil {
 		return e, err
 	}
-	profiles, _ := profile.New(profileSettings(cfg))
+	dry, err := ask.dry()
+	if err != nil {
+		return e, err
+	}
+	e = gate.Explain(dry)
+	giveReasons(&e, states)
+	return e, nil
+}
+
+// explain is the dry run without a gateway: a configuration, what is known about its providers' health, and a request.
+func explain(cfg *config.Config, lists *settings.Lists, states []control.Provider, dry *extproc.Dry) (e extproc.Explanation, err error) {
+	models, err := settings.Models(cfg, lists)
+	if err != nil {
+		return e, err
+	}
+	profiles, _ := profile.New(settings.ProfileSettings(cfg))
 	rt := extproc.Runtime{
-		Resolver: resolver(models, cfg), Intents: intentRules(cfg), Profiles: profiles,
+		Resolver: settings.Resolver(adapters(), models, cfg), Intents: settings.IntentRules(cfg), Profiles: profiles,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens,
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
@@ -207,7 +210,7 @@ func explain(cfg *config.Config, lists *modelLists, states []providerState, dry 
 }
 
 // planOf orders providers by states that were read: those that work, those that are in trouble; disabled ones are left out.
-func planOf(states []providerState) func([]policy.ProviderID) []policy.ProviderID {
+func planOf(states []control.Provider) func([]policy.ProviderID) []policy.ProviderID {
 	return func(ids []policy.ProviderID) []policy.ProviderID {
 		var well, ill []policy.ProviderID
 		for _, id := range ids {
@@ -224,16 +227,16 @@ func planOf(states []providerState) func([]policy.ProviderID) []policy.ProviderI
 }
 
 // stateOf is what is known about a provider's health.
-func stateOf(id policy.ProviderID, states []providerState) providerState {
-	i := slices.IndexFunc(states, func(s providerState) bool { return s.Provider == id })
+func stateOf(id policy.ProviderID, states []control.Provider) control.Provider {
+	i := slices.IndexFunc(states, func(s control.Provider) bool { return s.Provider == id })
 	if i < 0 {
-		return providerState{Provider: id, State: "unknown", Order: len(states) + 1}
+		return control.Provider{Provider: id, State: "unknown", Order: len(states) + 1}
 	}
 	return states[i]
 }
 
 // giveReasons says why a provider is in its state.
-func giveReasons(e *extproc.Explanation, states []providerState) {
+func giveReasons(e *extproc.Explanation, states []control.Provider) {
 	for i := range e.Order {
 		if s := stateOf(e.Order[i].Provider, states); s.Reason != "" {
 			e.Order[i].Why += "; " + s.Reason

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -80,7 +81,7 @@ func addHintFlags(c *cobra.Command) {
 			c.Flags().StringArray(h.name, nil, doc)
 		default:
 			c.Flags().String(h.name, "", doc)
-			completes(c, h.name, h.oneOf...)
+			cli.Completes(c, h.name, h.oneOf...)
 		}
 	}
 }

@@ -9,14 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
-// configOf parses a configuration without an environment.
-func configOf(t *testing.T, text string) *config.Config {
+// ConfigOf parses a configuration without an environment.
+func ConfigOf(t *testing.T, text string) *config.Config {
 	t.Helper()
 	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false })
 	if config.Failed(problems) {
@@ -36,23 +37,23 @@ providers:
 func TestADryRunFollowsHealth(t *testing.T) {
 	for _, row := range []struct {
 		about                 string
-		states                []providerState
+		states                []control.Provider
 		order, refused, error string
 	}{
 		{"without a gateway, the configured order", nil, "a b c", "", ""},
 		{
 			"a provider that is down goes last",
-			[]providerState{{Provider: "a", State: "down", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "unknown", Order: 2}},
+			[]control.Provider{{Provider: "a", State: "down", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "unknown", Order: 2}},
 			"b c a", "", "",
 		},
 		{
 			"one that an operator disabled is not asked",
-			[]providerState{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}},
+			[]control.Provider{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}},
 			"a c", "b m: an operator disabled it", "",
 		},
 		{
 			"all are disabled",
-			[]providerState{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}},
+			[]control.Provider{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}},
 			"", "a m: an operator disabled it; b m: an operator disabled it; c m: an operator disabled it",
 			"no_provider: every provider of this model is disabled",
 		},
@@ -62,7 +63,7 @@ func TestADryRunFollowsHealth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e, err := explain(configOf(t, threeServers), nil, row.states, dry)
+			e, err := explain(ConfigOf(t, threeServers), nil, row.states, dry)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +186,7 @@ func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := explain(configOf(t, threeServers), nil, nil, dry)
+	e, err := explain(ConfigOf(t, threeServers), nil, nil, dry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +196,7 @@ func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
 }
 
 func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
-	cfg := configOf(t, threeServers+"billing: {tiers: {free: {exclude: [a, b]}, pro: {exclude: [a], spread_pct: 5}}}\n")
+	cfg := ConfigOf(t, threeServers+"billing: {tiers: {free: {exclude: [a, b]}, pro: {exclude: [a], spread_pct: 5}}}\n")
 	for tier, want := range map[string]string{"free": "c", "pro": "b c", "golem": "a b c", "": "a b c"} {
 		dry, err := (&routeAsk{Tier: tier, Model: "m"}).dry()
 		if err != nil {
@@ -217,7 +218,7 @@ func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
 
 // TestD51ADryRunHasTheSpreadOfTheKeysPlan, as the gateway that serves the request has.
 func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
-	cfg := configOf(t, threeServers+"billing: {tiers: {free: {}, pro: {spread_pct: 5}}}\n")
+	cfg := ConfigOf(t, threeServers+"billing: {tiers: {free: {}, pro: {spread_pct: 5}}}\n")
 	for tier, pct := range map[string]int{"free": 25, "pro": 5, "golem": 10, "": 0} {
 		dry, err := (&routeAsk{Tier: tier, Model: "m"}).dry()
 		if err != nil {

@@ -9,20 +9,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy/ledger"
 )
 
 func usageCommand() *cobra.Command {
 	var f usageFlags
-	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: noArgs}
+	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: cli.NoArgs}
 	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
 	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day")
 	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")
-	completes(c, "by", "model", "provider", "subsystem", "day")
-	completes(c, "format", "table", "json", "csv")
+	cli.Completes(c, "by", "model", "provider", "subsystem", "day")
+	cli.Completes(c, "format", "table", "json", "csv")
 	c.Flags().StringVar(&f.since, "since", "", "first UTC day, 2006-01-02, or how many days ago")
 	c.Flags().StringVar(&f.until, "until", "", "last UTC day, 2006-01-02, or how many days ago")
-	configFlag(c)
+	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, _ []string) error {
 		show, ok := usageFormats[f.format]
 		if !ok {
@@ -86,7 +88,7 @@ func usageJSON(c *cobra.Command, _ ledger.By, rows []ledger.UsageRow) error {
 	if rows == nil {
 		rows = []ledger.UsageRow{}
 	}
-	return printJSON(c, rows)
+	return cli.PrintJSON(c, rows)
 }
 
 // usageHeads are the columns after the first, which is named by what is summed.
@@ -144,5 +146,5 @@ func usageTable(c *cobra.Command, by ledger.By, rows []ledger.UsageRow) error {
 			cells[i] = cells[i][:len(heads)]
 		}
 	}
-	return printTable(c.OutOrStdout(), heads, cells)
+	return cli.PrintTable(c.OutOrStdout(), heads, cells)
 }

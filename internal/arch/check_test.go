@@ -67,8 +67,8 @@ func checkFile(f file, used map[string]bool) []string {
 	return broken
 }
 
-// sideways reports whether a file may import another package of its own level. In nouns it may, and in end-to-end tests
-// among themselves; in engines for tests, and where the table says so, which then counts as used.
+// sideways reports whether a file may import another package of its own level. In nouns it may, and in end-to-end tests and
+// the packages of one program among themselves; in engines for tests, and where the table says so, which then counts as used.
 func sideways(level int, f file, to string, used map[string]bool) bool {
 	switch level {
 	case 0:
@@ -76,7 +76,8 @@ func sideways(level int, f file, to string, used map[string]bool) bool {
 	case 1:
 		return f.test() || servesTests(f.pkg) || listed(f.pkg, to, used)
 	case 4:
-		return match("e2e/...", f.pkg) && match("e2e/...", to)
+		same := func(folder string) bool { return match(folder, f.pkg) && match(folder, to) }
+		return same("e2e/...") || same("cmd/bardo/...")
 	default:
 		return false
 	}

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds"
+)
+
+// ErrMistakes says that a configuration does not pass its checks.
+var ErrMistakes = errors.New("the file has mistakes")
+
+// ReloadOutcome answers a command's reload.
+type ReloadOutcome struct {
+	Error    string       `json:"error,omitempty"`
+	Problems string       `json:"problems,omitempty"` // mistakes in the file, a line each
+	Status   ConfigStatus `json:"status"`
+}
+
+// RefusedByEnvoy is why a running gateway does not have a file in force that passes all checks; "" if it does, or if none runs with this file.
+func RefusedByEnvoy(ctx context.Context, h home.Dir, path string) string {
+	parts, err := Parts(ctx, h)
+	if err != nil {
+		return ""
+	}
+	data, err := settings.Read(path)
+	if err != nil {
+		return ""
+	}
+	for _, p := range parts {
+		var s ConfigStatus
+		if p.Config != path || DoAt(ctx, h, p.RunInfo, http.MethodGet, "/config", &s) != nil {
+			continue
+		}
+		version := s.Version
+		if s.Failure != nil {
+			version = s.Failure.Version
+		}
+		if version == settings.Digest(data) && s.Problem() != "" {
+			return s.Problem()
+		}
+	}
+	return ""
+}
+
+// ConfigStatus says which configuration is in force, and why the last file that was read is not.
+type ConfigStatus struct {
+	File     string         `json:"file"`    // "" is the built-in one
+	Version  string         `json:"version"` // beginning of the file's SHA-256
+	Since    time.Time      `json:"since"`
+	Failure  *ConfigFailure `json:"failure,omitempty"`
+	Refusals []xds.Refusal  `json:"refused_by,omitempty"` // Envoys that keep the configuration before
+
+	// Waiting are providers that the Envoy of this sidecar does not have yet: until then requests are served by the configuration before.
+	Waiting []policy.ProviderID `json:"waiting_for,omitempty"`
+}
+
+// ConfigFailure is why a file is not in force.
+type ConfigFailure struct {
+	Version string     `json:"version"`
+	Reason  string     `json:"reason"`
+	At      time.Time  `json:"at"`
+	Retry   *time.Time `json:"retry_at,omitempty"` // null: when the file changes, or on a command
+}
+
+// Problem is why this status is not as it should be; "" if it is.
+func (s ConfigStatus) Problem() string {
+	if s.Failure != nil {
+		return "the last reload failed: " + s.Failure.Reason
+	}
+	if len(s.Waiting) > 0 {
+		return "waiting until Envoy has the providers " + cli.List(s.Waiting)
+	}
+	var errs []error
+	for _, r := range s.Refusals {
+		errs = append(errs, errors.New("envoy "+r.Node+" refused the configuration: "+r.Reason))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,32 @@
+package control
+
+import (
+	"fmt"
+	"strconv"
+
+	"bardo.money/gateway/policy"
+)
+
+// Provider is a provider as the control socket and `providers --json` show it.
+type Provider struct {
+	Provider  policy.ProviderID `json:"provider"`
+	State     string            `json:"state"` // healthy, degraded, down, credential_refused, unknown, disabled; not running without a gateway
+	Reason    string            `json:"reason,omitempty"`
+	Requests  int               `json:"requests"`   // lately
+	ErrorRate float64           `json:"error_rate"` // of those, 0 to 1
+	Order     int               `json:"order"`      // 1 is tried first; 0: it is not tried
+}
+
+// NotRunning is the state of every provider when no gateway runs.
+const NotRunning = "not running"
+
+func (s Provider) Cells() []string {
+	rate, order := "", ""
+	if s.Requests > 0 {
+		rate = fmt.Sprintf("%.1f%% of %d", 100*s.ErrorRate, s.Requests)
+	}
+	if s.Order > 0 {
+		order = strconv.Itoa(s.Order)
+	}
+	return []string{string(s.Provider), s.State, rate, order, s.Reason}
+}

@@ -1,0 +1,178 @@
+// Package doctor is `bardo doctor`: it checks what a gateway needs on this machine.
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/secret"
+)
+
+// Finding is one line of the doctor: what was looked at, how it is, and what to do about it.
+type Finding struct {
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+func fine(check, format string, args ...any) Finding {
+	return Finding{Check: check, OK: true, Detail: fmt.Sprintf(format, args...)}
+}
+
+func broken(check, fix, format string, args ...any) Finding {
+	return Finding{Check: check, Fix: fix, Detail: fmt.Sprintf(format, args...)}
+}
+
+// brokenBy is what went wrong with what there is to do about it apart.
+func brokenBy(check string, err error) Finding {
+	if a, ok := errors.AsType[cli.Advised](err); ok {
+		return broken(check, a.Fix, "%v", a.Err)
+	}
+	return broken(check, "look at the file system", "%v", err)
+}
+
+func Command() *cobra.Command {
+	c := &cobra.Command{
+		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: cli.NoArgs,
+	}
+	asJSON := cli.JSONFlag(c)
+	settings.Flag(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		h, err := home.Open()
+		if err != nil {
+			return err
+		}
+		found := examine(c, h)
+		if *asJSON {
+			err = cli.PrintJSON(c, found)
+		} else {
+			err = printFindings(c, found)
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if !f.OK {
+				return cli.Exit(1)
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// examine looks at everything. Without a valid configuration, what depends on one is left out.
+func examine(c *cobra.Command, h home.Dir) []Finding {
+	ctx := c.Context()
+	found := []Finding{checkEnvoy(ctx), checkHome(h)}
+	cfg, f := checkConfig(c, h)
+	found = append(found, f)
+	if cfg == nil {
+		return found
+	}
+	found = examineWith(ctx, h, cfg, found)
+	hide := secret.NewRedactor(cfg.Secrets()...)
+	for i := range found {
+		hide.Strings(&found[i].Detail, &found[i].Fix)
+	}
+	return found
+}
+
+// examineWith looks at what a configuration needs.
+func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Finding) []Finding {
+	now := time.Now()
+	if isPlane(ctx, h, cfg) {
+		found = append(found[1:], checkPlanePorts(ctx, h, cfg)...) // it has no Envoy
+		found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
+		found = append(found, checkPeers(cfg, now)...)
+		return append(found, checkProviders(ctx, h, cfg)...)
+	}
+	found = append(found, checkPepper(ctx, h, cfg), checkLedger(ctx, h, cfg))
+	running, _ := h.Answering(ctx)
+	found = append(found, Ports(ctx, running, cfg)...)
+	found = append(found, checkCertificate(cfg, now), checkCatalog(cfg))
+	found = append(found, checkPeers(cfg, now)...)
+	found = append(found, checkProviders(ctx, h, cfg)...)
+	return append(found, checkRoots(cfg))
+}
+
+func printFindings(c *cobra.Command, found []Finding) error {
+	var b strings.Builder
+	for _, f := range found {
+		verdict, fix := "ok  ", ""
+		if !f.OK {
+			verdict, fix = "FAIL", "; fix: "+f.Fix
+		}
+		fmt.Fprintf(&b, "%s  %-24s %s%s\n", verdict, f.Check, f.Detail, fix)
+	}
+	_, err := fmt.Fprint(c.OutOrStdout(), b.String())
+	return err
+}
+
+// envoyPatience is how long `envoy --version` may take.
+const envoyPatience = 10 * time.Second
+
+func checkEnvoy(ctx context.Context) Finding {
+	const check = "envoy"
+	path, err := home.EnvoyBinary()
+	if err != nil {
+		return brokenBy(check, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, envoyPatience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--version").Output() //nolint:gosec // the operator's own Envoy
+	if err != nil {
+		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one that runs", "%s does not run: %v", path, err)
+	}
+	version, ok := envoyVersion(string(out))
+	if !ok {
+		return broken(check, "install Envoy again with `make tools`, or set ENVOY_BIN to one", "%s is no Envoy: it does not say its version", path)
+	}
+	return fine(check, "%s, version %s", path, version)
+}
+
+// envoyVersion is the version in what `envoy --version` prints: "…/envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL".
+func envoyVersion(out string) (version string, ok bool) {
+	_, build, _ := strings.Cut(out, "version: ")
+	parts := strings.Split(strings.TrimSpace(build), "/")
+	if len(parts) < 2 {
+		return "", false
+	}
+	return parts[1], true
+}
+
+func checkConfig(c *cobra.Command, h home.Dir) (*config.Config, Finding) {
+	const check = "configuration"
+	cfg, path, err := settings.ForCommand(c, h)
+	var printed cli.Exit
+	switch {
+	case errors.As(err, &printed):
+		return nil, broken(check, "correct what is said above", "%s has mistakes", cmp.Or(path, "the environment"))
+	case err != nil:
+		return nil, brokenBy(check, err)
+	}
+	if why := control.RefusedByEnvoy(c.Context(), h, path); why != "" {
+		return cfg, broken(check, "remove the cause; `bardo config reload` tries again", "%s has no mistakes, but in the running gateway %s", cmp.Or(path, "the built-in one"), why)
+	}
+	return cfg, fine(check, "%s", cmp.Or(path, "built in: there is no file"))
+}
+
+func checkCatalog(cfg *config.Config) Finding {
+	if _, err := settings.Catalog(cfg); err != nil {
+		return broken("models", "correct the file that models.catalog names", "%v", err)
+	}
+	return fine("models", "the catalog is readable")
+}

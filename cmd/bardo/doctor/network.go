@@ -1,0 +1,159 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/health"
+	"bardo.money/gateway/xds/state"
+)
+
+// Ports tries each address that the gateway would listen on. One that the running gateway has is in good hands; r is
+// zero where none runs.
+func Ports(ctx context.Context, r home.RunInfo, cfg *config.Config) []Finding {
+	ports := []struct {
+		key   string
+		at    string
+		known string // where the running gateway listens; "" where its Envoy, run separately, knows that
+	}{
+		{"listen.http", settings.Address(cfg.Listen.HTTP), r.HTTP},
+		{"listen.https", settings.Address(cfg.Listen.HTTPS), r.HTTPS},
+		{"listen.admin", settings.Address(cfg.Listen.Admin), r.Admin},
+		{"listen.envoy_admin", settings.Address(cfg.Listen.EnvoyAdmin), ""},
+	}
+	var found []Finding
+	for _, p := range ports {
+		if p.at == "" {
+			continue
+		}
+		ours := r.PID != 0 && samePort(cmp.Or(p.known, p.at), p.at)
+		found = append(found, checkPort(ctx, p.key, p.at, ours))
+	}
+	return found
+}
+
+func samePort(a, b string) bool {
+	_, pa, errA := net.SplitHostPort(a)
+	_, pb, errB := net.SplitHostPort(b)
+	return errA == nil && errB == nil && pa == pb
+}
+
+func checkPort(ctx context.Context, key, at string, ours bool) Finding {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && ours:
+		return fine(key, "%s, used by the gateway that runs", at)
+	case errors.Is(err, syscall.EADDRINUSE):
+		return broken(key, "stop that program, or set "+key+" to another port in the configuration", "%s is in use by another program", at)
+	case errors.Is(err, syscall.EACCES):
+		return broken(key, "set "+key+" to a port above 1023, or allow this program to use lower ones", "%s is not allowed to this user", at)
+	case err != nil:
+		return broken(key, "set "+key+" to an address of this machine", "%v", err)
+	}
+	_ = l.Close()
+	if strings.HasSuffix(at, ":0") {
+		return fine(key, "%s, any free port", at)
+	}
+	return fine(key, "%s is free", at)
+}
+
+// soon is how long before its end a certificate is worth a failure.
+const soon = 7 * 24 * time.Hour
+
+func checkCertificate(cfg *config.Config, now time.Time) Finding {
+	const check = "listen.tls"
+	switch {
+	case settings.Address(cfg.Listen.HTTPS) == "":
+		return fine(check, "not needed: listen.https is off")
+	case cfg.Listen.TLS.Cert == "":
+		return fine(check, "a development certificate is generated")
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.Listen.TLS.Cert, cfg.Listen.TLS.Key)
+	if err != nil {
+		return broken(check, "name PEM files of a certificate and its key", "%v", err)
+	}
+	if err := home.UsableKey(pair.Leaf); err != nil {
+		return broken(check, "issue the certificate for another key", "%s: %v", cfg.Listen.TLS.Cert, err)
+	}
+	if end := pair.Leaf.NotAfter; end.Before(now.Add(soon)) {
+		return broken(check, "renew the certificate", "%s ends on %s", cfg.Listen.TLS.Cert, end.Format(time.DateOnly))
+	}
+	return fine(check, "%s", cfg.Listen.TLS.Cert)
+}
+
+// checkProviders looks at the providers' addresses, and asks the running gateway, if there is one, whether they answer.
+func checkProviders(ctx context.Context, h home.Dir, cfg *config.Config) []Finding {
+	var states []control.Provider
+	_ = control.Decide(ctx, h, http.MethodGet, "/providers", &states) // it fails where no gateway runs: then nothing is known of them
+	live := map[policy.ProviderID]control.Provider{}
+	for _, s := range states {
+		live[s.Provider] = s
+	}
+	var found []Finding
+	for _, p := range cfg.Enabled() {
+		found = append(found, checkProvider(p, live[p.ID]))
+	}
+	return found
+}
+
+// checkProvider looks at one provider; s is zero where no gateway runs.
+func checkProvider(p config.Provider, s control.Provider) Finding {
+	check := "provider " + string(p.ID)
+	if p.Kind == config.KindDemo {
+		return fine(check, "no provider is configured, so the built-in demo provider answers; OPENAI_API_KEY or ANTHROPIC_API_KEY enables a real one")
+	}
+	hosts := make([]string, len(p.Endpoints))
+	for i, u := range p.Endpoints {
+		if _, err := state.ParseEndpoint(u.String()); err != nil {
+			return broken(check, "correct its address in the configuration", "%v", err)
+		}
+		hosts[i] = u.String()
+	}
+	if strings.ContainsFunc(p.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return broken(check, "copy its API key again", "its API key holds white space or another character that no header may carry")
+	}
+	where := strings.Join(hosts, ", ")
+	key := "with a key"
+	if !p.Key.IsSet() {
+		key = "without a key"
+	}
+	switch health.State(s.State) { //nolint:exhaustive // the others are no fault
+	case health.CredentialRefused:
+		return broken(check, p.KeyAdvice(), "%s, %s, refuses the credential: %s", where, key, s.Reason)
+	case health.Down:
+		return broken(check, "look at its address, its key and the network", "%s, %s, does not work: %s", where, key, cmp.Or(s.Reason, "too many errors"))
+	}
+	return fine(check, "%s, %s, %s", where, key, cmp.Or(s.State, control.NotRunning))
+}
+
+// checkRoots wants the authorities that providers' certificates are judged by.
+func checkRoots(cfg *config.Config) Finding {
+	const check = "certificate authorities"
+	encrypted := func(p config.Provider) bool { return slices.ContainsFunc(p.Endpoints, config.URL.TLS) }
+	if !slices.ContainsFunc(cfg.Enabled(), encrypted) {
+		return fine(check, "not needed: no provider is reached over https")
+	}
+	pem, err := os.ReadFile(state.DefaultCAPath)
+	if err != nil {
+		return broken(check, "install the package ca-certificates", "%v", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return broken(check, "install the package ca-certificates again", "%s holds no certificate", state.DefaultCAPath)
+	}
+	return fine(check, "%s", state.DefaultCAPath)
+}

@@ -1,0 +1,103 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/internal/config"
+)
+
+func checkHome(h home.Dir) Finding {
+	const check = "state directory"
+	st, err := os.Stat(string(h))
+	if err != nil {
+		return broken(check, "make the directory, or set BARDO_HOME to another one", "%v", err)
+	}
+	if !home.Private(st.Mode()) {
+		return broken(check, fmt.Sprintf("chmod 700 %s", h), "%s has mode %04o: other users can look into it", h, st.Mode().Perm())
+	}
+	f, err := os.CreateTemp(string(h), ".doctor-*")
+	if err != nil {
+		return broken(check, "give this user the directory, or set BARDO_HOME to another one", "%s is not writable", h)
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return broken(check, "look at the file system", "%v", err)
+	}
+	return fine(check, "%s", h)
+}
+
+// checkPepper wants the secret that the hashes of keys depend on, wherever there are keys.
+func checkPepper(ctx context.Context, h home.Dir, cfg *config.Config) Finding {
+	const check = "pepper"
+	path := home.PepperPath(cfg.Store.LedgerFile(string(h)))
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if n, err := countKeys(ctx, h, cfg); err == nil && n > 0 {
+			return brokenBy(check, home.LostPepper(path, n))
+		}
+		return fine(check, "made with the first key")
+	}
+	if err != nil {
+		return broken(check, "look at the file", "%v", err)
+	}
+	if !home.Private(st.Mode()) {
+		return broken(check, "chmod 600 "+path, "%s has mode %04o: other users can read it", path, st.Mode().Perm())
+	}
+	if _, err := h.Pepper(cfg.Store.LedgerFile(string(h))); err != nil {
+		return brokenBy(check, err)
+	}
+	return fine(check, "%s", path)
+}
+
+func countKeys(ctx context.Context, h home.Dir, cfg *config.Config) (n int, err error) {
+	if _, err := os.Stat(cfg.Store.LedgerFile(string(h))); err != nil {
+		return 0, err
+	}
+	books, err := h.OpenLedger(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, books.Close()) }()
+	return home.KeysInUse(ctx, books)
+}
+
+// checkLedger opens and proves the books; a ledger that does not exist yet is none of its business.
+func checkLedger(ctx context.Context, h home.Dir, cfg *config.Config) (f Finding) {
+	const check = "ledger"
+	path := cfg.Store.LedgerFile(string(h))
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fine(check, "%s will be made at the first start", path)
+	}
+	if err != nil {
+		return broken(check, "look at the file", "%v", err)
+	}
+	if !home.Private(st.Mode()) {
+		return broken(check, "chmod 600 "+path, "%s has mode %04o: other users can read it", path, st.Mode().Perm())
+	}
+	books, err := h.OpenLedger(ctx, cfg)
+	if err != nil {
+		return brokenBy(check, err)
+	}
+	defer func() {
+		if err := books.Close(); err != nil && f.OK {
+			f = broken(check, "look at the file system", "%v", err)
+		}
+	}()
+	if s := control.AskLedger(ctx, h); s.Unready != "" {
+		return broken(check, "make room on its disk, or end the program that holds it: nothing has to be restarted", "the running gateway says that %s", s.Unready)
+	}
+	r, err := books.Audit(ctx)
+	if err != nil {
+		return broken(check, "restore the file from a backup", "%v", err)
+	}
+	if !r.OK {
+		return broken(check, "`bardo audit` shows the rows", "%s does not hold", path)
+	}
+	return fine(check, "%s holds: %d accounts, %d journals", path, r.Accounts, r.Journals)
+}

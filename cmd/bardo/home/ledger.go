@@ -1,0 +1,70 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// OpenLedger opens the ledger for a command, beside a gateway that may run on it.
+func (h Dir) OpenLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger, error) {
+	return OpenLedger(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
+}
+
+func OpenLedger(ctx context.Context, path string, o ledger.Options) (*ledger.Ledger, error) {
+	books, err := ledger.Open(ctx, path, o)
+	if err != nil {
+		return nil, cli.Advise(err, ledgerAdvice(err))
+	}
+	return books, nil
+}
+
+// ledgerAdvice says what to do about a ledger that does not open. Only a file that was read may be damaged or of another version.
+func ledgerAdvice(err error) string {
+	switch {
+	case notWritable(err):
+		return "run bardo as the user whom the file and its directory belong to, or set BARDO_HOME or store.ledger to a place that this user may write to"
+	case errors.Is(err, fs.ErrNotExist):
+		return "make its directory, or correct store.ledger"
+	default:
+		return "restore the file from a backup, or use the version of bardo that wrote it"
+	}
+}
+
+// PepperOf is the pepper of a ledger. Where it is lost a new one is not made: keys that are in use would end without a word.
+func PepperOf(ctx context.Context, h Dir, books *ledger.Ledger) (*auth.Pepper, error) {
+	if !h.hasPepper(books.Path()) {
+		lost, err := KeysInUse(ctx, books)
+		if err != nil {
+			return nil, err
+		}
+		if lost > 0 && !h.hasPepper(books.Path()) { // another program may have made both meanwhile
+			return nil, LostPepper(PepperPath(books.Path()), lost)
+		}
+	}
+	return h.Pepper(books.Path())
+}
+
+// KeysInUse counts the keys that are not revoked.
+func KeysInUse(ctx context.Context, books *ledger.Ledger) (n int, err error) {
+	keys, err := books.Keys(ctx)
+	for _, k := range keys {
+		if !k.Revoked() {
+			n++
+		}
+	}
+	return n, err
+}
+
+func LostPepper(path string, keys int) error {
+	return cli.Advise(
+		fmt.Errorf("%s is missing, and the %d keys of the ledger were made with it", path, keys),
+		"restore the file from a backup; without it, revoke these keys and make new ones",
+	)
+}

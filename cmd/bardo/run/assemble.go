@@ -1,0 +1,122 @@
+package run
+
+import (
+	"fmt"
+
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/origin"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/quota"
+)
+
+// maxAnswer bounds a driven answer, which Envoy holds for a client that does not read.
+const maxAnswer = 32 << 20
+
+// assemble makes the data path's runtime of a configuration.
+func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
+	models, err := settings.Models(cfg, g.lists)
+	if err != nil {
+		return nil, err
+	}
+	rt := &extproc.Runtime{
+		Providers: map[policy.ProviderID]extproc.Provider{},
+		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.answers)...),
+		Dialects:  g.parts.Dialects,
+		Profiles:  g.profiles(cfg),
+		Timeouts: extproc.Timeouts{
+			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
+			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
+			UploadIdle: cfg.Limits.BodyIdle, UploadTotal: cfg.Limits.BodyTotal,
+		},
+		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins}, Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes, MaxAnswer: maxAnswer,
+		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
+		Secrets:    g.learnSecrets(cfg),
+		Structured: structuredOutputs(cfg), VerifyRisk: extproc.VerifyRisk(cfg.Inference.Verification.Risk),
+		SearchBudget: cfg.Inference.WebSearchBudget,
+		Escalation:   extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
+	}
+	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
+	for _, p := range cfg.Enabled() {
+		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
+		if !ok {
+			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
+		}
+		rt.TakesKeys = rt.TakesKeys || p.BYOK
+		rt.Providers[p.ID] = extproc.Provider{
+			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
+		}
+	}
+	rt.Resolver = settings.Resolver(g.parts.Adapters, models, cfg)
+	rt.Intents = settings.IntentRules(cfg)
+	rt.Free = freePlans(rt)
+	rt.Wallet = wallet(cfg)
+	if p := cfg.Providers.Venice; p != nil {
+		rt.Stake = p.DIEMDaily
+	}
+	g.models = models
+	return rt, nil
+}
+
+// structuredOutputs are the rules of answers in a form.
+func structuredOutputs(cfg *config.Config) extproc.Structured {
+	s := &cfg.Inference.StructuredOutputs
+	return extproc.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
+}
+
+// endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
+func endpointOf(p config.Provider) provider.Endpoint {
+	e := provider.Endpoint{
+		Provider: p.ID, Key: p.Key, Authority: string(p.ID), Dialect: chat.Dialect(p.Format),
+		Betas: p.Betas, CacheControl: p.CacheControl, Characters: p.Characters, Fallbacks: p.Fallbacks, Allow: p.Allow, Responses: p.Responses, NoCompletions: p.NoCompletions,
+	}
+	if p.Sort != "" { // one of three words
+		e.Preferences = []byte(`{"sort":"` + p.Sort + `"}`)
+	}
+	if len(p.Endpoints) > 0 {
+		e.Authority, e.BasePath = p.Endpoints[0].Host, p.Endpoints[0].Path
+	}
+	return e
+}
+
+// wallet is what the wallet that pays for inference earned and spent, by the configuration.
+func wallet(cfg *config.Config) budget.Wallet {
+	if p := cfg.Providers.Bankr; p != nil {
+		return budget.Wallet{Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost}
+	}
+	return budget.Wallet{}
+}
+
+// freePlans are the plans whose keys can reach a model that costs them nothing.
+func freePlans(rt *extproc.Runtime) map[policy.Tier]bool {
+	out := make(map[policy.Tier]bool)
+	for _, plan := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {
+		out[plan] = rt.Resolver.HasFree(rt.Intents.Barred[plan])
+	}
+	return out
+}
+
+func keyless(cfg *config.Config) extproc.Keyless {
+	switch {
+	case cfg.Auth.Anonymous:
+		return extproc.KeylessAnyone
+	case cfg.DemoOnly():
+		return extproc.KeylessDemo
+	}
+	return extproc.KeylessNobody
+}
+
+func quotaRules(cfg *config.Config) quota.Rules {
+	general, prepaid := cfg.Limits.Rates()
+	return quota.Rules{
+		Default:       policy.Limits{RPM: general, TokensPerHour: cfg.Limits.TokensPerHour},
+		PrepaidRPM:    prepaid,
+		MaxConcurrent: cfg.Limits.MaxConcurrent,
+		BillOverage:   cfg.Limits.Overage == "bill",
+	}
+}

@@ -1,0 +1,176 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// Looks at providers' lists of models.
+const (
+	listTime   = time.Minute            // how long one look may take
+	listRetry  = 5 * time.Second        // after the first look that failed, and twice as long after each further one
+	listAbsent = 500 * time.Millisecond // after a look that did not get as far as Envoy
+)
+
+// look is what is known of the looks at one provider's list.
+type look struct {
+	due    time.Time
+	failed int // in a row
+}
+
+// watchLists reads providers' lists of models again and again until ctx is done. The configuration says how often; a reloaded one is
+// noticed at once.
+func (g *gateway) watchLists(ctx context.Context) error {
+	looks := map[policy.ProviderID]look{}
+	wake := time.NewTimer(0)
+	defer wake.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.configured:
+		case <-wake.C:
+		}
+		cfg := g.cfg.Load()
+		wake.Reset(g.lookAround(ctx, cfg, looks))
+	}
+}
+
+// idleLists is how long nothing is due where no list is read.
+const idleLists = time.Hour
+
+// lookAround reads the lists that are due, and says when the next one is.
+func (g *gateway) lookAround(ctx context.Context, cfg *config.Config, looks map[policy.ProviderID]look) time.Duration {
+	every := time.Duration(cfg.Models.Refresh)
+	if every == 0 {
+		clear(looks)
+		return idleLists
+	}
+	next := idleLists
+	changed := false
+	for _, p := range cfg.Enabled() {
+		if !settings.ReadsList(&p) {
+			continue
+		}
+		l := looks[p.ID]
+		if !time.Now().Before(l.due) {
+			var news bool
+			news, l = g.lookAt(ctx, &p, l, every)
+			changed = changed || news
+			looks[p.ID] = l
+		}
+		next = min(next, max(time.Until(l.due), 0))
+	}
+	if changed {
+		select {
+		case g.listed <- struct{}{}:
+		default: // it is going to be read anyway
+		}
+	}
+	return next
+}
+
+// lookAt reads one provider's list. changed tells whether it is another one than before.
+func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every time.Duration) (changed bool, next look) {
+	changed, err := g.readList(ctx, p)
+	switch {
+	case err == nil:
+		return changed, look{due: time.Now().Add(jittered(every))}
+	case ctx.Err() != nil:
+		return false, l
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // Envoy is not there yet: nobody was asked
+		l.due = time.Now().Add(min(listAbsent, every))
+		return false, l
+	}
+	wait := jittered(min(listRetry<<min(l.failed, 20), every))
+	l.failed++
+	l.due = time.Now().Add(wait)
+	g.log.Warn("a provider's list of models was not read: the last one stays in force", "provider", string(p.ID), "error", err, "again_in", wait.String())
+	g.events.Emit("catalog:refresh_failed", "", refreshFailed{Provider: p.ID, Error: err.Error(), Failures: l.failed})
+	return false, l
+}
+
+// refreshFailed is what is told of a list that was not read.
+type refreshFailed struct {
+	Provider policy.ProviderID `json:"provider"`
+	Error    string            `json:"error"`
+	Failures int               `json:"failures"` // in a row
+}
+
+// jittered is a time, give or take a tenth: gateways that started together do not ask together for ever.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // nobody gains by guessing it
+}
+
+// readList asks for a provider's list, and takes it in if it is another one.
+func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	before, known := g.lists.Of(p)
+	got, err := g.gate.ListModels(ctx, p.ID, before.ETag)
+	if err != nil {
+		return false, err
+	}
+	after := before
+	after.Read = time.Now().UTC()
+	if same := got.Unchanged || known && bytes.Equal(got.Body, before.Body); !same {
+		changed = true
+		after = settings.List{Source: settings.SourceOf(p), Format: p.Catalog, ETag: got.ETag, Read: after.Read, Body: got.Body}
+		if after.Parsed, err = catalog.Parse(p.Catalog, got.Body); err != nil {
+			return false, err
+		}
+	}
+	if err := g.lists.Put(p.ID, after); err != nil {
+		g.log.Error("a provider's list of models was not kept for the next start", "provider", string(p.ID), "error", err)
+	}
+	if changed {
+		g.log.Info("read a provider's list of models", "provider", string(p.ID), "models", len(after.Parsed))
+	}
+	return changed, nil
+}
+
+// relist puts lists that have changed in force, and tells what they changed.
+func (g *gateway) relist(ctx context.Context) {
+	before := g.models
+	rt, err := g.assemble(g.cfg.Load())
+	if err != nil {
+		g.log.Error("providers' new lists of models are not in force", "error", err)
+		return
+	}
+	g.use(ctx, rt)
+	g.tellChanges(before, g.models)
+}
+
+// tellChanges logs what providers' lists have changed, and emits it.
+func (g *gateway) tellChanges(before, after *catalog.Catalog) {
+	for _, c := range catalog.Diff(before, after) {
+		g.log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
+			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
+		e := modelChange{Provider: c.Provider, Model: c.Model}
+		if c.Kind != catalog.Appeared {
+			e.Old = new(c.Old.List())
+		}
+		if c.Kind != catalog.Vanished {
+			e.New = new(c.New.List())
+		}
+		g.events.Emit("catalog:"+string(c.Kind), "", e)
+	}
+}
+
+// modelChange is what is told of a model that appeared, vanished or costs something else now.
+type modelChange struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+	Old      *policy.PriceList `json:"old_price,omitempty"`
+	New      *policy.PriceList `json:"new_price,omitempty"`
+}

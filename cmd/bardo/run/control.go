@@ -1,0 +1,115 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"bardo.money/gateway/internal/origin"
+)
+
+// headerTime bounds how long a client of the admin interfaces may take to say what it wants.
+const headerTime = 5 * time.Second
+
+// adminHandler serves operators: metrics, health, profiles. It changes nothing.
+func (g *gateway) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	guarded := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, g.noPages(h)) }
+	guarded("GET /metrics", g.metrics.Handler().ServeHTTP)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	details := g.noPages(http.HandlerFunc(g.serveReady))
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("verbose") {
+			details.ServeHTTP(w, r)
+			return
+		}
+		g.serveReady(w, r) // load balancers ask for it by whatever name
+	})
+	guarded("GET /debug/pprof/", pprof.Index)
+	guarded("GET /debug/pprof/profile", pprof.Profile)
+	guarded("GET /debug/pprof/symbol", pprof.Symbol)
+	guarded("GET /debug/pprof/trace", pprof.Trace)
+	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
+	return mux
+}
+
+// noPages keeps web pages of others away from an interface that asks for no key.
+func (g *gateway) noPages(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cfg := g.cfg.Load()
+		rule := origin.Rule{AnyIP: true, Hosts: []string{
+			origin.Hostname(string(cfg.Listen.Admin)), origin.Hostname(string(cfg.XDS.Admin)), origin.Hostname(cfg.Listen.PublicURL.Host),
+		}}
+		q := origin.Request{Host: r.Host, Origin: r.Header.Get("Origin"), Site: r.Header.Get("Sec-Fetch-Site")}
+		if why := rule.Refuses(q); why != "" {
+			writeJSON(w, http.StatusForbidden, map[string]string{
+				"error": why + ": name it localhost, by its address, or by the host of listen.admin or listen.public_url",
+			})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// controlHandler serves the commands of this program. It listens on a Unix socket of mode 0600, since it changes things.
+func (g *gateway) controlHandler() http.Handler {
+	mux := http.NewServeMux()
+	g.handleProviders(mux)
+	g.handleConfig(mux)
+	mux.HandleFunc("GET /route", g.serveRoute)
+	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
+	mux.HandleFunc("GET /watch", g.serveWatch)
+	return mux
+}
+
+// serveRoute answers a dry run with the configuration and the health that are in force.
+func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
+	e, err := g.parts.Explain(r.URL.Query(), g.gate, g.providerStates())
+	if err != nil {
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, e)
+}
+
+// planeHandler serves the commands of this program on a control plane that runs alone.
+func (g *gateway) planeHandler() http.Handler {
+	mux := http.NewServeMux()
+	g.handleProviders(mux)
+	g.handleConfig(mux)
+	return mux
+}
+
+func (g *gateway) handleProviders(mux *http.ServeMux) {
+	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
+	mux.HandleFunc("POST /providers/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
+		if err := g.switchProvider(r.Context(), r.PathValue("name"), r.PathValue("verb")); err != nil {
+			writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, g.providerStates())
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the reader has gone if this fails
+}
+
+// serveHTTP serves on l until ctx is done.
+func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTime}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package run
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// A provider that left stays known for a while, however often the configuration is read meanwhile, and comes back as what it was.
+func TestWhoLeavesStaysKnownForAWhile(t *testing.T) {
+	var f fleet
+	start := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		now   []policy.ProviderID
+		want  []string
+	}{
+		{0, []policy.ProviderID{"a", "b"}, []string{"a", "b"}},
+		{time.Second, []policy.ProviderID{"b"}, []string{"b", "a leaves"}},
+		{2 * time.Second, []policy.ProviderID{"b"}, []string{"b", "a leaves"}},
+		{3 * time.Second, []policy.ProviderID{"c"}, []string{"c", "a leaves", "b leaves"}},
+		{4 * time.Second, []policy.ProviderID{"c", "a"}, []string{"c", "a", "b leaves"}},
+		{leaveTime, []policy.ProviderID{"c", "a"}, []string{"c", "a", "b leaves"}},
+		{leaveTime + 3*time.Second, []policy.ProviderID{"c", "a"}, []string{"c", "a"}},
+	} {
+		var now []state.Provider
+		for _, id := range step.now {
+			now = append(now, state.Provider{ID: id})
+		}
+		var got []string
+		for _, p := range f.set(now, start.Add(step.after)) {
+			name := string(p.ID)
+			if p.Disabled {
+				name += " leaves"
+			}
+			got = append(got, name)
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("after %s: %q, want %q", step.after, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/health"
+)
+
+// healthView is the control plane's health as the data path uses it.
+type healthView struct {
+	tracker *health.Tracker
+	link    *link // nil where the control plane is in this process
+}
+
+var _ extproc.Health = healthView{}
+
+var kinds = map[policy.Outcome]health.Kind{
+	policy.Succeeded: health.OK, policy.Failed: health.Failure, policy.RateLimited: health.RateLimited, policy.Ignored: health.Ignored,
+	policy.Unreachable: health.Unreachable, policy.Refused: health.Refused,
+}
+
+// Report implements extproc.Health.
+func (v healthView) Report(r policy.Result) {
+	res := health.Result{Provider: r.Provider, Kind: kinds[r.Outcome], RetryAfter: r.RetryAfter, Latency: r.Latency, Reason: r.Reason}
+	v.tracker.Report(time.Now(), res)
+	if v.link != nil {
+		v.link.Report(res)
+	}
+}
+
+// Plan implements extproc.Health.
+func (v healthView) Plan(candidates []policy.ProviderID) ([]policy.ProviderID, func()) {
+	return v.tracker.Plan(time.Now(), candidates)
+}
+
+// State implements extproc.Health. What is wrong with the operator's credential is not for clients.
+func (v healthView) State(p policy.ProviderID) string {
+	for _, s := range v.tracker.Snapshot(time.Now()) {
+		switch {
+		case s.Provider != p:
+		case s.State.Out():
+			return string(health.Down)
+		default:
+			return string(s.State)
+		}
+	}
+	return string(health.Unknown)
+}
+
+// watchHealth pings the providers and pushes their order when it changes, until ctx is done.
+func (g *gateway) watchHealth(ctx context.Context) error {
+	var group errgroup.Group
+	if g.data { // pings leave through Envoy, as everything does
+		group.Go(func() error {
+			health.Prober{Tracker: g.tracker, Probe: g.probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error {
+		told := tales{}
+		g.tracker.Watch(ctx, func() {
+			now := time.Now()
+			for _, s := range g.tracker.Snapshot(now) {
+				g.metrics.ProviderHealth(string(s.Provider), !s.State.Out() && s.State != health.Disabled)
+				g.tellHealth(told, now, s)
+			}
+			if err := g.push(ctx); err != nil && ctx.Err() == nil {
+				g.log.Error("the providers' order was not pushed", "error", err)
+			}
+		})
+		return nil
+	})
+	return group.Wait()
+}
+
+// tale is what the log was told of a provider last.
+type tale struct {
+	state     health.State
+	refusedAt time.Time // when its refusal of the credential was logged; zero if it was not
+}
+
+type tales map[policy.ProviderID]tale
+
+// refusalAgain is how long a refusal of a credential that comes and goes is not logged again.
+const refusalAgain = 10 * time.Minute
+
+// tellHealth logs what an operator has to know of a provider: once, however many requests suffer from it.
+func (g *gateway) tellHealth(told tales, now time.Time, s health.Status) {
+	last := told[s.Provider]
+	if last.state == s.State {
+		return
+	}
+	log := g.log.With("provider", string(s.Provider))
+	was := last.state
+	last.state = s.State
+	switch {
+	case s.State == health.CredentialRefused && now.Sub(last.refusedAt) >= refusalAgain:
+		last.refusedAt = now
+		fix := "correct its key"
+		if p, ok := g.cfg.Load().Provider(s.Provider); ok {
+			fix = p.KeyAdvice()
+		}
+		log.Error("the provider refuses the gateway's credential", "reason", s.Reason, "fix", fix)
+		g.events.Emit("provider:credential_refused", "", providerTrouble{s.Provider, s.Reason})
+	case s.State == health.Down:
+		log.Warn("the provider is out of favour", "reason", s.Reason)
+	case was.Out() && !s.State.Out() && s.State != health.Disabled:
+		log.Info("the provider works again")
+	}
+	told[s.Provider] = last
+}
+
+// providerTrouble is what is told of a provider that does not work.
+type providerTrouble struct {
+	Provider policy.ProviderID `json:"provider"`
+	Reason   string            `json:"reason"`
+}
+
+// providerStates is what the providers command shows.
+func (g *gateway) providerStates() []control.Provider {
+	now, ids := time.Now(), settings.ProviderIDs(g.cfg.Load())
+	order := g.tracker.Order(now, ids)
+	snapshot := g.tracker.Snapshot(now)
+	out := make([]control.Provider, 0, len(ids))
+	for _, id := range ids {
+		i := slices.IndexFunc(snapshot, func(s health.Status) bool { return s.Provider == id })
+		if i < 0 {
+			continue
+		}
+		s := snapshot[i]
+		out = append(out, control.Provider{
+			Provider: id, State: string(s.State), Reason: s.Reason, Requests: s.Requests, ErrorRate: s.ErrorRate,
+			Order: slices.Index(order, id) + 1,
+		})
+	}
+	return out
+}
+
+// switchProvider takes a provider out of the order or back into it, and waits until Envoy has the new order.
+func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
+	if verb != "disable" && verb != "enable" {
+		return fmt.Errorf("%q is not a thing to do with a provider: disable or enable it", verb)
+	}
+	if g.link != nil {
+		return fmt.Errorf("the control plane at %s decides for all sidecars: run `bardo providers %s %s` there", g.cfg.Load().XDS.At(), verb, name)
+	}
+	if !g.tracker.SetDisabled(policy.ProviderID(name), verb == "disable") {
+		return fmt.Errorf("there is no provider %q; the providers are %s", name, cli.List(settings.ProviderIDs(g.cfg.Load())))
+	}
+	if err := g.push(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	if g.alone() {
+		return g.switched(ctx)
+	}
+	return g.applied(ctx)
+}
+
+// switched keeps a switch for the next start, and gives connected Envoys time to take it. One that does not, does not undo it.
+func (g *gateway) switched(ctx context.Context) error {
+	if err := g.keepDisabled(); err != nil {
+		return err
+	}
+	if g.server.Connected() == 0 {
+		return nil
+	}
+	if err := g.applied(ctx); err != nil {
+		g.log.Warn("not every envoy has the new order", "error", err)
+	}
+	return nil
+}
+
+// applied waits until Envoy has what was pushed last. Without a control plane in this process there is nothing to wait for.
+func (g *gateway) applied(ctx context.Context) error {
+	if !g.control {
+		return nil
+	}
+	return g.server.Applied(ctx)
+}
+
+// applyTime bounds how long a push may take.
+const applyTime = 5 * time.Second

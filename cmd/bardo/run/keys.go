@@ -1,0 +1,59 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// keyStore shows the ledger's keys to the verifier.
+type keyStore struct{ books *ledger.Ledger }
+
+var _ auth.Store = keyStore{}
+
+// Key reads a key's row.
+func (s keyStore) Key(ctx context.Context, id string) (auth.Row, bool, error) {
+	k, ok, err := s.books.Key(ctx, policy.Account(id))
+	if err != nil || !ok {
+		return auth.Row{}, false, err
+	}
+	return auth.Row{Principal: k.Principal(), Hash: k.Hash, Revoked: k.Revoked()}, true, nil
+}
+
+// Generation moves when any key changed.
+func (s keyStore) Generation() uint64 { return s.books.Generation() }
+
+// keys is the verifier of the API keys in the ledger.
+func (g *gateway) keys(ctx context.Context) (*auth.APIKeys, error) {
+	pepper, err := home.PepperOf(ctx, g.home, g.books)
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewAPIKeys(keyStore{g.books}, pepper, auth.Options{})
+}
+
+// firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys, or another gateway that
+// starts on the same ledger was faster.
+func (g *gateway) firstKey(ctx context.Context) (string, error) {
+	keys, err := g.books.Keys(ctx)
+	if err != nil || len(keys) > 0 {
+		return "", err
+	}
+	pepper, err := g.home.Pepper(g.books.Path())
+	if err != nil {
+		return "", err
+	}
+	row, secret, err := home.DrawKey(pepper, ledger.KeyRow{Name: "default", Tier: home.DefaultTier})
+	if err != nil {
+		return "", fmt.Errorf("make the first API key: %w", err)
+	}
+	created, err := g.books.CreateFirstKey(ctx, row)
+	if err != nil || !created {
+		return "", err
+	}
+	return secret, nil
+}

@@ -1,0 +1,42 @@
+package run
+
+import (
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/policy/ledger"
+)
+
+// The events of a ledger that cannot be written.
+const (
+	eventUnwritable = "ledger:unwritable"
+	eventWritable   = "ledger:writable"
+)
+
+type ledgerUnwritable struct {
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+}
+
+type ledgerWritable struct {
+	Reason  string    `json:"reason"` // of what is over
+	Since   time.Time `json:"since"`
+	Seconds float64   `json:"seconds"`
+	Written int       `json:"written"` // changes that waited
+}
+
+// tellOutage reports that the ledger cannot be written, or can be again.
+func (g *gateway) tellOutage(o ledger.Outage) {
+	since := o.Err.Since.UTC()
+	if o.Ended {
+		g.events.Emit(eventWritable, "", ledgerWritable{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		return
+	}
+	g.events.Emit(eventUnwritable, "", ledgerUnwritable{o.Err.Reason, since})
+}
+
+func (g *gateway) ledgerState() control.Ledger {
+	m := g.books.Unwritten().InMemory
+	return control.Ledger{Unready: extproc.Unready(g.books), Charges: m.Charges, Micro: int64(m.Amount)}
+}

@@ -1,0 +1,31 @@
+package run
+
+import (
+	"net/url"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy/auth"
+)
+
+// Parts is what a gateway is made of. cmd/bardo/parts.go lists it.
+type Parts struct {
+	Adapters  []provider.Described
+	Dialects  map[chat.Dialect]wire.Dialect
+	Layers    Layers
+	Verifiers func(*auth.APIKeys) auth.Chain
+	Explain   Explainer
+}
+
+// Layers makes the context pipeline of a configuration, in order of execution, over the gateway's store of answers. It is called again for
+// each configuration that is reloaded, one at a time.
+type Layers func(cfg *config.Config, answers *cache.Store) []pipeline.Layer
+
+// Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.
+type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (extproc.Explanation, error)

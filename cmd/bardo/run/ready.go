@@ -1,0 +1,48 @@
+package run
+
+import (
+	"net/http"
+
+	"bardo.money/gateway/extproc"
+)
+
+// serveReady answers /readyz on the admin listener. With ?verbose it says what is wrong, also with what does not keep the gateway from serving.
+func (g *gateway) serveReady(w http.ResponseWriter, r *http.Request) {
+	answer := readiness{Status: "ready"}
+	status := http.StatusOK
+	if answer.Reason = g.ledgerProblem(); answer.Reason != "" {
+		answer.Status, status = "unavailable", http.StatusServiceUnavailable
+	}
+	if g.draining.Load() || !g.ready.Load() {
+		answer.Status, status = "not ready", http.StatusServiceUnavailable
+	}
+	if r.URL.Query().Has("verbose") {
+		answer.Checks = g.checks()
+	}
+	writeJSON(w, status, answer)
+}
+
+type readiness struct {
+	Status string                `json:"status"`
+	Reason string                `json:"reason,omitempty"`
+	Checks []extproc.ReadyDetail `json:"checks,omitempty"`
+}
+
+// checks are what /readyz?verbose shows.
+func (g *gateway) checks() []extproc.ReadyDetail {
+	why := g.configStatus().Problem()
+	checks := []extproc.ReadyDetail{{Name: "configuration", OK: why == "", Detail: why}}
+	if g.books != nil {
+		why := g.ledgerProblem()
+		checks = append(checks, extproc.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
+	}
+	return checks
+}
+
+// ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.
+func (g *gateway) ledgerProblem() string {
+	if g.books == nil {
+		return ""
+	}
+	return extproc.Unready(g.books)
+}

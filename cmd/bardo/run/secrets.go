@@ -1,0 +1,18 @@
+package run
+
+import (
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/secret"
+)
+
+// learnSecrets makes a configuration's credentials, and those of the configurations before it, unshowable: what they served may still
+// end, and be logged.
+func (g *gateway) learnSecrets(cfg *config.Config) *secret.Redactor {
+	for {
+		old := g.secrets.Load()
+		known := old.With(append(cfg.Secrets(), secret.New(g.egressSecret()))...)
+		if g.secrets.CompareAndSwap(old, known) {
+			return known
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/doctor"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/provider/demo"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/xds"
+)
+
+// listen starts every server of this process's roles in group, Envoy last.
+func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunInfo, error) {
+	info := home.RunInfo{PID: os.Getpid(), Config: g.configPath, Control: g.sockets.control}
+	on := func(address string, serve func(net.Listener) error) error {
+		l, err := xds.Listen(ctx, address)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return serve(l) })
+		return nil
+	}
+	if g.data {
+		if err := g.listenAdmin(ctx, group, "listen.admin", settings.Address(g.cfg.Load().Listen.Admin), &info); err != nil {
+			return info, err
+		}
+		err := errors.Join(
+			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
+			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
+		)
+		if err != nil {
+			return info, err
+		}
+		group.Go(func() error { return g.serveExtproc(ctx) })
+	}
+	if g.alone() {
+		if err := g.listenPlane(ctx, group, &info); err != nil {
+			return info, err
+		}
+	}
+	if g.envoy {
+		if err := on(g.sockets.xds, func(l net.Listener) error { return g.server.Serve(ctx, l, nil) }); err != nil {
+			return info, err
+		}
+	}
+	if err := g.push(ctx); err != nil {
+		return info, err
+	}
+	if g.envoy {
+		group.Go(func() error { return g.child.Run(ctx) })
+	}
+	if g.data {
+		group.Go(func() error { return g.rest(ctx) })
+		group.Go(func() error { return g.watchLists(ctx) })
+	}
+	if g.link != nil {
+		group.Go(func() error {
+			g.link.Run(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error { return g.watchHealth(ctx) })
+	group.Go(func() error { return g.watchConfig(ctx) })
+	return info, nil
+}
+
+// listenAdmin serves the operator's interface, unless it is switched off.
+func (g *gateway) listenAdmin(ctx context.Context, group *errgroup.Group, key, at string, info *home.RunInfo) error {
+	if at == "" {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	info.Admin = l.Addr().String()
+	group.Go(func() error { return serveHTTP(ctx, l, g.adminHandler()) })
+	return nil
+}
+
+// portPatience is how long a gateway that was just stopped may still hold its ports.
+const portPatience = 2 * time.Second
+
+// portsFree says which of the configured addresses cannot be had. Envoy would not notice another Envoy there: the two would
+// share the port, and a client would reach now one, now the other.
+func portsFree(ctx context.Context, cfg *config.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, portPatience)
+	defer cancel()
+	retry := time.NewTicker(portPatience / 20)
+	defer retry.Stop()
+	for {
+		err := takenPorts(context.WithoutCancel(ctx), cfg)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retry.C:
+		}
+	}
+}
+
+func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
+	for _, f := range doctor.Ports(ctx, home.RunInfo{}, cfg) {
+		if !f.OK {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %s", f.Check, f.Detail, f.Fix))
+		}
+	}
+	return err
+}
+
+// quietTime is how long nobody must have asked for anything before memory goes back to the system.
+const quietTime = 10 * time.Second
+
+// rest gives memory back after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
+func (g *gateway) rest(ctx context.Context) error {
+	tick := time.NewTicker(quietTime)
+	defer tick.Stop()
+	var seen, rested uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		served := g.gate.Served()
+		if served == seen && served != rested && g.gate.Live() == 0 {
+			debug.FreeOSMemory()
+			rested = served
+		}
+		seen = served
+	}
+}

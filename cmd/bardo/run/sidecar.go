@@ -1,0 +1,264 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/stream/processor"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds"
+	"bardo.money/gateway/xds/feed"
+	"bardo.money/gateway/xds/health"
+)
+
+// link is a sidecar's side of a split gateway: what the control plane has said, and who waits for it.
+type link struct {
+	*feed.Client
+	home    home.Dir
+	tracker *health.Tracker
+	use     func(secret string)
+	ready   chan struct{} // closed once there is something to serve with
+
+	mu      sync.Mutex
+	view    feed.View
+	changed chan struct{} // closed, and made anew, when view is another one
+}
+
+// openLink makes the link to the control plane. What it said to the sidecar that ran here before is good until it speaks.
+func (g *gateway) openLink() {
+	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), changed: make(chan struct{})}
+	l.Client = feed.NewClient(feed.ClientOptions{
+		Node: g.split.node, Version: cli.Version, Address: string(g.cfg.Load().XDS.At()), Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
+		Heard: func(v feed.View) {
+			l.take(v)
+			if err := g.home.Keep(keptView, v); err != nil {
+				g.log.Error("the control plane's word was not kept", "error", err)
+			}
+		},
+		Granted: g.tracker.Grant, Revoke: g.tracker.Revoke,
+		Lost: func() { g.tracker.Alone(time.Now()) },
+	})
+	g.metrics.WatchFeed(func() (bool, uint64) { return l.Connected(), l.Dropped() })
+	g.link = l
+	v, err := lastView(g.home)
+	switch {
+	case err != nil:
+		g.log.Warn("what the control plane said last cannot be read", "error", err)
+	case v.Secret != "":
+		l.take(v)
+		g.tracker.Alone(time.Now())
+	}
+}
+
+// take puts the control plane's word in force.
+func (l *link) take(v feed.View) {
+	l.tracker.Follow(time.Now(), v.Providers, l.Client)
+	l.mu.Lock()
+	first, another := l.view.Secret == "" && v.Secret != "", l.view.Secret != v.Secret
+	l.view = v
+	close(l.changed)
+	l.changed = make(chan struct{})
+	l.mu.Unlock()
+	if another {
+		l.use(v.Secret)
+	}
+	if first {
+		close(l.ready)
+	}
+}
+
+// secret is what calls through the egress listener must carry, as the control plane said last.
+func (l *link) secret() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.view.Secret
+}
+
+// egressSecret is what calls through the egress listener must carry now.
+func (g *gateway) egressSecret() string {
+	if g.link != nil {
+		return g.link.secret()
+	}
+	return g.secret
+}
+
+// missing are those of the clusters that this node's Envoy does not have, and what to wait for.
+func (l *link) missing(clusters []policy.ProviderID) (lacks []policy.ProviderID, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range clusters {
+		if !slices.Contains(l.view.Clusters, id) {
+			lacks = append(lacks, id)
+		}
+	}
+	return lacks, l.changed
+}
+
+// keptView is the file of what the control plane said last.
+const keptView = "feed.json"
+
+func lastView(h home.Dir) (v feed.View, err error) {
+	b, err := os.ReadFile(h.Path(keptView))
+	if errors.Is(err, fs.ErrNotExist) {
+		return v, nil
+	}
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return feed.View{}, fmt.Errorf("%s: %w", h.Path(keptView), err)
+	}
+	return v, nil
+}
+
+// awaitLink waits until there is something to serve with, as long as it takes.
+func (g *gateway) awaitLink(ctx context.Context, failed chan error) error {
+	select {
+	case <-g.link.ready:
+		return nil
+	default:
+		g.log.Info("waiting for the control plane, which has to be heard once", "address", string(g.cfg.Load().XDS.At()))
+	}
+	select {
+	case <-g.link.ready:
+		return nil
+	case <-ctx.Done():
+		return nil // announce drains
+	case err := <-failed:
+		failed <- nil
+		return err
+	}
+}
+
+// serveExtproc serves this node's Envoy once there is something to serve with: before that, Envoy refuses by itself.
+func (g *gateway) serveExtproc(ctx context.Context) error {
+	if g.link != nil {
+		select {
+		case <-g.link.ready:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	l, err := xds.Listen(ctx, g.sockets.extproc)
+	if err != nil {
+		return fmt.Errorf("extproc.listen: %w", err)
+	}
+	return processor.Serve(ctx, g.gate, g.split.secure(l))
+}
+
+// useSecret puts another egress secret in force.
+func (g *gateway) useSecret(secret string) {
+	g.using.Lock()
+	defer g.using.Unlock()
+	if g.gate == nil {
+		return // it is assembled with it
+	}
+	rt := *g.runtime
+	rt.EgressSecret = secret
+	g.runtime = &rt
+	g.gate.Use(&rt)
+}
+
+// install puts a runtime in force.
+func (g *gateway) install(rt *extproc.Runtime) {
+	g.using.Lock()
+	defer g.using.Unlock()
+	if g.link != nil {
+		rt.EgressSecret = g.link.secret() // it may be another one since rt was made
+	}
+	renewed := otherwiseReached(g.runtime, rt)
+	g.runtime = rt
+	g.gate.Use(rt)
+	g.tracker.Renew(renewed...)
+	g.metrics.SetModels(modelIDs(rt))
+}
+
+// otherwiseReached are the providers whose address or keys a new runtime changes: what is known of their health is of no use any more.
+func otherwiseReached(before, after *extproc.Runtime) (ids []policy.ProviderID) {
+	for id, now := range after.Providers {
+		old, ok := before.Providers[id]
+		if ok && (old.Cluster != now.Cluster || old.Endpoint.Authority != now.Endpoint.Authority || old.Endpoint.BasePath != now.Endpoint.BasePath ||
+			!slices.Equal(old.Keys, now.Keys)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// patience is how long a configuration waits for Envoy before the log says so.
+const patience = 5 * time.Second
+
+// useWhenReachable puts a runtime in force once this node's Envoy has the clusters that its requests will name, however long that takes:
+// without them requests would fail that the runtime before can serve. A later configuration takes its place.
+func (g *gateway) useWhenReachable(ctx context.Context, rt *extproc.Runtime) {
+	var clusters []policy.ProviderID
+	for _, p := range rt.Providers {
+		clusters = append(clusters, p.Cluster)
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		lacks, changed := g.link.missing(clusters)
+		g.conf.waitFor(lacks)
+		if len(lacks) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-late.C:
+			g.log.Warn("the new configuration waits: the control plane has not given Envoy these providers", "providers", lacks)
+		}
+	}
+	g.install(rt)
+	g.log.Info("configuration in force")
+}
+
+// replaceWaiting has a runtime wait for its clusters in place of one that may still do so. Only reloads call it, one at a time.
+func (g *gateway) replaceWaiting(ctx context.Context, rt *extproc.Runtime) {
+	g.endWaiting()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	g.stopWaiting = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		g.useWhenReachable(ctx, rt)
+	}()
+}
+
+func (g *gateway) endWaiting() {
+	if g.stopWaiting != nil {
+		g.stopWaiting()
+	}
+}
+
+// probe pings a provider, and tells the control plane too. Where Envoy is away, nobody was asked.
+func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
+	err := g.gate.Probe(ctx, id)
+	refusal, refused := errors.AsType[*extproc.CredentialRefused](err)
+	missed, unmet := errors.AsType[*extproc.Unreachable](err)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, extproc.ErrNotAsked):
+		return fmt.Errorf("%w: %w", health.ErrNotAsked, err)
+	case unmet:
+		err = &health.Unreached{Reason: missed.Reason}
+	case refused:
+		err = &health.Refusal{Status: refusal.Status, Reason: refusal.Reason}
+	}
+	if g.link != nil && !errors.Is(ctx.Err(), context.Canceled) {
+		g.link.Ping(id, err)
+	}
+	return err
+}

@@ -1,0 +1,51 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/feed"
+	"bardo.money/gateway/xds/health"
+)
+
+func TestEachNodeHasASecretOfItsOwn(t *testing.T) {
+	a, b := egressSecret("master", "gw-1"), egressSecret("master", "gw-2")
+	if a == b || a != egressSecret("master", "gw-1") || a == egressSecret("another", "gw-1") || len(a) < 26 {
+		t.Errorf("%q and %q", a, b)
+	}
+}
+
+func TestWhatIsKeptIsFoundAgain(t *testing.T) {
+	h := home.Dir(t.TempDir())
+	if ids, err := disabled(h); err != nil || len(ids) != 0 {
+		t.Errorf("before anything was kept: %v, %v", ids, err)
+	}
+	if v, err := lastView(h); err != nil || v.Secret != "" {
+		t.Errorf("before anything was heard: %+v, %v", v, err)
+	}
+	view := feed.View{
+		Version: "1", Secret: "secret", Clusters: []policy.ProviderID{"a.1"},
+		Providers: []health.Status{{Provider: "a", State: health.Down, Reason: "why", CoolUntil: time.Unix(1, 0).UTC()}},
+	}
+	if err := h.Keep(keptView, view); err != nil {
+		t.Fatal(err)
+	}
+	got, err := lastView(h)
+	if err != nil || got.Secret != view.Secret || got.Clusters[0] != "a.1" || got.Providers[0] != view.Providers[0] {
+		t.Errorf("found %+v, %v", got, err)
+	}
+	for name, read := range map[string]func() error{
+		"disabled.json": func() error { _, err := disabled(h); return err },
+		keptView:        func() error { _, err := lastView(h); return err },
+	} {
+		if err := h.Keep(name, "neither"); err != nil {
+			t.Fatal(err)
+		}
+		if err := read(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("a broken %s: %v", name, err)
+		}
+	}
+}

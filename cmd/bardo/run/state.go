@@ -1,0 +1,108 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// offered is what Envoys are given: a configuration, the certificate that it names, and the providers that they know.
+type offered struct {
+	cfg       *config.Config
+	cert, key []byte
+	fleet     fleet
+}
+
+// state is what the control plane serves now: the offered configuration, with providers in their order of health. What is local to an Envoy is
+// in it where there is one only. The caller holds pushing.
+func (g *gateway) state() (state.State, error) {
+	cfg := g.offered.cfg
+	st := state.State{
+		CertPEM: g.offered.cert, KeyPEM: g.offered.key,
+		MaxBodyBytes: uint64(cfg.Limits.MaxBodyBytes), //nolint:gosec // validated as positive
+		CORSOrigins:  cfg.Listen.CORSOrigins,
+		AccessLog:    cfg.Telemetry.LogLevel == "debug",
+		Timeouts:     envoyTimeouts(cfg),
+	}
+	enabled := cfg.Enabled()
+	for _, id := range g.tracker.Order(time.Now(), settings.ProviderIDs(cfg)) {
+		st.Order = append(st.Order, clusterID(enabled[slices.IndexFunc(enabled, func(p config.Provider) bool { return p.ID == id })]))
+	}
+	for _, p := range enabled {
+		sp := state.Provider{ID: clusterID(p), Disabled: g.tracker.Disabled(p.ID)}
+		sp.Demo = p.Kind == config.KindDemo
+		for _, u := range p.Endpoints {
+			e, err := state.ParseEndpoint(u.String())
+			if err != nil {
+				return st, fmt.Errorf("provider %s: %w", p.ID, err)
+			}
+			sp.Endpoints = append(sp.Endpoints, e)
+		}
+		st.Providers = append(st.Providers, sp)
+	}
+	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
+	if g.envoy {
+		st = st.At(state.Node{
+			HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS),
+			EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, ExtProc: g.sockets.extproc,
+		}, g.secret)
+	}
+	return st, nil
+}
+
+// uploadMargin is how much later than the sidecar Envoy gives up on an upload: the sidecar says why, and to whom in which format.
+const uploadMargin = 30 * time.Second
+
+func envoyTimeouts(cfg *config.Config) state.Timeouts {
+	t := state.Timeouts{Connect: cfg.Routing.Timeouts.Connect, Upload: cfg.Limits.BodyTotal + uploadMargin}
+	if wait := cfg.Limits.BodyIdle + uploadMargin; wait > state.ClientIdle {
+		t.Client = wait
+	}
+	return t
+}
+
+// clusterID is a provider's name in Envoy's configuration. It changes when the provider moves: a request that was written for the old
+// place, with the old credential, must not reach the new one.
+func clusterID(p config.Provider) policy.ProviderID {
+	name := policy.ProviderID(strings.ReplaceAll(string(p.ID), "/", "."))
+	if len(p.Endpoints) == 0 {
+		return name
+	}
+	h := sha256.New()
+	if string(name) != string(p.ID) { // a server of the operator's may have that very name
+		_, _ = io.WriteString(h, string(p.ID)+"\n")
+	}
+	for _, u := range p.Endpoints {
+		_, _ = io.WriteString(h, u.Scheme+"://"+u.Host+"\n") // a hash takes everything
+	}
+	return name + "." + policy.ProviderID(hex.EncodeToString(h.Sum(nil)[:4]))
+}
+
+// push gives Envoys, and sidecars that run apart, the present state. An unchanged one pushes nothing.
+func (g *gateway) push(ctx context.Context) error {
+	if !g.control {
+		return nil
+	}
+	g.pushing.Lock()
+	defer g.pushing.Unlock()
+	return g.pushLocked(ctx)
+}
+
+func (g *gateway) pushLocked(ctx context.Context) error {
+	st, err := g.state()
+	if err != nil {
+		return err
+	}
+	g.publish()
+	return g.server.Set(ctx, st)
+}

@@ -1,0 +1,442 @@
+// Package run is the running gateway: `bardo up`, its data path alone (`bardo extproc`), its control plane alone (`bardo xds`), and the bootstrap
+// of an Envoy that is run separately (`bardo bootstrap`).
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/xds"
+	"bardo.money/gateway/xds/feed"
+	"bardo.money/gateway/xds/health"
+	"bardo.money/gateway/xds/snapshot"
+	"bardo.money/gateway/xds/state"
+)
+
+// roles are the parts of the gateway that run in one process.
+type roles struct{ data, control, envoy bool }
+
+func UpCommand(p Parts) *cobra.Command {
+	return roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
+}
+
+func ExtprocCommand(p Parts) *cobra.Command {
+	return roleCommand(p, "extproc", "Run the data path alone, beside an Envoy that is run separately", roles{data: true})
+}
+
+func XDSCommand(p Parts) *cobra.Command {
+	return roleCommand(p, "xds", "Run the control plane alone, for sidecars and Envoys that are run separately", roles{control: true})
+}
+
+func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := home.Open()
+			if err != nil {
+				return err
+			}
+			cfg, file, err := settings.Starting(c, h)
+			if err != nil {
+				return err
+			}
+			if r.control && !r.envoy {
+				unlock, err := h.LockAs("xds.lock", "a control plane already runs", "")
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
+			if r.data {
+				unlock, err := h.Lock()
+				if err != nil {
+					return err
+				}
+				defer unlock()
+			}
+			return up(c.Context(), p, h, cfg, file, r, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	settings.Flag(c)
+	return c
+}
+
+// gateway is everything that runs in this process. What a role does not need is nil.
+type gateway struct {
+	roles
+	parts       Parts
+	home        home.Dir
+	sockets     sockets
+	configPath  string
+	cfg         atomic.Pointer[config.Config]
+	secrets     atomic.Pointer[secret.Redactor] // nothing is logged or told with one of them in it
+	log         *slog.Logger
+	level       *slog.LevelVar
+	metrics     *telemetry.Metrics
+	books       *ledger.Ledger
+	limiter     *quota.Limiter
+	answers     *cache.Store
+	tracker     *health.Tracker
+	started     time.Time
+	finished    event.Feed[extproc.Finished]
+	events      event.Sink
+	out         io.Writer        // standard output
+	lists       *settings.Lists  // providers' own lists of models
+	models      *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
+	listed      chan struct{}    // lists have changed
+	configured  chan struct{}    // the configuration has changed
+	moved       chan struct{}    // Envoy may listen elsewhere
+	reloads     chan reloadRequest
+	conf        configState
+	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
+	readFile    func(string) ([]byte, error) // reads it
+	server      *xds.Server
+	gate        *extproc.Gateway
+	child       *envoy.Process
+	split       split
+	feed        *feed.Server // of a control plane that runs alone
+	link        *link        // of a sidecar that runs alone
+	secret      string       // of the egress listener, where no control plane says it
+	using       sync.Mutex   // guards runtime
+	runtime     *extproc.Runtime
+	stopWaiting func()     // ends the wait of a reloaded configuration for its clusters
+	pushing     sync.Mutex // guards what follows
+	offered     offered
+	ending      atomic.Pointer[ending] // nil before the stop
+	stopping    chan struct{}          // closed when ending is set
+	ready       atomic.Bool
+	draining    atomic.Bool
+}
+
+// up runs until ctx is done (SIGTERM, SIGINT), then drains.
+func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file settings.File, r roles, out, errOut io.Writer) (err error) {
+	g := &gateway{
+		parts: p, roles: r, home: h, configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, started: time.Now(), out: out,
+		listed: make(chan struct{}, 1), configured: make(chan struct{}, 1), moved: make(chan struct{}, 1), reloads: make(chan reloadRequest),
+		stopping: make(chan struct{}),
+	}
+	g.cfg.Store(cfg)
+	g.offered.cfg = cfg
+	g.conf.now = control.ConfigStatus{File: file.Path, Version: settings.Digest(file.Data), Since: g.started}
+	tuneGC(cfg)
+	g.learnSecrets(cfg)
+	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
+	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, logsText(cfg, errOut)); err != nil {
+		return err
+	}
+	remove, err := g.openSockets(cfg)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if r.envoy {
+		if err := portsFree(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	defer g.watchSignals(ctx)()
+	defer g.close()
+	if err := g.open(ctx); err != nil {
+		return err
+	}
+	return errors.Join(g.run(ctx, out), g.stopped())
+}
+
+// logsText tells whether people read the log: on a terminal, unless the configuration says otherwise.
+func logsText(cfg *config.Config, out io.Writer) bool {
+	if cfg.Telemetry.LogFormat != "auto" {
+		return cfg.Telemetry.LogFormat == "text"
+	}
+	f, ok := out.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
+}
+
+// tuneGC trades memory for tail latency, within a bound, unless the operator has chosen. The bound has room for what the configuration lets
+// requests' bodies and stored answers take: below that, the collector would run all the time.
+func tuneGC(cfg *config.Config) {
+	const percent, besides, least = 400, 64 << 20, 192 << 20
+	limit := max(least, besides+cfg.Limits.MaxInflightBodyBytes+cfg.Inference.Caching.MaxBytes)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// open prepares everything that the servers work with.
+func (g *gateway) open(ctx context.Context) (err error) {
+	cfg := g.cfg.Load()
+	g.metrics = telemetry.New(telemetry.Build{Version: cli.Version})
+	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(cfg)...)
+	if !g.envoy {
+		if g.split, err = openSplit(cfg, g.log); err != nil {
+			return err
+		}
+	}
+	if g.data && !g.control {
+		g.openLink()
+	}
+	if g.data {
+		if err := g.openData(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	if g.control {
+		if g.offered.cert, g.offered.key, err = g.home.Certificate(cfg); err != nil {
+			return err
+		}
+		g.server = xds.NewServer(g.log, xds.Options{})
+	}
+	if g.alone() {
+		if err := g.openPlane(); err != nil {
+			return err
+		}
+	}
+	g.metrics.WatchConfig(func() bool { return g.configStatus().Problem() != "" })
+	if g.envoy {
+		g.child, err = g.newEnvoy(cfg)
+	}
+	return err
+}
+
+func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
+	if g.books, err = home.OpenLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{
+		Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
+	}); err != nil {
+		return err
+	}
+	g.metrics.WatchLedger(func() (writable bool, unwritten int) {
+		return g.books.Writable() == nil, g.books.Unwritten().Charges
+	})
+	g.metrics.WatchHolds(func() (int, int64) {
+		open, held := g.books.Holds()
+		return open, int64(held)
+	})
+	keys, err := g.keys(ctx)
+	if err != nil {
+		return err
+	}
+	if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
+		return fmt.Errorf("telemetry.events: %w", err)
+	}
+	g.metrics.WatchEvents(g.events.Dropped)
+	g.lists = settings.NewLists(g.home, g.log)
+	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
+	g.metrics.WatchCache(g.answers.Size)
+	rt, err := g.assemble(cfg)
+	if err != nil {
+		return err
+	}
+	g.runtime = rt
+	g.metrics.SetModels(modelIDs(rt))
+	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
+	g.gate = extproc.New(rt, extproc.Deps{
+		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+	})
+	g.metrics.WatchBodies(g.gate.BodyBytes)
+	return nil
+}
+
+func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
+	path, err := home.EnvoyBinary()
+	if err != nil {
+		return nil, err
+	}
+	return envoy.NewProcess(envoy.Command{
+		Path: path, Dir: g.sockets.dir, Log: g.log, LogLevel: "warning", DrainTime: cfg.Listen.Drain,
+		Bootstrap: envoy.Options{XDS: state.Peer{Address: g.sockets.xds}, AdminTCP: settings.Address(cfg.Listen.EnvoyAdmin)},
+	})
+}
+
+// run starts the servers, waits until everything serves, announces it, and drains once ctx is done.
+func (g *gateway) run(ctx context.Context, out io.Writer) error {
+	// The servers outlive ctx: they drain first.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, serving := errgroup.WithContext(serving)
+	info, err := g.listen(serving, group)
+	if err != nil {
+		stop()
+		return errors.Join(err, group.Wait())
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- group.Wait() }()
+	err = g.await(ctx, failed, &info)
+	switch {
+	case ctx.Err() != nil:
+		err = nil // it was asked to stop before it served anyone
+	case err == nil:
+		err = g.announce(ctx, info, out, failed)
+	}
+	stop()
+	err = errors.Join(err, <-failed)
+	if e := g.ending.Load(); e != nil {
+		g.charge(e)
+	}
+	return err
+}
+
+// startTime bounds how long Envoy may take to serve.
+const startTime = 30 * time.Second
+
+// await waits until Envoy serves the first configuration, and notes where.
+func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunInfo) error {
+	if g.link != nil {
+		return g.awaitLink(ctx, failed)
+	}
+	if !g.envoy {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() { ready <- errors.Join(g.child.Ready(ctx), g.server.Applied(ctx)) }()
+	select {
+	case err := <-failed:
+		failed <- nil
+		return fmt.Errorf("the gateway did not start: %w", err)
+	case err := <-ready:
+		if err != nil {
+			return err
+		}
+	}
+	return g.locate(ctx, info)
+}
+
+// locate notes where Envoy listens now.
+func (g *gateway) locate(ctx context.Context, info *home.RunInfo) error {
+	at, err := g.child.Addresses(ctx)
+	if err != nil {
+		return err
+	}
+	info.HTTP, info.HTTPS = at[snapshot.ListenerHTTP], at[snapshot.ListenerHTTPS]
+	return nil
+}
+
+// resettleTime is how long after a reload Envoy may still open the listeners that changed.
+const resettleTime = 5 * time.Second
+
+// follow keeps run.json true: an Envoy that was started again, or whose listeners were configured anew, may have got other ports.
+func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var until time.Time
+	for seen := int64(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.moved:
+			until = time.Now().Add(resettleTime)
+		case <-tick.C:
+		}
+		n := g.child.Restarts()
+		if n == seen && time.Now().After(until) {
+			continue
+		}
+		before := info
+		if g.child.Ready(ctx) != nil || g.locate(ctx, &info) != nil {
+			continue
+		}
+		seen = n
+		if info == before {
+			continue
+		}
+		if _, err := g.home.Announce(home.RunFile, info); err != nil {
+			g.log.Error("run.json was not rewritten", "error", err)
+		}
+	}
+}
+
+// announce tells users and scripts where the gateway is, serves until it is asked to stop, and drains.
+func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer, failed chan error) error {
+	greeting, err := g.greeting(ctx, info)
+	if err != nil {
+		return err
+	}
+	g.ready.Store(true)
+	if _, err := io.WriteString(out, greeting); err != nil { // before run.json: a script that waits for that finds the key printed
+		g.log.Warn("the greeting could not be printed", "error", err)
+	}
+	file := home.RunFile
+	if g.alone() {
+		file = home.PlaneFile
+	}
+	withdraw, err := g.home.Announce(file, info)
+	if err != nil {
+		return err
+	}
+	defer withdraw()
+	if g.envoy {
+		following, stop := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { g.follow(following, info) })
+		defer done.Wait()
+		defer stop()
+	}
+	select {
+	case err := <-failed:
+		failed <- nil
+		return err
+	case <-ctx.Done():
+		<-g.stopping
+		g.drain(g.ending.Load())
+		return nil
+	}
+}
+
+// sockets are where this machine's parts meet.
+type sockets struct{ dir, extproc, xds, egress, demo, control, plane string }
+
+// openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
+// gateway find each other where the configuration says, and beside it.
+func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
+	if g.envoy {
+		dir, remove, err := g.home.RunDir()
+		if err != nil {
+			return nil, err
+		}
+		in := func(name string) string { return filepath.Join(dir, name+".sock") }
+		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control")}
+		g.secret = rand.Text()
+		return remove, nil
+	}
+	if g.sockets, err = splitSockets(g.home, cfg); err != nil {
+		return nil, err
+	}
+	if path, ok := cfg.Extproc.Listen.Unix(); ok {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return nil, fmt.Errorf("extproc.listen: %w", err)
+		}
+	}
+	return func() {}, nil
+}

@@ -1,0 +1,34 @@
+package settings
+
+import (
+	"fmt"
+	"os"
+	"sync"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/modelfile"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// Catalog is the embedded catalog, with the operator's file over it.
+func Catalog(cfg *config.Config) (*catalog.Catalog, error) {
+	files := []modelfile.File{embeddedModels()}
+	if path := cfg.Models.Catalog; path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("models.catalog: %w", err)
+		}
+		file, problems := config.ParseModels(path, b)
+		if config.Failed(problems) {
+			return nil, fmt.Errorf("models.catalog: %w", problems[0])
+		}
+		files = append(files, file)
+	}
+	return catalog.New(files...), nil
+}
+
+// embeddedModels is the file of models that every gateway knows. A test of the catalog shows that it is read without problems.
+var embeddedModels = sync.OnceValue(func() modelfile.File {
+	file, _ := config.ParseModels(catalog.EmbeddedFile())
+	return file
+})

@@ -1,0 +1,102 @@
+// Package settings finds and reads configuration files, and makes of a configuration what several parts of the program need: the models, the
+// rules of intents, the inference profiles.
+package settings
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+)
+
+// Read reads a configuration file.
+func Read(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Advise(fmt.Errorf("configuration file %s does not exist", path), "name another one with -c")
+	}
+	if err != nil {
+		return nil, cli.Advise(fmt.Errorf("configuration file: %w", err), "name one that this user can read with -c")
+	}
+	return data, nil
+}
+
+// SettleTime is how long a file must be left alone before it is read: editors write in several steps.
+const SettleTime = 200 * time.Millisecond
+
+// Info is what is known of a file, nil if it is not there.
+func Info(path string) os.FileInfo {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+// Settled tells that a file, looked at before now, was not written just then. One from the future is not waited for, nor one that is not there: reading it says why.
+func Settled(f os.FileInfo, now time.Time) bool {
+	if f == nil {
+		return true
+	}
+	age := now.Sub(f.ModTime())
+	return age < 0 || age >= SettleTime
+}
+
+// SameFile tells that nobody wrote to a file, or replaced it, between two looks at it.
+func SameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// File is a configuration file as it was read.
+type File struct {
+	Path string
+	Data []byte
+	Info os.FileInfo // from before it was read; nil if it was not there
+}
+
+// ErrChanging says that a file was written to while it was read: the beginning of a file may be a configuration too.
+var ErrChanging = errors.New("the file changed while it was read")
+
+// ReadFile reads a file with read. What is returned with errChanging is not to be used.
+func ReadFile(path string, read func(string) ([]byte, error)) (File, error) {
+	f := File{Path: path, Info: Info(path)}
+	var err error
+	f.Data, err = read(path)
+	if !SameFile(f.Info, Info(path)) {
+		return f, ErrChanging
+	}
+	return f, err
+}
+
+// readResting reads a configuration file, again while it changes.
+func readResting(ctx context.Context, path string) (File, error) {
+	for {
+		f, err := ReadFile(path, Read)
+		if !errors.Is(err, ErrChanging) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(SettleTime):
+		}
+	}
+}
+
+// Digest tells the contents of configuration files apart: it is the beginning of what sha256sum prints.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:6])
+}

@@ -1,0 +1,130 @@
+package settings
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// Lists are providers' own lists of models: those that were read last, and those of the run before until then. Each process with a
+// data path reads them for itself, in split mode each sidecar. Safe for concurrent use.
+type Lists struct {
+	dir string // where they are kept
+	log *slog.Logger
+
+	mu    sync.Mutex
+	lists map[policy.ProviderID]List
+}
+
+// List is one provider's list as it is kept.
+type List struct {
+	Source string          `json:"source"` // the provider's address: another one has another list
+	Format string          `json:"format"`
+	ETag   string          `json:"etag,omitempty"`
+	Read   time.Time       `json:"read"`
+	Body   json.RawMessage `json:"body"`
+
+	Parsed []config.Model
+}
+
+func NewLists(h home.Dir, log *slog.Logger) *Lists {
+	return &Lists{dir: h.Path("catalog"), log: log, lists: map[policy.ProviderID]List{}}
+}
+
+// SourceOf names where a provider's list comes from.
+func SourceOf(p *config.Provider) string { return p.Endpoints[0].String() }
+
+// ReadsList tells whether a provider's list is to be read.
+func ReadsList(p *config.Provider) bool { return p.Catalog != "" && len(p.Endpoints) > 0 }
+
+// Of is the list of a provider, from the run before if none was read in this one.
+func (l *Lists) Of(p *config.Provider) (List, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m, ok := l.lists[p.ID]
+	if !ok {
+		m, ok = l.kept(p.ID)
+	}
+	if !ok || m.Source != SourceOf(p) || m.Format != p.Catalog {
+		return List{}, false
+	}
+	l.lists[p.ID] = m
+	return m, true
+}
+
+// kept reads a list of the run before. One that cannot be used is none.
+func (l *Lists) kept(id policy.ProviderID) (m List, ok bool) {
+	b, err := os.ReadFile(l.file(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err == nil {
+		m.Parsed, err = catalog.Parse(m.Format, m.Body)
+	}
+	if err != nil {
+		l.log.Warn("a kept list of models cannot be used", "provider", string(id), "error", err)
+	}
+	return m, err == nil
+}
+
+// Put takes a list in and keeps it for the next run.
+func (l *Lists) Put(id policy.ProviderID, m List) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lists[id] = m
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	tmp := l.file(id) + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, l.file(id))
+}
+
+// file is where a provider's list is kept.
+func (l *Lists) file(id policy.ProviderID) string {
+	return filepath.Join(l.dir, strings.ReplaceAll(string(id), "/", "_")+".json")
+}
+
+// all are the lists of a configuration's providers, as the catalog takes them.
+func (l *Lists) all(providers []config.Provider) map[policy.ProviderID]catalog.List {
+	out := map[policy.ProviderID]catalog.List{}
+	for i := range providers {
+		p := &providers[i]
+		if !ReadsList(p) {
+			continue
+		}
+		if m, ok := l.Of(p); ok {
+			out[p.ID] = catalog.List{Format: m.Format, Models: m.Parsed, Read: m.Read}
+		}
+	}
+	return out
+}
+
+// Models is the embedded catalog, providers' own lists over it, and the operator's file over both. lists may be nil.
+func Models(cfg *config.Config, lists *Lists) (*catalog.Catalog, error) {
+	c, err := Catalog(cfg)
+	if err != nil || lists == nil {
+		return c, err
+	}
+	return c.With(lists.all(cfg.Enabled())), nil
+}

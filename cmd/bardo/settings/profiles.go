@@ -1,0 +1,50 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/schema"
+)
+
+func ProfileSettings(cfg *config.Config) profile.Settings {
+	in := &cfg.Inference
+	s := profile.Settings{
+		Overrides: make(map[string]policy.Profile, len(in.Profiles)),
+		KeyPrefix: in.Caching.PromptCacheKeyPrefix, NoMarks: !in.Caching.AutoCacheControl,
+		WebSearch: in.WebSearchEnabled, SealTestaments: in.SealedTestament, AttestDreams: in.IntegrationPhaseAttestation,
+		Reanneal: in.ReannealFactor,
+	}
+	for name, p := range in.Profiles {
+		effort, _ := policy.ParseEffort(p.ReasoningEffort) // checked by its schema
+		s.Overrides[name] = policy.Profile{
+			Temperature: p.Temperature, TopP: p.TopP, TopK: p.TopK, MinP: p.MinP,
+			FrequencyPenalty: p.FrequencyPenalty, PresencePenalty: p.PresencePenalty,
+			Effort: effort, VisibleThinking: p.VisibleThinking, SchemaName: knownSchema(p.ResponseSchema), MaxTokens: p.MaxTokens, Stop: p.Stop,
+			CacheControl: p.CacheControl, WebSearch: p.WebSearch, TEE: p.TEE, Seed: p.Seed,
+		}
+	}
+	return s
+}
+
+// knownSchema is the name of a published schema, "" for any other.
+func knownSchema(name string) string {
+	if _, ok := schema.Get(name); !ok {
+		return ""
+	}
+	return name
+}
+
+// UnknownSchemas warns of profiles whose schema nobody published.
+func UnknownSchemas(cfg *config.Config) (warnings []string) {
+	for _, name := range slices.Sorted(maps.Keys(cfg.Inference.Profiles)) {
+		if s := cfg.Inference.Profiles[name].ResponseSchema; s != "" && knownSchema(s) == "" {
+			warnings = append(warnings, fmt.Sprintf("inference.profiles.%s.response_schema: no schema %q is published; it is ignored", name, s))
+		}
+	}
+	return warnings
+}

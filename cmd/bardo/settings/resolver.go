@@ -1,0 +1,43 @@
+package settings
+
+import (
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// Adapter is the adapter of a kind of provider, out of those that the program has.
+func Adapter(all []provider.Described, name string) (provider.Described, bool) {
+	for _, a := range all {
+		if a.Name() == name {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// Resolver chooses among the providers of a configuration, by its rules. adapters are those that the program has.
+func Resolver(adapters []provider.Described, models *catalog.Catalog, cfg *config.Config) *resolve.Resolver {
+	var enabled []kind.Provider
+	for _, p := range cfg.Enabled() {
+		if a, ok := Adapter(adapters, p.Kind); ok {
+			p.Traits = a.Kind().Traits
+		}
+		enabled = append(enabled, p.Provider)
+	}
+	available := map[policy.ProviderID]resolve.Available{}
+	for _, id := range config.Known() {
+		one := resolve.Available{EnabledBy: config.EnabledBy(id)}
+		if a, ok := Adapter(adapters, string(id)); ok {
+			one.Marketplace = a.Kind().Traits.Marketplace
+		}
+		available[id] = one
+	}
+	return resolve.New(models, enabled).Knowing(available).Under(resolve.Rules{
+		Strategy: resolve.Strategy(cfg.Routing.Strategy), Mode: resolve.Mode(cfg.Inference.ProviderMode), Dreams: cfg.Inference.DreamProvider,
+		Exhausted: resolve.Exhausted(cfg.Inference.OnPrivacyExhausted),
+	})
+}

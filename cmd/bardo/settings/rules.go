@@ -1,0 +1,48 @@
+package settings
+
+import (
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// IntentRules are what the configuration says about every intent.
+func IntentRules(cfg *config.Config) intent.Rules {
+	tiers := map[string]string{}
+	for name, t := range cfg.Inference.Tiers {
+		tiers[name] = t.Provider
+	}
+	barred := make(map[policy.Tier][]policy.ProviderID)
+	for name, plan := range cfg.Billing.Tiers {
+		for _, id := range plan.Exclude {
+			barred[policy.Tier(name)] = append(barred[policy.Tier(name)], policy.ProviderID(id))
+		}
+	}
+	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default}
+}
+
+// Spread tells which providers have several keys or endpoints.
+func Spread(cfg *config.Config) func(policy.ProviderID) bool {
+	several := map[policy.ProviderID]bool{}
+	for _, p := range cfg.Enabled() {
+		several[p.ID] = len(p.Keys) > 1 || len(p.Endpoints) > 1
+	}
+	return func(id policy.ProviderID) bool { return several[id] }
+}
+
+// Address is a listen address, "" where it is switched off.
+func Address(a config.Addr) string {
+	if a == "off" {
+		return ""
+	}
+	return string(a)
+}
+
+func ProviderIDs(cfg *config.Config) []policy.ProviderID {
+	enabled := cfg.Enabled()
+	ids := make([]policy.ProviderID, len(enabled))
+	for i, p := range enabled {
+		ids[i] = p.ID
+	}
+	return ids
+}

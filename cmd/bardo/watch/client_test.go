@@ -1,0 +1,234 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"bardo.money/gateway/cmd/bardo/home"
+)
+
+// stage is a gateway's control socket that sends what a test writes.
+type stage struct {
+	home   home.Dir
+	server *http.Server
+	lines  chan string
+	done   sync.WaitGroup
+}
+
+// onStage starts one on a state directory; ended, it can be followed by another.
+func onStage(t *testing.T, h home.Dir) *stage {
+	t.Helper()
+	s := &stage{home: h, lines: make(chan string)}
+	socket := filepath.Join(string(h), "control.sock")
+	_ = os.Remove(socket) // of the one before
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/watch" {
+			http.NotFound(w, r)
+			return
+		}
+		for {
+			select {
+			case line := <-s.lines:
+				_, _ = io.WriteString(w, line+"\n")
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})}
+	s.done.Go(func() { _ = s.server.Serve(l) })
+	info, err := json.Marshal(home.RunInfo{PID: os.Getpid(), Control: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.Path("run.json"), info, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.end)
+	return s
+}
+
+func (s *stage) end() {
+	_ = s.server.Close()
+	s.done.Wait()
+}
+
+// send waits until a watcher has taken the lines.
+func (s *stage) send(t *testing.T, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		select {
+		case s.lines <- line:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("nobody watches: %s", line)
+		}
+	}
+}
+
+// shortHome is a state directory whose path fits a socket's address.
+func shortHome(t *testing.T) home.Dir {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bardo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return home.Dir(dir)
+}
+
+// frames are what a screen shows, as its program goes through its messages.
+type frames struct {
+	mu   sync.Mutex
+	last string
+}
+
+// keep is a filter of messages that changes none.
+func (f *frames) keep(m tea.Model, msg tea.Msg) tea.Msg {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = ansi.Strip(m.View().Content)
+	return msg
+}
+
+func (f *frames) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// shows waits until there is a text on the screen. The filter sees a message's effect with the next one, so it keeps sending.
+func (f *frames) shows(t *testing.T, s *stage, text string) {
+	t.Helper()
+	for range 1000 {
+		if strings.Contains(f.text(), text) {
+			return
+		}
+		s.send(t, `{"type":"of a later version"}`)
+	}
+	t.Fatalf("never showed %q, but\n%s", text, f.text())
+}
+
+// The screen needs no terminal but for its size and its keys.
+func TestTheScreenFollowsAGateway(t *testing.T) {
+	h := shortHome(t)
+	first := onStage(t, h)
+	keys, pressed := io.Pipe()
+	var shown frames
+	var drawn bytes.Buffer
+	ended := make(chan error, 1)
+	go func() {
+		ended <- runScreen(t.Context(), h, tea.WithInput(keys), tea.WithOutput(&drawn), tea.WithWindowSize(200, 30), tea.WithFilter(shown.keep))
+	}()
+	first.send(t, lines()...)
+	for _, text := range []string{"v1.2.3", "req_aaaaaaaaaaaaaaaaaaaaaaaa", "one > two", "5 failures in a row", "q leaves"} {
+		shown.shows(t, first, text)
+	}
+	first.end()
+	second := onStage(t, h)
+	second.send(t, lines()[1])
+	shown.shows(t, second, "waiting for it to come back")
+	second.send(t, strings.Replace(lines()[0], "v1.2.3", "v1.2.4", 1), strings.Replace(lines()[2], "req_aaaa", "req_eeee", 1))
+	shown.shows(t, second, "v1.2.4")
+	shown.shows(t, second, "req_eeee")
+	shown.shows(t, second, "req_dddd")
+	if _, err := pressed.Write([]byte("q")); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// What is drawn is what differs from the frame before, and how many frames there are is the machine's matter.
+	for _, part := range []string{"bardo ", "one > two", "q leaves"} {
+		if text := ansi.Strip(drawn.String()); !strings.Contains(text, part) {
+			t.Errorf("%q was not drawn, but %q", part, text)
+		}
+	}
+}
+
+func TestLeavingTheScreenEndsIt(t *testing.T) {
+	for _, key := range []string{"q", "\x03", "\x1b"} {
+		h := shortHome(t)
+		onStage(t, h)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- runScreen(t.Context(), h, tea.WithInput(strings.NewReader(key)), tea.WithOutput(io.Discard), tea.WithWindowSize(80, 24))
+		}()
+		if err := <-ended; err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	t.Run("as does a signal", func(t *testing.T) {
+		h := shortHome(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		s := onStage(t, h)
+		ended := make(chan error, 1)
+		go func() {
+			ended <- runScreen(ctx, h, tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithWindowSize(80, 24))
+		}()
+		s.send(t, lines()[0])
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWithoutAGatewayThereIsNothingToWatch(t *testing.T) {
+	h := shortHome(t)
+	err := runScreen(t.Context(), h, tea.WithInput(nil), tea.WithOutput(io.Discard), tea.WithWindowSize(80, 24))
+	if err == nil || !strings.Contains(err.Error(), "no gateway runs on "+string(h)) {
+		t.Errorf("the screen: %v", err)
+	}
+	t.Run("as of a version that cannot be watched", func(t *testing.T) {
+		old := onStage(t, h)
+		old.server.Handler = http.NotFoundHandler()
+		err := follow(t.Context(), h, func(sight) {})
+		if err == nil || !strings.Contains(err.Error(), "404") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestABrokenStreamIsSaid(t *testing.T) {
+	h := shortHome(t)
+	s := onStage(t, h)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- follow(ctx, h, func(s sight) {
+			if s.gone != nil {
+				select {
+				case gone <- *s.gone:
+				default:
+				}
+			}
+		})
+	}()
+	s.send(t, lines()[0], "no JSON")
+	if why := <-gone; !strings.Contains(why, "no JSON object") {
+		t.Errorf("got %q", why)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,69 @@
+// Package watch is `bardo watch`: a live view of requests, cost and provider health in a terminal.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/home"
+)
+
+func Command() *cobra.Command {
+	var plain bool
+	c := &cobra.Command{
+		Use: "watch", Short: "Watch requests, cost and provider health as they come", Args: cli.NoArgs,
+		Long: "Watch requests, cost and provider health of the gateway that runs on this state, as they come. What is said in requests and\n" +
+			"answers is never shown. On a terminal it is a screen (q leaves it); elsewhere, or with --plain, a line per request that ended.\n" +
+			"When the gateway ends, it waits for the next one.",
+	}
+	c.Flags().BoolVar(&plain, "plain", false, "a line per request, also on a terminal")
+	asJSON := c.Flags().Bool("json", false, "what the gateway sends, a JSON object per line: gateway, status (every second), request")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		h, err := home.Open()
+		if err != nil {
+			return err
+		}
+		switch out, ok := c.OutOrStdout().(*os.File); {
+		case *asJSON:
+			return watchLines(c, h, rawLine)
+		case plain || !ok || !term.IsTerminal(out.Fd()):
+			return watchLines(c, h, plainLine)
+		default:
+			return watchScreen(c.Context(), h, c.InOrStdin(), out)
+		}
+	}
+	return c
+}
+
+// watchLines prints what show makes of each thing that is seen; "" is nothing. Comings and goings of the gateway go to stderr.
+func watchLines(c *cobra.Command, h home.Dir, show func(sight) string) error {
+	ctx, cancel := context.WithCancel(c.Context())
+	defer cancel()
+	var broken error
+	err := follow(ctx, h, func(s sight) {
+		var err error
+		if note := s.note(); note != "" {
+			_, err = fmt.Fprintln(c.ErrOrStderr(), "bardo:", note)
+		}
+		if line := show(s); line != "" && err == nil {
+			_, err = fmt.Fprintln(c.OutOrStdout(), line)
+		}
+		if err != nil { // nobody reads any more
+			broken = err
+			cancel()
+		}
+	})
+	if c.Context().Err() != nil { // asked to leave
+		return nil
+	}
+	return errors.Join(broken, err)
+}
+
+// rawLine is a line as the gateway sent it.
+func rawLine(s sight) string { return string(s.raw) }
