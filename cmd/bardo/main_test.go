@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"let": let, "sql": damage, "occupy": occupy, "until": until,
+			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "until": until,
 		},
 	})
 }
@@ -84,4 +84,14 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Defer(func() { _ = l.Close() })
 	ts.Setenv(args[0], l.Addr().String())
+}
+
+// freeport VAR sets the variable to a port that nobody listens on.
+func freePort(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv(args[0], port)
 }

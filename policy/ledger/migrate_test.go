@@ -72,7 +72,7 @@ func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	gateway(t, path)
-	if v := userVersion(t, path); v != schemaVersion {
+	if v := userVersion(t, path); v != SchemaVersion {
 		t.Errorf("the store is of version %d", v)
 	}
 }

@@ -131,7 +131,7 @@ func TestAStoreOfAnEarlierVersionCountsWhatAgentsSpend(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSpent(t, l, "k", "g", monday, map[string]policy.Micro{"dream": usd})
-	if v := userVersion(t, path); v != schemaVersion {
+	if v := userVersion(t, path); v != SchemaVersion {
 		t.Errorf("the store is of version %d", v)
 	}
 }

@@ -20,8 +20,8 @@ import (
 //go:embed schema/*.sql
 var schema embed.FS
 
-// schemaVersion is the version that this program reads and writes.
-const schemaVersion = 5
+// SchemaVersion is the version of the store that this program reads and writes. Older stores are brought forward, newer ones refused.
+const SchemaVersion = 5
 
 // writeDSN names the store for the writer's connection. The driver and SQLite ignore a parameter that they do not know,
 // so openBook reads back what came of them.
@@ -106,7 +106,7 @@ func (b *book) checkPragmas() error {
 // migrate runs the steps that the store lacks, in one transaction.
 func (b *book) migrate(ctx context.Context) error {
 	var version int
-	if err := b.row("PRAGMA user_version").Scan(&version); err != nil || version == schemaVersion {
+	if err := b.row("PRAGMA user_version").Scan(&version); err != nil || version == SchemaVersion {
 		return err
 	}
 	tx, err := b.conn.BeginTx(ctx, nil)
@@ -118,10 +118,10 @@ func (b *book) migrate(ctx context.Context) error {
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return err
 	}
-	if have > schemaVersion {
-		return fmt.Errorf("%w: its schema is version %d, this program knows up to %d", ErrNewerStore, have, schemaVersion)
+	if have > SchemaVersion {
+		return fmt.Errorf("%w: its schema is version %d, this program knows up to %d", ErrNewerStore, have, SchemaVersion)
 	}
-	for v := have + 1; v <= schemaVersion; v++ {
+	for v := have + 1; v <= SchemaVersion; v++ {
 		step, err := schema.ReadFile("schema/" + strconv.Itoa(v) + ".sql")
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ func TestANewerStoreIsRefused(t *testing.T) {
 			t.Errorf("gateway=%v: %v, want ErrNewerStore with its version", gateway, err)
 		}
 	}
-	change(t, path, fmt.Sprint(`PRAGMA user_version = `, schemaVersion))
+	change(t, path, fmt.Sprint(`PRAGMA user_version = `, SchemaVersion))
 	gateway(t, path)
 }
 
@@ -33,8 +33,8 @@ func TestTheStepsOfTheSchemaAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(steps) != schemaVersion {
-		t.Errorf("%d steps for version %d", len(steps), schemaVersion)
+	if len(steps) != SchemaVersion {
+		t.Errorf("%d steps for version %d", len(steps), SchemaVersion)
 	}
 }
 

@@ -32,6 +32,9 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 	if err != nil {
 		return err
 	}
+	if err := g.port.apply(cfg); err != nil {
+		return err
+	}
 	g.learnSecrets(cfg)
 	var rt *extproc.Runtime
 	before := g.models

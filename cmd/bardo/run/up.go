@@ -57,15 +57,22 @@ func XDSCommand(p Parts) *cobra.Command {
 }
 
 func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
+	var port portFlag
 	c := &cobra.Command{
 		Use: use, Short: short, Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := port.check(c); err != nil {
+				return err
+			}
 			h, err := home.Open()
 			if err != nil {
 				return err
 			}
 			cfg, file, err := settings.Starting(c, h)
 			if err != nil {
+				return err
+			}
+			if err := port.apply(cfg); err != nil {
 				return err
 			}
 			if r.control && !r.envoy {
@@ -82,10 +89,13 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 				}
 				defer unlock()
 			}
-			return up(c.Context(), p, h, cfg, file, r, c.OutOrStdout(), c.ErrOrStderr())
+			return up(c.Context(), p, h, cfg, file, r, port, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	settings.Flag(c)
+	if r.envoy {
+		port.add(c)
+	}
 	return c
 }
 
@@ -93,6 +103,7 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 type gateway struct {
 	roles
 	parts       Parts
+	port        portFlag
 	home        home.Dir
 	sockets     sockets
 	configPath  string
@@ -137,9 +148,9 @@ type gateway struct {
 }
 
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
-func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file settings.File, r roles, out, errOut io.Writer) (err error) {
+func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file settings.File, r roles, port portFlag, out, errOut io.Writer) (err error) {
 	g := &gateway{
-		parts: p, roles: r, home: h, configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, started: time.Now(), out: out,
+		parts: p, roles: r, port: port, home: h, configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, started: time.Now(), out: out,
 		listed: make(chan struct{}, 1), configured: make(chan struct{}, 1), moved: make(chan struct{}, 1), reloads: make(chan reloadRequest),
 		stopping: make(chan struct{}),
 	}
