@@ -29,7 +29,7 @@ var (
 	idInText = regexp.MustCompile(`\b[BCDEFIKOPRSX]-\d\d\b`)
 	testID   = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
 	idInName = regexp.MustCompile(`[BCDEFIKOPRSX]\d+`)
-	idInPath = regexp.MustCompile(`\b[dk]\d\d\b`)
+	idInPath = regexp.MustCompile(`(?:[/_.-]|^)([dk]\d\d)(?:[/_.-]|$)`)
 	page     = regexp.MustCompile(`\bdocs/[\w/-]+\.md(#[\w-]+)?`)
 	// The documents that the mission came from have numbers that say nothing to a reader of the repository.
 	document = regexp.MustCompile(`(?:^|[\s(])00[0-4](?:['’]s|s?[,;:.]?\s|s?[).]|s?$)|^(?:Test|Fuzz)\w*00[0-4]`)
@@ -75,8 +75,8 @@ func checkReferences(t *testing.T, tree fs.FS) (wrong []string) {
 		}
 	}
 	for name, text := range texts {
-		for _, id := range idInPath.FindAllString(name, -1) {
-			if id = strings.ToUpper(id[:1]) + "-" + id[1:]; defined[id] == 0 {
+		for _, m := range idInPath.FindAllStringSubmatch(name, -1) {
+			if id := strings.ToUpper(m[1][:1]) + "-" + m[1][1:]; defined[id] == 0 {
 				wrong = append(wrong, name+": "+id+" is not defined")
 			}
 		}
@@ -223,6 +223,7 @@ func TestReferencesThatLeadNowhereAreFound(t *testing.T) {
 		{"docs/a.yaml", "a: 1 # B-01\n", "docs/a.yaml:1: B-01 is not defined"},
 		{"Makefile", "# C-15\n", "Makefile:1: C-15 is not defined"},
 		{"a/testdata/13-k05-x.txtar", "\n", "a/testdata/13-k05-x.txtar: K-05 is not defined"},
+		{"a/testdata/x_k57.bad.yaml", "\n", "a/testdata/x_k57.bad.yaml: K-57 is not defined"},
 		{edgeCaseFile, sound[edgeCaseFile] + "| K-01 | a | open |\n", "K-01 is defined twice"},
 		{decisionFile, sound[decisionFile] + "### <a id=\"d-10\"></a>D-10. Again\n", "D-10 is defined twice"},
 		{missionFile, sound[missionFile] + "| R-01 | x | open |  |  |\n", "R-01 is defined twice"},
