@@ -113,7 +113,7 @@ func (x *exchange) options() (stream.Reply, error) {
 		return r, nil
 	}
 	if x.crossOrigin() == nil {
-		f := fault.Newf(fault.InvalidRequest, "pages of the origin %q may not use this gateway: its operator can list the origin in listen.cors_origins", clipped(from))
+		f := fault.Newf(fault.InvalidRequest, "pages of the origin %q may not use this gateway: its operator can list the origin in listen.cors_origins", fault.Clip(from))
 		f.Status = http.StatusForbidden
 		return stream.Reply{}, f
 	}

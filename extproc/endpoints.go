@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire/completions"
@@ -32,7 +33,7 @@ type endpoint struct {
 	verb   string // what the path ends in, in Google's habit: ":generateContent"
 	class  class
 	op     chat.Op
-	local  func(context.Context, *exchange) (stream.Reply, error)
+	local  func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
 	kept   bool                           // about what a provider keeps: a user's own key answers
 	detect func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
 }
@@ -48,22 +49,22 @@ var endpoints = []endpoint{
 	{method: http.MethodPost, path: "/v1beta/models/", verb: ":generateContent", class: classGenerate},
 	{method: http.MethodPost, path: "/v1beta/models/", verb: ":streamGenerateContent", class: classGenerate},
 	{method: http.MethodPost, path: "/v1beta/models/", verb: ":countTokens", class: classLookup, op: chat.CountTokens},
-	{method: http.MethodGet, path: "/v1beta/models", class: classLookup, local: listGeminiModels},
-	{method: http.MethodGet, path: "/v1beta/models/", class: classLookup, local: showGeminiModel},
-	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: listModels},
-	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: showModel},
-	{method: http.MethodGet, path: "/v1/schemas", class: classLookup, local: listSchemas},
-	{method: http.MethodGet, path: "/v1/schemas/", class: classLookup, local: showSchema},
-	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: showBalance},
-	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: showUsage},
-	{method: http.MethodGet, path: "/v1/requests/", verb: "/reasoning", class: classLookup, local: showReasoning},
-	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: showRequest},
-	{method: http.MethodGet, path: "/v1/cache", class: classLookup, local: showCache},
-	{method: http.MethodDelete, path: "/v1/cache", class: classLookup, local: clearCache},
-	{method: http.MethodDelete, path: "/v1/cache/", class: classLookup, local: clearCache},
-	{method: http.MethodGet, path: "/", class: classOpen, local: welcome},
-	{method: http.MethodGet, path: "/healthz", class: classOpen, local: alive},
-	{method: http.MethodGet, path: "/readyz", class: classOpen, local: ready},
+	{method: http.MethodGet, path: "/v1beta/models", class: classLookup, local: (*api.Server).GeminiModels},
+	{method: http.MethodGet, path: "/v1beta/models/", class: classLookup, local: (*api.Server).GeminiModel},
+	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: (*api.Server).Models},
+	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: (*api.Server).Model},
+	{method: http.MethodGet, path: "/v1/schemas", class: classLookup, local: (*api.Server).Schemas},
+	{method: http.MethodGet, path: "/v1/schemas/", class: classLookup, local: (*api.Server).Schema},
+	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: (*api.Server).Balance},
+	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: (*api.Server).Usage},
+	{method: http.MethodGet, path: "/v1/requests/", verb: "/reasoning", class: classLookup, local: (*api.Server).Reasoning},
+	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: (*api.Server).Request},
+	{method: http.MethodGet, path: "/v1/cache", class: classLookup, local: (*api.Server).Cache},
+	{method: http.MethodDelete, path: "/v1/cache", class: classLookup, local: (*api.Server).ClearCache},
+	{method: http.MethodDelete, path: "/v1/cache/", class: classLookup, local: (*api.Server).ClearCache},
+	{method: http.MethodGet, path: "/", class: classOpen, local: (*api.Server).Welcome},
+	{method: http.MethodGet, path: "/healthz", class: classOpen, local: (*api.Server).Alive},
+	{method: http.MethodGet, path: "/readyz", class: classOpen, local: (*api.Server).Ready},
 }
 
 // operation is what a request to this endpoint counts as.
@@ -96,15 +97,15 @@ func findEndpoint(hd *stream.Head) (endpoint, error) {
 		return e, nil
 	}
 	if verb := googleVerb(hd); verb != "" {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", clipped(verb), insteadOf(verb))
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", fault.Clip(verb), insteadOf(verb))
 	}
 	if takes := allowed(hd.Path); takes != "" {
-		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", clipped(hd.Path), takes, clipped(hd.Method))
+		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", fault.Clip(hd.Path), takes, fault.Clip(hd.Method))
 	}
 	if isUnserved(hd.Path) {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", clipped(hd.Path))
+		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", fault.Clip(hd.Path))
 	}
-	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", clipped(hd.Method), clipped(hd.Path), meant(hd.Path))
+	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), meant(hd.Path))
 }
 
 // googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
@@ -178,26 +179,6 @@ func (e endpoint) matches(path string) bool {
 	return ok && ends && rest != ""
 }
 
-// arg is the path's last part, behind an endpoint's trailing slash.
-func (x *exchange) arg(prefix string) string { return strings.TrimPrefix(x.head.Path, prefix) }
-
-// jsonReply is a 200 with a JSON body; HEAD requests get its headers alone.
-func (x *exchange) jsonReply(body []byte) stream.Reply {
-	h := header.List{{Name: "content-type", Value: header.JSON}}
-	if x.head.Method == http.MethodHead {
-		body = nil
-	}
-	return stream.Reply{Status: http.StatusOK, Header: h, Body: body}
-}
-
-func welcome(_ context.Context, x *exchange) (stream.Reply, error) {
-	return x.jsonReply([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/embeddings","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
-}
-
-func alive(_ context.Context, x *exchange) (stream.Reply, error) {
-	return x.jsonReply([]byte(`{"status":"ok"}`)), nil
-}
-
 // countsUpstream reports whether the first candidate counts tokens itself.
 func (x *exchange) countsUpstream() bool {
 	p := x.rt.Providers[x.Order[0].Provider]
@@ -213,7 +194,7 @@ func (x *exchange) countReply() stream.Reply {
 	case chat.Gemini:
 		body = []byte(`{"totalTokens":`)
 	}
-	r := x.jsonReply(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
+	r := x.head.JSON(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
 	r.Header = append(r.Header, x.idHeaders()...)
 	r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
 	return r

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
@@ -133,7 +134,7 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 		return err
 	}
 	if e.local != nil {
-		r, err := e.local(ctx, x)
+		r, err := e.local(&x.gw.api, ctx, &api.Caller{Principal: x.Principal, Head: &x.head, Catalog: x.rt.Resolver})
 		if err != nil {
 			return err
 		}

@@ -215,7 +215,7 @@ func (x *exchange) explains() (bool, error) {
 	case strings.EqualFold(said, "explain"):
 		return true, nil
 	default:
-		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", clipped(said))
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
 )
@@ -51,7 +52,7 @@ func (x *exchange) finished(r *telemetry.Request) Finished {
 		Cost: policy.Micro(r.Charged), Cache: x.known.orMiss(), LatencyMS: r.Duration.Milliseconds(), FirstTokenMS: r.FirstToken.Milliseconds(),
 	}
 	if x.Request != nil {
-		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, clipped(x.requested())
+		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, fault.Clip(x.requested())
 	}
 	switch {
 	case x.settled != nil:

@@ -132,7 +132,7 @@ func (x *exchange) profilesForm() (*structured.Form, error) {
 	}
 	f := structured.Named(p.SchemaName)
 	if f == nil {
-		return nil, wire.Invalid(at, "%s: there is no schema %q here: see GET /v1/schemas", at, clipped(p.SchemaName))
+		return nil, wire.Invalid(at, "%s: there is no schema %q here: see GET /v1/schemas", at, fault.Clip(p.SchemaName))
 	}
 	x.Request.Profile.Default.SchemaName = p.SchemaName // questions of different forms have different answers
 	return f, nil

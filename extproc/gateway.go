@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/stream"
@@ -48,9 +49,9 @@ type Deps struct {
 	Health   Health
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
-	Egress   *http.Client         // see NewEgressClient
-	Draining func() bool          // /readyz answers 503 while it is true; nil means never
-	Checks   func() []ReadyDetail // of /readyz?verbose; may be nil
+	Egress   *http.Client             // see NewEgressClient
+	Draining func() bool              // /readyz answers 503 while it is true; nil means never
+	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[Finished]
 	Events   *event.Sink // may be nil
 }
@@ -63,7 +64,8 @@ type Gateway struct {
 	gone       catalog.Quarantine
 	meter      *meter.Meter
 	searches   budget.Cycles
-	reasonings shelf
+	reasonings api.ReasoningStore
+	api        api.Server
 	bodies     bodies
 	live       atomic.Int64
 	served     atomic.Uint64
@@ -79,9 +81,15 @@ func New(rt *Runtime, d Deps) *Gateway {
 	}
 	g.exchanges.init()
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
+	g.api = api.Server{
+		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
+	}
 	g.runtime.Store(rt)
 	return g
 }
+
+// state is a provider's health for display.
+func (g *Gateway) state(p policy.ProviderID) string { return g.Health.State(p) }
 
 // Use swaps the configuration. Exchanges under way keep the one they began with.
 func (g *Gateway) Use(rt *Runtime) {

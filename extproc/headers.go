@@ -212,9 +212,9 @@ func (s *summary) comment() []byte {
 	b = append(b, s.Charged.String()...)
 	b = append(append(b, `,"savings_usd":`...), s.saved.String()...)
 	b = append(b, `,"balance_usd":`...)
-	b = append(b, orNull(s.prepaid, s.balance.String())...)
+	b = append(b, jsonx.OrNull(s.prepaid, s.balance.String())...)
 	b = append(b, `,"remaining_tokens":`...)
-	b = append(b, orNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
+	b = append(b, jsonx.OrNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
 	b = append(append(b, `,"cache":"`...), s.x.known.orMiss()...)
 	if word := s.x.schemaWord(&s.to); word != "" {
 		b = append(append(b, `","schema":"`...), word...)
@@ -231,14 +231,6 @@ func (s *summary) comment() []byte {
 
 func appendInt(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(append(b, key...), n, 10)
-}
-
-// orNull is a JSON value that may be absent.
-func orNull(present bool, value string) string {
-	if present {
-		return value
-	}
-	return "null"
 }
 
 // pathName says which path served the request.

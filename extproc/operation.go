@@ -78,9 +78,9 @@ func unservedFault(req *chat.Request) *fault.Fault {
 	if req.NoTurn != nil {
 		return fault.From(req.NoTurn)
 	}
-	f := fault.Newf(fault.InvalidRequest, "the model %q makes embeddings, which are asked for at /v1/embeddings", clipped(req.Model))
+	f := fault.Newf(fault.InvalidRequest, "the model %q makes embeddings, which are asked for at /v1/embeddings", fault.Clip(req.Model))
 	if req.Op == chat.Embed {
-		f.Public = fmt.Sprintf("the model %q makes no embeddings", clipped(req.Model))
+		f.Public = fmt.Sprintf("the model %q makes no embeddings", fault.Clip(req.Model))
 		if intent.Auto(req.Model) {
 			f.Public = "embeddings are made by a model that the request names: those of two models cannot be compared"
 		}

@@ -41,7 +41,7 @@ func (x *exchange) passOn(ctx context.Context, d stream.Client, bodyless bool) e
 	path, _ := readKept(x.head.Path)
 	switch {
 	case !path.wellFormed():
-		return fault.Newf(fault.NotFound, "there is no endpoint %s %s", clipped(x.head.Method), clipped(x.head.Path))
+		return fault.Newf(fault.NotFound, "there is no endpoint %s %s", fault.Clip(x.head.Method), fault.Clip(x.head.Path))
 	case x.ownKey.IsSet():
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: only generations take a key of the request's own, %s does not", path.collection)
 	case !plainQuery(x.head.Query):
@@ -87,7 +87,7 @@ func (g *passing) choose(ctx context.Context) error {
 			if err := g.use(id, vendor); err != nil {
 				return err
 			}
-			return fault.Newf(fault.NotFound, "there is no %q that this key made through the gateway", clipped(name))
+			return fault.Newf(fault.NotFound, "there is no %q that this key made through the gateway", fault.Clip(name))
 		}
 		id = k.Provider
 	}
@@ -99,7 +99,7 @@ func (g *passing) use(id, vendor policy.ProviderID) error {
 	p, ok := g.x.rt.Providers[id]
 	if !ok || !p.Direct || p.Adapter.Name() != string(vendor) {
 		return fault.Newf(fault.RequiresDirectKey, "%s %s is about what a provider keeps, which takes a key of your own there (providers.direct)",
-			g.x.head.Method, clipped(g.x.head.Path))
+			g.x.head.Method, fault.Clip(g.x.head.Path))
 	}
 	g.id, g.p = id, p
 	return nil
@@ -149,7 +149,7 @@ func (g *passing) checkBody(ctx context.Context) error {
 func (g *passing) readBody() (refs []stored.Ref, err error) {
 	h := g.x.head.Header
 	if enc := h.Get("content-encoding"); enc != "" && enc != "identity" {
-		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", clipped(enc))
+		return nil, fault.Newf(fault.UnsupportedMedia, "content-encoding %q is not supported: send the body uncompressed", fault.Clip(enc))
 	}
 	if g.path.collection == "/v1/files" && g.path.id == "" {
 		u, err := stored.ReadUpload(h.Get("content-type"), g.body)
@@ -160,7 +160,7 @@ func (g *passing) readBody() (refs []stored.Ref, err error) {
 		return u.Refs, nil
 	}
 	if kind := h.Get("content-type"); kind != "" && !isPlainJSON(kind) {
-		return nil, fault.Newf(fault.InvalidRequest, "content-type %q: %s takes application/json in UTF-8", clipped(kind), g.path.collection)
+		return nil, fault.Newf(fault.InvalidRequest, "content-type %q: %s takes application/json in UTF-8", fault.Clip(kind), g.path.collection)
 	}
 	g.contentType = header.JSON
 	doc, err := jsonx.Unique.Scan(g.body)

@@ -25,7 +25,7 @@ func (x *exchange) hearReasoning() error {
 	case "full":
 		x.fullChain = true
 	default:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", clipped(how))
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Reasoning: %q, expected full or default", fault.Clip(how))
 	}
 	return nil
 }

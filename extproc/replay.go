@@ -27,7 +27,7 @@ func (x *exchange) hearReplay() error {
 	case "fast":
 		x.fast = true
 	default:
-		return fault.Newf(fault.InvalidRequest, "X-Bardo-Replay: %q, expected fast or paced", clipped(how))
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Replay: %q, expected fast or paced", fault.Clip(how))
 	}
 	return nil
 }

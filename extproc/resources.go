@@ -87,7 +87,7 @@ func (x *exchange) keepTo(r *stored.Ref, known map[string]ledger.Kept) error {
 	case len(x.Found) > 0:
 		return nil
 	case mine:
-		f := fault.Newf(fault.NotFound, "%s: %q is stored at %s, which cannot serve this request", r.At, clipped(r.ID), k.Provider)
+		f := fault.Newf(fault.NotFound, "%s: %q is stored at %s, which cannot serve this request", r.At, fault.Clip(r.ID), k.Provider)
 		f.Param = r.At
 		return f
 	}
@@ -96,7 +96,7 @@ func (x *exchange) keepTo(r *stored.Ref, known map[string]ledger.Kept) error {
 
 // notTheirs tells a caller that its account made no such thing: whether another did is not said.
 func notTheirs(r *stored.Ref) error {
-	f := fault.Newf(fault.NotFound, "%s: there is no %q that this key made through the gateway", r.At, clipped(r.ID))
+	f := fault.Newf(fault.NotFound, "%s: there is no %q that this key made through the gateway", r.At, fault.Clip(r.ID))
 	f.Param = r.At
 	return f
 }

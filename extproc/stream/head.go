@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -165,4 +166,15 @@ func (hd *Head) Origin() origin.Request {
 // FromThisMachine reports whether a request came over loopback and no proxy on this machine passed it on.
 func (hd *Head) FromThisMachine() bool {
 	return hd.FromLoopback() && !hd.Header.Has("x-forwarded-for") && !hd.Header.Has("forwarded") && !hd.Header.Has("via") && !hd.Header.Has("x-real-ip")
+}
+
+// Arg is the path's last part, behind an endpoint's path that ends in a slash.
+func (hd *Head) Arg(prefix string) string { return strings.TrimPrefix(hd.Path, prefix) }
+
+// JSON is a 200 with a JSON body; a HEAD request gets its headers alone.
+func (hd *Head) JSON(body []byte) Reply {
+	if hd.Method == http.MethodHead {
+		body = nil
+	}
+	return Reply{Status: http.StatusOK, Header: header.List{{Name: "content-type", Value: header.JSON}}, Body: body}
 }

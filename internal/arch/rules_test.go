@@ -14,7 +14,7 @@ var levels = []struct {
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream",
 		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
-	{2, "part", []string{"extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
+	{2, "part", []string{"extproc/api", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
 	{3, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
 	{4, "program", []string{"cmd/...", "e2e/..."}},
 }

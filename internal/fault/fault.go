@@ -154,3 +154,12 @@ func From(err error) *Fault {
 	}
 	return New(Internal, "the gateway failed to handle this request", err)
 }
+
+// Clip cuts what a client sent to a length that does not fill an error's sentence.
+func Clip(s string) string {
+	const most = 100
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}

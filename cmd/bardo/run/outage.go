@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/control"
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/policy/ledger"
 )
 
@@ -38,5 +38,5 @@ func (g *gateway) tellOutage(o ledger.Outage) {
 
 func (g *gateway) ledgerState() control.Ledger {
 	m := g.books.Unwritten().InMemory
-	return control.Ledger{Unready: extproc.Unready(g.books), Charges: m.Charges, Micro: int64(m.Amount)}
+	return control.Ledger{Unready: api.Unready(g.books), Charges: m.Charges, Micro: int64(m.Amount)}
 }

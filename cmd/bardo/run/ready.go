@@ -3,7 +3,7 @@ package run
 import (
 	"net/http"
 
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/api"
 )
 
 // serveReady answers /readyz on the admin listener. With ?verbose it says what is wrong, also with what does not keep the gateway from serving.
@@ -23,18 +23,18 @@ func (g *gateway) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 type readiness struct {
-	Status string                `json:"status"`
-	Reason string                `json:"reason,omitempty"`
-	Checks []extproc.ReadyDetail `json:"checks,omitempty"`
+	Status string            `json:"status"`
+	Reason string            `json:"reason,omitempty"`
+	Checks []api.ReadyDetail `json:"checks,omitempty"`
 }
 
 // checks are what /readyz?verbose shows.
-func (g *gateway) checks() []extproc.ReadyDetail {
+func (g *gateway) checks() []api.ReadyDetail {
 	why := g.configStatus().Problem()
-	checks := []extproc.ReadyDetail{{Name: "configuration", OK: why == "", Detail: why}}
+	checks := []api.ReadyDetail{{Name: "configuration", OK: why == "", Detail: why}}
 	if g.books != nil {
 		why := g.ledgerProblem()
-		checks = append(checks, extproc.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
+		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
 	return checks
 }
@@ -44,5 +44,5 @@ func (g *gateway) ledgerProblem() string {
 	if g.books == nil {
 		return ""
 	}
-	return extproc.Unready(g.books)
+	return api.Unready(g.books)
 }

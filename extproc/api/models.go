@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"context"
@@ -77,23 +77,24 @@ type modelPrice struct {
 	Updated *time.Time     `json:"updated,omitempty"` // when it was true
 }
 
-func listModels(_ context.Context, x *exchange) (stream.Reply, error) {
-	offers := x.rt.Resolver.Models()
-	if x.head.Dialect() == chat.Anthropic {
-		return x.claudeModels(offers)
+// Models is GET /v1/models, in the form of the client's dialect.
+func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
+	offers := c.Catalog.Models()
+	if c.Head.Dialect() == chat.Anthropic {
+		return s.claudeModels(c, offers)
 	}
 	list := struct {
 		Object string        `json:"object"`
 		Data   []modelObject `json:"data"`
 	}{Object: "list", Data: make([]modelObject, 0, len(offers))}
 	for i := range offers {
-		list.Data = append(list.Data, x.modelObject(&offers[i]))
+		list.Data = append(list.Data, s.modelObject(&offers[i]))
 	}
 	body, err := json.Marshal(list)
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
-func (x *exchange) claudeModels(offers []resolve.Offer) (stream.Reply, error) {
+func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, error) {
 	list := struct {
 		Data    []claudeModel `json:"data"`
 		FirstID *string       `json:"first_id"`
@@ -101,47 +102,48 @@ func (x *exchange) claudeModels(offers []resolve.Offer) (stream.Reply, error) {
 		LastID  *string       `json:"last_id"`
 	}{Data: make([]claudeModel, 0, len(offers))}
 	for i := range offers {
-		list.Data = append(list.Data, x.claudeModel(&offers[i]))
+		list.Data = append(list.Data, s.claudeModel(&offers[i]))
 	}
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
 	}
 	body, err := json.Marshal(list)
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
-func showModel(_ context.Context, x *exchange) (stream.Reply, error) {
-	o, err := x.model("/v1/models/")
+// Model is GET /v1/models/{id}.
+func (s *Server) Model(_ context.Context, c *Caller) (stream.Reply, error) {
+	o, err := c.model("/v1/models/")
 	if err != nil {
 		return stream.Reply{}, err
 	}
 	var body []byte
-	if x.head.Dialect() == chat.Anthropic {
-		body, err = json.Marshal(x.claudeModel(&o))
+	if c.Head.Dialect() == chat.Anthropic {
+		body, err = json.Marshal(s.claudeModel(&o))
 	} else {
-		body, err = json.Marshal(x.modelObject(&o))
+		body, err = json.Marshal(s.modelObject(&o))
 	}
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
 // model is the model that a path names behind root. The error is a fault.
-func (x *exchange) model(root string) (o resolve.Offer, err error) {
-	id := x.arg(root)
-	o, ok := x.rt.Resolver.Model(id)
+func (c *Caller) model(root string) (o resolve.Offer, err error) {
+	id := c.Head.Arg(root)
+	o, ok := c.Catalog.Model(id)
 	if ok {
 		return o, nil
 	}
-	if _, err = x.rt.Resolver.Resolve(id, ""); err == nil {
-		err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", clipped(id))
+	if _, err = c.Catalog.Resolve(id, ""); err == nil {
+		err = fault.Newf(fault.ModelNotFound, "no provider lists the model %q", fault.Clip(id))
 	}
 	return o, err
 }
 
-func (x *exchange) modelObject(o *resolve.Offer) modelObject {
-	return modelObject{ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), modelFacts: x.facts(o)}
+func (s *Server) modelObject(o *resolve.Offer) modelObject {
+	return modelObject{ID: string(o.ID), Object: "model", OwnedBy: ownedBy(o), modelFacts: s.facts(o)}
 }
 
-func (x *exchange) facts(o *resolve.Offer) modelFacts {
+func (s *Server) facts(o *resolve.Offer) modelFacts {
 	m := modelFacts{
 		Providers: o.Providers, Health: map[string]string{}, Context: o.Context, MaxOutput: o.MaxOutput, Price: newModelPrice(&o.Model),
 		Capabilities: o.Capabilities, Family: o.Family, Quality: o.Quality.String(), Strengths: o.Strengths.Known(),
@@ -152,16 +154,16 @@ func (x *exchange) facts(o *resolve.Offer) modelFacts {
 		m.Capabilities = []policy.Feature{}
 	}
 	for i, p := range o.Providers {
-		m.Offers = append(m.Offers, x.offer(p, &o.Offers[i]))
+		m.Offers = append(m.Offers, s.offer(p, &o.Offers[i]))
 		m.Health[string(p)] = m.Offers[i].Health
 	}
 	return m
 }
 
-func (x *exchange) offer(p policy.ProviderID, m *catalog.Model) modelOffer {
+func (s *Server) offer(p policy.ProviderID, m *catalog.Model) modelOffer {
 	return modelOffer{
-		Provider: p, Upstream: m.Upstream, Health: x.gw.Health.State(p), Context: m.Context, MaxOutput: m.MaxOutput, Price: newModelPrice(m),
-		Quarantined: orNone(x.gw.gone.Until(time.Now(), p, m.Upstream)),
+		Provider: p, Upstream: m.Upstream, Health: s.State(p), Context: m.Context, MaxOutput: m.MaxOutput, Price: newModelPrice(m),
+		Quarantined: orNone(s.Quarantine.Until(time.Now(), p, m.Upstream)),
 	}
 }
 
@@ -185,6 +187,6 @@ func ownedBy(o *resolve.Offer) string {
 	return string(o.Providers[0])
 }
 
-func (x *exchange) claudeModel(o *resolve.Offer) claudeModel {
-	return claudeModel{Type: "model", ID: string(o.ID), DisplayName: string(o.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: x.facts(o)}
+func (s *Server) claudeModel(o *resolve.Offer) claudeModel {
+	return claudeModel{Type: "model", ID: string(o.ID), DisplayName: string(o.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: s.facts(o)}
 }

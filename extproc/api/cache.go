@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"context"
@@ -44,8 +44,9 @@ type cacheEntry struct {
 // mostListed bounds a listing; the counts are of all entries.
 const mostListed = 1000
 
-func showCache(_ context.Context, x *exchange) (stream.Reply, error) {
-	l := x.gw.Answers.List(x.Principal.Account)
+// Cache is GET /v1/cache.
+func (s *Server) Cache(_ context.Context, c *Caller) (stream.Reply, error) {
+	l := s.Answers.List(c.Principal.Account)
 	out := cacheReply{
 		Object: "list", Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
 		Data: make([]cacheEntry, 0, min(len(l.Entries), mostListed)),
@@ -58,32 +59,32 @@ func showCache(_ context.Context, x *exchange) (stream.Reply, error) {
 		})
 	}
 	body, err := json.Marshal(out)
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
-// clearCache deletes all of the caller's entries, those of ?model=, or the one that the path names.
-func clearCache(_ context.Context, x *exchange) (stream.Reply, error) {
-	if err := auth.MayGenerate(x.Principal); err != nil { // a key that may only read
+// ClearCache deletes all of the caller's entries, those of ?model=, or the one that the path names.
+func (s *Server) ClearCache(_ context.Context, c *Caller) (stream.Reply, error) {
+	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
 		return stream.Reply{}, err
 	}
-	q, err := url.ParseQuery(x.head.Query)
+	q, err := url.ParseQuery(c.Head.Query)
 	if err != nil {
 		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
 	}
-	id, one := strings.CutPrefix(x.head.Path, "/v1/cache/")
+	id, one := strings.CutPrefix(c.Head.Path, "/v1/cache/")
 	model := policy.ModelID(q.Get("model"))
 	if len(q) > 0 && (one || model == "" || len(q) > 1 || len(q["model"]) > 1) { // a slip must not delete everything
-		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", clipped(x.head.Query))
+		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", fault.Clip(c.Head.Query))
 	}
-	n := x.gw.Answers.Remove(x.Principal.Account, func(e *cache.Entry) bool {
+	n := s.Answers.Remove(c.Principal.Account, func(e *cache.Entry) bool {
 		return (!one || e.Key.ID() == id) && (model == "" || e.By.Model == model)
 	})
 	if one && n == 0 {
-		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", clipped(id))
+		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", fault.Clip(id))
 	}
 	body, err := json.Marshal(struct {
 		Object  string `json:"object"`
 		Deleted int    `json:"deleted"`
 	}{"cache.deleted", n})
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }

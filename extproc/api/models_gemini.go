@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"context"
@@ -26,9 +26,9 @@ func newGeminiModel(o *resolve.Offer) geminiModel {
 	}
 }
 
-// listGeminiModels is GET /v1beta/models, on one page.
-func listGeminiModels(_ context.Context, x *exchange) (stream.Reply, error) {
-	offers := x.rt.Resolver.Models()
+// GeminiModels is GET /v1beta/models, on one page.
+func (s *Server) GeminiModels(_ context.Context, c *Caller) (stream.Reply, error) {
+	offers := c.Catalog.Models()
 	list := struct {
 		Models []geminiModel `json:"models"`
 	}{Models: make([]geminiModel, 0, len(offers))}
@@ -36,14 +36,15 @@ func listGeminiModels(_ context.Context, x *exchange) (stream.Reply, error) {
 		list.Models = append(list.Models, newGeminiModel(&offers[i]))
 	}
 	body, err := json.Marshal(list)
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
-func showGeminiModel(_ context.Context, x *exchange) (stream.Reply, error) {
-	o, err := x.model("/v1beta/models/")
+// GeminiModel is GET /v1beta/models/{id}.
+func (s *Server) GeminiModel(_ context.Context, c *Caller) (stream.Reply, error) {
+	o, err := c.model("/v1beta/models/")
 	if err != nil {
 		return stream.Reply{}, err
 	}
 	body, err := json.Marshal(newGeminiModel(&o))
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }

@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ type schemaObject struct {
 	Schema     json.RawMessage `json:"schema"`
 }
 
-// listSchemas is GET /v1/schemas.
-func listSchemas(_ context.Context, x *exchange) (stream.Reply, error) {
+// Schemas is GET /v1/schemas.
+func (*Server) Schemas(_ context.Context, c *Caller) (stream.Reply, error) {
 	all := schema.All()
 	list := struct {
 		Object string         `json:"object"`
@@ -38,17 +38,17 @@ func listSchemas(_ context.Context, x *exchange) (stream.Reply, error) {
 		list.Data = append(list.Data, o)
 	}
 	body, err := json.Marshal(list)
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
-// showSchema is GET /v1/schemas/{name}: the JSON Schema itself, with what stands in for it as its default.
-func showSchema(_ context.Context, x *exchange) (stream.Reply, error) {
-	name := x.arg("/v1/schemas/")
+// Schema is GET /v1/schemas/{name}: the JSON Schema itself, with what stands in for it as its default.
+func (*Server) Schema(_ context.Context, c *Caller) (stream.Reply, error) {
+	name := c.Head.Arg("/v1/schemas/")
 	s, ok := schema.Get(name)
 	if !ok {
-		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no schema %q%s", clipped(name), schemasLike(name))
+		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no schema %q%s", fault.Clip(name), schemasLike(name))
 	}
-	return x.jsonReply(withDefault(&s)), nil
+	return c.Head.JSON(withDefault(&s)), nil
 }
 
 // withDefault is a form's JSON Schema with one more member at its end.

@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"sync"
@@ -9,45 +9,44 @@ import (
 
 // Bounds on what is kept of answers for who may ask for it afterwards (D-44).
 const (
-	shelfTime  = 10 * time.Minute
-	shelfMost  = 4096     // answers
-	shelfBytes = 64 << 20 // of all together
-	shelfOne   = 4 << 20  // of one
+	reasoningTime    = 10 * time.Minute
+	mostReasonings   = 4096     // answers
+	reasoningBytes   = 64 << 20 // of all together
+	longestReasoning = 4 << 20  // of one
 )
 
-// shelf keeps the reasoning of answers, in memory, for ten minutes: what is over is gone, asked for or not. Beyond its bounds the oldest goes
-// first. The zero value is empty. Safe for concurrent use.
-type shelf struct {
+// ReasoningStore keeps the reasoning of answers in memory for ten minutes, then drops it. Beyond its bounds the oldest is dropped first. The zero value is empty. Safe for concurrent use.
+type ReasoningStore struct {
 	mu     sync.Mutex
-	byID   map[string]*shelved
-	queue  []*shelved // the oldest first
+	byID   map[string]*keptChain
+	queue  []*keptChain // the oldest first
 	bytes  int
 	ending *time.Timer // for the oldest; nil while there is none
 }
 
-// shelved is what is kept of one answer.
-type shelved struct {
+// keptChain is what is kept of one answer.
+type keptChain struct {
 	id      string
 	account policy.Account
 	json    []byte
 	over    time.Time
 }
 
-// put keeps an answer's reasoning for an account. One that is too large is not kept.
-func (s *shelf) put(id string, account policy.Account, json []byte) {
-	if len(json) > shelfOne {
+// Put keeps an answer's reasoning for an account. One that is too large is not kept.
+func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
+	if len(json) > longestReasoning {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
-		s.byID = map[string]*shelved{}
+		s.byID = map[string]*keptChain{}
 	}
-	k := &shelved{id: id, account: account, json: json, over: time.Now().Add(shelfTime)}
+	k := &keptChain{id: id, account: account, json: json, over: time.Now().Add(reasoningTime)}
 	s.byID[id] = k
 	s.queue = append(s.queue, k)
 	s.bytes += len(json)
-	for len(s.queue) > shelfMost || s.bytes > shelfBytes {
+	for len(s.queue) > mostReasonings || s.bytes > reasoningBytes {
 		s.drop()
 	}
 	if s.ending == nil {
@@ -56,7 +55,7 @@ func (s *shelf) put(id string, account policy.Account, json []byte) {
 }
 
 // drop forgets the oldest. The caller holds mu.
-func (s *shelf) drop() {
+func (s *ReasoningStore) drop() {
 	k := s.queue[0]
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
@@ -65,7 +64,7 @@ func (s *shelf) drop() {
 }
 
 // clear forgets what is over.
-func (s *shelf) clear() {
+func (s *ReasoningStore) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -79,7 +78,7 @@ func (s *shelf) clear() {
 }
 
 // get finds what is kept of an answer for an account; nil if nothing is, or for another.
-func (s *shelf) get(id string, account policy.Account) *shelved {
+func (s *ReasoningStore) get(id string, account policy.Account) *keptChain {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.byID[id]

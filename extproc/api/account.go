@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"context"
@@ -17,21 +17,22 @@ import (
 
 // The endpoints that show a key what it has and what it did.
 
-func showBalance(ctx context.Context, x *exchange) (stream.Reply, error) {
-	if x.Principal.Account == "" {
+// Balance is GET /v1/balance.
+func (s *Server) Balance(ctx context.Context, c *Caller) (stream.Reply, error) {
+	if c.Principal.Account == "" {
 		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "a balance belongs to an API key: send one")
 	}
-	b, err := x.gw.Ledger.Balance(ctx, x.Principal.Account)
+	b, err := s.Ledger.Balance(ctx, c.Principal.Account)
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	st := x.gw.Limiter.Standing(time.Now(), x.Principal, x.head.Peer)
-	body := jsonx.AppendString([]byte(`{"account":`), string(x.Principal.Account))
-	body = jsonx.AppendString(append(body, `,"tier":`...), string(x.Principal.Tier))
-	body = append(append(body, `,"balance_usd":`...), orNull(x.Principal.Prepaid, b.Amount.String())...)
+	st := s.Limiter.Standing(time.Now(), c.Principal, c.Head.Peer)
+	body := jsonx.AppendString([]byte(`{"account":`), string(c.Principal.Account))
+	body = jsonx.AppendString(append(body, `,"tier":`...), string(c.Principal.Tier))
+	body = append(append(body, `,"balance_usd":`...), jsonx.OrNull(c.Principal.Prepaid, b.Amount.String())...)
 	body = append(append(body, `,"held_usd":`...), b.Held.String()...)
-	body = append(append(body, `,"remaining_tokens":`...), orNull(st.TokensPerHour > 0, strconv.FormatInt(st.RemainingTokens, 10))...)
-	return x.jsonReply(append(body, '}')), nil
+	body = append(append(body, `,"remaining_tokens":`...), jsonx.OrNull(st.TokensPerHour > 0, strconv.FormatInt(st.RemainingTokens, 10))...)
+	return c.Head.JSON(append(body, '}')), nil
 }
 
 // usageReply is GET /v1/usage.
@@ -41,12 +42,12 @@ type usageReply struct {
 	Data   []ledger.UsageRow `json:"data"`
 }
 
-// showUsage sums the calling key's requests: ?by=model|provider|subsystem|day, from ?since= to ?until= (UTC days).
-func showUsage(ctx context.Context, x *exchange) (stream.Reply, error) {
-	if x.Principal.Account == "" {
+// Usage sums the calling key's requests: ?by=model|provider|subsystem|day, from ?since= to ?until= (UTC days).
+func (s *Server) Usage(ctx context.Context, c *Caller) (stream.Reply, error) {
+	if c.Principal.Account == "" {
 		return stream.Reply{}, fault.Newf(fault.InvalidAPIKey, "usage belongs to an API key: send one")
 	}
-	q, err := url.ParseQuery(x.head.Query)
+	q, err := url.ParseQuery(c.Head.Query)
 	if err != nil {
 		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
 	}
@@ -54,7 +55,7 @@ func showUsage(ctx context.Context, x *exchange) (stream.Reply, error) {
 	if by == "" {
 		by = ledger.ByModel
 	}
-	f := ledger.Filter{Account: x.Principal.Account}
+	f := ledger.Filter{Account: c.Principal.Account}
 	if f.Since, err = day(q, "since"); err != nil {
 		return stream.Reply{}, err
 	}
@@ -66,7 +67,7 @@ func showUsage(ctx context.Context, x *exchange) (stream.Reply, error) {
 	default:
 		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "by: %q, expected model, provider, subsystem or day", by)
 	}
-	rows, err := x.gw.Ledger.Usage(ctx, f, by)
+	rows, err := s.Ledger.Usage(ctx, f, by)
 	if err != nil {
 		return stream.Reply{}, err
 	}
@@ -74,7 +75,7 @@ func showUsage(ctx context.Context, x *exchange) (stream.Reply, error) {
 		rows = []ledger.UsageRow{}
 	}
 	body, err := json.Marshal(usageReply{Object: "list", By: by, Data: rows})
-	return x.jsonReply(body), err
+	return c.Head.JSON(body), err
 }
 
 func day(q url.Values, name string) (time.Time, error) {
@@ -96,25 +97,25 @@ const (
 	recordPoll     = 20 * time.Millisecond
 )
 
-// showRequest is one request's full routing and cost record.
-func showRequest(ctx context.Context, x *exchange) (stream.Reply, error) {
-	id := x.arg("/v1/requests/")
+// Request is one request's full routing and cost record.
+func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
+	id := c.Head.Arg("/v1/requests/")
 	ctx, cancel := context.WithTimeout(ctx, recordPatience)
 	defer cancel()
 	tick := time.NewTicker(recordPoll)
 	defer tick.Stop()
 	for {
-		r, err := x.gw.Ledger.Request(ctx, x.Principal.Account, id)
+		r, err := s.Ledger.Request(ctx, c.Principal.Account, id)
 		switch {
 		case err == nil:
-			return x.jsonReply(withCharge(r.Record, r.Charged)), nil
+			return c.Head.JSON(withCharge(r.Record, r.Charged)), nil
 		case !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil:
 			return stream.Reply{}, err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return stream.Reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", clipped(id))
+			return stream.Reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
 		}
 	}
 }
@@ -128,13 +129,4 @@ func withCharge(record []byte, charged policy.Micro) []byte {
 	var e jsonx.Edits
 	e.Set(&doc, "cost_usd", jsonx.Raw(charged.String()))
 	return e.AppendTo(nil, &doc)
-}
-
-// clipped keeps what a client sent from filling an error.
-func clipped(s string) string {
-	const most = 100
-	if len(s) > most {
-		return s[:most] + "…"
-	}
-	return s
 }

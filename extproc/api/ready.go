@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"context"
@@ -18,25 +18,25 @@ type ReadyDetail struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so callers of other machines do not get
+// Ready answers /readyz. With ?verbose it lists the checks. Their details may name files and addresses, so callers of other machines do not get
 // them.
-func ready(_ context.Context, x *exchange) (stream.Reply, error) {
+func (s *Server) Ready(_ context.Context, c *Caller) (stream.Reply, error) {
 	answer := struct {
 		Status string        `json:"status"`
 		Reason string        `json:"reason,omitempty"`
 		Checks []ReadyDetail `json:"checks,omitempty"`
 	}{Status: "ready"}
 	status := http.StatusOK
-	if answer.Reason = Unready(x.gw.Ledger); answer.Reason != "" {
+	if answer.Reason = Unready(s.Ledger); answer.Reason != "" {
 		answer.Status, status = "unavailable", http.StatusServiceUnavailable
 	}
-	if x.gw.Draining() {
+	if s.Draining() {
 		answer.Status, status = "draining", http.StatusServiceUnavailable
 	}
-	if x.gw.Checks != nil && isVerbose(x.head.Query) {
-		answer.Checks = x.gw.Checks()
+	if s.Checks != nil && isVerbose(c.Head.Query) {
+		answer.Checks = s.Checks()
 		for i := range answer.Checks {
-			if !x.head.FromThisMachine() {
+			if !c.Head.FromThisMachine() {
 				answer.Checks[i].Detail = ""
 			}
 		}
@@ -45,7 +45,7 @@ func ready(_ context.Context, x *exchange) (stream.Reply, error) {
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	r := x.jsonReply(body)
+	r := c.Head.JSON(body)
 	r.Status = status
 	return r, nil
 }

@@ -1,4 +1,4 @@
-package extproc
+package api
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 func TestD44ReasoningIsKeptForTenMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s shelf
-		s.put("req_a", "alice", []byte("a"))
+		var s ReasoningStore
+		s.Put("req_a", "alice", []byte("a"))
 		time.Sleep(4 * time.Minute) //nolint:forbidigo // of the bubble's clock
-		s.put("req_b", "alice", []byte("bb"))
+		s.Put("req_b", "alice", []byte("bb"))
 		for _, row := range []struct {
 			id      string
 			account policy.Account
@@ -44,11 +44,11 @@ func TestD44ReasoningIsKeptForTenMinutes(t *testing.T) {
 		if len(s.queue) != 0 || len(s.byID) != 0 || s.bytes != 0 || s.ending != nil {
 			t.Errorf("nothing should be kept: %d answers of %d bytes", len(s.queue), s.bytes)
 		}
-		s.put("req_d", "alice", []byte("d"))
+		s.Put("req_d", "alice", []byte("d"))
 		if s.get("req_d", "alice") == nil {
-			t.Error("an empty shelf keeps nothing any more")
+			t.Error("an empty ReasoningStore keeps nothing any more")
 		}
-		time.Sleep(shelfTime) //nolint:forbidigo // of the bubble's clock
+		time.Sleep(reasoningTime) //nolint:forbidigo // of the bubble's clock
 		synctest.Wait()
 		if len(s.queue) != 0 {
 			t.Error("the second round is not cleared")
@@ -59,25 +59,25 @@ func TestD44ReasoningIsKeptForTenMinutes(t *testing.T) {
 func TestTheShelfIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var s shelf
-		for i := range shelfMost + 10 {
-			s.put(fmt.Sprintf("req_%d", i), "alice", []byte("x"))
+		var s ReasoningStore
+		for i := range mostReasonings + 10 {
+			s.Put(fmt.Sprintf("req_%d", i), "alice", []byte("x"))
 		}
-		if len(s.queue) != shelfMost || len(s.byID) != shelfMost || s.get("req_9", "alice") != nil || s.get("req_10", "alice") == nil {
+		if len(s.queue) != mostReasonings || len(s.byID) != mostReasonings || s.get("req_9", "alice") != nil || s.get("req_10", "alice") == nil {
 			t.Errorf("%d answers are kept", len(s.queue))
 		}
-		big := make([]byte, shelfOne)
+		big := make([]byte, longestReasoning)
 		for i := range 20 {
-			s.put(fmt.Sprintf("big_%d", i), "alice", big)
+			s.Put(fmt.Sprintf("big_%d", i), "alice", big)
 		}
-		if s.bytes > shelfBytes || s.get("big_19", "alice") == nil || s.get("big_3", "alice") != nil {
+		if s.bytes > reasoningBytes || s.get("big_19", "alice") == nil || s.get("big_3", "alice") != nil {
 			t.Errorf("%d bytes are kept, in %d answers", s.bytes, len(s.queue))
 		}
-		s.put("req_huge", "alice", make([]byte, shelfOne+1))
+		s.Put("req_huge", "alice", make([]byte, longestReasoning+1))
 		if s.get("req_huge", "alice") != nil {
 			t.Error("an answer beyond the bound is kept")
 		}
-		time.Sleep(shelfTime) //nolint:forbidigo // of the bubble's clock
+		time.Sleep(reasoningTime) //nolint:forbidigo // of the bubble's clock
 		synctest.Wait()
 		if s.bytes != 0 || len(s.byID) != 0 {
 			t.Errorf("%d bytes are left", s.bytes)

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+)
+
+// keptReasoning is GET /v1/requests/{id}/reasoning.
+type keptReasoning struct {
+	RequestID string          `json:"request_id"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	Reasoning json.RawMessage `json:"reasoning"` // a reasoning.Chain
+}
+
+// Reasoning is what was kept of one answer's reasoning.
+func (s *Server) Reasoning(_ context.Context, c *Caller) (stream.Reply, error) {
+	id := strings.TrimSuffix(c.Head.Arg("/v1/requests/"), "/reasoning")
+	k := s.Reasonings.get(id, c.Principal.Account)
+	if k == nil {
+		return stream.Reply{}, fault.Newf(fault.NotFound, "no reasoning of request %q is kept for this key: it is for ten minutes, of requests with the surface discord", fault.Clip(id))
+	}
+	body, err := json.Marshal(keptReasoning{id, k.over.UTC(), k.json})
+	r := c.Head.JSON(body)
+	r.Header = append(r.Header, header.Field{Name: "cache-control", Value: "no-store"})
+	return r, err
+}

@@ -1,0 +1,45 @@
+// Package api serves the gateway's own endpoints: what a key has and did, models, schemas, stored answers, kept reasoning, readiness. None of
+// them calls a provider.
+package api
+
+import (
+	"context"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// Caller is one request to one of the gateway's own endpoints.
+type Caller struct {
+	Principal policy.Principal // zero where the endpoint is open to all
+	Head      *stream.Head
+	Catalog   *resolve.Resolver // of the configuration that the request began with
+}
+
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks are required. Safe for
+// concurrent use.
+type Server struct {
+	Ledger     *ledger.Ledger
+	Limiter    *quota.Limiter
+	Answers    *cache.Store
+	State      func(policy.ProviderID) string // of a provider's health, for display
+	Quarantine *catalog.Quarantine
+	Reasonings *ReasoningStore
+	Draining   func() bool
+	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
+}
+
+// Welcome names the endpoints that generate.
+func (*Server) Welcome(_ context.Context, c *Caller) (stream.Reply, error) {
+	return c.Head.JSON([]byte(`{"name":"bardo","endpoints":["/v1/chat/completions","/v1/completions","/v1/embeddings","/v1/messages","/v1/responses","/v1beta/models","/v1/models"]}`)), nil
+}
+
+// Alive is GET /healthz.
+func (*Server) Alive(_ context.Context, c *Caller) (stream.Reply, error) {
+	return c.Head.JSON([]byte(`{"status":"ok"}`)), nil
+}
