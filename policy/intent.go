@@ -176,6 +176,18 @@ type Intent struct {
 
 	InputTokens  int64 // estimate, for windows and costs
 	OutputTokens int64 // the most that may come, for windows and costs
+
+	// Of a request that leaves its model to the gateway.
+	Expected int64 // the output tokens that its task usually has
+	Kept     Kept
+}
+
+// Kept is where a conversation has been served so far. The zero value is nowhere.
+type Kept struct {
+	Provider ProviderID
+	Model    ModelID
+	Quality  Quality // that it needed
+	Tokens   int64   // of it that the provider's cache may still hold
 }
 
 // Hinted tells whether the intent says what it needs: the ordered resolver decides then, else the scorer does.

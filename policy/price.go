@@ -77,13 +77,13 @@ func (p *Prices) List() PriceList {
 
 // Cost is the exact provider cost of a usage, at most MaxPico. Input counts only tokens that were neither read from nor written to a cache.
 func (p *Prices) Cost(input, cached, write, write1h, output int64) Pico {
-	r := p.at(AddTokens(AddTokens(input, cached), AddTokens(write, write1h)))
+	r := p.At(AddTokens(AddTokens(input, cached), AddTokens(write, write1h)))
 	return p.PerRequest.Plus(r.Input.Cost(input), r.CachedInput.Cost(cached), r.CacheWrite.Cost(write),
 		r.CacheWrite1h.Cost(write1h), r.Output.Cost(output))
 }
 
-// at are the prices of tokens with a prompt of a length.
-func (p *Prices) at(prompt int64) Above {
+// At are the prices of tokens with a prompt of a length.
+func (p *Prices) At(prompt int64) Above {
 	for _, a := range slices.Backward(p.Above) {
 		if prompt > a.Tokens {
 			return a

@@ -61,6 +61,8 @@ type draft struct {
 	chairs    []chair // by the position of their provider
 	standings []standing
 	dearest   [strict + 1]float64 // cost among those of a standing, or better; below zero: there are none
+	costs     []float64           // logarithms of what a request that leaves its model to the gateway would cost, as standings
+	spans     [strict + 1]span
 	picks     []pick
 	named     []option // of the ways to a named model
 }
@@ -96,7 +98,7 @@ func (d *draft) release() {
 	clear(d.chairs)
 	clear(d.picks)
 	clear(d.named)
-	*d = draft{chairs: d.chairs[:0], standings: d.standings[:0], picks: d.picks[:0], named: d.named[:0]}
+	*d = draft{chairs: d.chairs[:0], standings: d.standings[:0], costs: d.costs[:0], picks: d.picks[:0], named: d.named[:0]}
 	drafts.Put(d)
 }
 
@@ -126,6 +128,9 @@ func (d *draft) seat() error {
 		d.n.tier = 0 // nobody has such an enclave: work goes on as without it (D-12), with all else as it was asked for
 		d.n.bound()
 		d.stand()
+	}
+	for ; d.n.room > roomForAll && d.dearest[relaxed] < 0; d.stand() {
+		d.n.room-- // nobody else is there
 	}
 	return nil
 }
@@ -177,7 +182,7 @@ func (d *draft) standAt(c *chair) {
 		return
 	}
 	d.standings = slices.Grow(d.standings, len(c.options))
-	if d.n.named || d.n.besides || c.ceiling > 0 || c.must != 0 {
+	if d.n.named || d.n.besides || d.n.room > roomForAll || c.ceiling > 0 || c.must != 0 {
 		for i := range c.options {
 			d.put(c, &c.options[i], d.n.standing(c, &c.options[i]))
 		}

@@ -96,6 +96,8 @@ func (n *need) missing(o *option, l lack) string {
 		return fmt.Sprintf("the request needs %d tokens, and its window has %d", n.tokens(o), o.context)
 	case lacksSpeed:
 		return fmt.Sprintf("it usually takes %s, and %s is the most", o.latency, n.relaxed)
+	case lacksRoom:
+		return fmt.Sprintf("it thinks first, and %d tokens leave no room for that", n.OutputTokens)
 	case lacksNothing, relaxable, lacksTier, lacksFeature, lacksReasoning, lacksSchema, lacksQuality, lacksOutput, lacksPace:
 	}
 	return "others come before it"

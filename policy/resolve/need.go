@@ -21,6 +21,7 @@ type need struct {
 	tier            set           // the same, as long as the strict pass asks for it
 	reasons         bool          // the effort wants a model that reasons
 	content         set           // what a model must take that serves the request
+	room            room          // for thoughts in the answer
 
 	always, strictly bounds // the same, for what many options are compared with at once
 }
@@ -49,7 +50,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	case in.PrivacyTier == policy.PrivacyTEE || n.require.has(hasEnclave):
 		n.enclave, n.sealed = hasEnclave, rules.Exhausted == Fail
 	}
-	n.tier, n.content = n.enclave, contentOf(in)
+	n.tier, n.content, n.room = n.enclave, contentOf(in), n.roomOf()
 	n.bound()
 	return n
 }
@@ -122,6 +123,7 @@ const (
 	lacksTools
 	lacksWindow
 	lacksSpeed
+	lacksRoom
 	// The relaxed pass takes one with these.
 	relaxable
 	lacksTier
@@ -158,6 +160,9 @@ func (n *need) never(c *chair, o *option) lack {
 	}
 	if n.relaxed > 0 && o.latency > n.relaxed {
 		return lacksSpeed
+	}
+	if n.room > roomForAll && n.room.tooLittle(o.rate.thinks) {
+		return lacksRoom
 	}
 	return lacksNothing
 }

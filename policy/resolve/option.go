@@ -130,6 +130,7 @@ type option struct {
 	output  int64  // the most where it is unknown
 	family  uint32 // its hash
 	quality policy.Quality
+	rate    rate
 }
 
 // typical is a call that options are compared by, in tokens each way.
@@ -140,6 +141,7 @@ func newOption(e *entry, t *kind.Traits) option {
 	return option{
 		at: e, has: setOf(e.resolution.Features...) | facts(m) | takes(m, t), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
 		latency: m.LatencyP50, context: orUnknown(m.Context), output: orUnknown(m.MaxOutput), family: hash(m.Family),
+		rate:    rateOf(&e.resolution),
 		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
 	}
 }

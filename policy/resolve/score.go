@@ -11,6 +11,10 @@ import (
 
 // byScore is the backend scorer: the best model of each provider, those first that have everything required, then by score.
 func (d *draft) byScore() {
+	if d.n.leftToUs() {
+		d.choose()
+		return
+	}
 	d.scoreAt(strict)
 	strictly := len(d.picks)
 	d.rank(d.picks)
@@ -32,7 +36,7 @@ func (d *draft) scoreAt(pass standing) {
 			if d.standings[c.from+i] < pass {
 				continue
 			}
-			if s := m.score(c, &c.options[i]); best == nil || s > highest {
+			if s := m.score(c, i); best == nil || s > highest {
 				best, highest = &c.options[i], s
 			}
 		}
@@ -83,20 +87,37 @@ type measure struct {
 	dearest float64 // cost; 0 where all are free
 	bound   time.Duration
 	wanted  set
+	needed  policy.Quality // more than that does not count
+	span    span
+	costs   []float64 // logarithms, as standings; nil where the model was named, or the needs
 }
 
 func (d *draft) measure(pass standing) measure {
-	return measure{weightsAt(unit(d.n.CostSensitivity)), d.dearest[pass], d.n.MaxLatency, d.n.require | d.n.prefer}
+	m := measure{weightsAt(unit(d.n.CostSensitivity)), d.dearest[pass], d.n.MaxLatency, d.n.require | d.n.prefer, policy.QualityMaximum, span{}, nil}
+	if d.n.leftToUs() {
+		m.needed, m.span, m.costs = cmp.Or(d.n.Quality, policy.QualityMaximum), d.spans[pass], d.costs
+	}
+	return m
 }
 
-// score is how good an option is, 0 to 1. Each of its terms is (D-14).
-func (m *measure) score(c *chair, o *option) float64 {
-	cost := 1.0
-	if m.dearest > 0 {
-		cost = unit(1 - c.cost(o)/m.dearest)
+// score is how good a chair's option is, 0 to 1.
+func (m *measure) score(c *chair, at int) float64 {
+	t := m.terms(c, at)
+	return t.cost*m.cost + t.quality*m.quality + t.latency*m.latency + t.features*m.features
+}
+
+// terms are what the score is made of: each is 0 to 1 (D-14). Where the model is left to the gateway, cost is taken within the range of
+// what the request would cost at the candidates (D-80); else to the dearest of them.
+func (m *measure) terms(c *chair, at int) weights {
+	o := &c.options[at]
+	t := weights{1, unit(float64(o.quality) / float64(m.needed)), swiftness(o.latency, m.bound), m.covered(o)}
+	switch {
+	case m.costs != nil:
+		t.cost = m.span.cheapness(m.costs[c.from+at])
+	case m.dearest > 0:
+		t.cost = unit(1 - c.cost(o)/m.dearest)
 	}
-	return cost*m.cost + unit(float64(o.quality)/float64(policy.QualityMaximum))*m.quality +
-		swiftness(o.latency, m.bound)*m.latency + m.covered(o)*m.features
+	return t
 }
 
 // swiftness is how much of the time that there is a model leaves, 0 to 1. Without a bound, every model is swift enough; one whose

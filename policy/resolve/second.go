@@ -13,7 +13,7 @@ import (
 // is relaxed for a second opinion.
 func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy.Resolution {
 	again := *in
-	again.Model, again.First, again.Besides = "", "", r.kinOf(first)
+	again.Model, again.First, again.Besides, again.Kept = "", "", r.kinOf(first), policy.Kept{}
 	if again.Provider == "" {
 		again.Provider, _, _ = r.pinned(in.Model, "")
 	}

@@ -99,6 +99,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 		if rnd.IntN(4) == 0 {
 			o.context = unknown
 		}
+		n.room = roomForAll // with less of it, options are asked one after the other
 		slow, quick := n.standing(&c, &o), n.quickly(&o)
 		if slow != quick {
 			t.Fatalf("%v, %v: %+v for %+v", slow, quick, o, in)
