@@ -38,7 +38,8 @@ func Facts(r *chat.Request, output int64) intent.Facts {
 		if e, ok := policy.ParseEffort(c.Params.Effort); ok {
 			f.Effort = e
 		}
-		f.SystemBytes, f.Text = textBytes(c.System), newestText(c)
+		f.SystemBytes = textBytes(c.System)
+		userTexts(&f, c.Messages)
 	}
 	return f
 }
@@ -116,21 +117,46 @@ func textBytes(parts []chat.Part) int {
 	return n
 }
 
-// newestText is the text of the user's last turn that has any, as far as it is looked at. Clients cut a turn into parts, of which the first
-// may hold what they say themselves: all of them count.
-func newestText(c *chat.Conversation) string {
-	for _, m := range slices.Backward(c.Messages) {
+// userTexts notes the text of the user's last turn that has any, and of some before it: the first ones and the last ones.
+func userTexts(f *intent.Facts, messages []chat.Message) {
+	at := len(f.Earlier)
+	for i, m := range slices.Backward(messages) {
 		if m.Role != chat.RoleUser {
 			continue
 		}
-		if text := textOf(m.Parts); strings.TrimSpace(text) != "" {
-			return text
+		text := textOf(m.Parts)
+		switch {
+		case strings.TrimSpace(text) == "":
+		case f.Text == "":
+			f.Text = text
+		default:
+			at--
+			f.Earlier[at] = text[:min(len(text), intent.ReadTurn)]
+		}
+		if at == len(f.Earlier)/2 {
+			firstTexts(f.Earlier[:at], messages[:i])
+			return
 		}
 	}
-	return ""
 }
 
-// textOf joins the texts of a turn by lines. One text alone is not copied.
+// firstTexts notes the user's first texts in the places that are there.
+func firstTexts(into []string, messages []chat.Message) {
+	for i := range messages {
+		if len(into) == 0 {
+			return
+		}
+		if messages[i].Role != chat.RoleUser {
+			continue
+		}
+		if text := textOf(messages[i].Parts); text != "" {
+			into[0], into = text[:min(len(text), intent.ReadTurn)], into[1:]
+		}
+	}
+}
+
+// textOf joins the texts of a turn by lines, as far as they are looked at. Clients cut a turn into parts, of which the first may hold what
+// they say themselves: all of them count. One text alone is not copied.
 func textOf(parts []chat.Part) (text string) {
 	for i := range parts {
 		p := &parts[i]

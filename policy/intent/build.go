@@ -23,7 +23,8 @@ type Facts struct {
 
 	// For what Infer reads; only needed where the model is left to the gateway.
 	SystemBytes int
-	Text        string // the newest user text
+	Text        string            // the newest user text
+	Earlier     [ReadTurns]string // some of the earlier ones: the first and the last before it
 }
 
 // Rules are what the operator says about every intent. The zero value says nothing.
@@ -37,7 +38,7 @@ type Rules struct {
 // Built is an intent, and what was changed about it that its caller did not ask for.
 type Built struct {
 	policy.Intent
-	Task string   // what the request seemed to be about, where that was looked at
+	Task Task     // what the request seemed to be about; without a name where that was not looked at
 	Why  []string // for people, a short sentence each
 }
 
@@ -62,8 +63,8 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 	} else {
 		in.CostSensitivity = CostSensitivity(who.Tier)
 		if auto {
-			t := Infer(f)
-			b.Task, in.Quality, in.MaxLatency = t.Name, t.Quality, t.Latency
+			b.Task = Infer(f)
+			in.Quality, in.MaxLatency, in.Expected = b.Task.Quality, b.Task.Latency, b.Task.Output
 		}
 	}
 	hold(in, f, auto)

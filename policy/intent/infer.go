@@ -6,120 +6,201 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Task is what a request without hints seems to be about. The rules are coarse on purpose: they choose a class of models where the
-// client left the choice to the gateway, and nothing else.
+// Task is what a request that says nothing of its needs seems to be about, and what it seems to need.
 type Task struct {
-	Name    string
-	Quality policy.Quality
-	Latency time.Duration // 0: no bound
+	Name       string
+	Difficulty float64 // 0 to 1
+	Quality    policy.Quality
+	Latency    time.Duration // 0: no bound
+	Output     int64         // tokens that its answer usually has
+
+	points [maxPoints]Point
+	n      int
 }
 
-// The tasks, in the order in which they are looked for. What a request asks for openly comes before what its text suggests.
+// Point is one thing about a request that makes it more or less difficult.
+type Point struct {
+	What  string
+	Worth float64 // of difficulty; below zero: easier
+}
+
+const maxPoints = 16
+
+// Points are what makes up the difficulty, in no order. Their sum, kept between 0 and 1, is it.
+func (t *Task) Points() []Point { return t.points[:t.n] }
+
+func (t *Task) add(what string, worth float64) {
+	if worth != 0 && t.n < maxPoints {
+		t.points[t.n] = Point{what, worth}
+		t.n++
+	}
+}
+
+// kind is a kind of task: how difficult it is before anything else is known, and the tokens of a usual answer.
+type kind struct {
+	name   string
+	base   float64
+	output int64
+}
+
 var (
-	taskReasoning = Task{"reasoning", policy.QualityHigh, 0}
-	taskAgent     = Task{"agent", policy.QualityHigh, 0}
-	taskTools     = Task{"tools", policy.QualityMedium, 0}
-	taskVision    = Task{"vision", policy.QualityMedium, 0}
-	taskCode      = Task{"code", policy.QualityHigh, 0}
-	taskClassify  = Task{"classify", policy.QualityLow, 5 * time.Second}
-	taskExtract   = Task{"extract", policy.QualityMedium, 0}
-	taskAnalysis  = Task{"analysis", policy.QualityHigh, 0}
-	taskTranslate = Task{"translate", policy.QualityLow, 0}
-	taskSummarise = Task{"summarize", policy.QualityLow, 0}
-	taskLong      = Task{"long", policy.QualityMedium, 0}
-	taskChat      = Task{"chat", policy.QualityMedium, 0}
+	kindReasoning = kind{"reasoning", 0.6, 1500}
+	kindAgent     = kind{"agent", 0.35, 800}
+	kindTools     = kind{"tools", 0.05, 150}
+	kindVision    = kind{"vision", 0.2, 300}
+	kindClassify  = kind{"classify", 0.02, 60}
+	kindExtract   = kind{"extract", 0.05, 300}
+	kindTranslate = kind{"translate", 0.05, 150}
+	kindSummarize = kind{"summarize", 0.05, 350}
+	kindRewrite   = kind{"rewrite", 0.05, 250}
+	kindMaths     = kind{"maths", 0.12, 500}
+	kindCode      = kind{"code", 0.1, 700}
+	kindData      = kind{"data", 0.08, 400}
+	kindAnalysis  = kind{"analysis", 0.1, 800}
+	kindLong      = kind{"long", 0.2, 500}
+	kindChat      = kind{"chat", 0.05, 300}
 )
 
-// ReadText is how many bytes of the newest user text are looked at, from its beginning.
-const ReadText = 2_048
+// The bounds of what is read of a conversation.
+const (
+	ReadText  = readHead + readTail // bytes of the newest user text, from its beginning and its end
+	ReadTurns = 8                   // earlier texts of the user
+	ReadTurn  = 512                 // bytes of each
+)
 
 const (
 	manyTools   = 8      // an agent's own set
 	longSystem  = 8_000  // bytes of a system prompt that only agents have
 	shortAnswer = 32     // tokens: a word or a label
 	longInput   = 32_000 // tokens
-	atBeginning = 200    // bytes in which an instruction is looked for
 )
 
-// Infer finds out what a request seems to be about, by the first of these rules that holds:
-//
-//	reasoning  the caller asks for high effort; for the highest effort the quality is the highest too
-//	agent      eight tools or more, or tools with a system prompt of 8,000 bytes
-//	tools      any tools
-//	vision     images
-//	code       the newest user text has a code fence, or words of programs
-//	classify   at most 32 tokens of answer
-//	extract    the answer must follow a schema
-//	analysis   the text asks for a proof, a derivation, a plan or thoughts step by step
-//	translate  it begins by asking for a translation
-//	summarize  it begins by asking for a summary
-//	long       32,000 tokens of input or more
-//	chat       everything else
-//
-// It is pure, and reads at most the first 2 KiB of the text.
-func Infer(f *Facts) Task {
-	text := f.Text[:min(len(f.Text), ReadText)]
-	begin := text[:min(len(text), atBeginning)]
+// The difficulty from which on a class of quality is needed.
+const (
+	fromMedium  = 0.18
+	fromHigh    = 0.3
+	fromMaximum = 0.38
+)
+
+func qualityFor(difficulty float64) policy.Quality {
 	switch {
-	case f.Effort == policy.EffortMax:
-		return Task{taskReasoning.Name, policy.QualityMaximum, 0}
-	case f.Effort == policy.EffortHigh:
-		return taskReasoning
+	case difficulty >= fromMaximum:
+		return policy.QualityMaximum
+	case difficulty >= fromHigh:
+		return policy.QualityHigh
+	case difficulty >= fromMedium:
+		return policy.QualityMedium
+	}
+	return policy.QualityLow
+}
+
+// kindOf is the kind of task, by what the request holds, then by its words.
+func kindOf(f *Facts, t *features) kind {
+	switch {
+	case f.Effort >= policy.EffortHigh:
+		return kindReasoning
 	case f.Tools >= manyTools || f.Tools > 0 && f.SystemBytes >= longSystem:
-		return taskAgent
+		return kindAgent
 	case f.Tools > 0:
-		return taskTools
+		return kindTools
 	case f.Images:
-		return taskVision
-	case hasAny(text, codeWords):
-		return taskCode
+		return kindVision
 	case f.MaxTokens > 0 && f.MaxTokens <= shortAnswer:
-		return taskClassify
+		return kindClassify
 	case f.Schema:
-		return taskExtract
-	case hasAny(text, analysisWords):
-		return taskAnalysis
-	case hasAny(begin, translateWords):
-		return taskTranslate
-	case hasAny(begin, summaryWords):
-		return taskSummarise
+		return kindExtract
+	}
+	for _, row := range [...]struct {
+		class wordClass
+		kind  kind
+	}{
+		{translate, kindTranslate}, {summarize, kindSummarize}, {rewrite, kindRewrite}, {extract, kindExtract}, {classify, kindClassify},
+		{data, kindData}, {code, kindCode}, {maths, kindMaths}, {analyse, kindAnalysis},
+	} {
+		if t.has[row.class] > 0 {
+			return row.kind
+		}
+	}
+	switch {
+	case t.fence || t.code > 4:
+		return kindCode
+	case t.maths > 2:
+		return kindMaths
 	case f.InputTokens >= longInput:
-		return taskLong
+		return kindLong
 	}
-	return taskChat
+	return kindChat
 }
 
-// The words are matched as they are, and with a capital at their beginning: no copy of the text is made.
-var (
-	codeWords = words("```", "func ", "def ", "#include", "SELECT ", "console.log", "public static", "=> {", "stack trace", "Traceback",
-		"refactor", "unit test", "compiler", "regex", "python", "javascript", "typescript", "golang")
-	analysisWords  = words("step by step", "prove ", "derive ", "trade-off", "root cause", "analyze", "analyse", "reason about", "strategy for", "plan for")
-	translateWords = words("translate")
-	summaryWords   = words("summarize", "summarise", "summary of", "tl;dr")
-)
+// share is how much of most there is, 0 to 1.
+func share(n, most float64) float64 { return min(max(n/most, 0), 1) }
 
-// wordSet are words of two bytes or more by their first byte, so that a text is gone through once.
-type wordSet [256][]string
-
-func words(ws ...string) *wordSet {
-	var set wordSet
-	add := func(w string) { set[w[0]] = append(set[w[0]], w) }
-	for _, w := range ws {
-		add(w)
-		if c := w[0]; c >= 'a' && c <= 'z' {
-			add(string(c-'a'+'A') + w[1:])
+// Infer finds out what a request seems to be about and how difficult it is.
+//
+// The kind of task is what the request asks for openly (high effort, tools, images, an answer of a few tokens, a schema), else what the
+// words of its instruction suggest. Its difficulty is a sum of points: of the kind, the length of the instruction and its clauses, words
+// that ask for reasons, symbols of mathematics, programs, lists, tools, the length of the input, and the conversation so far. Most of them
+// count the structure of the text, which is the same in every language and script. It is pure, reads at most 3 KiB of the newest text and
+// 512 bytes of each of eight earlier ones, and allocates nothing.
+func Infer(f *Facts) Task {
+	t := judge(f, f.Text)
+	for _, text := range f.Earlier {
+		if text == "" {
+			continue
+		}
+		earlier := Facts{Text: text, Tools: f.Tools, SystemBytes: f.SystemBytes}
+		if e := judge(&earlier, text); e.Difficulty > t.Difficulty {
+			t.add("the conversation so far", e.Difficulty-t.Difficulty)
+			t.Difficulty = e.Difficulty
 		}
 	}
-	return &set
+	t.Quality = qualityFor(t.Difficulty)
+	if f.Effort == policy.EffortMax {
+		t.Quality = policy.QualityMaximum
+	} else if f.Effort == policy.EffortHigh {
+		t.Quality = max(t.Quality, policy.QualityHigh)
+	}
+	return t
 }
 
-func hasAny(text string, set *wordSet) bool {
-	for i := range len(text) {
-		for _, w := range set[text[i]] {
-			if len(text)-i >= len(w) && text[i+1] == w[1] && text[i:i+len(w)] == w {
-				return true
-			}
-		}
+func judge(f *Facts, said string) Task {
+	var text features
+	text.read(said)
+	k := kindOf(f, &text)
+	t := Task{Name: k.name}
+	t.add("a task of this kind", k.base)
+	t.add("length of the instruction", 0.35*share(text.size-6, 54))
+	t.add("clauses", 0.2*share(float64(text.clauses)-1, 8))
+	t.add("words of reasoning", 0.1*share(float64(text.has[demands]), 1)+0.24*share(float64(text.has[demands]-1), 4))
+	if k == kindMaths && text.has[demands] > 0 {
+		t.add("a proof is wanted", 0.12)
 	}
-	return false
+	t.add("symbols of mathematics", 0.2*share(float64(text.maths), 6))
+	t.add("a program", 0.05*share(float64(text.code), 10))
+	t.add("a list", 0.05*share(float64(text.items), 5))
+	if text.has[plain] > 0 {
+		t.add("a simple answer is wanted", -0.08)
+	}
+	if f.Tools >= manyTools {
+		t.add("many tools", 0.1)
+	}
+	t.add("length of the input", 0.15*share(float64(f.InputTokens), 60_000))
+	for _, p := range t.Points() {
+		t.Difficulty += p.Worth
+	}
+	t.Difficulty = min(max(t.Difficulty, 0), 1)
+	t.Output = outputOf(k, &t, f)
+	if k == kindClassify {
+		t.Latency = 5 * time.Second
+	}
+	return t
+}
+
+// outputOf are the tokens that an answer usually has: more for what is difficult.
+func outputOf(k kind, t *Task, f *Facts) int64 {
+	output := int64(float64(k.output) * (0.3 + 2*t.Difficulty))
+	if f.MaxTokens > 0 {
+		output = min(output, int64(f.MaxTokens))
+	}
+	return max(output, 1)
 }

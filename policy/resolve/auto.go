@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"bardo.money/gateway/policy"
 )
@@ -217,13 +219,27 @@ func (n *need) warmAt(to *policy.Resolution) int64 {
 // outputAt are the output tokens that a request probably has: of its answer, and of thoughts.
 func (n *need) outputAt(t thinks) int64 {
 	output := max(n.Expected, 1)
-	if t > thinksNever && n.Effort > policy.EffortNone || t == thinksUnlessTold && n.Effort == policy.EffortUnsaid || t == thinksAlways {
+	if n.wouldThink(t) {
 		output = policy.AddTokens(output, thinking[n.Quality])
 	}
 	if n.OutputTokens > 0 {
 		output = min(output, n.OutputTokens)
 	}
 	return output
+}
+
+// wouldThink tells whether a model would think about the request. What is difficult is thought about by all that can.
+func (n *need) wouldThink(t thinks) bool {
+	switch t {
+	case thinksAlways:
+		return true
+	case thinksUnlessTold:
+		return n.Effort != policy.EffortNone
+	case thinksIfTold:
+		return n.Effort > policy.EffortNone || n.Effort == policy.EffortUnsaid && n.Quality >= policy.QualityHigh
+	case thinksNever:
+	}
+	return false
 }
 
 // thinking are the tokens that models usually think about a request, by the class of quality that it needs.
@@ -270,4 +286,19 @@ func (n *need) roomOf() room {
 // tooLittle tells whether a model would use up the answer's tokens for its thoughts.
 func (r room) tooLittle(t thinks) bool {
 	return r >= noneForThinkers && t == thinksAlways || r == noneForThoughts && t == thinksUnlessTold
+}
+
+// byVersion compares the names of models in one spelling part by part, numbers as such: 3-1-pro is newer than 3-pro.
+func byVersion(a, b string) int {
+	for a != b {
+		x, restA, _ := strings.Cut(a, "-")
+		y, restB, _ := strings.Cut(b, "-")
+		n, errA := strconv.Atoi(x)
+		m, errB := strconv.Atoi(y)
+		if c := cmp.Or(cmp.Compare(oneIf(errA == nil), oneIf(errB == nil)), cmp.Compare(n, m), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return 0
 }

@@ -93,7 +93,7 @@ func (s *seat) sort() {
 	slices.SortStableFunc(s.options, func(a, b option) int {
 		return cmp.Or(
 			cmp.Compare(a.cost, b.cost), cmp.Compare(b.quality, a.quality), cmp.Compare(b.has.count(), a.has.count()),
-			cmp.Compare(b.context, a.context), cmp.Compare(b.at.name, a.at.name),
+			cmp.Compare(b.context, a.context), byVersion(b.at.name, a.at.name),
 		)
 	})
 	for i := range s.options {

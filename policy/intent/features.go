@@ -1,0 +1,238 @@
+package intent
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// features are what a text looks like, in any language: how much it asks for, how it is built, and which kinds of words it has. Only what
+// its author says counts as asked: what is quoted, fenced, or stands behind a blank line is what the request is about.
+type features struct {
+	size      float64 // of the instruction, as English counts them
+	clauses   int     // of the instruction
+	questions int
+	items     int // lines of a list, anywhere
+	maths     int // symbols
+	numbers   int // of the instruction
+	code      int // tokens that only programs have, anywhere
+	fence     bool
+
+	seen [lexiconWords]uint64 // words of the lexicon in the instruction
+	has  [wordClasses]int     // how many different ones, by their class
+}
+
+// The bounds of what is read of a text: its beginning, and its end, where those who paste something first ask for what they want.
+const (
+	readHead = 2_048
+	readTail = 768
+)
+
+// read goes through a text once.
+func (f *features) read(text string) {
+	head := text
+	if len(text) > readHead+readTail {
+		head = text[:readHead]
+	}
+	at, asks := f.section(head, 0)
+	f.rest(head[at:])
+	if asks && f.asks() || len(text) < readHead && at == len(text) {
+		return
+	}
+	// The beginning asks for nothing that is known: the end may.
+	tail := text[max(at, len(text)-readTail):]
+	if last := lastSection(tail); last != "" {
+		f.section(last, 0)
+	}
+}
+
+// asks tells whether the words so far ask for something.
+func (f *features) asks() bool {
+	if f.questions > 0 {
+		return true
+	}
+	for class := range f.has {
+		if f.has[class] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lastSection is what stands behind the last blank line.
+func lastSection(s string) string {
+	for i := len(s) - 2; i >= 0; i-- {
+		if s[i] == '\n' && s[i+1] == '\n' {
+			return s[i+2:]
+		}
+	}
+	return ""
+}
+
+// folded is a piece of a text in lower case, as far as it fits.
+type folded [readHead + 64]byte
+
+// section reads an instruction up to a blank line or the end. end is where it stopped, any whether there was something.
+func (f *features) section(s string, from int) (end int, any bool) {
+	var low folded
+	n := 0
+	quote := rune(0)
+	last := rune('\n')
+	at := from
+	for at < len(s) {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		if r == '`' && len(s) > at+2 && s[at+1] == '`' && s[at+2] == '`' {
+			break
+		}
+		if r == '\n' && last == '\n' && f.size > 0 {
+			break
+		}
+		if r == '\n' {
+			f.line(s[at+1:])
+		}
+		quote = f.rune(r, last, quote, s[at+size:])
+		if quote == 0 && n+utf8.UTFMax < len(low) {
+			n += copy(low[n:], utf8.AppendRune(low[n:n], fold(r)))
+		}
+		last = r
+		at += size
+	}
+	f.match(low[:n])
+	return at, f.size > 0
+}
+
+// rest looks for lists, programs and formulas in what the request is about.
+func (f *features) rest(s string) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\n':
+			f.line(s[i+1:])
+		case '`':
+			if len(s) > i+2 && s[i+1] == '`' && s[i+2] == '`' {
+				f.fence = true
+				i += 2
+			}
+		case '{', '}', ';':
+			f.code++
+		}
+	}
+}
+
+// line counts the beginning of a line of a list.
+func (f *features) line(s string) {
+	if len(s) < 2 {
+		return
+	}
+	if (s[0] == '-' || s[0] == '*') && s[1] == ' ' || s[0] >= '0' && s[0] <= '9' && (s[1] == '.' || s[1] == ')') {
+		f.items++
+	}
+}
+
+// rune counts one rune, and returns the quotation mark that ends the quotation it stands in, 0 outside of any.
+func (f *features) rune(r, last, quote rune, rest string) rune {
+	if quote != 0 {
+		if r == quote {
+			return 0
+		}
+		f.symbol(r)
+		return quote
+	}
+	if end := closing(r); end != 0 {
+		return end
+	}
+	if r == '"' && !unicode.IsLetter(last) && !unicode.IsDigit(last) {
+		return '"'
+	}
+	switch {
+	case r <= ' ':
+	case r >= '0' && r <= '9':
+		if last < '0' || last > '9' {
+			f.numbers++
+			f.size += word
+		}
+	case isClause(r):
+		if !(isDigit(last) && rest != "" && rest[0] >= '0' && rest[0] <= '9') {
+			f.clauses++
+		}
+	case isQuestion(r):
+		f.questions++
+	default:
+		f.size += weight(r)
+		f.symbol(r)
+	}
+	return 0
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+func isClause(r rune) bool {
+	switch r {
+	case ',', ';', ':', '.', '!', '،', '؛', '、', '，', '；', '：', '。', '！', '।', '—', '–':
+		return true
+	}
+	return false
+}
+
+func isQuestion(r rune) bool { return r == '?' || r == '？' || r == '؟' }
+
+// closing is the mark that ends a quotation, 0 for what begins none. The one that begins a German one ends an English one.
+func closing(r rune) rune {
+	switch r {
+	case '“':
+		return '”'
+	case '„':
+		return '“'
+	case '«':
+		return '»'
+	case '「':
+		return '」'
+	case '『':
+		return '』'
+	case '《':
+		return '》'
+	}
+	return 0
+}
+
+// symbol counts what stands in formulas and programs.
+func (f *features) symbol(r rune) {
+	switch {
+	case r == '{' || r == '}' || r == ';':
+		f.code++
+	case r >= 0x2200 && r <= 0x22FF, r >= 0x2100 && r <= 0x214F, r >= 0x2070 && r <= 0x209F, r >= 0x1D400 && r <= 0x1D7FF,
+		r == '²', r == '³', r == '¹', r == '→', r == '^', r == '\\', r == '√':
+		f.maths++
+	}
+}
+
+// word is how much a number counts.
+const word = 1
+
+// weight is which part of a word a rune usually is, as English counts words.
+func weight(r rune) float64 {
+	switch {
+	case r < 0x0590: // Latin, Greek, Cyrillic, Armenian
+		return 0.2
+	case r < 0x0900: // Hebrew, Arabic: short vowels are not written
+		return 0.25
+	case r < 0x1100: // the scripts of India, Thai
+		return 0.22
+	case r >= 0x3040 && r < 0x3100: // Kana
+		return 0.3
+	case r >= 0x3400 && r < 0xA000: // Han
+		return 0.6
+	case r >= 0xAC00 && r < 0xD7B0: // Hangul
+		return 0.5
+	}
+	return 0.2
+}
+
+// fold is a letter in lower case, in the scripts of the lexicon that have two.
+func fold(r rune) rune {
+	switch {
+	case r >= 'A' && r <= 'Z':
+		return r + 'a' - 'A'
+	case r < 0x80 || r > 0x052F:
+		return r
+	}
+	return unicode.ToLower(r)
+}
