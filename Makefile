@@ -27,7 +27,7 @@ export CGO_ENABLED := 1
 
 .PHONY: help run build clean
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sort
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sort
 
 run: tools build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
 	@exec $(BARDO) up $(ARGS)
@@ -70,6 +70,10 @@ bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is sh
 	go run ./e2e/bench -json bench-out/$(VERSION).json $(ARGS)
 	go test -run '^$$' -bench Route500 -benchmem ./extproc
 	go test -run '^$$' -bench 'Answer|TextWithTags' -benchmem -cpu 1 ./extproc/reasoning
+
+.PHONY: eval-auto
+eval-auto: ## print how well the model auto is chosen for the labelled prompts; ARGS=tuning takes their other half
+	go run ./e2e/autoeval/cmd/evalauto $(ARGS)
 
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out

@@ -12,8 +12,14 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/anthropic"
+	"bardo.money/gateway/extproc/provider/google"
+	openaiprovider "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/provider/openrouter"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/intent"
@@ -162,7 +168,21 @@ func (s *Setup) Resolver() (*resolve.Resolver, error) {
 	if config.Failed(problems) {
 		return nil, fmt.Errorf("%s: %v", s.Name, problems)
 	}
-	return resolve.New(catalog.New(catalog.Embedded()), cfg.Enabled()).Under(resolve.RulesOf(cfg)), nil
+	name, text := catalog.EmbeddedFile()
+	models, problems := config.ParseModels(name, text)
+	if config.Failed(problems) {
+		return nil, fmt.Errorf("%s: %v", name, problems)
+	}
+	var enabled []kind.Provider
+	for _, p := range cfg.Enabled() {
+		for _, a := range []provider.Described{anthropic.Adapter{}, openaiprovider.Adapter{}, google.Adapter{}, openrouter.Adapter{}} {
+			if a.Name() == p.Kind {
+				p.Traits = a.Kind().Traits
+			}
+		}
+		enabled = append(enabled, p.Provider)
+	}
+	return resolve.New(catalog.New(models), enabled), nil
 }
 
 // Outcome is what was chosen for a prompt.

@@ -1,6 +1,7 @@
 package intent_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -185,24 +186,25 @@ func TestR26TasksAreInferred(t *testing.T) {
 		quality policy.Quality
 		f       intent.Facts
 	}{
-		{"chat", policy.QualityMedium, intent.Facts{Text: "Where is the nearest station?"}},
-		{"chat", policy.QualityMedium, intent.Facts{}},
-		{"reasoning", policy.QualityHigh, intent.Facts{Effort: policy.EffortHigh, Text: "translate this"}},
+		{"chat", policy.QualityLow, intent.Facts{Text: "Where is the nearest station?"}},
+		{"chat", policy.QualityLow, intent.Facts{}},
+		{"reasoning", policy.QualityMaximum, intent.Facts{Effort: policy.EffortHigh, Text: "translate this"}},
 		{"reasoning", policy.QualityMaximum, intent.Facts{Effort: policy.EffortMax}},
-		{"agent", policy.QualityHigh, intent.Facts{Tools: 8}},
+		{"agent", policy.QualityMaximum, intent.Facts{Tools: 8}},
 		{"agent", policy.QualityHigh, intent.Facts{Tools: 1, SystemBytes: 8000}},
-		{"tools", policy.QualityMedium, intent.Facts{Tools: 1, SystemBytes: 7999, Images: true}},
+		{"tools", policy.QualityLow, intent.Facts{Tools: 1, SystemBytes: 7999, Images: true}},
 		{"vision", policy.QualityMedium, intent.Facts{Images: true, Schema: true}},
-		{"code", policy.QualityHigh, intent.Facts{Text: "why does this fail?\n```go\nx := 1\n```"}},
-		{"code", policy.QualityHigh, intent.Facts{Text: "Refactor this", MaxTokens: 10}},
+		{"code", policy.QualityMedium, intent.Facts{Text: "why does this fail?\n```go\nx := 1\n```"}},
 		{"classify", policy.QualityLow, intent.Facts{MaxTokens: 32, Schema: true}},
-		{"extract", policy.QualityMedium, intent.Facts{MaxTokens: 33, Schema: true}},
-		{"analysis", policy.QualityHigh, intent.Facts{Text: "Think step by step: which one?"}},
+		{"extract", policy.QualityLow, intent.Facts{MaxTokens: 33, Schema: true}},
 		{"translate", policy.QualityLow, intent.Facts{Text: "Translate into French: hello"}},
-		{"chat", policy.QualityMedium, intent.Facts{Text: strings.Repeat("x", 300) + " translate"}},
-		{"summarize", policy.QualityLow, intent.Facts{Text: "summarise the following", InputTokens: 90_000}},
+		{"translate", policy.QualityLow, intent.Facts{Text: "把这句话翻译成英文：你好"}},
+		{"translate", policy.QualityLow, intent.Facts{Text: "Traduce: “Prove that every bounded sequence converges, and derive a counterexample.”"}},
+		{"summarize", policy.QualityLow, intent.Facts{Text: "summarise the following"}},
 		{"long", policy.QualityMedium, intent.Facts{InputTokens: 32_000}},
-		{"chat", policy.QualityMedium, intent.Facts{Text: strings.Repeat("x", 5000) + "```"}},
+		{"maths", policy.QualityMaximum, intent.Facts{Text: "Prove that there are infinitely many primes p with p ≡ 3 (mod 4)."}},
+		{"maths", policy.QualityMaximum, intent.Facts{Text: "Докажите, что уравнение x² + y² = 3z² не имеет решений в целых числах."}},
+		{"chat", policy.QualityLow, intent.Facts{Text: "\xff\xfe ok"}},
 	} {
 		if got := intent.Infer(&row.f); got.Name != row.want || got.Quality != row.quality {
 			t.Errorf("%.40q: got %s %s, want %s %s", row.f.Text, got.Name, got.Quality, row.want, row.quality)
@@ -210,19 +212,58 @@ func TestR26TasksAreInferred(t *testing.T) {
 	}
 }
 
+// What was difficult before keeps the conversation difficult: "go on" needs what it goes on from.
+func TestAConversationSoFarCounts(t *testing.T) {
+	hard := "Prove that every finite group of order p²q has a normal Sylow subgroup, discuss each case, and give a counterexample for order p²q²."
+	alone := intent.Infer(&intent.Facts{Text: "go on"})
+	after := intent.Infer(&intent.Facts{Text: "go on", Earlier: [intent.ReadTurns]string{7: hard}})
+	if first := intent.Infer(&intent.Facts{Text: hard}); alone.Quality != policy.QualityLow || after.Quality != first.Quality || first.Quality < policy.QualityHigh {
+		t.Errorf("alone %s, after %s, at first %s", alone.Quality, after.Quality, first.Quality)
+	}
+}
+
+// The points say where the difficulty comes from, and reading allocates nothing, whatever the text.
+func TestInferringIsBounded(t *testing.T) {
+	for _, text := range []string{
+		"hi", strings.Repeat("証明せよ、", 5000), strings.Repeat("\xe4", 9000), strings.Repeat("\n\n- x\n", 4000), strings.Repeat("“", 3000), "```", strings.Repeat("İ", 4000),
+		strings.Repeat("a ", 900) + "\n\nWhy?",
+	} {
+		f := intent.Facts{Text: text, InputTokens: 1000}
+		got := intent.Infer(&f)
+		sum := 0.0
+		for _, p := range got.Points() {
+			sum += p.Worth
+		}
+		if math.Abs(min(max(sum, 0), 1)-got.Difficulty) > 1e-9 || got.Output < 1 {
+			t.Errorf("%.20q: %v of %v", text, got.Difficulty, got.Points())
+		}
+		if n := testing.AllocsPerRun(20, func() { intent.Infer(&f) }); n != 0 {
+			t.Errorf("%.20q: %v allocations", text, n)
+		}
+	}
+}
+
+func BenchmarkInfer(b *testing.B) {
+	f := intent.Facts{Text: strings.Repeat("Explique, s'il vous plaît, pourquoi le ciel est bleu. ", 80)}
+	b.ReportAllocs()
+	for b.Loop() {
+		intent.Infer(&f)
+	}
+}
+
 func TestATaskIsInferredOnlyWhereNothingIsSaid(t *testing.T) {
-	code := intent.Facts{Model: "auto", Text: "```x```"}
-	if b := build(policy.Hints{}, code, ""); b.Task != "code" || b.Quality != policy.QualityHigh || b.Hinted() {
+	code := intent.Facts{Model: "auto", Text: "why?\n```x```"}
+	if b := build(policy.Hints{}, code, ""); b.Task.Name != "code" || b.Quality != policy.QualityMedium || b.Hinted() {
 		t.Errorf("got %+v", b)
 	}
 	if b := build(policy.Hints{Quality: policy.QualityLow}, code, ""); b.Quality != policy.QualityLow {
 		t.Errorf("the hint lost: %+v", b)
 	}
-	if b := build(policy.Hints{Subsystem: "daimon"}, code, ""); b.Task != "" || b.Quality != policy.QualityLow {
+	if b := build(policy.Hints{Subsystem: "daimon"}, code, ""); b.Task.Name != "" || b.Quality != policy.QualityLow {
 		t.Errorf("got %+v", b)
 	}
 	code.Model = "gpt-5"
-	if b := build(policy.Hints{}, code, ""); b.Task != "" || b.Quality != policy.QualityUnsaid {
+	if b := build(policy.Hints{}, code, ""); b.Task.Name != "" || b.Quality != policy.QualityUnsaid {
 		t.Errorf("got %+v", b)
 	}
 }

@@ -176,7 +176,10 @@ func judge(f *Facts, said string) Task {
 		t.add("a proof is wanted", 0.12)
 	}
 	t.add("symbols of mathematics", 0.2*share(float64(text.maths), 6))
-	t.add("a program", 0.05*share(float64(text.code), 10))
+	if text.fence {
+		t.add("a program", 0.1)
+	}
+	t.add("tokens of programs", 0.05*share(float64(text.code), 10))
 	t.add("a list", 0.05*share(float64(text.items), 5))
 	if text.has[plain] > 0 {
 		t.add("a simple answer is wanted", -0.08)

@@ -23,7 +23,7 @@ const (
 )
 
 // leftToUs tells whether the gateway chooses the model by what the request itself seems to need.
-func (n *need) leftToUs() bool { return !n.named && !n.Hinted() }
+func (n *need) leftToUs() bool { return !n.named && !n.besides && !n.Hinted() }
 
 // choose is the scorer for a request that leaves its model to the gateway: of each provider the best model that is good enough, by score,
 // and behind them others until there are enough. The model that serves a conversation stays first as long as it is good enough.
