@@ -21,37 +21,37 @@ type File struct {
 // zero or empty, and comes from the catalog.
 type Model struct {
 	ID            string           `key:"id" doc:"The id that clients use."`
-	UpstreamID    string           `key:"upstream_id" doc:"The name that the provider knows the model by. Without it, the id."`
+	UpstreamID    string           `key:"upstream_id" doc:"The provider's name of the model. Without it, the id."`
 	Aliases       []string         `key:"aliases" doc:"Other ids for the same model."`
 	Family        string           `key:"family" doc:"The family: gpt, o, claude, gemini, deepseek, qwen or a name of your own."`
 	Context       int              `key:"context" min:"0" max:"1000000000" doc:"Window in tokens."`
-	MaxOutput     int              `key:"max_output" min:"0" max:"1000000000" doc:"Most output tokens of one answer."`
+	MaxOutput     int              `key:"max_output" min:"0" max:"1000000000" doc:"Maximum output tokens of one answer."`
 	Price         *Price           `key:"price" doc:"USD per million tokens."`
 	Capabilities  []policy.Feature `key:"capabilities" doc:"Features of the model."`
-	Lacks         []policy.Feature `key:"lacks" doc:"Features that it does not have there, whatever else is said of it."`
-	SchemaAlone   *bool            `key:"schema_alone" doc:"It takes a schema of the answer or functions, not both, as Gemini's models before the third generation."`
+	Lacks         []policy.Feature `key:"lacks" doc:"Features that it lacks at this provider; overrides all other sources."`
+	SchemaAlone   *bool            `key:"schema_alone" doc:"It accepts a response schema or functions, but not both, like Gemini's models before the third generation."`
 	Quality       string           `key:"quality" oneof:"minimum low medium high maximum" doc:"Quality class."`
-	Reasoning     string           `key:"reasoning" oneof:"auto none anthropic openai responses gemini deepseek qwen openrouter venice vllm mistral kimi seed gemma tags" doc:"Where its reasoning is found: by who answers and how, nowhere, or as in the answers of a kind of provider or model."`
+	Reasoning     string           `key:"reasoning" oneof:"auto none anthropic openai responses gemini deepseek qwen openrouter venice vllm mistral kimi seed gemma tags" doc:"Where its reasoning is found: automatically, nowhere, or as for a kind of provider or model."`
 	ImplicitOpen  *bool            `key:"implicit_open" doc:"Answers begin inside reasoning: the prompt has the opening tag."`
-	ResponsesOnly *bool            `key:"responses_only" doc:"It is served in Responses alone, as OpenAI's pro, codex and deep-research models are: where its provider speaks that, all clients are served in it."`
-	NamedOnly     *bool            `key:"named_only" doc:"It serves those who ask for it by name; the gateway does not choose it by itself."`
-	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, as many of OpenAI's models that reason do: they are left out, and the limit is called max_completion_tokens."`
-	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or written into its text in the format of hermes, qwen or plain json. Without it, as the catalog says, else native."`
+	ResponsesOnly *bool            `key:"responses_only" doc:"It is available only in the Responses API, like OpenAI's pro, codex and deep-research models: if its provider supports that API, it is used for all clients."`
+	NamedOnly     *bool            `key:"named_only" doc:"It serves only requests that name it; auto does not select it."`
+	FixedSampling *bool            `key:"fixed_sampling" doc:"It refuses temperature, top_p, penalties and max_tokens, like many of OpenAI's reasoning models: they are removed, and the limit is sent as max_completion_tokens."`
+	ToolFormat    string           `key:"tool_format" oneof:"native hermes qwen json" doc:"How it calls tools: native, or as text in the format of hermes, qwen or plain json. Without it, as in the catalog, else native."`
 	LatencyP50MS  int              `key:"latency_p50_ms" min:"0" max:"3600000" doc:"Usual time to the first token, in milliseconds."`
 	Vendor        string           `key:"vendor" doc:"The ordinary provider that serves it (openai, anthropic, google, deepseek, qwen), or none. Without it, the one of its family."`
-	Strengths     *Strengths       `key:"strengths" doc:"How good it is at what, from 0 to 1. Without a quality, their mean says it: below 0.25 minimum, 0.45 low, 0.65 medium, 0.85 high, else maximum."`
-	Thinking      *Thinking        `key:"thinking" doc:"How it is told how hard to think."`
-	MinCache      int              `key:"min_cache" min:"0" max:"1000000000" doc:"Least tokens of a prompt that its provider caches."`
+	Strengths     *Strengths       `key:"strengths" doc:"Strengths from 0 to 1. Without a quality, their mean determines it: below 0.25 minimum, 0.45 low, 0.65 medium, 0.85 high, else maximum."`
+	Thinking      *Thinking        `key:"thinking" doc:"How its reasoning is controlled."`
+	MinCache      int              `key:"min_cache" min:"0" max:"1000000000" doc:"Minimum prompt length in tokens that its provider caches."`
 }
 
 // Strengths say how good a model is at what, from 0 to 1. What is nil is not known.
 type Strengths struct {
-	Reasoning            *float64 `key:"reasoning" min:"0" max:"1" doc:"Long chains of thought."`
+	Reasoning            *float64 `key:"reasoning" min:"0" max:"1" doc:"Long reasoning."`
 	CodeGeneration       *float64 `key:"code_generation" min:"0" max:"1" doc:"Writing code."`
-	ToolCallAccuracy     *float64 `key:"tool_call_accuracy" min:"0" max:"1" doc:"The right call with the right arguments."`
+	ToolCallAccuracy     *float64 `key:"tool_call_accuracy" min:"0" max:"1" doc:"Correct calls with correct arguments."`
 	SchemaAdherence      *float64 `key:"schema_adherence" min:"0" max:"1" doc:"Answers that follow a schema."`
-	DeFiKnowledge        *float64 `key:"defi_knowledge" min:"0" max:"1" doc:"What it knows of decentralised finance."`
-	InstructionFollowing *float64 `key:"instruction_following" min:"0" max:"1" doc:"Doing what it was told, and nothing else."`
+	DeFiKnowledge        *float64 `key:"defi_knowledge" min:"0" max:"1" doc:"Knowledge of decentralised finance."`
+	InstructionFollowing *float64 `key:"instruction_following" min:"0" max:"1" doc:"Following instructions exactly."`
 }
 
 // Known are the strengths that are known, by their keys. A nil value knows none.
@@ -73,10 +73,10 @@ func (s *Strengths) Known() map[string]float64 {
 
 // Thinking says how a model is told how hard to think.
 type Thinking struct {
-	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"By what. Without it, as is usual at its provider."`
-	Efforts []string                `key:"efforts" doc:"The efforts that it takes, least first; an empty list for none. Without it, whatever comes."`
-	Default policy.ThinkingDefault  `key:"default" oneof:"on always" doc:"What it does where nobody says how hard to think: on, it thinks until it is told not to; always, whatever it is told. Without it, it does not."`
-	Display *bool                   `key:"display" doc:"Whether its thinking can be asked for in the answer."`
+	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"The kind of control. Without it, as is usual at its provider."`
+	Efforts []string                `key:"efforts" doc:"The efforts that it accepts, lowest first; an empty list for none. Without it, any."`
+	Default policy.ThinkingDefault  `key:"default" oneof:"on always" doc:"Its behaviour without a parameter: on, it thinks unless turned off; always, it cannot be turned off. Without it, it does not think."`
+	Display *bool                   `key:"display" doc:"Whether its thinking can be requested in the answer."`
 }
 
 // Price is USD per million tokens. Input and output are given together.
@@ -86,11 +86,11 @@ type Price struct {
 	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
 	CacheWrite   *policy.Price `key:"cache_write" doc:"Input tokens written to a five-minute cache. Without it, as input."`
 	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
-	PerRequest   *policy.Micro `key:"per_request" doc:"USD for each request, besides its tokens."`
-	PerSearch    *policy.Micro `key:"per_search" doc:"USD for each search of the web that the provider makes."`
+	PerRequest   *policy.Micro `key:"per_request" doc:"USD per request, in addition to its tokens."`
+	PerSearch    *policy.Micro `key:"per_search" doc:"USD per web search of the provider."`
 
-	Above        []LongPrice          `key:"above" doc:"What requests cost whose prompts are longer, the whole of them. An empty list: no more than others."`
-	ServiceTiers map[string]TierPrice `key:"service_tiers" doc:"What requests cost that ask for another tier of service and get it, by the provider's name of the tier: priority, flex."`
+	Above        []LongPrice          `key:"above" doc:"Prices of requests with longer prompts, for all of their tokens. An empty list: the usual prices."`
+	ServiceTiers map[string]TierPrice `key:"service_tiers" doc:"Prices of requests in another service tier, by the provider's name of the tier: priority, flex."`
 
 	Source  string    // where the price was read; not a key: whoever read it says so
 	Updated time.Time // when
@@ -98,7 +98,7 @@ type Price struct {
 
 // LongPrice is what requests cost whose prompts are longer than a number of tokens.
 type LongPrice struct {
-	Tokens       int           `key:"tokens" min:"1" max:"1000000000" doc:"Longer than so many tokens, those of the provider's cache included."`
+	Tokens       int           `key:"tokens" min:"1" max:"1000000000" doc:"Applies above this number of tokens, cached ones included."`
 	Input        *policy.Price `key:"input" doc:"Input tokens."`
 	Output       *policy.Price `key:"output" doc:"Output tokens, reasoning included."`
 	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
@@ -113,5 +113,5 @@ type TierPrice struct {
 	CachedInput  *policy.Price `key:"cached_input" doc:"Input tokens read from the provider's cache. Without it, as input."`
 	CacheWrite   *policy.Price `key:"cache_write" doc:"Input tokens written to a five-minute cache. Without it, as input."`
 	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
-	Above        []LongPrice   `key:"above" doc:"What longer prompts cost there. Without it, no more than others."`
+	Above        []LongPrice   `key:"above" doc:"Prices of longer prompts in that tier. Without it, the usual ones."`
 }
