@@ -25,7 +25,7 @@ func isTold(key string) bool {
 	if !ok {
 		return false
 	}
-	_, problems := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	_, problems := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false }, providerKinds()...)
 	return slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Key == key })
 }
 

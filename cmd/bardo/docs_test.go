@@ -115,7 +115,7 @@ func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 		return "sk-example", true
 	}
 	everyBlock(t, func(b *mdtest.Block) {
-		if _, problems := config.Parse(b.Page+".yaml", []byte(b.Text), set); len(problems) > 0 {
+		if _, problems := config.Parse(b.Page+".yaml", []byte(b.Text), set, providerKinds()...); len(problems) > 0 {
 			t.Errorf("%s:\n%s\n%v", b, b.Text, problems)
 		}
 	}, "yaml")

@@ -28,6 +28,7 @@ import (
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy/auth"
 )
 
@@ -52,6 +53,17 @@ func adapters() []provider.Described {
 		custom.Adapter{},
 		demo.Adapter{},
 	}
+}
+
+func init() { settings.Kinds = providerKinds() }
+
+// providerKinds describe the kinds of providers, in the order in which those are asked that no file names.
+func providerKinds() []kind.Kind {
+	var out []kind.Kind
+	for _, a := range adapters() {
+		out = append(out, a.Kind())
+	}
+	return out
 }
 
 // dialects are the formats that clients speak.

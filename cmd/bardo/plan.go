@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/projection"
@@ -147,7 +148,7 @@ func (p *planner) pay(to *policy.Resolution) {
 	case at.Direct && !at.Free:
 		to.Prices = policy.Prices{Known: true}
 		p.note("%s is paid by its user, at the vendor", at.ID)
-	case at.Kind == config.KindBankr:
+	case at.Traits.First == kind.ForWallet:
 		p.note("%s is paid by the wallet's earnings, as far as they reach", at.ID)
 	}
 	if !to.Prices.Known {

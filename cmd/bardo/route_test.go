@@ -19,7 +19,7 @@ import (
 // ConfigOf parses a configuration without an environment.
 func ConfigOf(t *testing.T, text string) *config.Config {
 	t.Helper()
-	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false }, providerKinds()...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}

@@ -25,7 +25,8 @@ func (d *decoder) check(cfg *Config) {
 		d.warn(d.place(key), key, "this version has neither attested nor sealed inference: requests that name no tier are private")
 	}
 	d.checkSplit(cfg)
-	d.checkCustoms(cfg.Providers.Custom)
+	d.checkHosts(cfg)
+	d.checkCustoms(cfg)
 	d.checkOrder(cfg)
 	d.checkPlans(cfg)
 	d.checkClearText(cfg)
@@ -100,18 +101,26 @@ func (d *decoder) checkTLS(key string, t TLS) {
 // idPattern is what a custom id may be: it stands in URLs, headers and before the slash of provider/model.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-func (d *decoder) checkCustoms(customs []Custom) {
+func (d *decoder) checkHosts(cfg *Config) {
+	for _, k := range d.kinds.hosts() {
+		if h := cfg.Providers.Hosts[policy.ProviderID(k.Name)]; h != nil {
+			d.checkModels("providers."+k.Name+".models", h.Models)
+		}
+	}
+}
+
+func (d *decoder) checkCustoms(cfg *Config) {
 	seen := map[policy.ProviderID]bool{}
-	for i, c := range customs {
+	for i, c := range cfg.Providers.Custom {
 		key := fmt.Sprintf("providers.custom[%d]", i)
 		switch {
 		case c.ID == "":
 			d.problem(key+".id", "a name", "missing")
 		case !idPattern.MatchString(string(c.ID)):
 			d.problem(key+".id", "letters, digits, dots, dashes and underscores", "%q cannot be an id", c.ID)
-		case slices.Contains(reserved(), c.ID):
+		case slices.Contains(d.kinds.reserved(), c.ID):
 			d.problem(key+".id", "another name", "%q is the name of a built-in provider", c.ID)
-		case seen[c.ID]:
+		case seen[c.ID], cfg.Providers.Hosts[c.ID] != nil:
 			d.problem(key+".id", "another name", "%q is given twice", c.ID)
 		}
 		seen[c.ID] = true
@@ -220,7 +229,7 @@ func (d *decoder) checkOrder(cfg *Config) {
 // names are the names that a provider may be called by.
 func (c *Config) names() []string {
 	var known []string
-	for _, id := range defaultOrder {
+	for _, id := range c.kinds.names() {
 		known = append(known, string(id))
 	}
 	for _, custom := range c.Providers.Custom {
@@ -257,9 +266,9 @@ func (d *decoder) checkPlans(cfg *Config) {
 
 // checkClearText warns of a key that crosses the internet without encryption.
 func (d *decoder) checkClearText(cfg *Config) {
-	for _, o := range ordinaries {
-		if p := *o.at(&cfg.Providers); p != nil && p.APIKey.IsSet() && !p.BaseURL.TLS() && p.BaseURL.public() {
-			key := join("providers", string(o.id)) + ".base_url"
+	for _, k := range d.kinds.hosts() {
+		if p := cfg.Providers.Hosts[policy.ProviderID(k.Name)]; p != nil && p.APIKey.IsSet() && !p.BaseURL.TLS() && p.BaseURL.public() {
+			key := join("providers", k.Name) + ".base_url"
 			d.warn(d.place(key), key, "the key goes to %s without encryption", p.BaseURL.Host)
 		}
 	}

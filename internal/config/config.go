@@ -30,6 +30,7 @@ type Config struct {
 	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
 
+	kinds    kindsOf             // of the providers that can be configured
 	appeared []policy.ProviderID // providers in the order in which the file names them
 }
 

@@ -73,7 +73,7 @@ func lines(problems []config.Problem) string {
 func TestBadFiles(t *testing.T) {
 	for _, path := range files(t, "*.bad.*[^t]") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			cfg, problems := config.Parse(filepath.Base(path), read(t, path), variables())
+			cfg, problems := config.Parse(filepath.Base(path), read(t, path), variables(), kinds...)
 			if cfg != nil {
 				t.Error("the file was accepted")
 			}
@@ -89,7 +89,7 @@ func TestBadFiles(t *testing.T) {
 func TestGoodFiles(t *testing.T) {
 	for _, path := range append(files(t, "*.good.yaml"), files(t, "*.good.toml")...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			cfg, problems := config.Parse(filepath.Base(path), read(t, path), usual)
+			cfg, problems := config.Parse(filepath.Base(path), read(t, path), usual, kinds...)
 			if cfg == nil {
 				t.Fatal(lines(problems))
 			}
@@ -98,7 +98,7 @@ func TestGoodFiles(t *testing.T) {
 			if strings.Contains(string(printed), "sk-secret") {
 				t.Error("a secret was printed")
 			}
-			again, problems := config.Parse("printed.yaml", printed, variables())
+			again, problems := config.Parse("printed.yaml", printed, variables(), kinds...)
 			if again == nil {
 				t.Fatalf("what was printed cannot be read: %s", lines(problems))
 			}

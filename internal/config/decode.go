@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/policy"
@@ -21,6 +22,7 @@ const maxPrice = policy.Price(10_000) * policy.Price(policy.USD)
 type decoder struct {
 	env      func(string) (string, bool)
 	where    map[string]pos // where each given key stands
+	kinds    kindsOf        // that can be configured
 	problems []Problem
 }
 
@@ -36,7 +38,11 @@ func (d *decoder) warn(at pos, key, format string, args ...any) {
 
 // structure decodes a table into a struct, whose fields already hold their defaults.
 func (d *decoder) structure(key string, n *node, v reflect.Value) {
-	fields := fieldsOf(v.Type())
+	d.members(key, n, v, fieldsOf(v.Type()))
+}
+
+// members decodes a table into some fields of a struct.
+func (d *decoder) members(key string, n *node, v reflect.Value, fields []field) {
 	for _, e := range n.keys {
 		full := join(key, e.name)
 		d.where[full] = e.at
@@ -46,10 +52,42 @@ func (d *decoder) structure(key string, n *node, v reflect.Value) {
 			d.value(full, e.value, v.Field(fields[i].index), fields[i])
 		case isLater(full):
 			d.later(full, e)
+		case d.isHost(v, e.name):
+			d.host(full, e.value, v.Addr().Interface().(*Providers), d.kinds.find(e.name)) //nolint:forcetypeassert // isHost looked at it
 		default:
-			d.unknown(full, e, append(names(fields), laterBelow(key)...))
+			d.unknown(full, e, append(d.names(v, fields), laterBelow(key)...))
 		}
 	}
+}
+
+// isHost reports whether a key of a table is the section of a kind with a host's keys.
+func (d *decoder) isHost(v reflect.Value, name string) bool {
+	return v.Type() == reflect.TypeFor[Providers]() && slices.ContainsFunc(d.kinds.hosts(), func(k kind.Kind) bool { return k.Name == name })
+}
+
+// host decodes the section of a kind with a host's keys.
+func (d *decoder) host(key string, n *node, p *Providers, k kind.Kind) {
+	switch n.kind {
+	case null:
+	case table:
+		h := &Host{}
+		p.Hosts[policy.ProviderID(k.Name)] = h
+		d.members(key, n, reflect.ValueOf(h).Elem(), hostFields(k))
+	default:
+		d.fail(n.at, key, table.String(), "%s", n.kind)
+	}
+}
+
+// names are the keys that a table may have.
+func (d *decoder) names(v reflect.Value, fields []field) []string {
+	out := names(fields)
+	if v.Type() != reflect.TypeFor[Providers]() {
+		return out
+	}
+	for i, k := range d.kinds.hosts() {
+		out = slices.Insert(out, i+1, k.Name) // behind the order
+	}
+	return out
 }
 
 func (d *decoder) unknown(key string, e entry, known []string) {
@@ -58,7 +96,7 @@ func (d *decoder) unknown(key string, e entry, known []string) {
 		return
 	}
 	parent := strings.TrimSuffix(strings.TrimSuffix(key, e.name), ".")
-	if deeper := keyBelow(parent, e.name); deeper != "" {
+	if deeper := keyBelow(d.kinds, parent, e.name); deeper != "" {
 		d.fail(e.at, key, deeper+": indent it further", "unknown key here")
 		return
 	}
@@ -73,8 +111,8 @@ func (d *decoder) unknown(key string, e entry, known []string) {
 
 // keyBelow is the first key of the schema below a table that has this name; "" if there is none. Who writes it in the table itself has most often
 // indented it too little.
-func keyBelow(table, name string) string {
-	for _, f := range Schema() {
+func keyBelow(kinds []kind.Kind, table, name string) string {
+	for _, f := range Schema(kinds...) {
 		rest, below := strings.CutPrefix(f.Key, table)
 		if below && strings.HasSuffix(rest, "."+name) {
 			return f.Key

@@ -20,7 +20,7 @@ func (c *Config) Enabled() []Provider {
 	if len(out) == 0 {
 		return []Provider{{Kind: KindDemo, Provider: kind.Provider{ID: Demo, Models: []Model{{ID: string(Demo)}}, Any: true, Free: true}}}
 	}
-	order := slices.Concat(c.Providers.Order, c.appeared, defaultOrder)
+	order := slices.Concat(c.Providers.Order, c.appeared, c.kinds.names())
 	slices.SortStableFunc(out, func(a, b Provider) int {
 		return cmp.Compare(slices.Index(order, a.section()), slices.Index(order, b.section()))
 	})
@@ -49,16 +49,21 @@ const directSection policy.ProviderID = "direct"
 // real are the enabled providers but the demo.
 func (c *Config) real() []Provider {
 	var out []Provider
-	for _, o := range ordinaries {
-		if p := *o.at(&c.Providers); p != nil {
-			out = append(out, Provider{
-				Kind: o.kind, Format: o.format, Endpoints: []URL{p.BaseURL}, Responses: o.kind == KindOpenAI,
-				Provider: kind.Provider{ID: o.id, Vendor: true, Of: o.id, ContextEngineering: true},
-			}.keyed(p.APIKey, p.APIKeys))
+	for _, k := range c.kinds.hosts() {
+		h := c.Providers.Hosts[policy.ProviderID(k.Name)]
+		if h == nil {
+			continue
 		}
+		p := base(k, h.BaseURL)
+		p.APIVersion = cmp.Or(h.APIVersion, k.APIVersion)
+		if p.Models = h.Models; k.Section == kind.VendorSection {
+			p.Vendor, p.Of = true, p.ID
+		}
+		p.Any = k.AnyModel && len(h.Models) == 0
+		out = append(out, p.keyed(h.APIKey, h.APIKeys))
 	}
 	out = append(out, c.special()...)
-	out = append(out, c.Providers.Direct.enabled()...)
+	out = append(out, c.Providers.Direct.enabled(c.kinds)...)
 	for _, p := range c.Providers.Custom {
 		out = append(out, Provider{
 			Kind: KindCustom, Format: p.Format, Endpoints: p.Endpoints,
@@ -72,46 +77,47 @@ func (c *Config) real() []Provider {
 	return out
 }
 
-// special are the providers that are more than a vendor.
+// base is what the kind of a provider says of it.
+func base(k kind.Kind, at URL) Provider {
+	return Provider{
+		Kind: k.Name, Format: k.Format, Endpoints: []URL{at}, CacheControl: k.CacheControl, Responses: k.Responses, CountsTokens: k.CountsTokens,
+		variables: k.Variables,
+		Provider: kind.Provider{
+			ID: policy.ProviderID(k.Name), Traits: k.Traits, Catalog: k.List, Private: k.Private, Broad: k.Broad, ContextEngineering: true,
+		},
+	}
+}
+
+// special are the providers whose sections have keys of their own.
 func (c *Config) special() []Provider {
 	var out []Provider
-	if p := c.Providers.BlockRun; p != nil {
-		out = append(out, Provider{
-			Kind: KindBlockRun, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
-			Provider: kind.Provider{ID: KindBlockRun, Catalog: "blockrun", Models: p.Models, Broad: true, ContextEngineering: true},
-		}.keyed(p.APIKey, p.APIKeys))
+	if s := c.Providers.BlockRun; s != nil {
+		p := base(c.kinds.find(KindBlockRun), s.Endpoint)
+		p.Models = s.Models
+		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}
-	if p := c.Providers.OpenRouter; p != nil {
-		out = append(out, Provider{
-			Kind: KindOpenRouter, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
-			BYOK: p.BYOK, Sort: p.Sort, Fallbacks: p.Fallbacks, Allow: p.Allow, CacheControl: true,
-			Provider: kind.Provider{
-				ID: KindOpenRouter, Catalog: "openrouter", Models: p.Models, Broad: true, Any: len(p.Models) == 0, ContextEngineering: true,
-			},
-		}.keyed(p.APIKey, p.APIKeys))
+	if s := c.Providers.OpenRouter; s != nil {
+		p := base(c.kinds.find(KindOpenRouter), s.Endpoint)
+		p.BYOK, p.Sort, p.Fallbacks, p.Allow = s.BYOK, s.Sort, s.Fallbacks, s.Allow
+		p.Models, p.Any = s.Models, len(s.Models) == 0
+		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}
-	if p := c.Providers.Venice; p != nil {
-		out = append(out, Provider{
-			Kind: KindVenice, Format: FormatOpenAI, Endpoints: []URL{p.BaseURL}, Characters: p.Characters,
-			Provider: kind.Provider{
-				ID: KindVenice, Catalog: "venice", Models: p.Models, Private: true, DIEM: p.DIEMStaked, ContextEngineering: true,
-			},
-		}.keyed(p.APIKey, p.APIKeys))
+	if s := c.Providers.Venice; s != nil {
+		p := base(c.kinds.find(KindVenice), s.BaseURL)
+		p.Characters, p.Models, p.DIEM = s.Characters, s.Models, s.DIEMStaked
+		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}
-	if p := c.Providers.Bankr; p != nil {
-		out = append(out, Provider{
-			Kind: KindBankr, Format: FormatOpenAI, Endpoints: []URL{p.Endpoint},
-			Provider: kind.Provider{
-				ID: KindBankr, Models: p.Models, Subsystems: p.Subsystems, ContextEngineering: true,
-				Earnings: kind.Earnings{Balance: p.RevenueBalance, Revenue: p.LifetimeRevenue, Cost: p.LifetimeCost},
-			},
-		}.keyed(p.APIKey, p.APIKeys))
+	if s := c.Providers.Bankr; s != nil {
+		p := base(c.kinds.find(KindBankr), s.Endpoint)
+		p.Models, p.Subsystems = s.Models, s.Subsystems
+		p.Earnings = kind.Earnings{Balance: s.RevenueBalance, Revenue: s.LifetimeRevenue, Cost: s.LifetimeCost}
+		out = append(out, p.keyed(s.APIKey, s.APIKeys))
 	}
 	return out
 }
 
 // enabled are the users' own keys: those of one vendor, address and list of models make one provider.
-func (d *Direct) enabled() []Provider {
+func (d *Direct) enabled(kinds kindsOf) []Provider {
 	if d == nil {
 		return nil
 	}
@@ -125,13 +131,13 @@ func (d *Direct) enabled() []Provider {
 			out[i].Keys = append(out[i].Keys, k.APIKey)
 			continue
 		}
-		out = append(out, k.enabled(out))
+		out = append(out, k.enabled(out, kinds))
 	}
 	return out
 }
 
 // enabled is the provider of one key. Its name is direct/vendor; of several of one vendor, the later ones have a number.
-func (k *DirectKey) enabled(before []Provider) Provider {
+func (k *DirectKey) enabled(before []Provider, kinds kindsOf) Provider {
 	p := Provider{
 		Kind: KindCustom, Format: FormatOpenAI, Endpoints: []URL{k.BaseURL},
 		Provider: kind.Provider{
@@ -148,8 +154,9 @@ func (k *DirectKey) enabled(before []Provider) Provider {
 	if same > 1 {
 		p.ID += policy.ProviderID("-" + strconv.Itoa(same))
 	}
-	if i := slices.IndexFunc(ordinaries, func(o ordinary) bool { return string(o.id) == k.Provider }); i >= 0 {
-		p.Kind, p.Format, p.Responses, p.Vendor = ordinaries[i].kind, ordinaries[i].format, ordinaries[i].kind == KindOpenAI, true
+	if of := kinds.find(k.Provider); of.Section == kind.VendorSection {
+		p.Kind, p.Format, p.Responses, p.CountsTokens, p.Vendor = of.Name, of.Format, of.Responses, of.CountsTokens, true
+		p.Traits, p.variables = of.Traits, of.Variables
 	} else {
 		p.Any = len(k.Models) == 0
 		for _, id := range k.Models {

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
 )
 
 // overrides are the variables that stand over a key of the file. Those whose key nothing acts on are accepted with a
@@ -57,45 +60,67 @@ func laterAround(key string) string {
 	return ""
 }
 
-// enable completes the ordinary providers: a key in the environment enables one that the file does not name, and is the
-// key of one that the file names without a key.
+// enable completes the hosts: a key in the environment enables one that the file does not name, and is the key of one that the file names
+// without a key. One without an address of its own, or that needs no key, is enabled only by what says where it is.
 func (d *decoder) enable(cfg *Config) {
-	for _, o := range ordinaries {
-		p := o.at(&cfg.Providers)
-		key := d.keyFor(o)
-		if *p == nil && !key.IsSet() {
+	for _, k := range d.kinds.hosts() {
+		id := policy.ProviderID(k.Name)
+		h, key, own := cfg.Providers.Hosts[id], d.firstOf(k.Variables...), d.baseURL(k)
+		if h == nil && slices.ContainsFunc(cfg.Providers.Custom, func(c Custom) bool { return c.ID == id }) {
 			continue
 		}
-		if *p == nil {
-			*p = &Ordinary{}
+		if h == nil && (!key.IsSet() || own == URL{} || k.Keyless && d.lookup(k.URLVariable) == "") {
+			continue
 		}
-		own := (*p).BaseURL == URL{} || (*p).BaseURL == o.baseURL
-		if (*p).BaseURL == (URL{}) {
-			(*p).BaseURL = o.baseURL
+		if h == nil {
+			h = &Host{}
+			cfg.Providers.Hosts[id] = h
 		}
-		if !(*p).APIKey.IsSet() && len((*p).APIKeys) == 0 {
-			(*p).APIKey = key
+		atOwn := h.BaseURL == URL{} || h.BaseURL == own
+		h.BaseURL = h.BaseURL.or(own)
+		if h.BaseURL == (URL{}) {
+			d.problem("providers."+k.Name+".base_url", "where its models are served, or the variable "+k.URLVariable, "missing")
 		}
-		if !(*p).APIKey.IsSet() && len((*p).APIKeys) == 0 && own {
-			d.problem("providers."+string(o.id)+".api_key", "a key, or the variable "+o.vars[0], "no key")
+		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 {
+			h.APIKey = key
+		}
+		if !h.APIKey.IsSet() && len(h.APIKeys) == 0 && atOwn && !k.Keyless {
+			d.problem("providers."+k.Name+".api_key", "a key, or the variable "+k.Variables[0], "no key")
 		}
 	}
 }
 
-// enableSpecial does the same for the providers that are more than a vendor, and completes the users' own keys.
+// baseURL is a kind's own address, or the one that the environment says.
+func (d *decoder) baseURL(k kind.Kind) URL {
+	text := k.BaseURL
+	if k.URLVariable != "" {
+		text = cmp.Or(d.lookup(k.URLVariable), text)
+	}
+	if text == "" {
+		return URL{}
+	}
+	u, err := parseURL(text)
+	if err != nil {
+		d.problem("providers."+k.Name+".base_url", "a URL in "+k.URLVariable, "%v", err)
+	}
+	return u
+}
+
+// enableSpecial does the same for the providers whose sections have keys of their own, and completes the users' own keys.
 func (d *decoder) enableSpecial(cfg *Config) {
 	p := &cfg.Providers
-	if key := d.firstOf("OPENROUTER_API_KEY"); p.OpenRouter == nil && key.IsSet() {
+	blockrun, openrouter, venice, bankr := d.kinds.find(KindBlockRun), d.kinds.find(KindOpenRouter), d.kinds.find(KindVenice), d.kinds.find(KindBankr)
+	if key := d.firstOf(openrouter.Variables...); p.OpenRouter == nil && key.IsSet() {
 		p.OpenRouter = &OpenRouter{}
 	}
-	if key := d.firstOf("VENICE_API_KEY"); p.Venice == nil && key.IsSet() {
+	if key := d.firstOf(venice.Variables...); p.Venice == nil && key.IsSet() {
 		p.Venice = &Venice{}
 	}
-	if key := d.firstOf("BANKR_API_KEY"); p.Bankr == nil && key.IsSet() {
+	if key := d.firstOf(bankr.Variables...); p.Bankr == nil && key.IsSet() {
 		p.Bankr = &Bankr{}
 	}
 	if b := p.BlockRun; b != nil {
-		b.Endpoint = b.Endpoint.or(URL{"https", "api.blockrun.ai", "/v1"})
+		b.Endpoint = b.Endpoint.or(d.baseURL(blockrun))
 		if b.Endpoint.Path == "" {
 			b.Endpoint.Path = "/v1"
 		}
@@ -104,17 +129,17 @@ func (d *decoder) enableSpecial(cfg *Config) {
 		}
 	}
 	if o := p.OpenRouter; o != nil {
-		o.complete(d)
+		o.complete(d, openrouter)
 	}
 	if v := p.Venice; v != nil {
 		own := v.BaseURL == URL{}
-		v.BaseURL = v.BaseURL.or(URL{"https", "api.venice.ai", "/api/v1"})
-		d.completeKey(&v.APIKey, v.APIKeys, own, "providers.venice", "VENICE_API_KEY")
+		v.BaseURL = v.BaseURL.or(d.baseURL(venice))
+		d.completeKey(&v.APIKey, v.APIKeys, own, venice)
 	}
 	if b := p.Bankr; b != nil {
 		own := b.Endpoint == URL{}
-		b.Endpoint = b.Endpoint.or(URL{"https", "llm.bankr.bot", "/v1"})
-		d.completeKey(&b.APIKey, b.APIKeys, own, "providers.bankr", "BANKR_API_KEY")
+		b.Endpoint = b.Endpoint.or(d.baseURL(bankr))
+		d.completeKey(&b.APIKey, b.APIKeys, own, bankr)
 		if b.Wallet == "" {
 			b.Wallet = d.lookup("BANKR_WALLET_ADDRESS")
 		}
@@ -125,23 +150,23 @@ func (d *decoder) enableSpecial(cfg *Config) {
 	d.completeDirect(p.Direct)
 }
 
-func (o *OpenRouter) complete(d *decoder) {
+func (o *OpenRouter) complete(d *decoder, k kind.Kind) {
 	own := o.Endpoint == URL{}
-	o.Endpoint = o.Endpoint.or(URL{"https", "openrouter.ai", "/api/v1"})
+	o.Endpoint = o.Endpoint.or(d.baseURL(k))
 	if !o.BYOK {
-		d.completeKey(&o.APIKey, o.APIKeys, own, "providers.openrouter", "OPENROUTER_API_KEY")
+		d.completeKey(&o.APIKey, o.APIKeys, own, k)
 	} else if !o.APIKey.IsSet() {
-		o.APIKey = d.firstOf("OPENROUTER_API_KEY")
+		o.APIKey = d.firstOf(k.Variables...)
 	}
 }
 
 // completeKey takes a key from the environment where the file has none. A provider at its own address needs one.
-func (d *decoder) completeKey(key *Secret, more []Secret, own bool, section string, variables ...string) {
+func (d *decoder) completeKey(key *Secret, more []Secret, own bool, k kind.Kind) {
 	if !key.IsSet() && len(more) == 0 {
-		*key = d.firstOf(variables...)
+		*key = d.firstOf(k.Variables...)
 	}
 	if !key.IsSet() && len(more) == 0 && own {
-		d.problem(section+".api_key", "a key, or the variable "+variables[0], "no key")
+		d.problem("providers."+k.Name+".api_key", "a key, or the variable "+strings.Join(k.Variables, " or "), "no key")
 	}
 }
 
@@ -156,9 +181,9 @@ func (d *decoder) completeDirect(direct *Direct) {
 			d.problem(at+".provider", "openai, anthropic, google, deepseek, qwen or local", "missing")
 			continue
 		}
-		if n := slices.IndexFunc(ordinaries, func(o ordinary) bool { return string(o.id) == k.Provider }); n >= 0 {
+		if of := d.kinds.find(k.Provider); of.Section == kind.VendorSection {
 			own := k.BaseURL == URL{}
-			k.BaseURL = k.BaseURL.or(ordinaries[n].baseURL)
+			k.BaseURL = k.BaseURL.or(d.baseURL(of))
 			if !k.APIKey.IsSet() && own {
 				d.problem(at+".api_key", "the user's key", "missing")
 			}
@@ -167,8 +192,6 @@ func (d *decoder) completeDirect(direct *Direct) {
 		}
 	}
 }
-
-func (d *decoder) keyFor(o ordinary) Secret { return d.firstOf(o.vars...) }
 
 // firstOf is the first of some variables that is set.
 func (d *decoder) firstOf(variables ...string) Secret {

@@ -18,7 +18,7 @@ import (
 
 func mustParse(t *testing.T, text string, env ...string) *config.Config {
 	t.Helper()
-	cfg, problems := config.Parse("test.yaml", []byte(text), variables(env...))
+	cfg, problems := config.Parse("test.yaml", []byte(text), variables(env...), kinds...)
 	if cfg == nil {
 		t.Fatal(lines(problems))
 	}
@@ -82,6 +82,12 @@ func TestEnabledProviders(t *testing.T) {
 		{"order alone enables nothing", "providers: {order: [openai]}", nil, "demo"},
 		{"each of the special ones by its key", "", []string{"OPENROUTER_API_KEY=k", "VENICE_API_KEY=k", "BANKR_API_KEY=k", "GOOGLE_API_KEY=k"}, "google openrouter venice bankr"},
 		{"users' own keys stand where direct does", "providers: {order: [direct, openai], openai: {api_key: k}, direct: {keys: [{provider: openai, api_key: a}, {provider: anthropic, api_key: b}, {provider: openai, api_key: c, models: [x]}]}}", nil, "direct/openai direct/anthropic direct/openai-2 openai"},
+		{"a host by its key", "", []string{"HOST_API_KEY=k"}, "host"},
+		{"a server of the operator's by a host's name stands in its place", "providers: {custom: [{id: host, endpoints: [http://localhost:1/v1], models: [{id: m}]}]}", []string{"HOST_API_KEY=k"}, "host"},
+		{"a host that needs no key is not enabled by one", "", []string{"LOCAL_API_KEY=k"}, "demo"},
+		{"a host that needs no key, by its section", "providers: {local: {models: [{id: m}]}}", nil, "local"},
+		{"a host without an address is enabled by its address and its key", "", []string{"CLOUD_API_KEY=k", "CLOUD_ENDPOINT=https://mine.cloud.example"}, "cloud"},
+		{"and not by its key alone", "", []string{"CLOUD_API_KEY=k"}, "demo"},
 		{"an own server needs no key", "providers: {openai: {base_url: http://localhost:1/v1}}", nil, "openai"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -99,6 +105,12 @@ providers:
   qwen: {api_key: "x-${PART}"}
   custom: [{id: mine, format: anthropic, private: true, endpoints: [http://localhost:1/v1, http://localhost:2/v1], api_key: env:PART, models: [{id: m}]}]
 `, "OPENAI_API_KEY=from-env", "PART=secret")
+	const hosts = "providers: {host: {api_key: k, models: [{id: m}]}, cloud: {api_key: k, base_url: https://mine.cloud.example, api_version: 2025-01-01}}"
+	for _, p := range mustParse(t, hosts).Enabled() {
+		if p.ID == "host" && (p.Any || len(p.Models) != 1 || p.Catalog != "openai") || p.ID == "cloud" && p.APIVersion != "2025-01-01" {
+			t.Errorf("%s: %+v", p.ID, p)
+		}
+	}
 	all := map[policy.ProviderID]config.Provider{}
 	for _, p := range cfg.Enabled() {
 		all[p.ID] = p
@@ -114,7 +126,7 @@ providers:
 		{"a variable inside a text", all["qwen"].Key.Reveal(), "x-secret"},
 		{"a provider's own base URL", all["qwen"].Endpoints[0].Path, "/compatible-mode/v1"},
 		{"a scheme's own port", all["qwen"].Endpoints[0].Port(), 443},
-		{"a provider with quirks has an adapter of its own", all["qwen"].Kind, config.KindQwen},
+		{"a provider with quirks has an adapter of its own", all["qwen"].Kind, "qwen"},
 		{"the format", all["mine"].Format, config.FormatAnthropic},
 		{"the endpoints", len(all["mine"].Endpoints), 2},
 		{"env:VAR", all["mine"].Key.Reveal(), "secret"},
@@ -186,7 +198,7 @@ func TestVariablesAreNamedInProblems(t *testing.T) {
 		{"BARDO_INFERENCE_SPREAD_PCT=much", `BARDO_INFERENCE_SPREAD_PCT: billing.spread_pct: "much": not a whole number, expected a whole number from 0 to 1000`},
 		{"BARDO_INFERENCE_CACHE_THRESHOLD=0.9", "BARDO_INFERENCE_CACHE_THRESHOLD: inference.caching.threshold: warning: accepted, but this version does not act on it"},
 	} {
-		_, problems := config.Parse("", nil, variables(row.variable))
+		_, problems := config.Parse("", nil, variables(row.variable), kinds...)
 		if got := strings.TrimSpace(lines(problems)); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.variable, got, row.want)
 		}
@@ -202,7 +214,7 @@ func TestWarnings(t *testing.T) {
 		{"a key that is not built", "pipeline: {semantic: shadow}", "test.yaml:1: pipeline.semantic: warning: accepted, but this version does not act on it"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables())
+			cfg, problems := config.Parse("test.yaml", []byte(row.file), variables(), kinds...)
 			if got := strings.TrimSpace(lines(problems)); got != row.want || cfg == nil {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
@@ -230,7 +242,7 @@ func TestExpansion(t *testing.T) {
 // What a variable holds never shows in a problem, and a secret never in any form of printing.
 func TestSecretsDoNotShow(t *testing.T) {
 	const hidden = "hunter2"
-	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+hidden))
+	_, problems := config.Parse("f.yaml", []byte(`providers: {openai: {api_key: k, base_url: "${U}"}, custom: [{id: a, endpoints: ["https://u:hunter2@h/v1"]}]}`), variables("U="+hidden), kinds...)
 	if got := lines(problems); strings.Contains(got, hidden) || len(problems) != 2 {
 		t.Errorf("problems show it: %s", got)
 	}
@@ -258,7 +270,7 @@ func TestLoopback(t *testing.T) {
 
 func TestSchema(t *testing.T) {
 	byKey := map[string]config.Field{}
-	for _, f := range config.Schema() {
+	for _, f := range config.Schema(kinds...) {
 		if f.Doc == "" || f.Type == "" {
 			t.Errorf("%s is not documented", f.Key)
 		}
@@ -282,7 +294,7 @@ func TestSchema(t *testing.T) {
 
 // Every default in the schema is a value that the schema accepts.
 func TestDefaultsAreValid(t *testing.T) {
-	for _, f := range config.Schema() {
+	for _, f := range config.Schema(kinds...) {
 		if f.Default == "" || strings.ContainsAny(f.Key, "[*") {
 			continue
 		}
@@ -291,7 +303,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		for _, name := range slices.Backward(path) {
 			text = "{" + name + ": " + text + "}"
 		}
-		if _, problems := config.Parse("test.yaml", []byte(text), usual); config.Failed(problems) {
+		if _, problems := config.Parse("test.yaml", []byte(text), usual, kinds...); config.Failed(problems) {
 			t.Errorf("%s: %s", f.Key, lines(problems))
 		}
 	}
@@ -318,7 +330,7 @@ func FuzzParse(f *testing.F) {
 		if toml {
 			name = "fuzz.toml"
 		}
-		cfg, problems := config.Parse(name, data, usual)
+		cfg, problems := config.Parse(name, data, usual, kinds...)
 		if (cfg == nil) != config.Failed(problems) {
 			t.Fatalf("configuration %v with %s", cfg, lines(problems))
 		}
@@ -331,7 +343,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		printed := config.Print(cfg)
-		again, problems := config.Parse("printed.yaml", printed, variables())
+		again, problems := config.Parse("printed.yaml", printed, variables(), kinds...)
 		if again == nil || !bytes.Equal(config.Print(again), printed) {
 			t.Fatalf("%s\n%s", lines(problems), printed)
 		}

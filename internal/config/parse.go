@@ -7,21 +7,23 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
 // Parse reads a configuration file: TOML if its name ends in .toml, else YAML. Variables of the environment, looked up
 // by env, stand over the file; an empty variable is one that is not set. Without data, defaults and environment alone
-// make the configuration. It returns nil and the problems if any of them is more than a warning.
-func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, []Problem) {
+// make the configuration. The kinds are those of the providers that can be configured, in the order that holds where no file names one. It
+// returns nil and the problems if any of them is more than a warning.
+func Parse(name string, data []byte, env func(string) (string, bool), kinds ...kind.Kind) (*Config, []Problem) {
 	root, problems := parseTree(name, data)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	d := &decoder{env: env, where: map[string]pos{"": root.at}}
+	d := &decoder{env: env, where: map[string]pos{"": root.at}, kinds: kinds}
 	d.moveAliases(root)
 	d.override(root)
-	cfg := &Config{}
+	cfg := &Config{kinds: kinds, Providers: Providers{Hosts: map[policy.ProviderID]*Host{}}}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
 	if path := cfg.Models.Catalog; path != "" && !filepath.IsAbs(path) {

@@ -13,26 +13,47 @@ import (
 
 // Print writes the effective configuration as YAML, secrets masked. Parse reads it back.
 func Print(cfg *Config) []byte {
-	var p printer
+	p := printer{kinds: cfg.kinds}
 	p.table(reflect.ValueOf(cfg).Elem(), "")
 	return []byte(p.String())
 }
 
-type printer struct{ strings.Builder }
+type printer struct {
+	strings.Builder
+
+	kinds kindsOf
+}
 
 // table writes the keys of a struct that are given or have a default, each on its own line.
 func (p *printer) table(v reflect.Value, indent string) {
-	for _, f := range fieldsOf(v.Type()) {
+	p.fields(v, fieldsOf(v.Type()), indent)
+}
+
+func (p *printer) fields(v reflect.Value, fields []field, indent string) {
+	for i, f := range fields {
+		if i == 1 && v.Type() == reflect.TypeFor[Providers]() { // behind the order
+			p.hosts(v.FieldByName("Hosts").Interface().(map[policy.ProviderID]*Host), indent) //nolint:forcetypeassert // its own type
+		}
 		fv := v.Field(f.index)
 		switch {
 		case isTable(fv.Type()):
-			var inner printer
+			inner := printer{kinds: p.kinds}
 			if inner.table(fv, indent+"  "); inner.Len() > 0 {
 				fmt.Fprintf(p, "%s%s:\n%s", indent, f.name, inner.String())
 			}
 		case !fv.IsZero() || f.def != "":
 			fmt.Fprintf(p, "%s%s:", indent, f.name)
 			p.value(fv, indent)
+		}
+	}
+}
+
+// hosts writes the sections of kinds with a host's keys.
+func (p *printer) hosts(hosts map[policy.ProviderID]*Host, indent string) {
+	for _, k := range p.kinds.hosts() {
+		if h := hosts[policy.ProviderID(k.Name)]; h != nil {
+			fmt.Fprintf(p, "%s%s:\n", indent, k.Name)
+			p.fields(reflect.ValueOf(h).Elem(), hostFields(k), indent+"  ")
 		}
 	}
 }

@@ -12,24 +12,24 @@ import (
 // Providers are the places where models are served.
 type Providers struct {
 	Order      []policy.ProviderID `key:"order" doc:"Provider names and custom ids, most preferred first. Others follow in order of appearance."`
-	OpenAI     *Ordinary           `key:"openai" doc:"OpenAI, on the operator's key."`
-	Anthropic  *Ordinary           `key:"anthropic" doc:"Anthropic, on the operator's key."`
-	Google     *Ordinary           `key:"google" doc:"Google (Gemini), on the operator's key."`
-	DeepSeek   *Ordinary           `key:"deepseek" doc:"DeepSeek, on the operator's key."`
-	Qwen       *Ordinary           `key:"qwen" doc:"Qwen (Alibaba Model Studio), on the operator's key."`
 	BlockRun   *BlockRun           `key:"blockrun" doc:"BlockRun: models of many vendors through one API."`
 	OpenRouter *OpenRouter         `key:"openrouter" doc:"OpenRouter: models of many vendors, on the operator's key."`
 	Venice     *Venice             `key:"venice" doc:"Venice, a private provider: it does not retain requests."`
 	Bankr      *Bankr              `key:"bankr" doc:"Bankr: inference that an agent pays from what it earns."`
 	Direct     *Direct             `key:"direct" doc:"Users' own keys: their requests are forwarded unchanged, without pipeline and spread."`
 	Custom     []Custom            `key:"custom" doc:"Any other server with one of the supported formats."`
+
+	Hosts map[policy.ProviderID]*Host // the sections of the kinds with a vendor's or a host's keys, by name
 }
 
-// Ordinary is a provider whose address and models are known; it needs only the operator's key.
-type Ordinary struct {
+// Host is a provider that needs only the operator's key: its address is known, or the one thing besides that the operator says.
+type Host struct {
 	APIKey  Secret   `key:"api_key" doc:"The operator's key. Without it, the provider's usual environment variable."`
 	APIKeys []Secret `key:"api_keys" doc:"Further equivalent keys: requests are spread over all, and a rate-limited one is not used for a while."`
 	BaseURL URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
+
+	Models     []Model `key:"models" doc:"What it serves. Without a list, its own list of models."`
+	APIVersion string  `key:"api_version" doc:"The api-version that requests name."`
 }
 
 // BlockRun is a gateway to models of many vendors.
@@ -113,13 +113,8 @@ type (
 	ModelFile = modelfile.File
 )
 
-// The kinds of provider: which adapter serves them.
+// The kinds of provider whose sections have keys of their own, and those that are no section.
 const (
-	KindOpenAI     = "openai"
-	KindAnthropic  = "anthropic"
-	KindGoogle     = "google"
-	KindDeepSeek   = "deepseek"
-	KindQwen       = "qwen"
 	KindBlockRun   = "blockrun"
 	KindOpenRouter = "openrouter"
 	KindVenice     = "venice"
@@ -139,7 +134,7 @@ const (
 type Provider struct {
 	kind.Provider
 
-	Kind         string // which adapter serves it: KindOpenAI …
+	Kind         string // which adapter serves it
 	Format       string // what it speaks: FormatOpenAI … ; "" for the demo provider
 	Endpoints    []URL  // equal servers; none for the demo provider
 	Key          Secret
@@ -154,81 +149,58 @@ type Provider struct {
 	Sort          string
 	Fallbacks     []string
 	Allow         []string // members that its requests may have beyond what is priced
-}
+	APIVersion    string   // that its requests name; "" for none
+	CountsTokens  bool     // it counts the tokens of a request
 
-// ordinary describes a provider that needs only a key.
-type ordinary struct {
-	id      policy.ProviderID
-	kind    string
-	format  string
-	baseURL URL
-	vars    []string // variables of the environment that hold its key, first one wins
-	at      func(*Providers) **Ordinary
-}
-
-var ordinaries = []ordinary{
-	{
-		"anthropic", KindAnthropic, FormatAnthropic,
-		URL{"https", "api.anthropic.com", "/v1"},
-		[]string{"ANTHROPIC_API_KEY"},
-		func(p *Providers) **Ordinary { return &p.Anthropic },
-	},
-	{
-		"openai", KindOpenAI, FormatOpenAI,
-		URL{"https", "api.openai.com", "/v1"},
-		[]string{"OPENAI_API_KEY"},
-		func(p *Providers) **Ordinary { return &p.OpenAI },
-	},
-	{
-		"google", KindGoogle, FormatGemini,
-		URL{"https", "generativelanguage.googleapis.com", "/v1beta"},
-		[]string{"GOOGLE_API_KEY", "GEMINI_API_KEY"},
-		func(p *Providers) **Ordinary { return &p.Google },
-	},
-	{
-		"deepseek", KindDeepSeek, FormatOpenAI,
-		URL{"https", "api.deepseek.com", "/v1"},
-		[]string{"DEEPSEEK_API_KEY"},
-		func(p *Providers) **Ordinary { return &p.DeepSeek },
-	},
-	{
-		"qwen", KindQwen, FormatOpenAI,
-		URL{"https", "dashscope-intl.aliyuncs.com", "/compatible-mode/v1"},
-		[]string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"},
-		func(p *Providers) **Ordinary { return &p.Qwen },
-	},
+	variables []string // of the environment that hold its key
 }
 
 // Demo is the id of the built-in provider that answers when no other is configured.
 const Demo policy.ProviderID = "demo"
 
-// defaultOrder is the order of providers that no file names: those that a variable of the environment enabled.
-var defaultOrder = []policy.ProviderID{"blockrun", "anthropic", "openai", "google", "openrouter", "venice", "bankr", "direct", "deepseek", "qwen"}
+// kindsOf are kinds of providers by name.
+type kindsOf []kind.Kind
 
-// reserved are the names that a custom provider cannot take.
-func reserved() []policy.ProviderID { return append(slices.Clone(defaultOrder), Demo, "custom") }
+// find is the kind of a name; the zero value if there is none.
+func (ks kindsOf) find(name string) kind.Kind {
+	if i := slices.IndexFunc(ks, func(k kind.Kind) bool { return k.Name == name }); i >= 0 {
+		return ks[i]
+	}
+	return kind.Kind{Name: name}
+}
 
-// variablesOf are the variables of the environment that enable a provider, the first one wins; nil for one that takes more than a key.
-func variablesOf(id policy.ProviderID) []string {
-	if i := slices.IndexFunc(ordinaries, func(o ordinary) bool { return o.id == id }); i >= 0 {
-		return ordinaries[i].vars
+// hosts are the kinds whose sections are a Host's.
+func (ks kindsOf) hosts() (out []kind.Kind) {
+	for _, k := range ks {
+		if k.Section == kind.VendorSection || k.Section == kind.HostSection {
+			out = append(out, k)
+		}
 	}
-	switch id {
-	case KindOpenRouter:
-		return []string{"OPENROUTER_API_KEY"}
-	case KindVenice:
-		return []string{"VENICE_API_KEY"}
-	case KindBankr:
-		return []string{"BANKR_API_KEY"}
+	return out
+}
+
+// names are the providers that have sections, in the default order: that of the kinds, users' own keys last.
+func (ks kindsOf) names() (out []policy.ProviderID) {
+	for _, k := range ks {
+		if k.Section != kind.NoSection {
+			out = append(out, policy.ProviderID(k.Name))
+		}
 	}
-	return nil
+	return append(out, directSection)
+}
+
+// reserved are the names that a custom provider cannot take. It can take a host's: it stands in that host's place.
+func (ks kindsOf) reserved() []policy.ProviderID {
+	return slices.DeleteFunc(append(ks.names(), Demo, KindCustom), func(id policy.ProviderID) bool {
+		return ks.find(string(id)).Section == kind.HostSection
+	})
 }
 
 // EnabledBy says what enables a known provider: "set OPENAI_API_KEY, or providers.openai in the configuration".
-func EnabledBy(id policy.ProviderID) string {
+func (c *Config) EnabledBy(id policy.ProviderID) string {
 	section := "providers." + string(id) + " in the configuration"
-	if vars := variablesOf(id); vars != nil {
-		return "set " + strings.Join(vars, " or ") + ", or " + section
+	if k := c.kinds.find(string(id)); k.Variables != nil && k.BaseURL != "" && !k.Keyless {
+		return "set " + strings.Join(k.Variables, " or ") + ", or " + section
 	}
 	return "set " + section
 }
@@ -243,15 +215,11 @@ func (p Provider) KeyAdvice() string {
 		at = "providers.custom, the api_key of " + string(p.ID) + ","
 	}
 	at += " in the configuration"
-	vars := variablesOf(p.ID)
-	if p.Direct {
-		vars = variablesOf(p.Of)
-	}
-	if len(vars) == 0 || p.Kind == KindCustom && !p.Direct {
+	if len(p.variables) == 0 {
 		return "correct " + at
 	}
-	return "correct " + strings.Join(vars, " or ") + " and start the gateway again, or " + at
+	return "correct " + strings.Join(p.variables, " or ") + " and start the gateway again, or " + at
 }
 
 // Known lists the providers that this schema knows, enabled or not, users' own keys as "direct".
-func Known() []policy.ProviderID { return append(slices.Clone(defaultOrder), Demo) }
+func (c *Config) Known() []policy.ProviderID { return append(c.kinds.names(), Demo) }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -20,18 +22,28 @@ type Field struct {
 	Built   bool // false: accepted with a warning, nothing acts on it
 }
 
-// Schema lists every key that Parse accepts, in the order of the structs, keys that nothing acts on at the end.
-func Schema() []Field {
-	out := describe("", reflect.TypeFor[Config]())
+// Schema lists every key that Parse accepts with these kinds of providers, in the order of the structs, keys that nothing acts on at the end.
+func Schema(kinds ...kind.Kind) []Field {
+	out := describe("", reflect.TypeFor[Config](), kinds)
 	for _, l := range laterKeys {
 		out = append(out, Field{Key: l.key, Type: "any", Doc: l.doc})
 	}
 	return out
 }
 
-func describe(prefix string, t reflect.Type) []Field {
+func describe(prefix string, t reflect.Type, kinds kindsOf) []Field {
+	return describeFields(prefix, t, fieldsOf(t), kinds)
+}
+
+func describeFields(prefix string, t reflect.Type, fields []field, kinds kindsOf) []Field {
 	var out []Field
-	for _, f := range fieldsOf(t) {
+	for i, f := range fields {
+		if i == 1 && t == reflect.TypeFor[Providers]() { // behind the order
+			for _, k := range kinds.hosts() {
+				out = append(out, Field{Key: join(prefix, k.Name), Type: table.String(), Doc: k.Doc, Built: true})
+				out = append(out, describeFields(join(prefix, k.Name), reflect.TypeFor[Host](), hostFields(k), kinds)...)
+			}
+		}
 		key, ft := join(prefix, f.name), t.Field(f.index).Type
 		doc := Field{Key: key, Type: f.expected(ft), Default: f.def, Doc: f.doc, Built: true}
 		inner := ft
@@ -46,7 +58,7 @@ func describe(prefix string, t reflect.Type) []Field {
 		}
 		out = append(out, doc)
 		if isTable(inner) {
-			out = append(out, describe(key, inner)...)
+			out = append(out, describe(key, inner, kinds)...)
 		}
 	}
 	return out
@@ -83,6 +95,13 @@ func fieldsOf(t reflect.Type) []field {
 		out = append(out, f)
 	}
 	return out
+}
+
+// hostFields are the fields of a Host that the section of a kind has.
+func hostFields(k kind.Kind) []field {
+	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Host]()), func(f field) bool {
+		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == ""
+	})
 }
 
 func names(fs []field) []string {

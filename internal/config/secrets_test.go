@@ -15,7 +15,7 @@ providers:
   direct: {keys: [{provider: anthropic, api_key: five}, {provider: openai, api_key: six}]}
   custom: [{id: a, endpoints: ["http://127.0.0.1:1/v1"], api_key: seven, api_keys: [eight]}, {id: b, endpoints: ["http://127.0.0.1:2/v1"]}]
 `
-	cfg, problems := config.Parse("f.yaml", []byte(text), variables("THREE=three", "FOUR=four", "ANTHROPIC_API_KEY=nine", "BANKR_API_KEY=ten"))
+	cfg, problems := config.Parse("f.yaml", []byte(text), variables("THREE=three", "FOUR=four", "ANTHROPIC_API_KEY=nine", "BANKR_API_KEY=ten"), kinds...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}

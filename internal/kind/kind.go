@@ -9,9 +9,38 @@ import (
 
 // Kind describes a kind of provider.
 type Kind struct {
-	Name   string // of its adapter
+	Name    string  // of its adapter, and of its section in the configuration
+	Section Section // which keys its section has
+	Doc     string  // what the documentation says of the section
+
+	BaseURL     string   // its own, up to and including the version; "": the operator names one
+	URLVariable string   // variable of the environment that holds the base URL; "": none
+	APIVersion  string   // the version that its requests name in their query unless the operator names another; "": they name none
+	Variables   []string // variables of the environment that hold its key, the first one that is set counts
+	Keyless     bool     // it may be called without a key
+
+	Format       string // the format of its API: openai, anthropic, gemini
+	List         string // the form of its own list of models: openai, openrouter, venice, blockrun; "": it has none that is read
+	Private      bool   // it retains nothing
+	Broad        bool   // it serves models of many vendors: without models and without a list, the catalog's
+	AnyModel     bool   // it serves any id, unless its section lists models
+	Responses    bool   // it speaks OpenAI's Responses beside Chat Completions
+	CacheControl bool   // it speaks openai and understands cache_control on content
+	CountsTokens bool   // it counts the tokens of a request
+
 	Traits Traits
 }
+
+// Section says which keys the configuration of a kind of provider has.
+type Section uint8
+
+// The sections.
+const (
+	NoSection     Section = iota // it is not configured by its name
+	VendorSection                // a key and an address: it serves the catalog's models of its name
+	HostSection                  // besides, a list of models
+	OwnSection                   // keys of its own, which internal/config knows
+)
 
 // Traits are what the choice of a provider depends on. The zero value is a server of the operator's choice, of which nothing is known.
 type Traits struct {

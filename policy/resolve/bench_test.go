@@ -55,7 +55,7 @@ providers:
     - {id: a, endpoints: [http://localhost:1/v1], models: [%s]}
     - {id: b, endpoints: [http://localhost:2/v1], models: [%s]}
 `, strings.Join(listed[0], ", "), strings.Join(listed[1], ", "), strings.Join(listed[2], ", "), strings.Join(listed[3], ", ")),
-		func(string) (string, bool) { return "", false })
+		func(string) (string, bool) { return "", false }, kinds...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}

@@ -22,7 +22,7 @@ func made(t testing.TB, models, text string) *resolve.Resolver {
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
-	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false }, kinds...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}

@@ -31,7 +31,7 @@ func readFixture(t testing.TB, name string) fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, problems := config.Parse("config.yaml", text, func(string) (string, bool) { return "", false })
+	cfg, problems := config.Parse("config.yaml", text, func(string) (string, bool) { return "", false }, kinds...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}

@@ -18,7 +18,7 @@ func TestProvidersWithLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	market := kind.Provider{ID: "market", Catalog: catalog.FormOpenRouter, Any: true}
-	broad := kind.Provider{ID: "broad", Traits: traits["blockrun"], Catalog: catalog.FormBlockRun, Broad: true}
+	broad := kind.Provider{ID: "broad", Traits: kinds[0].Traits, Catalog: catalog.FormBlockRun, Broad: true}
 	c := catalog.New(catalogtest.Embedded())
 	before := resolve.New(c, []kind.Provider{market, broad})
 	after := resolve.New(c.With(map[policy.ProviderID]catalog.List{"market": {Format: catalog.FormOpenRouter, Models: models, Read: time.Now()}}), []kind.Provider{market})

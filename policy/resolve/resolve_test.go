@@ -20,7 +20,7 @@ import (
 // configured is a resolver for a configuration file, with the embedded catalog.
 func configured(t testing.TB, text string) *resolve.Resolver {
 	t.Helper()
-	cfg, problems := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	cfg, problems := config.Parse("test.yaml", []byte(text), func(string) (string, bool) { return "", false }, kinds...)
 	if cfg == nil {
 		t.Fatal(problems)
 	}

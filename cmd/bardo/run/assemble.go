@@ -49,7 +49,7 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
 		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.Kind == config.KindAnthropic || p.Kind == config.KindOpenAI && p.Responses,
+			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 		}
 	}
 	rt.Resolver = settings.Resolver(g.parts.Adapters, models, cfg)

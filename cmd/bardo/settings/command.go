@@ -12,7 +12,11 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 )
+
+// Kinds are the kinds of providers that configurations may name. cmd/bardo/parts.go sets them before anything is read; they do not change.
+var Kinds []kind.Kind
 
 // Flag adds -c to a command.
 func Flag(c *cobra.Command) {
@@ -42,7 +46,7 @@ func Load(path string, w io.Writer) (*config.Config, error) {
 
 // Parse does what Load does, with what was read.
 func Parse(path string, data []byte, w io.Writer) (*config.Config, error) {
-	cfg, problems := config.Parse(cmp.Or(path, "bardo.yaml"), data, os.LookupEnv)
+	cfg, problems := config.Parse(cmp.Or(path, "bardo.yaml"), data, os.LookupEnv, Kinds...)
 	for _, p := range problems {
 		_, _ = fmt.Fprintln(w, p) // nowhere to report a broken terminal to
 	}

@@ -23,14 +23,11 @@ func Adapter(all []provider.Described, name string) (provider.Described, bool) {
 func Resolver(adapters []provider.Described, models *catalog.Catalog, cfg *config.Config) *resolve.Resolver {
 	var enabled []kind.Provider
 	for _, p := range cfg.Enabled() {
-		if a, ok := Adapter(adapters, p.Kind); ok {
-			p.Traits = a.Kind().Traits
-		}
 		enabled = append(enabled, p.Provider)
 	}
 	available := map[policy.ProviderID]resolve.Available{}
-	for _, id := range config.Known() {
-		one := resolve.Available{EnabledBy: config.EnabledBy(id)}
+	for _, id := range cfg.Known() {
+		one := resolve.Available{EnabledBy: cfg.EnabledBy(id)}
 		if a, ok := Adapter(adapters, string(id)); ok {
 			one.Marketplace = a.Kind().Traits.Marketplace
 		}

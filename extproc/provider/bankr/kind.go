@@ -7,10 +7,17 @@ import (
 
 // Kind implements provider.Described.
 func (a Adapter) Kind() kind.Kind {
-	return kind.Kind{Name: a.Name(), Traits: kind.Traits{
-		Lacks: policy.VendorFeatures(),
-		Gives: []policy.Feature{policy.SelfFunding, policy.CrossVerify},
-		First: kind.ForWallet,
-		Rank:  2,
-	}}
+	return kind.Kind{
+		Name:      a.Name(),
+		Section:   kind.OwnSection,
+		BaseURL:   "https://llm.bankr.bot/v1",
+		Variables: []string{"BANKR_API_KEY"},
+		Format:    "openai",
+		Traits: kind.Traits{
+			Lacks: policy.VendorFeatures(),
+			Gives: []policy.Feature{policy.SelfFunding, policy.CrossVerify},
+			First: kind.ForWallet,
+			Rank:  2,
+		},
+	}
 }

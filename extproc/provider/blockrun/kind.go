@@ -7,8 +7,16 @@ import (
 
 // Kind implements provider.Described.
 func (a Adapter) Kind() kind.Kind {
-	return kind.Kind{Name: a.Name(), Traits: kind.Traits{
-		Lacks: policy.VendorFeatures(),
-		Rank:  -1,
-	}}
+	return kind.Kind{
+		Name:    a.Name(),
+		Section: kind.OwnSection,
+		BaseURL: "https://api.blockrun.ai/v1",
+		Format:  "openai",
+		List:    "blockrun",
+		Broad:   true,
+		Traits: kind.Traits{
+			Lacks: policy.VendorFeatures(),
+			Rank:  -1,
+		},
+	}
 }

@@ -7,11 +7,21 @@ import (
 
 // Kind implements provider.Described.
 func (a Adapter) Kind() kind.Kind {
-	return kind.Kind{Name: a.Name(), Traits: kind.Traits{
-		Lacks:          policy.VendorFeatures(),
-		Rank:           1,
-		ComparedByCost: true,
-		ReadsDocuments: true,
-		Marketplace:    true,
-	}}
+	return kind.Kind{
+		Name:         a.Name(),
+		Section:      kind.OwnSection,
+		BaseURL:      "https://openrouter.ai/api/v1",
+		Variables:    []string{"OPENROUTER_API_KEY"},
+		Format:       "openai",
+		List:         "openrouter",
+		Broad:        true,
+		CacheControl: true,
+		Traits: kind.Traits{
+			Lacks:          policy.VendorFeatures(),
+			Rank:           1,
+			ComparedByCost: true,
+			ReadsDocuments: true,
+			Marketplace:    true,
+		},
+	}
 }

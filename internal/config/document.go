@@ -1,0 +1,73 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"bardo.money/gateway/internal/kind"
+)
+
+// Tables are the generated parts of the user's page on the configuration, by the names of their markers: keys, variables, not built.
+func Tables(kinds ...kind.Kind) map[string]string {
+	return map[string]string{"keys": keysTable(kinds), "variables": variablesTable(kinds), "not built": laterTable()}
+}
+
+// keysTable is a table for each section of the schema.
+func keysTable(kinds kindsOf) string {
+	var b strings.Builder
+	section := ""
+	for _, f := range Schema(kinds...) {
+		if !f.Built {
+			continue
+		}
+		if top, _, below := strings.Cut(f.Key, "."); top != section || !below {
+			section = top
+			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n| key | expected | default | what it does |\n|---|---|---|---|\n", section, f.Doc)
+			continue
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, f.Type, code(f.Default), f.Doc)
+	}
+	return b.String() + "\n"
+}
+
+func laterTable() string {
+	var b strings.Builder
+	b.WriteString("\n| key | what it will be |\n|---|---|\n")
+	for _, l := range laterKeys {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", l.key, l.doc)
+	}
+	return b.String() + "\n"
+}
+
+func variablesTable(kinds kindsOf) string {
+	var b strings.Builder
+	b.WriteString("\n| variable | what it does |\n|---|---|\n")
+	for _, k := range kinds {
+		enables := "enables `providers.%s`, and is its key if the file has none"
+		if k.Keyless {
+			enables = "is the key of `providers.%s` if the file has none"
+		}
+		if k.URLVariable != "" {
+			fmt.Fprintf(&b, "| `%s` | is the base URL of `providers.%s` if the file has none |\n", k.URLVariable, k.Name)
+		}
+		for _, v := range k.Variables {
+			fmt.Fprintf(&b, "| `%s` | "+enables+" |\n", v, k.Name)
+		}
+	}
+	b.WriteString("| `BANKR_WALLET_ADDRESS` | is `providers.bankr.wallet` if the file has none |\n")
+	for _, o := range overrides {
+		if laterAround(o.key) != "" {
+			fmt.Fprintf(&b, "| `%s` | accepted with a warning: `%s` has no effect yet |\n", o.variable, o.key)
+			continue
+		}
+		fmt.Fprintf(&b, "| `%s` | overrides `%s` |\n", o.variable, o.key)
+	}
+	return b.String() + "\n"
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
