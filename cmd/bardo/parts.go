@@ -12,6 +12,7 @@ import (
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
 	"bardo.money/gateway/extproc/provider/bankr"
 	"bardo.money/gateway/extproc/provider/blockrun"
+	"bardo.money/gateway/extproc/provider/compatible"
 	"bardo.money/gateway/extproc/provider/custom"
 	"bardo.money/gateway/extproc/provider/deepseek"
 	"bardo.money/gateway/extproc/provider/demo"
@@ -50,6 +51,16 @@ func adapters() []provider.Described {
 		bankr.Adapter{},
 		deepseek.Adapter{},
 		qwen.Adapter{},
+		compatible.Mistral,
+		compatible.XAI,
+		compatible.Groq,
+		compatible.Together,
+		compatible.Fireworks,
+		compatible.Cerebras,
+		compatible.DeepInfra,
+		compatible.Perplexity,
+		compatible.Azure,
+		compatible.Ollama,
 		custom.Adapter{},
 		demo.Adapter{},
 	}

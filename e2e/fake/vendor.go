@@ -20,6 +20,8 @@ const (
 	Bankr      Vendor = "bankr"
 	DeepSeek   Vendor = "deepseek"
 	Qwen       Vendor = "qwen"
+	Groq       Vendor = "groq"
+	Azure      Vendor = "azure" // deployments in its paths, below the root; the key in api-key
 )
 
 // rules are what a vendor's OpenAI format takes beyond OpenAI's own parameters, and what it refuses.
@@ -44,6 +46,8 @@ var vendors = map[Vendor]rules{
 		check:  veniceRules,
 	},
 	Bankr:    {},
+	Azure:    {},
+	Groq:     {check: groqRules},
 	DeepSeek: {params: []string{"thinking"}, check: deepSeekRules},
 	Qwen: {
 		params: []string{"enable_thinking", "thinking_budget", "enable_search", "search_options", "top_k", "repetition_penalty"},
@@ -74,6 +78,8 @@ func (s *Server) serves(path string) bool {
 	switch s.cfg.Vendor {
 	case BlockRun, Bankr:
 		return path == "/chat/completions" || path == "/messages"
+	case Azure:
+		return strings.HasPrefix(path, "/openai/deployments/") && strings.HasSuffix(path, "/chat/completions")
 	case OpenRouter, Venice:
 		return path == "/chat/completions" || path == "/embeddings" || s.completesPrompts(path)
 	default:
@@ -127,6 +133,13 @@ func (v vendorChat) authorize(h http.Header, key string) *refusal {
 
 // authorizeVendor takes a bearer; Bankr takes a header of its own, too.
 func authorizeVendor(v Vendor, h http.Header, key string) *refusal {
+	if v == Azure {
+		plain := http.Header{"Authorization": {"Bearer " + h.Get("Api-Key")}}
+		if h.Get("Authorization") != "" {
+			plain = nil
+		}
+		return openAI{}.authorize(plain, key)
+	}
 	if v == Bankr && h.Get("X-Api-Key") == key {
 		return nil
 	}
@@ -250,4 +263,14 @@ func (v vendorChat) errorFrame(e *refusal) frame {
 	}
 	return frame{data: fmt.Sprintf(`data: {"id":"gen-fake","object":"chat.completion.chunk","created":%d,"model":"m","provider":"Fake","error":{"code":%d,"message":%s},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`+"\n\n",
 		openAICreated, e.status, quote(e.message))}
+}
+
+// groqRules are what Groq answers 400 to.
+func groqRules(o object) *refusal {
+	for _, name := range []string{"logprobs", "top_logprobs", "logit_bias"} {
+		if _, ok := o[name]; ok {
+			return bad("", name, "property '%s' is unsupported", name)
+		}
+	}
+	return nil
 }

@@ -25,7 +25,8 @@ type Endpoint struct {
 	CacheControl bool     // of one that speaks OpenAI's: it understands cache_control on content
 	Responses    bool     // it speaks OpenAI's Responses beside Chat Completions, and keeps responses
 
-	NoCompletions bool // of a custom provider that speaks OpenAI's: it is known to lack the endpoint for a prompt
+	APIVersion    string // the version of its API that its requests name, of Azure's
+	NoCompletions bool   // of a custom provider that speaks OpenAI's: it is known to lack the endpoint for a prompt
 
 	Characters  map[string]string // of Venice: the character that a role is played by
 	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers

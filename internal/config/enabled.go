@@ -59,7 +59,7 @@ func (c *Config) real() []Provider {
 		if p.Models = h.Models; k.Section == kind.VendorSection {
 			p.Vendor, p.Of = true, p.ID
 		}
-		p.Any = k.AnyModel && len(h.Models) == 0
+		p.AnyNamed = k.AnyModel
 		out = append(out, p.keyed(h.APIKey, h.APIKeys))
 	}
 	out = append(out, c.special()...)

@@ -28,8 +28,8 @@ type Host struct {
 	APIKeys []Secret `key:"api_keys" doc:"Further equivalent keys: requests are spread over all, and a rate-limited one is not used for a while."`
 	BaseURL URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the provider's own."`
 
-	Models     []Model `key:"models" doc:"What it serves. Without a list, its own list of models."`
-	APIVersion string  `key:"api_version" doc:"The api-version that requests name."`
+	Models     []Model `key:"models" doc:"The models that the gateway may choose there, and that it serves without the provider being named. Without a list, those that requests name: groq/ID."`
+	APIVersion string  `key:"api_version" doc:"Version of the API that requests name in their query. Without it, 2024-10-21."`
 }
 
 // BlockRun is a gateway to models of many vendors.

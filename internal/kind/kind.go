@@ -23,7 +23,7 @@ type Kind struct {
 	List         string // the form of its own list of models: openai, openrouter, venice, blockrun; "": it has none that is read
 	Private      bool   // it retains nothing
 	Broad        bool   // it serves models of many vendors: without models and without a list, the catalog's
-	AnyModel     bool   // it serves any id, unless its section lists models
+	AnyModel     bool   // it serves any id that is asked of it by its name: groq/llama-4
 	Responses    bool   // it speaks OpenAI's Responses beside Chat Completions
 	CacheControl bool   // it speaks openai and understands cache_control on content
 	CountsTokens bool   // it counts the tokens of a request
@@ -80,11 +80,12 @@ type Provider struct {
 
 	ContextEngineering bool
 
-	Models  []modelfile.Model // what it lists; vendors list the models that the catalog knows of them
-	Catalog string            // the form of its own list of models: openai, openrouter, venice, blockrun; "": it has none that is read
-	Any     bool              // serves any id that no other provider lists
-	Broad   bool              // serves models of many vendors: without Models and without a list of its own, the catalog's
-	Only    []string          // parts of ids of the models that it may be asked for; nil: all
+	Models   []modelfile.Model // what it lists; vendors list the models that the catalog knows of them
+	Catalog  string            // the form of its own list of models: openai, openrouter, venice, blockrun; "": it has none that is read
+	Any      bool              // serves any id that no other provider lists
+	AnyNamed bool              // serves any id that is asked of it by its name
+	Broad    bool              // serves models of many vendors: without Models and without a list of its own, the catalog's
+	Only     []string          // parts of ids of the models that it may be asked for; nil: all
 
 	DIEM       bool     // paid by staked credit
 	Subsystems []string // that its wallet pays for

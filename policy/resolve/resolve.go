@@ -287,7 +287,7 @@ func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 			return []way{v}, nil
 		}
 	}
-	if p.Any || p.Vendor && r.mayBeOf(p, model) {
+	if p.Any || p.AnyNamed || p.Vendor && r.mayBeOf(p, model) {
 		return []way{{at: r.pass(p, model)}}, nil
 	}
 	return nil, notFound(model, " at "+string(id), near.Names(model, r.idsOf(id), 3))

@@ -1,0 +1,85 @@
+package compatible_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/compatible"
+	"bardo.money/gateway/extproc/provider/providertest"
+	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/policy"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var all = []compatible.Adapter{
+	compatible.Mistral, compatible.XAI, compatible.Groq, compatible.Together, compatible.Fireworks, compatible.Cerebras, compatible.DeepInfra,
+	compatible.Perplexity, compatible.Ollama, compatible.Azure,
+}
+
+func TestConformance(t *testing.T) {
+	for _, a := range all {
+		providertest.Run(t, a)
+	}
+}
+
+// upstream are models as the providers name them.
+var upstream = map[string]string{
+	"mistral": "mistral-large-latest", "xai": "grok-4.3", "groq": "openai/gpt-oss-120b", "together": "deepseek-ai/DeepSeek-V3.1",
+	"fireworks": "accounts/fireworks/models/gpt-oss-120b", "cerebras": "gpt-oss-120b", "deepinfra": "deepseek-ai/DeepSeek-V3.1",
+	"perplexity": "perplexity/sonar", "ollama": "gpt-oss:20b", "azure": "my deployment",
+}
+
+func TestRequests(t *testing.T) {
+	for _, a := range all {
+		at := provider.Endpoint{Responses: a.Kind().Responses, APIVersion: a.Kind().APIVersion}
+		providertest.Golden(t, *update, a, providertest.Model{Name: a.Name(), To: policy.Resolution{Upstream: upstream[a.Name()]}, At: at})
+	}
+	reasons := policy.Resolution{Upstream: "grok-4.3", Control: policy.ControlEffort, Efforts: []string{"none", "low", "medium", "high"}}
+	providertest.Golden(t, *update, compatible.XAI, providertest.Model{Name: "xai-reasoning", To: reasons})
+}
+
+// TestRefusedMembersAreLeftOut of requests of this format, which would be sent as they came, and are named; all else keeps its bytes.
+func TestRefusedMembersAreLeftOut(t *testing.T) {
+	const said = `{"model":"m", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"logit_bias":{"5":1},"user":"u","temperature": 0.30}`
+	for name, want := range map[string][2]string{
+		"groq":     {`{"model":"openai/gpt-oss-120b", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"user":"u","temperature": 0.30}`, "logit_bias"},
+		"cerebras": {`{"model":"gpt-oss-120b", "messages":[{"role":"user","content":"hi"}],"seed":7,"user":"u","temperature": 0.30}`, "presence_penalty,logit_bias"},
+		"mistral":  {`{"model":"mistral-large-latest", "messages":[{"role":"user","content":"hi"}],"presence_penalty":0.5,"temperature": 0.30,"random_seed":7}`, "logit_bias,user"},
+		"together": {`{"model":"deepseek-ai/DeepSeek-V3.1", "messages":[{"role":"user","content":"hi"}],"seed":7,"presence_penalty":0.5,"logit_bias":{"5":1},"user":"u","temperature": 0.30}`, ""},
+	} {
+		for _, a := range all {
+			if a.Name() != name {
+				continue
+			}
+			req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(said))
+			if err != nil {
+				t.Fatal(err)
+			}
+			call, err := a.Encode(nil, req, policy.Resolution{Upstream: upstream[name]}, provider.Endpoint{})
+			if err != nil || string(call.Body) != want[0] || strings.Join(call.Degraded, ",") != want[1] {
+				t.Errorf("%s: %v\n%s\n%v", name, err, call.Body, call.Degraded)
+			}
+		}
+	}
+}
+
+// A resource's newer API has neither deployments nor versions in its paths.
+func TestAzureAddresses(t *testing.T) {
+	for base, want := range map[string]string{
+		"":           "/openai/deployments/my%20deployment/chat/completions?api-version=v",
+		"/openai/v1": "/openai/v1/chat/completions",
+	} {
+		req, err := wire.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := compatible.Azure.Encode(nil, req, policy.Resolution{Upstream: "my deployment"}, provider.Endpoint{BasePath: base, APIVersion: "v"})
+		if err != nil || call.Path != want {
+			t.Errorf("%s: %v, %v", base, call, err)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+package compatible
+
+import (
+	"bardo.money/gateway/internal/kind"
+)
+
+// DeepInfra serves open models by their names at Hugging Face, below /v1/openai (deepinfra.com/docs/advanced/openai_api).
+var DeepInfra = Adapter{
+	kind: kind.Kind{
+		Name: "deepinfra", Doc: "DeepInfra: open models, on the operator's key.", BaseURL: "https://api.deepinfra.com/v1/openai", Variables: []string{"DEEPINFRA_API_KEY"},
+	},
+	options: openModels,
+	embeds:  true,
+}
