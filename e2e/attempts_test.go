@@ -32,7 +32,7 @@ func chain(t *testing.T, config string, n int) (g *gateway.Gateway, ps []*fake.S
 
 // attempts is a configuration with so many extra attempts.
 func attempts(n int) string {
-	return fmt.Sprintf("limits: {rpm: 0}\nrouting: {ping_interval: 1h, max_retries: %d, timeouts: {connect: 1s, first_token: 5s}}\n", n)
+	return fmt.Sprintf("limits: {rpm: 0}\nrouting: {ping_interval: 1h, max_retries: %d, timeouts: {connect: 5s, first_token: 5s}}\n", n)
 }
 
 // TestD15MaxRetriesBoundsAllExtraAttempts: over providers, repetitions of one, and the keys of one together, on both paths.

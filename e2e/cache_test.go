@@ -74,8 +74,13 @@ func mustKnow(t testing.TB, g *gateway.Gateway, a ask, want string, header ...st
 // cached is a gateway with a provider of each dialect; each model name comes alone, and backed by a second candidate.
 func cached(t *testing.T, config string) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
 	t.Helper()
+	return cachedBy(t, quick+config)
+}
+
+func cachedBy(t *testing.T, config string) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
+	t.Helper()
 	o, n = fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "o"}), fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "n"})
-	opt = gateway.Options{Config: quick + config, Providers: []gateway.Provider{
+	opt = gateway.Options{Config: config, Providers: []gateway.Provider{
 		{ID: "o", Fake: o, Models: append(models("gpt-x", "upstream-gpt"), models("gpt-two", "")...)},
 		{ID: "n", Fake: n, Format: "anthropic", Models: append(models("claude-x", ""), models("claude-two", "")...)},
 		{ID: "o2", Fake: o, Models: models("gpt-two", "")},
@@ -614,7 +619,7 @@ func TestALargeAnswerIsStored(t *testing.T) {
 // says so. What the caller got wrong is still its own.
 func TestD15StaleInsteadOfAnError(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "inference: {caching: {ttl_s: 1}}\n")
+	g, o, n, _ := cachedBy(t, hasty+"inference: {caching: {ttl_s: 1}}\n")
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	call := func(a ask, header ...string) gateway.Answer {
 		c := a.call(append([]string{fast}, header...)...)
@@ -767,7 +772,7 @@ func TestD33ALeaderThatLeaves(t *testing.T) {
 						_ = res.Body.Close()
 					}
 				})
-				if _, err := p.WaitGenerations(within(t, 10*time.Second), 1); err != nil {
+				if _, err := p.WaitGenerations(soon(t), 1); err != nil {
 					t.Fatal(err)
 				}
 				followers := make([]gateway.Answer, 3)

@@ -59,11 +59,11 @@ func leave(t *testing.T, g *gateway.Gateway, a ask, p *fake.Server) {
 	}
 	left := time.Now()
 	cancel()
-	rs, err := p.WaitCancelled(within(t, 10*time.Second), 1)
+	rs, err := p.WaitCancelled(soon(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := rs[0].CancelledAt.Sub(left); d > 2*time.Second {
+	if d := rs[0].CancelledAt.Sub(left); d > 20*time.Second { // far below any time-out
 		t.Errorf("the provider was left %s later", d)
 	}
 	rec := recordOf(t, g, gateway.Answer{Header: res.Header})

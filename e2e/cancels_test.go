@@ -190,7 +190,7 @@ func (q *quitters) requests() (rs []fake.Request) {
 func (q *quitters) over() {
 	q.Helper()
 	for _, p := range q.providers {
-		if _, err := p.WaitDone(within(q, 20*time.Second), len(p.Generations())); err != nil {
+		if _, err := p.WaitDone(soon(q), len(p.Generations())); err != nil {
 			q.Errorf("a provider goes on answering clients that left: %v", err)
 		}
 	}

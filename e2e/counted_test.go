@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -182,7 +181,7 @@ func TestADisconnectIsCountedAsOne(t *testing.T) {
 	}
 	disconnected("chat")
 
-	ctx, leave := context.WithCancel(within(t, 20*time.Second))
+	ctx, leave := context.WithCancel(soon(t))
 	left := make(chan error, 1)
 	go func() {
 		_, err := g.Open(ctx, gateway.Call{Method: http.MethodGet, Path: "/v1/files"}) //nolint:bodyclose // there is none

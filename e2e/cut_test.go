@@ -26,7 +26,7 @@ func TestK46K47AStreamThatDies(t *testing.T) {
 		ask    ask
 		second *fake.Server
 	}
-	victims, o := map[string]victim{}, gateway.Options{Config: quick}
+	victims, o := map[string]victim{}, gateway.Options{Config: hasty}
 	for name, br := range deaths {
 		for _, p := range pairings {
 			n := len(victims)
@@ -102,7 +102,7 @@ func checkErrorEvent(t *testing.T, a ask, got gateway.Answer) {
 // TestABodyThatIsCut: a JSON answer that breaks off is never given out as a success.
 func TestABodyThatIsCut(t *testing.T) {
 	t.Parallel()
-	o := gateway.Options{Config: quick}
+	o := gateway.Options{Config: hasty}
 	var asks []ask
 	for i, p := range pairings {
 		a := ask{dialect: p.client, model: fmt.Sprintf("model-%d", i)}

@@ -114,7 +114,7 @@ func TestD81HiddenReasoningIsEstimated(t *testing.T) {
 			if paid := paidAtLast(t, g, key); paid < 550 || paid > 40_000 {
 				t.Errorf("%d were taken, want at least 1.1 seconds of reasoning", paid)
 			}
-			if _, err := p.WaitCancelled(within(t, 10*time.Second), 1); err != nil {
+			if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 				t.Error(err)
 			}
 			g.AssertSound(t)
@@ -134,7 +134,7 @@ func disconnectLater(t *testing.T, g *gateway.Gateway, c gateway.Call, p *fake.S
 			_ = res.Body.Close()
 		}
 	}()
-	if _, err := p.WaitGenerations(within(t, 10*time.Second), 1); err != nil {
+	if _, err := p.WaitGenerations(soon(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(d)
@@ -197,7 +197,7 @@ func TestD81DisconnectsCountForTheDay(t *testing.T) {
 func came(t *testing.T, p *fake.Server) <-chan struct{} {
 	t.Helper()
 	c := make(chan struct{})
-	ctx := within(t, 10*time.Second)
+	ctx := soon(t)
 	go func() {
 		if _, err := p.WaitGenerations(ctx, 1); err == nil {
 			close(c)

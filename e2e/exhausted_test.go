@@ -28,7 +28,7 @@ func TestK43AllFail(t *testing.T) {
 		{"all credentials bad", fake.Behaviour{Status: 401, Message: "the secret sk-abc is bad"}, fake.Behaviour{Status: 403, Message: "the secret sk-abc is bad"}, 502, "upstream_error", ""},
 		{"a mixture", fake.Behaviour{Status: 500}, fake.Behaviour{Status: 429, RetryAfter: "3"}, 502, "upstream_error", ""},
 	}
-	o := gateway.Options{Config: quick}
+	o := gateway.Options{Config: hasty}
 	asks := map[string][]ask{}
 	for i, r := range rows {
 		for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {

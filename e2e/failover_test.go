@@ -77,7 +77,7 @@ type row struct {
 
 func TestD15FailsOverBeforeTheFirstContent(t *testing.T) {
 	t.Parallel()
-	rows, names, o := map[string]row{}, []string{}, gateway.Options{Config: quick}
+	rows, names, o := map[string]row{}, []string{}, gateway.Options{Config: hasty}
 	for _, p := range pairings {
 		for _, f := range failures {
 			for _, stream := range []bool{false, true} {
@@ -172,7 +172,7 @@ func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
 	for _, status := range statuses { // each its own: a provider that says that it lacks a model is asked for it last
 		offered = append(offered, gateway.Model{ID: fmt.Sprintf("m-%d-true", status)}, gateway.Model{ID: fmt.Sprintf("m-%d-false", status)})
 	}
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{
+	g := gateway.Run(t, gateway.Options{Config: hasty, Providers: []gateway.Provider{
 		{ID: "first", Fake: first, Models: offered}, {ID: "second", Fake: second, Models: offered},
 	}})
 	for _, status := range statuses {
@@ -216,7 +216,7 @@ func TestK56TheCallersOwnMistakesAreNotRetried(t *testing.T) {
 func TestASingleProviderIsTriedTwice(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
-	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "only", Fake: p, Models: models("m", "")}}})
+	g := gateway.Run(t, gateway.Options{Config: hasty, Providers: []gateway.Provider{{ID: "only", Fake: p, Models: models("m", "")}}})
 	for _, stream := range []bool{false, true} {
 		p.Forget()
 		p.Queue(fake.Behaviour{Status: 503})

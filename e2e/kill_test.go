@@ -19,6 +19,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // How often the gateway is killed: in every run of the tests, and in a soak (make soak).
@@ -189,7 +190,7 @@ func (s *soak) send(t *testing.T, g *gateway.Gateway, client, n int) bool {
 		a.dialect, a.more = fake.Anthropic, ""
 	}
 	a.model = [...]string{"alone-openai", "alone-anthropic", "backed"}[n%3]
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 	defer cancel()
 	res, err := g.Open(ctx, a.with(s.keys[client%len(s.keys)].Key))
 	if err != nil {
@@ -244,7 +245,7 @@ func (s *soak) gone(t *testing.T, g *gateway.Gateway, err error) bool {
 	t.Helper()
 	select {
 	case <-g.Exited():
-	case <-within(t, 5*time.Second).Done():
+	case <-soon(t).Done():
 		t.Errorf("the gateway runs, and %v", err)
 	}
 	return false

@@ -6,19 +6,19 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // restless tells often that an answer is on its way.
-var restless = strings.Replace(quick, "idle: 2s", "idle: 20s, heartbeat: 50ms", 1)
+var restless = strings.Replace(quick, "idle: 50s", "idle: 20s, heartbeat: 50ms", 1)
 
 // abandon asks in a stream, and leaves once the gateway has said several times that it still waits after ready was true.
 func abandon(t *testing.T, g *gateway.Gateway, c gateway.Call, ready func() bool) {
 	t.Helper()
-	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, leave := context.WithTimeout(t.Context(), polltest.Patience)
 	defer leave()
 	res, err := g.Open(ctx, c)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // runFile is what run.json says.
@@ -39,7 +40,7 @@ func readRunFile(t testing.TB, g *gateway.Gateway) (r runFile) {
 // statusOf is the status of a GET on any of the gateway's addresses; 0 when nothing answers.
 func statusOf(t testing.TB, url string) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -146,7 +147,7 @@ func endsWell(t testing.TB, g *gateway.Gateway) {
 	t.Helper()
 	select {
 	case <-g.Exited():
-	case <-within(t, 10*time.Second).Done():
+	case <-soon(t).Done():
 		t.Error("it does not end when nothing is left to do")
 	}
 	if err := g.Stop(); err != nil {

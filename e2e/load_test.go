@@ -309,7 +309,7 @@ func TestClientsThatLeave(t *testing.T) {
 	if asked < clients/4 {
 		t.Errorf("only %d requests reached the provider", asked)
 	}
-	if _, err := p.WaitDone(within(t, 10*time.Second), asked); err != nil {
+	if _, err := p.WaitDone(soon(t), asked); err != nil {
 		t.Errorf("the provider still answers clients that left: %v", err)
 	}
 	after := settled(t, g)
@@ -358,7 +358,7 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 			g, p := bothWays(t, fake.Behaviour{Tokens: tokens, TokenSize: size})
 			before := settled(t, g)
 			body := reluctant(t, g, ask{dialect: fake.OpenAI, model: model, stream: true}, "")
-			if _, err := p.WaitCancelled(within(t, 20*time.Second), 1); err != nil {
+			if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 				t.Error(err)
 			}
 			after := settled(t, g)
@@ -392,9 +392,7 @@ func TestARequestUnderWayIsSeen(t *testing.T) {
 			}
 		}()
 		eventually(t, "the request at its provider", func() bool { return len(p.Generations()) == 1 })
-		if !serving(profile(t, g, "goroutine?debug=1")) {
-			t.Errorf("the profile does not show who serves %+v", a)
-		}
+		eventually(t, fmt.Sprintf("a profile that shows who serves %+v", a), func() bool { return serving(profile(t, g, "goroutine?debug=1")) })
 		cancel()
 		<-gone
 		settled(t, g)

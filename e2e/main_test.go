@@ -19,13 +19,22 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
 
-// quick is the configuration of most tests: no rate limit, and time-outs that a test can wait for.
+// quick is the configuration of most tests: no rate limit, and time-outs that nothing reaches, however slow the machine.
 const quick = `
 limits: {rpm: 0}
-routing: {ping_interval: 1h, timeouts: {connect: 1s, first_token: 1s, first_token_reasoning: 2s, idle: 2s}}
+routing: {ping_interval: 1h, timeouts: {connect: 20s, first_token: 50s, first_token_reasoning: 50s, idle: 50s}}
 `
 
-// within is the context of one wait for something that must happen.
+// hasty is quick with time-outs that a test can wait for. Whatever is to be answered must come within them, on a busy machine too.
+const hasty = `
+limits: {rpm: 0}
+routing: {ping_interval: 1h, timeouts: {connect: 5s, first_token: 3s, first_token_reasoning: 3s, idle: 3s}}
+`
+
+// soon is the context of one wait for something that must happen.
+func soon(t testing.TB) context.Context { return within(t, polltest.Patience) }
+
+// within is the context of a wait that has its bound for a reason of its own.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // meteredCase is one request with something that happens to it.
@@ -59,7 +60,7 @@ func newMeteredCase(r *rand.Rand) meteredCase {
 // play sends a case's request, and returns what its client saw: status 0 where it closed the connection before there was an answer.
 func (m *meteredCase) play(t *testing.T, g *gateway.Gateway, key string) (status int, body string, whole bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 	defer cancel()
 	if m.leave > 0 {
 		stop := time.AfterFunc(m.leave, cancel)
@@ -83,7 +84,7 @@ func TestD81MeteringHoldsWhateverHappens(t *testing.T) {
 	if os.Getenv("BARDO_SOAK") != "" {
 		n = 3000
 	}
-	fakes, o := map[string]*fake.Server{}, gateway.Options{Config: free + "routing: {timeouts: {first_token: 2s, idle: 2s}}\n"}
+	fakes, o := map[string]*fake.Server{}, gateway.Options{Config: free + "routing: {timeouts: {first_token: 3s, idle: 3s}}\n"}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		p := fake.Start(t, fake.Config{Dialect: d, Name: "p-" + string(d)})
 		fakes["at-"+string(d)] = p

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -394,7 +393,7 @@ func TestK34WhatWasDeliveredIsBilled(t *testing.T) {
 				before := balanceOf(t, g, key)
 				p.Forget()
 				id := leaveInTheMiddle(t, g, key, ask{dialect: d, model: path + "-" + string(d), stream: true})
-				if _, err := p.WaitCancelled(within(t, 10*time.Second), 1); err != nil {
+				if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 					t.Fatal(err)
 				}
 				b := billOf(t, g, key, id)
@@ -492,7 +491,7 @@ func TestD81AClientThatDisconnectsBeforeTheAnswerPaysForItsInput(t *testing.T) {
 					}
 					ended <- err
 				}()
-				if _, err := p.WaitGenerations(within(t, 10*time.Second), 1); err != nil {
+				if _, err := p.WaitGenerations(soon(t), 1); err != nil {
 					t.Fatal(err)
 				}
 				if f := fundsOf(t, g, key); f.Held == "0.000000" {
@@ -502,7 +501,7 @@ func TestD81AClientThatDisconnectsBeforeTheAnswerPaysForItsInput(t *testing.T) {
 				if err := <-ended; err == nil {
 					t.Error("there was an answer")
 				}
-				if _, err := p.WaitCancelled(within(t, 10*time.Second), 1); err != nil {
+				if _, err := p.WaitCancelled(soon(t), 1); err != nil {
 					t.Fatal(err)
 				}
 				eventually(t, "the end of its hold", func() bool { return fundsOf(t, g, key).Held == "0.000000" })

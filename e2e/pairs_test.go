@@ -272,7 +272,7 @@ func TestASidecarStartsWithoutTheControlPlane(t *testing.T) {
 // status is how a GET is answered.
 func status(t *testing.T, url string) int {
 	t.Helper()
-	req, err := http.NewRequestWithContext(within(t, 10*time.Second), http.MethodGet, url, http.NoBody)
+	req, err := http.NewRequestWithContext(soon(t), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := (&tls.Dialer{Config: id.Client("gw-a")}).DialContext(within(t, 10*time.Second), "tcp", s.ExtprocAddress())
+		conn, err := (&tls.Dialer{Config: id.Client("gw-a")}).DialContext(soon(t), "tcp", s.ExtprocAddress())
 		if err != nil {
 			t.Fatalf("the sidecar does not show the certificate of its node: %v", err)
 		}

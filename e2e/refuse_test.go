@@ -11,16 +11,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // sayRaw sends bytes as they are and reads one answer. The status is closed when the connection is closed without one.
 func sayRaw(t testing.TB, g *gateway.Gateway, request string) gateway.Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(g.URL, "http://"))
 	if err != nil {

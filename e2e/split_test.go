@@ -10,6 +10,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // splitGateway has two providers of one model, so that each can take over from the other.
@@ -97,7 +98,7 @@ func TestAStreamEndsWithItsSidecar(t *testing.T) {
 	t.Parallel()
 	g, providers := splitGateway(t)
 	providers[0].Behave(fake.Behaviour{Tokens: 200, Gap: 100 * time.Millisecond})
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 	defer cancel()
 	res, err := g.Open(ctx, ask{dialect: fake.OpenAI, model: "m", stream: true}.call())
 	if err != nil {
@@ -120,7 +121,7 @@ func TestAStreamEndsWithItsSidecar(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("the stream went on without its sidecar")
 	}
-	if _, err := providers[0].WaitCancelled(within(t, 5*time.Second), 1); err != nil {
+	if _, err := providers[0].WaitCancelled(soon(t), 1); err != nil {
 		t.Error(err)
 	}
 }
@@ -160,7 +161,7 @@ func TestD63TheEgressListenerIsForTheSidecarAlone(t *testing.T) {
 		"a guessed secret": {"x-bardo-internal-cluster", "p-openai", "x-bardo-internal-exchange", "AAAAAAAAAAAAAAAAAAAAAAAAAA.req_1"},
 		"an empty secret":  {"x-bardo-internal-cluster", "p-openai", "x-bardo-internal-exchange", ".req_1"},
 	} {
-		req, err := http.NewRequestWithContext(within(t, 10*time.Second), http.MethodPost, "http://egress/v1/chat/completions",
+		req, err := http.NewRequestWithContext(soon(t), http.MethodPost, "http://egress/v1/chat/completions",
 			strings.NewReader(ask{dialect: fake.OpenAI, model: "m"}.body()))
 		if err != nil {
 			t.Fatal(err)

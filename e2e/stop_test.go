@@ -33,7 +33,7 @@ func hanging(t *testing.T, config string) (g *gateway.Gateway, p *fake.Server, k
 	t.Helper()
 	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(fake.Behaviour{Tokens: 50, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 20}})
-	config = strings.Replace(config, "idle: 2s", "idle: 10m", 1)
+	config = strings.Replace(config, "idle: 50s", "idle: 10m", 1)
 	g = gateway.Run(t, gateway.Options{Config: config, Providers: []gateway.Provider{{ID: "p", Fake: p, Models: models("m", "")}}})
 	return g, p, g.CreateKey(t, "--name", "prepaid", "--balance-usd", "1").Key
 }

@@ -162,7 +162,7 @@ func TestK35StaleTimers(t *testing.T) {
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
 	g := gateway.Run(t, gateway.Options{
-		Config: "limits: {rpm: 0}\nrouting: {timeouts: {connect: 1s, first_token: 60ms, idle: 5s, heartbeat: 50ms}}\n",
+		Config: "limits: {rpm: 0}\nrouting: {timeouts: {connect: 10s, first_token: 60ms, idle: 5s, heartbeat: 50ms}}\n",
 		Providers: []gateway.Provider{
 			{ID: "p", Fake: p, Models: append(models("alone", ""), models("backed", "")...)}, {ID: "other", Fake: other, Models: models("backed", "")},
 		},

@@ -286,7 +286,7 @@ func TestK34AClientThatLeavesInARetry(t *testing.T) {
 				_ = res.Body.Close()
 			}
 		}()
-		if _, err := p.WaitGenerations(within(t, 20*time.Second), 2); err != nil {
+		if _, err := p.WaitGenerations(soon(t), 2); err != nil {
 			t.Fatal(err)
 		}
 		cancel()

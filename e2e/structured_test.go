@@ -137,7 +137,7 @@ const plainSchema = `{"type":"object","properties":{"name":{"type":"string"},"ag
 func shaped(t *testing.T, config string) (*gateway.Gateway, map[string]*fake.Server) {
 	t.Helper()
 	fakes := map[string]*fake.Server{}
-	o := gateway.Options{Config: quick + config}
+	o := gateway.Options{Config: hasty + config}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini} {
 		s := fake.Start(t, fake.Config{Dialect: d})
 		fakes[string(d)] = s

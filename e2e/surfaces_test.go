@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // visitor is a client of one format, which asks a question of a model and hears the answer.
@@ -576,7 +577,7 @@ func TestATerminalHearsThatTheModelThinks(t *testing.T) {
 	}
 	for _, c := range visitors[:3] {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 			defer cancel()
 			call := c.ask("claude-like", true, "")
 			call.Header = append(call.Header, "X-Bardo-Surface: tui")

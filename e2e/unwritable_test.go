@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // storeFault makes a running gateway's ledger impossible to write, until it is ended.
@@ -192,7 +193,7 @@ func (u *unwritable) ready(t *testing.T, base, reason string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	res, err := (&http.Client{Timeout: polltest.Patience}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // What is checked before a request's body comes, and what a body that comes slowly may hold.
@@ -54,7 +55,7 @@ func hold(t testing.TB, g *gateway.Gateway, c gateway.Call, announced int) *held
 // send sends more of the request.
 func (h *held) send(t testing.TB, s string) {
 	t.Helper()
-	_ = h.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	_ = h.SetWriteDeadline(time.Now().Add(polltest.Patience))
 	if _, err := io.WriteString(h, s); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func (h *held) send(t testing.TB, s string) {
 // answer is what comes though the body is not complete.
 func (h *held) answer(t testing.TB) gateway.Answer {
 	t.Helper()
-	_ = h.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = h.SetReadDeadline(time.Now().Add(polltest.Patience))
 	res, err := http.ReadResponse(h.r, nil)
 	if err != nil {
 		t.Fatalf("no answer while the body is held back: %v", err)
@@ -391,7 +392,7 @@ func drip(t testing.TB, h *held) (stop func()) {
 func overHTTP2(t testing.TB, g *gateway.Gateway, a ask, body io.Reader) gateway.Answer {
 	t.Helper()
 	c := a.call()
-	req, err := http.NewRequestWithContext(within(t, 20*time.Second), http.MethodPost, g.HTTPS+c.Path, body)
+	req, err := http.NewRequestWithContext(soon(t), http.MethodPost, g.HTTPS+c.Path, body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // update writes the golden files anew.
@@ -53,7 +54,7 @@ func let(ts *testscript.TestScript, _ bool, args []string) {
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	wanted, err := regexp.Compile(args[0])
 	ts.Check(err)
-	patience := time.After(20 * time.Second)
+	patience := time.After(polltest.Patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

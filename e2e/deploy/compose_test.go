@@ -12,6 +12,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // composed loads docker-compose.yaml with all its profiles.
@@ -162,7 +164,7 @@ func healthy(t testing.TB, m *machine, s types.ServiceConfig) {
 func onPorts(t testing.TB, m *machine) (base string) {
 	t.Helper()
 	for _, port := range []string{"9091", "9090", "8443", "8080"} {
-		at := freeAddress(t)
+		at := gateway.FreeAddress(t)
 		m.means("127.0.0.1:"+port, at)
 		m.means("0.0.0.0:"+port, at)
 		base = "http://" + at + "/v1"
@@ -210,7 +212,7 @@ func TestComposeRuns(t *testing.T) {
 		if !got.whole() {
 			t.Errorf("the stream broke: %v %s", got.err, got.body)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(polltest.Patience):
 		t.Error("the drain was over before the stream")
 	}
 	for _, name := range []string{"envoy", "sidecar", "control-plane"} {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -192,22 +190,6 @@ func (p *process) stop(t testing.TB, within time.Duration) {
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	polltest.Until(t, 40*time.Second, what, ok)
-}
-
-// freeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	const first, last = 15_000, 32_000
-	for range 100 {
-		at := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at)
-		if err == nil {
-			_ = l.Close()
-			return at
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // chat asks a gateway, as a client that has two variables would.

@@ -128,7 +128,7 @@ func golemMachine(t testing.TB, plane, provider string) *machine {
 	m.means("0.0.0.0:18000", plane)
 	m.means("openai: {", `openai: {base_url: "`+provider+`", `)
 	for _, port := range []string{"9091", "9090", "8080"} {
-		m.means("127.0.0.1:"+port, freeAddress(t))
+		m.means("127.0.0.1:"+port, gateway.FreeAddress(t))
 	}
 	if err := os.MkdirAll(m.root+"/etc/bardo/tls", 0o700); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestAGolemsMachineServesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, at := units(t), freeAddress(t)
+	all, at := units(t), gateway.FreeAddress(t)
 	control := golemMachine(t, at, provider.URL)
 	certify(t, control, ca, "control-plane")
 	control.put(t, "/etc/bardo/bardo.yaml", read(t, "docs/deploy/control-plane.yaml"), 0o600)
@@ -301,7 +301,7 @@ func TestTheWholeGatewayAsAUnit(t *testing.T) {
 	m := newMachine(t)
 	m.means("openai: {", `openai: {base_url: "`+provider.URL+`", `)
 	for _, port := range []string{"9090", "8443", "8080"} {
-		m.means("127.0.0.1:"+port, freeAddress(t))
+		m.means("127.0.0.1:"+port, gateway.FreeAddress(t))
 	}
 	m.put(t, "/etc/bardo/bardo.yaml", read(t, "docs/deploy/single.yaml"), 0o600)
 	m.put(t, "/etc/bardo/bardo.env", read(t, "docs/deploy/bardo.env"), 0o600)

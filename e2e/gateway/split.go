@@ -12,7 +12,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -79,7 +81,7 @@ func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) 
 	t.Helper()
 	s := newSplit(t)
 	s.Plane = s.gateway(t)
-	s.at = freeAddress(t)
+	s.at = FreeAddress(t)
 	store := filepath.Join(s.Plane.Home, "store")
 	s.Store = filepath.Join(store, "bardo.db")
 	if err := os.Mkdir(store, 0o700); err != nil {
@@ -102,7 +104,7 @@ func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) 
 // AddPair prepares one more pair, with a certificate for a name that should be its own. It does not start it.
 func (s *Split) AddPair(t testing.TB, ca *mtlstest.Authority, name, certified string) *Pair {
 	t.Helper()
-	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, http: freeAddress(t), listen: freeAddress(t), admin: freeAddress(t)}
+	p := &Pair{Gateway: s.gateway(t), Name: name, certified: certified, http: FreeAddress(t), listen: FreeAddress(t), admin: FreeAddress(t)}
 	issue(t, ca, p.Home, certified)
 	if err := p.prepare(s.pairOptions(p)); err != nil {
 		t.Fatal(err)
@@ -164,13 +166,17 @@ func tlsFiles(dir, name string) string {
 	return fmt.Sprintf("{cert: %q, key: %q, ca: %q}", f.Cert, f.Key, f.CA)
 }
 
-// freeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself: it stays free while its
-// owner is dead.
-func freeAddress(t testing.TB) string {
+// FreeAddress is one that nobody has at this moment, with a port that the kernel gives to nobody by itself: it stays free while its
+// owner is dead. No other test gets it, in this process or in another, until the process ends.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	const first, last = 15_000, 32_000
 	for range 100 {
-		at := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))
+		port := first + rand.IntN(last-first)
+		if !claims.add(t, port) {
+			continue
+		}
+		at := fmt.Sprintf("127.0.0.1:%d", port)
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at)
 		if err == nil {
 			_ = l.Close()
@@ -179,6 +185,35 @@ func freeAddress(t testing.TB) string {
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// claimed are the ports of this process's tests: the locks of files, which the system drops when the process ends.
+type claimed struct {
+	mu    sync.Mutex
+	locks []*os.File
+}
+
+var claims claimed
+
+// add reports whether the port was nobody's.
+func (c *claimed) add(t testing.TB, port int) bool {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "bardo-test-ports")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.locks = append(c.locks, f)
+	return true
 }
 
 func newSplit(t testing.TB) *Split {

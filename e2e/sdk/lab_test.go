@@ -98,7 +98,7 @@ func (l *lab) environment(r target) []string {
 func (l *lab) witness(t *testing.T, r target, rep report) {
 	t.Helper()
 	f := l.fakes[r.served]
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := f.WaitLeft(ctx, r.model("slow"), 1); err != nil {
 		t.Errorf("K-34: the provider was not told that the client left: %v", err)

@@ -312,7 +312,7 @@ func (p *plane) raw(report *feedpb.Report) error {
 		p.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), polltest.Patience)
 	defer cancel()
 	stream, err := feedpb.NewFeedClient(conn).Connect(ctx)
 	if err != nil {

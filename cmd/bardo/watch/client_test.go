@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/internal/polltest"
 )
 
 // stage is a gateway's control socket that sends what a test writes.
@@ -76,7 +77,7 @@ func (s *stage) send(t *testing.T, lines ...string) {
 	for _, line := range lines {
 		select {
 		case s.lines <- line:
-		case <-time.After(20 * time.Second):
+		case <-time.After(polltest.Patience):
 			t.Fatalf("nobody watches: %s", line)
 		}
 	}
