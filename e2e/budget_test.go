@@ -294,7 +294,7 @@ func TestGatewaysOfOneLedgerShareBudgets(t *testing.T) {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	own := 0
-	polltest.Until(t, 30*time.Second, "what the other charged", func() bool {
+	polltest.Until(t, "what the other charged", func() bool {
 		left := gs[0].Do(t, call("risk", "X-Bardo-Daily-Budget-Usd: 100000")).Header.Get("X-Bardo-Budget-Remaining")
 		own++
 		return left == fmt.Sprintf("%.6f", 15000-0.06*float64(own)) // its own charges before this one, and the other's

@@ -237,7 +237,7 @@ func TestK36MemoryReturnsAfterTenThousandStreams(t *testing.T) {
 	var holds int64
 	var after footprint
 	// Go gives memory back to the system little by little, and some of it stays; what is alive says more.
-	polltest.Until(t, time.Minute, "the memory of before", func() bool {
+	polltest.Until(t, "the memory of before", func() bool {
 		holds, after = live(t, g), measure(t, g)
 		return after.bardoMemory <= base.bardoMemory*3/2+64*mib && after.envoyMemory <= base.envoyMemory*3/2+64*mib
 	})

@@ -264,7 +264,7 @@ func recordOf(t testing.TB, g *gateway.Gateway, got gateway.Answer) record {
 // eventually polls a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, 10*time.Second, what, ok)
+	polltest.Until(t, what, ok)
 }
 
 // models gives a custom provider one model.

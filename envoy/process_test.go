@@ -181,7 +181,7 @@ func TestABinaryThatCannotRunIsAnError(t *testing.T) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, 20*time.Second, what, ok)
+	polltest.Until(t, what, ok)
 }
 
 func socketDir(t *testing.T) string {

@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -32,10 +33,7 @@ type lab struct {
 	log     *syncBuffer
 }
 
-const (
-	secret           = "0123456789abcdef"
-	secondsToRecover = 10 * time.Second
-)
+const secret = "0123456789abcdef"
 
 // newLab starts everything; providers are by name, as they are to be tried.
 func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab {
@@ -86,7 +84,7 @@ func newLabWith(t *testing.T, o xds.Options, change func(*state.State), provider
 		t.Fatal(err)
 	}
 	own(t, l.envoy.Run)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, polltest.Patience)
 	if err := l.envoy.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +108,7 @@ func (l *lab) address(ctx context.Context, listener string) string {
 func (l *lab) set(change func(*state.State)) {
 	l.t.Helper()
 	change(&l.state)
-	ctx := within(l.t, 10*time.Second)
+	ctx := within(l.t, polltest.Patience)
 	if err := l.xds.Set(ctx, l.state); err != nil {
 		l.t.Fatal(err)
 	}
@@ -161,7 +159,7 @@ func (l *lab) egress(path, body string, headers ...string) answer {
 
 func request(t *testing.T, url, body string, headers ...string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(within(t, 30*time.Second), http.MethodPost, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(within(t, polltest.Patience), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -62,7 +63,7 @@ func TestWhenTheSidecarIsAwayEnvoyAnswersInTheCallersFormat(t *testing.T) {
 	})
 	t.Run("it is back", func(t *testing.T) {
 		l.sidecar.start(t)
-		ctx := within(t, secondsToRecover)
+		ctx := within(t, polltest.Patience)
 		for {
 			if a := l.in(t).post(chatPath, "{}", "x-script-path", "json", "x-script-order", "good"); a.status == 200 {
 				return
@@ -159,7 +160,7 @@ func TestPitfall10AClientCannotSpeakForEnvoy(t *testing.T) {
 // raw sends bytes to the http listener and reads one answer.
 func (l *lab) raw(text string) answer {
 	l.t.Helper()
-	c, err := new(net.Dialer).DialContext(within(l.t, secondsToRecover), "tcp", strings.TrimPrefix(l.url, "http://"))
+	c, err := new(net.Dialer).DialContext(within(l.t, polltest.Patience), "tcp", strings.TrimPrefix(l.url, "http://"))
 	if err != nil {
 		l.t.Fatal(err)
 	}

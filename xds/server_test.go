@@ -26,6 +26,7 @@ import (
 	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -184,7 +185,7 @@ func TestAChangedProviderMovesWithoutADroppedRequest(t *testing.T) {
 
 func TestWhatEnvoyRefusesIsReported(t *testing.T) {
 	l := newLab(t, nil, says("good"))
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, polltest.Patience)
 	st := l.state
 	st.CAPath = "/no/such/file.pem"
 	st.Providers = append(st.Providers, state.Provider{
@@ -264,7 +265,7 @@ func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	own(t, p.Run)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, polltest.Patience)
 	if err := errors.Join(p.Ready(ctx), s.Applied(ctx)); err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func (p *process) stop(t testing.TB, within time.Duration) {
 // eventually polls a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, 40*time.Second, what, ok)
+	polltest.Until(t, what, ok)
 }
 
 // chat asks a gateway, as a client that has two variables would.

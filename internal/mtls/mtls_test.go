@@ -200,7 +200,7 @@ func TestANewCertificateIsTakenWithoutARestart(t *testing.T) {
 	if _, err := a.Write(dir, "control-plane", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, 10*time.Second, "the new certificate", func() bool { return try() == nil })
+	polltest.Until(t, "the new certificate", func() bool { return try() == nil })
 }
 
 func TestWhatIsWrongWithOnesOwnCertificate(t *testing.T) {

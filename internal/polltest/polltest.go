@@ -6,14 +6,18 @@ import (
 	"time"
 )
 
+// Patience is how long a test waits for what has to come. It bounds only how late a failure is noticed, so it is far more than a slow and
+// busy machine needs.
+const Patience = time.Minute
+
 // interval is how long lies between two looks at a condition.
 const interval = 10 * time.Millisecond
 
-// Until looks at a condition again and again, in the test's own goroutine, until it is met. Once patience is over the test fails, with
-// what never came.
-func Until(t testing.TB, patience time.Duration, what string, met func() bool) {
+// Until looks at a condition again and again, in the test's own goroutine, until it is met. Once Patience is over the test fails, with
+// what never came. The condition has to be all that the test asserts next of what others do.
+func Until(t testing.TB, what string, met func() bool) {
 	t.Helper()
-	over := time.After(patience)
+	over := time.After(Patience)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for !met() {
@@ -23,4 +27,22 @@ func Until(t testing.TB, patience time.Duration, what string, met func() bool) {
 			t.Fatalf("never came: %s", what)
 		}
 	}
+}
+
+// tries is how often Soon measures at most.
+const tries = 10
+
+// Soon measures something until it takes no longer than a limit. The test fails if it takes longer each time: a busy machine delays one
+// try, and a wait that is built in delays all of them.
+func Soon(t testing.TB, limit time.Duration, what string, try func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range tries {
+		d := try()
+		if d <= limit {
+			return
+		}
+		took = append(took, d)
+	}
+	t.Errorf("%s took %s, want %s at most", what, took, limit)
 }

@@ -68,10 +68,11 @@ func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	return r, nil
 }
 
-func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (r Receipt, err error) {
+func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
 	if err := c.check(); err != nil {
 		return Receipt{}, err
 	}
+	var r Receipt // what the store says: of a charge that waits, it comes after the return
 	h.beginCapture(c.Amount, l.o.Now())
 	done := func(err error) { h.endCapture(c.Amount, dayOf(c.At), r, err) }
 	if more := c.Amount - h.Amount(); more > 0 {
@@ -81,7 +82,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (r Receipt, err
 		}
 	}
 	n := &note{Charge: &c, Prepaid: true, Hold: h.Amount()}
-	err = l.writer.await(&op{
+	err := l.writer.await(&op{
 		apply: func(b *book) (err error) { r, err = b.captureHold(c, h); return err },
 		done:  func(err error) { l.waiting.remove(c.RequestID); done(err) },
 		note:  n,

@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/netip"
 	"reflect"
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
 )
 
@@ -100,15 +102,19 @@ func TestARevocationByAnotherProcessIsNoticed(t *testing.T) {
 	path := storePath(t)
 	l := openWith(t, path, Options{Gateway: true})
 	cli := tool(t, path)
+	polltest.Soon(t, time.Second, "a revocation", func() time.Duration {
+		id := policy.Account(rand.Text())
+		withKey(t, l, id, 0)
+		before, start := l.Generation(), time.Now()
+		if err := cli.RevokeKey(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the generation moves", func() bool { return l.Generation() != before })
+		return time.Since(start)
+	})
 	withKey(t, l, "k", usd)
-	before := l.Generation()
-	start := time.Now()
 	if err := cli.RevokeKey(t.Context(), "k"); err != nil {
 		t.Fatal(err)
-	}
-	eventually(t, "the generation moves", func() bool { return l.Generation() != before })
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("it took %s", took)
 	}
 	k, ok, err := l.Key(t.Context(), "k")
 	if !ok || err != nil || !k.Revoked() {

@@ -33,7 +33,13 @@ func (f *faulty) hook() error {
 // breakable is a gateway whose commits a test can fail.
 func breakable(t testing.TB, path string) (*Ledger, *faulty) {
 	t.Helper()
-	l := openWith(t, path, Options{Gateway: true, Idle: time.Hour, Retention: -1})
+	return breakableWith(t, path, Options{})
+}
+
+func breakableWith(t testing.TB, path string, o Options) (*Ledger, *faulty) {
+	t.Helper()
+	o.Gateway, o.Idle = true, time.Hour
+	l := openWith(t, path, o)
 	f := &faulty{}
 	if err := l.writer.between(func(b *book) error { b.hook = f.hook; return nil }); err != nil {
 		t.Fatal(err)
@@ -60,10 +66,8 @@ func wantWritten(t testing.TB, l *Ledger) {
 }
 
 func TestD82AFailedCommitClosesTheLedgerUntilItIsWrittenAgain(t *testing.T) {
-	var outages []Outage
-	path := storePath(t)
-	l, f := breakable(t, path)
-	l.writer.backlog.tell = func(o Outage) { outages = append(outages, o) }
+	outages := make(chan Outage, 2)
+	l, f := breakableWith(t, storePath(t), Options{Now: func() time.Time { return monday }, Outage: func(o Outage) { outages <- o }})
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "paid", usd)
 	f.set(errFull)
@@ -92,8 +96,8 @@ func TestD82AFailedCommitClosesTheLedgerUntilItIsWrittenAgain(t *testing.T) {
 	if rows, err := l.Usage(t.Context(), Filter{}, ByDay); err != nil || len(rows) != 1 || rows[0].Requests != 2 || rows[0].Cost != 3*usd/2 {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	if len(outages) != 2 || outages[0].Ended || !outages[1].Ended || outages[1].Written != 2 {
-		t.Errorf("told %+v, want a beginning and an end", outages)
+	if begun, over := <-outages, <-outages; begun.Ended || !over.Ended || over.Written != 2 {
+		t.Errorf("told %+v and %+v, want a beginning and an end", begun, over)
 	}
 	wantClean(t, l)
 }
@@ -281,14 +285,17 @@ func must[T any](v T, err error) T {
 }
 
 func TestD82AStoreThatIsReadOnly(t *testing.T) {
-	l, _ := breakable(t, storePath(t))
+	outages := make(chan Outage, 2)
+	l, _ := breakableWith(t, storePath(t), Options{Outage: func(o Outage) { outages <- o }})
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
 	if err := l.writer.between(func(b *book) error { return b.do("PRAGMA query_only = on") }); err != nil {
 		t.Fatal(err)
 	}
 	capture(t, l, h, usd)
-	wantUnwritable(t, l, reasonReadOnly)
+	if o := <-outages; o.Err == nil || o.Err.Reason != reasonReadOnly {
+		t.Errorf("%+v, want the beginning of an outage: %s", o, reasonReadOnly)
+	}
 	wantWritten(t, l) // on another connection
 	wantClean(t, l)
 }

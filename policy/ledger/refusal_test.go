@@ -26,6 +26,11 @@ func TestRefusalsAreCountedByKeyMinuteAndReason(t *testing.T) {
 	wantWritten(t, l)
 	l.writeRefusals()
 	l.writeRefusals() // there is nothing more
+	eventually(t, "what the janitor took, which writes them too", func() bool {
+		var n int
+		err := l.reads.QueryRowContext(t.Context(), `SELECT coalesce(sum(requests), 0) FROM refusal`).Scan(&n)
+		return err == nil && n >= 3001
+	})
 	for query, want := range map[string]int{
 		`SELECT count(*) FROM request`:                                           0,
 		`SELECT count(*) FROM refusal`:                                           3,

@@ -299,10 +299,12 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	open := reserve(t, a, "k", "open", 2*usd)
 	large := reserve(t, a, "k", "open too", 3*usd)
 	old := a.instance.Load()
+	a.writer.enter() // so that a does not look after its lock before the next one does
 	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(spillOf(path, old))); err != nil {
 		t.Fatal(err)
 	}
 	cli := tool(t, path) // takes a for dead
+	a.writer.leave()
 	taken := reserve(t, b, "k", "backed", 2*usd)
 	if r := capture(t, a, open, 2*usd); r.Charged != 2*usd || r.Loss != 0 {
 		t.Errorf("%+v", r)

@@ -49,9 +49,9 @@ func TestMeteredRequestsAreWrittenBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []Charge{
-		{RequestID: "metered", Account: "m", Amount: usd},
-		{RequestID: "metered", Account: "m", Amount: usd},
-		{RequestID: "anonymous", Amount: 0},
+		{RequestID: "metered", Account: "m", Amount: usd, At: monday},
+		{RequestID: "metered", Account: "m", Amount: usd, At: monday},
+		{RequestID: "anonymous", Amount: 0, At: monday},
 	} {
 		if err := l.Record(c); err != nil {
 			t.Fatal(err)

@@ -131,10 +131,10 @@ func (p *plane) sidecar(node string, secure func() *tls.Config) *sidecar {
 	s.Client = NewClient(ClientOptions{
 		Node: node, Version: "test", Address: p.address, Secure: secure, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Heard: func(v View) {
-			s.tracker.Follow(time.Now(), v.Providers, s.Client)
 			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.views = append(s.views, v)
+			s.views = append(s.views, v) // first, so that it is there when its effect shows
+			s.mu.Unlock()
+			s.tracker.Follow(time.Now(), v.Providers, s.Client)
 		},
 		Granted: s.tracker.Grant, Revoke: s.tracker.Revoke,
 		Lost: func() { s.tracker.Alone(time.Now()) },
@@ -166,7 +166,7 @@ func (s *sidecar) fail(n int) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	polltest.Until(t, 20*time.Second, what, ok)
+	polltest.Until(t, what, ok)
 }
 
 func TestWhatOneSidecarSeesMovesTheOrderOfTheOthers(t *testing.T) {
@@ -212,7 +212,7 @@ func TestASidecarGoesOnWithoutTheControlPlaneAndResumes(t *testing.T) {
 	}
 	s.fail(5)
 	p.start(health.Options{}, nil)
-	eventually(t, "what was seen meanwhile", func() bool { return p.tracker.Snapshot(time.Now())[0].State == health.Down })
+	eventually(t, "what was seen meanwhile", func() bool { return p.tracker.Snapshot(time.Now())[0].State == health.Down && p.Results() == 5 })
 	eventually(t, "the new word", func() bool { return !s.tracker.Disabled("b") })
 	if s.Dropped() != 0 || p.Results() != 5 {
 		t.Errorf("%d were dropped, %d came", s.Dropped(), p.Results())
@@ -360,10 +360,7 @@ func TestANodeThatConnectsAgainTakesItsPlace(t *testing.T) {
 		t.Errorf("the new one: %v", err)
 	}
 	eventually(t, "the old one's loss", func() bool { return strings.Contains(old.log.String(), "connected again") })
-	eventually(t, "the old one again", old.Connected)
-	if p.Connected() != 1 {
-		t.Errorf("%d are connected", p.Connected())
-	}
+	eventually(t, "the old one again, alone", func() bool { return old.Connected() && p.Connected() == 1 })
 }
 
 func TestASidecarSpeaksForItsOwnNodeOnly(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/internal/fault"
@@ -80,7 +79,7 @@ func TestAKeyMadeByACommandOpensTheRunningGateway(t *testing.T) {
 	if err := cli.RevokeKey(t.Context(), p.Account); err != nil {
 		t.Fatal(err)
 	}
-	polltest.Until(t, 5*time.Second, "the end of the revoked key", func() bool {
+	polltest.Until(t, "the end of the revoked key", func() bool {
 		_, err := verify(t.Context(), keys, secret, "10.1.2.3")
 		return isFault(err, fault.InvalidAPIKey)
 	})
