@@ -50,6 +50,6 @@ func root() *cobra.Command {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts()
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand())
+		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
 	return c
 }

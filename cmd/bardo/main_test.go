@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "until": until,
+			"let": let, "sql": damage, "occupy": occupy, "freeport": freePort, "sqlfile": damageByFile, "until": until,
 		},
 	})
 }
@@ -77,6 +77,11 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 	_, err = db.ExecContext(context.Background(), args[1])
 	ts.Check(err)
 	ts.Check(db.Close())
+}
+
+// sqlfile LEDGER FILE changes a ledger behind its back by the statements in a file.
+func damageByFile(ts *testscript.TestScript, _ bool, args []string) {
+	damage(ts, false, []string{args[0], ts.ReadFile(args[1])})
 }
 
 // occupy VAR takes a port and sets the variable to its address.

@@ -52,16 +52,7 @@ func (f *usageFlags) filter(c *cobra.Command, t tool, now time.Time) (out ledger
 	if out.Until, err = parseDay("--until", f.until, now); err != nil {
 		return out, err
 	}
-	if f.key == "" {
-		return out, nil
-	}
-	if out.Account, err = keyID(f.key); err != nil {
-		return out, err
-	}
-	_, ok, err := t.books.Key(c.Context(), out.Account)
-	if err == nil && !ok {
-		err = fmt.Errorf("key %s: %w", out.Account, ledger.ErrUnknownKey)
-	}
+	out.Account, err = t.account(c, f.key)
 	return out, err
 }
 

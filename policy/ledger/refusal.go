@@ -82,11 +82,20 @@ func (s *refusals) remember(r Refusal) {
 
 // find is one of the latest refusals of an account.
 func (s *refusals) find(acct policy.Account, id string) (Request, bool) {
+	r, ok := s.findAny(id)
+	if !ok || r.Account != acct {
+		return Request{}, false
+	}
+	return r, true
+}
+
+// findAny is one of the latest refusals of whatever account.
+func (s *refusals) findAny(id string) (Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.ring {
-		if r := &s.ring[i]; r.RequestID == id && r.Account == acct {
-			return Request{Charge: Charge{RequestID: id, Account: acct, Status: r.Reason, Record: r.Record, At: r.At}}, true
+		if r := &s.ring[i]; r.RequestID == id {
+			return Request{Charge: Charge{RequestID: id, Account: r.Account, Status: r.Reason, Record: r.Record, At: r.At}}, true
 		}
 	}
 	return Request{}, false

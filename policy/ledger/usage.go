@@ -26,21 +26,13 @@ func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (R
 	if r, ok := l.refused.find(acct, id); ok {
 		return r, nil
 	}
-	r := Request{Charge: Charge{RequestID: id, Account: acct}}
-	var at int64
-	err := l.reads.QueryRowContext(ctx, `SELECT at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record
-FROM request WHERE id = ? AND account = ?`, id, acct).
-		Scan(&at, &r.Provider, &r.Model, &r.Subsystem, &r.Status,
-			&r.Tokens.Input, &r.Tokens.Cached, &r.Tokens.CacheWrite, &r.Tokens.Output, &r.Tokens.Reasoning,
-			&r.Amount, &r.Charged, &r.ProviderCost, &r.Record)
+	r, err := scanRequest(l.reads.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ? AND account = ?`, id, acct))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrUnknownRequest
 	}
 	if err != nil {
 		return Request{}, fmt.Errorf("request %s: %w", id, err)
 	}
-	r.At = time.UnixMicro(at)
 	return r, nil
 }
 

@@ -31,13 +31,19 @@ func (w *waiting) remove(id string) {
 
 // find is the charge of a request of an account. What the account pays in the end is not known yet: the amount, most likely.
 func (w *waiting) find(acct policy.Account, id string) (Request, bool) {
+	r, ok := w.findAny(id)
+	if !ok || r.Account != acct {
+		return Request{}, false
+	}
+	return r, true
+}
+
+// findAny is find for whatever account.
+func (w *waiting) findAny(id string) (Request, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, ok := w.requests[id]
-	if !ok || c.Account != acct {
-		return Request{}, false
-	}
-	return Request{Charge: c, Charged: c.Amount}, true
+	return Request{Charge: c, Charged: c.Amount}, ok
 }
 
 func (w *waiting) addThings(things []Kept) {

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/internal/origin"
 )
 
@@ -64,6 +65,7 @@ func (g *gateway) controlHandler() http.Handler {
 	g.handleConfig(mux)
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
+	mux.HandleFunc("GET /requests/{id}", g.serveRequest)
 	mux.HandleFunc("GET /watch", g.serveWatch)
 	return mux
 }
@@ -76,6 +78,16 @@ func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, e)
+}
+
+// serveRequest answers with the record of one request of whatever key.
+func (g *gateway) serveRequest(w http.ResponseWriter, r *http.Request) {
+	found, err := g.books.AnyRequest(r.Context(), r.PathValue("id"))
+	if err != nil {
+		writeJSON(w, http.StatusNotFound, map[string]string{"error": err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, control.RecordOf(&found))
 }
 
 // planeHandler serves the commands of this program on a control plane that runs alone.
