@@ -107,9 +107,10 @@ type Custom struct {
 	Models       []Model           `key:"models" doc:"Its models. Without a list, any id that no other provider lists."`
 }
 
-// Model is what the operator says about a model, and ModelFile a file of such entries.
 type (
-	Model     = modelfile.Model
+	// Model is what the operator says about a model.
+	Model = modelfile.Model
+	// ModelFile is a file of such entries.
 	ModelFile = modelfile.File
 )
 

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// XAI's models that reason refuse penalties and stop sequences, and an effort unless the catalog lists those that they take (docs.x.ai).
+// XAI serves Grok. Its models that reason refuse penalties and stop sequences, and an effort unless the catalog lists those that they take (docs.x.ai).
 var XAI = Adapter{
 	kind: kind.Kind{
 		Name: "xai", Doc: "xAI: Grok, on the operator's key.", BaseURL: "https://api.x.ai/v1", Variables: []string{"XAI_API_KEY"},
