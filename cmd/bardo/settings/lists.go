@@ -35,7 +35,7 @@ type List struct {
 	Read   time.Time       `json:"read"`
 	Body   json.RawMessage `json:"body"`
 
-	Parsed []config.Model
+	Parsed []config.Model `json:"-"` // it comes from Body
 }
 
 func NewLists(h home.Dir, log *slog.Logger) *Lists {
