@@ -51,5 +51,6 @@ func root() *cobra.Command {
 	p := parts()
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
+	arrangeHelp(c)
 	return c
 }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// purpose is a group of commands in `bardo help`, with one example.
+type purpose struct {
+	id, title, example string
+	commands           []string
+}
+
+// purposes are the groups, in their order. Each command is in one of them.
+var purposes = []purpose{
+	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
+	{"ask", "See what is served, and who would serve a request", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan"}},
+	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
+	{"look", "Look inside", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers"}},
+	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
+}
+
+// examples are those of commands that do not bring their own, by the command's path.
+var examples = map[string]string{
+	"bardo up":                "bardo up\nbardo up -c bardo.yaml --port 8081",
+	"bardo extproc":           "bardo extproc -c bardo.yaml",
+	"bardo xds":               "bardo xds -c bardo.yaml",
+	"bardo bootstrap":         "bardo bootstrap -c bardo.yaml > envoy.json",
+	"bardo config":            "bardo config check -c bardo.yaml\nbardo config reload",
+	"bardo config check":      "bardo config check -c bardo.yaml",
+	"bardo config print":      "bardo config print -c bardo.yaml",
+	"bardo config status":     "bardo config status --json",
+	"bardo config reload":     "bardo config reload",
+	"bardo keys":              "bardo keys create --name alice\nbardo keys list",
+	"bardo keys create":       "bardo keys create --name alice --balance-usd 5\nbardo keys create --name ci --tier free --limit-usd-day 1 --ip 10.0.0.0/8 --json",
+	"bardo keys list":         "bardo keys list --json",
+	"bardo keys update":       "bardo keys update k7Qm2xR9vB4c --rpm 60 --limit-usd-day 2",
+	"bardo keys revoke":       "bardo keys revoke k7Qm2xR9vB4c",
+	"bardo balance":           "bardo balance k7Qm2xR9vB4c",
+	"bardo deposit":           "bardo deposit k7Qm2xR9vB4c --usd 20 --ref invoice-1042",
+	"bardo usage":             "bardo usage --by day --since 7\nbardo usage --key k7Qm2xR9vB4c --format csv",
+	"bardo audit":             "bardo audit --json",
+	"bardo providers":         "bardo providers\nbardo providers disable openai",
+	"bardo providers disable": "bardo providers disable openai",
+	"bardo providers enable":  "bardo providers enable openai",
+	"bardo route":             "bardo route --model auto --input-tokens 2000 --tools\nbardo route --subsystem risk --vitality 0.3 --require vision",
+	"bardo plan":              "bardo plan --ticks 300 --mix volatile",
+	"bardo watch":             "bardo watch\nbardo watch --json",
+	"bardo doctor":            "bardo doctor -c bardo.yaml",
+}
+
+// usualRouteFlags are the flags of `bardo route` that its help shows; --help-all shows the others too.
+var usualRouteFlags = []string{
+	"model", "input-tokens", "max-tokens", "tools", "images", "schema", "effort", "tier", "json", "config", "help", "help-all",
+	"subsystem", "vitality", "security-class", "require", "prefer", "quality", "cost-sensitivity", "max-latency-ms",
+}
+
+// arrangeHelp groups the commands by purpose and gives each its examples.
+func arrangeHelp(root *cobra.Command) {
+	for _, p := range purposes {
+		root.AddGroup(&cobra.Group{ID: p.id, Title: p.title + ", such as `" + p.example + "`:"})
+	}
+	root.SetHelpCommandGroupID("operate")
+	root.SetCompletionCommandGroupID("operate")
+	for _, c := range root.Commands() {
+		c.GroupID = purposeOf(c.Name())
+		if c.Name() == "route" {
+			hideRareFlags(c, usualRouteFlags)
+		}
+	}
+	addExamples(root)
+}
+
+// purposeOf is the id of a command's group.
+func purposeOf(command string) string {
+	i := slices.IndexFunc(purposes, func(p purpose) bool { return slices.Contains(p.commands, command) })
+	if i < 0 {
+		return ""
+	}
+	return purposes[i].id
+}
+
+func addExamples(c *cobra.Command) {
+	if text, ok := examples[c.CommandPath()]; ok && c.Example == "" {
+		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	for _, sub := range c.Commands() {
+		addExamples(sub)
+	}
+}
+
+// hideRareFlags keeps flags out of a command's help until --help-all asks for them. They work as before.
+func hideRareFlags(c *cobra.Command, usual []string) {
+	all := c.Flags().Bool("help-all", false, "help with all flags")
+	each := func(hide bool) {
+		c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = hide && !slices.Contains(usual, f.Name) })
+	}
+	each(true)
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if *all {
+			each(false)
+			return c.Help()
+		}
+		return run(c, args)
+	}
+}
