@@ -1,10 +1,13 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/providertest"
+	"bardo.money/gateway/internal/kind"
 )
 
 func TestEveryAdapterConforms(t *testing.T) {
@@ -16,6 +19,26 @@ func TestEveryAdapterConforms(t *testing.T) {
 		all = append(all, a)
 	}
 	providertest.Run(t, all...)
+}
+
+// TestEveryProviderIsDocumented: docs/providers.md names the variables of each kind that has a section, or the section itself.
+func TestEveryProviderIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range providerKinds() {
+		if k.Section == kind.NoSection {
+			continue
+		}
+		name := "## " + k.Name
+		if len(k.Variables) > 0 {
+			name = k.Variables[0]
+		}
+		if !strings.Contains(strings.ToLower(string(page)), strings.ToLower(name)) {
+			t.Errorf("docs/providers.md does not name %s, of %s", name, k.Name)
+		}
+	}
 }
 
 func TestEveryDialectIsListedUnderItsName(t *testing.T) {
