@@ -253,7 +253,7 @@ func TestK70RequestsUnderWayHoldAnAgentsBudget(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	b := sixCents
-	b.HeaderDelay = 700 * time.Millisecond
+	b.HeaderDelay = 2 * time.Second
 	p.Behave(b)
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: spenders(p)})
 	a := ask{dialect: fake.OpenAI, model: "deep", more: `"max_tokens":30000`} // 0.072, and the input

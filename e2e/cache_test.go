@@ -707,7 +707,7 @@ func TestD33FiveAtOnceAreOneCall(t *testing.T) {
 	t.Parallel()
 	g, o, n, _ := cached(t, "")
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
-	held := fake.Behaviour{FirstToken: 700 * time.Millisecond, Usage: &fake.Usage{Input: 1000, Output: 500}}
+	held := fake.Behaviour{FirstToken: 2 * time.Second, Usage: &fake.Usage{Input: 1000, Output: 500}}
 	o.Behave(held)
 	n.Behave(held)
 	for _, model := range cachedModels {
@@ -836,7 +836,7 @@ func follow(t *testing.T, g *gateway.Gateway, a ask, waiting chan<- struct{}) ga
 func TestD33AProviderThatFailsIsNotAskedByAll(t *testing.T) {
 	t.Parallel()
 	g, o, _, _ := cached(t, "")
-	o.Behave(fake.Behaviour{HeaderDelay: 500 * time.Millisecond, Status: 400})
+	o.Behave(fake.Behaviour{HeaderDelay: 2 * time.Second, Status: 400})
 	for _, a := range forms {
 		o.Forget()
 		a := a.about("gpt-x", "is it down? "+a.form())

@@ -46,7 +46,7 @@ func retryAfter(t *testing.T, got gateway.Answer, most int) {
 }
 
 // slow leaves time for others to come while a request is under way.
-var slow = fake.Behaviour{HeaderDelay: 700 * time.Millisecond, Usage: &fake.Usage{Input: 10, Output: 20}}
+var slow = fake.Behaviour{HeaderDelay: 2 * time.Second, Usage: &fake.Usage{Input: 10, Output: 20}}
 
 // TestK70FiveAtOnceWithMoneyForOne: what one request may cost is set aside, so the others are refused and not served for nothing.
 func TestK70FiveAtOnceWithMoneyForOne(t *testing.T) {

@@ -340,7 +340,7 @@ func TestR29BothAreAskedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	g, lead, other := opinionated(t, "")
 	for _, s := range []*fake.Server{lead, other} {
-		s.Behave(fake.Behaviour{JSON: lax, HeaderDelay: 700 * time.Millisecond})
+		s.Behave(fake.Behaviour{JSON: lax, HeaderDelay: 3 * time.Second})
 	}
 	got := make(chan gateway.Answer, 1)
 	go func() {
