@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 var anthropicParams = []string{
@@ -32,7 +34,7 @@ func (a anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 	if e != nil {
 		return nil, e
 	}
-	if !o.has("max_tokens") {
+	if !o.Has("max_tokens") {
 		return nil, refused("max_tokens: Field required")
 	}
 	for _, check := range []func(object) *refusal{
@@ -50,8 +52,8 @@ func (a anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 	}
 	return &asked{
 		signer: signer(cfg.Signer),
-		model:  o.str("model"), stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
-		omitThinking: o.object("thinking").str("display") == "omitted", form: anthropicForm(o),
+		model:  o.Str("model"), stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
+		omitThinking: o.Object("thinking").Str("display") == "omitted", form: anthropicForm(o),
 	}, nil
 }
 
@@ -62,7 +64,7 @@ func countTokens(h http.Header, body []byte, cfg *Config) ([]byte, *refusal) {
 		return nil, e
 	}
 	for _, p := range []string{"max_tokens", "stream", "temperature", "metadata", "stop_sequences"} {
-		if o.has(p) {
+		if o.Has(p) {
 			return nil, refused("%s: Extra inputs are not permitted", p)
 		}
 	}
@@ -86,11 +88,11 @@ func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal)
 			return nil, refused("Unexpected value(s) `%s` for the `anthropic-beta` header. Please consult our documentation at docs.anthropic.com or try again without the header.", f)
 		}
 	}
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
 		return nil, refused("The request body is not valid JSON: %v", err)
 	}
-	model := o.str("model")
+	model := o.Str("model")
 	if model == "" {
 		return nil, refused("model: Field required")
 	}
@@ -103,36 +105,36 @@ func anthropicObject(h http.Header, body []byte, cfg *Config) (object, *refusal)
 			known = append(known, p)
 		}
 	}
-	if name := o.unknown(known...); name != "" {
+	if name := o.Unknown(known...); name != "" {
 		return nil, refused("%s: Extra inputs are not permitted", name)
 	}
 	return o, nil
 }
 
 func anthropicRanges(o object) *refusal {
-	if v, ok := o.num("max_tokens"); !ok || v < 1 {
+	if v, ok := o.Num("max_tokens"); !ok || v < 1 {
 		return refused("max_tokens: Input should be greater than or equal to 1")
 	}
 	for _, p := range []string{"temperature", "top_p"} {
-		if v, ok := o.num(p); ok && (v < 0 || v > 1) {
+		if v, ok := o.Num(p); ok && (v < 0 || v > 1) {
 			return refused("%s: range: 0..1", p)
 		}
 	}
-	if k := o.object("metadata").unknown("user_id"); k != "" {
+	if k := o.Object("metadata").Unknown("user_id"); k != "" {
 		return refused("metadata.%s: Extra inputs are not permitted", k)
 	}
 	return nil
 }
 
 func anthropicThinking(o object) *refusal {
-	th := o.object("thinking")
-	switch kind := th.str("type"); kind {
+	th := o.Object("thinking")
+	switch kind := th.Str("type"); kind {
 	case "", "disabled":
 		return nil
 	case "adaptive":
 	case "enabled":
-		budget, _ := th.num("budget_tokens")
-		most, _ := o.num("max_tokens")
+		budget, _ := th.Num("budget_tokens")
+		most, _ := o.Num("max_tokens")
 		if budget < 1024 {
 			return refused("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
 		}
@@ -142,40 +144,40 @@ func anthropicThinking(o object) *refusal {
 	default:
 		return refused("thinking: Input tag '%s' found using 'type' does not match any of the expected tags: 'adaptive', 'disabled', 'enabled'", kind)
 	}
-	if v, ok := o.num("temperature"); ok && v != 1 {
+	if v, ok := o.Num("temperature"); ok && v != 1 {
 		return refused("`temperature` may only be set to 1 when thinking is enabled or in adaptive mode. Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking")
 	}
-	if o.has("top_k") {
+	if o.Has("top_k") {
 		return refused("`top_k` must be unset when thinking is enabled or in adaptive mode.")
 	}
-	if v, ok := o.num("top_p"); ok && v < 0.95 {
+	if v, ok := o.Num("top_p"); ok && v < 0.95 {
 		return refused("`top_p` must be greater than or equal to 0.95 or unset when thinking is enabled or in adaptive mode.")
 	}
-	if c := o.object("tool_choice").str("type"); c == "any" || c == "tool" {
+	if c := o.Object("tool_choice").Str("type"); c == "any" || c == "tool" {
 		return refused("Thinking may not be enabled when tool_choice forces tool use.")
 	}
 	return nil
 }
 
 func anthropicTools(o object) *refusal {
-	for i, t := range o.list("tools") {
-		if kind := t.str("type"); kind != "" && kind != "custom" {
+	for i, t := range o.List("tools") {
+		if kind := t.Str("type"); kind != "" && kind != "custom" {
 			continue // a server tool
 		}
-		if !validToolName(t.str("name")) {
+		if !validToolName(t.Str("name")) {
 			return refused("tools.%d.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", i)
 		}
-		if !t.has("input_schema") {
+		if !t.Has("input_schema") {
 			return refused("tools.%d.custom.input_schema: Field required", i)
 		}
-		if k := t.object("input_schema").str("type"); k != "object" {
+		if k := t.Object("input_schema").Str("type"); k != "object" {
 			return refused("tools.%d.custom.input_schema.type: Input should be 'object'", i)
 		}
-		if k := t.unknown("type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"); k != "" {
+		if k := t.Unknown("type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"); k != "" {
 			return refused("tools.%d.custom.%s: Extra inputs are not permitted", i, k)
 		}
 	}
-	if o.has("tool_choice") && len(o.list("tools")) == 0 {
+	if o.Has("tool_choice") && len(o.List("tools")) == 0 {
 		return refused("tool_choice: tool_choice may only be specified while providing tools.")
 	}
 	return nil
@@ -183,11 +185,11 @@ func anthropicTools(o object) *refusal {
 
 func anthropicCacheControl(o object) *refusal {
 	n := 0
-	lists := map[string][]object{"tools": o.list("tools"), "system": o.list("system")}
-	for i, m := range o.list("messages") {
-		lists[fmt.Sprintf("messages.%d.content", i)] = m.list("content")
+	lists := map[string][]object{"tools": o.List("tools"), "system": o.List("system")}
+	for i, m := range o.List("messages") {
+		lists[fmt.Sprintf("messages.%d.content", i)] = m.List("content")
 	}
-	if o.has("cache_control") {
+	if o.Has("cache_control") {
 		n++
 	}
 	for at, blocks := range lists {
@@ -203,10 +205,10 @@ func anthropicCacheControl(o object) *refusal {
 }
 
 func anthropicMessages(o object, betas string, cfg *Config) *refusal {
-	if !o.has("messages") {
+	if !o.Has("messages") {
 		return refused("messages: Field required")
 	}
-	ms := o.list("messages")
+	ms := o.List("messages")
 	if len(ms) == 0 {
 		return refused("messages: at least one message is required")
 	}
@@ -215,8 +217,8 @@ func anthropicMessages(o object, betas string, cfg *Config) *refusal {
 	}
 	var open []string // ids of calls that wait for their result in the next message
 	for i, m := range ms {
-		if i > 0 && m.str("role") == "system" {
-			if e := anthropicInstruction(m, ms[i-1].str("role"), betas, i); e != nil {
+		if i > 0 && m.Str("role") == "system" {
+			if e := anthropicInstruction(m, ms[i-1].Str("role"), betas, i); e != nil {
 				return e
 			}
 			continue
@@ -245,11 +247,11 @@ func anthropicInstruction(m object, before, betas string, i int) *refusal {
 			known = append(known, member)
 		}
 	}
-	if k := m.unknown(known...); k != "" {
+	if k := m.Unknown(known...); k != "" {
 		return refused("messages.%d.%s: Extra inputs are not permitted", i, k)
 	}
-	for j, b := range m.list("content") {
-		kind := b.str("type")
+	for j, b := range m.List("content") {
+		kind := b.Str("type")
 		changes := kind == "tool_addition" || kind == "tool_removal"
 		if kind != "text" && (!changes || !strings.Contains(betas, "mid-conversation-tool-changes-")) {
 			return refused("messages.%d.content.%d: Input tag '%s' found using 'type' does not match any of the expected tags: 'text'", i, j, kind)
@@ -259,14 +261,14 @@ func anthropicInstruction(m object, before, betas string, i int) *refusal {
 }
 
 func anthropicSystem(o object) *refusal {
-	for i, b := range o.list("system") {
-		if b.str("type") != "text" {
+	for i, b := range o.List("system") {
+		if b.Str("type") != "text" {
 			return refused("system.%d.type: Input should be 'text'", i)
 		}
-		if b.str("text") == "" {
+		if b.Str("text") == "" {
 			return refused("system: text content blocks must be non-empty")
 		}
-		if k := b.unknown("type", "text", "cache_control", "citations"); k != "" {
+		if k := b.Unknown("type", "text", "cache_control", "citations"); k != "" {
 			return refused("system.%d.%s: Extra inputs are not permitted", i, k)
 		}
 	}
@@ -274,21 +276,21 @@ func anthropicSystem(o object) *refusal {
 }
 
 func anthropicMessage(m object, i int, open *[]string, cfg *Config) *refusal {
-	role := m.str("role")
+	role := m.Str("role")
 	if role != "user" && role != "assistant" {
 		return refused("messages: Unexpected role \"%s\". Allowed roles are \"user\" or \"assistant\".", role)
 	}
 	if i == 0 && role != "user" {
 		return refused("messages: first message must use the \"user\" role")
 	}
-	if k := m.unknown("role", "content"); k != "" {
+	if k := m.Unknown("role", "content"); k != "" {
 		return refused("messages.%d.%s: Extra inputs are not permitted", i, k)
 	}
-	if !m.has("content") {
+	if !m.Has("content") {
 		return refused("messages.%d.content: Field required", i)
 	}
-	blocks := m.list("content")
-	if len(blocks) == 0 && m.str("content") == "" {
+	blocks := m.List("content")
+	if len(blocks) == 0 && m.Str("content") == "" {
 		return refused("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
 	}
 	if e := results(blocks, i, open); e != nil {
@@ -304,10 +306,10 @@ func anthropicMessage(m object, i int, open *[]string, cfg *Config) *refusal {
 func results(blocks []object, i int, open *[]string) *refusal {
 	left := slices.Clone(*open)
 	for j, b := range blocks {
-		if b.str("type") != "tool_result" {
+		if b.Str("type") != "tool_result" {
 			continue
 		}
-		id := b.str("tool_use_id")
+		id := b.Str("tool_use_id")
 		if !slices.Contains(*open, id) {
 			return refused("messages.%d.content.%d: unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", i, j, id)
 		}
@@ -333,20 +335,20 @@ var anthropicBlockFields = map[string][]string{
 
 func anthropicBlocks(blocks []object, role string, i int, open *[]string) *refusal {
 	for j, b := range blocks {
-		kind := b.str("type")
+		kind := b.Str("type")
 		at := fmt.Sprintf("messages.%d.content.%d", i, j)
 		fields, ok := anthropicBlockFields[kind]
 		if !ok {
 			return refused("%s: Input tag '%s' found using 'type' does not match any of the expected tags: 'document', 'image', 'redacted_thinking', 'search_result', 'text', 'thinking', 'tool_result', 'tool_use'", at, kind)
 		}
-		if k := b.unknown(fields...); k != "" {
+		if k := b.Unknown(fields...); k != "" {
 			return refused("%s.%s.%s: Extra inputs are not permitted", at, kind, k)
 		}
 		if e := anthropicBlock(b, kind, role, at); e != nil {
 			return e
 		}
 		if kind == "tool_use" {
-			*open = append(*open, b.str("id"))
+			*open = append(*open, b.Str("id"))
 		}
 	}
 	return nil
@@ -355,9 +357,9 @@ func anthropicBlocks(blocks []object, role string, i int, open *[]string) *refus
 // anthropicThoughts checks that the thinking of a message is this provider's own.
 func anthropicThoughts(blocks []object, i int, by signer) *refusal {
 	for j, b := range blocks {
-		kind, at := b.str("type"), fmt.Sprintf("messages.%d.content.%d", i, j)
+		kind, at := b.Str("type"), fmt.Sprintf("messages.%d.content.%d", i, j)
 		switch {
-		case kind == "thinking" && !by.signed(b.str("thinking"), b.str("signature")):
+		case kind == "thinking" && !by.signed(b.Str("thinking"), b.Str("signature")):
 			return refused("%s: Invalid `signature` in `thinking` block", at)
 		case kind == "redacted_thinking" && by == Unsigned:
 			return refused("%s: Input tag 'redacted_thinking' found using 'type' does not match any of the expected tags", at)
@@ -369,7 +371,7 @@ func anthropicThoughts(blocks []object, i int, by signer) *refusal {
 func anthropicBlock(b object, kind, role, at string) *refusal {
 	switch kind {
 	case "text":
-		if b.str("text") == "" {
+		if b.Str("text") == "" {
 			return refused("messages: text content blocks must be non-empty")
 		}
 	case "tool_use":

@@ -31,8 +31,8 @@ var maxOutputs = []struct {
 
 // anthropicModel checks what only some models take.
 func anthropicModel(o object) *refusal {
-	model := o.str("model")
-	kind := o.object("thinking").str("type")
+	model := o.Str("model")
+	kind := o.Object("thinking").Str("type")
 	adaptive := kind == "adaptive"
 	switch {
 	case !isClaude.MatchString(model):
@@ -43,22 +43,22 @@ func anthropicModel(o object) *refusal {
 		return refused("adaptive thinking is not supported on this model")
 	case kind == "enabled" && adaptiveOnly.MatchString(model):
 		return refused("\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.")
-	case oneSampler.MatchString(model) && o.has("temperature") && o.has("top_p"):
+	case oneSampler.MatchString(model) && o.Has("temperature") && o.Has("top_p"):
 		return refused("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
 	}
 	if adaptiveOnly.MatchString(model) {
-		if t, ok := o.num("temperature"); ok && t != 1 {
+		if t, ok := o.Num("temperature"); ok && t != 1 {
 			return refused("`temperature` is deprecated for this model.")
 		}
-		if p, ok := o.num("top_p"); ok && p != 1 {
+		if p, ok := o.Num("top_p"); ok && p != 1 {
 			return refused("`top_p` is deprecated for this model.")
 		}
-		if o.has("top_k") {
+		if o.Has("top_k") {
 			return refused("`top_k` is deprecated for this model.")
 		}
 	}
 	for _, m := range maxOutputs {
-		if n, _ := o.num("max_tokens"); m.model.MatchString(model) {
+		if n, _ := o.Num("max_tokens"); m.model.MatchString(model) {
 			if n > m.most {
 				return refused("max_tokens: %.0f > %.0f, which is the maximum allowed number of output tokens for %s", n, m.most, model)
 			}
@@ -70,30 +70,30 @@ func anthropicModel(o object) *refusal {
 
 // anthropicMembers checks the objects that say how to think and how to answer.
 func anthropicMembers(o object) *refusal {
-	thinking := o.object("thinking")
-	known := map[string][]string{"enabled": {"type", "budget_tokens", "display"}, "adaptive": {"type", "display"}, "disabled": {"type"}}[thinking.str("type")]
-	if k := thinking.unknown(known...); k != "" && known != nil {
-		return refused("thinking.%s.%s: Extra inputs are not permitted", thinking.str("type"), k)
+	thinking := o.Object("thinking")
+	known := map[string][]string{"enabled": {"type", "budget_tokens", "display"}, "adaptive": {"type", "display"}, "disabled": {"type"}}[thinking.Str("type")]
+	if k := thinking.Unknown(known...); k != "" && known != nil {
+		return refused("thinking.%s.%s: Extra inputs are not permitted", thinking.Str("type"), k)
 	}
-	if thinking.has("display") && !slices.Contains([]string{"summarized", "omitted"}, thinking.str("display")) {
-		return refused("thinking.%s.display: Input should be 'summarized' or 'omitted'", thinking.str("type"))
+	if thinking.Has("display") && !slices.Contains([]string{"summarized", "omitted"}, thinking.Str("display")) {
+		return refused("thinking.%s.display: Input should be 'summarized' or 'omitted'", thinking.Str("type"))
 	}
-	config := o.object("output_config")
-	if k := config.unknown("effort", "format", "task_budget"); k != "" {
+	config := o.Object("output_config")
+	if k := config.Unknown("effort", "format", "task_budget"); k != "" {
 		return refused("output_config.%s: Extra inputs are not permitted", k)
 	}
-	if config.has("effort") && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, config.str("effort")) {
+	if config.Has("effort") && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, config.Str("effort")) {
 		return refused("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
 	}
-	if f := config.object("format"); config.has("format") && (f.str("type") != "json_schema" || !f.has("schema")) {
+	if f := config.Object("format"); config.Has("format") && (f.Str("type") != "json_schema" || !f.Has("schema")) {
 		return refused("output_config.format: Input should be a json_schema with a schema")
 	}
-	for i, s := range o.strings("stop_sequences") {
+	for i, s := range o.Strings("stop_sequences") {
 		if strings.TrimSpace(s) == "" {
 			return refused("stop_sequences: each stop sequence must contain non-whitespace (%d)", i)
 		}
 	}
-	if k, ok := o.num("top_k"); ok && k < 0 {
+	if k, ok := o.Num("top_k"); ok && k < 0 {
 		return refused("top_k: Input should be greater than or equal to 0")
 	}
 	return anthropicChoice(o)
@@ -101,27 +101,27 @@ func anthropicMembers(o object) *refusal {
 
 // anthropicChoice checks a tool that must be used.
 func anthropicChoice(o object) *refusal {
-	choice := o.object("tool_choice")
-	switch choice.str("type") {
+	choice := o.Object("tool_choice")
+	switch choice.Str("type") {
 	case "", "auto", "any", "none":
 		return nil
 	case "tool":
 	default:
-		return refused("tool_choice: Input tag '%s' found using 'type' does not match any of the expected tags: 'any', 'auto', 'none', 'tool'", choice.str("type"))
+		return refused("tool_choice: Input tag '%s' found using 'type' does not match any of the expected tags: 'any', 'auto', 'none', 'tool'", choice.Str("type"))
 	}
-	for _, t := range o.list("tools") {
-		if t.str("name") == choice.str("name") {
+	for _, t := range o.List("tools") {
+		if t.Str("name") == choice.Str("name") {
 			return nil
 		}
 	}
-	return refused("tool_choice.tool.name: Tool '%s' not found in provided tools", choice.str("name"))
+	return refused("tool_choice.tool.name: Tool '%s' not found in provided tools", choice.Str("name"))
 }
 
 // anthropicPrefill: with thinking on, an answer cannot be begun for the model.
 func anthropicPrefill(o object) *refusal {
-	kind := o.object("thinking").str("type")
-	ms := o.list("messages")
-	if (kind == "enabled" || kind == "adaptive") && len(ms) > 0 && ms[len(ms)-1].str("role") == "assistant" {
+	kind := o.Object("thinking").Str("type")
+	ms := o.List("messages")
+	if (kind == "enabled" || kind == "adaptive") && len(ms) > 0 && ms[len(ms)-1].Str("role") == "assistant" {
 		return refused("Your API request included an `assistant` message in the final position, which would pre-fill the assistant response. When using thinking, pre-filling the assistant response is not supported.")
 	}
 	return nil
@@ -130,19 +130,19 @@ func anthropicPrefill(o object) *refusal {
 // cacheMarks checks every mark of a request's blocks.
 func cacheMarks(blocks []object, at string) (n int, e *refusal) {
 	for i, b := range blocks {
-		if b.has("cache_control") {
+		if b.Has("cache_control") {
 			n++
-			mark := b.object("cache_control")
+			mark := b.Object("cache_control")
 			switch {
-			case mark.str("type") != "ephemeral":
-				return n, refused("%s.%d.cache_control: Input tag '%s' found using 'type' does not match any of the expected tags: 'ephemeral'", at, i, mark.str("type"))
-			case mark.has("ttl") && mark.str("ttl") != "5m" && mark.str("ttl") != "1h":
+			case mark.Str("type") != "ephemeral":
+				return n, refused("%s.%d.cache_control: Input tag '%s' found using 'type' does not match any of the expected tags: 'ephemeral'", at, i, mark.Str("type"))
+			case mark.Has("ttl") && mark.Str("ttl") != "5m" && mark.Str("ttl") != "1h":
 				return n, refused("%s.%d.cache_control.ephemeral.ttl: Input should be '5m' or '1h'", at, i)
-			case b.str("type") == "text" && b.str("text") == "":
+			case b.Str("type") == "text" && b.Str("text") == "":
 				return n, refused("%s.%d.cache_control: cache_control cannot be set for empty text blocks", at, i)
 			}
 		}
-		inner, e := cacheMarks(b.list("content"), at)
+		inner, e := cacheMarks(b.List("content"), at)
 		if n += inner; e != nil {
 			return n, e
 		}

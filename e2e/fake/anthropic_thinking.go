@@ -3,6 +3,8 @@ package fake
 import (
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // What Anthropic's API wants of the thinking in a history, as its documents and its own error texts have it. The turn that the model is
@@ -11,11 +13,11 @@ import (
 // turnOf are the places of the assistant's messages in the turn that goes on.
 func turnOf(ms []object) (turn []int) {
 	for i, m := range ms {
-		switch m.str("role") {
+		switch m.Str("role") {
 		case "assistant":
 			turn = append(turn, i)
 		case "user":
-			if !slices.ContainsFunc(m.list("content"), func(b object) bool { return b.str("type") == "tool_result" }) {
+			if !slices.ContainsFunc(m.List("content"), func(b object) bool { return b.Str("type") == "tool_result" }) {
 				turn = nil
 			}
 		}
@@ -23,27 +25,27 @@ func turnOf(ms []object) (turn []int) {
 	return turn
 }
 
-func isThinking(b object) bool { return strings.HasSuffix(b.str("type"), "thinking") }
+func isThinking(b object) bool { return strings.HasSuffix(b.Str("type"), "thinking") }
 
 // anthropicTurn checks the thinking of the turn that goes on: with a budget, it begins with some; without thinking, it has none; and
 // what this server gave is all there and unchanged, or all gone.
 func (a anthropic) anthropicTurn(o object, by signer) *refusal {
-	ms := o.list("messages")
+	ms := o.List("messages")
 	turn := turnOf(ms)
 	if len(turn) == 0 || by == Unsigned {
 		return nil
 	}
-	kind := o.object("thinking").str("type")
-	if first := ms[turn[0]].list("content"); kind == "enabled" && (len(first) == 0 || !isThinking(first[0])) {
+	kind := o.Object("thinking").Str("type")
+	if first := ms[turn[0]].List("content"); kind == "enabled" && (len(first) == 0 || !isThinking(first[0])) {
 		found := "text"
 		if len(first) > 0 {
-			found = first[0].str("type")
+			found = first[0].Str("type")
 		}
 		return refused("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`.", turn[0], found)
 	}
-	off := kind == "disabled" || kind == "" && !adaptiveOnly.MatchString(o.str("model"))
+	off := kind == "disabled" || kind == "" && !adaptiveOnly.MatchString(o.Str("model"))
 	for _, i := range turn {
-		blocks := ms[i].list("content")
+		blocks := ms[i].List("content")
 		j := slices.IndexFunc(blocks, isThinking)
 		switch {
 		case j < 0:
@@ -59,11 +61,11 @@ func (a anthropic) anthropicTurn(o object, by signer) *refusal {
 // isAsGiven reports whether a message has the blocks of the answer that its first call is of, in their order. What other servers said
 // is not known.
 func (a anthropic) isAsGiven(blocks []object) bool {
-	at := slices.IndexFunc(blocks, func(b object) bool { return b.str("type") == "tool_use" })
+	at := slices.IndexFunc(blocks, func(b object) bool { return b.Str("type") == "tool_use" })
 	if a.given == nil || at < 0 {
 		return true
 	}
-	given, known := a.given.Load(blocks[at].str("id"))
+	given, known := a.given.Load(blocks[at].Str("id"))
 	return !known || given == outline(blocks)
 }
 
@@ -74,7 +76,7 @@ func (a anthropic) remember(q *asked, b *Behaviour, n int64) {
 	}
 	var blocks []object
 	for _, text := range b.blocks(q, n) {
-		block, err := parseObject([]byte(text))
+		block, err := rawjson.Parse([]byte(text))
 		if err != nil { // broken on purpose
 			return
 		}
@@ -87,14 +89,14 @@ func (a anthropic) remember(q *asked, b *Behaviour, n int64) {
 func outline(blocks []object) string {
 	var parts []string
 	for _, b := range blocks {
-		part := b.str("type")
+		part := b.Str("type")
 		switch part {
 		case "thinking":
-			part += " " + b.str("signature")
+			part += " " + b.Str("signature")
 		case "redacted_thinking":
-			part += " " + b.str("data")
+			part += " " + b.Str("data")
 		case "tool_use":
-			part += " " + b.str("id")
+			part += " " + b.Str("id")
 		case "text":
 			if len(parts) > 0 && parts[len(parts)-1] == part {
 				continue

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // embeddings is OpenAI's endpoint of that name.
@@ -23,11 +25,11 @@ const usualDimensions = 1536
 var embeddingParams = []string{"model", "input", "encoding_format", "dimensions", "user"}
 
 func (embeddings) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
 		return nil, bad("", "", "We could not parse the JSON body of your request.")
 	}
-	model := o.str("model")
+	model := o.Str("model")
 	switch {
 	case model == "":
 		return nil, bad("", "", "you must provide a model parameter")
@@ -37,18 +39,18 @@ func (embeddings) read(h http.Header, body []byte, cfg *Config) (*asked, *refusa
 			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
 		}
 	}
-	if name := o.unknown(append(slices.Clone(embeddingParams), cfg.Allow...)...); name != "" {
+	if name := o.Unknown(append(slices.Clone(embeddingParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
 	inputs, tokens := embeddingInputs(o["input"])
 	if inputs == 0 {
 		return nil, bad("input", "", "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.")
 	}
-	format := o.str("encoding_format")
+	format := o.Str("encoding_format")
 	if format != "" && format != "float" && format != "base64" {
 		return nil, bad("encoding_format", "invalid_value", "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
 	}
-	n, _ := o.num("dimensions")
+	n, _ := o.Num("dimensions")
 	return &asked{model: model, choices: inputs, inputTokens: tokens, vector: cmp.Or(int(n), usualDimensions), base64: format == "base64"}, nil
 }
 

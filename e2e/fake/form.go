@@ -22,44 +22,44 @@ const answers = "respond_"
 // openAIForm is the form that a request of Chat Completions asks for.
 func openAIForm(o object) *form {
 	const cut = "length"
-	format := o.object("response_format")
-	if schema := format.object("json_schema")["schema"]; format.str("type") == "json_schema" && len(schema) > 0 {
+	format := o.Object("response_format")
+	if schema := format.Object("json_schema")["schema"]; format.Str("type") == "json_schema" && len(schema) > 0 {
 		return &form{schema: schema, cut: cut}
 	}
 	var tools []object
-	for _, t := range o.list("tools") {
-		tools = append(tools, t.object("function"))
+	for _, t := range o.List("tools") {
+		tools = append(tools, t.Object("function"))
 	}
-	if f := toolForm(tools, "parameters", o.str("tool_choice") == "none", cut); f != nil {
+	if f := toolForm(tools, "parameters", o.Str("tool_choice") == "none", cut); f != nil {
 		return f
 	}
-	return jsonMode(format.str("type") == "json_object", cut, o["messages"])
+	return jsonMode(format.Str("type") == "json_object", cut, o["messages"])
 }
 
 // responsesForm is the same for Responses.
 func responsesForm(o object) *form {
 	const cut = "max_output_tokens"
-	format := o.object("text").object("format")
-	if schema := format["schema"]; format.str("type") == "json_schema" && len(schema) > 0 {
+	format := o.Object("text").Object("format")
+	if schema := format["schema"]; format.Str("type") == "json_schema" && len(schema) > 0 {
 		return &form{schema: schema, cut: cut}
 	}
-	if f := toolForm(o.list("tools"), "parameters", o.str("tool_choice") == "none", cut); f != nil {
+	if f := toolForm(o.List("tools"), "parameters", o.Str("tool_choice") == "none", cut); f != nil {
 		return f
 	}
-	return jsonMode(format.str("type") == "json_object", cut, o["instructions"], o["input"])
+	return jsonMode(format.Str("type") == "json_object", cut, o["instructions"], o["input"])
 }
 
 // anthropicForm is the same for Messages.
 func anthropicForm(o object) *form {
 	const cut = "max_tokens"
-	format := o.object("output_config").object("format")
-	if !o.object("output_config").has("format") {
-		format = o.object("output_format")
+	format := o.Object("output_config").Object("format")
+	if !o.Object("output_config").Has("format") {
+		format = o.Object("output_format")
 	}
 	if schema := format["schema"]; len(schema) > 0 {
 		return &form{schema: schema, cut: cut}
 	}
-	if f := toolForm(o.list("tools"), "input_schema", o.object("tool_choice").str("type") == "none", cut); f != nil {
+	if f := toolForm(o.List("tools"), "input_schema", o.Object("tool_choice").Str("type") == "none", cut); f != nil {
 		return f
 	}
 	return jsonMode(false, cut, o["system"], o["messages"])
@@ -68,27 +68,27 @@ func anthropicForm(o object) *form {
 // geminiForm is the same for generateContent, of an object whose members are spelled as the API does.
 func geminiForm(o object) *form {
 	const cut = "MAX_TOKENS"
-	config := camelMembers(o.object("generationConfig"))
+	config := camelMembers(o.Object("generationConfig"))
 	for _, key := range []string{"responseJsonSchema", "responseSchema"} {
-		if config.has(key) {
-			return &form{schema: config[key], cut: cut, word: config.str("responseMimeType") == "text/x.enum"}
+		if config.Has(key) {
+			return &form{schema: config[key], cut: cut, word: config.Str("responseMimeType") == "text/x.enum"}
 		}
 	}
 	var tools []object
-	for _, t := range o.list("tools") {
-		for _, f := range camelMembers(t).list("functionDeclarations") {
+	for _, t := range o.List("tools") {
+		for _, f := range camelMembers(t).List("functionDeclarations") {
 			f = camelMembers(f)
-			if !f.has("parametersJsonSchema") {
+			if !f.Has("parametersJsonSchema") {
 				f["parametersJsonSchema"] = f["parameters"]
 			}
 			tools = append(tools, f)
 		}
 	}
-	mode := camelMembers(camelMembers(o.object("toolConfig")).object("functionCallingConfig")).str("mode")
+	mode := camelMembers(camelMembers(o.Object("toolConfig")).Object("functionCallingConfig")).Str("mode")
 	if f := toolForm(tools, "parametersJsonSchema", mode == "NONE", cut); f != nil {
 		return f
 	}
-	return jsonMode(config.str("responseMimeType") == "application/json", cut, o["systemInstruction"], o["contents"])
+	return jsonMode(config.Str("responseMimeType") == "application/json", cut, o["systemInstruction"], o["contents"])
 }
 
 // anyObject stands for the schema of an object of which nothing else is said.
@@ -112,11 +112,11 @@ func jsonMode(on bool, cut string, prompts ...json.RawMessage) *form {
 
 // toolForm is an answer by the tool that is there to be answered by.
 func toolForm(tools []object, key string, none bool, cut string) *form {
-	i := slices.IndexFunc(tools, func(t object) bool { return strings.HasPrefix(t.str("name"), answers) })
+	i := slices.IndexFunc(tools, func(t object) bool { return strings.HasPrefix(t.Str("name"), answers) })
 	if i < 0 || none {
 		return nil
 	}
-	return &form{schema: tools[i][key], tool: tools[i].str("name"), cut: cut}
+	return &form{schema: tools[i][key], tool: tools[i].Str("name"), cut: cut}
 }
 
 // askedInWords begins what models without schemas are told, at the start of a sentence or inside of one; the schema follows.

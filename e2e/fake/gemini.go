@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // gemini is Google's generateContent.
@@ -262,7 +264,7 @@ func geminiUnknown(name, at string) *refusal {
 }
 
 func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(r.Body)
+	o, err := rawjson.Parse(r.Body)
 	if err != nil || !isJSON(r.Header.Get("Content-Type")) {
 		return nil, geminiBad("Invalid JSON payload received. Unexpected token.")
 	}
@@ -270,7 +272,7 @@ func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
 		return nil, &refusal{status: http.StatusNotFound, kind: "NOT_FOUND", message: fmt.Sprintf("models/%s is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods.", model)}
 	}
 	o = camelMembers(o)
-	if name := o.unknown(append(slices.Clone(geminiMembers), cfg.Allow...)...); name != "" {
+	if name := o.Unknown(append(slices.Clone(geminiMembers), cfg.Allow...)...); name != "" {
 		return nil, geminiUnknown(name, "")
 	}
 	for _, check := range []func(string, object) *refusal{geminiConfig, geminiTools, geminiFormat, geminiContents} {
@@ -278,11 +280,11 @@ func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
 			return nil, e
 		}
 	}
-	config := camelMembers(o.object("generationConfig"))
-	n, _ := config.num("candidateCount")
+	config := camelMembers(o.Object("generationConfig"))
+	n, _ := config.Num("candidateCount")
 	return &asked{
 		model: model, choices: max(1, int(n)), inputTokens: max(1, len(r.Body)/4),
-		showThoughts: camelMembers(config.object("thinkingConfig")).bool("includeThoughts"), form: geminiForm(o),
+		showThoughts: camelMembers(config.Object("thinkingConfig")).Bool("includeThoughts"), form: geminiForm(o),
 	}, nil
 }
 

@@ -13,48 +13,48 @@ var geminiParams = []string{
 }
 
 func geminiConfig(model string, o object) *refusal {
-	c := camelMembers(o.object("generationConfig"))
-	if name := c.unknown(geminiParams...); name != "" {
+	c := camelMembers(o.Object("generationConfig"))
+	if name := c.Unknown(geminiParams...); name != "" {
 		return geminiUnknown(name, "generation_config")
 	}
 	for _, r := range []struct {
 		name     string
 		min, max float64
 	}{{"temperature", 0, 2}, {"topP", 0, 1}, {"topK", 1, 1 << 20}, {"candidateCount", 1, 8}, {"maxOutputTokens", 1, 1 << 20}, {"presencePenalty", -2, 2}, {"frequencyPenalty", -2, 2}, {"seed", -1 << 31, 1<<31 - 1}} {
-		v, ok := c.num(r.name)
-		if c.has(r.name) && (!ok || v < r.min || v > r.max) {
+		v, ok := c.Num(r.name)
+		if c.Has(r.name) && (!ok || v < r.min || v > r.max) {
 			return geminiBad("* GenerateContentRequest.generation_config.%s: %s must be in the range [%g, %g].", r.name, r.name, r.min, r.max)
 		}
 	}
-	if n := len(c.strings("stopSequences")); n > 5 {
+	if n := len(c.Strings("stopSequences")); n > 5 {
 		return geminiBad("* GenerateContentRequest.generation_config.stop_sequences: too many stop sequences: %d, at most 5.", n)
 	}
-	if slices.Contains(c.strings("stopSequences"), "") {
+	if slices.Contains(c.Strings("stopSequences"), "") {
 		return geminiBad("* GenerateContentRequest.generation_config.stop_sequences: stop sequences must not be empty.")
 	}
-	if c.has("responseSchema") && c.has("responseJsonSchema") {
+	if c.Has("responseSchema") && c.Has("responseJsonSchema") {
 		return geminiBad("Only one of response_schema and response_json_schema may be set.")
 	}
 	formed := []string{"application/json", "text/x.enum"}
-	if (c.has("responseSchema") || c.has("responseJsonSchema")) && !slices.Contains(formed, c.str("responseMimeType")) {
+	if (c.Has("responseSchema") || c.Has("responseJsonSchema")) && !slices.Contains(formed, c.Str("responseMimeType")) {
 		return geminiBad("* GenerateContentRequest.generation_config.response_schema: only allowed when mime type is `application/json`.")
 	}
-	return geminiThinking(model, camelMembers(c.object("thinkingConfig")))
+	return geminiThinking(model, camelMembers(c.Object("thinkingConfig")))
 }
 
 func geminiThinking(model string, c object) *refusal {
-	if name := c.unknown("thinkingBudget", "thinkingLevel", "includeThoughts"); name != "" {
+	if name := c.Unknown("thinkingBudget", "thinkingLevel", "includeThoughts"); name != "" {
 		return geminiUnknown(name, "generation_config.thinking_config")
 	}
 	switch {
-	case c.has("thinkingBudget") && c.has("thinkingLevel"):
+	case c.Has("thinkingBudget") && c.Has("thinkingLevel"):
 		return geminiBad("You can only set only one of thinking budget and thinking level.")
-	case c.has("thinkingLevel") && strings.HasPrefix(model, "gemini-2"):
+	case c.Has("thinkingLevel") && strings.HasPrefix(model, "gemini-2"):
 		return geminiBad("Thinking level is not supported for this model.")
-	case c.has("thinkingLevel") && !slices.Contains([]string{"minimal", "low", "medium", "high"}, strings.ToLower(c.str("thinkingLevel"))):
-		return geminiBad("Invalid value at 'generation_config.thinking_config.thinking_level': %q", c.str("thinkingLevel"))
+	case c.Has("thinkingLevel") && !slices.Contains([]string{"minimal", "low", "medium", "high"}, strings.ToLower(c.Str("thinkingLevel"))):
+		return geminiBad("Invalid value at 'generation_config.thinking_config.thinking_level': %q", c.Str("thinkingLevel"))
 	}
-	if v, ok := c.num("thinkingBudget"); c.has("thinkingBudget") && (!ok || v < -1 || v > 32768) {
+	if v, ok := c.Num("thinkingBudget"); c.Has("thinkingBudget") && (!ok || v < -1 || v > 32768) {
 		return geminiBad("The thinking budget %g is invalid. Please choose a value between 0 and 32768.", v)
 	}
 	return nil
@@ -64,29 +64,29 @@ var geminiToolMembers = []string{"functionDeclarations", "googleSearch", "google
 
 func geminiTools(_ string, o object) *refusal {
 	functions := 0
-	for i, t := range o.list("tools") {
+	for i, t := range o.List("tools") {
 		t = camelMembers(t)
-		if name := t.unknown(geminiToolMembers...); name != "" {
+		if name := t.Unknown(geminiToolMembers...); name != "" {
 			return geminiUnknown(name, fmt.Sprintf("tools[%d]", i))
 		}
-		for j, f := range t.list("functionDeclarations") {
+		for j, f := range t.List("functionDeclarations") {
 			functions++
 			f = camelMembers(f)
 			at := fmt.Sprintf("tools[%d].function_declarations[%d]", i, j)
-			switch name := f.unknown("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"); {
+			switch name := f.Unknown("name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior"); {
 			case name != "":
 				return geminiUnknown(name, at)
-			case !validFunctionName(f.str("name")):
+			case !validFunctionName(f.Str("name")):
 				return geminiBad("* GenerateContentRequest.%s.name: Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with a maximum length of 128.", at)
-			case f.has("parameters") && f.has("parametersJsonSchema"):
+			case f.Has("parameters") && f.Has("parametersJsonSchema"):
 				return geminiBad("* GenerateContentRequest.%s: only one of parameters and parameters_json_schema may be set.", at)
 			}
 		}
 	}
-	config := camelMembers(camelMembers(o.object("toolConfig")).object("functionCallingConfig"))
-	mode := config.str("mode")
+	config := camelMembers(camelMembers(o.Object("toolConfig")).Object("functionCallingConfig"))
+	mode := config.Str("mode")
 	switch {
-	case config.has("allowedFunctionNames") && mode != "ANY" && mode != "VALIDATED":
+	case config.Has("allowedFunctionNames") && mode != "ANY" && mode != "VALIDATED":
 		return geminiBad("Function calling config: allowed_function_names should only be set when the mode is ANY.")
 	case mode == "ANY" && functions == 0:
 		return geminiBad("Function calling config is set without function_declarations.")
@@ -105,7 +105,7 @@ var geminiParts = []string{"text", "inlineData", "functionCall", "functionRespon
 
 // geminiContents checks the turns: their roles and parts, how calls and responses follow each other, and who signed them.
 func geminiContents(model string, o object) *refusal {
-	contents := o.list("contents")
+	contents := o.List("contents")
 	if len(contents) == 0 {
 		return geminiBad("* GenerateContentRequest.contents: contents is not specified")
 	}
@@ -137,8 +137,8 @@ func geminiContents(model string, o object) *refusal {
 	if last == "model" {
 		return geminiBad("Please ensure that multiturn requests end with a user role or a function response.")
 	}
-	for i, p := range camelMembers(o.object("systemInstruction")).list("parts") {
-		if !camelMembers(p).has("text") {
+	for i, p := range camelMembers(o.Object("systemInstruction")).List("parts") {
+		if !camelMembers(p).Has("text") {
 			return geminiBad("* GenerateContentRequest.system_instruction.parts[%d]: only text is supported.", i)
 		}
 	}
@@ -153,17 +153,17 @@ type geminiSaid struct {
 }
 
 func geminiTurn(c object, i int) (t geminiSaid, e *refusal) {
-	if name := c.unknown("role", "parts"); name != "" {
+	if name := c.Unknown("role", "parts"); name != "" {
 		return t, geminiUnknown(name, fmt.Sprintf("contents[%d]", i))
 	}
-	t.role = or(c.str("role"), "user")
+	t.role = or(c.Str("role"), "user")
 	if t.role != "user" && t.role != "model" && t.role != "function" {
 		return t, geminiBad("Please use a valid role: user, model.")
 	}
 	if t.role == "function" {
 		t.role = "user"
 	}
-	parts := c.list("parts")
+	parts := c.List("parts")
 	if len(parts) == 0 {
 		return t, geminiBad("* GenerateContentRequest.contents[%d].parts: contents.parts must not be empty.", i)
 	}
@@ -176,7 +176,7 @@ func geminiTurn(c object, i int) (t geminiSaid, e *refusal) {
 }
 
 func (t *geminiSaid) part(p object, at string) *refusal {
-	if name := p.unknown(append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, geminiParts...)...); name != "" {
+	if name := p.Unknown(append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, geminiParts...)...); name != "" {
 		return geminiUnknown(name, at)
 	}
 	held := 0
@@ -188,36 +188,36 @@ func (t *geminiSaid) part(p object, at string) *refusal {
 	if held != 1 {
 		return geminiBad("* GenerateContentRequest.%s.data: required oneof field 'data' must have one initialized field", at)
 	}
-	signature := p.str("thoughtSignature")
+	signature := p.Str("thoughtSignature")
 	if signature != "" && !isGeminiSignature(signature) {
 		return geminiBad("Corrupted thought signature.")
 	}
 	switch {
-	case p.has("functionCall"):
-		call := camelMembers(p.object("functionCall"))
-		if name := call.unknown("id", "name", "args"); name != "" {
+	case p.Has("functionCall"):
+		call := camelMembers(p.Object("functionCall"))
+		if name := call.Unknown("id", "name", "args"); name != "" {
 			return geminiUnknown(name, at+".function_call")
 		}
 		if t.role != "model" {
 			return geminiBad("Please ensure that function calls come from the model role.")
 		}
 		t.signed = t.signed || len(t.calls) == 0 && signature != ""
-		t.calls = append(t.calls, call.str("name"))
-	case p.has("functionResponse"):
-		r := camelMembers(p.object("functionResponse"))
-		if name := r.unknown("id", "name", "response", "parts", "willContinue", "scheduling"); name != "" {
+		t.calls = append(t.calls, call.Str("name"))
+	case p.Has("functionResponse"):
+		r := camelMembers(p.Object("functionResponse"))
+		if name := r.Unknown("id", "name", "response", "parts", "willContinue", "scheduling"); name != "" {
 			return geminiUnknown(name, at+".function_response")
 		}
-		if r.str("name") == "" {
+		if r.Str("name") == "" {
 			return geminiBad("* GenerateContentRequest.%s.function_response.name: Name cannot be empty.", at)
 		}
 		if len(r["response"]) == 0 || r["response"][0] != '{' {
 			return geminiBad("Invalid value at '%s.function_response.response' (type.googleapis.com/google.protobuf.Struct)", at)
 		}
-		t.results = append(t.results, r.str("name"))
-	case p.has("inlineData"):
-		d := camelMembers(p.object("inlineData"))
-		if d.str("mimeType") == "" || d.str("data") == "" {
+		t.results = append(t.results, r.Str("name"))
+	case p.Has("inlineData"):
+		d := camelMembers(p.Object("inlineData"))
+		if d.Str("mimeType") == "" || d.Str("data") == "" {
 			return geminiBad("* GenerateContentRequest.%s.inline_data: mime_type and data are required.", at)
 		}
 	}

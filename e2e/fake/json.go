@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // quote writes a JSON string as providers do, without escaping HTML.
@@ -17,70 +19,8 @@ func quote(s string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// object is one JSON object with its members still in text.
-type object map[string]json.RawMessage
-
-func parseObject(raw []byte) (object, error) {
-	var o object
-	err := json.Unmarshal(raw, &o)
-	return o, err
-}
-
-// unknown returns the first member, in alphabetical order, that is not in known.
-func (o object) unknown(known ...string) string {
-	var bad []string
-	for k := range o {
-		if !slices.Contains(known, k) {
-			bad = append(bad, k)
-		}
-	}
-	if len(bad) == 0 {
-		return ""
-	}
-	return slices.Min(bad)
-}
-
-func (o object) has(key string) bool {
-	v, ok := o[key]
-	return ok && string(v) != "null"
-}
-
-func (o object) str(key string) string {
-	var s string
-	_ = json.Unmarshal(o[key], &s) // another type reads as ""
-	return s
-}
-
-func (o object) num(key string) (float64, bool) {
-	if !o.has(key) {
-		return 0, false
-	}
-	var n float64
-	return n, json.Unmarshal(o[key], &n) == nil
-}
-
-func (o object) bool(key string) bool {
-	var b bool
-	_ = json.Unmarshal(o[key], &b) // another type reads as false
-	return b
-}
-
-func (o object) object(key string) object {
-	c, _ := parseObject(o[key]) // another type reads as no members
-	return c
-}
-
-func (o object) strings(key string) []string {
-	var l []string
-	_ = json.Unmarshal(o[key], &l) // another type reads as empty
-	return l
-}
-
-func (o object) list(key string) []object {
-	var l []object
-	_ = json.Unmarshal(o[key], &l) // another type reads as empty
-	return l
-}
+// object is a JSON object of a request.
+type object = rawjson.Object
 
 func modelOf(body []byte) string {
 	var m struct{ Model string }
@@ -90,15 +30,15 @@ func modelOf(body []byte) string {
 
 // bringsResult says whether the last message of a conversation is a tool's result, in either dialect.
 func bringsResult(body []byte) bool {
-	o, _ := parseObject(body) // an unreadable body has no messages
-	ms := slices.Concat(o.list("messages"), o.list("contents"), o.list("input"))
+	o, _ := rawjson.Parse(body) // an unreadable body has no messages
+	ms := slices.Concat(o.List("messages"), o.List("contents"), o.List("input"))
 	if len(ms) == 0 {
 		return false
 	}
 	last := ms[len(ms)-1]
-	return last.str("role") == "tool" || strings.HasSuffix(last.str("type"), "_call_output") ||
-		slices.ContainsFunc(last.list("content"), func(part object) bool { return part.str("type") == "tool_result" }) ||
-		slices.ContainsFunc(last.list("parts"), func(part object) bool { return camelMembers(part).has("functionResponse") })
+	return last.Str("role") == "tool" || strings.HasSuffix(last.Str("type"), "_call_output") ||
+		slices.ContainsFunc(last.List("content"), func(part object) bool { return part.Str("type") == "tool_result" }) ||
+		slices.ContainsFunc(last.List("parts"), func(part object) bool { return camelMembers(part).Has("functionResponse") })
 }
 
 // isJSON says whether a content-type is JSON.
@@ -164,21 +104,4 @@ func or(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// names are the keys of an object in their order.
-func names(raw json.RawMessage) (keys []string) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil
-	}
-	for d.More() {
-		key, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return keys
-		}
-		keys = append(keys, fmt.Sprint(key))
-	}
-	return keys
 }

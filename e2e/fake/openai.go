@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // openAI is OpenAI Chat Completions.
@@ -109,11 +111,11 @@ func bad(param, code, format string, args ...any) *refusal {
 }
 
 func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
 		return nil, bad("", "", "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)")
 	}
-	model := o.str("model")
+	model := o.Str("model")
 	if model == "" {
 		return nil, bad("", "", "you must provide a model parameter")
 	}
@@ -129,7 +131,7 @@ func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 			message: "This model is only supported in v1/responses and not in v1/chat/completions.",
 		}
 	}
-	if name := o.unknown(append(slices.Clone(openAIParams), cfg.Allow...)...); name != "" {
+	if name := o.Unknown(append(slices.Clone(openAIParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
 	for _, check := range []func(object) *refusal{openAIRanges, openAIReasoner, openAITools, openAIFormat, openAIMessages} {
@@ -137,9 +139,9 @@ func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 			return nil, e
 		}
 	}
-	n, _ := o.num("n")
+	n, _ := o.Num("n")
 	return &asked{
-		model: model, stream: o.bool("stream"), includeUsage: o.object("stream_options").bool("include_usage"),
+		model: model, stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"),
 		choices: max(1, int(n)), inputTokens: max(1, len(body)/4), form: openAIForm(o),
 	}, nil
 }
@@ -149,9 +151,9 @@ func openAIRanges(o object) *refusal {
 		name     string
 		min, max float64
 	}{{"temperature", 0, 2}, {"top_p", 0, 1}, {"presence_penalty", -2, 2}, {"frequency_penalty", -2, 2}, {"n", 1, 128}, {"max_tokens", 1, 1e9}, {"max_completion_tokens", 1, 1e9}} {
-		v, ok := o.num(r.name)
+		v, ok := o.Num(r.name)
 		switch {
-		case !ok && o.has(r.name):
+		case !ok && o.Has(r.name):
 			return bad(r.name, "invalid_type", "Invalid type for '%s': expected a decimal, but got something else instead.", r.name)
 		case ok && v < r.min:
 			return bad(r.name, "decimal_below_min_value", "Invalid '%s': decimal below minimum value. Expected a value >= %g, but got %g instead.", r.name, r.min, v)
@@ -159,10 +161,10 @@ func openAIRanges(o object) *refusal {
 			return bad(r.name, "decimal_above_max_value", "Invalid '%s': decimal above maximum value. Expected a value <= %g, but got %g instead.", r.name, r.max, v)
 		}
 	}
-	if o.has("stream_options") && !o.bool("stream") {
+	if o.Has("stream_options") && !o.Bool("stream") {
 		return bad("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	}
-	if o.has("max_tokens") && o.has("max_completion_tokens") {
+	if o.Has("max_tokens") && o.Has("max_completion_tokens") {
 		return bad("max_tokens", "invalid_parameter_combination", "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
 	}
 	return nil
@@ -170,18 +172,18 @@ func openAIRanges(o object) *refusal {
 
 // openAIReasoner refuses what models that reason refuse.
 func openAIReasoner(o object) *refusal {
-	model := o.str("model")
+	model := o.Str("model")
 	if !strings.HasPrefix(model, "o1") && !strings.HasPrefix(model, "o3") && !strings.HasPrefix(model, "o4") && !strings.HasPrefix(model, "gpt-5") {
 		return nil
 	}
-	if o.has("max_tokens") {
+	if o.Has("max_tokens") {
 		return bad("max_tokens", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 	}
-	if strings.HasPrefix(model, "gpt-5.") && o.str("reasoning_effort") == "none" {
+	if strings.HasPrefix(model, "gpt-5.") && o.Str("reasoning_effort") == "none" {
 		return nil // it does not think, and may be told how to draw its words
 	}
 	for _, p := range []string{"temperature", "top_p"} {
-		if v, ok := o.num(p); ok && v != 1 {
+		if v, ok := o.Num(p); ok && v != 1 {
 			return bad(p, "unsupported_value", "Unsupported value: '%s' does not support %g with this model. Only the default (1) value is supported.", p, v)
 		}
 	}
@@ -189,19 +191,19 @@ func openAIReasoner(o object) *refusal {
 }
 
 func openAITools(o object) *refusal {
-	for i, t := range o.list("tools") {
-		if t.str("type") != "function" {
-			return bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", t.str("type"))
+	for i, t := range o.List("tools") {
+		if t.Str("type") != "function" {
+			return bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", t.Str("type"))
 		}
-		f := t.object("function")
-		if !validToolName(f.str("name")) {
+		f := t.Object("function")
+		if !validToolName(f.Str("name")) {
 			return bad(fmt.Sprintf("tools[%d].function.name", i), "invalid_value", "Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
 		}
-		if k := f.unknown("name", "description", "parameters", "strict"); k != "" {
+		if k := f.Unknown("name", "description", "parameters", "strict"); k != "" {
 			return bad(fmt.Sprintf("tools[%d].function.%s", i, k), "unknown_parameter", "Unknown parameter: 'tools[%d].function.%s'.", i, k)
 		}
 	}
-	if o.has("tool_choice") && len(o.list("tools")) == 0 {
+	if o.Has("tool_choice") && len(o.List("tools")) == 0 {
 		return bad("tool_choice", "", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
 	}
 	return nil
@@ -218,10 +220,10 @@ var openAIMessageFields = []string{
 }
 
 func openAIMessages(o object) *refusal {
-	if !o.has("messages") {
+	if !o.Has("messages") {
 		return bad("messages", "missing_required_parameter", "Missing required parameter: 'messages'.")
 	}
-	ms := o.list("messages")
+	ms := o.List("messages")
 	if len(ms) == 0 {
 		return bad("messages", "empty_array", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}
@@ -235,15 +237,15 @@ func openAIMessages(o object) *refusal {
 }
 
 func openAIMessage(m object, i int, open *[]string) *refusal {
-	role := m.str("role")
+	role := m.Str("role")
 	if !slices.Contains(openAIRoles, role) {
 		return bad(fmt.Sprintf("messages[%d].role", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.", role)
 	}
-	if k := m.unknown(openAIMessageFields...); k != "" {
+	if k := m.Unknown(openAIMessageFields...); k != "" {
 		return bad(fmt.Sprintf("messages[%d].%s", i, k), "unknown_parameter", "Unknown parameter: 'messages[%d].%s'.", i, k)
 	}
 	if role == "tool" {
-		at := slices.Index(*open, m.str("tool_call_id"))
+		at := slices.Index(*open, m.Str("tool_call_id"))
 		if at < 0 {
 			return bad(fmt.Sprintf("messages.[%d].role", i), "", "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
 		}
@@ -253,14 +255,14 @@ func openAIMessage(m object, i int, open *[]string) *refusal {
 	if e := unanswered(*open, i); e != nil {
 		return e
 	}
-	calls := m.list("tool_calls")
+	calls := m.List("tool_calls")
 	for _, c := range calls {
-		*open = append(*open, c.str("id"))
-		if !json.Valid([]byte(or(c.object("function").str("arguments"), "{}"))) {
+		*open = append(*open, c.Str("id"))
+		if !json.Valid([]byte(or(c.Object("function").Str("arguments"), "{}"))) {
 			return bad(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_value", "Invalid 'messages[%d].tool_calls[0].function.arguments': not valid JSON.", i)
 		}
 	}
-	if !m.has("content") && len(calls) == 0 && !m.has("refusal") {
+	if !m.Has("content") && len(calls) == 0 && !m.Has("refusal") {
 		return bad(fmt.Sprintf("messages.[%d].content", i), "", "Invalid value for 'content': expected a string, got null.")
 	}
 	return openAIParts(m, i)
@@ -274,13 +276,13 @@ func unanswered(open []string, i int) *refusal {
 }
 
 func openAIParts(m object, i int) *refusal {
-	for j, p := range m.list("content") {
-		kind := p.str("type")
+	for j, p := range m.List("content") {
+		kind := p.Str("type")
 		at := fmt.Sprintf("messages[%d].content[%d]", i, j)
 		if !slices.Contains([]string{"text", "image_url", "input_audio", "refusal", "file"}, kind) {
 			return bad(at+".type", "invalid_value", "Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.", kind)
 		}
-		if k := p.unknown("type", "text", "image_url", "input_audio", "refusal", "file"); k != "" {
+		if k := p.Unknown("type", "text", "image_url", "input_audio", "refusal", "file"); k != "" {
 			return bad(at+"."+k, "unknown_parameter", "Unknown parameter: '%s.%s'.", at, k)
 		}
 	}

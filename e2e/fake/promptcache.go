@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"sync"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // promptCache is a provider's cache of the beginnings of prompts. It counts four bytes of JSON as a token. Safe for concurrent use.
@@ -32,7 +34,7 @@ func (d Dialect) prompt(o object) (head string, segments []segment) {
 			segments = append(segments, segment{text: compacted(raw)})
 		}
 	}
-	return o.str("model"), segments
+	return o.Str("model"), segments
 }
 
 // anthropicPrompt is the tools, the system prompt and the messages. What a request says of thinking and of the choice of a tool
@@ -46,24 +48,24 @@ func anthropicPrompt(o object) (head string, segments []segment) {
 	add("tools", o["tools"])
 	add("system", o["system"])
 	segments = append(segments, segment{text: append(compacted(o["thinking"]), compacted(o["tool_choice"])...)})
-	for _, m := range o.list("messages") {
-		add(m.str("role"), m["content"])
+	for _, m := range o.List("messages") {
+		add(m.Str("role"), m["content"])
 	}
-	if o.has("cache_control") { // the API marks the last block itself
-		segments[len(segments)-1].ttl = or(o.object("cache_control").str("ttl"), "5m")
+	if o.Has("cache_control") { // the API marks the last block itself
+		segments[len(segments)-1].ttl = or(o.Object("cache_control").Str("ttl"), "5m")
 	}
-	return o.str("model"), segments
+	return o.Str("model"), segments
 }
 
 // blockOf is a block without its mark; a text alone is a block of text.
 func blockOf(role string, raw json.RawMessage) segment {
-	b, err := parseObject(raw)
+	b, err := rawjson.Parse(raw)
 	if err != nil {
 		b = object{"type": json.RawMessage(`"text"`), "text": raw}
 	}
 	s := segment{}
-	if b.has("cache_control") {
-		s.ttl = or(b.object("cache_control").str("ttl"), "5m")
+	if b.Has("cache_control") {
+		s.ttl = or(b.Object("cache_control").Str("ttl"), "5m")
 	}
 	delete(b, "cache_control")
 	text, _ := json.Marshal(b) // of what was parsed
@@ -87,7 +89,7 @@ func compacted(raw json.RawMessage) []byte {
 
 // serve is the usage of a request's input, and keeps its beginnings for those that follow.
 func (c *promptCache) serve(d Dialect, body []byte) Usage {
-	o, _ := parseObject(body) // it was checked
+	o, _ := rawjson.Parse(body) // it was checked
 	head, segments := d.prompt(o)
 	c.mu.Lock()
 	defer c.mu.Unlock()

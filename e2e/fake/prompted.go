@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // prompted is OpenAI's legacy endpoint, which completes a prompt.
@@ -22,11 +24,11 @@ func (s *Server) completesPrompts(path string) bool {
 }
 
 func (prompted) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
 		return nil, bad("", "", "We could not parse the JSON body of your request.")
 	}
-	model := o.str("model")
+	model := o.Str("model")
 	switch {
 	case model == "":
 		return nil, bad("", "", "you must provide a model parameter")
@@ -36,25 +38,25 @@ func (prompted) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal)
 			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
 		}
 	}
-	if name := o.unknown(append(slices.Clone(promptedParams), cfg.Allow...)...); name != "" {
+	if name := o.Unknown(append(slices.Clone(promptedParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unrecognized request argument supplied: %s", name)
 	}
 	prompts, tokens := promptsOf(o["prompt"])
-	n, _ := o.num("n")
-	best, _ := o.num("best_of")
+	n, _ := o.Num("n")
+	best, _ := o.Num("best_of")
 	switch {
 	case len(prompts) == 0:
 		return nil, bad("prompt", "", "you must provide a prompt")
-	case o.has("best_of") && best < n:
+	case o.Has("best_of") && best < n:
 		return nil, bad("best_of", "", "You requested that the server return more choices than it will generate (HINT: if you want n=%g, you should also set best_of=%g).", n, n)
-	case o.bool("stream") && best > max(n, 1):
+	case o.Bool("stream") && best > max(n, 1):
 		return nil, bad("best_of", "", "You cannot use best_of with stream")
-	case o.has("stream_options") && !o.bool("stream"):
+	case o.Has("stream_options") && !o.Bool("stream"):
 		return nil, bad("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	}
 	return &asked{
-		model: model, stream: o.bool("stream"), includeUsage: o.object("stream_options").bool("include_usage"), choices: max(1, int(n)),
-		inputTokens: tokens, prompts: prompts, echo: o.bool("echo"), probs: o.has("logprobs"),
+		model: model, stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"), choices: max(1, int(n)),
+		inputTokens: tokens, prompts: prompts, echo: o.Bool("echo"), probs: o.Has("logprobs"),
 	}, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // responses is OpenAI Responses, which OpenAI serves beside Chat Completions. It remembers the responses that it gave.
@@ -30,15 +32,15 @@ var responsesTools = []string{
 const sealedReasoning = "gAAAAAB"
 
 func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !isJSON(h.Get("Content-Type")) {
 		return nil, bad("", "", "We could not parse the JSON body of your request.")
 	}
-	model := o.str("model")
+	model := o.Str("model")
 	if model == "" {
 		return nil, bad("model", "missing_required_parameter", "Missing required parameter: 'model'.")
 	}
-	if name := o.unknown(append(slices.Clone(responsesParams), cfg.Allow...)...); name != "" {
+	if name := o.Unknown(append(slices.Clone(responsesParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
 	for _, check := range []func(object) *refusal{openAIRanges, responsesLimits, responsesToolList, responsesFormat, p.input} {
@@ -46,11 +48,11 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 			return nil, e
 		}
 	}
-	q := &asked{model: model, stream: o.bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: responsesForm(o)}
-	q.sealed = slices.Contains(o.strings("include"), "reasoning.encrypted_content")
-	for _, t := range o.list("tools") {
-		if t.str("type") == "custom" {
-			q.custom[t.str("name")] = true
+	q := &asked{model: model, stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: responsesForm(o)}
+	q.sealed = slices.Contains(o.Strings("include"), "reasoning.encrypted_content")
+	for _, t := range o.List("tools") {
+		if t.Str("type") == "custom" {
+			q.custom[t.Str("name")] = true
 		}
 	}
 	return q, nil
@@ -59,19 +61,19 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 // responsesLimits checks the numbers that only this API has.
 func responsesLimits(o object) *refusal {
 	const least = 16
-	if n, ok := o.num("max_output_tokens"); ok && n < least {
+	if n, ok := o.Num("max_output_tokens"); ok && n < least {
 		return bad("max_output_tokens", "integer_below_min_value", "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= %d, but got %g instead.", least, n)
 	}
 	return nil
 }
 
 func responsesToolList(o object) *refusal {
-	for i, t := range o.list("tools") {
-		kind := t.str("type")
+	for i, t := range o.List("tools") {
+		kind := t.Str("type")
 		if !slices.Contains(responsesTools, kind) {
 			return bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function', 'custom', and others.", kind)
 		}
-		if (kind == "function" || kind == "custom") && !validToolName(t.str("name")) {
+		if (kind == "function" || kind == "custom") && !validToolName(t.Str("name")) {
 			return bad(fmt.Sprintf("tools[%d].name", i), "missing_required_parameter", "Missing required parameter: 'tools[%d].name'.", i)
 		}
 	}
@@ -83,18 +85,18 @@ var idPrefixes = map[string]string{"message": "msg", "function_call": "fc", "rea
 
 // input checks what is said as the real provider does: ids by their form, calls and outputs by each other, reasoning by its proof.
 func (p responses) input(o object) *refusal {
-	if id := o.str("previous_response_id"); id != "" {
+	if id := o.Str("previous_response_id"); id != "" {
 		if _, ok := p.kept.Load(id); !ok {
 			return bad("previous_response_id", "previous_response_not_found", "Previous response with id '%s' not found.", id)
 		}
-	} else if !o.has("input") {
+	} else if !o.Has("input") {
 		return bad("input", "missing_required_parameter", "Missing required parameter: 'input'.")
 	}
 	var open []string
-	for i, it := range o.list("input") {
-		kind := or(it.str("type"), "message")
+	for i, it := range o.List("input") {
+		kind := or(it.Str("type"), "message")
 		at := fmt.Sprintf("input[%d]", i)
-		if id, prefix := it.str("id"), idPrefixes[kind]; id != "" && !strings.HasPrefix(id, prefix) {
+		if id, prefix := it.Str("id"), idPrefixes[kind]; id != "" && !strings.HasPrefix(id, prefix) {
 			return bad(at+".id", "invalid_value", "Invalid '%s.id': '%s'. Expected an ID that begins with '%s'.", at, id, prefix)
 		}
 		switch kind {
@@ -107,11 +109,11 @@ func (p responses) input(o object) *refusal {
 				return e
 			}
 		case "function_call", "custom_tool_call":
-			open = append(open, it.str("call_id"))
+			open = append(open, it.Str("call_id"))
 		case "function_call_output", "custom_tool_call_output":
-			n := slices.Index(open, it.str("call_id"))
-			if n < 0 && !o.has("previous_response_id") {
-				return bad("input", "", "No tool call found for function call output with call_id %s.", it.str("call_id"))
+			n := slices.Index(open, it.Str("call_id"))
+			if n < 0 && !o.Has("previous_response_id") {
+				return bad("input", "", "No tool call found for function call output with call_id %s.", it.Str("call_id"))
 			}
 			if n >= 0 {
 				open = slices.Delete(open, n, n+1)
@@ -125,15 +127,15 @@ func (p responses) input(o object) *refusal {
 }
 
 func responsesMessage(it object, at string) *refusal {
-	if role := it.str("role"); !slices.Contains([]string{"user", "assistant", "system", "developer"}, role) {
+	if role := it.Str("role"); !slices.Contains([]string{"user", "assistant", "system", "developer"}, role) {
 		return bad(at+".role", "invalid_value", "Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", role)
 	}
-	for j, part := range it.list("content") {
+	for j, part := range it.List("content") {
 		known := []string{"input_text", "input_image", "input_file", "input_audio"}
-		if it.str("role") == "assistant" {
+		if it.Str("role") == "assistant" {
 			known = []string{"output_text", "refusal"}
 		}
-		if kind := part.str("type"); !slices.Contains(known, kind) {
+		if kind := part.Str("type"); !slices.Contains(known, kind) {
 			return bad(fmt.Sprintf("%s.content[%d].type", at, j), "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(known, "', '"))
 		}
 	}
@@ -142,11 +144,11 @@ func responsesMessage(it object, at string) *refusal {
 
 // responsesReasoning refuses reasoning that this provider did not make.
 func responsesReasoning(it object) *refusal {
-	switch sealed := it.str("encrypted_content"); {
+	switch sealed := it.Str("encrypted_content"); {
 	case sealed == "":
 		return &refusal{
 			status: http.StatusNotFound, kind: "invalid_request_error", param: "input",
-			message: fmt.Sprintf("Item with id '%s' not found. Items are not persisted when `store` is set to false.", it.str("id")),
+			message: fmt.Sprintf("Item with id '%s' not found. Items are not persisted when `store` is set to false.", it.Str("id")),
 		}
 	case !strings.HasPrefix(sealed, sealedReasoning):
 		return bad("", "invalid_encrypted_content", "The encrypted content %s... could not be verified.", sealed[:min(8, len(sealed))])
@@ -306,7 +308,7 @@ func (p responses) stream(q *asked, b *Behaviour, n int64) []frame {
 	add("created", start)
 	add("in_progress", start)
 	for i, it := range b.items(q, n) {
-		begun, _ := parseObject([]byte(it.begun)) // it is ours
+		begun, _ := rawjson.Parse([]byte(it.begun)) // it is ours
 		add("output_item.added", fmt.Sprintf(`"output_index":%d,"item":%s`, i, it.begun))
 		for _, f := range it.pieces {
 			data := fmt.Sprintf(f.data, len(fs), begun["id"], i)

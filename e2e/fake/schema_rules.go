@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // What providers that enforce a schema refuse of it, as their documents and their own error texts have it.
@@ -23,7 +25,7 @@ var (
 
 // visit shows a schema and all inside it, until the first that is wrong. What a visitor says is what is.
 func visit(raw json.RawMessage, path []string, look visitor) string {
-	s, err := parseObject(raw)
+	s, err := rawjson.Parse(raw)
 	if err != nil {
 		return ""
 	}
@@ -45,8 +47,8 @@ func visit(raw json.RawMessage, path []string, look visitor) string {
 		}
 	}
 	for _, key := range namedSchemas {
-		of := s.object(key)
-		for _, name := range names(s[key]) {
+		of := s.Object(key)
+		for _, name := range rawjson.Keys(s[key]) {
 			if wrong := visit(of[name], append(slices.Clip(path), key, name), look); wrong != "" {
 				return wrong
 			}
@@ -57,10 +59,10 @@ func visit(raw json.RawMessage, path []string, look visitor) string {
 
 // kinds are the types that a schema names.
 func kinds(s object) []string {
-	if kind := s.str("type"); kind != "" {
+	if kind := s.Str("type"); kind != "" {
 		return []string{kind}
 	}
-	return s.strings("type")
+	return s.Strings("type")
 }
 
 // strictFormats are the formats that both providers know.
@@ -75,19 +77,19 @@ var openAIKeywords = []string{
 
 // strictOpenAI is what OpenAI says against a strict schema; "" for nothing.
 func strictOpenAI(raw json.RawMessage) string {
-	root, err := parseObject(raw)
-	if err != nil || root.has("anyOf") || root.str("type") != "object" {
-		return fmt.Sprintf("schema must be a JSON Schema of 'type: \"object\"', got 'type: \"%s\"'.", or(root.str("type"), "None"))
+	root, err := rawjson.Parse(raw)
+	if err != nil || root.Has("anyOf") || root.Str("type") != "object" {
+		return fmt.Sprintf("schema must be a JSON Schema of 'type: \"object\"', got 'type: \"%s\"'.", or(root.Str("type"), "None"))
 	}
 	return visit(raw, nil, func(s object, path []string) string {
 		in := "In context=(" + quoted(path) + "), "
-		if k := s.unknown(openAIKeywords...); k != "" {
+		if k := s.Unknown(openAIKeywords...); k != "" {
 			return in + "'" + k + "' is not permitted."
 		}
-		if f := s.str("format"); f != "" && !slices.Contains(strictFormats, f) {
+		if f := s.Str("format"); f != "" && !slices.Contains(strictFormats, f) {
 			return in + "'" + f + "' is not a valid format."
 		}
-		if !s.has("type") && !s.has("anyOf") && !s.has("$ref") && !s.has("enum") && !s.has("const") {
+		if !s.Has("type") && !s.Has("anyOf") && !s.Has("$ref") && !s.Has("enum") && !s.Has("const") {
 			return in + "schema must have a 'type' key."
 		}
 		if !slices.Contains(kinds(s), "object") {
@@ -96,14 +98,14 @@ func strictOpenAI(raw json.RawMessage) string {
 		if string(s["additionalProperties"]) != "false" {
 			return in + "'additionalProperties' is required to be supplied and to be false."
 		}
-		required := s.strings("required")
-		for _, name := range names(s["properties"]) {
+		required := s.Strings("required")
+		for _, name := range rawjson.Keys(s["properties"]) {
 			if !slices.Contains(required, name) {
 				return in + "'required' is required to be supplied and to be an array including every key in properties. Missing '" + name + "'."
 			}
 		}
 		for _, name := range required {
-			if _, ok := s.object("properties")[name]; !ok {
+			if _, ok := s.Object("properties")[name]; !ok {
 				return in + "'required' is required to be supplied and to be an array including every key in properties. Extra required key '" + name + "' supplied."
 			}
 		}
@@ -123,34 +125,34 @@ var formatName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // openAIFormat checks the form of the answer, and the tools whose calls are enforced.
 func openAIFormat(o object) *refusal {
-	for i, t := range o.list("tools") {
-		f := t.object("function")
+	for i, t := range o.List("tools") {
+		f := t.Object("function")
 		if e := strictTool(f, fmt.Sprintf("tools[%d].function.parameters", i)); e != nil {
 			return e
 		}
 	}
-	format := o.object("response_format")
-	switch kind := format.str("type"); {
-	case !o.has("response_format"), kind == "text":
+	format := o.Object("response_format")
+	switch kind := format.Str("type"); {
+	case !o.Has("response_format"), kind == "text":
 		return nil
 	case kind == "json_object":
 		return jsonMentioned("messages", "response_format", o["messages"])
 	case kind != "json_schema":
 		return bad("response_format.type", "invalid_value", "Invalid value: '%s'. Supported values are: 'json_object', 'json_schema', and 'text'.", kind)
 	}
-	return jsonSchemaFormat(format.object("json_schema"), "response_format.json_schema", "response_format")
+	return jsonSchemaFormat(format.Object("json_schema"), "response_format.json_schema", "response_format")
 }
 
 // responsesFormat is the same for Responses.
 func responsesFormat(o object) *refusal {
-	for i, t := range o.list("tools") {
+	for i, t := range o.List("tools") {
 		if e := strictTool(t, fmt.Sprintf("tools[%d].parameters", i)); e != nil {
 			return e
 		}
 	}
-	format := o.object("text").object("format")
-	switch kind := format.str("type"); {
-	case !o.object("text").has("format"), kind == "text":
+	format := o.Object("text").Object("format")
+	switch kind := format.Str("type"); {
+	case !o.Object("text").Has("format"), kind == "text":
 		return nil
 	case kind == "json_object":
 		return jsonMentioned("input", "text.format", slices.Concat(o["input"], o["instructions"]))
@@ -170,15 +172,15 @@ func jsonMentioned(where, param string, prompt []byte) *refusal {
 }
 
 func jsonSchemaFormat(def object, at, param string) *refusal {
-	name := def.str("name")
+	name := def.Str("name")
 	switch {
-	case !def.has("name"):
+	case !def.Has("name"):
 		return bad(at+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", at)
 	case !formatName.MatchString(name):
 		return bad(at+".name", "invalid_value", "Invalid '%s.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", at)
-	case def.unknown("name", "description", "schema", "strict") != "":
-		return bad(at, "unknown_parameter", "Unknown parameter: '%s.%s'.", at, def.unknown("name", "description", "schema", "strict"))
-	case !def.bool("strict"):
+	case def.Unknown("name", "description", "schema", "strict") != "":
+		return bad(at, "unknown_parameter", "Unknown parameter: '%s.%s'.", at, def.Unknown("name", "description", "schema", "strict"))
+	case !def.Bool("strict"):
 		return nil
 	}
 	if wrong := strictOpenAI(def["schema"]); wrong != "" {
@@ -188,11 +190,11 @@ func jsonSchemaFormat(def object, at, param string) *refusal {
 }
 
 func strictTool(f object, at string) *refusal {
-	if !f.bool("strict") {
+	if !f.Bool("strict") {
 		return nil
 	}
 	if wrong := strictOpenAI(f["parameters"]); wrong != "" {
-		return bad(at, "invalid_function_parameters", "Invalid schema for function '%s': %s", f.str("name"), wrong)
+		return bad(at, "invalid_function_parameters", "Invalid schema for function '%s': %s", f.Str("name"), wrong)
 	}
 	return nil
 }
@@ -217,29 +219,29 @@ type enforcedCount struct{ optional, unions int }
 func (c *enforcedCount) check(raw json.RawMessage) string {
 	return visit(raw, nil, func(s object, _ []string) string {
 		kind := or(strings.Join(kinds(s), "', '"), "any")
-		if k := s.unknown(anthropicKeywords...); k != "" {
+		if k := s.Unknown(anthropicKeywords...); k != "" {
 			return fmt.Sprintf("For '%s' type, property '%s' is not supported", kind, k)
 		}
-		if n, ok := s.num("minItems"); ok && n > 1 {
+		if n, ok := s.Num("minItems"); ok && n > 1 {
 			return fmt.Sprintf("For 'array' type, 'minItems' values other than 0 or 1 are not supported (got: %g)", n)
 		}
-		if ref := s.str("$ref"); ref != "" && !strings.HasPrefix(ref, "#") {
+		if ref := s.Str("$ref"); ref != "" && !strings.HasPrefix(ref, "#") {
 			return "External schema references are not supported: " + ref
 		}
-		if f := s.str("format"); f != "" && f != "uri" && !slices.Contains(strictFormats, f) {
+		if f := s.Str("format"); f != "" && f != "uri" && !slices.Contains(strictFormats, f) {
 			return "For 'string' type, 'format' value '" + f + "' is not supported"
 		}
-		if s.has("anyOf") || len(kinds(s)) > 1 {
+		if s.Has("anyOf") || len(kinds(s)) > 1 {
 			c.unions++
 		}
-		if !slices.Contains(kinds(s), "object") && !s.has("properties") {
+		if !slices.Contains(kinds(s), "object") && !s.Has("properties") {
 			return ""
 		}
 		if string(s["additionalProperties"]) != "false" {
 			return "For 'object' type, 'additionalProperties' must be explicitly set to false"
 		}
-		for _, name := range names(s["properties"]) {
-			if !slices.Contains(s.strings("required"), name) {
+		for _, name := range rawjson.Keys(s["properties"]) {
+			if !slices.Contains(s.Strings("required"), name) {
 				c.optional++
 			}
 		}
@@ -252,36 +254,17 @@ func recursive(root json.RawMessage) bool {
 	var follow func(raw json.RawMessage, open []string) bool
 	follow = func(raw json.RawMessage, open []string) bool {
 		return visit(raw, nil, func(s object, path []string) string {
-			ref := s.str("$ref")
+			ref := s.Str("$ref")
 			if ref == "" || len(open) == 0 && len(path) > 0 && (path[0] == "$defs" || path[0] == "definitions") {
 				return "" // a definition counts where it is used
 			}
-			if slices.Contains(open, ref) || ref == "#" || follow(referred(root, ref), append(slices.Clip(open), ref)) {
+			if slices.Contains(open, ref) || ref == "#" || follow(rawjson.Resolve(root, ref), append(slices.Clip(open), ref)) {
 				return "recursive"
 			}
 			return ""
 		}) != ""
 	}
 	return follow(root, nil)
-}
-
-// referred is the part of a schema that a reference means; nil for one that is elsewhere.
-func referred(at json.RawMessage, ref string) json.RawMessage {
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok {
-		return nil
-	}
-	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if step == "" {
-			continue
-		}
-		o, err := parseObject(at)
-		if err != nil {
-			return nil
-		}
-		at = o[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
-	}
-	return at
 }
 
 // formless are the models without output_config.format and strict tools.
@@ -291,8 +274,8 @@ var formless = regexp.MustCompile(`claude-(3-|opus-4-[01]|opus-4$|opus-4-20|sonn
 func anthropicFormat(o object) *refusal {
 	var count enforcedCount
 	strict := 0
-	for i, t := range o.list("tools") {
-		if !t.bool("strict") {
+	for i, t := range o.List("tools") {
+		if !t.Bool("strict") {
 			continue
 		}
 		strict++
@@ -303,14 +286,14 @@ func anthropicFormat(o object) *refusal {
 			return refused("tools.%d.custom: Recursive schemas are not supported", i)
 		}
 	}
-	config := o.object("output_config")
-	schema := config.object("format")["schema"]
+	config := o.Object("output_config")
+	schema := config.Object("format")["schema"]
 	switch {
 	case strict > mostStrictTools:
 		return refused("Too many strict tools (%d). The maximum number of strict tools supported is %d.", strict, mostStrictTools)
-	case (strict > 0 || config.has("format")) && formless.MatchString(o.str("model")):
-		return refused("'%s' does not support structured outputs.", o.str("model"))
-	case config.has("format"):
+	case (strict > 0 || config.Has("format")) && formless.MatchString(o.Str("model")):
+		return refused("'%s' does not support structured outputs.", o.Str("model"))
+	case config.Has("format"):
 		if e := anthropicOutput(o, schema, &count); e != nil {
 			return e
 		}
@@ -332,13 +315,13 @@ func anthropicOutput(o object, schema json.RawMessage, count *enforcedCount) *re
 	if recursive(schema) {
 		return refused("output_config.format.schema: Recursive schemas are not supported")
 	}
-	ms := o.list("messages")
-	if n := len(ms); n > 0 && ms[n-1].str("role") == "assistant" {
+	ms := o.List("messages")
+	if n := len(ms); n > 0 && ms[n-1].Str("role") == "assistant" {
 		return refused("Prefilling assistant messages is not supported when output_config.format is set.")
 	}
 	for _, m := range ms {
-		for _, b := range m.list("content") {
-			if b.object("citations").bool("enabled") {
+		for _, b := range m.List("content") {
+			if b.Object("citations").Bool("enabled") {
 				return refused("output_config.format: citations cannot be enabled when an output format is set")
 			}
 		}
@@ -348,15 +331,15 @@ func anthropicOutput(o object, schema json.RawMessage, count *enforcedCount) *re
 
 // geminiFormat checks what may not stand beside a form of the answer: before the third generation, functions.
 func geminiFormat(model string, o object) *refusal {
-	kind := camelMembers(o.object("generationConfig")).str("responseMimeType")
+	kind := camelMembers(o.Object("generationConfig")).Str("responseMimeType")
 	if kind != "application/json" || !strings.HasPrefix(model, "gemini-1") && !strings.HasPrefix(model, "gemini-2") {
 		return nil
 	}
-	tools := o.list("tools")
+	tools := o.List("tools")
 	switch {
 	case len(tools) == 0:
 		return nil
-	case slices.ContainsFunc(tools, func(t object) bool { return camelMembers(t).has("functionDeclarations") }):
+	case slices.ContainsFunc(tools, func(t object) bool { return camelMembers(t).Has("functionDeclarations") }):
 		return geminiBad("Function calling with a response mime type: 'application/json' is unsupported")
 	}
 	return geminiBad("Tool use with a response mime type: 'application/json' is unsupported")

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // Vendor is a provider whose API is a dialect with differences of its own.
@@ -99,7 +101,7 @@ func (v vendorMessages) authorize(h http.Header, key string) *refusal {
 
 func (v vendorMessages) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
 	model := modelOf(body)
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil || !strings.Contains(model, "claude") {
 		return nil, &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: "model " + model + " is not served here"}
 	}
@@ -148,7 +150,7 @@ func authorizeVendor(v Vendor, h http.Header, key string) *refusal {
 
 // read checks what the vendor knows, and has the rest checked as OpenAI does.
 func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := parseObject(body)
+	o, err := rawjson.Parse(body)
 	if err != nil {
 		return v.openAI.read(h, body, cfg)
 	}
@@ -157,13 +159,13 @@ func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refu
 			return nil, e
 		}
 	}
-	cost := o.object("usage").bool("include")
+	cost := o.Object("usage").Bool("include")
 	for _, p := range v.rules.params {
 		delete(o, p)
 	}
 	if v.rules.marks {
 		o["messages"] = unmarked(o["messages"])
-		if o.has("tools") {
+		if o.Has("tools") {
 			o["tools"] = unmarked(o["tools"])
 		}
 	}

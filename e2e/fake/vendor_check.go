@@ -14,11 +14,11 @@ var veniceParameters = []string{
 }
 
 func veniceRules(o object) *refusal {
-	p := o.object("venice_parameters")
-	if k := p.unknown(veniceParameters...); k != "" {
+	p := o.Object("venice_parameters")
+	if k := p.Unknown(veniceParameters...); k != "" {
 		return bad("venice_parameters."+k, "", "Invalid request parameters: unrecognized key '%s' in venice_parameters", k)
 	}
-	if p.has("enable_web_search") && !slices.Contains([]string{"off", "on", "auto"}, p.str("enable_web_search")) {
+	if p.Has("enable_web_search") && !slices.Contains([]string{"off", "on", "auto"}, p.Str("enable_web_search")) {
 		return bad("venice_parameters.enable_web_search", "", "Invalid request parameters: enable_web_search must be off, on or auto")
 	}
 	if e := reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh", "max"); e != nil {
@@ -27,7 +27,7 @@ func veniceRules(o object) *refusal {
 	if e := veniceFormat(o); e != nil {
 		return e
 	}
-	if strings.HasSuffix(o.str("model"), "-tee") && p.str("enable_web_search") == "on" {
+	if strings.HasSuffix(o.Str("model"), "-tee") && p.Str("enable_web_search") == "on" {
 		return bad("venice_parameters.enable_web_search", "", "Invalid request parameters: web search is not available in an enclave")
 	}
 	return nil
@@ -35,14 +35,14 @@ func veniceRules(o object) *refusal {
 
 // veniceFormat: a schema is strict, and not every model has them.
 func veniceFormat(o object) *refusal {
-	format := o.object("response_format")
-	model := o.str("model")
+	format := o.Object("response_format")
+	model := o.Str("model")
 	switch {
-	case format.str("type") != "json_schema":
+	case format.Str("type") != "json_schema":
 		return nil
 	case strings.Contains(model, "claude"), strings.Contains(model, "deepseek-r1"):
 		return bad("response_format", "", "Invalid request parameters: response_format is not supported by %s", model)
-	case !format.object("json_schema").bool("strict"):
+	case !format.Object("json_schema").Bool("strict"):
 		return bad("response_format.json_schema.strict", "", "Invalid request parameters: json_schema needs strict: true")
 	}
 	return nil
@@ -50,14 +50,14 @@ func veniceFormat(o object) *refusal {
 
 // reasoningRules checks the object by which a vendor is told how hard to think.
 func reasoningRules(o object, efforts ...string) *refusal {
-	r := o.object("reasoning")
-	effort := r.str("effort")
+	r := o.Object("reasoning")
+	effort := r.Str("effort")
 	switch {
-	case r.has("effort") && !slices.Contains(efforts, effort):
+	case r.Has("effort") && !slices.Contains(efforts, effort):
 		return bad("reasoning.effort", "invalid_value", "Invalid value for reasoning.effort: '%s'", effort)
-	case r.has("effort") && r.has("max_tokens"):
+	case r.Has("effort") && r.Has("max_tokens"):
 		return bad("reasoning", "", `Only one of "reasoning.effort" and "reasoning.max_tokens" can be specified`)
-	case o.has("reasoning") && o.has("reasoning_effort"):
+	case o.Has("reasoning") && o.Has("reasoning_effort"):
 		return bad("reasoning", "", `Only one of "reasoning" and "reasoning_effort" can be specified`)
 	}
 	return nil
@@ -68,64 +68,64 @@ var openRouterPreferences = []string{
 }
 
 func openRouterRules(o object) *refusal {
-	p := o.object("provider")
-	switch k := p.unknown(openRouterPreferences...); {
+	p := o.Object("provider")
+	switch k := p.Unknown(openRouterPreferences...); {
 	case k != "":
 		return bad("provider."+k, "", "provider: Unrecognized key: \"%s\"", k)
-	case p.has("data_collection") && p.str("data_collection") != "deny" && p.str("data_collection") != "allow":
+	case p.Has("data_collection") && p.Str("data_collection") != "deny" && p.Str("data_collection") != "allow":
 		return bad("provider.data_collection", "", "provider.data_collection: Invalid option")
-	case p.has("sort") && !slices.Contains([]string{"price", "throughput", "latency"}, p.str("sort")):
+	case p.Has("sort") && !slices.Contains([]string{"price", "throughput", "latency"}, p.Str("sort")):
 		return bad("provider.sort", "", "provider.sort: Invalid option")
 	}
-	if !strings.Contains(o.str("model"), "/") {
-		return bad("model", "", "%s is not a valid model ID", o.str("model"))
+	if !strings.Contains(o.Str("model"), "/") {
+		return bad("model", "", "%s is not a valid model ID", o.Str("model"))
 	}
 	return reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
 // blockRunRules: each family is told how hard to think in its own way, and Claude is served in its own format.
 func blockRunRules(o object) *refusal {
-	model := o.str("model")
+	model := o.Str("model")
 	gemini, claude := strings.Contains(model, "gemini"), strings.Contains(model, "claude")
-	level := o.str("thinking_level")
+	level := o.Str("thinking_level")
 	switch {
 	case claude:
 		return bad("model", "", "use /v1/messages for %s", model)
-	case o.has("thinking_level") && (!gemini || level != "low" && level != "high"):
+	case o.Has("thinking_level") && (!gemini || level != "low" && level != "high"):
 		return bad("thinking_level", "", "thinking_level '%s' is not supported by %s", level, model)
-	case o.has("reasoning") && !strings.Contains(model, "gpt") && !strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "o"):
+	case o.Has("reasoning") && !strings.Contains(model, "gpt") && !strings.HasPrefix(model[strings.LastIndexByte(model, '/')+1:], "o"):
 		return bad("reasoning", "", "reasoning is not supported by %s", model)
-	case o.object("reasoning").unknown("effort", "summary") != "":
-		return bad("reasoning", "", "Unknown parameter: 'reasoning.%s'.", o.object("reasoning").unknown("effort", "summary"))
+	case o.Object("reasoning").Unknown("effort", "summary") != "":
+		return bad("reasoning", "", "Unknown parameter: 'reasoning.%s'.", o.Object("reasoning").Unknown("effort", "summary"))
 	}
 	return reasoningRules(o, "none", "minimal", "low", "medium", "high", "xhigh")
 }
 
 // deepSeekRules: reasoning of turns with tools must come back while the model thinks; a schema is not enforced.
 func deepSeekRules(o object) *refusal {
-	kind := o.object("thinking").str("type")
-	if o.has("thinking") && kind != "enabled" && kind != "disabled" {
+	kind := o.Object("thinking").Str("type")
+	if o.Has("thinking") && kind != "enabled" && kind != "disabled" {
 		return bad("thinking", "invalid_request_error", "Failed to deserialize the JSON body into the target type: thinking: unknown variant `%s`, expected `enabled` or `disabled`", kind)
 	}
 	most := 65536.0
-	if strings.HasPrefix(o.str("model"), "deepseek-v4") {
+	if strings.HasPrefix(o.Str("model"), "deepseek-v4") {
 		most = 393216
 	}
-	if n, ok := o.num("max_tokens"); ok && n > most {
+	if n, ok := o.Num("max_tokens"); ok && n > most {
 		return bad("max_tokens", "invalid_request_error", "Invalid max_tokens value, the valid range of max_tokens is [1, %g]", most)
 	}
-	if o.object("response_format").str("type") == "json_schema" {
+	if o.Object("response_format").Str("type") == "json_schema" {
 		return bad("response_format", "invalid_request_error", "This response_format type is unavailable now")
 	}
-	if kind == "enabled" || kind == "" && o.str("model") == "deepseek-reasoner" {
-		return deepSeekHistory(o.list("messages"))
+	if kind == "enabled" || kind == "" && o.Str("model") == "deepseek-reasoner" {
+		return deepSeekHistory(o.List("messages"))
 	}
 	return nil
 }
 
 func deepSeekHistory(ms []object) *refusal {
 	for _, m := range ms {
-		if m.str("role") == "assistant" && len(m.list("tool_calls")) > 0 && m.str("reasoning_content") == "" {
+		if m.Str("role") == "assistant" && len(m.List("tool_calls")) > 0 && m.Str("reasoning_content") == "" {
 			return bad("", "invalid_request_error", "The `reasoning_content` in the thinking mode must be passed back to the API.")
 		}
 	}
@@ -135,9 +135,9 @@ func deepSeekHistory(ms []object) *refusal {
 // qwenRules: open models think in streamed answers only.
 func qwenRules(o object) *refusal {
 	_, said := o["enable_thinking"]
-	budget, hasBudget := o.num("thinking_budget")
+	budget, hasBudget := o.Num("thinking_budget")
 	switch {
-	case strings.HasPrefix(o.str("model"), "qwen3-") && !o.bool("stream") && (!said || o.bool("enable_thinking")):
+	case strings.HasPrefix(o.Str("model"), "qwen3-") && !o.Bool("stream") && (!said || o.Bool("enable_thinking")):
 		return &refusal{
 			status: http.StatusBadRequest, kind: "invalid_request_error", code: "invalid_parameter_error",
 			message: "parameter.enable_thinking must be set to false for non-streaming calls",

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // Options change what is made. The zero value makes the first valid value.
@@ -63,23 +65,23 @@ const (
 )
 
 func (m maker) value(raw json.RawMessage, depth int) string {
-	s, err := parseObject(raw)
+	s, err := rawjson.Parse(raw)
 	if *m.left--; err != nil || depth > depthOfAll || *m.left < 0 { // true: anything
 		return "null"
 	}
 	s = heeded(s)
 	switch {
-	case s.has("$ref"):
-		return m.value(m.at(s.str("$ref")), depth+1)
+	case s.Has("$ref"):
+		return m.value(rawjson.Resolve(m.root, s.Str("$ref")), depth+1)
 	case s["const"] != nil:
 		return m.chosen(s["const"])
-	case s.has("enum"):
+	case s.Has("enum"):
 		return m.enum(s)
-	case s.has("allOf"):
+	case s.Has("allOf"):
 		return m.value(all(s), depth+1)
-	case s.has("anyOf"):
+	case s.Has("anyOf"):
 		return m.any(s, "anyOf", depth)
-	case s.has("oneOf"):
+	case s.Has("oneOf"):
 		return m.any(s, "oneOf", depth)
 	}
 	switch kind := m.kind(s); kind {
@@ -102,13 +104,13 @@ var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMa
 
 // heeded is a schema with the limits that its description has in words.
 func heeded(s object) object {
-	said := limits.FindAllStringSubmatch(s.str("description"), -1)
+	said := limits.FindAllStringSubmatch(s.Str("description"), -1)
 	if len(said) == 0 {
 		return s
 	}
-	out := clone(s)
+	out := s.Clone()
 	for _, limit := range said {
-		if !s.has(limit[1]) && json.Valid([]byte(limit[2])) {
+		if !s.Has(limit[1]) && json.Valid([]byte(limit[2])) {
 			out[limit[1]] = json.RawMessage(limit[2])
 		}
 	}
@@ -117,14 +119,14 @@ func heeded(s object) object {
 
 // kind is the type of what to make, guessed where the schema does not say. Google spells types in capitals.
 func (m maker) kind(s object) string {
-	kinds := s.strings("type")
-	if kind := s.str("type"); kind != "" {
+	kinds := s.Strings("type")
+	if kind := s.Str("type"); kind != "" {
 		kinds = []string{kind}
 	}
 	for i := range kinds {
 		kinds[i] = strings.ToLower(kinds[i])
 	}
-	if (s.bool("nullable") || slices.Contains(kinds, "null")) && m.nulls() {
+	if (s.Bool("nullable") || slices.Contains(kinds, "null")) && m.nulls() {
 		return "null"
 	}
 	kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "null" })
@@ -140,7 +142,7 @@ func (m maker) kind(s object) string {
 		{"minimum", "number"},
 		{"maximum", "number"},
 	} {
-		if s.has(guess.keyword) {
+		if s.Has(guess.keyword) {
 			return guess.kind
 		}
 	}
@@ -173,22 +175,22 @@ func (m maker) any(s object, key string, depth int) string {
 	_ = json.Unmarshal(s[key], &of) // another type reads as empty
 	var kept []json.RawMessage
 	for _, alternative := range of {
-		if a, _ := parseObject(alternative); a.str("type") != "null" {
+		if a, _ := rawjson.Parse(alternative); a.Str("type") != "null" {
 			kept = append(kept, alternative)
 		}
 	}
 	if len(kept) == 0 || len(kept) < len(of) && m.nulls() {
 		return "null"
 	}
-	rest := clone(s)
+	rest := s.Clone()
 	delete(rest, key)
-	return m.value(merged(rest.raw(), kept[m.Variant%len(kept)]), depth+1)
+	return m.value(merged(rest.Raw(), kept[m.Variant%len(kept)]), depth+1)
 }
 
 func (m maker) object(s object, depth int) string {
-	required := s.strings("required")
-	keys := names(s["properties"])
-	properties := s.object("properties")
+	required := s.Strings("required")
+	keys := rawjson.Keys(s["properties"])
+	properties := s.Object("properties")
 	for _, key := range required {
 		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
@@ -197,10 +199,10 @@ func (m maker) object(s object, depth int) string {
 	if depth > depthOfOptional {
 		keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(required, key) })
 	}
-	least, _ := s.num("minProperties")
+	least, _ := s.Num("minProperties")
 	for i := 0; len(keys) < bounded(least, mostItems); i++ {
 		keys = append(keys, "key_"+strconv.Itoa(i))
-		properties = clone(properties)
+		properties = properties.Clone()
 		properties[keys[len(keys)-1]] = s["additionalProperties"]
 	}
 	if m.Incomplete && m.top && len(keys) > 0 {
@@ -223,13 +225,13 @@ func (m maker) object(s object, depth int) string {
 
 func (m maker) array(s object, depth int) string {
 	n := 1
-	if least, ok := s.num("minItems"); ok {
+	if least, ok := s.Num("minItems"); ok {
 		n = max(n, bounded(least, mostItems))
 	}
-	if most, ok := s.num("maxItems"); ok {
+	if most, ok := s.Num("maxItems"); ok {
 		n = min(n, bounded(most, mostItems))
 	}
-	if least, _ := s.num("minItems"); depth > depthOfOptional {
+	if least, _ := s.Num("minItems"); depth > depthOfOptional {
 		n = bounded(least, mostItems)
 	}
 	var prefix []json.RawMessage
@@ -255,22 +257,22 @@ var formats = map[string]string{
 }
 
 func (m maker) text(s object) string {
-	if p := s.str("pattern"); p != "" {
+	if p := s.Str("pattern"); p != "" {
 		if text, ok := matching(p); ok {
 			return text
 		}
 	}
-	if example, ok := formats[s.str("format")]; ok {
+	if example, ok := formats[s.Str("format")]; ok {
 		return example
 	}
 	text := "some text"
 	if m.Variant > 0 {
 		text += " " + strconv.Itoa(m.Variant)
 	}
-	if least, ok := s.num("minLength"); ok && len(text) < bounded(least, mostLength) {
+	if least, ok := s.Num("minLength"); ok && len(text) < bounded(least, mostLength) {
 		text += strings.Repeat("x", bounded(least, mostLength)-len(text))
 	}
-	if most, ok := s.num("maxLength"); ok && len(text) > bounded(most, mostLength) {
+	if most, ok := s.Num("maxLength"); ok && len(text) > bounded(most, mostLength) {
 		text = text[len(text)-bounded(most, mostLength):]
 	}
 	return text
@@ -280,16 +282,16 @@ func (m maker) text(s object) string {
 const far = 1_000_000
 
 func (m maker) number(s object, whole bool) string {
-	low, above := s.num("minimum")
-	high, below := s.num("maximum")
+	low, above := s.Num("minimum")
+	high, below := s.Num("maximum")
 	step := 1.0
 	if !whole {
 		step = 0.001
 	}
-	if n, ok := s.num("exclusiveMinimum"); ok {
+	if n, ok := s.Num("exclusiveMinimum"); ok {
 		low, above = n+step, true
 	}
-	if n, ok := s.num("exclusiveMaximum"); ok {
+	if n, ok := s.Num("exclusiveMaximum"); ok {
 		high, below = n-step, true
 	}
 	n := 0.5
@@ -320,7 +322,7 @@ func (m maker) number(s object, whole bool) string {
 
 // stepped is a multiple near a number, and another one for another variant.
 func (m maker) stepped(s object, n, high float64, below bool) float64 {
-	by, ok := s.num("multipleOf")
+	by, ok := s.Num("multipleOf")
 	if ok && by > 0 {
 		if n = math.Ceil(n/by) * by; below && n > high {
 			n = math.Floor(high/by) * by
@@ -332,24 +334,4 @@ func (m maker) stepped(s object, n, high float64, below bool) float64 {
 		return next
 	}
 	return n
-}
-
-// at is the part of the schema that a reference means; nil for one that is elsewhere.
-func (m maker) at(ref string) json.RawMessage {
-	at := m.root
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok {
-		return nil
-	}
-	for step := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		if step == "" {
-			continue
-		}
-		o, err := parseObject(at)
-		if err != nil {
-			return nil
-		}
-		at = o[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
-	}
-	return at
 }
