@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/mdtest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // reader types what the documents say at a gateway of the test.
@@ -24,7 +25,7 @@ type reader struct {
 
 func documents(t *testing.T) map[string]string {
 	t.Helper()
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func (r *reader) wantShown(b *mdtest.Block, printed string) {
 func TestGettingStartedShowsARealRun(t *testing.T) {
 	t.Parallel()
 	one, two := fake.Start(t, fake.Config{Dialect: fake.OpenAI}), fake.Start(t, fake.Config{Dialect: fake.Anthropic})
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // How often the gateway is killed: in every run of the tests, and in a soak (make soak).
@@ -89,11 +90,7 @@ type soak struct {
 
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	home, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	home := proctest.Dir(t)
 	s := &soak{seed: rand.Uint64(), deposited: map[string]int64{}, complete: map[string]struct{}{}}
 	s.moments = rand.New(rand.NewPCG(s.seed, 0))
 	s.options = gateway.Options{Config: "limits: {rpm: 0}\n", Home: home, NoKey: true}

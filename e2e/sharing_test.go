@@ -11,16 +11,13 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // sharers are two whole gateways, each with a state of its own, started at the same time on one new ledger in a third place.
 func sharers(t *testing.T, b fake.Behaviour) (gs [2]*gateway.Gateway, p *fake.Server) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := proctest.Dir(t)
 	p = fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(b)
 	var wait sync.WaitGroup

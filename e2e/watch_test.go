@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // watching is a `bardo watch` that runs.
@@ -224,7 +224,7 @@ func TestWatchOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tty.Close() }()
-	var drawn locked
+	var drawn proctest.Output
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -260,22 +260,4 @@ func TestWatchOnATerminal(t *testing.T) {
 	if strings.Contains(s, said) || strings.Contains(s, g.Key) {
 		t.Errorf("a prompt or a key is on the screen: %q", s)
 	}
-}
-
-// locked is a buffer that one goroutine fills and another reads.
-type locked struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *locked) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -58,10 +59,10 @@ func command(path, dir string, log *slog.Logger) envoy.Command {
 }
 
 // start runs an Envoy without a control plane: alive, never ready.
-func start(t *testing.T) (p *envoy.Process, stop func() error, log *lockedBuffer) {
+func start(t *testing.T) (p *envoy.Process, stop func() error, log *proctest.Output) {
 	t.Helper()
-	log = &lockedBuffer{}
-	p, err := envoy.NewProcess(command(envoytest.Binary(t), socketDir(t), slog.New(slog.NewTextHandler(log, nil))))
+	log = &proctest.Output{}
+	p, err := envoy.NewProcess(command(envoytest.Binary(t), proctest.Dir(t), slog.New(slog.NewTextHandler(log, nil))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func TestEnvoyDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	parent := exec.CommandContext(t.Context(), exe)
-	parent.Env = append(os.Environ(), childEnv+"="+socketDir(t), "ENVOY_BIN="+envoytest.Binary(t))
+	parent.Env = append(os.Environ(), childEnv+"="+proctest.Dir(t), "ENVOY_BIN="+envoytest.Binary(t))
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +171,7 @@ func gone(pid int) bool {
 }
 
 func TestABinaryThatCannotRunIsAnError(t *testing.T) {
-	p, err := envoy.NewProcess(command("/no/such/envoy", socketDir(t), slog.New(slog.DiscardHandler)))
+	p, err := envoy.NewProcess(command("/no/such/envoy", proctest.Dir(t), slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,31 +183,4 @@ func TestABinaryThatCannotRunIsAnError(t *testing.T) {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	polltest.Until(t, what, ok)
-}
-
-func socketDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

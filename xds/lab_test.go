@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -30,7 +30,7 @@ type lab struct {
 	envoy   *envoy.Process
 	sidecar *sidecar
 	url     string // of the http listener
-	log     *syncBuffer
+	log     *proctest.Output
 }
 
 const secret = "0123456789abcdef"
@@ -43,8 +43,8 @@ func newLab(t *testing.T, change func(*state.State), providers ...provider) *lab
 
 func newLabWith(t *testing.T, o xds.Options, change func(*state.State), providers ...provider) *lab {
 	t.Helper()
-	dir := socketDir(t)
-	l := &lab{t: t, log: &syncBuffer{}}
+	dir := proctest.Dir(t)
+	l := &lab{t: t, log: &proctest.Output{}}
 	log := slog.New(slog.NewTextHandler(l.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -264,32 +264,4 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// socketDir is a private directory with a path short enough for sockets.
-func socketDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuffer) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

@@ -28,6 +28,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -48,7 +49,7 @@ type player struct {
 // serve starts a control plane of a state, and returns it with the place where it listens.
 func serve(t *testing.T, o xds.Options, st state.State) (s *xds.Server, at string) {
 	t.Helper()
-	at = filepath.Join(socketDir(t), "xds.sock")
+	at = filepath.Join(proctest.Dir(t), "xds.sock")
 	o.Secret = func(string) string { return secret }
 	s = xds.NewServer(slog.New(slog.DiscardHandler), o)
 	l, err := xds.Listen(t.Context(), at)
@@ -471,7 +472,7 @@ func TestOneEnvoyRefusesAndTheOtherServes(t *testing.T) {
 	st.CertPEM, st.KeyPEM = goodCert, goodKey
 	s, at := serve(t, xds.Options{}, st)
 	start := func(n state.Node) *envoy.Process {
-		dir := socketDir(t)
+		dir := proctest.Dir(t)
 		n.EgressSocket, n.ExtProc, n.HTTP = filepath.Join(dir, "egress.sock"), "127.0.0.1:1", "127.0.0.1:0"
 		p, err := envoy.NewProcess(envoy.Command{
 			Path: envoytest.Binary(t), Dir: dir, Concurrency: 1, Log: slog.New(slog.DiscardHandler),

@@ -27,6 +27,7 @@ import (
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
@@ -150,7 +151,7 @@ func TestPitfall08AProvidersCertificateMustBeForItsHost(t *testing.T) {
 }
 
 func TestAProviderMayBeASocket(t *testing.T) {
-	path := filepath.Join(socketDir(t), "demo.sock")
+	path := filepath.Join(proctest.Dir(t), "demo.sock")
 	listener, err := xds.Listen(t.Context(), "unix://"+path)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +217,7 @@ func TestAStateThatCannotBeServedChangesNothing(t *testing.T) {
 
 // TestAnEnvoyElsewhereIsServedOverMutualTLS: its certificate comes from files, and so does the one by which it knows its sidecar.
 func TestAnEnvoyElsewhereIsServedOverMutualTLS(t *testing.T) {
-	dir := socketDir(t)
+	dir := proctest.Dir(t)
 	ca, err := mtlstest.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +285,7 @@ func TestAppliedWaitsForAnEnvoy(t *testing.T) {
 }
 
 func TestListenTakesOverOnlySockets(t *testing.T) {
-	dir := socketDir(t)
+	dir := proctest.Dir(t)
 	path := filepath.Join(dir, "x.sock")
 	first, err := xds.Listen(t.Context(), path)
 	if err != nil {

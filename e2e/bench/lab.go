@@ -19,6 +19,7 @@ import (
 
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // lab is everything that runs during a benchmark.
@@ -45,7 +46,7 @@ const (
 
 // setUp starts the providers, the gateway, and a plain Envoy that is configured after the gateway's.
 func setUp(ctx context.Context) (*lab, error) {
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"bardo.money/gateway/e2e/gateway"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 func TestMain(m *testing.M) { os.Exit(gateway.Main(m)) }
@@ -44,11 +45,7 @@ type machine struct {
 // newMachine has the programs in /usr/local/bin. Its path is short, for it will hold sockets.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
-	root, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	root := proctest.Dir(t)
 	m := &machine{root: root}
 	for _, dir := range []string{"/usr/local/bin", "/run/bardo", "/var/lib/bardo", "/etc/bardo"} {
 		if err := os.MkdirAll(root+dir, 0o700); err != nil {

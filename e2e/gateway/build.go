@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // build is the program that every gateway of a test run starts: $BARDO_BIN, or one build of the tree.
@@ -48,15 +50,15 @@ func Programs(t testing.TB) (bardo, envoyProgram string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := Root()
+	envoy, err := envoytest.Path()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bin, envoy(root)
+	return bin, envoy
 }
 
 func compile(ctx context.Context) (string, error) {
-	root, err := Root()
+	root, err := proctest.Root()
 	if err != nil {
 		return "", err
 	}
@@ -72,30 +74,4 @@ func compile(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("building bardo: %w\n%s", err, out)
 	}
 	return bin, nil
-}
-
-// Root is the folder of the module.
-func Root() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = up
-	}
-}
-
-// envoy is $ENVOY_BIN, or the one that make installs.
-func envoy(root string) string {
-	if bin := os.Getenv("ENVOY_BIN"); bin != "" {
-		return bin
-	}
-	return filepath.Join(root, ".tools", "envoy", "envoy")
 }

@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/internal/envoytest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // Gateway is a running gateway. Its methods are safe for concurrent use, but for Stop and Kill.
@@ -30,7 +32,7 @@ type Gateway struct {
 	env    []string
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once the process is gone; its state is then in cmd
-	output lines
+	output proctest.Output
 	client *http.Client
 }
 
@@ -104,7 +106,7 @@ func (g *Gateway) discard(o Options) {
 
 // prepare makes the state folder and the configuration file. The folder's path is short, for it will hold sockets.
 func (g *Gateway) prepare(o Options) error {
-	root, err := Root()
+	envoy, err := envoytest.Path()
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (g *Gateway) prepare(o Options) error {
 	}
 	g.File = filepath.Join(g.Home, "config.yaml")
 	g.env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + g.Home, "BARDO_HOME=" + g.Home, "ENVOY_BIN=" + envoy(root), "TMPDIR=" + os.TempDir(),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + g.Home, "BARDO_HOME=" + g.Home, "ENVOY_BIN=" + envoy, "TMPDIR=" + os.TempDir(),
 	}, o.Env...)
 	return os.WriteFile(g.File, []byte(o.yaml()), 0o600)
 }
@@ -277,24 +279,4 @@ func (g *Gateway) run(ctx context.Context, args ...string) (stdout, stderr strin
 		return "", err.Error(), -1
 	}
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
-// lines is a buffer that a process writes and a test reads.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write appends.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-// String is everything so far.
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
 }

@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/envoytest"
 	"bardo.money/gateway/internal/mtlstest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // Split is a gateway whose parts run apart: the control plane, and pairs of a sidecar with an Envoy that was started by hand from what
@@ -55,7 +57,7 @@ func (p *Pair) ExtprocAddress() string { return p.listen }
 type Part struct {
 	name, dir string
 	argv, env []string
-	output    *lines
+	output    *proctest.Output
 	cmd       *exec.Cmd
 }
 
@@ -271,12 +273,12 @@ func (p *Pair) prepare(o Options) error {
 	if err := p.Gateway.prepare(o); err != nil {
 		return err
 	}
-	root, err := Root()
+	envoy, err := envoytest.Path()
 	if err != nil {
 		return err
 	}
 	p.Sidecar = p.part("extproc", p.bin, "extproc", "-c", p.File)
-	p.Envoy = p.part("envoy", envoy(root), "-c", filepath.Join(p.Home, "envoy.json"), "--disable-hot-restart", "--concurrency", "2", "-l", "warning")
+	p.Envoy = p.part("envoy", envoy, "-c", filepath.Join(p.Home, "envoy.json"), "--disable-hot-restart", "--concurrency", "2", "-l", "warning")
 	return nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
-	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // client is one program that people use, and the driver that runs it.
@@ -78,7 +78,7 @@ func tool(t *testing.T, variable, pattern string) string {
 	if bin := os.Getenv(variable); bin != "" {
 		return bin
 	}
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

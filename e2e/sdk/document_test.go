@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/clients.md anew")
@@ -24,7 +24,7 @@ func checkTable(t *testing.T, name, want string) {
 	t.Helper()
 	document.Lock()
 	defer document.Unlock()
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

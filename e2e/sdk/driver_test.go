@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"bardo.money/gateway/e2e/fake"
+	"bardo.money/gateway/e2e/gateway"
 )
 
 // result is one line of a driver's output: who it is, or how a case went.
@@ -99,22 +100,43 @@ const driverWithin = 5 * time.Minute
 // drive runs the client's driver, which must report every case, each one well.
 func (l *lab) drive(t *testing.T, r target) report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-	defer cancel()
 	argv := r.client.argv(t)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}, l.environment(r)...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Errorf("%v: %v\n%s\n%s", argv, err, out.String(), errs.String())
-	}
-	rep, err := read(&out)
+	out, errs, err := runDriver(t, argv, l.environment(r)...)
 	if err != nil {
-		t.Fatalf("%v: %v\n%s", argv, err, errs.String())
+		t.Errorf("%v: %v\n%s\n%s", argv, err, out, errs)
+	}
+	rep, err := read(strings.NewReader(out))
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", argv, err, errs)
 	}
 	rep.check(t, r)
 	return rep
+}
+
+// runDriver runs a client's driver for at most driverWithin, with an empty home and the given environment besides.
+func runDriver(t *testing.T, argv []string, env ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8"}, env...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// access is the environment that tells a driver where the gateway is, and its key.
+func access(g *gateway.Gateway) []string {
+	return []string{"BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key}
+}
+
+// mustDrive runs a driver that prints nothing to be read, and must succeed.
+func mustDrive(t *testing.T, argv []string, env ...string) {
+	t.Helper()
+	if out, errs, err := runDriver(t, argv, env...); err != nil {
+		t.Errorf("%v: %v\n%s%s", argv, err, out, errs)
+	}
 }
 
 // read parses a driver's output.

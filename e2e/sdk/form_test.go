@@ -1,9 +1,6 @@
 package sdk
 
 import (
-	"context"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -27,15 +24,5 @@ func TestO01SDKsParseAnswersInAForm(t *testing.T) {
 		o.Providers = append(o.Providers, p)
 	}
 	g := gateway.Run(t, o)
-	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-	defer cancel()
-	argv := python("form_driver.py")(t)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key,
-		"BARDO_MODELS=" + strings.Join(models, " "),
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	mustDrive(t, python("form_driver.py")(t), append(access(g), "BARDO_MODELS="+strings.Join(models, " "))...)
 }

@@ -1,12 +1,9 @@
 package sdk
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -106,21 +103,15 @@ func TestK14InterleavedThinking(t *testing.T) {
 // converse runs a driver, which prints a line for each conversation.
 func converse(t *testing.T, g *gateway.Gateway, argv []string, talks []talk) (all []heard) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-	defer cancel()
 	runs, err := json.Marshal(talks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key, "BARDO_RUNS=" + string(runs)}
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
+	out, errs, err := runDriver(t, argv, append(access(g), "BARDO_RUNS="+string(runs))...)
 	if err != nil {
-		t.Fatalf("%v: %v\n%s\n%s", argv, err, out, errs.String())
+		t.Fatalf("%v: %v\n%s\n%s", argv, err, out, errs)
 	}
-	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
 		var h heard
 		if err := d.Decode(&h); err != nil {
 			t.Fatalf("%v: %v\n%s", argv, err, out)
@@ -128,7 +119,7 @@ func converse(t *testing.T, g *gateway.Gateway, argv []string, talks []talk) (al
 		all = append(all, h)
 	}
 	if len(all) != len(talks) {
-		t.Fatalf("%d of %d conversations: %s\n%s", len(all), len(talks), out, errs.String())
+		t.Fatalf("%d of %d conversations: %s\n%s", len(all), len(talks), out, errs)
 	}
 	return all
 }

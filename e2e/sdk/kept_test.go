@@ -1,10 +1,7 @@
 package sdk
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -24,14 +21,7 @@ providers:
       - {provider: openai, api_key: %s, base_url: %q}
       - {provider: anthropic, api_key: %s, base_url: %q}
 `, openai.Key, openai.URL, anthropic.Key, anthropic.URL)})
-	ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-	defer cancel()
-	argv := python("kept_driver.py")(t)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	mustDrive(t, python("kept_driver.py")(t), access(g)...)
 	if openai.Saw(g.Key) || anthropic.Saw(g.Key) {
 		t.Error("a vendor saw the gateway's key")
 	}

@@ -1,11 +1,7 @@
 package sdk
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -50,20 +46,11 @@ func TestSDKsAskForMoreThanWords(t *testing.T) {
 	reports := map[string]report{}
 	for _, a := range askers {
 		t.Run(a.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-			defer cancel()
-			argv := a.argv(t)
-			cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-			cmd.Env = []string{
-				"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key, "BARDO_CLIENT=" + a.name,
-				"BARDO_PREFIX=", `BARDO_UNICODE=""`,
+			out, errs, err := runDriver(t, a.argv(t), append(access(g), "BARDO_CLIENT="+a.name, "BARDO_PREFIX=", `BARDO_UNICODE=""`)...)
+			if err != nil {
+				t.Fatalf("%v\n%s\n%s", err, out, errs)
 			}
-			var out, errs bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errs
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s\n%s", err, out.String(), errs.String())
-			}
-			rep, err := read(&out)
+			rep, err := read(strings.NewReader(out))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,11 +1,8 @@
 package sdk
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -45,14 +42,10 @@ func TestOneCallOfAnSDKIsOnePaidCall(t *testing.T) {
 			t.Run(row.model+" by "+client, func(t *testing.T) {
 				seen := []string{fmt.Sprintf(`status="%d"`, row.status), fmt.Sprintf("code=%q", row.code)}
 				before := g.Metrics(t).Sum("bardo_requests_total", seen...)
-				ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-				defer cancel()
 				argv := append(python("retries_driver.py")(t), client, row.model, row.subsystem)
-				cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key}
-				out, err := cmd.CombinedOutput()
-				if err != nil || strings.TrimSpace(string(out)) != fmt.Sprint(row.status) {
-					t.Fatalf("%v\n%s", err, out)
+				out, errs, err := runDriver(t, argv, access(g)...)
+				if err != nil || strings.TrimSpace(out) != fmt.Sprint(row.status) {
+					t.Fatalf("%v\n%s%s", err, out, errs)
 				}
 				if n := g.Metrics(t).Sum("bardo_requests_total", seen...) - before; int(n) != row.tries {
 					t.Errorf("the SDK sent %v requests, want %d", n, row.tries)

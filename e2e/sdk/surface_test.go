@@ -1,9 +1,6 @@
 package sdk
 
 import (
-	"context"
-	"os"
-	"os/exec"
 	"testing"
 
 	"bardo.money/gateway/e2e/fake"
@@ -28,13 +25,7 @@ func TestD44SDKsTakeWhatStandsBesideAnAnswer(t *testing.T) {
 	for name, argv := range map[string][]string{"python": python("surface_driver.py")(t), "node": node("surface_driver.cjs")(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), driverWithin)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", "BARDO_URL=" + g.URL, "BARDO_KEY=" + g.Key}
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
+			mustDrive(t, argv, access(g)...)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // terminal is an agent that works in a terminal, in print mode.
@@ -104,7 +105,7 @@ func geminiArgs(t *testing.T) []string {
 // documented is the block of docs/clients.md that holds a text.
 func documented(t *testing.T, text string) string {
 	t.Helper()
-	root, err := gateway.Root()
+	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

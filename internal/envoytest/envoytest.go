@@ -1,37 +1,32 @@
-// Package envoytest finds the Envoy that tests run against. It is imported by tests only.
+// Package envoytest finds the Envoy that tests run against. Only tests and the programs below e2e import it.
 package envoytest
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"bardo.money/gateway/internal/proctest"
 )
 
-// Binary is the path of Envoy: $ENVOY_BIN, else what `make tools` put under the module's root. Without one the test
-// fails: the data path is not tested by skipping it.
+// Path is where Envoy is expected: $ENVOY_BIN, else what `make tools` put under the module's root.
+func Path() (string, error) {
+	if path := os.Getenv("ENVOY_BIN"); path != "" {
+		return path, nil
+	}
+	root, err := proctest.Root()
+	return filepath.Join(root, ".tools", "envoy", "envoy"), err
+}
+
+// Binary is Path. Without an Envoy there the test fails instead of being skipped: nothing else covers the data path.
 func Binary(tb testing.TB) string {
 	tb.Helper()
-	path := os.Getenv("ENVOY_BIN")
-	if path == "" {
-		path = filepath.Join(root(tb), ".tools", "envoy", "envoy")
+	path, err := Path()
+	if err != nil {
+		tb.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		tb.Fatalf("no Envoy to test with (%v): run `make tools`, or set ENVOY_BIN", err)
 	}
 	return path
-}
-
-func root(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-	}
-	tb.Fatal("no go.mod above the test")
-	return ""
 }

@@ -1,7 +1,6 @@
 package mtls_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -9,37 +8,20 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // part is a program with a certificate of its own.
 type part struct {
 	*mtls.Identity
 	files mtls.Files
-	log   *logged
-}
-
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log   *proctest.Output
 }
 
 func authority(t *testing.T) *mtlstest.Authority {
@@ -57,7 +39,7 @@ func issue(t *testing.T, a *mtlstest.Authority, name string, valid time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := part{files: files, log: &logged{}}
+	p := part{files: files, log: &proctest.Output{}}
 	if p.Identity, err = mtls.Load(files, slog.New(slog.NewTextHandler(p.log, nil))); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package feed
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,6 +23,7 @@ import (
 	"bardo.money/gateway/internal/mtls"
 	"bardo.money/gateway/internal/mtlstest"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/feed/feedpb"
 	"bardo.money/gateway/xds/health"
@@ -38,24 +38,7 @@ type plane struct {
 	tracker *health.Tracker
 	address string
 	stop    func()
-	log     *syncBuffer
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(b)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+	log     *proctest.Output
 }
 
 func newPlane(t *testing.T) *plane {
@@ -73,7 +56,7 @@ func newPlane(t *testing.T) *plane {
 // start serves at the plane's address, with nothing remembered.
 func (p *plane) start(o health.Options, secure *tls.Config) {
 	p.t.Helper()
-	p.log = &syncBuffer{}
+	p.log = &proctest.Output{}
 	p.tracker = health.NewTracker(o, configured...)
 	p.Server = NewServer(ServerOptions{
 		Tracker: p.tracker, Log: slog.New(slog.NewTextHandler(p.log, nil)), MaxNodes: 3,
@@ -122,12 +105,12 @@ type sidecar struct {
 	mu      sync.Mutex
 	views   []View
 	stop    func()
-	log     *syncBuffer
+	log     *proctest.Output
 }
 
 func (p *plane) sidecar(node string, secure func() *tls.Config) *sidecar {
 	p.t.Helper()
-	s := &sidecar{tracker: health.NewTracker(health.Options{}, configured...), log: &syncBuffer{}}
+	s := &sidecar{tracker: health.NewTracker(health.Options{}, configured...), log: &proctest.Output{}}
 	s.Client = NewClient(ClientOptions{
 		Node: node, Version: "test", Address: p.address, Secure: secure, Log: slog.New(slog.NewTextHandler(s.log, nil)),
 		Heard: func(v View) {

@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/internal/polltest"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // stage is a gateway's control socket that sends what a test writes.
@@ -86,12 +87,7 @@ func (s *stage) send(t *testing.T, lines ...string) {
 // shortHome is a state directory whose path fits a socket's address.
 func shortHome(t *testing.T) home.Dir {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bardo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return home.Dir(dir)
+	return home.Dir(proctest.Dir(t))
 }
 
 // frames are what a screen shows, as its program goes through its messages.
