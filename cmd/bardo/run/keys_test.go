@@ -20,7 +20,7 @@ import (
 func newBooks(t *testing.T) (*gateway, *ledger.Ledger) {
 	t.Helper()
 	h := home.Dir(t.TempDir())
-	g := &gateway{home: h, books: openBooks(t, h, ledger.Options{Gateway: true})}
+	g := &gateway{start: start{home: h}, dataPath: dataPath{books: openBooks(t, h, ledger.Options{Gateway: true})}}
 	return g, openBooks(t, h, ledger.Options{})
 }
 

@@ -26,7 +26,7 @@ func sharers(t *testing.T, n int) (gs []*gateway, path string) {
 				t.Error(err)
 			}
 		})
-		gs = append(gs, &gateway{home: home.Dir(t.TempDir()), books: books})
+		gs = append(gs, &gateway{start: start{home: home.Dir(t.TempDir())}, dataPath: dataPath{books: books}})
 	}
 	return gs, path
 }

@@ -16,7 +16,10 @@ import (
 func TestFilesAreTold(t *testing.T) {
 	dir := t.TempDir()
 	var log strings.Builder
-	g := &gateway{configPath: filepath.Join(dir, "bardo.yaml"), readFile: settings.Read, log: slog.New(slog.NewTextHandler(&log, nil))}
+	g := &gateway{
+		reporting:     reporting{log: slog.New(slog.NewTextHandler(&log, nil))},
+		configuration: configuration{configPath: filepath.Join(dir, "bardo.yaml"), readFile: settings.Read},
+	}
 	if err := os.WriteFile(g.configPath, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,10 @@ func TestFilesAreTold(t *testing.T) {
 // A reload that meets a file while it changes puts nothing in force, and reads it again at the next look.
 func TestAReloadOfAChangingFileIsRepeated(t *testing.T) {
 	var log strings.Builder
-	g := &gateway{configPath: filepath.Join(t.TempDir(), "bardo.yaml"), log: slog.New(slog.NewTextHandler(&log, nil))}
+	g := &gateway{
+		reporting:     reporting{log: slog.New(slog.NewTextHandler(&log, nil))},
+		configuration: configuration{configPath: filepath.Join(t.TempDir(), "bardo.yaml")},
+	}
 	if err := os.WriteFile(g.configPath, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}

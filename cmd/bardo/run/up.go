@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/charmbracelet/x/term"
@@ -28,21 +26,15 @@ import (
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/config"
-	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
-	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/xds"
-	"bardo.money/gateway/xds/feed"
 	"bardo.money/gateway/xds/health"
 	"bardo.money/gateway/xds/snapshot"
 	"bardo.money/gateway/xds/state"
 )
-
-// roles are the parts of the gateway that run in one process.
-type roles struct{ data, control, envoy bool }
 
 func UpCommand(p Parts) *cobra.Command {
 	return roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
@@ -99,60 +91,15 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 	return c
 }
 
-// gateway is everything that runs in this process. What a role does not need is nil.
-type gateway struct {
-	roles
-	parts       Parts
-	port        portFlag
-	home        home.Dir
-	sockets     sockets
-	configPath  string
-	cfg         atomic.Pointer[config.Config]
-	secrets     atomic.Pointer[secret.Redactor] // nothing is logged or told with one of them in it
-	log         *slog.Logger
-	level       *slog.LevelVar
-	metrics     *telemetry.Metrics
-	books       *ledger.Ledger
-	limiter     *quota.Limiter
-	answers     *cache.Store
-	tracker     *health.Tracker
-	started     time.Time
-	finished    event.Feed[extproc.Finished]
-	events      event.Sink
-	out         io.Writer        // standard output
-	lists       *settings.Lists  // providers' own lists of models
-	models      *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
-	listed      chan struct{}    // lists have changed
-	configured  chan struct{}    // the configuration has changed
-	moved       chan struct{}    // Envoy may listen elsewhere
-	reloads     chan reloadRequest
-	conf        configState
-	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
-	readFile    func(string) ([]byte, error) // reads it
-	server      *xds.Server
-	gate        *extproc.Gateway
-	child       *envoy.Process
-	split       split
-	feed        *feed.Server // of a control plane that runs alone
-	link        *link        // of a sidecar that runs alone
-	secret      string       // of the egress listener, where no control plane says it
-	using       sync.Mutex   // guards runtime
-	runtime     *extproc.Runtime
-	stopWaiting func()     // ends the wait of a reloaded configuration for its clusters
-	pushing     sync.Mutex // guards what follows
-	offered     offered
-	ending      atomic.Pointer[ending] // nil before the stop
-	stopping    chan struct{}          // closed when ending is set
-	ready       atomic.Bool
-	draining    atomic.Bool
-}
-
 // up runs until ctx is done (SIGTERM, SIGINT), then drains.
 func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file settings.File, r roles, port portFlag, out, errOut io.Writer) (err error) {
 	g := &gateway{
-		parts: p, roles: r, port: port, home: h, configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, started: time.Now(), out: out,
-		listed: make(chan struct{}, 1), configured: make(chan struct{}, 1), moved: make(chan struct{}, 1), reloads: make(chan reloadRequest),
-		stopping: make(chan struct{}),
+		roles:         r,
+		start:         start{parts: p, port: port, home: h, started: time.Now(), out: out},
+		configuration: configuration{configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, reloads: make(chan reloadRequest), configured: make(chan struct{}, 1)},
+		dataPath:      dataPath{listed: make(chan struct{}, 1)},
+		connections:   connections{moved: make(chan struct{}, 1)},
+		shutdown:      shutdown{stopping: make(chan struct{})},
 	}
 	g.cfg.Store(cfg)
 	g.offered.cfg = cfg

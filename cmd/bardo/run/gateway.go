@@ -1,0 +1,115 @@
+package run
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+	"bardo.money/gateway/xds"
+	"bardo.money/gateway/xds/feed"
+	"bardo.money/gateway/xds/health"
+)
+
+// gateway is everything that runs in this process, by owner. What a role does not need is nil. A method that needs one owner alone is a
+// method of that one.
+type gateway struct {
+	roles
+	start
+	reporting
+	configuration
+	dataPath
+	controlPlane
+	connections
+	shutdown
+}
+
+// roles are the parts of the gateway that run in one process.
+type roles struct{ data, control, envoy bool }
+
+// start is what the gateway was started with. It does not change.
+type start struct {
+	parts   Parts
+	port    portFlag
+	home    home.Dir
+	started time.Time
+	out     io.Writer // standard output
+}
+
+// reporting is what the gateway tells operators: log, metrics and events.
+type reporting struct {
+	secrets atomic.Pointer[secret.Redactor] // nothing is logged or emitted with one of them in it
+	log     *slog.Logger
+	level   *slog.LevelVar
+	metrics *telemetry.Metrics
+	events  event.Sink
+}
+
+// configuration is the one in force, and what reads the next one.
+type configuration struct {
+	cfg         atomic.Pointer[config.Config]
+	configPath  string
+	startedFrom os.FileInfo                  // of the configuration file; nil if there is none
+	readFile    func(string) ([]byte, error) // reads it
+	reloads     chan reloadRequest
+	conf        configState
+	configured  chan struct{} // the configuration has changed
+}
+
+// dataPath serves requests. It is empty in a control plane that runs alone, but for models.
+type dataPath struct {
+	books    *ledger.Ledger
+	limiter  *quota.Limiter
+	answers  *cache.Store
+	finished event.Feed[extproc.Finished]
+	lists    *settings.Lists  // providers' own lists of models
+	listed   chan struct{}    // lists have changed
+	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
+	gate     *extproc.Gateway
+
+	using       sync.Mutex // guards runtime
+	runtime     *extproc.Runtime
+	stopWaiting func() // ends the wait of a reloaded configuration for its clusters
+}
+
+// controlPlane gives Envoys their configuration, and providers their order.
+type controlPlane struct {
+	tracker *health.Tracker
+	server  *xds.Server
+	feed    *feed.Server // of a control plane that runs alone
+
+	pushing sync.Mutex // guards offered
+	offered offered
+}
+
+// connections are how this process reaches Envoy and the other parts of the gateway.
+type connections struct {
+	sockets sockets
+	child   *envoy.Process // of `bardo up`
+	moved   chan struct{}  // Envoy may listen elsewhere
+	split   split
+	link    *link  // of a sidecar that runs alone
+	secret  string // of the egress listener, where no control plane says it
+}
+
+// shutdown is how far the gateway is from its start to its end.
+type shutdown struct {
+	ready    atomic.Bool
+	draining atomic.Bool
+	ending   atomic.Pointer[ending] // nil before the stop
+	stopping chan struct{}          // closed when ending is set
+}
