@@ -152,14 +152,14 @@ func (g *gateway) use(ctx context.Context, rt *extproc.Runtime) {
 
 // distributed waits until the Envoys that are connected to this control plane have taken the configuration, and says which refused it. What they
 // refused before is offered again immediately.
-func (g *gateway) distributed(ctx context.Context) error {
-	g.server.Retry()
-	if g.server.Connected() == 0 {
+func (p *controlPlane) distributed(ctx context.Context) error {
+	p.server.Retry()
+	if p.server.Connected() == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTime)
 	defer cancel()
-	if err := g.server.Applied(ctx); err != nil {
+	if err := p.server.Applied(ctx); err != nil {
 		return refusedElsewhere{err}
 	}
 	return nil

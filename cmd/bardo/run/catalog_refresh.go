@@ -152,9 +152,9 @@ func (g *gateway) relist(ctx context.Context) {
 }
 
 // tellChanges logs what providers' lists have changed, and emits it.
-func (g *gateway) tellChanges(before, after *catalog.Catalog) {
+func (r *reporting) tellChanges(before, after *catalog.Catalog) {
 	for _, c := range catalog.Diff(before, after) {
-		g.log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
+		r.log.Info("the catalog has changed", "what", string(c.Kind), "provider", string(c.Provider), "model", string(c.Model),
 			"input", policy.Micro(c.New.Input).String(), "output", policy.Micro(c.New.Output).String())
 		e := modelChange{Provider: c.Provider, Model: c.Model}
 		if c.Kind != catalog.Appeared {
@@ -163,7 +163,7 @@ func (g *gateway) tellChanges(before, after *catalog.Catalog) {
 		if c.Kind != catalog.Vanished {
 			e.New = new(c.New.List())
 		}
-		g.events.Emit("catalog:"+string(c.Kind), "", e)
+		r.events.Emit("catalog:"+string(c.Kind), "", e)
 	}
 }
 

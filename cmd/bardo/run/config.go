@@ -28,10 +28,10 @@ func (g *gateway) handleConfig(mux *http.ServeMux) {
 }
 
 // reloadNow has the configuration file read, and waits for the outcome.
-func (g *gateway) reloadNow(ctx context.Context, problems io.Writer) error {
+func (c *configuration) reloadNow(ctx context.Context, problems io.Writer) error {
 	done := make(chan error, 1)
 	select {
-	case g.reloads <- reloadRequest{problems, done}:
+	case c.reloads <- reloadRequest{problems, done}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}

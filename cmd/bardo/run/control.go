@@ -41,9 +41,9 @@ func (g *gateway) adminHandler() http.Handler {
 }
 
 // noPages keeps web pages of others away from an interface that asks for no key.
-func (g *gateway) noPages(h http.Handler) http.Handler {
+func (c *configuration) noPages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cfg := g.cfg.Load()
+		cfg := c.cfg.Load()
 		rule := origin.Rule{AnyIP: true, Hosts: []string{
 			origin.Hostname(string(cfg.Listen.Admin)), origin.Hostname(string(cfg.XDS.Admin)), origin.Hostname(cfg.Listen.PublicURL.Host),
 		}}
@@ -81,8 +81,8 @@ func (g *gateway) serveRoute(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveRequest answers with the record of one request of whatever key.
-func (g *gateway) serveRequest(w http.ResponseWriter, r *http.Request) {
-	found, err := g.books.AnyRequest(r.Context(), r.PathValue("id"))
+func (d *dataPath) serveRequest(w http.ResponseWriter, r *http.Request) {
+	found, err := d.books.AnyRequest(r.Context(), r.PathValue("id"))
 	if err != nil {
 		writeJSON(w, http.StatusNotFound, map[string]string{"error": err.Error()})
 		return

@@ -27,16 +27,16 @@ type ledgerWritable struct {
 }
 
 // tellOutage reports that the ledger cannot be written, or can be again.
-func (g *gateway) tellOutage(o ledger.Outage) {
+func (r *reporting) tellOutage(o ledger.Outage) {
 	since := o.Err.Since.UTC()
 	if o.Ended {
-		g.events.Emit(eventWritable, "", ledgerWritable{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
+		r.events.Emit(eventWritable, "", ledgerWritable{o.Err.Reason, since, o.Lasted.Seconds(), o.Written})
 		return
 	}
-	g.events.Emit(eventUnwritable, "", ledgerUnwritable{o.Err.Reason, since})
+	r.events.Emit(eventUnwritable, "", ledgerUnwritable{o.Err.Reason, since})
 }
 
-func (g *gateway) ledgerState() control.Ledger {
-	m := g.books.Unwritten().InMemory
-	return control.Ledger{Unready: api.Unready(g.books), Charges: m.Charges, Micro: int64(m.Amount)}
+func (d *dataPath) ledgerState() control.Ledger {
+	m := d.books.Unwritten().InMemory
+	return control.Ledger{Unready: api.Unready(d.books), Charges: m.Charges, Micro: int64(m.Amount)}
 }

@@ -77,13 +77,13 @@ func (g *gateway) listenPlane(ctx context.Context, group *errgroup.Group, info *
 }
 
 // publish tells the sidecars the order; the caller holds pushing.
-func (g *gateway) publish() {
-	if g.feed == nil {
+func (p *controlPlane) publish() {
+	if p.feed == nil {
 		return
 	}
 	now := time.Now()
-	all := g.tracker.Snapshot(now)
-	order := g.tracker.Order(now, settings.ProviderIDs(g.offered.cfg))
+	all := p.tracker.Snapshot(now)
+	order := p.tracker.Order(now, settings.ProviderIDs(p.offered.cfg))
 	place := func(s health.Status) int {
 		if i := slices.Index(order, s.Provider); i >= 0 {
 			return i
@@ -91,7 +91,7 @@ func (g *gateway) publish() {
 		return len(order) // disabled
 	}
 	slices.SortStableFunc(all, func(a, b health.Status) int { return place(a) - place(b) })
-	g.feed.Publish(all)
+	p.feed.Publish(all)
 }
 
 // disabled are the providers that an operator has switched off: they stay so when the control plane starts again.

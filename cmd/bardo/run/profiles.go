@@ -7,10 +7,10 @@ import (
 )
 
 // profiles are how parts of an agent want their answers made, by the table and the operator's word.
-func (g *gateway) profiles(cfg *config.Config) *profile.Profiles {
+func (r *reporting) profiles(cfg *config.Config) *profile.Profiles {
 	p, warnings := profile.New(settings.ProfileSettings(cfg))
 	for _, w := range append(warnings, settings.UnknownSchemas(cfg)...) {
-		g.log.Warn(w)
+		r.log.Warn(w)
 	}
 	return p
 }

@@ -40,9 +40,9 @@ func (g *gateway) checks() []api.ReadyDetail {
 }
 
 // ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.
-func (g *gateway) ledgerProblem() string {
-	if g.books == nil {
+func (d *dataPath) ledgerProblem() string {
+	if d.books == nil {
 		return ""
 	}
-	return api.Unready(g.books)
+	return api.Unready(d.books)
 }

@@ -124,7 +124,7 @@ func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
 const quietTime = 10 * time.Second
 
 // rest gives memory back after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
-func (g *gateway) rest(ctx context.Context) error {
+func (d *dataPath) rest(ctx context.Context) error {
 	tick := time.NewTicker(quietTime)
 	defer tick.Stop()
 	var seen, rested uint64
@@ -134,8 +134,8 @@ func (g *gateway) rest(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		served := g.gate.Served()
-		if served == seen && served != rested && g.gate.Live() == 0 {
+		served := d.gate.Served()
+		if served == seen && served != rested && d.gate.Live() == 0 {
 			debug.FreeOSMemory()
 			rested = served
 		}

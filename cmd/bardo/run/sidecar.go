@@ -86,11 +86,11 @@ func (l *link) secret() string {
 }
 
 // egressSecret is what calls through the egress listener must carry now.
-func (g *gateway) egressSecret() string {
-	if g.link != nil {
-		return g.link.secret()
+func (c *connections) egressSecret() string {
+	if c.link != nil {
+		return c.link.secret()
 	}
-	return g.secret
+	return c.secret
 }
 
 // missing are those of the clusters that this node's Envoy does not have, and what to wait for.
@@ -158,16 +158,16 @@ func (g *gateway) serveExtproc(ctx context.Context) error {
 }
 
 // useSecret puts another egress secret in force.
-func (g *gateway) useSecret(secret string) {
-	g.using.Lock()
-	defer g.using.Unlock()
-	if g.gate == nil {
+func (d *dataPath) useSecret(secret string) {
+	d.using.Lock()
+	defer d.using.Unlock()
+	if d.gate == nil {
 		return // it is assembled with it
 	}
-	rt := *g.runtime
+	rt := *d.runtime
 	rt.EgressSecret = secret
-	g.runtime = &rt
-	g.gate.Use(&rt)
+	d.runtime = &rt
+	d.gate.Use(&rt)
 }
 
 // install puts a runtime in force.
@@ -238,9 +238,9 @@ func (g *gateway) replaceWaiting(ctx context.Context, rt *extproc.Runtime) {
 	}()
 }
 
-func (g *gateway) endWaiting() {
-	if g.stopWaiting != nil {
-		g.stopWaiting()
+func (d *dataPath) endWaiting() {
+	if d.stopWaiting != nil {
+		d.stopWaiting()
 	}
 }
 

@@ -101,10 +101,10 @@ func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 }
 
 // giveUp ends the program, because something that it waits for does not end: as a log that nobody reads. Envoy dies with it.
-func (g *gateway) giveUp(e *ending) {
-	if g.books != nil {
+func (d *dataPath) giveUp(e *ending) {
+	if d.books != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), keepTime)
-		_ = g.books.CloseWithin(ctx) // there may be no log to say so
+		_ = d.books.CloseWithin(ctx) // there may be no log to say so
 		cancel()
 	}
 	code := 1

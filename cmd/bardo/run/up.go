@@ -292,8 +292,8 @@ func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunIn
 }
 
 // locate notes where Envoy listens now.
-func (g *gateway) locate(ctx context.Context, info *home.RunInfo) error {
-	at, err := g.child.Addresses(ctx)
+func (c *connections) locate(ctx context.Context, info *home.RunInfo) error {
+	at, err := c.child.Addresses(ctx)
 	if err != nil {
 		return err
 	}
