@@ -183,6 +183,7 @@ func (d *decoder) dictionary(key string, n *node, v reflect.Value, f field) {
 }
 
 func (d *decoder) scalar(key string, n *node, v reflect.Value, f field) {
+	f = f.of(d.kinds)
 	if n.kind != scalar {
 		d.fail(n.at, key, f.expected(v.Type()), "%s", n.kind)
 		return

@@ -178,7 +178,7 @@ func (d *decoder) completeDirect(direct *Direct) {
 	for i := range direct.Keys {
 		k, at := &direct.Keys[i], fmt.Sprintf("providers.direct.keys[%d]", i)
 		if k.Provider == "" {
-			d.problem(at+".provider", "openai, anthropic, google, deepseek, qwen or local", "missing")
+			d.problem(at+".provider", strings.Join(d.kinds.vendors(), ", ")+" or local", "missing")
 			continue
 		}
 		if of := d.kinds.find(k.Provider); of.Section == kind.VendorSection {

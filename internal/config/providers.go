@@ -84,7 +84,7 @@ type Direct struct {
 
 // DirectKey is a user's own key at a vendor.
 type DirectKey struct {
-	Provider           string   `key:"provider" oneof:"openai anthropic google deepseek qwen local" doc:"The vendor."`
+	Provider           string   `key:"provider" oneof:"$vendors local" doc:"The vendor."`
 	APIKey             Secret   `key:"api_key" doc:"The key."`
 	BaseURL            URL      `key:"base_url" doc:"Base URL up to and including the version. Without it, the vendor's own."`
 	Models             []string `key:"models" doc:"Models that it may be used for, by id or part of an id. Without a list, all of the vendor's."`
@@ -168,6 +168,16 @@ func (ks kindsOf) find(name string) kind.Kind {
 		return ks[i]
 	}
 	return kind.Kind{Name: name}
+}
+
+// vendors are the names of the kinds that are vendors.
+func (ks kindsOf) vendors() (out []string) {
+	for _, k := range ks {
+		if k.Section == kind.VendorSection {
+			out = append(out, k.Name)
+		}
+	}
+	return out
 }
 
 // hosts are the kinds whose sections are a Host's.

@@ -45,7 +45,7 @@ func describeFields(prefix string, t reflect.Type, fields []field, kinds kindsOf
 			}
 		}
 		key, ft := join(prefix, f.name), t.Field(f.index).Type
-		doc := Field{Key: key, Type: f.expected(ft), Default: f.def, Doc: f.doc, Built: true}
+		doc := Field{Key: key, Type: f.of(kinds).expected(ft), Default: f.def, Doc: f.doc, Built: true}
 		inner := ft
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
 			switch inner.Kind() { //nolint:exhaustive // of the three above
@@ -102,6 +102,14 @@ func hostFields(k kind.Kind) []field {
 	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Host]()), func(f field) bool {
 		return f.name == "models" && k.Section != kind.HostSection || f.name == "api_version" && k.APIVersion == ""
 	})
+}
+
+// of is the field with $vendors among its choices replaced by the names of the vendors.
+func (f field) of(kinds kindsOf) field {
+	if i := slices.Index(f.oneOf, "$vendors"); i >= 0 {
+		f.oneOf = slices.Replace(slices.Clone(f.oneOf), i, i+1, kinds.vendors()...)
+	}
+	return f
 }
 
 func names(fs []field) []string {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/kind"
 )
 
 // Every provider has a name of its own in Envoy's configuration, whatever the operator calls its servers.
@@ -14,7 +15,7 @@ providers:
   custom:
     - {id: direct.openai, endpoints: [http://localhost:1/v1]}
     - {id: direct-openai, endpoints: [http://localhost:1/v1]}
-`), func(string) (string, bool) { return "", false })
+`), func(string) (string, bool) { return "", false }, kind.Kind{Name: "openai", Section: kind.VendorSection})
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
