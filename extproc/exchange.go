@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
@@ -77,6 +78,7 @@ type exchange struct {
 	unmetered       *unmetered // nil for what settled accounts for, and until there is an answer
 
 	asked       string            // the model as the client wrote it
+	turn        conversation.Turn // of a conversation whose model is left to the gateway
 	ownKey      provider.Secret   // that the request brings for its provider
 	bound       bool              // it names what one provider stores
 	profiled    *profile.Decision // how the answer is to be made; nil for nothing

@@ -26,6 +26,8 @@ type Dry struct {
 	At        time.Time // of schedules
 	Service   string    // the tier of service that it asks for; "" for the usual one
 
+	Stays func(*intent.Built) policy.Kept // where its conversation is served; may be nil
+
 	Request *chat.Request // what it holds; nil: nothing is known of it
 }
 
@@ -39,10 +41,35 @@ type Explanation struct {
 	Why       []string          // what was changed about its needs, for people
 	Warning   string            // hints that mean nothing, as X-Bardo-Warning has it
 	Error     string            // the fault's code and sentence, when nobody serves it
+	Inferred  *Inferred         // what the request seems to need; nil where it says so itself, or names its model
 	Input     int64             // the tokens of the estimates
 	Output    int64
 
 	tier string // of service
+}
+
+// Inferred is what a request that leaves its model to the gateway seems to need.
+type Inferred struct {
+	Task       string         `json:"task"`
+	Difficulty float64        `json:"difficulty"`
+	Quality    string         `json:"quality"`
+	Expected   int64          `json:"expected_output_tokens"`
+	Points     []intent.Point `json:"points"`
+	Stays      string         `json:"stays_at,omitempty"` // where the conversation was served
+}
+
+func newInferred(b *intent.Built) *Inferred {
+	if b.Task.Name == "" {
+		return nil
+	}
+	i := &Inferred{Task: b.Task.Name, Difficulty: rounded(b.Task.Difficulty), Quality: b.Quality.String(), Expected: b.Expected, Points: slices.Clone(b.Task.Points())}
+	for k := range i.Points {
+		i.Points[k].Worth = rounded(i.Points[k].Worth)
+	}
+	if b.Kept.Model != "" {
+		i.Stays = string(b.Kept.Provider) + "/" + string(b.Kept.Model)
+	}
+	return i
 }
 
 // Place is one way to serve a request.
@@ -59,6 +86,7 @@ type Place struct {
 	PriceKnown   bool
 	Direct       bool // its user pays
 	Why          string
+	Terms        *policy.Terms // of the score; nil where it was not scored
 }
 
 // Explain says what would be done with a request. Nothing is sent to anyone, counted or charged.
@@ -75,10 +103,13 @@ func (g *Gateway) Explain(ask *Dry) Explanation {
 // operator disabled, and for what is known of that health.
 func (rt *Runtime) Explain(ask *Dry, plan func([]policy.ProviderID) []policy.ProviderID, state func(policy.ProviderID) string) Explanation {
 	built := rt.needs(&ask.Hints, &ask.Facts, &ask.Principal)
+	if ask.Stays != nil {
+		built.Stay(ask.Stays(&built))
+	}
 	d := rt.Resolver.Explain(&built.Intent)
 	e := Explanation{
 		Pipeline: intent.Pipeline(&built.Intent, ask.Hints.Pipeline, rt.Intents.Pipeline), Why: built.Why, Refused: d.Refused, Warning: hint.Warning(&ask.Hints),
-		Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, tier: ask.Service,
+		Inferred: newInferred(&built), Input: max(ask.Facts.InputTokens, 0), Output: ask.Facts.OutputTokens, tier: ask.Service,
 	}
 	if e.Output <= 0 {
 		e.Output = int64(rt.ReserveOutput)
@@ -139,7 +170,7 @@ func (rt *Runtime) place(to *policy.Resolution, e *Explanation, tier policy.Tier
 	cost := resolve.WorstCost([]policy.Resolution{{Prices: in.Uncached()}}, e.Input, output, 1)
 	return Place{
 		Provider: to.Provider, Model: to.Model, Upstream: to.Upstream, State: state, Features: to.Features, Degraded: to.Degraded,
-		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why,
+		Score: to.Score, ProviderCost: int64(cost), Cost: int64(cost.Charge(rt.spread(tier))), PriceKnown: to.Prices.Known, Direct: rt.Resolver.Direct(to.Provider), Why: to.Why, Terms: to.Terms,
 	}
 }
 
@@ -226,6 +257,10 @@ func (x *exchange) explain(d stream.Client) error {
 	e := x.gw.Explain(&Dry{
 		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.started, Service: tier,
 		Request: x.Request,
+		Stays: func(built *intent.Built) policy.Kept {
+			turn := x.gw.turnOf(x.Request, &x.Hints, &x.Principal, built)
+			return x.gw.conversations.Find(&turn)
+		},
 	})
 	r := stream.Reply{Status: http.StatusOK, Header: append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}), Body: e.JSON()}
 	if strings.HasPrefix(x.head.Header.Get("accept"), "text/plain") {

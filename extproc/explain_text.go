@@ -23,6 +23,7 @@ type explanationJSON struct {
 	Profile   profileJSON   `json:"profile"`
 	Pipeline  string        `json:"pipeline"`
 	Reasoning reasoningJSON `json:"reasoning"`
+	Inferred  *Inferred     `json:"inferred,omitempty"`
 	Warning   string        `json:"warning,omitempty"`
 	Error     string        `json:"error,omitempty"`
 }
@@ -45,6 +46,7 @@ type placeJSON struct {
 	Degraded []string          `json:"degraded"`
 	Cost     policy.Pico       `json:"estimated_cost_usd"` // the provider's
 	Score    *float64          `json:"score"`              // null: nothing was scored
+	Terms    *termsJSON        `json:"terms,omitempty"`    // of the score, where the model was left to the gateway
 }
 
 type refusalJSON struct {
@@ -92,13 +94,16 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 func (e *Explanation) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]placeJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
-		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Warning: e.Warning, Error: e.Error,
+		Profile: newProfileJSON(&e.Profile), Pipeline: e.Pipeline, Reasoning: newReasoningJSON(e.Reasoning), Inferred: e.Inferred, Warning: e.Warning, Error: e.Error,
 	}
 	for i := range e.Order {
 		p := &e.Order[i]
 		row := placeJSON{Provider: p.Provider, Model: p.Model, Features: listed(p.Features), Degraded: listed(p.Degraded), Cost: policy.Pico(p.ProviderCost)}
 		if p.Score > 0 {
-			row.Score = new(math.Round(p.Score*1e4) / 1e4)
+			row.Score = new(rounded(p.Score))
+			if e.Inferred != nil {
+				row.Terms = newTermsJSON(p.Terms)
+			}
 		}
 		out.Order = append(out.Order, row)
 	}
@@ -123,6 +128,7 @@ func (e *Explanation) Text() string {
 		writeTable(&b, []string{"RANK", "PROVIDER", "MODEL", "UPSTREAM", "HEALTH", "COST USD", "PROVIDER USD", "LACKS", "WHY"}, rows)
 		fmt.Fprintf(&b, "\ncost of %d input and up to %d output tokens\n", e.Input, e.Output)
 	}
+	b.WriteString(e.scored())
 	fmt.Fprintf(&b, "pipeline %s; reasoning %s; profile %s\n", e.Pipeline, e.reasoning(), e.profile())
 	if e.Warning != "" {
 		fmt.Fprintf(&b, "warning: %s\n", printable(e.Warning))
@@ -138,6 +144,62 @@ func (e *Explanation) Text() string {
 		b.WriteByte('\n')
 		writeTable(&b, []string{"NOT ASKED", "MODEL", "WHY"}, rows)
 	}
+	return b.String()
+}
+
+// termsJSON are the terms of a score.
+type termsJSON struct {
+	Cost     policy.Term `json:"cost"`
+	Quality  policy.Term `json:"quality"`
+	Latency  policy.Term `json:"latency"`
+	Features policy.Term `json:"features"`
+	Expected policy.Pico `json:"expected_cost_usd,omitempty"` // that the first one is of, where the model was left to the gateway
+}
+
+func newTermsJSON(t *policy.Terms) *termsJSON {
+	if t == nil {
+		return nil
+	}
+	short := func(t policy.Term) policy.Term {
+		return policy.Term{Value: rounded(t.Value), Weight: rounded(t.Weight)}
+	}
+	return &termsJSON{short(t.Cost), short(t.Quality), short(t.Latency), short(t.Features), t.Expected}
+}
+
+func rounded(f float64) float64 { return math.Round(f*1e4) / 1e4 }
+
+// scored is what the request seems to need, and how the candidates were scored by that.
+func (e *Explanation) scored() string {
+	if e.Inferred == nil {
+		return ""
+	}
+	var b strings.Builder
+	i := e.Inferred
+	fmt.Fprintf(&b, "\ntask %s; difficulty %.2f; needs quality %s; about %d output tokens\n", i.Task, i.Difficulty, i.Quality, i.Expected)
+	points := make([]string, len(i.Points))
+	for k, p := range i.Points {
+		points[k] = fmt.Sprintf("%s %+.2f", p.What, p.Worth)
+	}
+	fmt.Fprintf(&b, "difficulty: %s\n", strings.Join(points, ", "))
+	if i.Stays != "" {
+		fmt.Fprintf(&b, "the conversation is at %s\n", printable(i.Stays))
+	}
+	var rows [][]string
+	for k := range e.Order {
+		p := &e.Order[k]
+		if p.Terms == nil {
+			continue
+		}
+		row := []string{strconv.Itoa(k + 1), string(p.Model), fmt.Sprintf("%.3f", p.Score)}
+		for _, t := range [...]policy.Term{p.Terms.Cost, p.Terms.Quality, p.Terms.Latency, p.Terms.Features} {
+			row = append(row, fmt.Sprintf("%.2f x %.2f", t.Value, t.Weight))
+		}
+		rows = append(rows, append(row, p.Terms.Expected.String()))
+	}
+	if rows != nil {
+		writeTable(&b, []string{"RANK", "MODEL", "SCORE", "COST", "QUALITY", "LATENCY", "FEATURES", "EXPECTED USD"}, rows)
+	}
+	b.WriteByte('\n')
 	return b.String()
 }
 

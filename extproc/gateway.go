@@ -16,6 +16,7 @@ import (
 
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/event"
@@ -59,16 +60,17 @@ type Deps struct {
 // Gateway serves exchanges. Safe for concurrent use.
 type Gateway struct {
 	Deps
-	runtime    atomic.Pointer[Runtime]
-	exchanges  registry
-	gone       catalog.Quarantine
-	meter      *meter.Meter
-	searches   budget.Cycles
-	reasonings api.ReasoningStore
-	api        api.Server
-	bodies     bodies
-	live       atomic.Int64
-	served     atomic.Uint64
+	runtime       atomic.Pointer[Runtime]
+	exchanges     registry
+	gone          catalog.Quarantine
+	meter         *meter.Meter
+	searches      budget.Cycles
+	conversations *conversation.Memory
+	reasonings    api.ReasoningStore
+	api           api.Server
+	bodies        bodies
+	live          atomic.Int64
+	served        atomic.Uint64
 }
 
 var _ stream.Handler = (*Gateway)(nil)
@@ -80,6 +82,7 @@ func New(rt *Runtime, d Deps) *Gateway {
 		g.Draining = func() bool { return false }
 	}
 	g.exchanges.init()
+	g.conversations = conversation.New()
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,

@@ -107,6 +107,7 @@ func (x *exchange) owed(a *answer) meter.Total {
 // model that comes first counts, since it is asked first again: another one answers where the first fails, is not sure enough, or is not
 // trusted alone.
 func (x *exchange) remember(a *answer) {
+	x.stay(&a.res)
 	if len(x.Found) > 0 && a.res.Model == x.Found[0].Model {
 		x.rt.Pipeline.Finish(&x.Exchange, a.res.Provider, x.lastKey(a.res.Provider).id())
 	}

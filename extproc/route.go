@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
@@ -56,6 +57,8 @@ func (x *exchange) route(ctx context.Context) error {
 func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
 	built := x.rt.needs(&x.Hints, &f, &x.Principal)
+	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
+	built.Stay(x.gw.conversations.Find(&x.turn))
 	d := x.rt.Resolver.Decide(&built.Intent)
 	if d.Err != nil {
 		return placed(x.Request, d.Err)
@@ -289,4 +292,24 @@ func listed[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+// turnOf is how a request is known whose model is left to the gateway, the zero value for any other.
+func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal, built *intent.Built) (t conversation.Turn) {
+	if built.Task.Name == "" || built.Hinted() || r == nil {
+		return t
+	}
+	c, err := r.Conversation()
+	if err != nil {
+		return t
+	}
+	return g.conversations.Turn(who.Account, r.Model, h.SessionID, c)
+}
+
+// stay remembers who served a turn, if it was one of its candidates.
+func (x *exchange) stay(by *policy.Resolution) {
+	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
+		return
+	}
+	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
 }

@@ -65,6 +65,7 @@ type Resolution struct {
 	Score     float64   // of the scorer, 0 to 1; 0 where the order was not scored
 	Private   bool      // the provider retains nothing
 	Why       string    // why it stands here, for people; "" on a request's path
+	Terms     *Terms    // what the score is made of, for people; nil on a request's path, and where it was not scored
 
 	Family     string   // "claude": what the model's own quirks go by
 	Reasoning  string   // where its reasoning is found: auto, none or a dialect
@@ -89,6 +90,18 @@ type Resolution struct {
 	Staked *Prices // what the answer is worth that staked credit pays for; nil where it does not
 
 	Without Without
+}
+
+// Terms are what a score is the sum of: each value, 0 to 1, times its weight.
+type Terms struct {
+	Cost, Quality, Latency, Features Term
+	Expected                         Pico // what the request will probably cost there; 0 where its model was named
+}
+
+// Term is one of them.
+type Term struct {
+	Value  float64 `json:"value"`
+	Weight float64 `json:"weight"`
 }
 
 // May reports whether the model has a feature, or may have it for all that anybody knows.

@@ -33,6 +33,7 @@ type routeAsk struct {
 	Audio, Video          bool        // besides
 	Documents             bool        // files that are no text
 	Effort                string
+	Prompt                string // the user's newest text
 	Tier                  string // the plan of the key
 }
 
@@ -46,6 +47,7 @@ func routeCommand() *cobra.Command {
 	}
 	var ask routeAsk
 	c.Flags().StringVar(&ask.Model, "model", "", "the model, or provider/model")
+	c.Flags().StringVar(&ask.Prompt, "prompt", "", "what the user asks: where the model is left to the gateway, it is chosen by that")
 	c.Flags().Int64Var(&ask.Input, "input-tokens", 1000, "a request of so many input tokens")
 	c.Flags().Int64Var(&ask.Output, "max-tokens", 0, "an answer of at most so many output tokens (default, for costs: billing.reserve_output_tokens)")
 	c.Flags().BoolVar(&ask.Tools, "tools", false, "the request has tools")
@@ -88,7 +90,7 @@ func (a *routeAsk) dry() (*extproc.Dry, error) {
 	d.Principal.Tier = policy.Tier(a.Tier)
 	d.Facts = intent.Facts{
 		Model: a.Model, InputTokens: a.Input, OutputTokens: a.Output, MaxTokens: int(a.Output),
-		Images: a.Images, Audio: a.Audio, Video: a.Video, Documents: a.Documents, Schema: a.Schema, Effort: effort,
+		Images: a.Images, Audio: a.Audio, Video: a.Video, Documents: a.Documents, Schema: a.Schema, Effort: effort, Text: a.Prompt,
 	}
 	if a.Tools {
 		d.Facts.Tools = 1
@@ -141,7 +143,7 @@ func dryRun(c *cobra.Command, h home.Dir, ask routeAsk, dry *extproc.Dry) (e ext
 func (a *routeAsk) query() url.Values {
 	q := url.Values{
 		"model": {a.Model}, "input": {strconv.FormatInt(a.Input, 10)}, "output": {strconv.FormatInt(a.Output, 10)},
-		"effort": {a.Effort}, "tier": {a.Tier},
+		"effort": {a.Effort}, "tier": {a.Tier}, "prompt": {a.Prompt},
 	}
 	for name, said := range map[string]bool{
 		"tools": a.Tools, "images": a.Images, "audio": a.Audio, "video": a.Video, "documents": a.Documents, "schema": a.Schema,
@@ -159,7 +161,7 @@ func (a *routeAsk) query() url.Values {
 // askOf is the reverse of query.
 func askOf(q url.Values) (a routeAsk, err error) {
 	a = routeAsk{
-		Model: q.Get("model"), Effort: q.Get("effort"), Tier: q.Get("tier"),
+		Model: q.Get("model"), Prompt: q.Get("prompt"), Effort: q.Get("effort"), Tier: q.Get("tier"),
 		Tools: q.Has("tools"), Images: q.Has("images"), Schema: q.Has("schema"),
 		Audio: q.Has("audio"), Video: q.Has("video"), Documents: q.Has("documents"),
 	}

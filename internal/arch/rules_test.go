@@ -10,7 +10,7 @@ var levels = []struct {
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
-		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint",
+		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream",
 		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},

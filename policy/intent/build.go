@@ -40,15 +40,57 @@ type Built struct {
 	policy.Intent
 	Task Task     // what the request seemed to be about; without a name where that was not looked at
 	Why  []string // for people, a short sentence each
+
+	inferred policy.Quality
 }
+
+// Preset is what a name that leaves the choice to the gateway says besides.
+type Preset uint8
+
+// The presets.
+const (
+	Balanced Preset = iota
+	Cheap           // cost before quality: one class of quality less than seems to be needed
+	Best            // quality before cost: one class more, at least high
+)
 
 // Auto tells whether a model's name leaves the choice to the gateway.
 func Auto(model string) bool {
-	switch strings.ToLower(model) {
-	case "", "auto", "bardo", "bardo/auto":
-		return true
+	_, ok := PresetOf(model)
+	return ok
+}
+
+// PresetOf reads a name that leaves the choice to the gateway; ok is false for any other.
+func PresetOf(model string) (p Preset, ok bool) {
+	name := strings.TrimPrefix(strings.ToLower(model), "bardo/")
+	switch name {
+	case "", "auto", "bardo":
+		return Balanced, model == "" || name != "" // "bardo/" is none
+	case "auto:cheap":
+		return Cheap, true
+	case "auto:best":
+		return Best, true
 	}
-	return false
+	return Balanced, false
+}
+
+// apply is the preset on the inferred needs.
+func (p Preset) apply(in *policy.Intent) {
+	switch p {
+	case Cheap:
+		in.Quality, in.CostSensitivity = in.Quality.Downgrade(), 1
+	case Best:
+		in.Quality, in.CostSensitivity = min(max(in.Quality+1, policy.QualityHigh), policy.QualityMaximum), 0
+	case Balanced:
+	}
+}
+
+// Stay keeps a conversation where it has been served, for which it needs at least what it needed there. A quality that its caller asks for
+// stands over that.
+func (b *Built) Stay(at policy.Kept) {
+	if b.Kept = at; b.Quality == b.inferred {
+		b.Quality = max(b.Quality, at.Quality)
+	}
 }
 
 // Build says what a request needs: the static intent of the part of an agent that asks, the caller's hints over it, what an agent's
@@ -65,6 +107,9 @@ func Build(h *policy.Hints, f *Facts, who *policy.Principal, rules *Rules) Built
 		if auto {
 			b.Task = Infer(f)
 			in.Quality, in.MaxLatency, in.Expected = b.Task.Quality, b.Task.Latency, b.Task.Output
+			preset, _ := PresetOf(f.Model)
+			preset.apply(in)
+			b.inferred = in.Quality
 		}
 	}
 	hold(in, f, auto)

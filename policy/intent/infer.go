@@ -20,8 +20,8 @@ type Task struct {
 
 // Point is one thing about a request that makes it more or less difficult.
 type Point struct {
-	What  string
-	Worth float64 // of difficulty; below zero: easier
+	What  string  `json:"what"`
+	Worth float64 `json:"worth"` // of difficulty; below zero: easier
 }
 
 const maxPoints = 16

@@ -271,7 +271,7 @@ func (d *draft) resolutions() []policy.Resolution {
 			out[i].Staked, out[i].Prices = &worth, policy.Prices{Known: true}
 		}
 		if d.aloud {
-			out[i].Why = p.why
+			out[i].Why, out[i].Terms = p.why, d.termsOf(p)
 		}
 	}
 	return out

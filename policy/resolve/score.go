@@ -139,3 +139,21 @@ func (m *measure) covered(o *option) float64 {
 	}
 	return float64((m.wanted & o.has).count()) / float64(m.wanted.count())
 }
+
+// termsOf is what a pick's score is made of, nil where it was not scored.
+func (d *draft) termsOf(p *pick) *policy.Terms {
+	at := slices.IndexFunc(p.c.options, func(o option) bool { return o.at == p.at })
+	if p.score <= 0 || at < 0 {
+		return nil
+	}
+	m := d.measure(d.standings[p.c.from+at])
+	v := m.terms(p.c, at)
+	t := &policy.Terms{
+		Cost: policy.Term{Value: v.cost, Weight: m.cost}, Quality: policy.Term{Value: v.quality, Weight: m.quality},
+		Latency: policy.Term{Value: v.latency, Weight: m.latency}, Features: policy.Term{Value: v.features, Weight: m.features},
+	}
+	if m.costs != nil {
+		t.Expected = policy.Pico(d.n.expected(p.c, &p.c.options[at]))
+	}
+	return t
+}
