@@ -25,19 +25,9 @@ const usualDimensions = 1536
 var embeddingParams = []string{"model", "input", "encoding_format", "dimensions", "user"}
 
 func (embeddings) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := rawjson.Parse(body)
-	if err != nil || !isJSON(h.Get("Content-Type")) {
-		return nil, bad("", "", "We could not parse the JSON body of your request.")
-	}
-	model := o.Str("model")
-	switch {
-	case model == "":
-		return nil, bad("", "", "you must provide a model parameter")
-	case len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model):
-		return nil, &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found",
-			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
-		}
+	o, model, refused := openAIBody(h, body, cfg)
+	if refused != nil {
+		return nil, refused
 	}
 	if name := o.Unknown(append(slices.Clone(embeddingParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
@@ -52,6 +42,25 @@ func (embeddings) read(h http.Header, body []byte, cfg *Config) (*asked, *refusa
 	}
 	n, _ := o.Num("dimensions")
 	return &asked{model: model, choices: inputs, inputTokens: tokens, vector: cmp.Or(int(n), usualDimensions), base64: format == "base64"}, nil
+}
+
+// openAIBody reads what OpenAI's smaller endpoints check first: the JSON and its model.
+func openAIBody(h http.Header, body []byte, cfg *Config) (o object, model string, _ *refusal) {
+	o, err := rawjson.Parse(body)
+	if err != nil || !isJSON(h.Get("Content-Type")) {
+		return nil, "", bad("", "", "We could not parse the JSON body of your request.")
+	}
+	model = o.Str("model")
+	switch {
+	case model == "":
+		return nil, "", bad("", "", "you must provide a model parameter")
+	case len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model):
+		return nil, "", &refusal{
+			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found",
+			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
+		}
+	}
+	return o, model, nil
 }
 
 // embeddingInputs counts what is to be embedded, and its tokens: about four bytes of text each, or as many as are given as numbers.

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"bardo.money/gateway/internal/rawjson"
 )
 
 // prompted is OpenAI's legacy endpoint, which completes a prompt.
@@ -24,19 +22,9 @@ func (s *Server) completesPrompts(path string) bool {
 }
 
 func (prompted) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := rawjson.Parse(body)
-	if err != nil || !isJSON(h.Get("Content-Type")) {
-		return nil, bad("", "", "We could not parse the JSON body of your request.")
-	}
-	model := o.Str("model")
-	switch {
-	case model == "":
-		return nil, bad("", "", "you must provide a model parameter")
-	case len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model):
-		return nil, &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found",
-			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
-		}
+	o, model, refused := openAIBody(h, body, cfg)
+	if refused != nil {
+		return nil, refused
 	}
 	if name := o.Unknown(append(slices.Clone(promptedParams), cfg.Allow...)...); name != "" {
 		return nil, bad(name, "unknown_parameter", "Unrecognized request argument supplied: %s", name)

@@ -1,70 +1,37 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // ControlPlane are the numbers of a control plane.
 type ControlPlane struct {
 	Nodes, Feeds                int   // connected Envoys and sidecars
 	Pushes, Rejections, Results int64 // configurations sent and refused; results reported
 }
 
-// WatchControlPlane has a control plane's numbers read at every scrape. Call it once.
+var planeSamples = []sample{
+	gauge("bardo_xds_nodes", "Connected Envoys."),
+	gauge("bardo_xds_feed_streams", "Connected sidecars."),
+	counter("bardo_xds_pushes_total", "Configurations sent to Envoys."),
+	counter("bardo_xds_nacks_total", "Configurations that Envoys refused."),
+	counter("bardo_xds_results_total", "Results and pings that sidecars reported."),
+}
+
+// WatchControlPlane registers a function that every scrape calls for a control plane's numbers. Call it once.
 func (m *Metrics) WatchControlPlane(read func() ControlPlane) {
-	m.registry.MustRegister(controlPlane(read))
+	m.registry.MustRegister(scraped{planeSamples, func() []float64 {
+		n := read()
+		return []float64{float64(n.Nodes), float64(n.Feeds), float64(n.Pushes), float64(n.Rejections), float64(n.Results)}
+	}})
 }
 
-type controlPlane func() ControlPlane
-
-var (
-	planeNodes   = prometheus.NewDesc("bardo_xds_nodes", "Connected Envoys.", nil, nil)
-	planeFeeds   = prometheus.NewDesc("bardo_xds_feed_streams", "Connected sidecars.", nil, nil)
-	planePushes  = prometheus.NewDesc("bardo_xds_pushes_total", "Configurations sent to Envoys.", nil, nil)
-	planeNacks   = prometheus.NewDesc("bardo_xds_nacks_total", "Configurations that Envoys refused.", nil, nil)
-	planeResults = prometheus.NewDesc("bardo_xds_results_total", "Results and pings that sidecars reported.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (controlPlane) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{planeNodes, planeFeeds, planePushes, planeNacks, planeResults} {
-		ch <- d
-	}
+var feedSamples = []sample{
+	gauge("bardo_feed_connected", "1 while the control plane is there, else 0."),
+	counter("bardo_feed_dropped_results_total", "Results that never reached the control plane."),
 }
 
-// Collect implements prometheus.Collector.
-func (c controlPlane) Collect(ch chan<- prometheus.Metric) {
-	n := c()
-	ch <- prometheus.MustNewConstMetric(planeNodes, prometheus.GaugeValue, float64(n.Nodes))
-	ch <- prometheus.MustNewConstMetric(planeFeeds, prometheus.GaugeValue, float64(n.Feeds))
-	ch <- prometheus.MustNewConstMetric(planePushes, prometheus.CounterValue, float64(n.Pushes))
-	ch <- prometheus.MustNewConstMetric(planeNacks, prometheus.CounterValue, float64(n.Rejections))
-	ch <- prometheus.MustNewConstMetric(planeResults, prometheus.CounterValue, float64(n.Results))
-}
-
-// WatchFeed has a sidecar's link to its control plane read at every scrape. Call it once.
+// WatchFeed registers a function that every scrape calls: whether a sidecar is connected to its control plane, and how many of its results
+// were dropped. Call it once.
 func (m *Metrics) WatchFeed(read func() (connected bool, dropped uint64)) {
-	m.registry.MustRegister(feed(read))
-}
-
-type feed func() (connected bool, dropped uint64)
-
-var (
-	feedConnected = prometheus.NewDesc("bardo_feed_connected", "1 while the control plane is there, else 0.", nil, nil)
-	feedDropped   = prometheus.NewDesc("bardo_feed_dropped_results_total", "Results that never reached the control plane.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (feed) Describe(ch chan<- *prometheus.Desc) {
-	ch <- feedConnected
-	ch <- feedDropped
-}
-
-// Collect implements prometheus.Collector.
-func (f feed) Collect(ch chan<- prometheus.Metric) {
-	connected, dropped := f()
-	value := 0.0
-	if connected {
-		value = 1
-	}
-	ch <- prometheus.MustNewConstMetric(feedConnected, prometheus.GaugeValue, value)
-	ch <- prometheus.MustNewConstMetric(feedDropped, prometheus.CounterValue, float64(dropped))
+	m.registry.MustRegister(scraped{feedSamples, func() []float64 {
+		connected, dropped := read()
+		return []float64{boolean(connected), float64(dropped)}
+	}})
 }
