@@ -18,8 +18,9 @@ import (
 type Adapter struct{ dual.Formats }
 
 var (
-	_ provider.Adapter = Adapter{}
-	_ provider.Amender = Adapter{}
+	_ provider.Adapter  = Adapter{}
+	_ provider.Amender  = Adapter{}
+	_ provider.Charging = Adapter{}
 )
 
 // Name is "bankr".

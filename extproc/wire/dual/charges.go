@@ -1,4 +1,4 @@
-package blockrun
+package dual
 
 import (
 	"bardo.money/gateway/extproc/chat"
@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// What costs more than its tokens, by the format: it serves models of many vendors.
+// What costs more than its tokens, by the format: aggregators serve models of many vendors.
 var (
 	inOpenAI    = openai.Charges.With(provider.Aggregator()...)
 	inAnthropic = anthropic.Charges.With(provider.Aggregator()...)
 )
 
 // Charges implements provider.Charging.
-func (Adapter) Charges(_ *policy.Resolution, _ provider.Endpoint, d chat.Dialect) provider.Charges {
+func (Formats) Charges(_ *policy.Resolution, _ provider.Endpoint, d chat.Dialect) provider.Charges {
 	if d == chat.Anthropic {
 		return inAnthropic
 	}
