@@ -72,9 +72,9 @@ func mustKnow(t testing.TB, g *gateway.Gateway, a ask, want string, header ...st
 }
 
 // cached is a gateway with a provider of each dialect; each model name comes alone, and backed by a second candidate.
-func cached(t *testing.T, config string) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
+func cached(t *testing.T) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
 	t.Helper()
-	return cachedBy(t, quick+config)
+	return cachedBy(t, quick)
 }
 
 func cachedBy(t *testing.T, config string) (g *gateway.Gateway, o, n *fake.Server, opt gateway.Options) {
@@ -110,7 +110,7 @@ var contents = []struct {
 // form that was asked for; in the form that it came in, it is the same to the byte.
 func TestK63K64EveryFormFindsTheAnswer(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	for _, model := range cachedModels {
 		for _, c := range contents {
 			b := c.b
@@ -206,7 +206,7 @@ func checkHit(t *testing.T, got gateway.Answer, stream bool) {
 // dialects it has, and however its JSON is written.
 func TestK63HundredOfHundred(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	for _, model := range cachedModels {
 		mustKnow(t, g, forms[0].about(model, "a hundred times"), "miss")
 		for i := range 25 {
@@ -228,7 +228,7 @@ func TestK63HundredOfHundred(t *testing.T) {
 // TestK64SeveralChoices: n answers are stored and come back as n answers, streamed or not.
 func TestK64SeveralChoices(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	for _, first := range forms[:2] {
 		want := "miss"
 		for _, again := range []ask{first, forms[0], forms[1]} {
@@ -253,7 +253,7 @@ func TestK64SeveralChoices(t *testing.T) {
 // TestD32WhoIsAnsweredFromTheStore: a temperature that is known and low, or who asks for it.
 func TestD32WhoIsAnsweredFromTheStore(t *testing.T) {
 	t.Parallel()
-	g, _, _, _ := cached(t, "")
+	g, _, _, _ := cached(t)
 	rows := []struct {
 		name, more, header string
 		second             string // what the cache says the second time
@@ -297,7 +297,7 @@ func TestD32WhoIsAnsweredFromTheStore(t *testing.T) {
 // TestRequestsControlTheCache: in our own header, and in that of RFC 9111.
 func TestRequestsControlTheCache(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	for _, name := range []string{"x-bardo-cache", "cache-control"} {
 		a := forms[1].about("gpt-x", "control by "+name)
 		mustKnow(t, g, a, "miss", name+": no-store")
@@ -322,7 +322,7 @@ func TestRequestsControlTheCache(t *testing.T) {
 // TestK60TwoKeysNeverShare, in any form, and callers without a key are nobody's.
 func TestK60TwoKeysNeverShare(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	other := g.CreateKey(t, "--name", "other").Key
 	for _, a := range forms {
 		a := a.about("gpt-x", "whose is it? "+a.form())
@@ -368,7 +368,7 @@ type listing struct {
 // TestCallersSeeAndDeleteWhatIsStored, and no content shows.
 func TestCallersSeeAndDeleteWhatIsStored(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	o.Behave(fake.Behaviour{Text: "the secret answer", Usage: &fake.Usage{Input: 1000, Output: 500}})
 	secret, other := forms[0].about("gpt-x", "the secret question"), forms[1].about("claude-x", "another question")
 	mustKnow(t, g, secret, "miss")
@@ -428,7 +428,7 @@ func TestCallersSeeAndDeleteWhatIsStored(t *testing.T) {
 // TestAHitCostsNothing: no money is set aside or taken, the saving is told, and records and sums show the request.
 func TestAHitCostsNothing(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	o.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 1000, Output: 500}})
 	k := g.CreateKey(t, "--name", "k", "--balance-usd", "0.01", "--rpm", "100")
 	for i, a := range forms {
@@ -522,7 +522,7 @@ func TestAHitCountsForTheRateAndNotForTheAllowance(t *testing.T) {
 // TestAHitNeedsNoProvider: the providers may be gone altogether.
 func TestAHitNeedsNoProvider(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	for _, model := range cachedModels {
 		mustKnow(t, g, forms[0].about(model, "before"), "miss")
 	}
@@ -541,7 +541,7 @@ func TestAHitNeedsNoProvider(t *testing.T) {
 // TestIncompleteAnswersAreNotStored, and neither are refusals.
 func TestIncompleteAnswersAreNotStored(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	cut := fake.Behaviour{Tokens: 6, Break: fake.Break{Kind: fake.Close, At: fake.AfterTokens, Tokens: 3}}
 	for name, b := range map[string]map[fake.Dialect]fake.Behaviour{
 		"cut":                 {fake.OpenAI: cut, fake.Anthropic: cut},                                                                                                                                                                       //nolint:exhaustive // Gemini is tested apart
@@ -567,7 +567,7 @@ func TestIncompleteAnswersAreNotStored(t *testing.T) {
 // TestD33StoredStreamsArePaced: a piece every 30 ms, unless the client says otherwise. Only the least time is looked at.
 func TestD33StoredStreamsArePaced(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	o.Behave(fake.Behaviour{Tokens: 21})
 	n.Behave(fake.Behaviour{Text: strings.Repeat("a sentence that was stored in one piece, ", 16)})
 	for _, model := range []string{"gpt-x", "claude-x"} {
@@ -604,7 +604,7 @@ func TestD33StoredStreamsArePaced(t *testing.T) {
 // TestALargeAnswerIsStored, and comes back whole in every form.
 func TestALargeAnswerIsStored(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	o.Behave(fake.Behaviour{Tokens: 3000, TokenSize: 400})
 	mustKnow(t, g, forms[0].about("gpt-x", "tell me a lot"), "miss")
 	for _, a := range forms {
@@ -694,7 +694,7 @@ func TestD15StaleInsteadOfAnError(t *testing.T) {
 // TestNoCacheStillFallsBack: who asked for a new answer gets the stored one when there is no other.
 func TestNoCacheStillFallsBack(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	a := forms[0].about("gpt-x", "hi")
 	mustKnow(t, g, a, "miss")
 	o.Behave(fake.Behaviour{Status: 500})
@@ -705,7 +705,7 @@ func TestNoCacheStillFallsBack(t *testing.T) {
 // TestD33FiveAtOnceAreOneCall where any answer will do, and five where five are wanted.
 func TestD33FiveAtOnceAreOneCall(t *testing.T) {
 	t.Parallel()
-	g, o, n, _ := cached(t, "")
+	g, o, n, _ := cached(t)
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key
 	held := fake.Behaviour{FirstToken: 2 * time.Second, Usage: &fake.Usage{Input: 1000, Output: 500}}
 	o.Behave(held)
@@ -835,7 +835,7 @@ func follow(t *testing.T, g *gateway.Gateway, a ask, waiting chan<- struct{}) ga
 // TestD33AProviderThatFailsIsNotAskedByAll: of those who wait, one tries again, and then all are told.
 func TestD33AProviderThatFailsIsNotAskedByAll(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	o.Behave(fake.Behaviour{HeaderDelay: 2 * time.Second, Status: 400})
 	for _, a := range forms {
 		o.Forget()
@@ -854,7 +854,7 @@ func TestD33AProviderThatFailsIsNotAskedByAll(t *testing.T) {
 // TestHashModes: off keeps what is stored for later, and all takes every request.
 func TestHashModes(t *testing.T) {
 	t.Parallel()
-	g, _, _, opt := cached(t, "")
+	g, _, _, opt := cached(t)
 	a := forms[0].about("gpt-x", "on and off")
 	mustKnow(t, g, a, "miss")
 	plain := ask{dialect: fake.OpenAI, model: "gpt-x", say: "at any temperature"}
@@ -892,7 +892,7 @@ func TestTheDemoIsCachedWithoutAKey(t *testing.T) {
 // TestAClientThatLeavesAStoredStream ends it, and nothing stays open.
 func TestAClientThatLeavesAStoredStream(t *testing.T) {
 	t.Parallel()
-	g, o, _, _ := cached(t, "")
+	g, o, _, _ := cached(t)
 	o.Behave(fake.Behaviour{Tokens: 300})
 	a := forms[1].about("gpt-x", "and gone")
 	mustKnow(t, g, a, "miss")

@@ -32,7 +32,10 @@ routing: {ping_interval: 1h, timeouts: {connect: 5s, first_token: 3s, first_toke
 `
 
 // soon is the context of one wait for something that must happen.
-func soon(t testing.TB) context.Context { return within(t, polltest.Patience) }
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	return within(t, polltest.Patience)
+}
 
 // within is the context of a wait that has its bound for a reason of its own.
 func within(t testing.TB, d time.Duration) context.Context {
