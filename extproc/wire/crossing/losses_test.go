@@ -34,7 +34,7 @@ var hints = map[string][]string{
 var unnamed = map[string]string{
 	"wire.Writer.Name": "hands on", "wire.Writer.Lose": "hands on", "wire.Writer.LosePart": "a trace", "wire.Losses.Lose": "hands on",
 	"wire.Unmap": "hands on", "wire.UnmapUnknown": "the client's own key", "wire.ReadUser": "one of two names of the user", "wire.LostWithin": "hands on",
-	"wire.Reshape.Request":         "no loss",
+	"wire.Reshape.request":         "no loss",
 	"anthropic.envelope.isContent": "of an answer", "anthropic.envelope.translateExtra": "of an answer", "anthropic.writer.loseNumber": "hands on",
 	"anthropic.writer.request": "hands on", "anthropic.writer.outputConfig": "response_schema", "anthropic.writer.tools": "the type of a tool",
 	"anthropic.adjuster.name": "hands on", "anthropic.readParam": "the client's own key", "anthropic.plan.drop": "hands on", "anthropic.plan.settle": "of a profile",
