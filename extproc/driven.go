@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
@@ -385,7 +386,7 @@ func (s *drivenStream) flush(a *answer) error {
 
 // finish charges for a complete answer and sends its end.
 func (s *drivenStream) finish(ctx context.Context, a *answer) error {
-	sum, err := s.x.settle(ctx, a, outcomeOK)
+	sum, err := s.x.settle(ctx, a, record.OK)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
@@ -464,7 +465,7 @@ func (s *drivenStream) giveUp(ctx context.Context, fs []*upstream.Failure) error
 	f := s.x.exhausted(fs)
 	if s.content { // what reached the client is billed; what follows is an error event
 		f = fs[len(fs)-1].CutFault()
-		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, outcomeCut); err != nil {
+		if _, err := s.x.settle(context.WithoutCancel(ctx), s.x.current, record.Cut); err != nil {
 			f = fault.From(err)
 		}
 	}

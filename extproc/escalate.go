@@ -6,6 +6,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/extproc/wire"
@@ -151,7 +152,7 @@ func (s *drivenStream) askTier2(ctx context.Context, a *answer) (*answer, *judge
 	x := s.x
 	if !a.counted {
 		x.charge(a)
-		x.answered(a, outcomeOK)
+		x.answered(a, record.OK)
 	}
 	x.current = a
 	back := x.ask(x.escalation.request)
@@ -251,21 +252,13 @@ func (x *exchange) tellEscalated(to *policy.Resolution) {
 	})
 }
 
-// escalationRecord is what a request's record says of its escalation.
-type escalationRecord struct {
-	From   string `json:"from"`
-	To     string `json:"to"`
-	Reason string `json:"reason"`
-	By     *asked `json:"asked_first"`
-}
-
 // escalationTold is the part of the request's record; nil for one that stayed at its tier.
-func (x *exchange) escalationTold() *escalationRecord {
+func (x *exchange) escalationTold() *record.Escalation {
 	e := x.escalation
 	if e == nil || e.from.Provider == "" {
 		return nil
 	}
-	return &escalationRecord{tier1, tier2, string(e.reason), &asked{e.from.Provider, e.from.Model}}
+	return &record.Escalation{From: tier1, To: tier2, Reason: string(e.reason), By: &record.Model{Provider: e.from.Provider, Model: e.from.Model}}
 }
 
 // reconsiders reports whether a good answer of the request may be replaced by another model's.

@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/upstream"
@@ -67,7 +68,7 @@ type exchange struct {
 	unwritten       atomic.Pointer[unwrittenAttempt]
 	retried         atomic.Pointer[retriedAttempt] // native path: the last one that Envoy began by itself
 	earlierFailures []*upstream.Failure
-	attempts        []attemptRecord
+	attempts        []record.Attempt
 	current         *answer
 	attemptStarted  time.Time
 	firstToken      time.Duration
@@ -179,7 +180,7 @@ type unmetered struct {
 
 // reply answers in a provider's place.
 func (x *exchange) reply(d stream.Client, r stream.Reply) error {
-	x.unmetered = &unmetered{status: r.Status, outcome: outcomeOK}
+	x.unmetered = &unmetered{status: r.Status, outcome: record.OK}
 	return d.Reply(r)
 }
 
@@ -273,7 +274,7 @@ func (x *exchange) decided(d upstream.Decision) {
 
 // attempted adds an attempt to the request's record and to the metrics.
 func (x *exchange) attempted(to policy.Resolution, outcome string, o telemetry.Outcome) {
-	x.attempts = append(x.attempts, attemptRecord{Provider: to.Provider, Model: to.Model, Outcome: outcome})
+	x.attempts = append(x.attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome})
 	x.gw.Metrics.AttemptDone(&telemetry.Attempt{
 		Operation: x.operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
 		Duration: time.Since(x.attemptStarted), FailedOver: o != telemetry.Served && len(x.attempts) < len(x.Order),

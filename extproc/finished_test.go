@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
@@ -16,7 +17,7 @@ import (
 )
 
 // over is an exchange that has ended.
-func over(feed *event.Feed[Finished]) *exchange {
+func over(feed *event.Feed[record.Finished]) *exchange {
 	x := &exchange{
 		gw:      &Gateway{Deps: Deps{Metrics: telemetry.New(telemetry.Build{}), Finished: feed}},
 		started: time.Now(),
@@ -28,7 +29,7 @@ func over(feed *event.Feed[Finished]) *exchange {
 }
 
 func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
-	var feed event.Feed[Finished]
+	var feed event.Feed[record.Finished]
 	w := feed.Watch(1)
 	defer w.Close()
 	for _, row := range []struct {
@@ -38,8 +39,8 @@ func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
 		outcome string
 		model   policy.ModelID
 	}{
-		{"an answer", func(x *exchange) { x.settled = &summary{x: x, outcome: outcomeOK, saved: 9} }, telemetry.Request{Status: 200, Provider: "p", Model: "small", Charged: 7}, "ok", "small"},
-		{"a client that left", func(x *exchange) { x.settled = &summary{x: x, outcome: outcomeLeft} }, telemetry.Request{Status: 499, Model: "whatever"}, "left", ""},
+		{"an answer", func(x *exchange) { x.settled = &summary{x: x, outcome: record.OK, saved: 9} }, telemetry.Request{Status: 200, Provider: "p", Model: "small", Charged: 7}, "ok", "small"},
+		{"a client that left", func(x *exchange) { x.settled = &summary{x: x, outcome: record.Disconnected} }, telemetry.Request{Status: 499, Model: "whatever"}, "left", ""},
 		{"a fault before the body", func(x *exchange) { x.Request, x.fault = nil, fault.Newf(fault.InvalidAPIKey, "no") }, telemetry.Request{Status: 401, Code: "invalid_api_key"}, "failed", ""},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
 			if f.ID != "req_1" || f.Account != "acct" || f.Outcome != row.outcome || f.Model != row.model || f.Status != row.r.Status || f.Code != row.r.Code {
 				t.Errorf("got %+v", f)
 			}
-			if (f.Savings == 9) != (row.outcome == outcomeOK) || f.Cache != "miss" {
+			if (f.Savings == 9) != (row.outcome == record.OK) || f.Cache != "miss" {
 				t.Errorf("saved %s, cache %s", f.Savings, f.Cache)
 			}
 			if b, err := json.Marshal(f); err != nil || len(b) > 1000 || strings.Contains(string(b), "secret") {
@@ -61,7 +62,7 @@ func TestWhoWatchesSeesHowARequestEndedAndNoneOfIt(t *testing.T) {
 }
 
 func TestLookupsAreNobodysTraffic(t *testing.T) {
-	var feed event.Feed[Finished]
+	var feed event.Feed[record.Finished]
 	w := feed.Watch(1)
 	defer w.Close()
 	x := over(&feed)
@@ -74,7 +75,7 @@ func TestLookupsAreNobodysTraffic(t *testing.T) {
 
 // While nobody watches, the end of a request costs a look at one word.
 func BenchmarkTell(b *testing.B) {
-	for name, feed := range map[string]*event.Feed[Finished]{"no feed": nil, "nobody watches": {}} {
+	for name, feed := range map[string]*event.Feed[record.Finished]{"no feed": nil, "nobody watches": {}} {
 		b.Run(name, func(b *testing.B) {
 			x, r := over(feed), telemetry.Request{Status: 200}
 			b.ReportAllocs()
@@ -84,7 +85,7 @@ func BenchmarkTell(b *testing.B) {
 		})
 	}
 	b.Run("one watches", func(b *testing.B) {
-		var feed event.Feed[Finished]
+		var feed event.Feed[record.Finished]
 		w := feed.Watch(64)
 		defer w.Close()
 		x, r := over(&feed), telemetry.Request{Status: 200}

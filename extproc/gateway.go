@@ -18,6 +18,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
@@ -53,7 +54,7 @@ type Deps struct {
 	Egress   *http.Client             // see NewEgressClient
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
-	Finished *event.Feed[Finished]
+	Finished *event.Feed[record.Finished]
 	Events   *event.Sink // may be nil
 }
 

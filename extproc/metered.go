@@ -3,6 +3,7 @@ package extproc
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/policy"
 )
@@ -68,10 +69,10 @@ func (x *exchange) terms(to *policy.Resolution) meter.Terms { return (*metered)(
 
 // attemptWord is how the request's record calls a paid call whose answer the client did not get.
 func attemptWord(outcome string) string {
-	if outcome == outcomeInvalid {
+	if outcome == record.Invalid {
 		return "schema"
 	}
-	return outcomeOK
+	return record.OK
 }
 
 // charge puts a call whose answer the client does not get on the bill, once.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
@@ -334,7 +335,7 @@ func (n *nativeAnswer) refuse(f *fault.Fault) error {
 
 // whole answers a request whose answer comes in one piece.
 func (n *nativeAnswer) whole(ctx context.Context) error {
-	sum, err := n.x.settle(ctx, n.a, outcomeOK)
+	sum, err := n.x.settle(ctx, n.a, record.OK)
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/jsonx"
@@ -48,7 +49,7 @@ func (g *passing) isList() bool {
 // unreadable refuses to pass on a list of which the gateway cannot tell whose things it holds.
 func (g *passing) unreadable(err error) error {
 	f := fault.New(fault.Upstream, fmt.Sprintf("the list of provider %s cannot be read", g.id), err)
-	g.record(outcomeFailed, f.HTTPStatus(), f)
+	g.record(record.Failed, f.HTTPStatus(), f)
 	return f
 }
 
@@ -128,12 +129,12 @@ func (g *passing) record(outcome string, status int, why *fault.Fault) {
 	x := g.x
 	x.unmetered = &unmetered{status: status, outcome: outcome, provider: g.id}
 	switch {
-	case status == statusClientClosed:
-		x.unmetered.code = codeClientClosed
+	case status == record.StatusClientClosed:
+		x.unmetered.code = record.CodeClientClosed
 	case status >= http.StatusBadRequest:
 		x.unmetered.code = string(upstream.CallerKind(status))
 	}
-	r := requestRecord{
+	r := record.Request{
 		RequestID: x.ID, CreatedAt: x.started.UTC(), Status: outcome, HTTPStatus: status, Dialect: x.head.Dialect(), Path: g.path.collection,
 		Provider: g.id, Attempts: 1, AttemptLog: x.attempts, Degraded: []string{}, PriceKnown: true, Cache: x.known.orMiss(),
 		LatencyMS: time.Since(x.started).Milliseconds(),

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stored"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
@@ -207,20 +208,20 @@ func (g *passing) ask(client context.Context, d stream.Client) error {
 		defer closeBody(resp)
 	}
 	if client.Err() != nil { // it disconnected, which says nothing about the provider
-		g.record(outcomeLeft, statusClientClosed, nil)
+		g.record(record.Disconnected, record.StatusClientClosed, nil)
 		return context.Cause(client)
 	}
 	if f := g.failure(ctx, resp, err); f != nil {
 		g.attempted(f.String(), f.Result())
 		return g.refuse(f)
 	}
-	g.attempted(outcomeOK, policy.Result{Provider: g.id, Outcome: policy.Succeeded, Latency: time.Since(x.started)})
+	g.attempted(record.OK, policy.Result{Provider: g.id, Outcome: policy.Succeeded, Latency: time.Since(x.started)})
 	return g.answer(ctx, d, resp)
 }
 
 // attempted notes how the provider answered.
 func (g *passing) attempted(outcome string, r policy.Result) {
-	g.x.attempts = append(g.x.attempts, attemptRecord{Provider: g.id, Outcome: outcome})
+	g.x.attempts = append(g.x.attempts, record.Attempt{Provider: g.id, Outcome: outcome})
 	g.x.gw.Health.Report(r)
 }
 
@@ -272,7 +273,7 @@ func (g *passing) failure(ctx context.Context, resp *http.Response, err error) *
 // refuse tells the caller what a provider's own failure means, without its words: they may speak of the key's account.
 func (g *passing) refuse(f *upstream.Failure) error {
 	err := upstream.Exhausted([]*upstream.Failure{f})
-	g.record(outcomeFailed, err.HTTPStatus(), err)
+	g.record(record.Failed, err.HTTPStatus(), err)
 	return err
 }
 
@@ -280,7 +281,7 @@ func (g *passing) refuse(f *upstream.Failure) error {
 func (g *passing) answer(ctx context.Context, d stream.Client, resp *http.Response) error {
 	h := g.headers(resp)
 	if g.x.head.Method == http.MethodHead {
-		g.record(outcomeOK, resp.StatusCode, nil)
+		g.record(record.OK, resp.StatusCode, nil)
 		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h})
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
@@ -298,7 +299,7 @@ func (g *passing) refused(d stream.Client, resp *http.Response, h header.List) e
 	if err != nil {
 		return g.refuse(&upstream.Failure{Provider: g.id, Kind: upstream.Reset, Cause: err})
 	}
-	g.record(outcomeOK, resp.StatusCode, nil)
+	g.record(record.OK, resp.StatusCode, nil)
 	return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: g.x.redactor().Bytes(body)})
 }
 
@@ -333,7 +334,7 @@ func (g *passing) whole(ctx context.Context, d stream.Client, resp *http.Respons
 		return err
 	}
 	body = g.x.redactor().Bytes(body) // a batch or a response says in it why it failed
-	g.record(outcomeOK, resp.StatusCode, nil)
+	g.record(record.OK, resp.StatusCode, nil)
 	if len(body) <= stream.MaxPiece {
 		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: body})
 	}
@@ -362,17 +363,17 @@ func (g *passing) stream(ctx context.Context, d stream.Client, resp *http.Respon
 		}
 		switch {
 		case end:
-			g.record(outcomeOK, resp.StatusCode, nil)
+			g.record(record.OK, resp.StatusCode, nil)
 		case errors.Is(context.Cause(ctx), context.Canceled): // the client disconnected
-			g.record(outcomeCancelled, resp.StatusCode, nil)
+			g.record(record.Cancelled, resp.StatusCode, nil)
 			return context.Cause(ctx)
 		case err != nil:
-			g.record(outcomeCut, resp.StatusCode, nil)
+			g.record(record.Cut, resp.StatusCode, nil)
 			return errors.Join(errCut, err)
 		}
 		if err := d.StreamBody(buf[:n], end); err != nil || end {
 			if err != nil && !end {
-				g.record(outcomeCancelled, resp.StatusCode, nil)
+				g.record(record.Cancelled, resp.StatusCode, nil)
 			}
 			return err
 		}

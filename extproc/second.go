@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
@@ -74,10 +75,10 @@ func (s *drivenStream) leaveSecond() {
 	switch {
 	case o.a != nil && !o.a.counted:
 		x.charge(o.a)
-		x.answered(o.a, outcomeOK)
+		x.answered(o.a, record.OK)
 	case o.part != nil:
 		x.bill.Add(&o.to, x.bill.Interrupted(&o.to, o.part, o.began))
-		x.attempts = append(x.attempts, attemptRecord{Provider: o.to.Provider, Model: o.to.Model, Outcome: attemptLeft})
+		x.attempts = append(x.attempts, record.Attempt{Provider: o.to.Provider, Model: o.to.Model, Outcome: record.ClientClosed})
 	}
 }
 
@@ -193,7 +194,7 @@ func (s *drivenStream) secondAnswer(ctx context.Context) (*answer, *judgement, e
 	}
 	if !o.a.counted {
 		x.charge(o.a)
-		x.answered(o.a, outcomeOK)
+		x.answered(o.a, record.OK)
 	}
 	j := x.judged(o.a)
 	if !x.passes(j) {

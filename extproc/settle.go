@@ -9,6 +9,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
@@ -16,19 +17,6 @@ import (
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 )
-
-// How an exchange ended, in its record and in the metrics.
-const (
-	outcomeOK        = "ok"
-	outcomeCut       = "cut"       // the provider broke off after the first content
-	outcomeCancelled = "cancelled" // the client left after the first content
-	outcomeInvalid   = "invalid"   // no answer had the form that was asked for
-	outcomeFailed    = "failed"    // the client got an error and nothing else
-	outcomeLeft      = "left"      // the client left before the first content
-)
-
-// attemptLeft is how an attempt ended whose client disconnected before anything of its answer came.
-const attemptLeft = "client_closed"
 
 // summary is what a settled answer cost.
 type summary struct {
@@ -62,7 +50,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 		x.bring(a, outcome)
 	}
 	s.Total, s.to = x.bill.Total(), x.billed(a)
-	if outcome == outcomeOK || outcome == outcomeInvalid || outcome == outcomeCancelled && a != nil && a.content {
+	if outcome == record.OK || outcome == record.Invalid || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
 	if err := s.book(context.WithoutCancel(ctx)); err != nil {
@@ -83,9 +71,9 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 // bring puts the call that the request ends with on the bill.
 func (x *exchange) bring(a *answer, outcome string) {
 	switch {
-	case a != nil && !a.counted && (outcome == outcomeOK || outcome == outcomeInvalid):
+	case a != nil && !a.counted && (outcome == record.OK || outcome == record.Invalid):
 		x.owe(a, a.total())
-	case outcome == outcomeCut || outcome == outcomeCancelled || outcome == outcomeLeft:
+	case outcome == record.Cut || outcome == record.Cancelled || outcome == record.Disconnected:
 		x.interrupt(a)
 	}
 }
@@ -101,7 +89,7 @@ func (x *exchange) interrupt(a *answer) {
 		a.counted, c = true, &a.count
 	}
 	if c == nil || !a.content {
-		x.attempts = append(x.attempts, attemptRecord{Provider: to.Provider, Model: to.Model, Outcome: attemptLeft})
+		x.attempts = append(x.attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed})
 	}
 	u := x.bill.Interrupted(to, c, since)
 	x.bill.Over()
@@ -133,7 +121,7 @@ func (x *exchange) served(a *answer, outcome string) {
 	x.attempted(a.res, attemptWord(outcome), telemetry.Served)
 	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
 	x.remember(a)
-	if outcome == outcomeOK {
+	if outcome == record.OK {
 		x.gw.meter.Learn(&a.res, a.count.Reported.Output, time.Since(a.began))
 	}
 }
@@ -196,11 +184,11 @@ func (x *exchange) partial() *answer {
 func (x *exchange) unfinished() string {
 	switch {
 	case x.fault != nil:
-		return outcomeFailed
+		return record.Failed
 	case x.current != nil && x.current.content || len(x.bill.Calls()) > 0:
-		return outcomeCancelled
+		return record.Cancelled
 	}
-	return outcomeLeft
+	return record.Disconnected
 }
 
 // settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work.
@@ -210,7 +198,7 @@ func (x *exchange) settleRefused(f *fault.Fault) *summary {
 		return nil
 	}
 	x.fault = f
-	sum, err := x.settle(context.Background(), nil, outcomeInvalid)
+	sum, err := x.settle(context.Background(), nil, record.Invalid)
 	if err != nil {
 		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
 		return nil
@@ -229,7 +217,7 @@ func (x *exchange) count() {
 	if a := x.unmetered; a != nil {
 		r.Provider = string(a.provider)
 	}
-	if s := x.settled; s != nil && (s.outcome == outcomeOK || len(x.bill.Calls()) > 0) {
+	if s := x.settled; s != nil && (s.outcome == record.OK || len(x.bill.Calls()) > 0) {
 		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
 		r.Tokens = s.used()
 		r.ProviderCost, r.Charged = int64(s.Cost), int64(s.Charged)
@@ -262,12 +250,6 @@ func tokens(u chat.Usage) telemetry.Tokens {
 	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
 }
 
-// What a request counts as whose client disconnected before it was answered; no client ever sees them.
-const (
-	statusClientClosed = 499
-	codeClientClosed   = "client_closed"
-)
-
 // verdict is the status, and the code of the fault, that the exchange counts as.
 func (x *exchange) verdict() (status int, code string) {
 	switch {
@@ -275,10 +257,10 @@ func (x *exchange) verdict() (status int, code string) {
 		return x.fault.HTTPStatus(), string(x.fault.Kind)
 	case x.unmetered != nil:
 		return x.unmetered.status, x.unmetered.code
-	case x.settled != nil && x.settled.outcome != outcomeLeft:
+	case x.settled != nil && x.settled.outcome != record.Disconnected:
 		return http.StatusOK, ""
 	}
-	return statusClientClosed, codeClientClosed
+	return record.StatusClientClosed, record.CodeClientClosed
 }
 
 // log says how the exchange ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.

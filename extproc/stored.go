@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
@@ -157,7 +158,7 @@ func (x *exchange) wholeStored(ctx context.Context, a *answer) (stream.Reply, er
 	if err := a.incomplete(); err != nil {
 		return stream.Reply{}, err
 	}
-	sum, err := x.settle(ctx, a, outcomeOK)
+	sum, err := x.settle(ctx, a, record.OK)
 	if err != nil {
 		return stream.Reply{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
@@ -200,7 +201,7 @@ func (s *drivenStream) opinion(ctx context.Context, to policy.Resolution, say []
 		return nil, nil, f, err
 	}
 	x.charge(a)
-	x.answered(a, outcomeOK)
+	x.answered(a, record.OK)
 	if a.form == nil {
 		return a, nil, nil, nil
 	}
@@ -243,7 +244,7 @@ func (s *drivenStream) refuseForm(ctx context.Context, a *answer, j *judgement) 
 	x.current, x.fault, x.upstream = a, f, f
 	x.tellForm()
 	x.tellFormFallback(fallbackError)
-	sum, err := x.settle(context.WithoutCancel(ctx), a, outcomeInvalid)
+	sum, err := x.settle(context.WithoutCancel(ctx), a, record.Invalid)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}

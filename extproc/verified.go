@@ -3,6 +3,7 @@ package extproc
 import (
 	"encoding/json"
 
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/policy"
 )
@@ -40,40 +41,16 @@ func (x *exchange) tellVerified(to *policy.Resolution) {
 	x.gw.Events.Emit(eventVerified, x.Principal.Account, told)
 }
 
-// verificationRecord is what there is to say of a request's verification.
-type verificationRecord struct {
-	Result     string          `json:"result"`
-	Reason     string          `json:"reason,omitempty"`
-	By         *asked          `json:"by,omitempty"`    // who was asked besides the one that answers
-	Given      string          `json:"given,omitempty"` // first or second
-	StricterBy string          `json:"stricter_by,omitempty"`
-	Fields     []comparedField `json:"fields,omitempty"`
-}
-
-// asked is who was asked.
-type asked struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-}
-
-// comparedField is one field of two answers.
-type comparedField struct {
-	Path   string          `json:"path"`
-	Agree  bool            `json:"agree"`
-	First  json.RawMessage `json:"first,omitempty"` // for the caller's own eyes; no record has them
-	Second json.RawMessage `json:"second,omitempty"`
-}
-
 // verification is the part of the request's record: names of fields, and nothing that stands in them. It is nil for a request that is not
 // verified.
-func (x *exchange) verification() *verificationRecord {
+func (x *exchange) verification() *record.Verification {
 	o := x.opinions
 	if o == nil || o.result == "" {
 		return nil
 	}
-	r := &verificationRecord{Result: o.result, Reason: o.skipped, StricterBy: o.compared.By}
+	r := &record.Verification{Result: o.result, Reason: o.skipped, StricterBy: o.compared.By}
 	if o.by != nil {
-		r.By = &asked{o.by.Provider, o.by.Model}
+		r.By = &record.Model{Provider: o.by.Provider, Model: o.by.Model}
 	}
 	switch o.given {
 	case structured.First:
@@ -84,7 +61,7 @@ func (x *exchange) verification() *verificationRecord {
 	}
 	for i := range o.compared.Fields {
 		f := &o.compared.Fields[i]
-		r.Fields = append(r.Fields, comparedField{Path: f.Path, Agree: f.Agree})
+		r.Fields = append(r.Fields, record.Field{Path: f.Path, Agree: f.Agree})
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -250,7 +251,7 @@ func (s *drivenStream) weigh(a *answer, j *judgement, b *answer, jb *judgement) 
 func (x *exchange) giveInstead(a, b *answer, jb *judgement) {
 	if a != nil && !a.counted {
 		x.charge(a)
-		x.answered(a, outcomeOK)
+		x.answered(a, record.OK)
 	}
 	x.current = b
 	if b.form != nil {

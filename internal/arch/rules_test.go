@@ -11,7 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
-		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream",
+		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{"extproc/api", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},

@@ -3,7 +3,7 @@ package control
 import (
 	"time"
 
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/policy"
 )
 
@@ -26,7 +26,7 @@ type GatewayLine struct {
 // RequestLine is a request that ended.
 type RequestLine struct {
 	Type string `json:"type"`
-	extproc.Finished
+	record.Finished
 }
 
 // StatusLine is the gateway as a whole, once a second.

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/secret"
@@ -75,7 +76,7 @@ type dataPath struct {
 	books    *ledger.Ledger
 	limiter  *quota.Limiter
 	answers  *cache.Store
-	finished event.Feed[extproc.Finished]
+	finished event.Feed[record.Finished]
 	lists    *settings.Lists  // providers' own lists of models
 	listed   chan struct{}    // lists have changed
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time

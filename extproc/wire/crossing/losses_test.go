@@ -54,6 +54,7 @@ var unnamed = map[string]string{
 	"anthropic.envelope.cite": "of an answer", "gemini.envelope.cite": "of an answer", "openai.envelope.cited": "of an answer",
 	"responses.encoder.cite": "of an answer", "responses.encoder.extra": "of an answer", "responses.adjuster.lose": "hands on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
 	"responses.adjuster.adjust": "of a profile", "responses.adjuster.dropSampling": "a parameter", "responses.adjuster.sampling": "a parameter", "responses.adjuster.unsayable": "of a profile",
+	"compatible.Adapter.fit":    "a parameter",
 	"completions.envelope.lose": "hands on", "completions.envelope.note": "of an answer",
 }
 
