@@ -162,9 +162,16 @@ var Setups = []Setup{
 	},
 }
 
+// adapters are those of the setups.
+var adapters = []provider.Described{anthropic.Adapter{}, openaiprovider.Adapter{}, google.Adapter{}, openrouter.Adapter{}}
+
 // Resolver is the setup's.
 func (s *Setup) Resolver() (*resolve.Resolver, error) {
-	cfg, problems := config.Parse("config.yaml", []byte(s.Config), func(string) (string, bool) { return "", false })
+	var kinds []kind.Kind
+	for _, a := range adapters {
+		kinds = append(kinds, a.Kind())
+	}
+	cfg, problems := config.Parse("config.yaml", []byte(s.Config), func(string) (string, bool) { return "", false }, kinds...)
 	if config.Failed(problems) {
 		return nil, fmt.Errorf("%s: %v", s.Name, problems)
 	}
@@ -175,7 +182,7 @@ func (s *Setup) Resolver() (*resolve.Resolver, error) {
 	}
 	var enabled []kind.Provider
 	for _, p := range cfg.Enabled() {
-		for _, a := range []provider.Described{anthropic.Adapter{}, openaiprovider.Adapter{}, google.Adapter{}, openrouter.Adapter{}} {
+		for _, a := range adapters {
 			if a.Name() == p.Kind {
 				p.Traits = a.Kind().Traits
 			}

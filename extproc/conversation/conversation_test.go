@@ -50,11 +50,11 @@ func TestAConversationIsFoundByItsBeginning(t *testing.T) {
 			}
 		}
 		next := m.Turn("a", "auto", "", talk("hi", "hello", "and now?"))
-		time.Sleep(6 * time.Minute)
+		time.Sleep(6 * time.Minute) //nolint:forbidigo // synctest's time
 		if got := m.Find(&next); got.Model != "small" || got.Tokens != 0 {
 			t.Errorf("the provider's cache is cold by now: %+v", got)
 		}
-		time.Sleep(3 * time.Hour)
+		time.Sleep(3 * time.Hour) //nolint:forbidigo // synctest's time
 		if got := m.Find(&next); got.Model != "" {
 			t.Errorf("it is forgotten by now: %+v", got)
 		}

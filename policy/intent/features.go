@@ -71,8 +71,8 @@ func lastSection(s string) string {
 // folded is a piece of a text in lower case, as far as it fits.
 type folded [readHead + 64]byte
 
-// section reads an instruction up to a blank line or the end. end is where it stopped, any whether there was something.
-func (f *features) section(s string, from int) (end int, any bool) {
+// section reads an instruction up to a blank line or the end. end is where it stopped, some whether there was something.
+func (f *features) section(s string, from int) (end int, some bool) {
 	var low folded
 	n := 0
 	quote := rune(0)
@@ -150,7 +150,7 @@ func (f *features) rune(r, last, quote rune, rest string) rune {
 			f.size += word
 		}
 	case isClause(r):
-		if !(isDigit(last) && rest != "" && rest[0] >= '0' && rest[0] <= '9') {
+		if !isDigit(last) || rest == "" || !isDigit(rune(rest[0])) { // no comma within a number
 			f.clauses++
 		}
 	case isQuestion(r):

@@ -114,8 +114,15 @@ func kindOf(f *Facts, t *features) kind {
 		class wordClass
 		kind  kind
 	}{
-		{translate, kindTranslate}, {summarize, kindSummarize}, {rewrite, kindRewrite}, {extract, kindExtract}, {classify, kindClassify},
-		{data, kindData}, {code, kindCode}, {maths, kindMaths}, {analyse, kindAnalysis},
+		{translate, kindTranslate},
+		{summarize, kindSummarize},
+		{rewrite, kindRewrite},
+		{extract, kindExtract},
+		{classify, kindClassify},
+		{data, kindData},
+		{code, kindCode},
+		{maths, kindMaths},
+		{analyse, kindAnalysis},
 	} {
 		if t.has[row.class] > 0 {
 			return row.kind
@@ -155,9 +162,10 @@ func Infer(f *Facts) Task {
 		}
 	}
 	t.Quality = qualityFor(t.Difficulty)
-	if f.Effort == policy.EffortMax {
+	switch f.Effort { //nolint:exhaustive // the others say nothing of quality
+	case policy.EffortMax:
 		t.Quality = policy.QualityMaximum
-	} else if f.Effort == policy.EffortHigh {
+	case policy.EffortHigh:
 		t.Quality = max(t.Quality, policy.QualityHigh)
 	}
 	return t
