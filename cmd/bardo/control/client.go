@@ -71,6 +71,7 @@ func Decide(ctx context.Context, h home.Dir, method, path string, out any) error
 	return Do(ctx, h, method, path, out)
 }
 
+// DoAt is Do with a part of the gateway whose run information is known. A refusal is an error in the words of the gateway.
 func DoAt(ctx context.Context, h home.Dir, r home.RunInfo, method, path string, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, "http://control"+path, http.NoBody)
 	if err != nil {

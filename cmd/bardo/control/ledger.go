@@ -17,6 +17,7 @@ type Ledger struct {
 	Micro   int64  `json:"micro_usd"`
 }
 
+// Waiting is what the gateway has not written, as an audit counts it.
 func (s Ledger) Waiting() ledger.Waiting {
 	return ledger.Waiting{Charges: s.Charges, Amount: policy.Micro(s.Micro)}
 }

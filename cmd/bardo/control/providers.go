@@ -20,6 +20,7 @@ type Provider struct {
 // NotRunning is the state of every provider when no gateway runs.
 const NotRunning = "not running"
 
+// Cells are its columns for people: provider, state, error rate, order, reason.
 func (s Provider) Cells() []string {
 	rate, order := "", ""
 	if s.Requests > 0 {

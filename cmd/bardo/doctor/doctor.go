@@ -44,6 +44,7 @@ func brokenBy(check string, err error) Finding {
 	return broken(check, "look at the file system", "%v", err)
 }
 
+// Command is `bardo doctor`.
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Check what the gateway needs: a line each, with the fix; exit status 1 if anything fails", Args: cli.NoArgs,

@@ -90,6 +90,7 @@ func stillValid(cert, key []byte) bool {
 	return err == nil && pair.Leaf != nil && time.Until(pair.Leaf.NotAfter) > 7*24*time.Hour
 }
 
+// SelfSigned makes a certificate for this machine's names, good for a year, and its key, both in PEM.
 func SelfSigned(now time.Time) (cert, key []byte, err error) {
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

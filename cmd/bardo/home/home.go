@@ -56,6 +56,7 @@ func notWritable(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
+// Path is where a file of the state lies.
 func (h Dir) Path(name string) string { return filepath.Join(string(h), name) }
 
 // Lock makes sure that one gateway at a time runs on this state. The lock ends with the process, however that ends.
@@ -180,6 +181,7 @@ const (
 	PlaneFile = "xds.json"
 )
 
+// Running reads run.json. The gateway that wrote it may have been killed: Answering tries it.
 func (h Dir) Running() (RunInfo, error) { return h.runningAs(RunFile) }
 
 func (h Dir) runningAs(file string) (RunInfo, error) {
@@ -260,6 +262,7 @@ func EnvoyBinary() (string, error) {
 // run.json behind, so its socket is tried.
 func (h Dir) Answering(ctx context.Context) (r RunInfo, ok bool) { return h.AnsweringAs(ctx, RunFile) }
 
+// AnsweringAs is Answering for the process that announced itself in a file: RunFile or PlaneFile.
 func (h Dir) AnsweringAs(ctx context.Context, file string) (r RunInfo, ok bool) {
 	r, err := h.runningAs(file)
 	if err != nil {

@@ -17,6 +17,7 @@ func (h Dir) OpenLedger(ctx context.Context, cfg *config.Config) (*ledger.Ledger
 	return OpenLedger(ctx, cfg.Store.LedgerFile(string(h)), ledger.Options{})
 }
 
+// OpenLedger opens a ledger. The error says what to do.
 func OpenLedger(ctx context.Context, path string, o ledger.Options) (*ledger.Ledger, error) {
 	books, err := ledger.Open(ctx, path, o)
 	if err != nil {
@@ -62,6 +63,7 @@ func KeysInUse(ctx context.Context, books *ledger.Ledger) (n int, err error) {
 	return n, err
 }
 
+// LostPepper is the error of a ledger with keys whose pepper is missing.
 func LostPepper(path string, keys int) error {
 	return cli.Advise(
 		fmt.Errorf("%s is missing, and the %d keys of the ledger were made with it", path, keys),

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
+// BootstrapCommand is `bardo bootstrap`.
 func BootstrapCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: cli.NoArgs,

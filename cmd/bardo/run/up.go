@@ -36,14 +36,17 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
+// UpCommand is `bardo up`.
 func UpCommand(p Parts) *cobra.Command {
 	return roleCommand(p, "up", "Run the whole gateway on this machine", roles{data: true, control: true, envoy: true})
 }
 
+// ExtprocCommand is `bardo extproc`.
 func ExtprocCommand(p Parts) *cobra.Command {
 	return roleCommand(p, "extproc", "Run the data path alone, beside an Envoy that is run separately", roles{data: true})
 }
 
+// XDSCommand is `bardo xds`.
 func XDSCommand(p Parts) *cobra.Command {
 	return roleCommand(p, "xds", "Run the control plane alone, for sidecars and Envoys that are run separately", roles{control: true})
 }

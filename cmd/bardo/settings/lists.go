@@ -38,6 +38,7 @@ type List struct {
 	Parsed []config.Model `json:"-"` // it comes from Body
 }
 
+// NewLists are the lists that are kept in a state directory. They are read when they are asked for.
 func NewLists(h home.Dir, log *slog.Logger) *Lists {
 	return &Lists{dir: h.Path("catalog"), log: log, lists: map[policy.ProviderID]List{}}
 }

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/policy/schema"
 )
 
+// ProfileSettings are what a configuration says about inference profiles.
 func ProfileSettings(cfg *config.Config) profile.Settings {
 	in := &cfg.Inference
 	s := profile.Settings{

@@ -38,6 +38,7 @@ func Address(a config.Addr) string {
 	return string(a)
 }
 
+// ProviderIDs are the enabled providers, in their order.
 func ProviderIDs(cfg *config.Config) []policy.ProviderID {
 	enabled := cfg.Enabled()
 	ids := make([]policy.ProviderID, len(enabled))

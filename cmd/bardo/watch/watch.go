@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 )
 
+// Command is `bardo watch`.
 func Command() *cobra.Command {
 	var plain bool
 	c := &cobra.Command{
