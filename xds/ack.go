@@ -88,7 +88,7 @@ func (a *acks) want(node string, snap *cachev3.Snapshot, afresh bool) {
 	if afresh {
 		clear(t.refused)
 	}
-	a.tell()
+	a.notify()
 }
 
 // serve sets what a node is sent from now on.
@@ -210,8 +210,8 @@ func (a *acks) connected() int {
 	return n
 }
 
-// tell wakes all who wait; the caller holds mu.
-func (a *acks) tell() {
+// notify wakes all who wait; the caller holds mu.
+func (a *acks) notify() {
 	if a.changed != nil {
 		close(a.changed)
 	}
@@ -238,7 +238,7 @@ func (a *acks) open(ctx context.Context, id int64, _ string) error {
 		sent:  make(map[resourcev3.Type]answer),
 		taken: make(versions),
 	}
-	a.tell()
+	a.notify()
 	return nil
 }
 
@@ -249,7 +249,7 @@ func (a *acks) closed(id int64) {
 		node = s.node
 	}
 	delete(a.streams, id)
-	a.tell()
+	a.notify()
 	a.mu.Unlock()
 	if node != "" {
 		a.leave(node)
@@ -285,7 +285,7 @@ func (a *acks) request(id int64, r *discoveryv3.DiscoveryRequest) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tell() // last, so that waiters see the consequences too
+	a.notify() // last, so that waiters see the consequences too
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (s *Server) push(ctx context.Context, id string, n *node) error {
 	if err := s.offer(ctx, id, n, snap); err != nil {
 		return fmt.Errorf("push configuration: %w", err)
 	}
-	delete(s.said, id)
+	delete(s.lastRefusal, id)
 	return nil
 }
 
@@ -123,17 +123,17 @@ func (s *Server) admit(ctx context.Context, local state.Node, says bool) error {
 
 // complain logs what is wrong with a node, once until it changes; the caller holds mu. Envoys ask again and again.
 func (s *Server) complain(id string, err error) {
-	if s.said[id] == err.Error() {
+	if s.lastRefusal[id] == err.Error() {
 		return
 	}
-	if len(s.said) > 2*s.o.MaxNodes {
-		clear(s.said)
+	if len(s.lastRefusal) > 2*s.o.MaxNodes {
+		clear(s.lastRefusal)
 	}
-	s.said[id] = err.Error()
+	s.lastRefusal[id] = err.Error()
 	s.log.Error("a node cannot be served", "node", id, "error", err)
 }
 
-func (s *Server) leave(id string) {
+func (s *Server) disconnected(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[id]

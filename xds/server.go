@@ -40,11 +40,11 @@ type Server struct {
 	cache cachev3.SnapshotCache
 	acks  acks
 
-	mu     sync.Mutex // guards what follows; taken before that of acks
-	shared *state.State
-	nodes  map[string]*node
-	said   map[string]string // the last complaint about a node
-	serial uint64            // of what was served last, to any node
+	mu          sync.Mutex // guards what follows; taken before that of acks
+	shared      *state.State
+	nodes       map[string]*node
+	lastRefusal map[string]string // the last complaint about a node
+	serial      uint64            // of what was served last, to any node
 }
 
 // NewServer makes a server without a state: Envoys that connect wait for the first one.
@@ -60,10 +60,10 @@ func NewServer(log *slog.Logger, o Options) *Server {
 	}
 	s := &Server{
 		o: o, log: log, cache: cachev3.NewSnapshotCache(true, byID{}, quiet{log}),
-		nodes: map[string]*node{}, said: map[string]string{},
+		nodes: map[string]*node{}, lastRefusal: map[string]string{},
 	}
 	s.acks.log = log
-	s.acks.enter, s.acks.leave, s.acks.took, s.acks.refused = s.enter, s.leave, s.took, s.refuse
+	s.acks.enter, s.acks.leave, s.acks.took, s.acks.refused = s.enter, s.disconnected, s.took, s.refuse
 	return s
 }
 

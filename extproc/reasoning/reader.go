@@ -40,10 +40,10 @@ const maxQueue = 256 << 10
 // textOf is the text of one choice.
 type textOf struct {
 	splitter
-	clear  bool   // it does not begin with a tag
-	lead   []byte // what it began with, while that is not clear
-	told   bool   // its provider told thoughts by itself, which are all there are
-	called bool   // a tool: a tag may come once more
+	clear       bool   // it does not begin with a tag
+	lead        []byte // what it began with, while that is not clear
+	hasThoughts bool   // its provider sent reasoning apart from the text, so the text holds none
+	called      bool   // a tool: a tag may come once more
 
 	reads bool // a block of text is open
 	block int  // its number in the provider's answer
@@ -89,7 +89,7 @@ func (r *Reader) look(ev *chat.Event) {
 	if !ev.Tail && r.o.Choices > 1 && !r.waits() {
 		r.release()
 	}
-	found, settled := r.meet(ev)
+	found, settled := r.inspect(ev)
 	settled = settled || r.size > maxQueue
 	switch {
 	case found, settled && len(r.o.Closers) > 0:
@@ -122,8 +122,8 @@ func (r *Reader) release() {
 	r.queue, r.size = r.queue[:0], 0
 }
 
-// meet looks at how the event's choice begins. found: with a tag; settled: no choice does.
-func (r *Reader) meet(ev *chat.Event) (found, settled bool) {
+// inspect looks at the beginning of the event's choice. found: it is a tag; settled: no choice begins with one.
+func (r *Reader) inspect(ev *chat.Event) (found, settled bool) {
 	switch ev.Kind {
 	case chat.Text:
 		c := r.choice(ev.Choice)
@@ -137,7 +137,7 @@ func (r *Reader) meet(ev *chat.Event) (found, settled bool) {
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.Stop:
 		c := r.choice(ev.Choice)
 		c.clear = true
-		c.told = c.told || ev.Kind == chat.Thought
+		c.hasThoughts = c.hasThoughts || ev.Kind == chat.Thought
 	case chat.End, chat.Error:
 		return false, true
 	case chat.Start, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.Other, chat.Extra:
@@ -178,7 +178,7 @@ func (r *Reader) pass(ev *chat.Event) {
 	case chat.ToolStart:
 		r.blocks = max(r.blocks, ev.Index+1)
 		c := r.choice(ev.Choice)
-		c.called = !c.told
+		c.called = !c.hasThoughts
 	case chat.Text:
 		c := r.choice(ev.Choice)
 		if c.called && len(ev.Text) > 0 && r.mode == passing {

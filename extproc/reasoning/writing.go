@@ -7,7 +7,7 @@ func (r *Reader) rewrite(ev *chat.Event) {
 	r.mode = writing
 	r.out.KeepFirst(r.blocks)
 	for i := range r.choices {
-		if c := &r.choices[i]; c.told {
+		if c := &r.choices[i]; c.hasThoughts {
 			c.state = talking
 		}
 	}
@@ -122,11 +122,11 @@ func (r *Reader) other(ev *chat.Event) {
 	r.finish(ev.Choice)
 	switch ev.Kind { //nolint:exhaustive // the others open nothing
 	case chat.ToolStart:
-		if !c.told {
+		if !c.hasThoughts {
 			c.again()
 		}
 	case chat.Thought:
-		c.told, c.state = true, talking
+		c.hasThoughts, c.state = true, talking
 	}
 }
 

@@ -78,7 +78,7 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 	if f.fresh {
 		switch lead = spaces(b, 0); {
 		case lead >= f.spent.space():
-			return f.say(f.spent.space())
+			return f.asText(f.spent.space())
 		case lead == len(b):
 			return f.blank(lead, end)
 		}
@@ -86,7 +86,7 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 	for i := lead; ; i++ {
 		at := bytes.IndexByte(b[i:], '<')
 		if at < 0 {
-			return f.say(len(b))
+			return f.asText(len(b))
 		}
 		i += at
 		whole, part := match(b, i, openCall)
@@ -99,7 +99,7 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 		switch {
 		case !whole && !function && (!part || end):
 		case i > lead, i > 0 && !f.fresh:
-			return f.say(i)
+			return f.asText(i)
 		case whole:
 			f.begin(opened, i, i+len(openCall))
 			return undecided, 0
@@ -120,10 +120,10 @@ func (f *tagFinder) blank(n int, end bool) (verdict, int) {
 	case f.after:
 		return calls, n
 	}
-	return f.say(n)
+	return f.asText(n)
 }
 
-func (f *tagFinder) say(n int) (verdict, int) {
+func (f *tagFinder) asText(n int) (verdict, int) {
 	f.fresh = false
 	return words, n
 }

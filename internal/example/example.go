@@ -69,7 +69,7 @@ func (m maker) value(raw json.RawMessage, depth int) string {
 	if *m.left--; err != nil || depth > depthOfAll || *m.left < 0 { // true: anything
 		return "null"
 	}
-	s = heeded(s)
+	s = withStatedLimits(s)
 	switch {
 	case s.Has("$ref"):
 		return m.value(rawjson.Resolve(m.root, s.Str("$ref")), depth+1)
@@ -102,8 +102,8 @@ func (m maker) value(raw json.RawMessage, depth int) string {
 // limits are what a description may say of a value that its schema does not: a keyword and what it is.
 var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf|minLength|maxLength|minItems|maxItems|minProperties|format|pattern|uniqueItems) (-?\d[\d.eE+-]*|true|"(?:[^"\\]|\\.)*")`)
 
-// heeded is a schema with the limits that its description has in words.
-func heeded(s object) object {
+// withStatedLimits adds the limits that a description states, such as "minimum 2".
+func withStatedLimits(s object) object {
 	said := limits.FindAllStringSubmatch(s.Str("description"), -1)
 	if len(said) == 0 {
 		return s

@@ -27,7 +27,7 @@ type Identity struct {
 	mu     sync.Mutex
 	stamps [3]stamp
 	now    pair
-	said   map[string]time.Time // sentences logged lately
+	logged map[string]time.Time // sentences logged lately
 }
 
 // pair is what was read together.
@@ -47,7 +47,7 @@ const sayEvery = 30 * time.Second
 
 // Load reads the files. It fails if they cannot be used now.
 func Load(f Files, log *slog.Logger) (*Identity, error) {
-	i := &Identity{files: f, log: log, said: map[string]time.Time{}}
+	i := &Identity{files: f, log: log, logged: map[string]time.Time{}}
 	i.stamps = f.stamps()
 	var err error
 	i.now, err = f.read()
@@ -153,13 +153,13 @@ func (i *Identity) refused(from net.Addr, why error) {
 
 // news reports whether this was not said lately; the caller holds mu.
 func (i *Identity) news(sentence string) bool {
-	if time.Since(i.said[sentence]) < sayEvery {
+	if time.Since(i.logged[sentence]) < sayEvery {
 		return false
 	}
-	if len(i.said) > 1000 {
-		clear(i.said)
+	if len(i.logged) > 1000 {
+		clear(i.logged)
 	}
-	i.said[sentence] = time.Now()
+	i.logged[sentence] = time.Now()
 	return true
 }
 

@@ -44,13 +44,13 @@ type Options struct {
 // look into memory. When the store's generation moves, a key's row is read again at its next request, and bcrypt runs
 // again only if the hash is another one. Safe for concurrent use.
 type APIKeys struct {
-	store    Store
-	pepper   *Pepper
-	proofs   *lru.Cache[string, *proof]  // by key id
-	refused  *lru.Cache[claim, struct{}] // that bcrypt refused
-	flights  singleflight.Group
-	hashers  chan struct{}
-	patience time.Duration
+	store         Store
+	pepper        *Pepper
+	proofs        *lru.Cache[string, *proof]  // by key id
+	refused       *lru.Cache[claim, struct{}] // that bcrypt refused
+	flights       singleflight.Group
+	hashers       chan struct{}
+	lookupTimeout time.Duration
 }
 
 var _ Verifier = (*APIKeys)(nil)
@@ -90,7 +90,7 @@ func NewAPIKeys(store Store, pepper *Pepper, o Options) (*APIKeys, error) {
 	}
 	return &APIKeys{
 		store: store, pepper: pepper, proofs: proofs, refused: refused,
-		hashers: make(chan struct{}, o.Hashers), patience: o.Patience,
+		hashers: make(chan struct{}, o.Hashers), lookupTimeout: o.Patience,
 	}, nil
 }
 
@@ -136,7 +136,7 @@ func (p *proof) is(m *mac) bool { return subtle.ConstantTimeCompare(p.mac[:], m[
 // others may wait for it, but not the verifier's patience.
 func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 	flight := a.flights.DoChan(c.id+string(c.mac[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lookupTimeout)
 		defer cancel()
 		return a.proveFromStore(ctx, c)
 	})

@@ -164,7 +164,7 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if b.turn, err = openTurn(path); err != nil {
 		return err
 	}
-	l.writer.changed, l.writer.renewed = l.hear, l.renew
+	l.writer.changed, l.writer.renewed = l.readChanges, l.renew
 	reads, err := openReads(ctx, path)
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ type news struct {
 	answered int64 // the last shortAt that this gateway answered
 }
 
-// hear is called by the writer's goroutine when another process changed the store.
-func (l *Ledger) hear() {
+// readChanges is called by the writer's goroutine when another process changed the store.
+func (l *Ledger) readChanges() {
 	l.generation.Add(1)
 	if !l.o.Gateway || l.Writable() != nil { // at the end of an outage it is called again
 		return

@@ -10,9 +10,9 @@ import (
 
 // fields are the members of a profile by the names that hints give them, with whether one is said, and how another's word fills it.
 var fields = []struct {
-	name string
-	said func(*policy.Profile) bool
-	fill func(out, from *policy.Profile)
+	name  string
+	isSet func(*policy.Profile) bool
+	fill  func(out, from *policy.Profile)
 }{
 	{
 		"temperature", func(p *policy.Profile) bool { return p.Temperature != nil },
@@ -113,13 +113,13 @@ func fill(out, from *policy.Profile) {
 	}
 }
 
-// said names what a profile says.
-func said(p *policy.Profile) (names []string) {
+// parameterNames names what a profile says.
+func parameterNames(p *policy.Profile) (names []string) {
 	if p == nil {
 		return nil
 	}
 	for i := range fields {
-		if fields[i].said(p) {
+		if fields[i].isSet(p) {
 			names = append(names, fields[i].name)
 		}
 	}

@@ -82,7 +82,7 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 	d.Applied = p.combine(row, h, EffortFor(h, security), now)
 	d.Reasoning = reasoning(&d.Applied, selected)
 	if d.Locked {
-		d.Ignored = said(h.Profile)
+		d.Ignored = parameterNames(h.Profile)
 		lock(d.Profile, &d.Applied)
 		d.Profile.Default.TEE = h.TEE != nil && *h.TEE // who may see a prompt is no parameter of its answer
 		return d

@@ -480,7 +480,7 @@ func FuzzReport(f *testing.F) {
 		for range 3 {
 			s.take(one, r)
 		}
-		s.leave(one)
+		s.disconnected(one)
 		if n := len(tracker.Order(time.Now(), configured)); n != len(configured) {
 			t.Errorf("%d providers are left", n)
 		}

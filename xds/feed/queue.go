@@ -47,7 +47,7 @@ func (q *queue) result(now time.Time, r health.Result) {
 	q.ring[(q.first+q.n)%queueSize] = entry{now, r}
 	q.n++
 	q.mu.Unlock()
-	q.tell()
+	q.notify()
 }
 
 func (q *queue) pop() entry {
@@ -65,24 +65,24 @@ func (q *queue) ping(p policy.ProviderID, err error) {
 	}
 	q.pings = append(q.pings, ping)
 	q.mu.Unlock()
-	q.tell()
+	q.notify()
 }
 
 func (q *queue) want(p policy.ProviderID) {
 	q.mu.Lock()
 	q.wanted[p] = true
 	q.mu.Unlock()
-	q.tell()
+	q.notify()
 }
 
 func (q *queue) giveBack(p policy.ProviderID) {
 	q.mu.Lock()
 	q.returned = append(q.returned, string(p))
 	q.mu.Unlock()
-	q.tell()
+	q.notify()
 }
 
-func (q *queue) tell() {
+func (q *queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:

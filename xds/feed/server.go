@@ -79,7 +79,7 @@ func (s *Server) Publish(order []health.Status) {
 	defer s.mu.Unlock()
 	s.order = append([]health.Status{}, order...)
 	for _, one := range s.sessions {
-		one.tell()
+		one.notify()
 	}
 }
 
@@ -88,11 +88,12 @@ func (s *Server) Refresh(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.sessions[node]; one != nil {
-		one.tell()
+		one.notify()
 	}
 }
 
-func (s *session) tell() {
+// notify wakes the sender without blocking.
+func (s *session) notify() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -112,7 +113,7 @@ func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 		s.logRefusal(err)
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	defer s.leave(one)
+	defer s.disconnected(one)
 	for {
 		select {
 		case r := <-reports:
@@ -195,13 +196,13 @@ func (s *Server) admit(node, version string) (*session, error) {
 	}
 	one := &session{node: node, wake: make(chan struct{}, 1), replaced: make(chan struct{}), claims: map[string]int{}}
 	s.sessions[node] = one
-	one.tell()
+	one.notify()
 	s.o.Log.Info("sidecar connected", "node", node, "version", fmt.Sprintf("%.40s", version))
 	return one, nil
 }
 
-// leave frees what the sidecar had.
-func (s *Server) leave(one *session) {
+// disconnected releases a sidecar's claims and its session.
+func (s *Server) disconnected(one *session) {
 	for p, claim := range one.claims {
 		s.o.Tracker.Release(policy.ProviderID(p), claim)
 	}
@@ -238,7 +239,7 @@ func (s *Server) take(one *session, r *feedpb.Report) {
 		if claim, ok := s.o.Tracker.Claim(now, policy.ProviderID(p)); ok {
 			one.claims[p] = claim
 			one.granted = append(one.granted, p)
-			one.tell()
+			one.notify()
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (t *Tracker) Follow(now time.Time, view []Status, trials Trials) {
 	}
 	for id, r := range t.records {
 		if r.heed(now, said[id]) {
-			t.tell()
+			t.notify()
 		}
 	}
 }

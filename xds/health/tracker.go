@@ -125,7 +125,7 @@ func (t *Tracker) Track(providers ...policy.ProviderID) {
 		}
 	}
 	t.records = kept
-	t.tell()
+	t.notify()
 }
 
 // Renew forgets what is known of providers whose address or credential is another one from now on, and has them pinged at once.
@@ -140,7 +140,7 @@ func (t *Tracker) Renew(providers ...policy.ProviderID) {
 		t.records[id] = &record{rules: &t.rules, recent: window{step: t.rules.Window / buckets}, disabled: old.disabled, word: old.word, claims: old.claims + 1}
 		t.hurry(id)
 	}
-	t.tell()
+	t.notify()
 }
 
 // hurry has a provider pinged at once; the caller holds mu.
@@ -196,7 +196,7 @@ func (t *Tracker) SetDisabled(p policy.ProviderID, disabled bool) bool {
 	}
 	if r.disabled != disabled {
 		r.disabled = disabled
-		t.tell()
+		t.notify()
 	}
 	return true
 }
@@ -279,12 +279,12 @@ func (t *Tracker) update(now time.Time, p policy.ProviderID, change func(*record
 	before, cool, reason := r.standing(now), r.coolUntil, r.reason
 	change(r)
 	if r.standing(now) != before || !r.coolUntil.Equal(cool) || r.reason != reason {
-		t.tell()
+		t.notify()
 	}
 }
 
-// tell leaves a token; the caller holds mu.
-func (t *Tracker) tell() {
+// notify signals a change without blocking. The caller holds mu.
+func (t *Tracker) notify() {
 	select {
 	case t.changed <- struct{}{}:
 	default:

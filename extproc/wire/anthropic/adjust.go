@@ -26,7 +26,7 @@ func (a *adjuster) adjust() {
 	p := plan{opts: a.o, own: c.Params, asked: a.req.MaxTokens, keepsOwn: true, lose: a.name, name: a.name}
 	p.begun, p.bare = a.turn()
 	p.settle(a.req.Profile, c.ToolChoice)
-	p.unsayable()
+	p.reportUnsupported()
 	a.numbers(&p)
 	if p.profiled {
 		a.think(&p)

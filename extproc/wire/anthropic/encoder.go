@@ -41,7 +41,7 @@ type envelope struct {
 	id       string
 	model    string
 	usage    chat.Usage
-	told     []byte          // the provider's own usage, if it speaks this dialect
+	ownUsage []byte          // the provider's own usage, if it speaks this dialect
 	tier     string          // the service tier, if it was said in another dialect's words
 	members  []member        // that only this dialect has
 	reason   chat.StopReason // "" until known
@@ -89,7 +89,7 @@ func (e *envelope) gather(ev *chat.Event) {
 func (e *envelope) count(ev *chat.Event) {
 	e.usage.Merge(ev.Usage)
 	if e.opts.Same && ev.Text != nil {
-		e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
+		e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
 	}
 }
 
@@ -202,8 +202,8 @@ func (e *envelope) stopReason() string {
 
 func (e *envelope) appendUsage(dst []byte) []byte {
 	dst = append(dst, `"usage":`...)
-	if e.told != nil {
-		return append(dst, e.told...)
+	if e.ownUsage != nil {
+		return append(dst, e.ownUsage...)
 	}
 	u := &e.usage
 	dst = append(dst, `{"input_tokens":`...)

@@ -342,8 +342,8 @@ func (p *plan) drop(param *string, name string, matters bool) {
 	}
 }
 
-// unsayable names what a profile says and this API has no word for. Keys of prompt caches change nothing that anybody would miss.
-func (p *plan) unsayable() {
+// reportUnsupported names the profile's parameters that this API lacks. Cache keys are left out: without them the answer is the same.
+func (p *plan) reportUnsupported() {
 	s, own := &p.sampling, &p.own
 	if s.Predicted != own.Predicted {
 		p.name("predicted_output")

@@ -51,17 +51,17 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 	case chat.UsageInfo:
 		e.count(ev)
 		if e.reason != "" && e.usage.Final { // before End, so that the terminator stands alone
-			return e.tell(dst)
+			return e.writeMessageDelta(dst)
 		}
 	case chat.Stop:
 		e.stop(ev)
 		e.blocks.stopAll()
 		dst = e.flush(e.begin(dst, &chat.Event{}))
 		if e.usage.Final {
-			return e.tell(dst)
+			return e.writeMessageDelta(dst)
 		}
 	case chat.End:
-		dst = e.tell(dst)
+		dst = e.writeMessageDelta(dst)
 		e.ended = true
 		dst = append(dst, "event: message_stop\ndata: {\"type\":\"message_stop\""...)
 		return append(wire.AppendBehind(dst, e.own), "}\n\n"...)
@@ -101,8 +101,8 @@ func (e *streamEncoder) begin(dst []byte, ev *chat.Event) []byte {
 	return append(e.appendUsage(dst), "}}\n\n"...)
 }
 
-// tell writes message_delta, once: why the model stopped, and what the answer took.
-func (e *streamEncoder) tell(dst []byte) []byte {
+// writeMessageDelta writes message_delta, once: the stop reason and the usage.
+func (e *streamEncoder) writeMessageDelta(dst []byte) []byte {
 	if e.finished {
 		return dst
 	}

@@ -11,15 +11,15 @@ import (
 
 // alternate groups the messages into turns. What cannot be said is left out and named.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
-	if ts, w.soleSystem = wire.Turns(w.Conv, w.sayable); len(ts) == 0 {
+	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
 		return nil, invalid("messages", "say nothing that this provider can be told")
 	}
 	nameCalls(ts)
 	return ts, nil
 }
 
-// sayable returns a message's parts without those that have no place in a turn of its side.
-func (w *writer) sayable(m *chat.Message) []chat.Part {
+// supportedParts returns a message's parts without those that have no place in a turn of its side.
+func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
 		switch {

@@ -205,7 +205,7 @@ func (w *writer) toolResult(p *chat.Part) {
 	w.Raw(`{"type":"tool_result","tool_use_id":`)
 	w.Str(p.Tool.ID)
 	m := chat.Message{Role: chat.RoleTool, Parts: p.Parts}
-	parts := slices.DeleteFunc(w.sayable(&m), func(p chat.Part) bool { return p.Kind == chat.PartToolResult })
+	parts := slices.DeleteFunc(w.supportedParts(&m), func(p chat.Part) bool { return p.Kind == chat.PartToolResult })
 	if p.IsError && len(parts) == 0 { // the API refuses an error that says nothing
 		parts = []chat.Part{{Kind: chat.PartText, Text: "Error"}}
 	}

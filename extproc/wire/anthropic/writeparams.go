@@ -146,7 +146,7 @@ func (w *writer) params() {
 	if w.sampling.ServiceTier == chat.TierStandard {
 		w.Raw(`,"service_tier":"standard_only"`)
 	}
-	w.unsayable()
+	w.reportUnsupported()
 	w.loseNumber("presence_penalty", w.own.PresencePenalty)
 	w.loseNumber("frequency_penalty", w.own.FrequencyPenalty)
 	if w.own.Seed != "" {

@@ -27,16 +27,16 @@ func (d Dialect) NewEncoder(o wire.Options) wire.Encoder {
 // envelope is what both encoders know of an answer.
 type envelope struct {
 	wire.Losses
-	opts   wire.Options
-	quoted []byte // opts.Model as a JSON string
-	id     string
-	model  string
-	usage  chat.Usage
-	told   []byte   // the provider's own usage, if it speaks this dialect
-	tops   []member // that stand beside the candidates
-	ended  bool
-	cands  []candidate
-	own    []byte // the gateway's own member
+	opts     wire.Options
+	quoted   []byte // opts.Model as a JSON string
+	id       string
+	model    string
+	usage    chat.Usage
+	ownUsage []byte   // the provider's own usage, if it speaks this dialect
+	tops     []member // that stand beside the candidates
+	ended    bool
+	cands    []candidate
+	own      []byte // the gateway's own member
 }
 
 // Attach keeps the gateway's own member: of the answer, or of a stream's last chunk.
@@ -96,7 +96,7 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.UsageInfo:
 		e.usage.Merge(ev.Usage)
 		if e.opts.Same && ev.Text != nil {
-			e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
+			e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
 		}
 		if e.usage.CacheWrite+e.usage.CacheWrite1h > 0 {
 			e.Lose("cache_creation_input_tokens")
@@ -263,8 +263,8 @@ func (e *envelope) appendTail(dst []byte, counted bool) []byte {
 }
 
 func (e *envelope) appendUsage(dst []byte) []byte {
-	if e.told != nil {
-		return append(dst, e.told...)
+	if e.ownUsage != nil {
+		return append(dst, e.ownUsage...)
 	}
 	u := &e.usage
 	said, thought := u.Output, int64(0)

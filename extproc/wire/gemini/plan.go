@@ -20,9 +20,9 @@ const (
 // plan settles what depends on each other: what the client and its profile ask for, and what of it the API takes.
 func (w *writer) plan() {
 	w.settle(w.Conv.Params)
-	if w.opts.SchemaAlone && (len(w.said.Schema) > 0 || w.said.JSONMode) && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
+	if w.opts.SchemaAlone && (len(w.params.Schema) > 0 || w.params.JSONMode) && slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil }) {
 		w.Lose("format")
-		w.said.Schema, w.said.JSONMode = nil, false
+		w.params.Schema, w.params.JSONMode = nil, false
 	}
 	w.maxTokens = w.req.MaxTokens
 	if w.maxTokens == 0 && w.req.Profile != nil {
@@ -32,16 +32,16 @@ func (w *writer) plan() {
 		w.Lose("max_tokens")
 		w.maxTokens = limit
 	}
-	w.fit(&w.said)
+	w.fit(&w.params)
 	w.planTools()
-	w.thinking = w.planThinking(&w.said)
+	w.thinking = w.planThinking(&w.params)
 }
 
 // settle puts the profile behind, or over, what the client says itself, and names what of it the API has no words for. A key for the
 // provider's cache is no loss to a client that did not ask for one.
 func (w *writer) settle(own chat.Params) {
 	said, overridden := w.req.Profile.Over(own)
-	w.said = said
+	w.params = said
 	for _, name := range overridden {
 		w.Lose(name)
 	}
@@ -53,10 +53,10 @@ func (w *writer) settle(own chat.Params) {
 	functions := slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Raw == nil })
 	if w.opts.SchemaAlone && len(own.Schema) == 0 && len(said.Schema) > 0 && len(w.Conv.Tools) > 0 {
 		w.Lose("response_schema")
-		w.said.Schema = nil
+		w.params.Schema = nil
 	}
 	if said.WebSearch != nil && *said.WebSearch {
-		alone := w.opts.SchemaAlone && len(w.said.Schema) > 0
+		alone := w.opts.SchemaAlone && len(w.params.Schema) > 0
 		w.searches = w.opts.WebSearch && !functions && !alone // one excludes the other
 		w.loseIf(!w.searches, "web_search")
 	}

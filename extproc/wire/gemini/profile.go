@@ -19,12 +19,12 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 	own := c.Params
 	w.settle(own)
 	if own.Stop != nil { // the client's own are the provider's to judge
-		w.said.Stop = nil
+		w.params.Stop = nil
 	}
-	w.said.User, w.said.SchemaNote = "", ""
-	w.fit(&w.said)
+	w.params.User, w.params.SchemaNote = "", ""
+	w.fit(&w.params)
 	var set []member
-	for i, n := range numbers(&w.said) {
+	for i, n := range numbers(&w.params) {
 		if was := numbers(&own)[i].text; n.text != "" && n.text != was {
 			set = append(set, member{n.name, []byte(n.text)})
 		}
@@ -32,14 +32,14 @@ func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []st
 	if req.MaxTokens == 0 && req.Profile.MaxTokens > 0 {
 		set = append(set, member{"maxOutputTokens", strconv.AppendInt(nil, int64(req.Profile.MaxTokens), 10)})
 	}
-	if len(w.said.Stop) > 0 {
-		set = append(set, member{"stopSequences", appendStrings(nil, w.said.Stop)})
+	if len(w.params.Stop) > 0 {
+		set = append(set, member{"stopSequences", appendStrings(nil, w.params.Stop)})
 	}
-	if own.Schema == nil && len(w.said.Schema) > 0 {
-		set = append(set, member{"responseMimeType", []byte(`"application/json"`)}, member{"responseJsonSchema", w.said.Schema})
+	if own.Schema == nil && len(w.params.Schema) > 0 {
+		set = append(set, member{"responseMimeType", []byte(`"application/json"`)}, member{"responseJsonSchema", w.params.Schema})
 	}
-	if thinks := w.said.Effort != own.Effort || w.said.ThinkingBudget != own.ThinkingBudget || w.said.Thinking != own.Thinking; thinks {
-		if config := w.planThinking(&w.said).appendTo(nil); len(config) > 0 {
+	if thinks := w.params.Effort != own.Effort || w.params.ThinkingBudget != own.ThinkingBudget || w.params.Thinking != own.Thinking; thinks {
+		if config := w.planThinking(&w.params).appendTo(nil); len(config) > 0 {
 			set = append(set, member{"thinkingConfig", config[len(`,"thinkingConfig":`):]})
 		}
 	}

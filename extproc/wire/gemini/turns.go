@@ -12,7 +12,7 @@ import (
 // alternate groups the messages into turns. What cannot be said is left out and named. This format wants the user to end, too, and as
 // many results as there were calls, in their order.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
-	if ts, w.soleSystem = wire.Turns(w.Conv, w.sayable); len(ts) == 0 {
+	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
 		return nil, wire.Invalid("contents", "messages say nothing that this provider can be told")
 	}
 	if ts[len(ts)-1].Assistant { // the answer begins anew here, and does not go on
@@ -23,8 +23,8 @@ func (w *writer) alternate() (ts []wire.Turn, err error) {
 	return ts, nil
 }
 
-// sayable returns a message's parts without those that have no place in a turn of its side.
-func (w *writer) sayable(m *chat.Message) []chat.Part {
+// supportedParts returns a message's parts without those that have no place in a turn of its side.
+func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
 		if p.CacheControl != nil {

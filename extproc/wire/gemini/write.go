@@ -21,7 +21,7 @@ type writer struct {
 
 	soleSystem bool // the system prompt is said as the user's turn
 
-	said      chat.Params // what the client and its profile ask for, as far as the API takes it
+	params    chat.Params // what the client and its profile ask for, as far as the API takes it
 	maxTokens int
 	choice    chat.ToolChoice
 	searches  bool // the model may search the web
@@ -41,7 +41,7 @@ func (w *writer) request() {
 	w.system()
 	w.tools()
 	w.config()
-	if w.said.ServiceTier == chat.TierStandard {
+	if w.params.ServiceTier == chat.TierStandard {
 		w.Raw(`,"serviceTier":"standard"`)
 	}
 	w.Raw("}")

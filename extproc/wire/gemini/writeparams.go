@@ -94,7 +94,7 @@ func (w *writer) toolConfig() {
 
 // config writes the generationConfig.
 func (w *writer) config() {
-	p := &w.said
+	p := &w.params
 	start := len(w.Dst)
 	for _, n := range numbers(p) {
 		if n.text != "" {

@@ -26,17 +26,17 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 // envelope is what every chunk and body of one answer repeats, and what the answer has shown so far.
 type envelope struct {
 	wire.Losses
-	opts   wire.Options
-	quoted []byte // opts.Model as a JSON string
-	id     string
-	model  string
-	usage  chat.Usage
-	told   []byte   // the provider's own usage, if it speaks this dialect
-	stops  bool     // a finish_reason was written
-	tops   []member // members that stand beside the choices
-	detail blockRef // of reasoning_details
-	said   spots
-	own    []byte // the gateway's own member
+	opts     wire.Options
+	quoted   []byte // opts.Model as a JSON string
+	id       string
+	model    string
+	usage    chat.Usage
+	ownUsage []byte   // the provider's own usage, if it speaks this dialect
+	stops    bool     // a finish_reason was written
+	tops     []member // members that stand beside the choices
+	detail   blockRef // of reasoning_details
+	said     spots
+	own      []byte // the gateway's own member
 
 	thoughtKey string // what the member with the thinking is called; "" is reasoning_content
 }
@@ -91,7 +91,7 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.UsageInfo:
 		e.usage.Merge(ev.Usage)
 		if e.opts.Same && ev.Text != nil {
-			e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
+			e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
 		}
 		if e.usage.CacheWrite1h > 0 {
 			e.Lose("ephemeral_1h_input_tokens")
@@ -136,8 +136,8 @@ func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
 }
 
 func (e *envelope) appendUsage(dst []byte) []byte {
-	if e.told != nil {
-		return append(dst, e.told...)
+	if e.ownUsage != nil {
+		return append(dst, e.ownUsage...)
 	}
 	u := &e.usage
 	dst = append(dst, `{"prompt_tokens":`...)

@@ -67,11 +67,11 @@ func (a *adjuster) adjust(req *chat.Request) {
 	if len(own.Schema) == 0 && len(said.Schema) > 0 {
 		a.schema(&said)
 	}
-	a.unsayable(&said)
+	a.reportUnsupported(&said)
 }
 
-// unsayable names what the format has no words for.
-func (a *adjuster) unsayable(said *chat.Params) {
+// reportUnsupported names the parameters that the format lacks.
+func (a *adjuster) reportUnsupported(said *chat.Params) {
 	for _, u := range [...]struct {
 		name string
 		said bool

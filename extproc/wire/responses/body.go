@@ -33,7 +33,7 @@ func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []by
 	dst = e.appendOutput(append(dst, `,"output":`...), status)
 	dst = e.appendAsked(dst)
 	dst = append(dst, `,"usage":`...)
-	if status == inProgress || e.usage == (chat.Usage{}) && e.told == nil {
+	if status == inProgress || e.usage == (chat.Usage{}) && e.ownUsage == nil {
 		dst = append(dst, "null"...)
 	} else {
 		dst = e.appendUsage(dst)
@@ -102,8 +102,8 @@ func (e *encoder) appendAsked(dst []byte) []byte {
 }
 
 func (e *encoder) appendUsage(dst []byte) []byte {
-	if e.told != nil {
-		return wire.AppendLine(dst, e.told)
+	if e.ownUsage != nil {
+		return wire.AppendLine(dst, e.ownUsage)
 	}
 	u := &e.usage
 	dst = strconv.AppendInt(append(dst, `{"input_tokens":`...), u.TotalInput(), 10)

@@ -28,19 +28,19 @@ type encoder struct {
 	quoted []byte          // opts.Model as a JSON string
 	custom map[string]bool // the tools of the request whose argument is a text
 
-	began  bool
-	seq    int64
-	id     string
-	model  string
-	items  []*item
-	going  []*item // of those, what is not done
-	usage  chat.Usage
-	told   []byte // the provider's own usage, if it speaks this dialect
-	tier   []byte // the service tier's JSON
-	reason chat.StopReason
-	next   named  // what the provider says of the block that begins
-	passed []byte // the provider's own body
-	own    []byte // the gateway's own member
+	began    bool
+	seq      int64
+	id       string
+	model    string
+	items    []*item
+	going    []*item // of those, what is not done
+	usage    chat.Usage
+	ownUsage []byte // the provider's own usage, if it speaks this dialect
+	tier     []byte // the service tier's JSON
+	reason   chat.StopReason
+	next     named  // what the provider says of the block that begins
+	passed   []byte // the provider's own body
+	own      []byte // the gateway's own member
 }
 
 // named is what only this dialect says of a block before its content.
@@ -171,7 +171,7 @@ func (e *encoder) ownID() string { return strings.TrimPrefix(e.opts.RequestID, "
 func (e *encoder) count(ev *chat.Event) {
 	e.usage.Merge(ev.Usage)
 	if e.opts.Same && ev.Text != nil {
-		e.told = wire.AppendMerged(nil, jsonx.Value{Raw: e.told}, jsonx.Value{Raw: ev.Text})
+		e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
 	}
 }
 

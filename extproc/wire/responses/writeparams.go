@@ -200,12 +200,12 @@ func (w *writer) sampling(p *chat.Params) {
 		}
 	}
 	own := &w.Conv.Params
-	w.unsaid("top_k", own.TopK, p.TopK)
-	w.unsaid("min_p", own.MinP, p.MinP)
-	w.unsaid("presence_penalty", own.PresencePenalty, unusual(p.PresencePenalty))
-	w.unsaid("frequency_penalty", own.FrequencyPenalty, unusual(p.FrequencyPenalty))
-	w.unsaid("seed", own.Seed, p.Seed)
-	w.unsaid("stop_sequences", strings.Join(own.Stop, ""), strings.Join(p.Stop, ""))
+	w.reportDropped("top_k", own.TopK, p.TopK)
+	w.reportDropped("min_p", own.MinP, p.MinP)
+	w.reportDropped("presence_penalty", own.PresencePenalty, unusual(p.PresencePenalty))
+	w.reportDropped("frequency_penalty", own.FrequencyPenalty, unusual(p.FrequencyPenalty))
+	w.reportDropped("seed", own.Seed, p.Seed)
+	w.reportDropped("stop_sequences", strings.Join(own.Stop, ""), strings.Join(p.Stop, ""))
 	if w.req.Choices > 1 {
 		w.Lose("n")
 	}
@@ -219,8 +219,8 @@ func unusual(text string) string {
 	return text
 }
 
-// unsaid names what the format has no words for: in the client's own, if it was the client who said it.
-func (w *writer) unsaid(name, own, said string) {
+// reportDropped names a parameter that the format lacks, as a loss of the client's own if the client set it.
+func (w *writer) reportDropped(name, own, said string) {
 	switch {
 	case said == "":
 	case own != "":
