@@ -30,8 +30,8 @@ func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) 
 	return passed, dropped
 }
 
-// tellsOfEdits reports whether a flag is the one without which a body may not hold context_management.
-func tellsOfEdits(flag string) bool { return strings.HasPrefix(flag, "context-management-") }
+// isContextManagement reports whether a flag is the one without which a body may not hold context_management.
+func isContextManagement(flag string) bool { return strings.HasPrefix(flag, "context-management-") }
 
 // interleavedThinking is the flag by which models with a budget think between their calls of tools, too. Those that adapt do so anyway.
 const interleavedThinking = "interleaved-thinking-2025-05-14"

@@ -35,7 +35,7 @@ func NewCall(buf []byte, req *chat.Request, to policy.Resolution, at provider.En
 	body, degraded, err := EncodeRequest(buf, req, RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), MaxOutput: to.MaxOutput, MinCache: to.MinCache, Adaptive: to.AdaptiveThinking,
 		StructuredOutputs: to.StructuredOutputs, Unknown: to.May(policy.StructuredOutputs), NoThinking: to.Reasoning == "none", FixedSampling: to.FixedSampling, Efforts: to.Efforts, Thinks: to.Thinks,
-		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, tellsOfEdits),
+		StripThinking: strip, NoContextEdits: slices.ContainsFunc(dropped, isContextManagement),
 	})
 	if err != nil {
 		return nil, err

@@ -92,11 +92,11 @@ func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
 		return nil, err
 	}
 	if best > r.Choices {
-		return nil, unsayable("best_of")
+		return nil, unsupportedMember("best_of")
 	}
 	for _, key := range [...]string{"suffix", "echo", "logprobs"} {
 		if asks(doc.Get(key)) {
-			return nil, unsayable(key)
+			return nil, unsupportedMember(key)
 		}
 	}
 	var e jsonx.Edits
@@ -161,11 +161,11 @@ func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	if v.Kind() == jsonx.String && len(v.Raw) > len(`""`) {
 		return v.Raw, nil
 	}
-	return nil, unsayable("prompt")
+	return nil, unsupportedMember("prompt")
 }
 
-// unsayable is the fault of a member that a turn of a conversation has no words for.
-func unsayable(member string) error {
+// unsupportedMember is the fault of a member that a turn of a conversation has no words for.
+func unsupportedMember(member string) error {
 	if member == "prompt" {
 		return wire.Invalid(member, "prompt must be one string: no provider of this model serves /v1/completions itself, and a turn of a conversation is "+
 			"one text; send a request for each prompt, and no tokens")

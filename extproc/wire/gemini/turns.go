@@ -45,7 +45,7 @@ func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 		}
 		parts = append(parts, p)
 	}
-	if !slices.ContainsFunc(parts, says) {
+	if !slices.ContainsFunc(parts, isSupported) {
 		for i := range parts {
 			w.LosePart(&parts[i])
 		}
@@ -54,8 +54,8 @@ func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	return parts
 }
 
-// says reports whether a part is more than a signature or a thought: a turn of these alone says nothing to anybody.
-func says(p chat.Part) bool { return p.Kind != chat.PartRedacted && p.Kind != chat.PartThinking }
+// isSupported reports whether a part is more than a signature or a thought: a turn of these alone says nothing to anybody.
+func isSupported(p chat.Part) bool { return p.Kind != chat.PartRedacted && p.Kind != chat.PartThinking }
 
 // fits reports whether a part may stand in a turn.
 func (w *writer) fits(p *chat.Part, model bool) bool {
