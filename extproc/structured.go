@@ -116,7 +116,7 @@ func (x *exchange) reject(a *answer, j *judgement) *upstream.Failure {
 	x.charge(a)
 	x.answered(a, "schema")
 	x.attempts[len(x.attempts)-1].Reason = (&upstream.Failure{Kind: upstream.WrongForm}).Reason()
-	x.decided(upstream.Decision{Move: upstream.Validated, Why: "the model is told what is wrong with its answer"})
+	x.decided(upstream.Decision{Move: upstream.ValidationRetry, Why: "the model is told what is wrong with its answer"})
 	r := &rejection{a: a, j: j}
 	if x.rejected != nil && x.rejected.at(&a.res) {
 		r.say = x.rejected.say

@@ -11,11 +11,11 @@ func Retriable(status int) bool {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusRequestTimeout, http.StatusGone, http.StatusTooManyRequests:
 		return true
 	}
-	return status >= 500 || Misplaced(status)
+	return status >= 500 || misplaced(status)
 }
 
-// Misplaced reports whether a status is neither an answer nor an error.
-func Misplaced(status int) bool {
+// misplaced reports whether a status is neither an answer nor an error.
+func misplaced(status int) bool {
 	return status >= 100 && status < 200 || status >= 300 && status < 400
 }
 

@@ -29,7 +29,7 @@ type Attempt struct {
 	Model    policy.ModelID    `json:"model"`
 	Outcome  string            `json:"outcome"`               // ok, or why it failed
 	Reason   string            `json:"reason,omitempty"`      // the same for people, of one that failed
-	Next     string            `json:"next,omitempty"`        // what was done then: stop, repeat, amend, next_candidate, validate_again
+	Next     string            `json:"next,omitempty"`        // what was done then: stop, repeat, amend, next_candidate, validation_retry
 	NextWhy  string            `json:"next_reason,omitempty"` // why that
 }
 

@@ -7,11 +7,11 @@ type Move uint8
 
 // The moves.
 const (
-	Stop      Move = iota // the client is told
-	Repeat                // the same candidate is called once more
-	Amend                 // the same candidate is called without what it refused
-	Advance               // the next candidate is called
-	Validated             // the same candidate is told what is wrong with its answer
+	Stop            Move = iota // the client is told
+	Repeat                      // the same candidate is called once more
+	Amend                       // the same candidate is called without what it refused
+	Advance                     // the next candidate is called
+	ValidationRetry             // the same candidate is told what is wrong with its answer
 )
 
 // String is the move as request records have it.
@@ -25,8 +25,8 @@ func (m Move) String() string {
 		return "amend"
 	case Advance:
 		return "next_candidate"
-	case Validated:
-		return "validate_again"
+	case ValidationRetry:
+		return "validation_retry"
 	}
 	return ""
 }

@@ -22,34 +22,31 @@ const missionFile = "docs/mission.md"
 // missionRows are the rows that the list must have, by the letter of their ids.
 var missionRows = map[string]int{"R": 29, "C": 18, "F": 5, "I": 10, "P": 19, "X": 12, "S": 12, "O": 6, "E": 7, "B": 25}
 
-func TestTheMissionsListIsTrue(t *testing.T) {
+// pageAndTests reads a page of the repository, and finds the tests that `make test` runs.
+func pageAndTests(t *testing.T, path string) (page string, tests map[string]bool) {
+	t.Helper()
 	tree := os.DirFS("../..")
-	list, err := fs.ReadFile(tree, missionFile)
+	text, err := fs.ReadFile(tree, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests, err := testNames(tree)
-	if err != nil {
+	if tests, err = testNames(tree); err != nil {
 		t.Fatal(err)
 	}
-	for _, wrong := range checkMission(string(list), tests) {
+	return string(text), tests
+}
+
+func TestTheMissionsListIsTrue(t *testing.T) {
+	for _, wrong := range checkMission(pageAndTests(t, missionFile)) {
 		t.Error(wrong)
 	}
 }
 
 // Each guard of the page on security names tests that `make test` runs.
 func TestTheGuardsOfThePageOnSecurityAreTested(t *testing.T) {
-	tree := os.DirFS("../..")
-	page, err := fs.ReadFile(tree, "docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := testNames(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, tests := pageAndTests(t, "docs/security.md")
 	guards := 0
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		cells := strings.Split(strings.Trim(line, "|\n "), " | ")
 		if len(cells) != 4 || cells[0] == "asset" || strings.HasPrefix(cells[0], "---") {
 			continue

@@ -42,16 +42,7 @@ func TestEveryReferenceIsDefined(t *testing.T) {
 }
 
 func TestEveryEdgeCaseNamesItsTests(t *testing.T) {
-	tree := os.DirFS("../..")
-	list, err := fs.ReadFile(tree, edgeCaseFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests, err := testNames(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, wrong := range checkEdgeCases(string(list), tests) {
+	for _, wrong := range checkEdgeCases(pageAndTests(t, edgeCaseFile)) {
 		t.Error(wrong)
 	}
 }
