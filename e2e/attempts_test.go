@@ -235,7 +235,7 @@ func TestOnlyListedModelsAreQuarantined(t *testing.T) {
 	if got := g.Do(t, a.call()); got.Header.Get("X-Bardo-Provider") != "first" {
 		t.Errorf("%d by %q: %s", got.Status, got.Header.Get("X-Bardo-Provider"), got.Body)
 	}
-	if told := toldOf(t, dir, "catalog:model_quarantined"); len(told) != 0 {
+	if told := modelEvents(t, dir, "catalog:model_quarantined"); len(told) != 0 {
 		t.Errorf("told %+v", told)
 	}
 }

@@ -36,6 +36,7 @@ func ofGolem(id, subsystem string, more ...string) []string {
 // TestX12EachPartKeepsToItsBudget: each row of the table of X-12, for each client, streaming and not.
 func TestX12EachPartKeepsToItsBudget(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(sixCents)
 	file := filepath.Join(t.TempDir(), "events.jsonl")
@@ -128,6 +129,7 @@ func eventsOf(t *testing.T, file, kind string) (out []map[string]any) {
 // TestAStoredAnswerCostsNoBudget: it is served once the budget is spent, too.
 func TestAStoredAnswerCostsNoBudget(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(sixCents)
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: spenders(p)})
@@ -149,6 +151,7 @@ func TestAStoredAnswerCostsNoBudget(t *testing.T) {
 // TestX12HeartbeatsFallToTheFirstTier: and stay there.
 func TestX12HeartbeatsFallToTheFirstTier(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(sixCents)
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: spenders(p)})
@@ -210,6 +213,7 @@ func TestD55RiskOperatorAndDeathAreNeverCut(t *testing.T) {
 // TestWhatAnAgentSpentOutlivesAKill: with the charge, for prepaid keys and metered ones.
 func TestWhatAnAgentSpentOutlivesAKill(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	p.Behave(sixCents)
 	o := gateway.Options{Config: quick, Providers: spenders(p)}
@@ -251,6 +255,7 @@ func TestWhatAnAgentSpentOutlivesAKill(t *testing.T) {
 // TestK70RequestsUnderWayHoldAnAgentsBudget: of ten dreams at one time only those are asked that the budget may bear, and one more.
 func TestK70RequestsUnderWayHoldAnAgentsBudget(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	b := sixCents
 	b.HeaderDelay = 2 * time.Second
@@ -272,6 +277,7 @@ func TestK70RequestsUnderWayHoldAnAgentsBudget(t *testing.T) {
 // seconds later.
 func TestGatewaysOfOneLedgerShareBudgets(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	gs, _ := sharers(t, sixCents)
 	a := ask{dialect: fake.OpenAI, model: "m", stream: true}
 	call := func(subsystem string, header ...string) gateway.Call {
@@ -304,6 +310,7 @@ func TestGatewaysOfOneLedgerShareBudgets(t *testing.T) {
 // TestStakedCreditIsOutsideTheBudget: what Venice serves for nothing is served, and counts for nothing.
 func TestStakedCreditIsOutsideTheBudget(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice})
 	p.Behave(sixCents)
 	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
@@ -329,6 +336,7 @@ providers: {venice: {base_url: %q, api_key: %s, diem_staked: true, models: [{id:
 // TestStakedCreditEndsWithItsDay: beyond what it pays for in a day, Venice's answers cost what they cost, and the answer says so.
 func TestStakedCreditEndsWithItsDay(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "venice", Vendor: fake.Venice})
 	p.Behave(sixCents)
 	o := gateway.Options{Config: quick + fmt.Sprintf(`

@@ -653,28 +653,7 @@ func TestD15StaleInsteadOfAnError(t *testing.T) {
 				if name == "silence" && a.dialect == fake.Anthropic { // each takes its time
 					continue
 				}
-				t.Run(name+"/"+model+"/"+a.form(), func(t *testing.T) {
-					a := a.about(model, "old")
-					got := call(a)
-					if k := known(t, a, got); k != "stale" {
-						t.Fatalf("the cache says %q: %s", k, got.Body)
-					}
-					if s := text(t, a, got); s != "Hello from the fake provider." {
-						t.Errorf("says %q", s)
-					}
-					if got.Header.Get("X-Bardo-Attempts") == "0" || got.Header.Get("Age") == "" {
-						t.Errorf("headers %v", got.Header)
-					}
-					if name != "500" {
-						return
-					}
-					if other := a.about(model, "never asked before"); call(other).Status < 400 {
-						t.Error("another question is answered")
-					}
-					if got := call(a, "cache-control: stale-if-error=0"); got.Status < 400 {
-						t.Error("a caller that wants no stale answer gets one")
-					}
-				})
+				t.Run(name+"/"+model+"/"+a.form(), func(t *testing.T) { checkStale(t, a, model, call, name) })
 			}
 		}
 	}
@@ -689,6 +668,30 @@ func TestD15StaleInsteadOfAnError(t *testing.T) {
 		}
 	}
 	g.AssertSound(t)
+}
+
+func checkStale(t *testing.T, a ask, model string, call func(a ask, header ...string) gateway.Answer, name string) {
+	t.Helper()
+	a = a.about(model, "old")
+	got := call(a)
+	if k := known(t, a, got); k != "stale" {
+		t.Fatalf("the cache says %q: %s", k, got.Body)
+	}
+	if s := text(t, a, got); s != "Hello from the fake provider." {
+		t.Errorf("says %q", s)
+	}
+	if got.Header.Get("X-Bardo-Attempts") == "0" || got.Header.Get("Age") == "" {
+		t.Errorf("headers %v", got.Header)
+	}
+	if name != "500" {
+		return
+	}
+	if other := a.about(model, "never asked before"); call(other).Status < 400 {
+		t.Error("another question is answered")
+	}
+	if got := call(a, "cache-control: stale-if-error=0"); got.Status < 400 {
+		t.Error("a caller that wants no stale answer gets one")
+	}
 }
 
 // TestNoCacheStillFallsBack: who asked for a new answer gets the stored one when there is no other.

@@ -200,6 +200,19 @@ func (s *session) say(t *testing.T, message string, send func(path, header, body
 	return r
 }
 
+var cachedShareCases = []struct {
+	name  string
+	kind  sessionKind
+	to    fake.Dialect
+	model string
+	same  bool // the provider speaks the client's dialect
+}{
+	{"Messages", anthropicSession, fake.Anthropic, "claude", true},
+	{"Chat Completions to Anthropic", markedChat, fake.Anthropic, "claude", false},
+	{"Chat Completions", chatSession, fake.OpenAI, "gpt", true},
+	{"Responses", responsesSession, fake.OpenAI, "gpt", true},
+}
+
 // TestK27FiftyTurnsKeepTheirCachedShare: the provider finds as much of each request in its cache as it does for a client that asks it
 // without the gateway, and a client of another dialect finds all that it has sent before.
 func TestK27FiftyTurnsKeepTheirCachedShare(t *testing.T) {
@@ -227,18 +240,7 @@ func TestK27FiftyTurnsKeepTheirCachedShare(t *testing.T) {
 		{ID: "o", Fake: provider(fake.OpenAI, "o"), More: "responses: true", Models: append(model("gpt-alone"), model("gpt-backed")...)},
 		{ID: "q", Fake: provider(fake.OpenAI, "q"), More: "responses: true", Models: model("gpt-backed")},
 	}})
-	tests := []struct {
-		name  string
-		kind  sessionKind
-		to    fake.Dialect
-		model string
-		same  bool // the provider speaks the client's dialect
-	}{
-		{"Messages", anthropicSession, fake.Anthropic, "claude", true},
-		{"Chat Completions to Anthropic", markedChat, fake.Anthropic, "claude", false},
-		{"Chat Completions", chatSession, fake.OpenAI, "gpt", true},
-		{"Responses", responsesSession, fake.OpenAI, "gpt", true},
-	}
+	tests := cachedShareCases
 	for _, tt := range tests {
 		for _, behind := range []string{"-alone", "-backed"} {
 			t.Run(tt.name+behind, func(t *testing.T) {

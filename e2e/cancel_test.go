@@ -37,12 +37,12 @@ func TestK34TheClientLeaves(t *testing.T) {
 	o.Config = "limits: {rpm: 0}\n" // the usual time-outs: only the client may end these answers
 	g := gateway.Run(t, o)
 	for _, l := range rows {
-		t.Run(l.ask.model, func(t *testing.T) { leave(t, g, l.ask, l.p) })
+		t.Run(l.ask.model, func(t *testing.T) { disconnectDuringAnswer(t, g, l.ask, l.p) })
 	}
 	g.AssertSound(t)
 }
 
-func leave(t *testing.T, g *gateway.Gateway, a ask, p *fake.Server) {
+func disconnectDuringAnswer(t *testing.T, g *gateway.Gateway, a ask, p *fake.Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -28,8 +28,8 @@ const (
 	soakLeavers = 1000
 )
 
-// quitter is a client that leaves: after a time, wherever its request is then; or once it has read so much of the answer.
-type quitter struct {
+// disconnector is a client that leaves: after a time, wherever its request is then; or once it has read so much of the answer.
+type disconnector struct {
 	ask
 	say   string // unique, so that the provider's request can be found
 	tls   bool   // over HTTP/2: the stream is reset, the connection stays
@@ -43,15 +43,15 @@ type quitter struct {
 	left    time.Time
 }
 
-// quitters is a gateway whose models are answered in different times by providers of both dialects, on either path.
-type quitters struct {
+// disconnectors is a gateway whose models are answered in different times by providers of both dialects, on either path.
+type disconnectors struct {
 	*testing.T
 	g         *gateway.Gateway
 	key       gateway.NewKey
 	providers []*fake.Server
 	asks      []ask
 	n         int
-	all       []*quitter
+	all       []*disconnector
 }
 
 // The answers, by the end of a model's name. A long one ends because its caller left, or not at all while a test may wait.
@@ -62,9 +62,9 @@ var paces = map[string]fake.Behaviour{
 	"soon":  {FirstToken: 40 * time.Millisecond},
 }
 
-func newQuitters(t *testing.T) *quitters {
+func newDisconnectors(t *testing.T) *disconnectors {
 	t.Helper()
-	q := &quitters{T: t}
+	q := &disconnectors{T: t}
 	o := gateway.Options{Config: patient}
 	spare := gateway.Provider{ID: "spare", Fake: fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "spare"})}
 	for _, d := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
@@ -88,14 +88,14 @@ func newQuitters(t *testing.T) *quitters {
 	}
 	o.Providers = append(o.Providers, spare)
 	q.g = gateway.Run(t, o)
-	q.key = q.g.CreateKey(t, "--name", "quitters", "--balance-usd", "1000000")
+	q.key = q.g.CreateKey(t, "--name", "disconnectors", "--balance-usd", "1000000")
 	return q
 }
 
 // next chooses who leaves next and when: most of them within 80 ms of connecting.
-func (q *quitters) next() *quitter {
+func (q *disconnectors) next() *disconnector {
 	a := q.asks[q.n%len(q.asks)]
-	c := &quitter{ask: a, say: fmt.Sprintf("quitter-%d.", q.n), tls: q.n%5 == 0, after: rand.N(80 * time.Millisecond)}
+	c := &disconnector{ask: a, say: fmt.Sprintf("disconnector-%d.", q.n), tls: q.n%5 == 0, after: rand.N(80 * time.Millisecond)}
 	q.n++
 	a.say = c.say
 	c.ask = a
@@ -113,8 +113,8 @@ func (q *quitters) next() *quitter {
 	return c
 }
 
-// leave sends n requests, some at a time, each of which its client ends.
-func (q *quitters) leave(n int) {
+// disconnect sends n requests, some at a time, each of which its client ends.
+func (q *disconnectors) disconnect(n int) {
 	q.Helper()
 	const atOnce = 16
 	var wait sync.WaitGroup
@@ -133,7 +133,7 @@ func (q *quitters) leave(n int) {
 }
 
 // run returns an error only if the gateway is to blame.
-func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error {
+func (c *disconnector) run(ctx context.Context, g *gateway.Gateway, key string) error {
 	patience := c.after
 	if c.until != "" {
 		patience = 30 * time.Second
@@ -145,7 +145,7 @@ func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error
 	call.TLS = c.tls
 	res, err := g.Open(ctx, call)
 	if err != nil {
-		return unlessLeft(ctx, err)
+		return unlessDisconnected(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	c.id = res.Header.Get("X-Request-Id")
@@ -165,13 +165,13 @@ func (c *quitter) run(ctx context.Context, g *gateway.Gateway, key string) error
 			if c.whole = errors.Is(err, io.EOF); c.whole {
 				err = nil
 			}
-			return unlessLeft(ctx, err)
+			return unlessDisconnected(ctx, err)
 		}
 	}
 }
 
-// unlessLeft is the error of a client that did not leave by itself.
-func unlessLeft(ctx context.Context, err error) error {
+// unlessDisconnected is the error of a client that did not disconnect by itself.
+func unlessDisconnected(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func unlessLeft(ctx context.Context, err error) error {
 }
 
 // requests are what reached the providers of those who left.
-func (q *quitters) requests() (rs []fake.Request) {
+func (q *disconnectors) requests() (rs []fake.Request) {
 	for _, p := range q.providers {
 		rs = append(rs, p.Generations()...)
 	}
@@ -187,7 +187,7 @@ func (q *quitters) requests() (rs []fake.Request) {
 }
 
 // over waits until no provider answers any more.
-func (q *quitters) over() {
+func (q *disconnectors) over() {
 	q.Helper()
 	for _, p := range q.providers {
 		if _, err := p.WaitDone(soon(q), len(p.Generations())); err != nil {
@@ -205,11 +205,11 @@ func TestK34ManyClientsLeave(t *testing.T) {
 	if os.Getenv("BARDO_SOAK") != "" {
 		n = soakLeavers
 	}
-	q := newQuitters(t)
-	q.leave(2 * len(q.asks)) // connections that are kept for later are there now
+	q := newDisconnectors(t)
+	q.disconnect(2 * len(q.asks)) // connections that are kept for later are there now
 	q.over()
 	before := settled(t, q.g)
-	q.leave(n)
+	q.disconnect(n)
 	q.over()
 	after := settled(t, q.g)
 	t.Logf("\nbefore  %s\nafter   %s", before, after)
@@ -224,13 +224,13 @@ func TestK34ManyClientsLeave(t *testing.T) {
 }
 
 // checkProviders wants every provider's request ended soon after its client left, and that clients left at every stage.
-func (q *quitters) checkProviders() {
+func (q *disconnectors) checkProviders() {
 	q.Helper()
 	var early, inside, complete int
 	var slowest time.Duration
 	seen := map[string]fake.Request{}
 	for _, r := range q.requests() {
-		i := bytes.Index(r.Body, []byte("quitter-"))
+		i := bytes.Index(r.Body, []byte("disconnector-"))
 		say, _, ok := strings.Cut(string(r.Body[max(i, 0):]), ".")
 		if i < 0 || !ok {
 			q.Fatalf("whose request is %s?", r.Body)
@@ -266,7 +266,7 @@ func (q *quitters) checkProviders() {
 }
 
 // checkCharges wants one charge at most per request, one exactly for what was delivered, and nothing held.
-func (q *quitters) checkCharges() {
+func (q *disconnectors) checkCharges() {
 	q.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(q.g.Home, "bardo.db")+"?_busy_timeout=5000&_query_only=on")
 	if err != nil {

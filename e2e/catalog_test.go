@@ -20,8 +20,8 @@ func lively(dir string) string {
 	return quick + "models: {refresh: 50ms}\ntelemetry: {events: 'file:" + filepath.Join(dir, "events") + "'}\n"
 }
 
-// told is an event as it is written.
-type told struct {
+// modelEvent is an event as it is written.
+type modelEvent struct {
 	Event string
 	Data  struct {
 		Provider, Model, Error string
@@ -31,15 +31,15 @@ type told struct {
 	}
 }
 
-// toldOf are those of a name that were written.
-func toldOf(t *testing.T, dir, name string) (out []told) {
+// modelEvents are those of a name that were written.
+func modelEvents(t *testing.T, dir, name string) (out []modelEvent) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		var e told
+		var e modelEvent
 		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
 			t.Fatalf("%q is no event: %v", s.Text(), err)
 		}
@@ -94,20 +94,22 @@ func costs(t *testing.T, g *gateway.Gateway, model string) (cost string, status 
 	return got.Header.Get("X-Bardo-Cost"), got.Status
 }
 
+var listedCases = []struct {
+	about, form, id, upstream string
+	market                    fake.Config
+	provider                  gateway.Provider
+	statesCosts               bool // answers say what they cost, and that is what counts
+}{
+	{"openrouter K-89", fake.ListOpenRouter, "claude-opus-4-6", "anthropic/claude-opus-4.6", fake.Config{Vendor: fake.OpenRouter}, gateway.Provider{ID: "openrouter"}, true},
+	{"venice", fake.ListVenice, "llama-3.3-70b", "llama-3.3-70b", fake.Config{Vendor: fake.Venice}, gateway.Provider{ID: "venice"}, false},
+	{"blockrun", fake.ListBlockRun, "deepseek-r1", "deepseek/deepseek-r1", fake.Config{Vendor: fake.BlockRun}, gateway.Provider{ID: "blockrun"}, false},
+	{"custom", fake.ListOpenRouter, "gpt-4o", "openai/gpt-4o", fake.Config{Dialect: fake.OpenAI}, gateway.Provider{ID: "mine", More: "catalog: openrouter"}, false},
+}
+
 // TestAProvidersListIsWhatItServes goes through the life of a list: read, unchanged, changed, away, and kept for the next start.
 func TestAProvidersListIsWhatItServes(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		about, form, id, upstream string
-		market                    fake.Config
-		provider                  gateway.Provider
-		statesCosts               bool // answers say what they cost, and that is what counts
-	}{
-		{"openrouter K-89", fake.ListOpenRouter, "claude-opus-4-6", "anthropic/claude-opus-4.6", fake.Config{Vendor: fake.OpenRouter}, gateway.Provider{ID: "openrouter"}, true},
-		{"venice", fake.ListVenice, "llama-3.3-70b", "llama-3.3-70b", fake.Config{Vendor: fake.Venice}, gateway.Provider{ID: "venice"}, false},
-		{"blockrun", fake.ListBlockRun, "deepseek-r1", "deepseek/deepseek-r1", fake.Config{Vendor: fake.BlockRun}, gateway.Provider{ID: "blockrun"}, false},
-		{"custom", fake.ListOpenRouter, "gpt-4o", "openai/gpt-4o", fake.Config{Dialect: fake.OpenAI}, gateway.Provider{ID: "mine", More: "catalog: openrouter"}, false},
-	} {
+	for _, row := range listedCases {
 		t.Run(row.about, func(t *testing.T) {
 			t.Parallel()
 			market := fake.Start(t, row.market)
@@ -140,15 +142,15 @@ func TestAProvidersListIsWhatItServes(t *testing.T) {
 			eventually(t, "a look that finds nothing new", func() bool { return market.Unchanged() > 0 })
 
 			market.Publish(row.form, fake.Listed{ID: row.upstream, Input: "50.000001", Output: "100"}, fake.Listed{ID: "newcorp/nova-10", Input: "1", Output: "2"})
-			eventually(t, "the changes", func() bool { return len(toldOf(t, dir, "catalog:model_vanished")) > 0 })
-			changed := toldOf(t, dir, "catalog:price_changed")
+			eventually(t, "the changes", func() bool { return len(modelEvents(t, dir, "catalog:model_vanished")) > 0 })
+			changed := modelEvents(t, dir, "catalog:price_changed")
 			if len(changed) != 1 || changed[0].Data.Model != row.id || changed[0].Data.Old.Input != 100 || changed[0].Data.New.Input != 50.000001 {
 				t.Errorf("told of prices: %+v", changed)
 			}
-			if e := toldOf(t, dir, "catalog:model_appeared"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-10" || e[0].Data.Provider != row.provider.ID {
+			if e := modelEvents(t, dir, "catalog:model_appeared"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-10" || e[0].Data.Provider != row.provider.ID {
 				t.Errorf("told of new models: %+v", e)
 			}
-			if e := toldOf(t, dir, "catalog:model_vanished"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-9" {
+			if e := modelEvents(t, dir, "catalog:model_vanished"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-9" {
 				t.Errorf("told of models that are gone: %+v", e)
 			}
 			if cheap, status := costs(t, g, row.id); status != http.StatusOK || cheap >= dear && !row.statesCosts {
@@ -158,7 +160,7 @@ func TestAProvidersListIsWhatItServes(t *testing.T) {
 			mustFail(t, gone, g.Do(t, gone.call()), http.StatusNotFound, "model_not_found")
 
 			market.BehaveOn("/models", fake.Behaviour{Status: http.StatusServiceUnavailable})
-			eventually(t, "the outage", func() bool { return len(toldOf(t, dir, "catalog:refresh_failed")) > 1 })
+			eventually(t, "the outage", func() bool { return len(modelEvents(t, dir, "catalog:refresh_failed")) > 1 })
 			half, status := costs(t, g, row.id)
 			if status != http.StatusOK || half >= dear && !row.statesCosts {
 				t.Errorf("in the outage: %d, charged %s", status, half)
@@ -209,8 +211,8 @@ func TestAModelThatAProviderNoLongerHasIsAskedForLast(t *testing.T) {
 			if by := got.Header.Get("X-Bardo-Provider"); (got.Status == http.StatusOK) != row.goesOn || row.goesOn && by != "second" {
 				t.Fatalf("%d by %q: %s", got.Status, by, got.Body)
 			}
-			eventually(t, "the event", func() bool { return len(toldOf(t, dir, "catalog:model_quarantined")) == 1 })
-			if e := toldOf(t, dir, "catalog:model_quarantined")[0].Data; e.Provider != "first" || e.Model != "m" || e.Status != row.refusal.Status {
+			eventually(t, "the event", func() bool { return len(modelEvents(t, dir, "catalog:model_quarantined")) == 1 })
+			if e := modelEvents(t, dir, "catalog:model_quarantined")[0].Data; e.Provider != "first" || e.Model != "m" || e.Status != row.refusal.Status {
 				t.Errorf("told %+v", e)
 			}
 			for range 6 { // more than what would put a broken provider last
@@ -255,7 +257,7 @@ func TestEverySidecarReadsTheLists(t *testing.T) {
 	}
 	eventually(t, "an event of each", func() bool {
 		n := 0
-		for _, e := range toldOf(t, dir, "catalog:price_changed") {
+		for _, e := range modelEvents(t, dir, "catalog:price_changed") {
 			if e.Data.New.Input == 3 {
 				n++
 			}

@@ -123,6 +123,41 @@ func TestEveryAnswerIsCountedAsWhatItWas(t *testing.T) {
 	})
 }
 
+// TestATokenCountCostsNothing: there is no charge, no usage and no record of it, by whomever it is made.
+func TestATokenCountCostsNothing(t *testing.T) {
+	t.Parallel()
+	up := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "anthropic", Fake: up}}})
+	k := g.CreateKey(t, "--name", "prepaid", "--balance-usd", "1")
+	for _, header := range [][]string{{"anthropic-version: 2023-06-01"}, {"anthropic-version: 2023-06-01", "anthropic-beta: token-counting-2024-11-01"}} {
+		got := g.Do(t, gateway.Call{
+			Path: "/v1/messages/count_tokens", Key: k.Key, Header: header,
+			Body: `{"model":"claude-sonnet-4-5","messages":[{"role":"user","content":"hi"}]}`,
+		})
+		if cost := got.Header.Get("X-Bardo-Cost"); got.Status != http.StatusOK || cost != "" && cost != "0.000000" {
+			t.Errorf("%d, it costs %q: %s", got.Status, cost, got.Body)
+		}
+		if balance := got.Header.Get("X-Bardo-Balance"); balance != "" {
+			t.Errorf("the balance is said to be %s", balance)
+		}
+		if r := g.Do(t, gateway.Call{Path: "/v1/requests/" + got.Header.Get("X-Request-Id"), Key: k.Key}); r.Status != http.StatusNotFound {
+			t.Errorf("its record: %d %s", r.Status, r.Body)
+		}
+	}
+	if n := len(up.Calls()); n != 2 {
+		t.Fatalf("the provider counted %d times", n)
+	}
+	var use struct{ Data []used }
+	get(t, g, k.Key, "/v1/usage", &use)
+	if left := balanceOf(t, g, k.Key); left != 1_000_000 || len(use.Data) != 0 {
+		t.Errorf("%d are left, usage %+v", left, use.Data)
+	}
+	if m := g.Metrics(t); m.Sum("bardo_tokens_total") != 0 || m.Sum("bardo_provider_cost_micro_usd_total") != 0 {
+		t.Errorf("%v tokens are counted, for %v", m.Sum("bardo_tokens_total"), m.Sum("bardo_provider_cost_micro_usd_total"))
+	}
+	g.AssertSound(t)
+}
+
 // TestEveryPassedThroughAnswerIsCountedAsWhatItWas: files and batches go to a user's own key, and count with the status that came back.
 func TestEveryPassedThroughAnswerIsCountedAsWhatItWas(t *testing.T) {
 	t.Parallel()

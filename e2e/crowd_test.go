@@ -31,8 +31,8 @@ type crowd struct {
 	failed []string
 }
 
-// gather starts a crowd; it must be dismissed.
-func gather(t testing.TB, g *gateway.Gateway, clients int, asks ...ask) *crowd {
+// startCrowd starts a crowd; it must be dismissed.
+func startCrowd(t testing.TB, g *gateway.Gateway, clients int, asks ...ask) *crowd {
 	t.Helper()
 	c := &crowd{g: g, asks: asks}
 	c.ctx, c.cancel = context.WithCancel(t.Context())
@@ -104,8 +104,8 @@ func (c *crowd) disperse() {
 	c.ended.Wait()
 }
 
-// dismiss ends the crowd, none of whose calls may have failed.
-func (c *crowd) dismiss(t testing.TB) {
+// stop ends the crowd, none of whose calls may have failed.
+func (c *crowd) stop(t testing.TB) {
 	t.Helper()
 	c.disperse()
 	c.mu.Lock()

@@ -157,6 +157,7 @@ func TestD81AnEstimateIsAtMostWhatWasReserved(t *testing.T) {
 // TestD81DisconnectsCountForTheDay: what they cost uses up a key's daily limit.
 func TestD81DisconnectsCountForTheDay(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	g, p, key := disconnecting(t, fake.Behaviour{Break: fake.Break{Kind: fake.Hang}}, "--limit-usd-day", "0.0015")
 	c := ask{dialect: fake.OpenAI, model: "m", stream: true, more: `"max_completion_tokens":60`}.with(key)
 	for n := range 8 {
@@ -180,7 +181,7 @@ func TestD81DisconnectsCountForTheDay(t *testing.T) {
 			}
 			cancel()
 			return
-		case <-came(t, p):
+		case <-arrived(t, p):
 		}
 		<-time.After(time.Second)
 		cancel()
@@ -193,8 +194,8 @@ func TestD81DisconnectsCountForTheDay(t *testing.T) {
 	t.Error("eight disconnects did not use up the day's limit")
 }
 
-// came is closed when a provider has its next request.
-func came(t *testing.T, p *fake.Server) <-chan struct{} {
+// arrived is closed when a provider has its next request.
+func arrived(t *testing.T, p *fake.Server) <-chan struct{} {
 	t.Helper()
 	c := make(chan struct{})
 	ctx := soon(t)

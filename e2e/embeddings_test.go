@@ -238,6 +238,7 @@ func TestEmbeddingsThatNobodyMakes(t *testing.T) {
 // TestEmbeddingsAreHeldToTheLimitsOfTheirKey: the rate, and what it may spend in a day.
 func TestEmbeddingsAreHeldToTheLimitsOfTheirKey(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: "limits: {rpm: 2}", Providers: []gateway.Provider{{ID: "openai", Fake: p}}})
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "1").Key

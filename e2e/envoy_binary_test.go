@@ -10,18 +10,13 @@ import (
 	"testing"
 
 	"bardo.money/gateway/e2e/gateway"
+	"bardo.money/gateway/internal/proctest"
 )
 
 // fakeEnvoy makes a program that says the version of an Envoy.
 func fakeEnvoy(t *testing.T, path string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	script := "#!/bin/sh\necho 'envoy  version: 0/1.40.0/Clean/RELEASE/BoringSSL'\n"
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Program(t, path, []byte("#!/bin/sh\necho 'envoy  version: 0/1.40.0/Clean/RELEASE/BoringSSL'\n"))
 	return path
 }
 
@@ -35,22 +30,17 @@ func TestEnvoyOfTheWorkingDirectoryComesLast(t *testing.T) {
 	}
 	installed, work, path := t.TempDir(), t.TempDir(), t.TempDir()
 	copied := filepath.Join(installed, "bin", "bardo")
-	if err := os.MkdirAll(filepath.Dir(copied), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(copied, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Program(t, copied, program)
 	inWork := fakeEnvoy(t, filepath.Join(work, ".tools", "envoy", "envoy"))
 	fakeEnvoy(t, filepath.Join(work, "envoy")) // what an empty or relative PATH would lead to
 	found := func(path string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), copied, "doctor", "--json")
 		cmd.Dir, cmd.Env = work, []string{"BARDO_HOME=" + t.TempDir(), "PATH=" + path}
-		out, _ := cmd.Output() // its status is about other checks, too
+		out, status := cmd.Output() // the status is about other checks, too
 		var checks []struct{ Check, Detail string }
 		if err := json.Unmarshal(out, &checks); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("%v: %s, %v", err, out, status)
 		}
 		for _, c := range checks {
 			if c.Check == "envoy" {

@@ -92,19 +92,21 @@ func TestR23TierT2AnswersWhatT1LeavesToIt(t *testing.T) {
 	g.AssertSound(t)
 }
 
+type escalationCase struct {
+	about, config string
+	header        []string
+	swift         fake.Behaviour
+	deep, deeper  fake.Behaviour
+	model         string
+	given         string
+}
+
 // who may not have tier T2, or for whom it fails, keeps the answer of T1; and T2 does not escalate further.
 func TestR23TheAnswerOfT1StandsWhereThereIsNoBetterOne(t *testing.T) {
 	t.Parallel()
 	urgent, settled := decision("observe", 0.9, true), decision("hedge", 0.9, true)
 	bad := fake.Behaviour{Status: http.StatusInternalServerError}
-	for _, row := range []struct {
-		about, config string
-		header        []string
-		swift         fake.Behaviour
-		deep, deeper  fake.Behaviour
-		model         string
-		given         string
-	}{
+	for _, row := range []escalationCase{
 		{about: "by configuration", config: "inference: {escalation: {mode: auto}}", given: "deep"},
 		{about: "the request stands over the configuration", config: "inference: {escalation: {mode: auto}}", header: []string{"X-Bardo-Escalate: off"}, given: "swift"},
 		{about: "nobody asked for it", given: "swift"},

@@ -21,8 +21,8 @@ func geminiPath(model string, stream bool) string {
 	return "/v1beta/models/" + model + ":generateContent"
 }
 
-// heard is what a client of Google's makes of an answer.
-type heard struct {
+// geminiContent is an answer in Gemini's format, as a client reads it.
+type geminiContent struct {
 	text, thought, finish string
 	calls                 []string // names and arguments
 	parts                 []string // as they came, to be given back
@@ -41,10 +41,10 @@ type geminiAnswer struct {
 	ResponseID    string `json:"responseId"`
 }
 
-// hearGemini reads an answer as Google's SDKs do: a stream has events of one line, and nothing else but empty lines.
-func hearGemini(t testing.TB, got gateway.Answer, stream bool) heard {
+// readGemini reads an answer as Google's SDKs do: a stream has events of one line, and nothing else but empty lines.
+func readGemini(t testing.TB, got gateway.Answer, stream bool) geminiContent {
 	t.Helper()
-	var h heard
+	var h geminiContent
 	if !stream {
 		h.add(t, []byte(got.Body))
 		return h
@@ -71,7 +71,7 @@ func hearGemini(t testing.TB, got gateway.Answer, stream bool) heard {
 	return h
 }
 
-func (h *heard) add(t testing.TB, chunk []byte) {
+func (h *geminiContent) add(t testing.TB, chunk []byte) {
 	t.Helper()
 	var a geminiAnswer
 	if err := json.Unmarshal(chunk, &a); err != nil || a.ResponseID == "" {
@@ -195,7 +195,7 @@ func TestGeminiClientsOverEveryProvider(t *testing.T) {
 				})
 				body := fmt.Sprintf(geminiLooks, "")
 				got := l.generate(t, model, stream, body)
-				h := hearGemini(t, got, stream)
+				h := readGemini(t, got, stream)
 				if h.text != "Let me see." || h.thought != "let me think" || h.finish != "STOP" {
 					t.Errorf("the client reads %+v", h)
 				}
@@ -210,7 +210,7 @@ func TestGeminiClientsOverEveryProvider(t *testing.T) {
 				}
 				turns := `,{"role":"model","parts":[` + strings.Join(h.parts, ",") + `]},{"role":"user","parts":[` +
 					`{"functionResponse":{"name":"look","response":{"result":"sunny"}}},{"functionResponse":{"name":"look","response":{"a":1}}}]}`
-				h = hearGemini(t, l.generate(t, model, stream, fmt.Sprintf(geminiLooks, turns)), stream)
+				h = readGemini(t, l.generate(t, model, stream, fmt.Sprintf(geminiLooks, turns)), stream)
 				if h.text != "It is sunny." {
 					t.Errorf("the client reads %+v", h)
 				}
@@ -391,6 +391,12 @@ func wrappedClaude(signature string) string {
 	return base64.StdEncoding.EncodeToString([]byte("anthropic-claude-v1#" + signature))
 }
 
+type geminiErrorCase struct {
+	path, body string
+	status     int
+	code       string
+}
+
 // TestGeminiEndpoints: what a client of Google's finds besides answers, and how it shows its key.
 func TestGeminiEndpoints(t *testing.T) {
 	t.Parallel()
@@ -400,7 +406,7 @@ func TestGeminiEndpoints(t *testing.T) {
 	t.Run("the key in a header, in either version of the API", func(t *testing.T) {
 		for _, path := range []string{"/v1beta/models/m-gemini:generateContent", "/v1/models/m-gemini:generateContent", "/v1beta/v1beta/models/m-gemini:generateContent"} {
 			got := l.Do(t, gateway.Call{Path: path, Body: hi, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}})
-			if got.Status != http.StatusOK || hearGemini(t, got, false).text != "Hello from the fake provider." {
+			if got.Status != http.StatusOK || readGemini(t, got, false).text != "Hello from the fake provider." {
 				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
 		}
@@ -413,7 +419,7 @@ func TestGeminiEndpoints(t *testing.T) {
 				sign = "&"
 			}
 			got := l.Do(t, gateway.Call{Path: path + sign + "key=" + l.Key, Body: hi, NoKey: true})
-			if got.Status != http.StatusOK || hearGemini(t, got, stream).text != "Hello from the fake provider." {
+			if got.Status != http.StatusOK || readGemini(t, got, stream).text != "Hello from the fake provider." {
 				t.Errorf("stream=%v: %d %s", stream, got.Status, got.Body)
 			}
 		}
@@ -427,11 +433,7 @@ func TestGeminiEndpoints(t *testing.T) {
 		}
 	})
 	t.Run("errors are in Google's form", func(t *testing.T) {
-		for _, c := range []struct {
-			path, body string
-			status     int
-			code       string
-		}{
+		for _, c := range []geminiErrorCase{
 			{geminiPath("unheard-of", false), hi, 404, "model_not_found"},
 			{geminiPath("unheard-of", true), hi, 404, "model_not_found"},
 			{geminiPath("m-gemini", false), `{"contents":`, 400, "invalid_request"},
@@ -442,23 +444,7 @@ func TestGeminiEndpoints(t *testing.T) {
 			geminiFails(t, l.Do(t, gateway.Call{Path: c.path, Body: c.body}), c.status, c.code)
 		}
 	})
-	t.Run("models", func(t *testing.T) {
-		for _, path := range []string{"/v1beta/models", "/v1/models"} {
-			var list struct{ Models []struct{ Name string } }
-			l.Do(t, gateway.Call{Path: path, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}}).JSON(t, &list)
-			if len(list.Models) != len(formats) || !strings.HasPrefix(list.Models[0].Name, "models/m-") {
-				t.Errorf("%s lists %+v", path, list)
-			}
-		}
-		var one struct {
-			Name    string
-			Methods []string `json:"supportedGenerationMethods"`
-		}
-		l.Do(t, gateway.Call{Path: "/v1beta/models/m-openai"}).JSON(t, &one)
-		if one.Name != "models/m-openai" || !slices.Contains(one.Methods, "generateContent") {
-			t.Errorf("got %+v", one)
-		}
-	})
+	t.Run("models", func(t *testing.T) { checkGeminiModels(t, l) })
 	t.Run("a count of tokens", func(t *testing.T) {
 		for _, body := range []string{hi, `{"generateContentRequest":{"model":"models/m-gemini",` + hi[1:] + `}`} {
 			var count struct{ TotalTokens int }
@@ -473,7 +459,7 @@ func TestGeminiEndpoints(t *testing.T) {
 			got := l.Do(t, gateway.Call{Path: "/v1beta/models/m-" + string(d) + ":streamGenerateContent", Body: hi})
 			var chunks []json.RawMessage
 			got.JSON(t, &chunks)
-			var h heard
+			var h geminiContent
 			for _, c := range chunks {
 				h.add(t, c)
 			}
@@ -483,6 +469,25 @@ func TestGeminiEndpoints(t *testing.T) {
 		}
 	})
 	l.AssertSound(t)
+}
+
+func checkGeminiModels(t *testing.T, l geminiLab) {
+	t.Helper()
+	for _, path := range []string{"/v1beta/models", "/v1/models"} {
+		var list struct{ Models []struct{ Name string } }
+		l.Do(t, gateway.Call{Path: path, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}}).JSON(t, &list)
+		if len(list.Models) != len(formats) || !strings.HasPrefix(list.Models[0].Name, "models/m-") {
+			t.Errorf("%s lists %+v", path, list)
+		}
+	}
+	var one struct {
+		Name    string
+		Methods []string `json:"supportedGenerationMethods"`
+	}
+	l.Do(t, gateway.Call{Path: "/v1beta/models/m-openai"}).JSON(t, &one)
+	if one.Name != "models/m-openai" || !slices.Contains(one.Methods, "generateContent") {
+		t.Errorf("got %+v", one)
+	}
 }
 
 // TestGeminiAnswersAreStored: a client of Google's gets the same answer again, in either form, and its provider is not asked.
@@ -501,7 +506,7 @@ func TestGeminiAnswersAreStored(t *testing.T) {
 		if first.Body != second.Body || first.Status != http.StatusOK || second.Header.Get("X-Bardo-Cache") != "hash" {
 			t.Errorf("stream=%v: %s and then, from %q,\n%s", stream, first.Body, second.Header.Get("X-Bardo-Cache"), second.Body)
 		}
-		if h := hearGemini(t, second, stream); h.text != "Cached words." || len(h.calls) != 1 {
+		if h := readGemini(t, second, stream); h.text != "Cached words." || len(h.calls) != 1 {
 			t.Errorf("stream=%v: the client reads %+v", stream, h)
 		}
 		if n := len(f.Generations()); n != 1 {

@@ -45,6 +45,11 @@ var thinkingParameters = map[shaper][]string{
 	},
 }
 
+type thinkingCase struct {
+	model  string
+	server *fake.Server
+}
+
 // TestD86AClientsThinkingParameterAddsNoWords: whatever a client says about thinking, to a model without a parameter for it, the prompt
 // is the same as without; a subsystem whose profile says how hard to think has its guidance written.
 func TestD86AClientsThinkingParameterAddsNoWords(t *testing.T) {
@@ -62,10 +67,7 @@ func TestD86AClientsThinkingParameterAddsNoWords(t *testing.T) {
 		{ID: "g", Fake: gemini, Format: "gemini", Models: []gateway.Model{{ID: "gem", More: "reasoning: none, capabilities: [tools]"}}},
 		{ID: "blockrun", Fake: blockrun, Models: []gateway.Model{{ID: "qwen3-235b-a22b", Upstream: "qwen/qwen3-235b"}, {ID: "mystery", Upstream: "acme/mystery", More: "capabilities: [tools]"}}},
 	}})
-	for _, at := range []struct {
-		model  string
-		server *fake.Server
-	}{
+	for _, at := range []thinkingCase{
 		{"o/uncontrolled", openai},
 		{"o/slashed", openai},
 		{"o/undescribed", openai},
@@ -77,24 +79,7 @@ func TestD86AClientsThinkingParameterAddsNoWords(t *testing.T) {
 		for _, client := range shapers {
 			for _, stream := range []bool{false, true} {
 				for _, hint := range []string{"X-Bardo-Pipeline: minimal", "X-Bardo-Pipeline: standard", "X-Bardo-Quality: high"} {
-					t.Run(fmt.Sprintf("%s/%s/stream=%v/%s", at.model, client, stream, hint), func(t *testing.T) {
-						if got := g.Do(t, client.call(at.model, stream, t.Name(), "", hint)); got.Status != http.StatusOK {
-							t.Fatalf("%d %s", got.Status, got.Body)
-						}
-						plain := promptOf(t, at.server)
-						if strings.Contains(plain, "step by step") || strings.Contains(plain, "/think") {
-							t.Errorf("without a word from the client it is sent %s", plain)
-						}
-						for _, says := range thinkingParameters[client] {
-							got := g.Do(t, client.call(at.model, stream, t.Name(), says, hint))
-							if got.Status != http.StatusOK {
-								t.Fatalf("%s: %d %s", says, got.Status, got.Body)
-							}
-							if p := promptOf(t, at.server); p != plain {
-								t.Errorf("%s makes the prompt\n%s\nof\n%s", says, p, plain)
-							}
-						}
-					})
+					t.Run(fmt.Sprintf("%s/%s/stream=%v/%s", at.model, client, stream, hint), func(t *testing.T) { checkNoWordsAdded(t, g, client, at, stream, hint) })
 				}
 			}
 		}
@@ -124,4 +109,24 @@ func TestD86AClientsThinkingParameterAddsNoWords(t *testing.T) {
 			}
 		}
 	})
+}
+
+func checkNoWordsAdded(t *testing.T, g *gateway.Gateway, client shaper, at thinkingCase, stream bool, hint string) {
+	t.Helper()
+	if got := g.Do(t, client.call(at.model, stream, t.Name(), "", hint)); got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	plain := promptOf(t, at.server)
+	if strings.Contains(plain, "step by step") || strings.Contains(plain, "/think") {
+		t.Errorf("without a word from the client it is sent %s", plain)
+	}
+	for _, says := range thinkingParameters[client] {
+		got := g.Do(t, client.call(at.model, stream, t.Name(), says, hint))
+		if got.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s", says, got.Status, got.Body)
+		}
+		if p := promptOf(t, at.server); p != plain {
+			t.Errorf("%s makes the prompt\n%s\nof\n%s", says, p, plain)
+		}
+	}
 }

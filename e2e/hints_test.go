@@ -143,6 +143,10 @@ func TestAnUnknownSubsystemIsReported(t *testing.T) {
 			t.Errorf("%s, stream=%v: status %d, subsystem %q, warning %q", a.dialect, a.stream, got.Status, got.Header.Get("X-Bardo-Subsystem"), w)
 		}
 	}
+	explained := g.Do(t, both[0].call("X-Bardo-Subsystem: risc", "X-Bardo-Route: explain"))
+	if w := explained.Header.Values("X-Bardo-Warning"); explained.Status != http.StatusOK || len(w) != 1 {
+		t.Errorf("an explanation: status %d, warnings %q", explained.Status, w)
+	}
 	for _, args := range [][]string{{"route", "--subsystem", "risc", "--model", "m"}, {"route", "--subsystem", "risc", "--model", "m", "--json"}} {
 		if out := g.Bardo(t, args...); !strings.Contains(out, "unknown subsystem: risc (did you mean risk?)") {
 			t.Errorf("%v printed %s", args, out)

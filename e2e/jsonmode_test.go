@@ -85,21 +85,24 @@ func TestD86JSONModeCrossesFormats(t *testing.T) {
 			t.Errorf("%d, it is asked %s", got.Status, lastOf(t, fakes[fake.OpenAI]).Body)
 		}
 	})
-	t.Run("a legacy completion", func(t *testing.T) {
-		for d, p := range fakes {
-			got := g.Do(t, gateway.Call{Path: "/v1/completions", Body: fmt.Sprintf(`{"model":"%s-described","prompt":"Say it in JSON.","response_format":{"type":"json_object"}}`, d)})
-			var m struct{ Choices []struct{ Text string } }
-			got.JSON(t, &m)
-			var said struct{ Answer *string }
-			if len(m.Choices) != 1 || json.Unmarshal([]byte(m.Choices[0].Text), &said) != nil || said.Answer == nil {
-				t.Errorf("%s: %d %s", d, got.Status, got.Body)
-			}
-			if asked := string(lastOf(t, p).Body); !strings.Contains(asked, jsonModeAt[d]) {
-				t.Errorf("%s is asked %s", d, asked)
-			}
-		}
-	})
+	t.Run("a legacy completion", func(t *testing.T) { checkLegacyJSONMode(t, fakes, g) })
 	g.AssertSound(t)
+}
+
+func checkLegacyJSONMode(t *testing.T, fakes map[fake.Dialect]*fake.Server, g *gateway.Gateway) {
+	t.Helper()
+	for d, p := range fakes {
+		got := g.Do(t, gateway.Call{Path: "/v1/completions", Body: fmt.Sprintf(`{"model":"%s-described","prompt":"Say it in JSON.","response_format":{"type":"json_object"}}`, d)})
+		var m struct{ Choices []struct{ Text string } }
+		got.JSON(t, &m)
+		var said struct{ Answer *string }
+		if len(m.Choices) != 1 || json.Unmarshal([]byte(m.Choices[0].Text), &said) != nil || said.Answer == nil {
+			t.Errorf("%s: %d %s", d, got.Status, got.Body)
+		}
+		if asked := string(lastOf(t, p).Body); !strings.Contains(asked, jsonModeAt[d]) {
+			t.Errorf("%s is asked %s", d, asked)
+		}
+	}
 }
 
 // TestJSONModeIsCheckedAfterwards: an answer that is no JSON object is asked for once more, as often as for schemas, in words where the

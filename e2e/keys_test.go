@@ -208,6 +208,12 @@ func TestRevokedKeysEndWithinASecond(t *testing.T) {
 	g.AssertSound(t)
 }
 
+type credentialCase struct {
+	name   string
+	header []string
+	ok     bool
+}
+
 // TestCredentials: which of the headers counts, and what is not a key.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
@@ -221,11 +227,7 @@ func TestCredentials(t *testing.T) {
 		}
 		return r
 	}, secret)
-	for _, r := range []struct {
-		name   string
-		header []string
-		ok     bool
-	}{
+	for _, r := range []credentialCase{
 		{"Bearer", []string{"authorization: Bearer " + good}, true},
 		{"bearer in lower case", []string{"authorization: bearer " + good}, true},
 		{"x-api-key", []string{"x-api-key: " + good}, true},
@@ -245,33 +247,36 @@ func TestCredentials(t *testing.T) {
 		{"another secret", []string{"x-api-key: bardo_sk_" + id + "_" + swapped + "_" + sum}, false},
 		{"very long", []string{"x-api-key: bardo_sk_" + strings.Repeat("a", 4000)}, false},
 	} {
-		t.Run(r.name, func(t *testing.T) {
-			for _, a := range both[:2] {
-				c := a.call(r.header...)
-				c.NoKey = true
-				if r.name == "in the query" {
-					c.Path += "?api_key=" + good + "&key=" + good
-				}
-				p.Forget()
-				got := g.Do(t, c)
-				if !r.ok {
-					mustFail(t, a, got, http.StatusUnauthorized, "invalid_api_key")
-					if errorType(t, got) != "authentication_error" || strings.Contains(got.Body, secret) || len(p.Generations()) != 0 {
-						t.Errorf("%s, %d calls", got.Body, len(p.Generations()))
-					}
-					continue
-				}
-				if got.Status != http.StatusOK {
-					t.Errorf("%d %s", got.Status, got.Body)
-				}
-				if p.Saw(secret) {
-					t.Error("the provider saw the key")
-				}
-			}
-		})
+		t.Run(r.name, func(t *testing.T) { checkCredential(t, r, good, p, g, secret) })
 	}
 	if strings.Contains(g.Log(), secret) {
 		t.Error("the log holds a key")
+	}
+}
+
+func checkCredential(t *testing.T, r credentialCase, good string, p *fake.Server, g *gateway.Gateway, secret string) {
+	t.Helper()
+	for _, a := range both[:2] {
+		c := a.call(r.header...)
+		c.NoKey = true
+		if r.name == "in the query" {
+			c.Path += "?api_key=" + good + "&key=" + good
+		}
+		p.Forget()
+		got := g.Do(t, c)
+		if !r.ok {
+			mustFail(t, a, got, http.StatusUnauthorized, "invalid_api_key")
+			if errorType(t, got) != "authentication_error" || strings.Contains(got.Body, secret) || len(p.Generations()) != 0 {
+				t.Errorf("%s, %d calls", got.Body, len(p.Generations()))
+			}
+			continue
+		}
+		if got.Status != http.StatusOK {
+			t.Errorf("%d %s", got.Status, got.Body)
+		}
+		if p.Saw(secret) {
+			t.Error("the provider saw the key")
+		}
 	}
 }
 

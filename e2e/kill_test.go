@@ -254,12 +254,41 @@ func (s *soak) check(t *testing.T, g *gateway.Gateway, running bool) {
 	g.AssertSound(t)
 	db := s.store(t)
 	defer func() { _ = db.Close() }()
-	charges, spent := readCharges(t, db)
 	var held int64
 	if err := db.QueryRowContext(t.Context(), `SELECT sum(held) FROM balance`).Scan(&held); err != nil || held != 0 {
 		t.Errorf("%d millionths are held in the store: %v", held, err)
 	}
-	for id := range s.complete {
+	spent := checkCharges(t, db, s.complete)
+	for _, k := range s.keys {
+		var b keyBalance
+		if running {
+			get(t, g, k.Key, "/v1/balance", &b)
+		} else if err := json.Unmarshal([]byte(g.Bardo(t, "balance", k.ID, "--json")), &b); err != nil {
+			t.Fatal(err)
+		}
+		b.check(t, k.ID, s.deposited[k.ID]-spent[k.ID])
+	}
+}
+
+// keyBalance is a key's balance, as the API and the command line print it.
+type keyBalance struct {
+	Balance json.Number `json:"balance_usd"`
+	Held    json.Number `json:"held_usd"`
+}
+
+// check wants a balance, in millionths, of which nothing is held.
+func (b *keyBalance) check(t *testing.T, key string, want int64) {
+	t.Helper()
+	if micro(t, b.Balance) != want || b.Held != "0.000000" {
+		t.Errorf("key %s has %+v, want a balance of %d millionths and nothing held", key, b, want)
+	}
+}
+
+// checkCharges checks that each request that was answered completely has one charge, and none has more. It returns what each key spent.
+func checkCharges(t *testing.T, db *sql.DB, complete map[string]struct{}) (spent map[string]int64) {
+	t.Helper()
+	charges, spent := readCharges(t, db)
+	for id := range complete {
 		if charges[id] != 1 {
 			t.Errorf("request %s was answered completely and has %d charges", id, charges[id])
 		}
@@ -269,20 +298,7 @@ func (s *soak) check(t *testing.T, g *gateway.Gateway, running bool) {
 			t.Errorf("request %s has %d charges", id, n)
 		}
 	}
-	for _, k := range s.keys {
-		var b struct {
-			Balance json.Number `json:"balance_usd"`
-			Held    json.Number `json:"held_usd"`
-		}
-		if running {
-			get(t, g, k.Key, "/v1/balance", &b)
-		} else if err := json.Unmarshal([]byte(g.Bardo(t, "balance", k.ID, "--json")), &b); err != nil {
-			t.Fatal(err)
-		}
-		if want := s.deposited[k.ID] - spent[k.ID]; micro(t, b.Balance) != want || b.Held != "0.000000" {
-			t.Errorf("key %s has %+v, want a balance of %d millionths and nothing held", k.ID, b, want)
-		}
-	}
+	return spent
 }
 
 // store opens the ledger's file. It comes after the audit, which lets the gateway's own code be the

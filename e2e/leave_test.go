@@ -12,11 +12,11 @@ import (
 	"bardo.money/gateway/internal/polltest"
 )
 
-// restless tells often that an answer is on its way.
-var restless = strings.Replace(quick, "idle: 50s", "idle: 20s, heartbeat: 50ms", 1)
+// frequentHeartbeats tells often that an answer is on its way.
+var frequentHeartbeats = strings.Replace(quick, "idle: 50s", "idle: 20s, heartbeat: 50ms", 1)
 
-// abandon asks in a stream, and leaves once the gateway has said several times that it still waits after ready was true.
-func abandon(t *testing.T, g *gateway.Gateway, c gateway.Call, ready func() bool) {
+// disconnectWhenReady asks in a stream, and leaves once the gateway has said several times that it still waits after ready was true.
+func disconnectWhenReady(t *testing.T, g *gateway.Gateway, c gateway.Call, ready func() bool) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), polltest.Patience)
 	defer leave()
@@ -55,18 +55,20 @@ func began(s *fake.Server) func() bool {
 	}
 }
 
+type verifiedLeaveCase struct {
+	about         string
+	first, second fake.Behaviour
+	ready         func(lead, other *fake.Server) func() bool
+	least, most   int64
+}
+
 // TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth: for the answer that is there, and for what there is of the other one, once, and nothing
 // stays held. The lead asks $1 and $2, the other $3 and $4, and 20 percent come on top.
 func TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth(t *testing.T) {
 	t.Parallel()
 	half := fake.Behaviour{Tokens: 40, Break: fake.Break{Kind: fake.Hang, At: fake.AfterTokens, Tokens: 20}}
 	mute := fake.Behaviour{Break: fake.Break{Kind: fake.Hang, At: fake.AfterHeaders}}
-	for _, row := range []struct {
-		about         string
-		first, second fake.Behaviour
-		ready         func(lead, other *fake.Server) func() bool
-		least, most   int64
-	}{
+	for _, row := range []verifiedLeaveCase{
 		{
 			"the second is there, of the first there is nothing", mute,
 			fake.Behaviour{Text: "No.", Usage: &fake.Usage{Input: 2000, Output: 50}},
@@ -96,7 +98,7 @@ func TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth(t *testing.T) {
 			t.Parallel()
 			lead := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "lead"})
 			other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "other"})
-			g := gateway.Run(t, gateway.Options{Config: restless, Providers: []gateway.Provider{
+			g := gateway.Run(t, gateway.Options{Config: frequentHeartbeats, Providers: []gateway.Provider{
 				{ID: "lead", Fake: lead, Format: "anthropic", Models: []gateway.Model{{ID: "claude-opus-4-6", Price: "{input: 1, output: 2}"}}},
 				{ID: "other", Fake: other, Models: []gateway.Model{{ID: "gpt-4.1", Price: "{input: 3, output: 4}"}}},
 			}})
@@ -105,7 +107,7 @@ func TestK34WhoLeavesWhileTwoModelsAreAskedPaysForBoth(t *testing.T) {
 			key := g.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
 			c := shaper("openai").call("claude-opus-4-6", true, "May it?", "", "X-Bardo-Verify: true")
 			c.Key = key
-			abandon(t, g, c, row.ready(lead, other))
+			disconnectWhenReady(t, g, c, row.ready(lead, other))
 			var paid int64
 			eventually(t, "the charge", func() bool {
 				f := fundsOf(t, g, key)
@@ -125,7 +127,7 @@ func TestK34WhoLeavesInTheMiddleOfTierT2PaysForBothTiers(t *testing.T) {
 	t.Parallel()
 	swift := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "swift"})
 	deep := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "deep"})
-	g := gateway.Run(t, gateway.Options{Config: restless, Providers: []gateway.Provider{
+	g := gateway.Run(t, gateway.Options{Config: frequentHeartbeats, Providers: []gateway.Provider{
 		{ID: "swift", Fake: swift, Models: []gateway.Model{{
 			ID: "small", Price: "{input: 1, output: 2}", More: "quality: low, family: small, reasoning: none, capabilities: [tools, structured_outputs, low_effort]",
 		}}},
@@ -136,7 +138,7 @@ func TestK34WhoLeavesInTheMiddleOfTierT2PaysForBothTiers(t *testing.T) {
 	key := g.CreateKey(t, "--name", "k", "--balance-usd", "50").Key
 	c := shaper("openai").call("auto", true, "What now?", "", "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto")
 	c.Key = key
-	abandon(t, g, c, began(deep))
+	disconnectWhenReady(t, g, c, began(deep))
 	var paid int64
 	eventually(t, "the charge", func() bool {
 		f := fundsOf(t, g, key)

@@ -102,6 +102,7 @@ func TestK70FiveAtOnceWithMoneyForOne(t *testing.T) {
 // TestK71NoStaleRefusal: a budget that is raised, lifted or filled up counts at once, also for who was refused before.
 func TestK71NoStaleRefusal(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	g, p := one(t, quick)
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
 	a := ask{dialect: fake.OpenAI, model: "m", more: `"max_tokens":100`}

@@ -75,7 +75,7 @@ func settled(t testing.TB, g *gateway.Gateway) footprint {
 
 // serving reports whether any of these goroutines serves a request or reads an answer.
 func serving(stacks string) bool {
-	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "extproc.(*reader)."} {
+	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "attempt.(*reader).", "attempt.(*Writer)."} {
 		if strings.Contains(stacks, frame) {
 			return true
 		}
@@ -259,7 +259,7 @@ func TestK36MemoryAfterManyStreams(t *testing.T) {
 		rounds = 20
 	}
 	g, p := bothWays(t, fake.Behaviour{Tokens: 5})
-	load := gather(t, g, 16, append(everyKind("backed"), everyKind("alone")...)...)
+	load := startCrowd(t, g, 16, append(everyKind("backed"), everyKind("alone")...)...)
 	round := func() footprint {
 		load.more(t, 500)
 		p.Forget()
@@ -271,7 +271,7 @@ func TestK36MemoryAfterManyStreams(t *testing.T) {
 	for range rounds {
 		after = round()
 	}
-	load.dismiss(t)
+	load.stop(t)
 	t.Logf("\n1,000 calls  %s\n%d calls  %s", warm, load.calls.Load(), after)
 	if after.bardoMemory > warm.bardoMemory*5/4+16*mib || after.envoyMemory > warm.envoyMemory*5/4+16*mib {
 		t.Errorf("after 1,000 calls %s, after %d %s", warm, load.calls.Load(), after)

@@ -45,6 +45,22 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// dayTest is more time than any test of daily sums takes.
+const dayTest = 2 * time.Minute
+
+// withinOneDay is the UTC date. It returns early enough for the test to end on that day: shortly before midnight it waits for the next day.
+func withinOneDay(t testing.TB) string {
+	t.Helper()
+	now := time.Now()
+	if left := now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now); left < dayTest {
+		select {
+		case <-time.After(left):
+		case <-t.Context().Done():
+		}
+	}
+	return time.Now().UTC().Format(time.DateOnly)
+}
+
 // ask is a request in a client's dialect.
 type ask struct {
 	dialect fake.Dialect
@@ -96,7 +112,7 @@ func text(t testing.TB, a ask, got gateway.Answer) string {
 	t.Helper()
 	switch {
 	case a.dialect == fake.Gemini:
-		return hearGemini(t, got, a.stream).text
+		return readGemini(t, got, a.stream).text
 	case a.stream && a.dialect == fake.OpenAI:
 		return openAIStream(t, got)
 	case a.stream:

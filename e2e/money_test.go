@@ -126,22 +126,24 @@ func summaryOf(t testing.TB, got gateway.Answer) (c lastComment) {
 	return c
 }
 
+var costCases = []struct {
+	name, model               string
+	usage                     fake.Usage
+	input, cached, write, out int    // as the client is told
+	cost, charge              string // the provider's, exact, and the key's
+}{
+	{"K-32", "claude-opus-4-5", fake.Usage{Input: 6, CacheWrite5m: 159_217, Output: 2_745}, 159_223, 0, 159_217, 2_745, "1.06376125", "1.276514"},
+	{"K-33 a cache write", "claude-sonnet-4-5", fake.Usage{Input: 3, CacheWrite5m: 12_304, Output: 550}, 12_307, 0, 12_304, 550, "0.054399", "0.065279"},
+	{"K-33 a cache read", "gemini-of-2025", fake.Usage{Input: 5_005, Cached: 257_955, Output: 1_744}, 262_960, 257_955, 0, 1_744, "0.184918125", "0.221902"},
+	{"K-29 usage only in message_delta", "claude-haiku-4-5", fake.Usage{Input: 4_522, CacheWrite5m: 4_511, Output: 5, OnlyAtEnd: true}, 9_033, 0, 4_511, 5, "0.01018575", "0.012223"},
+	{"reasoning is a part of the output", "gpt-4o", fake.Usage{Input: 10, Output: 700, Reasoning: 600}, 10, 0, 0, 700, "0.007025", "0.00843"},
+}
+
 // TestCostsK29K32K33 charges what the providers' consoles showed, in every form that an answer can have, and with 20 percent
 // on top, rounded up once.
 func TestCostsK29K32K33(t *testing.T) {
 	t.Parallel()
-	rows := []struct {
-		name, model               string
-		usage                     fake.Usage
-		input, cached, write, out int    // as the client is told
-		cost, charge              string // the provider's, exact, and the key's
-	}{
-		{"K-32", "claude-opus-4-5", fake.Usage{Input: 6, CacheWrite5m: 159_217, Output: 2_745}, 159_223, 0, 159_217, 2_745, "1.06376125", "1.276514"},
-		{"K-33 a cache write", "claude-sonnet-4-5", fake.Usage{Input: 3, CacheWrite5m: 12_304, Output: 550}, 12_307, 0, 12_304, 550, "0.054399", "0.065279"},
-		{"K-33 a cache read", "gemini-of-2025", fake.Usage{Input: 5_005, Cached: 257_955, Output: 1_744}, 262_960, 257_955, 0, 1_744, "0.184918125", "0.221902"},
-		{"K-29 usage only in message_delta", "claude-haiku-4-5", fake.Usage{Input: 4_522, CacheWrite5m: 4_511, Output: 5, OnlyAtEnd: true}, 9_033, 0, 4_511, 5, "0.01018575", "0.012223"},
-		{"reasoning is a part of the output", "gpt-4o", fake.Usage{Input: 10, Output: 700, Reasoning: 600}, 10, 0, 0, 700, "0.007025", "0.00843"},
-	}
+	rows := costCases
 	n := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	o := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	known := func(ids ...string) (ms []gateway.Model) {

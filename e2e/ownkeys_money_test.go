@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 // budget. What the key itself may not do is refused all the same.
 func TestP13NoLimitOfMoneyStandsBeforeAUsersOwnKey(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	o := runOwnVendors(t, "limits: {rpm: 0, tokens_per_hour: 50000}\n"+`routing: {ping_interval: 1h}`+"\n")
 	o.openai.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 40_000, Output: 20}})
 	paid := ask{dialect: fake.OpenAI, model: "gpt-4.1-mini", more: `"max_tokens":10`}
@@ -72,7 +74,36 @@ func TestP13AnEmptyKeyIsServedByItsUsersKeyBeforeTheOperators(t *testing.T) {
 			t.Errorf("%d, by %q: %s", got.Status, by, got.Body)
 		}
 	}
+	o.ownOpenAI.Behave(fake.Behaviour{Status: http.StatusInternalServerError})
+	o.engineered.Behave(fake.Behaviour{Status: http.StatusInternalServerError})
+	c := ask{dialect: fake.OpenAI, model: "auto"}.call("X-Bardo-Require: predicted_outputs", "X-Bardo-Subsystem: playbook")
+	c.Key = k.Key
+	if got := o.Do(t, c); got.Status < http.StatusInternalServerError {
+		t.Errorf("the user's provider fails: %d, by %q", got.Status, got.Header.Get("X-Bardo-Provider"))
+	}
 	if n := len(o.openai.Generations()); n != 0 {
 		t.Errorf("%d requests went to the operator's account", n)
+	}
+}
+
+// TestP13WhatIsAskedBesideAUsersOwnKeyIsPaidFor: a verification by the operator's account needs money, though the answer does not.
+func TestP13WhatIsAskedBesideAUsersOwnKeyIsPaidFor(t *testing.T) {
+	t.Parallel()
+	own, other := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own"}), fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "other"})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+providers:
+  order: [direct, other]
+  direct: {keys: [{provider: openai, api_key: %s, base_url: %q, models: [gpt-4.1], context_engineering: true}]}
+  custom: [{id: other, format: anthropic, endpoints: [%q], api_key: %s, models: [{id: claude-opus-4-6, price: {input: 3, output: 4}}]}]
+`, own.Key, own.URL, other.URL, other.Key)})
+	c := shaper("openai").call("gpt-4.1", false, "May it?", "")
+	c.Key = g.CreateKey(t, "--name", "empty", "--balance-usd", "0").Key
+	if got := g.Do(t, c); got.Status != http.StatusOK || len(own.Generations()) != 1 {
+		t.Fatalf("without a verification: %d %s", got.Status, got.Body)
+	}
+	c.Header = append(c.Header, "X-Bardo-Verify: true")
+	mustFail(t, ask{dialect: fake.OpenAI}, g.Do(t, c), http.StatusPaymentRequired, "insufficient_balance")
+	if n, m := len(own.Generations()), len(other.Generations()); n != 1 || m != 0 {
+		t.Errorf("%d and %d calls", n, m)
 	}
 }

@@ -281,6 +281,16 @@ func TestAnEngineeredKeyRunsThePipeline(t *testing.T) {
 	}
 }
 
+var ownKeyCases = []struct {
+	b      fake.Behaviour
+	status int
+	code   string
+}{
+	{fake.Behaviour{Status: http.StatusUnauthorized}, http.StatusUnauthorized, "invalid_api_key"},
+	{fake.Behaviour{Status: http.StatusPaymentRequired}, http.StatusPaymentRequired, "insufficient_balance"},
+	{fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "120"}, http.StatusTooManyRequests, "rate_limit_exceeded"},
+}
+
 // TestAKeyThatARequestBringsReachesItsProviderAlone and nobody remembers it.
 func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
 	t.Parallel()
@@ -312,15 +322,7 @@ func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
 	}
 
 	a := ask{dialect: fake.OpenAI, model: "m"}
-	for _, row := range []struct {
-		b      fake.Behaviour
-		status int
-		code   string
-	}{
-		{fake.Behaviour{Status: http.StatusUnauthorized}, http.StatusUnauthorized, "invalid_api_key"},
-		{fake.Behaviour{Status: http.StatusPaymentRequired}, http.StatusPaymentRequired, "insufficient_balance"},
-		{fake.Behaviour{Status: http.StatusTooManyRequests, RetryAfter: "120"}, http.StatusTooManyRequests, "rate_limit_exceeded"},
-	} {
+	for _, row := range ownKeyCases {
 		broad.BehaveWith(own, row.b)
 		for i := range 6 { // as often as would bring any provider down
 			a.stream = i%2 == 0
@@ -346,4 +348,19 @@ func TestAKeyThatARequestBringsReachesItsProviderAlone(t *testing.T) {
 		t.Error("a request without a key of its own costs nothing")
 	}
 	g.AssertSound(t)
+}
+
+// TestAFileIsNamedFreelyWithAKeyOfTheRequestsOwn: such a key reaches what its user stored, so the provider decides; without one, the request
+// may name only what its account stored through the gateway.
+func TestAFileIsNamedFreelyWithAKeyOfTheRequestsOwn(t *testing.T) {
+	t.Parallel()
+	const own = "sk-or-the-users-own"
+	p := fake.Start(t, fake.Config{Vendor: fake.OpenRouter, Keys: []string{own}})
+	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "openrouter", Fake: p, More: "byok: true", Models: models("m", "maker/m")}}})
+	c := gateway.Call{Path: "/v1/chat/completions", Body: `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"file-elsewhere"}}]}]}`}
+	mustFail(t, ask{dialect: fake.OpenAI}, g.Do(t, c), http.StatusNotFound, "not_found")
+	c.Header = []string{"X-Bardo-Upstream-Key: " + own}
+	if got := g.Do(t, c); got.Status != http.StatusOK || !p.Saw("file-elsewhere") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
 }

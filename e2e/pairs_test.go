@@ -119,52 +119,58 @@ func TestPairsOfOneControlPlane(t *testing.T) {
 		}
 	})
 
-	t.Run("an operator's word reaches all pairs", func(t *testing.T) {
-		if r := one.Try(t, "providers", "disable", "p-openai"); r.Code == 0 || !strings.Contains(r.Stderr, "control plane") {
-			t.Errorf("a pair may decide for all: %+v", r)
-		}
-		began := time.Now()
-		s.Plane.Bardo(t, "providers", "disable", "p-openai")
-		eventually(t, "the order without it", func() bool {
-			return providersOf(t, one.Gateway)["p-openai"].State == "disabled" && providersOf(t, two.Gateway)["p-openai"].State == "disabled"
-		})
-		t.Logf("all pairs had the switch, and said so, after %s", time.Since(began))
-		providers[0].Forget()
-		for _, p := range s.Pairs {
-			mustServeEveryWay(t, p)
-		}
-		if n := len(providers[0].Generations()); n != 0 {
-			t.Errorf("a disabled provider was called %d times", n)
-		}
-		s.ControlPlane.Kill()
-		if err := s.ControlPlane.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.LocatePlane(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if r := providersOf(t, s.Plane)["p-openai"]; r.State != "disabled" {
-			t.Errorf("after a restart of the control plane: %+v", r)
-		}
-		s.Plane.Bardo(t, "providers", "enable", "p-openai")
-		eventually(t, "the order with it", func() bool {
-			return providersOf(t, one.Gateway)["p-openai"].Order == 1 && providersOf(t, two.Gateway)["p-openai"].Order == 1
-		})
-	})
+	t.Run("an operator's word reaches all pairs", func(t *testing.T) { checkSwitchReachesAllPairs(t, one, s, two, providers) })
 
-	t.Run("the control plane says how it is", func(t *testing.T) {
-		eventually(t, "both pairs", func() bool {
-			m := s.Plane.Metrics(t)
-			return m.Sum("bardo_xds_nodes") == 2 && m.Sum("bardo_xds_feed_streams") == 2
-		})
-		if m := s.Plane.Metrics(t); m.Sum("bardo_xds_pushes_total") == 0 || m.Sum("bardo_xds_nacks_total") != 0 {
-			t.Errorf("%v pushes, %v refused", m.Sum("bardo_xds_pushes_total"), m.Sum("bardo_xds_nacks_total"))
-		}
-		if m := one.Metrics(t); m.Sum("bardo_feed_connected") != 1 {
-			t.Error("a sidecar does not know that it is connected")
-		}
-	})
+	t.Run("the control plane says how it is", func(t *testing.T) { checkPlaneMetrics(t, s, one) })
 	s.AssertSound(t)
+}
+
+func checkPlaneMetrics(t *testing.T, s *gateway.Split, one *gateway.Pair) {
+	t.Helper()
+	eventually(t, "both pairs", func() bool {
+		m := s.Plane.Metrics(t)
+		return m.Sum("bardo_xds_nodes") == 2 && m.Sum("bardo_xds_feed_streams") == 2
+	})
+	if m := s.Plane.Metrics(t); m.Sum("bardo_xds_pushes_total") == 0 || m.Sum("bardo_xds_nacks_total") != 0 {
+		t.Errorf("%v pushes, %v refused", m.Sum("bardo_xds_pushes_total"), m.Sum("bardo_xds_nacks_total"))
+	}
+	if m := one.Metrics(t); m.Sum("bardo_feed_connected") != 1 {
+		t.Error("a sidecar does not know that it is connected")
+	}
+}
+
+func checkSwitchReachesAllPairs(t *testing.T, one *gateway.Pair, s *gateway.Split, two *gateway.Pair, providers []*fake.Server) {
+	t.Helper()
+	if r := one.Try(t, "providers", "disable", "p-openai"); r.Code == 0 || !strings.Contains(r.Stderr, "control plane") {
+		t.Errorf("a pair may decide for all: %+v", r)
+	}
+	began := time.Now()
+	s.Plane.Bardo(t, "providers", "disable", "p-openai")
+	eventually(t, "the order without it", func() bool {
+		return providersOf(t, one.Gateway)["p-openai"].State == "disabled" && providersOf(t, two.Gateway)["p-openai"].State == "disabled"
+	})
+	t.Logf("all pairs had the switch, and said so, after %s", time.Since(began))
+	providers[0].Forget()
+	for _, p := range s.Pairs {
+		mustServeEveryWay(t, p)
+	}
+	if n := len(providers[0].Generations()); n != 0 {
+		t.Errorf("a disabled provider was called %d times", n)
+	}
+	s.ControlPlane.Kill()
+	if err := s.ControlPlane.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.LocatePlane(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := providersOf(t, s.Plane)["p-openai"]; r.State != "disabled" {
+		t.Errorf("after a restart of the control plane: %+v", r)
+	}
+	s.Plane.Bardo(t, "providers", "enable", "p-openai")
+	eventually(t, "the order with it", func() bool {
+		return providersOf(t, one.Gateway)["p-openai"].Order == 1 && providersOf(t, two.Gateway)["p-openai"].Order == 1
+	})
 }
 
 // TestPairsDoNotNeedTheControlPlane: it may be killed; what is configured meanwhile holds once it is back, and nothing fails before.
@@ -285,19 +291,21 @@ func status(t *testing.T, url string) int {
 	return res.StatusCode
 }
 
+type badCertificateCase struct {
+	name           string
+	certified      string
+	change         func(dir string) error
+	theirs, planes string // what the log of each side says; "" if that side cannot know
+	envoys         string
+}
+
 // TestACertificateThatIsNotGoodIsRefused, with a line in the log of each side, and nothing else is disturbed.
 func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
 	t.Parallel()
 	ca, foreign := newAuthority(t), newAuthority(t)
 	_, configured := twoProviders(t)
 	s := gateway.RunPairs(t, gateway.Options{Config: quick, Providers: configured}, ca, "gw-a")
-	for _, tt := range []struct {
-		name           string
-		certified      string
-		change         func(dir string) error
-		theirs, planes string // what the log of each side says; "" if that side cannot know
-		envoys         string
-	}{
+	for _, tt := range []badCertificateCase{
 		{"of-a-stranger", "of-a-stranger", func(dir string) error {
 			_, err := foreign.Write(dir, "of-a-stranger", time.Hour)
 			if err != nil {
@@ -314,25 +322,7 @@ func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
 			return mtlstest.Trust(mtlstest.Files(dir, "that-trusts-others").CA, foreign)
 		}, "signed by unknown authority", "", "TLS_error"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			p := s.AddPair(t, ca, tt.name, tt.certified)
-			if err := tt.change(p.Home); err != nil {
-				t.Fatal(err)
-			}
-			p.Begin(t)
-			eventually(t, "the pair's log", func() bool {
-				return strings.Contains(p.Log(), "control plane is away") && strings.Contains(p.Log(), tt.theirs)
-			})
-			eventually(t, "its Envoy's log", func() bool {
-				return envoySays(p.Log(), "bardo_xds", tt.envoys)
-			})
-			eventually(t, "the control plane's log", func() bool { return strings.Contains(s.Plane.Log(), tt.planes) })
-			if found, _ := filepath.Glob(filepath.Join(p.Home, "feed.json")); len(found) != 0 {
-				t.Error("it was told the order")
-			}
-			p.Envoy.Kill()
-			p.Sidecar.Kill()
-		})
+		t.Run(tt.name, func(t *testing.T) { checkBadCertificate(t, s, ca, tt) })
 	}
 	t.Run("another node is not served by a sidecar", func(t *testing.T) {
 		files, err := ca.Write(t.TempDir(), "gw-x", time.Hour)
@@ -355,6 +345,27 @@ func TestACertificateThatIsNotGoodIsRefused(t *testing.T) {
 		eventually(t, "the sidecar's log", func() bool { return strings.Contains(s.Log(), `not for \"gw-a\"`) })
 	})
 	mustServeEveryWay(t, s.Pair)
+}
+
+func checkBadCertificate(t *testing.T, s *gateway.Split, ca *mtlstest.Authority, tt badCertificateCase) {
+	t.Helper()
+	p := s.AddPair(t, ca, tt.name, tt.certified)
+	if err := tt.change(p.Home); err != nil {
+		t.Fatal(err)
+	}
+	p.Begin(t)
+	eventually(t, "the pair's log", func() bool {
+		return strings.Contains(p.Log(), "control plane is away") && strings.Contains(p.Log(), tt.theirs)
+	})
+	eventually(t, "its Envoy's log", func() bool {
+		return envoySays(p.Log(), "bardo_xds", tt.envoys)
+	})
+	eventually(t, "the control plane's log", func() bool { return strings.Contains(s.Plane.Log(), tt.planes) })
+	if found, _ := filepath.Glob(filepath.Join(p.Home, "feed.json")); len(found) != 0 {
+		t.Error("it was told the order")
+	}
+	p.Envoy.Kill()
+	p.Sidecar.Kill()
 }
 
 // envoySays looks for a line of Envoy's that holds all of the words.

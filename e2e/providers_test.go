@@ -51,7 +51,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	t.Parallel()
 	g, first, second := pair(t, "m", "slow")
 	first.BehaveFor("slow", fake.Behaviour{Tokens: 20, Gap: 100 * time.Millisecond})
-	load := gather(t, g, 12, everyKind("m")...)
+	load := startCrowd(t, g, 12, everyKind("m")...)
 	load.more(t, 50)
 	backed := begin(t, g, ask{dialect: fake.OpenAI, model: "slow", stream: true})
 
@@ -72,7 +72,7 @@ func TestAnOperatorDisablesAProviderUnderLoad(t *testing.T) {
 	}
 	load.say("enabled again")
 	load.more(t, 50)
-	load.dismiss(t)
+	load.stop(t)
 	if !first.Saw("enabled again") || second.Saw("enabled again") {
 		t.Error("the first provider is not first again")
 	}

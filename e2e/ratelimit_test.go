@@ -32,6 +32,14 @@ func wantNoLimits(t testing.TB, got gateway.Answer) {
 	}
 }
 
+type limitHeadersCase struct {
+	name   string
+	a      func(ask) ask
+	does   fake.Behaviour
+	status int
+	tokens string // left
+}
+
 // TestD84EveryAnswerSaysWhatIsLeftOfItsKeysLimits: in one piece, as a stream, from the cache, and errors of any kind; in each format. What
 // a provider says of the operator's own limits is not passed on.
 func TestD84EveryAnswerSaysWhatIsLeftOfItsKeysLimits(t *testing.T) {
@@ -40,13 +48,7 @@ func TestD84EveryAnswerSaysWhatIsLeftOfItsKeysLimits(t *testing.T) {
 	usage := &fake.Usage{Input: 400, Output: 100}
 	g := gateway.Run(t, gateway.Options{Config: "limits: {tokens_per_hour: 10000}\n", Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	for _, a := range eachFormat {
-		for _, r := range []struct {
-			name   string
-			a      func(ask) ask
-			does   fake.Behaviour
-			status int
-			tokens string // left
-		}{
+		for _, r := range []limitHeadersCase{
 			{"in one piece", func(a ask) ask { return a }, fake.Behaviour{Usage: usage}, 200, "9500"},
 			{"a stream", func(a ask) ask { a.stream = true; return a }, fake.Behaviour{Usage: usage}, 200, "10000"}, // as it begins
 			{"a provider's error", func(a ask) ask { return a }, fake.Behaviour{Status: 400}, 400, "10000"},

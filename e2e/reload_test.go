@@ -47,7 +47,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 	pc := gateway.Provider{ID: "c", Fake: c, Models: models("new", "")}
 	o := gateway.Options{Config: quick, Providers: []gateway.Provider{pa, pb}}
 	g := gateway.Run(t, o)
-	load := gather(t, g, 8, everyKind("m")...)
+	load := startCrowd(t, g, 8, everyKind("m")...)
 	load.more(t, 30)
 	backed := begin(t, g, ask{dialect: fake.Anthropic, model: "slow", stream: true})
 	alone := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
@@ -63,15 +63,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a provider moves", func(t *testing.T) {
-		o.Providers[0].Fake = moved
-		reload(t, g, o)
-		load.say("after the move")
-		load.more(t, 40)
-		if a.Saw("after the move") || !moved.Saw("after the move") {
-			t.Error("requests still go to where the provider was")
-		}
-	})
+	t.Run("a provider moves", func(t *testing.T) { checkProviderMoves(t, o, moved, g, load, a) })
 	t.Run("the order changes", func(t *testing.T) {
 		o.Providers = []gateway.Provider{pb, o.Providers[0], pc}
 		reload(t, g, o)
@@ -82,23 +74,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 			t.Errorf("the order is still the old one: %d requests at the new first provider, %d at the old one", first, second)
 		}
 	})
-	t.Run("a bad file changes nothing", func(t *testing.T) {
-		bad := o
-		bad.Config += "billing: {spread_pct: lots}\n"
-		g.Configure(t, bad)
-		file, err := os.ReadFile(g.File)
-		if err != nil {
-			t.Fatal(err)
-		}
-		problem := fmt.Sprintf("%s:%d: billing.spread_pct: ", g.File, strings.Count(string(file), "\n"))
-		if err := g.Reload(); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the problem in the log", func() bool {
-			return strings.Contains(g.Log(), problem) && strings.Contains(g.Log(), "was not reloaded")
-		})
-		load.more(t, 40)
-	})
+	t.Run("a bad file changes nothing", func(t *testing.T) { checkBadFile(t, o, g, load) })
 	t.Run("providers are removed", func(t *testing.T) {
 		o.Providers = []gateway.Provider{pb}
 		reload(t, g, o)
@@ -117,7 +93,7 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 			t.Errorf("the %s stream that was under way says %q", name, got)
 		}
 	}
-	load.dismiss(t)
+	load.stop(t)
 	t.Run("limits change", func(t *testing.T) {
 		o.Config = strings.Replace(quick, "rpm: 0", "rpm: 1, max_body_bytes: 2000", 1)
 		reload(t, g, o)
@@ -127,6 +103,36 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 		eventually(t, "the rate limit", func() bool { return g.Do(t, asked.call()).Status == http.StatusTooManyRequests })
 	})
 	g.AssertSound(t)
+}
+
+func checkProviderMoves(t *testing.T, o gateway.Options, moved *fake.Server, g *gateway.Gateway, load *crowd, a *fake.Server) {
+	t.Helper()
+	o.Providers[0].Fake = moved
+	reload(t, g, o)
+	load.say("after the move")
+	load.more(t, 40)
+	if a.Saw("after the move") || !moved.Saw("after the move") {
+		t.Error("requests still go to where the provider was")
+	}
+}
+
+func checkBadFile(t *testing.T, o gateway.Options, g *gateway.Gateway, load *crowd) {
+	t.Helper()
+	bad := o
+	bad.Config += "billing: {spread_pct: lots}\n"
+	g.Configure(t, bad)
+	file, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problem := fmt.Sprintf("%s:%d: billing.spread_pct: ", g.File, strings.Count(string(file), "\n"))
+	if err := g.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the problem in the log", func() bool {
+		return strings.Contains(g.Log(), problem) && strings.Contains(g.Log(), "was not reloaded")
+	})
+	load.more(t, 40)
 }
 
 // TestAChangedFileIsNoticed: no signal is needed.
@@ -158,7 +164,7 @@ func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load := gather(t, g, 2, everyKind("m")...)
+	load := startCrowd(t, g, 2, everyKind("m")...)
 	for i := range 100 {
 		begin := []byte("telemetry: {log_level: info}\n")
 		if i%2 == 0 {
@@ -169,7 +175,7 @@ func TestAFileThatIsBeingWrittenIsNotRead(t *testing.T) {
 		load.more(t, 5) // time passes, and the gateway looks at the file
 	}
 	load.more(t, 30)
-	load.dismiss(t)
+	load.stop(t)
 	read := func() int { return strings.Count(g.Log(), "configuration reloaded") }
 	eventually(t, "the file to be read in the end", func() bool { return read() > 0 })
 	write(nil)
@@ -188,7 +194,7 @@ func TestAProviderThatMovesTakesItsKeyAlong(t *testing.T) {
 		return gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "p", Fake: f, Models: models("m", "")}}}
 	}
 	g := gateway.Run(t, at(here))
-	load := gather(t, g, 8, everyKind("m")...)
+	load := startCrowd(t, g, 8, everyKind("m")...)
 	load.more(t, 30)
 	for range 3 {
 		for _, f := range []*fake.Server{there, here} {
@@ -196,7 +202,7 @@ func TestAProviderThatMovesTakesItsKeyAlong(t *testing.T) {
 			load.more(t, 30)
 		}
 	}
-	load.dismiss(t)
+	load.stop(t)
 	if here.Saw("sk-fake-there") || there.Saw("sk-fake-here") {
 		t.Error("a key went to a place that it is not for")
 	}

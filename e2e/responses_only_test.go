@@ -44,7 +44,7 @@ var lookClients = []lookClient{
 				`"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"type":"string"}}}}}],"messages":[%s]}`,
 				onlyInResponses, stream, strings.Join(turns, ","))}
 		},
-		hear: hearChat,
+		hear: readChat,
 		user: `{"role":"user","content":"How is the weather?"}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"tool","tool_call_id":%q,"content":%q}`, call.id, result)
@@ -57,7 +57,7 @@ var lookClients = []lookClient{
 				`"thinking":{"type":"enabled","budget_tokens":10000},"tools":[{"name":"look","input_schema":{"type":"object","properties":{"at":{"type":"string"}}}}],"messages":[%s]}`,
 				onlyInResponses, stream, strings.Join(turns, ","))}
 		},
-		hear: hearMessages,
+		hear: readMessages,
 		user: `{"role":"user","content":"How is the weather?"}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%q}]}`, call.id, result)
@@ -69,7 +69,7 @@ var lookClients = []lookClient{
 			return gateway.Call{Path: geminiPath(onlyInResponses, stream), Body: fmt.Sprintf(`{"generationConfig":{"maxOutputTokens":2000,"thinkingConfig":{"thinkingLevel":"high","includeThoughts":true}},`+
 				`"tools":[{"functionDeclarations":[{"name":"look","parametersJsonSchema":{"type":"object","properties":{"at":{"type":"string"}}}}]}],"contents":[%s]}`, strings.Join(turns, ","))}
 		},
-		hear: hearGenerated,
+		hear: readGenerated,
 		user: `{"role":"user","parts":[{"text":"How is the weather?"}]}`,
 		sees: func(call lookTurn, result string) string {
 			return fmt.Sprintf(`{"role":"user","parts":[{"functionResponse":{"id":%q,"name":"look","response":{"result":%q}}}]}`, call.id, result)
@@ -77,7 +77,7 @@ var lookClients = []lookClient{
 	},
 }
 
-func hearChat(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
+func readChat(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
 	t.Helper()
 	type message struct {
 		Content   string
@@ -138,7 +138,7 @@ func hearChat(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
 	return l
 }
 
-func hearMessages(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
+func readMessages(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
 	t.Helper()
 	type usage struct {
 		Input  int `json:"input_tokens"`
@@ -179,12 +179,12 @@ func hearMessages(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
 	return l
 }
 
-func hearGenerated(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
+func readGenerated(t *testing.T, got gateway.Answer, stream bool) (l lookTurn) {
 	t.Helper()
-	h := hearGemini(t, got, stream)
+	h := readGemini(t, got, stream)
 	l.text, l.thought = h.text, h.thought
 	l.input, l.output = h.usage.PromptTokenCount, h.usage.CandidatesTokenCount+h.usage.ThoughtsTokenCount
-	l.cached = 40 // by hearGemini not read
+	l.cached = 40 // by readGemini not read
 	for _, part := range h.parts {
 		var p struct {
 			FunctionCall *struct {

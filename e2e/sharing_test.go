@@ -62,6 +62,7 @@ func sharers(t *testing.T, b fake.Behaviour) (gs [2]*gateway.Gateway, p *fake.Se
 // TestTwoGatewaysShareALedger: keys, balances, limits and revocations are the same at both.
 func TestTwoGatewaysShareALedger(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	gs, p := sharers(t, fake.Behaviour{Usage: &fake.Usage{Input: 10, Output: 20}})
 	a := ask{dialect: fake.OpenAI, model: "m", more: `"max_tokens":100`}
 	t.Run("a key of one is a key of the other", func(t *testing.T) {
@@ -83,29 +84,7 @@ func TestTwoGatewaysShareALedger(t *testing.T) {
 			eventually(t, "the revocation", func() bool { return g.Do(t, a.with(k.Key)).Status == http.StatusUnauthorized })
 		}
 	})
-	t.Run("a balance, to its last cent", func(t *testing.T) {
-		// Each costs 60 millionths, and up to some 270 are set aside: whoever asks finds what the other one does not use.
-		k := gs[0].CreateKey(t, "--name", "prepaid", "--balance-usd", "0.0012")
-		served := 0
-		for i := range 40 {
-			got := gs[i%2].Do(t, a.with(k.Key))
-			if got.Status == http.StatusPaymentRequired {
-				break
-			}
-			if got.Status != http.StatusOK {
-				t.Fatalf("%d %s", got.Status, got.Body)
-			}
-			served++
-		}
-		t.Logf("%d requests were served", served)
-		if served < 13 {
-			t.Errorf("%d requests were served, want some 15: one gateway refused for what the other one held and did not use", served)
-		}
-		for _, g := range gs {
-			eventually(t, "nothing is held", func() bool { return fundsOf(t, g, k.Key).Held == "0.000000" })
-			g.AssertSound(t)
-		}
-	})
+	t.Run("a balance, to its last cent", func(t *testing.T) { checkSharedBalance(t, gs, a) })
 	t.Run("a daily limit", func(t *testing.T) {
 		k := gs[0].CreateKey(t, "--name", "limited", "--limit-usd-day", "0.0006")
 		served := 0
@@ -135,6 +114,31 @@ func TestTwoGatewaysShareALedger(t *testing.T) {
 			t.Errorf("answers %v, want one 200 and four 402", n)
 		}
 	})
+}
+
+func checkSharedBalance(t *testing.T, gs [2]*gateway.Gateway, a ask) {
+	t.Helper()
+	// Each costs 60 millionths, and up to some 270 are set aside: whoever asks finds what the other one does not use.
+	k := gs[0].CreateKey(t, "--name", "prepaid", "--balance-usd", "0.0012")
+	served := 0
+	for i := range 40 {
+		got := gs[i%2].Do(t, a.with(k.Key))
+		if got.Status == http.StatusPaymentRequired {
+			break
+		}
+		if got.Status != http.StatusOK {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		served++
+	}
+	t.Logf("%d requests were served", served)
+	if served < 13 {
+		t.Errorf("%d requests were served, want some 15: one gateway refused for what the other one held and did not use", served)
+	}
+	for _, g := range gs {
+		eventually(t, "nothing is held", func() bool { return fundsOf(t, g, k.Key).Held == "0.000000" })
+		g.AssertSound(t)
+	}
 }
 
 // TestAKilledGatewayIsRecoveredByTheOther: what it held is there again within seconds, without a command and without a restart.

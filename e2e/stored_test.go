@@ -336,6 +336,8 @@ func TestPathsOfIDsThatTheAccountDidNotMakeAreNotFound(t *testing.T) {
 	}
 }
 
+type storedBodyCase struct{ about, path, kind, body string }
+
 // TestBodiesAboutStoredThingsAreReadOrRefused: what the gateway cannot read, it cannot check.
 func TestBodiesAboutStoredThingsAreReadOrRefused(t *testing.T) {
 	t.Parallel()
@@ -344,7 +346,7 @@ func TestBodiesAboutStoredThingsAreReadOrRefused(t *testing.T) {
 	batch := fmt.Sprintf(`{"input_file_id":%q}`, l.file)
 	part := func(head, content string) string { return "--b\r\n" + head + "\r\n\r\n" + content + "\r\n" }
 	file := part(`Content-Disposition: form-data; name="file"; filename="x.jsonl"`, "text")
-	for _, row := range []struct{ about, path, kind, body string }{
+	for _, row := range []storedBodyCase{
 		{"does not parse", "/v1/batches", json, batch + "}"},
 		{"is cut", "/v1/batches", json, batch[:len(batch)-1]},
 		{"is no object", "/v1/batches", json, `["` + l.file + `"]`},
@@ -369,13 +371,7 @@ func TestBodiesAboutStoredThingsAreReadOrRefused(t *testing.T) {
 		{"an encoded part", "/v1/files", form, part("Content-Disposition: form-data; name=\"file\"; filename=\"x\"\r\nContent-Transfer-Encoding: base64", "eA==") + "--b--\r\n"},
 		{"a part without a name", "/v1/files", form, part("Content-Type: text/plain", "x") + "--b--\r\n"},
 	} {
-		t.Run(row.about, func(t *testing.T) {
-			got := l.Do(t, gateway.Call{Path: row.path, Header: strings.Split(row.kind, "\n"), Body: row.body})
-			if got.Status != http.StatusBadRequest && got.Status != http.StatusUnsupportedMediaType {
-				t.Errorf("%d %s", got.Status, got.Body)
-			}
-			l.unreached(t)
-		})
+		t.Run(row.about, func(t *testing.T) { checkStoredBody(t, l, row) })
 	}
 	for about, members := range map[string]string{
 		"conversation.id twice":        fmt.Sprintf(`"input":"hi","conversation":{"id":"conv_x","id":%q}`, l.talk),
@@ -399,6 +395,15 @@ func TestBodiesAboutStoredThingsAreReadOrRefused(t *testing.T) {
 		}
 		l.unreached(t)
 	})
+}
+
+func checkStoredBody(t *testing.T, l *storedLab, row storedBodyCase) {
+	t.Helper()
+	got := l.Do(t, gateway.Call{Path: row.path, Header: strings.Split(row.kind, "\n"), Body: row.body})
+	if got.Status != http.StatusBadRequest && got.Status != http.StatusUnsupportedMediaType {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	l.unreached(t)
 }
 
 // TestABatchFileNamesOnlyWhatItsAccountMade: its lines are requests.

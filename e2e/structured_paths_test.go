@@ -596,15 +596,7 @@ func TestARetryOfAResponseThatIsKept(t *testing.T) {
 			}
 		})
 	}
-	t.Run("not kept", func(t *testing.T) {
-		p.Forget()
-		p.Queue(fake.Behaviour{Flaw: fake.WrongEnum}, fake.Behaviour{})
-		got := g.Do(t, shaper("responses").call("responses", false, "then", `"store":false`, observer))
-		mustSay(t, got, "responses", false, "enforced; valid=true; retries=1")
-		if again := string(lastOf(t, p).Body); !strings.Contains(again, `"role":"assistant"`) || strings.Contains(again, "instructions") {
-			t.Errorf("the model is asked again with %s", again)
-		}
-	})
+	t.Run("not kept", func(t *testing.T) { checkRetryOfUnstored(t, p, g) })
 	t.Run("in a conversation of the provider's", func(t *testing.T) {
 		own := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "own"})
 		g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(
@@ -618,6 +610,17 @@ func TestARetryOfAResponseThatIsKept(t *testing.T) {
 			t.Errorf("the model is asked %d times", n)
 		}
 	})
+}
+
+func checkRetryOfUnstored(t *testing.T, p *fake.Server, g *gateway.Gateway) {
+	t.Helper()
+	p.Forget()
+	p.Queue(fake.Behaviour{Flaw: fake.WrongEnum}, fake.Behaviour{})
+	got := g.Do(t, shaper("responses").call("responses", false, "then", `"store":false`, observer))
+	mustSay(t, got, "responses", false, "enforced; valid=true; retries=1")
+	if again := string(lastOf(t, p).Body); !strings.Contains(again, `"role":"assistant"`) || strings.Contains(again, "instructions") {
+		t.Errorf("the model is asked again with %s", again)
+	}
 }
 
 // TestNoCallWaitsInAResponseThatIsKept: where the answer would be a call of a tool, its provider would wait for the call's result.

@@ -25,7 +25,7 @@ type visitor struct {
 	said func(t testing.TB, got gateway.Answer, stream bool) string
 }
 
-var visitors = []visitor{
+var surfaceClients = []visitor{
 	{
 		"openai", func(model string, stream bool, more string) gateway.Call {
 			return gateway.Call{Path: "/v1/chat/completions", Body: fmt.Sprintf(
@@ -67,7 +67,7 @@ var visitors = []visitor{
 		},
 		func(t testing.TB, got gateway.Answer, stream bool) string {
 			t.Helper()
-			return hearGemini(t, got, stream).text
+			return readGemini(t, got, stream).text
 		},
 	},
 }
@@ -152,8 +152,8 @@ var wordsOfThoughts = []string{
 	`"thought"`, "thoughtSignature", "reasoning_summary",
 }
 
-// lounge is a gateway with a provider of each format, whose model has the format's name.
-func lounge(t *testing.T, config string) (*gateway.Gateway, map[string]*fake.Server) {
+// surfacesLab is a gateway with a provider of each format, whose model has the format's name.
+func surfacesLab(t *testing.T, config string) (*gateway.Gateway, map[string]*fake.Server) {
 	t.Helper()
 	fakes := map[string]*fake.Server{}
 	o := gateway.Options{Config: quick + config}
@@ -176,8 +176,8 @@ func shows(model, client string) bool { return model != "gemini-like" || client 
 // whole and streamed. What was thought is billed and told everywhere.
 func TestD44EverySurface(t *testing.T) {
 	t.Parallel()
-	g, _ := lounge(t, "")
-	for _, c := range visitors {
+	g, _ := surfacesLab(t, "")
+	for _, c := range surfaceClients {
 		for _, model := range []string{"openai-like", "claude-like", "responses-like", "gemini-like"} {
 			for _, stream := range []bool{false, true} {
 				plain := ""
@@ -292,8 +292,8 @@ func checkThoughtTold(t *testing.T, c visitor, got gateway.Answer, stream bool, 
 // TestReasoningHeaderIsAClosedSet: any other word is refused, in the caller's format.
 func TestReasoningHeaderIsAClosedSet(t *testing.T) {
 	t.Parallel()
-	g, fakes := lounge(t, "")
-	for _, c := range visitors {
+	g, fakes := surfacesLab(t, "")
+	for _, c := range surfaceClients {
 		call := c.ask("openai-like", false, "")
 		call.Header = append(call.Header, "X-Bardo-Reasoning: some")
 		got := g.Do(t, call)
@@ -308,7 +308,7 @@ func TestReasoningHeaderIsAClosedSet(t *testing.T) {
 	if n := len(fakes["openai-like"].Generations()); n != 0 {
 		t.Errorf("%d requests reached the provider", n)
 	}
-	call := visitors[0].ask("openai-like", false, `,"bardo":{"surface":"telegram"}`)
+	call := surfaceClients[0].ask("openai-like", false, `,"bardo":{"surface":"telegram"}`)
 	call.Header = append(call.Header, "X-Bardo-Reasoning: default")
 	if got := g.Do(t, call); got.Status != http.StatusOK || strings.Contains(got.Body, whitby) {
 		t.Errorf("the body's surface: %d %s", got.Status, got.Body)
@@ -323,9 +323,9 @@ func TestReasoningHeaderIsAClosedSet(t *testing.T) {
 // TestHiddenReasoningIsToldInTrailers: to a client of a stream that asked for them.
 func TestHiddenReasoningIsToldInTrailers(t *testing.T) {
 	t.Parallel()
-	g, _ := lounge(t, "")
+	g, _ := surfacesLab(t, "")
 	for _, surface := range []string{"api", "web", "tui", "telegram", "discord"} {
-		call := visitors[0].ask("openai-like", true, "")
+		call := surfaceClients[0].ask("openai-like", true, "")
 		call.Header = []string{"X-Bardo-Surface: " + surface, "TE: trailers"}
 		if got := g.Do(t, call); got.Trailer.Get("X-Bardo-Reasoning-Tokens") != "40" {
 			t.Errorf("%s: %d, trailers %v", surface, got.Status, got.Trailer)
@@ -336,7 +336,7 @@ func TestHiddenReasoningIsToldInTrailers(t *testing.T) {
 // TestSurfacesOfLegacyCompletions: a format without words for thoughts has them beside its answer, and never in it.
 func TestSurfacesOfLegacyCompletions(t *testing.T) {
 	t.Parallel()
-	g, _ := lounge(t, "")
+	g, _ := surfacesLab(t, "")
 	for _, stream := range []bool{false, true} {
 		for _, surface := range []string{"api", "web", "telegram"} {
 			got := g.Do(t, gateway.Call{
@@ -354,9 +354,9 @@ func TestSurfacesOfLegacyCompletions(t *testing.T) {
 // TestThoughtsInTagsAreHiddenToo: what a model writes between tags is a thought on every surface.
 func TestThoughtsInTagsAreHiddenToo(t *testing.T) {
 	t.Parallel()
-	g, fakes := lounge(t, "")
+	g, fakes := surfacesLab(t, "")
 	fakes["openai-like"].Behave(fake.Behaviour{Text: "<think>The tide at " + whitby + " turns.</think>At nine."})
-	for _, c := range visitors {
+	for _, c := range surfaceClients {
 		for _, stream := range []bool{false, true} {
 			for _, surface := range []string{"web", "telegram"} {
 				call := c.ask("openai-like", stream, "")
@@ -374,12 +374,12 @@ func TestThoughtsInTagsAreHiddenToo(t *testing.T) {
 // TestD44StoredAnswersAreShownByTheirReadersSurface: what is stored holds the thoughts, whoever asked first.
 func TestD44StoredAnswersAreShownByTheirReadersSurface(t *testing.T) {
 	t.Parallel()
-	g, fakes := lounge(t, "")
+	g, fakes := surfacesLab(t, "")
 	const cold = `,"temperature":0`
 	for _, model := range []string{"openai-like", "claude-like"} {
 		n := 0
 		for _, first := range []string{"telegram", "api"} {
-			for _, c := range visitors[:2] {
+			for _, c := range surfaceClients[:2] {
 				for _, stream := range []bool{false, true} {
 					more := cold + fmt.Sprintf(`,"metadata":{"user_id":%q}`, first+model)
 					if c.name == "openai" {
@@ -463,7 +463,7 @@ func TestD44DiscordRevealsItsReasoning(t *testing.T) {
 	other := g.CreateKey(t, "--name", "other")
 	ask := func(t *testing.T, stream bool, header ...string) gateway.Answer {
 		t.Helper()
-		call := visitors[0].ask("m", stream, "")
+		call := surfaceClients[0].ask("m", stream, "")
 		call.Header = header
 		got := g.Do(t, call)
 		if got.Status != http.StatusOK {
@@ -517,7 +517,7 @@ func TestD44NothingIsKeptForNobody(t *testing.T) {
 	g := gateway.Run(t, gateway.Options{NoKey: true, Config: quick + "auth: {anonymous: true}\n", Providers: []gateway.Provider{
 		{ID: "own", Fake: p, Models: models("m", "")},
 	}})
-	call := visitors[0].ask("m", false, "")
+	call := surfaceClients[0].ask("m", false, "")
 	call.Header = []string{"X-Bardo-Surface: discord"}
 	got := g.Do(t, call)
 	if got.Status != http.StatusOK {
@@ -569,13 +569,13 @@ func TestHiddenThoughtsLeaveToolTurnsWorking(t *testing.T) {
 // TestATerminalHearsThatTheModelThinks: while it does, and not only once it answers.
 func TestATerminalHearsThatTheModelThinks(t *testing.T) {
 	t.Parallel()
-	g, fakes := lounge(t, "")
+	g, fakes := surfacesLab(t, "")
 	b := thoughtful
 	b.Thoughts, b.Gap = []fake.Thought{{Text: strings.Repeat("I look at the sea. ", 10)}}, 30*time.Millisecond
 	for _, f := range fakes {
 		f.Behave(b)
 	}
-	for _, c := range visitors[:3] {
+	for _, c := range surfaceClients[:3] {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), polltest.Patience)
 			defer cancel()
@@ -637,37 +637,41 @@ func TestATerminalHearsOfThoughtsBehindAnAnswerThatIsHeld(t *testing.T) {
 	}
 }
 
+var surfaceCases = []struct {
+	client                                int
+	model, subsystem, surface, visibility string
+}{
+	{0, "openai-like", "operator", "", "visible"},
+	{0, "openai-like", "", "discord", "visible"},
+	{1, "openai-like", "", "telegram", "visible"},
+	{2, "responses-like", "", "tui", "summarized"},
+	{3, "gemini-like", "", "api", "summarized"},
+	{0, "gemini-like", "", "web", "opaque"},
+	{0, "gemini-like", "operator", "telegram", "summarized"}, // its profile asks to see thoughts
+}
+
+type captured struct {
+	RequestID   string `json:"request_id"`
+	Subsystem   string `json:"subsystem"`
+	Provider    string `json:"provider"`
+	Model       string `json:"model"`
+	Visibility  string `json:"visibility"`
+	Tokens      int64  `json:"reasoning_tokens"`
+	Estimated   bool   `json:"estimated"`
+	Interleaved bool   `json:"interleaved"`
+	Surface     string `json:"surface"`
+}
+
 // TestReasoningIsToldAndNeverLeaks: the event tells of tokens; no log, event, record or list has a word of the thoughts.
 func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "events.jsonl")
-	g, fakes := lounge(t, fmt.Sprintf("telemetry: {events: \"file:%s\", log_level: debug}\n", file))
-	type captured struct {
-		RequestID   string `json:"request_id"`
-		Subsystem   string `json:"subsystem"`
-		Provider    string `json:"provider"`
-		Model       string `json:"model"`
-		Visibility  string `json:"visibility"`
-		Tokens      int64  `json:"reasoning_tokens"`
-		Estimated   bool   `json:"estimated"`
-		Interleaved bool   `json:"interleaved"`
-		Surface     string `json:"surface"`
-	}
+	g, fakes := surfacesLab(t, fmt.Sprintf("telemetry: {events: \"file:%s\", log_level: debug}\n", file))
+
 	want := map[string]captured{}
-	for _, row := range []struct {
-		client                                int
-		model, subsystem, surface, visibility string
-	}{
-		{0, "openai-like", "operator", "", "visible"},
-		{0, "openai-like", "", "discord", "visible"},
-		{1, "openai-like", "", "telegram", "visible"},
-		{2, "responses-like", "", "tui", "summarized"},
-		{3, "gemini-like", "", "api", "summarized"},
-		{0, "gemini-like", "", "web", "opaque"},
-		{0, "gemini-like", "operator", "telegram", "summarized"}, // its profile asks to see thoughts
-	} {
+	for _, row := range surfaceCases {
 		for _, stream := range []bool{false, true} {
-			call := visitors[row.client].ask(row.model, stream, "")
+			call := surfaceClients[row.client].ask(row.model, stream, "")
 			if row.subsystem != "" {
 				call.Header = append(call.Header, "X-Bardo-Subsystem: "+row.subsystem)
 			}
@@ -690,7 +694,7 @@ func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 		}
 	}
 	fakes["openai-like"].Behave(fake.Behaviour{Text: "At nine."})
-	silent := g.Do(t, visitors[0].ask("openai-like", false, ""))
+	silent := g.Do(t, surfaceClients[0].ask("openai-like", false, ""))
 	var all []byte
 	told := map[string]captured{}
 	eventually(t, "the events", func() bool {

@@ -227,6 +227,20 @@ func TestGeminisEnumGivesTheBareWord(t *testing.T) {
 	}
 }
 
+var strictnessCases = []struct {
+	strict, schema, header string
+	want                   string // the strictness that is asked for: "", false or true
+	named                  bool
+}{
+	{strict: "", schema: openSchema},
+	{strict: "", schema: plainSchema},
+	{strict: `,"strict":false`, schema: openSchema, want: "false"},
+	{strict: `,"strict":false`, schema: plainSchema, want: "false"},
+	{strict: `,"strict":true`, schema: plainSchema, want: "true"},
+	{strict: `,"strict":true`, schema: openSchema, want: "true", named: true},
+	{strict: "", schema: openSchema, header: "X-Bardo-Require: structured_outputs", want: "true", named: true},
+}
+
 // TestAStrictSchemaIsTheClientsWord: one that is not said to be strict stays so, unless the gateway is asked to have it enforced, and one
 // that was made strict is named.
 func TestAStrictSchemaIsTheClientsWord(t *testing.T) {
@@ -244,19 +258,7 @@ func TestAStrictSchemaIsTheClientsWord(t *testing.T) {
 	for client, member := range map[shaper]string{"openai": "response_format", "responses": "text.format"} {
 		for _, model := range []string{"m", "r"} {
 			for _, stream := range []bool{false, true} {
-				for _, row := range []struct {
-					strict, schema, header string
-					want                   string // the strictness that is asked for: "", false or true
-					named                  bool
-				}{
-					{strict: "", schema: openSchema},
-					{strict: "", schema: plainSchema},
-					{strict: `,"strict":false`, schema: openSchema, want: "false"},
-					{strict: `,"strict":false`, schema: plainSchema, want: "false"},
-					{strict: `,"strict":true`, schema: plainSchema, want: "true"},
-					{strict: `,"strict":true`, schema: openSchema, want: "true", named: true},
-					{strict: "", schema: openSchema, header: "X-Bardo-Require: structured_outputs", want: "true", named: true},
-				} {
+				for _, row := range strictnessCases {
 					t.Run(fmt.Sprintf("%s/%s/stream=%v/%s/%d/%s", client, model, stream, row.strict, len(row.schema), row.header), func(t *testing.T) {
 						header := []string{"X-Bardo-Golem-Id: 7"}
 						if row.header != "" {

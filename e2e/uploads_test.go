@@ -99,6 +99,7 @@ func nothingHeld(t testing.TB, g *gateway.Gateway) {
 // a limit, cannot pay or may not ask.
 func TestWhatIsRefusedAnywayIsRefusedBeforeItsBody(t *testing.T) {
 	t.Parallel()
+	withinOneDay(t)
 	g, p := one(t, "limits: {max_concurrent: 1, tokens_per_hour: 50000}\n")
 	p.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 40_000, Output: 20}})
 	served := func(times int) func(*testing.T, ask, gateway.NewKey) {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"bardo.money/gateway/e2e/fake"
 	"bardo.money/gateway/e2e/gateway"
@@ -37,9 +36,16 @@ func (u used) cells() []string {
 	return append(c, string(u.Cost), string(u.ProviderCost))
 }
 
+type usageCase struct {
+	a         ask
+	subsystem string
+	key       string
+}
+
 // TestUsage is the same sum on the command line, in each of its formats, and over HTTP.
 func TestUsage(t *testing.T) {
 	t.Parallel()
+	day := withinOneDay(t)
 	o, n := fake.Start(t, fake.Config{Dialect: fake.OpenAI}), fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	o.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 100, Cached: 10, Output: 50, Reasoning: 20}})
 	n.Behave(fake.Behaviour{Usage: &fake.Usage{Input: 200, CacheWrite5m: 30, Output: 5}})
@@ -48,11 +54,7 @@ func TestUsage(t *testing.T) {
 		{ID: "nn", Fake: n, Format: "anthropic", Models: []gateway.Model{{ID: "claude-x", Price: "{input: 2, output: 20, cache_write: 2.5}"}}},
 	}})
 	k, other := g.CreateKey(t, "--name", "k", "--balance-usd", "1"), g.CreateKey(t, "--name", "other")
-	for _, r := range []struct {
-		a         ask
-		subsystem string
-		key       string
-	}{
+	for _, r := range []usageCase{
 		{ask{dialect: fake.OpenAI, model: "gpt-x"}, "risk", k.Key},
 		{ask{dialect: fake.Anthropic, model: "gpt-x", stream: true}, "heartbeat_t1", k.Key},
 		{ask{dialect: fake.OpenAI, model: "=gpt-y"}, "my_own_name_7", k.Key},
@@ -67,7 +69,6 @@ func TestUsage(t *testing.T) {
 			t.Fatalf("%+v: %d %s", r, got.Status, got.Body)
 		}
 	}
-	day := time.Now().UTC().Format(time.DateOnly)
 	// A request of gpt-x costs 605 millionths, one of claude-x 575; with 20 percent on top 726 and 690.
 	gpt := used{"", 1, 100, 10, 0, 50, 20, "0.000726", "0.000605"}
 	claude := used{"", 1, 200, 0, 30, 5, 0, "0.000690", "0.000575"}
@@ -89,43 +90,52 @@ func TestUsage(t *testing.T) {
 	}
 	check(t)
 	for by, rows := range want {
-		var got struct {
-			By   string
-			Data []used
-		}
-		get(t, g, k.Key, "/v1/usage?by="+by, &got)
-		if got.By != by || !slices.Equal(got.Data, rows) {
-			t.Errorf("GET /v1/usage?by=%s: %+v, want %+v", by, got, rows)
-		}
-		get(t, g, k.Key, "/v1/usage?by="+by+"&since="+day+"&until="+day, &got)
-		if !slices.Equal(got.Data, rows) {
-			t.Errorf("of today, by %s: %+v", by, got)
-		}
-		get(t, g, k.Key, "/v1/usage?by="+by+"&until=2020-01-01", &got)
-		if got.Data == nil || len(got.Data) != 0 {
-			t.Errorf("of long ago, by %s: %+v", by, got)
-		}
+		checkUsageOverHTTP(t, g, k.Key, by, day, rows)
 	}
 	for _, q := range []string{"by=price", "since=yesterday", "until=1", "by=%zz"} {
 		if got := g.Do(t, gateway.Call{Path: "/v1/usage?" + q, Key: k.Key}); got.Status != http.StatusBadRequest {
 			t.Errorf("GET /v1/usage?%s: %d %s", q, got.Status, got.Body)
 		}
 	}
-	t.Run("with the gateway stopped", func(t *testing.T) {
-		if err := g.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		check(t)
-		checkBalanceCommand(t, g, k.ID, "0.997132")
-		g.Bardo(t, "deposit", k.ID, "--usd", "2", "--ref", "while it slept")
-		checkBalanceCommand(t, g, k.ID, "2.997132")
-		g.Bardo(t, "keys", "update", k.ID, "--name", "renamed")
-		if out := g.Bardo(t, "keys", "list"); !strings.Contains(out, "renamed") || !strings.Contains(out, "$2.997132") {
-			t.Errorf("keys list: %s", out)
-		}
-		g.CreateKey(t, "--name", "born in the dark", "--balance-usd", "3")
-		g.AssertSound(t)
-	})
+	t.Run("with the gateway stopped", func(t *testing.T) { checkUsageOffline(t, g, check, k) })
+}
+
+func checkUsageOffline(t *testing.T, g *gateway.Gateway, check func(t *testing.T), k gateway.NewKey) {
+	t.Helper()
+	if err := g.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	check(t)
+	checkBalanceCommand(t, g, k.ID, "0.997132")
+	g.Bardo(t, "deposit", k.ID, "--usd", "2", "--ref", "while it slept")
+	checkBalanceCommand(t, g, k.ID, "2.997132")
+	g.Bardo(t, "keys", "update", k.ID, "--name", "renamed")
+	if out := g.Bardo(t, "keys", "list"); !strings.Contains(out, "renamed") || !strings.Contains(out, "$2.997132") {
+		t.Errorf("keys list: %s", out)
+	}
+	g.CreateKey(t, "--name", "born in the dark", "--balance-usd", "3")
+	g.AssertSound(t)
+}
+
+// checkUsageOverHTTP compares what GET /v1/usage answers, of all time, of a day and of long ago.
+func checkUsageOverHTTP(t *testing.T, g *gateway.Gateway, key, by, day string, rows []used) {
+	t.Helper()
+	var got struct {
+		By   string
+		Data []used
+	}
+	get(t, g, key, "/v1/usage?by="+by, &got)
+	if got.By != by || !slices.Equal(got.Data, rows) {
+		t.Errorf("GET /v1/usage?by=%s: %+v, want %+v", by, got, rows)
+	}
+	get(t, g, key, "/v1/usage?by="+by+"&since="+day+"&until="+day, &got)
+	if !slices.Equal(got.Data, rows) {
+		t.Errorf("of today, by %s: %+v", by, got)
+	}
+	get(t, g, key, "/v1/usage?by="+by+"&until=2020-01-01", &got)
+	if got.Data == nil || len(got.Data) != 0 {
+		t.Errorf("of long ago, by %s: %+v", by, got)
+	}
 }
 
 // checkUsage compares what the command line prints in each format.

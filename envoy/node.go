@@ -34,7 +34,7 @@ func node(n state.Node) *corev3.Node {
 	}}}
 }
 
-// ParseNode reads what an Envoy says of itself. ok is false when it says nothing of what is local to it. The error says what of it is wrong.
+// ParseNode parses an Envoy's node message. ok is false if it has no local settings.
 func ParseNode(c *corev3.Node) (n state.Node, ok bool, err error) {
 	n.ID = c.GetId()
 	local := c.GetMetadata().GetFields()[metadataKey].GetStructValue()

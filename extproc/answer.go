@@ -4,50 +4,60 @@ import (
 	"context"
 	"time"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/render"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
-// answer turns one attempt's answer into the client's bytes, and keeps count of it.
+// answer turns one attempt's answer into the client's bytes, and counts its usage. Owned by the goroutine that makes the attempt.
 type answer struct {
-	x      *exchange
-	res    policy.Resolution
-	spoken chat.Dialect // that the answer was given in
-	dec    provider.Decoder
-	stages []stage // what is read into the model's words before anybody sees them, in order; none for most answers
-	enc    wire.Encoder
-	shown  *shown // what becomes of its reasoning; nil: it goes out as it is
-	stream bool
+	x         *exchange
+	res       policy.Resolution
+	dialect   chat.Dialect // of the provider
+	dec       provider.Decoder
+	stages    []attempt.Stage // that read reasoning, tool calls and schema answers out of the text, in order; none for most answers
+	enc       wire.Encoder
+	reasoning *render.Presenter // nil: its reasoning is sent as it came
+	stream    bool
 
-	out     []byte // encoded and not yet taken
+	out     []byte // encoded, not sent yet
 	end     []byte // the terminator (stream) or the whole body (JSON), once the answer is complete
-	content bool   // something of the answer was seen
+	content bool   // a part of the answer came
 	failed  *chat.ProviderError
-	broken  error // a layer's, which looked at the answer
+	broken  error // a layer failed on it
 	ended   bool
-	count   meter.Count // what it took so far
-	began   time.Time   // its call went out
+	count   meter.Count // the usage so far
+	began   time.Time   // when its call was sent
 
-	holds bool         // nothing is passed on before release
-	held  []chat.Event // detached, while it holds
-	heavy int64        // bytes of these
+	heldBack
 
-	form    *formed     // what it says, for the check of its form; nil: it has none
-	unfit   bool        // it is not for others: its form is wrong
-	counted bool        // its call is on the request's bill
-	noted   bool        // that its provider answered was reported
-	beside  bool        // it was gathered beside the call under way
-	own     *chat.Usage // what its call used, where its events speak of all calls of the request
+	form         *review.Transcript // of its text, for validation; nil: it has no schema
+	notCacheable bool               // it is invalid, or another call may answer better
+	counted      bool               // its call is on the request's bill
+	noted        bool               // the provider's success was reported
+	parallel     bool               // of a side call
+	ownUsage     *chat.Usage        // of its own call, where its events show the usage of all calls of the request
 
-	id   string   // the provider's own of the answer
-	made []string // ids of what the provider stored, or gave access to, as it answered
+	id        string   // the provider's id of the answer
+	storedIDs []string // ids of what the provider stored, or gave access to, as it answered
 }
 
-// feed decodes a chunk. Afterwards exactly one holds: the answer goes on, it failed, a layer broke it, or it ended.
+// heldBack is what of an answer is kept until it was reviewed.
+type heldBack struct {
+	holds     bool         // nothing is sent before release
+	held      []chat.Event // the events, detached from the decoder's buffers
+	heldBytes int64        // bytes of these
+}
+
+// feed decodes a piece of the body. Afterwards exactly one holds: the answer continues, it failed, a layer failed on it, or it ended.
 func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
 	events := a.dec.Decode(chunk, end)
 	for i := range events {
@@ -58,21 +68,14 @@ func (a *answer) feed(ctx context.Context, chunk []byte, end bool) {
 	}
 }
 
-// stage reads more into an answer than its provider's format says: thoughts and calls that stand in its text, the form that was
-// asked for. The events that it returns, and their texts, are valid until the next call, as long as the event's own. One whose bytes no
-// longer say what it means has none (Raw, Tail). Not safe for concurrent use.
-type stage interface {
-	Read(ev *chat.Event) []chat.Event
-}
-
-// read takes an event through the stages. What they hold back is content: the provider does answer.
+// read passes an event through the stages. What they hold back counts as content: the provider does answer.
 func (a *answer) read(ctx context.Context, ev *chat.Event) {
 	a.content = a.content || ev.Kind.IsContent()
-	a.x.redact(ev)
+	a.x.Redact(ev)
 	a.stage(ctx, ev, 0)
 }
 
-// stage takes an event through the stages from the n-th on.
+// stage passes an event through the stages from the n-th on.
 func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	if n == len(a.stages) {
 		a.hold(ctx, ev)
@@ -87,14 +90,14 @@ func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	}
 }
 
-// hold keeps an event back, of an answer that the gateway looks at as a whole before anybody sees it.
+// hold keeps an event of an answer that is reviewed before it is sent; any other event is passed on.
 func (a *answer) hold(ctx context.Context, ev *chat.Event) {
 	if a.form != nil {
-		a.form.note(ev)
+		a.form.Add(ev)
 	}
 	if !a.holds {
 		if a.form != nil && ev.Kind == chat.End {
-			a.x.findLive(a)
+			a.x.validateSent(a)
 		}
 		a.pass(ctx, ev)
 		return
@@ -105,17 +108,17 @@ func (a *answer) hold(ctx context.Context, ev *chat.Event) {
 	}
 	a.note(ev)
 	a.held = append(a.held, ev.Detached())
-	a.heavy += int64(len(ev.Text) + len(ev.Raw))
+	a.heldBytes += int64(len(ev.Text) + len(ev.Raw))
 	a.ended = ev.Kind == chat.End
 }
 
-// whole reports whether the client gets the answer in one go: it asked for one piece, or the gateway holds it back.
+// whole reports whether the answer is sent as a whole: the client does not stream, or it is held back.
 func (a *answer) whole() bool { return a.holds || !a.stream }
 
-// release passes events on in the place of those that were held.
+// release passes events on in place of those that were held.
 func (a *answer) release(ctx context.Context, events []chat.Event) {
 	own := a.total()
-	a.own, a.holds, a.held, a.heavy, a.ended = &own, false, nil, 0, false
+	a.ownUsage, a.holds, a.held, a.heldBytes, a.ended = &own, false, nil, 0, false
 	for i := range events {
 		if a.over() {
 			return
@@ -126,7 +129,7 @@ func (a *answer) release(ctx context.Context, events []chat.Event) {
 
 func (a *answer) over() bool { return a.failed != nil || a.broken != nil || a.ended }
 
-// pass shows an event to the layers that watch the answer, and takes what they make of it.
+// pass shows an event to the layers that watch the answer, and encodes what they return.
 func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 	if !a.x.Watched() {
 		a.take(ev)
@@ -134,8 +137,8 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 	}
 	if ev.Kind == chat.End {
 		a.x.Served = a.served()
-		if (a.unfit || a.x.unverified()) && a.x.Cache != nil {
-			a.x.Cache.Record(&chat.Event{Kind: chat.Error}) // nobody else shall get it
+		if (a.notCacheable || a.x.review.Unverified()) && a.x.Cache != nil {
+			a.x.Cache.Record(&chat.Event{Kind: chat.Error}) // it is not cached
 		}
 	}
 	events, err := a.x.Response(ctx, ev)
@@ -148,20 +151,20 @@ func (a *answer) pass(ctx context.Context, ev *chat.Event) {
 	}
 }
 
-// served is who gave the answer, and what it took.
+// served is which candidate gave the answer, and its usage and cost.
 func (a *answer) served() *cache.Served {
-	t := a.x.owed(a)
+	t := a.x.totalWith(a)
 	return &cache.Served{
-		By: a.res, Spoken: a.spoken, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.lostAt(a.res.Provider), Schema: a.x.schemaWord(&a.res),
-		Verified: a.x.verifiedWord(), Escalated: a.x.escalatedWord(),
+		By: a.res, Dialect: a.dialect, Usage: t.Usage, Cost: t.Cost, Degraded: a.x.calls.Degraded(a.res.Provider), Schema: a.x.schemaStatus(&a.res),
+		Verified: a.x.verifiedStatus(), Escalated: a.x.escalatedStatus(),
 	}
 }
 
-// fail notes what the provider failed by, and in which format it said so.
+// fail notes the provider's error, and its dialect.
 func (a *answer) fail(e *chat.ProviderError) {
-	said := *e
-	said.Dialect = a.spoken
-	a.failed = &said
+	failed := *e
+	failed.Dialect = a.dialect
+	a.failed = &failed
 }
 
 func (a *answer) take(ev *chat.Event) {
@@ -171,21 +174,20 @@ func (a *answer) take(ev *chat.Event) {
 		return
 	case chat.End:
 		a.ended = true
-		if a.shown != nil {
-			a.shown.end(a, ev)
-		}
+		a.present(ev)
+		a.attachReasoning()
 		a.end = a.enc.Append(a.end, ev)
 		return
 	default:
 	}
 	a.note(ev)
 	a.content = a.content || ev.Kind.IsContent()
-	if a.shown == nil || a.shown.take(a, ev) {
+	if a.present(ev) {
 		a.out = a.enc.Append(a.out, ev)
 	}
 }
 
-// note keeps what an event says of the answer as a whole.
+// note keeps what an event tells about the whole answer: usage, ids.
 func (a *answer) note(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others are counted alone
 	case chat.Start:
@@ -196,17 +198,53 @@ func (a *answer) note(ev *chat.Event) {
 	a.count.Note(ev)
 }
 
-// drain returns what is ready for the client. It is valid until the next feed.
+// drain returns the encoded bytes that were not sent yet. They are valid until the next feed.
 func (a *answer) drain() []byte {
 	b := a.out
 	a.out = a.out[:0]
 	return b
 }
 
-// total is the usage to bill. What the provider did not say is estimated from what passed.
+// total is the usage to bill. What the provider did not report is estimated from the events.
 func (a *answer) total() chat.Usage {
-	if a.own != nil {
-		return *a.own
+	if a.ownUsage != nil {
+		return *a.ownUsage
 	}
 	return a.count.Total(a.x.Request.InputTokens)
+}
+
+// newAnswer prepares to read a provider's answer for this exchange's client.
+func (x *exchange) newAnswer(t *attempt.Attempt, status int, h header.List) *answer {
+	to := t.To
+	p := x.Config.Providers[to.Provider]
+	dialect := p.Adapter.Dialect(to, p.Endpoint, x.Request.Dialect)
+	dec, stages := x.calls.Decoder(t, status, h)
+	a := &answer{
+		x:         x,
+		res:       to,
+		dialect:   dialect,
+		dec:       dec,
+		stages:    stages,
+		stream:    x.Request.Stream,
+		enc:       newEncoder(t.View, to, dialect),
+		reasoning: x.newPresenter(&to, dialect),
+	}
+	if status/100 == 2 && t.Plan != nil {
+		a.form, a.holds = &review.Transcript{Plan: t.Plan}, x.review.HoldsBack(t.Plan)
+	}
+	a.holds = a.holds || status/100 == 2 && x.review.MayReplaceAnswer()
+	return a
+}
+
+// newEncoder writes an answer in the client's dialect; dialect is the provider's.
+func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wire.Encoder {
+	same := dialect == v.Request.Dialect
+	model := ""
+	if by.Upstream != string(by.Model) || !same {
+		model = string(by.Model)
+	}
+	return v.Dialect.NewEncoder(wire.Options{
+		Same: same, Stream: v.Request.Stream, Model: model, RequestID: v.ID,
+		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), Request: v.Request,
+	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -15,19 +15,14 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// What an agent may spend on a day is divided among its parts, where it says how much that is (X-12). Who says nothing is held
-// to nothing, but what its parts spend is booked all the same.
+// An agent that states its daily budget has it divided among its subsystems (X-12). Without one there is no limit, but the spending of each is still
+// recorded.
 
-// headerBudget says what is left today of the budget that a request uses.
+// headerBudget is what is left today of the budget that the request uses.
 const headerBudget = "x-bardo-budget-remaining"
 
-// agent is who the request's money is spent for.
-func (x *exchange) agent() budget.Agent {
-	return budget.Agent{Account: x.Principal.Account, ID: x.Hints.GolemID}
-}
-
-// keepToBudget finds out what the request may spend, where its caller says what its day may cost. What the second tier of heartbeats was
-// asked for is decided as the first tier's from here on once their budget is spent, unless its answer costs nothing anyway.
+// keepToBudget finds what the request may spend, where its caller states a daily budget. Heartbeats of tier T2 are routed as T1 once their budget is
+// spent, unless the answer is free.
 func (x *exchange) keepToBudget(ctx context.Context) error {
 	part := budget.PartOf(x.Hints.Subsystem)
 	if x.Hints.DailyBudget <= 0 || part == budget.None || x.Request.Op != chat.Generate {
@@ -38,13 +33,13 @@ func (x *exchange) keepToBudget(ctx context.Context) error {
 		vitality = 1
 	}
 	b := &x.bill.Allowance
-	b.Part, b.Limits = part, budget.Compute(vitality, x.rt.Wallet.Daily(x.Hints.DailyBudget)).Under(x.rt.Wallet)
-	use, err := x.gw.meter.Budgets.Look(ctx, x.started, x.agent(), part)
+	b.Part, b.Limits = part, budget.Compute(vitality, x.Config.Wallet.Daily(x.Hints.DailyBudget)).Under(x.Config.Wallet)
+	use, err := x.gw.meter.Budgets.Look(ctx, x.Started, x.Agent(), part)
 	if err != nil {
 		return err
 	}
-	d := b.Limits.Decide(x.Hints.Subsystem, use, x.started)
-	if b.Left = d.Remaining; d.Action != budget.Downgrade || x.costsNothing() {
+	d := b.Limits.Decide(x.Hints.Subsystem, use, x.Started)
+	if b.Left = d.Remaining; d.Action != budget.Downgrade || x.FirstIsFree() {
 		return nil
 	}
 	x.tellExhausted(&d, use)
@@ -52,34 +47,19 @@ func (x *exchange) keepToBudget(ctx context.Context) error {
 	return nil
 }
 
-// costsNothing reports whether the request's first choice is free of charge.
-func (x *exchange) costsNothing() bool {
-	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
-	built := x.rt.needs(&x.Hints, &f, &x.Principal)
-	d := x.rt.Resolver.Decide(&built.Intent)
-	return d.Err == nil && len(d.Order) > 0 && x.free(&d.Order[0])
-}
-
-// free reports whether an answer of a candidate costs the caller nothing here: staked credit or its own key pays for it, or it has no
-// price.
-func (x *exchange) free(to *policy.Resolution) bool {
-	p := &to.Prices
-	return x.direct(to.Provider) || p.Known && p.Input|p.Output|p.CachedInput|p.CacheWrite|p.CacheWrite1h == 0 && p.PerRequest|p.PerSearch == 0
-}
-
-// spend holds the most that the request may cost against its part's budget, or refuses it once that is spent. What costs nothing is
-// served all the same, by those alone that ask for nothing.
+// spend reserves the request's highest cost in its subsystem's budget, or refuses the request once that is spent. A request whose first candidate is
+// free is served by the free ones.
 func (x *exchange) spend(ctx context.Context) error {
 	b := &x.bill.Allowance
 	if b.Part == budget.None {
 		return nil
 	}
-	d, use, err := b.Enter(ctx, x.gw.meter, x.started, x.agent(), x.Hints.Subsystem, x.worst(x.Order))
+	d, use, err := b.Enter(ctx, x.gw.meter, x.Started, x.Agent(), x.Hints.Subsystem, x.worst(x.Order))
 	if err != nil || d.Action != budget.Refuse {
 		return err
 	}
-	if x.free(&x.Order[0]) {
-		x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.free(&to) })
+	if x.IsFree(&x.Order[0]) {
+		x.Order = slices.DeleteFunc(slices.Clone(x.Order), func(to policy.Resolution) bool { return !x.IsFree(&to) })
 		return nil
 	}
 	x.tellExhausted(&d, use)
@@ -89,7 +69,7 @@ func (x *exchange) spend(ctx context.Context) error {
 	return f
 }
 
-// budgetHeader says what is left of the part's budget, where there is one with an end.
+// budgetHeader appends what is left of the subsystem's budget, where that is limited.
 func (x *exchange) budgetHeader(h header.List) header.List {
 	if b := &x.bill.Allowance; b.Limited() {
 		h = append(h, header.Field{Name: headerBudget, Value: b.Left.String()})
@@ -97,8 +77,7 @@ func (x *exchange) budgetHeader(h header.List) header.List {
 	return h
 }
 
-// refusalHeaders say of an error what its agent should do instead. SDKs that try again by themselves are told not to: the budget is spent
-// until tomorrow.
+// refusalHeaders append to an error what its agent should do instead. SDKs must not retry: the budget is spent until tomorrow.
 func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
 	if x.bill.Allowance.Degraded == "" {
 		return h
@@ -110,44 +89,43 @@ func (x *exchange) refusalHeaders(h header.List, f *fault.Fault) header.List {
 	return h
 }
 
-// affordsMore reports whether the agent's budget has room for what the gateway would do by itself in the name of another subsystem.
+// affordsMore reports whether the budget of a subsystem has room for a call that the gateway makes on its behalf.
 func (x *exchange) affordsMore(ctx context.Context, subsystem string) bool {
 	b := &x.bill.Allowance
 	if b.Part == budget.None {
 		return true
 	}
-	use, err := x.gw.meter.Budgets.Look(ctx, x.started, x.agent(), budget.PartOf(subsystem))
+	use, err := x.gw.meter.Budgets.Look(ctx, x.Started, x.Agent(), budget.PartOf(subsystem))
 	if err != nil {
 		return false
 	}
-	d := b.Limits.Decide(subsystem, use, x.started)
+	d := b.Limits.Decide(subsystem, use, x.Started)
 	return d.Action == budget.Serve
 }
 
-// keepToStake leaves staked credit out once the day's is used up: what it paid for is counted for all of the gateway's callers, and known
-// a few seconds later.
+// keepToStake stops the use of staked credit once the day's is used up. Its use is counted for all callers, and known a few seconds later.
 func (x *exchange) keepToStake(ctx context.Context) error {
-	if !x.Hints.DIEMAvailable || x.rt.Stake <= 0 || x.Request.Op != chat.Generate {
+	if !x.Hints.DIEMAvailable || x.Config.Stake <= 0 || x.Request.Op != chat.Generate {
 		return nil
 	}
-	use, err := x.gw.meter.Budgets.Look(ctx, x.started, budget.Agent{}, budget.Stake)
-	if err != nil || use.Spent < x.rt.Stake {
+	use, err := x.gw.meter.Budgets.Look(ctx, x.Started, budget.Agent{}, budget.Stake)
+	if err != nil || use.Spent < x.Config.Stake {
 		return err
 	}
 	x.Hints.DIEMAvailable = false
-	x.Request.Lost = wire.Named(slices.Clip(x.Request.Lost), lostStake)
+	x.Request.Dropped = wire.AppendDegraded(slices.Clip(x.Request.Dropped), lostStake)
 	return nil
 }
 
-// lostStake is what X-Bardo-Degraded says where staked credit is used up.
+// lostStake is what X-Bardo-Degraded says once staked credit is used up.
 const lostStake = "diem_available"
 
-// spentByAgent reads what the parts of an agent were charged.
+// spentByAgent reads what an agent's subsystems were charged on a day.
 func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Time) (map[string]policy.Micro, error) {
 	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
 }
 
-// eventBudget tells that a part of an agent has spent its budget.
+// eventBudget is the event of a subsystem that has spent its budget.
 const eventBudget = "inference:budget_exhausted"
 
 type budgetExhausted struct {
@@ -158,7 +136,7 @@ type budgetExhausted struct {
 	Degraded  string       `json:"degraded"`
 	Budget    policy.Micro `json:"budget_usd"`
 	Spent     policy.Micro `json:"spent_usd"`
-	Held      policy.Micro `json:"held_usd"` // by requests under way
+	Held      policy.Micro `json:"held_usd"` // reserved by requests in flight
 }
 
 func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
@@ -169,4 +147,28 @@ func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
 	x.gw.Events.Emit(eventBudget, x.Principal.Account, budgetExhausted{
 		x.ID, x.Hints.GolemID, x.Hints.Subsystem, b.Part.String(), d.Degraded, b.Limits[b.Part], u.Spent, u.Held,
 	})
+}
+
+// What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
+
+// partDream is the part of an agent whose searches have a budget.
+const partDream = "dream"
+
+// holdSearch sets the price of the request's search aside. It is for where the gateway itself asks for the search: what a client asks for in
+// its provider's words is the client's.
+func (x *exchange) holdSearch() {
+	if !request.WantsSearch(x.Request) || intent.Root(x.Hints.Subsystem) != partDream {
+		return
+	}
+	var cost policy.Pico
+	for i := range x.Found {
+		cost = max(cost, x.Found[i].Prices.PerSearch.Times(x.MaxSearches(&x.Found[i])))
+	}
+	cycle := budget.Cycle{Agent: budget.Agent{Account: x.Principal.Account, ID: x.Hints.GolemID}, ID: x.Hints.DreamCycleID}
+	if cycle.ID == "" { // an agent that names no cycle has one a day
+		cycle.ID = x.Started.UTC().Format("2006-01-02")
+	}
+	if amount := cost.Charge(0); amount > 0 && !x.bill.HoldSearch(&x.gw.searches, cycle, amount, x.Config.SearchBudget) {
+		x.NoSearch = true
+	}
 }

@@ -3,185 +3,258 @@ package extproc
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/dryrun"
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/modality"
+	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
-	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
 )
 
-// class is what an endpoint asks of its caller.
-type class uint8
-
-const (
-	classOpen     class = iota // nothing
-	classLookup                // who it is
-	classGenerate              // who it is, and money
-)
-
-// endpoint is one entry of the HTTP surface. Without a local handler, a provider answers.
-type endpoint struct {
-	method string
-	path   string // a trailing "/" stands for one more segment
-	verb   string // what the path ends in, in Google's habit: ":generateContent"
-	class  class
-	op     chat.Op
-	local  func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
-	kept   bool                           // about what a provider keeps: a user's own key answers
-	detect func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
-}
-
-var endpoints = []endpoint{
-	{method: http.MethodPost, path: "/v1/chat/completions", class: classGenerate},
-	{method: http.MethodPost, path: "/v1/messages", class: classGenerate},
-	{method: http.MethodPost, path: "/v1/completions", class: classGenerate, detect: completions.Detect},
-	{method: http.MethodPost, path: "/v1/responses", class: classGenerate},
-	{method: http.MethodPost, path: "/v1/embeddings", class: classGenerate, op: chat.Embed},
-	{method: http.MethodPost, path: "/v1/messages/count_tokens", class: classLookup, op: chat.CountTokens},
-	{method: http.MethodPost, path: "/v1/responses/input_tokens", class: classLookup, op: chat.CountTokens},
-	{method: http.MethodPost, path: "/v1beta/models/", verb: ":generateContent", class: classGenerate},
-	{method: http.MethodPost, path: "/v1beta/models/", verb: ":streamGenerateContent", class: classGenerate},
-	{method: http.MethodPost, path: "/v1beta/models/", verb: ":countTokens", class: classLookup, op: chat.CountTokens},
-	{method: http.MethodGet, path: "/v1beta/models", class: classLookup, local: (*api.Server).GeminiModels},
-	{method: http.MethodGet, path: "/v1beta/models/", class: classLookup, local: (*api.Server).GeminiModel},
-	{method: http.MethodGet, path: "/v1/models", class: classLookup, local: (*api.Server).Models},
-	{method: http.MethodGet, path: "/v1/models/", class: classLookup, local: (*api.Server).Model},
-	{method: http.MethodGet, path: "/v1/schemas", class: classLookup, local: (*api.Server).Schemas},
-	{method: http.MethodGet, path: "/v1/schemas/", class: classLookup, local: (*api.Server).Schema},
-	{method: http.MethodGet, path: "/v1/balance", class: classLookup, local: (*api.Server).Balance},
-	{method: http.MethodGet, path: "/v1/usage", class: classLookup, local: (*api.Server).Usage},
-	{method: http.MethodGet, path: "/v1/requests/", verb: "/reasoning", class: classLookup, local: (*api.Server).Reasoning},
-	{method: http.MethodGet, path: "/v1/requests/", class: classLookup, local: (*api.Server).Request},
-	{method: http.MethodGet, path: "/v1/cache", class: classLookup, local: (*api.Server).Cache},
-	{method: http.MethodDelete, path: "/v1/cache", class: classLookup, local: (*api.Server).ClearCache},
-	{method: http.MethodDelete, path: "/v1/cache/", class: classLookup, local: (*api.Server).ClearCache},
-	{method: http.MethodGet, path: "/", class: classOpen, local: (*api.Server).Welcome},
-	{method: http.MethodGet, path: "/healthz", class: classOpen, local: (*api.Server).Alive},
-	{method: http.MethodGet, path: "/readyz", class: classOpen, local: (*api.Server).Ready},
-}
-
-// operation is what a request to this endpoint counts as.
-func (e endpoint) operation() telemetry.Operation {
-	switch {
-	case e.local != nil:
-		return telemetry.Lookup
-	case e.kept:
-		return telemetry.Passthrough
-	case e.op == chat.CountTokens:
-		return telemetry.CountTokens
-	case e.op == chat.Embed:
-		return telemetry.Embeddings
+// modality serves a request to one of the endpoints that are neither for conversations nor for embeddings.
+func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.Operation, bodyless bool) error {
+	if x.dry {
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Route: %s cannot be explained", op.Path())
 	}
-	return telemetry.Chat
+	body, err := x.readBody(d, bodyless)
+	if err != nil {
+		return err
+	}
+	r, err := modality.Parse(op, x.Head.Header.Get("content-type"), body)
+	if err != nil {
+		return err
+	}
+	x.Request = &chat.Request{Dialect: x.Dialect.Name(), Op: chat.Modality, Model: r.Model, Stream: r.Stream, Choices: 1, Doc: r.Doc}
+	if err := x.ParseBodyHints(); err != nil {
+		return err
+	}
+	if err := x.findModality(ctx, r); err != nil {
+		return err
+	}
+	if err := x.payModality(ctx, r); err != nil {
+		return err
+	}
+	call := modality.Call{
+		Request: r, ID: x.ID, Head: &x.Head, Order: x.Order, Egress: x.gw.Egress, EgressSecret: x.Config.EgressSecret, Timeout: x.Config.Timeouts.Total,
+		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), Sink: &modalitySink{x, r},
+	}
+	x.trace.Departs(x.Arrived, x.Waited)
+	return call.Do(ctx, d)
 }
 
-// findEndpoint matches a folded path. HEAD is served wherever GET is.
-func findEndpoint(hd *stream.Head) (endpoint, error) {
-	method := hd.Method
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for _, e := range endpoints {
-		if e.method == method && e.matches(hd.Path) {
-			return e, nil
+// findModality finds the candidates, best first.
+func (x *exchange) findModality(ctx context.Context, r *modality.Request) error {
+	x.ClientModel = r.Model
+	if r.Model == "" || intent.Auto(r.Model) {
+		if x.Request.Model = modality.Cheapest(&x.View, r); x.Request.Model == "" {
+			f := fault.Newf(fault.ModelNotFound, "no model that %s is listed: name one", r.Op.Makes())
+			f.Param = "model"
+			return f
 		}
 	}
-	if e, ok := findKept(method, hd.Path); ok {
-		return e, nil
+	f := hint.Facts(x.Request, 0)
+	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
+	decided := x.Config.Resolver.Decide(&built.Intent)
+	if decided.Err != nil {
+		return decided.Err
 	}
-	if verb := googleVerb(hd); verb != "" {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", fault.Clip(verb), insteadOf(verb))
-	}
-	if takes := allowed(hd.Path); takes != "" {
-		return endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", fault.Clip(hd.Path), takes, fault.Clip(hd.Method))
-	}
-	if isUnserved(hd.Path) {
-		return endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", fault.Clip(hd.Path))
-	}
-	return endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), meant(hd.Path))
-}
-
-// googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
-func googleVerb(hd *stream.Head) string {
-	rest, ok := strings.CutPrefix(hd.Path, "/v1beta/models/")
-	if !ok {
-		rest, ok = strings.CutPrefix(hd.Path, "/v1/models/")
-	}
-	at := strings.LastIndexByte(rest, ':')
-	if !ok || at < 1 || hd.Method != http.MethodPost {
-		return ""
-	}
-	return rest[at:]
-}
-
-// insteadOf says what serves in the place of a verb of Google's that is not served.
-func insteadOf(verb string) string {
-	if strings.Contains(strings.ToLower(verb), "embed") {
-		return ": use /v1/embeddings"
-	}
-	return ": use " + strings.Join(stream.GoogleVerbs, ", ")
-}
-
-// meant names the endpoint that a path is probably a misspelling of.
-func meant(path string) string {
-	var paths []string
-	for _, e := range endpoints {
-		if e.path != "/" && !slices.Contains(paths, e.path) {
-			paths = append(paths, e.path)
+	x.Found, x.Intent = decided.Order, built.Intent
+	for _, filter := range []func() error{
+		func() error { return modality.FilterByModel(&x.View, r) }, x.FilterByPayer, func() error { return x.FilterByStored(ctx, x.gw.Ledger.KeptOf) },
+		func() error { return modality.FilterByPrice(&x.View, r) }, x.CheckKeyless,
+	} {
+		if err := filter(); err != nil {
+			return err
 		}
 	}
-	if like := near.Names(path, paths, 1); len(like) > 0 {
-		return "; did you mean " + like[0] + "?"
-	}
-	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"
+	return x.order()
 }
 
-// allowed lists the methods of a path, as an Allow header does; "" for a path that there is not.
-func allowed(path string) string {
-	var methods []string
-	for _, e := range endpoints {
-		if e.matches(path) && !slices.Contains(methods, e.method) {
-			methods = append(methods, e.method)
-			if e.method == http.MethodGet {
-				methods = append(methods, http.MethodHead)
-			}
+// payModality checks the request against its key's limits, and reserves its highest possible cost.
+func (x *exchange) payModality(ctx context.Context, r *modality.Request) error {
+	if x.ownKeysPay(x.Order) {
+		return x.holdNothing(ctx)
+	}
+	var most policy.Pico
+	var tokens int64
+	for i := range x.Order {
+		cost, err := modality.MaxCost(&x.View, r, &x.Order[i])
+		if err != nil {
+			return err
 		}
+		u := r.Most(&x.Order[i])
+		most, tokens = max(most, cost), max(tokens, u.Text)
 	}
-	if methods == nil {
-		methods = keptMethods(path)
+	charge := most.Charge(x.Config.Spread(x.Principal.Tier))
+	if err := x.allot(ctx, tokens, charge); err != nil {
+		return err
 	}
-	return strings.Join(methods, ", ")
+	if err := x.gw.Ledger.Writable(); err != nil && most > 0 {
+		return err
+	}
+	return x.bill.Reserve(ctx, charge)
 }
 
-// unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
-var unserved = []string{
-	"/v1/images", "/v1/audio",
-	"/v1/moderations", "/v1/realtime", "/v1/identity", "/v1/events", "/venice", "/ui",
+// modalitySink keeps an exchange's bill and record of such a call.
+type modalitySink struct {
+	x *exchange
+	r *modality.Request
 }
 
-func isUnserved(path string) bool {
-	return slices.ContainsFunc(unserved, func(u string) bool { return path == u || strings.HasPrefix(path, u+"/") })
+var _ modality.Sink = (*modalitySink)(nil)
+
+// Target implements modality.Sink.
+func (s *modalitySink) Target(to *policy.Resolution) modality.Target {
+	p := s.x.Config.Providers[to.Provider]
+	return modality.Target{Adapter: p.Adapter, Endpoint: s.x.calls.Endpoint(&s.x.View, to.Provider), Cluster: p.Cluster}
 }
 
-func (e endpoint) matches(path string) bool {
-	if !strings.HasSuffix(e.path, "/") || e.path == "/" {
-		return path == e.path
+// Departs implements modality.Sink.
+func (s *modalitySink) Departs(*policy.Resolution) { s.x.trace.AttemptStarted = time.Now() }
+
+// Failed implements modality.Sink.
+func (s *modalitySink) Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision) {
+	s.x.failed(*to, f)
+	s.x.decided(next)
+}
+
+// Exhausted implements modality.Sink.
+func (s *modalitySink) Exhausted(failures []*upstream.Failure) error { return s.x.exhausted(failures) }
+
+// Headers implements modality.Sink.
+func (s *modalitySink) Headers(to *policy.Resolution) header.List {
+	h := s.x.answerHeaders(*to)
+	if s.x.trace.Settled == nil && s.x.CallerPays(to.Provider) {
+		h = append(h, header.Field{Name: "x-bardo-cost", Value: passthrough.CostDirect})
 	}
-	rest, ok := strings.CutPrefix(path, e.path)
-	rest, ends := strings.CutSuffix(rest, e.verb)
-	return ok && ends && rest != ""
+	return h
+}
+
+// Settle implements modality.Sink.
+func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *modality.Used, outcome string) (header.List, error) {
+	x := s.x
+	cost, err := s.cost(to, u)
+	if err != nil {
+		return nil, err
+	}
+	usage := u.Usage()
+	if x.CallerPays(to.Provider) && !u.Reported {
+		usage = chat.Usage{Final: true}
+	}
+	x.bill.AddPriced(to, usage, cost)
+	x.gw.Health.Report(policy.Result{Provider: to.Provider, Outcome: policy.Succeeded, Latency: time.Since(x.trace.AttemptStarted)})
+	x.attempted(*to, record.OK, "", telemetry.Served)
+	sum, err := x.settle(ctx, nil, outcome)
+	if err != nil {
+		return nil, err
+	}
+	return sum.headers(), nil
+}
+
+// cost is what an answer costs: never more than was reserved for it, whatever its provider reports.
+func (s *modalitySink) cost(to *policy.Resolution, u *modality.Used) (policy.Pico, error) {
+	if s.x.CallerPays(to.Provider) {
+		return 0, nil
+	}
+	most, err := modality.MaxCost(&s.x.View, s.r, to)
+	if err != nil {
+		return 0, err
+	}
+	cost, err := s.r.Cost(to, u)
+	return min(cost, most), err
+}
+
+// passthrough serves a request about a resource that a provider stores.
+func (x *exchange) passthrough(ctx context.Context, d stream.Client, bodyless bool) error {
+	r := passthrough.Request{
+		ID: x.ID, Head: &x.Head, Account: x.Principal.Account, Started: x.Started, OwnKey: x.OwnKey.IsSet(), Direct: x.userProvider,
+		Timeout: x.Config.Timeouts.Total, MaxAnswer: x.Config.MaxAnswer, EgressSecret: x.Config.EgressSecret,
+		Header: x.idHeaders(), Redactor: x.Redactor(), Sink: (*passthroughSink)(x),
+	}
+	if !bodyless {
+		r.Body = func() ([]byte, error) { return x.receive(d) }
+	}
+	return x.gw.resources.Serve(ctx, d, &r)
+}
+
+// userProvider is a provider whose requests are paid with users' own keys.
+func (x *exchange) userProvider(id policy.ProviderID) (passthrough.Provider, bool) {
+	p, ok := x.Config.Providers[id]
+	return passthrough.Provider{Adapter: p.Adapter, Endpoint: p.Endpoint, Cluster: p.Cluster}, ok && p.Direct
+}
+
+// passthroughSink notes on an exchange what happened to its passthrough request.
+type passthroughSink exchange
+
+var _ passthrough.Sink = (*passthroughSink)(nil)
+
+// Attempted implements passthrough.Sink.
+func (s *passthroughSink) Attempted(a record.Attempt) { s.trace.Attempts = append(s.trace.Attempts, a) }
+
+// Ended implements passthrough.Sink.
+func (s *passthroughSink) Ended(e record.End) {
+	s.trace.Unbilled = &e
+}
+
+// Explain says what would be done with a request. Nothing is sent, counted or charged.
+func (g *Gateway) Explain(ask *dryrun.Query) dryrun.Result {
+	plan := func(ids []policy.ProviderID) []policy.ProviderID {
+		order, done := g.Health.Plan(ids)
+		done()
+		return order
+	}
+	return dryrun.Run(g.runtime.Load(), ask, plan, g.Health.State)
+}
+
+// headerRoute requests an explanation instead of an answer.
+const headerRoute = "x-bardo-route"
+
+// explains reports whether the request is to be explained only.
+func (x *exchange) explains() (bool, error) {
+	switch said := x.Head.Header.Get(headerRoute); {
+	case said == "":
+		return false, nil
+	case strings.EqualFold(said, "explain"):
+		return true, nil
+	default:
+		return false, fault.Newf(fault.InvalidRequest, "X-Bardo-Route: expected explain, not %q", fault.Clip(said))
+	}
+}
+
+// explain answers with what would be done with the request. It counts as a lookup: no provider is called, and nothing is charged.
+func (x *exchange) explain(d stream.Client) error {
+	x.trace.Operation = telemetry.Explain
+	_, tier := x.RequestedTier()
+	e := x.gw.Explain(&dryrun.Query{
+		Hints: x.Hints, Facts: hint.Facts(x.Request, int64(x.Request.MaxTokens)), Principal: x.Principal, At: x.Started, ServiceTier: tier,
+		Request: x.Request,
+		Affinity: func(built *intent.Built) policy.Kept {
+			turn := x.gw.turnOf(x.Request, &x.Hints, &x.Principal, built)
+			return x.gw.conversations.Find(&turn)
+		},
+	})
+	r := stream.Reply{Status: http.StatusOK, Header: append(x.idHeaders(), header.Field{Name: "content-type", Value: header.JSON}), Body: e.JSON()}
+	if strings.HasPrefix(x.Head.Header.Get("accept"), "text/plain") {
+		r.Header[len(r.Header)-1].Value = "text/plain; charset=utf-8"
+		r.Body = []byte(e.Text())
+	}
+	return x.reply(d, r)
 }
 
 // countsUpstream reports whether the first candidate counts tokens itself.
 func (x *exchange) countsUpstream() bool {
-	p := x.rt.Providers[x.Order[0].Provider]
+	p := x.Config.Providers[x.Order[0].Provider]
 	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 
@@ -194,7 +267,7 @@ func (x *exchange) countReply() stream.Reply {
 	case chat.Gemini:
 		body = []byte(`{"totalTokens":`)
 	}
-	r := x.head.JSON(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
+	r := x.Head.JSON(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
 	r.Header = append(r.Header, x.idHeaders()...)
 	r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
 	return r

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/policy"
 )
 
@@ -28,7 +29,7 @@ func TestWhatWorksKeepsItsPlace(t *testing.T) {
 				order = append(order, policy.ProviderID(o))
 			}
 			var got []string
-			for _, r := range wellFirst(slices.Clone(found), order) {
+			for _, r := range request.ByHealth(slices.Clone(found), order) {
 				got = append(got, string(r.Model))
 			}
 			if s := strings.Join(got, " "); s != row.want {

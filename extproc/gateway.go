@@ -1,8 +1,9 @@
-// Package extproc is the data path: it decides for every request who pays, what is sent to which provider, and what the client gets. A
-// Gateway serves the requests that a package below extproc/stream brings; one request is one exchange.
+// Package extproc is the state machine of a request: it admits it, routes it, makes or plans its calls, sends the answer and settles. A Gateway serves
+// the requests that a package below extproc/stream passes on; one request is one exchange.
 //
-// native.go is the path on which Envoy carries the bytes; driven.go the one on which the gateway answers by itself and calls providers
-// through Envoy's egress listener.
+// What can be decided without the state machine is in the packages below: extproc/request (the request and its candidates), extproc/attempt (one
+// call), extproc/review (checks of answers), extproc/meter (limits and money), extproc/record (what happened). On the native path (native.go) Envoy
+// makes the calls; on the driven path (driven.go) the gateway makes them through Envoy's egress listener.
 package extproc
 
 import (
@@ -17,9 +18,15 @@ import (
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/conversation"
+	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
@@ -31,12 +38,12 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// Health is what the gateway tells about providers, and asks.
+// Health is the health of providers: the gateway reports results and asks for the order. Safe for concurrent use.
 type Health interface {
 	// Report notes one attempt's outcome.
 	Report(r policy.Result)
-	// Plan orders one request's candidates, healthy ones first and disabled ones left out. A provider in trouble that is due to be
-	// tried again stands in its place for this request; done frees that trial and must be called when the request has ended.
+	// Plan orders one request's candidates, healthy ones first, disabled ones left out. An unhealthy provider that is due for a trial keeps its place for
+	// this request; done ends the trial and must be called when the request has ended.
 	Plan(candidates []policy.ProviderID) (order []policy.ProviderID, done func())
 	// State is a provider's health for display: healthy, degraded, down, disabled or unknown.
 	State(p policy.ProviderID) string
@@ -47,11 +54,11 @@ type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
 	Ledger   *ledger.Ledger
-	Answers  *cache.Store // what its callers may list and delete; the layers serve and fill it
+	Answers  *cache.Store // stored answers, which callers may list and delete
 	Health   Health
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
-	Egress   *http.Client             // see NewEgressClient
+	Egress   *http.Client             // see upstream.NewEgressClient
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
@@ -61,7 +68,7 @@ type Deps struct {
 // Gateway serves exchanges. Safe for concurrent use.
 type Gateway struct {
 	Deps
-	runtime       atomic.Pointer[Runtime]
+	runtime       atomic.Pointer[runtime.Config]
 	exchanges     registry
 	gone          catalog.Quarantine
 	meter         *meter.Meter
@@ -69,15 +76,16 @@ type Gateway struct {
 	conversations *conversation.Memory
 	reasonings    api.ReasoningStore
 	api           api.Server
-	bodies        bodies
+	resources     passthrough.Server
+	bodies        upload.Memory
 	live          atomic.Int64
 	served        atomic.Uint64
 }
 
 var _ stream.Handler = (*Gateway)(nil)
 
-// New makes a gateway that begins with rt.
-func New(rt *Runtime, d Deps) *Gateway {
+// New makes a gateway with the configuration rt.
+func New(rt *runtime.Config, d Deps) *Gateway {
 	g := &Gateway{Deps: d}
 	if g.Draining == nil {
 		g.Draining = func() bool { return false }
@@ -88,6 +96,7 @@ func New(rt *Runtime, d Deps) *Gateway {
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 	}
+	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.Egress, Log: d.Log}
 	g.runtime.Store(rt)
 	return g
 }
@@ -95,8 +104,8 @@ func New(rt *Runtime, d Deps) *Gateway {
 // state is a provider's health for display.
 func (g *Gateway) state(p policy.ProviderID) string { return g.Health.State(p) }
 
-// Use swaps the configuration. Exchanges under way keep the one they began with.
-func (g *Gateway) Use(rt *Runtime) {
+// Use replaces the configuration. Exchanges in flight keep theirs.
+func (g *Gateway) Use(rt *runtime.Config) {
 	for id, p := range g.runtime.Load().Providers {
 		rt.Providers[id].Ring.Inherit(p.Ring)
 	}
@@ -106,16 +115,16 @@ func (g *Gateway) Use(rt *Runtime) {
 // Serve implements stream.Handler.
 func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
 	x := g.newExchange(hd)
-	defer x.shut()
-	if x.crossOrigin() != nil {
-		d = sharing{d, x}
+	defer x.closeGuarded()
+	if p := x.cors(); p.Allows() {
+		d = cors.Client{Client: d, Policy: p}
 	}
 	err := x.guarded(ctx, d, bodyless)
-	if late, ok := errors.AsType[answeredError](err); ok {
-		x.refused(late.told)
+	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
+		x.refused(late.Fault)
 		return nil
 	}
-	if err == nil || ctx.Err() != nil || errors.Is(err, errCut) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, stream.ErrTruncated) || errors.Is(err, stream.ErrDisconnected) {
 		return err
 	}
 	var f *fault.Fault
@@ -124,6 +133,24 @@ func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bo
 	}
 	x.refused(f)
 	return d.Reply(x.errorReply(f))
+}
+
+// cors is which web pages may read the answer.
+func (x *exchange) cors() cors.Policy { return cors.Policy{Origins: x.Config.Origins, Head: &x.Head} }
+
+// options answers OPTIONS.
+func (x *exchange) options() (stream.Reply, error) {
+	methods := endpoint.Methods(x.Head.Path)
+	if methods == "" {
+		_, err := endpoint.Find(&x.Head)
+		return stream.Reply{}, err
+	}
+	return x.cors().Options(methods, x.idHeaders())
+}
+
+// Prober makes calls of providers outside of requests, with the configuration now in force.
+func (g *Gateway) Prober() *probe.Client {
+	return &probe.Client{Config: g.runtime.Load(), Egress: g.Egress}
 }
 
 // Opened implements stream.Handler.
@@ -135,19 +162,19 @@ func (g *Gateway) Closed() { g.Metrics.StreamClosed() }
 // Panicked implements stream.Handler.
 func (g *Gateway) Panicked(value any) { _ = g.panicked("", value) }
 
-// Live is how many exchanges are under way.
+// Live is the number of exchanges in flight.
 func (g *Gateway) Live() int64 { return g.live.Load() }
 
-// BodyBytes is the memory that the bodies of the requests under way take.
-func (g *Gateway) BodyBytes() int64 { return g.bodies.held.Load() }
+// BodyBytes is the memory of the bodies of requests in flight.
+func (g *Gateway) BodyBytes() int64 { return g.bodies.Held() }
 
-// Served is how many requests with a body have come in since the start.
+// Served is the number of requests with a body since the start.
 func (g *Gateway) Served() uint64 { return g.served.Load() }
 
 // idlePoll is how often Idle looks.
 const idlePoll = 20 * time.Millisecond
 
-// Idle waits until no exchange is under way. The error is the context's.
+// Idle waits until no exchange is in flight. The error is the context's.
 func (g *Gateway) Idle(ctx context.Context) error {
 	tick := time.NewTicker(idlePoll)
 	defer tick.Stop()

@@ -1,12 +1,13 @@
 package extproc
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -15,19 +16,14 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// lowBalance is the balance below which answers carry a warning.
-const lowBalance = policy.USD
-
-// idHeaders name the request, in each dialect's habit, say how its caller stands, and what of it was not understood: every answer has
-// them.
+// idHeaders are the headers of every answer: the request's id, in each dialect's header, the caller's limits, and hints that were not understood.
 func (x *exchange) idHeaders() header.List {
 	h := make(header.List, 0, 9)
 	h = append(h, header.Field{Name: "x-request-id", Value: x.ID}, header.Field{Name: "request-id", Value: x.ID})
-	return x.warning(x.limitHeaders(h))
+	return x.WarningHeader(x.limitHeaders(h))
 }
 
-// limitHeaders say in OpenAI's form what is left of the limits that the request counts against. Where there is no limit, there is no
-// header.
+// limitHeaders are what is left of the limits that the request counts against, as OpenAI's x-ratelimit headers. A limit that is not set has none.
 func (x *exchange) limitHeaders(h header.List) header.List {
 	s := x.bill.Standing()
 	if s.RequestsPerMinute == 0 && s.TokensPerHour == 0 {
@@ -52,7 +48,7 @@ func (x *exchange) limitHeaders(h header.List) header.List {
 	return h
 }
 
-// resetIn is a duration as OpenAI writes it: 120ms, 1s, 6m0s.
+// resetIn is a duration in OpenAI's format: 120ms, 1s, 6m0s.
 func resetIn(d time.Duration) string {
 	return (max(d, 0) + time.Millisecond - 1).Truncate(time.Millisecond).String()
 }
@@ -65,7 +61,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 		header.Field{Name: "x-bardo-provider", Value: string(to.Provider)},
 		header.Field{Name: "x-bardo-model", Value: string(to.Model)},
 		header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(x.attemptNumber())},
-		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.spreadAt(to.Provider))},
+		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.SpreadAt(to.Provider))},
 	)
 	h = x.cacheHeaders(h)
 	if x.Hints.Subsystem != "" {
@@ -80,10 +76,10 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 
 // attemptNumber counts the attempts up to the one that answers.
 func (x *exchange) attemptNumber() int {
-	if x.settled != nil || x.stored != nil || x.current != nil && x.current.counted {
-		return len(x.attempts)
+	if x.trace.Settled != nil || x.stored != nil || x.current != nil && x.current.counted {
+		return len(x.trace.Attempts)
 	}
-	return len(x.attempts) + 1
+	return len(x.trace.Attempts) + 1
 }
 
 // streamHeaders begin an event stream.
@@ -92,8 +88,8 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	if x.bill.Standing().TokensPerHour > 0 {
 		h = append(h, remainingTokens(x.bill.Standing()))
 	}
-	if x.direct(to.Provider) && x.stored == nil {
-		h = append(h, header.Field{Name: "x-bardo-cost", Value: costDirect})
+	if x.CallerPays(to.Provider) && x.stored == nil {
+		h = append(h, header.Field{Name: "x-bardo-cost", Value: passthrough.CostDirect})
 	}
 	return append(x.budgetHeader(h),
 		header.Field{Name: "content-type", Value: header.EventStream},
@@ -102,69 +98,47 @@ func (x *exchange) streamHeaders(to policy.Resolution) header.List {
 	)
 }
 
-// degraded is what this request could not have from its provider and, once the answer is complete, what of it the client's
-// format could not say. Each is named once.
+// degraded lists what the request did not get from its provider and, once the answer is complete, what of it the client's format could not express.
+// Each is named once.
 func (x *exchange) degraded(to policy.Resolution) []string {
-	var out wire.Losses
+	var out wire.DegradedNames
 	lose := func(names []string) {
 		for _, n := range names {
-			out.Lose(headerWord(n))
+			out.Degrade(header.ListItem(n))
 		}
 	}
 	lose(to.Degraded)
 	if x.Request != nil {
-		lose(x.Request.Lost)
+		lose(x.Request.Dropped)
 	}
 	if word := x.bill.Allowance.Degraded; word != "" {
-		out.Lose(word)
+		out.Degrade(word)
 	}
 	if x.stored != nil {
 		lose(x.stored.Degraded)
 	} else {
-		lose(x.lostAt(to.Provider))
+		lose(x.calls.Degraded(to.Provider))
 	}
-	lose(x.unsaid)
-	if o := x.opinions; o != nil && o.owed && o.skipped != "" {
-		out.Lose(string(policy.CrossVerify))
+	lose(x.degradedAnswer)
+	if o := x.review.Verification; o != nil && o.Requested && o.SkipReason != "" {
+		out.Degrade(string(policy.CrossVerify))
 	}
-	if x.found != nil && x.found.defaulted {
-		out.Lose(lostDefault)
+	if x.review.Result != nil && x.review.Result.Defaulted {
+		out.Degrade(review.DegradedDefault)
 	}
-	return out.Lost()
+	return out.Degraded()
 }
 
-// headerWord makes a name fit for a list in a header: it may be a client's own word, and one that Envoy does not take, or that
-// makes the headers too long, costs the whole answer.
-func headerWord(name string) string {
-	const most = 64
-	fits := func(c byte) bool { return c > ' ' && c < 0x7f && c != ',' }
-	if len(name) <= most && !slices.ContainsFunc([]byte(name), func(c byte) bool { return !fits(c) }) {
-		return name
-	}
-	b := []byte(name[:min(len(name), most)])
-	for i, c := range b {
-		if !fits(c) {
-			b[i] = '_'
-		}
-	}
-	return string(b)
-}
-
-// headers are what is known once an answer is paid for.
+// headers are known once the answer is settled: cost, usage, balance.
 func (s *summary) headers() header.List {
 	h := header.List{{Name: "x-bardo-cost", Value: s.Charged.String()}}
-	if s.x.stored == nil && s.x.direct(s.to.Provider) {
-		h[0].Value = costDirect
+	if s.x.stored == nil && s.x.CallerPays(s.By.Provider) {
+		h[0].Value = passthrough.CostDirect
 	}
 	if s.x.stored != nil {
-		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.saved.String()})
+		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.Saved.String()})
 	}
-	if s.prepaid {
-		h = append(h, header.Field{Name: "x-bardo-balance", Value: s.balance.String()})
-		if s.balance < lowBalance {
-			h = append(h, header.Field{Name: "x-bardo-balance-warning", Value: "balance below $1.00"})
-		}
-	}
+	h = s.x.bill.Payer().Headers(h)
 	if s.standing.TokensPerHour > 0 {
 		h = append(h, remainingTokens(s.standing))
 	}
@@ -181,15 +155,15 @@ func remainingTokens(s quota.Standing) header.Field {
 
 // last is the end of a stream, with the summary before its terminator, if the client reads comments.
 func (s *summary) last(terminator []byte) []byte {
-	if _, plain := s.x.dialect.(wire.Plain); plain {
+	if _, plain := s.x.Dialect.(wire.Heartbeater); plain {
 		return terminator
 	}
 	return append(sse.AppendComment(nil, "bardo "+string(s.comment())), terminator...)
 }
 
-// trailers say the same at the end of a driven stream.
+// trailers are headers and comment at the end of a driven stream, for clients that read trailers.
 func (s *summary) trailers() header.List {
-	return s.x.checkHeaders(s.x.schemaHeader(s.headers(), &s.to))
+	return s.x.checkHeaders(s.x.schemaHeader(s.headers(), &s.By))
 }
 
 // comment is the JSON of a stream's last comment.
@@ -199,10 +173,10 @@ func (s *summary) comment() []byte {
 	b = append(b, `{"request_id":`...)
 	b = jsonx.AppendString(b, s.x.ID)
 	b = append(b, `,"provider":`...)
-	b = jsonx.AppendString(b, string(s.to.Provider))
+	b = jsonx.AppendString(b, string(s.By.Provider))
 	b = append(b, `,"model":`...)
-	b = jsonx.AppendString(b, string(s.to.Model))
-	b = appendInt(b, `,"attempts":`, int64(len(s.x.attempts)))
+	b = jsonx.AppendString(b, string(s.By.Model))
+	b = appendInt(b, `,"attempts":`, int64(len(s.x.trace.Attempts)))
 	b = appendInt(b, `,"input_tokens":`, u.TotalInput())
 	b = appendInt(b, `,"cached_tokens":`, u.Cached)
 	b = appendInt(b, `,"cache_write_tokens":`, u.CacheWrite+u.CacheWrite1h)
@@ -210,20 +184,21 @@ func (s *summary) comment() []byte {
 	b = appendInt(b, `,"reasoning_tokens":`, u.Reasoning)
 	b = append(b, `,"cost_usd":`...)
 	b = append(b, s.Charged.String()...)
-	b = append(append(b, `,"savings_usd":`...), s.saved.String()...)
+	b = append(append(b, `,"savings_usd":`...), s.Saved.String()...)
 	b = append(b, `,"balance_usd":`...)
-	b = append(b, jsonx.OrNull(s.prepaid, s.balance.String())...)
+	balance, known := s.x.bill.Payer().Balance()
+	b = append(b, jsonx.OrNull(known, balance.String())...)
 	b = append(b, `,"remaining_tokens":`...)
 	b = append(b, jsonx.OrNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
-	b = append(append(b, `,"cache":"`...), s.x.known.orMiss()...)
-	if word := s.x.schemaWord(&s.to); word != "" {
+	b = append(append(b, `,"cache":"`...), s.x.trace.Cache.OrMiss()...)
+	if word := s.x.schemaStatus(&s.By); word != "" {
 		b = append(append(b, `","schema":"`...), word...)
 	}
 	b = append(b, '"')
-	if word := s.x.verifiedWord(); word != "" {
+	if word := s.x.verifiedStatus(); word != "" {
 		b = jsonx.AppendString(append(b, `,"verified":`...), word)
 	}
-	if word := s.x.escalatedWord(); word != "" {
+	if word := s.x.escalatedStatus(); word != "" {
 		b = jsonx.AppendString(append(b, `,"escalated":`...), word)
 	}
 	return append(b, '}')
@@ -233,7 +208,7 @@ func appendInt(b []byte, key string, n int64) []byte {
 	return strconv.AppendInt(append(b, key...), n, 10)
 }
 
-// pathName says which path served the request.
+// pathName is the path that served the request, for X-Bardo-Path.
 func (x *exchange) pathName() string {
 	if x.stored != nil {
 		return "cache"

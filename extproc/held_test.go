@@ -8,6 +8,9 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/structured"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
@@ -102,17 +105,17 @@ func TestARewrittenAnswerSaysWhatWasReadOutOfIt(t *testing.T) {
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			f := formed{}
-			j := judgement{verdicts: make([]structured.Verdict, len(row.json))}
+			f := review.Transcript{}
+			j := review.Validation{Choices: make([]structured.Validation, len(row.json))}
 			for i := range row.held {
-				f.note(&row.held[i])
+				f.Add(&row.held[i])
 			}
 			for i, s := range row.json {
 				if s != "" {
-					j.verdicts[i].JSON = []byte(s)
+					j.Choices[i].JSON = []byte(s)
 				}
 			}
-			if got := spell(j.rewrite(row.held, f.said)); got != row.want {
+			if got := spell(j.Rewrite(row.held, f.Texts)); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
@@ -130,7 +133,7 @@ func TestARewrittenAnswerIsReadByEveryClient(t *testing.T) {
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 2, Final: true}},
 		{Kind: chat.End},
 	}
-	events := inPlace(held, []byte(`{"verdict":"discard"}`))
+	events := review.ReplaceText(held, []byte(`{"verdict":"discard"}`))
 	if got, want := spell(events), `start used=3/0 0.0:{"verdict":"discard"} 0.0| stop=end used=0/2 end`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -182,11 +185,12 @@ func TestSeveralChoicesAreJudgedEach(t *testing.T) {
 		{about: "one of two, strictly", form: "RiskRationale", choices: []string{`{"risk_score":0.5,"factors":[],"recommendation":"abort"}`, bad}, wrong: 1, word: "prompted; valid=false; retries=0; choices=1/2"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			form := structured.Named(cmp.Or(row.form, "FragmentEvaluation"))
-			rt := &Runtime{}
+			form := structured.Published(cmp.Or(row.form, "FragmentEvaluation"))
+			rt := &runtime.Config{}
 			rt.Structured.Validate = true
-			x := &exchange{rt: rt, form: form}
-			a := &answer{x: x, form: &formed{plan: form.Plan(structured.Target{})}}
+			x := &exchange{View: request.View{Config: rt}}
+			x.review = review.Review{View: &x.View, Schema: form}
+			a := &answer{x: x, form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
 			for i, s := range row.choices {
 				ev, reason := words(i, i, s), chat.StopEnd
 				if s == "call" {
@@ -197,21 +201,21 @@ func TestSeveralChoicesAreJudgedEach(t *testing.T) {
 			}
 			for i := range a.held {
 				a.held[i].Raw = nil
-				a.form.note(&a.held[i])
+				a.form.Add(&a.held[i])
 			}
-			j := x.judge(a)
-			x.find(a, j)
-			if j.open != row.open || j.valid != row.valid || x.passes(j) != row.passes || j.wrong != row.wrong {
-				t.Errorf("it comes to %+v, it passes: %v", j, x.passes(j))
+			j := x.review.Validate(a.form)
+			x.review.SetResult(a.form.Plan, j)
+			if j.Open != row.open || j.Valid != row.valid || x.review.Accepts(j) != row.passes || j.Wrong != row.wrong {
+				t.Errorf("it comes to %+v, it passes: %v", j, x.review.Accepts(j))
 			}
-			if !j.valid && len(j.verdicts[j.wrong].Issues) == 0 {
+			if !j.Valid && len(j.Choices[j.Wrong].Issues) == 0 {
 				t.Error("nobody says what is wrong")
 			}
-			if word := x.found.String(); word != row.word {
+			if word := x.review.Result.String(); word != row.word {
 				t.Errorf("X-Bardo-Schema: %s, want %s", word, row.word)
 			}
 			if row.passes {
-				if got := spell(x.shown(a, j)); got != row.shown {
+				if got := spell(x.visibleEvents(a, j)); got != row.shown {
 					t.Errorf("the client sees %s, want %s", got, row.shown)
 				}
 			}
@@ -230,7 +234,7 @@ func TestEveryChoiceHasTheDefault(t *testing.T) {
 		{Kind: chat.Stop, Reason: chat.StopEnd},
 		{Kind: chat.End},
 	}
-	if got, want := spell(inPlace(held, []byte("{}"))), "start 1.1:{} 1.1| stop=end 0.0:{} 0.0| stop=end 2.2:{} 2.2| stop=end end"; got != want {
+	if got, want := spell(review.ReplaceText(held, []byte("{}"))), "start 1.1:{} 1.1| stop=end 0.0:{} 0.0| stop=end 2.2:{} 2.2| stop=end end"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -240,7 +244,7 @@ func TestTheClientReadsTheUsageOfAllCalls(t *testing.T) {
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Input: 5, Output: 1}, Text: []byte(`{"own":1}`)},
 		{Kind: chat.UsageInfo, Usage: chat.Usage{Output: 7, Final: true}, Text: []byte(`{"own":2}`)},
 	}
-	shownUsage(events, meter.Sum(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
+	setTotalUsage(events, meter.Sum(chat.Usage{Input: 5, Output: 7, Reasoning: 2}, chat.Usage{Input: 10, Cached: 4, Output: 3, Estimated: true}))
 	if got, want := spell(events), "used=15/1 used=15/10 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -250,9 +254,9 @@ func TestTheClientReadsTheUsageOfAllCalls(t *testing.T) {
 }
 
 func TestWhatAnErrorTellsOfAnAnswerIsBounded(t *testing.T) {
-	j := judgement{verdicts: []structured.Verdict{{Issues: []string{`a "b"`}}}, raw: []byte(strings.Repeat("é", mostRaw))}
-	got := j.details("S", 1)
-	if len(got) > mostRaw+200 || !strings.HasPrefix(got, `{"schema":"S","retries":1,"issues":["a \"b\""],"raw":"éé`) || !strings.HasSuffix(got, `é","truncated":true}`) {
+	j := review.Validation{Choices: []structured.Validation{{Issues: []string{`a "b"`}}}, Raw: []byte(strings.Repeat("é", review.MaxRaw))}
+	got := j.Details("S", 1)
+	if len(got) > review.MaxRaw+200 || !strings.HasPrefix(got, `{"schema":"S","retries":1,"issues":["a \"b\""],"raw":"éé`) || !strings.HasSuffix(got, `é","truncated":true}`) {
 		t.Errorf("%d bytes: %.80s … %s", len(got), got, got[len(got)-40:])
 	}
 }

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upload"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -19,20 +22,28 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// The native path, for answers in one piece: Envoy carries the bytes and fails over by itself. This side writes the first
-// attempt's request, and reads, meters and writes the answer; later attempts are written by their own streams, from the exchange.
+// The native path, for answers that are not streamed: Envoy makes the calls and fails over by itself. The gateway writes the first attempt's request,
+// and reads, meters and writes the answer; the streams of Envoy's retries write the later attempts, from the exchange.
 
-// carry serves a request whose answer Envoy brings.
-func (x *exchange) carry(ctx context.Context, d stream.Client) error {
+// nativeState is the plan of Envoy's attempts, and what is known of them. The streams of retries write unwritten and retried.
+type nativeState struct {
+	plan            []policy.Resolution // the candidate of each attempt
+	unwritten       atomic.Pointer[unwrittenAttempt]
+	retried         atomic.Pointer[retriedAttempt] // the last one that Envoy began by itself
+	earlierFailures []*upstream.Failure            // before the attempt that answered
+}
+
+// forwardViaEnvoy serves a request on the native path.
+func (x *exchange) forwardViaEnvoy(ctx context.Context, d stream.Client) error {
 	defer x.gw.exchanges.remove(x)
-	if err := x.depart(d); err != nil {
+	if err := x.sendFirst(d); err != nil {
 		return err
 	}
 	n := &nativeAnswer{x: x, client: d}
 	for {
 		p, err := d.Next()
 		if err != nil {
-			n.gone()
+			n.noteInterrupted()
 			return err
 		}
 		if done, err := n.take(ctx, p); done || err != nil {
@@ -41,45 +52,45 @@ func (x *exchange) carry(ctx context.Context, d stream.Client) error {
 	}
 }
 
-// depart sends the first attempt on its way. Its body is gone when Forward returns: later attempts are encoded anew.
-func (x *exchange) depart(d stream.Client) error {
-	buf := takeBody(len(x.body.bytes()) + encodedMore)
-	defer putBody(buf)
+// sendFirst gives the first attempt to Envoy. Its body is released when Forward returns: later attempts are written anew.
+func (x *exchange) sendFirst(d stream.Client) error {
+	buf := upload.GetBuffer(x.body.Len() + encodedMore)
+	defer upload.PutBuffer(buf)
 	call, plan, err := x.firstCall((*buf)[:0], x.attemptPlan())
 	if err != nil {
 		return err
 	}
-	*buf = call.body // it may have grown
-	x.plan = plan
-	x.gw.exchanges.add(x) // from here on the streams of later attempts may ask for it
-	x.departs()
-	set, remove := call.headers(x.head.Header)
-	x.bill.Begin(plan[0], x.attemptStarted)
+	*buf = call.Body // it may have grown
+	x.native.plan = plan
+	x.gw.exchanges.add(x) // from here on the streams of retries may look it up
+	x.trace.Departs(x.Arrived, x.Waited)
+	set, remove := call.Headers(x.Head.Header)
+	x.bill.Begin(plan[0], x.trace.AttemptStarted)
 	return d.Forward(stream.Forward{
-		Set: append(set, x.routeHeaders(plan)...), Remove: append(remove, x.head.Forged...), Body: call.body, Exchange: x.ID, Clusters: x.clusters(plan),
+		Set: append(set, x.routeHeaders(plan)...), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: x.clusters(plan),
 	})
 }
 
-// encodedMore is how much longer than the client's most requests are that are written for a provider.
+// encodedMore is by how many bytes a request that is written for a provider is usually longer than the client's, at most.
 const encodedMore = 1 << 10
 
-// attemptPlan lists which candidate serves each attempt: every one once, a single one twice.
+// attemptPlan lists the candidate of each attempt: each candidate once; an only one twice, or once per key.
 func (x *exchange) attemptPlan() []policy.Resolution {
 	plan := x.Order
 	if len(plan) == 1 {
-		plan = slices.Repeat(plan, max(2, x.rt.Providers[plan[0].Provider].Ring.Len()))
+		plan = slices.Repeat(plan, max(2, x.Config.Providers[plan[0].Provider].Ring.Len()))
 	}
-	if most := 1 + x.rt.MaxRetries; len(plan) > most {
+	if most := 1 + x.Config.MaxRetries; len(plan) > most {
 		plan = plan[:most]
 	}
 	return plan
 }
 
-// firstCall encodes the first attempt that can be encoded, and drops what comes before it.
-func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attemptCall, []policy.Resolution, error) {
+// firstCall writes the first attempt that can be written, and drops the candidates before it. The error is the first candidate's.
+func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attempt.Call, []policy.Resolution, error) {
 	var first error
 	for i, to := range plan {
-		call, err := x.encode(buf, to)
+		call, err := x.encode(buf, &to)
 		if err == nil {
 			return call, plan[i:], nil
 		}
@@ -87,59 +98,59 @@ func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attemptCall,
 			first = err
 		}
 	}
-	return attemptCall{}, nil, first
+	return attempt.Call{}, nil, first
 }
 
-// clusters are Envoy's names for a plan: the first attempt was written here already, the rest are written on their way.
+// clusters are Envoy's clusters of a plan: the first attempt is written already; those after it go to retry clusters, whose streams write them.
 func (x *exchange) clusters(plan []policy.Resolution) []string {
 	out := make([]string, len(plan))
 	for i, to := range plan {
-		out[i] = state.RetryCluster(x.rt.Providers[to.Provider].Cluster)
+		out[i] = state.RetryCluster(x.Config.Providers[to.Provider].Cluster)
 	}
-	out[0] = state.Cluster(x.rt.Providers[plan[0].Provider].Cluster)
+	out[0] = state.Cluster(x.Config.Providers[plan[0].Provider].Cluster)
 	return out
 }
 
-// routeHeaders choose the route and bound the attempts.
+// routeHeaders choose Envoy's route, the number of its retries and their time-outs.
 func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
-	total := strconv.FormatInt(x.totalTime().Milliseconds(), 10)
+	total := strconv.FormatInt(x.TotalTime().Milliseconds(), 10)
 	h := header.List{
 		{Name: state.HeaderPath, Value: state.PathJSON},
 		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
 		{Name: "x-envoy-upstream-rq-timeout-ms", Value: total},
 	}
-	if len(x.Order) == 1 && x.rt.Providers[x.Order[0].Provider].Ring.Len() == 0 {
+	if len(x.Order) == 1 && x.Config.Providers[x.Order[0].Provider].Ring.Len() == 0 {
 		h[0].Value = state.PathAlone
 	}
-	h = append(h, x.affinityHeader()...)
-	try := x.rt.Timeouts.whole(x.Request, x.outputTokens(plan[0]))
+	h = append(h, x.AffinityHeader()...)
+	try := x.Config.Timeouts.ForAnswer(x.Request, x.OutputTokens(plan[0]))
 	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
 }
 
-// Attempt implements stream.Handler, for an attempt at a retry cluster.
+// Attempt implements stream.Handler: it writes an attempt at a retry cluster.
 func (g *Gateway) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	x := g.exchanges.get(a.Exchange)
 	if x == nil {
 		return stream.AttemptRequest{}, fmt.Errorf("no exchange %q", a.Exchange)
 	}
 	to := x.planned(a.Number)
-	if err := x.astray(to, a.Cluster, a.Number); err != nil {
+	if err := x.wrongCluster(to, a.Cluster, a.Number); err != nil {
 		return stream.AttemptRequest{}, err
 	}
-	call, err := x.encodeBeside(to)
+	call, err := x.encodeBeside(&to)
 	if err != nil {
-		x.unwritten.Store(&unwrittenAttempt{a.Number, err})
+		x.native.unwritten.Store(&unwrittenAttempt{a.Number, err})
 		return stream.AttemptRequest{}, err
 	}
-	x.retried.Store(&retriedAttempt{a.Number, time.Now()})
-	set, remove := call.headers(a.Header)
-	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.body}, nil
+	x.native.retried.Store(&retriedAttempt{a.Number, time.Now()})
+	set, remove := call.Headers(a.Header)
+	return stream.AttemptRequest{Set: set, Remove: remove, Body: call.Body}, nil
 }
 
-// astray is the error that attempt n (from 1) is at another cluster than was planned; nil if it is not. The request must not be written for
-// that provider, with its key, and what it answers must not be read by the rules of another.
-func (x *exchange) astray(to policy.Resolution, cluster string, n int) error {
-	at := x.rt.Providers[to.Provider].Cluster
+// wrongCluster is the error of attempt n (from 1) at another cluster than was planned; nil for the planned one. The request must not be sent there
+// with the planned provider's key, nor its answer read by that provider's rules.
+func (x *exchange) wrongCluster(to policy.Resolution, cluster string, n int) error {
+	at := x.Config.Providers[to.Provider].Cluster
 	if at == state.ProviderOf(cluster) {
 		return nil
 	}
@@ -152,19 +163,19 @@ type retriedAttempt struct {
 	at     time.Time
 }
 
-// gone notes on the bill that the exchange ended without an answer: its client disconnected, or the provider's error broke off in the
-// middle and Envoy answered. A provider that refused is owed nothing.
-func (n *nativeAnswer) gone() {
+// noteInterrupted notes on the bill that the exchange ended without an answer: the client disconnected, or the provider's error broke off and Envoy
+// answered. A refused call is not billed.
+func (n *nativeAnswer) noteInterrupted() {
 	if n.head != nil && n.head.Status/100 != 2 {
 		n.x.bill.Over()
 		return
 	}
-	n.x.begin(0)
+	n.x.noteUnderWay(0)
 }
 
-// begin notes on the bill which of Envoy's attempts is under way: attempt n (from 1), or the latest one for 0.
-func (x *exchange) begin(n int) {
-	r := x.retried.Load()
+// noteUnderWay notes on the bill which of Envoy's attempts is in flight: attempt n (from 1), or the latest for 0.
+func (x *exchange) noteUnderWay(n int) {
+	r := x.native.retried.Load()
 	if r == nil || n == 1 {
 		return
 	}
@@ -182,10 +193,10 @@ type unwrittenAttempt struct {
 
 // planned is the resolution of attempt n; Envoy repeats the last group of its order.
 func (x *exchange) planned(n int) policy.Resolution {
-	return x.plan[min(max(n, 1), len(x.plan))-1]
+	return x.native.plan[min(max(n, 1), len(x.native.plan))-1]
 }
 
-// nativeAnswer reads the answer that Envoy brings and passes it on in the client's format.
+// nativeAnswer reads the answer that Envoy forwards, and writes it in the client's format.
 type nativeAnswer struct {
 	x      *exchange
 	client stream.Client
@@ -195,7 +206,7 @@ type nativeAnswer struct {
 	size   int
 }
 
-// take handles one piece; done is true once the client has its whole answer.
+// take handles one piece; done is true once the client has the whole answer.
 func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err error) {
 	if p.Head != nil {
 		if done, err := n.begin(ctx, p.Head); done || err != nil {
@@ -217,9 +228,9 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	return true, n.whole(ctx)
 }
 
-// begin reads the answer's head: which attempt answered, and what became of those before it.
+// begin reads the answer's head: which attempt answered, and why those before it failed.
 func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bool, err error) {
-	unwritten := n.x.unwritten.Load()
+	unwritten := n.x.native.unwritten.Load()
 	if unwritten != nil {
 		h.Attempts = unwritten.number
 	}
@@ -227,12 +238,12 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 	var fs []*upstream.Failure
 	for i := 1; i < h.Attempts; i++ {
 		to := n.x.planned(i)
-		f := n.earlier(to, h.Outcome(i))
+		f := n.earlierFailure(to, h.Outcome(i))
 		n.x.failed(to, f)
 		n.x.decided(n.byEnvoy(to, i))
 		fs = append(fs, f)
 	}
-	if unwritten != nil && isBroken(unwritten.why) {
+	if unwritten != nil && attempt.IsPanic(unwritten.why) {
 		return true, n.refuse(fault.From(unwritten.why))
 	}
 	if h.Details != "" && h.Details != "via_upstream" {
@@ -244,27 +255,27 @@ func (n *nativeAnswer) begin(ctx context.Context, h *stream.AnswerHead) (done bo
 		n.x.decided(upstream.Decision{Why: "Envoy had no attempt left that may do better"})
 		return true, n.giveUp(ctx, append(fs, f))
 	}
-	if err := n.x.astray(n.to, h.Cluster, h.Attempts); err != nil {
+	if err := n.x.wrongCluster(n.to, h.Cluster, h.Attempts); err != nil {
 		f := &upstream.Failure{Provider: n.to.Provider, Kind: upstream.NotEncoded, Cause: err}
 		n.x.failed(n.to, f)
 		n.x.decided(upstream.Decision{Why: "Envoy called another provider than was planned"})
 		return true, n.giveUp(ctx, []*upstream.Failure{f})
 	}
-	n.x.begin(h.Attempts)
-	n.a = n.x.newAnswer(n.x.tryOf(n.to), h.Status, h.Header)
+	n.x.noteUnderWay(h.Attempts)
+	n.a = n.x.newAnswer(n.x.nextAttempt(&n.to), h.Status, h.Header)
 	_, n.a.began = n.x.bill.InFlight()
 	if h.Status/100 == 2 {
 		n.x.current = n.a
 		return false, nil
 	}
-	n.x.earlierFailures = fs
+	n.x.native.earlierFailures = fs
 	if h.Status < http.StatusOK { // no body belongs to it
 		return n.errorBody(ctx, stream.Piece{End: true})
 	}
 	return false, nil
 }
 
-// byEnvoy is what Envoy did after attempt i (from 1), which was a candidate's.
+// byEnvoy is Envoy's decision after the failed attempt i (from 1), which called the candidate to.
 func (n *nativeAnswer) byEnvoy(to policy.Resolution, i int) upstream.Decision {
 	if n.x.planned(i+1).Provider == to.Provider {
 		return upstream.Decision{Move: upstream.Repeat, Why: "the only candidate, and the failure may pass"}
@@ -272,35 +283,35 @@ func (n *nativeAnswer) byEnvoy(to policy.Resolution, i int) upstream.Decision {
 	return upstream.Decision{Move: upstream.Advance, Why: "another candidate may do better"}
 }
 
-// earlier reads why an attempt before the answering one failed. One that noted nothing had no answer, or one that broke off.
-func (n *nativeAnswer) earlier(to policy.Resolution, noted string) *upstream.Failure {
+// earlierFailure reads why an attempt before the answering one failed. An attempt that noted nothing had no answer, or an incomplete one.
+func (n *nativeAnswer) earlierFailure(to policy.Resolution, noted string) *upstream.Failure {
 	parts := strings.Split(noted, ";")
 	if len(parts) != 3 {
 		return &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: errors.New("no answer, or half of one")}
 	}
 	code, _ := strconv.Atoi(parts[1])
-	return &upstream.Failure{Provider: to.Provider, Kind: upstream.ByStatus, Status: code, RetryAfter: retryAfter(parts[2])}
+	return &upstream.Failure{Provider: to.Provider, Kind: upstream.ByStatus, Status: code, RetryAfter: upstream.RetryAfter(parts[2])}
 }
 
-// errorBody waits for the end of a refused attempt's body and passes on what concerns the caller.
+// errorBody waits for the end of a refused attempt's body, then calls again without what was refused, or answers with an error.
 func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool, err error) {
 	n.size += len(p.Body)
-	if !p.End && n.size < maxErrorBody {
+	if !p.End && n.size < attempt.MaxErrorBody {
 		return false, nil
 	}
 	f := upstream.Stated(n.to.Provider, errorOf(n.a, n.head.Status))
 	n.x.failed(n.to, f)
 	state := upstream.State{
-		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.rt.MaxRetries, Candidates: len(n.x.plan), Left: len(n.unasked(n.to.Provider)), Once: true,
+		Failure: f, Failures: n.head.Attempts, MaxRetries: n.x.Config.MaxRetries, Candidates: len(n.x.native.plan), Left: len(n.remaining(n.to.Provider)), Once: true,
 	}
 	again, ok := n.x.amend(n.to, f)
 	state.Amendable = ok && p.End
 	d := upstream.Next(&state)
 	n.x.decided(d)
 	if d.Move == upstream.Amend {
-		return true, n.ask(ctx, again)
+		return true, n.callAmended(ctx, again)
 	}
-	return true, n.giveUp(ctx, append(n.x.earlierFailures, f))
+	return true, n.giveUp(ctx, append(n.x.native.earlierFailures, f))
 }
 
 // fail ends an answer that its provider broke off or turned into an error.
@@ -314,26 +325,26 @@ func (n *nativeAnswer) fail(ctx context.Context) error {
 	return n.giveUp(ctx, []*upstream.Failure{f})
 }
 
-// giveUp answers a request whose candidates all failed: with a stored answer, or with an error. Nothing has been sent yet.
+// giveUp answers a request whose candidates all failed: with a stale stored answer, or an error. Nothing was sent before.
 func (n *nativeAnswer) giveUp(ctx context.Context, fs []*upstream.Failure) error {
-	e := n.x.standIn(fs)
+	e := n.x.staleFallback(fs)
 	if e == nil {
 		return n.refuse(n.x.exhausted(fs))
 	}
-	r, err := n.x.wholeStored(ctx, n.x.useStored(e, knownStale))
+	r, err := n.x.storedReply(ctx, n.x.useStored(e, record.CacheStale))
 	if err != nil {
 		return n.refuse(fault.From(err))
 	}
 	return n.client.Reply(r)
 }
 
-// refuse answers with an error; nothing has been sent yet.
+// refuse answers with an error. Nothing was sent before.
 func (n *nativeAnswer) refuse(f *fault.Fault) error {
 	n.x.refused(f)
 	return n.client.Reply(n.x.errorReply(f))
 }
 
-// whole answers a request whose answer comes in one piece.
+// whole settles a complete answer and sends it.
 func (n *nativeAnswer) whole(ctx context.Context) error {
 	sum, err := n.x.settle(ctx, n.a, record.OK)
 	if err != nil {
@@ -342,11 +353,11 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 	body := n.a.end
 	set := append(n.x.answerHeaders(n.to), sum.headers()...)
 	set = append(set, header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
-	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, foreign(n.head.Header, set))
+	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
 }
 
-// foreign lists the provider's headers that the client must not see: all but those that are set anew.
-func foreign(h, set header.List) []string {
+// otherHeaders lists the provider's headers that are removed from the answer: all but those that are set anew.
+func otherHeaders(h, set header.List) []string {
 	out := make([]string, 0, len(h))
 	for _, f := range h {
 		if f.Name != "" && f.Name[0] != ':' && !set.Has(f.Name) {
@@ -356,11 +367,63 @@ func foreign(h, set header.List) []string {
 	return out
 }
 
-// retryAfter reads a Retry-After of seconds; other forms are for the decoder, which sees the whole header.
-func retryAfter(s string) time.Duration {
-	n, err := strconv.Atoi(strings.TrimSpace(s))
-	if err != nil || n < 0 {
-		return 0
+// amend says how a candidate is called again without what it refused. ok is false when its adapter knows no way, or the request has no attempt
+// left. Call it after the failure was noted.
+func (x *exchange) amend(to policy.Resolution, f *upstream.Failure) (again policy.Resolution, ok bool) {
+	if x.spent() {
+		return to, false
 	}
-	return time.Duration(n) * time.Second
+	if attempt.SwitchToChat(&x.View, &to, f) {
+		return to, true
+	}
+	if x.review.LowerEnforcement(to, f) {
+		return to, true
+	}
+	return attempt.Amend(&x.View, to, f)
+}
+
+// spent reports whether the request had all its attempts.
+func (x *exchange) spent() bool { return len(x.trace.Attempts) > x.Config.MaxRetries }
+
+// callAmended calls a candidate again without what it refused, then those after it. Envoy does not retry a refusal, so the gateway makes these calls
+// through the egress listener, as on the driven path.
+func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution) error {
+	x := n.x
+	left := max(x.TotalTime()-time.Since(x.Arrived), time.Second)
+	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
+	defer cancel()
+	fs, rest := x.native.earlierFailures, append([]policy.Resolution{to}, n.remaining(to.Provider)...)
+	for i := 0; i < len(rest); {
+		a, f, err := x.fetch(ctx, &rest[i])
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			n.a, n.to = a, rest[i]
+			return n.whole(client)
+		}
+		x.failed(rest[i], f)
+		state := upstream.State{
+			Failure: f, Failures: len(x.trace.Attempts), MaxRetries: x.Config.MaxRetries, Candidates: len(rest), Left: len(rest) - 1 - i, Over: ctx.Err() != nil, Once: true,
+		}
+		again, ok := x.amend(rest[i], f)
+		state.Amendable = ok
+		d := upstream.Next(&state)
+		x.decided(d)
+		if d.Move == upstream.Amend {
+			rest[i] = again
+			continue
+		}
+		if fs = append(fs, f); d.Move == upstream.Stop {
+			break
+		}
+		i++
+	}
+	return n.giveUp(client, fs)
+}
+
+// remaining are the candidates that Envoy would have called next, without the one that just answered.
+func (n *nativeAnswer) remaining(answered policy.ProviderID) []policy.Resolution {
+	after := slices.Clone(n.x.native.plan[min(n.head.Attempts, len(n.x.native.plan)):])
+	return slices.DeleteFunc(after, func(r policy.Resolution) bool { return r.Provider == answered })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
@@ -26,15 +27,15 @@ func (well) Plan(ids []policy.ProviderID) ([]policy.ProviderID, func()) {
 // planned is an exchange on the native path with two attempts, at the clusters a and b.
 func planned(t *testing.T) *exchange {
 	t.Helper()
-	rt := &Runtime{
+	rt := &runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
-		Providers: map[policy.ProviderID]Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
+		Providers: map[policy.ProviderID]runtime.Provider{"first": {Cluster: "a"}, "second": {Cluster: "b"}},
 	}
 	g := New(rt, Deps{Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}), Health: well{}})
 	x := g.newExchange(stream.Head{})
-	t.Cleanup(x.shut)
+	t.Cleanup(x.closeGuarded)
 	x.Request = &chat.Request{}
-	x.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
+	x.native.plan = []policy.Resolution{{Provider: "first"}, {Provider: "second"}}
 	g.exchanges.add(x)
 	return x
 }
@@ -43,7 +44,7 @@ func planned(t *testing.T) *exchange {
 func TestD70NoRequestIsWrittenForAnotherClusterThanPlanned(t *testing.T) {
 	x := planned(t)
 	for _, cluster := range []string{"a", "a~retry", "c", ""} {
-		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.unwritten.Load() != nil {
+		if call, err := x.gw.Attempt(&stream.Attempt{Exchange: x.ID, Cluster: cluster, Number: 2}); err == nil || x.native.unwritten.Load() != nil {
 			t.Errorf("%q: written was %+v, %v", cluster, call, err)
 		}
 	}

@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/openai"
@@ -51,7 +53,7 @@ func TestAPanicEndsOneRequest(t *testing.T) {
 	var log strings.Builder
 	m := telemetry.New(telemetry.Build{})
 	dialects := map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}} //nolint:exhaustive // one client
-	g := New(&Runtime{Dialects: dialects}, Deps{
+	g := New(&runtime.Config{Dialects: dialects}, Deps{
 		Verifier: faulty{}, Metrics: m, Log: slog.New(slog.NewJSONHandler(&log, nil)), Limiter: quota.New(quota.Options{}),
 	})
 	hd := stream.NewHead(header.List{{Name: ":method", Value: "GET"}, {Name: ":path", Value: "/v1/models"}, {Name: ":authority", Value: "localhost"}}, "127.0.0.1:1")
@@ -104,11 +106,11 @@ func (l *panicLab) Write(p []byte) (int, error) {
 
 func newPanicLab(a provider.Adapter, egress http.RoundTripper) *panicLab {
 	l := &panicLab{}
-	l.Gateway = New(&Runtime{
+	l.Gateway = New(&runtime.Config{
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
-		Providers: map[policy.ProviderID]Provider{"p": {Adapter: a, Cluster: "p"}},
+		Providers: map[policy.ProviderID]runtime.Provider{"p": {Adapter: a, Cluster: "p"}},
 		Pipeline:  pipeline.New(),
-		Timeouts:  Timeouts{FirstToken: time.Hour, Idle: time.Hour, Total: time.Hour, Heartbeat: time.Hour},
+		Timeouts:  runtime.Timeouts{FirstToken: time.Hour, Idle: time.Hour, Total: time.Hour, Heartbeat: time.Hour},
 		MaxAnswer: 1 << 20,
 	}, Deps{
 		Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.NewJSONHandler(l, nil)), Limiter: quota.New(quota.Options{}),
@@ -128,7 +130,7 @@ func (l *panicLab) exchange(t *testing.T) *exchange {
 		t.Fatal(err)
 	}
 	x.Order = []policy.Resolution{{Provider: "p", Model: "m"}, {Provider: "p", Model: "m"}}
-	x.Found, x.plan = x.Order, x.Order
+	x.Found, x.native.plan = x.Order, x.Order
 	return x
 }
 
@@ -157,7 +159,7 @@ func TestAPanicOfAnAttemptEndsItsExchangeAlone(t *testing.T) {
 	x := l.exchange(t)
 	l.exchanges.add(x)
 	lost := l.exchange(t)
-	lost.plan = nil // planning its attempt is out of range
+	lost.native.plan = nil // planning its attempt is out of range
 	l.exchanges.add(lost)
 	for _, id := range []string{x.ID, "req_nobodys"} {
 		if r, err := l.Attempt(&stream.Attempt{Exchange: id, Cluster: state.RetryCluster("p"), Number: 2}); err == nil {
@@ -207,16 +209,36 @@ func TestAPanicBesideAnExchangeEndsItAlone(t *testing.T) {
 			l, d := newPanicLab(custom.Adapter{}, answer), &lone{}
 			x := l.exchange(t)
 			err := x.drive(t.Context(), d)
-			if f, ok := errors.AsType[*fault.Fault](err); !ok || !isBroken(err) || calls != 1 {
+			if f, ok := errors.AsType[*fault.Fault](err); !ok || !attempt.IsPanic(err) || calls != 1 {
 				t.Fatalf("%v after %d calls", err, calls)
 			} else if err := d.Reply(x.errorReply(f)); err != nil { // as serve does
 				t.Fatal(err)
 			}
 			l.ended(t, d, 1)
 			x.streams = true
-			if err := x.broken(err); !errors.Is(err, errCut) {
+			if err := x.broken(err); !errors.Is(err, stream.ErrTruncated) {
 				t.Errorf("a stream that has begun ends with %v", err)
 			}
 		})
+	}
+}
+
+// leaver is a client that disconnects while its request comes in.
+type leaver struct{ lone }
+
+func (*leaver) RequestBody(stream.RequestBody) error { return stream.ErrDisconnected }
+
+// TestK34WhoDisconnectsGetsNoAnswer: it is no fault of the gateway, though the request's context has not ended yet.
+func TestK34WhoDisconnectsGetsNoAnswer(t *testing.T) {
+	dialects := map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}} //nolint:exhaustive // one client
+	g := New(&runtime.Config{Dialects: dialects, Keyless: runtime.KeylessAnyone, MaxBody: 1 << 20}, Deps{
+		Verifier: auth.Chain(nil), Metrics: telemetry.New(telemetry.Build{}), Log: slog.New(slog.DiscardHandler), Limiter: quota.New(quota.Options{}),
+	})
+	hd := stream.NewHead(header.List{
+		{Name: ":method", Value: "POST"}, {Name: ":path", Value: "/v1/chat/completions"}, {Name: ":authority", Value: "localhost"},
+	}, "127.0.0.1:1")
+	d := &leaver{}
+	if err := g.Serve(t.Context(), d, hd, false); !errors.Is(err, stream.ErrDisconnected) || d.got.Status != 0 {
+		t.Errorf("%v, and it was answered %d %s", err, d.got.Status, d.got.Body)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
 	openaiprovider "bardo.money/gateway/extproc/provider/openai"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/policy"
 )
@@ -29,7 +31,7 @@ func TestTimeOutsKnowThatAProfileHasAModelThink(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Profile = &row.profile
-		if deliberate(r); r.Thinking != row.thinks || r.HighEffort != row.high {
+		if request.MarkThinking(r); r.Thinking != row.thinks || r.HighEffort != row.high {
 			t.Errorf("%s with %q and %q thinks: %v, hard: %v", row.more, row.profile.Default.Effort, row.profile.Locked.Effort, r.Thinking, r.HighEffort)
 		}
 	}
@@ -37,7 +39,7 @@ func TestTimeOutsKnowThatAProfileHasAModelThink(t *testing.T) {
 
 // TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor: only where thinking has a budget that the answer's limit is raised by.
 func TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor(t *testing.T) {
-	rt := &Runtime{Providers: map[policy.ProviderID]Provider{"a": {Adapter: anthropicprovider.Adapter{}}, "o": {Adapter: openaiprovider.Adapter{}}}}
+	rt := &runtime.Config{Providers: map[policy.ProviderID]runtime.Provider{"a": {Adapter: anthropicprovider.Adapter{}}, "o": {Adapter: openaiprovider.Adapter{}}}}
 	hard := &chat.Profile{Default: chat.Params{Effort: "high"}}
 	for _, row := range []struct {
 		more       string
@@ -58,9 +60,9 @@ func TestD50TheWorstCaseKnowsOfThinkingThatAProfileAsksFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Profile = row.profile
-		x := &exchange{rt: rt}
+		x := &exchange{View: request.View{Config: rt}}
 		x.Request = r
-		if got := x.raised(row.candidates); got != row.want {
+		if got := x.ThinkingTokens(row.candidates); got != row.want {
 			t.Errorf("%s by %v: %d, want %d", row.more, row.candidates, got, row.want)
 		}
 	}

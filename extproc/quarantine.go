@@ -10,12 +10,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Models that a provider lists, and says that it does not have. For a while it is asked for them last. A 404 or a
-// 410 does not touch its health, since nothing is wrong with it but its list; a redirect does, since its address may be wrong.
+// Models that a provider lists but answers that it does not have. For a while the provider is called for them last. A 404 or 410 does not affect its
+// health: only its list is wrong. A redirect does: its address may be wrong.
 
-// quarantine puts a listed model where it is asked for last.
+// quarantine has a listed model called last for a while, after a failure that says it is missing.
 func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
-	if x.isTokenCount() || !f.ModelMissing(to) || x.spokenTo(to) == chat.Completions || !x.lists(to) {
+	if x.IsTokenCount() || !f.ModelMissing(to) || x.DialectAt(to) == chat.Completions || !x.InCatalog(to) {
 		return
 	}
 	until, ok := x.gw.gone.Hold(time.Now(), to.Provider, to.Upstream)
@@ -27,7 +27,7 @@ func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
 	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.Status, until.UTC()})
 }
 
-// quarantined is what is told of a model that a provider does not have.
+// quarantined is the event of a listed model that its provider does not have.
 type quarantined struct {
 	Provider policy.ProviderID `json:"provider"`
 	Model    policy.ModelID    `json:"model"`
@@ -36,14 +36,8 @@ type quarantined struct {
 	Until    time.Time         `json:"until"`
 }
 
-// lists reports whether a provider is known to have a model: what callers make up is not held.
-func (x *exchange) lists(to *policy.Resolution) bool {
-	o, ok := x.rt.Resolver.Model(string(to.Model))
-	return ok && slices.Contains(o.Providers, to.Provider)
-}
-
-// goneLast puts models that their provider says it does not have behind the others.
-func (x *exchange) goneLast(order []policy.Resolution) []policy.Resolution {
+// demoteQuarantined moves quarantined models behind the others.
+func (x *exchange) demoteQuarantined(order []policy.Resolution) []policy.Resolution {
 	if x.gw.gone.Empty() || len(order) < 2 {
 		return order
 	}

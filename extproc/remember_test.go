@@ -6,7 +6,10 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/policy"
 )
 
@@ -14,6 +17,7 @@ import (
 type finisher struct{ by *[]policy.ProviderID }
 
 func (finisher) Name() string                                      { return "l6" }
+func (finisher) Profiles() []string                                { return nil }
 func (finisher) Request(context.Context, *pipeline.Exchange) error { return nil }
 func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.ID) {
 	*f.by = append(*f.by, by)
@@ -23,13 +27,13 @@ func (f finisher) Finish(_ *pipeline.Exchange, by policy.ProviderID, _ keyring.I
 // answer is given in its place; what another model said elsewhere makes nothing warm.
 func TestWhoeverAnsweredFirstIsRemembered(t *testing.T) {
 	var by []policy.ProviderID
-	x := &exchange{rt: &Runtime{Pipeline: pipeline.New(finisher{&by})}}
-	x.bill.Open(nil, (*metered)(x), "r")
+	x := &exchange{View: request.View{Config: &runtime.Config{Pipeline: pipeline.New(finisher{&by})}}}
+	x.bill.Open(&meter.Meter{}, x, "r")
 	x.Request, x.Log = &chat.Request{}, []pipeline.Entry{{Layer: "l6"}}
 	first := policy.Resolution{Provider: "one", Model: "fast"}
 	x.Found = []policy.Resolution{first, {Provider: "two", Model: "fast"}, {Provider: "three", Model: "strong"}}
 
-	x.remember(&answer{x: x, res: x.Found[2]}) // failed over to
+	x.notifyLayers(&answer{x: x, res: x.Found[2]}) // failed over to
 	if len(by) != 0 {
 		t.Errorf("another model's provider is remembered: %q", by)
 	}

@@ -8,14 +8,16 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
 )
 
-// route finds the candidates and runs the layers. A request that a provider must answer is also held to what its key may use, and its
-// money is set aside; one that others are answering waits for them without its money, and a stored answer uses nothing.
+// route finds the candidates and runs the layers. For a request that needs a call of its own, it also checks the limits and makes the reservation; a
+// coalesced request waits without a reservation, and a stored answer needs none.
 func (x *exchange) route(ctx context.Context) error {
 	if err := x.keepToStake(ctx); err != nil {
 		return err
@@ -27,78 +29,78 @@ func (x *exchange) route(ctx context.Context) error {
 		return err
 	}
 	x.Current = x.offers
-	if !x.bare() && !x.verbatim() {
-		if err := x.rt.Pipeline.Request(ctx, &x.Exchange); err != nil {
+	if !x.SkipsLayers() && !x.Verbatim() {
+		if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 			return err
 		}
 	}
-	if err := x.mayUse(); err != nil {
+	if err := x.CheckKeyless(); err != nil {
 		return err
 	}
-	switch x.join(); {
+	switch x.joinCoalesced(); {
 	case x.Answer != nil:
 		return x.allot(ctx, 0, 0)
-	case x.known == knownCoalesced:
+	case x.trace.Cache == record.CacheCoalesced:
 		return x.allot(ctx, x.Request.InputTokens, x.worst(x.Found))
 	}
 	if err := x.order(); err != nil {
 		return err
 	}
-	x.chooseSecond()
+	x.review.ChooseVerifier(x.byHealth)
 	x.tellRoute()
-	if x.isTokenCount() {
+	if x.IsTokenCount() {
 		return nil
 	}
 	return x.afford(ctx)
 }
 
-// decide works out what the request needs, who could serve it, best first, and how its answer is to be made. A model that is left to the
-// gateway is the first candidate's from here on.
+// decide derives the request's intent, its candidates, best first, and its profile. Where the gateway chooses the model, it is the first
+// candidate's from here on.
 func (x *exchange) decide(ctx context.Context) error {
 	f := hint.Facts(x.Request, int64(x.Request.MaxTokens))
-	built := x.rt.needs(&x.Hints, &f, &x.Principal)
+	built := x.Config.Needs(&x.Hints, &f, &x.Principal)
 	x.turn = x.gw.turnOf(x.Request, &x.Hints, &x.Principal, &built)
 	built.Stay(x.gw.conversations.Find(&x.turn))
-	d := x.rt.Resolver.Decide(&built.Intent)
+	d := x.Config.Resolver.Decide(&built.Intent)
 	if d.Err != nil {
-		return placed(x.Request, d.Err)
+		return request.WithContentPath(x.Request, d.Err)
 	}
-	x.Found, x.Intent, x.asked = d.Order, built.Intent, x.Request.Model
-	x.Profile = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.rt.Intents.Pipeline)
-	if err := x.meetOperation(); err != nil {
+	x.Found, x.Intent, x.ClientModel = d.Order, built.Intent, x.Request.Model
+	x.Profile = intent.Pipeline(&x.Intent, x.Hints.Pipeline, x.Config.Intents.Pipeline)
+	if err := x.FilterByOperation(); err != nil {
 		return err
 	}
-	if err := x.meetNeeds(); err != nil {
+	if err := x.FilterByNeeds(); err != nil {
 		return err
 	}
-	if err := x.meetContent(); err != nil {
+	if err := x.FilterByContent(); err != nil {
 		return err
 	}
-	if err := x.settleWhoPays(); err != nil {
+	if err := x.FilterByPayer(); err != nil {
 		return err
 	}
-	if err := x.keepToStored(ctx); err != nil {
+	if err := x.FilterByStored(ctx, x.gw.Ledger.KeptOf); err != nil {
 		return err
 	}
-	if err := x.meetPrices(); err != nil {
+	if err := x.FilterByPrice(); err != nil {
 		return err
 	}
 	if x.Intent.Model == "" {
 		x.Request.Model = string(x.Found[0].Model)
 	}
-	x.profile(&x.Intent)
-	x.meetSearch()
+	x.ApplyProfile(&x.Intent)
+	x.FilterBySearchPrice()
 	x.holdSearch()
-	if err := x.findForm(); err != nil {
+	if err := x.review.FindSchema(); err != nil {
 		return err
 	}
-	x.planVerification()
-	x.planEscalation()
+	x.review.PlanVerification()
+	x.review.PlanEscalation()
 	return nil
 }
 
-// offers reports whether an answer's provider would still be asked for this model, by the same name: the configuration may have
-// changed since.
+// offers reports whether the provider of a stored answer is still a candidate, with the same model and name: the configuration may have changed
+// since.
 func (x *exchange) offers(s *cache.Served) bool {
 	is := func(r policy.Resolution) bool {
 		return r.Provider == s.By.Provider && r.Model == s.By.Model && r.Upstream == s.By.Upstream
@@ -106,62 +108,32 @@ func (x *exchange) offers(s *cache.Served) bool {
 	return slices.ContainsFunc(x.Found, is) || slices.ContainsFunc(x.instead(), is)
 }
 
-// instead are those whose answers may be given in the place of the candidates'.
+// instead are the models whose answers may replace the candidates': the verifier and the better tier.
 func (x *exchange) instead() (list []policy.Resolution) {
-	if x.verifies() {
-		list = append(list, x.opinions.second)
+	if x.review.Verifies() {
+		list = append(list, x.review.Verification.Verifier)
 	}
-	if x.escalates() {
-		list = append(list, x.escalation.order...)
+	if x.review.Escalates() {
+		list = append(list, x.review.Escalation.Candidates...)
 	}
 	return list
 }
 
-// requested is the model as the client wrote it.
-func (x *exchange) requested() string {
-	if len(x.Found) == 0 {
-		return x.Request.Model
-	}
-	return x.asked
-}
-
-// order puts the candidates in the order in which they are asked.
+// order puts the candidates in the order in which they are called.
 func (x *exchange) order() error {
-	if x.Order = x.goneLast(x.inOrder(x.Found)); len(x.Order) == 0 {
+	if x.Order = x.demoteQuarantined(x.inOrder(x.Found)); len(x.Order) == 0 {
 		return fault.Newf(fault.NoProvider, "every provider of this model is disabled")
 	}
 	return nil
 }
 
-// inOrder sorts the candidates by health and leaves out those that an operator disabled. Of those that are equally well, a provider
-// that knows the conversation serves the model that comes first anyway.
+// inOrder sorts the candidates by health and leaves out those that an operator disabled. Among equally healthy ones, the provider whose prompt cache
+// has the conversation comes first, if it serves the first candidate's model.
 func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
-	found = x.warmFirst(found)
-	order, done := x.gw.Health.Plan(providersOf(found))
-	x.tried = done
-	return wellFirst(found, order)
-}
-
-// warmFirst puts the provider that served the conversation before where the first one stands, if it serves the same model for no more.
-func (x *exchange) warmFirst(found []policy.Resolution) []policy.Resolution {
-	i := slices.IndexFunc(found, func(r policy.Resolution) bool { return r.Provider == x.Affinity.Provider })
-	if i < 1 || !x.equals(x.Affinity.Provider) {
-		return found
-	}
-	return slices.Concat(found[i:i+1], found[:i], found[i+1:])
-}
-
-// equals reports whether a provider's offer is as good as the first one.
-func (x *exchange) equals(id policy.ProviderID) bool {
-	first := &x.Found[0]
-	for i := range x.Found {
-		to := &x.Found[i]
-		if to.Provider == id {
-			return to.Model == first.Model && to.Private == first.Private && len(to.Degraded) <= len(first.Degraded) &&
-				to.Prices.Input <= first.Prices.Input && to.Prices.Output <= first.Prices.Output
-		}
-	}
-	return false
+	found = x.WarmFirst(found)
+	order, done := x.gw.Health.Plan(request.ProvidersOf(found))
+	x.endProbation = done
+	return request.ByHealth(found, order)
 }
 
 // The events of routing.
@@ -185,7 +157,7 @@ type featuresNegotiated struct {
 	Subsystem string           `json:"subsystem"`
 	Requested []policy.Feature `json:"requested"`
 	Available []policy.Feature `json:"available"`
-	Mode      string           `json:"mode"` // full: everything that was asked for is there; degraded
+	Mode      string           `json:"mode"` // full: all requested features are available; degraded
 }
 
 type providerFallback struct {
@@ -203,7 +175,7 @@ const (
 	eventVenice     = "venice:web_search"
 )
 
-// nameVenice is the adapter whose reasoning has an event of its own.
+// nameVenice is the kind of provider whose reasoning has an event of its own.
 const nameVenice = "venice"
 
 type cacheStats struct {
@@ -220,7 +192,7 @@ type reasoningExtracted struct {
 	Tokens    int64  `json:"reasoning_tokens"`
 }
 
-// webSearched tells that a provider searched the web. What it searched for is the caller's, and not told.
+// webSearched is the event of a provider that searched the web. It does not say for what.
 type webSearched struct {
 	RequestID string            `json:"request_id"`
 	Subsystem string            `json:"subsystem"`
@@ -228,7 +200,7 @@ type webSearched struct {
 	Searches  int64             `json:"searches"` // at least
 }
 
-// tellAnswer reports what a provider's cache gave to an answer, that it searched the web, and that Venice showed its reasoning.
+// tellAnswer emits the events of an answer: tokens from the provider's prompt cache, web searches, Venice's reasoning.
 func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	if !x.gw.Events.On() {
 		return
@@ -236,7 +208,7 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	if u.Cached > 0 {
 		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), x.bill.CacheSaved()})
 	}
-	venice := x.rt.Providers[a.res.Provider].Adapter.Name() == nameVenice
+	venice := x.Config.Providers[a.res.Provider].Adapter.Name() == nameVenice
 	if u.Searches > 0 {
 		told := webSearched{x.ID, x.Hints.Subsystem, a.res.Provider, u.Searches}
 		x.gw.Events.Emit(eventSearched, x.Principal.Account, told)
@@ -249,7 +221,7 @@ func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
 	}
 }
 
-// tellRoute reports who serves the request, and what of the features that it asked for is there.
+// tellRoute emits the events of the decision: the first candidate, and which requested features it has.
 func (x *exchange) tellRoute() {
 	if !x.gw.Events.On() {
 		return
@@ -274,7 +246,7 @@ func (x *exchange) tellRoute() {
 	x.gw.Events.Emit(eventNegotiated, x.Principal.Account, n)
 }
 
-// tellFallback reports that another provider is asked instead of one that failed.
+// tellFallback emits the event of a failover to another provider.
 func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
 	if !x.gw.Events.On() || !f.Retriable() {
 		return
@@ -286,7 +258,7 @@ func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
 	x.gw.Events.Emit(eventFallback, x.Principal.Account, providerFallback{x.ID, failed.Provider, x.Order[i+1].Provider, f.String()})
 }
 
-// listed is a list as JSON writes it, an empty one as such.
+// listed is a list that JSON writes as [] where it is empty.
 func listed[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -294,7 +266,7 @@ func listed[T any](list []T) []T {
 	return list
 }
 
-// turnOf is how a request is known whose model is left to the gateway, the zero value for any other.
+// turnOf identifies a turn of a conversation whose model the gateway chooses; the zero value for any other request.
 func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal, built *intent.Built) (t conversation.Turn) {
 	if built.Task.Name == "" || built.Hinted() || r == nil {
 		return t
@@ -306,7 +278,7 @@ func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal
 	return g.conversations.Turn(who.Account, r.Model, h.SessionID, c)
 }
 
-// stay remembers who served a turn, if it was one of its candidates.
+// stay remembers which candidate served the turn.
 func (x *exchange) stay(by *policy.Resolution) {
 	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
 		return

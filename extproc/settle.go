@@ -3,8 +3,7 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"log/slog"
-	"net/http"
+	"encoding/json"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -20,40 +19,35 @@ import (
 
 // summary is what a settled answer cost.
 type summary struct {
-	meter.Total
+	*record.Settlement
 
 	x        *exchange
-	to       policy.Resolution
-	outcome  string
-	saved    policy.Micro // what a stored answer would have been charged
-	balance  policy.Micro
-	prepaid  bool
 	standing quota.Standing
 }
 
-// settle ends the request's bill: of all the ways in which a request may end, each comes here, once. a is the answer that the client gets,
-// or what there is of it; nil where there is none. It returns when the charge is durable (prepaid keys) or queued (others), so that the last
-// byte may go out. A client disconnect does not undo it.
+// settle ends the request's bill: every way in which a request ends comes here, once. a is the answer that the client gets, complete or not; nil for
+// none. It returns when the charge is durable (prepaid keys) or queued (others), before the last byte is sent. A client disconnect does not undo
+// it.
 func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summary, error) {
-	if x.settled != nil {
-		return x.settled, nil
+	if x.trace.Settled != nil {
+		return &summary{Settlement: x.trace.Settled, x: x, standing: x.bill.Standing()}, nil
 	}
 	if a != nil {
-		x.unsaid = a.enc.Lost()
+		x.degradedAnswer = a.enc.Degraded()
 	}
 	if x.stored != nil {
 		return x.settleStored(ctx, outcome)
 	}
-	s := &summary{x: x, outcome: outcome, prepaid: x.Principal.Prepaid}
-	x.settled = s
-	if !x.isTokenCount() { // a count uses nothing and costs nothing
-		x.bring(a, outcome)
+	s := x.newSummary(outcome)
+	if !x.IsTokenCount() { // a token count costs nothing
+		x.billLastCall(a, outcome)
 	}
-	s.Total, s.to = x.bill.Total(), x.billed(a)
+	total := x.bill.Total()
+	s.Usage, s.Cost, s.Charged, s.By = total.Usage, total.Cost, total.Charged, x.billed(a)
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
-	if err := s.book(context.WithoutCancel(ctx)); err != nil {
+	if err := s.book(context.WithoutCancel(ctx), &total); err != nil {
 		return nil, err
 	}
 	if a == nil {
@@ -68,17 +62,17 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	return s, nil
 }
 
-// bring puts the call that the request ends with on the bill.
-func (x *exchange) bring(a *answer, outcome string) {
+// billLastCall bills the call that the request ends with.
+func (x *exchange) billLastCall(a *answer, outcome string) {
 	switch {
 	case a != nil && !a.counted && (outcome == record.OK || outcome == record.Invalid):
-		x.owe(a, a.total())
+		x.billAnswer(a, a.total())
 	case outcome == record.Cut || outcome == record.Cancelled || outcome == record.Disconnected:
 		x.interrupt(a)
 	}
 }
 
-// interrupt puts the call under way on the bill, if there is one: the request ends in the middle of it.
+// interrupt bills the call in flight, if there is one, as far as it went: the request ends during it.
 func (x *exchange) interrupt(a *answer) {
 	to, since := x.bill.InFlight()
 	if to == nil {
@@ -89,16 +83,16 @@ func (x *exchange) interrupt(a *answer) {
 		a.counted, c = true, &a.count
 	}
 	if c == nil || !a.content {
-		x.attempts = append(x.attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed})
+		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: to.Provider, Model: to.Model, Outcome: record.ClientClosed})
 	}
 	u := x.bill.Interrupted(to, c, since)
 	x.bill.Over()
 	if x.bill.Add(to, u) {
-		x.tellCapped(to, &u)
+		x.reportCapped(to, &u)
 	}
 }
 
-// billed is who is named in the request's record: who gave the answer, else whose call came last, else who would have been called.
+// billed is the candidate that the request's record names: the one that answered, else the last that was called, else the first of the order.
 func (x *exchange) billed(a *answer) policy.Resolution {
 	calls := x.bill.Calls()
 	switch {
@@ -118,40 +112,41 @@ func (x *exchange) served(a *answer, outcome string) {
 		return
 	}
 	a.noted = true
-	x.attempted(a.res, attemptWord(outcome), telemetry.Served)
-	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.firstToken, time.Since(x.started))})
-	x.remember(a)
+	x.attempted(a.res, attemptWord(outcome), "", telemetry.Served)
+	x.gw.Health.Report(policy.Result{Provider: a.res.Provider, Outcome: policy.Succeeded, Latency: cmp.Or(x.trace.FirstToken, time.Since(x.Started))})
+	x.notifyLayers(a)
 	if outcome == record.OK {
 		x.gw.meter.Learn(&a.res, a.count.Reported.Output, time.Since(a.began))
 	}
 }
 
-// book writes the charge and the request's record.
-func (s *summary) book(ctx context.Context) error {
+// newSummary says how the request ended; settle fills in what it cost.
+func (x *exchange) newSummary(outcome string) *summary {
+	x.trace.Settled = &record.Settlement{Outcome: outcome, Stored: x.stored != nil}
+	return &summary{x: x, Settlement: x.trace.Settled}
+}
+
+// book writes the charge of a total and the request's record.
+func (s *summary) book(ctx context.Context, t *meter.Total) error {
 	x := s.x
-	if x.isTokenCount() {
+	if x.IsTokenCount() {
 		return nil
 	}
-	t := s.Total
-	if x.stored != nil { // what it took once is shown, and owed to nobody
-		t = meter.Total{}
-	}
-	r, err := x.bill.Settle(ctx, &t, ledger.Charge{
-		Tokens:   ledger.Tokens(s.used()),
-		Provider: s.to.Provider, Model: s.to.Model, Subsystem: x.Hints.Subsystem, Status: s.outcome, Record: s.record(), At: x.started,
+	r, err := x.bill.Settle(ctx, t, ledger.Charge{
+		Tokens:   ledger.Tokens(s.Tokens()),
+		Provider: s.By.Provider, Model: s.By.Model, Subsystem: x.Hints.Subsystem, Status: s.Outcome, Record: s.record(), At: x.Started,
 		Agent: x.Hints.GolemID, Part: budget.PartOf(x.Hints.Subsystem).String(),
 	})
 	if err != nil {
 		return err
 	}
-	s.Charged, s.balance, s.standing = r.Charged, r.Balance, x.bill.Standing()
+	s.Charged, s.standing = r.Charged, x.bill.Standing()
 	return nil
 }
 
-// finish ends a request that nobody ended, one whose client disconnected, and counts it.
+// finish settles a request that was not settled yet, as after a client disconnect, and reports its end.
 func (x *exchange) finish() {
 	x.end()
-	x.settleSearch()
 	x.bill.Release()
 	x.count()
 }
@@ -159,7 +154,7 @@ func (x *exchange) finish() {
 // end settles a request that was not answered, or whose client disconnected, unless that was done before.
 func (x *exchange) end() {
 	switch {
-	case x.settled != nil || x.unmetered != nil || !x.operation.Metered():
+	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered():
 		return
 	case x.neverCalled():
 		x.refuse()
@@ -172,18 +167,18 @@ func (x *exchange) end() {
 	}
 }
 
-// partial is what there is of an answer; nil for nothing.
+// partial is an incomplete answer; nil for none.
 func (x *exchange) partial() *answer {
-	if x.fault != nil {
+	if x.trace.Fault != nil {
 		return nil
 	}
 	return x.current
 }
 
-// unfinished is how a request ended that nobody ended.
+// unfinished is the outcome of a request that was not settled when it ended.
 func (x *exchange) unfinished() string {
 	switch {
-	case x.fault != nil:
+	case x.trace.Fault != nil:
 		return record.Failed
 	case x.current != nil && x.current.content || len(x.bill.Calls()) > 0:
 		return record.Cancelled
@@ -191,13 +186,13 @@ func (x *exchange) unfinished() string {
 	return record.Disconnected
 }
 
-// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work.
-// It is nil where there are none.
+// settleRefused charges for the calls of a request that ends in an error, while its money is still reserved: the models did their work. nil for a
+// request without calls.
 func (x *exchange) settleRefused(f *fault.Fault) *summary {
-	if x.settled != nil || len(x.bill.Calls()) == 0 {
+	if x.trace.Settled != nil || len(x.bill.Calls()) == 0 {
 		return nil
 	}
-	x.fault = f
+	x.trace.Fault = f
 	sum, err := x.settle(context.Background(), nil, record.Invalid)
 	if err != nil {
 		x.gw.Log.Error("a refused request was not charged", "request", x.ID, "error", err)
@@ -206,80 +201,168 @@ func (x *exchange) settleRefused(f *fault.Fault) *summary {
 	return sum
 }
 
-// count adds the exchange to the metrics.
+// count has each sink told that the request is over.
 func (x *exchange) count() {
-	r := telemetry.Request{Duration: time.Since(x.started), FirstToken: x.firstToken, Overhead: x.overhead}
-	r.Status, r.Code = x.verdict()
-	r.Operation = x.operation
+	var r telemetry.Request
 	if x.Request != nil {
 		r.Model, r.Streamed = x.Request.Model, x.Request.Stream
 	}
-	if a := x.unmetered; a != nil {
-		r.Provider = string(a.provider)
+	t := &x.trace
+	t.Measure(&r, x.Started, len(x.bill.Calls()) > 0)
+	for i := range x.Log {
+		x.gw.Metrics.LayerDone(x.Log[i].Layer, x.Log[i].Took)
 	}
-	if s := x.settled; s != nil && (s.outcome == record.OK || len(x.bill.Calls()) > 0) {
-		r.Provider, r.Model = string(s.to.Provider), string(s.to.Model)
-		r.Tokens = s.used()
-		r.ProviderCost, r.Charged = int64(s.Cost), int64(s.Charged)
+	t.Count(x.gw.Metrics, &r)
+	if t.Cache == record.CacheMiss {
+		x.Cache.Miss()
 	}
-	for _, e := range x.Log {
-		x.gw.Metrics.LayerDone(e.Layer, e.Took)
-	}
-	if c, ok := x.known.measure(); ok {
-		x.gw.Metrics.CacheAsked(c)
-		if c == telemetry.CacheMiss {
-			x.Cache.Miss()
-		}
-	}
-	x.gw.Metrics.RequestDone(&r)
-	x.tell(&r)
-	x.log(&r)
+	t.Publish(x.gw.Finished, &r, x.Started, x.finished)
+	t.Log(x.gw.Log, x.ID, x.Principal.Account, &r)
 	x.gw.Metrics.ExchangeEnded()
 }
 
-// used are the tokens that a provider was asked for: none for a stored answer.
-func (s *summary) used() telemetry.Tokens {
-	if s.x.stored != nil {
-		return telemetry.Tokens{}
+// finished is the request as the feed of finished requests shows it.
+func (x *exchange) finished() record.Finished {
+	f := record.Finished{ID: x.ID, Account: x.Principal.Account, Dialect: x.Head.Dialect(), Subsystem: x.Hints.Subsystem}
+	if x.Request != nil {
+		f.Dialect, f.Stream, f.RequestedModel = x.Request.Dialect, x.Request.Stream, fault.Clip(x.RequestedModel())
 	}
-	return tokens(s.Usage)
+	return f
 }
 
-// tokens are a usage by type; both lifetimes of cache writes count as one.
-func tokens(u chat.Usage) telemetry.Tokens {
-	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
+// attemptWord is the outcome, in the request's record, of a billed call whose answer the client did not get.
+func attemptWord(outcome string) string {
+	if outcome == record.Invalid {
+		return "schema"
+	}
+	return record.OK
 }
 
-// verdict is the status, and the code of the fault, that the exchange counts as.
-func (x *exchange) verdict() (status int, code string) {
-	switch {
-	case x.fault != nil:
-		return x.fault.HTTPStatus(), string(x.fault.Kind)
-	case x.unmetered != nil:
-		return x.unmetered.status, x.unmetered.code
-	case x.settled != nil && x.settled.outcome != record.Disconnected:
-		return http.StatusOK, ""
-	}
-	return record.StatusClientClosed, record.CodeClientClosed
-}
-
-// log says how the exchange ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
-func (x *exchange) log(r *telemetry.Request) {
-	level := slog.LevelDebug
-	if r.Status >= http.StatusInternalServerError {
-		level = slog.LevelWarn
-	}
-	ctx := context.Background()
-	if !x.gw.Log.Enabled(ctx, level) {
+// charge bills a call whose answer the client does not get, once.
+func (x *exchange) charge(a *answer) {
+	if a.counted {
 		return
 	}
-	attrs := []slog.Attr{
-		slog.String("request", x.ID), slog.String("account", string(x.Principal.Account)), slog.Int("status", r.Status),
-		slog.String("operation", r.Operation.String()), slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(x.attempts)),
-		slog.Duration("took", r.Duration),
+	x.billAnswer(a, a.total())
+	x.notifyLayers(a)
+}
+
+// billAnswer adds the usage of an answer to the bill.
+func (x *exchange) billAnswer(a *answer, u chat.Usage) {
+	a.counted = true
+	if !a.parallel {
+		x.bill.Over()
 	}
-	if x.fault != nil {
-		attrs = append(attrs, slog.String("error", x.fault.Error()))
+	if x.bill.Add(&a.res, u) {
+		x.reportCapped(&a.res, &u)
 	}
-	x.gw.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// totalWith is the usage and cost of the request: all calls on the bill, and an answer that is not on it yet.
+func (x *exchange) totalWith(a *answer) meter.Total {
+	if a.counted {
+		return x.bill.Total()
+	}
+	u := a.total()
+	return x.bill.With(&a.res, &u)
+}
+
+// notifyLayers tells the layers which provider answered, whether the client gets the answer or not: its prompt cache has the conversation now. Only
+// the first candidate's model counts, since that is called first again; another model answers where the first fails, escalates or is verified.
+func (x *exchange) notifyLayers(a *answer) {
+	x.stay(&a.res)
+	if len(x.Found) > 0 && a.res.Model == x.Found[0].Model {
+		x.Config.Pipeline.Finish(&x.Exchange, a.res.Provider, x.calls.LastKey(a.res.Provider).ID())
+	}
+}
+
+// setTotalUsage sets the usage in an answer's events to that of all calls: the client sees what it pays for. The provider's own bytes, which report
+// the last call alone, are dropped.
+func setTotalUsage(events []chat.Event, all chat.Usage) {
+	last := -1
+	for i := range events {
+		if events[i].Kind != chat.UsageInfo {
+			continue
+		}
+		u := &events[i].Usage
+		u.Input, u.Cached, u.CacheWrite, u.CacheWrite1h = all.Input, all.Cached, all.CacheWrite, all.CacheWrite1h
+		events[i].Text, last = nil, i
+	}
+	if last >= 0 {
+		all.Final = true
+		events[last].Usage = all
+	}
+}
+
+// eventCapped is the event of a provider that reported more usage than a call can have.
+const eventCapped = "inference:usage_capped"
+
+type usageCapped struct {
+	RequestID string            `json:"request_id"`
+	Provider  policy.ProviderID `json:"provider"`
+	Model     policy.ModelID    `json:"model"`
+	Input     int64             `json:"reported_input_tokens"`
+	Output    int64             `json:"reported_output_tokens"`
+	Cost      policy.Pico       `json:"reported_cost_usd"`
+	Most      int64             `json:"most_tokens"`
+}
+
+// reportCapped reports capped usage in metrics, log and events: the provider is wrong, or the model's configured window.
+func (x *exchange) reportCapped(to *policy.Resolution, u *chat.Usage) {
+	most := x.MostTokens(to)
+	x.gw.Metrics.UsageCapped(string(to.Provider))
+	x.gw.Log.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", x.ID, "provider", string(to.Provider),
+		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
+	if x.gw.Events.On() {
+		x.gw.Events.Emit(eventCapped, x.Principal.Account, usageCapped{x.ID, to.Provider, to.Model, u.TotalInput(), u.Output, u.Cost, most})
+	}
+}
+
+// Requests that end before a provider is called have no row in the ledger: a client that ignores refusals sends thousands a second. They
+// are counted by key, minute and reason, and the latest can be looked up.
+
+// neverCalled reports whether the request ended, or was given up by its client, before any provider was called or a stored answer was
+// found.
+func (x *exchange) neverCalled() bool {
+	to, _ := x.bill.InFlight()
+	return to == nil && len(x.trace.Attempts) == 0 && len(x.bill.Calls()) == 0 && x.stored == nil && x.current == nil
+}
+
+// refuse counts the request as refused, unless it could not be read because its client disconnected.
+func (x *exchange) refuse() {
+	if x.trace.Fault == nil && x.Request == nil {
+		return
+	}
+	s := x.newSummary(x.unfinished())
+	s.By = x.billed(nil)
+	r := ledger.Refusal{RequestID: x.ID, Account: x.Principal.Account, At: x.Started}
+	r.Status, r.Reason = x.trace.Verdict()
+	if x.Request != nil {
+		r.Record = s.record()
+	}
+	x.gw.Ledger.Refuse(r)
+}
+
+// record is the request's full routing and cost record, without content.
+func (s *summary) record() []byte {
+	x := s.x
+	r := record.Request{
+		RequestID: x.ID, Dialect: x.Request.Dialect, Stream: x.Request.Stream, Path: x.pathName(), RequestedModel: x.RequestedModel(), Subsystem: x.Hints.Subsystem,
+		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
+		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
+	}
+	x.trace.Fill(&r, x.Started)
+	b, err := json.Marshal(r)
+	if err != nil {
+		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
+	}
+	return b
+}
+
+// tier is the tier of service that the answer was billed in; "" for the usual one.
+func (s *summary) tier() string {
+	if s.x.stored != nil || s.Cost == 0 {
+		return ""
+	}
+	return s.x.Terms(&s.By).BilledTier(&s.By, &s.Usage)
 }

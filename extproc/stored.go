@@ -7,69 +7,34 @@ import (
 	"strconv"
 	"time"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/replay"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
-	"bardo.money/gateway/internal/telemetry"
 )
 
-// Answers that are not made for this request: stored ones, and those that another request's call brought.
+// Answers that were not made for this request: stored ones, and those of another request's call that this one waited for (coalesced).
 
-// known is what the cache knew of a request, in the words of X-Bardo-Cache.
-type known string
-
-const (
-	knownNothing   known = "" // the request has nothing to do with the cache
-	knownMiss      known = "miss"
-	knownHash      known = "hash"
-	knownStale     known = "stale"     // no provider answered
-	knownCoalesced known = "coalesced" // another request's call answers it
-)
-
-// orMiss is what a record says.
-func (k known) orMiss() string {
-	if k == knownNothing {
-		k = knownMiss
-	}
-	return string(k)
-}
-
-// measure is what the metrics count; ok is false for what has nothing to do with the cache.
-func (k known) measure() (c telemetry.Cache, ok bool) {
-	switch k {
-	case knownNothing:
-		return 0, false
-	case knownMiss:
-		return telemetry.CacheMiss, true
-	case knownHash:
-		return telemetry.CacheHash, true
-	case knownStale:
-		return telemetry.CacheStale, true
-	case knownCoalesced:
-		return telemetry.CacheCoalesced, true
-	}
-	return 0, false
-}
-
-// join finds out whether others are asking the same at this moment.
-func (x *exchange) join() {
+// joinCoalesced finds out whether an equal request is in flight, whose answer this one can wait for.
+func (x *exchange) joinCoalesced() {
 	if x.Cache == nil || x.Answer != nil {
 		return
 	}
-	x.known = knownMiss
+	x.trace.Cache = record.CacheMiss
 	e, waits := x.Cache.Join()
 	if x.Answer = e; waits {
-		x.known = knownCoalesced
+		x.trace.Cache = record.CacheCoalesced
 	}
 }
 
-// leave ends the exchange's part in a call that others may wait for.
-func (x *exchange) leave() {
+// leaveCoalesced ends the request's part in a call that others may wait for: if it led the call without an answer, one of them takes over.
+func (x *exchange) leaveCoalesced() {
 	if x.Cache == nil {
 		return
 	}
@@ -77,21 +42,21 @@ func (x *exchange) leave() {
 	if x.upstream != nil {
 		err = x.upstream
 	}
-	x.Cache.Leave(err)
+	x.Cache.Release(err)
 }
 
-// exhausted is what the client is told when no candidate answered.
+// exhausted is the fault of a request that no candidate answered.
 func (x *exchange) exhausted(fs []*upstream.Failure) *fault.Fault {
-	if x.upstream = x.ownKeyRefused(fs); x.upstream == nil {
+	if x.upstream = attempt.OwnKeyRefused(&x.View, fs); x.upstream == nil {
 		x.upstream = upstream.Exhausted(fs)
 	}
-	if n := len(fs); n > 0 && (fs[n-1].Err == nil || !sameErrors(fs[n-1].Err.Dialect, x.dialect.Name())) {
+	if n := len(fs); n > 0 && (fs[n-1].Err == nil || !sameErrors(fs[n-1].Err.Dialect, x.Dialect.Name())) {
 		x.upstream.Type = ""
 	}
 	return x.upstream
 }
 
-// sameErrors reports whether two formats have the same words for errors.
+// sameErrors reports whether two formats have the same error types.
 func sameErrors(a, b chat.Dialect) bool {
 	family := func(d chat.Dialect) chat.Dialect {
 		if d == chat.Responses || d == chat.Completions {
@@ -102,9 +67,8 @@ func sameErrors(a, b chat.Dialect) bool {
 	return family(a) == family(b)
 }
 
-// standIn is the stored answer that a request gets when every candidate failed; nil if there is none. What the caller got wrong
-// itself is told to it.
-func (x *exchange) standIn(fs []*upstream.Failure) *cache.Entry {
+// staleFallback is the stored answer that a request gets when every candidate failed; nil if there is none, or the request itself was refused.
+func (x *exchange) staleFallback(fs []*upstream.Failure) *cache.Entry {
 	if x.Cache == nil {
 		return nil
 	}
@@ -113,33 +77,33 @@ func (x *exchange) standIn(fs []*upstream.Failure) *cache.Entry {
 			return nil
 		}
 	}
-	return x.Cache.StandIn()
+	return x.Cache.StaleFallback()
 }
 
-// useStored makes a stored answer the exchange's own, and returns what writes it in the client's form.
-func (x *exchange) useStored(e *cache.Entry, k known) *answer {
+// useStored makes a stored answer the exchange's, and returns the answer that writes it in the client's format.
+func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *answer {
 	x.Replay(e)
-	x.stored, x.known = e, k
+	x.stored, x.trace.Cache = e, k
 	x.current = &answer{
-		x: x, res: e.By, spoken: e.Spoken, stream: x.Request.Stream, enc: x.newEncoder(e.By, e.Spoken), shown: x.newShown(&e.By, e.Spoken),
+		x: x, res: e.By, dialect: e.Dialect, stream: x.Request.Stream, enc: newEncoder(&x.View, e.By, e.Dialect), reasoning: x.newPresenter(&e.By, e.Dialect),
 	}
 	return x.current
 }
 
-// replay answers from the store.
-func (x *exchange) replay(ctx context.Context, d stream.Client, e *cache.Entry, k known) error {
+// replay answers with a stored answer.
+func (x *exchange) replay(ctx context.Context, d stream.Client, e *cache.Entry, k record.CacheStatus) error {
 	s := x.newDriven(d)
 	defer s.beat.Stop()
 	return s.replay(ctx, e, k)
 }
 
-// replay answers from the store; the head of a stream may be out already.
-func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k known) error {
+// replay answers with a stored answer; the head of a stream may have been sent already.
+func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k record.CacheStatus) error {
 	a := s.x.useStored(e, k)
 	if s.x.Request.Stream {
 		return s.play(ctx, a)
 	}
-	r, err := s.x.wholeStored(ctx, a)
+	r, err := s.x.storedReply(ctx, a)
 	if err != nil {
 		return s.fail(fault.From(err))
 	}
@@ -149,9 +113,9 @@ func (s *drivenStream) replay(ctx context.Context, e *cache.Entry, k known) erro
 // errIncomplete is a stored answer without an end.
 var errIncomplete = errors.New("a stored answer has no end")
 
-// wholeStored is a stored answer as a JSON body.
-func (x *exchange) wholeStored(ctx context.Context, a *answer) (stream.Reply, error) {
-	x.storedEvents(func(ev *chat.Event, _ bool) bool {
+// storedReply is a stored answer as a JSON body.
+func (x *exchange) storedReply(ctx context.Context, a *answer) (stream.Reply, error) {
+	x.storedAnswer().Events(func(ev *chat.Event, _ bool) bool {
 		a.pass(ctx, ev)
 		return !a.over()
 	})
@@ -179,37 +143,26 @@ func (a *answer) incomplete() error {
 // settleStored charges nothing, and leaves a record.
 func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, error) {
 	e := x.stored
-	s := &summary{x: x, to: e.By, outcome: outcome, Total: meter.Total{Usage: e.Usage}, saved: e.Cost.Charge(x.rt.spread(x.Principal.Tier))}
-	x.settled = s
-	x.Cache.Hit(e, s.saved)
-	if err := s.book(context.WithoutCancel(ctx)); err != nil {
+	s := x.newSummary(outcome)
+	s.By, s.Usage, s.Saved = e.By, e.Usage, e.Cost.Charge(x.Config.Spread(x.Principal.Tier)) // its original usage and cost are shown, and not charged
+	x.Cache.Hit(e, s.Saved)
+	if err := s.book(context.WithoutCancel(ctx), &meter.Total{}); err != nil {
 		return nil, err
 	}
-	s.readBalance(ctx)
+	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not
+		x.gw.Log.Warn("a balance cannot be read", "request", x.ID, "error", err)
+	}
 	x.keepReasoning(x.current)
 	return s, nil
 }
 
-// readBalance tells a prepaid key what it has. A stored answer goes out whether that can be read or not.
-func (s *summary) readBalance(ctx context.Context) {
-	if !s.x.Principal.Prepaid {
-		return
-	}
-	b, err := s.x.gw.Ledger.Balance(ctx, s.x.Principal.Account)
-	if err != nil {
-		s.x.gw.Log.Warn("a balance cannot be read", "request", s.x.ID, "error", err)
-		return
-	}
-	s.prepaid, s.balance = true, b.Amount
-}
-
-// cacheHeaders say what the cache knew, and what the layers did.
+// cacheHeaders append the cache status, an answer's age, and the log of the layers.
 func (x *exchange) cacheHeaders(h header.List) header.List {
 	if x.stored != nil {
 		h = append(h, header.Field{Name: "age", Value: strconv.FormatInt(int64(x.Cache.Age(x.stored)/time.Second), 10)})
 	}
-	if x.known != knownNothing && (x.known != knownCoalesced || x.stored != nil) { // who still waits may yet have to ask
-		h = append(h, header.Field{Name: cache.Header, Value: string(x.known)})
+	if x.trace.Cache != record.CacheUnused && (x.trace.Cache != record.CacheCoalesced || x.stored != nil) { // a request that still waits may have to make a call of its own
+		h = append(h, header.Field{Name: cache.Header, Value: string(x.trace.Cache)})
 	}
 	if did := x.pipelineLog(); did != "" {
 		h = append(h, header.Field{Name: "x-bardo-pipeline", Value: did})
@@ -217,8 +170,8 @@ func (x *exchange) cacheHeaders(h header.List) header.List {
 	return h
 }
 
-// pipelineLog is what the layers did, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer that took longer than it
-// may is late, and one that gave up for that is left.
+// pipelineLog is the log of the layers, in milliseconds and tokens: "l3;dur=0.04, l4;dur=1.20;saved=11800". A layer over its time limit is marked
+// late, and one that was skipped for that left.
 func (x *exchange) pipelineLog() string {
 	if len(x.Log) == 0 {
 		return ""
@@ -232,7 +185,7 @@ func (x *exchange) pipelineLog() string {
 		b = append(append(b, e.Layer...), ";dur="...)
 		b = strconv.AppendFloat(b, float64(e.Took)/float64(time.Millisecond), 'f', 2, 64)
 		switch {
-		case e.Left:
+		case e.TimedOut:
 			b = append(b, ";left"...)
 		case e.Late():
 			b = append(b, ";late"...)
@@ -242,4 +195,103 @@ func (x *exchange) pipelineLog() string {
 		}
 	}
 	return string(b)
+}
+
+// follow serves a coalesced request: it waits for the answer of another request's call. A stream that waits long gets heartbeats, which commit it
+// to the driven path.
+func (x *exchange) follow(ctx context.Context, d stream.Client) error {
+	late := time.NewTimer(x.Config.Timeouts.Total)
+	defer late.Stop()
+	s := x.newDriven(d)
+	defer s.beat.Stop()
+	beat := s.beat.C
+	if !x.Request.Stream { // nothing may come before a JSON body
+		beat = nil
+	}
+	since := time.Now()
+	for {
+		select {
+		case t := <-x.Cache.Outcome():
+			x.Waited = time.Since(since)
+			return s.afterWait(ctx, t)
+		case <-beat:
+			if err := s.heartbeat(x.Found[0]); err != nil {
+				return err
+			}
+		case <-late.C:
+			return s.fail(fault.New(fault.UpstreamTimeout, "the answer that this request waited for did not come in time", upstream.ErrTotalTimeout))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// afterWait serves a request whose waiting is over: with the answer of the other call, its failure, or a call of its own.
+func (s *drivenStream) afterWait(ctx context.Context, t cache.Outcome) error {
+	x := s.x
+	if t.Entry != nil {
+		return s.replay(ctx, t.Entry, record.CacheCoalesced)
+	}
+	x.trace.Cache = record.CacheMiss
+	if t.Err != nil {
+		if e := x.Cache.StaleFallback(); e != nil {
+			return s.replay(ctx, e, record.CacheStale)
+		}
+		return s.fail(fault.From(t.Err))
+	}
+	if err := x.becomeLeader(ctx); err != nil {
+		return s.fail(fault.From(err))
+	}
+	if s.begun || x.driven() {
+		return s.run(ctx)
+	}
+	return x.forwardViaEnvoy(ctx, s.client)
+}
+
+// becomeLeader prepares a request that waited for a call of its own.
+func (x *exchange) becomeLeader(ctx context.Context) error {
+	if err := x.order(); err != nil {
+		return err
+	}
+	return x.reserve(ctx)
+}
+
+// storedAnswer is the stored answer as this client shall see it.
+func (x *exchange) storedAnswer() *replay.Answer {
+	return &replay.Answer{
+		Entry: x.stored, Format: cache.Format{Dialect: x.Request.Dialect, Stream: x.Request.Stream}, HideThoughts: x.view().Hides(), Fast: x.fast,
+	}
+}
+
+// play streams the stored answer.
+func (s *drivenStream) play(ctx context.Context, a *answer) (err error) {
+	s.content = true
+	if err := s.start(a.res); err != nil {
+		return err
+	}
+	stored := s.x.storedAnswer()
+	p := stored.NewPacer()
+	defer p.Stop()
+	stored.Events(func(ev *chat.Event, step bool) bool {
+		if step && p.Due() {
+			if err = s.flush(a); err == nil {
+				err = p.Wait(ctx)
+			}
+			if err != nil {
+				return false
+			}
+		}
+		a.pass(ctx, ev)
+		return !a.over()
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.incomplete(); err != nil {
+		return s.fail(fault.From(err))
+	}
+	if err := s.flush(a); err != nil {
+		return err
+	}
+	return s.finish(ctx, a)
 }

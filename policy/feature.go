@@ -28,6 +28,11 @@ const (
 	Documents            Feature = "documents"        // it takes files such as PDF
 	TextCompletions      Feature = "text_completions" // its provider completes a prompt, in OpenAI's legacy format
 	Embeddings           Feature = "embeddings"       // it makes embeddings, and nothing else
+	ImageGeneration      Feature = "image_generation" // it makes images, and nothing else
+	Speech               Feature = "speech"           // it speaks a text, and nothing else
+	Transcription        Feature = "transcription"    // it writes down speech, and nothing else
+	Moderation           Feature = "moderation"       // it classifies content, and nothing else
+	Rerank               Feature = "rerank"           // it orders documents by a query, and nothing else
 	SelfFunding          Feature = "self_funding"
 	CrossVerify          Feature = "cross_verify"
 	NativeAPI            Feature = "native_api"
@@ -41,6 +46,7 @@ var features = []Feature{
 	Privacy, VisibleThinking, InterleavedThinking, AdaptiveThinking, LowEffort, Citations, Compaction, StructuredOutputs,
 	PredictedOutputs, BatchAPI, ExplicitCaching, ResponsesAPI, DirectPassthrough, PromptCaching, WebSearch, TEEAttested, NoLog,
 	Tools, Vision, SelfFunding, CrossVerify, NativeAPI, NoContextEngineering, EndToEndEncryption, Audio, Video, Documents, Embeddings, TextCompletions,
+	ImageGeneration, Speech, Transcription, Moderation, Rerank,
 }
 
 // Features is a copy of the closed set.
@@ -61,4 +67,19 @@ func ParseFeature(s string) (f Feature, ok bool) {
 	default:
 		return f, slices.Contains(features, f)
 	}
+}
+
+// SpecialFeatures are those of models that answer at one kind of endpoint alone: they hold no conversations.
+func SpecialFeatures() []Feature {
+	return []Feature{Embeddings, ImageGeneration, Speech, Transcription, Moderation, Rerank}
+}
+
+// Special is the one thing that a model with these features does, "" for a model that holds conversations.
+func Special(features []Feature) Feature {
+	for _, f := range SpecialFeatures() {
+		if slices.Contains(features, f) {
+			return f
+		}
+	}
+	return ""
 }

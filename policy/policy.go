@@ -1,5 +1,5 @@
-// Package policy holds the nouns of every decision the gateway takes: who asks, what it may cost, who could serve it.
-// Nothing here knows about HTTP, Envoy, a store or a provider's format.
+// Package policy defines the values that routing, limits and billing share: principals, hints, intents, resolutions, money. It does not know
+// HTTP, Envoy, a store or a provider's format.
 package policy
 
 import (
@@ -27,7 +27,7 @@ const (
 	TierGolem Tier = "golem"
 )
 
-// Principal is who a request is accounted to. The zero value is nobody.
+// Principal is the identity that a request is accounted to. The zero value has none.
 type Principal struct {
 	Account   Account // "" for an anonymous caller
 	Name      string
@@ -49,10 +49,10 @@ type Limits struct {
 // Unlimited switches a limit off.
 const Unlimited = -1
 
-// Feature is a capability of a model or provider by its one spelling.
+// Feature is a capability of a model or provider.
 type Feature string
 
-// Resolution is one way to serve a request: a model at a provider. A request carries an ordered list of them.
+// Resolution is a candidate for a request: a model at a provider.
 type Resolution struct {
 	Provider  ProviderID
 	Model     ModelID // id shown to the client
@@ -60,42 +60,42 @@ type Resolution struct {
 	Prices    Prices
 	MaxOutput int       // the model's output limit in tokens, 0 if unknown
 	Context   int       // the model's window in tokens, 0 if unknown
-	Features  []Feature // what the model has there, by the catalog and the configuration
-	Degraded  []string  // what was asked for and is not there
-	Score     float64   // of the scorer, 0 to 1; 0 where the order was not scored
+	Features  []Feature // features of the model at the provider
+	Degraded  []string  // requested features that are missing
+	Score     float64   // from the scorer, 0 to 1; 0 if not scored
 	Private   bool      // the provider retains nothing
-	Why       string    // why it stands here, for people; "" on a request's path
-	Terms     *Terms    // what the score is made of, for people; nil on a request's path, and where it was not scored
+	Why       string    // reason of its position, only for explanations
+	Terms     *Terms    // terms of the score, only for explanations
 
-	Family     string   // "claude": what the model's own quirks go by
-	Reasoning  string   // where its reasoning is found: auto, none or a dialect
-	Efforts    []string // the efforts that it takes, least first; nil: whatever comes
+	Family     string   // such as "claude"; determines model-specific behaviour
+	Reasoning  string   // how its answers return reasoning: auto, none or a dialect
+	Efforts    []string // supported efforts, lowest first; nil means any
 	Control    ReasoningControl
 	Thinks     ThinkingDefault
 	ToolFormat string // how it calls tools: "" natively, else the dialect of its text (hermes, qwen, json)
 	MinCache   int    // least tokens of a prompt that its provider caches, 0 if unknown
 
-	ImplicitOpen      bool // its prompt opens its thoughts: answers begin inside of them
-	AdaptiveThinking  bool // the model thinks by an effort, and takes no budget of thinking tokens
-	StructuredOutputs bool // the model's provider enforces a schema of the answer
-	NoSignatures      bool // the model is known to be of a family that does not sign its thinking: another's signatures mean nothing to it
-	FixedSampling     bool // the model refuses any temperature, top_p and penalties but the usual ones
-	SchemaAlone       bool // the model takes a schema of the answer or functions, not both
-	ResponsesOnly     bool // the model is served in OpenAI's Responses alone, where its provider speaks that
+	ImplicitOpen      bool // answers start with reasoning whose opening tag is in the prompt
+	AdaptiveThinking  bool // reasoning is controlled by an effort, not by a token budget
+	StructuredOutputs bool // the provider enforces response schemas
+	NoSignatures      bool // the model's family does not sign reasoning, and ignores signatures
+	FixedSampling     bool // the model refuses non-default temperature, top_p and penalties
+	SchemaAlone       bool // the model accepts a response schema or functions, not both
+	ResponsesOnly     bool // the model is only available in the Responses API
 
-	// Undescribed is set where nobody said what the model can do. What it is known to lack then stands in Lacks.
+	// Undescribed is set if the model's capabilities are unknown. Those that it is known to lack are in Lacks.
 	Undescribed bool
 	Lacks       []Feature
 
-	Staked *Prices // what the answer is worth that staked credit pays for; nil where it does not
+	Staked *Prices // regular prices of an answer that staked credit pays for; nil otherwise
 
 	Without Without
 }
 
-// Terms are what a score is the sum of: each value, 0 to 1, times its weight.
+// Terms are the terms of a score: each is a value (0 to 1) times its weight.
 type Terms struct {
 	Cost, Quality, Latency, Features Term
-	Expected                         Pico // what the request will probably cost there; 0 where its model was named
+	Expected                         Pico // expected cost of the request; 0 if its model was named
 }
 
 // Term is one of them.
@@ -104,32 +104,32 @@ type Term struct {
 	Weight float64 `json:"weight"`
 }
 
-// May reports whether the model has a feature, or may have it for all that anybody knows.
+// May reports whether the model has a feature, or it is unknown.
 func (r *Resolution) May(f Feature) bool {
 	return slices.Contains(r.Features, f) || r.Undescribed && !slices.Contains(r.Lacks, f)
 }
 
-// Without is what an attempt leaves out of its request because the provider refused it there. The zero value is nothing.
+// Without is what an attempt leaves out of its request after the provider refused it. The zero value leaves out nothing.
 type Without struct {
-	Thinking    bool     // of the history
-	Effort      bool     // any: the provider's format has functions or thinking, not both
-	Summary     bool     // of what the model thinks
-	Betas       []string // flags of the provider's API
-	Params      []string // parameters that the gateway itself said, of the request's profile
-	Completions bool     // the endpoint for a prompt: it is asked for a turn of a conversation
+	Thinking    bool     // reasoning in the history
+	Effort      bool     // any effort: the provider does not support functions with reasoning
+	Summary     bool     // the summary of the reasoning
+	Betas       []string // beta flags of the provider's API
+	Params      []string // parameters of the profile that the gateway added
+	Completions bool     // the legacy completions endpoint: use chat completions instead
 }
 
-// Outcome is what one attempt says about a provider's health.
+// Outcome is what the result of an attempt means for a provider's health.
 type Outcome uint8
 
 // The outcomes.
 const (
 	Succeeded   Outcome = iota
-	Failed              // reset, time-out, 5xx, error event
-	RateLimited         // 429: it cools down for RetryAfter and is not broken
-	Ignored             // the caller's own mistake, or a path that the provider lacks
+	Failed              // reset, timeout, 5xx, error event
+	RateLimited         // 429: a cooldown of RetryAfter; not a failure
+	Ignored             // the client's error, or an unsupported path
 	Unreachable         // no connection
-	Refused             // 401, 403: the provider does not take the gateway's credential
+	Refused             // 401, 403: the provider refuses the gateway's credential
 )
 
 // Result is one attempt's outcome as health sees it.
@@ -138,5 +138,5 @@ type Result struct {
 	Outcome    Outcome
 	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
 	Latency    time.Duration // with Succeeded: until the first content, or the whole answer
-	Reason     string        // with Refused: the status, and the provider's words without credentials
+	Reason     string        // with Refused: the status and the provider's message without credentials
 }

@@ -17,6 +17,42 @@ type Prices struct {
 
 	Above []Above           // of requests with longer prompts, the shortest first
 	Tiers map[string]Prices // of other tiers of service than the usual one, by the provider's names; these have none themselves
+	Units *UnitPrices       // of what is not billed by tokens of text; nil: there are none
+}
+
+// UnitPrices are the prices of images, sound and spoken text. What is zero has no price of its own.
+type UnitPrices struct {
+	NoTokens     bool            // tokens have no price: nobody said one
+	ImageInput   Price           // per token of an image that is sent; 0: as Input
+	AudioInput   Price           // per token of sound that is sent; 0: as Input
+	Characters   Price           // per character of a text that is spoken
+	PerHour      Micro           // of sound, billed by the second
+	MinSeconds   int64           // that a request is billed for at least
+	PerImage     Pico            // of any size and quality
+	PerMegapixel Pico            // of an image
+	Steps        int64           // that PerMegapixel includes; more cost in proportion; 0: as many as are asked for
+	Images       map[string]Pico // over PerImage, by "size", "quality" or "quality/size"
+}
+
+// Seconds is what so many seconds of sound cost, rounded up to a Pico; MinSeconds at least.
+func (u *UnitPrices) Seconds(ms int64) Pico {
+	ms = max(ms, u.MinSeconds*1000)
+	const hour = 3_600_000
+	whole := Pico(picoPerMicro).Times(int64(u.PerHour)).Times(ms)
+	if whole == MaxPico {
+		return MaxPico
+	}
+	return (whole + hour - 1) / hour
+}
+
+// Image is what one image costs; ok is false where nobody said a price for its size and quality. A size is "1024x1024".
+func (u *UnitPrices) Image(size, quality string) (cost Pico, ok bool) {
+	for _, key := range [...]string{quality + "/" + size, size, quality} {
+		if cost, ok := u.Images[key]; ok {
+			return cost, true
+		}
+	}
+	return u.PerImage, u.PerImage > 0
 }
 
 // Above are the prices of a request whose prompt is longer than so many tokens: of all of its tokens, those of the answer too.
@@ -37,6 +73,18 @@ type PriceList struct {
 	PerSearch    Pico                 `json:"per_search,omitempty"`
 	Above        []AboveList          `json:"above,omitempty"`
 	ServiceTiers map[string]PriceList `json:"service_tiers,omitempty"`
+	*UnitList
+}
+
+// UnitList is how the prices of images, sound and spoken text are shown, in USD.
+type UnitList struct {
+	ImageInput   Micro           `json:"image_input,omitempty"` // per million tokens, as AudioInput
+	AudioInput   Micro           `json:"audio_input,omitempty"`
+	Characters   Micro           `json:"characters,omitempty"` // per million
+	PerHour      Micro           `json:"per_hour,omitempty"`
+	PerImage     Pico            `json:"per_image,omitempty"`
+	Images       map[string]Pico `json:"images,omitempty"`
+	PerMegapixel Pico            `json:"per_megapixel,omitempty"`
 }
 
 // Rates are prices of tokens as they are shown.
@@ -59,6 +107,9 @@ func (p *Prices) List() PriceList {
 	list := PriceList{
 		Rates:      Rates{Micro(p.Input), Micro(p.Output), Micro(p.CachedInput), Micro(p.CacheWrite), Micro(p.CacheWrite1h)},
 		PerRequest: p.PerRequest, PerSearch: p.PerSearch,
+	}
+	if u := p.Units; u != nil {
+		list.UnitList = &UnitList{Micro(u.ImageInput), Micro(u.AudioInput), Micro(u.Characters), u.PerHour, u.PerImage, u.Images, u.PerMegapixel}
 	}
 	for i := range p.Above {
 		a := &p.Above[i]

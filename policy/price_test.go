@@ -80,3 +80,34 @@ func TestHowPricesAreShown(t *testing.T) {
 		t.Errorf("%s %v", got, err)
 	}
 }
+
+func TestThePriceOfAnImage(t *testing.T) {
+	t.Parallel()
+	u := policy.UnitPrices{PerImage: 9, Images: map[string]policy.Pico{"hd/1024x1024": 8, "512x512": 2, "hd": 5}}
+	for _, row := range []struct {
+		size, quality string
+		want          policy.Pico
+	}{{"1024x1024", "hd", 8}, {"512x512", "hd", 2}, {"256x256", "hd", 5}, {"256x256", "low", 9}} {
+		if got, ok := u.Image(row.size, row.quality); !ok || got != row.want {
+			t.Errorf("%s, %s: %d, %v", row.size, row.quality, got, ok)
+		}
+	}
+	if _, ok := (&policy.UnitPrices{}).Image("1024x1024", "hd"); ok {
+		t.Error("an image has a price that nobody said")
+	}
+}
+
+func TestSecondsAreRoundedUp(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		perHour policy.Micro
+		ms      int64
+		want    policy.Pico
+	}{
+		{360_000, 1000, 100_000_000}, {40_000, 1000, 11_111_112}, {40_000, 0, 0}, {1 << 60, 1 << 60, policy.MaxPico},
+	} {
+		if got := (&policy.UnitPrices{PerHour: row.perHour}).Seconds(row.ms); got != row.want {
+			t.Errorf("%d ms at %s: %d, want %d", row.ms, row.perHour, got, row.want)
+		}
+	}
+}

@@ -19,34 +19,34 @@ import (
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 )
 
-// acks knows which versions are wanted and which are served, and which each connected Envoy has taken or refused. Its functions must
-// be set.
+// acks tracks the wanted and the served versions, and which of them each connected Envoy has accepted (ACK) or refused (NACK). Its functions
+// must be set.
 type acks struct {
-	log        *slog.Logger
-	rejections atomic.Int64
-	pushes     atomic.Int64
-	enter      func(context.Context, *corev3.Node) (id string, err error) // on a stream's first request
-	leave      func(id string)
-	took       func(id string, serial uint64)                        // a node's Envoy has the whole of what was served under this number
-	refused    func(id string, kind resourcev3.Type, version string) // a node's Envoy refused this version
+	log          *slog.Logger
+	rejections   atomic.Int64
+	pushes       atomic.Int64
+	onConnect    func(context.Context, *corev3.Node) (id string, err error) // called for a stream's first request
+	onDisconnect func(id string)
+	onApplied    func(id string, serial uint64)                        // called when a node's Envoy has accepted everything that was served under this serial
+	onRefused    func(id string, kind resourcev3.Type, version string) // called when a node's Envoy refused this version
 
 	mu      sync.Mutex
 	targets map[string]*target // by node
 	streams map[int64]*stream
-	changed chan struct{} // closed, and made anew, when anything above changes
+	changed chan struct{} // closed and replaced when anything above changes
 }
 
-// target is what a node should have, and what it is served meanwhile. Only kinds that have resources count: Envoy requests no others.
+// target is a node's wanted versions and those that are served to it. Only kinds with resources count: Envoy requests no others.
 type target struct {
-	wanted  versions                   // of the state that was set last
-	refused map[resourcev3.Type]string // of what is wanted: why
+	wanted  versions                   // of the last Set
+	refused map[resourcev3.Type]string // reasons, by kind, of the wanted versions
 	served  versions
-	serial  uint64 // of what is served
+	serial  uint64 // of the served versions
 }
 
 type versions = map[resourcev3.Type]string
 
-// stream is one connected Envoy. Its first request says which.
+// stream is one connected Envoy, which its first request identifies.
 type stream struct {
 	node  string
 	enter func(*corev3.Node) (id string, err error)
@@ -70,17 +70,17 @@ func versionsOf(snap *cachev3.Snapshot) versions {
 	return out
 }
 
-// attemptMark separates the hash of a version's content from the number of the attempt, where one content is sent several times.
+// attemptMark separates a version's content hash from the attempt number, if the same content is sent several times.
 const attemptMark = "~"
 
-// contentOf is a version without the number of its attempt.
-func contentOf(version string) string {
+// contentHash is a version without the number of its attempt.
+func contentHash(version string) string {
 	content, _, _ := strings.Cut(version, attemptMark)
 	return content
 }
 
-// want sets what a node should have. With afresh, its refusals are forgotten.
-func (a *acks) want(node string, snap *cachev3.Snapshot, afresh bool) {
+// setWanted sets a node's wanted versions. With afresh, its refusals are cleared.
+func (a *acks) setWanted(node string, snap *cachev3.Snapshot, afresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.target(node)
@@ -91,7 +91,7 @@ func (a *acks) want(node string, snap *cachev3.Snapshot, afresh bool) {
 	a.notify()
 }
 
-// serve sets what a node is sent from now on.
+// serve sets the versions that are served to a node.
 func (a *acks) serve(node string, snap *cachev3.Snapshot, serial uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,7 +99,7 @@ func (a *acks) serve(node string, snap *cachev3.Snapshot, serial uint64) {
 	t.served, t.serial = versionsOf(snap), serial
 }
 
-// target is a node's; the caller holds mu.
+// target returns a node's target; the caller holds mu.
 func (a *acks) target(node string) *target {
 	if a.targets == nil {
 		a.targets = map[string]*target{}
@@ -130,8 +130,8 @@ func (a *acks) wait(ctx context.Context) error {
 	}
 }
 
-// state says whether every Envoy has taken or refused what is wanted, at least one of them; who refused it; and what to wait for if some
-// have not answered.
+// state reports whether every connected Envoy, at least one, has accepted or refused the wanted versions; an error with the refusals; and a
+// channel to wait on otherwise.
 func (a *acks) state() (done bool, changed <-chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -155,7 +155,7 @@ func (a *acks) state() (done bool, changed <-chan struct{}, err error) {
 			refusals[s.node] = fmt.Errorf("envoy %s refused the configuration: %s", s.node, why)
 			continue
 		}
-		done = done && t.wanted != nil && s.has(t.wanted, contentOf)
+		done = done && t.wanted != nil && s.has(t.wanted, contentHash)
 	}
 	var errs []error
 	for _, node := range slices.Sorted(maps.Keys(refusals)) {
@@ -164,7 +164,7 @@ func (a *acks) state() (done bool, changed <-chan struct{}, err error) {
 	return done && known > 0, a.changed, errors.Join(errs...)
 }
 
-// has tells whether an Envoy has taken these versions; same says what of a version counts.
+// has reports whether an Envoy has accepted these versions; same returns the part of a version that is compared.
 func (s *stream) has(all versions, same func(string) string) bool {
 	for kind, version := range all {
 		if same(s.taken[kind]) != same(version) {
@@ -174,7 +174,7 @@ func (s *stream) has(all versions, same func(string) string) bool {
 	return true
 }
 
-// reason is why what is wanted was refused; "" if it was not.
+// reason is why the wanted versions were refused; "" if they were not.
 func (t *target) reason() string {
 	var all []string
 	for _, kind := range kinds {
@@ -185,7 +185,7 @@ func (t *target) reason() string {
 	return strings.Join(all, "; ")
 }
 
-// reasons are why nodes refused what they should have, by node.
+// reasons are the reasons of refusals, by node.
 func (a *acks) reasons() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,7 +210,7 @@ func (a *acks) connected() int {
 	return n
 }
 
-// notify wakes all who wait; the caller holds mu.
+// notify wakes all waiters; the caller holds mu.
 func (a *acks) notify() {
 	if a.changed != nil {
 		close(a.changed)
@@ -234,7 +234,7 @@ func (a *acks) open(ctx context.Context, id int64, _ string) error {
 		a.streams = make(map[int64]*stream)
 	}
 	a.streams[id] = &stream{
-		enter: func(n *corev3.Node) (string, error) { return a.enter(ctx, n) },
+		enter: func(n *corev3.Node) (string, error) { return a.onConnect(ctx, n) },
 		sent:  make(map[resourcev3.Type]answer),
 		taken: make(versions),
 	}
@@ -252,7 +252,7 @@ func (a *acks) closed(id int64) {
 	a.notify()
 	a.mu.Unlock()
 	if node != "" {
-		a.leave(node)
+		a.onDisconnect(node)
 	}
 }
 
@@ -265,32 +265,31 @@ func (a *acks) response(_ context.Context, id int64, _ *discoveryv3.DiscoveryReq
 	}
 }
 
-// request is Envoy's word on the answer before: the version it now has, and why not the one it was sent. The first one on a stream
-// says who speaks, and the others say the same.
+// request handles an Envoy's ACK or NACK of the last answer. The first request of a stream identifies the node.
 func (a *acks) request(id int64, r *discoveryv3.DiscoveryRequest) error {
-	node, err := a.whose(id, r.GetNode())
+	node, err := a.nodeOf(id, r.GetNode())
 	if err != nil {
 		return err
 	}
 	kind := r.GetTypeUrl()
-	version, serial := a.note(id, r)
+	version, serial := a.record(id, r)
 	switch {
 	case version != "":
-		// The cache answers a request for another version than its own at once. So the refused version counts as the one that Envoy has:
-		// it is not sent again.
+		// The cache answers a request for another version immediately. So the refused version counts as the one that Envoy has, and is not sent
+		// again.
 		r.VersionInfo = version
-		a.refused(node, kind, version)
+		a.onRefused(node, kind, version)
 	case serial > 0:
-		a.took(node, serial)
+		a.onApplied(node, serial)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.notify() // last, so that waiters see the consequences too
+	a.notify() // last, so that waiters see the consequences
 	return nil
 }
 
-// whose is the node of a stream.
-func (a *acks) whose(id int64, n *corev3.Node) (string, error) {
+// nodeOf is the node of a stream.
+func (a *acks) nodeOf(id int64, n *corev3.Node) (string, error) {
 	a.mu.Lock()
 	s := a.streams[id]
 	a.mu.Unlock()
@@ -312,12 +311,12 @@ func (a *acks) whose(id int64, n *corev3.Node) (string, error) {
 	return node, nil
 }
 
-// maxReason bounds what is kept and logged of a refusal's reason, in characters.
+// maxReason is the longest reason that is stored and logged, in characters.
 const maxReason = 1000
 
-// note records an Envoy's reply. It returns the version that Envoy refused, "" if none, and the serial of what is served if Envoy has the
+// record records an Envoy's reply. It returns the version that Envoy refused, "" if none, and the serial of what is served if Envoy has the
 // whole of it. A reply is matched by nonce: one to an earlier answer says nothing about the last one.
-func (a *acks) note(id int64, r *discoveryv3.DiscoveryRequest) (refused string, serial uint64) {
+func (a *acks) record(id int64, r *discoveryv3.DiscoveryRequest) (refused string, serial uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.streams[id]
@@ -330,7 +329,7 @@ func (a *acks) note(id int64, r *discoveryv3.DiscoveryRequest) (refused string, 
 	if sent.nonce == "" || r.GetResponseNonce() != sent.nonce {
 		return "", 0
 	}
-	wanted := contentOf(sent.version) == t.wanted[kind]
+	wanted := contentHash(sent.version) == t.wanted[kind]
 	if detail := r.GetErrorDetail(); detail != nil {
 		why := fmt.Sprintf("%.*s", maxReason, strings.TrimSpace(detail.GetMessage()))
 		a.rejections.Add(1)

@@ -13,26 +13,26 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// delivery is what one Envoy should have, and what it is sent. Envoy may have applied a part of what it refuses. So after a refusal the last
-// configuration that it took whole is sent again, and the refused one is offered again later: its cause may have been removed.
+// delivery is one Envoy's wanted and served configuration. Envoy may have applied part of a configuration that it refuses. So after a refusal
+// the last accepted configuration is sent again, and the refused one is retried later.
 type delivery struct {
 	wanted  *cachev3.Snapshot   // of the state that was set last
 	pending []policy.ProviderID // the providers of wanted
-	served  *cachev3.Snapshot   // what the cache answers with: wanted or good
-	serial  uint64              // of served: each is another number
-	good    *cachev3.Snapshot   // the last one that was taken whole; nil before
+	served  *cachev3.Snapshot   // served by the cache: wanted or good
+	serial  uint64              // unique number of served
+	good    *cachev3.Snapshot   // the last accepted configuration; nil if none
 
-	refused  versions    // of the contents that were refused; nil if what is wanted is served
-	failures int         // refusals of what is wanted, in a row
+	refused  versions    // of refused contents; nil if wanted is served
+	failures int         // consecutive refusals of wanted
 	due      time.Time   // of the next attempt
 	retry    *time.Timer // nil if none is scheduled
 }
 
-// maxRetry bounds the time until what was refused is offered again.
+// maxRetry is the longest time until a refused configuration is retried.
 const maxRetry = 5 * time.Minute
 
-// offer makes snap the configuration that a node should have, and serves it. Content that the node has refused waits for the next attempt. The
-// caller holds mu.
+// offer makes snap the wanted configuration of a node and serves it. Content that the node has refused waits for the next attempt. The caller
+// holds mu.
 func (s *Server) offer(ctx context.Context, id string, n *node, snap *cachev3.Snapshot) error {
 	switch {
 	case n.wanted != nil && maps.Equal(versionsOf(n.wanted), versionsOf(snap)):
@@ -43,7 +43,7 @@ func (s *Server) offer(ctx context.Context, id string, n *node, snap *cachev3.Sn
 	}
 	n.wanted, n.refused, n.failures = snap, nil, 0
 	n.stop()
-	s.acks.want(id, snap, true)
+	s.acks.setWanted(id, snap, true)
 	return s.serve(ctx, id, n, snap)
 }
 
@@ -57,7 +57,7 @@ func (d *delivery) hasRefused(snap *cachev3.Snapshot) bool {
 	return false
 }
 
-// serve has the cache answer a node's streams with snap; the caller holds mu.
+// serve puts snap into the cache for a node; the caller holds mu.
 func (s *Server) serve(ctx context.Context, id string, n *node, snap *cachev3.Snapshot) error {
 	s.serial++
 	n.served, n.serial = snap, s.serial
@@ -65,8 +65,8 @@ func (s *Server) serve(ctx context.Context, id string, n *node, snap *cachev3.Sn
 	return s.cache.SetSnapshot(ctx, id, snap)
 }
 
-// took notes that a node's Envoy has the whole of what was served under a number.
-func (s *Server) took(id string, serial uint64) {
+// applied records that a node's Envoy has accepted everything that was served under a serial.
+func (s *Server) applied(id string, serial uint64) {
 	s.mu.Lock()
 	n := s.nodes[id]
 	if n == nil || n.serial != serial || n.served == n.good {
@@ -74,7 +74,7 @@ func (s *Server) took(id string, serial uint64) {
 		return
 	}
 	if n.refused != nil {
-		s.acks.want(id, n.wanted, true)
+		s.acks.setWanted(id, n.wanted, true)
 		s.log.Info("envoy has taken what it had refused", "node", id)
 	}
 	n.good, n.refused, n.failures = n.served, nil, 0
@@ -86,8 +86,8 @@ func (s *Server) took(id string, serial uint64) {
 	}
 }
 
-// refuse rolls a node back to its last good configuration, and schedules the next attempt. A refusal of what is no longer served changes
-// nothing.
+// refuse rolls a node back to its last good configuration and schedules the next attempt. A refusal of a version that is no longer served is
+// ignored.
 func (s *Server) refuse(id string, kind resourcev3.Type, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,10 +100,10 @@ func (s *Server) refuse(id string, kind resourcev3.Type, version string) {
 		return
 	}
 	n.failures++
-	n.refused = versions{kind: contentOf(version)}
+	n.refused = versions{kind: contentHash(version)}
 	wait := backOff(s.o.Retry, n.failures)
 	n.due, n.retry = time.Now().Add(wait), time.AfterFunc(wait, func() { s.offerAgain(id, n) })
-	if n.good == nil || contentOf(n.good.GetVersion(kind)) == contentOf(version) {
+	if n.good == nil || contentHash(n.good.GetVersion(kind)) == contentHash(version) {
 		s.log.Error("envoy has no last good configuration", "node", id, "retry_in", wait.String())
 		return
 	}
@@ -114,7 +114,7 @@ func (s *Server) refuse(id string, kind resourcev3.Type, version string) {
 // restore serves a node its last good configuration; the caller holds mu.
 func (s *Server) restore(id string, n *node) {
 	if err := s.serve(context.Background(), id, n, n.good); err != nil {
-		s.complain(id, err)
+		s.logOnce(id, err)
 	}
 }
 
@@ -123,7 +123,7 @@ func backOff(first time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 20), max(maxRetry, first))
 }
 
-// offerAgain offers a node what it refused.
+// offerAgain retries a refused configuration.
 func (s *Server) offerAgain(id string, n *node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,20 +131,20 @@ func (s *Server) offerAgain(id string, n *node) {
 		return
 	}
 	n.stop()
-	s.acks.want(id, n.wanted, false)
+	s.acks.setWanted(id, n.wanted, false)
 	s.attempt(id, n)
 }
 
 // attempt serves a node the wanted configuration, the refused parts under new versions: the cache does not send a version twice. The caller
 // holds mu.
 func (s *Server) attempt(id string, n *node) {
-	if err := s.serve(context.Background(), id, n, relabelled(n.wanted, n.refused, s.serial)); err != nil {
-		s.complain(id, err)
+	if err := s.serve(context.Background(), id, n, withAttempt(n.wanted, n.refused, s.serial)); err != nil {
+		s.logOnce(id, err)
 	}
 }
 
-// relabelled is a snapshot whose refused content has the number of an attempt in its version.
-func relabelled(snap *cachev3.Snapshot, refused versions, attempt uint64) *cachev3.Snapshot {
+// withAttempt is a snapshot with the attempt number in the versions of refused content.
+func withAttempt(snap *cachev3.Snapshot, refused versions, attempt uint64) *cachev3.Snapshot {
 	out := *snap
 	for kind, content := range refused {
 		if at := cachev3.GetResponseType(kind); snap.GetVersion(kind) == content {
@@ -154,7 +154,7 @@ func relabelled(snap *cachev3.Snapshot, refused versions, attempt uint64) *cache
 	return &out
 }
 
-// stop ends the wait for the next attempt.
+// stop cancels the next attempt.
 func (d *delivery) stop() {
 	if d.retry != nil {
 		d.retry.Stop()
@@ -170,7 +170,7 @@ func (s *Server) stopRetries() {
 	}
 }
 
-// Retry offers to Envoys immediately what they refused, as if it were new. Applied then waits for their answer.
+// Retry immediately retries refused configurations, as if they were new. Applied then waits for the result.
 func (s *Server) Retry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,20 +179,20 @@ func (s *Server) Retry() {
 			continue
 		}
 		n.stop()
-		s.acks.want(id, n.wanted, true)
+		s.acks.setWanted(id, n.wanted, true)
 		s.attempt(id, n)
 		n.failures = 0
 	}
 }
 
-// Refusal says that one Envoy refused the configuration of the last Set, and keeps the one before.
+// Refusal means that an Envoy refused the configuration of the last Set and keeps the previous one.
 type Refusal struct {
 	Node   string    `json:"node"`
 	Reason string    `json:"reason"`
 	Retry  time.Time `json:"retry_at"`
 }
 
-// Refusals are those of known Envoys, sorted by node.
+// Refusals are the refusals of known Envoys, sorted by node.
 func (s *Server) Refusals() []Refusal {
 	reasons := s.acks.reasons()
 	s.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Listen opens the place where a gRPC server of the gateway answers Envoy: "unix:///path", "/path" or "host:port". A
-// socket file left behind by a dead program is replaced, and a new one has mode 0600; its directory should be private.
+// Listen opens the listener of a gRPC server for Envoy: "unix:///path", "/path" or "host:port". A stale socket file is replaced; a new one has
+// mode 0600, and its directory should be private.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	a, err := state.ParseAddress(address)
 	if err != nil {

@@ -17,19 +17,19 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// node is one Envoy, and what is known of it.
+// node is one Envoy.
 type node struct {
-	local   state.Node
-	says    bool // it said what is local to it; else the state knows that
-	streams int
-	gone    time.Time // when its last stream ended
-	applied []policy.ProviderID
+	local          state.Node
+	sendsLocal     bool // it sent its local settings; otherwise those of the state apply
+	streams        int
+	disconnectedAt time.Time // end of its last stream
+	applied        []policy.ProviderID
 	delivery
 }
 
-// Set computes the configuration of st and pushes what differs from what is served. st is what all nodes have in common; what it says
-// of listeners and of the sidecar holds for Envoys that say nothing of their own. A state that cannot be served changes nothing; a
-// node whose own part does not fit it goes on with what it has. Set returns before Envoys have the configuration: see Applied.
+// Set computes the configuration of st and pushes the differences. st is common to all nodes; its listeners and sidecar apply to Envoys that send
+// no local settings. An invalid state changes nothing; a node whose local settings conflict with it keeps its configuration. Set returns before
+// Envoys have the configuration: see Applied.
 func (s *Server) Set(ctx context.Context, st state.State) error {
 	err := st.ValidateShared()
 	if st.ExtProc.Address != "" || st.HTTP != "" {
@@ -43,7 +43,7 @@ func (s *Server) Set(ctx context.Context, st state.State) error {
 	s.shared = &st
 	for id, n := range s.nodes {
 		if err := s.push(ctx, id, n); err != nil {
-			s.complain(id, err)
+			s.logOnce(id, err)
 		}
 	}
 	return nil
@@ -56,10 +56,10 @@ func (s *Server) push(ctx context.Context, id string, n *node) error {
 	}
 	st := *s.shared
 	switch {
-	case n.says:
+	case n.sendsLocal:
 		st = st.At(n.local, s.o.Secret(id))
 	case st.ExtProc.Address == "":
-		return errors.New("it says nothing of what is local to it: make its bootstrap anew with `bardo bootstrap`")
+		return errors.New("it sends no local settings: recreate its bootstrap with `bardo bootstrap`")
 	}
 	snap, err := snapshot.Build(st)
 	if err != nil {
@@ -76,10 +76,10 @@ func (s *Server) push(ctx context.Context, id string, n *node) error {
 	return nil
 }
 
-// enter takes a node's first request on a stream: who it is, and what is local to it. A node that comes again, with other words, is the
-// same node. A refusal ends the stream, and no other.
-func (s *Server) enter(ctx context.Context, c *corev3.Node) (id string, err error) {
-	local, says, err := envoy.ParseNode(c)
+// connect handles a node's first request on a stream, with its id and local settings. A node that reconnects with other settings is the same
+// node. An error ends only this stream.
+func (s *Server) connect(ctx context.Context, c *corev3.Node) (id string, err error) {
+	local, sends, err := envoy.ParseNode(c)
 	id = local.ID
 	if err == nil {
 		err = peer.Is(ctx, id)
@@ -87,24 +87,24 @@ func (s *Server) enter(ctx context.Context, c *corev3.Node) (id string, err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		err = s.admit(ctx, local, says)
+		err = s.admit(ctx, local, sends)
 	}
 	if err != nil {
-		s.complain(fmt.Sprintf("%.80s", id), err)
+		s.logOnce(fmt.Sprintf("%.80s", id), err)
 		return "", status.Errorf(codes.InvalidArgument, "node %.80q: %v", id, err)
 	}
 	return id, nil
 }
 
-// admit notes a node and pushes its configuration; the caller holds mu.
-func (s *Server) admit(ctx context.Context, local state.Node, says bool) error {
+// admit registers a node and pushes its configuration; the caller holds mu.
+func (s *Server) admit(ctx context.Context, local state.Node, sends bool) error {
 	old := s.nodes[local.ID]
 	if old == nil && len(s.nodes) >= s.o.MaxNodes && !s.forgetOldest() {
 		return fmt.Errorf("there are %d nodes already", len(s.nodes))
 	}
-	n := &node{local: local, says: says}
-	if old != nil && old.local == local && old.says == says {
-		n = old // with what it has taken and refused before
+	n := &node{local: local, sendsLocal: sends}
+	if old != nil && old.local == local && old.sendsLocal == sends {
+		n = old // with what it has accepted and refused before
 	}
 	if err := s.push(ctx, local.ID, n); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (s *Server) admit(ctx context.Context, local state.Node, says bool) error {
 	return nil
 }
 
-// complain logs what is wrong with a node, once until it changes; the caller holds mu. Envoys ask again and again.
-func (s *Server) complain(id string, err error) {
+// logOnce logs a node's error once until it changes, because Envoys retry; the caller holds mu.
+func (s *Server) logOnce(id string, err error) {
 	if s.lastRefusal[id] == err.Error() {
 		return
 	}
@@ -141,12 +141,12 @@ func (s *Server) disconnected(id string) {
 		return
 	}
 	if n.streams--; n.streams == 0 {
-		n.gone = time.Now()
+		n.disconnectedAt = time.Now()
 		s.log.Info("envoy disconnected", "node", id)
 	}
 }
 
-// Providers are those whose clusters a node's Envoy has, as far as it has said.
+// Providers are those whose clusters a node's Envoy has accepted.
 func (s *Server) Providers(node string) []policy.ProviderID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *Server) Providers(node string) []policy.ProviderID {
 	return nil
 }
 
-// sweepUntil forgets nodes that have long gone, until ctx is done.
+// sweepUntil removes nodes that have been disconnected for Options.Forget, until ctx is done.
 func (s *Server) sweepUntil(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -174,17 +174,17 @@ func (s *Server) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, n := range s.nodes {
-		if n.streams == 0 && now.Sub(n.gone) >= s.o.Forget {
+		if n.streams == 0 && now.Sub(n.disconnectedAt) >= s.o.Forget {
 			s.forget(id)
 		}
 	}
 }
 
-// forgetOldest makes room by forgetting the node that has been away longest; the caller holds mu.
+// forgetOldest removes the node that has been disconnected longest; the caller holds mu.
 func (s *Server) forgetOldest() bool {
 	oldest := ""
 	for id, n := range s.nodes {
-		if n.streams == 0 && (oldest == "" || n.gone.Before(s.nodes[oldest].gone)) {
+		if n.streams == 0 && (oldest == "" || n.disconnectedAt.Before(s.nodes[oldest].disconnectedAt)) {
 			oldest = id
 		}
 	}

@@ -1,6 +1,5 @@
-// Package xds is the control plane's server: it computes Envoys' configuration from a state and serves it over ADS, to one Envoy or
-// many. What all have in common is set by its owner; what is local to each, the Envoy says itself. It does not know where the state
-// comes from.
+// Package xds is the control plane's server: it computes the configuration of one or more Envoys from a state and serves it over ADS. The common
+// state is set by its owner; each Envoy sends its local settings. It does not know where the state comes from.
 package xds
 
 import (
@@ -24,30 +23,30 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Options of a server. Zero means what stands beside each.
+// Options of a server. Each field's comment starts with its default.
 type Options struct {
-	Secret   func(node string) string // what calls through a node's egress listener must carry; needed if nodes say what is local to them
-	Applied  func(node string)        // nil; called when a node's Envoy has taken the providers of the last Set
-	MaxNodes int                      // 1,000 nodes are known at once
-	Forget   time.Duration            // 10 min: how long a node that has gone is known
-	Retry    time.Duration            // 5 s: until what a node refused is offered to it again; doubled each time, up to 5 min
+	Secret   func(node string) string // secret of a node's egress listener; required if nodes send local settings
+	Applied  func(node string)        // nil; called when a node's Envoy has accepted the providers of the last Set
+	MaxNodes int                      // 1,000: limit of known nodes
+	Forget   time.Duration            // 10 min: how long a disconnected node is kept
+	Retry    time.Duration            // 5 s: until a refused configuration is retried; doubled each time, up to 5 min
 }
 
-// Server serves the configuration of the state that was set last. Safe for concurrent use.
+// Server serves the configuration of the last Set. Safe for concurrent use.
 type Server struct {
 	o     Options
 	log   *slog.Logger
 	cache cachev3.SnapshotCache
 	acks  acks
 
-	mu          sync.Mutex // guards what follows; taken before that of acks
+	mu          sync.Mutex // guards the fields below; locked before that of acks
 	shared      *state.State
 	nodes       map[string]*node
-	lastRefusal map[string]string // the last complaint about a node
-	serial      uint64            // of what was served last, to any node
+	lastRefusal map[string]string // last logged error, by node
+	serial      uint64            // of the last served configuration, of any node
 }
 
-// NewServer makes a server without a state: Envoys that connect wait for the first one.
+// NewServer returns a server without a state: Envoys that connect wait for the first Set.
 func NewServer(log *slog.Logger, o Options) *Server {
 	if o.MaxNodes == 0 {
 		o.MaxNodes = 1000
@@ -63,32 +62,31 @@ func NewServer(log *slog.Logger, o Options) *Server {
 		nodes: map[string]*node{}, lastRefusal: map[string]string{},
 	}
 	s.acks.log = log
-	s.acks.enter, s.acks.leave, s.acks.took, s.acks.refused = s.enter, s.disconnected, s.took, s.refuse
+	s.acks.onConnect, s.acks.onDisconnect, s.acks.onApplied, s.acks.onRefused = s.connect, s.disconnected, s.applied, s.refuse
 	return s
 }
 
-// Applied waits until every connected Envoy, at least one, has taken or refused the configuration of the last Set. It fails when one
-// of them has refused it, saying which and why, and when ctx is done.
+// Applied waits until every connected Envoy, at least one, has accepted or refused the configuration of the last Set. The error names the nodes
+// that refused it and why, or is that of ctx.
 func (s *Server) Applied(ctx context.Context) error { return s.acks.wait(ctx) }
 
-// Rejections is how many pushes Envoys have refused.
+// Rejections is the number of pushes that Envoys have refused.
 func (s *Server) Rejections() int64 { return s.acks.rejections.Load() }
 
-// Pushes is how many answers were sent to Envoys.
+// Pushes is the number of answers sent to Envoys.
 func (s *Server) Pushes() int64 { return s.acks.pushes.Load() }
 
-// Connected is how many Envoys are connected.
+// Connected is the number of connected Envoys.
 func (s *Server) Connected() int { return s.acks.connected() }
 
 const (
-	stopTime   = 200 * time.Millisecond // how long streams, which have no end of their own, may keep the server from stopping
+	stopTime   = 200 * time.Millisecond // grace period of open streams when the server stops
 	sweepEvery = time.Minute
-	// Who is at the other end was true when the connection began; so it must begin again now and then.
+	// Certificates are checked when a connection starts, so connections are renewed regularly.
 	maxAge, ageGrace = time.Hour, 10 * time.Second
 )
 
-// Serve answers on l until ctx is done, then closes it and returns nil. secure is nil for plain text. Other services may register
-// beside ADS.
+// Serve serves l until ctx is done, then closes it and returns nil. secure is nil for plain text. register may add other services.
 func (s *Server) Serve(ctx context.Context, l net.Listener, secure *tls.Config, register ...func(grpc.ServiceRegistrar)) error {
 	alive := keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
 	var options []grpc.ServerOption
@@ -127,7 +125,7 @@ type byID struct{}
 
 func (byID) ID(n *corev3.Node) string { return n.GetId() }
 
-// quiet passes the cache's warnings on.
+// quiet forwards the cache's warnings.
 type quiet struct{ log *slog.Logger }
 
 func (quiet) Debugf(string, ...any)               {}

@@ -85,7 +85,7 @@ func withConfig(run func(c *cobra.Command, h home.Dir, cfg *config.Config, path 
 	}
 }
 
-// warnOfProfiles tells of profiles in a file that nothing will heed.
+// warnOfProfiles warns of profiles in a file that have no effect.
 func warnOfProfiles(w io.Writer, file string, cfg *config.Config) {
 	_, warnings := profile.New(settings.ProfileSettings(cfg))
 	for _, text := range append(warnings, settings.UnknownSchemas(cfg)...) {

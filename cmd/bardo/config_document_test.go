@@ -39,7 +39,7 @@ func between(t *testing.T, page, name, text string) string {
 	before, rest, ok := strings.Cut(page, begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
-		t.Fatalf("%s has no markers %q and %q", configDocument, begin, end)
+		t.Fatalf("the document has no markers %q and %q", begin, end)
 	}
 	return before + begin + text + end + after
 }

@@ -18,7 +18,7 @@ import (
 func configReloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Args: cli.NoArgs,
-		Short: "Have the running gateway read its configuration file now: exit status 1 if it is not in force everywhere, 2 if it has mistakes",
+		Short: "Reload the configuration file in the running gateway: exit status 1 if it is not in force everywhere, 2 if it has errors",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return eachPart(c, func(p control.Part, h home.Dir) error {
 				var out control.ReloadOutcome
@@ -42,7 +42,7 @@ func configReloadCommand() *cobra.Command {
 func configStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "status", Args: cli.NoArgs,
-		Short: "Say which configuration the running gateway has in force, and why a newer one is not: exit status 1 if so",
+		Short: "Show which configuration is in force in the running gateway, and why a newer one is not: exit status 1 if so",
 	}
 	asJSON := cli.JSONFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -250,10 +250,10 @@ func TestSizingIsWhatWasMeasured(t *testing.T) {
 	measured, sizing := page(t, "docs/performance.md"), page(t, "docs/deployment.md")
 	_, sizing, _ = strings.Cut(sizing, "\n## Sizing")
 	for row, says := range map[string]string{
-		`\| 1kB, 64 at once \| gateway \| (\d+) `:      "about %s requests of 1 kB a second without keys",
-		`\| 1kB, 64 at once \| gateway, key \| (\d+) `: "%s with keys and ledger",
-		`\| idle \| \d+ \| \d+ \| (\d+) `:              "%s MB in the Go program",
-		`\| idle \| \d+ \| (\d+) `:                     "%s MB in Envoy",
+		`\| 1kB, 64 concurrent \| gateway \| (\d+) `:      "about %s requests of 1 kB a second without keys",
+		`\| 1kB, 64 concurrent \| gateway, key \| (\d+) `: "%s with keys and ledger",
+		`\| idle \| \d+ \| \d+ \| (\d+) `:                 "%s MB in the Go program",
+		`\| idle \| \d+ \| (\d+) `:                        "%s MB in Envoy",
 	} {
 		found := regexp.MustCompile(row).FindStringSubmatch(measured)
 		if found == nil {

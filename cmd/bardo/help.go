@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // purpose is a group of commands in `bardo help`, with one example.
@@ -17,9 +16,9 @@ type purpose struct {
 // purposes are the groups, in their order. Each command is in one of them.
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
-	{"ask", "See what is served, and who would serve a request", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan"}},
+	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
-	{"look", "Look inside", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers"}},
+	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},
 }
 
@@ -52,12 +51,6 @@ var examples = map[string]string{
 	"bardo doctor":            "bardo doctor -c bardo.yaml",
 }
 
-// usualRouteFlags are the flags of `bardo route` that its help shows; --help-all shows the others too.
-var usualRouteFlags = []string{
-	"model", "input-tokens", "max-tokens", "tools", "images", "schema", "effort", "tier", "json", "config", "help", "help-all",
-	"subsystem", "vitality", "security-class", "require", "prefer", "quality", "cost-sensitivity", "max-latency-ms",
-}
-
 // arrangeHelp groups the commands by purpose and gives each its examples.
 func arrangeHelp(root *cobra.Command) {
 	for _, p := range purposes {
@@ -67,9 +60,6 @@ func arrangeHelp(root *cobra.Command) {
 	root.SetCompletionCommandGroupID("operate")
 	for _, c := range root.Commands() {
 		c.GroupID = purposeOf(c.Name())
-		if c.Name() == "route" {
-			hideRareFlags(c, usualRouteFlags)
-		}
 	}
 	addExamples(root)
 }
@@ -89,22 +79,5 @@ func addExamples(c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		addExamples(sub)
-	}
-}
-
-// hideRareFlags keeps flags out of a command's help until --help-all asks for them. They work as before.
-func hideRareFlags(c *cobra.Command, usual []string) {
-	all := c.Flags().Bool("help-all", false, "help with all flags")
-	each := func(hide bool) {
-		c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = hide && !slices.Contains(usual, f.Name) })
-	}
-	each(true)
-	run := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if *all {
-			each(false)
-			return c.Help()
-		}
-		return run(c, args)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/internal/mdtest"
 )
 
@@ -77,9 +78,9 @@ func TestRareFlagsOfRouteAreShownOnRequest(t *testing.T) {
 	if strings.Contains(short, "--dali-step") || !strings.Contains(short, "--subsystem") || !strings.Contains(short, "--help-all") {
 		t.Errorf("the help shows\n%s", short)
 	}
-	for _, h := range hintFlags {
-		if !strings.Contains(long, "--"+h.name+" ") && !strings.Contains(long, "--"+h.name+"\n") {
-			t.Errorf("--help-all does not show --%s", h.name)
+	for _, key := range hint.Keys() {
+		if name := "--" + strings.ReplaceAll(key, "_", "-"); !strings.Contains(long, name+" ") && !strings.Contains(long, name+"\n") {
+			t.Errorf("--help-all does not show %s", name)
 		}
 	}
 	if err := checkBardo([]string{"route", "--dali-step", "3"}); err != nil {

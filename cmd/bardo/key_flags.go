@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/policy/ledger"
 )
 
-// keyFlags are what may be said about a key, new or not.
+// keyFlags are the flags for the fields of a key, new or not.
 type keyFlags struct {
 	name, tier, spendDay, rpm string
 	networks                  []string
@@ -24,7 +24,7 @@ type keyFlags struct {
 }
 
 func (f *keyFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.name, "name", "", "what people call it")
+	c.Flags().StringVar(&f.name, "name", "", "a name for people")
 	c.Flags().StringVar(&f.tier, "tier", "", "plan: free, pro or golem; a new key has "+string(home.DefaultTier))
 	cli.Completes(c, "tier", "free", "pro", "golem")
 	c.Flags().StringVar(&f.spendDay, "limit-usd-day", "", "most it may spend per UTC day; 0 means no limit")

@@ -18,7 +18,7 @@ import (
 )
 
 func keysCommand() *cobra.Command {
-	c := cli.Group("keys", "Make, list, change and revoke API keys")
+	c := cli.Group("keys", "Create, list, update and revoke API keys")
 	c.AddCommand(keysCreateCommand(), keysListCommand(), keysUpdateCommand(), keysRevokeCommand())
 	return c
 }
@@ -36,8 +36,8 @@ func keysCreateCommand() *cobra.Command {
 	var f keyFlags
 	var balance string
 	c := &cobra.Command{
-		Use: "create --name NAME", Short: "Make an API key; its secret is shown once", Args: cli.NoArgs,
-		Long: "Make an API key. With --balance-usd it is prepaid: requests are paid from its balance and refused without one.\n" +
+		Use: "create --name NAME", Short: "Create an API key; its secret is shown once", Args: cli.NoArgs,
+		Long: "Create an API key. With --balance-usd it is prepaid: requests are paid from its balance and refused without one.\n" +
 			"Otherwise it is metered: what it uses is counted, and no balance limits it.",
 	}
 	f.add(c)
@@ -90,8 +90,8 @@ func (k newKey) print(c *cobra.Command) error {
 func keysUpdateCommand() *cobra.Command {
 	var f keyFlags
 	c := &cobra.Command{
-		Use: "update ID", Short: "Change an API key; what no flag names stays", Args: cli.OneArg("the key's id"),
-		Long: "Change an API key while the gateway runs or not. What no flag names stays as it is.\n" +
+		Use: "update ID", Short: "Update an API key; fields without a flag keep their values", Args: cli.OneArg("the key's id"),
+		Long: "Update an API key, while the gateway runs or not. Fields without a flag keep their values.\n" +
 			"A key stays prepaid or metered; `bardo deposit` adds to a balance.",
 	}
 	f.add(c)
@@ -120,7 +120,7 @@ func keysUpdateCommand() *cobra.Command {
 }
 
 func keysRevokeCommand() *cobra.Command {
-	c := &cobra.Command{Use: "revoke ID", Short: "End an API key for good; its balance stays in the books", Args: cli.OneArg("the key's id")}
+	c := &cobra.Command{Use: "revoke ID", Short: "Revoke an API key permanently; its balance stays in the ledger", Args: cli.OneArg("the key's id")}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	c.RunE = withLedger(func(c *cobra.Command, t tool, args []string) error {

@@ -81,7 +81,7 @@ func depositCommand() *cobra.Command {
 		Long: "Add to a prepaid key's balance. A reference counts once per key, so that a deposit may safely be repeated.",
 	}
 	c.Flags().StringVar(&usd, "usd", "", "amount in dollars")
-	c.Flags().StringVar(&ref, "ref", "", "what the money came with: an invoice, a transaction")
+	c.Flags().StringVar(&ref, "ref", "", "a reference of the payment: an invoice, a transaction")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
 	_ = errors.Join(c.MarkFlagRequired("usd"), c.MarkFlagRequired("ref")) // fails only for flags that are not there
@@ -132,7 +132,7 @@ func (r receipt) print(c *cobra.Command) error {
 
 func auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "audit", Short: "Prove the ledger; exit status 1 and the offending rows if it does not hold", Args: cli.NoArgs,
+		Use: "audit", Short: "Check the invariants of the ledger; exit status 1, with the offending rows, if one is violated", Args: cli.NoArgs,
 	}
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)

@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/doctor"
+	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/cmd/bardo/watch"
 )
@@ -50,7 +51,7 @@ func root() *cobra.Command {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts()
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), routeCommand(), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
+		usageCommand(), auditCommand(), providersCommand(), route.Command(adapters()), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
 	arrangeHelp(c)
 	return c
 }

@@ -22,7 +22,7 @@ func modelsCommand() *cobra.Command {
 	var maxPrice string
 	var require []string
 	c := &cobra.Command{
-		Use: "models [TEXT]", Short: "List the models that are served: by whom, at what price, with which capabilities",
+		Use: "models [TEXT]", Short: "List the models that are served, with their providers, prices and capabilities",
 		Long: "List the models that the configuration serves, with a line for each provider of a model, first choice first. TEXT is part of a model's\n" +
 			"name. Prices are in dollars per million tokens, as the provider charges them; ~ marks one that is not known and was assumed.\n" +
 			"Providers' own lists are those that a gateway on this state read last.",
@@ -161,7 +161,7 @@ func (f *modelFilter) passes(p policy.ProviderID, at *catalog.Model) bool {
 		}
 	}
 	return (f.provider == "" || f.provider == string(p)) && at.Context >= f.context &&
-		(f.maxPrice == nil || at.Prices.Known && at.Prices.List().Input <= *f.maxPrice)
+		(f.maxPrice == nil || at.Prices.Known && (at.Prices.Units == nil || !at.Prices.Units.NoTokens) && at.Prices.List().Input <= *f.maxPrice)
 }
 
 func offerAt(p policy.ProviderID, at *catalog.Model) servedOffer {
@@ -188,10 +188,32 @@ func (o *servedOffer) cells() []string {
 	if !o.Price.Known {
 		mark = "~"
 	}
+	if u := o.Price.UnitList; u != nil && o.Price.Input == 0 && o.Price.Output == 0 {
+		return []string{string(o.Provider), tokens(o.Context), tokens(o.MaxOutput), "", unitPrice(u), "", cli.List(o.Capabilities)}
+	}
 	return []string{
 		string(o.Provider), tokens(o.Context), tokens(o.MaxOutput),
 		mark + perMillion(o.Price.Input), mark + perMillion(o.Price.Output), mark + perMillion(o.Price.CachedInput), cli.List(o.Capabilities),
 	}
+}
+
+// unitPrice is the price of images, sound or spoken text for people.
+func unitPrice(u *policy.UnitList) string {
+	switch {
+	case u.PerHour > 0:
+		return perMillion(u.PerHour) + "/hour"
+	case u.Characters > 0:
+		return perMillion(u.Characters) + "/M char"
+	case u.PerMegapixel > 0:
+		return perMillion(u.PerMegapixel.Charge(0)) + "/MP"
+	}
+	least := u.PerImage
+	for _, p := range u.Images {
+		if least == 0 || p < least {
+			least = p
+		}
+	}
+	return perMillion(least.Charge(0)) + "/image"
 }
 
 // tokens is a limit for people; "" where it is not known.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/cache"
@@ -36,7 +37,7 @@ import (
 // Every part of the gateway is named here, in its order, and nowhere else.
 
 func parts() run.Parts {
-	return run.Parts{Adapters: adapters(), Dialects: dialects(), Layers: layers(), Verifiers: verifiers, Explain: explainNow}
+	return run.Parts{Adapters: adapters(), Dialects: dialects(), Layers: layers(), Verifiers: verifiers, Explain: route.Explain}
 }
 
 // adapters are the kinds of providers.
@@ -101,5 +102,5 @@ func layers() run.Layers {
 	}
 }
 
-// verifiers are the ways to prove who asks, in the order in which they are tried.
+// verifiers are the authentication schemes, in the order in which they are tried.
 func verifiers(keys *auth.APIKeys) auth.Chain { return auth.Chain{keys} }

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/providertest"
+	"bardo.money/gateway/extproc/reasoning"
+	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/internal/secret"
 )
 
 func TestEveryAdapterConforms(t *testing.T) {
@@ -19,6 +24,20 @@ func TestEveryAdapterConforms(t *testing.T) {
 		all = append(all, a)
 	}
 	providertest.Run(t, all...)
+}
+
+// TestD30EachLayerRunsInItsProfiles: each layer declares the profiles of the table, so that requests of these profiles run it.
+func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
+	table := map[string][]string{
+		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
+		"l6": {"fast", "standard"}, "l7": nil, "l8": nil,
+	}
+	for _, l := range layers()(&config.Config{}, nil) {
+		want, ok := table[l.Name()]
+		if got := slices.Sorted(slices.Values(l.Profiles())); !ok || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			t.Errorf("layer %q runs in %v, want %v", l.Name(), got, want)
+		}
+	}
 }
 
 // TestEveryProviderIsDocumented: docs/providers.md names the variables of each kind that has a section, or the section itself.
@@ -41,10 +60,63 @@ func TestEveryProviderIsDocumented(t *testing.T) {
 	}
 }
 
+// TestTheDocumentShowsTheEndpoints: docs/providers.md lists which kinds of providers have which endpoints besides those of conversations, and
+// the adapter of each can call them.
+func TestTheDocumentShowsTheEndpoints(t *testing.T) {
+	const document = "../../docs/providers.md"
+	names := make(map[kind.Endpoint][]string)
+	for _, a := range adapters() {
+		for _, e := range a.Kind().Endpoints {
+			names[e] = append(names[e], a.Name())
+			relay, ok := a.(provider.Relay)
+			if !ok {
+				t.Errorf("%s cannot call %s", a.Name(), e)
+				continue
+			}
+			call := relay.Relay(e, "m", provider.Endpoint{BasePath: "/base/v1", Key: secret.New("k")})
+			if call == nil || !strings.HasPrefix(call.Path, "/base/v1/") || !strings.Contains(call.Path, string(e)) || len(call.Header) == 0 {
+				t.Errorf("%s calls %s as %+v", a.Name(), e, call)
+			}
+		}
+	}
+	table := "| endpoint | providers |\n|---|---|\n"
+	for _, e := range kind.Endpoints() {
+		table += "| `/v1" + string(e) + "` | " + strings.Join(names[e], ", ") + " |\n"
+	}
+	page, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := between(t, string(page), "endpoints", table)
+	switch {
+	case got == string(page):
+	case *update:
+		if err := os.WriteFile(document, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is not what the kinds of providers say: run `make golden`", document)
+	}
+}
+
 func TestEveryDialectIsListedUnderItsName(t *testing.T) {
 	for name, d := range dialects() {
 		if d.Name() != name {
 			t.Errorf("the dialect %q calls itself %q", name, d.Name())
+		}
+	}
+}
+
+func TestEveryKindHasAKnownDialectOfReasoning(t *testing.T) {
+	for _, k := range providerKinds() {
+		names := slices.Collect(maps.Values(k.Reasoning.Vendors))
+		if k.Reasoning.Dialect != "" {
+			names = append(names, k.Reasoning.Dialect)
+		}
+		for _, name := range names {
+			if !slices.Contains(reasoning.Names(), name) {
+				t.Errorf("%s: reasoning has no dialect %q", k.Name, name)
+			}
 		}
 	}
 }

@@ -22,9 +22,9 @@ import (
 
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "plan", Short: "Project what an agent's inference costs by day and by month", Args: cli.NoArgs,
-		Long: "Project what an agent's inference costs by day and by month, with the models that the configuration leads to and the prices of the catalog.\n" +
-			"Nothing is sent to anyone. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.",
+		Use: "plan", Short: "Project an agent's inference cost by day and by month", Args: cli.NoArgs,
+		Long: "Project an agent's inference cost by day and by month, with the models that the configuration selects and the prices of the catalog.\n" +
+			"Nothing is sent to any provider. What the context pipeline and the providers' caches save is not in it, nor the gateway's own spread.",
 	}
 	ticks := c.Flags().Int64("ticks", 100, "heartbeats a day")
 	mix := c.Flags().String("mix", "", "one market: calm, normal or volatile (default: all)")
@@ -111,7 +111,7 @@ func (p *planner) diem() bool {
 	return slices.ContainsFunc(p.cfg.Enabled(), func(q config.Provider) bool { return q.DIEM })
 }
 
-// tier is who answers a tier; nobody, and a note, where the configuration has no model for it.
+// tier is the candidate that answers a tier; none, and a note, where the configuration has no model for it.
 func (p *planner) tier(name, subsystem string, call projection.Call) policy.Resolution {
 	to, err := p.decide(subsystem, call, policy.SecurityStandard)
 	if err != nil {

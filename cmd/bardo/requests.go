@@ -30,7 +30,7 @@ func requestsCommand() *cobra.Command {
 	var f requestFlags
 	c := &cobra.Command{
 		Use: "requests", Short: "List past requests; `requests show ID` prints one in full", Args: cli.NoArgs,
-		Long: "List past requests, the latest first: who asked, who answered, how it ended and what it cost. Prompts and answers are not stored.\n" +
+		Long: "List past requests, the latest first: the key, the provider, how it ended and what it cost. Prompts and answers are not stored.\n" +
 			"Requests are kept for 30 days. Those that were refused before any provider was tried are counted (`bardo usage`) and not listed.",
 		Example: "  bardo requests --status 5xx --since 2h\n  bardo requests --model gpt-4o --provider openai --limit 20\n  bardo requests --since 7 --json",
 	}

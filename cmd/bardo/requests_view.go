@@ -72,7 +72,7 @@ func printRecord(w io.Writer, record json.RawMessage) error {
 // title is a member's name for people.
 func title(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// isObjects tells whether a value is a list of at least one object.
+// isObjects reports whether a value is a list of at least one object.
 func isObjects(value json.RawMessage) bool {
 	var list []map[string]any
 	return json.Unmarshal(value, &list) == nil && len(list) > 0

@@ -16,7 +16,7 @@ import (
 
 func usageCommand() *cobra.Command {
 	var f usageFlags
-	c := &cobra.Command{Use: "usage", Short: "Sum what requests used", Args: cli.NoArgs}
+	c := &cobra.Command{Use: "usage", Short: "Show usage and cost, summed by model, provider, subsystem or day", Args: cli.NoArgs}
 	c.Flags().StringVar(&f.key, "key", "", "only this key's requests, by its id")
 	c.Flags().StringVar(&f.by, "by", string(ledger.ByModel), "sum by model, provider, subsystem or day")
 	c.Flags().StringVar(&f.format, "format", "table", "table, json or csv")

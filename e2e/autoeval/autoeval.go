@@ -189,7 +189,7 @@ func (s *Setup) Resolver() (*resolve.Resolver, error) {
 		}
 		enabled = append(enabled, p.Provider)
 	}
-	return resolve.New(catalog.New(models), enabled), nil
+	return resolve.New(catalog.New(models).WithKinds(kinds...), enabled), nil
 }
 
 // Outcome is what was chosen for a prompt.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// testCase is one row of the matrix: what is asked for, and by how many at once.
+// testCase is one row of the matrix: what is asked for, and by how many concurrently.
 type testCase struct {
 	stream bool
 	paced  bool // a stream whose tokens come one by one

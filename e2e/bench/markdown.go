@@ -16,7 +16,7 @@ func (r *report) markdown(w io.Writer) error {
 		r.Started.Format("2006-01-02"), m.Cores, m.CPU, m.Kernel, m.Go, m.Envoy, m.Commit, r.Rounds)
 	r.aimTable(&b)
 	r.requestTable(&b, "Answers in one piece", "json/")
-	r.requestTable(&b, "Streams of "+fmt.Sprint(burstTokens)+" tokens that come at once", "stream/")
+	r.requestTable(&b, "Streams of "+fmt.Sprint(burstTokens)+" tokens without a pause", "stream/")
 	r.streamTable(&b)
 	r.memoryTable(&b)
 	_, err := w.Write(b.Bytes())
@@ -76,9 +76,9 @@ func (r *report) of(prefix string) []result {
 	return out
 }
 
-// label is a case without its kind: "1kB, 64 at once".
+// label is a case without its kind: "1kB, 64 concurrent".
 func (x *result) label() string {
-	return fmt.Sprintf("%s, %d at once", strings.Split(x.Case, "/")[1], x.Conns)
+	return fmt.Sprintf("%s, %d concurrent", strings.Split(x.Case, "/")[1], x.Conns)
 }
 
 func (x *result) unlessDirect(s string) string {

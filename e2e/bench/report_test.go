@@ -96,7 +96,7 @@ func TestTheTablesAreMarkdown(t *testing.T) {
 			columns = n
 		}
 	}
-	for _, want := range []string{"| 1kB, 1 at once | direct |", "| 1kB, 100 at once | gateway, backed, key |", "| idle | 0 | 0 | 41 |"} {
+	for _, want := range []string{"| 1kB, 1 concurrent | direct |", "| 1kB, 100 concurrent | gateway, backed, key |", "| idle | 0 | 0 | 41 |"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"bardo.money/gateway/e2e/fake/check"
+	"bardo.money/gateway/internal/rawjson"
 )
 
 // anthropic is Anthropic Messages.
@@ -13,21 +16,68 @@ type anthropic struct {
 }
 
 func (anthropic) authorize(h http.Header, key string) *refusal {
-	e := &refusal{status: http.StatusUnauthorized, kind: "authentication_error"}
+	e := &refusal{Status: http.StatusUnauthorized, Kind: "authentication_error"}
 	got := h.Get("X-Api-Key")
 	switch {
 	case got == key:
 		return nil
 	case got != "":
-		e.message = "invalid x-api-key"
+		e.Message = "invalid x-api-key"
 	case h.Get("Authorization") == "Bearer "+key:
 		return nil
 	case h.Get("Authorization") != "":
-		e.message = "Invalid bearer token"
+		e.Message = "Invalid bearer token"
 	default:
-		e.message = "x-api-key header is required"
+		e.Message = "x-api-key header is required"
 	}
 	return e
+}
+
+func (a anthropic) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
+	p := cfg.checked()
+	o, e := check.Messages(h, body, p, a.outline)
+	if e != nil {
+		return nil, e
+	}
+	return &asked{
+		signer: p.Signer,
+		model:  o.Str("model"), stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4),
+		omitThinking: o.Object("thinking").Str("display") == "omitted", form: check.MessagesForm(o),
+	}, nil
+}
+
+// countTokens answers /messages/count_tokens.
+func countTokens(h http.Header, body []byte, cfg *Config) ([]byte, *refusal) {
+	if e := check.CountTokens(h, body, cfg.checked()); e != nil {
+		return nil, e
+	}
+	return []byte(fmt.Sprintf(`{"input_tokens":%d}`, max(1, len(body)/4))), nil
+}
+
+// outline is what an answer consisted of, by the id of its first call.
+func (a anthropic) outline(call string) (outline string, ok bool) {
+	if a.given == nil {
+		return "", false
+	}
+	was, ok := a.given.Load(call)
+	outline, _ = was.(string)
+	return outline, ok
+}
+
+// remember keeps what an answer consists of that thinks and calls tools.
+func (a anthropic) remember(q *asked, b *Behaviour, n int64) {
+	if a.given == nil || len(b.Thoughts)+len(b.Between) == 0 || len(b.ToolCalls) == 0 {
+		return
+	}
+	var blocks []object
+	for _, text := range b.blocks(q, n) {
+		block, err := rawjson.Parse([]byte(text))
+		if err != nil { // broken on purpose
+			return
+		}
+		blocks = append(blocks, block)
+	}
+	a.given.Store(b.ToolCalls[0].callID("toolu_01", n, 0), check.Outline(blocks))
 }
 
 func (anthropic) headers(h http.Header, id string) {
@@ -42,24 +92,24 @@ func (anthropic) headers(h http.Header, id string) {
 }
 
 func (anthropic) refusal(e *refusal, id string) []byte {
-	return []byte(fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s},"request_id":%s}`, quote(e.kind), quote(e.message), quote(id)))
+	return []byte(fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s},"request_id":%s}`, quote(e.Kind), quote(e.Message), quote(id)))
 }
 
 func (anthropic) errorFrame(e *refusal) frame {
-	return event("error", fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s}}`, quote(e.kind), quote(e.message)))
+	return event("error", fmt.Sprintf(`{"type":"error","error":{"type":%s,"message":%s}}`, quote(e.Kind), quote(e.Message)))
 }
 
 var anthropicErrors = map[int]refusal{
-	http.StatusBadRequest:            {kind: "invalid_request_error", message: "This request is invalid."},
-	http.StatusUnauthorized:          {kind: "authentication_error", message: "invalid x-api-key"},
-	http.StatusPaymentRequired:       {kind: "billing_error", message: "Your credit balance is too low to access the Anthropic API."},
-	http.StatusForbidden:             {kind: "permission_error", message: "Your account does not have access to this resource."},
-	http.StatusNotFound:              {kind: "not_found_error", message: "Not found"},
-	http.StatusRequestEntityTooLarge: {kind: "request_too_large", message: "Request exceeds the maximum size"},
-	http.StatusTooManyRequests:       {kind: "rate_limit_error", message: "This request would exceed your organization's rate limit of 4,000 requests per minute."},
-	http.StatusInternalServerError:   {kind: "api_error", message: "Internal server error"},
-	http.StatusGatewayTimeout:        {kind: "timeout_error", message: "Request timed out."},
-	529:                              {kind: "overloaded_error", message: "Overloaded"},
+	http.StatusBadRequest:            {Kind: "invalid_request_error", Message: "This request is invalid."},
+	http.StatusUnauthorized:          {Kind: "authentication_error", Message: "invalid x-api-key"},
+	http.StatusPaymentRequired:       {Kind: "billing_error", Message: "Your credit balance is too low to access the Anthropic API."},
+	http.StatusForbidden:             {Kind: "permission_error", Message: "Your account does not have access to this resource."},
+	http.StatusNotFound:              {Kind: "not_found_error", Message: "Not found"},
+	http.StatusRequestEntityTooLarge: {Kind: "request_too_large", Message: "Request exceeds the maximum size"},
+	http.StatusTooManyRequests:       {Kind: "rate_limit_error", Message: "This request would exceed your organization's rate limit of 4,000 requests per minute."},
+	http.StatusInternalServerError:   {Kind: "api_error", Message: "Internal server error"},
+	http.StatusGatewayTimeout:        {Kind: "timeout_error", Message: "Request timed out."},
+	529:                              {Kind: "overloaded_error", Message: "Overloaded"},
 }
 
 func (anthropic) errorFor(status int) *refusal { return refusalOf(anthropicErrors, status) }
@@ -112,9 +162,9 @@ func (t *Thought) block(q *asked) string {
 		return `{"type":"redacted_thinking","data":` + quote(t.Data) + `}`
 	}
 	if q.omitThinking {
-		return `{"type":"thinking","thinking":"","signature":` + quote(q.signer.seal(t.Text)) + `}`
+		return `{"type":"thinking","thinking":"","signature":` + quote(q.signer.Seal(t.Text)) + `}`
 	}
-	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(q.signer.sign(t.Text)))
+	return fmt.Sprintf(`{"type":"thinking","thinking":%s,"signature":%s}`, quote(t.Text), quote(q.signer.Sign(t.Text)))
 }
 
 func (b *Behaviour) anthropicStop() string {
@@ -227,9 +277,9 @@ func (e *eventer) thought(q *asked, t *Thought) {
 		return
 	}
 	e.open(`{"type":"thinking","thinking":"","signature":""}`)
-	signature := q.signer.seal(t.Text)
+	signature := q.signer.Seal(t.Text)
 	if !q.omitThinking {
-		signature = q.signer.sign(t.Text)
+		signature = q.signer.Sign(t.Text)
 		for _, p := range t.pieces() {
 			e.delta(`{"type":"thinking_delta","thinking":` + quote(p) + `}`)
 		}

@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"bardo.money/gateway/internal/rawjson"
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // embeddings is OpenAI's endpoint of that name.
@@ -25,42 +25,23 @@ const usualDimensions = 1536
 var embeddingParams = []string{"model", "input", "encoding_format", "dimensions", "user"}
 
 func (embeddings) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, model, refused := openAIBody(h, body, cfg)
+	o, refused := check.OpenAIBody(h, body, cfg.checked())
 	if refused != nil {
 		return nil, refused
 	}
 	if name := o.Unknown(append(slices.Clone(embeddingParams), cfg.Allow...)...); name != "" {
-		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
+		return nil, check.Bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
 	}
 	inputs, tokens := embeddingInputs(o["input"])
 	if inputs == 0 {
-		return nil, bad("input", "", "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.")
+		return nil, check.Bad("input", "", "'$.input' is invalid. Please check the API reference: https://platform.openai.com/docs/api-reference.")
 	}
 	format := o.Str("encoding_format")
 	if format != "" && format != "float" && format != "base64" {
-		return nil, bad("encoding_format", "invalid_value", "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
+		return nil, check.Bad("encoding_format", "invalid_value", "Invalid value: '%s'. Supported values are: 'float' and 'base64'.", format)
 	}
 	n, _ := o.Num("dimensions")
-	return &asked{model: model, choices: inputs, inputTokens: tokens, vector: cmp.Or(int(n), usualDimensions), base64: format == "base64"}, nil
-}
-
-// openAIBody reads what OpenAI's smaller endpoints check first: the JSON and its model.
-func openAIBody(h http.Header, body []byte, cfg *Config) (o object, model string, _ *refusal) {
-	o, err := rawjson.Parse(body)
-	if err != nil || !isJSON(h.Get("Content-Type")) {
-		return nil, "", bad("", "", "We could not parse the JSON body of your request.")
-	}
-	model = o.Str("model")
-	switch {
-	case model == "":
-		return nil, "", bad("", "", "you must provide a model parameter")
-	case len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model):
-		return nil, "", &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found",
-			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
-		}
-	}
-	return o, model, nil
+	return &asked{model: o.Str("model"), choices: inputs, inputTokens: tokens, vector: cmp.Or(int(n), usualDimensions), base64: format == "base64"}, nil
 }
 
 // embeddingInputs counts what is to be embedded, and its tokens: about four bytes of text each, or as many as are given as numbers.

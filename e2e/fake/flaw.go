@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"bardo.money/gateway/e2e/fake/check"
 	"bardo.money/gateway/internal/example"
 )
 
@@ -49,7 +50,7 @@ func (b *Behaviour) formed(q *asked) *Behaviour {
 	}
 	f := *b
 	f.piece = pieceOfJSON
-	first, second := or(b.JSON, b.Flaw.instance(q.form.schema, 0)), b.Flaw.instance(q.form.schema, 1)
+	first, second := or(b.JSON, b.Flaw.instance(q.form.Schema, 0)), b.Flaw.instance(q.form.Schema, 1)
 	switch b.Flaw {
 	case ExtraField:
 		first = strings.TrimSuffix(first, "}") + `,"nobody_asked":1}`
@@ -58,14 +59,14 @@ func (b *Behaviour) formed(q *asked) *Behaviour {
 		first = strings.TrimSuffix(first, "}") + ",}"
 	case Truncated:
 		first = string([]rune(first)[:len([]rune(first))*2/3])
-		f.Stop = q.form.cut
+		f.Stop = q.form.Cut
 	case Flawless, WrongRange, WrongEnum, MissingField, ExtraProse, Fenced, TwoObjects, ProseOnly:
 	}
-	if word := ""; q.form.word && json.Unmarshal([]byte(first), &word) == nil {
+	if word := ""; q.form.Word && json.Unmarshal([]byte(first), &word) == nil {
 		first = word
 	}
-	if q.form.tool != "" && b.Flaw != Fenced && b.Flaw != ProseOnly {
-		f.call(q.form.tool, first, second)
+	if q.form.Tool != "" && b.Flaw != Fenced && b.Flaw != ProseOnly {
+		f.call(q.form.Tool, first, second)
 	} else {
 		f.say(q.form, first, second)
 	}
@@ -84,7 +85,7 @@ func (b *Behaviour) call(tool, first, second string) {
 }
 
 // say answers in text.
-func (b *Behaviour) say(q *form, first, second string) {
+func (b *Behaviour) say(q *check.Form, first, second string) {
 	b.Text = first
 	switch {
 	case b.Flaw == ProseOnly:
@@ -93,7 +94,7 @@ func (b *Behaviour) say(q *form, first, second string) {
 		b.Text = first + "\n" + second
 	case b.Flaw == ExtraProse:
 		b.Text = before + "\n" + first + "\n" + behind
-	case b.Flaw == Fenced, q.fenced && b.Flaw != Truncated:
+	case b.Flaw == Fenced, q.Fenced && b.Flaw != Truncated:
 		b.Text = "```json\n" + first + "\n```"
 	}
 }
@@ -108,5 +109,5 @@ func (c *ToolCall) input() string {
 
 // broken reports whether an object was broken off. A test's own nonsense goes out as it is.
 func (c *ToolCall) broken() bool {
-	return strings.HasPrefix(c.Name, answers) && !json.Valid([]byte(c.Args))
+	return strings.HasPrefix(c.Name, check.ToolPrefix) && !json.Valid([]byte(c.Args))
 }

@@ -2,14 +2,12 @@ package fake
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
-	"bardo.money/gateway/internal/rawjson"
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // gemini is Google's generateContent.
@@ -40,11 +38,11 @@ func (gemini) authorize(h http.Header, key string) *refusal {
 	switch got := h.Get("X-Goog-Api-Key"); {
 	case got == "":
 		return &refusal{
-			status: http.StatusForbidden, kind: "PERMISSION_DENIED",
-			message: "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.",
+			Status: http.StatusForbidden, Kind: "PERMISSION_DENIED",
+			Message: "Method doesn't allow unregistered callers (callers without established identity). Please use API Key or other form of API consumer identity to call this API.",
 		}
 	case got != key:
-		return &refusal{status: http.StatusBadRequest, kind: "INVALID_ARGUMENT", code: "API_KEY_INVALID", message: "API key not valid. Please pass a valid API key."}
+		return &refusal{Status: http.StatusBadRequest, Kind: "INVALID_ARGUMENT", Code: "API_KEY_INVALID", Message: "API key not valid. Please pass a valid API key."}
 	}
 	return nil
 }
@@ -58,10 +56,10 @@ func (gemini) headers(h http.Header, _ string) {
 
 func (gemini) refusal(e *refusal, _ string) []byte {
 	details := ""
-	if e.code != "" {
-		details = fmt.Sprintf(",\n    \"details\": [\n      {\n        \"@type\": \"type.googleapis.com/google.rpc.ErrorInfo\",\n        \"reason\": %s,\n        \"domain\": \"googleapis.com\"\n      }\n    ]", quote(e.code))
+	if e.Code != "" {
+		details = fmt.Sprintf(",\n    \"details\": [\n      {\n        \"@type\": \"type.googleapis.com/google.rpc.ErrorInfo\",\n        \"reason\": %s,\n        \"domain\": \"googleapis.com\"\n      }\n    ]", quote(e.Code))
 	}
-	return []byte(fmt.Sprintf("{\n  \"error\": {\n    \"code\": %d,\n    \"message\": %s,\n    \"status\": %s%s\n  }\n}\n", e.status, quote(e.message), quote(e.kind), details))
+	return []byte(fmt.Sprintf("{\n  \"error\": {\n    \"code\": %d,\n    \"message\": %s,\n    \"status\": %s%s\n  }\n}\n", e.Status, quote(e.Message), quote(e.Kind), details))
 }
 
 func (g gemini) errorFrame(e *refusal) frame {
@@ -71,15 +69,15 @@ func (g gemini) errorFrame(e *refusal) frame {
 }
 
 var geminiErrors = map[int]refusal{
-	http.StatusBadRequest:          {kind: "INVALID_ARGUMENT", message: "Request contains an invalid argument."},
-	http.StatusUnauthorized:        {kind: "UNAUTHENTICATED", message: "Request had invalid authentication credentials."},
-	http.StatusPaymentRequired:     {kind: "FAILED_PRECONDITION", message: "Billing is not enabled for this project."},
-	http.StatusForbidden:           {kind: "PERMISSION_DENIED", message: "The caller does not have permission"},
-	http.StatusNotFound:            {kind: "NOT_FOUND", message: "Requested entity was not found."},
-	http.StatusTooManyRequests:     {kind: "RESOURCE_EXHAUSTED", message: "Resource has been exhausted (e.g. check quota)."},
-	http.StatusInternalServerError: {kind: "INTERNAL", message: "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"},
-	http.StatusServiceUnavailable:  {kind: "UNAVAILABLE", message: "The model is overloaded. Please try again later."},
-	http.StatusGatewayTimeout:      {kind: "DEADLINE_EXCEEDED", message: "Deadline expired before operation could complete."},
+	http.StatusBadRequest:          {Kind: "INVALID_ARGUMENT", Message: "Request contains an invalid argument."},
+	http.StatusUnauthorized:        {Kind: "UNAUTHENTICATED", Message: "Request had invalid authentication credentials."},
+	http.StatusPaymentRequired:     {Kind: "FAILED_PRECONDITION", Message: "Billing is not enabled for this project."},
+	http.StatusForbidden:           {Kind: "PERMISSION_DENIED", Message: "The caller does not have permission"},
+	http.StatusNotFound:            {Kind: "NOT_FOUND", Message: "Requested entity was not found."},
+	http.StatusTooManyRequests:     {Kind: "RESOURCE_EXHAUSTED", Message: "Resource has been exhausted (e.g. check quota)."},
+	http.StatusInternalServerError: {Kind: "INTERNAL", Message: "An internal error has occurred. Please retry or report in https://developers.generativeai.google/guide/troubleshooting"},
+	http.StatusServiceUnavailable:  {Kind: "UNAVAILABLE", Message: "The model is overloaded. Please try again later."},
+	http.StatusGatewayTimeout:      {Kind: "DEADLINE_EXCEEDED", Message: "Deadline expired before operation could complete."},
 }
 
 func (gemini) errorFor(status int) *refusal { return refusalOf(geminiErrors, status) }
@@ -200,20 +198,6 @@ func (q *asked) geminiSign(b *Behaviour) string {
 	return `,"thoughtSignature":` + quote(GeminiSignature(b.Thoughts[0].Text))
 }
 
-// geminiSigned begins what a signature holds.
-const geminiSigned = "gemini made this of: "
-
-// GeminiSignature is the signature that a fake of this dialect gives an answer that began with a thought, and takes back.
-func GeminiSignature(thought string) string {
-	return base64.StdEncoding.EncodeToString([]byte(geminiSigned + thought))
-}
-
-// isGeminiSignature reports whether a signature is one of these, in either alphabet, or the one that stands for none.
-func isGeminiSignature(s string) bool {
-	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "="))
-	return s == "skip_thought_signature_validator" || err == nil && bytes.HasPrefix(b, []byte(geminiSigned))
-}
-
 // stream is a chunk for each piece; the last has the reason to stop. There is no terminator.
 func (gemini) stream(q *asked, b *Behaviour, n int64) []frame {
 	var fs []frame
@@ -250,52 +234,15 @@ func (gemini) read(http.Header, []byte, *Config) (*asked, *refusal) { // its pat
 	return nil, gemini{}.errorFor(http.StatusNotFound)
 }
 
-var geminiMembers = []string{"contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "generationConfig", "cachedContent", "labels", "serviceTier", "store"}
-
-func geminiBad(format string, args ...any) *refusal {
-	return &refusal{status: http.StatusBadRequest, kind: "INVALID_ARGUMENT", message: fmt.Sprintf(format, args...)}
-}
-
-func geminiUnknown(name, at string) *refusal {
-	if at != "" {
-		at = " at '" + at + "'"
-	}
-	return geminiBad("Invalid JSON payload received. Unknown name %q%s: Cannot find field.", name, at)
-}
-
 func readGemini(model string, r *Request, cfg *Config) (*asked, *refusal) {
-	o, err := rawjson.Parse(r.Body)
-	if err != nil || !isJSON(r.Header.Get("Content-Type")) {
-		return nil, geminiBad("Invalid JSON payload received. Unexpected token.")
+	o, e := check.Gemini(model, r.Header, r.Body, cfg.checked())
+	if e != nil {
+		return nil, e
 	}
-	if len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model) {
-		return nil, &refusal{status: http.StatusNotFound, kind: "NOT_FOUND", message: fmt.Sprintf("models/%s is not found for API version v1beta, or is not supported for generateContent. Call ListModels to see the list of available models and their supported methods.", model)}
-	}
-	o = camelMembers(o)
-	if name := o.Unknown(append(slices.Clone(geminiMembers), cfg.Allow...)...); name != "" {
-		return nil, geminiUnknown(name, "")
-	}
-	for _, check := range []func(string, object) *refusal{geminiConfig, geminiTools, geminiFormat, geminiContents} {
-		if e := check(model, o); e != nil {
-			return nil, e
-		}
-	}
-	config := camelMembers(o.Object("generationConfig"))
+	config := check.Camel(o.Object("generationConfig"))
 	n, _ := config.Num("candidateCount")
 	return &asked{
 		model: model, choices: max(1, int(n)), inputTokens: max(1, len(r.Body)/4),
-		showThoughts: camelMembers(config.Object("thinkingConfig")).Bool("includeThoughts"), form: geminiForm(o),
+		showThoughts: check.Camel(config.Object("thinkingConfig")).Bool("includeThoughts"), form: check.GeminiForm(o),
 	}, nil
-}
-
-// camelMembers spells an object's members as the API does: it takes snake_case, too.
-func camelMembers(o object) object {
-	out := make(object, len(o))
-	for k, v := range o {
-		for i := strings.IndexByte(k, '_'); i > 0 && i+1 < len(k); i = strings.IndexByte(k, '_') {
-			k = k[:i] + strings.ToUpper(k[i+1:i+2]) + k[i+2:]
-		}
-		out[k] = v
-	}
-	return out
 }

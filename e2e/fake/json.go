@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/e2e/fake/check"
 	"bardo.money/gateway/internal/rawjson"
 )
 
@@ -38,12 +39,7 @@ func bringsResult(body []byte) bool {
 	last := ms[len(ms)-1]
 	return last.Str("role") == "tool" || strings.HasSuffix(last.Str("type"), "_call_output") ||
 		slices.ContainsFunc(last.List("content"), func(part object) bool { return part.Str("type") == "tool_result" }) ||
-		slices.ContainsFunc(last.List("parts"), func(part object) bool { return camelMembers(part).Has("functionResponse") })
-}
-
-// isJSON says whether a content-type is JSON.
-func isJSON(contentType string) bool {
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(contentType)), "application/json")
+		slices.ContainsFunc(last.List("parts"), func(part object) bool { return check.Camel(part).Has("functionResponse") })
 }
 
 // extra is the text of unknown members to put at an object's end.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // keeper is what a vendor keeps under its key: files and batches, in OpenAI's form or Anthropic's.
@@ -83,7 +85,7 @@ func (s *Server) routeKept(path string, r *Request) (o outcome, ok bool) {
 }
 
 func missing(a api, what string) outcome {
-	return outcome{refused: &refusal{status: http.StatusNotFound, kind: a.errorFor(http.StatusNotFound).kind, message: "No such thing: " + what, quiet: true}}
+	return outcome{refused: &refusal{Status: http.StatusNotFound, Kind: a.errorFor(http.StatusNotFound).Kind, Message: "No such thing: " + what, Quiet: true}}
 }
 
 func (s *Server) keptCollection(r *Request, collection string) outcome {
@@ -101,7 +103,7 @@ func (s *Server) keptCollection(r *Request, collection string) outcome {
 		}
 		data, err := json.Marshal(rows)
 		if err != nil {
-			return outcome{refused: bad("", "", "%v", err)}
+			return outcome{refused: check.Bad("", "", "%v", err)}
 		}
 		return outcome{fixed: fmt.Appendf(nil, `{"object":"list", "data":%s, "has_more":false}`, data)}
 	}
@@ -118,12 +120,12 @@ func (s *Server) keptCollection(r *Request, collection string) outcome {
 		Requests []json.RawMessage
 	}
 	if err := json.Unmarshal(r.Body, &asked); err != nil {
-		return outcome{refused: bad("", "", "%v", err)}
+		return outcome{refused: check.Bad("", "", "%v", err)}
 	}
 	prefix := "msgbatch_"
 	if s.cfg.Dialect == OpenAI {
 		if k.things[asked.Input] == nil {
-			return outcome{refused: bad("input_file_id", "", "Invalid file ID: %s", asked.Input)}
+			return outcome{refused: check.Bad("input_file_id", "", "Invalid file ID: %s", asked.Input)}
 		}
 		prefix = "batch_"
 	}
@@ -136,20 +138,20 @@ func (s *Server) keptCollection(r *Request, collection string) outcome {
 func (s *Server) upload(r *Request) outcome {
 	_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
-		return outcome{refused: bad("", "", "%v", err)}
+		return outcome{refused: check.Bad("", "", "%v", err)}
 	}
 	form := multipart.NewReader(bytes.NewReader(r.Body), params["boundary"])
 	for {
 		part, err := form.NextPart()
 		if err != nil {
-			return outcome{refused: bad("file", "", "%v", err)}
+			return outcome{refused: check.Bad("file", "", "%v", err)}
 		}
 		if part.FormName() != "file" {
 			continue
 		}
 		content, err := io.ReadAll(part)
 		if err != nil {
-			return outcome{refused: bad("file", "", "%v", err)}
+			return outcome{refused: check.Bad("file", "", "%v", err)}
 		}
 		t := &thing{kind: "file", name: part.FileName(), content: content}
 		prefix := "file-"
@@ -217,7 +219,7 @@ func (s *Server) routeCached(r *Request, name string) outcome {
 		}
 		data, err := json.Marshal(rows)
 		if err != nil {
-			return outcome{refused: bad("", "", "%v", err)}
+			return outcome{refused: check.Bad("", "", "%v", err)}
 		}
 		return outcome{fixed: fmt.Appendf(nil, `{"cachedContents":%s}`, data)}
 	}

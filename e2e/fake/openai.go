@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"bardo.money/gateway/internal/rawjson"
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // openAI is OpenAI Chat Completions.
@@ -20,14 +20,14 @@ func (openAI) authorize(h http.Header, key string) *refusal {
 	got, ok := strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	if !ok {
 		return &refusal{
-			status: http.StatusUnauthorized, kind: "invalid_request_error", quiet: true,
-			message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
+			Status: http.StatusUnauthorized, Kind: "invalid_request_error", Quiet: true,
+			Message: "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
 		}
 	}
 	if got != key {
 		return &refusal{
-			status: http.StatusUnauthorized, kind: "invalid_request_error", code: "invalid_api_key", quiet: true,
-			message: "Incorrect API key provided: " + masked(got) + ".",
+			Status: http.StatusUnauthorized, Kind: "invalid_request_error", Code: "invalid_api_key", Quiet: true,
+			Message: "Incorrect API key provided: " + masked(got) + ".",
 		}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (openAI) headers(h http.Header, id string) {
 
 func (openAI) refusal(e *refusal, _ string) []byte {
 	return []byte(fmt.Sprintf("{\n    \"error\": {\n        \"message\": %s,\n        \"type\": %s,\n        \"param\": %s,\n        \"code\": %s\n    }\n}\n",
-		quote(e.message), quote(e.kind), orNull(e.param), orNull(e.code)))
+		quote(e.Message), quote(e.Kind), orNull(e.Param), orNull(e.Code)))
 }
 
 func orNull(s string) string {
@@ -64,26 +64,26 @@ func orNull(s string) string {
 
 func (openAI) errorFrame(e *refusal) frame {
 	return frame{data: fmt.Sprintf(`data: {"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`+"\n\n",
-		quote(e.message), quote(e.kind), orNull(e.param), orNull(e.code))}
+		quote(e.Message), quote(e.Kind), orNull(e.Param), orNull(e.Code))}
 }
 
 func (openAI) errorFor(status int) *refusal {
-	e := &refusal{status: status, kind: "server_error", message: "The server had an error while processing your request. Sorry about that!"}
+	e := &refusal{Status: status, Kind: "server_error", Message: "The server had an error while processing your request. Sorry about that!"}
 	switch {
 	case status == http.StatusTooManyRequests:
-		e.kind, e.code = "requests", "rate_limit_exceeded"
-		e.message = "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s."
+		e.Kind, e.Code = "requests", "rate_limit_exceeded"
+		e.Message = "Rate limit reached for requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s."
 	case status == http.StatusServiceUnavailable:
-		e.message = "The server is currently overloaded with other requests. Sorry about that! You can retry your request, or contact us through our help center if the error persists."
+		e.Message = "The server is currently overloaded with other requests. Sorry about that! You can retry your request, or contact us through our help center if the error persists."
 	case status == http.StatusForbidden:
-		e.kind, e.code = "invalid_request_error", "unsupported_country_region_territory"
-		e.message = "Country, region, or territory not supported"
+		e.Kind, e.Code = "invalid_request_error", "unsupported_country_region_territory"
+		e.Message = "Country, region, or territory not supported"
 	case status == http.StatusUnauthorized:
-		e.kind, e.code, e.message = "invalid_request_error", "invalid_api_key", "Incorrect API key provided."
+		e.Kind, e.Code, e.Message = "invalid_request_error", "invalid_api_key", "Incorrect API key provided."
 	case status == http.StatusNotFound:
-		e.kind, e.code, e.message = "invalid_request_error", "model_not_found", "The model does not exist or you do not have access to it."
+		e.Kind, e.Code, e.Message = "invalid_request_error", "model_not_found", "The model does not exist or you do not have access to it."
 	case status < http.StatusInternalServerError:
-		e.kind, e.message = "invalid_request_error", "This request is invalid."
+		e.Kind, e.Message = "invalid_request_error", "This request is invalid."
 	}
 	return e
 }
@@ -96,197 +96,16 @@ func (openAI) models(cfg *Config) []byte {
 	return []byte(`{"object":"list","data":[` + strings.Join(rows, ",") + `]}`)
 }
 
-var openAIParams = []string{
-	"messages", "model", "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs",
-	"max_completion_tokens", "max_tokens", "metadata", "modalities", "n", "parallel_tool_calls", "prediction",
-	"presence_penalty", "prompt_cache_key", "prompt_cache_retention", "reasoning_effort", "response_format",
-	"safety_identifier", "seed", "service_tier", "stop", "store", "stream", "stream_options", "temperature",
-	"tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
-}
-
-func bad(param, code, format string, args ...any) *refusal {
-	return &refusal{
-		status: http.StatusBadRequest, kind: "invalid_request_error", param: param, code: code, message: fmt.Sprintf(format, args...),
-	}
-}
-
 func (openAI) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := rawjson.Parse(body)
-	if err != nil || !isJSON(h.Get("Content-Type")) {
-		return nil, bad("", "", "We could not parse the JSON body of your request. (HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)")
-	}
-	model := o.Str("model")
-	if model == "" {
-		return nil, bad("", "", "you must provide a model parameter")
-	}
-	if len(cfg.Models) > 0 && !slices.Contains(cfg.Models, model) {
-		return nil, &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found",
-			message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model),
-		}
-	}
-	if slices.Contains(cfg.Only, model) {
-		return nil, &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", param: "model",
-			message: "This model is only supported in v1/responses and not in v1/chat/completions.",
-		}
-	}
-	if name := o.Unknown(append(slices.Clone(openAIParams), cfg.Allow...)...); name != "" {
-		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
-	}
-	for _, check := range []func(object) *refusal{openAIRanges, openAIReasoner, openAITools, openAIFormat, openAIMessages} {
-		if e := check(o); e != nil {
-			return nil, e
-		}
+	o, e := check.Chat(h, body, cfg.checked())
+	if e != nil {
+		return nil, e
 	}
 	n, _ := o.Num("n")
 	return &asked{
-		model: model, stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"),
-		choices: max(1, int(n)), inputTokens: max(1, len(body)/4), form: openAIForm(o),
+		model: o.Str("model"), stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"),
+		choices: max(1, int(n)), inputTokens: max(1, len(body)/4), form: check.ChatForm(o),
 	}, nil
-}
-
-func openAIRanges(o object) *refusal {
-	for _, r := range []struct {
-		name     string
-		min, max float64
-	}{{"temperature", 0, 2}, {"top_p", 0, 1}, {"presence_penalty", -2, 2}, {"frequency_penalty", -2, 2}, {"n", 1, 128}, {"max_tokens", 1, 1e9}, {"max_completion_tokens", 1, 1e9}} {
-		v, ok := o.Num(r.name)
-		switch {
-		case !ok && o.Has(r.name):
-			return bad(r.name, "invalid_type", "Invalid type for '%s': expected a decimal, but got something else instead.", r.name)
-		case ok && v < r.min:
-			return bad(r.name, "decimal_below_min_value", "Invalid '%s': decimal below minimum value. Expected a value >= %g, but got %g instead.", r.name, r.min, v)
-		case ok && v > r.max:
-			return bad(r.name, "decimal_above_max_value", "Invalid '%s': decimal above maximum value. Expected a value <= %g, but got %g instead.", r.name, r.max, v)
-		}
-	}
-	if o.Has("stream_options") && !o.Bool("stream") {
-		return bad("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
-	}
-	if o.Has("max_tokens") && o.Has("max_completion_tokens") {
-		return bad("max_tokens", "invalid_parameter_combination", "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
-	}
-	return nil
-}
-
-// openAIReasoner refuses what models that reason refuse.
-func openAIReasoner(o object) *refusal {
-	model := o.Str("model")
-	if !strings.HasPrefix(model, "o1") && !strings.HasPrefix(model, "o3") && !strings.HasPrefix(model, "o4") && !strings.HasPrefix(model, "gpt-5") {
-		return nil
-	}
-	if o.Has("max_tokens") {
-		return bad("max_tokens", "unsupported_parameter", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
-	}
-	if strings.HasPrefix(model, "gpt-5.") && o.Str("reasoning_effort") == "none" {
-		return nil // it does not think, and may be told how to draw its words
-	}
-	for _, p := range []string{"temperature", "top_p"} {
-		if v, ok := o.Num(p); ok && v != 1 {
-			return bad(p, "unsupported_value", "Unsupported value: '%s' does not support %g with this model. Only the default (1) value is supported.", p, v)
-		}
-	}
-	return nil
-}
-
-func openAITools(o object) *refusal {
-	for i, t := range o.List("tools") {
-		if t.Str("type") != "function" {
-			return bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function' and 'custom'.", t.Str("type"))
-		}
-		f := t.Object("function")
-		if !validToolName(f.Str("name")) {
-			return bad(fmt.Sprintf("tools[%d].function.name", i), "invalid_value", "Invalid 'tools[%d].function.name': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'.", i)
-		}
-		if k := f.Unknown("name", "description", "parameters", "strict"); k != "" {
-			return bad(fmt.Sprintf("tools[%d].function.%s", i, k), "unknown_parameter", "Unknown parameter: 'tools[%d].function.%s'.", i, k)
-		}
-	}
-	if o.Has("tool_choice") && len(o.List("tools")) == 0 {
-		return bad("tool_choice", "", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
-	}
-	return nil
-}
-
-func validToolName(s string) bool {
-	return s != "" && len(s) <= 128 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
-}
-
-var openAIRoles = []string{"system", "assistant", "user", "function", "tool", "developer"}
-
-var openAIMessageFields = []string{
-	"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "audio", "function_call", "annotations", "reasoning_content",
-}
-
-func openAIMessages(o object) *refusal {
-	if !o.Has("messages") {
-		return bad("messages", "missing_required_parameter", "Missing required parameter: 'messages'.")
-	}
-	ms := o.List("messages")
-	if len(ms) == 0 {
-		return bad("messages", "empty_array", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
-	}
-	var open []string // ids of calls that wait for their result
-	for i, m := range ms {
-		if e := openAIMessage(m, i, &open); e != nil {
-			return e
-		}
-	}
-	return unanswered(open, len(ms))
-}
-
-func openAIMessage(m object, i int, open *[]string) *refusal {
-	role := m.Str("role")
-	if !slices.Contains(openAIRoles, role) {
-		return bad(fmt.Sprintf("messages[%d].role", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.", role)
-	}
-	if k := m.Unknown(openAIMessageFields...); k != "" {
-		return bad(fmt.Sprintf("messages[%d].%s", i, k), "unknown_parameter", "Unknown parameter: 'messages[%d].%s'.", i, k)
-	}
-	if role == "tool" {
-		at := slices.Index(*open, m.Str("tool_call_id"))
-		if at < 0 {
-			return bad(fmt.Sprintf("messages.[%d].role", i), "", "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
-		}
-		*open = slices.Delete(*open, at, at+1)
-		return nil
-	}
-	if e := unanswered(*open, i); e != nil {
-		return e
-	}
-	calls := m.List("tool_calls")
-	for _, c := range calls {
-		*open = append(*open, c.Str("id"))
-		if !json.Valid([]byte(or(c.Object("function").Str("arguments"), "{}"))) {
-			return bad(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_value", "Invalid 'messages[%d].tool_calls[0].function.arguments': not valid JSON.", i)
-		}
-	}
-	if !m.Has("content") && len(calls) == 0 && !m.Has("refusal") {
-		return bad(fmt.Sprintf("messages.[%d].content", i), "", "Invalid value for 'content': expected a string, got null.")
-	}
-	return openAIParts(m, i)
-}
-
-func unanswered(open []string, i int) *refusal {
-	if len(open) == 0 {
-		return nil
-	}
-	return bad(fmt.Sprintf("messages.[%d].role", i), "", "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: %s", strings.Join(open, ", "))
-}
-
-func openAIParts(m object, i int) *refusal {
-	for j, p := range m.List("content") {
-		kind := p.Str("type")
-		at := fmt.Sprintf("messages[%d].content[%d]", i, j)
-		if !slices.Contains([]string{"text", "image_url", "input_audio", "refusal", "file"}, kind) {
-			return bad(at+".type", "invalid_value", "Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.", kind)
-		}
-		if k := p.Unknown("type", "text", "image_url", "input_audio", "refusal", "file"); k != "" {
-			return bad(at+"."+k, "unknown_parameter", "Unknown parameter: '%s.%s'.", at, k)
-		}
-	}
-	return nil
 }
 
 func (openAI) body(q *asked, b *Behaviour, n int64) []byte {

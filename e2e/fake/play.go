@@ -78,7 +78,7 @@ func (p *player) programmed() *refusal {
 		}
 	}
 	e := *p.api.errorFor(status)
-	for dst, v := range map[*string]string{&e.kind: p.b.ErrorType, &e.code: p.b.ErrorCode, &e.message: p.b.Message} {
+	for dst, v := range map[*string]string{&e.Kind: p.b.ErrorType, &e.Code: p.b.ErrorCode, &e.Message: p.b.Message} {
 		if v != "" {
 			*dst = v
 		}
@@ -90,7 +90,7 @@ func (p *player) refuse(e *refusal) {
 	if p.b.RetryAfter != "" {
 		p.w.Header().Set("Retry-After", p.b.RetryAfter)
 	}
-	p.body(e.status, p.api.refusal(e, p.id))
+	p.body(e.Status, p.api.refusal(e, p.id))
 }
 
 func (p *player) raw(a *Raw) {
@@ -99,7 +99,9 @@ func (p *player) raw(a *Raw) {
 		p.w.Header().Add(name, strings.TrimSpace(value))
 	}
 	p.header(a.Status)
-	p.write(a.Body)
+	if p.breakAt(AfterHeaders, 0); p.err == nil {
+		p.write(a.Body)
+	}
 }
 
 func (p *player) json(q *asked) {

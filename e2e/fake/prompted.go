@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // prompted is OpenAI's legacy endpoint, which completes a prompt.
@@ -22,28 +24,28 @@ func (s *Server) completesPrompts(path string) bool {
 }
 
 func (prompted) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, model, refused := openAIBody(h, body, cfg)
+	o, refused := check.OpenAIBody(h, body, cfg.checked())
 	if refused != nil {
 		return nil, refused
 	}
 	if name := o.Unknown(append(slices.Clone(promptedParams), cfg.Allow...)...); name != "" {
-		return nil, bad(name, "unknown_parameter", "Unrecognized request argument supplied: %s", name)
+		return nil, check.Bad(name, "unknown_parameter", "Unrecognized request argument supplied: %s", name)
 	}
 	prompts, tokens := promptsOf(o["prompt"])
 	n, _ := o.Num("n")
 	best, _ := o.Num("best_of")
 	switch {
 	case len(prompts) == 0:
-		return nil, bad("prompt", "", "you must provide a prompt")
+		return nil, check.Bad("prompt", "", "you must provide a prompt")
 	case o.Has("best_of") && best < n:
-		return nil, bad("best_of", "", "You requested that the server return more choices than it will generate (HINT: if you want n=%g, you should also set best_of=%g).", n, n)
+		return nil, check.Bad("best_of", "", "You requested that the server return more choices than it will generate (HINT: if you want n=%g, you should also set best_of=%g).", n, n)
 	case o.Bool("stream") && best > max(n, 1):
-		return nil, bad("best_of", "", "You cannot use best_of with stream")
+		return nil, check.Bad("best_of", "", "You cannot use best_of with stream")
 	case o.Has("stream_options") && !o.Bool("stream"):
-		return nil, bad("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+		return nil, check.Bad("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
 	}
 	return &asked{
-		model: model, stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"), choices: max(1, int(n)),
+		model: o.Str("model"), stream: o.Bool("stream"), includeUsage: o.Object("stream_options").Bool("include_usage"), choices: max(1, int(n)),
 		inputTokens: tokens, prompts: prompts, echo: o.Bool("echo"), probs: o.Has("logprobs"),
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"bardo.money/gateway/e2e/fake/check"
 	"bardo.money/gateway/internal/rawjson"
 )
 
@@ -16,39 +17,12 @@ type responses struct {
 	kept *sync.Map // ids of responses
 }
 
-var responsesParams = []string{
-	"background", "client_metadata", "context_management", "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls", "metadata",
-	"model", "parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_retention", "reasoning",
-	"safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs",
-	"top_p", "truncation", "user",
-}
-
-var responsesTools = []string{
-	"function", "custom", "web_search", "web_search_preview", "file_search", "code_interpreter", "mcp", "image_generation", "local_shell",
-	"computer_use_preview", "shell", "apply_patch", "tool_search", "namespace",
-}
-
-// sealedReasoning begins what this provider encrypts, as the real one's does.
-const sealedReasoning = "gAAAAAB"
-
 func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refusal) {
-	o, err := rawjson.Parse(body)
-	if err != nil || !isJSON(h.Get("Content-Type")) {
-		return nil, bad("", "", "We could not parse the JSON body of your request.")
+	o, e := check.Responses(h, body, cfg.checked(), func(id string) bool { _, ok := p.kept.Load(id); return ok })
+	if e != nil {
+		return nil, e
 	}
-	model := o.Str("model")
-	if model == "" {
-		return nil, bad("model", "missing_required_parameter", "Missing required parameter: 'model'.")
-	}
-	if name := o.Unknown(append(slices.Clone(responsesParams), cfg.Allow...)...); name != "" {
-		return nil, bad(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
-	}
-	for _, check := range []func(object) *refusal{openAIRanges, responsesLimits, responsesToolList, responsesFormat, p.input} {
-		if e := check(o); e != nil {
-			return nil, e
-		}
-	}
-	q := &asked{model: model, stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: responsesForm(o)}
+	q := &asked{model: o.Str("model"), stream: o.Bool("stream"), choices: 1, inputTokens: max(1, len(body)/4), custom: map[string]bool{}, form: check.ResponsesForm(o)}
 	q.sealed = slices.Contains(o.Strings("include"), "reasoning.encrypted_content")
 	for _, t := range o.List("tools") {
 		if t.Str("type") == "custom" {
@@ -58,107 +32,9 @@ func (p responses) read(h http.Header, body []byte, cfg *Config) (*asked, *refus
 	return q, nil
 }
 
-// responsesLimits checks the numbers that only this API has.
-func responsesLimits(o object) *refusal {
-	const least = 16
-	if n, ok := o.Num("max_output_tokens"); ok && n < least {
-		return bad("max_output_tokens", "integer_below_min_value", "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= %d, but got %g instead.", least, n)
-	}
-	return nil
-}
-
-func responsesToolList(o object) *refusal {
-	for i, t := range o.List("tools") {
-		kind := t.Str("type")
-		if !slices.Contains(responsesTools, kind) {
-			return bad(fmt.Sprintf("tools[%d].type", i), "invalid_value", "Invalid value: '%s'. Supported values are: 'function', 'custom', and others.", kind)
-		}
-		if (kind == "function" || kind == "custom") && !validToolName(t.Str("name")) {
-			return bad(fmt.Sprintf("tools[%d].name", i), "missing_required_parameter", "Missing required parameter: 'tools[%d].name'.", i)
-		}
-	}
-	return nil
-}
-
-// idPrefixes are how the ids of items begin.
-var idPrefixes = map[string]string{"message": "msg", "function_call": "fc", "reasoning": "rs", "custom_tool_call": "ctc"}
-
-// input checks what is said as the real provider does: ids by their form, calls and outputs by each other, reasoning by its proof.
-func (p responses) input(o object) *refusal {
-	if id := o.Str("previous_response_id"); id != "" {
-		if _, ok := p.kept.Load(id); !ok {
-			return bad("previous_response_id", "previous_response_not_found", "Previous response with id '%s' not found.", id)
-		}
-	} else if !o.Has("input") {
-		return bad("input", "missing_required_parameter", "Missing required parameter: 'input'.")
-	}
-	var open []string
-	for i, it := range o.List("input") {
-		kind := or(it.Str("type"), "message")
-		at := fmt.Sprintf("input[%d]", i)
-		if id, prefix := it.Str("id"), idPrefixes[kind]; id != "" && !strings.HasPrefix(id, prefix) {
-			return bad(at+".id", "invalid_value", "Invalid '%s.id': '%s'. Expected an ID that begins with '%s'.", at, id, prefix)
-		}
-		switch kind {
-		case "message":
-			if e := responsesMessage(it, at); e != nil {
-				return e
-			}
-		case "reasoning":
-			if e := responsesReasoning(it); e != nil {
-				return e
-			}
-		case "function_call", "custom_tool_call":
-			open = append(open, it.Str("call_id"))
-		case "function_call_output", "custom_tool_call_output":
-			n := slices.Index(open, it.Str("call_id"))
-			if n < 0 && !o.Has("previous_response_id") {
-				return bad("input", "", "No tool call found for function call output with call_id %s.", it.Str("call_id"))
-			}
-			if n >= 0 {
-				open = slices.Delete(open, n, n+1)
-			}
-		}
-	}
-	if len(open) > 0 {
-		return bad("input", "", "No tool output found for function call %s.", open[0])
-	}
-	return nil
-}
-
-func responsesMessage(it object, at string) *refusal {
-	if role := it.Str("role"); !slices.Contains([]string{"user", "assistant", "system", "developer"}, role) {
-		return bad(at+".role", "invalid_value", "Invalid value: '%s'. Supported values are: 'assistant', 'system', 'developer', and 'user'.", role)
-	}
-	for j, part := range it.List("content") {
-		known := []string{"input_text", "input_image", "input_file", "input_audio"}
-		if it.Str("role") == "assistant" {
-			known = []string{"output_text", "refusal"}
-		}
-		if kind := part.Str("type"); !slices.Contains(known, kind) {
-			return bad(fmt.Sprintf("%s.content[%d].type", at, j), "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(known, "', '"))
-		}
-	}
-	return nil
-}
-
-// responsesReasoning refuses reasoning that this provider did not make.
-func responsesReasoning(it object) *refusal {
-	switch sealed := it.Str("encrypted_content"); {
-	case sealed == "":
-		return &refusal{
-			status: http.StatusNotFound, kind: "invalid_request_error", param: "input",
-			message: fmt.Sprintf("Item with id '%s' not found. Items are not persisted when `store` is set to false.", it.Str("id")),
-		}
-	case !strings.HasPrefix(sealed, sealedReasoning):
-		return bad("", "invalid_encrypted_content", "The encrypted content %s... could not be verified.", sealed[:min(8, len(sealed))])
-	}
-	return nil
-}
-
 func (responses) errorFrame(e *refusal) frame {
 	return frame{data: fmt.Sprintf("event: error\ndata: {\"type\":\"error\",\"sequence_number\":2,\"error\":{\"type\":%s,\"code\":%s,\"message\":%s,\"param\":%s}}\n\n",
-		quote(e.kind), orNull(e.code), quote(e.message), orNull(e.param))}
+		quote(e.Kind), orNull(e.Code), quote(e.Message), orNull(e.Param))}
 }
 
 // responsesItem is one output item: as it begins, as it ends, and the events between.
@@ -223,7 +99,7 @@ func messageItem(text []string, id string) responsesItem {
 func (t *Thought) responsesItem(q *asked, seed string) responsesItem {
 	id, sealed := "rs_"+opaque(seed, 48), ""
 	if q.sealed {
-		sealed = `,"encrypted_content":` + quote(sealedReasoning+opaque(seed+"sealed", 60))
+		sealed = `,"encrypted_content":` + quote(check.SealedReasoning+opaque(seed+"sealed", 60))
 	}
 	summary := `{"type":"summary_text","text":` + quote(t.Text) + `}`
 	it := responsesItem{

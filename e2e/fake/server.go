@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/e2e/fake/check"
 )
 
 // Dialect is a provider's wire format.
@@ -47,6 +49,11 @@ type Config struct {
 	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
 	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
 	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
+}
+
+// checked are the settings that decide what is refused.
+func (c *Config) checked() *check.Provider {
+	return &check.Provider{Models: c.Models, Allow: c.Allow, Only: c.Only, Betas: c.Betas, Signer: check.Signer(c.Signer)}
 }
 
 // Server is a running fake provider. Safe for concurrent use.
@@ -112,8 +119,8 @@ type asked struct {
 	showThoughts bool            // Gemini: they are wanted
 	sealed       bool            // Responses: encrypted reasoning is wanted
 	custom       map[string]bool // Responses: tools that take text
-	form         *form           // nil: any
-	signer       signer
+	form         *check.Form     // nil: any
+	signer       check.Signer
 	prompts      []string // of the legacy completions
 	echo, probs  bool     // of the legacy completions
 	vector       int      // embeddings: how long each is
@@ -121,11 +128,7 @@ type asked struct {
 }
 
 // refusal is an error before it is written in a dialect.
-type refusal struct {
-	status                     int
-	kind, code, message, param string
-	quiet                      bool // OpenAI writes "param": null
-}
+type refusal = check.Refusal
 
 // refusalOf is what a table says of a status. One that it does not have is as 400, or from 500 on as 500.
 func refusalOf(table map[int]refusal, status int) *refusal {
@@ -136,7 +139,7 @@ func refusalOf(table map[int]refusal, status int) *refusal {
 	case !ok:
 		e = table[http.StatusInternalServerError]
 	}
-	e.status = status
+	e.Status = status
 	return &e
 }
 
@@ -374,7 +377,7 @@ func (s *Server) route(a api, r *Request) outcome {
 		return s.listed(a, r)
 	case s.serves(path):
 		if r.Method != http.MethodPost {
-			return outcome{refused: &refusal{status: http.StatusMethodNotAllowed, kind: "invalid_request_error", message: "Method Not Allowed"}}
+			return outcome{refused: &refusal{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error", Message: "Method Not Allowed"}}
 		}
 		q, e := a.read(r.Header, r.Body, &s.cfg)
 		if e == nil && s.cfg.MinCache > 0 {
@@ -388,12 +391,15 @@ func (s *Server) route(a api, r *Request) outcome {
 		n, e := countTokens(r.Header, r.Body, &s.cfg)
 		return outcome{fixed: n, refused: e}
 	}
+	if o, ok := s.routeModality(path, r); ok {
+		return o
+	}
 	if o, ok := s.routeKept(path, r); ok {
 		return o
 	}
 	return outcome{refused: &refusal{
-		status: http.StatusNotFound, kind: a.errorFor(http.StatusNotFound).kind,
-		message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path), quiet: true,
+		Status: http.StatusNotFound, Kind: a.errorFor(http.StatusNotFound).Kind,
+		Message: fmt.Sprintf("Invalid URL (%s %s)", r.Method, r.Path), Quiet: true,
 	}}
 }
 

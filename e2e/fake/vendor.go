@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"bardo.money/gateway/e2e/fake/check"
 	"bardo.money/gateway/internal/rawjson"
 )
 
@@ -39,21 +40,21 @@ var vendors = map[Vendor]rules{
 			"provider", "models", "route", "transforms", "plugins", "reasoning", "usage", "top_k", "min_p", "top_a", "repetition_penalty",
 		},
 		marks: true,
-		check: openRouterRules,
+		check: check.OpenRouter,
 	},
-	BlockRun: {params: []string{"reasoning", "thinking_level", "top_k"}, check: blockRunRules},
+	BlockRun: {params: []string{"reasoning", "thinking_level", "top_k"}, check: check.BlockRun},
 	Venice: {
 		params: []string{"venice_parameters", "reasoning", "top_k", "min_p", "min_temp", "max_temp", "repetition_penalty", "stop_token_ids"},
 		marks:  true,
-		check:  veniceRules,
+		check:  check.Venice,
 	},
 	Bankr:    {},
 	Azure:    {},
-	Groq:     {check: groqRules},
-	DeepSeek: {params: []string{"thinking"}, check: deepSeekRules},
+	Groq:     {check: check.Groq},
+	DeepSeek: {params: []string{"thinking"}, check: check.DeepSeek},
 	Qwen: {
 		params: []string{"enable_thinking", "thinking_budget", "enable_search", "search_options", "top_k", "repetition_penalty"},
-		check:  qwenRules,
+		check:  check.Qwen,
 	},
 }
 
@@ -103,12 +104,12 @@ func (v vendorMessages) read(h http.Header, body []byte, cfg *Config) (*asked, *
 	model := modelOf(body)
 	o, err := rawjson.Parse(body)
 	if err != nil || !strings.Contains(model, "claude") {
-		return nil, &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: "model " + model + " is not served here"}
+		return nil, &refusal{Status: http.StatusBadRequest, Kind: "invalid_request_error", Message: "model " + model + " is not served here"}
 	}
 	o["model"] = json.RawMessage(quote(anthropicName(model)))
 	plain, err := json.Marshal(o)
 	if err != nil {
-		return nil, bad("", "", "%v", err)
+		return nil, check.Bad("", "", "%v", err)
 	}
 	q, e := v.anthropic.read(h, plain, cfg)
 	if q != nil {
@@ -171,7 +172,7 @@ func (v vendorChat) read(h http.Header, body []byte, cfg *Config) (*asked, *refu
 	}
 	plain, err := json.Marshal(o)
 	if err != nil {
-		return nil, bad("", "", "%v", err)
+		return nil, check.Bad("", "", "%v", err)
 	}
 	q, e := v.openAI.read(h, plain, cfg)
 	if q != nil {
@@ -251,9 +252,9 @@ func (v vendorChat) worded(text string, q *asked) string {
 func (v vendorChat) refusal(e *refusal, id string) []byte {
 	switch v.vendor {
 	case OpenRouter:
-		return []byte(fmt.Sprintf(`{"error":{"message":%s,"code":%d,"metadata":{"provider_name":"Fake"}},"user_id":"user_fake"}`, quote(e.message), e.status))
+		return []byte(fmt.Sprintf(`{"error":{"message":%s,"code":%d,"metadata":{"provider_name":"Fake"}},"user_id":"user_fake"}`, quote(e.Message), e.Status))
 	case Venice:
-		return []byte(fmt.Sprintf(`{"error":%s}`, quote(e.message)))
+		return []byte(fmt.Sprintf(`{"error":%s}`, quote(e.Message)))
 	default:
 		return v.openAI.refusal(e, id)
 	}
@@ -264,15 +265,5 @@ func (v vendorChat) errorFrame(e *refusal) frame {
 		return v.openAI.errorFrame(e)
 	}
 	return frame{data: fmt.Sprintf(`data: {"id":"gen-fake","object":"chat.completion.chunk","created":%d,"model":"m","provider":"Fake","error":{"code":%d,"message":%s},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`+"\n\n",
-		openAICreated, e.status, quote(e.message))}
-}
-
-// groqRules are what Groq answers 400 to.
-func groqRules(o object) *refusal {
-	for _, name := range []string{"logprobs", "top_logprobs", "logit_bias"} {
-		if _, ok := o[name]; ok {
-			return bad("", name, "property '%s' is unsupported", name)
-		}
-	}
-	return nil
+		openAICreated, e.Status, quote(e.Message))}
 }

@@ -95,14 +95,14 @@ func (s *seat) target(to *policy.Resolution, req *chat.Request, c *chat.Conversa
 	own, _ := wire.SchemaOf(req)
 	return structured.Target{
 		Enforces: to.StructuredOutputs && (!to.SchemaAlone || len(c.Tools) == 0), Tools: slices.Contains(to.Features, policy.Tools),
-		Thinking: req.Thinking && to.Reasoning != "none", PreferTool: preferTool, OwnTools: len(c.Tools) > 0, OwnChoice: c.ToolChoice.Mode,
+		Thinking: req.Thinking && to.Reasoning != "none", PreferTool: preferTool, ClientTools: len(c.Tools) > 0, ClientChoice: c.ToolChoice.Mode,
 		Rules: structured.RulesOf(s.adapter.Dialect(*to, provider.Endpoint{}, req.Dialect)), Hinted: own == nil,
 	}
 }
 
 // TestD23HowAnswersAreKeptToAForm: who enforces schemas, who is made to call a tool, and who is asked in the prompt (O-01).
 func TestD23HowAnswersAreKeptToAForm(t *testing.T) {
-	form := structured.Named("HeartbeatDecision")
+	form := structured.Published("HeartbeatDecision")
 	for _, s := range seats {
 		to := s.resolution()
 		req := decode(t, openai.Dialect{}, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
@@ -177,7 +177,7 @@ func askInAForm(t *testing.T, r *rand.Rand, at *seat, s *fake.Server) string {
 		shape.Schema, shape.Name = wire.SchemaOf(req)
 	}
 	if r.IntN(3) == 0 {
-		shape.Say = []chat.Message{
+		shape.Messages = []chat.Message{
 			{Role: chat.RoleAssistant, Parts: []chat.Part{{Kind: chat.PartText, Text: pick(r, "", `{"a":1}`, "no JSON ")}}},
 			{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "It is wrong."}}},
 		}
@@ -244,10 +244,10 @@ func checkAnswer(t *testing.T, at *seat, req *chat.Request, to policy.Resolution
 }
 
 // anyForm is one of ours, or a caller's.
-func anyForm(t *testing.T, r *rand.Rand) *structured.Form {
+func anyForm(t *testing.T, r *rand.Rand) *structured.Schema {
 	t.Helper()
 	if all := schema.All(); r.IntN(2) == 0 {
-		return structured.Named(all[r.IntN(len(all))].Name)
+		return structured.Published(all[r.IntN(len(all))].Name)
 	}
 	form, err := structured.Compile(pick(r, "", "answer", "An answer: yes"), anySchema(r, 0))
 	if err != nil {
@@ -287,7 +287,7 @@ func anyClient(r *rand.Rand) (wire.Dialect, []byte) {
 	case 1:
 		return responses.Dialect{}, responsesBody(r)
 	case 2:
-		return gemini.Dialect{}.At("/v1beta/models/m:generateContent", ""), geminiBody(r)
+		return gemini.Dialect{}.ForPath("/v1beta/models/m:generateContent", ""), geminiBody(r)
 	}
 	return anthropic.Dialect{}, ownBody(r)
 }

@@ -1,4 +1,5 @@
-// The SDKs of OpenAI and Google for Node, by what else than words they ask for: embeddings, completions of a prompt, JSON, sound.
+// The SDKs of OpenAI and Google for Node, by what else than words they ask for: embeddings, completions of a prompt, JSON, sound,
+// images, speech, moderation.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -22,7 +23,33 @@ async function list(events) {
 
 const isObject = (text) => assert.equal(Object.prototype.toString.call(JSON.parse(text)), "[object Object]", `${text} is no object`);
 
+// A second of silence, as a WAV file.
+function recording() {
+  const head = Buffer.from("RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0\0\x7d\0\0\x02\0\x10\0data\0\x7d\0\0", "latin1");
+  return OpenAI.toFile(Buffer.concat([head, Buffer.alloc(32_000)]), "a.wav", { type: "audio/wav" });
+}
+
 const ofOpenAI = {
+  async media() {
+    const picture = () => OpenAI.toFile(Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), "a.png", { type: "image/png" });
+    assert.equal((await openai.images.generate({ model: "painter", prompt: "a cat", n: 2 })).data.length, 2);
+    assert.equal((await openai.images.edit({ model: "painter", prompt: "more cat", image: [await picture(), await picture()] })).data.length, 1);
+    assert.equal((await openai.images.createVariation({ model: "painter", image: await picture() })).data.length, 1);
+    const { response } = await openai.images.generate({ model: "painter", prompt: "a cat" }).withResponse();
+    assert.equal(response.headers.get("x-bardo-cost"), "0.012000");
+    const spoken = await openai.audio.speech.create({ model: "speaker", voice: "alloy", input: "Hello.", response_format: "wav" });
+    assert.equal(Buffer.from(await spoken.arrayBuffer()).subarray(0, 4).toString(), "RIFF");
+    assert.equal((await openai.audio.transcriptions.create({ model: "writer", file: await recording() })).text, "Hello.");
+    const words = { response_format: "verbose_json", timestamp_granularities: ["word", "segment"] };
+    assert.equal((await openai.audio.transcriptions.create({ model: "writer", file: await recording(), ...words })).duration, 1.25);
+    const events = await list(openai.audio.transcriptions.create({ model: "writer", file: await recording(), stream: true }));
+    assert.deepEqual(events.map((e) => e.type), ["transcript.text.delta", "transcript.text.done"]);
+    assert.equal((await openai.audio.translations.create({ model: "writer", file: await recording() })).text, "Hello.");
+    assert.equal((await openai.moderations.create({ model: "judge", input: ["x", "y"] })).results[0].flagged, true);
+    const error = await caught(() => openai.audio.speech.create({ model: "painter", voice: "alloy", input: "x" }));
+    assert.ok(error instanceof OpenAI.BadRequestError && error.param === "model", `${error}`);
+  },
+
   // The SDK asks for base64 where nobody says a form, and gives numbers.
   async embeddings() {
     const one = await openai.embeddings.create({ model: "vectors", input: "one" });

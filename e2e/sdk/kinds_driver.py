@@ -1,9 +1,12 @@
-"""The SDKs of OpenAI and Google for Python, by what else than words they ask for: embeddings, completions of a prompt, JSON, sound."""
+"""The SDKs of OpenAI and Google for Python, by what else than words they ask for: embeddings, completions of a prompt, JSON, sound,
+images, speech, moderation."""
 
 import base64
 import importlib.metadata
+import io
 import json
 import os
+import wave
 
 import openai
 from google import genai
@@ -97,6 +100,39 @@ def sound_of_google():
             same(e.code, 400)
 
 
+def recording(seconds=1):
+    """A second of silence, as a WAV file."""
+    out = io.BytesIO()
+    with wave.open(out, "wb") as w:
+        w.setnchannels(1), w.setsampwidth(2), w.setframerate(16_000)
+        w.writeframes(bytes(32_000 * seconds))
+    return ("a.wav", out.getvalue(), "audio/wav")
+
+
+def media():
+    picture = ("a.png", b"\x89PNG\r\n\x1a\n", "image/png")
+    same(len(OPENAI.images.generate(model="painter", prompt="a cat", n=2).data), 2)
+    same(len(OPENAI.images.edit(model="painter", prompt="more cat", image=picture).data), 1)
+    same(len(OPENAI.images.edit(model="painter", prompt="more cat", image=[picture, picture]).data), 1)
+    same(len(OPENAI.images.create_variation(model="painter", image=picture).data), 1)
+    raw = OPENAI.images.with_raw_response.generate(model="painter", prompt="a cat")
+    same(raw.headers["x-bardo-cost"], "0.012000")
+    with OPENAI.audio.speech.with_streaming_response.create(model="speaker", voice="alloy", input="Hello.", response_format="wav") as spoken:
+        true(b"".join(spoken.iter_bytes()).startswith(b"RIFF"), "no WAV file")
+    same(OPENAI.audio.transcriptions.create(model="writer", file=recording()).text, "Hello.")
+    same(OPENAI.audio.transcriptions.create(model="writer", file=recording(), response_format="text").strip(), "Hello.")
+    words = {"response_format": "verbose_json", "timestamp_granularities": ["word", "segment"]}
+    same(OPENAI.audio.transcriptions.create(model="writer", file=recording(), **words).duration, 1.25)
+    same([e.type for e in OPENAI.audio.transcriptions.create(model="writer", file=recording(), stream=True)], ["transcript.text.delta", "transcript.text.done"])
+    same(OPENAI.audio.translations.create(model="writer", file=recording()).text, "Hello.")
+    true(OPENAI.moderations.create(model="judge", input=["x", "y"]).results[0].flagged, "nothing is flagged")
+    try:
+        OPENAI.audio.speech.create(model="painter", voice="alloy", input="x")
+        raise AssertionError("a model of images speaks")
+    except openai.BadRequestError as e:
+        same(e.param, "model")
+
+
 if os.environ["BARDO_CLIENT"] == "openai-python":
-    run(openai.__version__, {"embeddings": embeddings, "prompts": prompts, "json": json_of_openai, "sound": sound_of_openai})
+    run(openai.__version__, {"embeddings": embeddings, "prompts": prompts, "json": json_of_openai, "sound": sound_of_openai, "media": media})
 run(importlib.metadata.version("google-genai"), {"json": json_of_google, "sound": sound_of_google})

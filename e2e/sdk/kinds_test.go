@@ -12,7 +12,7 @@ import (
 
 // kinds are what clients ask for besides words, by the cases of their drivers, and how docs/clients.md calls them.
 var kinds = []struct{ name, title string }{
-	{"embeddings", "embeddings"}, {"prompts", "completions of a prompt"}, {"json", "JSON mode"}, {"sound", "sound"},
+	{"embeddings", "embeddings"}, {"prompts", "completions of a prompt"}, {"json", "JSON mode"}, {"sound", "sound"}, {"media", "images, speech, moderation"},
 }
 
 // askers are the clients of the table in docs/clients.md, each with the cases that it has means for.
@@ -21,14 +21,14 @@ var askers = []struct {
 	argv        func(*testing.T) []string
 	cases       []string
 }{
-	{"openai-python", "OpenAI Python", python("kinds_driver.py"), []string{"embeddings", "prompts", "json", "sound"}},
-	{"openai-node", "OpenAI Node", node("kinds_driver.cjs"), []string{"embeddings", "prompts", "json", "sound"}},
+	{"openai-python", "OpenAI Python", python("kinds_driver.py"), []string{"embeddings", "prompts", "json", "sound", "media"}},
+	{"openai-node", "OpenAI Node", node("kinds_driver.cjs"), []string{"embeddings", "prompts", "json", "sound", "media"}},
 	{"google-python", "Google Gen AI Python", python("kinds_driver.py"), []string{"json", "sound"}},
 	{"google-node", "Google Gen AI Node", node("kinds_driver.cjs"), []string{"json", "sound"}},
 }
 
-// TestSDKsAskForMoreThanWords: embeddings and completions of a prompt from a server that has them, JSON mode and sound over providers of every
-// format.
+// TestSDKsAskForMoreThanWords: embeddings, completions of a prompt, images, speech and moderation from a server that has them, JSON mode and sound
+// over providers of every format.
 func TestSDKsAskForMoreThanWords(t *testing.T) {
 	t.Parallel()
 	o := gateway.Options{Config: settings}
@@ -38,7 +38,11 @@ func TestSDKsAskForMoreThanWords(t *testing.T) {
 		p := gateway.Provider{ID: "at-" + string(d), Fake: fakes[d], Format: string(d)}
 		p.Models = []gateway.Model{{ID: "json-" + string(d)}, {ID: "sound-" + string(d)}}
 		if d == fake.OpenAI {
-			p.Models = append(p.Models, gateway.Model{ID: "vectors", Upstream: "bge-m3", More: "capabilities: [embeddings]"}, gateway.Model{ID: "prompts"})
+			p.Models = append(p.Models, gateway.Model{ID: "vectors", Upstream: "bge-m3", More: "capabilities: [embeddings]"}, gateway.Model{ID: "prompts"},
+				gateway.Model{ID: "painter", Price: "{per_image: 0.01}", More: "capabilities: [image_generation]"},
+				gateway.Model{ID: "speaker", Price: "{characters: 15}", More: "capabilities: [speech]"},
+				gateway.Model{ID: "writer", Price: "{per_hour: 0.36}", More: "capabilities: [transcription]"},
+				gateway.Model{ID: "judge", Price: "{input: 0, output: 0}", More: "capabilities: [moderation]"})
 		}
 		o.Providers = append(o.Providers, p)
 	}

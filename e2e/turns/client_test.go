@@ -47,7 +47,7 @@ func newClient(d chat.Dialect, stream bool) *client {
 		if stream {
 			method = "streamGenerateContent"
 		}
-		c.speaks = gemini.Dialect{}.At(gemini.Root+"/m:"+method, "alt=sse")
+		c.speaks = gemini.Dialect{}.ForPath(gemini.Root+"/m:"+method, "alt=sse")
 	}
 	return c
 }
@@ -167,8 +167,8 @@ func (c *client) request(t testing.TB, to *upstream) *chat.Request {
 	return req
 }
 
-// hear writes an answer in the client's format, and puts it into the conversation as the client reads it.
-func (c *client) hear(t testing.TB, events []chat.Event, from chat.Dialect) {
+// read writes an answer in the client's format, and puts it into the conversation as the client reads it.
+func (c *client) read(t testing.TB, events []chat.Event, from chat.Dialect) {
 	t.Helper()
 	e := c.speaks.NewEncoder(wire.Options{Same: from == c.dialect, Stream: c.stream, Model: "m", RequestID: "req_1", Created: 1700000000})
 	var out []byte
@@ -194,13 +194,13 @@ func (c *client) hear(t testing.TB, events []chat.Event, from chat.Dialect) {
 	}
 	switch c.dialect { //nolint:exhaustive // no other has clients here
 	case chat.OpenAI:
-		c.hearOpenAI(all)
+		c.readOpenAI(all)
 	case chat.Anthropic:
-		c.hearAnthropic(all)
+		c.readAnthropic(all)
 	case chat.Responses:
-		c.hearResponses(all)
+		c.readResponses(all)
 	case chat.Gemini:
-		c.hearGemini(all)
+		c.readGemini(all)
 	}
 }
 
@@ -222,8 +222,8 @@ func str(v any) string {
 	return s
 }
 
-// hearOpenAI joins text and calls, and leaves the pieces of reasoning_details as they came.
-func (c *client) hearOpenAI(chunks []object) {
+// readOpenAI joins text and calls, and leaves the pieces of reasoning_details as they came.
+func (c *client) readOpenAI(chunks []object) {
 	message := object{"role": "assistant", "content": ""}
 	var calls []any
 	for _, chunk := range chunks {
@@ -256,7 +256,7 @@ func (c *client) hearOpenAI(chunks []object) {
 	c.turns = append(c.turns, message)
 }
 
-func (c *client) hearAnthropic(events []object) {
+func (c *client) readAnthropic(events []object) {
 	var blocks []any
 	for _, ev := range events {
 		if !c.stream {
@@ -288,7 +288,7 @@ func (c *client) hearAnthropic(events []object) {
 	c.turns = append(c.turns, object{"role": "assistant", "content": blocks})
 }
 
-func (c *client) hearResponses(events []object) {
+func (c *client) readResponses(events []object) {
 	last := any(events[len(events)-1])
 	if c.stream {
 		last = at(last, "response")
@@ -301,7 +301,7 @@ func (c *client) hearResponses(events []object) {
 	}
 }
 
-func (c *client) hearGemini(chunks []object) {
+func (c *client) readGemini(chunks []object) {
 	var parts []any
 	for _, chunk := range chunks {
 		for _, candidate := range list(chunk["candidates"]) {

@@ -190,7 +190,7 @@ func play(t testing.TB, all []*upstream, seed uint64) {
 			checkSealed(t, by, history, c)
 		}
 		history = append(history, said{by: by, does: does})
-		c.hear(t, events, by.adapter.Dialect(by.to, by.endpoint(), c.dialect))
+		c.read(t, events, by.adapter.Dialect(by.to, by.endpoint(), c.dialect))
 		if len(does.ToolCalls) > 0 {
 			c.results(r)
 		} else {

@@ -12,10 +12,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// writer gathers what a key is made of. Everything has a mark or a length before it, so that no two things run into the same bytes.
+// writer serialises what a key is hashed from. Every value has a type mark or a length before it, so that different values never
+// produce the same bytes.
 type writer struct {
-	b    []byte
-	left int // how many bytes of JSON may yet be put in order
+	b          []byte
+	sortBudget int // bytes of JSON whose objects may still be sorted; bounds the work on deeply nested bodies
 }
 
 func (w *writer) byte(c byte)   { w.b = append(w.b, c) }
@@ -46,7 +47,7 @@ func (w *writer) strings(list []string) {
 	}
 }
 
-// The marks of JSON values.
+// Type marks of JSON values.
 const (
 	markAbsent  = '-'
 	markNull    = 'n'
@@ -54,35 +55,35 @@ const (
 	markFalse   = 'f'
 	markNumber  = '#'
 	markString  = '"'
-	markEscaped = '\\' // a string whose escapes have no text of their own: half a surrogate pair
+	markEscaped = '\\' // a string with an escape that is no valid text (half a surrogate pair), written as its raw bytes
 	markArray   = '['
 	markObject  = '{'
-	markRaw     = '!' // bytes as they are
+	markRaw     = '!' // unparsed bytes
 	markMore    = ','
 	markEnd     = '.'
 )
 
-// What lies deeper than maxCanonicalDepth counts as it is written, and so does what comes after a body was read mostOrdered times:
-// every level reads what is below it once more, and a body may nest 512 levels. What people write is read some six times.
+// Limits of sorting: values below maxCanonicalDepth, and values reached after maxSortPasses times the size of the body was read, are
+// hashed as raw bytes. Each level of nesting reads everything below it again, and a body may nest 512 levels; typical ones take six passes.
 const (
 	maxCanonicalDepth = 32
-	mostOrdered       = 12
+	maxSortPasses     = 12
 )
 
-// ordered reports whether a value that holds others is put in order.
-func (w *writer) ordered(v jsonx.Value, depth int) bool {
-	w.left -= len(v.Raw)
-	return depth <= maxCanonicalDepth && w.left >= 0
+// maySort reports whether an array or object is canonicalized, and takes its size from the budget.
+func (w *writer) maySort(v jsonx.Value, depth int) bool {
+	w.sortBudget -= len(v.Raw)
+	return depth <= maxCanonicalDepth && w.sortBudget >= 0
 }
 
-// member is a member of an object on its way into a key.
+// member is one member of an object that is being sorted.
 type member struct {
 	key   string
 	value jsonx.Value
 }
 
-// value writes a JSON value in the spirit of RFC 8785: members by key, numbers by value, strings by what they say. Numbers keep
-// all their digits, unlike there.
+// value writes a canonical form of a JSON value, similar to RFC 8785: members sorted by key, numbers by value, strings unescaped. Unlike
+// RFC 8785, numbers keep all their digits.
 func (w *writer) value(v jsonx.Value, depth int) {
 	switch v.Kind() {
 	case jsonx.Invalid:
@@ -107,7 +108,7 @@ func (w *writer) value(v jsonx.Value, depth int) {
 }
 
 func (w *writer) array(v jsonx.Value, depth int) {
-	if !w.ordered(v, depth) {
+	if !w.maySort(v, depth) {
 		w.raw(v.Raw)
 		return
 	}
@@ -120,7 +121,7 @@ func (w *writer) array(v jsonx.Value, depth int) {
 }
 
 func (w *writer) object(v jsonx.Value, depth int) {
-	if !w.ordered(v, depth) {
+	if !w.maySort(v, depth) {
 		w.raw(v.Raw)
 		return
 	}
@@ -131,7 +132,7 @@ func (w *writer) object(v jsonx.Value, depth int) {
 	w.members(members, depth)
 }
 
-// members writes an object's. Those of the same key keep their order: which of them counts is the reader's affair.
+// members writes an object's members. Duplicates keep their order, because parsers differ in which of them they use.
 func (w *writer) members(members []member, depth int) {
 	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
 	w.byte(markObject)
@@ -159,7 +160,7 @@ func (w *writer) string(v jsonx.Value) {
 	w.bytes(text)
 }
 
-// lossy reports whether a string's text may say less than its escapes do.
+// lossy reports whether unescaping a string may lose information: U+FFFD may stand for an invalid escape.
 func lossy(v jsonx.Value) bool {
 	if bytes.IndexByte(v.Raw, '\\') < 0 {
 		return false
@@ -168,7 +169,7 @@ func lossy(v jsonx.Value) bool {
 	return bytes.ContainsRune(text, utf8.RuneError)
 }
 
-// json writes a JSON text that stands inside a string or by itself; text that is none counts as it is.
+// json writes a text as canonical JSON, or as raw bytes if it is not JSON.
 func (w *writer) json(text []byte) {
 	v, err := jsonx.Parse(text)
 	if err != nil {
@@ -178,7 +179,7 @@ func (w *writer) json(text []byte) {
 	w.value(v, 1)
 }
 
-// number writes a number by its value, exactly: 1, 1.0, 10e-1 and 0.1E1 are the same, and so are 0 and -0. "" is none.
+// number writes a number by its exact value: 1, 1.0, 10e-1 and 0.1E1 are equal, and so are 0 and -0. "" means absent.
 func (w *writer) number(s string) {
 	if s == "" {
 		w.byte(markAbsent)
@@ -187,7 +188,7 @@ func (w *writer) number(s string) {
 	mantissa, exponent := s, int64(0)
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
 		n, err := strconv.ParseInt(s[i+1:], 10, 32)
-		if err != nil { // beyond every number there is
+		if err != nil { // the exponent does not fit 32 bits
 			w.raw([]byte(s))
 			return
 		}

@@ -10,29 +10,29 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// Header is the request header by which a caller speaks to the cache, and the answer's that says what it knew.
+// Header is the request header with cache directives, and the answer header with the cache status.
 const Header = "x-bardo-cache"
 
-// Control is what a caller allows and wants of the cache.
+// Control is the cache directives of one request. Use Unbounded for durations that the caller did not set.
 type Control struct {
-	Force    bool // count as repeatable, whatever the temperature
-	Off      bool // neither read nor write, and do not wait for others
-	NoLookup bool // no-cache: ask a provider, and store what it answers
-	NoStore  bool // no-store: what is stored already may be served
-	// MaxAge bounds the age of what may be served while it is fresh; Unbounded without a wish.
+	Force    bool // force: cacheable at any temperature
+	Off      bool // off: no lookup, no store, no coalescing
+	NoLookup bool // no-cache: call a provider and store its answer
+	NoStore  bool // no-store: do not store the answer; a stored entry may still be served
+	// MaxAge is the greatest age of a fresh entry that may be served (max-age).
 	MaxAge time.Duration
-	// StaleFor bounds for how long past its time an entry may stand in for a provider that failed; Unbounded without a wish.
+	// StaleFor is how long after its expiry an entry may be served when all providers failed (stale-if-error).
 	StaleFor time.Duration
 }
 
-// Unbounded is no bound.
+// Unbounded means no limit.
 const Unbounded = time.Duration(math.MaxInt64)
 
-// words are what X-Bardo-Cache takes, as an error lists them.
-const words = "force, off, no-cache, no-store, max-age=SECONDS or stale-if-error=SECONDS"
+// directiveList names the directives of X-Bardo-Cache in error messages.
+const directiveList = "force, off, no-cache, no-store, max-age=SECONDS or stale-if-error=SECONDS"
 
-// ParseControl reads X-Bardo-Cache, and the request directives of RFC 9111 and 5861 in Cache-Control. X-Bardo-Cache is our own:
-// what it does not know is a fault of kind InvalidRequest. Of Cache-Control, what is not known is left alone, as the RFC asks.
+// ParseControl parses X-Bardo-Cache, and the request directives of RFC 9111 and RFC 5861 in Cache-Control. An unknown directive in
+// X-Bardo-Cache is a fault of kind InvalidRequest; in Cache-Control it is ignored, as the RFC requires.
 func ParseControl(h header.List) (Control, error) {
 	c := Control{MaxAge: Unbounded, StaleFor: Unbounded}
 	for _, f := range h {
@@ -40,7 +40,7 @@ func ParseControl(h header.List) (Control, error) {
 		case Header:
 			for word := range strings.SplitSeq(f.Value, ",") {
 				if !c.directive(word, true) {
-					return c, fault.Newf(fault.InvalidRequest, "X-Bardo-Cache: %q, expected %s", clipped(strings.TrimSpace(word)), words)
+					return c, fault.Newf(fault.InvalidRequest, "X-Bardo-Cache: %q, expected %s", truncated(strings.TrimSpace(word)), directiveList)
 				}
 			}
 		case "cache-control":
@@ -52,7 +52,7 @@ func ParseControl(h header.List) (Control, error) {
 	return c, nil
 }
 
-// directive reads one word; it is false for one that it does not know.
+// directive applies one directive and reports whether it is valid. own is true for X-Bardo-Cache, which alone has force and off.
 func (c *Control) directive(word string, own bool) bool {
 	name, value, _ := strings.Cut(strings.TrimSpace(word), "=")
 	switch strings.ToLower(name) {
@@ -76,7 +76,7 @@ func (c *Control) directive(word string, own bool) bool {
 	return true
 }
 
-// seconds reads a number of seconds; of several the smallest counts. One too large to say is no bound.
+// seconds parses a number of seconds. If a directive is repeated, the smallest value applies.
 func seconds(into *time.Duration, value string) bool {
 	n, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 32)
 	if err != nil {
@@ -86,8 +86,8 @@ func seconds(into *time.Duration, value string) bool {
 	return true
 }
 
-// clipped keeps what a client sent from filling an error.
-func clipped(s string) string {
+// truncated limits client input that is quoted in an error to 100 bytes.
+func truncated(s string) string {
 	const most = 100
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"

@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// conversation writes everything that a conversation says, in a form that both dialects come to. Left out are marks for a
-// provider's prompt cache, which change no answer; places and words, which are for messages to the caller; and Unmapped, for
-// what it names stands in no request that gets here. A test goes over every field of chat.Conversation.
+// conversation writes the canonical conversation, which is the same for every client dialect. Left out are cache_control marks, which
+// change no answer; positions, which only appear in error messages; and Unmapped, which is empty for every request that is keyed this
+// way. A test checks that every other field of chat.Conversation changes the key.
 func (w *writer) conversation(c *chat.Conversation) {
 	w.parts(c.System)
 	for i := range c.Messages {
@@ -26,7 +26,7 @@ func (w *writer) conversation(c *chat.Conversation) {
 	w.params(&c.Params)
 }
 
-// message writes a turn. Results of tools count as a turn each: one dialect says them in one message, the other in several.
+// message writes one message. Tool results are written as one message each: Anthropic groups several in one message, OpenAI does not.
 func (w *writer) message(m *chat.Message) {
 	if m.Role != chat.RoleTool {
 		w.turn(m.Role, m.Parts)
@@ -101,8 +101,8 @@ func (w *writer) params(p *chat.Params) {
 	w.bool(p.TEE)
 }
 
-// profile writes what the gateway says for the client: it reaches the provider as well. Keys of a provider's prompt cache do not count,
-// as its marks do not.
+// profile writes the inference parameters that the gateway adds for a subsystem, because they also reach the provider. Prompt-cache keys
+// are left out, because they change no answer.
 func (w *writer) profile(p *chat.Profile) {
 	if w.bool(p != nil); p == nil {
 		return

@@ -1,7 +1,6 @@
-// Package cache keeps answers, so that the same question need not be asked twice: what a question is (Key), who may be served what
-// (Control), the answers of each tenant in bounded memory (Store), and one call for several who ask at the same time (Ticket).
-// It knows no provider, no client's format and no money beyond what an answer once cost; whether a request is fit for
-// the cache, its callers decide.
+// Package cache stores complete answers and serves them for identical requests: a hash of the request (Key), the client's directives
+// (Control), a bounded in-memory store with one partition per tenant (Store), and coalescing of identical concurrent requests (Ticket).
+// It does not know providers or client formats. Which requests are cacheable is decided by its callers.
 package cache
 
 import (
@@ -13,38 +12,38 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Form is how an answer was, or shall be, written.
-type Form struct {
+// Format is the dialect of an answer, and whether it is streamed.
+type Format struct {
 	Dialect chat.Dialect
 	Stream  bool
 }
 
-// Served is who gave an answer, and what it took.
+// Served describes how an answer was produced: by which provider and model, and at what cost.
 type Served struct {
 	By       policy.Resolution
-	Spoken   chat.Dialect // the provider's
+	Dialect  chat.Dialect // of the provider's API
 	Usage    chat.Usage
-	Cost     policy.Pico // the provider's
-	Degraded []string    // what the provider could not be told
-	Schema   string      // how its form was asked for, and whether it has it; "" for none
+	Cost     policy.Pico // what the provider charges
+	Degraded []string    // request features that the provider did not get (X-Bardo-Degraded)
+	Schema   string      // value of X-Bardo-Schema: how the schema was enforced, and the result; "" without a schema
 
-	Verified  string // what a second model made of it; "" where none was asked
-	Escalated string // that a better model gave it than was asked first; "" where it did not
+	Verified  string // result of the verification by a second model; "" without one
+	Escalated string // value of X-Bardo-Escalated when a stronger model gave the answer; "" otherwise
 }
 
-// Entry is a complete answer. It is never changed; it may be read from several goroutines.
+// Entry is a complete stored answer. It is immutable and safe for concurrent reads.
 type Entry struct {
 	Served
 	Key     Key
-	Asked   Form // how the client asked whose answer this was; raw bytes are of this form
+	Format  Format // of the request that produced the answer; the recorded raw bytes are in this format
 	Created time.Time
-	Expires time.Time // until then it is fresh
+	Expires time.Time // fresh before this time, stale after it
 
 	record []byte
 	hits   atomic.Int64
 }
 
-// NewEntry makes an entry of the events of an answer.
+// NewEntry records the events of an answer.
 func NewEntry(events []chat.Event) *Entry {
 	var r recorder
 	for i := range events {
@@ -53,15 +52,15 @@ func NewEntry(events []chat.Event) *Entry {
 	return &Entry{record: r.b}
 }
 
-// entryOverhead is what an entry takes beside its record: itself, its place in the list and in the map.
+// entryOverhead is the memory in bytes that an entry takes besides its record: the struct, its list element and its map slot.
 const entryOverhead = 768
 
-// Size is the memory that the entry takes, in bytes.
+// Size is the entry's memory in bytes.
 func (e *Entry) Size() int64 {
 	return int64(cap(e.record)) + entryOverhead
 }
 
-// Events yields the answer's events in order. An event is valid until the next, its slices as long as the entry.
+// Events yields the answer's events in order. The event is reused for the next one; its slices are valid as long as the entry.
 func (e *Entry) Events(yield func(*chat.Event) bool) {
 	r := reader{b: e.record}
 	var ev chat.Event
@@ -72,24 +71,24 @@ func (e *Entry) Events(yield func(*chat.Event) bool) {
 	}
 }
 
-// Age is how long ago the answer was complete.
+// Age is the time since the answer was complete.
 func (e *Entry) Age(now time.Time) time.Duration { return max(0, now.Sub(e.Created)) }
 
-// fresh reports whether the entry may be served without asking a provider.
+// fresh reports whether the entry may be served without calling a provider.
 func (e *Entry) fresh(now time.Time, c *Control) bool {
 	return now.Before(e.Expires) && e.Age(now) <= c.MaxAge
 }
 
-// standsIn reports whether the entry may be served because no provider answered.
-func (e *Entry) standsIn(now time.Time, c *Control) bool {
+// staleUsable reports whether the entry may be served after all providers failed.
+func (e *Entry) staleUsable(now time.Time, c *Control) bool {
 	late := now.Sub(e.Expires)
 	return late < MaxStale && (late <= 0 || late <= c.StaleFor)
 }
 
-// MaxStale is for how long past its time an entry may stand in for providers that failed.
+// MaxStale is the longest time after its expiry that an entry is kept and may be served when all providers failed.
 const MaxStale = 24 * time.Hour
 
-// entry makes an entry of what was recorded. Nothing of the record is shared with its buffer.
+// entry copies the record into an entry; the recorder's buffer can be reused.
 func (r *recorder) entry(s Served) *Entry {
 	return &Entry{Served: s, record: slices.Clip(slices.Clone(r.b))}
 }

@@ -2,25 +2,25 @@ package cache
 
 import "slices"
 
-// flight is one call of a provider that several requests of a tenant wait for. One of them leads: it makes the call.
+// flight is one upstream call that several identical requests of a tenant share. The leader makes the call, the others wait.
 type flight struct {
 	leader  *Ticket
-	waiting []*Ticket // in the order in which they came
-	failed  int       // leaders whose call failed
+	waiting []*Ticket // in order of arrival
+	failed  int       // number of leaders whose call failed
 }
 
-// mostFailures is how many leaders of a flight may fail before the others are told the same: a provider that is down is not
-// asked by each in turn.
-const mostFailures = 2
+// maxLeaderFailures is how many leaders of a flight may fail before all waiting requests get the error, so that they do not each call a
+// provider that is down.
+const maxLeaderFailures = 2
 
-// Turn is what becomes of a request that waited: an answer, an error, or, with neither, the lead.
-type Turn struct {
+// Outcome ends a wait: with an entry, with an error, or, if both are nil, with the request having to make the call itself.
+type Outcome struct {
 	Entry *Entry
 	Err   error
 }
 
-// Join takes part in the call that answers the ticket's question. Either an entry has come in the meantime, or others make the
-// call and waits is true: Turn says what comes of it. Otherwise the call is the ticket's own to make. Whoever joined must Leave.
+// Join looks the request up again and coalesces it with an identical one in flight. It returns a fresh entry if there is one now. waits is
+// true if another request makes the call: receive from Outcome. Otherwise this request must make the call. Call Release after Join.
 func (t *Ticket) Join() (e *Entry, waits bool) {
 	if t.Control.NoLookup || t.Control.NoStore {
 		return nil, false
@@ -31,23 +31,23 @@ func (t *Ticket) Join() (e *Entry, waits bool) {
 	if e := t.find(sh, now); e != nil && e.fresh(now, &t.Control) {
 		return e, false
 	}
-	f, ok := sh.flights[t.question]
+	f, ok := sh.flights[t.requestKey]
 	if !ok {
 		t.flight = &flight{leader: t}
-		sh.flights[t.question] = t.flight
+		sh.flights[t.requestKey] = t.flight
 		return nil, false
 	}
-	t.flight, t.turn = f, make(chan Turn, 1)
+	t.flight, t.outcome = f, make(chan Outcome, 1)
 	f.waiting = append(f.waiting, t)
 	return nil, true
 }
 
-// Turn delivers once what becomes of a ticket that waits.
-func (t *Ticket) Turn() <-chan Turn { return t.turn }
+// Outcome delivers one value, if Join returned waits.
+func (t *Ticket) Outcome() <-chan Outcome { return t.outcome }
 
-// Leave ends the ticket's part in its call, if it has one still. A leader that leaves before it brought an answer hands the call on
-// to the one who waits longest. err says that the call itself failed; nil that its caller lost interest. It may be called again.
-func (t *Ticket) Leave(err error) {
+// Release leaves the flight; it has no effect without one, or the second time. If the leader leaves without an answer, the request that
+// has waited longest becomes the leader. err is the failure of the leader's call, nil if its client disconnected.
+func (t *Ticket) Release(err error) {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -64,18 +64,18 @@ func (t *Ticket) Leave(err error) {
 		f.failed++
 	}
 	switch {
-	case f.failed >= mostFailures:
-		sh.end(t.question, Turn{Err: err})
+	case f.failed >= maxLeaderFailures:
+		sh.endFlight(t.requestKey, Outcome{Err: err})
 	case len(f.waiting) == 0:
-		delete(sh.flights, t.question)
+		delete(sh.flights, t.requestKey)
 	default:
 		f.leader, f.waiting = f.waiting[0], f.waiting[1:]
-		f.leader.turn <- Turn{}
+		f.leader.outcome <- Outcome{}
 	}
 }
 
-// land brings an answer to those who wait for it.
-func (t *Ticket) land(e *Entry) {
+// deliver gives the leader's answer to the waiting requests and ends the flight.
+func (t *Ticket) deliver(e *Entry) {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -83,12 +83,12 @@ func (t *Ticket) land(e *Entry) {
 		return
 	}
 	t.flight = nil
-	sh.end(t.question, Turn{Entry: e})
+	sh.endFlight(t.requestKey, Outcome{Entry: e})
 }
 
-// scatter ends a call whose answer will be nobody else's: those who wait ask for themselves, all at once. In turn, each would
-// wait for the answer of the one before, which is too large as well.
-func (t *Ticket) scatter() {
+// releaseWaiters ends a flight whose answer is too large to share. All waiting requests make their own calls concurrently: one after
+// another, each would wait for an answer that is also too large.
+func (t *Ticket) releaseWaiters() {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -96,15 +96,16 @@ func (t *Ticket) scatter() {
 		return
 	}
 	t.flight = nil
-	sh.end(t.question, Turn{})
+	sh.endFlight(t.requestKey, Outcome{})
 }
 
-// end ends a flight. The shard is locked; no channel blocks, for each gets one turn, the leader's apart.
-func (sh *shard) end(q question, turn Turn) {
+// endFlight removes a flight and sends its outcome. The shard is locked. No send blocks: channels have room for one outcome, and a request
+// that was sent one is no longer in waiting.
+func (sh *shard) endFlight(q requestKey, outcome Outcome) {
 	f := sh.flights[q]
 	delete(sh.flights, q)
 	for _, o := range f.waiting {
 		o.flight = nil
-		o.turn <- turn
+		o.outcome <- outcome
 	}
 }

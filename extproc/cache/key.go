@@ -11,24 +11,23 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Key names a question: two requests of one tenant have the same key when no provider could tell them apart by what they ask.
+// Key identifies a request: two requests of a tenant have the same key if a provider would see no difference in content.
 type Key [sha256.Size]byte
 
-// idBytes is how much of a key its tenant is shown.
+// idBytes is the length of the public part of a key.
 const idBytes = 8
 
-// ID is the part of the key that its tenant sees and may name the entry by.
+// ID is the public prefix of the key in hex, by which clients refer to an entry.
 func (k Key) ID() string { return hex.EncodeToString(k[:idBytes]) }
 
-// keyVersion changes whenever what goes into a key does.
+// keyVersion is to be incremented whenever the input of the hash changes.
 const keyVersion = 4
 
 // KeyOf is the key of a tenant's request.
 //
-// White space, the order of members and the spelling of numbers and escapes do not matter, and neither does whether the answer
-// is streamed. A request that the canonical form says completely has the same key in every dialect. Any other is keyed by its
-// own JSON, and then by its dialect and form as well: its answer may hold things that only pass from a provider of the same
-// dialect to a client that wants the same form.
+// White space, the order of members, the notation of numbers and escapes, and streaming do not change the key. A request that chat's
+// canonical form represents completely has the same key in every dialect. Any other request is keyed by its own JSON, its dialect and
+// whether it streams, because its answer may have members that only clients of that dialect and format can get.
 func KeyOf(tenant policy.Account, r *chat.Request) Key {
 	buf, _ := keyBuffers.Get().(*[]byte)
 	w := writer{b: (*buf)[:0]}
@@ -49,10 +48,10 @@ var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); retur
 // defaultVersion is the anthropic-version that every client sends.
 const defaultVersion = "2023-06-01"
 
-// The forms of a key.
+// What a key is computed from: the canonical conversation, or the request's own document.
 const (
-	formCanonical = 'c'
-	formDocument  = 'd'
+	keyedCanonical = 'c'
+	keyedDocument  = 'd'
 )
 
 func (w *writer) request(r *chat.Request) {
@@ -61,15 +60,15 @@ func (w *writer) request(r *chat.Request) {
 	w.text(r.Model)
 	w.profile(r.Profile)
 	w.text(r.Check)
-	doc := edited(r)
-	w.left = mostOrdered * len(doc.Bytes)
+	doc := editedDoc(r)
+	w.sortBudget = maxSortPasses * len(doc.Bytes)
 	if c := canonical(r, &doc); c != nil {
-		w.byte(formCanonical)
+		w.byte(keyedCanonical)
 		w.limits(r)
 		w.conversation(c)
 		return
 	}
-	w.byte(formDocument)
+	w.byte(keyedDocument)
 	w.text(string(r.Dialect))
 	w.bool(r.Stream)
 	w.text(r.Version)
@@ -78,45 +77,45 @@ func (w *writer) request(r *chat.Request) {
 	w.document(&doc)
 }
 
-// edited is the request's document as every attempt sends it.
-func edited(r *chat.Request) jsonx.Doc {
+// editedDoc is the request's document with the gateway's edits applied.
+func editedDoc(r *chat.Request) jsonx.Doc {
 	if r.Edit.Empty() {
 		return r.Doc
 	}
 	doc, err := jsonx.Scan(r.Edit.AppendTo(nil, &r.Doc))
-	if err != nil { // edits make JSON of JSON
+	if err != nil { // cannot happen: edits keep a document valid
 		return r.Doc
 	}
 	return doc
 }
 
-// canonical is what a request says if it says nothing else.
+// canonical is the conversation of a request that it represents completely, nil for all others.
 func canonical(r *chat.Request, doc *jsonx.Doc) *chat.Conversation {
 	if len(r.Betas) > 0 || r.Query != "" || (r.Version != "" && r.Version != defaultVersion) || !covered(r, doc) {
 		return nil
 	}
 	c, err := r.Conversation()
-	if err != nil { // its provider will say what is wrong with it
+	if err != nil { // an invalid request: the provider reports the error
 		return nil
 	}
 	return c
 }
 
-// limits are what the dialects read in their first pass.
+// limits writes the fields that dialects parse before the conversation.
 func (w *writer) limits(r *chat.Request) {
 	w.uint(uint64(max(0, r.MaxTokens)))
 	w.uint(uint64(max(0, r.Choices)))
 	w.bool(r.Thinking)
 }
 
-// notAsked are the top-level members that say how to answer, not what.
-var notAsked = map[string]bool{"model": true, "stream": true, "stream_options": true}
+// ignoredMembers are the top-level members that are not part of a document's key: the model is written separately.
+var ignoredMembers = map[string]bool{"model": true, "stream": true, "stream_options": true}
 
-// document writes a request's own members.
+// document writes the top-level members of a request, without null ones.
 func (w *writer) document(doc *jsonx.Doc) {
 	members := make([]member, 0, len(doc.Members))
 	for i := range doc.Members {
-		if m := &doc.Members[i]; !notAsked[m.Key] && m.Kind != jsonx.Null {
+		if m := &doc.Members[i]; !ignoredMembers[m.Key] && m.Kind != jsonx.Null {
 			members = append(members, member{key: m.Key, value: jsonx.Value{Raw: doc.Bytes[m.Start:m.End]}})
 		}
 	}

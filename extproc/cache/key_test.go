@@ -71,7 +71,7 @@ const inResponses = `{"model":"m","max_output_tokens":100,"temperature":2e-1,"to
 {"type":"function_call_output","call_id":"c1","output":"one"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"two"}]},
 {"role":"user","content":"and now?"}]}`
 
-func TestD33TheSameQuestionIsOneEntryInEveryDialectAndForm(t *testing.T) {
+func TestD33EqualRequestsHaveOneKeyInEveryDialect(t *testing.T) {
 	if keyOf(t, chat.OpenAI, strings.Replace(inOpenAI, `"stop":["x","y"],`, "", 1)) != keyOf(t, chat.Responses, inResponses) {
 		t.Error("two keys in OpenAI's own formats")
 	}
@@ -137,7 +137,7 @@ func nested(n int, inner string) string {
 	return strings.Repeat("[", n) + inner + strings.Repeat("]", n)
 }
 
-func TestWhatStandsBesideTheBodyCounts(t *testing.T) {
+func TestHeadersAndQueryChangeTheKey(t *testing.T) {
 	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`
 	beta := func(v string) header.Field { return header.Field{Name: "anthropic-beta", Value: v} }
 	plain := keyOf(t, chat.Anthropic, body)
@@ -186,9 +186,9 @@ var unkeyed = map[string]string{
 	"Params.CacheKey":       "a key of the provider's prompt cache",
 }
 
-// TestEveryFieldOfAConversationCounts goes over the canonical form as it is today: a field that is added must go into the key, or into
+// TestEveryFieldOfAConversationChangesTheKey checks every field of the canonical form by reflection: a new field must change the key, or be in
 // the list above with its reason.
-func TestEveryFieldOfAConversationCounts(t *testing.T) {
+func TestEveryFieldOfAConversationChangesTheKey(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 	key := func(c chat.Conversation) cache.Key {
 		r, err := decode(chat.OpenAI, body)
@@ -211,8 +211,8 @@ func TestEveryFieldOfAConversationCounts(t *testing.T) {
 	}
 }
 
-// TestD32EveryFieldOfAProfileCounts: what the gateway says for the client reaches the provider as the client's own word does.
-func TestD32EveryFieldOfAProfileCounts(t *testing.T) {
+// TestD32EveryFieldOfAProfileChangesTheKey: the profile's parameters reach the provider as the client's do.
+func TestD32EveryFieldOfAProfileChangesTheKey(t *testing.T) {
 	r, err := decode(chat.OpenAI, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	if err != nil {
 		t.Fatal(err)
@@ -293,9 +293,9 @@ func another(t *testing.T, v reflect.Value, name string) reflect.Value {
 // ignored are members whose value makes no other question.
 var ignored = map[string]bool{"stream": true, "cache_control": true, "bardo": true}
 
-// TestEveryValueOfARequestCounts changes every value of requests that the canonical form covers, one at a time, and takes every
+// TestEveryValueOfARequestChangesTheKey changes every value of requests that the canonical form covers, one at a time, and takes every
 // member away: a value that the canonical form forgets would make one key of two questions.
-func TestEveryValueOfARequestCounts(t *testing.T) {
+func TestEveryValueOfARequestChangesTheKey(t *testing.T) {
 	for _, q := range []struct {
 		d    chat.Dialect
 		body string

@@ -6,14 +6,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Listing is what a tenant has in the store.
+// Listing is the stored entries and statistics of a tenant.
 type Listing struct {
 	Stats
 	Bytes   int64
-	Entries []*Entry // the last used first
+	Entries []*Entry // most recently used first
 }
 
-// List shows a tenant its own part.
+// List returns a tenant's entries.
 func (s *Store) List(name policy.Account) Listing {
 	sh, now := s.shard(name), s.now()
 	sh.mu.Lock()
@@ -27,8 +27,7 @@ func (s *Store) List(name policy.Account) Listing {
 	return Listing{Stats: t.Stats, Bytes: t.bytes, Entries: all}
 }
 
-// Remove drops a tenant's entries for which which is true, and returns how many. Calls under way are not touched: what they
-// bring is stored.
+// Remove deletes a tenant's entries for which the predicate is true, and returns how many. Answers in flight are still stored later.
 func (s *Store) Remove(name policy.Account, which func(*Entry) bool) int {
 	sh := s.shard(name)
 	sh.mu.Lock()
@@ -47,5 +46,5 @@ func (s *Store) Remove(name policy.Account, which func(*Entry) bool) int {
 	return n
 }
 
-// Hits is how often the entry was served.
+// Hits is the number of times the entry was served.
 func (e *Entry) Hits() int64 { return e.hits.Load() }

@@ -8,18 +8,18 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// An answer is stored as a record of its events, each with only the fields that it has: an event as the decoders make it takes a
-// quarter of a kilobyte before it says a word.
+// An answer is stored as a compact record of its events, each with only its non-zero fields: a chat.Event takes about 250 bytes before
+// any text.
 
-// The fields of a recorded event, in the order in which they are written.
+// Flags of the fields of a recorded event, in the order in which the fields are written.
 const (
 	hasTail = 1 << iota
 	hasSaid
 	hasUsageChunk
-	hasRaw // with the place of the model's name
-	hasPlace
+	hasRaw   // with the span of the model's name
+	hasPlace // Index and Choice
 	hasText
-	hasTextInRaw // the text as a place in the last raw bytes
+	hasTextInRaw // the text as an offset and length in the last raw bytes
 	hasNames
 	hasTool
 	hasReason
@@ -27,18 +27,18 @@ const (
 	hasCites
 )
 
-// shortText is how long a text must be at least for its place to be worth writing instead.
-const shortText = 8
+// minSharedText is the shortest text in bytes that is stored as a reference into the raw bytes.
+const minSharedText = 8
 
 // recorder writes a record.
 type recorder struct {
-	b   []byte
-	raw []byte // the last there was: an event's text is often a part of it
-	due int    // how many bytes of it may yet be looked through
+	b            []byte
+	raw          []byte // the raw bytes of the last event that has any; the text of an event is often part of them
+	searchBudget int    // bytes of raw that may still be searched
 }
 
-// looks is how often all of the raw bytes are looked through for the texts of their events.
-const looks = 8
+// maxSearches bounds the search for texts in raw bytes: at most this many times their length.
+const maxSearches = 8
 
 func flag(on bool, bit uint64) uint64 {
 	if on {
@@ -47,13 +47,13 @@ func flag(on bool, bit uint64) uint64 {
 	return 0
 }
 
-// add appends an event. Errors are not for keeping: Err is left out.
+// add appends an event. Err is left out: answers with errors are not stored.
 func (r *recorder) add(ev *chat.Event) {
 	if ev.Raw != nil {
-		r.raw, r.due = ev.Raw, looks*len(ev.Raw)
+		r.raw, r.searchBudget = ev.Raw, maxSearches*len(ev.Raw)
 	}
 	at := r.inRaw(ev)
-	fields := flag(ev.Tail, hasTail) | flag(ev.Said, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
+	fields := flag(ev.Tail, hasTail) | flag(ev.Redundant, hasSaid) | flag(ev.UsageChunk, hasUsageChunk) | flag(ev.Raw != nil, hasRaw) |
 		flag(ev.Index != 0 || ev.Choice != 0, hasPlace) | flag(len(ev.Text) > 0 && at < 0, hasText) | flag(at >= 0, hasTextInRaw) |
 		flag(ev.ID != "" || ev.Model != "", hasNames) | flag(ev.Tool != chat.ToolCall{}, hasTool) |
 		flag(ev.Reason != "", hasReason) | flag(ev.Usage != chat.Usage{}, hasUsage) | flag(len(ev.Cites) > 0, hasCites)
@@ -94,17 +94,17 @@ func (r *recorder) add(ev *chat.Event) {
 	r.b = w.b
 }
 
-// inRaw is where in the last raw bytes an event's text stands; -1 if it does not, or is short.
+// inRaw is the offset of an event's text in the last raw bytes; -1 if it is not there, or too short.
 func (r *recorder) inRaw(ev *chat.Event) int {
-	if len(ev.Text) < shortText || (ev.Raw == nil && !ev.Tail) || r.due < len(r.raw) {
+	if len(ev.Text) < minSharedText || (ev.Raw == nil && !ev.Tail) || r.searchBudget < len(r.raw) {
 		return -1
 	}
 	at := bytes.Index(r.raw, ev.Text)
 	if at < 0 {
-		r.due -= len(r.raw)
+		r.searchBudget -= len(r.raw)
 		return -1
 	}
-	r.due -= at
+	r.searchBudget -= at
 	return at
 }
 
@@ -136,14 +136,14 @@ func (w *writer) cites(cs []chat.Citation) {
 	}
 }
 
-// reader reads a record. Slices of its events are parts of the record, and must not be written to.
+// reader parses a record. Slices of its events are parts of the record and must not be modified.
 type reader struct {
 	b   []byte
 	raw []byte
 	bad bool
 }
 
-// next reads the next event into ev. It is false at the end, and after an error.
+// next reads the next event into ev. It returns false at the end and after an error.
 func (r *reader) next(ev *chat.Event) bool {
 	*ev = chat.Event{}
 	if len(r.b) == 0 || r.bad {
@@ -152,7 +152,7 @@ func (r *reader) next(ev *chat.Event) bool {
 	ev.Kind = chat.EventKind(r.b[0])
 	r.b = r.b[1:]
 	fields := r.uint()
-	ev.Tail, ev.Said, ev.UsageChunk = fields&hasTail != 0, fields&hasSaid != 0, fields&hasUsageChunk != 0
+	ev.Tail, ev.Redundant, ev.UsageChunk = fields&hasTail != 0, fields&hasSaid != 0, fields&hasUsageChunk != 0
 	if fields&hasRaw != 0 {
 		r.raw = r.bytes()
 		ev.Raw, ev.ModelSpan = r.raw, chat.Span{Start: r.int(), End: r.int()}
@@ -223,7 +223,7 @@ func (r *reader) bytes() []byte {
 	return out
 }
 
-// part is a piece of the last raw bytes.
+// part is n of the last raw bytes, from offset at.
 func (r *reader) part(at, n int) []byte {
 	if at > len(r.raw) || n > len(r.raw)-at {
 		r.bad = true

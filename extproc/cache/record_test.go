@@ -85,7 +85,7 @@ func TestARecordKeepsEveryField(t *testing.T) {
 	}
 }
 
-func TestARecordSharesNothingWithWhatItWasMadeOf(t *testing.T) {
+func TestARecordSharesNoMemoryWithItsEvents(t *testing.T) {
 	text := []byte("text of a decoder")
 	e := NewEntry([]chat.Event{{Kind: chat.Text, Text: text}})
 	clear(text)
@@ -118,9 +118,9 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestTextsAreNotLookedForWithoutEnd: the text of an event is looked for in the bytes that came with it, which may be 64 MiB with a
+// TestTheSearchForTextsIsBounded: the text of an event is looked for in the bytes that came with it, which may be 64 MiB with a
 // hundred thousand texts that stand there in other words. Sixteen times as many texts must not make it sixteen times as long.
-func TestTextsAreNotLookedForWithoutEnd(t *testing.T) {
+func TestTheSearchForTextsIsBounded(t *testing.T) {
 	const most, looks = 8, 6
 	raw := bytes.Repeat([]byte("abcdefgh"), 128<<10)
 	record := func(texts int) time.Duration {

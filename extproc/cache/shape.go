@@ -9,18 +9,18 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// shape is JSON of which the canonical form says everything. What is not listed here counts as unsaid, so that a member that nobody
-// thought of makes two keys of one question, never one key of two.
+// shape describes JSON that chat's canonical form represents completely. A member that is not listed makes the request be keyed by its own
+// JSON: an unknown member can cause a cache miss, never a wrong hit. One of is, each, kinds and members is set.
 type shape struct {
-	is      func(jsonx.Value) bool // a test of values without structure
-	each    *shape                 // of an array
-	members map[string]*shape      // of an object
-	tag     string                 // the member that decides which kind of object it is
+	is      func(jsonx.Value) bool // for scalars
+	each    *shape                 // for the elements of an array
+	members map[string]*shape      // for an object
+	tag     string                 // the member whose value selects one of kinds, such as type or role
 	kinds   map[string]*shape
-	or      *shape // the other way to write it
+	or      *shape // an alternative
 }
 
-// covered reports whether the canonical form says all that a request asks.
+// covered reports whether the canonical form represents the whole request.
 func covered(r *chat.Request, doc *jsonx.Doc) bool {
 	var top *shape
 	switch r.Dialect {
@@ -42,17 +42,17 @@ func covered(r *chat.Request, doc *jsonx.Doc) bool {
 			return false
 		}
 	}
-	switch r.Dialect { //nolint:exhaustive // the others say nothing twice
+	switch r.Dialect { //nolint:exhaustive // the others have no ambiguous requests
 	case chat.OpenAI:
-		return plainOpenAI(doc)
+		return unambiguousOpenAI(doc)
 	case chat.Responses:
-		return plainResponses(doc)
+		return unambiguousResponses(doc)
 	}
 	return true
 }
 
-// plainResponses reports whether a request says a turn of the assistant's in one message: the canonical form joins several.
-func plainResponses(doc *jsonx.Doc) bool {
+// unambiguousResponses reports whether no two assistant messages follow each other: the canonical form would join them.
+func unambiguousResponses(doc *jsonx.Doc) bool {
 	before := false
 	for _, item := range doc.Get("input").Each {
 		assistant := item.Get("role").Equal("assistant")
@@ -64,8 +64,9 @@ func plainResponses(doc *jsonx.Doc) bool {
 	return true
 }
 
-// plainOpenAI reports whether a request says nothing twice: the canonical form keeps one limit, and one system prompt.
-func plainOpenAI(doc *jsonx.Doc) bool {
+// unambiguousOpenAI reports whether a request has one token limit, and one system message at most, which is the first: the canonical form
+// has room for no more.
+func unambiguousOpenAI(doc *jsonx.Doc) bool {
 	if doc.Find("max_tokens") >= 0 && doc.Find("max_completion_tokens") >= 0 {
 		return false
 	}
@@ -80,7 +81,7 @@ func plainOpenAI(doc *jsonx.Doc) bool {
 	return true
 }
 
-// covers reports whether a value has the shape. Null is the same as nothing.
+// covers reports whether a value has the shape. Null counts as absent.
 func (s *shape) covers(v jsonx.Value) bool {
 	if v.IsNull() {
 		return true
@@ -107,7 +108,7 @@ func (s *shape) fits(v jsonx.Value) bool {
 	return s.object(v, "")
 }
 
-// object reports whether an object has only the shape's members, each once: of two, a provider may read the other one.
+// object reports whether an object has only the shape's members, each once: parsers differ in which duplicate they use.
 func (s *shape) object(v jsonx.Value, tag string) bool {
 	var seen [24]string
 	n := 0
@@ -122,21 +123,21 @@ func (s *shape) object(v jsonx.Value, tag string) bool {
 	return v.Kind() == jsonx.Object
 }
 
-// Values without structure. Whole ones go into the canonical form as they are.
+// Shapes of single values. anyValue is for members that the canonical form keeps as raw JSON.
 var (
-	whole   = &shape{is: func(v jsonx.Value) bool { return v.Exists() }}
-	object  = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Object }}
-	number  = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Number }}
-	truth   = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Bool }}
-	text    = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.String && !lossy(v) }}
-	located = &shape{is: isLocation} // a URL, or data in one
-	tokens  = &shape{is: isCount}
-	hint    = whole // a word to the gateway, which no provider sees
-	mark    = whole // of a provider's prompt cache
+	anyValue     = &shape{is: func(v jsonx.Value) bool { return v.Exists() }}
+	object       = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Object }}
+	number       = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Number }}
+	boolean      = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.Bool }}
+	text         = &shape{is: func(v jsonx.Value) bool { return v.Kind() == jsonx.String && !lossy(v) }}
+	urlText      = &shape{is: isURL} // a URL, or a data: URL
+	positiveInt  = &shape{is: isPositiveInt}
+	gatewayHint  = anyValue // the bardo object, which is not sent to providers
+	cacheControl = anyValue // a prompt-cache mark
 )
 
-// isLocation reports whether a URL survives being taken apart: one of data has a media type and says that it is base64, no more.
-func isLocation(v jsonx.Value) bool {
+// isURL accepts every URL but data: URLs that are not base64 or have further parameters, which the canonical form would lose.
+func isURL(v jsonx.Value) bool {
 	s, ok := v.Text(nil)
 	if !ok || lossy(v) {
 		return false
@@ -150,17 +151,17 @@ func isLocation(v jsonx.Value) bool {
 	return ok && base64 && bytes.IndexByte(media, ';') < 0
 }
 
-func isCount(v jsonx.Value) bool {
+func isPositiveInt(v jsonx.Value) bool {
 	n, ok := v.Int()
 	return ok && n > 0 && n <= math.MaxInt32
 }
 
-// of is an object of these members, given in pairs of name and shape.
-func of(members map[string]*shape) *shape { return &shape{members: members} }
+// objectOf is an object with these optional members and no others.
+func objectOf(members map[string]*shape) *shape { return &shape{members: members} }
 
-// word is one of a few strings.
-func word(known ...string) *shape {
-	return &shape{is: func(v jsonx.Value) bool { return slices.ContainsFunc(known, v.Equal) }}
+// oneOf is one of these strings.
+func oneOf(values ...string) *shape {
+	return &shape{is: func(v jsonx.Value) bool { return slices.ContainsFunc(values, v.Equal) }}
 }
 
 func listOf(s *shape) *shape { return &shape{each: s} }

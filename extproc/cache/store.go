@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// DefaultMaxBytes is how much a store holds unless it is told otherwise.
+// DefaultMaxBytes is the default size limit of a store.
 const DefaultMaxBytes = 64 << 20
 
 // Options of a store.
@@ -22,13 +22,12 @@ type Options struct {
 	Now      func() time.Time // nil means time.Now
 }
 
-// Store holds the entries of all tenants, each apart from the others. Its memory is bounded: when it is full, the tenant that
-// holds most gives up what it has not used for longest, so that nobody can push out a tenant that holds less than it does itself.
-// Safe for concurrent use.
+// Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
+// of the largest tenant is evicted, so that a tenant cannot evict entries of one that stores less. Safe for concurrent use.
 type Store struct {
 	now     func() time.Time
 	max     atomic.Int64
-	bytes   atomic.Int64 // of all entries, and of those about to be put in
+	bytes   atomic.Int64 // size of all entries, including those that are being added
 	entries atomic.Int64
 	seed    maphash.Seed
 	shards  [shards]shard
@@ -41,31 +40,31 @@ type shard struct {
 	mu      sync.Mutex
 	tenants map[policy.Account]*tenant
 	bySize  largest
-	flights map[question]*flight
+	flights map[requestKey]*flight
 	swept   time.Time
 }
 
-// question is a key with its tenant.
-type question struct {
+// requestKey is a key and its tenant.
+type requestKey struct {
 	tenant policy.Account
 	key    Key
 }
 
-// tenant is one account's part of the store.
+// tenant is one account's partition.
 type tenant struct {
-	entries *simplelru.LRU[Key, *Entry]
-	bytes   int64
-	place   int // in shard.bySize
+	entries   *simplelru.LRU[Key, *Entry]
+	bytes     int64
+	heapIndex int // index in shard.bySize
 	Stats
 }
 
-// Stats are what the cache did for a tenant since the gateway started.
+// Stats are a tenant's counters since the gateway started.
 type Stats struct {
 	Hits, Misses int64
-	Saved        policy.Micro // what the hits would have been charged
+	Saved        policy.Micro // sum of the charges that the hits avoided
 }
 
-// New makes an empty store.
+// New returns an empty store.
 func New(o Options) *Store {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -76,15 +75,15 @@ func New(o Options) *Store {
 	s := &Store{now: o.Now, seed: maphash.MakeSeed()}
 	s.max.Store(o.MaxBytes)
 	for i := range s.shards {
-		s.shards[i] = shard{tenants: map[policy.Account]*tenant{}, flights: map[question]*flight{}, swept: o.Now()}
+		s.shards[i] = shard{tenants: map[policy.Account]*tenant{}, flights: map[requestKey]*flight{}, swept: o.Now()}
 	}
 	return s
 }
 
-// Size is how many entries there are, and their bytes.
+// Size is the number of entries and their memory in bytes.
 func (s *Store) Size() (entries, bytes int64) { return s.entries.Load(), s.bytes.Load() }
 
-// Limit changes how many bytes the store holds; what is too much goes at once. Zero means DefaultMaxBytes.
+// Limit changes the store's size limit and evicts entries beyond it. Zero means DefaultMaxBytes.
 func (s *Store) Limit(bytes int64) {
 	if bytes <= 0 {
 		bytes = DefaultMaxBytes
@@ -93,18 +92,18 @@ func (s *Store) Limit(bytes int64) {
 	s.makeRoom()
 }
 
-// maxEntry is the largest record that is kept: a large part of the store for one answer is a bad trade.
+// maxEntry is the largest record that is stored, in bytes: an eighth of the store.
 func (s *Store) maxEntry() int { return int(s.max.Load() / 8) }
 
 func (s *Store) shard(t policy.Account) *shard {
 	return &s.shards[maphash.String(s.seed, string(t))%shards]
 }
 
-// tenant returns a tenant's part, which is made if need be. The shard is locked.
+// tenant returns a tenant's partition and creates it if it is missing. The shard is locked.
 func (sh *shard) tenant(name policy.Account) *tenant {
 	t, ok := sh.tenants[name]
 	if !ok {
-		lru, _ := simplelru.NewLRU[Key, *Entry](math.MaxInt, nil) // fails for sizes below 1 only
+		lru, _ := simplelru.NewLRU[Key, *Entry](math.MaxInt, nil) // only fails for sizes below 1
 		t = &tenant{entries: lru}
 		sh.tenants[name] = t
 		heap.Push(&sh.bySize, t)
@@ -112,8 +111,8 @@ func (sh *shard) tenant(name policy.Account) *tenant {
 	return t
 }
 
-// get returns an entry of any age that may still be of use.
-func (sh *shard) get(q question, now time.Time) *Entry {
+// get returns a fresh entry, or one that is stale for less than MaxStale.
+func (sh *shard) get(q requestKey, now time.Time) *Entry {
 	t, ok := sh.tenants[q.tenant]
 	if !ok {
 		return nil
@@ -125,12 +124,12 @@ func (sh *shard) get(q question, now time.Time) *Entry {
 	return e
 }
 
-// put stores an entry in the place of an older one.
+// put stores an entry and replaces an older one of the same key.
 func (s *Store) put(name policy.Account, e *Entry) {
 	if e.Size() > s.max.Load() {
 		return
 	}
-	s.bytes.Add(e.Size()) // before it is in, so that there is never more than allowed
+	s.bytes.Add(e.Size()) // before it is added, so that the limit always holds
 	s.makeRoom()
 	sh := s.shard(name)
 	sh.mu.Lock()
@@ -143,37 +142,37 @@ func (s *Store) put(name policy.Account, e *Entry) {
 	t.entries.Add(e.Key, e)
 	t.bytes += e.Size()
 	s.entries.Add(1)
-	heap.Fix(&sh.bySize, t.place)
+	heap.Fix(&sh.bySize, t.heapIndex)
 }
 
-// remove drops an entry. The shard is locked.
+// remove deletes an entry. The shard is locked.
 func (sh *shard) remove(s *Store, t *tenant, e *Entry) {
 	t.entries.Remove(e.Key)
 	t.bytes -= e.Size()
 	s.bytes.Add(-e.Size())
 	s.entries.Add(-1)
-	heap.Fix(&sh.bySize, t.place)
+	heap.Fix(&sh.bySize, t.heapIndex)
 }
 
-// makeRoom drops entries until there is no more than allowed.
+// makeRoom evicts entries until the store is within its limit.
 func (s *Store) makeRoom() {
 	for s.bytes.Load() > s.max.Load() {
 		var most *shard
 		var bytes int64
 		for i := range s.shards {
-			if n := s.shards[i].most(); n > bytes {
+			if n := s.shards[i].largestBytes(); n > bytes {
 				most, bytes = &s.shards[i], n
 			}
 		}
-		if most == nil { // what is too much is not in yet
+		if most == nil { // only entries that are not added yet exceed the limit
 			return
 		}
 		most.evict(s)
 	}
 }
 
-// most is what the largest tenant of the shard holds.
-func (sh *shard) most() int64 {
+// largestBytes is the size of the largest tenant of the shard.
+func (sh *shard) largestBytes() int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.bySize.Len() == 0 {
@@ -182,7 +181,7 @@ func (sh *shard) most() int64 {
 	return sh.bySize.tenants[0].bytes
 }
 
-// evict drops what the largest tenant has not used for longest.
+// evict removes the least recently used entry of the shard's largest tenant.
 func (sh *shard) evict(s *Store) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -195,10 +194,10 @@ func (sh *shard) evict(s *Store) {
 	}
 }
 
-// sweepEvery is how often a shard is looked through for what is too old for any use.
+// sweepEvery is the interval at which a shard's expired entries are removed.
 const sweepEvery = 10 * time.Minute
 
-// sweep drops what is too old. The shard is locked.
+// sweep removes entries that are stale for MaxStale or more. The shard is locked.
 func (sh *shard) sweep(s *Store) {
 	now := s.now()
 	if now.Sub(sh.swept) < sweepEvery {
@@ -214,29 +213,29 @@ func (sh *shard) sweep(s *Store) {
 	}
 }
 
-// largest is a heap of tenants, the one that holds most at the top. It implements heap.Interface.
+// largest is a max-heap of tenants by size. It implements heap.Interface.
 type largest struct{ tenants []*tenant }
 
-// Len is how many there are.
+// Len is the number of tenants.
 func (l *largest) Len() int { return len(l.tenants) }
 
-// Less reports whether the i-th holds more than the j-th.
+// Less reports whether tenant i is larger than tenant j.
 func (l *largest) Less(i, j int) bool { return l.tenants[i].bytes > l.tenants[j].bytes }
 
-// Swap lets two change places.
+// Swap exchanges two tenants.
 func (l *largest) Swap(i, j int) {
 	l.tenants[i], l.tenants[j] = l.tenants[j], l.tenants[i]
-	l.tenants[i].place, l.tenants[j].place = i, j
+	l.tenants[i].heapIndex, l.tenants[j].heapIndex = i, j
 }
 
-// Push adds one at the end.
+// Push appends a tenant.
 func (l *largest) Push(x any) {
 	t, _ := x.(*tenant)
-	t.place = len(l.tenants)
+	t.heapIndex = len(l.tenants)
 	l.tenants = append(l.tenants, t)
 }
 
-// Pop takes the last one away. Nobody asks for it: tenants stay, they are as many as there are keys.
+// Pop removes the last tenant. It is not used: tenants are never removed, since there are no more of them than accounts.
 func (l *largest) Pop() any {
 	last := len(l.tenants) - 1
 	t := l.tenants[last]

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// clock is a time that only tests move.
+// clock is a clock that only tests advance.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
@@ -28,16 +28,16 @@ func key(n int) (k cache.Key) {
 	return k
 }
 
-var free = cache.Control{MaxAge: cache.Unbounded, StaleFor: cache.Unbounded}
+var unlimited = cache.Control{MaxAge: cache.Unbounded, StaleFor: cache.Unbounded}
 
 const ttl = 5 * time.Minute
 
-func ask(s *cache.Store, tenant policy.Account, n int, c cache.Control) *cache.Ticket {
-	return s.Ask(tenant, key(n), cache.Form{Dialect: chat.OpenAI}, c, ttl)
+func newTicket(s *cache.Store, tenant policy.Account, n int, c cache.Control) *cache.Ticket {
+	return s.Ticket(tenant, key(n), cache.Format{Dialect: chat.OpenAI}, c, ttl)
 }
 
-// answered records an answer of this text.
-func answered(t *cache.Ticket, text string) {
+// finishWith records an answer with this text.
+func finishWith(t *cache.Ticket, text string) {
 	record(t, chat.Event{Kind: chat.Text, Text: []byte(text)}, chat.Event{Kind: chat.Stop, Reason: chat.StopEnd})
 	t.Finish(cache.Served{By: policy.Resolution{Provider: "p", Model: "m"}, Cost: 100})
 }
@@ -50,8 +50,8 @@ func record(t *cache.Ticket, evs ...chat.Event) {
 	t.Record(&chat.Event{Kind: chat.End})
 }
 
-// says is what an entry's text is, "" without an entry.
-func says(e *cache.Entry) (s string) {
+// textOf is an entry's text, "" without an entry.
+func textOf(e *cache.Entry) (s string) {
 	if e == nil {
 		return ""
 	}
@@ -63,13 +63,13 @@ func says(e *cache.Entry) (s string) {
 
 func TestK60TenantsNeverShare(t *testing.T) {
 	s, _ := newStore(0)
-	answered(ask(s, "a", 1, free), "of a")
-	if got := says(ask(s, "a", 1, free).Fresh()); got != "of a" {
+	finishWith(newTicket(s, "a", 1, unlimited), "of a")
+	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh()); got != "of a" {
 		t.Errorf("a gets %q", got)
 	}
 	for _, other := range []policy.Account{"b", "", "A"} {
-		if e := ask(s, other, 1, free).Fresh(); e != nil {
-			t.Errorf("%q gets %q", other, says(e))
+		if e := newTicket(s, other, 1, unlimited).Fresh(); e != nil {
+			t.Errorf("%q gets %q", other, textOf(e))
 		}
 		if n := len(s.List(other).Entries); n != 0 {
 			t.Errorf("%q lists %d", other, n)
@@ -82,7 +82,7 @@ func TestK60TenantsNeverShare(t *testing.T) {
 
 func TestAgeAndControl(t *testing.T) {
 	with := func(change func(*cache.Control)) cache.Control {
-		c := free
+		c := unlimited
 		change(&c)
 		return c
 	}
@@ -92,28 +92,28 @@ func TestAgeAndControl(t *testing.T) {
 		c              cache.Control
 		fresh, standIn bool
 	}{
-		{"new", 0, free, true, true},
-		{"almost too old", ttl - 1, free, true, true},
-		{"too old", ttl, free, false, true},
+		{"new", 0, unlimited, true, true},
+		{"almost too old", ttl - 1, unlimited, true, true},
+		{"too old", ttl, unlimited, false, true},
 		{"younger than wanted", time.Minute, with(func(c *cache.Control) { c.MaxAge = time.Minute }), true, true},
 		{"older than wanted", time.Minute + 1, with(func(c *cache.Control) { c.MaxAge = time.Minute }), false, true},
 		{"no-cache", 0, with(func(c *cache.Control) { c.NoLookup = true }), false, true},
 		{"no-store", 0, with(func(c *cache.Control) { c.NoStore = true }), true, true},
-		{"stale, and the caller bears it", ttl + time.Minute, with(func(c *cache.Control) { c.StaleFor = time.Minute }), false, true},
-		{"stale for longer than the caller bears", ttl + time.Minute + 1, with(func(c *cache.Control) { c.StaleFor = time.Minute }), false, false},
-		{"stale for almost a day", ttl + cache.MaxStale - 1, free, false, true},
-		{"stale for a day", ttl + cache.MaxStale, free, false, false},
+		{"stale within stale-if-error", ttl + time.Minute, with(func(c *cache.Control) { c.StaleFor = time.Minute }), false, true},
+		{"stale beyond stale-if-error", ttl + time.Minute + 1, with(func(c *cache.Control) { c.StaleFor = time.Minute }), false, false},
+		{"stale for almost a day", ttl + cache.MaxStale - 1, unlimited, false, true},
+		{"stale for a day", ttl + cache.MaxStale, unlimited, false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, c := newStore(0)
-			answered(ask(s, "a", 1, free), "x")
+			finishWith(newTicket(s, "a", 1, unlimited), "x")
 			c.pass(tt.age)
-			q := ask(s, "a", 1, tt.c)
+			q := newTicket(s, "a", 1, tt.c)
 			if got := q.Fresh() != nil; got != tt.fresh {
 				t.Errorf("fresh: %v", got)
 			}
-			if got := q.StandIn() != nil; got != tt.standIn {
+			if got := q.StaleFallback() != nil; got != tt.standIn {
 				t.Errorf("stands in: %v", got)
 			}
 		})
@@ -140,10 +140,10 @@ func TestD33WhatIsStored(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _ := newStore(0)
-			q := ask(s, "a", 1, free)
+			q := newTicket(s, "a", 1, unlimited)
 			record(q, tt.evs...)
 			q.Finish(cache.Served{})
-			if got := ask(s, "a", 1, free).Fresh() != nil; got != tt.stored {
+			if got := newTicket(s, "a", 1, unlimited).Fresh() != nil; got != tt.stored {
 				t.Errorf("stored: %v", got)
 			}
 		})
@@ -152,15 +152,15 @@ func TestD33WhatIsStored(t *testing.T) {
 
 func TestNothingOfAFailedAttemptIsStored(t *testing.T) {
 	s, _ := newStore(0)
-	q := ask(s, "a", 1, free)
+	q := newTicket(s, "a", 1, unlimited)
 	q.Record(&chat.Event{Kind: chat.Other, Raw: []byte(": processing\n\n")})
 	q.Record(&chat.Event{Kind: chat.Start, ID: "first"})
 	q.Record(&chat.Event{Kind: chat.Error})
 	q.Record(&chat.Event{Kind: chat.Other, Raw: []byte(": processing\n\n")})
-	answered(q, "of the second")
-	e := ask(s, "a", 1, free).Fresh()
-	if says(e) != "of the second" {
-		t.Fatalf("stored %q", says(e))
+	finishWith(q, "of the second")
+	e := newTicket(s, "a", 1, unlimited).Fresh()
+	if textOf(e) != "of the second" {
+		t.Fatalf("stored %q", textOf(e))
 	}
 	for ev := range e.Events {
 		if ev.ID == "first" || ev.Raw != nil {
@@ -171,33 +171,33 @@ func TestNothingOfAFailedAttemptIsStored(t *testing.T) {
 
 func TestAnAnswerWithoutAnEndIsNotStored(t *testing.T) {
 	s, _ := newStore(0)
-	q := ask(s, "a", 1, free)
+	q := newTicket(s, "a", 1, unlimited)
 	q.Finish(cache.Served{}) // it never began
-	if ask(s, "a", 1, free).Fresh() != nil {
+	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
 		t.Error("stored")
 	}
-	q = ask(s, "a", 1, free)
+	q = newTicket(s, "a", 1, unlimited)
 	q.Record(&chat.Event{Kind: chat.Start})
 	q.Record(&chat.Event{Kind: chat.Text, Text: []byte("cut")})
-	q.Leave(nil)
-	if ask(s, "a", 1, free).Fresh() != nil {
+	q.Release(nil)
+	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
 		t.Error("stored")
 	}
 }
 
 func TestNoStoreIsNotStored(t *testing.T) {
 	s, _ := newStore(0)
-	c := free
+	c := unlimited
 	c.NoStore = true
-	answered(ask(s, "a", 1, c), "x")
-	if ask(s, "a", 1, free).Fresh() != nil {
+	finishWith(newTicket(s, "a", 1, c), "x")
+	if newTicket(s, "a", 1, unlimited).Fresh() != nil {
 		t.Error("stored")
 	}
 }
 
-func TestAHugeAnswerIsNotKept(t *testing.T) {
+func TestALargeAnswerIsNotStored(t *testing.T) {
 	s, _ := newStore(1 << 20)
-	q := ask(s, "a", 1, free)
+	q := newTicket(s, "a", 1, unlimited)
 	q.Record(&chat.Event{Kind: chat.Start})
 	for range 100 {
 		q.Record(&chat.Event{Kind: chat.Text, Text: make([]byte, 10<<10)})
@@ -209,11 +209,11 @@ func TestAHugeAnswerIsNotKept(t *testing.T) {
 	}
 }
 
-func TestANewAnswerTakesTheOldOnesPlace(t *testing.T) {
+func TestANewAnswerReplacesTheOldOne(t *testing.T) {
 	s, _ := newStore(0)
-	answered(ask(s, "a", 1, free), "old")
-	answered(ask(s, "a", 1, free), "new")
-	if got := says(ask(s, "a", 1, free).Fresh()); got != "new" {
+	finishWith(newTicket(s, "a", 1, unlimited), "old")
+	finishWith(newTicket(s, "a", 1, unlimited), "new")
+	if got := textOf(newTicket(s, "a", 1, unlimited).Fresh()); got != "new" {
 		t.Errorf("got %q", got)
 	}
 	if n, _ := s.Size(); n != 1 {
@@ -221,35 +221,35 @@ func TestANewAnswerTakesTheOldOnesPlace(t *testing.T) {
 	}
 }
 
-func TestTheLeastRecentlyUsedGoesFirst(t *testing.T) {
+func TestTheLeastRecentlyUsedEntryIsEvictedFirst(t *testing.T) {
 	s, _ := newStore(0)
-	answered(ask(s, "a", 0, free), "x")
+	finishWith(newTicket(s, "a", 0, unlimited), "x")
 	_, one := s.Size()
 	s, _ = newStore(3 * one)
 	for n := range 3 {
-		answered(ask(s, "a", n, free), "x")
+		finishWith(newTicket(s, "a", n, unlimited), "x")
 	}
-	ask(s, "a", 0, free).Fresh()
-	answered(ask(s, "a", 3, free), "x")
+	newTicket(s, "a", 0, unlimited).Fresh()
+	finishWith(newTicket(s, "a", 3, unlimited), "x")
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, 3: true} {
-		if got := ask(s, "a", n, free).StandIn() != nil; got != want {
+		if got := newTicket(s, "a", n, unlimited).StaleFallback() != nil; got != want {
 			t.Errorf("entry %d is there: %v", n, got)
 		}
 	}
 }
 
-func TestTheLargestTenantMakesRoom(t *testing.T) {
+func TestTheLargestTenantIsEvictedFirst(t *testing.T) {
 	s, _ := newStore(0)
-	answered(ask(s, "a", 0, free), "x")
+	finishWith(newTicket(s, "a", 0, unlimited), "x")
 	_, one := s.Size()
 	s, _ = newStore(100 * one)
 	for _, tenant := range []policy.Account{"small", "other"} {
 		for n := range 10 {
-			answered(ask(s, tenant, n, free), "x")
+			finishWith(newTicket(s, tenant, n, unlimited), "x")
 		}
 	}
 	for n := range 10_000 {
-		answered(ask(s, "greedy", n, free), "x")
+		finishWith(newTicket(s, "greedy", n, unlimited), "x")
 	}
 	for _, tenant := range []policy.Account{"small", "other"} {
 		if n := len(s.List(tenant).Entries); n != 10 {
@@ -260,14 +260,14 @@ func TestTheLargestTenantMakesRoom(t *testing.T) {
 		t.Errorf("greedy has %d entries, want what is left", n)
 	}
 	for n := range 10_000 { // another that is as greedy gets as much
-		answered(ask(s, "late", n, free), "x")
+		finishWith(newTicket(s, "late", n, unlimited), "x")
 	}
 	if a, b := len(s.List("greedy").Entries), len(s.List("late").Entries); a < 39 || b < 39 || a+b != 80 {
 		t.Errorf("greedy has %d entries, late %d", a, b)
 	}
 }
 
-// TestMemoryIsBounded does a great many things at random and looks at the sums.
+// TestMemoryIsBounded runs random operations and checks the totals.
 func TestMemoryIsBounded(t *testing.T) {
 	const limit = 200_000
 	s, c := newStore(limit)
@@ -281,9 +281,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		case 1:
 			c.pass(time.Duration(rng.IntN(int(time.Hour))))
 		case 2, 3, 4:
-			ask(s, tenant, n, free).Fresh()
+			newTicket(s, tenant, n, unlimited).Fresh()
 		default:
-			answered(ask(s, tenant, n, free), string(make([]byte, rng.IntN(20_000))))
+			finishWith(newTicket(s, tenant, n, unlimited), string(make([]byte, rng.IntN(20_000))))
 		}
 		entries, bytes := s.Size()
 		if bytes > limit || bytes < 0 {
@@ -308,17 +308,17 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooOldForAnyUseGoes(t *testing.T) {
+func TestEntriesPastMaxStaleAreRemoved(t *testing.T) {
 	s, c := newStore(0)
-	answered(ask(s, "a", 1, free), "old")
+	finishWith(newTicket(s, "a", 1, unlimited), "old")
 	c.pass(ttl + cache.MaxStale)
 	if n := len(s.List("a").Entries); n != 0 {
 		t.Errorf("%d entries are listed", n)
 	}
 	for n := range 100 { // somebody in the same part of the store
-		answered(ask(s, policy.Account(rune('b'+n)), 2, free), "new")
+		finishWith(newTicket(s, policy.Account(rune('b'+n)), 2, unlimited), "new")
 	}
-	answered(ask(s, "a", 2, free), "new")
+	finishWith(newTicket(s, "a", 2, unlimited), "new")
 	if n, _ := s.Size(); n != 101 {
 		t.Errorf("%d entries are kept, want the new ones", n)
 	}
@@ -327,15 +327,15 @@ func TestWhatIsTooOldForAnyUseGoes(t *testing.T) {
 func TestListing(t *testing.T) {
 	s, c := newStore(0)
 	for n := range 3 {
-		q := ask(s, "a", n, free)
+		q := newTicket(s, "a", n, unlimited)
 		if q.Fresh() != nil {
 			t.Fatal("it is there before it was asked")
 		}
 		q.Miss()
-		answered(q, "x")
+		finishWith(q, "x")
 		c.pass(time.Second)
 	}
-	q := ask(s, "a", 0, free)
+	q := newTicket(s, "a", 0, unlimited)
 	q.Hit(q.Fresh(), 7)
 	l := s.List("a")
 	if l.Hits != 1 || l.Misses != 3 || l.Saved != 7 || len(l.Entries) != 3 || l.Bytes <= 0 {
@@ -352,23 +352,23 @@ func TestListing(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfAProviderThatIsGoneIsNotServed(t *testing.T) {
+func TestAnAnswerOfARemovedProviderIsNotServed(t *testing.T) {
 	s, _ := newStore(0)
-	answered(ask(s, "a", 1, free), "x")
-	q := ask(s, "a", 1, free)
+	finishWith(newTicket(s, "a", 1, unlimited), "x")
+	q := newTicket(s, "a", 1, unlimited)
 	q.Current = func(by *cache.Served) bool { return by.By.Provider != "p" }
 	if e := q.Fresh(); e != nil {
 		t.Error("Fresh serves it")
 	}
-	if e := q.StandIn(); e != nil {
+	if e := q.StaleFallback(); e != nil {
 		t.Error("StandIn serves it")
 	}
 	if e, waits := q.Join(); e != nil || waits {
 		t.Error("Join serves it")
 	}
-	answered(q, "y")
-	q.Leave(nil)
-	if e := ask(s, "a", 1, free).Fresh(); says(e) != "y" {
-		t.Errorf("the next one gets %q", says(e))
+	finishWith(q, "y")
+	q.Release(nil)
+	if e := newTicket(s, "a", 1, unlimited).Fresh(); textOf(e) != "y" {
+		t.Errorf("the next one gets %q", textOf(e))
 	}
 }

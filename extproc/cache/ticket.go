@@ -7,42 +7,42 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Ticket is what one request has to do with the store: the key of its question, what its caller allows, its part in a call
-// that several wait for, and the record of its answer. It belongs to the goroutine that serves the request.
+// Ticket is one request's use of the store: its key, the client's directives, its flight, and the record of its answer. It belongs to the
+// goroutine that serves the request.
 type Ticket struct {
 	Control Control
-	// Current reports whether an answer may still be given as it was: its provider or model may have been taken away since. Nil: it
-	// may. It is called under a lock, and must not use the store.
+	// Current reports whether a stored answer may still be served; false after its provider or model was removed from the configuration.
+	// Nil means always. It is called with a lock held and must not use the store.
 	Current func(*Served) bool
 
 	store *Store
-	question
-	asked Form
-	ttl   time.Duration
+	requestKey
+	format Format
+	ttl    time.Duration
 
-	turn   chan Turn
-	flight *flight // under the shard's lock; nil without a part in any
+	outcome chan Outcome
+	flight  *flight // guarded by the shard's lock; nil if in none
 
 	rec   recorder
 	state recording
 }
 
-// recording is how far the record of an answer has come.
+// recording is the state of the record of an answer.
 type recording uint8
 
 const (
-	unbegun recording = iota
-	good
-	notForStore // complete, but not for others than those who wait: the model refused, or says that it will go on
-	given       // given up: too large, or failed
+	notStarted recording = iota
+	storable
+	waitersOnly // delivered to coalesced requests but not stored: the model refused or paused
+	closed      // delivered, or dropped because it failed or is too large
 )
 
-// Ask makes the ticket of a request. What is stored for it stays fresh for ttl.
-func (s *Store) Ask(tenant policy.Account, k Key, asked Form, c Control, ttl time.Duration) *Ticket {
-	return &Ticket{Control: c, store: s, question: question{tenant, k}, asked: asked, ttl: ttl}
+// Ticket starts a request's use of the store. An answer that it stores is fresh for ttl.
+func (s *Store) Ticket(tenant policy.Account, k Key, format Format, c Control, ttl time.Duration) *Ticket {
+	return &Ticket{Control: c, store: s, requestKey: requestKey{tenant, k}, format: format, ttl: ttl}
 }
 
-// Fresh is the entry that may be served at once; nil without one.
+// Fresh is the entry that may be served without calling a provider; nil if there is none.
 func (t *Ticket) Fresh() *Entry {
 	if t.Control.NoLookup {
 		return nil
@@ -56,28 +56,28 @@ func (t *Ticket) Fresh() *Entry {
 	return nil
 }
 
-// find is the entry that answers the question, of any age that may still be of use. The shard is locked.
+// find is the entry of the ticket's key, fresh or stale. The shard is locked.
 func (t *Ticket) find(sh *shard, now time.Time) *Entry {
-	e := sh.get(t.question, now)
+	e := sh.get(t.requestKey, now)
 	if e == nil || (t.Current != nil && !t.Current(&e.Served)) {
 		return nil
 	}
 	return e
 }
 
-// StandIn is the entry that may be served because no provider answered; nil without one. It may be fresh, when the caller did
-// not want to see it.
-func (t *Ticket) StandIn() *Entry {
+// StaleFallback is the entry that may be served after all providers failed; nil if there is none. It is fresh if the request skipped the
+// lookup with no-cache.
+func (t *Ticket) StaleFallback() *Entry {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, now); e != nil && e.standsIn(now, &t.Control) {
+	if e := t.find(sh, now); e != nil && e.staleUsable(now, &t.Control) {
 		return e
 	}
 	return nil
 }
 
-// Hit counts that an entry was served in the place of an answer that would have cost saved.
+// Hit counts a served entry; saved is the charge that it avoided.
 func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 	e.hits.Add(1)
 	sh := t.store.shard(t.tenant)
@@ -88,7 +88,7 @@ func (t *Ticket) Hit(e *Entry, saved policy.Micro) {
 	own.Saved += saved
 }
 
-// Miss counts that the answer had to be asked for.
+// Miss counts a request that calls a provider.
 func (t *Ticket) Miss() {
 	sh := t.store.shard(t.tenant)
 	sh.mu.Lock()
@@ -96,55 +96,56 @@ func (t *Ticket) Miss() {
 	sh.tenant(t.tenant).Misses++
 }
 
-// Age is how old an entry is now.
+// Age is the entry's age by the store's clock.
 func (t *Ticket) Age(e *Entry) time.Duration { return e.Age(t.store.now()) }
 
-// Records reports whether the answer is of use to anybody else.
+// Records reports whether the answer is to be recorded.
 func (t *Ticket) Records() bool { return !t.Control.NoStore }
 
-// Record notes one event of the answer. An answer begins with Start: what an attempt that failed said before is forgotten.
+// Record adds one event of the answer. A Start event discards what was recorded before, from an attempt that failed.
 func (t *Ticket) Record(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.Start:
-		t.rec, t.state = recorder{b: t.rec.b[:0]}, good
+		t.rec, t.state = recorder{b: t.rec.b[:0]}, storable
 	case chat.Error:
-		t.state = given
+		t.state = closed
 	case chat.Refusal:
-		t.spoil()
+		t.rejectForStore()
 	case chat.Stop:
 		if ev.Reason == chat.StopRefusal || ev.Reason == chat.StopPause {
-			t.spoil()
+			t.rejectForStore()
 		}
 	case chat.Text, chat.Thought, chat.Signature, chat.Redacted, chat.ToolStart, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.End,
 		chat.Other, chat.Extra:
 	}
-	if t.state == unbegun || t.state == given {
+	if t.state == notStarted || t.state == closed {
 		return
 	}
 	t.rec.add(ev)
 	if len(t.rec.b) > t.store.maxEntry() {
-		t.rec, t.state = recorder{}, given
-		t.scatter()
+		t.rec, t.state = recorder{}, closed
+		t.releaseWaiters()
 	}
 }
 
-func (t *Ticket) spoil() {
-	if t.state == good {
-		t.state = notForStore
+// rejectForStore keeps the answer for coalesced requests alone.
+func (t *Ticket) rejectForStore() {
+	if t.state == storable {
+		t.state = waitersOnly
 	}
 }
 
-// Finish stores the answer, whose last event was recorded, and gives it to those who wait for it.
+// Finish stores the answer after its last event was recorded, and delivers it to the requests that wait for it.
 func (t *Ticket) Finish(s Served) {
-	if t.state != good && t.state != notForStore {
+	if t.state != storable && t.state != waitersOnly {
 		return
 	}
 	e := t.rec.entry(s)
-	e.Key, e.Asked, e.Created = t.key, t.asked, t.store.now()
+	e.Key, e.Format, e.Created = t.key, t.format, t.store.now()
 	e.Expires = e.Created.Add(t.ttl)
-	if t.state == good && t.Records() {
+	if t.state == storable && t.Records() {
 		t.store.put(t.tenant, e)
 	}
-	t.state = given
-	t.land(e)
+	t.state = closed
+	t.deliver(e)
 }

@@ -2,7 +2,7 @@ package chat
 
 import "slices"
 
-// Add adds an event to some, and gives it to be filled in. An event is large: what is said in every piece of a text is made in its place.
+// Add appends an empty event and returns it to be filled in, which avoids copying the large struct.
 func Add(events *[]Event) *Event {
 	n := len(*events)
 	*events = slices.Grow(*events, 1)[:n+1]

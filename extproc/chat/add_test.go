@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-func TestAnAddedEventSaysNothingOfTheOneBeforeInItsPlace(t *testing.T) {
+func TestAnAddedEventIsEmpty(t *testing.T) {
 	events := []chat.Event{{Kind: chat.Start, ID: "x"}, {Kind: chat.Text, Text: []byte("old"), Tail: true}}[:1]
 	ev := chat.Add(&events)
 	if len(events) != 2 || ev != &events[1] || ev.Kind != chat.Start || ev.Text != nil || ev.Tail || events[0].ID != "x" {

@@ -2,8 +2,8 @@ package chat
 
 import "bardo.money/gateway/internal/jsonx"
 
-// Temperature is the text of the temperature that holds for a request: its locked profile's, else the client's own, else its profile's;
-// "" if nobody names one. What the client wrote may be no number.
+// Temperature is the effective temperature as text: the locked profile's, else the client's, else the default profile's; "" if none is set. The
+// client's may not be a number.
 func (r *Request) Temperature() string {
 	p := r.Profile
 	if p != nil && p.Locked.Temperature != "" {
@@ -22,8 +22,8 @@ func (r *Request) Temperature() string {
 	return ""
 }
 
-// SaysThinking reports whether the client itself says how hard to think, in any of the words that clients have for it.
-func (r *Request) SaysThinking() bool {
+// HasThinking reports whether the client's request has any parameter for reasoning.
+func (r *Request) HasThinking() bool {
 	if r.Dialect == Gemini {
 		config := r.Member("generationConfig", "generation_config")
 		return config.Get("thinkingConfig").Exists() || config.Get("thinking_config").Exists()
@@ -32,7 +32,7 @@ func (r *Request) SaysThinking() bool {
 		r.Doc.Get("output_config").Get("effort").Exists() || r.Doc.Get("chat_template_kwargs").Get("enable_thinking").Exists()
 }
 
-// Member is the first of some top-level members that is there and not null.
+// Member is the first of several top-level members that exists and is not null.
 func (r *Request) Member(names ...string) jsonx.Value {
 	for _, name := range names {
 		if v := r.Doc.Get(name); !v.IsNull() {
@@ -42,7 +42,7 @@ func (r *Request) Member(names ...string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// either is an object's member under one of its two names.
+// either is a member by its camel-case or snake-case name.
 func either(object jsonx.Value, camel, snake string) jsonx.Value {
 	if v := object.Get(camel); v.Exists() {
 		return v
@@ -50,26 +50,25 @@ func either(object jsonx.Value, camel, snake string) jsonx.Value {
 	return object.Get(snake)
 }
 
-// ThinkingOff reports whether a request says that its model is not to think: by a locked profile, by the client, in any of the words
-// that clients have for it, or else by its profile.
+// ThinkingOff reports whether reasoning is disabled: by the locked profile, else by the client's parameters, else by the default profile.
 func (r *Request) ThinkingOff() bool {
 	off := func(p *Params) bool { return p.Thinking == ThinkingOff || p.Effort == "none" }
 	switch p := r.Profile; {
-	case p != nil && p.Locked.thinks():
+	case p != nil && p.Locked.setsReasoning():
 		return off(&p.Locked)
-	case r.SaysThinking():
-		return r.saysNoThinking()
+	case r.HasThinking():
+		return r.disablesThinking()
 	default:
 		return p != nil && off(&p.Default)
 	}
 }
 
-func (r *Request) saysNoThinking() bool {
+func (r *Request) disablesThinking() bool {
 	if r.Dialect == Gemini {
 		config := r.Member("generationConfig", "generation_config")
 		thinking := either(config, "thinkingConfig", "thinking_config")
 		budget := either(thinking, "thinkingBudget", "thinking_budget")
-		return string(budget.Raw) == "0" || budget.Equal("0") // as the API's JSON writes large numbers
+		return string(budget.Raw) == "0" || budget.Equal("0") // 64-bit numbers may be strings in Google's JSON
 	}
 	effort := r.Doc.Get("reasoning").Get("effort")
 	if effort.IsNull() {

@@ -16,7 +16,7 @@ func request(t *testing.T, d chat.Dialect, body string, p *chat.Profile) *chat.R
 	return &chat.Request{Dialect: d, Doc: doc, Profile: p}
 }
 
-func TestTheTemperatureThatHolds(t *testing.T) {
+func TestTheEffectiveTemperature(t *testing.T) {
 	warm := &chat.Profile{Default: chat.Params{Temperature: "0.3"}}
 	for _, row := range []struct {
 		d       chat.Dialect
@@ -38,7 +38,7 @@ func TestTheTemperatureThatHolds(t *testing.T) {
 	}
 }
 
-func TestWhoSaysHowHardToThink(t *testing.T) {
+func TestTheEffectiveEffort(t *testing.T) {
 	for _, row := range []struct {
 		d    chat.Dialect
 		body string
@@ -55,13 +55,13 @@ func TestWhoSaysHowHardToThink(t *testing.T) {
 		{chat.Gemini, `{"generationConfig":{"thinkingConfig":{}}}`, true},
 		{chat.Gemini, `{"thinking":{}}`, false},
 	} {
-		if got := request(t, row.d, row.body, nil).SaysThinking(); got != row.want {
+		if got := request(t, row.d, row.body, nil).HasThinking(); got != row.want {
 			t.Errorf("%s %s: %v", row.d, row.body, got)
 		}
 	}
 }
 
-func TestWhoTurnsThinkingOff(t *testing.T) {
+func TestReasoningTurnedOff(t *testing.T) {
 	off := &chat.Profile{Default: chat.Params{Effort: "none"}}
 	for _, row := range []struct {
 		d       chat.Dialect

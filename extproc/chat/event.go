@@ -7,37 +7,37 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// EventKind says which fields of an Event are set.
+// EventKind is the kind of an event, which determines the fields that are set.
 type EventKind uint8
 
 // The events of an answer, in the order in which they may come: one Start, then content, then Stop, Usage and End.
 // Usage may come more than once; a later one replaces the fields it knows (see Usage.Merge).
 const (
-	Start     EventKind = iota // ID, Model; the answer has begun (no content yet)
+	Start     EventKind = iota // ID, Model; before any content
 	Text                       // Index, Text: a piece of the answer
 	Thought                    // Index, Text: a piece of visible reasoning; ID: ClaudeThinking, if its block may be signed
 	Signature                  // Index, Text: signature of the thinking block that ends; ID as of Thought
 	Redacted                   // Index, Text: an opaque redacted thinking block, whole; ID as of Thought
 	Refusal                    // Index, Text: a piece of a refusal
-	ToolStart                  // Index, Tool.ID, Tool.Name; ID: CustomTool, if its arguments are no JSON
+	ToolStart                  // Index, Tool.ID, Tool.Name; ID: CustomTool, if its arguments are not JSON
 	ToolArgs                   // Index, Text: a piece of the arguments' JSON
 	BlockStop                  // Index: this block is complete
 	Stop                       // Reason (and Text: the stop sequence that matched)
 	UsageInfo                  // Usage; Text: the provider's own usage object, in its dialect
 	Error                      // Err: the provider failed inside its answer; nothing follows
 	End                        // the stream's terminator, or the end of a JSON answer
-	Other                      // bytes that have a meaning only in their own dialect (pings, unknown events)
-	Extra                      // ID: its name, Index, Choice, Text: its JSON, Said: something that only its own dialect says
+	Other                      // bytes that only the same dialect understands (pings, unknown events)
+	Extra                      // ID: its name, Index, Choice, Text: its JSON, Redundant: a member that only its own dialect has
 )
 
-// ClaudeThinking is the ID of thinking that comes signed, or redacted, as Anthropic's models do it. It is the name of
-// the format in OpenRouter's reasoning_details.
+// ClaudeThinking is the ID of Thought events whose reasoning is signed or redacted, as with Anthropic's models. It is the name of this format
+// in OpenRouter's reasoning_details.
 const ClaudeThinking = "anthropic-claude-v1"
 
 // CustomTool is the ID of a ToolStart whose arguments are free text (OpenAI's custom tools).
 const CustomTool = "custom"
 
-// ServiceTier is the name of the one extra that both dialects have, with words of their own: its Text is a JSON string.
+// ServiceTier is the name of the one Extra that several dialects have, with different values: its Text is a JSON string.
 const ServiceTier = "service_tier"
 
 // Event is one step of an answer. Byte slices alias the decoder's buffer and are valid until its next call.
@@ -47,29 +47,29 @@ const ServiceTier = "service_tier"
 // carries Raw, the rest have Tail set. Where such a frame is the stream's terminator, its End event carries Raw, and those
 // before it have Tail set. An encoder of the same dialect writes Raw and skips Tails.
 //
-// Without Raw and Tail, the events of an answer still say all of it: an encoder of the same dialect writes it in the
-// other form (stream or JSON) from them alone, and one of another dialect names what it had no words for.
+// Without Raw and Tail, the events still describe the whole answer: an encoder of the same dialect can write it in the other form (stream or
+// JSON), and one of another dialect lists what it cannot express.
 type Event struct {
-	Kind   EventKind
-	Tail   bool
-	Said   bool // of an Extra: other events say the same, so that a dialect without it loses nothing
-	Index  int  // position of the content block in the answer, from 0
-	Choice int  // OpenAI choice, 0 unless n > 1
-	Text   []byte
-	ID     string
-	Model  string
-	Tool   ToolCall
-	Reason StopReason
-	Usage  Usage
-	Err    *ProviderError
-	Cites  []Citation // of an Extra, for clients of other formats: what its Text says in words that all have
+	Kind      EventKind
+	Tail      bool
+	Redundant bool // of an Extra: other events have the same information, so a dialect without it loses nothing
+	Index     int  // position of the content block in the answer, from 0
+	Choice    int  // OpenAI choice, 0 unless n > 1
+	Text      []byte
+	ID        string
+	Model     string
+	Tool      ToolCall
+	Reason    StopReason
+	Usage     Usage
+	Err       *ProviderError
+	Cites     []Citation // of an Extra: the citations in its Text, for other formats
 
 	Raw        []byte
-	ModelSpan  Span // where Raw names the model (the JSON string with its quotes); zero if it does not
-	UsageChunk bool // Raw is OpenAI's extra usage chunk, which a client that did not ask for must not see
+	ModelSpan  Span // position of the model's name in Raw (with its quotes); zero if there is none
+	UsageChunk bool // Raw is OpenAI's usage chunk, which is only sent to clients that requested it
 }
 
-// Detached is the event with bytes of its own, for who keeps it longer than its decoder does.
+// Detached is a copy of the event that does not refer to the decoder's buffer.
 func (ev *Event) Detached() Event {
 	e := *ev
 	e.Text, e.Raw = bytes.Clone(ev.Text), bytes.Clone(ev.Raw)
@@ -90,12 +90,12 @@ const (
 	StopSequence StopReason = "sequence"
 	StopRefusal  StopReason = "refusal"
 	StopPause    StopReason = "pause"   // Anthropic pause_turn
-	StopContext  StopReason = "context" // the window was exceeded
+	StopContext  StopReason = "context" // the context window was exceeded
 )
 
-// ProviderError is an error as the provider stated it. Message is not shown to clients unless the error is of their own making.
+// ProviderError is an error of a provider. Message is only shown to clients if their request caused the error.
 type ProviderError struct {
-	Dialect    Dialect // whose words Type and Code are; "" if nobody said
+	Dialect    Dialect // of Type and Code; "" if unknown
 	Status     int     // HTTP status, or the one that the error's type implies
 	Type       string
 	Code       string
@@ -112,20 +112,20 @@ type Usage struct {
 	CacheWrite1h       int64 // written with the one-hour lifetime
 	Output             int64
 	Reasoning          int64
-	Searches           int64 // of the web, that the provider made
-	Estimated          bool  // counted by the gateway, because the provider did not say
-	ReasoningEstimated bool  // so is Reasoning alone, from the text of the thoughts
-	Final              bool  // the provider's last word on output tokens
+	Searches           int64 // web searches by the provider
+	Estimated          bool  // estimated by the gateway, because the provider reported none
+	ReasoningEstimated bool  // only Reasoning is estimated, from its text
+	Final              bool  // the output tokens are final
 
-	Cost policy.Pico // what the provider says that it asks for the answer; 0 if it does not say
-	Tier string      // the tier of service that the provider says it answered in; "" if it does not say
+	Cost policy.Pico // the charge that the provider reports; 0 if none
+	Tier string      // the service tier that the provider reports; "" if none
 }
 
-// TotalInput is every input token, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
+// TotalInput is all input tokens, cached or not (OpenTelemetry's gen_ai.usage.input_tokens).
 func (u *Usage) TotalInput() int64 { return u.Input + u.Cached + u.CacheWrite + u.CacheWrite1h }
 
-// Merge folds a later report into u: zero fields of the later one do not erase what an earlier one said (Anthropic
-// states input in message_start and output in message_delta; some gateways repeat zeros at the end).
+// Merge adds a later report to u. Zero fields of the later one do not overwrite earlier values: Anthropic reports input in message_start and
+// output in message_delta, and some gateways repeat zeros at the end.
 func (u *Usage) Merge(v Usage) {
 	set := func(dst *int64, n int64) {
 		if n > 0 {
@@ -146,7 +146,7 @@ func (u *Usage) Merge(v Usage) {
 	u.Tier = cmp.Or(v.Tier, u.Tier)
 }
 
-// IsContent reports whether the event shows the client something of the answer: after it, no other provider may be tried.
+// IsContent reports whether the event is visible content of the answer, after which no other provider may be tried.
 func (k EventKind) IsContent() bool {
 	switch k {
 	case Text, Thought, Signature, Redacted, Refusal, ToolStart, ToolArgs, Stop, End:

@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// IsTextMedia reports whether a document of a type can be told as text.
+// IsTextMedia reports whether documents of a media type can be sent as text.
 func IsTextMedia(media string) bool {
 	switch media {
 	case "application/json", "application/xml", "application/yaml", "application/x-yaml", "application/javascript":
@@ -11,7 +11,7 @@ func IsTextMedia(media string) bool {
 	return strings.HasPrefix(media, "text/")
 }
 
-// IsTextDocument reports whether a part is a document that can be told as text.
+// IsTextDocument reports whether a part is a document that can be sent as text.
 func (p *Part) IsTextDocument() bool {
 	return p.Kind == PartDocument && (p.Text != "" || p.Data != "" && IsTextMedia(p.Media))
 }

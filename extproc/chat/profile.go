@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// Profile is what the gateway says in a request for its client: how a part of an agent wants its answers made. It is worked out once
-// per request and read-only from then on; each provider's format says of it what it can.
+// Profile is the inference parameters that the gateway adds to a request for its subsystem. It is computed once per request and read-only
+// afterwards; each provider's encoder maps what its format supports.
 type Profile struct {
-	Subsystem string // the part of the agent, as it was named
-	Role      string // whose manner the model takes on, "" for none
+	Subsystem string // as the client named it
+	Role      string // persona of the model, "" for none
 
-	// What a provider that has a choice of its own should look at.
-	Quality         string        // the class of model that was asked for, minimum to maximum; "" if none was
-	CostSensitivity float64       // how much the cost matters, 0 to 1
+	// Preferences for providers that choose a model themselves.
+	Quality         string        // requested quality class, minimum to maximum; "" if none
+	CostSensitivity float64       // weight of the cost, 0 to 1
 	MaxLatency      time.Duration // until the first content; 0: no matter
-	Confidential    bool          // nobody may keep the prompt, or learn from it
+	Confidential    bool          // the prompt must not be retained or used for training
 
-	// NoGuidance is set where how hard to think follows from something else than a subsystem's profile or the caller's own, such as the
-	// quality that is asked for: then it is a parameter or nothing, and never written into a prompt. See Guides.
+	// NoGuidance is set if the reasoning effort comes from neither a profile of the subsystem nor the client's, such as from the requested quality:
+	// then it is only sent as a parameter and never added to a prompt. See Guides.
 	NoGuidance bool
 
-	Default   Params // stands where the client says nothing
-	Locked    Params // stands over what the client says
-	MaxTokens int    // where the client says nothing; 0: not said
+	Default   Params // used where the client sets nothing
+	Locked    Params // overrides the client
+	MaxTokens int    // used where the client sets none; 0 means none
 }
 
-// Over is what a request says when the profile stands behind the client's own parameters, and the names of those of the client's that
-// it overrode, in a fixed order. A nil profile changes nothing. What is said about thinking goes together: a client that named
-// an effort, a budget or a mode keeps all three.
+// Over merges the profile with the client's own parameters and returns the names of the client's parameters that it overrode, in a fixed order.
+// A nil profile changes nothing. Effort, budget and mode of reasoning are one unit: a client that sets one of them keeps all three.
 func (p *Profile) Over(own Params) (said Params, overridden []string) {
 	if p == nil {
 		return own, nil
 	}
 	said = own
 	fill(&said, &p.Default)
-	for _, f := range texts {
+	for _, f := range textParams {
 		if locked := *f.at(&p.Locked); locked != "" {
 			if was := *f.at(&own); was != "" && was != locked {
 				overridden = append(overridden, f.name)
@@ -43,8 +42,8 @@ func (p *Profile) Over(own Params) (said Params, overridden []string) {
 			*f.at(&said) = locked
 		}
 	}
-	if p.Locked.thinks() {
-		if own.thinks() && !own.thinksLike(&p.Locked) {
+	if p.Locked.setsReasoning() {
+		if own.setsReasoning() && !own.sameReasoning(&p.Locked) {
 			overridden = append(overridden, "effort")
 		}
 		said.Effort, said.ThinkingBudget, said.Thinking = p.Locked.Effort, p.Locked.ThinkingBudget, p.Locked.Thinking
@@ -52,29 +51,29 @@ func (p *Profile) Over(own Params) (said Params, overridden []string) {
 	return said, overridden
 }
 
-// Guides reports whether how hard to think may be written into the prompt of a model that has no parameter for it: the profile says it,
-// and not the client, whose parameters never add words to a prompt. own is what the client says.
+// Guides reports whether the reasoning effort may be added to the prompt of a model that has no parameter for it: only if it comes from the
+// profile and not from the client's parameters (own).
 func (p *Profile) Guides(own *Params) bool {
-	return p != nil && !p.NoGuidance && (p.Locked.thinks() || !own.thinks() && p.Default.thinks())
+	return p != nil && !p.NoGuidance && (p.Locked.setsReasoning() || !own.setsReasoning() && p.Default.setsReasoning())
 }
 
-// thinks reports whether anything is said about how much to think.
-func (p *Params) thinks() bool {
+// setsReasoning reports whether any reasoning parameter is set.
+func (p *Params) setsReasoning() bool {
 	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != ThinkingUnsaid
 }
 
-func (p *Params) thinksLike(q *Params) bool {
+func (p *Params) sameReasoning(q *Params) bool {
 	return p.Effort == q.Effort && p.ThinkingBudget == q.ThinkingBudget && p.Thinking == q.Thinking
 }
 
-// text is a parameter that is one text.
-type text struct {
+// textParam is a parameter with a single text value.
+type textParam struct {
 	name string
 	at   func(*Params) *string
 }
 
-// texts are the parameters that are one text each, by the names that Anthropic or OpenAI give them.
-var texts = []text{
+// textParams are the parameters with a single text value, by Anthropic's or OpenAI's name.
+var textParams = []textParam{
 	{"temperature", func(p *Params) *string { return &p.Temperature }},
 	{"top_p", func(p *Params) *string { return &p.TopP }},
 	{"top_k", func(p *Params) *string { return &p.TopK }},
@@ -86,14 +85,14 @@ var texts = []text{
 	{"prediction", func(p *Params) *string { return &p.Predicted }},
 }
 
-// fill puts into said what it does not say.
+// fill sets the parameters that are not set to those of d.
 func fill(said, d *Params) {
-	for _, f := range texts {
+	for _, f := range textParams {
 		if at := f.at(said); *at == "" {
 			*at = *f.at(d)
 		}
 	}
-	if !said.thinks() {
+	if !said.setsReasoning() {
 		said.Effort, said.ThinkingBudget, said.Thinking = d.Effort, d.ThinkingBudget, d.Thinking
 	}
 	if len(said.Schema) == 0 && !said.JSONMode && len(d.Schema) > 0 {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-func TestD20ProfilesStandBehindTheClientAndLockedOnesBeforeIt(t *testing.T) {
+func TestD20PrecedenceOfProfiles(t *testing.T) {
 	for _, row := range []struct {
 		about      string
 		profile    *chat.Profile

@@ -18,14 +18,14 @@ const (
 	Responses Dialect = "responses" // OpenAI Responses
 	Gemini    Dialect = "gemini"    // Gemini generateContent
 
-	// Embeddings is OpenAI's form of embeddings. It has no conversation.
+	// Embeddings is OpenAI's embeddings API. It has no conversation.
 	Embeddings Dialect = "embeddings"
 
-	// Completions is OpenAI's legacy form with a prompt. A provider that does not speak it is asked for the request's Turn.
+	// Completions is OpenAI's legacy API with a prompt. A provider that does not support it gets the request's Turn.
 	Completions Dialect = "completions"
 )
 
-// Op is what a request asks for.
+// Op is the operation of a request.
 type Op uint8
 
 // The operations.
@@ -33,6 +33,7 @@ const (
 	Generate    Op = iota // a completion, streamed or not
 	CountTokens           // Anthropic's count_tokens
 	Embed                 // vectors of texts
+	Modality              // moderation, ranking, images, audio: see package modality
 )
 
 // Request is one client call. The scalar fields are read in the one pass that also validates the JSON; the
@@ -41,38 +42,38 @@ const (
 type Request struct {
 	Dialect     Dialect
 	Op          Op
-	Model       string // as the client wrote it, without a "provider/" prefix that forced a provider
-	Provider    string // the provider that a "provider/model" id forced, or ""
+	Model       string // as the client wrote it, without a "provider/" prefix
+	Provider    string // from a "provider/model" id, or ""
 	Stream      bool
 	StreamUsage bool   // OpenAI stream_options.include_usage: the client wants the usage chunk
 	MaxTokens   int    // 0: not given
 	Choices     int    // OpenAI n; at least 1
-	Thinking    bool   // the caller asked for visible reasoning or an effort
-	HighEffort  bool   // the caller asked for high or maximal effort (time-outs and heartbeats depend on it)
+	Thinking    bool   // the client asked for visible reasoning or an effort (time-outs depend on it)
+	HighEffort  bool   // the client asked for high or maximum effort (the inferred task depends on it)
 	InputTokens int64  // estimate from the body's text, never below what a provider would count by much
-	MostInput   int64  // a bound on what any provider counts: what a request reserves
-	Check       string // what the gateway does about the answer before it gives it: another check, another question; "" for nothing
+	MaxInput    int64  // upper bound of the count of any provider, used for the reservation
+	Check       string // checks of the answer by the gateway, which are part of the cache key; "" for none
 
-	Version string   // anthropic-version header of an Anthropic client
-	Betas   []string // anthropic-beta header values of an Anthropic client
-	Query   string   // the raw query string of the client's path, without "?"
-	Prompts int      // of a request in Completions: how many it holds
-	Turn    *Request // a request in Completions as one in OpenAI; nil: it cannot be said so
-	NoTurn  error    // why, a fault
-	Needs   []Need   // what only some providers can do, and no other can do without
-	Lost    []string // what the client asked for and no provider is asked for: members of a form that the gateway rewrote
+	Version   string   // anthropic-version header of an Anthropic client
+	Betas     []string // anthropic-beta header values of an Anthropic client
+	Query     string   // the raw query string of the client's path, without "?"
+	Prompts   int      // number of prompts in a Completions request
+	Turn      *Request // a Completions request as Chat Completions; nil if it cannot be converted
+	TurnError error    // why Turn is nil, a fault
+	Needs     []Need   // features without which a provider cannot serve the request
+	Dropped   []string // client's members that no provider gets: from a form that the gateway rewrote
 
 	Doc     jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
 	Edit    jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)
-	Profile *Profile        // what the gateway says for the client; nil for nothing
+	Profile *Profile        // parameters that the gateway adds; nil for none
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
 }
 
-// OwnReasoning begins the ids of reasoning items that the gateway made of another format's thinking: no provider stores them.
+// OwnReasoning is the prefix of ids of reasoning items that the gateway converted from another format: no provider stores them.
 const OwnReasoning = "rs_bardo_"
 
-// Need is a feature without which a request cannot be served, and the client's own name of the member that asks for it.
+// Need is a feature without which a request cannot be served, and the name of the client's member that requires it.
 type Need struct {
 	Feature policy.Feature
 	Member  string
@@ -81,12 +82,12 @@ type Need struct {
 // ConversationFor parses a request's conversation from its Doc.
 type ConversationFor func(*Request) (*Conversation, error)
 
-// In is the request as a provider is asked that speaks a dialect. The error is a fault.
+// In is the request as it is encoded for a provider of a dialect. The error is a fault.
 func (r *Request) In(spoken Dialect) (*Request, error) {
 	if r.Dialect != Completions || spoken == Completions {
 		return r, nil
 	}
-	return r.Turn, r.NoTurn
+	return r.Turn, r.TurnError
 }
 
 // Conversation parses the conversation on first use and returns it. The error is a fault of kind InvalidRequest.
@@ -101,7 +102,7 @@ func (r *Request) Conversation() (*Conversation, error) {
 	return r.Conv, nil
 }
 
-// Conversation is what both dialects can say.
+// Conversation is a conversation with its parameters, as far as the dialects have them in common.
 type Conversation struct {
 	System        []Part
 	Messages      []Message
@@ -109,13 +110,13 @@ type Conversation struct {
 	ToolChoice    ToolChoice
 	ParallelTools *bool // nil: the provider's default
 	Params        Params
-	Unmapped      []string // members that the canonical form does not carry, to be named as degraded
+	Unmapped      []string // names of members that the canonical form does not have, to be listed as degraded
 
-	// Words are the client's own names of what its dialect calls otherwise than Anthropic's does; see Word. Read-only.
+	// Words are the client's names of members that differ from Anthropic's names; see Word. Read-only.
 	Words map[string]string
 }
 
-// Word is the client's own name of a member or a part that a provider cannot be told. name is Anthropic's.
+// Word is the client's name of a member that a provider does not get; name is Anthropic's.
 func (c *Conversation) Word(name string) string {
 	if own, ok := c.Words[name]; ok {
 		return own
@@ -139,23 +140,23 @@ type Params struct {
 	ServiceTier      string // TierStandard, or ""
 	Schema           jsonx.Raw
 	SchemaName       string
-	SchemaNote       string // what the schema is for
-	SchemaLoose      bool   // the client did not say that the schema is strict, in a format that says so
-	JSONMode         bool   // the answer is to be a JSON object of any form; there is no Schema
+	SchemaNote       string // description of the schema
+	SchemaLoose      bool   // the client's format has a strict flag, and it is not set
+	JSONMode         bool   // the answer must be any JSON object; Schema is empty
 
 	MinP      string
 	CacheKey  string // groups requests for the provider's prompt cache
-	Predicted string // what most of the answer is expected to be
-	MarkCache bool   // mark the stable beginning of the prompt for the provider's cache
-	Visible   *bool  // whether the reasoning is to be shown; nil: the provider's default
+	Predicted string // predicted output: expected text of most of the answer
+	MarkCache bool   // set cache_control on the static prefix of the prompt
+	Visible   *bool  // whether the reasoning is returned; nil means the provider's default
 	WebSearch *bool  // whether the provider may search the web
 	TEE       bool   // only in attested hardware
 }
 
-// TierStandard asks to be served at the usual price and speed, whatever else the account has.
+// TierStandard requests the standard price and speed, even if the account's default is another tier.
 const TierStandard = "standard"
 
-// ThinkingMode is what a caller said about thinking besides an effort or a budget.
+// ThinkingMode is the reasoning mode besides an effort or a budget.
 type ThinkingMode uint8
 
 // The modes.
@@ -165,7 +166,7 @@ const (
 	ThinkingOff
 )
 
-// Role is who speaks.
+// Role is the author of a message.
 type Role string
 
 // The roles. A tool result is a message of the user (Anthropic) or of its own role (OpenAI); here it is a Part of RoleTool.
@@ -179,11 +180,11 @@ const (
 // Message is one turn.
 type Message struct {
 	Role  Role
-	At    string // where it stands, as the client's dialect names places: messages[2] or messages.2
+	At    string // path in the client's request, in its dialect's notation: messages[2] or messages.2
 	Parts []Part
 }
 
-// PartKind says which fields of a Part are set.
+// PartKind is the kind of a part, which determines the fields that are set.
 type PartKind uint8
 
 // The kinds of content.
@@ -199,33 +200,33 @@ const (
 	PartOther                      // Raw in the dialect it came from, Name, Trace
 	PartAudio                      // Media, Data or URL, Name
 	PartVideo                      // Media, Data or URL, Name
-	PartFile                       // File: what only the provider holds that gave the id; Media if that is known, Name
+	PartFile                       // File: stored by the provider that issued the id; Media if known, Name
 )
 
-// PartKinds is how many kinds there are.
+// PartKinds is the number of kinds.
 const PartKinds = int(PartFile) + 1
 
 // Part is one piece of content.
 type Part struct {
 	Kind         PartKind
-	At           string // where it stands, as Message.At; of parts that are more than words, which a provider may not take
+	At           string // path as in Message.At, of parts that some providers do not support
 	Text         string
 	Media        string // MIME type
 	Data         string // base64
 	URL          string
-	File         string // id at the provider that holds it
+	File         string // id at the provider that stores it
 	Name         string // file name or title; of PartAudio, PartVideo and PartOther, what the client calls the part
-	Context      string // what the caller says about a document besides its content
+	Context      string // the client's context of a document
 	Tool         ToolCall
 	Parts        []Part // content of a tool result
 	IsError      bool
 	Signature    string
-	Trace        bool // of PartOther: what a tool of the provider's own left in the model's turn, which says nothing to another
+	Trace        bool // of PartOther: output of a provider's built-in tool, which other providers do not need
 	CacheControl jsonx.Raw
 	Raw          jsonx.Raw
 }
 
-// ToolCall is a call of a tool by the model. Args is a JSON object's text, "{}" when there are none.
+// ToolCall is a tool call by the model. Args is a JSON object, "{}" if there are none.
 type ToolCall struct {
 	ID   string
 	Name string
@@ -253,7 +254,7 @@ const (
 	ToolNamed // the one in Name
 )
 
-// ToolChoice is the caller's constraint on tool use.
+// ToolChoice is the client's constraint on tool use.
 type ToolChoice struct {
 	Mode ToolChoiceMode
 	Name string

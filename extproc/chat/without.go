@@ -60,10 +60,10 @@ func isWordByte(c byte) bool {
 // says reports whether the profile says a parameter.
 func (p *Profile) says(name string) bool {
 	if name == "effort" {
-		return p.Default.thinks() || p.Locked.thinks()
+		return p.Default.setsReasoning() || p.Locked.setsReasoning()
 	}
-	i := slices.IndexFunc(texts, func(f text) bool { return f.name == name })
-	return i >= 0 && (*texts[i].at(&p.Default) != "" || *texts[i].at(&p.Locked) != "")
+	i := slices.IndexFunc(textParams, func(f textParam) bool { return f.name == name })
+	return i >= 0 && (*textParams[i].at(&p.Default) != "" || *textParams[i].at(&p.Locked) != "")
 }
 
 // Without is the profile less some of its parameters, by the names that Refused gives.
@@ -73,7 +73,7 @@ func (p *Profile) Without(names []string) *Profile {
 	}
 	out := *p
 	for _, params := range []*Params{&out.Default, &out.Locked} {
-		for _, f := range texts {
+		for _, f := range textParams {
 			if slices.Contains(names, f.name) {
 				*f.at(params) = ""
 			}

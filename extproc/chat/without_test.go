@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-func TestWhatARefusalIsAbout(t *testing.T) {
+func TestParametersNamedByARefusal(t *testing.T) {
 	p := &chat.Profile{Default: chat.Params{MinP: "0.1", Temperature: "0.9", Effort: "high"}, Locked: chat.Params{TopK: "40"}}
 	for _, row := range []struct {
 		about string
@@ -32,7 +32,7 @@ func TestWhatARefusalIsAbout(t *testing.T) {
 	}
 }
 
-func TestAProfileLessWhatWasRefused(t *testing.T) {
+func TestAProfileWithoutRefusedParameters(t *testing.T) {
 	p := &chat.Profile{Default: chat.Params{MinP: "0.1", Temperature: "0.9", Effort: "high"}, Locked: chat.Params{TopK: "40", ThinkingBudget: 9}}
 	less := p.Without([]string{"min_p", "top_k", "effort"})
 	if d, l := less.Default, less.Locked; d.MinP != "" || d.Temperature != "0.9" || d.Effort != "" || l.TopK != "" || l.ThinkingBudget != 0 {

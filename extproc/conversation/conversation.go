@@ -1,6 +1,6 @@
-// Package conversation remembers which model serves a conversation whose model is left to the gateway, so that its later turns stay there.
-// A conversation is known by what it begins with, which clients send again with each turn, or by the session that its caller names. What is
-// remembered are keyed hashes per account, a bounded number of them, in this process only.
+// Package conversation remembers which model serves a conversation with model auto, so that later turns use the same one. A conversation is
+// recognised by its earlier turns, which clients send again with each request, or by a session id. It stores a bounded number of keyed hashes
+// per account, in this process only.
 package conversation
 
 import (
@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	most     = 100_000       // turns that are remembered, of some 150 bytes each
-	lifetime = 2 * time.Hour // since the last turn
-	warm     = 5 * time.Minute
-	lookBack = 8 // earlier turns of the user that are looked for
+	maxTurns      = 100_000       // about 150 bytes each
+	lifetime      = 2 * time.Hour // since the last turn
+	cacheLifetime = 5 * time.Minute
+	maxLookups    = 8 // earlier user messages by which a conversation is looked up
 )
 
-// Memory is what is remembered. Make one with New; a nil one remembers nothing. Safe for concurrent use.
+// Memory maps turns to models. Make one with New; nil is always empty. Safe for concurrent use.
 type Memory struct {
-	seed   maphash.Seed
-	places *lru.Cache[uint64, place]
+	seed    maphash.Seed
+	entries *lru.Cache[uint64, entry]
 }
 
-type place struct {
+type entry struct {
 	at    time.Time
 	where policy.Kept
 }
 
-// New makes a memory of nothing.
+// New returns an empty memory.
 func New() *Memory {
-	places, _ := lru.New[uint64, place](most) // fails for a size of nothing
-	return &Memory{seed: maphash.MakeSeed(), places: places}
+	places, _ := lru.New[uint64, entry](maxTurns) // only fails for sizes below 1
+	return &Memory{seed: maphash.MakeSeed(), entries: places}
 }
 
-// Turn is one request of a conversation: its own mark, and those by which it is found. The zero value is of no conversation.
+// Turn identifies one request of a conversation. The zero value belongs to no conversation.
 type Turn struct {
-	marks   [lookBack]uint64 // of the beginnings up to the user's earlier turns, the latest first; 0: none
-	own     uint64           // of the whole
+	earlier [maxLookups]uint64 // hashes of the prefixes up to earlier user messages, latest first; 0 means none
+	own     uint64             // hash of the whole conversation
 	session uint64
 }
 
-// Turn is how a request is known. model is the name by which its caller leaves the model to the gateway, session its session or "".
+// Turn computes a request's identity. model is the requested name (auto or a preset), session the session id or "".
 func (m *Memory) Turn(account policy.Account, model, session string, c *chat.Conversation) (t Turn) {
 	if m == nil || c == nil {
 		return t
@@ -52,7 +52,7 @@ func (m *Memory) Turn(account policy.Account, model, session string, c *chat.Con
 	var h maphash.Hash
 	h.SetSeed(m.seed)
 	write := func(s string) {
-		_, _ = h.WriteString(s) // a hash takes everything
+		_, _ = h.WriteString(s) // never fails
 		_ = h.WriteByte(0)
 	}
 	write(string(account))
@@ -63,21 +63,21 @@ func (m *Memory) Turn(account policy.Account, model, session string, c *chat.Con
 		_, _ = s.WriteString(session)
 		t.session = s.Sum64() | 1
 	}
-	parts(c.System, write)
+	hashParts(c.System, write)
 	for i := range c.Messages {
 		write(string(c.Messages[i].Role))
-		parts(c.Messages[i].Parts, write)
+		hashParts(c.Messages[i].Parts, write)
 		if c.Messages[i].Role != chat.RoleUser {
 			continue
 		}
-		copy(t.marks[1:], t.marks[:])
-		t.marks[0], t.own = t.own, h.Sum64()|1
+		copy(t.earlier[1:], t.earlier[:])
+		t.earlier[0], t.own = t.own, h.Sum64()|1
 	}
 	return t
 }
 
-// parts writes what identifies the content of a message, without what clients change from turn to turn.
-func parts(list []chat.Part, write func(string)) {
+// hashParts writes the content of a message, without cache_control and other members that clients change from turn to turn.
+func hashParts(list []chat.Part, write func(string)) {
 	for i := range list {
 		p := &list[i]
 		write(p.Text)
@@ -87,22 +87,21 @@ func parts(list []chat.Part, write func(string)) {
 		write(p.URL)
 		write(p.File)
 		write(p.Data)
-		parts(p.Parts, write)
+		hashParts(p.Parts, write)
 	}
 }
 
-// Find is where the conversation was served, the zero value if that is not known. Its tokens count as long as a provider's cache may hold
-// them.
+// Find returns where the conversation was served, the zero value if unknown. Tokens is zero once the provider's prompt cache has expired.
 func (m *Memory) Find(t *Turn) policy.Kept {
 	if m == nil {
 		return policy.Kept{}
 	}
-	for _, mark := range append(t.marks[:], t.session) {
-		p, ok := m.places.Get(mark)
+	for _, mark := range append(t.earlier[:], t.session) {
+		p, ok := m.entries.Get(mark)
 		switch age := time.Since(p.at); {
 		case mark == 0 || !ok || age > lifetime:
 			continue
-		case age > warm:
+		case age > cacheLifetime:
 			p.where.Tokens = 0
 		}
 		return p.where
@@ -110,17 +109,17 @@ func (m *Memory) Find(t *Turn) policy.Kept {
 	return policy.Kept{}
 }
 
-// Keep remembers where a turn was served.
+// Keep stores where a turn was served.
 func (m *Memory) Keep(t *Turn, where policy.Kept) {
 	if m == nil || t.own == 0 {
 		return
 	}
-	p := place{time.Now(), where}
-	m.places.Add(t.own, p)
+	p := entry{time.Now(), where}
+	m.entries.Add(t.own, p)
 	if t.session != 0 {
-		m.places.Add(t.session, p)
+		m.entries.Add(t.session, p)
 	}
 }
 
-// Len is how many turns are remembered.
-func (m *Memory) Len() int { return m.places.Len() }
+// Len is the number of stored turns.
+func (m *Memory) Len() int { return m.entries.Len() }

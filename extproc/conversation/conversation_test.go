@@ -23,7 +23,7 @@ func talk(turns ...string) *chat.Conversation {
 	return c
 }
 
-func TestAConversationIsFoundByItsBeginning(t *testing.T) {
+func TestAConversationIsFoundByItsFirstTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := conversation.New()
 		first := m.Turn("a", "auto", "", talk("hi"))

@@ -10,16 +10,15 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Facts are what a request needs by what it holds. output is the most that may come of it, in tokens. Its conversation is parsed only
-// where the model is left to the gateway, or where the bytes look as if there could be more than words or a schema in it; one that
-// cannot be parsed has neither.
+// Facts derives from a request's content what it needs of a model. output is the maximum of output tokens. The conversation is only parsed for
+// model auto, or if the body may contain a schema or media; if it cannot be parsed, it has neither.
 func Facts(r *chat.Request, output int64) intent.Facts {
-	if r.Op == chat.Embed { // of a batch, each text has a window of its own
+	if r.Op == chat.Embed || r.Op == chat.Modality { // each text of a batch has its own context window
 		return intent.Facts{Model: r.Model, Provider: policy.ProviderID(r.Provider)}
 	}
 	f := intent.Facts{
 		Model: r.Model, Provider: policy.ProviderID(r.Provider), InputTokens: r.InputTokens, OutputTokens: output, MaxTokens: r.MaxTokens,
-		Effort: effort(r), Tools: someTools(r),
+		Effort: effort(r), Tools: hasTools(r),
 	}
 	auto := intent.Auto(r.Model)
 	if !auto && !mayHaveSchema(r) && !mayHaveContent(r) {
@@ -30,21 +29,21 @@ func Facts(r *chat.Request, output int64) intent.Facts {
 		return f
 	}
 	f.Schema, f.Tools = len(c.Params.Schema) > 0, len(c.Tools)
-	content(&f, c.System)
+	addContent(&f, c.System)
 	for i := range c.Messages {
-		content(&f, c.Messages[i].Parts)
+		addContent(&f, c.Messages[i].Parts)
 	}
 	if auto {
 		if e, ok := policy.ParseEffort(c.Params.Effort); ok {
 			f.Effort = e
 		}
 		f.SystemBytes = textBytes(c.System)
-		userTexts(&f, c.Messages)
+		addUserTexts(&f, c.Messages)
 	}
 	return f
 }
 
-// effort is what the caller asks for, as far as a request's scalars tell.
+// effort is the reasoning effort, as far as it is known without parsing the conversation.
 func effort(r *chat.Request) policy.Effort {
 	switch {
 	case r.HighEffort:
@@ -55,8 +54,8 @@ func effort(r *chat.Request) policy.Effort {
 	return policy.EffortUnsaid
 }
 
-// someTools is 1 when there is a tool: how many there are matters only to what parses the conversation.
-func someTools(r *chat.Request) int {
+// hasTools is 1 if the request has tools. Their number is only counted when the conversation is parsed.
+func hasTools(r *chat.Request) int {
 	for _, member := range []string{"tools", "functions"} {
 		for range r.Doc.Get(member).Each {
 			return 1
@@ -65,7 +64,7 @@ func someTools(r *chat.Request) int {
 	return 0
 }
 
-// schemaMembers are where the dialects have the schema of an answer.
+// schemaMembers are the members with the schema of the answer, in any dialect.
 var schemaMembers = []string{"response_format", "output_config", "output_format", "text", "generationConfig", "generation_config"}
 
 func mayHaveSchema(r *chat.Request) bool {
@@ -77,7 +76,7 @@ func mayHaveSchema(r *chat.Request) bool {
 	return false
 }
 
-// contentMarks are what a body with content that is no words has somewhere, in each dialect.
+// contentMarks are strings that a body with media contains, by dialect.
 var contentMarks = map[chat.Dialect][]string{
 	chat.OpenAI:      {`"image_url"`, `"input_audio"`, `"audio_url"`, `"video_url"`, `"file_data"`},
 	chat.Completions: nil,
@@ -91,10 +90,10 @@ func mayHaveContent(r *chat.Request) bool {
 	return slices.ContainsFunc(contentMarks[r.Dialect], r.Doc.MayHold)
 }
 
-// content notes what parts hold besides words.
-func content(f *intent.Facts, parts []chat.Part) {
+// addContent adds the media in parts.
+func addContent(f *intent.Facts, parts []chat.Part) {
 	for i := range parts {
-		switch p := &parts[i]; p.Kind { //nolint:exhaustive // the others are words, or nobody knows what
+		switch p := &parts[i]; p.Kind { //nolint:exhaustive // the others are text or unknown
 		case chat.PartImage:
 			f.Images = true
 		case chat.PartAudio:
@@ -104,7 +103,7 @@ func content(f *intent.Facts, parts []chat.Part) {
 		case chat.PartDocument:
 			f.Documents = f.Documents || !p.IsTextDocument()
 		case chat.PartToolResult:
-			content(f, p.Parts)
+			addContent(f, p.Parts)
 		}
 	}
 }
@@ -117,8 +116,8 @@ func textBytes(parts []chat.Part) int {
 	return n
 }
 
-// userTexts notes the text of the user's last turn that has any, and of some before it: the first ones and the last ones.
-func userTexts(f *intent.Facts, messages []chat.Message) {
+// addUserTexts adds the text of the last user message that has any, and of some earlier ones: the first and the last.
+func addUserTexts(f *intent.Facts, messages []chat.Message) {
 	at := len(f.Earlier)
 	for i, m := range slices.Backward(messages) {
 		if m.Role != chat.RoleUser {
@@ -134,14 +133,14 @@ func userTexts(f *intent.Facts, messages []chat.Message) {
 			f.Earlier[at] = text[:min(len(text), intent.ReadTurn)]
 		}
 		if at == len(f.Earlier)/2 {
-			firstTexts(f.Earlier[:at], messages[:i])
+			addFirstTexts(f.Earlier[:at], messages[:i])
 			return
 		}
 	}
 }
 
-// firstTexts notes the user's first texts in the places that are there.
-func firstTexts(into []string, messages []chat.Message) {
+// addFirstTexts fills into with the user's first texts.
+func addFirstTexts(into []string, messages []chat.Message) {
 	for i := range messages {
 		if len(into) == 0 {
 			return
@@ -155,8 +154,8 @@ func firstTexts(into []string, messages []chat.Message) {
 	}
 }
 
-// textOf joins the texts of a turn by lines, as far as they are looked at. Clients cut a turn into parts, of which the first may hold what
-// they say themselves: all of them count. One text alone is not copied.
+// textOf joins a message's text parts with line breaks, up to intent.ReadText bytes. All parts count, because clients put their own context
+// into the first one. A single text is not copied.
 func textOf(parts []chat.Part) (text string) {
 	for i := range parts {
 		p := &parts[i]

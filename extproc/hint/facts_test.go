@@ -68,7 +68,7 @@ func TestFactsOfARequest(t *testing.T) {
 	}
 }
 
-func TestFactsOfAPlainRequestCostNothing(t *testing.T) {
+func TestFactsOfAPlainRequestNeedNoParsing(t *testing.T) {
 	r := decode(t, openai.Dialect{}, `{"model":"m","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user","content":"`+strings.Repeat("a parcel. ", 1000)+`"}]}`)
 	if n := testing.AllocsPerRun(100, func() { hint.Facts(r, 1) }); n != 0 || r.Conv != nil {
 		t.Errorf("%v allocations, parsed: %v", n, r.Conv != nil)

@@ -1,5 +1,5 @@
-// Package hint reads what a client says about itself and its request: X-Bardo-* headers, and the "bardo" object of a body; and what the
-// request itself tells of what it needs. It bounds what it takes in, and knows nothing of what is made of it.
+// Package hint parses the client's hints, which are X-Bardo-* headers and the "bardo" object in a body, and derives facts for routing from the
+// request's content. It limits sizes, and does not know how hints are used.
 package hint
 
 import (
@@ -11,23 +11,23 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Said is the set of hints that were read from headers, which the body's do not change.
-type Said uint64
+// Present is the set of hints that were given in headers, as a bit set over keys. Headers override the body's object.
+type Present uint64
 
 const (
 	prefix = "x-bardo-"
 
-	longestObject = 1 << 20  // of the body's object in bytes: a predicted output may be long
-	longestJSON   = 16 << 10 // of JSON in a header
+	maxObject     = 1 << 20  // bytes of the body's object; a predicted output may be long
+	maxHeaderJSON = 16 << 10 // bytes of JSON in a header
 )
 
-// others are the request headers of this prefix that are no hints.
-var others = map[string]bool{"cache": true, "replay": true, "reasoning": true, "route": true, "upstream-key": true}
+// notHints are the request headers with this prefix that are not hints.
+var notHints = map[string]bool{"cache": true, "replay": true, "reasoning": true, "route": true, "upstream-key": true}
 
-// FromHeaders reads the hints of a request's headers into h. A value that cannot be read is a fault of kind InvalidRequest that names
-// its header; headers that mean nothing are added to h.Unknown. Lists may come in several headers, everything else in one.
-func FromHeaders(l header.List, h *policy.Hints) (Said, error) {
-	var said Said
+// FromHeaders parses the hints in a request's headers into h. An invalid value is a fault of kind InvalidRequest that names the header; unknown
+// headers are added to h.Unknown. Only headers with lists may be repeated.
+func FromHeaders(l header.List, h *policy.Hints) (Present, error) {
+	var said Present
 	for i := range l {
 		if name := l[i].Name; len(name) > len(prefix) && name[:len(prefix)] == prefix {
 			if err := said.header(name[len(prefix):], l[i].Value, h); err != nil {
@@ -38,11 +38,11 @@ func FromHeaders(l header.List, h *policy.Hints) (Said, error) {
 	return said, nil
 }
 
-func (s *Said) header(name, text string, h *policy.Hints) error {
+func (s *Present) header(name, text string, h *policy.Hints) error {
 	i, ok := byHeader[name]
 	if !ok {
-		if !others[name] {
-			note(&h.Unknown, headerName(name))
+		if !notHints[name] {
+			addUnknown(&h.Unknown, headerName(name))
 		}
 		return nil
 	}
@@ -52,26 +52,26 @@ func (s *Said) header(name, text string, h *policy.Hints) error {
 	}
 	*s |= 1 << i
 	if err := k.set(h, value{text: strings.TrimSpace(text)}); err != nil {
-		return refused(headerName(name), "", err)
+		return invalidHint(headerName(name), "", err)
 	}
 	return nil
 }
 
-// FromBody reads the body's object into h, except for what headers said. The object may be absent. Errors are as those of FromHeaders,
-// and name the member. h keeps nothing of the body's bytes.
-func FromBody(object jsonx.Value, said Said, h *policy.Hints) error {
+// FromBody parses the body's object into h, except for hints that headers have set. The object may be absent. Errors are as in FromHeaders and
+// name the member. h does not refer to the body's bytes.
+func FromBody(object jsonx.Value, said Present, h *policy.Hints) error {
 	if object.IsNull() {
 		return nil
 	}
-	if err := readObject(h, object, keys, uint64(said), longestObject, "bardo", &h.Unknown); err != nil {
-		return refused("bardo", "bardo", err)
+	if err := readObject(h, object, keys, uint64(said), maxObject, "bardo", &h.Unknown); err != nil {
+		return invalidHint("bardo", "bardo", err)
 	}
 	return nil
 }
 
-// refused is what the client is told about a hint that cannot be read.
-func refused(name, param string, err error) error {
-	w, ok := err.(*wrong) //nolint:errorlint // it is this package's own, and never wrapped
+// invalidHint is the client's error for an invalid hint.
+func invalidHint(name, param string, err error) error {
+	w, ok := err.(*hintError) //nolint:errorlint // it is this package's own, and never wrapped
 	if !ok {
 		return err
 	}
@@ -82,7 +82,7 @@ func refused(name, param string, err error) error {
 	return f
 }
 
-// headerName is a header's name as people write it.
+// headerName is a header's name in canonical case.
 func headerName(rest string) string {
 	b := append([]byte("X-Bardo-"), rest...)
 	for i, c := range b {

@@ -98,7 +98,7 @@ func read(t testing.TB, body string, l ...header.Field) (h policy.Hints, err err
 	return h, hint.FromBody(doc.Get("bardo"), said, &h)
 }
 
-func TestD03EveryKeyIsReadInBothPlacesAndHeadersWin(t *testing.T) {
+func TestD03EveryHintIsReadInBothPlacesAndHeadersWin(t *testing.T) {
 	if keys := hint.Keys(); len(keys) != len(d03) {
 		t.Errorf("%d keys are read, D-03 has %d", len(keys), len(d03))
 	}
@@ -129,7 +129,7 @@ func TestD03EveryKeyIsReadInBothPlacesAndHeadersWin(t *testing.T) {
 	}
 }
 
-func TestHintsOfBothPlacesAreOne(t *testing.T) {
+func TestHintsOfHeadersAndBodyAreMerged(t *testing.T) {
 	got, err := read(t, `{"golem_id":"g","require":["vision"],"tick":4}`, headerOf("tick", "5"), headerOf("prefer", "tools"), headerOf("prefer", "vision"))
 	want := policy.Hints{GolemID: "g", Tick: 5, Require: []policy.Feature{policy.Vision}, Prefer: []policy.Feature{policy.Tools, policy.Vision}}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -175,8 +175,8 @@ func TestD03InvalidHintsAreNamed(t *testing.T) {
 		{"profile", `{"temperature":2.1}`, `{"temperature":"hot"}`, "profile.temperature: expected a number from 0 to 2"},
 		{"profile", `{"response_schema":{"strict":true}}`, `{"response_schema":{"schema":"x"}}`, ".response_schema.schema"},
 		{"profile", `{"seed":1,"seed":2}`, `{"seed":1,"seed":2}`, "given twice"},
-		{"profile", `{"Temperature":0}`, `{"Temperature":0}`, "temperature: is no hint: names are case-sensitive, write temperature"},
-		{"profile", `{"response_schema":{"name":"n","Schema":{}}}`, `{"response_schema":{"name":"n","Schema":{}}}`, ".response_schema.schema: is no hint"},
+		{"profile", `{"Temperature":0}`, `{"Temperature":0}`, "temperature: is not a hint: names are case-sensitive, write temperature"},
+		{"profile", `{"response_schema":{"name":"n","Schema":{}}}`, `{"response_schema":{"name":"n","Schema":{}}}`, ".response_schema.schema: is not a hint"},
 		{"profile", `{"stop_sequences":["a",""]}`, `{"stop_sequences":["a",""]}`, ".stop_sequences[1]"},
 		{"profile", `{"max_tokens":0}`, `{"max_tokens":0}`, ".max_tokens"},
 		{"profile", "{}" + strings.Repeat(" ", 17000) + "{}", `{"reasoning_effort":"huge"}`, ""},
@@ -184,12 +184,12 @@ func TestD03InvalidHintsAreNamed(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %.20q", row.name, row.text), func(t *testing.T) {
 			titled := strings.ReplaceAll(row.name, "_", "-")
 			_, err := read(t, "", headerOf(row.name, row.text))
-			refused(t, err, "X-Bardo-", titled, strings.ReplaceAll(row.want, "profile.", "X-Bardo-Profile."))
+			invalidHint(t, err, "X-Bardo-", titled, strings.ReplaceAll(row.want, "profile.", "X-Bardo-Profile."))
 			if row.json == "null1" {
 				return
 			}
 			_, err = read(t, `{"`+row.name+`":`+row.json+`}`)
-			f := refused(t, err, "bardo.", row.name, row.want)
+			f := invalidHint(t, err, "bardo.", row.name, row.want)
 			if f != nil && !strings.HasPrefix(f.Param, "bardo."+row.name) {
 				t.Errorf("the parameter is %q", f.Param)
 			}
@@ -197,8 +197,8 @@ func TestD03InvalidHintsAreNamed(t *testing.T) {
 	}
 }
 
-// refused checks that an error names a hint and says what is wrong, in few words.
-func refused(t *testing.T, err error, prefix, name, want string) *fault.Fault {
+// invalidHint checks that an error names a hint and says what is wrong, in few words.
+func invalidHint(t *testing.T, err error, prefix, name, want string) *fault.Fault {
 	t.Helper()
 	f, ok := errors.AsType[*fault.Fault](err)
 	if !ok || f.Kind != fault.InvalidRequest {
@@ -211,7 +211,7 @@ func refused(t *testing.T, err error, prefix, name, want string) *fault.Fault {
 	return f
 }
 
-func TestABodysHintsAreAnObjectWithEachKeyOnce(t *testing.T) {
+func TestTheBodysHintsAreAnObjectWithoutDuplicates(t *testing.T) {
 	for body, want := range map[string]string{
 		`"static"`: "bardo: expected an object, not \"static\"", `[]`: "bardo: expected an object, not an array", `1`: "bardo: expected an object, not 1",
 		`{"tick":1,"tick":2}`: "bardo.tick: is given twice",
@@ -234,7 +234,7 @@ func TestNamesOfOtherPartsAreOne(t *testing.T) {
 		if h == nil {
 			body = `{"subsystem":"my_own_part"}`
 		}
-		if got, err := read(t, body, h...); err != nil || got.Subsystem != hint.Other {
+		if got, err := read(t, body, h...); err != nil || got.Subsystem != hint.OtherSubsystem {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	}
@@ -294,8 +294,8 @@ func TestAWarningIsBoundedAndFitsIntoAHeader(t *testing.T) {
 	}
 }
 
-// TestTheBodyIsNotKept: bodies lie in buffers that are used again.
-func TestTheBodyIsNotKept(t *testing.T) {
+// TestHintsDoNotReferToTheBody: bodies lie in buffers that are used again.
+func TestHintsDoNotReferToTheBody(t *testing.T) {
 	b := []byte(`{"bardo":{"golem_id":"golem","subsystem":"risk","profile":{"response_schema":{"name":"n","schema":{"a":1}},"stop_sequences":["stop"]}}}`)
 	doc, err := jsonx.Scan(b)
 	if err != nil {
@@ -321,7 +321,7 @@ var plain = header.List{
 	{Name: "x-request-id", Value: "1"},
 }
 
-func TestARequestWithoutHintsCostsNothing(t *testing.T) {
+func TestARequestWithoutHintsAllocatesNothing(t *testing.T) {
 	var h policy.Hints
 	if n := testing.AllocsPerRun(100, func() {
 		said, err := hint.FromHeaders(plain, &h)

@@ -7,27 +7,27 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// member is one member of an object: how its value is read into a T.
+// member is one member of an object and how its value is parsed into a T.
 type member[T any] struct {
 	name string
-	list bool // a header may come more than once
+	list bool // the header may be repeated
 	set  func(*T, value) error
 }
 
-// Other stands for the name of every subsystem that is not known: sums are kept per subsystem for ever, and a client that counts its
-// subsystems up must not fill the store.
-const Other = "other"
+// OtherSubsystem replaces the name of every unknown subsystem: totals per subsystem are stored forever, and a client with ever new names must
+// not fill the database.
+const OtherSubsystem = "other"
 
 const (
-	longestID   = 128
-	longestWord = 64
+	maxID   = 128
+	maxWord = 64
 
-	mostSteps   = 10_000
-	mostLatency = 24 * 60 * 60 * 1000 // a day, in milliseconds
-	mostUSD     = 1_000_000_000
+	maxSteps   = 10_000
+	maxLatency = 24 * 60 * 60 * 1000 // a day, in milliseconds
+	maxUSD     = 1_000_000_000
 )
 
-// keys are the hints, by the names of the body's members. A header's name is the same in kebab case.
+// keys are the hints by their names in the body's object. A header's name is the same in kebab case.
 var keys = []member[policy.Hints]{
 	{name: "golem_id", set: func(h *policy.Hints, v value) error { return v.id(&h.GolemID) }},
 	{name: "subsystem", set: readSubsystem},
@@ -72,8 +72,8 @@ var keys = []member[policy.Hints]{
 	{name: "rem_call", set: func(h *policy.Hints, v value) error { return v.count(&h.REMCall) }},
 	{name: "max_latency_ms", set: readLatency},
 	{name: "no_cache", set: func(h *policy.Hints, v value) error { return v.boolean(&h.NoCache) }},
-	{name: "web_search", set: func(h *policy.Hints, v value) error { return v.maybe(&h.WebSearch) }},
-	{name: "tee", set: func(h *policy.Hints, v value) error { return v.maybe(&h.TEE) }},
+	{name: "web_search", set: func(h *policy.Hints, v value) error { return v.optionalBool(&h.WebSearch) }},
+	{name: "tee", set: func(h *policy.Hints, v value) error { return v.optionalBool(&h.TEE) }},
 	{name: "profile", set: readProfile},
 }
 
@@ -85,7 +85,7 @@ var byHeader = func() map[string]int {
 	return m
 }()
 
-// Keys are the names of the hints as members of the body's object.
+// Keys are the names of all hints in the body's object.
 func Keys() []string { return namesOf(keys) }
 
 func namesOf[T any](members []member[T]) []string {
@@ -99,13 +99,13 @@ func namesOf[T any](members []member[T]) []string {
 func readSubsystem(h *policy.Hints, v value) error {
 	name, ok := v.str()
 	if !ok || !isSubsystem(name) {
-		return v.wrong("expected 1 to %d characters of a-z, 0-9 and _", longestWord)
+		return v.invalid("expected 1 to %d characters of a-z, 0-9 and _", maxWord)
 	}
-	h.Subsystem, h.UnknownSubsystem = Other, ""
+	h.Subsystem, h.UnknownSubsystem = OtherSubsystem, ""
 	switch {
 	case intent.Known(name):
 		h.Subsystem = name
-	case name != Other:
+	case name != OtherSubsystem:
 		h.UnknownSubsystem = name
 	}
 	return nil
@@ -127,5 +127,5 @@ func isSubsystem(name string) bool {
 			return false
 		}
 	}
-	return name != "" && len(name) <= longestWord
+	return name != "" && len(name) <= maxWord
 }

@@ -9,40 +9,40 @@ import (
 )
 
 const (
-	mostUnknown    = 8
-	longestUnknown = 64
+	maxUnknown     = 8
+	maxUnknownName = 64
 )
 
-// readObject reads the members of a JSON object into t. Those in the set skip are left as they are. Null counts as absent. What is
-// not known is noted under the object's own place.
+// readObject parses the members of a JSON object into t, except those in the bit set skip. Null counts as absent. Unknown members are added to
+// unknown, with place as their prefix.
 func readObject[T any](t *T, object jsonx.Value, members []member[T], skip uint64, longest int, place string, unknown *[]string) error {
 	v := value{json: object}
 	switch {
 	case object.Kind() != jsonx.Object:
-		return v.wrong("expected an object")
+		return v.invalid("expected an object")
 	case len(object.Raw) > longest:
-		return &wrong{problem: "is too long"}
+		return &hintError{problem: "is too long"}
 	}
 	var seen uint64
 	for key, m := range object.Members {
 		i := indexOf(members, key)
 		if i < 0 {
 			if like := indexOfFold(members, key); like >= 0 {
-				return at("."+string(key), &wrong{problem: "is no hint: names are case-sensitive, write " + members[like].name})
+				return withPath("."+string(key), &hintError{problem: "is not a hint: names are case-sensitive, write " + members[like].name})
 			}
-			note(unknown, place+"."+string(key))
+			addUnknown(unknown, place+"."+string(key))
 			continue
 		}
 		bit := uint64(1) << i
 		if seen&bit != 0 {
-			return at("."+members[i].name, &wrong{problem: "is given twice"})
+			return withPath("."+members[i].name, &hintError{problem: "is given twice"})
 		}
 		seen |= bit
 		if skip&bit != 0 || m.IsNull() {
 			continue
 		}
 		if err := members[i].set(t, value{json: m}); err != nil {
-			return at("."+members[i].name, err)
+			return withPath("."+members[i].name, err)
 		}
 	}
 	return nil
@@ -57,32 +57,32 @@ func indexOf[T any](members []member[T], key []byte) int {
 	return -1
 }
 
-// indexOfFold is the member that a name differs from only by case.
+// indexOfFold is the member whose name differs only in case.
 func indexOfFold[T any](members []member[T], key []byte) int {
 	return slices.IndexFunc(members, func(m member[T]) bool { return strings.EqualFold(m.name, string(key)) })
 }
 
-// object is a hint that is JSON in a header too.
+// object parses a hint that is a JSON object, in a header too.
 func (v value) object() (jsonx.Value, error) {
 	if v.json.Exists() {
 		return v.json, nil
 	}
-	if len(v.text) > longestJSON {
-		return jsonx.Value{}, &wrong{problem: "is too long"}
+	if len(v.text) > maxHeaderJSON {
+		return jsonx.Value{}, &hintError{problem: "is too long"}
 	}
 	j, err := jsonx.Unique.Parse([]byte(v.text))
 	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok && se.Member != "" {
-		return j, &wrong{problem: se.Error()}
+		return j, &hintError{problem: se.Error()}
 	}
 	if err != nil {
-		return j, v.wrong("expected a JSON object")
+		return j, v.invalid("expected a JSON object")
 	}
 	return j, nil
 }
 
-// note adds the name of an unknown hint, once, in few and short words that fit into a header.
-func note(unknown *[]string, name string) {
-	if len(*unknown) >= mostUnknown {
+// addUnknown adds the name of an unknown hint once, shortened and escaped for a response header.
+func addUnknown(unknown *[]string, name string) {
+	if len(*unknown) >= maxUnknown {
 		return
 	}
 	name = strings.Map(func(r rune) rune {
@@ -90,7 +90,7 @@ func note(unknown *[]string, name string) {
 			return '_'
 		}
 		return r
-	}, name[:min(len(name), longestUnknown)])
+	}, name[:min(len(name), maxUnknownName)])
 	if !slices.Contains(*unknown, name) {
 		*unknown = append(*unknown, name)
 	}

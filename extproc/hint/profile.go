@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	longestSchema = 256 << 10
-	longestText   = 512 << 10 // a predicted output
-	longestStop   = 1024
-	mostStops     = 16
-	mostTokens    = 10_000_000
-	mostTopK      = 1_000_000
+	maxSchema = 256 << 10
+	maxText   = 512 << 10 // a predicted output
+	maxStop   = 1024
+	maxStops  = 16
+	maxTokens = 10_000_000
+	maxTopK   = 1_000_000
 )
 
 // profile are the members of an inference profile.
@@ -22,7 +22,7 @@ var profile = []member[policy.Profile]{
 	{name: "top_p", set: func(p *policy.Profile, v value) error { return v.number(&p.TopP, 0, 1) }},
 	{name: "top_k", set: func(p *policy.Profile, v value) error {
 		var n int64
-		err := v.integer(&n, 1, mostTopK)
+		err := v.integer(&n, 1, maxTopK)
 		if k := int(n); err == nil {
 			p.TopK = &k
 		}
@@ -34,19 +34,19 @@ var profile = []member[policy.Profile]{
 	{name: "reasoning_effort", set: func(p *policy.Profile, v value) error {
 		return oneOf(&p.Effort, v, policy.ParseEffort, "none, low, medium, high or max")
 	}},
-	{name: "visible_thinking", set: func(p *policy.Profile, v value) error { return v.maybe(&p.VisibleThinking) }},
+	{name: "visible_thinking", set: func(p *policy.Profile, v value) error { return v.optionalBool(&p.VisibleThinking) }},
 	{name: "response_schema", set: readResponseSchema},
 	{name: "max_tokens", set: func(p *policy.Profile, v value) error {
 		var n int64
-		err := v.integer(&n, 1, mostTokens)
+		err := v.integer(&n, 1, maxTokens)
 		p.MaxTokens = int(n)
 		return err
 	}},
 	{name: "stop_sequences", set: readStops},
-	{name: "prompt_cache_key", set: func(p *policy.Profile, v value) error { return v.token(&p.PromptCacheKey, longestID) }},
-	{name: "cache_control", set: func(p *policy.Profile, v value) error { return v.maybe(&p.CacheControl) }},
-	{name: "web_search", set: func(p *policy.Profile, v value) error { return v.maybe(&p.WebSearch) }},
-	{name: "tee_mode", set: func(p *policy.Profile, v value) error { return v.maybe(&p.TEE) }},
+	{name: "prompt_cache_key", set: func(p *policy.Profile, v value) error { return v.token(&p.PromptCacheKey, maxID) }},
+	{name: "cache_control", set: func(p *policy.Profile, v value) error { return v.optionalBool(&p.CacheControl) }},
+	{name: "web_search", set: func(p *policy.Profile, v value) error { return v.optionalBool(&p.WebSearch) }},
+	{name: "tee_mode", set: func(p *policy.Profile, v value) error { return v.optionalBool(&p.TEE) }},
 	{name: "predicted_output", set: readPrediction},
 	{name: "seed", set: func(p *policy.Profile, v value) error {
 		var n int64
@@ -64,15 +64,15 @@ func readProfile(h *policy.Hints, v value) error {
 		return err
 	}
 	h.Profile = &policy.Profile{}
-	return readObject(h.Profile, object, profile, 0, longestObject, "profile", &h.Unknown)
+	return readObject(h.Profile, object, profile, 0, maxObject, "profile", &h.Unknown)
 }
 
-// schema are the members of a response schema. That it is strict is how it is always sent.
+// schema are the members of a response schema. strict is accepted and ignored: schemas are always sent as strict.
 var schema = []member[policy.Profile]{
 	{name: "name", set: func(p *policy.Profile, v value) error { return v.word(&p.SchemaName) }},
 	{name: "schema", set: func(p *policy.Profile, v value) error {
 		if v.json.Kind() != jsonx.Object {
-			return v.wrong("expected a JSON Schema")
+			return v.invalid("expected a JSON Schema")
 		}
 		p.Schema = slices.Clone(v.json.Raw)
 		return nil
@@ -80,17 +80,17 @@ var schema = []member[policy.Profile]{
 	{name: "strict", set: func(_ *policy.Profile, v value) error { return v.boolean(new(bool)) }},
 }
 
-// readResponseSchema reads a schema with its name, or the name alone of one that is published.
+// readResponseSchema parses a schema with its name, or the name of a built-in schema.
 func readResponseSchema(p *policy.Profile, v value) error {
 	if s, ok := v.str(); ok && s != "" {
 		return v.word(&p.SchemaName)
 	}
 	var unknown []string
-	if err := readObject(p, v.json, schema, 0, longestSchema, "", &unknown); err != nil {
+	if err := readObject(p, v.json, schema, 0, maxSchema, "", &unknown); err != nil {
 		return err
 	}
 	if p.Schema == nil && p.SchemaName == "" {
-		return at(".schema", &wrong{problem: "is required, or the name of a published schema"})
+		return withPath(".schema", &hintError{problem: "is required, or the name of a published schema"})
 	}
 	return nil
 }
@@ -99,8 +99,8 @@ func readStops(p *policy.Profile, v value) error {
 	p.Stop = []string{}
 	return v.items(func(i int, item value) error {
 		s, ok := item.str()
-		if !ok || s == "" || len(s) > longestStop || i >= mostStops {
-			return item.wrong("expected at most %d texts of 1 to %d bytes", mostStops, longestStop)
+		if !ok || s == "" || len(s) > maxStop || i >= maxStops {
+			return item.invalid("expected at most %d texts of 1 to %d bytes", maxStops, maxStop)
 		}
 		p.Stop = append(p.Stop, s)
 		return nil
@@ -109,8 +109,8 @@ func readStops(p *policy.Profile, v value) error {
 
 func readPrediction(p *policy.Profile, v value) error {
 	s, ok := v.str()
-	if !ok || len(s) > longestText {
-		return v.wrong("expected a text of at most %d bytes", longestText)
+	if !ok || len(s) > maxText {
+		return v.invalid("expected a text of at most %d bytes", maxText)
 	}
 	p.PredictedOutput = s
 	return nil

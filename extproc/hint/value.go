@@ -10,28 +10,28 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// value is a hint as it was said: a header's text, or JSON.
+// value is an unparsed hint: a header's text, or JSON.
 type value struct {
 	text string
 	json jsonx.Value
 }
 
-// wrong is why a hint cannot be read. Its place is put before it on the way up: what is right builds none.
-type wrong struct {
-	path    string // inside the hint's source: .profile.temperature
+// hintError is why a hint is invalid. The path is prepended by the callers, so that valid hints build none.
+type hintError struct {
+	path    string // within the hint: .profile.temperature
 	problem string
 }
 
-// Error is for tests of this package: refused writes what the client reads.
-func (w *wrong) Error() string { return w.path + ": " + w.problem }
+// Error is for tests of this package; invalidHint writes the client's message.
+func (w *hintError) Error() string { return w.path + ": " + w.problem }
 
-// wrong says what was expected, and what came.
-func (v value) wrong(expected string, args ...any) error {
-	return &wrong{problem: fmt.Sprintf(expected, args...) + ", not " + v.shown()}
+// invalid is the error for an unexpected value.
+func (v value) invalid(expected string, args ...any) error {
+	return &hintError{problem: fmt.Sprintf(expected, args...) + ", not " + v.quoted()}
 }
 
-// shown is the value as an error may repeat it.
-func (v value) shown() string {
+// quoted is the value as quoted in an error, limited to 40 bytes.
+func (v value) quoted() string {
 	const most = 40
 	clipped := func(s string) string {
 		if len(s) <= most {
@@ -52,15 +52,15 @@ func (v value) shown() string {
 	}
 }
 
-// at puts a place before an error's.
-func at(place string, err error) error {
-	if w, ok := err.(*wrong); ok { //nolint:errorlint // it is this package's own, and never wrapped
+// withPath prepends a path to an error's.
+func withPath(place string, err error) error {
+	if w, ok := err.(*hintError); ok { //nolint:errorlint // it is this package's own, and never wrapped
 		w.path = place + w.path
 	}
 	return err
 }
 
-// str is a text; ok is false for other JSON than a string.
+// str is the value's text; ok is false for JSON that is not a string.
 func (v value) str() (s string, ok bool) {
 	if v.json.Exists() {
 		return v.json.Str()
@@ -68,22 +68,22 @@ func (v value) str() (s string, ok bool) {
 	return v.text, true
 }
 
-// word reads a short name.
-func (v value) word(into *string) error { return v.token(into, longestWord) }
+// word parses a short name.
+func (v value) word(into *string) error { return v.token(into, maxWord) }
 
-// id reads an identifier. In JSON it may be a whole number.
+// id parses an identifier. In JSON it may be an integer.
 func (v value) id(into *string) error {
 	if n, ok := v.json.Int(); ok {
 		*into = strconv.FormatInt(n, 10)
 		return nil
 	}
-	return v.token(into, longestID)
+	return v.token(into, maxID)
 }
 
 func (v value) token(into *string, longest int) error {
 	s, ok := v.str()
 	if !ok || s == "" || len(s) > longest || strings.ContainsFunc(s, notInToken) {
-		return v.wrong("expected 1 to %d letters, digits and -_.:/@#+~", longest)
+		return v.invalid("expected 1 to %d letters, digits and -_.:/@#+~", longest)
 	}
 	*into = s
 	return nil
@@ -93,39 +93,39 @@ func notInToken(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/@#+~", r)
 }
 
-// prose reads a text of any characters but controls.
+// prose parses a text without control characters.
 func (v value) prose(into *string, longest int) error {
 	s, ok := v.str()
 	if !ok || s == "" || len(s) > longest || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return v.wrong("expected a text of 1 to %d bytes", longest)
+		return v.invalid("expected a text of 1 to %d bytes", longest)
 	}
 	*into = s
 	return nil
 }
 
-// choice reads one of a few words, in any case.
+// choice parses one of several words, in any case.
 func (v value) choice(into *string, words ...string) error {
 	s, ok := v.str()
 	i := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, s) })
 	if !ok || i < 0 {
-		return v.wrong("expected one of %s", strings.Join(words, ", "))
+		return v.invalid("expected one of %s", strings.Join(words, ", "))
 	}
 	*into = words[i]
 	return nil
 }
 
-// oneOf reads a name by its own parser, in any case.
+// oneOf parses a name with parse, in any case.
 func oneOf[T any](into *T, v value, parse func(string) (T, bool), expected string) error {
 	s, ok := v.str()
-	if ok && len(s) <= longestWord {
+	if ok && len(s) <= maxWord {
 		if *into, ok = parse(strings.ToLower(s)); ok {
 			return nil
 		}
 	}
-	return v.wrong("expected %s", expected)
+	return v.invalid("expected %s", expected)
 }
 
-// privacyTier reads a tier, or the name of the feature that is the strongest one.
+// privacyTier parses a tier, or the name of the end-to-end encryption feature.
 func privacyTier(s string) (policy.PrivacyTier, bool) {
 	if s == string(policy.EndToEndEncryption) {
 		return policy.PrivacyEndToEnd, true
@@ -133,7 +133,7 @@ func privacyTier(s string) (policy.PrivacyTier, bool) {
 	return policy.ParsePrivacyTier(s)
 }
 
-// float reads a number as JSON writes it: neither NaN nor infinite.
+// float parses a number in JSON's notation.
 func (v value) float(low, high float64) (float64, error) {
 	j := v.json
 	if !j.Exists() {
@@ -141,12 +141,12 @@ func (v value) float(low, high float64) (float64, error) {
 	}
 	f, ok := j.Float()
 	if !ok || !(f >= low && f <= high) {
-		return 0, v.wrong("expected a number from %v to %v", low, high)
+		return 0, v.invalid("expected a number from %v to %v", low, high)
 	}
 	return f, nil
 }
 
-// number reads a number that may be left out.
+// number parses an optional number.
 func (v value) number(into **float64, low, high float64) error {
 	f, err := v.float(low, high)
 	if err == nil {
@@ -162,16 +162,16 @@ func (v value) integer(into *int64, low, high int64) error {
 	}
 	n, ok := j.Int()
 	if !ok || n < low || n > high {
-		return v.wrong("expected a whole number from %d to %d", low, high)
+		return v.invalid("expected a whole number from %d to %d", low, high)
 	}
 	*into = n
 	return nil
 }
 
-// count reads a step of a schedule. Steps count from 1; 0 says nothing.
+// count parses a step of a schedule. Steps start at 1; 0 means none.
 func (v value) count(into *int) error {
 	var n int64
-	err := v.integer(&n, 0, mostSteps)
+	err := v.integer(&n, 0, maxSteps)
 	*into = int(n)
 	return err
 }
@@ -183,14 +183,14 @@ func (v value) boolean(into *bool) error {
 		ok = b || strings.EqualFold(v.text, "false") || v.text == "0"
 	}
 	if !ok {
-		return v.wrong("expected true or false")
+		return v.invalid("expected true or false")
 	}
 	*into = b
 	return nil
 }
 
-// maybe reads a boolean that may be left out.
-func (v value) maybe(into **bool) error {
+// optionalBool parses an optional boolean.
+func (v value) optionalBool(into **bool) error {
 	var b bool
 	err := v.boolean(&b)
 	if err == nil {
@@ -199,7 +199,7 @@ func (v value) maybe(into **bool) error {
 	return err
 }
 
-// items yields the parts of a list: separated by commas in a header, an array in JSON. It is an error for other JSON.
+// items calls yield for the elements of a list: comma-separated in a header, an array in JSON.
 func (v value) items(yield func(i int, item value) error) error {
 	if !v.json.Exists() {
 		i := 0
@@ -215,11 +215,11 @@ func (v value) items(yield func(i int, item value) error) error {
 		return nil
 	}
 	if v.json.Kind() != jsonx.Array {
-		return v.wrong("expected an array")
+		return v.invalid("expected an array")
 	}
 	for i, e := range v.json.Each {
 		if err := yield(i, value{json: e}); err != nil {
-			return at("["+strconv.Itoa(i)+"]", err)
+			return withPath("["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return nil

@@ -16,13 +16,13 @@ func (v value) features(into *[]policy.Feature) error {
 	return v.items(func(_ int, item value) error {
 		s, ok := item.str()
 		if !ok || s == "" {
-			return item.wrong("expected the name of a feature")
+			return item.invalid("expected the name of a feature")
 		}
 		f, ok := policy.ParseFeature(strings.ToLower(s))
 		if !ok {
 			return unknownFeature(item, s)
 		}
-		if !slices.Contains(*into, f) { // so there are never more than there are features
+		if !slices.Contains(*into, f) { // bounds the list by the number of features
 			*into = append(*into, f)
 		}
 		return nil
@@ -36,28 +36,28 @@ func unknownFeature(v value, s string) error {
 		names[i] = string(f)
 	}
 	if like := near.Names(s, names, 1); len(like) > 0 {
-		return &wrong{problem: "there is no feature " + v.shown() + "; did you mean " + like[0] + "?"}
+		return &hintError{problem: "there is no feature " + v.quoted() + "; did you mean " + like[0] + "?"}
 	}
-	return &wrong{problem: "there is no feature " + v.shown() + "; there are " + strings.Join(names, ", ")}
+	return &hintError{problem: "there is no feature " + v.quoted() + "; there are " + strings.Join(names, ", ")}
 }
 
-// readTaskClass reads a kind of task, in any of the ways in which programs spell names. The set is closed: the class decides how
-// private a task is, and one that is misspelled must not be taken for one that is not.
+// readTaskClass parses a task class in any case convention. Unknown classes are errors: the class determines the privacy of a task, and a
+// misspelled one must not weaken it.
 func readTaskClass(h *policy.Hints, v value) error {
 	s, ok := v.str()
-	if ok && len(s) <= longestWord {
+	if ok && len(s) <= maxWord {
 		if name := snake(s); intent.IsTaskClass(name) {
 			h.TaskClass = name
 			return nil
 		}
 	}
 	if like := near.Names(s, intent.TaskClasses(), 1); len(like) > 0 {
-		return &wrong{problem: "there is no task class " + v.shown() + "; did you mean " + like[0] + "?"}
+		return &hintError{problem: "there is no task class " + v.quoted() + "; did you mean " + like[0] + "?"}
 	}
-	return v.wrong("expected one of %s", strings.Join(intent.TaskClasses(), ", "))
+	return v.invalid("expected one of %s", strings.Join(intent.TaskClasses(), ", "))
 }
 
-// snake is a name in snake case: SealedAuction, sealed-auction and sealed_auction are one.
+// snake converts SealedAuction and sealed-auction to sealed_auction.
 func snake(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r == '-' || unicode.IsUpper(r) }) {
 		return s
@@ -78,26 +78,26 @@ func snake(s string) string {
 	return b.String()
 }
 
-// readBudget reads an amount of dollars. It is a wish, not money: what is below a base unit is dropped.
+// readBudget parses an amount in USD. Fractions of a base unit are dropped: it is a limit, not a payment.
 func readBudget(h *policy.Hints, v value) error {
 	if s, ok := v.json.Str(); ok {
 		v = value{text: s}
 	}
-	f, err := v.float(0, mostUSD)
+	f, err := v.float(0, maxUSD)
 	h.DailyBudget = policy.Micro(f * float64(policy.USD))
 	return err
 }
 
 func readLatency(h *policy.Hints, v value) error {
 	var ms int64
-	err := v.integer(&ms, 1, mostLatency)
+	err := v.integer(&ms, 1, maxLatency)
 	h.MaxLatency = time.Duration(ms) * time.Millisecond
 	return err
 }
 
 const (
-	mostEntities = 64
-	mostTimes    = 64
+	maxEntities = 64
+	maxTimes    = 64
 )
 
 var scenario = []member[policy.Scenario]{
@@ -111,12 +111,12 @@ func readScenario(h *policy.Hints, v value) error {
 		return err
 	}
 	h.Scenario = policy.Scenario{}
-	return readObject(&h.Scenario, object, scenario, 0, longestObject, "scenario", &h.Unknown)
+	return readObject(&h.Scenario, object, scenario, 0, maxObject, "scenario", &h.Unknown)
 }
 
-// entity is one of a scenario's, by its members; by its name alone it is one that the agent knows nothing of.
+// entity are the members of an entity of a scenario. An entity may also be given by its name alone: then it has no episodes.
 var entity = []member[policy.Entity]{
-	{name: "name", set: func(e *policy.Entity, v value) error { return v.prose(&e.Name, longestID) }},
+	{name: "name", set: func(e *policy.Entity, v value) error { return v.prose(&e.Name, maxID) }},
 	{name: "episodes", set: func(e *policy.Entity, v value) error {
 		var n int64
 		err := v.integer(&n, 0, 1<<31-1)
@@ -128,29 +128,29 @@ var entity = []member[policy.Entity]{
 func readEntities(s *policy.Scenario, v value) error {
 	return v.items(func(i int, item value) error {
 		var e policy.Entity
-		if i >= mostEntities {
-			return item.wrong("expected at most %d entities", mostEntities)
+		if i >= maxEntities {
+			return item.invalid("expected at most %d entities", maxEntities)
 		}
 		if _, isName := item.str(); isName {
-			if err := item.prose(&e.Name, longestID); err != nil {
+			if err := item.prose(&e.Name, maxID); err != nil {
 				return err
 			}
-		} else if err := readObject(&e, item.json, entity, 0, longestJSON, "", new([]string)); err != nil {
+		} else if err := readObject(&e, item.json, entity, 0, maxHeaderJSON, "", new([]string)); err != nil {
 			return err
 		}
 		if e.Name == "" {
-			return at(".name", &wrong{problem: "is required"})
+			return withPath(".name", &hintError{problem: "is required"})
 		}
 		s.Entities = append(s.Entities, e)
 		return nil
 	})
 }
 
-// readTimes reads moments: as RFC 3339 has them, as a day, or in seconds since 1970.
+// readTimes parses times: RFC 3339, a date, or seconds since 1970.
 func readTimes(s *policy.Scenario, v value) error {
 	return v.items(func(i int, item value) error {
-		if i >= mostTimes {
-			return item.wrong("expected at most %d moments", mostTimes)
+		if i >= maxTimes {
+			return item.invalid("expected at most %d moments", maxTimes)
 		}
 		if unix, ok := item.json.Int(); ok && unix >= 0 && unix < 1<<38 {
 			s.Times = append(s.Times, time.Unix(unix, 0).UTC())
@@ -163,6 +163,6 @@ func readTimes(s *policy.Scenario, v value) error {
 				return nil
 			}
 		}
-		return item.wrong("expected a moment as 2026-01-02T15:04:05Z, a day, or seconds since 1970")
+		return item.invalid("expected a moment as 2026-01-02T15:04:05Z, a day, or seconds since 1970")
 	})
 }

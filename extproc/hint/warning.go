@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Warning is the value of X-Bardo-Warning about hints that mean nothing, with what was probably meant; "" without any. It has a bounded
-// length, and nothing in it needs escaping.
+// Warning is the value of X-Bardo-Warning about unknown hints, with suggestions; "" if there are none. Its length is bounded, and it needs no
+// escaping.
 func Warning(h *policy.Hints) string {
 	if len(h.Unknown) == 0 && h.UnknownSubsystem == "" {
 		return ""
@@ -28,15 +28,15 @@ func Warning(h *policy.Hints) string {
 		default:
 			b.WriteString("unknown hints: ")
 		}
-		suggest(&b, name, meant(name))
+		suggest(&b, name, suggestions(name))
 	}
-	if len(h.Unknown) >= mostUnknown {
+	if len(h.Unknown) >= maxUnknown {
 		b.WriteString(" and maybe others")
 	}
 	return b.String()
 }
 
-// suggest writes a name, and the first of those that it resembles.
+// suggest writes a name and the first of the similar ones.
 func suggest(b *strings.Builder, name string, like []string) {
 	b.WriteString(name)
 	if len(like) > 0 {
@@ -44,8 +44,8 @@ func suggest(b *strings.Builder, name string, like []string) {
 	}
 }
 
-// meant is the key that an unknown name resembles, if any.
-func meant(name string) []string {
+// suggestions is the key that is most similar to an unknown name, if any.
+func suggestions(name string) []string {
 	names := Keys()
 	if rest, ok := strings.CutPrefix(name, "profile."); ok {
 		name, names = rest, namesOf(profile)

@@ -1,5 +1,5 @@
-// Package keyring spreads requests over the equal keys of a provider, and lets those rest that are asked too often or are refused. It
-// knows neither requests nor the keys themselves, only their fingerprints.
+// Package keyring distributes requests over the keys of a provider and applies a cooldown to keys that were rate-limited or refused. It knows
+// only the fingerprints of keys.
 package keyring
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ID is a key's fingerprint. It tells nothing of the key and outlives changes of the configuration.
+// ID is a key's fingerprint, which does not reveal the key and is stable across changes of the configuration.
 type ID string
 
 // Fingerprint is a key's ID.
@@ -19,22 +19,21 @@ func Fingerprint(key string) ID {
 	return ID(hex.EncodeToString(sum[:6]))
 }
 
-// Ring holds what is known of one provider's keys, by their place in the configuration. Safe for concurrent use. The zero value and nil
-// hold no key.
+// Ring is the state of a provider's keys, by index in the configuration. Safe for concurrent use. The zero value and nil have no keys.
 type Ring struct {
-	mu   sync.Mutex
-	keys []state
-	turn uint64
+	mu       sync.Mutex
+	keys     []state
+	sequence uint64
 }
 
 type state struct {
-	id    ID
-	busy  int       // requests under way
-	rests time.Time // not to be used before
-	used  uint64    // the turn at which it was taken last
+	id            ID
+	inFlight      int       // requests in flight
+	cooldownUntil time.Time // end of the cooldown
+	lastUsed      uint64    // value of Ring.sequence when it was last acquired
 }
 
-// New makes a ring of keys in their order.
+// New returns a ring of keys in this order.
 func New(ids []ID) *Ring {
 	r := &Ring{keys: make([]state, len(ids))}
 	for i, id := range ids {
@@ -51,10 +50,10 @@ func (r *Ring) Len() int {
 	return len(r.keys)
 }
 
-// Take chooses a key for an attempt and counts it as busy until Give. The preferred one is taken if it is awake and untried; else, of
-// those that are awake and untried, the one with the fewest requests under way, and of equals the one that was used longest ago. If
-// none is left, resting or tried ones are taken, those first that wake first. It is -1 for an empty ring.
-func (r *Ring) Take(now time.Time, prefer ID, tried []int) int {
+// Acquire chooses a key for an attempt and counts it as in flight until Release. Of the available and untried keys it returns the preferred one,
+// else the one with the fewest requests in flight, of equals the least recently used. If there is none, it returns a key in cooldown, the
+// earliest to end first, or a tried one. It returns -1 for an empty ring.
+func (r *Ring) Acquire(now time.Time, prefer ID, tried []int) int {
 	if r.Len() == 0 {
 		return -1
 	}
@@ -62,74 +61,74 @@ func (r *Ring) Take(now time.Time, prefer ID, tried []int) int {
 	defer r.mu.Unlock()
 	best := 0
 	for i := range r.keys {
-		if i > 0 && r.before(i, best, now, prefer, tried) {
+		if i > 0 && r.better(i, best, now, prefer, tried) {
 			best = i
 		}
 	}
-	r.turn++
-	r.keys[best].busy++
-	r.keys[best].used = r.turn
+	r.sequence++
+	r.keys[best].inFlight++
+	r.keys[best].lastUsed = r.sequence
 	return best
 }
 
-// before tells whether key i is a better choice than key j.
-func (r *Ring) before(i, j int, now time.Time, prefer ID, tried []int) bool {
+// better reports whether key i is a better choice than key j.
+func (r *Ring) better(i, j int, now time.Time, prefer ID, tried []int) bool {
 	a, b := &r.keys[i], &r.keys[j]
 	if x, y := slices.Contains(tried, i), slices.Contains(tried, j); x != y {
 		return y
 	}
-	if x, y := a.rests.After(now), b.rests.After(now); x != y {
+	if x, y := a.cooldownUntil.After(now), b.cooldownUntil.After(now); x != y {
 		return y
-	} else if x && !a.rests.Equal(b.rests) {
-		return a.rests.Before(b.rests)
+	} else if x && !a.cooldownUntil.Equal(b.cooldownUntil) {
+		return a.cooldownUntil.Before(b.cooldownUntil)
 	}
 	if x, y := a.id == prefer, b.id == prefer; x != y {
 		return x
 	}
-	if a.busy != b.busy {
-		return a.busy < b.busy
+	if a.inFlight != b.inFlight {
+		return a.inFlight < b.inFlight
 	}
-	return a.used < b.used
+	return a.lastUsed < b.lastUsed
 }
 
-// Give ends an attempt that Take began.
-func (r *Ring) Give(i int) {
+// Release ends an attempt with the key.
+func (r *Ring) Release(i int) {
 	if i < 0 || i >= r.Len() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[i].busy--
+	r.keys[i].inFlight--
 }
 
-// The bounds of a rest.
+// Limits of a cooldown.
 const (
-	shortest = time.Second
-	longest  = 5 * time.Minute
+	minCooldown = time.Second
+	maxCooldown = 5 * time.Minute
 )
 
-// Rest lets a key rest for a while, from 1 second to 5 minutes. It returns whether another key is awake.
-func (r *Ring) Rest(i int, now time.Time, d time.Duration) (another bool) {
+// Cooldown excludes a key for d, limited to between 1 second and 5 minutes. It returns whether another key is available.
+func (r *Ring) Cooldown(i int, now time.Time, d time.Duration) (another bool) {
 	if i < 0 || i >= r.Len() {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if until := now.Add(min(max(d, shortest), longest)); until.After(r.keys[i].rests) {
-		r.keys[i].rests = until
+	if until := now.Add(min(max(d, minCooldown), maxCooldown)); until.After(r.keys[i].cooldownUntil) {
+		r.keys[i].cooldownUntil = until
 	}
-	return slices.ContainsFunc(r.keys, func(k state) bool { return !k.rests.After(now) })
+	return slices.ContainsFunc(r.keys, func(k state) bool { return !k.cooldownUntil.After(now) })
 }
 
-// Awake is how many keys may be used now.
-func (r *Ring) Awake(now time.Time) (n int) {
+// Available is the number of keys that are not in cooldown.
+func (r *Ring) Available(now time.Time) (n int) {
 	if r == nil {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.keys {
-		if !r.keys[i].rests.After(now) {
+		if !r.keys[i].cooldownUntil.After(now) {
 			n++
 		}
 	}
@@ -144,7 +143,7 @@ func (r *Ring) ID(i int) ID {
 	return r.keys[i].id
 }
 
-// Inherit takes over how long keys rest from the ring of an earlier configuration. What is under way there is given back there.
+// Inherit copies the cooldowns from the ring of an earlier configuration. Requests in flight are released there.
 func (r *Ring) Inherit(old *Ring) {
 	if r.Len() == 0 || old.Len() == 0 || r == old {
 		return
@@ -152,12 +151,12 @@ func (r *Ring) Inherit(old *Ring) {
 	old.mu.Lock()
 	rests := make(map[ID]time.Time, len(old.keys))
 	for _, k := range old.keys {
-		rests[k.id] = k.rests
+		rests[k.id] = k.cooldownUntil
 	}
 	old.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.keys {
-		r.keys[i].rests = rests[r.keys[i].id]
+		r.keys[i].cooldownUntil = rests[r.keys[i].id]
 	}
 }

@@ -21,107 +21,107 @@ func ring(n int) *keyring.Ring {
 
 func take(t *testing.T, r *keyring.Ring, want int, prefer keyring.ID, tried ...int) {
 	t.Helper()
-	if got := r.Take(now, prefer, tried); got != want {
+	if got := r.Acquire(now, prefer, tried); got != want {
 		t.Errorf("took key %d, want %d", got, want)
 	}
 }
 
-func TestRequestsAreSpread(t *testing.T) {
+func TestRequestsAreDistributed(t *testing.T) {
 	r := ring(3)
 	for _, want := range []int{0, 1, 2, 0, 1} {
 		take(t, r, want, "")
 	}
-	r.Give(1)
-	r.Give(1)
+	r.Release(1)
+	r.Release(1)
 	take(t, r, 1, "") // it has the fewest under way
 }
 
-func TestAKeyRestsAloneAndComesBack(t *testing.T) {
+func TestAKeyReturnsAfterItsCooldown(t *testing.T) {
 	r := ring(2)
-	if another := r.Rest(0, now, time.Minute); !another {
+	if another := r.Cooldown(0, now, time.Minute); !another {
 		t.Error("the other key does not count as awake")
 	}
 	take(t, r, 1, "")
 	take(t, r, 1, "")
-	if another := r.Rest(1, now, 30*time.Second); another {
+	if another := r.Cooldown(1, now, 30*time.Second); another {
 		t.Error("a key is awake")
 	}
 	take(t, r, 1, "") // all rest: the one that wakes first
-	if n := r.Awake(now.Add(31 * time.Second)); n != 1 {
+	if n := r.Available(now.Add(31 * time.Second)); n != 1 {
 		t.Errorf("%d keys are awake after 31 s", n)
 	}
-	if n := r.Awake(now.Add(time.Minute + 1)); n != 2 {
+	if n := r.Available(now.Add(time.Minute + 1)); n != 2 {
 		t.Errorf("%d keys are awake after a minute", n)
 	}
 }
 
-func TestARestIsBounded(t *testing.T) {
+func TestACooldownIsBounded(t *testing.T) {
 	r := ring(1)
-	r.Rest(0, now, 24*time.Hour)
-	if r.Awake(now.Add(4*time.Minute)) != 0 || r.Awake(now.Add(5*time.Minute+1)) != 1 {
+	r.Cooldown(0, now, 24*time.Hour)
+	if r.Available(now.Add(4*time.Minute)) != 0 || r.Available(now.Add(5*time.Minute+1)) != 1 {
 		t.Error("a rest is not 5 minutes at most")
 	}
 	r = ring(1)
-	r.Rest(0, now, 0)
-	if r.Awake(now) != 0 || r.Awake(now.Add(time.Second)) != 1 {
+	r.Cooldown(0, now, 0)
+	if r.Available(now) != 0 || r.Available(now.Add(time.Second)) != 1 {
 		t.Error("a rest is not a second at least")
 	}
 }
 
-func TestAPreferredKeyIsTakenWhileItIsAwakeAndUntried(t *testing.T) {
+func TestAPreferredKeyIsUsedIfAvailableAndUntried(t *testing.T) {
 	r := ring(3)
 	take(t, r, 2, "2")
 	take(t, r, 2, "2") // although it is the busiest
 	take(t, r, 0, "2", 2)
-	r.Rest(2, now, time.Minute)
+	r.Cooldown(2, now, time.Minute)
 	take(t, r, 1, "2")
 	take(t, r, 0, "nobody")
 }
 
 func TestTriedKeysComeLast(t *testing.T) {
 	r := ring(2)
-	r.Rest(1, now, time.Minute)
+	r.Cooldown(1, now, time.Minute)
 	take(t, r, 1, "", 0) // resting, but not tried
 	take(t, r, 0, "", 0, 1)
 }
 
-func TestNoKeysNoChoice(t *testing.T) {
+func TestAnEmptyRingHasNoKey(t *testing.T) {
 	var r *keyring.Ring
-	if r.Take(now, "", nil) != -1 || r.Rest(0, now, 0) || r.Awake(now) != 0 || r.ID(0) != "" {
+	if r.Acquire(now, "", nil) != -1 || r.Cooldown(0, now, 0) || r.Available(now) != 0 || r.ID(0) != "" {
 		t.Error("a ring without keys has one")
 	}
-	r.Give(0)
+	r.Release(0)
 	r.Inherit(ring(1))
 }
 
-func TestRestsOutliveAConfiguration(t *testing.T) {
+func TestCooldownsSurviveAReload(t *testing.T) {
 	old := keyring.New([]keyring.ID{"a", "b"})
-	old.Rest(1, now, time.Minute)
+	old.Cooldown(1, now, time.Minute)
 	r := keyring.New([]keyring.ID{"b", "c"})
 	r.Inherit(old)
 	take(t, r, 1, "")
 	take(t, r, 1, "")
 }
 
-func TestAFingerprintTellsNothingAndIsTheKeysOwn(t *testing.T) {
+func TestFingerprintsAreUniqueAndRevealNothing(t *testing.T) {
 	a, b := keyring.Fingerprint("sk-one"), keyring.Fingerprint("sk-two")
 	if a == b || a != keyring.Fingerprint("sk-one") || len(a) != 12 {
 		t.Errorf("got %q and %q", a, b)
 	}
 }
 
-func TestAllAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	r := ring(4)
 	var wait sync.WaitGroup
 	for range 64 {
 		wait.Go(func() {
-			i := r.Take(now, "1", nil)
-			r.Rest(i, now, time.Second)
-			r.Give(i)
+			i := r.Acquire(now, "1", nil)
+			r.Cooldown(i, now, time.Second)
+			r.Release(i)
 		})
 	}
 	wait.Wait()
 	for i := range 4 { // nobody is busy any more: each is taken once
-		take(t, r, r.Take(now.Add(time.Hour), keyring.ID(strconv.Itoa(i)), nil), keyring.ID(strconv.Itoa(i)))
+		take(t, r, r.Acquire(now.Add(time.Hour), keyring.ID(strconv.Itoa(i)), nil), keyring.ID(strconv.Itoa(i)))
 	}
 }

@@ -38,7 +38,8 @@ type Bill struct {
 	spread    int // percent on the providers' cost
 
 	grant     quota.Grant
-	hold      *ledger.Hold
+	payer     Payer
+	search    searchHold
 	Allowance Allowance    // of its agent's budget for the day
 	most      policy.Micro // what was reserved, or would be of a key with a balance
 
@@ -57,10 +58,16 @@ type inFlight struct {
 // Open makes the bill of a request. It is for before anything is admitted.
 func (b *Bill) Open(m *Meter, r Request, requestID string) {
 	b.meter, b.request, b.requestID = m, r, requestID
+	b.payer = m.PayerOf(&b.principal)
 }
 
-// Charge says who pays, and with how many percent on the providers' cost.
-func (b *Bill) Charge(p policy.Principal, spread int) { b.principal, b.spread = p, spread }
+// Charge says who pays for a principal's request, and with how many percent on the providers' cost.
+func (b *Bill) Charge(p policy.Principal, payer Payer, spread int) {
+	b.principal, b.payer, b.spread = p, payer, spread
+}
+
+// Payer is who pays.
+func (b *Bill) Payer() Payer { return b.payer }
 
 // Admit counts the request against its caller's limits, or refuses it with the fault of quota.Limiter. It is for before the request's
 // body is read: what the request uses and may cost is for Hold.
@@ -80,14 +87,21 @@ func (b *Bill) Hold(ctx context.Context, ask *quota.Ask) error {
 // Standing is how the caller stands with its hourly allowance and its rate, as of the admission or the charge.
 func (b *Bill) Standing() quota.Standing { return b.grant.Standing }
 
-// Reserve sets aside the most that the request may cost. Callers without a balance reserve nothing.
-func (b *Bill) Reserve(ctx context.Context, most policy.Micro) (err error) {
+// Reserve has the payer set aside the most that the request may cost, or refuses it with the payer's fault.
+func (b *Bill) Reserve(ctx context.Context, most policy.Micro) error {
 	b.most = most
-	if !b.principal.Prepaid {
-		return nil
+	return b.payer.Reserve(ctx, b.requestID, most)
+}
+
+// Exceeds reports whether the generation must stop: with what a call of a candidate under way has used so far, the request costs more than
+// its payer allows. usage is only called for a payer that has a limit.
+func (b *Bill) Exceeds(to *policy.Resolution, usage func() chat.Usage) bool {
+	most, ok := b.payer.Limit()
+	if !ok {
+		return false
 	}
-	b.hold, err = b.meter.Payer.Reserve(ctx, b.principal.Account, b.requestID, most)
-	return err
+	u := usage()
+	return b.With(to, &u).Charged > most
 }
 
 // Begin notes that a call went out: from here on the request owes at least its input, unless the call fails.
@@ -110,6 +124,12 @@ func (b *Bill) Add(to *policy.Resolution, u chat.Usage) (capped bool) {
 	b.estimated = b.estimated || u.Estimated && !u.Final
 	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost})
 	return capped
+}
+
+// AddPriced puts a call on the bill that is not billed by the tokens of a conversation: who asked for it knows what it costs.
+func (b *Bill) AddPriced(to *policy.Resolution, u chat.Usage, cost policy.Pico) {
+	b.estimated = b.estimated || u.Estimated
+	b.calls = append(b.calls, Call{To: *to, Usage: u, Cost: cost})
 }
 
 // Interrupted is what a call of a candidate that went out at some time took, if it ends now (D-81): its input, reported or estimated, and
@@ -193,22 +213,13 @@ func (b *Bill) Settle(ctx context.Context, t *Total, c ledger.Charge) (ledger.Re
 	}
 	b.settled = true
 	c.RequestID, c.Account, c.Amount, c.ProviderCost, c.Staked = b.requestID, b.principal.Account, t.Charged, t.Cost, t.Staked
-	r, err := b.book(context.WithoutCancel(ctx), c)
+	r, err := b.payer.Settle(context.WithoutCancel(ctx), c, len(b.calls) > 0)
 	if err != nil {
 		return r, err
 	}
 	b.grant.Done(time.Now(), add(t.Usage.TotalInput(), t.Usage.Output), t.Charged)
 	b.Allowance.done(r.Charged)
 	return r, nil
-}
-
-// book writes the charge. Where no provider is owed anything, there is none: the row says how the request ended.
-func (b *Bill) book(ctx context.Context, c ledger.Charge) (ledger.Receipt, error) {
-	if b.hold != nil && len(b.calls) > 0 {
-		return b.meter.Payer.Capture(ctx, b.hold, c)
-	}
-	b.meter.Payer.Release(b.hold)
-	return ledger.Receipt{Charged: c.Amount}, b.meter.Payer.Record(c)
 }
 
 // Release gives back what the request still holds of its caller's limits and money.
@@ -218,5 +229,6 @@ func (b *Bill) Release() {
 	}
 	b.grant.Done(time.Now(), 0, 0)
 	b.Allowance.done(0)
-	b.meter.Payer.Release(b.hold)
+	b.settleSearch()
+	b.payer.Release()
 }

@@ -13,29 +13,35 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-// payer notes what a bill asks of it.
-type payer struct {
+// books notes what a payer asks of it.
+type books struct {
 	reserved policy.Micro
 	booked   []ledger.Charge
 	released int
 }
 
-func (p *payer) Reserve(_ context.Context, _ policy.Account, _ string, amount policy.Micro) (*ledger.Hold, error) {
+func (*books) Solvent(context.Context, policy.Account) error { return nil }
+
+func (*books) Balance(context.Context, policy.Account) (ledger.Balance, error) {
+	return ledger.Balance{Prepaid: true, Amount: 5 * policy.USD}, nil
+}
+
+func (p *books) Reserve(_ context.Context, _ policy.Account, _ string, amount policy.Micro) (*ledger.Hold, error) {
 	p.reserved = amount
 	return &ledger.Hold{}, nil
 }
 
-func (p *payer) Capture(_ context.Context, _ *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
+func (p *books) Capture(_ context.Context, _ *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
 	p.booked = append(p.booked, c)
 	return ledger.Receipt{Charged: c.Amount}, nil
 }
 
-func (p *payer) Record(c ledger.Charge) error {
+func (p *books) Record(c ledger.Charge) error {
 	p.booked = append(p.booked, c)
 	return nil
 }
 
-func (p *payer) Release(*ledger.Hold) { p.released++ }
+func (p *books) Release(*ledger.Hold) { p.released++ }
 
 // request is a request of a given length.
 type request struct {
@@ -48,12 +54,13 @@ func (r *request) InputTokens() int64                  { return r.input }
 func (r *request) MostTokens(*policy.Resolution) int64 { return r.most }
 
 // open makes the bill of a prepaid key's request, with a dollar reserved.
-func open(t *testing.T, r *request, spread int) (*Bill, *payer) {
+func open(t *testing.T, r *request, spread int) (*Bill, *books) {
 	t.Helper()
-	p := &payer{}
+	p := &books{}
 	b := &Bill{}
 	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), r, "req_1")
-	b.Charge(policy.Principal{Account: "ada", Prepaid: true}, spread)
+	who := policy.Principal{Account: "ada", Prepaid: true}
+	b.Charge(who, b.meter.PayerOf(&who), spread)
 	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +76,7 @@ func settle(t *testing.T, b *Bill) ledger.Charge {
 	if _, err := b.Settle(t.Context(), &total, ledger.Charge{}); err != nil {
 		t.Fatal(err)
 	}
-	return b.meter.Payer.(*payer).booked[0]
+	return b.meter.Books.(*books).booked[0]
 }
 
 var small = policy.Resolution{Provider: "p", Model: "m", Prices: policy.Prices{Input: 1_000_000, Output: 10_000_000, Known: true}}
@@ -167,7 +174,7 @@ func TestD81InterruptedCalls(t *testing.T) {
 
 // TestD81TheSpeedOfAModelIsLearned from its complete answers.
 func TestD81TheSpeedOfAModelIsLearned(t *testing.T) {
-	m := New(quota.New(quota.Options{}), &payer{}, budget.NewMeter(budget.Options{}))
+	m := New(quota.New(quota.Options{}), &books{}, budget.NewMeter(budget.Options{}))
 	if n := m.written(&small, time.Second); n != DefaultRate {
 		t.Errorf("%d tokens per second of a model that nobody knows", n)
 	}

@@ -15,13 +15,13 @@ import (
 
 // heldBill is a prepaid key's request that holds something of everything: the key's one place, its tokens and money of the day, its
 // agent's budget, and its balance.
-func heldBill(t *testing.T) (*Bill, *payer) {
+func heldBill(t *testing.T) (*Bill, *books) {
 	t.Helper()
-	p := &payer{}
+	p := &books{}
 	b := &Bill{}
 	rules := quota.Rules{MaxConcurrent: 1, Default: policy.Limits{TokensPerHour: 100, SpendPerDay: policy.USD}}
 	b.Open(New(quota.New(quota.Options{Rules: rules}), p, budget.NewMeter(budget.Options{})), &request{most: 1000}, "req_1")
-	b.Charge(policy.Principal{Account: "ada", Prepaid: true}, 0)
+	charge(b, policy.Principal{Account: "ada", Prepaid: true}, 0)
 	if err := b.Admit(t.Context(), &quota.Ask{}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +95,10 @@ func TestABudgetIsNeverLeftBelowNothing(t *testing.T) {
 
 // TestAKeyWithoutABalanceReservesNothing.
 func TestAKeyWithoutABalanceReservesNothing(t *testing.T) {
-	p := &payer{}
+	p := &books{}
 	b := &Bill{}
 	b.Open(New(quota.New(quota.Options{}), p, budget.NewMeter(budget.Options{})), &request{most: 1000}, "req_1")
-	b.Charge(policy.Principal{Account: "ada"}, 0)
+	charge(b, policy.Principal{Account: "ada"}, 0)
 	if err := b.Reserve(t.Context(), policy.USD); err != nil || p.reserved != 0 {
 		t.Errorf("reserved %s, %v", p.reserved, err)
 	}
@@ -108,21 +108,21 @@ func TestAKeyWithoutABalanceReservesNothing(t *testing.T) {
 	}
 }
 
-// patient is a payer that gives up with its context.
-type patient struct{ payer }
+// patient are books whose Capture gives up with its context.
+type patient struct{ books }
 
 func (p *patient) Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return ledger.Receipt{}, err
 	}
-	return p.payer.Capture(ctx, h, c)
+	return p.books.Capture(ctx, h, c)
 }
 
 // TestAClientThatHangsUpIsChargedNevertheless: the end of a context does not undo a settlement.
 func TestAClientThatHangsUpIsChargedNevertheless(t *testing.T) {
 	b, _ := open(t, &request{most: 1000}, 0)
 	p := &patient{}
-	b.meter.Payer = p
+	b.payer.(*prepaid).books = p
 	b.Add(&small, chat.Usage{Input: 1, Final: true})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -236,3 +236,6 @@ func TestWhatACallCosts(t *testing.T) {
 		t.Errorf("staked credit paid %s", total.Staked)
 	}
 }
+
+// charge has a principal pay for a bill.
+func charge(b *Bill, p policy.Principal, spread int) { b.Charge(p, b.meter.PayerOf(&p), spread) }

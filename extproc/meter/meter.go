@@ -3,47 +3,32 @@
 // or how a candidate is chosen.
 //
 // A request has one Bill. Its life is: Admit (rate, concurrency, what is used up; before its body is read), Hold (the allowance and the
-// day's money), Reserve (the most that it may cost), Begin and Add for each call of a provider, and then either Settle, which charges, or Release, which gives everything back. Both end the bill; what comes later
-// changes nothing.
+// day's money), Reserve (the most that it may cost, of its Payer), Begin and Add for each call of a provider, and then either Settle, which
+// charges, or Release, which gives everything back. Both end the bill; what comes later changes nothing.
 package meter
 
 import (
-	"context"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
-	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 )
-
-// Payer is where the money of requests comes from, and where charges are booked. *ledger.Ledger is the one for keys. Safe for concurrent
-// use.
-type Payer interface {
-	// Reserve sets an amount of a prepaid account's money aside. The error is an *ledger.InsufficientError where it has too little.
-	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
-	// Capture charges a reservation, which ends, and returns when that is durable. It does not end with the context.
-	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
-	// Record books a charge that no balance pays. It does not wait for the store.
-	Record(c ledger.Charge) error
-	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
-	Release(h *ledger.Hold)
-}
 
 // Meter is what the bills of a gateway share. Safe for concurrent use.
 type Meter struct {
 	Limiter *quota.Limiter
-	Payer   Payer
+	Books   Books
 	Budgets *budget.Meter // of agents
 	rates   *lru.Cache[rateKey, rate]
 }
 
 // New makes a meter.
-func New(l *quota.Limiter, p Payer, b *budget.Meter) *Meter {
+func New(l *quota.Limiter, books Books, b *budget.Meter) *Meter {
 	rates, _ := lru.New[rateKey, rate](mostRates) // fails for sizes below 1 only
-	return &Meter{Limiter: l, Payer: p, Budgets: b, rates: rates}
+	return &Meter{Limiter: l, Books: books, Budgets: b, rates: rates}
 }
 
 // mostRates bounds how many models' speeds are remembered.

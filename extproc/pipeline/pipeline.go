@@ -1,5 +1,5 @@
-// Package pipeline runs the layers of context engineering over one exchange: in order on the way in, in reverse on the
-// way out. It knows neither Envoy nor any provider.
+// Package pipeline runs the layers between client and provider: in order on the request, in reverse order on the answer. It does not know
+// Envoy or the providers.
 package pipeline
 
 import (
@@ -18,77 +18,78 @@ import (
 
 // Exchange is one client request and all the gateway has learned about it. It has one owner at a time.
 type Exchange struct {
-	ID        string
-	Principal policy.Principal // zero until authenticated
-	Hints     policy.Hints
-	Header    header.List // the client's
-	Request   *chat.Request
-	Profile   string                   // how much context engineering it gets; "" is all
-	Intent    policy.Intent            // what it needs
-	Found     []policy.Resolution      // who could serve it, best first, before health has a say
-	Affinity  Affinity                 // where its beginning is warm
-	Order     []policy.Resolution      // the first is used, the rest are the failover order
-	Answer    *cache.Entry             // non-nil once a layer has answered locally
-	Current   func(*cache.Served) bool // see cache.Ticket
-	Cache     *cache.Ticket            // nil: the cache of answers has no part in it
-	Keeper    string                   // the layer that keeps answers in it
-	Served    *cache.Served            // who answered, and what it took; known when the answer's End passes the layers
-	Log       []Entry
+	ID         string
+	Principal  policy.Principal // zero until authenticated
+	Hints      policy.Hints
+	Header     header.List // the client's
+	Request    *chat.Request
+	Profile    string                   // pipeline profile, which selects the layers that run; "" runs all
+	Intent     policy.Intent            // what the request needs of a model
+	Found      []policy.Resolution      // candidates, best first, before health is considered
+	Affinity   Affinity                 // where the prompt cache is warm for this conversation
+	Order      []policy.Resolution      // candidates in failover order, after health
+	Answer     *cache.Entry             // non-nil once a layer has answered locally
+	Current    func(*cache.Served) bool // see cache.Ticket
+	Cache      *cache.Ticket            // nil if the request is not cacheable
+	CacheLayer string                   // name of the layer that stores answers in Cache
+	Served     *cache.Served            // set before the answer's End event
+	Log        []Entry
 
+	slots    []any // by Slot.index
 	watchers []watcher
-	events   [2][]chat.Event // of Response, used again and again
+	events   [2][]chat.Event // buffers of Response, reused
 }
 
-// Affinity is where a conversation was served before, so that what a provider keeps of it is used again. It never stands over health,
-// privacy or what was asked for. The zero value is nowhere.
+// Affinity is the provider, key and endpoint that served a conversation before, whose prompt cache is warm. It never overrides health, privacy
+// or the client's choice. The zero value has no preference.
 type Affinity struct {
 	Provider policy.ProviderID
-	Key      keyring.ID // of several keys of the provider
-	Hash     uint64     // chooses among its equal endpoints; 0: no matter which
-	Marks    [][16]byte // the beginnings by which the layer knows the conversation
+	Key      keyring.ID // the provider's key, if it has several
+	Hash     uint64     // chooses among the provider's equal endpoints; 0 means any
 }
 
-// Entry is what one layer did to an exchange.
+// Entry is the log of one layer's run.
 type Entry struct {
-	Layer  string
-	Took   time.Duration
-	Budget time.Duration // what it may take; 0: nothing is said of it
-	Left   bool          // it was left out when its budget was used up
-	Saved  int64         // tokens
+	Layer    string
+	Took     time.Duration
+	Budget   time.Duration // the layer's time limit; 0 means none
+	TimedOut bool          // it exceeded its budget, and its changes were not made
+	Saved    int64         // tokens saved
 }
 
-// Late reports whether the layer took longer than it may.
+// Late reports whether the layer exceeded its budget.
 func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
 
-// Layer is one step of context engineering. Layers hold no per-request state; that lives in the Exchange.
+// Layer is one step of context engineering. Layers hold no per-request state: that is in the Exchange, a layer's own in a Slot.
 // To answer without calling a provider, set x.Answer. To refuse, return a fault. To see the answer, call x.Watch. Safe for
 // concurrent use.
 type Layer interface {
 	Name() string
+	// Profiles are the pipeline profiles that run the layer, besides ProfileFull.
+	Profiles() []string
 	Request(ctx context.Context, x *Exchange) error
 }
 
-// Selective is implemented by layers that have nothing to do for most exchanges: Request is called only where Applies says so, and
-// only then is the layer's work timed and told. It must cost next to nothing.
+// Selective is implemented by layers that do not apply to most requests: Request is only called, timed and logged if Applies returns true.
+// Applies must be cheap.
 type Selective interface {
 	Applies(x *Exchange) bool
 }
 
-// Budgeted is implemented by layers that a request can do without. The context of their Request ends when the budget is used up. A layer
-// that then returns its error is left out, and must have changed nothing of the exchange; one that is nearly done may as well end its work.
+// Budgeted is implemented by optional layers with a time limit, after which the context of Request ends. A layer that returns the context's
+// error is skipped, and must not have changed the exchange; a layer may also finish its work.
 type Budgeted interface {
 	Budget() time.Duration
 }
 
-// Finisher is implemented by layers that want to know who gave an answer, once it is complete. It is not called for stored answers. It must
-// not block.
+// Finisher is implemented by layers that need to know which provider and key gave a complete answer. Finish is not called for stored answers
+// and must not block.
 type Finisher interface {
 	Finish(x *Exchange, by policy.ProviderID, key keyring.ID)
 }
 
-// Responder is implemented by layers that also look at answers, event by event. It appends what takes the event's place to out.
-// Every attempt's events come by: an answer begins with its Start, and only a complete one reaches End. Events are valid
-// during the call.
+// Responder is implemented by layers that process the events of answers. Response appends the events that replace ev to out. It gets the events
+// of every attempt: each starts with Start, and only a complete answer has End. Events are valid during the call.
 type Responder interface {
 	Response(ctx context.Context, x *Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error)
 }
@@ -98,37 +99,37 @@ type watcher struct {
 	Responder
 }
 
-// Watch lets a layer see this exchange's answer. Nobody else's work is slowed by it: bytes that no layer watches pass unread.
+// Watch registers a layer for this exchange's answer. Without watchers an answer may be forwarded without parsing.
 func (x *Exchange) Watch(name string, r Responder) {
 	x.watchers = append(x.watchers, watcher{name, r})
 }
 
-// Replay makes a stored answer the exchange's own. The layer that keeps answers, and those behind it, do not see it again: it is what
-// came of them when it was stored.
+// Replay answers the exchange with a stored entry. The layer that stored it, and those after it, do not process it again: the entry is
+// their output.
 func (x *Exchange) Replay(e *cache.Entry) {
 	x.Answer = e
-	if i := slices.IndexFunc(x.watchers, func(w watcher) bool { return w.name == x.Keeper }); i >= 0 {
+	if i := slices.IndexFunc(x.watchers, func(w watcher) bool { return w.name == x.CacheLayer }); i >= 0 {
 		x.watchers = x.watchers[:i]
 	}
 }
 
-// Watched reports whether any layer looks at the answer.
+// Watched reports whether any layer processes the answer.
 func (x *Exchange) Watched() bool { return len(x.watchers) > 0 }
 
-// Pipeline is a list of layers. The zero value passes everything unchanged. Safe for concurrent use.
+// Pipeline is a list of layers. The zero value has none. Safe for concurrent use.
 type Pipeline struct{ layers []Layer }
 
-// New makes a pipeline of layers in their order of execution.
+// New returns a pipeline of layers in the order of execution.
 func New(layers ...Layer) *Pipeline { return &Pipeline{layers: layers} }
 
-// Request runs the layers until one answers or refuses.
+// Request runs the layers until one answers or returns an error.
 func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	for _, l := range p.layers {
-		if s, ok := l.(Selective); !Runs(x.Profile, l.Name()) || ok && !s.Applies(x) {
+		if s, ok := l.(Selective); !runs(x.Profile, l) || ok && !s.Applies(x) {
 			continue
 		}
 		started, entries := time.Now(), len(x.Log)
-		budget, left, err := within(ctx, l, x)
+		budget, left, err := runBudgeted(ctx, l, x)
 		if err != nil {
 			return fmt.Errorf("layer %s: %w", l.Name(), err)
 		}
@@ -136,7 +137,7 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 			x.Log = append(x.Log, Entry{Layer: l.Name()})
 		}
 		e := &x.Log[len(x.Log)-1]
-		e.Took, e.Budget, e.Left = time.Since(started), budget, left
+		e.Took, e.Budget, e.TimedOut = time.Since(started), budget, left
 		if x.Answer != nil {
 			return nil
 		}
@@ -144,8 +145,8 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// within runs a layer within its budget, if it has one. left is whether it gave up for that.
-func within(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, left bool, err error) {
+// runBudgeted runs a layer within its budget, if it has one. left is true if it exceeded the budget and is skipped.
+func runBudgeted(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, left bool, err error) {
 	b, ok := l.(Budgeted)
 	if !ok {
 		return 0, false, l.Request(ctx, x)
@@ -160,17 +161,17 @@ func within(ctx context.Context, l Layer, x *Exchange) (budget time.Duration, le
 	return budget, false, err
 }
 
-// Finish tells the layers that worked on an exchange who answered it.
+// Finish calls Finish of the layers that ran for an exchange.
 func (p *Pipeline) Finish(x *Exchange, by policy.ProviderID, key keyring.ID) {
 	for _, l := range p.layers {
 		f, ok := l.(Finisher)
-		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() && !e.Left }) {
+		if ok && slices.ContainsFunc(x.Log, func(e Entry) bool { return e.Layer == l.Name() && !e.TimedOut }) {
 			f.Finish(x, by, key)
 		}
 	}
 }
 
-// Response passes an event through the layers that watch, last layer first. The events are valid until the next call.
+// Response passes an event through the watching layers, last layer first. The events are valid until the next call.
 func (x *Exchange) Response(ctx context.Context, ev *chat.Event) ([]chat.Event, error) {
 	in, out := x.events[0][:0], x.events[1][:0]
 	in = append(in, *ev)

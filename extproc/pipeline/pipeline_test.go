@@ -25,9 +25,13 @@ type layer struct {
 	watches bool
 	err     error
 	late    error // of Response
+
+	profiles []string
 }
 
 func (l layer) Name() string { return l.name }
+
+func (l layer) Profiles() []string { return l.profiles }
 
 func (l layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	*l.ran = append(*l.ran, l.name)
@@ -77,7 +81,7 @@ func TestLayersRunInOrderAndAnswersPassInReverse(t *testing.T) {
 	}
 }
 
-func TestWhatNoLayerWatchesIsNotPassed(t *testing.T) {
+func TestAnAnswerWithoutWatchersIsForwarded(t *testing.T) {
 	var ran []string
 	x := &pipeline.Exchange{}
 	if err := pipeline.New(layer{name: "a", ran: &ran}).Request(t.Context(), x); err != nil || x.Watched() {
@@ -96,10 +100,10 @@ func TestALayerThatFailsOnAnAnswerIsNamed(t *testing.T) {
 	}
 }
 
-func TestAStoredAnswerPassesOnlyTheLayersBeforeItsKeeper(t *testing.T) {
+func TestAStoredAnswerPassesOnlyTheLayersBeforeTheCache(t *testing.T) {
 	var ran []string
 	watching := func(name string) layer { return layer{name: name, ran: &ran, watches: true} }
-	x := &pipeline.Exchange{Keeper: "b"}
+	x := &pipeline.Exchange{CacheLayer: "b"}
 	if err := pipeline.New(watching("a"), watching("b"), watching("c")).Request(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +114,7 @@ func TestAStoredAnswerPassesOnlyTheLayersBeforeItsKeeper(t *testing.T) {
 	}
 }
 
-func TestALayerThatDoesNotApplyLeavesNoTrace(t *testing.T) {
+func TestALayerThatDoesNotApplyIsNotLogged(t *testing.T) {
 	var ran []string
 	p := pipeline.New(picky{layer{name: "a", ran: &ran}})
 	for want, d := range []chat.Dialect{chat.OpenAI, chat.Anthropic} {
@@ -132,7 +136,7 @@ func TestALayerThatAnswersEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestARefusalKeepsItsFault(t *testing.T) {
+func TestAnErrorOfALayerKeepsItsFault(t *testing.T) {
 	var ran []string
 	p := pipeline.New(layer{name: "guard", ran: &ran, err: fault.Newf(fault.InvalidRequest, "no")})
 	err := p.Request(t.Context(), &pipeline.Exchange{})
@@ -142,22 +146,35 @@ func TestARefusalKeepsItsFault(t *testing.T) {
 	}
 }
 
-func TestProfilesRunTheirLayers(t *testing.T) {
-	for profile, want := range map[string]string{
-		"minimal": "l3", "fast": "l1 l3 l6", "standard": "l1 l2 l3 l4 l5 l6", "full": "l1 l2 l3 l4 l5 l6 l7 l8", "": "l1 l2 l3 l4 l5 l6 l7 l8",
-	} {
+// TestAProfileRunsTheLayersThatNameIt: D-30. Full, and a profile that is not known, run all.
+func TestAProfileRunsTheLayersThatNameIt(t *testing.T) {
+	for profile, want := range map[string]string{"minimal": "a", "fast": "a b", "standard": "b", "full": "a b c", "": "a b c", "typo": "a b c"} {
 		var ran []string
-		var layers []pipeline.Layer
-		for n := range 8 {
-			layers = append(layers, layer{name: "l" + string(rune('1'+n)), ran: &ran})
-		}
+		p := pipeline.New(
+			layer{name: "a", ran: &ran, profiles: []string{"minimal", "fast"}}, layer{name: "b", ran: &ran, profiles: []string{"fast", "standard"}}, layer{name: "c", ran: &ran},
+		)
 		x := &pipeline.Exchange{Profile: profile}
-		if err := pipeline.New(layers...).Request(t.Context(), x); err != nil {
+		if err := p.Request(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Join(ran, " "); got != want || len(x.Log) != len(ran) {
-			t.Errorf("%q ran %s and told of %d, want %s", profile, got, len(x.Log), want)
+			t.Errorf("%q ran %s and logged %d, want %s", profile, got, len(x.Log), want)
 		}
+	}
+}
+
+func TestEachSlotHasItsOwnStatePerExchange(t *testing.T) {
+	numbers, words := pipeline.NewSlot[int](), pipeline.NewSlot[string]()
+	var x, y pipeline.Exchange
+	if numbers.In(&x) != nil || words.In(&x) != nil {
+		t.Error("an exchange begins with state")
+	}
+	*numbers.Of(&x), *words.Of(&x), *words.Of(&y) = 7, "x", "y"
+	if *numbers.In(&x) != 7 || *words.In(&x) != "x" || *words.In(&y) != "y" || *numbers.Of(&x) != 7 {
+		t.Errorf("x has %d and %q, y %q", *numbers.In(&x), *words.In(&x), *words.In(&y))
+	}
+	if numbers.In(&y) != nil {
+		t.Error("y has a number")
 	}
 }
 
@@ -185,9 +202,9 @@ func (l slow) Request(ctx context.Context, x *pipeline.Exchange) error {
 
 func (l slow) Finish(*pipeline.Exchange, policy.ProviderID, keyring.ID) { *l.finished++ }
 
-// TestR09ALayerKeepsToItsTime: one that gives up when its time is over is left out, and the request goes on; one that ends its work
+// TestR09ALayerHasATimeLimit: one that gives up when its time is over is left out, and the request goes on; one that ends its work
 // nevertheless is late. A request whose own time is over does not go on.
-func TestR09ALayerKeepsToItsTime(t *testing.T) {
+func TestR09ALayerHasATimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, row := range []struct {
 			budget   time.Duration
@@ -209,7 +226,7 @@ func TestR09ALayerKeepsToItsTime(t *testing.T) {
 			}
 			p.Finish(x, "p", "")
 			e := x.Log[0]
-			if got := strings.Join(ran, ""); got != row.ran || e.Left != row.left || e.Budget != row.budget || finished != row.finished || x.Log[1].Budget != 0 {
+			if got := strings.Join(ran, ""); got != row.ran || e.TimedOut != row.left || e.Budget != row.budget || finished != row.finished || x.Log[1].Budget != 0 {
 				t.Errorf("%v: ran %q, finished %d times: %+v", row.budget, got, finished, x.Log)
 			}
 		}

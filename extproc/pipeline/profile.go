@@ -2,15 +2,20 @@ package pipeline
 
 import "slices"
 
-// profiles are the layers that each profile runs (D-30). The full one runs all.
-var profiles = map[string][]string{
-	"minimal":  {"l3"},
-	"fast":     {"l1", "l3", "l6"},
-	"standard": {"l1", "l2", "l3", "l4", "l5", "l6"},
-}
+// The pipeline profiles (D-30). ProfileFull runs all layers.
+const (
+	ProfileMinimal  = "minimal"
+	ProfileFast     = "fast"
+	ProfileStandard = "standard"
+	ProfileFull     = "full"
+)
 
-// Runs reports whether a profile runs a layer. A profile that is not known runs all: it may leave out no protection by a slip of the pen.
-func Runs(profile, layer string) bool {
-	layers, ok := profiles[profile]
-	return !ok || slices.Contains(layers, layer)
+// runs reports whether a profile runs a layer. An unknown profile, as the empty one, runs all, so that a typo does not disable a protective
+// layer.
+func runs(profile string, l Layer) bool {
+	switch profile {
+	case ProfileMinimal, ProfileFast, ProfileStandard:
+		return slices.Contains(l.Profiles(), profile)
+	}
+	return true
 }

@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Charging is implemented by adapters of providers that ask money for more than tokens (D-87): all but the demo provider's.
+// Charging is implemented by adapters of providers that charge for more than tokens (D-87): all but the demo provider's.
 type Charging interface {
-	// Charges says what of a request in format d costs more than its tokens at a candidate that is asked in that format.
+	// Charges lists what costs more than its tokens in a request of format d to a candidate.
 	Charges(to *policy.Resolution, at Endpoint, d chat.Dialect) Charges
 }
 
-// Basis is what of a catalog's price pays for something that costs more than its tokens. The zero value is nothing: it has no price.
+// Basis is which of the catalog's prices applies to something that costs more than its tokens. The zero value is none: it has no price.
 type Basis uint8
 
 // The bases.
@@ -24,27 +24,27 @@ const (
 	Unpriced Basis = iota
 	PerSearch
 	PerTier
-	Nothing // it costs its tokens alone
+	Nothing // it costs its tokens only
 )
 
-// Charges are the ways in which a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs.
-// Members that are not listed cost nothing more; tools that are not listed have no price. Read-only.
+// Charges lists how a request in one format can cost more than its tokens: by a member, or by a tool that the provider runs. Members that are
+// not listed cost nothing; tools that are not listed have no price. Read-only.
 type Charges struct {
 	Members []ChargedMember
 	Tools   []ChargedTool
-	Models  []string // endings of a model's name, as the client writes it, that ask for more
-	Keyed   bool     // a tool is named by its member, in either of Google's spellings, and not by its type
+	Models  []string // suffixes of a model's name in the request that cost more
+	Keyed   bool     // tools are identified by their member, in either of Google's spellings, instead of by type
 	keys    jsonx.Keys
 }
 
 // ChargedMember is a member whose values change what a request costs. Null, false, "" and [] never do.
 type ChargedMember struct {
-	Path  []string // names from the top
-	Usual []string // values that cost nothing more, without regard to case; of a list, all of its elements
+	Path  []string // member names from the top level
+	Usual []string // values without a charge, case-insensitive; for a list, of all its elements
 	By    Basis
 }
 
-// ChargedTool is a type of tool, or, with a * at its end, the beginning of some.
+// ChargedTool is a type of tool. A type that ends with * is a prefix.
 type ChargedTool struct {
 	Type string
 	By   Basis
@@ -52,19 +52,19 @@ type ChargedTool struct {
 
 // Extra is a part of a request that costs more than its tokens.
 type Extra struct {
-	At    string // the member, as the client writes it: tools[1].type
-	Value string // what it says, in short
-	By    Basis
-	Most  int64 // how often it is done at most, if the request says so; 0: it does not
+	At      string // the member in the client's spelling: tools[1].type
+	Value   string // its value, shortened
+	By      Basis
+	MaxUses int64 // limit of uses in the request; 0: none
 }
 
-// NewCharges is a table of members and tools.
+// NewCharges returns a table of tools and members.
 func NewCharges(tools []ChargedTool, members ...ChargedMember) Charges {
 	c := Charges{Tools: tools}
 	return c.With(members...)
 }
 
-// With is the table with further members.
+// With returns the table with more members.
 func (c *Charges) With(members ...ChargedMember) Charges {
 	more := *c
 	more.Members = slices.Concat(c.Members, members)
@@ -77,7 +77,7 @@ func (c *Charges) With(members ...ChargedMember) Charges {
 	return more
 }
 
-// Extras lists what of a request costs more than its tokens, in the order of the table.
+// Extras lists the parts of a request that cost more than their tokens, in the order of the table.
 func (c *Charges) Extras(req *chat.Request) (list []Extra) {
 	for _, end := range c.Models {
 		if strings.HasSuffix(req.Model, end) || strings.HasPrefix(end, "@") && strings.Contains(req.Model, end) {
@@ -92,7 +92,7 @@ func (c *Charges) Extras(req *chat.Request) (list []Extra) {
 		}
 	}
 	list = c.tools(list, req.Doc.Get("tools"), "tools")
-	for i, item := range req.Doc.Get("input").Each { // what a search of tools found, in Responses
+	for i, item := range req.Doc.Get("input").Each { // tools that a tool search found, in Responses
 		if !item.Get("type").Equal("mcp_list_tools") {
 			list = c.tools(list, item.Get("tools"), fmt.Sprintf("input[%d].tools", i))
 		}
@@ -100,7 +100,7 @@ func (c *Charges) Extras(req *chat.Request) (list []Extra) {
 	return list
 }
 
-// in finds the member in a request.
+// in finds the member in a request; ok is false if it has no charge.
 func (m *ChargedMember) in(doc *jsonx.Doc) (e Extra, ok bool) {
 	v, at := jsonx.Value{}, ""
 	for i, name := range m.Path {
@@ -125,7 +125,7 @@ func (m *ChargedMember) in(doc *jsonx.Doc) (e Extra, ok bool) {
 	return Extra{At: at, Value: brief(v), By: m.By}, !m.usual(v)
 }
 
-// usual reports whether a value costs nothing more.
+// usual reports whether a value has no charge.
 func (m *ChargedMember) usual(v jsonx.Value) bool {
 	switch v.Kind() { //nolint:exhaustive // the rest are values
 	case jsonx.Invalid, jsonx.Null:
@@ -151,10 +151,10 @@ func (m *ChargedMember) isUsual(s string) bool {
 	return slices.ContainsFunc(m.Usual, func(u string) bool { return strings.EqualFold(u, s) })
 }
 
-// mostTools bounds how deep groups of tools are looked into.
-const mostTools = 8
+// maxToolDepth is the maximum nesting of groups of tools.
+const maxToolDepth = 8
 
-// tools adds the tools of a list that cost more than their tokens. A list of one may stand without its brackets.
+// tools appends the charged tools of a list. A list of one may be the object itself.
 func (c *Charges) tools(list []Extra, v jsonx.Value, at string) []Extra {
 	if v.Kind() == jsonx.Object {
 		return c.tool(list, v, at)
@@ -183,13 +183,13 @@ func (c *Charges) tool(list []Extra, t jsonx.Value, at string) []Extra {
 		name = brief(kind)
 	}
 	list = c.add(list, name, at+".type", t)
-	if inner := t.Get("tools"); inner.Exists() && strings.Count(at, ".tools") < mostTools {
+	if inner := t.Get("tools"); inner.Exists() && strings.Count(at, ".tools") < maxToolDepth {
 		list = c.tools(list, inner, at+".tools")
 	}
 	return list
 }
 
-// add adds a tool of a type, unless it costs its tokens alone.
+// add appends a tool of a type, unless it costs its tokens only.
 func (c *Charges) add(list []Extra, kind, at string, t jsonx.Value) []Extra {
 	by := c.basis(kind)
 	if kind == "shell" && by == Nothing && !local(t.Get("environment")) {
@@ -199,15 +199,15 @@ func (c *Charges) add(list []Extra, kind, at string, t jsonx.Value) []Extra {
 		return list
 	}
 	most, _ := t.Get("max_uses").Int()
-	return append(list, Extra{At: at, Value: kind, By: by, Most: max(most, 0)})
+	return append(list, Extra{At: at, Value: kind, By: by, MaxUses: max(most, 0)})
 }
 
-// local reports whether a shell is the client's own.
+// local reports whether a shell runs at the client.
 func local(environment jsonx.Value) bool {
 	return environment.IsNull() || environment.Get("type").Equal("local")
 }
 
-// basis is what pays for a type of tool.
+// basis returns the basis of a type of tool.
 func (c *Charges) basis(kind string) Basis {
 	for i := range c.Tools {
 		t := &c.Tools[i]
@@ -219,15 +219,15 @@ func (c *Charges) basis(kind string) Basis {
 	return Unpriced
 }
 
-// mostShown bounds what an error repeats of a value.
-const mostShown = 40
+// maxShown is the maximum length of a value in an error.
+const maxShown = 40
 
-// brief is a value as an error shows it; "" for one that is long.
+// brief is a value for an error; "" if it is too long.
 func brief(v jsonx.Value) string {
-	if s, ok := v.Str(); ok && len(s) <= mostShown {
+	if s, ok := v.Str(); ok && len(s) <= maxShown {
 		return s
 	}
-	if len(v.Raw) > mostShown {
+	if len(v.Raw) > maxShown {
 		return ""
 	}
 	return string(v.Raw)
@@ -249,16 +249,16 @@ func snake(camel string) string {
 	return b.String()
 }
 
-// Top is a member at the top of a request.
+// Top is a top-level member.
 func Top(name string, by Basis, usual ...string) ChargedMember {
 	return ChargedMember{Path: []string{name}, By: by, Usual: usual}
 }
 
-// Common are members that cost more at whichever provider knows them, in all formats but Google's.
+// Common are members that cost more at any provider that supports them, in all formats but Google's.
 func Common() []ChargedMember {
 	return []ChargedMember{
 		Top("service_tier", PerTier),
-		Top("background", Unpriced), // the answer comes later, and with it what it took
+		Top("background", Unpriced), // the usage is reported later
 		Top("speed", Unpriced, "standard", "normal"),
 		Top("inference_geo", Unpriced, "global"),
 		Top("container", Unpriced),
@@ -272,8 +272,8 @@ func Common() []ChargedMember {
 	}
 }
 
-// Aggregator are the members by which a marketplace of models answers with another model than the one that was asked for, or runs what
-// the request does not hold itself.
+// Aggregator are the members by which an aggregator answers with another model than the requested one, or runs what the request does not
+// contain.
 func Aggregator() []ChargedMember {
 	return []ChargedMember{Top("models", Unpriced), Top("plugins", Unpriced), Top("route", Unpriced), Top("preset", Unpriced)}
 }

@@ -1,5 +1,5 @@
-// Package provider is the contract between the gateway and a provider's API: how a request is written for it, and how
-// its answer is read. Adapters live in the folders below; they know nothing of Envoy, of keys' storage, or of each other.
+// Package provider is the contract between the gateway and a provider's API: how a request is written, and how its answer is read. Adapters
+// are in the packages below; they know nothing of Envoy, of the storage of keys, or of each other.
 package provider
 
 import (
@@ -10,67 +10,72 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Secret is a credential. It cannot be printed; Reveal gives the bytes that go on the wire.
+// Secret is a credential. It cannot be printed; Reveal returns the bytes to send.
 type Secret = secret.Text
 
-// Endpoint is where a provider lives and what it asks for.
+// Endpoint is a provider's address and configuration.
 type Endpoint struct {
 	Provider  policy.ProviderID
 	Authority string // host[:port] for the Host header
 	BasePath  string // path of the base URL, without trailing slash: "/v1"
 	Key       Secret
-	Dialect   chat.Dialect // the format a custom provider was configured with; adapters with one format ignore it
+	Dialect   chat.Dialect // configured format of a custom provider; adapters with one format ignore it
 
-	Betas        []string // of a custom provider that speaks Anthropic's format: the only beta flags it may see; nil: all
-	CacheControl bool     // of one that speaks OpenAI's: it understands cache_control on content
-	Responses    bool     // it speaks OpenAI's Responses beside Chat Completions, and keeps responses
+	Betas        []string // of a custom provider with Anthropic's format: the beta flags that it may see; nil: all
+	CacheControl bool     // of one with OpenAI's format: it supports cache_control on content
+	Responses    bool     // it has OpenAI's Responses API next to Chat Completions, and stores responses
 
-	APIVersion    string // the version of its API that its requests name, of Azure's
-	NoCompletions bool   // of a custom provider that speaks OpenAI's: it is known to lack the endpoint for a prompt
+	APIVersion    string // of Azure: the API version of its requests
+	NoCompletions bool   // of a custom provider with OpenAI's format: it is known to lack /completions
 
-	Characters  map[string]string // of Venice: the character that a role is played by
-	Preferences []byte            // of OpenRouter: a JSON object, how it chooses its own providers
+	Characters  map[string]string // of Venice: the character for each role
+	Preferences []byte            // of OpenRouter: a JSON object with its preferences for hosts
 	Fallbacks   []string          // of OpenRouter: models that it may answer with instead
-	Allow       []string          // of OpenRouter: members that its requests may have beyond what is priced
+	Allow       []string          // of OpenRouter: unpriced members that its requests may have
 }
 
-// Call is one attempt's request.
+// Call is the request of one attempt.
 type Call struct {
 	Path     string      // with BasePath and query
-	Header   header.List // everything this provider needs beyond content-type, credentials included
+	Header   header.List // what this provider requires besides the content type, credentials included
 	Body     []byte
-	Degraded []string // what the provider's format could not say
+	Degraded []string // names of what the provider's format cannot express
 }
 
-// StrictSchemas is implemented by adapters of providers that answer by strict schemas alone.
-type StrictSchemas interface{ TakesStrictSchemasAlone() }
+// StrictSchemas is implemented by adapters of providers that accept strict schemas only.
+type StrictSchemas interface{ RequiresStrictSchemas() }
 
 // Adapter translates between the canonical form and one provider's API. Stateless, safe for concurrent use.
 type Adapter interface {
 	// Name is the provider kind: "openai", "anthropic", "custom", "demo".
 	Name() string
-	// Dialect is the format that this provider would be called in for this model, and a client of dialect d.
+	// Dialect is the format in which this provider is called for a model and a client of dialect d.
 	Dialect(to policy.Resolution, at Endpoint, d chat.Dialect) chat.Dialect
-	// Encode writes one attempt, always from the client's request, never from an earlier attempt. It appends the body
-	// to buf (which may be nil). Errors are faults.
+	// Encode writes one attempt, always from the client's request, never from an earlier attempt. It appends the body to buf, which may be
+	// nil. Errors are faults.
 	Encode(buf []byte, req *chat.Request, to policy.Resolution, at Endpoint) (*Call, error)
-	// Ping is the cheapest GET that a working provider answers: its list of models. It has no body.
+	// Ping is the cheapest GET request that a working provider answers: its list of models. It has no body.
 	Ping(at Endpoint) *Call
-	// NewDecoder reads the answer of such a call. Status and headers are the provider's.
+	// NewDecoder returns a decoder of the answer to such a call. Status and headers are the provider's.
 	NewDecoder(req *chat.Request, to policy.Resolution, at Endpoint, status int, h header.List) Decoder
 }
 
-// Described is an adapter with what the configuration and the choice of a provider must know of its kind. The conformance test and the gateway
-// take no others.
+// Described is an adapter with the description of its kind, for the configuration and for routing. The gateway and the conformance test
+// require it.
 type Described interface {
 	Adapter
 	Kind() kind.Kind
 }
 
-// Amender is implemented by adapters that know of refusals which are no reason to give up.
+// Relay is implemented by adapters of providers that have endpoints besides those of conversations: the Endpoints of their kind.
+type Relay interface {
+	// Relay returns a call of an endpoint, without its body; nil if this provider does not have the endpoint. model is the provider's name.
+	Relay(e kind.Endpoint, model string, at Endpoint) *Call
+}
+
+// Amender is implemented by adapters that can repeat a refused request without what was refused.
 type Amender interface {
-	// Amend says how to ask once more after a provider refused a request: the same resolution without what it refused.
-	// ok is false when the refusal stands.
+	// Amend returns the resolution for another attempt without what the provider refused. ok is false if the refusal is final.
 	Amend(req *chat.Request, to policy.Resolution, at Endpoint, refusal *chat.ProviderError) (again policy.Resolution, ok bool)
 }
 

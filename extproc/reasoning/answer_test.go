@@ -11,10 +11,13 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -28,7 +31,7 @@ type answer struct {
 
 // usual is how the answers of any model are read that somebody serves.
 func usual() reasoning.Options {
-	return reasoning.Options{Tags: reasoning.Of("custom", &policy.Resolution{}, chat.OpenAI).Tags}
+	return reasoning.Options{Tags: reasoning.Of(kind.Reasoning{}, &policy.Resolution{}, chat.OpenAI).Tags}
 }
 
 func (a *answer) decoder(r *chat.Request) provider.Decoder {
@@ -38,13 +41,13 @@ func (a *answer) decoder(r *chat.Request) provider.Decoder {
 	}
 	switch a.spoken { //nolint:exhaustive // no provider answers in the others
 	case chat.Anthropic:
-		return anthropic.NewDecoder(r, 200, h)
+		return message.NewDecoder(r, 200, h)
 	case chat.Responses:
 		return responses.NewDecoder(r, 200, h)
 	case chat.Gemini:
 		return gemini.NewDecoder(r, 200, h)
 	}
-	return openai.NewDecoder(r, 200, h)
+	return chatcompletion.NewDecoder(r, 200, h)
 }
 
 func dialect(d chat.Dialect) wire.Dialect {
@@ -158,8 +161,8 @@ func content(text string) string { return delta(fmt.Sprintf(`"content":%q`, text
 
 func finish(reason string) string { return chunk(0, `"delta":{},"finish_reason":"`+reason+`"`) }
 
-// told is a stream of Chat Completions that says some chunks, as any model's.
-func told(chunks ...string) answer {
+// answerOf is a stream of Chat Completions that says some chunks, as any model's.
+func answerOf(chunks ...string) answer {
 	return answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(append(append([]string{delta(`"role":"assistant","content":""`)}, chunks...), finish("stop"), "[DONE]")...)}
 }
 

@@ -2,25 +2,27 @@ package reasoning
 
 import (
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
-// Dialect is how the answers of some provider, or of some models, show their reasoning. What stands in fields of its own is read by the
-// decoders of wire formats, in whichever of its forms it comes; tags in the text, by a Reader.
+// Dialect is how a provider or model returns reasoning. Reasoning in separate fields is parsed by the decoders in extproc/wire; reasoning in
+// tags within the text by a Reader.
 type Dialect struct {
 	Name           string
-	Tags           []Tags     // that open thoughts in the text; none where the text is all words
-	Shows          Visibility // what the text of thoughts is, where there is some
-	BilledAsOutput bool       // the provider counts reasoning among output tokens and nowhere else
-	Discount       float64    // of the price of reasoning; 1 is full, which it is everywhere so far
+	Tags           []Tags     // tags around reasoning in the text; none if there are none
+	Visibility     Visibility // of the reasoning text, if the answer has any
+	BilledAsOutput bool       // the provider reports reasoning only as part of the output tokens
+	Discount       float64    // factor on the price of reasoning tokens; 1 for all dialects today
 }
 
-// The names of dialects, as models.catalog files and the configuration say them.
+// The names of dialects in model catalogs and the configuration.
 const (
-	Auto       = "auto" // by who answers, and in which format
-	Off        = "none" // there is none to be found
+	Auto       = "auto" // by provider, model family and API format
+	Off        = "none" // no reasoning in the answer
 	anthropic  = "anthropic"
 	openAI     = "openai"
 	responses  = "responses"
@@ -37,11 +39,11 @@ const (
 	tagged     = "tags"
 )
 
-var thinks = []Tags{thinkTags}
+var thinkOnly = []Tags{thinkTags}
 
-// dialects is the table.
+// dialects are all dialects.
 //
-//	where its fields are found                        decoder
+//	dialect     fields with reasoning                 decoder
 //	anthropic   content blocks, signed or redacted     wire/anthropic
 //	openai      usage counts; text is not shown        wire/openai
 //	responses   reasoning items, both event families   wire/responses
@@ -50,28 +52,28 @@ var thinks = []Tags{thinkTags}
 //	mistral     typed parts of content                 wire/openai
 //	others      reasoning_content, reasoning           wire/openai
 var dialects = []Dialect{
-	{Name: Off, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: anthropic, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: openAI, Shows: Visible, Discount: 1},
-	{Name: responses, Shows: Summarized, Discount: 1},
-	{Name: gemini, Shows: Summarized, Discount: 1},
-	{Name: deepSeek, Tags: thinks, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: qwen, Tags: thinks, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: openRouter, Tags: thinks, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: venice, Tags: thinks, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: vllm, Tags: thinks, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: mistral, Tags: []Tags{mistralTags, thinkTags}, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: kimi, Tags: []Tags{kimiTags, thinkTags}, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: seed, Tags: []Tags{seedTags}, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: gemma, Tags: []Tags{gemmaTags}, Shows: Visible, BilledAsOutput: true, Discount: 1},
-	{Name: tagged, Tags: everySpelling(), Shows: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: Off, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: anthropic, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: openAI, Visibility: Visible, Discount: 1},
+	{Name: responses, Visibility: Summarized, Discount: 1},
+	{Name: gemini, Visibility: Summarized, Discount: 1},
+	{Name: deepSeek, Tags: thinkOnly, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: qwen, Tags: thinkOnly, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: openRouter, Tags: thinkOnly, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: venice, Tags: thinkOnly, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: vllm, Tags: thinkOnly, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: mistral, Tags: []Tags{mistralTags, thinkTags}, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: kimi, Tags: []Tags{kimiTags, thinkTags}, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: seed, Tags: []Tags{seedTags}, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: gemma, Tags: []Tags{gemmaTags}, Visibility: Visible, BilledAsOutput: true, Discount: 1},
+	{Name: tagged, Tags: allTags(), Visibility: Visible, BilledAsOutput: true, Discount: 1},
 }
 
-func everySpelling() []Tags {
-	return append([]Tags{thinkTags, mistralTags, kimiTags, seedTags, gemmaTags}, askedTags...)
+func allTags() []Tags {
+	return append([]Tags{thinkTags, mistralTags, kimiTags, seedTags, gemmaTags}, promptedTags...)
 }
 
-// Names are the dialects that a model can be said to have, besides Auto.
+// Names are the dialects that a model can be configured with, besides Auto.
 func Names() []string {
 	names := make([]string, len(dialects))
 	for i := range dialects {
@@ -80,7 +82,7 @@ func Names() []string {
 	return names
 }
 
-func named(name string) (Dialect, bool) {
+func byName(name string) (Dialect, bool) {
 	i := slices.IndexFunc(dialects, func(d Dialect) bool { return d.Name == name })
 	if i < 0 {
 		return Dialect{}, false
@@ -88,38 +90,44 @@ func named(name string) (Dialect, bool) {
 	return dialects[i], true
 }
 
-// must is a dialect of the table.
-func must(name string) Dialect {
-	d, _ := named(name)
+// mustByName is a dialect that exists.
+func mustByName(name string) Dialect {
+	d, _ := byName(name)
 	return d
 }
 
-// Of is the dialect of the answers of a model: the one that the catalog names, else by who answers and how. kind is its provider's
-// kind, spoken the format of its answers.
-func Of(kind string, to *policy.Resolution, spoken chat.Dialect) Dialect {
-	if d, known := named(to.Reasoning); known {
+// Of is the dialect of a model's answers: the one that the catalog names, else that of the provider's kind (own), the API format and the
+// model's family.
+func Of(own kind.Reasoning, to *policy.Resolution, format chat.Dialect) Dialect {
+	if d, known := byName(to.Reasoning); known {
 		return d
 	}
-	family := to.Family
+	d, known := byName(own.Dialect)
 	switch {
-	case spoken == chat.Responses:
-		return must(responses)
-	case spoken == chat.Gemini:
-		return must(gemini)
-	case kind == openRouter:
-		return routed(to.Upstream, family)
-	case kind == openAI, kind == deepSeek, kind == qwen:
-		return must(kind)
-	case kind == anthropic, spoken == chat.Anthropic && family == "claude":
+	case format == chat.Responses:
+		return mustByName(responses)
+	case format == chat.Gemini:
+		return mustByName(gemini)
+	case own.Vendors != nil:
+		return ofVendor(withoutTags(d, to.Family), own.Vendors, to.Upstream)
+	case d.Name == anthropic, format == chat.Anthropic && to.Family == "claude":
 		return claude(to)
-	case kind == venice:
-		return untagged(must(venice), family)
+	case known:
+		return withoutTags(d, to.Family)
 	}
 	return ofFamily(to)
 }
 
-// families are the dialects of models that anybody may serve. What no row names writes, at its server's pleasure, into a field or
-// between the usual tags.
+// ofVendor is the dialect of a model at a marketplace: tags and visibility are those of the vendor's models.
+func ofVendor(d Dialect, vendors map[string]string, upstream string) Dialect {
+	vendor, _, _ := strings.Cut(upstream, "/")
+	if by, known := byName(vendors[vendor]); known {
+		d.Visibility, d.Tags = by.Visibility, by.Tags
+	}
+	return d
+}
+
+// families are the dialects of open models by family. Models of other families use a field or <think> tags, depending on the server.
 var families = map[string]string{
 	"gpt": openAI, "o": openAI, "gemini": gemini, "deepseek": deepSeek, "qwen": qwen, "mistral": mistral, "magistral": mistral,
 	"ministral": mistral, "kimi": kimi, "seed": seed, "gemma": gemma,
@@ -130,13 +138,13 @@ func ofFamily(to *policy.Resolution) Dialect {
 		return claude(to)
 	}
 	if name, known := families[to.Family]; known {
-		return must(name)
+		return mustByName(name)
 	}
-	return must(vllm)
+	return mustByName(vllm)
 }
 
-// untagged is a dialect for a model of a family: those whose vendors tell their thoughts apart write no tags of their own.
-func untagged(d Dialect, family string) Dialect {
+// withoutTags removes the tags for families whose vendors return reasoning in separate fields.
+func withoutTags(d Dialect, family string) Dialect {
 	switch family {
 	case "claude", "gpt", "o", "gemini":
 		d.Tags = nil
@@ -144,11 +152,11 @@ func untagged(d Dialect, family string) Dialect {
 	return d
 }
 
-// claude is the dialect of Anthropic's models. Those that decide by themselves how much they think show a summary of it.
+// claude is the dialect of Anthropic's models. Those with adaptive thinking return a summary.
 func claude(to *policy.Resolution) Dialect {
-	d := must(anthropic)
+	d := mustByName(anthropic)
 	if to.AdaptiveThinking {
-		d.Shows = Summarized
+		d.Visibility = Summarized
 	}
 	return d
 }

@@ -20,7 +20,7 @@ func TestTheConfigurationKnowsEveryDialect(t *testing.T) {
 	}
 }
 
-func TestWhereReasoningIsFound(t *testing.T) {
+func TestDialectsOfProvidersAndModels(t *testing.T) {
 	for _, row := range []struct {
 		about  string
 		kind   string
@@ -53,9 +53,9 @@ func TestWhereReasoningIsFound(t *testing.T) {
 		{"named", "custom", policy.Resolution{Family: "qwen", Reasoning: "seed"}, chat.OpenAI, "seed", 1, reasoning.Visible},
 		{"auto", "custom", policy.Resolution{Family: "qwen", Reasoning: "auto"}, chat.OpenAI, "qwen", 1, reasoning.Visible},
 	} {
-		d := reasoning.Of(row.kind, &row.to, row.spoken)
-		if d.Name != row.name || len(d.Tags) != row.tags || d.Shows != row.shows || d.Discount != 1 {
-			t.Errorf("%s: %s with %d tags shows %s (%v), want %s, %d, %s", row.about, d.Name, len(d.Tags), d.Shows, d.Discount, row.name, row.tags, row.shows)
+		d := reasoning.Of(kinds[row.kind], &row.to, row.spoken)
+		if d.Name != row.name || len(d.Tags) != row.tags || d.Visibility != row.shows || d.Discount != 1 {
+			t.Errorf("%s: %s with %d tags shows %s (%v), want %s, %d, %s", row.about, d.Name, len(d.Tags), d.Visibility, d.Discount, row.name, row.tags, row.shows)
 		}
 	}
 }

@@ -1,4 +1,3 @@
-// Package reasoning brings the reasoning of every provider into one form. It finds thoughts that a model writes into its text between tags,
-// where its provider does not tell them apart, and gathers what an answer shows of its reasoning into one Chain. It reads the canonical
-// events of answers and knows no wire format.
+// Package reasoning normalises the reasoning of all providers. A Reader separates reasoning in tags (<think>) from the text; a Recorder collects
+// an answer's reasoning into one Chain. It works on the canonical events of answers and does not know API formats.
 package reasoning

@@ -16,10 +16,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// golden is an answer in a provider's documented format: by says whose it is, events and chain what it says. To add one, write its
-// comment, by and in.sse or in.json, run "make golden", and read what came out.
+// golden is an answer in a provider's documented format: the file by has its provider and model, events and chain the expected results. To
+// add one, write its comment, by and in.sse or in.json, run "make golden", and check the output.
 type golden struct {
 	name    string
 	archive *txtar.Archive
@@ -78,7 +78,7 @@ func (g *golden) read(t testing.TB) {
 			t.Fatalf("%s: %q", g.name, l)
 		}
 	}
-	d := reasoning.Of(g.kind, &g.to, g.spoken)
+	d := reasoning.Of(kinds[g.kind], &g.to, g.spoken)
 	g.options = reasoning.Options{Tags: d.Tags, Implicit: g.to.ImplicitOpen}
 	g.stream, g.body = true, []byte(strings.TrimRight(g.file("in.sse"), "\n")+"\n\n")
 	if whole := g.file("in.json"); whole != "" {
@@ -86,10 +86,10 @@ func (g *golden) read(t testing.TB) {
 	}
 }
 
-// chain is what an answer shows of its reasoning, as JSON.
+// chain is the answer's reasoning chain as JSON.
 func (g *golden) chain(t *testing.T) string {
 	t.Helper()
-	recorder := reasoning.NewRecorder(reasoning.Of(g.kind, &g.to, g.spoken), &g.to)
+	recorder := reasoning.NewRecorder(reasoning.Of(kinds[g.kind], &g.to, g.spoken), &g.to)
 	var u chat.Usage
 	r := &chat.Request{Dialect: chat.Gemini, Stream: g.stream}
 	if g.spoken == chat.Gemini {

@@ -2,204 +2,203 @@ package reasoning
 
 import "bardo.money/gateway/extproc/chat"
 
-// Reader makes events of thoughts out of the text of an answer in which a model marks them by tags. Where the text is cut changes
-// nothing. An answer without tags passes as it came, its provider's bytes included, as soon as it is clear that there are none. Not safe
-// for concurrent use.
+// Reader converts reasoning in tags within an answer's text to Thought events. The result does not depend on how the text is split into
+// events. An answer without tags is forwarded unchanged, with its provider's bytes, as soon as it is known that it has none. Not safe for
+// concurrent use.
 type Reader struct {
-	o       Options
-	mode    mode
-	choices []textOf
-	queue   []chat.Event  // what waits until it is clear whether a tag stands there; of its own bytes
-	size    int           // bytes of that
-	out     chat.Rewriter // one block of text may become several, of text and of reasoning
-	blocks  int           // of the answer that were forwarded unchanged
-	shown   int64         // bytes of reasoning that were found
+	options        Options
+	mode           mode
+	choices        []choiceState
+	queue          []chat.Event  // detached events, held until it is known whether the text starts with a tag
+	queueBytes     int           // size of queue
+	out            chat.Rewriter // numbers blocks anew: a block may be split into text and reasoning
+	blocks         int           // number of blocks that were forwarded unchanged
+	reasoningBytes int64         // bytes of reasoning found so far
 }
 
-// Options say how an answer is read.
+// Options describe an answer.
 type Options struct {
-	Tags     []Tags   // that may open thoughts
-	Implicit bool     // the answer begins inside of thoughts: the model's prompt opened them
-	Choices  int      // that the request asked for
-	Closers  [][]byte // that end calls of tools which the model writes into its text
-	Frames   bool     // what follows a frame of the provider's own bytes may be written anew: so it is in Chat Completions alone
+	Tags     []Tags   // tags that may open reasoning
+	Implicit bool     // the answer starts with reasoning: the opening tag is in the model's prompt
+	Choices  int      // number of choices that the request asked for
+	Closers  [][]byte // closing tags of tool calls in the text
+	Frames   bool     // a stream may switch from forwarding to rewriting between frames: true for Chat Completions only
 }
 
-// mode is how far the reader is.
+// mode is the state of the reader.
 type mode uint8
 
 const (
-	looking mode = iota // for a tag, while events wait
-	passing             // there is none
-	writing             // there is one: the answer is told by its events alone
+	detecting  mode = iota // holding events until it is known whether there is a tag
+	forwarding             // no tag: events are forwarded unchanged
+	rewriting              // a tag: events are rewritten without the provider's bytes
 )
 
-// maxQueue is how much waits, in bytes, of choices beside one that begins in white space, or in half a tag.
+// maxQueue is the limit of the queue in bytes. It fills while one choice has only white space or part of a tag and others continue.
 const maxQueue = 256 << 10
 
-// textOf is the text of one choice.
-type textOf struct {
+// choiceState is the state of one choice.
+type choiceState struct {
 	splitter
-	clear       bool   // it does not begin with a tag
-	lead        []byte // what it began with, while that is not clear
-	hasThoughts bool   // its provider sent reasoning apart from the text, so the text holds none
-	called      bool   // a tool: a tag may come once more
+	decided     bool   // the text does not start with a tag
+	prefix      []byte // start of the text, while that is not known
+	hasThoughts bool   // the provider sent reasoning separately, so the text has no tags
+	afterCall   bool   // after a tool call: the next text may start with a tag
 
-	reads bool // a block of text is open
-	block int  // its number in the provider's answer
-	shown part // what of it is shown: words, thoughts or nothing
-	place int  // where
+	open      bool // a text block is open
+	block     int  // its number in the provider's answer
+	openPart  part // kind of the output block that is open; partNone if none is
+	openBlock int  // number of that block
 }
 
 // NewReader reads one answer.
 func NewReader(o Options) *Reader {
 	o.Choices = max(1, o.Choices)
-	return &Reader{o: o}
+	return &Reader{options: o}
 }
 
-// Read says what an event of the answer means. The events that it returns, and their texts, are valid until the next call, as long
-// as the event's own.
+// Read converts an event. The returned events and their texts are valid until the next call, and as long as ev.
 func (r *Reader) Read(ev *chat.Event) []chat.Event {
 	r.out.Reset()
 	switch r.mode {
-	case looking:
-		r.look(ev)
-	case passing:
-		r.pass(ev)
-	case writing:
+	case detecting:
+		r.detect(ev)
+	case forwarding:
+		r.forward(ev)
+	case rewriting:
 		r.write(ev)
 	}
 	return r.out.Events
 }
 
 // choice is the state of a choice. Decoders bound their number.
-func (r *Reader) choice(n int) *textOf {
+func (r *Reader) choice(n int) *choiceState {
 	for len(r.choices) <= n {
-		c := textOf{splitter: splitter{tags: r.o.Tags, closers: r.o.Closers, shut: r.o.Tags[0].close}}
-		if r.o.Implicit {
-			c.state = opened
+		c := choiceState{splitter: splitter{tags: r.options.Tags, closers: r.options.Closers, closeTag: r.options.Tags[0].close}}
+		if r.options.Implicit {
+			c.state = implicitStart
 		}
 		r.choices = append(r.choices, c)
 	}
 	return &r.choices[n]
 }
 
-// look lets events wait until it is clear how each choice begins. Those of one frame go together.
-func (r *Reader) look(ev *chat.Event) {
-	if !ev.Tail && r.o.Choices > 1 && !r.waits() {
-		r.release()
+// detect queues events until it is known how each choice starts. Events of one frame stay together.
+func (r *Reader) detect(ev *chat.Event) {
+	if !ev.Tail && r.options.Choices > 1 && !r.undecided() {
+		r.flushQueue()
 	}
 	found, settled := r.inspect(ev)
-	settled = settled || r.size > maxQueue
+	settled = settled || r.queueBytes > maxQueue
 	switch {
-	case found, settled && len(r.o.Closers) > 0:
+	case found, settled && len(r.options.Closers) > 0:
 		r.rewrite(ev)
 	case settled:
-		r.release()
-		r.mode = passing
-		r.pass(ev)
+		r.flushQueue()
+		r.mode = forwarding
+		r.forward(ev)
 	default:
-		r.size += len(ev.Text) + len(ev.Raw)
+		r.queueBytes += len(ev.Text) + len(ev.Raw)
 		r.queue = append(r.queue, ev.Detached())
 	}
 }
 
-// waits reports whether some choice began in a way that is not clear.
-func (r *Reader) waits() bool {
+// undecided reports whether a choice's text so far may be the start of a tag.
+func (r *Reader) undecided() bool {
 	for i := range r.choices {
-		if c := &r.choices[i]; !c.clear && len(c.lead) > 0 {
+		if c := &r.choices[i]; !c.decided && len(c.prefix) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// release passes on what waited, as it came.
-func (r *Reader) release() {
+// flushQueue forwards the queue unchanged.
+func (r *Reader) flushQueue() {
 	for i := range r.queue {
-		r.pass(&r.queue[i])
+		r.forward(&r.queue[i])
 	}
-	r.queue, r.size = r.queue[:0], 0
+	r.queue, r.queueBytes = r.queue[:0], 0
 }
 
-// inspect looks at the beginning of the event's choice. found: it is a tag; settled: no choice begins with one.
+// inspect checks the start of the event's choice. found is true if it is a tag, settled if no choice starts with one.
 func (r *Reader) inspect(ev *chat.Event) (found, settled bool) {
 	switch ev.Kind {
 	case chat.Text:
 		c := r.choice(ev.Choice)
-		if c.clear || len(ev.Text) == 0 {
+		if c.decided || len(ev.Text) == 0 {
 			break
 		}
-		if c.state == opened {
+		if c.state == implicitStart {
 			return true, false
 		}
-		c.clear, found = c.starts(ev.Text)
+		c.decided, found = c.startsWithTag(ev.Text)
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.Stop:
 		c := r.choice(ev.Choice)
-		c.clear = true
+		c.decided = true
 		c.hasThoughts = c.hasThoughts || ev.Kind == chat.Thought
 	case chat.End, chat.Error:
 		return false, true
 	case chat.Start, chat.ToolArgs, chat.BlockStop, chat.UsageInfo, chat.Other, chat.Extra:
 	}
-	return found, !found && r.isClear()
+	return found, !found && r.allDecided()
 }
 
-// starts takes in one more piece of a choice's beginning, and reports whether it surely is no tag, and whether it is one.
-func (c *textOf) starts(text []byte) (plain, found bool) {
-	if len(c.lead) > 0 {
-		c.lead = append(c.lead, text[:min(len(text), maxSpace+maxTag)]...)
-		text = c.lead
+// startsWithTag adds a piece to the start of a choice. plain is true if it is not a tag, found if it is one.
+func (c *choiceState) startsWithTag(text []byte) (plain, found bool) {
+	if len(c.prefix) > 0 {
+		c.prefix = append(c.prefix, text[:min(len(text), maxSpace+maxTag)]...)
+		text = c.prefix
 	}
 	probe := splitter{tags: c.tags}
-	n, undecided := probe.look(text)
-	if undecided && len(c.lead) == 0 {
-		c.lead = append(c.lead, text...)
+	n, undecided := probe.matchTag(text)
+	if undecided && len(c.prefix) == 0 {
+		c.prefix = append(c.prefix, text...)
 	}
 	return n == 0 && !undecided, n > 0
 }
 
-// isClear reports whether as many choices as were asked for began, and none with a tag. Providers may number them as they like.
-func (r *Reader) isClear() bool {
+// allDecided reports whether as many choices as requested have started, none with a tag. Providers may number them arbitrarily.
+func (r *Reader) allDecided() bool {
 	n := 0
 	for i := range r.choices {
-		if r.choices[i].clear {
+		if r.choices[i].decided {
 			n++
 		}
 	}
-	return n >= r.o.Choices && !r.waits()
+	return n >= r.options.Choices && !r.undecided()
 }
 
-// pass takes an event over as it came. Behind a call of a tool, text may begin with a tag once more: where it begins a frame, or has none.
-func (r *Reader) pass(ev *chat.Event) {
+// forward takes an event over as it came. Behind a call of a tool, text may begin with a tag once more: where it begins a frame, or has none.
+func (r *Reader) forward(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the others have no blocks
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolArgs:
 		r.blocks = max(r.blocks, ev.Index+1)
 	case chat.ToolStart:
 		r.blocks = max(r.blocks, ev.Index+1)
 		c := r.choice(ev.Choice)
-		c.called = !c.hasThoughts
+		c.afterCall = !c.hasThoughts
 	case chat.Text:
 		c := r.choice(ev.Choice)
-		if c.called && len(ev.Text) > 0 && r.mode == passing {
-			r.lookAgain(ev)
+		if c.afterCall && len(ev.Text) > 0 && r.mode == forwarding {
+			r.detectAgain(ev)
 			return
 		}
 		r.blocks = max(r.blocks, ev.Index+1)
-		c.state = talking
+		c.state = inText
 	}
 	r.out.Events = append(r.out.Events, *ev)
 }
 
-// lookAgain looks at the text behind a call of a tool.
-func (r *Reader) lookAgain(ev *chat.Event) {
+// detectAgain looks at the text behind a call of a tool.
+func (r *Reader) detectAgain(ev *chat.Event) {
 	c := &r.choices[ev.Choice]
-	c.called = false
-	if ev.Tail || ev.Raw != nil && !r.o.Frames {
+	c.afterCall = false
+	if ev.Tail || ev.Raw != nil && !r.options.Frames {
 		r.out.Events = append(r.out.Events, *ev)
 		return
 	}
-	c.clear, c.lead, c.state = false, c.lead[:0], leading
-	r.mode = looking
-	r.look(ev)
+	c.decided, c.prefix, c.state = false, c.prefix[:0], atStart
+	r.mode = detecting
+	r.detect(ev)
 }

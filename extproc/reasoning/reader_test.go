@@ -9,40 +9,42 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 )
 
-func TestD41ThoughtsAreBlocksOfTheirOwn(t *testing.T) {
+type blocksCase struct {
+	about  string
+	answer answer
+	want   string
+}
+
+func TestD41ReasoningHasItsOwnBlocks(t *testing.T) {
 	const call = `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"now","arguments":"{}"}}]`
 	implicit, two := usual(), usual()
 	implicit.Implicit, two.Choices = true, 2
-	for _, row := range []struct {
-		about  string
-		answer answer
-		want   string
-	}{
-		{"words alone", told(content("Hi"), content(" there")), "text 0 \"Hi\"\ntext 0 \" there\"\nclose 0\nstop end"},
+	for _, row := range []blocksCase{
+		{"words alone", answerOf(content("Hi"), content(" there")), "text 0 \"Hi\"\ntext 0 \" there\"\nclose 0\nstop end"},
 		{
-			"K-75 a block, word by word", told(content("<th"), content("ink>"), content("hm"), content(", so"), content("</think>"), content("\n\n"), content("Hi")),
+			"K-75 a block, word by word", answerOf(content("<th"), content("ink>"), content("hm"), content(", so"), content("</think>"), content("\n\n"), content("Hi")),
 			"thought 0 \"hm\"\nthought 0 \", so\"\nclose 0\ntext 1 \"\\n\\n\"\ntext 1 \"Hi\"\nclose 1\nstop end",
 		},
-		{"nothing in it", told(content("<think>\n\n</think>\n\nHi")), "text 0 \"\\n\\nHi\"\nclose 0\nstop end"},
-		{"no end", told(content("<think>hm")), "thought 0 \"hm\"\nclose 0\nstop end"},
+		{"nothing in it", answerOf(content("<think>\n\n</think>\n\nHi")), "text 0 \"\\n\\nHi\"\nclose 0\nstop end"},
+		{"no end", answerOf(content("<think>hm")), "thought 0 \"hm\"\nclose 0\nstop end"},
 		{
-			"white space, then a call of a tool", told(content("<think>hm</think>\n\n"), delta(call)),
+			"white space, then a call of a tool", answerOf(content("<think>hm</think>\n\n"), delta(call)),
 			"thought 0 \"hm\"\nclose 0\ntool 1 now\nargs 1 {}\nclose 1\nstop tool",
 		},
 		{
-			"K-06 a field tells thoughts: its words are words", told(delta(`"reasoning_content":"hm"`), content("<think>is a tag</think>")),
+			"K-06 a field tells thoughts: its words are words", answerOf(delta(`"reasoning_content":"hm"`), content("<think>is a tag</think>")),
 			"thought 0 \"hm\"\nclose 0\ntext 1 \"<think>is a tag</think>\"\nclose 1\nstop end",
 		},
 		{
-			"an empty field tells none", told(delta(`"reasoning_content":"","content":"<think>hm</think>Hi"`)),
+			"an empty field tells none", answerOf(delta(`"reasoning_content":"","content":"<think>hm</think>Hi"`)),
 			"thought 0 \"hm\"\nclose 0\ntext 1 \"Hi\"\nclose 1\nstop end",
 		},
 		{
-			"behind a call of a tool", told(delta(call), content("<think>hm"), content("</think>Hi")),
+			"behind a call of a tool", answerOf(delta(call), content("<think>hm"), content("</think>Hi")),
 			"tool 0 now\nargs 0 {}\nthought 1 \"hm\"\nclose 1\ntext 2 \"Hi\"\nclose 2\nclose 0\nstop tool",
 		},
 		{
-			"behind words and a call", told(content("So: "), delta(call), content("<think>hm"), content("</think>Hi")),
+			"behind words and a call", answerOf(content("So: "), delta(call), content("<think>hm"), content("</think>Hi")),
 			"text 0 \"So: \"\nclose 0\ntool 1 now\nargs 1 {}\nthought 2 \"hm\"\nclose 2\ntext 3 \"Hi\"\nclose 3\nclose 1\nstop tool",
 		},
 		{"the prompt opened it", with(implicit, content("hm"), content("</think>Hi")), "thought 0 \"hm\"\nclose 0\ntext 1 \"Hi\"\nclose 1\nstop end"},
@@ -52,11 +54,11 @@ func TestD41ThoughtsAreBlocksOfTheirOwn(t *testing.T) {
 			"thought 0 \"a\"\ntext 1/1 \"Hi <think>\"\nclose 0\ntext 2 \"b\"\nclose 1/1\nstop end\nclose 2\nstop end",
 		},
 		{
-			"D-42 what is not counted is estimated", told(content("<think>twelve bytes</think>Hi"), `{"id":"c1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9}}`),
+			"D-42 what is not counted is estimated", answerOf(content("<think>twelve bytes</think>Hi"), `{"id":"c1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9}}`),
 			"thought 0 \"twelve bytes\"\nclose 0\ntext 1 \"Hi\"\nusage 3 in, 9 out, 3 reasoning (true)\nclose 1\nstop end",
 		},
 		{
-			"what is counted is not", told(content("<think>twelve bytes</think>Hi"), `{"id":"c1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":5}}}`),
+			"what is counted is not", answerOf(content("<think>twelve bytes</think>Hi"), `{"id":"c1","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9,"completion_tokens_details":{"reasoning_tokens":5}}}`),
 			"thought 0 \"twelve bytes\"\nclose 0\ntext 1 \"Hi\"\nusage 3 in, 9 out, 5 reasoning (false)\nclose 1\nstop end",
 		},
 		{
@@ -76,13 +78,13 @@ func TestD41ThoughtsAreBlocksOfTheirOwn(t *testing.T) {
 
 // with is a stream that is read in some way.
 func with(o reasoning.Options, chunks ...string) answer {
-	a := told(chunks...)
+	a := answerOf(chunks...)
 	a.options = o
 	return a
 }
 
-// TestAnAnswerWithoutTagsPassesAsItCame: the client of the same dialect gets the provider's own bytes.
-func TestAnAnswerWithoutTagsPassesAsItCame(t *testing.T) {
+// TestAnAnswerWithoutTagsIsForwardedUnchanged: a client of the same dialect gets the provider's bytes.
+func TestAnAnswerWithoutTagsIsForwardedUnchanged(t *testing.T) {
 	several := usual()
 	several.Choices = 2
 	const call = `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"now","arguments":"{}"}}]`
@@ -91,13 +93,13 @@ func TestAnAnswerWithoutTagsPassesAsItCame(t *testing.T) {
 		about  string
 		answer answer
 	}{
-		{"words", told(content("Hi"), content(" <think> there"))},
-		{"white space first", told(content(" "), content("\n"), content("Hi"))},
-		{"half a tag first", told(content("<"), content("th"), content("is"))},
-		{"white space alone", told(content(" "), content("\n"))},
-		{"nothing", told()},
-		{"thoughts in a field", told(delta(`"reasoning_content":"hm"`), content("<think>"))},
-		{"a call of a tool, and words behind it", told(delta(call), content("<thin"), content(" ice"))},
+		{"words", answerOf(content("Hi"), content(" <think> there"))},
+		{"white space first", answerOf(content(" "), content("\n"), content("Hi"))},
+		{"half a tag first", answerOf(content("<"), content("th"), content("is"))},
+		{"white space alone", answerOf(content(" "), content("\n"))},
+		{"nothing", answerOf()},
+		{"thoughts in a field", answerOf(delta(`"reasoning_content":"hm"`), content("<think>"))},
+		{"a call of a tool, and words behind it", answerOf(delta(call), content("<thin"), content(" ice"))},
 		{"two choices in one chunk", with(several, `{"id":"c","choices":[{"index":0,"delta":{"content":"<"}},{"index":1,"delta":{"content":"<t"}}]}`, content("b>"), chunk(1, `"delta":{"content":"d>"}`), chunk(1, `"delta":{},"finish_reason":"stop"`))},
 		{"in one piece", answer{spoken: chat.OpenAI, options: several, body: []byte(whole)}},
 		{"of Anthropic's format", answer{spoken: chat.Anthropic, options: usual(), body: []byte(`{"id":"m","type":"message","model":"m","content":[{"type":"text","text":" Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}},
@@ -112,8 +114,8 @@ func TestAnAnswerWithoutTagsPassesAsItCame(t *testing.T) {
 	}
 }
 
-// TestAFrameGoesWhole: of a frame that says words and thoughts, nothing passes as it came.
-func TestAFrameGoesWhole(t *testing.T) {
+// TestAFrameIsRewrittenAsAWhole: no event of a frame with text and reasoning is forwarded unchanged.
+func TestAFrameIsRewrittenAsAWhole(t *testing.T) {
 	several := usual()
 	several.Choices = 2
 	for _, row := range []struct {
@@ -132,8 +134,8 @@ func TestAFrameGoesWhole(t *testing.T) {
 	}
 }
 
-func TestThoughtsReachEveryClient(t *testing.T) {
-	a := told(content("<think>hm"), content("</think>"), content("Hi"))
+func TestReasoningReachesEveryClient(t *testing.T) {
+	a := answerOf(content("<think>hm"), content("</think>"), content("Hi"))
 	for _, row := range []struct {
 		client chat.Dialect
 		want   []string
@@ -154,7 +156,7 @@ func TestThoughtsReachEveryClient(t *testing.T) {
 	}
 }
 
-func TestAWordCostsNoAllocation(t *testing.T) {
+func TestTextAllocatesNothing(t *testing.T) {
 	for about, first := range map[string]string{"words": "Hi", "thoughts": "<think>hm", "words behind thoughts": "<think>hm</think>Hi"} {
 		r := reasoning.NewReader(usual())
 		ev := chat.Event{Kind: chat.Text, Text: []byte(first)}
@@ -169,16 +171,16 @@ func TestAWordCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// TestAChoiceMayHaveAnyNumber: an answer does not wait for those that nobody asked for.
-func TestAChoiceMayHaveAnyNumber(t *testing.T) {
+// TestChoicesMayHaveAnyNumber: an answer is not held for choices that were not requested.
+func TestChoicesMayHaveAnyNumber(t *testing.T) {
 	r := reasoning.NewReader(usual())
 	if got := r.Read(&chat.Event{Kind: chat.Text, Choice: 3, Text: []byte("Hi")}); len(got) != 1 || string(got[0].Text) != "Hi" {
 		t.Errorf("got %v", got)
 	}
 }
 
-// TestWhatWaitsIsBounded: one choice that never makes itself clear does not make the others wait forever.
-func TestWhatWaitsIsBounded(t *testing.T) {
+// TestTheQueueIsBounded: a choice that stays undecided does not hold the others forever.
+func TestTheQueueIsBounded(t *testing.T) {
 	o := usual()
 	o.Choices = 2
 	r := reasoning.NewReader(o)
@@ -194,7 +196,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}
 }
 
-// TestTagsInAnthropicsFormat: its own clients get a message that is written anew, and whole.
+// TestTagsInAnthropicsFormat: Anthropic clients get a rewritten, complete message.
 func TestTagsInAnthropicsFormat(t *testing.T) {
 	for _, g := range goldens(t) {
 		if g.name != "anthropic-format-tags.txtar" {

@@ -1,89 +1,90 @@
 package reasoning
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/policy"
 )
 
-// maxKept is how much text of one answer's reasoning is kept, in bytes.
-const maxKept = 1 << 20
+// maxRecorded is the limit of recorded reasoning of one answer, in bytes.
+const maxRecorded = 1 << 20
 
-// Recorder gathers what the events of an answer show of its reasoning. Not safe for concurrent use.
+// Recorder collects the reasoning of an answer from its events. Not safe for concurrent use.
 type Recorder struct {
 	dialect Dialect
 	by      policy.ProviderID
 	model   policy.ModelID
 
-	text      []byte
-	size      int64 // bytes of thoughts, kept or not
-	block     int   // of the last thought
-	shows     Visibility
-	hidden    bool // there was reasoning that is not shown
-	called    bool
-	between   bool // it thought after a call
-	truncated bool
+	text        []byte
+	size        int64 // bytes of reasoning, recorded or not
+	block       int   // block of the last Thought event
+	visibility  Visibility
+	hidden      bool // the answer has reasoning without text
+	called      bool
+	interleaved bool // reasoning continued after a tool call
+	truncated   bool
 }
 
-// NewRecorder gathers the reasoning of an answer that is given in some dialect.
+// NewRecorder records an answer in a dialect.
 func NewRecorder(d Dialect, to *policy.Resolution) *Recorder {
-	return &Recorder{dialect: d, by: to.Provider, model: to.Model, shows: d.Shows}
+	return &Recorder{dialect: d, by: to.Provider, model: to.Model, visibility: d.Visibility}
 }
 
-// Names of extras that tell what reasoning is, in the formats that have them.
+// Names of Extra events about reasoning.
 const (
-	ownWords = "reasoning_text"    // Responses: what follows is the model's own words
-	details  = "reasoning_details" // OpenRouter's array
+	fullTextExtra = "reasoning_text"    // Responses: the reasoning is the full text, not a summary
+	detailsExtra  = "reasoning_details" // OpenRouter's reasoning_details array
 )
 
-// Add takes in an event, of which it keeps nothing but copies. Only the first choice of an answer is kept.
+// Add records an event; it copies what it keeps. Only the text of the first choice is recorded.
 func (r *Recorder) Add(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.Thought:
-		r.think(ev)
+		r.addThought(ev)
 	case chat.Signature, chat.Redacted:
 		r.hidden = true
-		r.between = r.between || r.called
+		r.interleaved = r.interleaved || r.called
 	case chat.ToolStart:
 		r.called = true
 	case chat.Extra:
-		r.learn(ev)
+		r.addExtra(ev)
 	case chat.Start, chat.Text, chat.Refusal, chat.ToolArgs, chat.BlockStop, chat.Stop, chat.UsageInfo, chat.Error, chat.End, chat.Other:
 	}
 }
 
-func (r *Recorder) learn(ev *chat.Event) {
+func (r *Recorder) addExtra(ev *chat.Event) {
 	switch ev.ID {
-	case ownWords:
-		r.shows = Visible
-	case details:
-		if v := shown(ev.Text); v != None && v != Opaque {
-			r.shows = v
+	case fullTextExtra:
+		r.visibility = Visible
+	case detailsExtra:
+		if v := detailsVisibility(ev.Text); v != None && v != Opaque {
+			r.visibility = v
 		}
 	}
 }
 
-// think keeps a piece of a thought. Blocks of thinking become paragraphs.
-func (r *Recorder) think(ev *chat.Event) {
-	r.between = r.between || r.called
+// addThought records a piece of reasoning. Blocks become paragraphs.
+func (r *Recorder) addThought(ev *chat.Event) {
+	r.interleaved = r.interleaved || r.called
 	r.size += int64(len(ev.Text))
 	if ev.Choice > 0 {
 		return
 	}
 	if len(r.text) > 0 && ev.Index != r.block {
-		r.keep([]byte("\n\n"))
+		r.append([]byte("\n\n"))
 	}
 	r.block = ev.Index
-	r.keep(ev.Text)
+	r.append(ev.Text)
 }
 
-func (r *Recorder) keep(text []byte) {
+func (r *Recorder) append(text []byte) {
 	if r.truncated {
 		return
 	}
-	if room := maxKept - len(r.text); len(text) > room {
-		for room > 0 && !utf8.RuneStart(text[room]) { // between characters
+	if room := maxRecorded - len(r.text); len(text) > room {
+		for room > 0 && !utf8.RuneStart(text[room]) { // cut at a character boundary
 			room--
 		}
 		text, r.truncated = text[:room], true
@@ -91,10 +92,10 @@ func (r *Recorder) keep(text []byte) {
 	r.text = append(r.text, text...)
 }
 
-// Chain is what was gathered, with what the answer took. Where its provider did not count reasoning, it is estimated (D-42).
+// Chain is the recorded reasoning with the answer's usage. Tokens are estimated if the provider did not count them (D-42).
 func (r *Recorder) Chain(u *chat.Usage) Chain {
 	c := Chain{
-		Provider: r.by, Model: r.model, Tokens: u.Reasoning, Estimated: u.ReasoningEstimated, Truncated: r.truncated, Interleaved: r.between,
+		Provider: r.by, Model: r.model, Tokens: u.Reasoning, Estimated: u.ReasoningEstimated, Truncated: r.truncated, Interleaved: r.interleaved,
 		Steps: []Step{},
 	}
 	if c.Tokens == 0 && r.size > 0 {
@@ -103,10 +104,23 @@ func (r *Recorder) Chain(u *chat.Usage) Chain {
 	switch {
 	case len(r.text) > 0:
 		text := string(r.text)
-		c.Visibility, c.Content, c.Steps = r.shows, &text, Steps(text)
+		c.Visibility, c.Content, c.Steps = r.visibility, &text, Steps(text)
 	case r.hidden || c.Tokens > 0:
 		c.Visibility = Opaque
 	}
 	c.Cost = Cost{Tokens: c.Tokens, BilledAsOutput: r.dialect.BilledAsOutput, Discount: r.dialect.Discount}
 	return c
+}
+
+// detailsVisibility is the visibility by the types in an array of reasoning_details; None if it has none of them.
+func detailsVisibility(details []byte) Visibility {
+	switch {
+	case bytes.Contains(details, []byte(`"reasoning.text"`)):
+		return Visible
+	case bytes.Contains(details, []byte(`"reasoning.summary"`)):
+		return Summarized
+	case bytes.Contains(details, []byte(`"reasoning.encrypted"`)):
+		return Opaque
+	}
+	return None
 }

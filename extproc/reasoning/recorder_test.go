@@ -6,11 +6,12 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reasoning"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
 func record(to policy.Resolution, u chat.Usage, events ...chat.Event) reasoning.Chain {
-	r := reasoning.NewRecorder(reasoning.Of("custom", &to, chat.OpenAI), &to)
+	r := reasoning.NewRecorder(reasoning.Of(kind.Reasoning{}, &to, chat.OpenAI), &to)
 	for i := range events {
 		r.Add(&events[i])
 	}
@@ -21,7 +22,7 @@ func thought(index int, text string) chat.Event {
 	return chat.Event{Kind: chat.Thought, Index: index, Text: []byte(text)}
 }
 
-func TestAChainIsWhatAnAnswerShows(t *testing.T) {
+func TestChainsOfAnswers(t *testing.T) {
 	text, called := chat.Event{Kind: chat.Text, Text: []byte("Hi")}, chat.Event{Kind: chat.ToolStart}
 	details := func(kind string) chat.Event {
 		return chat.Event{Kind: chat.Extra, ID: "reasoning_details", Text: []byte(`[{"type":"` + kind + `"}]`)}
@@ -58,8 +59,8 @@ func TestAChainIsWhatAnAnswerShows(t *testing.T) {
 	}
 }
 
-// TestD43WhatBilledAsOutputSays: it is about the provider's report alone; the discount is none.
-func TestD43WhatBilledAsOutputSays(t *testing.T) {
+// TestD43BilledAsOutputAndDiscount: BilledAsOutput depends on how the provider reports usage; no provider has a discount.
+func TestD43BilledAsOutputAndDiscount(t *testing.T) {
 	for family, want := range map[string]bool{"claude": true, "deepseek": true, "qwen": true, "gpt": false, "gemini": false} {
 		c := record(policy.Resolution{Family: family}, chat.Usage{Reasoning: 3, Output: 9})
 		if c.Cost != (reasoning.Cost{Tokens: 3, BilledAsOutput: want, Discount: 1}) {
@@ -68,7 +69,7 @@ func TestD43WhatBilledAsOutputSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedIsBounded(t *testing.T) {
+func TestRecordedReasoningIsBounded(t *testing.T) {
 	piece := strings.Repeat("é", 1000)
 	var events []chat.Event
 	for i := range 1000 {

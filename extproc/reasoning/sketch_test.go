@@ -7,13 +7,13 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// sketch is the parser as it was first thought of: a state machine over the bytes of the stream. It is here to show what is wrong with it.
+// sketch is the naive parser, a state machine over the bytes of the stream. TestD40FaultsOfTheNaiveParser shows where it fails.
 type sketch struct {
-	in       bool // thinking
-	matched  int  // bytes of the tag at hand
+	in       bool // within the tags
+	matched  int  // matched bytes of the current tag
 	think    []byte
 	content  []byte
-	thoughts []string // as it told them
+	thoughts []string // as emitted
 	words    []string
 }
 
@@ -72,7 +72,7 @@ func (s *sketch) flushWords() {
 	}
 }
 
-// sketched is what the sketch makes of pieces, as events.
+// sketched is the sketch's output for pieces of text.
 func sketched(end bool, pieces ...string) string {
 	var s sketch
 	for _, p := range pieces {
@@ -84,8 +84,8 @@ func sketched(end bool, pieces ...string) string {
 	return "thoughts " + strings.Join(s.thoughts, "|") + " words " + strings.Join(s.words, "|")
 }
 
-// said is what an answer comes to, in the sketch's words.
-func said(a answer) string {
+// textOf is an answer's text and reasoning in the format of sketched.
+func textOf(a answer) string {
 	var thoughts, words []string
 	for l := range strings.Lines(a.read()) {
 		kind, rest, _ := strings.Cut(strings.TrimSpace(l), " ")
@@ -100,8 +100,8 @@ func said(a answer) string {
 	return "thoughts " + strings.Join(thoughts, "|") + " words " + strings.Join(words, "|")
 }
 
-// TestD40TheSketchsFaults shows each fault of the sketch, and that it is none of the gateway's.
-func TestD40TheSketchsFaults(t *testing.T) {
+// TestD40FaultsOfTheNaiveParser shows each fault of the sketch and that the gateway does not have it.
+func TestD40FaultsOfTheNaiveParser(t *testing.T) {
 	unended := answer{spoken: chat.OpenAI, stream: true, options: usual(), body: sse(content("<think>"), content("hm, "), content("so"))}
 	escaped := string(sse(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)))
 	twoDeltas := string(sse(content("<th"), content("ink>hm</th"), content("ink>Hi")))
@@ -111,19 +111,19 @@ func TestD40TheSketchsFaults(t *testing.T) {
 		answer answer
 		want   string
 	}{
-		{"a partial tag at the end is lost", sketched(true, "Hi <thi"), told(content("Hi <thi")), "thoughts  words Hi <thi"},
-		{"half an end at the end is lost", sketched(true, "<think>hm</thi"), told(content("<think>hm</thi")), "thoughts hm|</thi words "},
-		{"D-41 a tag in prose is taken for a thought", sketched(true, "Use <think>hm</think> so"), told(content("Use <think>hm</think> so")), "thoughts  words Use <think>hm</think> so"},
-		{"<</think> does not end it", sketched(true, "<think>a <</think>Hi"), told(content("<think>a <</think>Hi")), "thoughts a < words Hi"},
+		{"a partial tag at the end is lost", sketched(true, "Hi <thi"), answerOf(content("Hi <thi")), "thoughts  words Hi <thi"},
+		{"half an end at the end is lost", sketched(true, "<think>hm</thi"), answerOf(content("<think>hm</thi")), "thoughts hm|</thi words "},
+		{"D-41 a tag in prose is taken for a thought", sketched(true, "Use <think>hm</think> so"), answerOf(content("Use <think>hm</think> so")), "thoughts  words Use <think>hm</think> so"},
+		{"<</think> does not end it", sketched(true, "<think>a <</think>Hi"), answerOf(content("<think>a <</think>Hi")), "thoughts a < words Hi"},
 		{"thoughts wait for their end", sketched(false, "<think>", "hm, ", "so"), unended, "thoughts hm, |so words "},
-		{"escaped in JSON, a tag is not seen", sketched(true, escaped), told(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)), "thoughts hm words Hi"},
-		{"nor one that two deltas share", sketched(true, twoDeltas), told(content("<th"), content("ink>hm</th"), content("ink>Hi")), "thoughts hm words Hi"},
+		{"escaped in JSON, a tag is not seen", sketched(true, escaped), answerOf(delta(`"content":"\u003cthink\u003ehm\u003c/think\u003eHi"`)), "thoughts hm words Hi"},
+		{"nor one that two deltas share", sketched(true, twoDeltas), answerOf(content("<th"), content("ink>hm</th"), content("ink>Hi")), "thoughts hm words Hi"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			if row.sketch == row.want {
 				t.Errorf("the sketch has no such fault: %s", row.sketch)
 			}
-			if got := said(row.answer); got != row.want {
+			if got := textOf(row.answer); got != row.want {
 				t.Errorf("it says %s, want %s", got, row.want)
 			}
 		})

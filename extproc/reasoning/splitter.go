@@ -2,118 +2,118 @@ package reasoning
 
 import "bytes"
 
-// part says what a part of a text is.
+// part is the kind of a part of a text.
 type part uint8
 
 const (
-	nothing  part = iota // there is none yet: more of the text must come
-	words                // the model says it
-	thoughts             // the model thinks it
-	frame                // a tag, or white space beside one that means nothing
+	partNone    part = iota // undecided: more text is needed
+	partText                // text of the answer
+	partThought             // reasoning
+	partMarkup              // a tag, or white space next to one
 )
 
-// splitter cuts a text into words and thoughts, wherever its pieces were cut. Its parts, in order, are the text. Thoughts are
-// told as they come: of them, no more is held back than what may become the tag that ends them.
+// splitter splits a text that arrives in pieces into text and reasoning. The parts in order are the whole text. Reasoning is emitted as it
+// arrives; only what may become the closing tag is held back.
 type splitter struct {
-	tags    []Tags   // that may open thoughts; the first is that of thoughts which nothing opened
-	closers [][]byte // that end a call of a tool which is written in the text: behind one, a tag may open thoughts again
-	state   state
-	shut    []byte // the tag that ends the thoughts
+	tags     []Tags   // tags that may open reasoning; the first one's closing tag ends reasoning that has no opening tag
+	closers  [][]byte // closing tags of tool calls in the text: reasoning may start again behind one
+	state    state
+	closeTag []byte // closing tag of the current reasoning
 
-	first []byte // what was held back and is to be told, before rest
-	rest  []byte // of the piece at hand
-	held  []byte // white space and the beginning of a tag
-	came  int    // bytes of shut that the piece before ended in
-	tail  []byte // of words that were told: what may become a closer
+	pending      []byte // released text to emit before rest
+	rest         []byte // of the current piece
+	held         []byte // white space and the start of a tag
+	closeMatched int    // bytes of closeTag at the end of the last piece
+	closerPrefix []byte // end of emitted text that may become a closer
 }
 
-// state is where in a text the splitter stands.
+// state is the state of the splitter.
 type state uint8
 
 const (
-	leading  state = iota // nothing but white space came: a tag may open thoughts
-	opened                // the same, inside of thoughts that the model's prompt opened
-	entering              // behind a tag that opened thoughts
-	thinking
-	leaving // behind a tag that ended thoughts
-	talking
+	atStart       state = iota // only white space so far: a tag may open reasoning
+	implicitStart              // the same, within reasoning whose opening tag is in the prompt
+	afterOpen                  // behind an opening tag
+	inThought
+	afterClose // behind a closing tag
+	inText
 )
 
-// feed takes the next piece of the text; next then says what it was.
+// feed adds a piece of text; call next until it returns partNone.
 func (s *splitter) feed(text []byte) { s.rest = text }
 
-// next is the next part of the text. At its end, nothing is held back. The bytes are valid until the next feed, and not to be changed.
+// next returns the next part. With end, nothing is held back. The bytes are valid until the next feed and must not be modified.
 func (s *splitter) next(end bool) (part, []byte) {
-	for len(s.first)+len(s.rest) > 0 {
+	for len(s.pending)+len(s.rest) > 0 {
 		b := &s.rest
-		if len(s.first) > 0 {
-			b = &s.first
+		if len(s.pending) > 0 {
+			b = &s.pending
 		}
-		p, text := nothing, []byte(nil)
+		p, text := partNone, []byte(nil)
 		switch s.state {
-		case talking:
-			p, text = words, s.talk(b)
-		case thinking:
-			p, text = s.think(b)
-		case leading, opened, entering, leaving:
-			p, text = s.seek(b)
+		case inText:
+			p, text = partText, s.textPart(b)
+		case inThought:
+			p, text = s.thoughtPart(b)
+		case atStart, implicitStart, afterOpen, afterClose:
+			p, text = s.seekTag(b)
 		}
-		if p != nothing {
+		if p != partNone {
 			return p, text
 		}
 	}
 	if end {
 		return s.flush()
 	}
-	return nothing, nil
+	return partNone, nil
 }
 
-// seek looks for the tag that may stand at the beginning of b, behind white space.
-func (s *splitter) seek(b *[]byte) (part, []byte) {
+// seekTag looks for a tag at the start of b, behind white space.
+func (s *splitter) seekTag(b *[]byte) (part, []byte) {
 	before, view := len(s.held), *b
 	if before > 0 {
 		view = append(s.held, view[:min(len(view), maxSpace+maxTag)]...)
 	}
-	n, undecided := s.look(view)
+	n, undecided := s.matchTag(view)
 	switch {
 	case undecided && before > 0:
 		s.held, *b = view, nil
-		return nothing, nil
+		return partNone, nil
 	case undecided:
 		s.held, *b = append(s.held, view...), nil
-		return nothing, nil
+		return partNone, nil
 	case n > 0:
 		s.held, *b = nil, (*b)[n-before:]
-		return frame, view[:n]
+		return partMarkup, view[:n]
 	}
-	s.first, s.held = s.held, nil // it is looked at as what it is
-	s.state = s.without()
-	return nothing, nil
+	s.pending, s.held = s.held, nil // not a tag: emitted in the new state
+	s.state = s.stateWithoutTag()
+	return partNone, nil
 }
 
-// look decides about a beginning: n bytes of it are a tag with the white space around it, behind which the state is another one; or
-// none, or more must come.
-func (s *splitter) look(b []byte) (n int, undecided bool) {
+// matchTag checks whether b starts with a tag. n is the length of the tag with the white space before it, 0 if there is none; on a match the
+// state changes. undecided is true if more text is needed.
+func (s *splitter) matchTag(b []byte) (n int, undecided bool) {
 	i := spaces(b)
 	switch {
-	case i > maxSpace || s.state == leaving && i < len(b):
+	case i > maxSpace || s.state == afterClose && i < len(b):
 		return 0, false
 	case i == len(b):
 		return 0, true
 	}
-	if s.state == opened || s.state == entering {
-		whole, some := begins(b[i:], s.shut)
+	if s.state == implicitStart || s.state == afterOpen {
+		whole, some := hasPrefix(b[i:], s.closeTag)
 		if whole {
-			s.state = leaving
-			return i + len(s.shut), false
+			s.state = afterClose
+			return i + len(s.closeTag), false
 		}
 		undecided = some
 	}
-	if s.state == leading || s.state == opened {
+	if s.state == atStart || s.state == implicitStart {
 		for t := range s.tags {
-			whole, some := begins(b[i:], s.tags[t].open)
+			whole, some := hasPrefix(b[i:], s.tags[t].open)
 			if whole {
-				s.state, s.shut = entering, s.tags[t].close
+				s.state, s.closeTag = afterOpen, s.tags[t].close
 				return i + len(s.tags[t].open), false
 			}
 			undecided = undecided || some
@@ -122,103 +122,103 @@ func (s *splitter) look(b []byte) (n int, undecided bool) {
 	return 0, undecided
 }
 
-// without is the state of a text that does not begin with a tag.
-func (s *splitter) without() state {
-	if s.state == opened || s.state == entering {
-		return thinking
+// stateWithoutTag is the next state if there is no tag.
+func (s *splitter) stateWithoutTag() state {
+	if s.state == implicitStart || s.state == afterOpen {
+		return inThought
 	}
-	return talking
+	return inText
 }
 
-// think tells thoughts up to the tag that ends them.
-func (s *splitter) think(b *[]byte) (part, []byte) {
-	if s.came > 0 {
-		return s.goOn(b)
+// thoughtPart returns reasoning up to the closing tag.
+func (s *splitter) thoughtPart(b *[]byte) (part, []byte) {
+	if s.closeMatched > 0 {
+		return s.continueClose(b)
 	}
 	for i := 0; ; i++ {
-		at := bytes.IndexByte((*b)[i:], s.shut[0])
+		at := bytes.IndexByte((*b)[i:], s.closeTag[0])
 		if at < 0 {
-			return thoughts, cut(b, len(*b))
+			return partThought, take(b, len(*b))
 		}
 		i += at
-		whole, some := begins((*b)[i:], s.shut)
+		whole, some := hasPrefix((*b)[i:], s.closeTag)
 		switch {
 		case !whole && !some:
 		case i > 0:
-			return thoughts, cut(b, i)
+			return partThought, take(b, i)
 		case whole:
-			s.state = leaving
-			return frame, cut(b, len(s.shut))
+			s.state = afterClose
+			return partMarkup, take(b, len(s.closeTag))
 		default:
-			s.came, *b = len(*b), nil
-			return nothing, nil
+			s.closeMatched, *b = len(*b), nil
+			return partNone, nil
 		}
 	}
 }
 
-// goOn goes on with a tag in which the piece before ended. A byte that does not fit may begin another one.
-func (s *splitter) goOn(b *[]byte) (part, []byte) {
-	whole, some := begins(*b, s.shut[s.came:])
+// continueClose continues a closing tag that started in the last piece. On a mismatch, what was matched may contain another start of the tag.
+func (s *splitter) continueClose(b *[]byte) (part, []byte) {
+	whole, some := hasPrefix(*b, s.closeTag[s.closeMatched:])
 	switch {
 	case whole:
-		*b = (*b)[len(s.shut)-s.came:]
-		s.came, s.state = 0, leaving
-		return frame, s.shut
+		*b = (*b)[len(s.closeTag)-s.closeMatched:]
+		s.closeMatched, s.state = 0, afterClose
+		return partMarkup, s.closeTag
 	case some:
-		s.came += len(*b)
+		s.closeMatched += len(*b)
 		*b = nil
-		return nothing, nil
+		return partNone, nil
 	}
-	by := shift(s.shut, s.came)
-	s.came -= by
-	return thoughts, s.shut[:by]
+	by := realign(s.closeTag, s.closeMatched)
+	s.closeMatched -= by
+	return partThought, s.closeTag[:by]
 }
 
-// cut takes the first n bytes off a piece.
-func cut(b *[]byte, n int) (text []byte) {
+// take removes and returns the first n bytes of a piece.
+func take(b *[]byte, n int) (text []byte) {
 	text, *b = (*b)[:n], (*b)[n:]
 	return text
 }
 
-// talk tells words, up to the end of a call of a tool among them.
-func (s *splitter) talk(b *[]byte) []byte {
+// textPart returns text up to the end of a tool call in it.
+func (s *splitter) textPart(b *[]byte) []byte {
 	if len(s.closers) == 0 {
-		return cut(b, len(*b))
+		return take(b, len(*b))
 	}
-	if before := len(s.tail); before > 0 {
-		s.tail = append(s.tail, (*b)[:min(len(*b), maxTag)]...)
-		n, some := s.closer(s.tail)
+	if before := len(s.closerPrefix); before > 0 {
+		s.closerPrefix = append(s.closerPrefix, (*b)[:min(len(*b), maxTag)]...)
+		n, some := s.matchCloser(s.closerPrefix)
 		if some {
-			return cut(b, len(*b))
+			return take(b, len(*b))
 		}
-		s.tail = s.tail[:0]
+		s.closerPrefix = s.closerPrefix[:0]
 		if n > 0 {
-			s.state = leading
-			return cut(b, n-before)
+			s.state = atStart
+			return take(b, n-before)
 		}
 	}
 	for i := 0; ; i++ {
 		at := bytes.IndexByte((*b)[i:], '<')
 		if at < 0 {
-			return cut(b, len(*b))
+			return take(b, len(*b))
 		}
 		i += at
-		n, some := s.closer((*b)[i:])
+		n, some := s.matchCloser((*b)[i:])
 		switch {
 		case n > 0:
-			s.state = leading
-			return cut(b, i+n)
+			s.state = atStart
+			return take(b, i+n)
 		case some:
-			s.tail = append(s.tail, (*b)[i:]...)
-			return cut(b, len(*b))
+			s.closerPrefix = append(s.closerPrefix, (*b)[i:]...)
+			return take(b, len(*b))
 		}
 	}
 }
 
-// closer is the length of the closer that a text begins with, and whether it may become one.
-func (s *splitter) closer(b []byte) (n int, some bool) {
+// matchCloser is the length of the closer at the start of a text; some is true if the text may become one.
+func (s *splitter) matchCloser(b []byte) (n int, some bool) {
 	for _, c := range s.closers {
-		whole, part := begins(b, c)
+		whole, part := hasPrefix(b, c)
 		if whole {
 			return len(c), false
 		}
@@ -227,36 +227,36 @@ func (s *splitter) closer(b []byte) (n int, some bool) {
 	return 0, some
 }
 
-// flush tells what was held back when the text ended: the beginning of a tag is what the text was so far.
+// flush returns held text at the end: an incomplete tag is text or reasoning, depending on the state.
 func (s *splitter) flush() (part, []byte) {
 	held := s.held
 	s.held = nil
 	switch {
-	case s.came > 0:
-		n := s.came
-		s.came = 0
-		return thoughts, s.shut[:n]
+	case s.closeMatched > 0:
+		n := s.closeMatched
+		s.closeMatched = 0
+		return partThought, s.closeTag[:n]
 	case len(held) == 0:
-		return nothing, nil
-	case s.state == leading:
+		return partNone, nil
+	case s.state == atStart:
 		if spaces(held) < len(held) {
-			s.state = talking
+			s.state = inText
 		}
-		return words, held
-	case s.state == leaving, s.state == entering && spaces(held) == len(held):
-		return frame, held
+		return partText, held
+	case s.state == afterClose, s.state == afterOpen && spaces(held) == len(held):
+		return partMarkup, held
 	}
-	s.state = thinking
-	return thoughts, held
+	s.state = inThought
+	return partThought, held
 }
 
-// ended notes that the text is at its end. Thoughts are, too; if more text comes, it is words.
-func (s *splitter) ended() {
-	if s.state != leading && s.state != opened {
-		s.state = talking
+// endText resets the state at the end of a text block. Reasoning ends with it; further text is not reasoning.
+func (s *splitter) endText() {
+	if s.state != atStart && s.state != implicitStart {
+		s.state = inText
 	}
-	s.tail = s.tail[:0]
+	s.closerPrefix = s.closerPrefix[:0]
 }
 
-// again notes that the model called a tool: a tag may open thoughts once more.
-func (s *splitter) again() { s.state = leading }
+// allowTag lets the next text start with a tag again, after a tool call.
+func (s *splitter) allowTag() { s.state = atStart }

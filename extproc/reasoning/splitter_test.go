@@ -15,10 +15,10 @@ type segment struct {
 }
 
 func (s segment) String() string {
-	return [...]string{nothing: "nothing", words: "words", thoughts: "thoughts", frame: "frame"}[s.part] + fmt.Sprintf(" %q", s.text)
+	return [...]string{partNone: "nothing", partText: "words", partThought: "thoughts", partMarkup: "frame"}[s.part] + fmt.Sprintf(" %q", s.text)
 }
 
-// join adds a part, to the one before it if both are of one kind.
+// join appends a part, or extends the last one if it is of the same kind.
 func join(all []segment, p part, text string) []segment {
 	if n := len(all); n > 0 && all[n-1].part == p {
 		all[n-1].text += text
@@ -27,7 +27,7 @@ func join(all []segment, p part, text string) []segment {
 	return append(all, segment{p, text})
 }
 
-// way is how a text is read.
+// way is a configuration of a splitter.
 type way struct {
 	tags     []Tags
 	closers  []string
@@ -35,12 +35,12 @@ type way struct {
 }
 
 func (w way) splitter() *splitter {
-	s := &splitter{tags: w.tags, shut: w.tags[0].close}
+	s := &splitter{tags: w.tags, closeTag: w.tags[0].close}
 	for _, c := range w.closers {
 		s.closers = append(s.closers, []byte(c))
 	}
 	if w.implicit {
-		s.state = opened
+		s.state = implicitStart
 	}
 	return s
 }
@@ -52,63 +52,63 @@ func split(w way, text string, cuts ...int) (all []segment) {
 	for _, cut := range append(cuts, len(text)) {
 		piece := []byte(text[at:cut])
 		s.feed(piece)
-		for p, b := s.next(false); p != nothing; p, b = s.next(false) {
+		for p, b := s.next(false); p != partNone; p, b = s.next(false) {
 			all = join(all, p, string(b))
 		}
-		clear(piece) // what a decoder does with its buffer
+		clear(piece) // decoders reuse their buffers
 		at = cut
 	}
 	s.feed(nil)
-	for p, b := s.next(true); p != nothing; p, b = s.next(true) {
+	for p, b := s.next(true); p != partNone; p, b = s.next(true) {
 		all = join(all, p, string(b))
 	}
 	return all
 }
 
-// expected is what a text is, found in the whole of it at once.
+// expected splits a whole text by simple searches.
 func expected(w way, text string) (all []segment) {
-	now, shut := leading, string(w.tags[0].close)
+	now, shut := atStart, string(w.tags[0].close)
 	if w.implicit {
-		now = opened
+		now = implicitStart
 	}
 	for text != "" {
 		i := spaces([]byte(text))
 		blank := i == len(text)
-		n, p := 0, frame
+		n, p := 0, partMarkup
 		switch {
-		case (now == opened || now == entering) && i <= maxSpace && strings.HasPrefix(text[i:], shut):
-			n, now = i+len(shut), leaving
-		case now == leading || now == opened:
-			then := talking
-			if now == opened {
-				then = thinking
+		case (now == implicitStart || now == afterOpen) && i <= maxSpace && strings.HasPrefix(text[i:], shut):
+			n, now = i+len(shut), afterClose
+		case now == atStart || now == implicitStart:
+			then := inText
+			if now == implicitStart {
+				then = inThought
 			}
 			for _, t := range w.tags {
 				if i <= maxSpace && strings.HasPrefix(text[i:], string(t.open)) {
-					n, then, shut = i+len(t.open), entering, string(t.close)
+					n, then, shut = i+len(t.open), afterOpen, string(t.close)
 				}
 			}
 			now = then
-		case now == entering && blank && i <= maxSpace:
+		case now == afterOpen && blank && i <= maxSpace:
 			n = len(text)
-		case now == entering:
-			now = thinking
-		case now == leaving && blank && i <= maxSpace:
+		case now == afterOpen:
+			now = inThought
+		case now == afterClose && blank && i <= maxSpace:
 			n = len(text)
-		case now == leaving:
-			now = talking
-		case now == thinking:
-			p = thoughts
+		case now == afterClose:
+			now = inText
+		case now == inThought:
+			p = partThought
 			if n = strings.Index(text, shut); n == 0 {
-				n, p, now = len(shut), frame, leaving
+				n, p, now = len(shut), partMarkup, afterClose
 			} else if n < 0 {
 				n = len(text)
 			}
 		default:
-			p, n = words, len(text)
+			p, n = partText, len(text)
 			for _, c := range w.closers {
 				if at := strings.Index(text, c); at >= 0 && at+len(c) <= n {
-					n, now = at+len(c), leading
+					n, now = at+len(c), atStart
 				}
 			}
 		}
@@ -126,34 +126,34 @@ func TestK75K76TextIsSplitExactly(t *testing.T) {
 		about, text string
 		want        []segment
 	}{
-		{"K-75 a whole block", "<think>hm</think>Hi", []segment{{frame, "<think>"}, {thoughts, "hm"}, {frame, "</think>"}, {words, "Hi"}}},
-		{"K-75 white space before it", " \n<think>hm</think>Hi", []segment{{frame, " \n<think>"}, {thoughts, "hm"}, {frame, "</think>"}, {words, "Hi"}}},
-		{"K-75 white space inside of it and behind it stays", "<think>\nhm\n</think>\n\nHi\n", []segment{{frame, "<think>"}, {thoughts, "\nhm\n"}, {frame, "</think>"}, {words, "\n\nHi\n"}}},
-		{"K-75 nothing behind it but white space", "<think>hm</think>\n\n", []segment{{frame, "<think>"}, {thoughts, "hm"}, {frame, "</think>\n\n"}}},
-		{"K-75 nothing in it", "<think>\n\n</think>\n\nHi", []segment{{frame, "<think>\n\n</think>"}, {words, "\n\nHi"}}},
-		{"D-40 a tag behind what began like one", "<think>a <</think>b", []segment{{frame, "<think>"}, {thoughts, "a <"}, {frame, "</think>"}, {words, "b"}}},
-		{"D-40 twice", "<think></</think>b", []segment{{frame, "<think>"}, {thoughts, "</"}, {frame, "</think>"}, {words, "b"}}},
-		{"D-41 what comes before it makes it words", "<<think>a</think>", []segment{{words, "<<think>a</think>"}}},
-		{"D-41 a tag in prose", "The tag <think> opens it.", []segment{{words, "The tag <think> opens it."}}},
-		{"K-76 a tag in code", "```\n<think>\n```", []segment{{words, "```\n<think>\n```"}}},
-		{"D-41 a second block is words", "<think>a</think>b<think>c</think>", []segment{{frame, "<think>"}, {thoughts, "a"}, {frame, "</think>"}, {words, "b<think>c</think>"}}},
-		{"D-41 at once, too", "<think>a</think><think>c</think>", []segment{{frame, "<think>"}, {thoughts, "a"}, {frame, "</think>"}, {words, "<think>c</think>"}}},
-		{"K-76 an end alone", "hm</think>Hi", []segment{{words, "hm</think>Hi"}}},
-		{"K-76 half a tag at the end", "<thi", []segment{{words, "<thi"}}},
-		{"K-76 white space and half a tag at the end", " <thi", []segment{{words, " <thi"}}},
-		{"K-76 half an end at the end", "<think>hm</thi", []segment{{frame, "<think>"}, {thoughts, "hm</thi"}}},
-		{"K-76 no end", "<think>hm", []segment{{frame, "<think>"}, {thoughts, "hm"}}},
-		{"K-76 an opening alone", "<think>", []segment{{frame, "<think>"}}},
-		{"a tag with attributes is words", "<think a=1>hm</think>", []segment{{words, "<think a=1>hm</think>"}}},
-		{"so is one in capitals", "<THINK>hm</THINK>", []segment{{words, "<THINK>hm</THINK>"}}},
-		{"a long indent", long + "<think>a</think>b", []segment{{frame, long + "<think>"}, {thoughts, "a"}, {frame, "</think>"}, {words, "b"}}},
-		{"one that is too long", long + " <think>a</think>b", []segment{{words, long + " <think>a</think>b"}}},
-		{"white space alone", " \n ", []segment{{words, " \n "}}},
+		{"K-75 a whole block", "<think>hm</think>Hi", []segment{{partMarkup, "<think>"}, {partThought, "hm"}, {partMarkup, "</think>"}, {partText, "Hi"}}},
+		{"K-75 white space before it", " \n<think>hm</think>Hi", []segment{{partMarkup, " \n<think>"}, {partThought, "hm"}, {partMarkup, "</think>"}, {partText, "Hi"}}},
+		{"K-75 white space inside of it and behind it stays", "<think>\nhm\n</think>\n\nHi\n", []segment{{partMarkup, "<think>"}, {partThought, "\nhm\n"}, {partMarkup, "</think>"}, {partText, "\n\nHi\n"}}},
+		{"K-75 nothing behind it but white space", "<think>hm</think>\n\n", []segment{{partMarkup, "<think>"}, {partThought, "hm"}, {partMarkup, "</think>\n\n"}}},
+		{"K-75 nothing in it", "<think>\n\n</think>\n\nHi", []segment{{partMarkup, "<think>\n\n</think>"}, {partText, "\n\nHi"}}},
+		{"D-40 a tag behind what began like one", "<think>a <</think>b", []segment{{partMarkup, "<think>"}, {partThought, "a <"}, {partMarkup, "</think>"}, {partText, "b"}}},
+		{"D-40 twice", "<think></</think>b", []segment{{partMarkup, "<think>"}, {partThought, "</"}, {partMarkup, "</think>"}, {partText, "b"}}},
+		{"D-41 what comes before it makes it words", "<<think>a</think>", []segment{{partText, "<<think>a</think>"}}},
+		{"D-41 a tag in prose", "The tag <think> opens it.", []segment{{partText, "The tag <think> opens it."}}},
+		{"K-76 a tag in code", "```\n<think>\n```", []segment{{partText, "```\n<think>\n```"}}},
+		{"D-41 a second block is words", "<think>a</think>b<think>c</think>", []segment{{partMarkup, "<think>"}, {partThought, "a"}, {partMarkup, "</think>"}, {partText, "b<think>c</think>"}}},
+		{"D-41 at once, too", "<think>a</think><think>c</think>", []segment{{partMarkup, "<think>"}, {partThought, "a"}, {partMarkup, "</think>"}, {partText, "<think>c</think>"}}},
+		{"K-76 an end alone", "hm</think>Hi", []segment{{partText, "hm</think>Hi"}}},
+		{"K-76 half a tag at the end", "<thi", []segment{{partText, "<thi"}}},
+		{"K-76 white space and half a tag at the end", " <thi", []segment{{partText, " <thi"}}},
+		{"K-76 half an end at the end", "<think>hm</thi", []segment{{partMarkup, "<think>"}, {partThought, "hm</thi"}}},
+		{"K-76 no end", "<think>hm", []segment{{partMarkup, "<think>"}, {partThought, "hm"}}},
+		{"K-76 an opening alone", "<think>", []segment{{partMarkup, "<think>"}}},
+		{"a tag with attributes is words", "<think a=1>hm</think>", []segment{{partText, "<think a=1>hm</think>"}}},
+		{"so is one in capitals", "<THINK>hm</THINK>", []segment{{partText, "<THINK>hm</THINK>"}}},
+		{"a long indent", long + "<think>a</think>b", []segment{{partMarkup, long + "<think>"}, {partThought, "a"}, {partMarkup, "</think>"}, {partText, "b"}}},
+		{"one that is too long", long + " <think>a</think>b", []segment{{partText, long + " <think>a</think>b"}}},
+		{"white space alone", " \n ", []segment{{partText, " \n "}}},
 		{"nothing", "", nil},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			for n := range len(row.text) + 1 {
-				if got := split(way{tags: thinks}, row.text, n); !slices.Equal(got, row.want) {
+				if got := split(way{tags: thinkOnly}, row.text, n); !slices.Equal(got, row.want) {
 					t.Fatalf("cut at %d, it is %v, want %v", n, got, row.want)
 				}
 			}
@@ -161,21 +161,21 @@ func TestK75K76TextIsSplitExactly(t *testing.T) {
 	}
 }
 
-func TestD41TheModelsPromptOpenedItsThoughts(t *testing.T) {
+func TestD41AnImplicitOpeningTag(t *testing.T) {
 	for _, row := range []struct {
 		about, text string
 		want        []segment
 	}{
-		{"an end alone", "hm</think>Hi", []segment{{thoughts, "hm"}, {frame, "</think>"}, {words, "Hi"}}},
-		{"the model opens them again", "<think>\nhm</think>Hi", []segment{{frame, "<think>"}, {thoughts, "\nhm"}, {frame, "</think>"}, {words, "Hi"}}},
-		{"no thought", "\n</think>\n\nHi", []segment{{frame, "\n</think>"}, {words, "\n\nHi"}}},
-		{"no end", "hm, <think> is a tag", []segment{{thoughts, "hm, <think> is a tag"}}},
-		{"half a tag", "<th", []segment{{thoughts, "<th"}}},
-		{"half an end behind half a tag", "<</think>Hi", []segment{{thoughts, "<"}, {frame, "</think>"}, {words, "Hi"}}},
+		{"an end alone", "hm</think>Hi", []segment{{partThought, "hm"}, {partMarkup, "</think>"}, {partText, "Hi"}}},
+		{"the model opens them again", "<think>\nhm</think>Hi", []segment{{partMarkup, "<think>"}, {partThought, "\nhm"}, {partMarkup, "</think>"}, {partText, "Hi"}}},
+		{"no thought", "\n</think>\n\nHi", []segment{{partMarkup, "\n</think>"}, {partText, "\n\nHi"}}},
+		{"no end", "hm, <think> is a tag", []segment{{partThought, "hm, <think> is a tag"}}},
+		{"half a tag", "<th", []segment{{partThought, "<th"}}},
+		{"half an end behind half a tag", "<</think>Hi", []segment{{partThought, "<"}, {partMarkup, "</think>"}, {partText, "Hi"}}},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			for n := range len(row.text) + 1 {
-				if got := split(way{tags: thinks, implicit: true}, row.text, n); !slices.Equal(got, row.want) {
+				if got := split(way{tags: thinkOnly, implicit: true}, row.text, n); !slices.Equal(got, row.want) {
 					t.Fatalf("cut at %d, it is %v, want %v", n, got, row.want)
 				}
 			}
@@ -183,12 +183,12 @@ func TestD41TheModelsPromptOpenedItsThoughts(t *testing.T) {
 	}
 }
 
-func TestEverySpellingIsFound(t *testing.T) {
-	for _, tag := range everySpelling() {
+func TestAllTagsAreFound(t *testing.T) {
+	for _, tag := range allTags() {
 		text := "\n" + string(tag.open) + "a <b>◁[" + string(tag.close) + " c"
-		want := []segment{{frame, "\n" + string(tag.open)}, {thoughts, "a <b>◁["}, {frame, string(tag.close)}, {words, " c"}}
+		want := []segment{{partMarkup, "\n" + string(tag.open)}, {partThought, "a <b>◁["}, {partMarkup, string(tag.close)}, {partText, " c"}}
 		for n := range len(text) + 1 {
-			if got := split(way{tags: everySpelling()}, text, n); !slices.Equal(got, want) {
+			if got := split(way{tags: allTags()}, text, n); !slices.Equal(got, want) {
 				t.Fatalf("cut at %d, it is %v, want %v", n, got, want)
 			}
 		}
@@ -207,20 +207,20 @@ func TestEverySpellingIsFound(t *testing.T) {
 	}
 }
 
-func TestD41BehindACallInTextATagOpensThoughtsAgain(t *testing.T) {
-	w := way{tags: thinks, closers: []string{"</tool_call>", "</function>"}}
+func TestD41ReasoningMayFollowACallInTheText(t *testing.T) {
+	w := way{tags: thinkOnly, closers: []string{"</tool_call>", "</function>"}}
 	text := "<think>a</think><tool_call>{}</tool_call>\n<think>b</think>c<think>d</function><think>e"
 	want := []segment{
-		{frame, "<think>"},
-		{thoughts, "a"},
-		{frame, "</think>"},
-		{words, "<tool_call>{}</tool_call>"},
-		{frame, "\n<think>"},
-		{thoughts, "b"},
-		{frame, "</think>"},
-		{words, "c<think>d</function>"},
-		{frame, "<think>"},
-		{thoughts, "e"},
+		{partMarkup, "<think>"},
+		{partThought, "a"},
+		{partMarkup, "</think>"},
+		{partText, "<tool_call>{}</tool_call>"},
+		{partMarkup, "\n<think>"},
+		{partThought, "b"},
+		{partMarkup, "</think>"},
+		{partText, "c<think>d</function>"},
+		{partMarkup, "<think>"},
+		{partThought, "e"},
 	}
 	for n := range len(text) + 1 {
 		if got := split(w, text, n); !slices.Equal(got, want) {

@@ -9,39 +9,39 @@ import (
 type Step struct {
 	Kind       StepKind `json:"step_type"`
 	Content    string   `json:"content"`
-	Confidence *float64 `json:"confidence"` // 0 to 1, as the model itself puts it in percent; nil when it does not
+	Confidence *float64 `json:"confidence"` // 0 to 1, from a percentage in the text; nil if it has none
 }
 
-// StepKind is what a step does for the answer.
+// StepKind is the function of a step in the reasoning.
 type StepKind uint8
 
 // The kinds.
 const (
-	Analysis    StepKind = iota // looks at what is given; also what no rule fits
-	Planning                    // says what to do next
-	Evaluation                  // weighs or checks
-	Reflection                  // goes back on what was said
-	Uncertainty                 // says what is not known
-	Decision                    // settles it
+	Analysis    StepKind = iota // the default
+	Planning                    // what to do next
+	Evaluation                  // comparing or checking
+	Reflection                  // reconsidering an earlier step
+	Uncertainty                 // stating what is unknown
+	Decision                    // a conclusion
 )
 
 var stepKinds = [...]string{
 	Analysis: "analysis", Planning: "planning", Evaluation: "evaluation", Reflection: "reflection", Uncertainty: "uncertainty", Decision: "decision",
 }
 
-// String is the kind's name, as clients read it.
+// String is the name in JSON.
 func (k StepKind) String() string { return stepKinds[k] }
 
 // MarshalText implements encoding.TextMarshaler.
 func (k StepKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 const (
-	maxSteps = 64   // the last one holds the rest
-	cueText  = 1024 // bytes of a step that are looked at for cues
+	maxSteps = 64   // the last one has the rest of the text
+	cueText  = 1024 // bytes of a step that are searched for cues
 )
 
-// cues are the words that tell what a step does. The first kind of which one begins the step counts; else the first of which one
-// stands anywhere in it. A word counts only as a whole.
+// cues are the phrases by which steps are classified. The first kind with a phrase at the start of the step applies, else the first one with
+// a phrase anywhere in it. Phrases match whole words.
 var cues = []struct {
 	kind  StepKind
 	words []string
@@ -53,8 +53,7 @@ var cues = []struct {
 	{Evaluation, []string{"compare", "compared", "check", "verify", "let me check", "on the other hand", "however", "better", "worse", "pros", "cons", "risk", "trade-off", "weigh", "is correct", "is wrong"}},
 }
 
-// Steps cuts visible reasoning into its paragraphs, and says what each of them does, by the words that it uses. It is a guess from
-// words, in English, that costs a look at each paragraph's beginning: it reads meaning into nothing.
+// Steps splits visible reasoning into paragraphs and classifies each of them by English phrases near its start. It is a cheap heuristic.
 func Steps(content string) []Step {
 	steps := []Step{}
 	for rest := content; rest != ""; {
@@ -69,7 +68,7 @@ func Steps(content string) []Step {
 	return steps
 }
 
-// paragraph cuts the first paragraph off: what comes before an empty line.
+// paragraph splits off the first paragraph, which ends at an empty line.
 func paragraph(s string) (part, rest string) {
 	part, rest, _ = strings.Cut(s, "\n\n")
 	return strings.TrimSpace(part), rest
@@ -90,7 +89,7 @@ func kindOf(low string) StepKind {
 	}
 	for _, c := range cues {
 		for _, w := range c.words {
-			if holds(low, w) {
+			if containsWord(low, w) {
 				return c.kind
 			}
 		}
@@ -98,8 +97,8 @@ func kindOf(low string) StepKind {
 	return Analysis
 }
 
-// holds reports whether a word stands in a text as a whole.
-func holds(s, word string) bool {
+// containsWord reports whether a text contains a phrase as whole words.
+func containsWord(s, word string) bool {
 	for from := 0; ; {
 		i := strings.Index(s[from:], word)
 		if i < 0 {
@@ -113,18 +112,17 @@ func holds(s, word string) bool {
 	}
 }
 
-// isWord reports whether no letter goes on before or behind a part of a text.
+// isWord reports whether s[from:to] is not part of a longer word.
 func isWord(s string, from, to int) bool {
 	return (from == 0 || !isLetter(s[from-1])) && (to == len(s) || !isLetter(s[to]) || !isLetter(s[to-1]))
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' }
 
-// confidence is how sure the model says it is: a number of percent before "confident", "sure", "certain" or "confidence", or after
-// "confidence:".
+// confidence is the model's stated confidence: a percentage before "confident", "sure", "certain" or "confidence", or after "confidence:".
 func confidence(low string) *float64 {
 	for i := strings.IndexByte(low, '%'); i >= 0; {
-		if n, ok := numberBefore(low[:i]); ok && tells(low, i) {
+		if n, ok := numberBefore(low[:i]); ok && isConfidence(low, i) {
 			return &n
 		}
 		next := strings.IndexByte(low[i+1:], '%')
@@ -136,8 +134,8 @@ func confidence(low string) *float64 {
 	return nil
 }
 
-// tells reports whether the percent sign at i is about confidence.
-func tells(low string, i int) bool {
+// isConfidence reports whether the percent sign at i is about confidence.
+func isConfidence(low string, i int) bool {
 	behind := strings.TrimLeft(low[i+1:], " ")
 	for _, w := range [...]string{"confident", "confidence", "sure", "certain"} {
 		if strings.HasPrefix(behind, w) {
@@ -151,7 +149,7 @@ func tells(low string, i int) bool {
 	return strings.HasSuffix(before, "confidence")
 }
 
-// numberBefore is the number that a text ends in, as a part of a hundred.
+// numberBefore is the number at the end of a text, divided by 100.
 func numberBefore(s string) (float64, bool) {
 	from := len(s)
 	for from > 0 && (s[from-1] >= '0' && s[from-1] <= '9' || s[from-1] == '.') {

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 )
 
-func TestStepsAreClassifiedByTheirWords(t *testing.T) {
+func TestStepsAreClassifiedByCues(t *testing.T) {
 	for text, want := range map[string]string{
 		"The pool holds 3 ETH.":                              "analysis",
 		"First I look at the pool.":                          "planning",
@@ -30,7 +30,7 @@ func TestStepsAreClassifiedByTheirWords(t *testing.T) {
 	}
 }
 
-func TestAStepSaysHowSureTheModelIs(t *testing.T) {
+func TestConfidenceOfSteps(t *testing.T) {
 	for text, want := range map[string]float64{
 		"I am 80% sure that it holds.":  0.8,
 		"So I'd say 95.5 % confident.":  -1,

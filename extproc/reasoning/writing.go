@@ -2,13 +2,13 @@ package reasoning
 
 import "bardo.money/gateway/extproc/chat"
 
-// rewrite tells the answer by its events from here on: first what waits, then the event at hand.
+// rewrite switches to rewriting: first the queue, then the current event.
 func (r *Reader) rewrite(ev *chat.Event) {
-	r.mode = writing
+	r.mode = rewriting
 	r.out.KeepFirst(r.blocks)
 	for i := range r.choices {
 		if c := &r.choices[i]; c.hasThoughts {
-			c.state = talking
+			c.state = inText
 		}
 	}
 	waited := r.queue
@@ -19,7 +19,7 @@ func (r *Reader) rewrite(ev *chat.Event) {
 	r.write(ev)
 }
 
-// write tells an event without the bytes of its provider, which say it otherwise.
+// write emits an event without the provider's bytes.
 func (r *Reader) write(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.Text:
@@ -35,7 +35,7 @@ func (r *Reader) write(ev *chat.Event) {
 	case chat.BlockStop:
 		r.blockStop(ev)
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart:
-		r.other(ev)
+		r.interrupt(ev)
 		r.out.CopyBlock(ev)
 	case chat.ToolArgs:
 		r.out.CopyBlock(ev)
@@ -48,91 +48,91 @@ func (r *Reader) write(ev *chat.Event) {
 	}
 }
 
-// text takes a piece of a block of text.
+// text adds a piece of a text block.
 func (r *Reader) text(ev *chat.Event) {
 	c := r.choice(ev.Choice)
-	if c.reads && c.block != ev.Index {
+	if c.open && c.block != ev.Index {
 		r.finish(ev.Choice)
 	}
-	c.reads, c.block = true, ev.Index
+	c.open, c.block = true, ev.Index
 	c.feed(ev.Text)
 	r.drain(c, ev.Choice, false)
 }
 
-// drain tells what is decided of a choice's text.
-func (r *Reader) drain(c *textOf, n int, end bool) {
+// drain emits what is decided of a choice's text.
+func (r *Reader) drain(c *choiceState, n int, end bool) {
 	for {
 		p, text := c.next(end)
 		switch p {
-		case nothing:
+		case partNone:
 			return
-		case frame:
-			if c.state == leaving {
-				r.hide(c, n)
+		case partMarkup:
+			if c.state == afterClose {
+				r.closeBlock(c, n)
 			}
-		case words:
-			r.show(c, n, p)
-			r.out.Assign(c.block, c.place)
-			r.piece(chat.Text, c.place, n, text)
-		case thoughts:
-			r.show(c, n, p)
-			r.shown += int64(len(text))
-			r.piece(chat.Thought, c.place, n, text)
+		case partText:
+			r.switchBlock(c, n, p)
+			r.out.Assign(c.block, c.openBlock)
+			r.emit(chat.Text, c.openBlock, n, text)
+		case partThought:
+			r.switchBlock(c, n, p)
+			r.reasoningBytes += int64(len(text))
+			r.emit(chat.Thought, c.openBlock, n, text)
 		}
 	}
 }
 
-func (r *Reader) piece(kind chat.EventKind, place, choice int, text []byte) {
+func (r *Reader) emit(kind chat.EventKind, place, choice int, text []byte) {
 	ev := r.out.Add()
 	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, place, choice, text
 }
 
-// show opens a block of words or of thoughts, if none of the kind is open.
-func (r *Reader) show(c *textOf, n int, p part) {
-	if c.shown != p {
-		r.hide(c, n)
-		c.shown, c.place = p, r.out.Open()
+// switchBlock opens a block of text or reasoning, unless one of the same kind is open.
+func (r *Reader) switchBlock(c *choiceState, n int, p part) {
+	if c.openPart != p {
+		r.closeBlock(c, n)
+		c.openPart, c.openBlock = p, r.out.Open()
 	}
 }
 
-// hide ends the block that is shown.
-func (r *Reader) hide(c *textOf, n int) {
-	if c.shown != nothing {
-		c.shown = nothing
-		r.out.Stop(c.place, n)
+// closeBlock ends the open block.
+func (r *Reader) closeBlock(c *choiceState, n int) {
+	if c.openPart != partNone {
+		c.openPart = partNone
+		r.out.Stop(c.openBlock, n)
 	}
 }
 
-// finish ends a choice's block of text, with what was held back of it.
+// finish ends a choice's text block and emits what was held back.
 func (r *Reader) finish(n int) {
-	if n >= len(r.choices) || !r.choices[n].reads {
+	if n >= len(r.choices) || !r.choices[n].open {
 		return
 	}
 	c := &r.choices[n]
 	c.feed(nil)
 	r.drain(c, n, true)
-	r.hide(c, n)
-	c.reads = false
-	c.ended()
+	r.closeBlock(c, n)
+	c.open = false
+	c.endText()
 }
 
-// other ends the text of a choice that goes on with something else.
-func (r *Reader) other(ev *chat.Event) {
+// interrupt ends the text of a choice before another block.
+func (r *Reader) interrupt(ev *chat.Event) {
 	c := r.choice(ev.Choice)
 	r.finish(ev.Choice)
-	switch ev.Kind { //nolint:exhaustive // the others open nothing
+	switch ev.Kind { //nolint:exhaustive // other kinds do not change whether a tag may follow
 	case chat.ToolStart:
 		if !c.hasThoughts {
-			c.again()
+			c.allowTag()
 		}
 	case chat.Thought:
-		c.hasThoughts, c.state = true, talking
+		c.hasThoughts, c.state = true, inText
 	}
 }
 
-// blockStop ends a block: that of a choice's text, or one of something else.
+// blockStop ends a block, of text or of anything else.
 func (r *Reader) blockStop(ev *chat.Event) {
-	if n := ev.Choice; n < len(r.choices) && r.choices[n].reads && r.choices[n].block == ev.Index {
+	if n := ev.Choice; n < len(r.choices) && r.choices[n].open && r.choices[n].block == ev.Index {
 		r.finish(n)
 		return
 	}
@@ -141,17 +141,17 @@ func (r *Reader) blockStop(ev *chat.Event) {
 	}
 }
 
-// bytesPerToken is about how much of a thought makes a token.
+// bytesPerToken is the approximate size of a token of reasoning.
 const bytesPerToken = 4
 
-// usage counts the thoughts that were found, where their provider did not (D-42).
+// usage adds an estimate of the reasoning tokens if the provider did not count them (D-42).
 func (r *Reader) usage(ev *chat.Event) {
 	u := &r.out.Copy(ev).Usage
-	if u.Reasoning > 0 || u.Output == 0 || r.shown == 0 {
+	if u.Reasoning > 0 || u.Output == 0 || r.reasoningBytes == 0 {
 		return
 	}
-	u.Reasoning, u.ReasoningEstimated = Estimate(r.shown, u.Output), true
+	u.Reasoning, u.ReasoningEstimated = Estimate(r.reasoningBytes, u.Output), true
 }
 
-// Estimate is about how many tokens so many bytes of thoughts are, of an answer of so many tokens of output.
+// Estimate is the approximate number of tokens of size bytes of reasoning, at most the output tokens of the answer.
 func Estimate(size, output int64) int64 { return min((size+bytesPerToken-1)/bytesPerToken, output) }

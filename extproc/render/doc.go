@@ -1,3 +1,3 @@
-// Package render shows an answer's reasoning as the place where the answer is read wants it: all of it to programs, none to a chat message,
-// a sign of life to a terminal. It knows no wire format, but for the names by which some repeat thoughts in words of their own.
+// Package render adapts an answer's reasoning to the surface where it is read: all of it for API clients, none in chat messages, a progress line
+// in a terminal. It does not know API formats, except the names of extra members with reasoning.
 package render

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNoticeTellsHowMuchWasThoughtUnseen(t *testing.T) {
+func TestNoticeOfHiddenReasoning(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		tokens    int64

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/reasoning"
 )
 
-func TestMemberShowsWhatTheSurfaceWants(t *testing.T) {
+func TestMemberOfEachSurface(t *testing.T) {
 	t.Parallel()
 	thoughts, cut := "Look.\n\nAct.", "So:\n```go\nx"
 	for name, row := range map[string]struct {

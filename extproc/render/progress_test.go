@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestProgressTellsAtOnceAndThenOnceASecond(t *testing.T) {
+func TestProgressAtOnceAndThenEverySecond(t *testing.T) {
 	t.Parallel()
 	var p Progress
-	if p.Thinks() {
+	if p.Started() {
 		t.Error("it thinks before the first thought")
 	}
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -34,7 +34,7 @@ func TestProgressTellsAtOnceAndThenOnceASecond(t *testing.T) {
 			t.Errorf("after %v: %q, want %q", row.after, p.Line(now), row.line)
 		}
 	}
-	if !p.Thinks() {
+	if !p.Started() {
 		t.Error("it does not think after thoughts")
 	}
 }

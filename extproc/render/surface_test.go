@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-func TestD44WhatASurfaceShows(t *testing.T) {
+func TestD44ReasoningOnEachSurface(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		name                               string
@@ -22,8 +22,8 @@ func TestD44WhatASurfaceShows(t *testing.T) {
 		{"discord", true, false, false, true},
 	} {
 		v := View{Surface: SurfaceOf(row.name)}
-		if v.Hides() != row.hides || v.Attaches() != row.attaches || v.Progresses() != row.progresses || v.Keeps() != row.keeps {
-			t.Errorf("%q: hides %v, attaches %v, progresses %v, keeps %v", row.name, v.Hides(), v.Attaches(), v.Progresses(), v.Keeps())
+		if v.Hides() != row.hides || v.Attaches() != row.attaches || v.Progresses() != row.progresses || v.Stores() != row.keeps {
+			t.Errorf("%q: hides %v, attaches %v, progresses %v, keeps %v", row.name, v.Hides(), v.Attaches(), v.Progresses(), v.Stores())
 		}
 		if v.Full = true; !v.Attaches() || v.Hides() != row.hides {
 			t.Errorf("%q: who asks for the chain gets it beside what the surface shows", row.name)
@@ -31,7 +31,7 @@ func TestD44WhatASurfaceShows(t *testing.T) {
 	}
 }
 
-func TestEverySurfaceHasItsName(t *testing.T) {
+func TestNamesOfSurfaces(t *testing.T) {
 	t.Parallel()
 	for s := API; s <= Discord; s++ {
 		if s.String() == "" || SurfaceOf(s.String()) != s {
@@ -43,7 +43,7 @@ func TestEverySurfaceHasItsName(t *testing.T) {
 	}
 }
 
-func TestHideTakesThoughtsOutAndNothingElse(t *testing.T) {
+func TestHideRemovesReasoningOnly(t *testing.T) {
 	t.Parallel()
 	extra := func(id string) chat.Event { return chat.Event{Kind: chat.Extra, ID: id, Text: []byte(`"x"`)} }
 	for _, row := range []struct {

@@ -8,101 +8,101 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// finder is the walk over a body.
+// finder walks over a body and collects references.
 type finder struct {
 	refs   []Ref
 	err    error
-	stack  []level // the objects and arrays around a value, from the outside in
-	answer bool    // it is a piece of an answer: annotations name things, and a member that is no id is left out
+	stack  []level // the objects and arrays that contain the current value, outermost first
+	answer bool    // the body is part of an answer: annotations have ids, and members that are not ids are ignored
 }
 
 var _ jsonx.Visitor = (*finder)(nil)
 
-// level is an object or an array that the walk is in.
+// level is an object or array on the path to the current value.
 type level struct {
-	means meaning // of an object: of the member that it is; of an array, and of its elements: of the array
-	array bool
-	step  jsonx.Step // its place in the level around it; the key is the walk's own copy
-	skill string     // an object's skill_id
-	other bool       // an object's type is not "anthropic"
-	item  *item      // nil: it is none
+	means     meaning // meaning of the member that it is; elements of an array have the array's
+	array     bool
+	step      jsonx.Step // its key or index in its parent; the key is a copy
+	skill     string     // an object's skill_id
+	userSkill bool       // the skill is a user's: the object's type is not "anthropic"
+	item      *item      // set if it is an item of an input
 }
 
 // Enter implements jsonx.Visitor.
 func (f *finder) Enter(at jsonx.Step, kind jsonx.Kind, empty bool) bool {
 	l := level{array: kind == jsonx.Array, step: at}
-	if around := f.around(); at.Key != nil {
+	if around := f.parent(); at.Key != nil {
 		l.means = f.meaning(at.Key)
 		if around.item != nil && !empty {
 			around.item.has(at.Key)
 		}
 		if l.means == items && !l.array {
-			l.means = opaque // the input of a tool's call
+			l.means = ignored // the input of a tool call
 		}
 	} else if around != nil {
 		l.means = around.means
 	}
 	f.stack = append(f.stack, l)
 	switch l.means {
-	case anID, fileURI:
+	case stringID, fileURI:
 		f.invalid(nil)
-	case ids:
+	case idList:
 		if !l.array || at.Key == nil {
 			f.invalid(nil)
 		}
 	case items:
 		if !l.array {
-			f.around().item = &item{}
+			f.parent().item = &item{}
 		}
-	case idOrMore:
+	case idOrObject:
 		if l.array {
 			f.invalid(nil)
 		}
-	case withID, address, opaque:
+	case objectWithID, anyURL, ignored:
 	}
-	if l.means == opaque || f.err != nil {
+	if l.means == ignored || f.err != nil {
 		f.stack = f.stack[:len(f.stack)-1]
 		return false
 	}
 	return true
 }
 
-// meaning is what a member of some name holds here. Most names are in lower case, and mean nothing.
+// meaning is the meaning of a member's name at the current place; 0 for most.
 func (f *finder) meaning(key []byte) meaning {
 	m, ok := members[string(key)]
-	if !ok && slices.ContainsFunc(key, unusual) {
-		m = members[same(key)]
+	if !ok && slices.ContainsFunc(key, needsFolding) {
+		m = members[foldName(key)]
 	}
-	if f.answer && m == opaque && strings.EqualFold(string(key), "annotations") {
+	if f.answer && m == ignored && strings.EqualFold(string(key), "annotations") {
 		return 0
 	}
 	return m
 }
 
-// unusual tells a byte for which lenient readers may take another one.
-func unusual(c byte) bool { return c >= 0x80 || c == 0 || c >= 'A' && c <= 'Z' }
+// needsFolding reports whether a lenient JSON parser may treat a byte as another one.
+func needsFolding(c byte) bool { return c >= 0x80 || c == 0 || c >= 'A' && c <= 'Z' }
 
 // Leave implements jsonx.Visitor.
 func (f *finder) Leave() {
-	l := f.around()
+	l := f.parent()
 	if l.item != nil {
 		for _, id := range l.item.ids {
 			f.add(id, []byte("id"), l.item.kind())
 		}
 	}
-	if l.skill != "" && l.other {
-		f.add(l.skill, []byte(skillID), Thing)
+	if l.skill != "" && l.userSkill {
+		f.add(l.skill, []byte(skillID), Resource)
 	}
 	f.stack = f.stack[:len(f.stack)-1]
 }
 
 // Scalar implements jsonx.Visitor.
 func (f *finder) Scalar(at jsonx.Step, v jsonx.Value) {
-	l := f.around()
+	l := f.parent()
 	switch {
 	case f.err != nil || l == nil || v.IsNull():
 	case at.Key == nil:
-		if l.means == ids && l.array {
+		if l.means == idList && l.array {
 			f.named([]byte(strconv.Itoa(at.Index)), v)
 		}
 	default:
@@ -113,22 +113,22 @@ func (f *finder) Scalar(at jsonx.Step, v jsonx.Value) {
 // member reads a scalar member of an object.
 func (f *finder) member(l *level, key []byte, v jsonx.Value) {
 	switch f.meaning(key) {
-	case anID:
-		if len(key) == len(skillID) && same(key) == skillID { // the vendors have some of their own
+	case stringID:
+		if len(key) == len(skillID) && foldName(key) == skillID { // vendors also have built-in skills
 			l.skill, _ = v.Str()
-			l.other = l.other || strings.HasPrefix(l.skill, "skill_")
+			l.userSkill = l.userSkill || strings.HasPrefix(l.skill, "skill_")
 			return
 		}
 		f.named(key, v)
-	case idOrMore:
+	case idOrObject:
 		f.named(key, v)
-	case ids:
+	case idList:
 		f.invalid(key)
 	case fileURI:
 		f.uri(key, v)
-	case address:
+	case anyURL:
 		f.url(key, v)
-	case withID, items, opaque:
+	case objectWithID, items, ignored:
 	default:
 		f.plain(l, key, v)
 	}
@@ -137,42 +137,42 @@ func (f *finder) member(l *level, key []byte, v jsonx.Value) {
 	}
 }
 
-// plain reads a member that means something only where it stands.
+// plain handles members whose meaning depends on the object.
 func (f *finder) plain(l *level, key []byte, v jsonx.Value) {
 	switch {
-	case len(key) == len("id") && (l.means == idOrMore || l.means == withID) && same(key) == "id":
+	case len(key) == len("id") && (l.means == idOrObject || l.means == objectWithID) && foldName(key) == "id":
 		f.named(key, v)
 	case string(key) == "type":
-		l.other = l.other || !v.Equal("anthropic")
+		l.userSkill = l.userSkill || !v.Equal("anthropic")
 	}
 }
 
-// named notes that a member, or an element, names a thing.
+// named adds a reference in a member or an element.
 func (f *finder) named(step []byte, v jsonx.Value) {
 	id, ok := v.Str()
 	switch {
 	case !ok:
 		f.invalid(step)
 	case id != "":
-		f.add(id, step, Thing)
+		f.add(id, step, Resource)
 	}
 }
 
-// uri notes a file that Google's API stores. Any other address is that of something that everybody may read.
+// uri adds a file that Google's API stores. Other URIs are public.
 func (f *finder) uri(key []byte, v jsonx.Value) {
 	uri, ok := v.Str()
 	switch file, stored := GoogleFile(uri); {
 	case !ok:
 		f.invalid(key)
 	case stored:
-		f.add(file, key, Thing)
+		f.add(file, key, Resource)
 	}
 }
 
-// url notes an address that Google's API would take for a file that it stores.
+// url adds a URL that Google's API treats as a stored file.
 func (f *finder) url(key []byte, v jsonx.Value) {
-	if len(v.Raw) > longestURL {
-		return // it has its data with it
+	if len(v.Raw) > maxURL {
+		return // a data: URL
 	}
 	if url, ok := v.Str(); ok {
 		if file, stored := GoogleFile(url); stored {
@@ -181,29 +181,29 @@ func (f *finder) url(key []byte, v jsonx.Value) {
 	}
 }
 
-// longestURL is how long an address may be that Google's API takes for a file's.
-const longestURL = 8 << 10
+// maxURL is the longest URL in bytes that can refer to a stored file.
+const maxURL = 8 << 10
 
 func (f *finder) add(id string, step []byte, kind Kind) {
 	f.refs = append(f.refs, Ref{ID: id, At: f.path(step), Kind: kind})
 }
 
-// invalid notes that a member, or the object or array around it, is not what it should be. A provider may say what it likes.
+// invalid records that a member, or its object or array, has the wrong type. Answers of providers are not checked.
 func (f *finder) invalid(step []byte) {
 	if f.err == nil && !f.answer {
 		f.err = &InvalidError{At: f.path(step)}
 	}
 }
 
-// around is the object or the array around a value; nil for the text itself.
-func (f *finder) around() *level {
+// parent is the object or array that contains the current value; nil at the top.
+func (f *finder) parent() *level {
 	if len(f.stack) == 0 {
 		return nil
 	}
 	return &f.stack[len(f.stack)-1]
 }
 
-// path is the way to a member, or an element, of the level around it; with nil, to the level itself.
+// path is the path of a member or element of the current level, or of the level itself if last is nil.
 func (f *finder) path(last []byte) string {
 	var b strings.Builder
 	step := func(name string, element bool) {
@@ -226,7 +226,7 @@ func (f *finder) path(last []byte) string {
 		}
 	}
 	if last != nil {
-		step(string(last), f.around() != nil && f.around().array)
+		step(string(last), f.parent() != nil && f.parent().array)
 	}
 	return b.String()
 }

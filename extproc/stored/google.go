@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// GoogleFile is the file that a URI means to Google's API, if it is one that is stored there: a file's name, one of its API's addresses, one
-// in a bucket. What cannot be read counts as one. Any other address is fetched as everybody may, and so are public buckets.
+// GoogleFile is the stored file that a URI refers to in Google's API: a file name, a URL of the API, or an object in a bucket. A URI that cannot
+// be parsed counts as one. Other URLs, and public buckets, are fetched without credentials.
 func GoogleFile(uri string) (file string, stored bool) {
 	if strings.HasPrefix(uri, "data:") {
 		return "", false
@@ -22,13 +22,13 @@ func GoogleFile(uri string) (file string, stored bool) {
 	switch {
 	case host == "storage.googleapis.com":
 		return "", false
-	case host == "googleapis.com", strings.HasSuffix(host, ".googleapis.com"), host == "", strings.ContainsFunc(host, beyondASCII):
+	case host == "googleapis.com", strings.HasSuffix(host, ".googleapis.com"), host == "", strings.ContainsFunc(host, notASCII):
 		return fileName(u.Path, uri), true
 	}
 	return "", false
 }
 
-// fileName is what an answer calls the file at a path of the API: files/abc.
+// fileName is the name of the file at a path of the API: files/abc.
 func fileName(path, otherwise string) string {
 	if i := strings.LastIndex(path, "/files/"); i >= 0 {
 		return path[i+1:]
@@ -36,4 +36,4 @@ func fileName(path, otherwise string) string {
 	return otherwise
 }
 
-func beyondASCII(r rune) bool { return r >= 0x80 }
+func notASCII(r rune) bool { return r >= 0x80 }

@@ -8,16 +8,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// item is an element of an input: a message, a call, a thought. It may say only which stored item it is.
+// item is an element of an input in the Responses format: a message, a call, reasoning. It may be only a reference to a stored item.
 type item struct {
-	ids   []string // one, unless the item is ambiguous
-	types int      // how often its type was said
-	of    string
-	says  []string // the members that are not empty
+	ids      []string // more than one if the item is ambiguous
+	types    int      // number of its type members
+	typeName string
+	nonEmpty []string // names of the members with a value
 }
 
-// content are the members in which an item of each type has what it says. One that has none of them is looked up by its id, and so is one of a
-// type that is not here, and what a tool of the provider's found.
+// content are the members with the content of an item, by type. An item with none of them, or of any other type, is looked up by its id.
 var content = map[string][]string{
 	"":                        {"content"},
 	"message":                 {"content"},
@@ -44,16 +43,16 @@ var content = map[string][]string{
 	"tool_search_output":      {"tools"},
 }
 
-// member notes a scalar member.
+// member records a scalar member.
 func (it *item) member(key []byte, v jsonx.Value) {
 	switch {
-	case len(key) == len("id") && same(key) == "id":
+	case len(key) == len("id") && foldName(key) == "id":
 		if id, ok := v.Str(); ok && id != "" && !strings.HasPrefix(id, chat.OwnReasoning) {
 			it.ids = append(it.ids, id)
 		}
-	case len(key) == len("type") && same(key) == "type":
+	case len(key) == len("type") && foldName(key) == "type":
 		it.types++
-		it.of, _ = v.Str()
+		it.typeName, _ = v.Str()
 	default:
 		if s, ok := v.Text(nil); !ok || len(s) > 0 {
 			it.has(key)
@@ -61,15 +60,15 @@ func (it *item) member(key []byte, v jsonx.Value) {
 	}
 }
 
-// has notes a member that is not empty.
-func (it *item) has(key []byte) { it.says = append(it.says, string(key)) }
+// has records a member with a value.
+func (it *item) has(key []byte) { it.nonEmpty = append(it.nonEmpty, string(key)) }
 
-// kind says what the item wants of its id.
+// kind is how the item's id is used.
 func (it *item) kind() Kind {
 	if it.types > 1 {
 		return Item
 	}
-	if slices.ContainsFunc(content[it.of], func(name string) bool { return slices.Contains(it.says, name) }) {
+	if slices.ContainsFunc(content[it.typeName], func(name string) bool { return slices.Contains(it.nonEmpty, name) }) {
 		return Copy
 	}
 	return Item

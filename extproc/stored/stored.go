@@ -1,88 +1,89 @@
-// Package stored finds where a request names what a provider stores under its key, such as a file, a response or a container. It is one walk
-// over the whole body, which knows the members of all formats by their names. It does not know whose the things are.
+// Package stored finds references in a request to resources that a provider stores under its key, such as files, responses and containers. It
+// walks the whole body once and knows the members of all formats by name. It does not know who owns the resources.
 package stored
 
 import (
+	"slices"
 	"strings"
 
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Ref is a place where a request names a stored thing.
+// Ref is a reference to a stored resource.
 type Ref struct {
 	ID   string
-	At   string // the member, as in an error: input[0].content[1].file_id
+	At   string // path of the member: input[0].content[1].file_id
 	Kind Kind
 }
 
-// Kind says what a request wants of the thing.
+// Kind is how a request uses a resource.
 type Kind uint8
 
 // The kinds.
 const (
-	Thing Kind = iota // only the provider that stores it can serve the request
-	Item              // an item of a stored response, without its content: providers of other formats are asked without it
-	Copy              // an item with its content: no provider has to look it up
-	URL               // the address of a picture or a document: Google's API takes one of its own stored files for that file
+	Resource Kind = iota // only the provider that stores it can serve the request
+	Item                 // a reference to an item of a stored response: dropped for providers of other formats
+	Copy                 // an item with its content: no lookup needed
+	URL                  // a URL of media, which Google's API treats as a stored file if it is one of its own
 )
 
-// InvalidError is a member that should hold an id, and does not.
+// InvalidError is a member that must be an id and is not.
 type InvalidError struct{ At string }
 
 // Error names the member.
 func (e *InvalidError) Error() string { return e.At + " must be an id: a string" }
 
-// meaning is what a member of some name holds.
+// meaning is what a member with a certain name contains.
 type meaning uint8
 
 const (
-	anID     meaning = 1 + iota // a string
-	ids                         // an array of strings
-	idOrMore                    // a string, or an object with an id among other members
-	withID                      // an object that may have an id; a string is none
-	fileURI                     // a string: a stored file of Google's, or any address
-	address                     // a string: any address; or an object with one
-	items                       // an array of items, which may have ids
-	opaque                      // what its user named, and what no provider looks up
+	stringID     meaning = 1 + iota // a string
+	idList                          // an array of strings
+	idOrObject                      // a string, or an object with an id among other members
+	objectWithID                    // an object that may have an id; a string is not an id
+	fileURI                         // a string: a stored file of Google's API, or any URL
+	anyURL                          // a string with any URL, or an object with one
+	items                           // an array of items, which may have ids
+	ignored                         // arbitrary names of the user, which no provider looks up
 )
 
-// members are the names that mean something, in lower case, in all formats.
+// members are the relevant names, in lower case, of all formats.
 var members = map[string]meaning{
-	"file_id": anID, "fileid": anID, "input_file_id": anID, "previous_response_id": anID, "container_id": anID, "vector_store_id": anID,
-	"approval_request_id": anID, "cachedcontent": anID, "cached_content": anID, skillID: anID,
-	"file_ids": ids, "vector_store_ids": ids, "filesearchstorenames": ids, "file_search_store_names": ids,
-	"conversation": idOrMore, "container": idOrMore,
-	"prompt": withID, "audio": withID, "voice": withID,
+	"file_id": stringID, "fileid": stringID, "input_file_id": stringID, "previous_response_id": stringID, "container_id": stringID, "vector_store_id": stringID,
+	"approval_request_id": stringID, "cachedcontent": stringID, "cached_content": stringID, skillID: stringID,
+	"file_ids": idList, "vector_store_ids": idList, "filesearchstorenames": idList, "file_search_store_names": idList,
+	"conversation": idOrObject, "container": idOrObject,
+	"prompt": objectWithID, "audio": objectWithID, "voice": objectWithID,
 	"fileuri": fileURI, "file_uri": fileURI,
-	"url": address, "image_url": address, "file_url": address,
+	"url": anyURL, "image_url": anyURL, "file_url": anyURL,
 	"input": items, "items": items,
 
-	// A schema's properties, a tool's arguments and results, and notes may have any names. What an earlier answer cites is not looked up.
-	"metadata": opaque, "labels": opaque, "parameters": opaque, "parametersjsonschema": opaque, "parameters_json_schema": opaque,
-	"input_schema": opaque, "schema": opaque, "responseschema": opaque, "response_schema": opaque, "responsejsonschema": opaque,
-	"response_json_schema": opaque, "args": opaque, "arguments": opaque, "response": opaque, "annotations": opaque, "citations": opaque,
+	// Schemas, tool arguments and results, and metadata may have any member names. Citations of earlier answers are not looked up.
+	"metadata": ignored, "labels": ignored, "parameters": ignored, "parametersjsonschema": ignored, "parameters_json_schema": ignored,
+	"input_schema": ignored, "schema": ignored, "responseschema": ignored, "response_schema": ignored, "responsejsonschema": ignored,
+	"response_json_schema": ignored, "args": ignored, "arguments": ignored, "response": ignored, "annotations": ignored, "citations": ignored,
 }
 
 const skillID = "skill_id"
 
-// Scope says which of a request's members count, besides those that always do.
+// Scope selects optional meanings of members.
 type Scope uint8
 
 // The parts of a scope.
 const (
 	Items Scope = 1 << iota // items have ids in this format
-	URLs                    // a provider of Google's format may be asked, which takes addresses in other formats for its own
+	URLs                    // a candidate has Google's format: its API would treat URLs as stored files
 )
 
-// telling are the names that make a request worth a walk, by scope.
-var telling = func() (keys [4]jsonx.Keys) {
+// scanKeys are the member names that require a walk, by scope.
+var scanKeys = func() (keys [4]jsonx.Keys) {
 	for scope := range keys {
 		var names []string
 		if Scope(scope)&Items != 0 {
 			names = append(names, "id")
 		}
 		for name, m := range members {
-			if m != opaque && m != items && (m != address || Scope(scope)&URLs != 0) {
+			if m != ignored && m != items && (m != anyURL || Scope(scope)&URLs != 0) {
 				names = append(names, name)
 			}
 		}
@@ -91,10 +92,10 @@ var telling = func() (keys [4]jsonx.Keys) {
 	return keys
 }()
 
-// Named reports whether a request may name something stored, as far as the names of its members tell.
-func Named(doc *jsonx.Doc, s Scope) bool { return doc.Stats.Keys.Meets(&telling[s]) }
+// Named reports whether a request may have references, by the names of its members.
+func Named(doc *jsonx.Doc, s Scope) bool { return doc.Stats.Keys.Meets(&scanKeys[s]) }
 
-// Refs lists what a request names, in its order. The error is an *InvalidError.
+// Refs lists a request's references in order. The error is an *InvalidError.
 func Refs(doc *jsonx.Doc) ([]Ref, error) {
 	var f finder
 	doc.Root().Walk(&f)
@@ -104,12 +105,12 @@ func Refs(doc *jsonx.Doc) ([]Ref, error) {
 	return f.refs, nil
 }
 
-// IDs are the ids in a piece of an answer, which is valid JSON: of what the provider stored, or gave access to, while it answered. The
-// piece's own id counts if it is that of an item or a container.
+// IDs are the ids of resources in a piece of an answer (valid JSON) that the provider created or gave access to. With own, the piece is an item
+// or a container and its own id counts.
 func IDs(piece []byte, own bool) []string {
 	f := finder{answer: true}
 	if own {
-		f.stack = append(f.stack, level{means: items}) // as if it stood among items
+		f.stack = append(f.stack, level{means: items}) // as an element of items
 	}
 	jsonx.Value{Raw: piece}.Walk(&f)
 	var list []string
@@ -121,8 +122,8 @@ func IDs(piece []byte, own bool) []string {
 	return list
 }
 
-// same is a name as lenient readers compare names: without regard to case, and up to a NUL.
-func same(key []byte) string {
+// foldName normalises a name as lenient JSON parsers compare names: case-insensitive, and up to a NUL.
+func foldName(key []byte) string {
 	name, _, _ := strings.Cut(string(key), "\x00")
 	return strings.Map(func(r rune) rune {
 		switch r {
@@ -135,4 +136,22 @@ func same(key []byte) string {
 		}
 		return r
 	}, strings.ToLower(name))
+}
+
+// Names are the distinct ids of references, sorted.
+func Names(refs []Ref) []string {
+	ids := make([]string, len(refs))
+	for i := range refs {
+		ids[i] = refs[i].ID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// AppendID appends the id in a JSON string; anything else is ignored.
+func AppendID(ids []string, text jsonx.Raw) []string {
+	if id, ok := (jsonx.Value{Raw: text}).Str(); ok && id != "" {
+		return append(ids, id)
+	}
+	return ids
 }

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-var kinds = map[stored.Kind]string{stored.Thing: "thing", stored.Item: "item", stored.Copy: "copy", stored.URL: "url"}
+var kinds = map[stored.Kind]string{stored.Resource: "thing", stored.Item: "item", stored.Copy: "copy", stored.URL: "url"}
 
 func refs(t *testing.T, text string) (list []string) {
 	t.Helper()
@@ -136,7 +136,7 @@ func FuzzRefs(f *testing.F) {
 		of := func(kinds ...stored.Kind) bool {
 			return slices.ContainsFunc(found, func(r stored.Ref) bool { return slices.Contains(kinds, r.Kind) })
 		}
-		if of(stored.Thing) && !stored.Named(&doc, 0) || of(stored.Item, stored.Copy) && !stored.Named(&doc, stored.Items) || of(stored.URL) && !stored.Named(&doc, stored.URLs) {
+		if of(stored.Resource) && !stored.Named(&doc, 0) || of(stored.Item, stored.Copy) && !stored.Named(&doc, stored.Items) || of(stored.URL) && !stored.Named(&doc, stored.URLs) {
 			t.Errorf("%s names %v, and is not walked", text, found)
 		}
 	})

@@ -24,7 +24,7 @@ func file(content string) string {
 	return "Content-Disposition: form-data; name=\"file\"; filename=\"x\"\r\nContent-Type: application/octet-stream\r\n\r\n" + content
 }
 
-func TestUploadsAreReadAsTheyWereWritten(t *testing.T) {
+func TestUploadsAreParsed(t *testing.T) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	part, err := w.CreateFormFile("file", "ünïcode \"quoted\".jsonl")
@@ -50,8 +50,8 @@ func TestUploadsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestFormsThatReadersDisagreeAboutAreRefused: one reader would see a batch where another sees none.
-func TestFormsThatReadersDisagreeAboutAreRefused(t *testing.T) {
+// TestAmbiguousFormsAreRefused: one reader would see a batch where another sees none.
+func TestAmbiguousFormsAreRefused(t *testing.T) {
 	whole := string(upload(field("purpose", "batch"), file("{}")))
 	for about, row := range map[string]struct{ kind, body string }{
 		"no form":                        {"application/json", whole},

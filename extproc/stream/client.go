@@ -1,5 +1,5 @@
-// Package stream is how requests come in and answers go out: what an exchange asks of its client's connection, and what serves a
-// connection. It knows neither gRPC nor Envoy's interfaces; package processor carries it over Envoy's external processing filter.
+// Package stream is the interface between an exchange and its downstream connection: Client is the connection, Handler serves it. It does not
+// know gRPC or Envoy's interfaces; package processor implements it over Envoy's external processing filter.
 package stream
 
 import (
@@ -10,43 +10,43 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// MaxPiece is how many bytes of a body go into one message: Envoy takes 64 KiB.
+// MaxPiece is the most bytes of a body in one message: Envoy accepts 64 KiB.
 const MaxPiece = 60 << 10
 
-// Reply is a whole answer of the gateway's own.
+// Reply is a complete answer of the gateway.
 type Reply struct {
 	Status int
 	Header header.List
 	Body   []byte
 }
 
-// Forward is a request on its way to Envoy's route.
+// Forward is a request that Envoy routes to a provider.
 type Forward struct {
 	Set      header.List
 	Remove   []string
 	Body     []byte
 	Clusters []string // clusters in the order of attempts
-	Exchange string   // the exchange's id, for the streams of later attempts
+	Exchange string   // the exchange's id, by which the streams of later attempts find it
 }
 
-// Piece is the next part of an upstream's answer on the native path: first a head, then bodies.
+// Piece is the next part of an upstream answer on the native path: first the head, then pieces of the body.
 type Piece struct {
 	Head *AnswerHead
 	Body []byte
 	End  bool
 }
 
-// AnswerHead is what Envoy says about an answer before its body.
+// AnswerHead is an upstream answer's status and headers, with Envoy's attributes.
 type AnswerHead struct {
 	Status   int
 	Header   header.List
 	Cluster  string
 	Details  string   // Envoy's response code details: "via_upstream", or why it answered itself
 	Attempts int      // how many attempts Envoy made
-	Outcomes []string // of each attempt that had an answer, but a good one: "cluster;status;retry-after", by attempt number from 1
+	Outcomes []string // of each failed attempt with an answer: "cluster;status;retry-after"; index 0 is attempt 1
 }
 
-// Outcome is what attempt i (from 1) noted, or "".
+// Outcome is the outcome of attempt i (from 1), or "".
 func (h *AnswerHead) Outcome(i int) string {
 	if i > len(h.Outcomes) {
 		return ""
@@ -54,62 +54,68 @@ func (h *AnswerHead) Outcome(i int) string {
 	return h.Outcomes[i-1]
 }
 
-// RequestBody takes in a request's body.
+// RequestBody receives a request's body.
 type RequestBody interface {
 	// Add appends a piece, which is valid during the call.
 	Add(piece []byte) error
-	// Wait is how long the next piece may take; 0 is without bound.
+	// Wait is the timeout of the next piece; 0 means none.
 	Wait() time.Duration
-	// TimedOut answers a client whose body is late, by reply. It runs on a goroutine of its own, while nothing else uses the body.
+	// TimedOut answers a client whose body timed out, with reply. It runs on its own goroutine while nothing else uses the body.
 	TimedOut(reply func(Reply) error)
 }
 
-// ErrAnswered is the error of a request whose client has its answer already.
-var ErrAnswered = errors.New("the client was answered while its request came in")
+// ErrAnswered is returned if the client was already answered.
+var ErrAnswered = errors.New("the client was answered before its request was complete")
+
+// ErrDisconnected is returned by a Client's methods after the client disconnected. The request's context may end slightly later.
+var ErrDisconnected = errors.New("the client disconnected")
+
+// ErrTruncated ends a truncated answer whose format cannot report an error: Envoy resets the stream.
+var ErrTruncated = errors.New("the answer was truncated")
 
 // Client is the downstream side of one exchange.
 // Not safe for concurrent use.
 type Client interface {
-	// RequestBody adds the request's body to u, piece by piece. It stops at u's first error. A client whose body is late is answered by u:
-	// the error is then ErrAnswered.
+	// RequestBody adds the request's body to u, piece by piece, until u's first error. If the body times out, u answers and the error is
+	// ErrAnswered.
 	RequestBody(u RequestBody) error
-	// Reply answers with a whole message; on the native path it may come as long as no answer head was sent.
+	// Reply sends a complete answer. On the native path it is allowed until an answer's head was sent.
 	Reply(r Reply) error
-	// Forward has Envoy send the request to f.Clusters, with failover in their order.
+	// Forward lets Envoy send the request to f.Clusters, with failover in this order.
 	Forward(f Forward) error
 	// Next waits for the next piece of the answer to a forwarded request.
 	Next() (Piece, error)
-	// Answer puts a whole answer in the place of a forwarded request's, whose headers in remove are dropped.
+	// Answer replaces the answer to a forwarded request, and removes the provider's headers that are listed.
 	Answer(r Reply, remove []string) error
-	// StreamHead, StreamBody and StreamTrailers answer piece by piece without an upstream.
+	// StreamHead, StreamBody and StreamTrailers send an answer in pieces, without an upstream of Envoy's.
 	StreamHead(status int, h header.List) error
 	StreamBody(b []byte, end bool) error
 	StreamTrailers(h header.List) error
 }
 
-// Handler serves what comes in. Safe for concurrent use.
+// Handler serves requests. Safe for concurrent use.
 type Handler interface {
-	// Serve handles one request from its head to its last byte. bodyless is true when the request ends with its head. The error is for
-	// Envoy: the client has no answer, or half of one.
+	// Serve handles one request completely. bodyless is true if the request has no body. After an error Envoy ends the request: the client has
+	// no answer, or part of one.
 	Serve(ctx context.Context, c Client, h Head, bodyless bool) error
-	// Attempt writes the request of one of Envoy's attempts. The error ends the client's request.
+	// Attempt encodes the request of one of Envoy's retries. An error ends the client's request.
 	Attempt(a *Attempt) (AttemptRequest, error)
-	// Opened and Closed are called around each stream, of a request or of an attempt.
+	// Opened and Closed are called at the start and end of each stream, of a request or of an attempt.
 	Opened()
 	Closed()
-	// Panicked is told of a panic that neither Serve nor Attempt has caught.
+	// Panicked reports a panic in Serve or Attempt that they did not recover.
 	Panicked(value any)
 }
 
-// Attempt is one of Envoy's attempts at a forwarded request, but the first, which Forward wrote.
+// Attempt is a retry by Envoy of a forwarded request. The first attempt has the request of Forward.
 type Attempt struct {
-	Exchange string      // its id, as in forward
-	Cluster  string      // where Envoy sends it
+	Exchange string      // as in Forward
+	Cluster  string      // upstream cluster
 	Number   int         // from 1
-	Header   header.List // as it stands
+	Header   header.List // current headers of the request
 }
 
-// AttemptRequest is the request of an attempt: headers to set, which overwrite, headers to remove, and the body.
+// AttemptRequest is the request of an attempt: headers to set or overwrite, headers to remove, and the body.
 type AttemptRequest struct {
 	Set    header.List
 	Remove []string

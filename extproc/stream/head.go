@@ -13,21 +13,21 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Head is a client's request line and headers, as Envoy passed them on after normalising the path.
+// Head is a client's request line and headers, after Envoy normalised the path.
 type Head struct {
 	Method string
-	Path   string // without query, SDK habits folded: "/v1/messages"
+	Path   string // without query, normalised: "/v1/messages"
 	Query  string // without "?"
 	Host   string
 	Header header.List // without pseudo-headers and without the gateway's internal ones
-	Forged []string    // the gateway's internal headers that the client sent
+	Forged []string    // names of internal headers that the client sent, which are dropped
 	Peer   netip.Addr  // the client's address; invalid if unknown
 }
 
-// internalPrefix begins the names of headers between the gateway's own parts: none comes from a client or goes to a provider.
+// internalPrefix is the prefix of headers between the gateway's own parts. They are removed from clients' requests and never sent to providers.
 const internalPrefix = "x-bardo-internal-"
 
-// NewHead folds a request's headers. The list is kept and edited in place.
+// NewHead parses a request's headers. It modifies and keeps the list.
 func NewHead(all header.List, peer string) Head {
 	var hd Head
 	var key string
@@ -39,12 +39,12 @@ func NewHead(all header.List, peer string) Head {
 		case f.Name == ":path":
 			path, query, _ := strings.Cut(f.Value, "?")
 			hd.Path, hd.Query = foldPath(path), query
-			key = hd.takeKey()
+			key = hd.removeKey()
 		case f.Name == ":authority" || f.Name == "host":
 			hd.Host = f.Value
 		case f.Name != "" && f.Name[0] == ':':
 		case strings.HasPrefix(f.Name, internalPrefix):
-			if f.Name != state.HeaderPath { // this one is overwritten
+			if f.Name != state.HeaderPath { // Envoy overwrites this one
 				hd.Forged = append(hd.Forged, f.Name)
 			}
 		default:
@@ -55,7 +55,7 @@ func NewHead(all header.List, peer string) Head {
 		kept = append(kept, header.Field{Name: googleKey, Value: key})
 	}
 	hd.Header = kept
-	if hd.Header.Has(googleKey) && isModels(hd.Path) { // Google's clients may ask for the stable version of its API
+	if hd.Header.Has(googleKey) && isModels(hd.Path) { // Google's clients may use the v1 of its API
 		hd.Path = "/v1beta" + strings.TrimPrefix(hd.Path, "/v1")
 	}
 	if ap, err := netip.ParseAddrPort(peer); err == nil {
@@ -64,11 +64,11 @@ func NewHead(all header.List, peer string) Head {
 	return hd
 }
 
-// googleKey is where clients of Google's send their key, if not in the query.
+// googleKey is the header with the key of Google's clients.
 const googleKey = "x-goog-api-key"
 
-// takeKey takes a key out of the query, as clients of Google's may send it: nothing behind this place sees it there.
-func (hd *Head) takeKey() (key string) {
+// removeKey removes the key parameter of Google's clients from the query, so that it is not logged or forwarded, and returns the key.
+func (hd *Head) removeKey() (key string) {
 	if !isGemini(hd.Path) && !isModels(hd.Path) || !strings.Contains(hd.Query, "key=") {
 		return ""
 	}
@@ -87,23 +87,23 @@ func (hd *Head) takeKey() (key string) {
 	return key
 }
 
-// isGemini reports whether a path is of Google's API.
+// isGemini reports whether a path belongs to Google's API.
 func isGemini(path string) bool { return path == "/v1beta" || strings.HasPrefix(path, "/v1beta/") }
 
-// isModels reports whether a path is of the list of models, in the version that Google's API shares with others.
+// isModels reports whether a path is that of the list of models, which is the same in Google's v1 and other APIs.
 func isModels(path string) bool {
 	return path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
 }
 
-// GoogleVerbs are what paths of Google's API end in, of whichever version.
+// GoogleVerbs are the suffixes of paths in any version of Google's API.
 var GoogleVerbs = []string{":generateContent", ":streamGenerateContent", ":countTokens"}
 
 func hasVerb(path string) bool {
 	return slices.ContainsFunc(GoogleVerbs, func(verb string) bool { return strings.HasSuffix(path, verb) })
 }
 
-// foldPath makes one path of what base URLs with and without /v1 lead to: "/v1/v1/messages", "/messages" and
-// "/v1/messages/" are "/v1/messages".
+// foldPath normalises the paths that result from base URLs with and without /v1: "/v1/v1/messages", "/messages" and "/v1/messages/" become
+// "/v1/messages".
 func foldPath(p string) string {
 	if len(p) > 1 {
 		p = strings.TrimSuffix(p, "/")
@@ -129,13 +129,13 @@ func foldPath(p string) string {
 	return p
 }
 
-// bareRoots are the endpoints that SDKs with a base URL without /v1 ask for.
+// bareRoots are the paths that SDKs request with a base URL without /v1.
 var bareRoots = []string{
 	"/chat/completions", "/messages", "/models", "/balance", "/cache", "/usage", "/requests", "/schemas",
-	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations",
+	"/responses", "/conversations", "/completions", "/embeddings", "/images", "/audio", "/batches", "/files", "/moderations", "/rerank",
 }
 
-// Dialect is the format in which this client expects errors.
+// Dialect is the format of the client, in which it expects errors.
 func (hd *Head) Dialect() chat.Dialect {
 	if isGemini(hd.Path) {
 		return chat.Gemini
@@ -152,26 +152,26 @@ func (hd *Head) Dialect() chat.Dialect {
 	return chat.OpenAI
 }
 
-// FromLoopback reports whether a request came over loopback, named this machine in Host, and was not sent by a page of
-// another origin: a browser can be made to reach 127.0.0.1, but not to lie here.
+// FromLoopback reports whether a request came over loopback, with this machine in Host, and not from a web page of another origin: a page can
+// make a browser send requests to 127.0.0.1, but cannot forge these headers.
 func (hd *Head) FromLoopback() bool {
 	return hd.Peer.IsLoopback() && (&origin.Rule{}).Refuses(hd.Origin()) == ""
 }
 
-// Origin is what the request says of where it goes and where it comes from.
+// Origin is the request's host and origin headers.
 func (hd *Head) Origin() origin.Request {
 	return origin.Request{Host: hd.Host, Origin: hd.Header.Get("origin"), Site: hd.Header.Get("sec-fetch-site")}
 }
 
-// FromThisMachine reports whether a request came over loopback and no proxy on this machine passed it on.
+// FromThisMachine reports whether a request came over loopback and not through a proxy on this machine.
 func (hd *Head) FromThisMachine() bool {
 	return hd.FromLoopback() && !hd.Header.Has("x-forwarded-for") && !hd.Header.Has("forwarded") && !hd.Header.Has("via") && !hd.Header.Has("x-real-ip")
 }
 
-// Arg is the path's last part, behind an endpoint's path that ends in a slash.
+// Arg is the rest of the path behind an endpoint's path, which ends in a slash.
 func (hd *Head) Arg(prefix string) string { return strings.TrimPrefix(hd.Path, prefix) }
 
-// JSON is a 200 with a JSON body; a HEAD request gets its headers alone.
+// JSON is a reply with status 200 and a JSON body, without the body for a HEAD request.
 func (hd *Head) JSON(body []byte) Reply {
 	if hd.Method == http.MethodHead {
 		body = nil

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-func TestBothBaseURLHabitsLeadToOneEndpoint(t *testing.T) {
+func TestPathsWithAndWithoutV1AreEqual(t *testing.T) {
 	for in, want := range map[string]string{
 		"/v1/messages":               "/v1/messages",
 		"/v1/v1/messages":            "/v1/messages",
@@ -41,7 +41,7 @@ func FuzzFoldPathIsStable(f *testing.F) {
 	})
 }
 
-func TestADemoCallerIsOnThisMachineAndNotAPageElsewhere(t *testing.T) {
+func TestADemoClientIsLocalAndNotAForeignPage(t *testing.T) {
 	for _, tt := range []struct {
 		name, peer, host, origin string
 		want                     bool
@@ -70,7 +70,7 @@ func TestADemoCallerIsOnThisMachineAndNotAPageElsewhere(t *testing.T) {
 	}
 }
 
-func TestAClientHasNoSayInInternalHeaders(t *testing.T) {
+func TestClientsCannotSetInternalHeaders(t *testing.T) {
 	hd := NewHead(header.List{
 		{Name: ":method", Value: "POST"},
 		{Name: ":path", Value: "/v1/messages?beta=true"},

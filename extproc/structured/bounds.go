@@ -10,57 +10,57 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Bounds on schemas: what a compiled form may cost. OpenAI's are 5,000 properties and 10 levels.
+// Limits of a schema from a client, which bound the cost of compiling it. OpenAI's limits are 5,000 properties and 10 levels.
 const (
-	mostSchema    = 256 << 10 // bytes
-	deepestSchema = 64        // levels of JSON
-	mostValues    = 20_000    // objects and arrays
+	maxSchemaBytes  = 256 << 10 // bytes
+	maxSchemaDepth  = 64        // levels of JSON
+	maxSchemaValues = 20_000    // objects and arrays
 )
 
 var (
-	errNoObject = errors.New("the schema is no JSON object")
-	errSize     = fmt.Errorf("the schema is larger than %d KiB", mostSchema>>10)
+	errNoObject = errors.New("the schema is not a JSON object")
+	errSize     = fmt.Errorf("the schema is larger than %d KiB", maxSchemaBytes>>10)
 )
 
-// bounded is a schema as JSON, if it is within the bounds.
-func bounded(b []byte) (jsonx.Value, error) {
-	if len(b) > mostSchema {
+// parseBounded parses a schema and checks it against the limits.
+func parseBounded(b []byte) (jsonx.Value, error) {
+	if len(b) > maxSchemaBytes {
 		return jsonx.Value{}, errSize
 	}
-	v, err := jsonx.Parse(clean(b))
+	v, err := jsonx.Parse(trimmed(b))
 	if err != nil {
 		return v, fmt.Errorf("the schema is not valid JSON: %w", err)
 	}
 	if v.Kind() != jsonx.Object {
 		return v, errNoObject
 	}
-	w := survey{graph: graph{root: v, known: map[int]reach{}, targets: map[string]jsonx.Value{}}}
+	w := schemaWalker{graph: graph{root: v, reaches: map[int]reach{}, targets: map[string]jsonx.Value{}}}
 	w.draft4 = strings.Contains(string(v.Get("$schema").Raw), "draft-04")
-	return v, w.value(v, aSchema)
+	return v, w.value(v, roleSchema)
 }
 
-// role is what a value inside a schema is there for.
+// role is the meaning of a value inside a schema.
 type role uint8
 
 const (
-	aSchema  role = iota
-	someData      // and no schema, whatever it looks like
-	byName        // an object of schemas
+	roleSchema role = iota
+	roleData        // plain data, even if it looks like a schema
+	roleMap         // an object whose members are schemas
 )
 
-// roleOf is what the value of a keyword is there for. A list has the role of what is in it.
+// roleOf is the role of a keyword's value. The elements of a list have the role of the list.
 func roleOf(keyword string) role {
 	switch keyword {
 	case "const", "default", "enum", "examples", "example":
-		return someData
+		return roleData
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-		return byName
+		return roleMap
 	}
-	return aSchema
+	return roleSchema
 }
 
-// survey looks at every value of a schema.
-type survey struct {
+// schemaWalker checks every value of a schema against the limits.
+type schemaWalker struct {
 	graph
 
 	path   []string
@@ -68,7 +68,7 @@ type survey struct {
 	draft4 bool
 }
 
-func (w *survey) fail(format string, args ...any) error {
+func (w *schemaWalker) fail(format string, args ...any) error {
 	where := "the schema"
 	if len(w.path) > 0 {
 		where = "#/" + clip(strings.Join(w.path, "/"))
@@ -76,7 +76,7 @@ func (w *survey) fail(format string, args ...any) error {
 	return fmt.Errorf("%s "+format, append([]any{where}, args...)...)
 }
 
-func (w *survey) value(v jsonx.Value, r role) error {
+func (w *schemaWalker) value(v jsonx.Value, r role) error {
 	switch v.Kind() {
 	case jsonx.Object, jsonx.Array:
 	case jsonx.Number:
@@ -84,11 +84,11 @@ func (w *survey) value(v jsonx.Value, r role) error {
 	case jsonx.Invalid, jsonx.Null, jsonx.Bool, jsonx.String:
 		return nil
 	}
-	if w.values++; w.values > mostValues {
-		return w.fail("has more than %d objects and arrays", mostValues)
+	if w.values++; w.values > maxSchemaValues {
+		return w.fail("has more than %d objects and arrays", maxSchemaValues)
 	}
-	if len(w.path) > deepestSchema {
-		return w.fail("is nested more than %d levels deep", deepestSchema)
+	if len(w.path) > maxSchemaDepth {
+		return w.fail("is nested more than %d levels deep", maxSchemaDepth)
 	}
 	seen := map[string]bool{}
 	for key, e := range v.Members {
@@ -106,34 +106,34 @@ func (w *survey) value(v jsonx.Value, r role) error {
 			return err
 		}
 	}
-	if r != aSchema {
+	if r != roleSchema {
 		return nil
 	}
-	if _, err := w.from(v); err != nil {
+	if _, err := w.reachOf(v); err != nil {
 		return w.fail("%w", err)
 	}
 	return nil
 }
 
-func (w *survey) inside(name string, v jsonx.Value, r role) error {
+func (w *schemaWalker) inside(name string, v jsonx.Value, r role) error {
 	w.path = append(w.path, name)
 	defer func() { w.path = w.path[:len(w.path)-1] }()
 	return w.value(v, r)
 }
 
-// counted are the keywords whose numbers are counts.
-var counted = []string{
+// countKeywords are the keywords whose values must be non-negative integers.
+var countKeywords = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// member looks at a member of an object that has a role.
-func (w *survey) member(name string, v jsonx.Value, r role) error {
+// member checks a member of an object of the given role.
+func (w *schemaWalker) member(name string, v jsonx.Value, r role) error {
 	switch r {
-	case someData:
-		return w.inside(name, v, someData)
-	case byName:
-		return w.inside(name, v, aSchema)
-	case aSchema:
+	case roleData:
+		return w.inside(name, v, roleData)
+	case roleMap:
+		return w.inside(name, v, roleSchema)
+	case roleSchema:
 	}
 	if err := w.keyword(name, v); err != nil {
 		return err
@@ -141,44 +141,44 @@ func (w *survey) member(name string, v jsonx.Value, r role) error {
 	return w.inside(name, v, roleOf(name))
 }
 
-// keyword looks at a member of a schema.
-func (w *survey) keyword(name string, v jsonx.Value) error {
+// keyword checks a member of a schema.
+func (w *schemaWalker) keyword(name string, v jsonx.Value) error {
 	text, ok := v.Str()
 	switch {
 	case !ok:
 	case name == "$ref":
 		if _, leads := w.target(text); !leads {
-			return w.fail("refers to %q: references are paths to places inside the schema (#/…)", clip(text))
+			return w.fail("refers to %q: a reference must be a path inside the schema (#/…)", clip(text))
 		}
 	case name == "$dynamicRef", name == "$recursiveRef":
-		return w.fail("has a %s, which is not taken here", name)
+		return w.fail("has a %s, which is not supported", name)
 	case len(w.path) > 0 && (name == "$id" || name == "id" && w.draft4):
-		return w.fail("has a name of its own (%s), which only the schema as a whole may", name)
+		return w.fail("has an id of its own (%s), which is allowed only at the top of the schema", name)
 	}
-	if slices.Contains(counted, name) && v.Kind() == jsonx.Number {
+	if slices.Contains(countKeywords, name) && v.Kind() == jsonx.Number {
 		if f, ok := v.Float(); !ok || f < 0 || f > 1<<53 {
-			return w.fail("has a %s that is no count: %s", name, clip(string(v.Raw)))
+			return w.fail("has a %s that is not a count: %s", name, clip(string(v.Raw)))
 		}
 	}
 	return nil
 }
 
-func (w *survey) number(v jsonx.Value) error {
-	if !reasonable(v.Raw) {
-		return w.fail("is a number beyond all measure")
+func (w *schemaWalker) number(v jsonx.Value) error {
+	if !isBoundedNumber(v.Raw) {
+		return w.fail("is a number with too many digits or too large an exponent")
 	}
 	return nil
 }
 
-// Bounds on numbers: comparing them exactly costs their length.
+// Limits of numbers, because the validator compares them exactly, with arbitrary precision.
 const (
-	longestNumber  = 128 // bytes
-	largestPowerOf = 310 // ten; what programs calculate with ends at 308
+	maxNumberBytes = 128 // bytes
+	maxExponent    = 310 // decimal; a float64 ends at 308
 )
 
-// reasonable reports whether a number can be compared exactly at little cost.
-func reasonable(n jsonx.Raw) bool {
-	if len(n) > longestNumber {
+// isBoundedNumber reports whether a number is within the limits.
+func isBoundedNumber(n jsonx.Raw) bool {
+	if len(n) > maxNumberBytes {
 		return false
 	}
 	i := slices.IndexFunc(n, func(c byte) bool { return c|0x20 == 'e' })
@@ -186,5 +186,5 @@ func reasonable(n jsonx.Raw) bool {
 		return true
 	}
 	power, err := strconv.Atoi(strings.TrimPrefix(string(n[i+1:]), "+"))
-	return err == nil && power <= largestPowerOf && power >= -largestPowerOf
+	return err == nil && power <= maxExponent && power >= -maxExponent
 }

@@ -7,74 +7,74 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Verdict is what an answer is worth.
-type Verdict struct {
-	JSON     []byte   // the answer as JSON, valid or not; nil: none was found
-	Issues   []string // what is wrong with it, each with its place; none: it follows the form
-	Repaired bool     // it is not quite what the model wrote
+// Validation is the result of checking an answer against a schema.
+type Validation struct {
+	JSON     []byte   // the JSON found in the answer, valid or not; nil if there is none
+	Issues   []string // what is wrong, each with its path; empty if the answer is valid
+	Repaired bool     // syntax errors were corrected
 }
 
-// Valid reports whether the answer follows the form.
-func (v Verdict) Valid() bool { return v.JSON != nil && len(v.Issues) == 0 }
+// Valid reports whether the answer follows the schema.
+func (v Validation) Valid() bool { return v.JSON != nil && len(v.Issues) == 0 }
 
-// What is said of answers that hold no answer.
+// Issues of answers without usable JSON.
 const (
-	noJSON     = "the answer holds no JSON that can be read"
-	wasCut     = "the answer was cut off before its end"
-	wasRefused = "the model refused to answer"
-	tooLong    = "the answer is too long to be looked at"
-	notAlone   = "the answer is not JSON alone"
+	noJSON      = "the answer holds no JSON that can be read"
+	wasCut      = "the answer was cut off before its end"
+	wasRefused  = "the model refused to answer"
+	tooLong     = "the answer is too long to be checked"
+	notOnlyJSON = "the answer is not JSON alone"
 )
 
-// Check finds the answer in what a model said, and says whether it follows the form. The answer is the whole text where that is JSON;
-// else what stands in a fenced block; else an object in the text (or an array, where the form is one). Each may have common faults, which
-// are repaired. Of several, the first that follows the form counts, and if none does, the first. What is inside an object is never taken
-// for the answer, nor is one completed that was cut off. JSON keeps its bytes, and its numbers their digits.
+// Check extracts the JSON answer from a model's text and validates it. Candidates are the whole text if it is JSON, then fenced blocks, then
+// objects in the text (or arrays, if the schema is of an array). Common syntax errors are repaired. The first valid candidate is the answer,
+// or the first candidate if none is valid. A nested object is never taken for the answer, and an answer that was cut off is never
+// completed. JSON keeps its bytes, and numbers all their digits.
 //
-// A form that was sent as the only member of an object is found in such an object. Where the client asked for a word, Verdict.JSON is that
-// word without quotes.
+// If the provider was sent a wrapper object around the schema, the answer is taken out of it. If the client asked for an enum as plain text,
+// Validation.JSON is the value without quotes.
 //
-// Of a form that is Strict, only the whole text counts, or one fenced block around all of it, and only as it is.
-func (p *Plan) Check(answer []byte, stop chat.StopReason) Verdict {
+// For a Strict schema only the whole text, or a single fenced block around all of it, is accepted, without repairs.
+func (p *Plan) Check(answer []byte, stop chat.StopReason) Validation {
 	switch {
-	case len(answer) > mostAnswer:
-		return Verdict{Issues: []string{tooLong}}
+	case len(answer) > maxAnswerBytes:
+		return Validation{Issues: []string{tooLong}}
 	case stop == chat.StopRefusal:
-		return Verdict{Issues: []string{wasRefused}}
+		return Validation{Issues: []string{wasRefused}}
 	}
 	text, cut := bytes.TrimSpace(answer), IsCut(stop)
-	if p.form.strict {
-		return p.strictly(text, cut)
+	if p.schema.strict {
+		return p.checkStrict(text, cut)
 	}
-	if p.outer != nil {
-		if v := p.unwrapped(text, cut); v.Valid() {
-			return p.asWord(v)
+	if p.wrapper != nil {
+		if v := p.checkWrapped(text, cut); v.Valid() {
+			return p.unquoted(v)
 		}
 	}
-	if p.word && !cut {
-		if v := p.wordIn(text); v.Valid() {
+	if p.enumText && !cut {
+		if v := p.checkBareText(text); v.Valid() {
 			return v
 		}
 	}
-	return p.asWord(p.found(text, cut))
+	return p.unquoted(p.firstValid(text, cut))
 }
 
-// IsCut reports whether an answer was cut off where it grew too long.
+// IsCut reports whether an answer ended at a token limit.
 func IsCut(stop chat.StopReason) bool { return stop == chat.StopLength || stop == chat.StopContext }
 
-// found is the verdict on the first piece of a text that follows the form, else on the first.
-func (p *Plan) found(text []byte, cut bool) Verdict {
-	var first *Verdict
+// firstValid validates the candidates in a text: it returns the first valid one, or the first one if none is valid.
+func (p *Plan) firstValid(text []byte, cut bool) Validation {
+	var first *Validation
 	tries := 0
-	for c := range candidates(text, p.form.kind, cut) {
-		v := p.judged(c)
+	for c := range candidates(text, p.schema.kind, cut) {
+		v := p.validated(c)
 		if v.Valid() {
 			return v
 		}
 		if first == nil {
 			first = &v
 		}
-		if tries++; tries == mostJudged {
+		if tries++; tries == maxValidated {
 			break
 		}
 	}
@@ -82,50 +82,51 @@ func (p *Plan) found(text []byte, cut bool) Verdict {
 	case first != nil:
 		return *first
 	case cut:
-		return Verdict{Issues: []string{wasCut}}
+		return Validation{Issues: []string{wasCut}}
 	}
-	return Verdict{Issues: []string{noJSON}}
+	return Validation{Issues: []string{noJSON}}
 }
 
-// mostJudged is how many pieces of a text are checked.
-const mostJudged = 8
+// maxValidated is how many candidates of a text are validated.
+const maxValidated = 8
 
-// strictly is the verdict on a text of which nothing is left out.
-func (p *Plan) strictly(text []byte, cut bool) Verdict {
-	kind := p.form.kind
+// checkStrict validates a text that must be nothing but the answer.
+func (p *Plan) checkStrict(text []byte, cut bool) Validation {
+	kind := p.schema.kind
 	switch {
-	case cut && whole(text, kind):
-		return Verdict{JSON: text, Issues: []string{wasCut}}
+	case cut && isOneValue(text, kind):
+		return Validation{JSON: text, Issues: []string{wasCut}}
 	case cut:
-		return Verdict{Issues: []string{wasCut}}
-	case whole(text, kind):
-		return p.judged(candidate{json: text})
+		return Validation{Issues: []string{wasCut}}
+	case isOneValue(text, kind):
+		return p.validated(candidate{json: text})
 	}
-	if inner := fencedAlone(text); whole(inner, kind) {
-		return p.judged(candidate{json: inner})
+	if inner := onlyFence(text); isOneValue(inner, kind) {
+		return p.validated(candidate{json: inner})
 	}
 	for c := range candidates(text, kind, cut) {
 		if !c.repaired {
-			return Verdict{Issues: []string{notAlone}}
+			return Validation{Issues: []string{notOnlyJSON}}
 		}
 	}
-	return Verdict{Issues: []string{noJSON}}
+	return Validation{Issues: []string{noJSON}}
 }
 
-// judged is the verdict on one piece of JSON.
-func (p *Plan) judged(c candidate) Verdict {
-	v := Verdict{JSON: c.json, Repaired: c.repaired, Issues: p.form.validate(c.json)}
-	if len(v.Issues) == 0 || !p.undo { // an answer that is valid as it is stays so
+// validated checks one candidate.
+func (p *Plan) validated(c candidate) Validation {
+	v := Validation{JSON: c.json, Repaired: c.repaired, Issues: p.schema.validate(c.json)}
+	if len(v.Issues) == 0 || !p.dropNulls { // a valid answer stays unchanged
 		return v
 	}
-	if b := p.form.undone(c.json); !bytes.Equal(b, c.json) {
-		v.JSON, v.Issues = b, p.form.validate(b)
+	if b := p.schema.dropNulls(c.json); !bytes.Equal(b, c.json) {
+		v.JSON, v.Issues = b, p.schema.validate(b)
 	}
 	return v
 }
 
-// whole reports whether a text is one JSON value of a kind. A kind that is not there is any.
-func whole(text []byte, kind jsonx.Kind) bool {
+// isOneValue reports whether a text is one JSON value of a kind, or of any kind for jsonx.Invalid. A scalar counts in place of an object or
+// array, so that the wrong type is reported.
+func isOneValue(text []byte, kind jsonx.Kind) bool {
 	v, err := jsonx.Parse(text)
 	if err != nil {
 		return false
@@ -134,13 +135,13 @@ func whole(text []byte, kind jsonx.Kind) bool {
 	case jsonx.Invalid:
 		return true
 	case jsonx.Object, jsonx.Array:
-		return v.Kind() == kind || v.Kind() != jsonx.Object && v.Kind() != jsonx.Array // a wrong kind is a finding too
+		return v.Kind() == kind || v.Kind() != jsonx.Object && v.Kind() != jsonx.Array // a scalar
 	case jsonx.Null, jsonx.Bool, jsonx.Number, jsonx.String:
 	}
 	return true
 }
 
-// endsItself reports whether a text of JSON has an end of its own: with more of it, it would have been none.
-func endsItself(text []byte) bool {
+// isDelimited reports whether a JSON value has a closing delimiter, so that a cut cannot have shortened it, as it can a number.
+func isDelimited(text []byte) bool {
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[' || text[0] == '"')
 }

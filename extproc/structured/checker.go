@@ -13,49 +13,48 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// checker is a schema compiled, for one check at a time.
+// checker is a compiled schema. It serves one check at a time, because the counter of steps is shared.
 type checker struct {
 	schema *jsonschema.Schema
 	steps  budget
 }
 
-// mostSteps is what one check may cost: a step is a schema applied to a value, or some bytes of a text matched with a pattern. A schema
-// that refers to itself in two ways at once takes twice as many for each level of the answer.
-const mostSteps = 1 << 18
+// maxSteps bounds the cost of one check. A step is one schema applied to one value, or some bytes of text matched with a pattern. A schema
+// that refers to itself twice needs twice as many steps for each level of the answer.
+const maxSteps = 1 << 18
 
-// budget counts the steps of a check down.
+// budget is the number of steps that a check may still take.
 type budget struct{ left int }
 
-// spend takes n steps. When there are none left it ends the goroutine that checks, for the library has no other way out of a
-// check that does not end.
+// spend takes n steps. If none are left it ends the checking goroutine: the library has no way to abort a check.
 func (b *budget) spend(n int) {
 	if b.left -= n; b.left < 0 {
 		runtime.Goexit()
 	}
 }
 
-// place is where the schema is told to be. It names no place that could be asked.
-const place = "bardo:///schema"
+// schemaURL is the URL under which a schema is registered with the validator. Nothing is ever loaded from it.
+const schemaURL = "bardo:///schema"
 
-var errUncheckable = errors.New("the schema cannot be read: it is beyond what the validator takes")
+var errUncheckable = errors.New("the schema cannot be compiled: the validator failed")
 
-// newChecker compiles a schema that is within the bounds.
+// newChecker compiles a schema that is within the limits.
 func newChecker(v jsonx.Value) (*checker, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(v.Raw))
 	if err != nil {
 		return nil, err
 	}
-	dropForeign(doc)
-	countEnums(doc)
+	dropUnknownDraft(doc)
+	replaceEnums(doc)
 	c := &checker{}
-	if !alone(func() { err = c.compile(doc) }) {
+	if !runIsolated(func() { err = c.compile(doc) }) {
 		return nil, errUncheckable
 	}
 	return c, err
 }
 
-// dropForeign takes away a $schema that names no draft that the validator knows: it says nothing of the form.
-func dropForeign(doc any) {
+// dropUnknownDraft removes a $schema that names no published draft: the validator would refuse it.
+func dropUnknownDraft(doc any) {
 	m, ok := doc.(map[string]any)
 	if !ok {
 		return
@@ -69,39 +68,39 @@ func (c *checker) compile(doc any) error {
 	lib := jsonschema.NewCompiler()
 	lib.DefaultDraft(jsonschema.Draft2020)
 	lib.AssertFormat()
-	lib.UseLoader(nothing{})
+	lib.UseLoader(noLoader{})
 	patterns := patterns{steps: &c.steps}
 	lib.UseRegexpEngine(patterns.compile)
 	lib.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "bardo:///steps",
 		Compile: func(_ *jsonschema.CompilerContext, obj map[string]any) (jsonschema.SchemaExt, error) {
-			return newStep(&c.steps, obj), nil
+			return newCostKeyword(&c.steps, obj), nil
 		},
 	})
 	lib.AssertVocabs()
-	if err := lib.AddResource(place, doc); err != nil {
+	if err := lib.AddResource(schemaURL, doc); err != nil {
 		return fmt.Errorf("the schema cannot be read: %w", err)
 	}
-	c.steps.left = mostSteps
-	sch, err := lib.Compile(place)
+	c.steps.left = maxSteps
+	sch, err := lib.Compile(schemaURL)
 	if err != nil {
-		return schemaFault(err)
+		return schemaError(err)
 	}
 	c.schema = sch
 	return nil
 }
 
-// nothing loads no schema from anywhere.
-type nothing struct{}
+// noLoader refuses to load external schemas.
+type noLoader struct{}
 
-var errOutside = errors.New("nothing outside of the schema is read")
+var errExternal = errors.New("external schemas are not loaded")
 
-func (nothing) Load(string) (any, error) { return nil, errOutside }
+func (noLoader) Load(string) (any, error) { return nil, errExternal }
 
-// check is what is wrong with a value that decode made. ok is false if the check was too much.
+// check validates a decoded value. ok is false if the check exceeded its steps.
 func (c *checker) check(v any) (issues []string, ok bool) {
-	c.steps.left = mostSteps
-	ok = alone(func() {
+	c.steps.left = maxSteps
+	ok = runIsolated(func() {
 		err := c.schema.Validate(v)
 		if e := (*jsonschema.ValidationError)(nil); errors.As(err, &e) {
 			issues = problems(e)
@@ -110,12 +109,12 @@ func (c *checker) check(v any) (issues []string, ok bool) {
 	return issues, ok
 }
 
-// alone calls f on a goroutine of its own, and waits for it. It is false if f did not come to its end.
-func alone(f func()) (ended bool) {
+// runIsolated calls f on its own goroutine and waits for it. It returns false if f panicked or ended its goroutine.
+func runIsolated(f func()) (ended bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }() // a fault of the library with one schema is not to end the program
+		defer func() { _ = recover() }() // a panic of the library must not end the process
 		f()
 		ended = true
 	}()
@@ -123,15 +122,15 @@ func alone(f func()) (ended bool) {
 	return ended
 }
 
-// schemaFault is the first thing that is wrong with a schema, with its place in it.
-func schemaFault(err error) error {
+// schemaError is the first error of a schema, with its path.
+func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if !errors.As(err, &invalid) {
-		return fmt.Errorf("the schema cannot be read: %s", strings.ReplaceAll(err.Error(), place, ""))
+		return fmt.Errorf("the schema cannot be read: %s", strings.ReplaceAll(err.Error(), schemaURL, ""))
 	}
 	e := (*jsonschema.ValidationError)(nil)
 	if !errors.As(invalid.Err, &e) {
-		return fmt.Errorf("the schema is not valid: %s", strings.ReplaceAll(err.Error(), place, ""))
+		return fmt.Errorf("the schema is not valid: %s", strings.ReplaceAll(err.Error(), schemaURL, ""))
 	}
 	list := problems(e)
 	if len(list) == 0 {

@@ -4,37 +4,37 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Comparison is what two answers to one request have in common, and which of them is the more careful decision.
+// Comparison is the result of comparing two answers to one request: where they agree, and which one is the more careful decision.
 //
-// The more careful answer is meant to be given as a whole. Fields of both are never mixed: the mixture would be a decision that no model
-// came to, with a rationale that belongs to another one.
+// The more careful answer is used as a whole. Fields of the two are never mixed: the result would be a decision that no model made, with the
+// rationale of another one.
 type Comparison struct {
-	Fields   []Field // in the order of the form, else of the first answer
-	Stricter Side
-	By       string // the path of what made it stricter; "" for Neither
+	Fields    []Field // in the order of the schema's criteria, or of the first answer
+	Stricter  Side
+	DecidedBy string // path of the field that made it stricter; "" for Neither
 }
 
-// Field is one comparable part of both answers. Prose is none: no two models word it alike.
+// Field is one compared value of both answers. Free text is not compared.
 type Field struct {
-	Path          string    // from the top: layers.hard_shields.passed; a list's elements are [0], or [] for all of them; "" is the whole answer
-	First, Second jsonx.Raw // as they came, nil where there is nothing
+	Path          string    // such as layers.hard_shields.passed; [0] is an element of a list, [] all of them; "" is the whole answer
+	First, Second jsonx.Raw // unchanged JSON, nil if absent
 	Agree         bool
-	Decides       bool // both answers come to the same decision only if they agree here
+	Decides       bool // a difference here makes the decisions different
 }
 
-// Side is one of two answers.
+// Side is one of the two answers.
 type Side uint8
 
-// The sides. Neither: no answer is known to be the more careful one.
+// The sides. Neither means that neither answer is known to be the more careful one.
 const (
 	Neither Side = iota
 	First
 	Second
 )
 
-// Compare compares two answers of a form of ours, by its name, or of any other form: "". What is no JSON is compared as text. Of forms of
-// ours, what matters in a decision is compared, and which one is stricter is known, where the form has such an order; of all others, all
-// that can be compared is, and neither is stricter. It keeps parts of both answers.
+// Compare compares two answers. name is the name of a built-in schema, or "". For a built-in schema with criteria, those are compared, and
+// where they have an order the stricter answer is known. For any other schema all comparable values are compared, and neither answer is
+// stricter. Answers that are not JSON are compared as text. The result refers to the bytes of both answers.
 func Compare(form string, first, second []byte) Comparison {
 	a, errA := jsonx.Parse(first)
 	b, errB := jsonx.Parse(second)
@@ -49,7 +49,7 @@ func Compare(form string, first, second []byte) Comparison {
 
 func composite(v jsonx.Value) bool { return v.Kind() == jsonx.Object || v.Kind() == jsonx.Array }
 
-// Agreed is how many fields agree.
+// Agreed is the number of fields that agree.
 func (c *Comparison) Agreed() (n int) {
 	for i := range c.Fields {
 		if c.Fields[i].Agree {
@@ -59,7 +59,7 @@ func (c *Comparison) Agreed() (n int) {
 	return n
 }
 
-// Same reports whether both answers come to the same decision: all that decides agrees, whatever else may differ.
+// Same reports whether both answers are the same decision: all fields with Decides agree.
 func (c *Comparison) Same() bool {
 	for i := range c.Fields {
 		if c.Fields[i].Decides && !c.Fields[i].Agree {
@@ -69,11 +69,11 @@ func (c *Comparison) Same() bool {
 	return true
 }
 
-// compareDecisions compares what matters in a form of ours. The first thing in which one answer is stricter decides.
-func compareDecisions(weights []weight, a, b jsonx.Value) (c Comparison) {
+// compareDecisions compares two answers by criteria. The first criterion by which one answer is stricter decides.
+func compareDecisions(weights []criterion, a, b jsonx.Value) (c Comparison) {
 	ordered := false
 	for i := range weights {
-		ordered = ordered || weights[i].sign != 0
+		ordered = ordered || weights[i].stricterIs != 0
 	}
 	for i := range weights {
 		w := &weights[i]
@@ -83,40 +83,39 @@ func compareDecisions(weights []weight, a, b jsonx.Value) (c Comparison) {
 				continue
 			}
 			c.Fields = append(c.Fields, Field{
-				Path: p.path, First: p.a.Raw, Second: p.b.Raw, Agree: w.agree(p.a, p.b), Decides: w.sign != 0 || !ordered,
+				Path: p.path, First: p.a.Raw, Second: p.b.Raw, Agree: w.agree(p.a, p.b), Decides: w.stricterIs != 0 || !ordered,
 			})
 		}
 		if c.Stricter == Neither {
 			if c.Stricter = w.stricter(c.Fields[from:], a, b); c.Stricter != Neither {
-				c.By = w.path
+				c.DecidedBy = w.path
 			}
 		}
 	}
 	return c
 }
 
-// stricter is the side on which a weight of a form is the more careful one, where its fields do not all agree.
-func (w *weight) stricter(fields []Field, a, b jsonx.Value) Side {
+// stricter is the side that is the more careful one by a criterion; Neither if all its fields agree.
+func (w *criterion) stricter(fields []Field, a, b jsonx.Value) Side {
 	agreed := true
 	for i := range fields {
 		agreed = agreed && fields[i].Agree
 	}
-	if agreed || w.sign == 0 {
+	if agreed || w.stricterIs == 0 {
 		return Neither
 	}
 	more, ok := w.difference(a, b)
 	switch {
 	case !ok || more == 0:
 		return Neither
-	case (more > 0) == (w.sign == largest):
+	case (more > 0) == (w.stricterIs == largest):
 		return First
 	}
 	return Second
 }
 
-// difference is by how much a weighs more than b, over all that the weight's path matches; ok is false where one of them says nothing that
-// can be weighed.
-func (w *weight) difference(a, b jsonx.Value) (more float64, ok bool) {
+// difference is the sum of a − b over all values that the criterion's path matches; ok is false if one of them cannot be measured.
+func (w *criterion) difference(a, b jsonx.Value) (more float64, ok bool) {
 	for _, p := range w.pairs(a, b) {
 		x, okA := w.measure(p.a)
 		y, okB := w.measure(p.b)

@@ -10,47 +10,49 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What is compared of answers in a form that nothing is known of.
+// Limits and tolerances of comparing answers without criteria.
 const (
-	mostFields  = 256  // of one comparison; what comes behind is not looked at
-	mostDepth   = 32   // deeper values are compared by their bytes
-	anyShare    = 0.01 // numbers that differ by no more than this part of the larger one agree
-	mostWords   = 8    // a text of more, on either side, is prose
-	longestWord = 64   // and so is one with more bytes
+	maxFields        = 256  // of one comparison; further ones are ignored
+	maxCompareDepth  = 32   // deeper values are compared byte by byte
+	defaultTolerance = 0.01 // relative: numbers that differ by at most this share of the larger one agree
+	maxWords         = 8    // a longer text is free text, which is not compared
+	maxWordBytes     = 64   // bytes; also free text beyond
 )
 
-// compareAny compares all that can be compared of two answers in any form.
+// compareAny compares all values of two answers except free text.
 func compareAny(a, b jsonx.Value) Comparison {
 	w := sideBySide{}
 	w.compare("", a, b, 0)
-	if len(w.fields) == 0 { // all of it is prose
+	if len(w.fields) == 0 { // nothing but free text
 		w.prose = true
 		w.compare("", a, b, 0)
 	}
 	return Comparison{Fields: w.fields}
 }
 
-// compareText compares two answers that are no JSON as a whole.
+// compareText compares two answers that are not JSON.
 func compareText(first, second []byte) Comparison {
-	same := strings.EqualFold(folded(string(first)), folded(string(second)))
+	same := strings.EqualFold(normalized(string(first)), normalized(string(second)))
 	return Comparison{Fields: []Field{{First: asJSON(first), Second: asJSON(second), Agree: same, Decides: true}}}
 }
 
 func asJSON(text []byte) jsonx.Raw { return jsonx.AppendString(nil, string(text)) }
 
-// folded is a text without what says nothing: the spaces around and between its words, and the full stop behind it.
-func folded(s string) string { return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".!") }
+// normalized is a text with single spaces between words and without a full stop at its end.
+func normalized(s string) string {
+	return strings.TrimRight(strings.Join(strings.Fields(s), " "), ".!")
+}
 
-// sideBySide goes through two values side by side.
+// sideBySide walks two values in parallel.
 type sideBySide struct {
 	fields []Field
-	prose  bool // texts are compared, too
+	prose  bool // also compare free text
 }
 
 func (w *sideBySide) compare(path string, a, b jsonx.Value, depth int) {
 	switch {
-	case len(w.fields) >= mostFields:
-	case depth == mostDepth:
+	case len(w.fields) >= maxFields:
+	case depth == maxCompareDepth:
 		w.add(path, a, b, bytes.Equal(a.Raw, b.Raw))
 	case a.Kind() == jsonx.Object && b.Kind() == jsonx.Object:
 		for _, name := range memberNames(a, b) {
@@ -68,7 +70,7 @@ func (w *sideBySide) add(path string, a, b jsonx.Value, agree bool) {
 	w.fields = append(w.fields, Field{Path: path, First: a.Raw, Second: b.Raw, Agree: agree, Decides: true})
 }
 
-// lists compares lists of scalars by what is in them, in any order, and all others element by element.
+// lists compares lists of scalars as sets, and all others element by element.
 func (w *sideBySide) lists(path string, a, b jsonx.Value, depth int) {
 	x, plainA := elementsOf(a)
 	y, plainB := elementsOf(b)
@@ -84,7 +86,7 @@ func (w *sideBySide) lists(path string, a, b jsonx.Value, depth int) {
 	}
 }
 
-// sets compares two lists of scalars. Those with prose in them are none: nobody can tell which of the texts belong together.
+// sets compares two lists of scalars in any order. Lists with free text are skipped unless they are equal.
 func (w *sideBySide) sets(path string, a, b jsonx.Value, x, y []jsonx.Value) {
 	same := len(x) == len(y)
 	for i := range x {
@@ -98,11 +100,11 @@ func (w *sideBySide) sets(path string, a, b jsonx.Value, x, y []jsonx.Value) {
 	}
 }
 
-// elements are the elements of a list, as far as they are looked at; plain is whether all are scalars.
+// elementsOf is the first maxFields elements of a list; plain is true if all are scalars.
 func elementsOf(list jsonx.Value) (out []jsonx.Value, plain bool) {
 	plain = true
 	for i, e := range list.Each {
-		if i == mostFields {
+		if i == maxFields {
 			break
 		}
 		out, plain = append(out, e), plain && !composite(e)
@@ -110,14 +112,14 @@ func elementsOf(list jsonx.Value) (out []jsonx.Value, plain bool) {
 	return out, plain
 }
 
-// isProse reports whether a value is a text that no two models word alike.
+// isProse reports whether a value is free text, which two models never write alike.
 func isProse(v jsonx.Value) bool {
 	s, ok := v.Str()
-	return ok && (len(s) > longestWord || len(strings.Fields(s)) > mostWords)
+	return ok && (len(s) > maxWordBytes || len(strings.Fields(s)) > maxWords)
 }
 
-// sameValue reports whether two scalars come to the same: nothing and null, numbers that are near, words in any case. Lists and objects
-// are compared by their bytes.
+// sameValue reports whether two scalars are equivalent: absent and null, numbers within the tolerance, text in any case. Lists and objects
+// are compared byte by byte.
 func sameValue(a, b jsonx.Value) bool {
 	if a.IsNull() || b.IsNull() {
 		return a.IsNull() && b.IsNull()
@@ -127,17 +129,17 @@ func sameValue(a, b jsonx.Value) bool {
 	}
 	if x, ok := a.Float(); ok {
 		y, ok := b.Float()
-		return ok && near(x, y, 0, anyShare)
+		return ok && near(x, y, 0, defaultTolerance)
 	}
 	if x, ok := a.Str(); ok {
 		y, ok := b.Str()
-		return ok && strings.EqualFold(folded(x), folded(y))
+		return ok && strings.EqualFold(normalized(x), normalized(y))
 	}
 	return false
 }
 
-// near reports whether two numbers are at most slack apart, or a share of the larger one. What binary fractions add counts for nothing:
-// 0.8 is 0.1 from 0.7.
+// near reports whether two numbers differ by at most slack, or by at most a share of the larger one. Rounding errors of binary fractions
+// are ignored: 0.8 is 0.1 from 0.7.
 func near(x, y, slack, share float64) bool {
 	const rounding = 1e-9
 	apart, larger := math.Abs(x-y), max(math.Abs(x), math.Abs(y))

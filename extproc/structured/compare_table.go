@@ -1,82 +1,82 @@
 package structured
 
-// How far apart numbers may be and still say the same.
+// Tolerances within which two numbers agree.
 const (
-	scoreSlack  = 0.1  // of what goes from 0 to 1
-	axisSlack   = 0.2  // of what goes from -1 to 1
-	amountShare = 0.05 // of amounts of money
-	countShare  = 0.1  // of counts
+	scoreTolerance  = 0.1  // of scores from 0 to 1
+	axisTolerance   = 0.2  // of axes from -1 to 1
+	amountTolerance = 0.05 // relative, of amounts of money
+	countTolerance  = 0.1  // relative, of counts
 )
 
 var severities = []string{"none", "low", "moderate", "medium", "high", "critical"}
 
-// decisions are what matters in our forms, and which of two answers is the more careful one: the first line in which they differ says
-// it. A form without an order is compared alone, and all of its lines count. A form that is not here is compared as any other.
+// decisions are the criteria of built-in schemas, in order: the first one in which two answers differ decides which is the more careful one.
+// A schema whose criteria have no order is only compared, and all of them count. Schemas that are not listed are compared as any other.
 //
-// Orders of actions go by what they do to what is at stake. To open a position, or to shift one on the word of one model, is the least
-// careful; then to do nothing; then to look closer; then to take risk off, the more of it the more careful.
-var decisions = map[string][]weight{
+// Actions are ordered by their effect on risk: opening or shifting a position is the least careful, then doing nothing, then looking closer,
+// then reducing risk, the more the more careful.
+var decisions = map[string][]criterion{
 	"RiskAssessment": {
-		{path: "approved", look: asFlag, sign: smallest},
-		{path: "adjusted_size_usd", look: asNumber, share: amountShare, sign: smallest},
-		{path: "layers.*.passed", look: asFlag, sign: smallest}, // more of them failed
-		{path: "layers.*.score", look: asNumber, slack: scoreSlack},
+		{path: "approved", as: asFlag, stricterIs: smallest},
+		{path: "adjusted_size_usd", as: asNumber, relTolerance: amountTolerance, stricterIs: smallest},
+		{path: "layers.*.passed", as: asFlag, stricterIs: smallest}, // fewer layers passed
+		{path: "layers.*.score", as: asNumber, tolerance: scoreTolerance},
 	},
 	"HeartbeatDecision": {
-		{path: "severity", look: asWord, order: severities, sign: largest},
-		{path: "escalate", look: asFlag, sign: largest},
-		{path: "action", look: asWord, order: []string{"rebalance", "observe", "analyze", "escalate", "hedge", "exit"}, sign: largest},
-		{path: "confidence", look: asNumber, slack: scoreSlack},
+		{path: "severity", as: asWord, order: severities, stricterIs: largest},
+		{path: "escalate", as: asFlag, stricterIs: largest},
+		{path: "action", as: asWord, order: []string{"rebalance", "observe", "analyze", "escalate", "hedge", "exit"}, stricterIs: largest},
+		{path: "confidence", as: asNumber, tolerance: scoreTolerance},
 	},
 	"CognitionPlan": {
-		{path: "action", look: asWord, order: []string{"enter", "hold", "hedge", "exit", "emergency_halt"}, sign: largest},
-		{path: "blocked_by", look: asPresence, sign: largest},
-		{path: "parameters.slippage_bps", look: asNumber, share: amountShare, sign: smallest},
-		{path: "confidence", look: asNumber, slack: scoreSlack},
+		{path: "action", as: asWord, order: []string{"enter", "hold", "hedge", "exit", "emergency_halt"}, stricterIs: largest},
+		{path: "blocked_by", as: asPresence, stricterIs: largest},
+		{path: "parameters.slippage_bps", as: asNumber, relTolerance: amountTolerance, stricterIs: smallest},
+		{path: "confidence", as: asNumber, tolerance: scoreTolerance},
 	},
 	"RiskRationale": {
-		{path: "recommendation", look: asWord, order: []string{"proceed", "reduce_size", "defer", "abort"}, sign: largest},
-		{path: "risk_score", look: asNumber, slack: scoreSlack, sign: largest},
+		{path: "recommendation", as: asWord, order: []string{"proceed", "reduce_size", "defer", "abort"}, stricterIs: largest},
+		{path: "risk_score", as: asNumber, tolerance: scoreTolerance, stricterIs: largest},
 	},
 	"ThreatAssessment": {
-		{path: "severity", look: asWord, order: severities, sign: largest},
-		{path: "likelihood", look: asNumber, slack: scoreSlack, sign: largest},
+		{path: "severity", as: asWord, order: severities, stricterIs: largest},
+		{path: "likelihood", as: asNumber, tolerance: scoreTolerance, stricterIs: largest},
 	},
 	"FragmentEvaluation": {
-		{path: "verdict", look: asWord, order: []string{"promote", "stage", "discard"}, sign: largest},
-		{path: "novelty", look: asNumber, slack: scoreSlack},
-		{path: "relevance", look: asNumber, slack: scoreSlack},
-		{path: "coherence", look: asNumber, slack: scoreSlack},
+		{path: "verdict", as: asWord, order: []string{"promote", "stage", "discard"}, stricterIs: largest},
+		{path: "novelty", as: asNumber, tolerance: scoreTolerance},
+		{path: "relevance", as: asNumber, tolerance: scoreTolerance},
+		{path: "coherence", as: asNumber, tolerance: scoreTolerance},
 	},
 
-	// What these say is neither more nor less careful.
+	// Answers of these schemas are neither more nor less careful.
 	"DaimonAppraisal": {
-		{path: "pleasure", look: asNumber, slack: axisSlack},
-		{path: "arousal", look: asNumber, slack: axisSlack},
-		{path: "dominance", look: asNumber, slack: axisSlack},
-		{path: "primary_emotion", look: asWord},
+		{path: "pleasure", as: asNumber, tolerance: axisTolerance},
+		{path: "arousal", as: asNumber, tolerance: axisTolerance},
+		{path: "dominance", as: asNumber, tolerance: axisTolerance},
+		{path: "primary_emotion", as: asWord},
 	},
 	"CuratorEvaluation": {
-		{path: "entries_evaluated", look: asNumber, share: countShare},
-		{path: "entries_retained", look: asNumber, share: countShare},
-		{path: "entries_pruned", look: asNumber, share: countShare},
-		{path: "grimoire_health", look: asNumber, slack: scoreSlack},
+		{path: "entries_evaluated", as: asNumber, relTolerance: countTolerance},
+		{path: "entries_retained", as: asNumber, relTolerance: countTolerance},
+		{path: "entries_pruned", as: asNumber, relTolerance: countTolerance},
+		{path: "grimoire_health", as: asNumber, tolerance: scoreTolerance},
 	},
 	"ReplayAnalysis": {
-		{path: "surprise_score", look: asNumber, slack: scoreSlack},
-		{path: "arousal_delta", look: asNumber, slack: axisSlack},
-		{path: "lessons", look: asLength, slack: 1},
-		{path: "counterfactuals", look: asLength, slack: 1},
+		{path: "surprise_score", as: asNumber, tolerance: scoreTolerance},
+		{path: "arousal_delta", as: asNumber, tolerance: axisTolerance},
+		{path: "lessons", as: asLength, tolerance: 1},
+		{path: "counterfactuals", as: asLength, tolerance: 1},
 	},
 	"DreamIntegration": {
-		{path: "promoted.hypothesis_id", look: asIDs},
-		{path: "staged.hypothesis_id", look: asIDs},
-		{path: "discarded.hypothesis_id", look: asIDs},
-		{path: "playbook_diff", look: asPresence},
+		{path: "promoted.hypothesis_id", as: asIDs},
+		{path: "staged.hypothesis_id", as: asIDs},
+		{path: "discarded.hypothesis_id", as: asIDs},
+		{path: "playbook_diff", as: asPresence},
 	},
 	"MemoryWriteIntent": {
-		{path: "entry_type", look: asWord},
-		{path: "task_class", look: asWord},
-		{path: "confidence", look: asNumber, slack: scoreSlack},
+		{path: "entry_type", as: asWord},
+		{path: "task_class", as: asWord},
+		{path: "confidence", as: asNumber, tolerance: scoreTolerance},
 	},
 }

@@ -60,8 +60,8 @@ func TestR29TheStricterDecision(t *testing.T) {
 		t.Run(row.about, func(t *testing.T) {
 			one := structured.Compare(row.form, []byte(row.strict), []byte(row.lax))
 			two := structured.Compare(row.form, []byte(row.lax), []byte(row.strict))
-			if one.Stricter != structured.First || two.Stricter != structured.Second || one.By != row.by || two.By != row.by {
-				t.Errorf("%v by %s; %v by %s", one.Stricter, one.By, two.Stricter, two.By)
+			if one.Stricter != structured.First || two.Stricter != structured.Second || one.DecidedBy != row.by || two.DecidedBy != row.by {
+				t.Errorf("%v by %s; %v by %s", one.Stricter, one.DecidedBy, two.Stricter, two.DecidedBy)
 			}
 			if one.Same() || two.Same() {
 				t.Error("they are the same decision")
@@ -83,12 +83,14 @@ func paths(c structured.Comparison) string {
 	return strings.Join(out, " ")
 }
 
-func TestR29WhatIsComparedAndWhatAgrees(t *testing.T) {
+type compareCase struct {
+	about, form, first, second, want string
+	same                             bool
+}
+
+func TestR29ComparedFieldsAndTolerances(t *testing.T) {
 	const scores = " layers.hard_shields.score layers.position_sizing.score layers.adaptive_guardrails.score layers.observation.score layers.defi_threats.score"
-	for _, row := range []struct {
-		about, form, first, second, want string
-		same                             bool
-	}{
+	for _, row := range []compareCase{
 		{
 			"prose is not compared", "HeartbeatDecision", heartbeat("low", "observe", 0.5, false),
 			`{"severity":"LOW ","action":"observe","confidence":0.5,"rationale":"quite another","signals":[{"source":"price"}],"escalate":false}`,
@@ -142,18 +144,21 @@ func TestR29WhatIsComparedAndWhatAgrees(t *testing.T) {
 		{"text and JSON", "", "Yes.", `{"a":1}`, "!", false},
 		{"a form that nothing is known of", "Elsewhere", `{"a":1}`, `{"a":2}`, "!a", false},
 	} {
-		t.Run(row.about, func(t *testing.T) {
-			c := structured.Compare(row.form, []byte(row.first), []byte(row.second))
-			if paths(c) != row.want || c.Same() != row.same {
-				t.Errorf("got %q, %v; want %q, %v", paths(c), c.Same(), row.want, row.same)
-			}
-			if n := strings.Count(row.want, "!"); c.Agreed() != len(c.Fields)-n {
-				t.Errorf("%d of %d agree", c.Agreed(), len(c.Fields))
-			}
-			if row.same && c.Stricter != structured.Neither {
-				t.Errorf("stricter by %s", c.By)
-			}
-		})
+		t.Run(row.about, func(t *testing.T) { checkCompared(t, row) })
+	}
+}
+
+func checkCompared(t *testing.T, row compareCase) {
+	t.Helper()
+	c := structured.Compare(row.form, []byte(row.first), []byte(row.second))
+	if paths(c) != row.want || c.Same() != row.same {
+		t.Errorf("got %q, %v; want %q, %v", paths(c), c.Same(), row.want, row.same)
+	}
+	if n := strings.Count(row.want, "!"); c.Agreed() != len(c.Fields)-n {
+		t.Errorf("%d of %d agree", c.Agreed(), len(c.Fields))
+	}
+	if row.same && c.Stricter != structured.Neither {
+		t.Errorf("stricter by %s", c.DecidedBy)
 	}
 }
 
@@ -179,8 +184,8 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, form, a, b string) {
 		one, two := structured.Compare(form, []byte(a), []byte(b)), structured.Compare(form, []byte(b), []byte(a))
 		mirrored := [...]structured.Side{structured.Neither, structured.Second, structured.First}
-		if two.Stricter != mirrored[one.Stricter] || two.By != one.By || one.Agreed() != two.Agreed() || one.Same() != two.Same() {
-			t.Fatalf("%s %v by %s; %s %v by %s", paths(one), one.Stricter, one.By, paths(two), two.Stricter, two.By)
+		if two.Stricter != mirrored[one.Stricter] || two.DecidedBy != one.DecidedBy || one.Agreed() != two.Agreed() || one.Same() != two.Same() {
+			t.Fatalf("%s %v by %s; %s %v by %s", paths(one), one.Stricter, one.DecidedBy, paths(two), two.Stricter, two.DecidedBy)
 		}
 		self := structured.Compare(form, []byte(a), []byte(a))
 		if !self.Same() || self.Agreed() != len(self.Fields) || self.Stricter != structured.Neither {
@@ -199,16 +204,16 @@ func TestR23WhichAnswersEscalate(t *testing.T) {
 		floor               float64
 		want                structured.Escalation
 	}{
-		{"its own word", "HeartbeatDecision", heartbeat("low", "observe", 0.9, true), 0, structured.SaysSo},
-		{"its action", "HeartbeatDecision", heartbeat("low", "escalate", 0.9, false), 0, structured.SaysSo},
-		{"its confidence", "HeartbeatDecision", heartbeat("low", "observe", 0.3, false), 0.5, structured.LacksCertainty},
-		{"its own word comes first", "HeartbeatDecision", heartbeat("low", "observe", 0.3, true), 0.5, structured.SaysSo},
-		{"sure enough", "HeartbeatDecision", heartbeat("low", "observe", 0.5, false), 0.5, structured.Stays},
-		{"no floor", "HeartbeatDecision", heartbeat("low", "observe", 0, false), 0, structured.Stays},
-		{"no confidence is no lack of it", "HeartbeatDecision", `{"escalate":false}`, 0.5, structured.Stays},
-		{"another form", "CognitionPlan", `{"escalate":true,"confidence":0}`, 0.5, structured.Stays},
-		{"no form", "", `{"escalate":true}`, 0.5, structured.Stays},
-		{"no JSON", "HeartbeatDecision", "escalate", 0.5, structured.Stays},
+		{"its own word", "HeartbeatDecision", heartbeat("low", "observe", 0.9, true), 0, structured.Requested},
+		{"its action", "HeartbeatDecision", heartbeat("low", "escalate", 0.9, false), 0, structured.Requested},
+		{"its confidence", "HeartbeatDecision", heartbeat("low", "observe", 0.3, false), 0.5, structured.LowConfidence},
+		{"its own word comes first", "HeartbeatDecision", heartbeat("low", "observe", 0.3, true), 0.5, structured.Requested},
+		{"sure enough", "HeartbeatDecision", heartbeat("low", "observe", 0.5, false), 0.5, structured.NoEscalation},
+		{"no floor", "HeartbeatDecision", heartbeat("low", "observe", 0, false), 0, structured.NoEscalation},
+		{"no confidence is no lack of it", "HeartbeatDecision", `{"escalate":false}`, 0.5, structured.NoEscalation},
+		{"another form", "CognitionPlan", `{"escalate":true,"confidence":0}`, 0.5, structured.NoEscalation},
+		{"no form", "", `{"escalate":true}`, 0.5, structured.NoEscalation},
+		{"no JSON", "HeartbeatDecision", "escalate", 0.5, structured.NoEscalation},
 	} {
 		t.Run(row.about, func(t *testing.T) {
 			if got := structured.Escalates(row.form, []byte(row.answer), row.floor); got != row.want {

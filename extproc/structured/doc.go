@@ -1,4 +1,4 @@
-// Package structured has answers follow a JSON Schema, whichever model gives them: it chooses how a model is asked (enforced by its
-// provider, as the arguments of a tool, or in words), reads the answer out of what comes, and checks it. It knows no provider's JSON and
-// no HTTP.
+// Package structured implements structured output for any model: it chooses how to ask for a JSON Schema (enforced by the provider, as the
+// arguments of a tool call, or in the prompt), extracts the answer from the model's text, and validates it. It does not know the providers'
+// JSON formats or HTTP.
 package structured

@@ -6,34 +6,34 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Escalation is why an answer asks for a stronger model.
+// Escalation is the reason why a request is repeated with a stronger model.
 type Escalation string
 
 // The reasons.
 const (
-	Stays          Escalation = ""           // it does not
-	SaysSo         Escalation = "escalate"   // its own word
-	LacksCertainty Escalation = "confidence" // it is less sure of itself than it has to be
+	NoEscalation  Escalation = ""           // the answer is used
+	Requested     Escalation = "escalate"   // the answer asks for it
+	LowConfidence Escalation = "confidence" // the answer's confidence is below the minimum
 )
 
-// Escalates says whether an answer of a form, by the form's name, asks for a stronger model: by its own word, or by a confidence below
-// floor, from 0 to 1. Only heartbeats' decisions do.
+// Escalates reports whether an answer to a built-in schema requires a stronger model: because it says so, or because its confidence is below
+// floor (0 to 1). Only HeartbeatDecision does.
 func Escalates(form string, answer []byte, floor float64) Escalation {
 	if form != "HeartbeatDecision" {
-		return Stays
+		return NoEscalation
 	}
 	v, err := jsonx.Parse(answer)
 	if err != nil {
-		return Stays
+		return NoEscalation
 	}
 	says, _ := v.Get("escalate").Bool()
 	action, _ := v.Get("action").Str()
 	confidence, ok := v.Get("confidence").Float()
 	switch {
 	case says || strings.EqualFold(action, "escalate"):
-		return SaysSo
+		return Requested
 	case ok && confidence < floor:
-		return LacksCertainty
+		return LowConfidence
 	}
-	return Stays
+	return NoEscalation
 }

@@ -10,34 +10,34 @@ import (
 
 var fence = []byte("```")
 
-// block is what stands in a fence.
+// block is the content of a fenced block.
 type block struct {
 	text   []byte
-	end    int  // behind it, in the text around
-	closed bool // the fence has an end
+	end    int  // offset behind the block in the surrounding text
+	closed bool // the closing fence is there
 }
 
-// search is one search through a text. Where brackets are never closed, each is looked at until the end of the text; so what is looked
-// at is counted.
-type search struct{ left int } // bytes
+// search limits the work of searching a text: every unclosed bracket is followed to the end of the text. budget is the number of bytes that
+// may still be scanned.
+type search struct{ budget int }
 
-// mostLooks is how often the bytes of a text may be looked at for a closing bracket, on the average.
-const mostLooks = 64
+// maxScanFactor is how often each byte of a text may be scanned on average.
+const maxScanFactor = 64
 
-func newSearch(text []byte) *search { return &search{left: mostLooks * len(text)} }
+func newSearch(text []byte) *search { return &search{budget: maxScanFactor * len(text)} }
 
-// over reports whether enough was looked at.
-func (s *search) over() bool { return s.left <= 0 }
+// exhausted reports whether the budget is used up.
+func (s *search) exhausted() bool { return s.budget <= 0 }
 
-// nestedEnd is where the object or array that a text begins with is closed, 0 for nowhere.
+// nestedEnd is the length of the object or array at the start of a text, 0 if it is not closed.
 func (s *search) nestedEnd(b []byte) int {
-	b = b[:max(0, min(len(b), s.left))]
+	b = b[:max(0, min(len(b), s.budget))]
 	end := nestedEnd(b)
 	switch {
 	case end > 0:
-		s.left -= end
+		s.budget -= end
 	case len(b) > 0 && (b[0] == '{' || b[0] == '['):
-		s.left -= len(b)
+		s.budget -= len(b)
 	}
 	return end
 }
@@ -45,7 +45,7 @@ func (s *search) nestedEnd(b []byte) int {
 // fences yields the fenced blocks of a text, in order.
 func (s *search) fences(text []byte) iter.Seq[block] {
 	return func(yield func(block) bool) {
-		for at := 0; !s.over(); {
+		for at := 0; !s.exhausted(); {
 			n := bytes.Index(text[at:], fence)
 			if n < 0 {
 				return
@@ -65,8 +65,8 @@ func (s *search) fences(text []byte) iter.Seq[block] {
 	}
 }
 
-// fencedAlone is what stands in the only block of a text, if there is nothing else; nil otherwise.
-func fencedAlone(text []byte) []byte {
+// onlyFence is the content of a text that is a single fenced block; nil otherwise.
+func onlyFence(text []byte) []byte {
 	if !bytes.HasPrefix(text, fence) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func fencedAlone(text []byte) []byte {
 	return nil
 }
 
-// tagEnd is how long the name of a block's language is.
+// tagEnd is the length of a block's language name.
 func tagEnd(b []byte) int {
 	n := 0
 	for n < len(b) && (b[n]|0x20 >= 'a' && b[n]|0x20 <= 'z' || b[n] >= '0' && b[n] <= '9') {
@@ -88,7 +88,7 @@ func tagEnd(b []byte) int {
 	return n
 }
 
-// fenceEnd is where a block ends: at a fence that is not inside a JSON string, else at the next one; -1 for nowhere.
+// fenceEnd is the offset of a block's closing fence: the first one outside of a JSON value, or any; -1 if there is none.
 func (s *search) fenceEnd(text []byte, start int) int {
 	inner := bytes.TrimLeft(text[start:], " \t\r\n")
 	from := len(text) - len(inner)
@@ -105,22 +105,22 @@ func (s *search) fenceEnd(text []byte, start int) int {
 	return from + n
 }
 
-// candidate is a piece of a text that may be the answer, as JSON.
+// candidate is a part of a text that may be the answer, as JSON.
 type candidate struct {
 	json     []byte
 	repaired bool
 }
 
-// Bounds on the places of a text that are tried as the beginning of an answer.
+// Limits of the offsets of a text that are tried as the start of an answer.
 const (
-	mostStarts  = 256
-	mostRepairs = 16
+	maxStarts  = 256
+	maxRepairs = 16
 )
 
-// candidates yields what may be the answer, the likeliest first.
+// candidates yields the parts of a text that may be the answer, the most likely one first.
 func candidates(text []byte, kind jsonx.Kind, cut bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		if whole(text, kind) && (!cut || endsItself(text)) {
+		if isOneValue(text, kind) && (!cut || isDelimited(text)) {
 			yield(candidate{json: text})
 			return
 		}
@@ -133,29 +133,29 @@ func candidates(text []byte, kind jsonx.Kind, cut bool) iter.Seq[candidate] {
 				return
 			}
 		}
-		if s.nested(text, kind, cut, yield) && jsonx.Valid(text) == nil && (!cut || endsItself(text)) {
-			yield(candidate{json: text}) // of another kind, and it can be said so
+		if s.nested(text, kind, cut, yield) && jsonx.Valid(text) == nil && (!cut || isDelimited(text)) {
+			yield(candidate{json: text}) // of another type, which is reported
 		}
 	}
 }
 
-// fenced is what stands in a block, if that is one value and nothing else.
+// fenced is the content of a block if it is a single value.
 func fenced(b []byte, kind jsonx.Kind) (c candidate, ok bool) {
-	if whole(b, kind) {
+	if isOneValue(b, kind) {
 		return candidate{json: b}, true
 	}
-	if len(b) == 0 || strings.IndexByte(startsOf(kind), b[0]) < 0 {
+	if len(b) == 0 || strings.IndexByte(openingBytes(kind), b[0]) < 0 {
 		return c, false
 	}
-	out, n := repaired(b, true) // a block that is closed was not left unfinished
+	out, n := repair(b, true) // a closed block was not cut off
 	return candidate{json: out, repaired: true}, out != nil && n == len(b)
 }
 
-// nested yields the objects or arrays of a text. What looks like one and cannot be read ends the search: what is inside is no answer.
-// more is false where the search has ended.
+// nested yields the outermost objects or arrays of a text. One that cannot be parsed ends the search, because what is nested in it is not
+// the answer. more is false if the search ended.
 func (s *search) nested(text []byte, kind jsonx.Kind, cut bool, yield func(candidate) bool) (more bool) {
-	starts, repairs := startsOf(kind), 0
-	for at, tries := 0, 0; tries < mostStarts && !s.over(); tries++ {
+	starts, repairs := openingBytes(kind), 0
+	for at, tries := 0, 0; tries < maxStarts && !s.exhausted(); tries++ {
 		n := indexAny(text[at:], starts)
 		if n < 0 {
 			return true
@@ -169,14 +169,14 @@ func (s *search) nested(text []byte, kind jsonx.Kind, cut bool, yield func(candi
 			}
 			continue
 		}
-		if !isBeginning(rest) {
+		if !looksLikeJSON(rest) {
 			at++
 			continue
 		}
-		if repairs++; repairs > mostRepairs {
+		if repairs++; repairs > maxRepairs {
 			return false
 		}
-		out, end := repaired(rest, cut)
+		out, end := repair(rest, cut)
 		wanted := kind != jsonx.Array || rest[0] == '['
 		if at += end; out == nil || wanted && !yield(candidate{json: out, repaired: true}) {
 			return false
@@ -192,8 +192,8 @@ func indexAny(b []byte, chars string) int {
 	return bytes.IndexAny(b, chars)
 }
 
-// isBeginning reports whether a text begins like an object with a member, or like an array with an element that is no word.
-func isBeginning(b []byte) bool {
+// looksLikeJSON reports whether a text starts like an object with a member, or like an array whose first element is not a bare word.
+func looksLikeJSON(b []byte) bool {
 	r := repairer{in: b, at: 1}
 	r.blank()
 	switch {
@@ -210,19 +210,19 @@ func isBeginning(b []byte) bool {
 	return n > 0 && (!r.more() || b[r.at] == ':')
 }
 
-// startsOf are the bytes at which a value of a kind is looked for, of those that end by themselves.
-func startsOf(kind jsonx.Kind) string {
+// openingBytes are the bytes with which a value of a kind starts; "" for scalars, which are not searched for.
+func openingBytes(kind jsonx.Kind) string {
 	switch kind {
 	case jsonx.Object:
 		return "{"
-	case jsonx.Array, jsonx.Invalid: // an object is passed over as a whole
+	case jsonx.Array, jsonx.Invalid: // objects too, to skip what is inside of them
 		return "{["
 	case jsonx.Null, jsonx.Bool, jsonx.Number, jsonx.String:
 	}
 	return ""
 }
 
-// nestedEnd is where the object or array that a text begins with is closed, 0 for nowhere. Brackets in strings do not count.
+// nestedEnd is the length of the object or array at the start of a text, 0 if it is not closed. Brackets in strings do not count.
 func nestedEnd(b []byte) int {
 	if len(b) == 0 || b[0] != '{' && b[0] != '[' {
 		return 0

@@ -6,70 +6,70 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Bounds on what a schema may have done with one value: schemas that are applied to the same value, one inside the other and all
-// together, and references. What is applied to the values inside is counted while it is done.
+// Limits of the schemas that apply to one value: how deeply they are nested, how many there are in total, and the number of references.
+// Schemas that apply to nested values are counted during a check instead (maxSteps).
 const (
-	longestReach   = 64
-	widestReach    = 2048
-	mostReferences = 2000
+	maxNesting    = 64
+	maxApplied    = 2048
+	maxReferences = 2000
 )
 
 var (
-	errCircle     = errors.New("refers to itself, and says nothing of a value by that")
-	errReach      = errors.New("leads on too far, or in too many ways")
+	errCycle      = errors.New("refers to itself in a cycle")
+	errReach      = errors.New("applies too many nested schemas to one value")
 	errReferences = errors.New("has too many references")
 )
 
-// graph finds out how far schemas reach without going into a value.
+// graph computes how many schemas apply to the same value.
 type graph struct {
 	root    jsonx.Value
-	known   map[int]reach          // by the place of the schema
-	targets map[string]jsonx.Value // of references
+	reaches map[int]reach          // by the offset of the schema in the document
+	targets map[string]jsonx.Value // by reference
 	refs    int
 }
 
-// reach is how many schemas are applied to a value: one inside the other, and all together.
+// reach is how many schemas apply to a value: the longest chain, and the total.
 type reach struct {
-	open       bool // it is being worked out
+	inProgress bool // being computed; seen again, it is a cycle
 	deep, wide int
 }
 
-// target is what a reference refers to.
+// target is the schema that a reference refers to.
 func (g *graph) target(ref string) (v jsonx.Value, ok bool) {
 	v, known := g.targets[ref]
 	if !known {
-		v = pointed(g.root, ref)
+		v = byPointer(g.root, ref)
 		g.targets[ref] = v
 	}
 	return v, v.Exists()
 }
 
-// from is the reach of a schema.
-func (g *graph) from(v jsonx.Value) (r reach, err error) {
+// reachOf computes the reach of a schema.
+func (g *graph) reachOf(v jsonx.Value) (r reach, err error) {
 	if v.Kind() != jsonx.Object {
 		return reach{deep: 1, wide: 1}, nil
 	}
-	if r, known := g.known[v.At]; known {
-		if r.open {
-			return r, errCircle
+	if r, known := g.reaches[v.At]; known {
+		if r.inProgress {
+			return r, errCycle
 		}
 		return r, nil
 	}
-	g.known[v.At] = reach{open: true}
+	g.reaches[v.At] = reach{inProgress: true}
 	r = reach{deep: 1, wide: 1}
 	for key, e := range v.Members {
 		if err := g.member(&r, string(key), e); err != nil {
 			return r, err
 		}
 	}
-	if r.deep > longestReach || r.wide > widestReach {
+	if r.deep > maxNesting || r.wide > maxApplied {
 		return r, errReach
 	}
-	g.known[v.At] = r
+	g.reaches[v.At] = r
 	return r, nil
 }
 
-// member adds what one keyword of a schema has applied to the same value.
+// member adds the schemas that one keyword applies to the same value.
 func (g *graph) member(r *reach, key string, e jsonx.Value) error {
 	switch key {
 	case "$ref":
@@ -77,7 +77,7 @@ func (g *graph) member(r *reach, key string, e jsonx.Value) error {
 		if !ok {
 			return nil
 		}
-		if g.refs++; g.refs > mostReferences {
+		if g.refs++; g.refs > maxReferences {
 			return errReferences
 		}
 		to, _ := g.target(ref)
@@ -101,11 +101,11 @@ func (g *graph) member(r *reach, key string, e jsonx.Value) error {
 }
 
 func (g *graph) add(r *reach, v jsonx.Value) error {
-	inner, err := g.from(v)
+	inner, err := g.reachOf(v)
 	if err != nil {
 		return err
 	}
 	r.deep = max(r.deep, 1+inner.deep)
-	r.wide = min(r.wide+inner.wide, widestReach+1)
+	r.wide = min(r.wide+inner.wide, maxApplied+1)
 	return nil
 }

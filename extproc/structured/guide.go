@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// guide is what a model is told of the form where nothing enforces it. beside says that it may call tools of the caller's too.
-func (f *Form) guide(beside bool) string {
+// guide is the prompt that asks for the schema where nothing enforces it. beside is true if the model may also call the client's tools.
+func (sch *Schema) guide(beside bool) string {
 	when := "Respond"
 	if beside {
 		when = "When you do not call a tool, respond"
 	}
-	if f.anyObject {
+	if sch.anyObject {
 		return when + " ONLY with a valid JSON object. Do not include any text outside the JSON object."
 	}
-	return when + " ONLY with valid JSON matching this structure" + ":\n```json\n" + pretty(f.plain) + "\n```\nDo not include any text outside the JSON block."
+	return when + " ONLY with valid JSON matching this structure" + ":\n```json\n" + pretty(sch.compact) + "\n```\nDo not include any text outside the JSON block."
 }
 
-// pretty is JSON as people read it.
+// pretty is indented JSON.
 func pretty(b []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, b, "", "  "); err != nil {
@@ -27,7 +27,7 @@ func pretty(b []byte) string {
 	return out.String()
 }
 
-// toolNote describes the synthetic tool.
+// toolNote is the description of the tool whose arguments are the answer.
 func toolNote(note string) string {
 	s := "Use this tool to provide your structured response. Fill in all required fields based on your analysis."
 	if note != "" {
@@ -36,7 +36,7 @@ func toolNote(note string) string {
 	return s
 }
 
-// toolGuide asks for a call that cannot be forced.
+// toolGuide is the prompt that asks for a tool call where tool_choice cannot force it.
 func toolGuide(tool string, beside bool) string {
 	s := "Give your final answer by calling the tool " + tool + " exactly once, with all required fields. Do not write the answer as text."
 	if beside {
@@ -45,8 +45,8 @@ func toolGuide(tool string, beside bool) string {
 	return s
 }
 
-// Complaint is what the model is told of its answer when it is asked again.
-func (f *Form) Complaint(v Verdict) string {
+// RetryPrompt is the message to the model that lists what was wrong with its answer.
+func (sch *Schema) RetryPrompt(v Validation) string {
 	var b strings.Builder
 	if v.JSON == nil {
 		b.WriteString("Your last answer could not be read as JSON of the structure that was asked for:")

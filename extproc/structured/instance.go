@@ -7,25 +7,25 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// mostAnswer is the longest answer that is looked at, in bytes.
-const mostAnswer = 2 << 20
+// maxAnswerBytes is the longest answer that is checked.
+const maxAnswerBytes = 2 << 20
 
-// decoded is a JSON value as the validator takes it, with its numbers as they are written. Issues are what JSON allows and no two
-// programs read alike.
-type decoded struct {
+// instance converts a JSON value to the validator's types, with numbers as json.Number. Issues are duplicate members and numbers beyond
+// the limits, which parsers treat differently.
+type instance struct {
 	path   []string
 	issues []string
 }
 
-func (d *decoded) issue(what string) {
-	where := at(d.path)
+func (d *instance) issue(what string) {
+	where := readablePath(d.path)
 	if where == "" {
 		where = "the answer"
 	}
 	d.issues = append(d.issues, where+": "+what)
 }
 
-func (d *decoded) value(v jsonx.Value) any {
+func (d *instance) value(v jsonx.Value) any {
 	switch v.Kind() {
 	case jsonx.Object:
 		return d.object(v)
@@ -39,8 +39,8 @@ func (d *decoded) value(v jsonx.Value) any {
 		s, _ := v.Str()
 		return s
 	case jsonx.Number:
-		if !reasonable(v.Raw) {
-			d.issue("is a number beyond all measure")
+		if !isBoundedNumber(v.Raw) {
+			d.issue("is a number with too many digits or too large an exponent")
 			return json.Number("0")
 		}
 		return json.Number(v.Raw)
@@ -52,7 +52,7 @@ func (d *decoded) value(v jsonx.Value) any {
 	return nil
 }
 
-func (d *decoded) object(v jsonx.Value) any {
+func (d *instance) object(v jsonx.Value) any {
 	m := map[string]any{}
 	for key, e := range v.Members {
 		name := string(key)
@@ -60,39 +60,39 @@ func (d *decoded) object(v jsonx.Value) any {
 		m[name] = d.inside(name, e)
 		if twice {
 			d.path = append(d.path, name)
-			d.issue("is there twice")
+			d.issue("appears twice")
 			d.path = d.path[:len(d.path)-1]
 		}
 	}
 	return m
 }
 
-func (d *decoded) inside(name string, v jsonx.Value) any {
+func (d *instance) inside(name string, v jsonx.Value) any {
 	d.path = append(d.path, name)
 	out := d.value(v)
 	d.path = d.path[:len(d.path)-1]
 	return out
 }
 
-// validate is what is wrong with a JSON text. It ends in a bounded time, whatever the schema is.
-func (f *Form) validate(b []byte) []string {
+// validate lists what is wrong with a JSON text. Its time is bounded for every schema.
+func (sch *Schema) validate(b []byte) []string {
 	v, err := jsonx.Parse(b)
 	if err != nil {
-		return []string{"the answer is no JSON"}
+		return []string{"the answer is not JSON"}
 	}
-	d := decoded{}
+	d := instance{}
 	value := d.value(v)
 	if len(d.issues) > 0 {
-		return bound(d.issues)
+		return limited(d.issues)
 	}
-	c, err := f.checker()
+	c, err := sch.checker()
 	if err != nil {
 		return []string{"the answer cannot be checked"}
 	}
 	issues, ok := c.check(value)
-	if !ok { // what it left behind is not for others
+	if !ok { // the aborted checker may be inconsistent: it is not returned to the pool
 		return []string{"the answer cannot be checked: its schema takes too many steps"}
 	}
-	f.checkers.Put(c)
+	sch.checkers.Put(c)
 	return issues
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Bounds on the patterns of one schema. A match costs a pattern's size for each byte of the text.
+// Limits of the patterns of one schema. The time of a match is proportional to the size of the pattern times the length of the text.
 const (
-	longestPattern = 4 << 10 // bytes
-	mostPatterns   = 40_000  // steps of all patterns together
-	bytesPerStep   = 256     // of text times steps of pattern, that cost as much as one step of a check
+	maxPatternBytes = 4 << 10 // bytes
+	maxPatternSteps = 40_000  // total size of all patterns, see patternSize
+	bytesPerStep    = 256     // bytes of text × size of pattern that count as one step of a check
 )
 
 var errPattern = errors.New("makes the patterns of the schema too large")
@@ -23,10 +23,10 @@ type patterns struct {
 	size  int
 }
 
-// compile reads a pattern as far as it can be matched in linear time. Patterns are ECMAScript's; what is different there (looking ahead,
-// referring back) is left unchecked.
+// compile compiles a pattern for matching in linear time. JSON Schema uses ECMAScript patterns: those with lookahead or backreferences, which
+// Go's regexp does not have, are not checked.
 func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
-	if len(s) > longestPattern {
+	if len(s) > maxPatternBytes {
 		return nil, errPattern
 	}
 	tree, err := syntax.Parse(s, syntax.Perl)
@@ -34,7 +34,7 @@ func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
 		return unchecked(s), nil //nolint:nilerr // as said above
 	}
 	size := patternSize(tree)
-	if p.size += size; p.size > mostPatterns {
+	if p.size += size; p.size > maxPatternSteps {
 		return nil, errPattern
 	}
 	re, err := regexp.Compile(s)
@@ -44,7 +44,7 @@ func (p *patterns) compile(s string) (jsonschema.Regexp, error) {
 	return &pattern{Regexp: re, size: size, steps: p.steps}, nil
 }
 
-// patternSize is about how many steps a pattern has when its repetitions are written out.
+// patternSize is the approximate size of a pattern with its repetitions expanded.
 func patternSize(re *syntax.Regexp) int {
 	size := 1 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -53,10 +53,10 @@ func patternSize(re *syntax.Regexp) int {
 	if re.Op == syntax.OpRepeat {
 		size *= max(1, re.Min, re.Max)
 	}
-	return min(size, mostPatterns+1)
+	return min(size, maxPatternSteps+1)
 }
 
-// pattern is one whose matches are counted.
+// pattern counts the cost of its matches.
 type pattern struct {
 	*regexp.Regexp
 
@@ -69,7 +69,7 @@ func (p *pattern) MatchString(s string) bool {
 	return p.Regexp.MatchString(s)
 }
 
-// unchecked is a pattern that everything matches.
+// unchecked is a pattern that matches everything.
 type unchecked string
 
 func (u unchecked) String() string        { return string(u) }

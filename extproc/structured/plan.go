@@ -8,18 +8,18 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Mode is how a model is made to follow a form.
+// Mode is how a model is asked to follow a schema.
 type Mode uint8
 
 // The modes.
 const (
 	None     Mode = iota
-	Enforced      // its provider holds it to the schema
-	Tool          // it calls a tool whose input is the answer
-	Prompted      // it is told in words
+	Enforced      // the provider enforces the schema
+	Tool          // the model calls a tool whose arguments are the answer
+	Prompted      // the schema is in the prompt
 )
 
-// String is the mode as headers name it.
+// String is the mode's name in headers.
 func (m Mode) String() string {
 	switch m {
 	case None:
@@ -34,17 +34,17 @@ func (m Mode) String() string {
 	return "none"
 }
 
-// Rules says which schemas a provider enforces.
+// Rules is the subset of JSON Schema that a provider enforces.
 type Rules uint8
 
 // The rules.
 const (
-	RulesAny       Rules = iota // any JSON Schema: what it does not know, it ignores (Gemini's, vLLM's)
-	RulesOpenAI                 // strict schemas: OpenAI's, Venice's, and whoever speaks their format
+	RulesAny       Rules = iota // any JSON Schema: unknown keywords are ignored (Gemini, vLLM)
+	RulesOpenAI                 // OpenAI's strict schemas: OpenAI, Venice and compatible providers
 	RulesAnthropic              // output_config.format
 )
 
-// RulesOf are the rules of providers that are spoken to in a dialect.
+// RulesOf is the rules of providers with this dialect.
 func RulesOf(d chat.Dialect) Rules {
 	switch d {
 	case chat.OpenAI, chat.Responses, chat.Completions:
@@ -64,195 +64,193 @@ func (r Rules) enforcedBy() wire.EnforcedBy {
 	return wire.ByOpenAI
 }
 
-// Target is one candidate, and what its request says besides the form.
+// Target describes one candidate and the request, as far as they matter for the choice of the mode.
 type Target struct {
-	Enforces   bool // model and provider hold answers to a schema
-	Tools      bool // the model calls tools
-	Thinking   bool // it thinks in this request, so that no tool can be forced
-	Rules      Rules
-	PreferTool bool // a tool rather than a schema, where both are there
-	OwnTools   bool // the caller brings tools of its own
-	OwnChoice  chat.ToolChoiceMode
+	Enforces     bool // model and provider enforce schemas
+	Tools        bool // the model supports native tool calling
+	Thinking     bool // reasoning is on, so that no tool call can be forced
+	Rules        Rules
+	PreferTool   bool // prefer Tool to Enforced where both are possible
+	ClientTools  bool // the client's request has tools
+	ClientChoice chat.ToolChoiceMode
 
-	// Hinted is for a caller's own form that its request does not ask for in its dialect's words: a hint named it.
+	// Hinted is set if a hint named the client's schema, and not a parameter of its dialect.
 	Hinted bool
 
-	// Unknown is set where nobody said whether the provider enforces schemas: a caller's own is sent, and what comes is checked.
-	Unknown bool
-	// Same is set where the provider speaks the client's dialect, so that it can be sent what the client wrote.
-	Same bool
-	// Loose is set where the client's format says whether a schema is strict, and the client did not say so: it is not made strict.
-	Loose bool
-	// StrictAlone is set where the provider takes no schemas but strict ones.
-	StrictAlone bool
-	// Word is set where the client asked for one word of an enum, without quotes (Gemini's text/x.enum).
-	Word bool
-	// Taken reports whether the caller's own tools have a name already; nil for never.
-	Taken func(tool string) bool
+	// SupportUnknown is set if it is not configured whether the provider enforces schemas: the client's schema is sent and the answer checked.
+	SupportUnknown bool
+	// SameDialect is set if the provider's dialect is the client's, so that the client's parameters can be sent unchanged.
+	SameDialect bool
+	// NotStrict is set if the client's dialect has a strict flag and the client did not set it: the schema is not made strict.
+	NotStrict bool
+	// StrictOnly is set if the provider accepts only strict schemas.
+	StrictOnly bool
+	// EnumText is set if the client asked for an enum value as plain text (Gemini's text/x.enum).
+	EnumText bool
+	// ToolTaken reports whether the client has a tool of this name; nil means never.
+	ToolTaken func(tool string) bool
 }
 
-// Plan is how one candidate is asked for a form, and how its answer is read. It is immutable, and safe for concurrent use.
+// Plan is how one candidate is asked to follow a schema, and how its answer is read. It is immutable and safe for concurrent use.
 type Plan struct {
-	Mode  Mode
-	Shape *wire.Shape // what the request becomes; nil: the client's own request asks for the form already. Read-only
-	Live  bool        // the answer may pass as it comes: it needs no reading as a whole, and is checked at its end
+	Mode       Mode
+	Shape      *wire.Shape // changes to the request; nil if the client's request already has the schema. Read-only
+	Streamable bool        // the answer may be streamed and is checked at its end; otherwise it is held
 
-	// Trial is set where nobody knows whether the provider does what it is asked: should the answer be wrong, it is asked in another way.
+	// Trial is set if it is not known whether the provider enforces schemas: if the answer is invalid, another mode is tried.
 	Trial bool
-	// MadeStrict is set where the schema that was sent is stricter than the caller's.
+	// MadeStrict is set if the schema was rewritten to be stricter than the client's.
 	MadeStrict bool
 
-	form  *Form
-	tool  string // the synthetic one
-	undo  bool   // the schema that was sent allows nulls that the form does not know
-	outer *Form  // the object that was sent with the form as its only member; nil: the form itself was sent
-	word  bool   // the answer is a word without quotes
-	waits bool   // whether a call is the answer is only known at its end
+	schema    *Schema
+	tool      string  // name of the added tool, for Tool
+	dropNulls bool    // the rewritten schema allows nulls that the original does not
+	wrapper   *Schema // the wrapper object that was sent; nil if the schema itself was
+	enumText  bool    // the answer is an enum value without quotes
+	holdsTurn bool    // it is only known at the end of the turn whether the tool call is the answer
 }
 
-// Plan chooses how a candidate is asked.
-func (f *Form) Plan(t Target) *Plan {
-	p := f.plan(&t)
-	if p.word = t.Word; p.word && !t.Same {
-		p.Live = false
+// Plan chooses the mode for a candidate.
+func (sch *Schema) Plan(t Target) *Plan {
+	p := sch.plan(&t)
+	if p.enumText = t.EnumText; p.enumText && !t.SameDialect {
+		p.Streamable = false
 	}
 	return p
 }
 
-func (f *Form) plan(t *Target) *Plan {
+func (sch *Schema) plan(t *Target) *Plan {
 	switch {
-	case f.anyObject:
-		return f.jsonMode(t)
-	case t.Unknown && t.Same:
-		return &Plan{Mode: Enforced, form: f, Live: true, Trial: true}
-	case t.Unknown:
+	case sch.anyObject:
+		return sch.jsonModePlan(t)
+	case t.SupportUnknown && t.SameDialect:
+		return &Plan{Mode: Enforced, schema: sch, Streamable: true, Trial: true}
+	case t.SupportUnknown:
 		t.Enforces = true
 	}
 	if t.Enforces && (!t.PreferTool || !t.Tools) {
-		if p := f.byProvider(t); p != nil {
+		if p := sch.enforcedPlan(t); p != nil {
 			return p
 		}
 	}
-	if t.Tools && f.kind == jsonx.Object && !f.leavesTurnToTools(t) {
-		return f.asTool(t)
+	if t.Tools && sch.kind == jsonx.Object && !sch.clientToolsForced(t) {
+		return sch.toolPlan(t)
 	}
 	if t.Enforces && t.PreferTool {
-		if p := f.byProvider(t); p != nil {
+		if p := sch.enforcedPlan(t); p != nil {
 			return p
 		}
 	}
-	return f.prompted(t)
+	return sch.promptedPlan(t)
 }
 
-// jsonMode asks for a JSON object of any form: by the provider's own parameter where its format has one, else in the prompt. Never by a
-// schema of any object, which Anthropic's API refuses, nor by a tool without parameters, which models call with none.
-func (f *Form) jsonMode(t *Target) *Plan {
+// jsonModePlan asks for any JSON object: with the provider's parameter if it has one, else in the prompt. A schema of any object is refused
+// by Anthropic's API, and a tool without parameters is called with empty arguments.
+func (sch *Schema) jsonModePlan(t *Target) *Plan {
 	if t.Enforces {
-		return &Plan{Mode: Enforced, form: f, Live: true, Trial: true}
+		return &Plan{Mode: Enforced, schema: sch, Streamable: true, Trial: true}
 	}
-	return f.prompted(t)
+	return sch.promptedPlan(t)
 }
 
-// leavesTurnToTools reports whether the caller has its own tools called in this turn, whatever the form.
-func (f *Form) leavesTurnToTools(t *Target) bool {
-	return t.OwnTools && (t.OwnChoice == chat.ToolAny || t.OwnChoice == chat.ToolNamed)
+// clientToolsForced reports whether tool_choice forces the client's tools in this turn.
+func (sch *Schema) clientToolsForced(t *Target) bool {
+	return t.ClientTools && (t.ClientChoice == chat.ToolAny || t.ClientChoice == chat.ToolNamed)
 }
 
-// byProvider has the provider enforce the schema, as it is or made strict; nil where it would take neither.
-func (f *Form) byProvider(t *Target) *Plan {
-	p := &Plan{Mode: Enforced, form: f, Live: !f.ours, Trial: t.Unknown}
-	s := f.sentTo(t)
+// enforcedPlan lets the provider enforce the schema, unchanged or made strict; nil if it would accept neither.
+func (sch *Schema) enforcedPlan(t *Target) *Plan {
+	p := &Plan{Mode: Enforced, schema: sch, Streamable: !sch.builtin, Trial: t.SupportUnknown}
+	s := sch.schemaFor(t)
 	switch {
-	case s.as == nil:
+	case s.json == nil:
 		return nil
-	case s.same && !f.ours && !t.Hinted:
+	case s.unchanged && !sch.builtin && !t.Hinted:
 		return p
 	}
-	p.Shape = &wire.Shape{Schema: s.as, Name: f.label(), Note: f.note(), Loose: s.loose}
-	p.undo, p.outer, p.MadeStrict, p.Live = s.undo, s.outer, s.strict, p.Live && s.same
+	p.Shape = &wire.Shape{Schema: s.json, Name: sch.nameFor(), Note: sch.description(), Loose: s.loose}
+	p.dropNulls, p.wrapper, p.MadeStrict, p.Streamable = s.dropNulls, s.wrapper, s.strict, p.Streamable && s.unchanged
 	return p
 }
 
-// sentTo is the schema that a candidate is sent: the form's own where the provider takes it, else one that is made strict, unless the
-// client did not ask for that.
-func (f *Form) sentTo(t *Target) sent {
-	loose := t.Loose && !t.StrictAlone
+// schemaFor is the schema that is sent to a candidate: unchanged if the provider accepts it, else made strict, if the client allows that.
+func (sch *Schema) schemaFor(t *Target) providerSchema {
+	loose := t.NotStrict && !t.StrictOnly
 	switch {
 	case t.Rules == RulesOpenAI && loose:
-		return f.loosely()
+		return sch.looseSchema()
 	case t.Rules == RulesOpenAI:
-		return f.enforced[0]()
+		return sch.enforced[0]()
 	case t.Rules == RulesAnthropic:
-		if s := f.enforced[1](); s.same || !loose {
+		if s := sch.enforced[1](); s.unchanged || !loose {
 			return s
 		}
-		return sent{}
+		return providerSchema{}
 	}
-	return sent{as: f.plain, same: true}
+	return providerSchema{json: sch.compact, unchanged: true}
 }
 
-// sent is the schema that a provider enforces; nil where it enforces none.
-type sent struct {
-	as     jsonx.Raw
-	same   bool  // it is the form's own
-	strict bool  // it was made strict
-	loose  bool  // it is not to be strict
-	undo   bool  // answers may have nulls that the form does not know
-	outer  *Form // the object that has the form as its only member; nil for none
+// providerSchema is the schema that is sent to a provider.
+type providerSchema struct {
+	json      jsonx.Raw
+	unchanged bool    // the original schema
+	strict    bool    // it was rewritten to be strict
+	loose     bool    // sent with strict: false
+	dropNulls bool    // answers may have nulls that the original does not allow
+	wrapper   *Schema // the wrapper object; nil if there is none
 }
 
-// sentBy is the form as rules want it.
-func (f *Form) sentBy(r Rules) (s sent) {
-	if wire.Enforceable(f.schema, r.enforcedBy()) && small(f.schema, r) {
-		return sent{as: f.plain, same: true}
+// forRules is the schema as a provider with these rules accepts it.
+func (sch *Schema) forRules(r Rules) (s providerSchema) {
+	if wire.Enforceable(sch.schema, r.enforcedBy()) && withinLimits(sch.schema, r) {
+		return providerSchema{json: sch.compact, unchanged: true}
 	}
-	s.as, s.undo, s.strict = f.strictly(r)
-	if s.as == nil && r == RulesOpenAI {
-		if outer := f.wrapped(); outer != nil {
-			s = outer.sentBy(r)
-			s.same, s.outer = false, outer
+	s.json, s.dropNulls, s.strict = sch.makeStrict(r)
+	if s.json == nil && r == RulesOpenAI {
+		if outer := sch.wrapped(); outer != nil {
+			s = outer.forRules(r)
+			s.unchanged, s.wrapper = false, outer
 		}
 	}
 	return s
 }
 
-// loosely is the form as OpenAI takes it without enforcing every word of it: whatever describes an object.
-func (f *Form) loosely() sent {
-	if f.schema.Get("type").Equal("object") {
-		return sent{as: f.plain, same: true, loose: true}
+// looseSchema is the schema for OpenAI with strict: false: it must be of an object.
+func (sch *Schema) looseSchema() providerSchema {
+	if sch.schema.Get("type").Equal("object") {
+		return providerSchema{json: sch.compact, unchanged: true, loose: true}
 	}
-	if outer := f.wrapped(); outer != nil {
-		return sent{as: outer.plain, loose: true, outer: outer}
+	if outer := sch.wrapped(); outer != nil {
+		return providerSchema{json: outer.compact, loose: true, wrapper: outer}
 	}
-	return sent{}
+	return providerSchema{}
 }
 
-// asTool has the model call a tool whose input is the answer: that one and no other where it may be forced, and where the caller has no
-// tools of its own.
-func (f *Form) asTool(t *Target) *Plan {
-	tool := f.toolName(t.Taken)
-	p := &Plan{Mode: Tool, form: f, tool: tool, waits: true}
-	p.Shape = &wire.Shape{Tool: &chat.Tool{Name: tool, Description: toolNote(f.note()), Schema: f.asInput()}}
+// toolPlan asks for a call of a tool whose arguments are the answer. The call is forced, unless reasoning is on or the client has tools.
+func (sch *Schema) toolPlan(t *Target) *Plan {
+	tool := sch.toolName(t.ToolTaken)
+	p := &Plan{Mode: Tool, schema: sch, tool: tool, holdsTurn: true}
+	p.Shape = &wire.Shape{Tool: &chat.Tool{Name: tool, Description: toolNote(sch.description()), Schema: sch.toolSchema()}}
 	switch {
 	case t.Thinking:
-		p.Shape.Choice, p.Shape.Guide = wire.ChooseAuto, toolGuide(tool, t.OwnTools)
-	case t.OwnTools && t.OwnChoice != chat.ToolNone:
+		p.Shape.Choice, p.Shape.Guide = wire.ChooseAuto, toolGuide(tool, t.ClientTools)
+	case t.ClientTools && t.ClientChoice != chat.ToolNone:
 		p.Shape.Choice = wire.ChooseAny
 	default:
 		p.Shape.Choice = wire.ChooseShape
-		p.Live, p.waits = !f.ours, f.ours
+		p.Streamable, p.holdsTurn = !sch.builtin, sch.builtin
 	}
 	return p
 }
 
-// asInput is the schema as the input of a tool, whose type has to stand at its top.
-func (f *Form) asInput() jsonx.Raw {
-	if f.schema.Get("type").Equal("object") {
-		return f.plain
+// toolSchema is the schema as a tool's parameters, which need "type": "object" at the top.
+func (sch *Schema) toolSchema() jsonx.Raw {
+	if sch.schema.Get("type").Equal("object") {
+		return sch.compact
 	}
 	w := member{dst: []byte{'{'}}
 	w.add("type", jsonx.Raw(`"object"`))
-	for key, e := range (jsonx.Value{Raw: f.plain}).Members {
+	for key, e := range (jsonx.Value{Raw: sch.compact}).Members {
 		if name := string(key); name != "type" {
 			w.add(name, e.Raw)
 		}
@@ -260,43 +258,43 @@ func (f *Form) asInput() jsonx.Raw {
 	return append(w.dst, '}')
 }
 
-func (f *Form) prompted(t *Target) *Plan {
-	return &Plan{Mode: Prompted, form: f, Shape: &wire.Shape{Guide: f.guide(t.OwnTools && t.OwnChoice != chat.ToolNone)}}
+func (sch *Schema) promptedPlan(t *Target) *Plan {
+	return &Plan{Mode: Prompted, schema: sch, Shape: &wire.Shape{Guide: sch.guide(t.ClientTools && t.ClientChoice != chat.ToolNone)}}
 }
 
-// Worded is the plan with words in the prompt besides: for a provider that takes its own parameter only beside them. It is nil where the
-// plan has such words.
-func (p *Plan) Worded(t Target) *Plan {
+// WithGuide is the plan with an additional prompt, for providers that require one beside their parameter. It is nil if the plan has a
+// prompt already.
+func (p *Plan) WithGuide(t Target) *Plan {
 	if p.Shape != nil {
 		return nil
 	}
 	again := *p
 	again.Trial = false
-	again.Shape = &wire.Shape{KeepForm: true, Guide: p.form.prompted(&t).Shape.Guide}
+	again.Shape = &wire.Shape{KeepFormat: true, Guide: p.schema.promptedPlan(&t).Shape.Guide}
 	return &again
 }
 
-// Guides reports whether the plan adds words to the prompt.
-func (p *Plan) Guides() bool { return p.Shape != nil && p.Shape.Guide != "" }
+// HasGuide reports whether the plan adds to the prompt.
+func (p *Plan) HasGuide() bool { return p.Shape != nil && p.Shape.Guide != "" }
 
-// note is what the schema says that it is for.
-func (f *Form) note() string {
-	s, _ := f.schema.Get("description").Str()
+// description is the schema's description.
+func (sch *Schema) description() string {
+	s, _ := sch.schema.Get("description").Str()
 	return s
 }
 
-// Names of schemas and tools are words of at most 64 characters.
+// Providers limit names of schemas and tools to 64 characters.
 const (
-	longestName = 64
-	toolPrefix  = "respond_"
+	maxName    = 64
+	toolPrefix = "respond_"
 )
 
-// label is a name that every provider takes.
-func (f *Form) label() string { return plain(f.name, longestName) }
+// nameFor is the schema's name as every provider accepts it.
+func (sch *Schema) nameFor() string { return safeName(sch.name, maxName) }
 
-// toolName is the name of the synthetic tool, which none of the caller's own has.
-func (f *Form) toolName(taken func(string) bool) string {
-	name := toolPrefix + plain(f.name, longestName-len(toolPrefix)-2)
+// toolName is a name for the added tool that no tool of the client has.
+func (sch *Schema) toolName(taken func(string) bool) string {
+	name := toolPrefix + safeName(sch.name, maxName-len(toolPrefix)-2)
 	for _, end := range []string{"", "_2", "_3", "_4", "_5", "_6", "_7", "_8", "_9"} {
 		if taken == nil || !taken(name+end) {
 			return name + end
@@ -305,8 +303,8 @@ func (f *Form) toolName(taken func(string) bool) string {
 	return name
 }
 
-// plain is a name of letters, digits, lines and dashes.
-func plain(name string, most int) string {
+// safeName replaces characters other than letters, digits, underscores and dashes.
+func safeName(name string, most int) string {
 	s := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':

@@ -16,43 +16,46 @@ const (
 	listSchema   = `{"type":"array","items":{"type":"number"}}`
 )
 
-func TestHowACandidateIsAsked(t *testing.T) {
-	type target = structured.Target
+type target = structured.Target
+
+type modeCase struct {
+	about  string
+	schema string // "" means a built-in one
+	target target
+	mode   structured.Mode
+	same   bool // the request stays as it is
+	live   bool
+	choice wire.ToolChoice
+	guide  string
+	tool   string
+}
+
+func TestModeOfACandidate(t *testing.T) {
 	const openAI, anthropic = structured.RulesOpenAI, structured.RulesAnthropic
-	for _, r := range []struct {
-		about  string
-		schema string // "": one of ours
-		target target
-		mode   structured.Mode
-		same   bool // the request stays as it is
-		live   bool
-		choice wire.ToolChoice
-		guide  string
-		tool   string
-	}{
-		{about: "its own words, enforced", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced, same: true, live: true},
+	for _, r := range []modeCase{
+		{about: "the client's schema, enforced", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced, same: true, live: true},
 		{about: "the same at Anthropic", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: anthropic}, mode: structured.Enforced, same: true, live: true},
 		{about: "by a hint", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: openAI, Hinted: true}, mode: structured.Enforced, live: true},
-		{about: "anything is taken", schema: mapSchema, target: target{Enforces: true}, mode: structured.Enforced, same: true, live: true},
+		{about: "any schema is accepted", schema: mapSchema, target: target{Enforces: true}, mode: structured.Enforced, same: true, live: true},
 		{about: "made strict", schema: looseSchema, target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced},
-		{about: "K-22 beside its own tools", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: anthropic, OwnTools: true}, mode: structured.Enforced, same: true, live: true},
+		{about: "K-22 beside its own tools", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: anthropic, ClientTools: true}, mode: structured.Enforced, same: true, live: true},
 		{about: "K-21 beside thinking", schema: strictSchema, target: target{Enforces: true, Tools: true, Rules: anthropic, Thinking: true}, mode: structured.Enforced, same: true, live: true},
 		{about: "cannot be made strict", schema: mapSchema, target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own"},
 		{about: "not enforced", schema: strictSchema, target: target{Tools: true}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own"},
 		{about: "a tool is preferred", schema: strictSchema, target: target{Enforces: true, Tools: true, PreferTool: true, Rules: openAI}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own"},
 		{about: "a tool is preferred, and there is none", schema: strictSchema, target: target{Enforces: true, PreferTool: true, Rules: openAI}, mode: structured.Enforced, same: true, live: true},
-		{about: "a tool is preferred, and the form is no object", schema: listSchema, target: target{Enforces: true, Tools: true, PreferTool: true}, mode: structured.Enforced, same: true, live: true},
+		{about: "a tool is preferred, and the schema is not of an object", schema: listSchema, target: target{Enforces: true, Tools: true, PreferTool: true}, mode: structured.Enforced, same: true, live: true},
 		{about: "K-21 D-23 a tool beside thinking", schema: strictSchema, target: target{Tools: true, Rules: anthropic, Thinking: true}, mode: structured.Tool, choice: wire.ChooseAuto, guide: "by calling the tool respond_own exactly once", tool: "respond_own"},
-		{about: "K-22 a tool beside its own", schema: strictSchema, target: target{Tools: true, OwnTools: true}, mode: structured.Tool, choice: wire.ChooseAny, tool: "respond_own"},
-		{about: "a tool beside its own, and thinking", schema: strictSchema, target: target{Tools: true, OwnTools: true, Thinking: true}, mode: structured.Tool, choice: wire.ChooseAuto, guide: "Call other tools first where you need them.", tool: "respond_own"},
-		{about: "its own tools are not to be called", schema: strictSchema, target: target{Tools: true, OwnTools: true, OwnChoice: chat.ToolNone}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own"},
-		{about: "its own tools have to be called", schema: strictSchema, target: target{Tools: true, OwnTools: true, OwnChoice: chat.ToolAny}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY"},
-		{about: "one of its own tools has to be called", schema: strictSchema, target: target{Tools: true, OwnTools: true, OwnChoice: chat.ToolNamed}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY"},
-		{about: "the name is taken", schema: strictSchema, target: target{Tools: true, Taken: func(s string) bool { return s == "respond_own" || s == "respond_own_2" }}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own_3"},
+		{about: "K-22 a tool beside its own", schema: strictSchema, target: target{Tools: true, ClientTools: true}, mode: structured.Tool, choice: wire.ChooseAny, tool: "respond_own"},
+		{about: "a tool beside its own, and thinking", schema: strictSchema, target: target{Tools: true, ClientTools: true, Thinking: true}, mode: structured.Tool, choice: wire.ChooseAuto, guide: "Call other tools first where you need them.", tool: "respond_own"},
+		{about: "its own tools are not to be called", schema: strictSchema, target: target{Tools: true, ClientTools: true, ClientChoice: chat.ToolNone}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own"},
+		{about: "its own tools have to be called", schema: strictSchema, target: target{Tools: true, ClientTools: true, ClientChoice: chat.ToolAny}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY"},
+		{about: "one of its own tools has to be called", schema: strictSchema, target: target{Tools: true, ClientTools: true, ClientChoice: chat.ToolNamed}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY"},
+		{about: "the name is taken", schema: strictSchema, target: target{Tools: true, ToolTaken: func(s string) bool { return s == "respond_own" || s == "respond_own_2" }}, mode: structured.Tool, live: true, choice: wire.ChooseShape, tool: "respond_own_3"},
 		{about: "neither", schema: strictSchema, target: target{}, mode: structured.Prompted, guide: "Respond ONLY with valid JSON matching this structure:\n```json\n{\n  \"type\": \"object\","},
 		{about: "a list, where only tools are", schema: listSchema, target: target{Tools: true}, mode: structured.Prompted, guide: "Respond ONLY"},
-		{about: "one of ours", target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced},
-		{about: "one of ours by a tool", target: target{Tools: true}, mode: structured.Tool, choice: wire.ChooseShape, tool: "respond_HeartbeatDecision"},
+		{about: "a built-in schema", target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced},
+		{about: "a built-in schema by a tool", target: target{Tools: true}, mode: structured.Tool, choice: wire.ChooseShape, tool: "respond_HeartbeatDecision"},
 	} {
 		f := form(t, "HeartbeatDecision")
 		if r.schema != "" {
@@ -67,8 +70,8 @@ func TestHowACandidateIsAsked(t *testing.T) {
 		if shape.Tool != nil {
 			tool = shape.Tool.Name
 		}
-		if p.Mode != r.mode || p.Live != r.live || (p.Shape == nil) != r.same || shape.Choice != r.choice || tool != r.tool {
-			t.Errorf("%s: %s, live %t, choice %d, tool %q, %+v", r.about, p.Mode, p.Live, shape.Choice, tool, shape)
+		if p.Mode != r.mode || p.Streamable != r.live || (p.Shape == nil) != r.same || shape.Choice != r.choice || tool != r.tool {
+			t.Errorf("%s: %s, live %t, choice %d, tool %q, %+v", r.about, p.Mode, p.Streamable, shape.Choice, tool, shape)
 		}
 		if !strings.Contains(shape.Guide, r.guide) || (r.guide == "") != (shape.Guide == "") {
 			t.Errorf("%s: %q", r.about, shape.Guide)
@@ -82,8 +85,8 @@ func TestHowACandidateIsAsked(t *testing.T) {
 	}
 }
 
-// Providers want the type of a tool's input at its top, where a schema may have it behind a reference or in a list.
-func TestTheInputOfATool(t *testing.T) {
+// Providers require "type" at the top of a tool's parameters; a client's schema may have it behind a reference or in a list.
+func TestToolSchemasHaveATypeAtTheTop(t *testing.T) {
 	for _, r := range []struct{ schema, want string }{
 		{`{"type":"object"}`, `{"type":"object"}`},
 		{`{"type":["object"],"title":"x"}`, `{"type":"object","title":"x"}`},
@@ -99,7 +102,7 @@ func TestTheInputOfATool(t *testing.T) {
 	}
 }
 
-func TestNamesThatEveryProviderTakes(t *testing.T) {
+func TestNamesAreValidForEveryProvider(t *testing.T) {
 	long := strings.Repeat("ä b", 40)
 	f, err := structured.Compile(long, []byte(mapSchema))
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-var unpointed = strings.NewReplacer("~1", "/", "~0", "~")
+var unescapePointer = strings.NewReplacer("~1", "/", "~0", "~")
 
-// pointer is the path that a reference inside a document says. ok is false for names and for other documents.
-func pointer(ref string) (tokens []string, ok bool) {
+// parsePointer splits a reference within the document into its path. ok is false for anchors and references to other documents.
+func parsePointer(ref string) (tokens []string, ok bool) {
 	rest, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil, false
@@ -22,13 +22,13 @@ func pointer(ref string) (tokens []string, ok bool) {
 	}
 	tokens = strings.Split(rest[1:], "/")
 	for i := range tokens {
-		tokens[i] = unpointed.Replace(tokens[i])
+		tokens[i] = unescapePointer.Replace(tokens[i])
 	}
 	return tokens, true
 }
 
-// at is a place in a document, as people write it: signals[0].magnitude.
-func at(tokens []string) string {
+// readablePath formats a path as signals[0].magnitude.
+func readablePath(tokens []string) string {
 	var b strings.Builder
 	for _, t := range tokens {
 		switch {
@@ -47,13 +47,13 @@ func isIndex(t string) bool {
 	return t != "" && len(t) < 10 && strings.Trim(t, "0123456789") == ""
 }
 
-// longestQuote is how much of a value or a name of the answer is repeated.
-const longestQuote = 80
+// maxQuoted is how many bytes of a value or name of the answer are quoted in an issue.
+const maxQuoted = 80
 
-// clip is the beginning of a long text.
+// clip shortens a text to maxQuoted bytes.
 func clip(s string) string {
-	if len(s) <= longestQuote {
+	if len(s) <= maxQuoted {
 		return s
 	}
-	return strings.ToValidUTF8(s[:longestQuote], "") + "…"
+	return strings.ToValidUTF8(s[:maxQuoted], "") + "…"
 }

@@ -14,29 +14,29 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Bounds on what is said of an answer.
+// Limits of the list of issues.
 const (
-	mostIssues  = 20
-	longestList = 12 // of allowed values
+	maxIssues = 20
+	maxListed = 12 // allowed values that are listed
 )
 
-// problems are the sentences on what a check found, in the order of their places.
+// problems formats the errors of a check, sorted by path.
 func problems(e *jsonschema.ValidationError) []string {
 	var list []string
 	collect(e, &list)
 	slices.Sort(list)
-	return bound(slices.Compact(list))
+	return limited(slices.Compact(list))
 }
 
-// bound leaves out what is beyond a list that somebody reads.
-func bound(list []string) []string {
-	if n := len(list); n > mostIssues {
-		return append(slices.Clip(list[:mostIssues]), fmt.Sprintf("and %d more", n-mostIssues))
+// limited shortens a list to maxIssues.
+func limited(list []string) []string {
+	if n := len(list); n > maxIssues {
+		return append(slices.Clip(list[:maxIssues]), fmt.Sprintf("and %d more", n-maxIssues))
 	}
 	return list
 }
 
-// collect walks to the errors that say what is wrong.
+// collect appends the specific errors at the leaves of the error tree.
 func collect(e *jsonschema.ValidationError, list *[]string) {
 	switch k := e.ErrorKind.(type) {
 	case *why.AnyOf:
@@ -49,12 +49,12 @@ func collect(e *jsonschema.ValidationError, list *[]string) {
 		}
 	case *why.Required:
 		for _, name := range k.Missing {
-			*list = append(*list, at(append(slices.Clip(e.InstanceLocation), name))+": is missing")
+			*list = append(*list, readablePath(append(slices.Clip(e.InstanceLocation), name))+": is missing")
 		}
 		return
 	case *why.AdditionalProperties:
 		for _, name := range k.Properties {
-			*list = append(*list, at(append(slices.Clip(e.InstanceLocation), name))+": there is no such member")
+			*list = append(*list, readablePath(append(slices.Clip(e.InstanceLocation), name))+": is not allowed here")
 		}
 		return
 	}
@@ -67,7 +67,7 @@ func collect(e *jsonschema.ValidationError, list *[]string) {
 	}
 }
 
-// alternatives says what is wrong with a value of which several forms are allowed: with the only one of its kind, where there is one.
+// alternatives reports why a value matches none of several schemas: if only one of them allows the value's type, the issues of that one.
 func alternatives(e *jsonschema.ValidationError, list *[]string, none string) {
 	var near []*jsonschema.ValidationError
 	var kinds []string
@@ -84,11 +84,11 @@ func alternatives(e *jsonschema.ValidationError, list *[]string, none string) {
 	case len(near) == 0 && len(kinds) > 0:
 		*list = append(*list, where(e)+"is not of type "+strings.Join(kinds, " or "))
 	default:
-		*list = append(*list, where(e)+"fits "+none)
+		*list = append(*list, where(e)+"matches "+none)
 	}
 }
 
-// ofOtherType reports whether an alternative was refused for the type of the value itself.
+// ofOtherType reports whether an alternative failed because of the type of the value itself.
 func ofOtherType(e *jsonschema.ValidationError, depth int) (t *why.Type, ok bool) {
 	for len(e.Causes) == 1 {
 		e = e.Causes[0]
@@ -98,7 +98,7 @@ func ofOtherType(e *jsonschema.ValidationError, depth int) (t *why.Type, ok bool
 }
 
 func where(e *jsonschema.ValidationError) string {
-	if s := at(e.InstanceLocation); s != "" {
+	if s := readablePath(e.InstanceLocation); s != "" {
 		return s + ": "
 	}
 	return "the answer "
@@ -106,47 +106,47 @@ func where(e *jsonschema.ValidationError) string {
 
 var english = message.NewPrinter(language.English)
 
-// sentence is what is wrong with a value, without its name.
+// sentence describes an error, without the path.
 func sentence(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *why.Type:
-		return "is of type " + k.Got + ", and not " + strings.Join(k.Want, " or ")
+		return "is of type " + k.Got + ", not " + strings.Join(k.Want, " or ")
 	case *why.Enum:
-		return shown(k.Got) + " is none of " + listed(k.Want)
+		return shown(k.Got) + " is not one of " + listed(k.Want)
 	case *why.Const:
 		return shown(k.Got) + " is not " + shown(k.Want)
 	case *why.Minimum:
-		return rational(k.Got) + " is less than the minimum, " + rational(k.Want)
+		return decimal(k.Got) + " is less than the minimum, " + decimal(k.Want)
 	case *why.Maximum:
-		return rational(k.Got) + " is more than the maximum, " + rational(k.Want)
+		return decimal(k.Got) + " is more than the maximum, " + decimal(k.Want)
 	case *why.ExclusiveMinimum:
-		return rational(k.Got) + " is not more than " + rational(k.Want)
+		return decimal(k.Got) + " is not more than " + decimal(k.Want)
 	case *why.ExclusiveMaximum:
-		return rational(k.Got) + " is not less than " + rational(k.Want)
+		return decimal(k.Got) + " is not less than " + decimal(k.Want)
 	case *why.MultipleOf:
-		return rational(k.Got) + " is no multiple of " + rational(k.Want)
+		return decimal(k.Got) + " is not a multiple of " + decimal(k.Want)
 	case *why.MinLength:
-		return fmt.Sprintf("has %d characters, and has to have at least %d", k.Got, k.Want)
+		return fmt.Sprintf("has %d characters, but needs at least %d", k.Got, k.Want)
 	case *why.MaxLength:
-		return fmt.Sprintf("has %d characters, and may have %d", k.Got, k.Want)
+		return fmt.Sprintf("has %d characters, but at most %d are allowed", k.Got, k.Want)
 	case *why.MinItems:
-		return fmt.Sprintf("has %d elements, and has to have at least %d", k.Got, k.Want)
+		return fmt.Sprintf("has %d elements, but needs at least %d", k.Got, k.Want)
 	case *why.MaxItems:
-		return fmt.Sprintf("has %d elements, and may have %d", k.Got, k.Want)
+		return fmt.Sprintf("has %d elements, but at most %d are allowed", k.Got, k.Want)
 	case *why.Pattern:
 		return shown(k.Got) + " does not match " + clip(k.Want)
 	case *why.Format:
 		if errors.Is(k.Err, errPattern) {
 			return k.Err.Error()
 		}
-		return shown(k.Got) + " is no valid " + clip(k.Want)
+		return shown(k.Got) + " is not a valid " + clip(k.Want)
 	case *why.FalseSchema:
 		return "is not allowed"
 	}
 	return clip(k.LocalizedString(english))
 }
 
-// shown is a value as JSON.
+// shown formats a value as JSON.
 func shown(v any) string {
 	if b, err := json.Marshal(v); err == nil {
 		return clip(string(b))
@@ -156,18 +156,18 @@ func shown(v any) string {
 
 func listed(values []any) string {
 	var names []string
-	for _, v := range values[:min(len(values), longestList)] {
+	for _, v := range values[:min(len(values), maxListed)] {
 		names = append(names, shown(v))
 	}
-	if len(values) > longestList {
+	if len(values) > maxListed {
 		names = append(names, "…")
 	}
 	return strings.Join(names, ", ")
 }
 
-// rational is an exact number as people write it.
-func rational(r *big.Rat) string {
-	if n, exact := r.FloatPrec(); exact && n <= longestQuote {
+// decimal formats an exact number.
+func decimal(r *big.Rat) string {
+	if n, exact := r.FloatPrec(); exact && n <= maxQuoted {
 		return clip(r.FloatString(n))
 	}
 	return clip(r.RatString())

@@ -2,39 +2,39 @@ package structured
 
 import "bardo.money/gateway/extproc/chat"
 
-// Stage reads more into an answer than its provider's format says. The events that it returns, and their texts, are valid until the next
-// call, as long as the event's own. Not safe for concurrent use.
+// Stage transforms the events of an answer, for features that the provider's format does not have. The events that it returns, and their
+// texts, are valid until the next call and as long as ev. Not safe for concurrent use.
 type Stage interface {
 	Read(ev *chat.Event) []chat.Event
 }
 
-// NewReader reads one answer to the plan; nil where its text is the answer already. It turns the synthetic call back to text, and
-// leaves out the words around it. A turn in which the model calls the caller's own tools has no answer: its words and calls pass, and
-// a synthetic call beside them does not. Where text is cut changes nothing.
+// NewReader transforms one answer to the plan; nil if the model's text is the answer already. It converts the call of the plan's tool to text
+// and drops the text around it. A turn in which the model calls the client's tools has no answer: its text and calls are forwarded, and a
+// call of the plan's tool is dropped. The result does not depend on how the text is split into events.
 func (p *Plan) NewReader() Stage {
 	if p.Mode != Tool {
 		return nil
 	}
-	return &reader{tool: p.tool, waits: p.waits}
+	return &reader{tool: p.tool, holdsTurn: p.holdsTurn}
 }
 
-// reader reads the calls of the synthetic tool.
+// reader converts calls of the plan's tool.
 type reader struct {
-	tool  string
-	waits bool // for the end of a turn, before anything of it passes
+	tool      string
+	holdsTurn bool // hold everything until the end of the turn
 
-	choices []*turn
+	choices []*choiceState
 	out     chat.Rewriter
 }
 
-// turn is what a choice said so far.
-type turn struct {
-	waiting  []chat.Event // detached: words, which pass only if they are no decoration, and all else where the reader waits
-	answered bool         // it called the synthetic tool
-	answer   int          // the block of its first call
-	wrote    bool         // the call has arguments
-	called   bool         // it called another tool
-	again    map[int]bool // blocks of further synthetic calls
+// choiceState is the state of one choice of the answer.
+type choiceState struct {
+	held        []chat.Event // text, until it is known whether there is an answer beside it; everything with holdsTurn
+	answered    bool         // the plan's tool was called
+	answer      int          // block of the first such call
+	hasArgs     bool         // that call has arguments
+	calledOther bool         // a tool of the client was called
+	repeated    map[int]bool // blocks of further calls of the plan's tool
 }
 
 func (r *reader) Read(ev *chat.Event) []chat.Event {
@@ -58,29 +58,29 @@ func (r *reader) Read(ev *chat.Event) []chat.Event {
 }
 
 // choice is the state of a choice. Decoders bound their number.
-func (r *reader) choice(n int) *turn {
+func (r *reader) choice(n int) *choiceState {
 	for len(r.choices) <= n {
-		r.choices = append(r.choices, &turn{answer: -1})
+		r.choices = append(r.choices, &choiceState{answer: -1})
 	}
 	return r.choices[n]
 }
 
 func (r *reader) content(ev *chat.Event) {
 	t := r.choice(ev.Choice)
-	t.note(ev, r.tool)
+	t.track(ev, r.tool)
 	switch {
-	case r.waits && len(t.waiting) == 0 && r.isThought(ev): // what came before anything else says nothing of the answer
-		r.show(t, ev)
-	case r.waits, ev.Kind == chat.Text, ev.Kind == chat.BlockStop && t.waitsFor(ev.Index):
-		t.waiting = append(t.waiting, ev.Detached())
+	case r.holdsTurn && len(t.held) == 0 && r.isThought(ev): // thoughts before anything else can be forwarded
+		r.emit(t, ev)
+	case r.holdsTurn, ev.Kind == chat.Text, ev.Kind == chat.BlockStop && t.isHeld(ev.Index):
+		t.held = append(t.held, ev.Detached())
 	default:
-		r.show(t, ev)
+		r.emit(t, ev)
 	}
 }
 
-// isThought reports whether an event is of a block of thoughts.
+// isThought reports whether an event belongs to a block of reasoning.
 func (r *reader) isThought(ev *chat.Event) bool {
-	switch ev.Kind { //nolint:exhaustive // no others are
+	switch ev.Kind { //nolint:exhaustive // other kinds are not
 	case chat.Thought, chat.Signature, chat.Redacted:
 		return true
 	case chat.BlockStop:
@@ -89,43 +89,43 @@ func (r *reader) isThought(ev *chat.Event) bool {
 	return false
 }
 
-// note keeps what an event says of the turn.
-func (t *turn) note(ev *chat.Event, tool string) {
+// track updates the state from an event.
+func (t *choiceState) track(ev *chat.Event, tool string) {
 	switch {
 	case ev.Kind == chat.ToolArgs && t.answered && ev.Index == t.answer:
-		t.wrote = t.wrote || len(ev.Text) > 0
+		t.hasArgs = t.hasArgs || len(ev.Text) > 0
 	case ev.Kind != chat.ToolStart:
 	case ev.Tool.Name != tool:
-		t.called = true
+		t.calledOther = true
 	case !t.answered:
 		t.answered, t.answer = true, ev.Index
 	default:
-		if t.again == nil {
-			t.again = map[int]bool{}
+		if t.repeated == nil {
+			t.repeated = map[int]bool{}
 		}
-		t.again[ev.Index] = true
+		t.repeated[ev.Index] = true
 	}
 }
 
-// waitsFor reports whether a block is one of words that wait.
-func (t *turn) waitsFor(block int) bool {
-	for i := range t.waiting {
-		if t.waiting[i].Index == block {
+// isHeld reports whether events of a block are held back.
+func (t *choiceState) isHeld(block int) bool {
+	for i := range t.held {
+		if t.held[i].Index == block {
 			return true
 		}
 	}
 	return false
 }
 
-// show passes an event of content as it is to be seen.
-func (r *reader) show(t *turn, ev *chat.Event) {
+// emit forwards a content event, converted if it belongs to the plan's tool.
+func (r *reader) emit(t *choiceState, ev *chat.Event) {
 	switch {
 	case t.answered && ev.Index == t.answer && isCall(ev):
-		if t.called && r.waits {
+		if t.calledOther && r.holdsTurn {
 			return
 		}
-		r.answer(t, ev)
-	case t.again[ev.Index] && isCall(ev):
+		r.emitAnswer(t, ev)
+	case t.repeated[ev.Index] && isCall(ev):
 	case ev.Kind == chat.BlockStop:
 		if r.out.Has(ev.Index) {
 			r.out.CopyBlock(ev)
@@ -139,55 +139,55 @@ func isCall(ev *chat.Event) bool {
 	return ev.Kind == chat.ToolStart || ev.Kind == chat.ToolArgs || ev.Kind == chat.BlockStop
 }
 
-// answer passes an event of the synthetic call as text.
-func (r *reader) answer(t *turn, ev *chat.Event) {
-	switch ev.Kind { //nolint:exhaustive // the others are of no call
+// emitAnswer forwards an event of the plan's tool call as text.
+func (r *reader) emitAnswer(t *choiceState, ev *chat.Event) {
+	switch ev.Kind { //nolint:exhaustive // isCall has excluded the others
 	case chat.ToolArgs:
 		if len(ev.Text) > 0 {
 			r.out.CopyBlock(&chat.Event{Kind: chat.Text, Index: ev.Index, Choice: ev.Choice, Text: ev.Text})
 		}
 	case chat.BlockStop:
-		r.empty(t, ev.Choice)
+		r.emitEmpty(t, ev.Choice)
 		r.out.CopyBlock(ev)
 	}
 }
 
-// empty writes the answer of a call without arguments.
-func (r *reader) empty(t *turn, choice int) {
-	if !t.wrote {
-		t.wrote = true
+// emitEmpty writes {} as the answer of a call without arguments.
+func (r *reader) emitEmpty(t *choiceState, choice int) {
+	if !t.hasArgs {
+		t.hasArgs = true
 		r.out.CopyBlock(&chat.Event{Kind: chat.Text, Index: t.answer, Choice: choice, Text: []byte("{}")})
 	}
 }
 
-// finish passes what waits in a turn: words only if they are the answer, or beside calls of the caller's tools.
-func (r *reader) finish(t *turn) {
-	waiting := t.waiting
-	t.waiting = nil
+// finish emits the held events of a turn. Text beside the plan's call is dropped, unless the model also called the client's tools.
+func (r *reader) finish(t *choiceState) {
+	waiting := t.held
+	t.held = nil
 	words := map[int]bool{}
 	for i := range waiting {
 		ev := &waiting[i]
 		if ev.Kind == chat.Text {
 			words[ev.Index] = true
 		}
-		if t.answered && !t.called && words[ev.Index] && !isAnswer(t, ev) {
+		if t.answered && !t.calledOther && words[ev.Index] && !isAnswer(t, ev) {
 			continue
 		}
-		r.show(t, ev)
+		r.emit(t, ev)
 	}
 }
 
-func isAnswer(t *turn, ev *chat.Event) bool { return ev.Index == t.answer }
+func isAnswer(t *choiceState, ev *chat.Event) bool { return ev.Index == t.answer }
 
-// stop tells why the model stopped. If that was only for the synthetic call, it came to its end.
+// stop forwards the stop reason: a stop for the plan's tool call is a normal end.
 func (r *reader) stop(ev *chat.Event) {
 	t := r.choice(ev.Choice)
 	r.finish(t)
-	if t.answered && (!t.called || !r.waits) {
-		r.empty(t, ev.Choice)
+	if t.answered && (!t.calledOther || !r.holdsTurn) {
+		r.emitEmpty(t, ev.Choice)
 	}
 	e := r.out.Copy(ev)
-	if t.answered && !t.called && e.Reason == chat.StopTool {
+	if t.answered && !t.calledOther && e.Reason == chat.StopTool {
 		e.Reason, e.Text = chat.StopEnd, nil
 	}
 }

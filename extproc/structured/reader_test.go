@@ -111,15 +111,17 @@ func lines(s string) string {
 	return b.String()
 }
 
-func TestTheSyntheticCallIsText(t *testing.T) {
+type planReaderCase struct {
+	about    string
+	target   structured.Target
+	in, want string
+	live     bool // its first piece passes at once
+}
+
+func TestThePlansToolCallBecomesText(t *testing.T) {
 	forced := structured.Target{Tools: true}
-	beside := structured.Target{Tools: true, OwnTools: true}
-	for _, r := range []struct {
-		about    string
-		target   structured.Target
-		in, want string
-		live     bool // its first piece passes at once
-	}{
+	beside := structured.Target{Tools: true, ClientTools: true}
+	for _, r := range []planReaderCase{
 		{"alone", forced, `
 			call 0 respond_own
 			args 0 {"a":
@@ -262,8 +264,8 @@ func TestTheSyntheticCallIsText(t *testing.T) {
 		if got := shown(out); got != lines(r.want) {
 			t.Errorf("%s:\n%s", r.about, got)
 		}
-		if p.Live != (r.target.OwnTools == false) || r.live && first > strings.Count(lines(r.in), "\n")-1 {
-			t.Errorf("%s: live %t, first %d", r.about, p.Live, first)
+		if p.Streamable != (r.target.ClientTools == false) || r.live && first > strings.Count(lines(r.in), "\n")-1 {
+			t.Errorf("%s: live %t, first %d", r.about, p.Streamable, first)
 		}
 		counts := func(ev chat.Event) bool { return ev.Usage.Output == 3 }
 		if n := len(out); out[0].Kind != chat.Start || out[n-1].Kind != chat.End || !slices.ContainsFunc(out, counts) {
@@ -272,7 +274,7 @@ func TestTheSyntheticCallIsText(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfOursWaitsForItsEnd(t *testing.T) {
+func TestABuiltinAnswerIsHeldUntilItsEnd(t *testing.T) {
 	p := form(t, "FragmentEvaluation").Plan(structured.Target{Tools: true})
 	in := script(t, "call 0 respond_FragmentEvaluation\nargs 0 {}\nend 0\nstop tool")
 	out, first := read(t, p.NewReader(), in)
@@ -281,8 +283,8 @@ func TestAnAnswerOfOursWaitsForItsEnd(t *testing.T) {
 	}
 }
 
-// TestThoughtsDoNotWait for the answer behind them, so that somebody may be told of them meanwhile. Those behind words do.
-func TestThoughtsDoNotWait(t *testing.T) {
+// TestReasoningIsNotHeld: reasoning before the answer is forwarded at once; reasoning after text is held with it.
+func TestReasoningIsNotHeld(t *testing.T) {
 	p := form(t, "FragmentEvaluation").Plan(structured.Target{Tools: true})
 	in := script(t, "thought 0 hm\nend 0\ntext 1 So:\nend 1\nthought 2 oh\nend 2\ncall 3 respond_FragmentEvaluation\nargs 3 {}\nend 3\nstop tool")
 	out, first := read(t, p.NewReader(), in)
@@ -291,7 +293,7 @@ func TestThoughtsDoNotWait(t *testing.T) {
 	}
 }
 
-func TestAnErrorPasses(t *testing.T) {
+func TestAnErrorIsForwarded(t *testing.T) {
 	p := compiled(t, strictSchema).Plan(structured.Target{Tools: true})
 	r := p.NewReader()
 	if got := r.Read(&chat.Event{Kind: chat.Error, Err: &chat.ProviderError{Status: 500}}); len(got) != 1 || got[0].Err.Status != 500 {
@@ -303,7 +305,7 @@ func FuzzWhereACallIsCutChangesNothing(f *testing.F) {
 	f.Add(`{"a":[1,2,{"b":"x"}]}`, "So:", uint8(3), true)
 	f.Add("", "", uint8(1), false)
 	f.Fuzz(func(t *testing.T, args, before string, cut uint8, beside bool) {
-		p := compiled(t, strictSchema).Plan(structured.Target{Tools: true, OwnTools: beside})
+		p := compiled(t, strictSchema).Plan(structured.Target{Tools: true, ClientTools: beside})
 		say := func(size int) string {
 			events := []chat.Event{{Kind: chat.Start}}
 			pieces := func(kind chat.EventKind, block int, s string) {

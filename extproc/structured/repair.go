@@ -7,8 +7,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// repaired is the value that a text begins with, with common faults put right, and how much of the text it took; nil where it cannot be
-// read. What it puts right:
+// repair parses the value at the start of a text, corrects common syntax errors, and returns valid JSON and the number of bytes that it
+// read; nil if it cannot be parsed. It corrects:
 //
 //   - a comma before a closing bracket, or none between two members or elements;
 //   - single quotes, typographic quotes or backticks around a string; a name without quotes;
@@ -16,10 +16,10 @@ import (
 //   - True, False and None, as Python writes them; undefined;
 //   - line breaks and tabs inside a string, and a backslash before a character that needs none;
 //   - a plus sign before a number, and digits missing on one side of its point;
-//   - what is missing at the end of the text: quotes, brackets. Not where the answer was cut off.
+//   - missing quotes and brackets at the end of the text, unless the answer was cut off.
 //
 // Numbers keep their digits.
-func repaired(text []byte, cut bool) (out []byte, n int) {
+func repair(text []byte, cut bool) (out []byte, n int) {
 	r := repairer{in: text, cut: cut}
 	if !r.value(0) || jsonx.Valid(r.out) != nil {
 		return nil, r.at
@@ -27,15 +27,15 @@ func repaired(text []byte, cut bool) (out []byte, n int) {
 	return r.out, r.at
 }
 
-// deepestRepair is how deep a text that is repaired may be nested.
-const deepestRepair = 128
+// maxRepairDepth is the deepest nesting of a text that is repaired.
+const maxRepairDepth = 128
 
-// repairer reads one value of what is nearly JSON, and writes it as JSON.
+// repairer reads one value of almost valid JSON and writes valid JSON.
 type repairer struct {
 	in  []byte
 	at  int
 	out []byte
-	cut bool // what is missing at the end was never written
+	cut bool // the answer was cut off: a missing end is not repaired
 }
 
 func (r *repairer) more() bool { return r.at < len(r.in) }
@@ -45,7 +45,7 @@ func (r *repairer) ends() bool { return !r.more() && !r.cut }
 
 func (r *repairer) value(depth int) bool {
 	r.blank()
-	if !r.more() || depth > deepestRepair {
+	if !r.more() || depth > maxRepairDepth {
 		return false
 	}
 	switch c := r.in[r.at]; {
@@ -95,7 +95,7 @@ func (r *repairer) array(depth int) bool {
 	}
 }
 
-// next goes to the n-th element of an object or array, or past its end.
+// next advances to the n-th element of an object or array, or past its end.
 func (r *repairer) next(end byte, n int) (closed, ok bool) {
 	r.blank()
 	if n > 0 && r.more() && r.in[r.at] == ',' {
@@ -142,7 +142,7 @@ func (r *repairer) colon() bool {
 	return true
 }
 
-// nameEnd is how long a name without quotes is.
+// nameEnd is the length of an unquoted name.
 func nameEnd(b []byte) int {
 	n := 0
 	for n < len(b) && (isLetter(b[n]) || n > 0 && (isDigit(b[n]) || b[n] == '-')) {
@@ -151,26 +151,26 @@ func nameEnd(b []byte) int {
 	return n
 }
 
-// words are what stands for JSON's own.
-var words = map[string]string{
+// literals maps literals of JSON, Python and JavaScript to JSON's.
+var literals = map[string]string{
 	"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null", "undefined": "null",
 }
 
 func (r *repairer) word() bool {
 	n := nameEnd(r.in[r.at:])
-	w, ok := words[string(r.in[r.at:r.at+n])]
+	w, ok := literals[string(r.in[r.at:r.at+n])]
 	r.at += n
 	r.out = append(r.out, w...)
 	return ok
 }
 
-// number copies a number, with the digits that JSON wants around its point.
+// number copies a number and adds the digits that JSON requires around a decimal point.
 func (r *repairer) number() bool {
 	start := r.at
 	for r.more() && (isDigit(r.in[r.at]) || bytes.IndexByte([]byte("+-.eE"), r.in[r.at]) >= 0) {
 		r.at++
 	}
-	if r.cut && !r.more() { // more digits may have been to come
+	if r.cut && !r.more() { // digits may be missing
 		return false
 	}
 	n := bytes.TrimPrefix(r.in[start:r.at], []byte("+"))
@@ -207,7 +207,7 @@ func (r *repairer) blank() {
 	}
 }
 
-// skip goes past the next end of a comment.
+// skip advances past the end of a comment.
 func (r *repairer) skip(rest []byte, end string) {
 	n := bytes.Index(rest, []byte(end))
 	if n < 0 {
@@ -221,10 +221,10 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c == '$' }
 
-// quotes are what strings begin with, and what they end with then.
+// quotes are the opening and closing quotes of strings.
 var quotes = []struct{ open, end string }{{`"`, `"`}, {"'", "'"}, {"`", "`"}, {"“", "”"}, {"‘", "’"}}
 
-// quote is what ends the string that begins here, "" where none does.
+// quote is the closing quote of the string that starts here, "" if none does.
 func (r *repairer) quote() string {
 	for _, q := range quotes {
 		if bytes.HasPrefix(r.in[r.at:], []byte(q.open)) {
@@ -259,7 +259,7 @@ func (r *repairer) text() bool {
 	return r.ends()
 }
 
-// escape copies what a backslash begins, and leaves the backslash out where JSON knows no such thing.
+// escape copies an escape sequence, without the backslash if JSON has no such escape.
 func (r *repairer) escape(rest []byte) {
 	switch {
 	case len(rest) == 1:

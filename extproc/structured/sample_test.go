@@ -12,7 +12,7 @@ type sample struct {
 	valid   string
 	outside [2]string // a number out of its range
 	issue   string    // what is said of it
-	unknown [2]string // a word that is none of the allowed; empty where there is no such
+	unknown [2]string // a word that is not one of the allowed; empty where there is no such
 	missing [2]string // a member taken away
 	gone    string    // its name
 }
@@ -101,9 +101,9 @@ var samples = []sample{
 }
 
 // form is a published form.
-func form(t testing.TB, name string) *structured.Form {
+func form(t testing.TB, name string) *structured.Schema {
 	t.Helper()
-	f := structured.Named(name)
+	f := structured.Published(name)
 	if f == nil {
 		t.Fatalf("there is no form %s", name)
 	}
@@ -111,7 +111,7 @@ func form(t testing.TB, name string) *structured.Form {
 }
 
 // compiled is a caller's form.
-func compiled(t testing.TB, schema string) *structured.Form {
+func compiled(t testing.TB, schema string) *structured.Schema {
 	t.Helper()
 	f, err := structured.Compile("own", []byte(schema))
 	if err != nil {

@@ -8,41 +8,41 @@ import (
 	why "github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// step is what every schema has besides its own keywords: it counts what applying it costs, and looks values up in its enum, which the
-// library would compare one by one, and nobody would count.
-type step struct {
+// costKeyword is added to every schema as a validator extension: it counts the cost of applying the schema, and checks its enum with a map,
+// because the library compares enum values one by one without counting the cost.
+type costKeyword struct {
 	steps  *budget
-	weight int // of the schemas that are applied to the same value
-	enum   *wordList
+	weight int // steps for one application, with the schemas that apply to the same value
+	enum   *enumSet
 }
 
-// enumKey is the keyword that stands for enum in schemas that the library reads.
+// enumKey replaces the keyword enum in schemas that are given to the library.
 const enumKey = "bardo:enum"
 
-// alternating are the keywords with lists of schemas for the same value.
-var alternating = []string{"allOf", "anyOf", "oneOf"}
+// applicators are the keywords with lists of schemas that apply to the same value.
+var applicators = []string{"allOf", "anyOf", "oneOf"}
 
-func newStep(steps *budget, obj map[string]any) *step {
-	s := &step{steps: steps, weight: 1}
-	for _, key := range alternating {
+func newCostKeyword(steps *budget, obj map[string]any) *costKeyword {
+	s := &costKeyword{steps: steps, weight: 1}
+	for _, key := range applicators {
 		if list, ok := obj[key].([]any); ok {
 			s.weight += alternative * len(list)
 		}
 	}
 	if list, ok := obj[enumKey].([]any); ok {
-		s.enum = newWordList(list)
+		s.enum = newEnumSet(list)
 	}
 	return s
 }
 
-// alternative is what one of several schemas for a value costs: it may be refused before anybody counts.
+// alternative is the cost in steps of each schema in an applicator, which the library may refuse before costKeyword is called.
 const alternative = 4
 
-// bytesOfText is how many bytes of a text cost as much as one schema.
+// bytesOfText is how many bytes of text count as one step.
 const bytesOfText = 1 << 10
 
-// Validate is called for each value that the schema is applied to.
-func (s *step) Validate(ctx *jsonschema.ValidatorContext, v any) {
+// Validate is called by the library for each value that the schema is applied to.
+func (s *costKeyword) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	cost := s.weight
 	switch v := v.(type) {
 	case map[string]any:
@@ -58,17 +58,17 @@ func (s *step) Validate(ctx *jsonschema.ValidatorContext, v any) {
 	}
 }
 
-// countEnums has every enum of a schema looked up by step.
-func countEnums(v any) {
+// replaceEnums renames every enum in a schema to enumKey, so that costKeyword checks it.
+func replaceEnums(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, e := range v {
 			switch key {
-			case "const", "default", "examples", enumKey: // what is in there is no schema
+			case "const", "default", "examples", enumKey: // data, not schemas
 			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
 				named, _ := e.(map[string]any)
 				for _, s := range named {
-					countEnums(s)
+					replaceEnums(s)
 				}
 			case "enum":
 				if list, ok := e.([]any); ok {
@@ -76,37 +76,37 @@ func countEnums(v any) {
 					v[enumKey] = list
 				}
 			default:
-				countEnums(e)
+				replaceEnums(e)
 			}
 		}
 	case []any:
 		for _, e := range v {
-			countEnums(e)
+			replaceEnums(e)
 		}
 	}
 }
 
-// wordList is the values of an enum.
-type wordList struct {
+// enumSet is the values of an enum, by their canonical JSON.
+type enumSet struct {
 	list   []any
 	keys   map[string]bool
-	nested bool // there are objects or arrays among them
+	nested bool // some are objects or arrays
 }
 
-func newWordList(list []any) *wordList {
-	w := &wordList{list: list, keys: make(map[string]bool, len(list))}
+func newEnumSet(list []any) *enumSet {
+	w := &enumSet{list: list, keys: make(map[string]bool, len(list))}
 	for _, v := range list {
-		w.keys[keyOf(v)] = true
+		w.keys[enumHash(v)] = true
 		w.nested = w.nested || isNested(v)
 	}
 	return w
 }
 
-func (w *wordList) has(v any, steps *budget) bool {
+func (w *enumSet) has(v any, steps *budget) bool {
 	if isNested(v) && !w.nested {
 		return false
 	}
-	key := keyOf(v)
+	key := enumHash(v)
 	steps.spend(len(key) / bytesOfText)
 	return w.keys[key]
 }
@@ -119,17 +119,17 @@ func isNested(v any) bool {
 	return false
 }
 
-// keyOf is a text that only equal values have.
-func keyOf(v any) string {
-	b, err := json.Marshal(plainNumbers(v))
+// enumHash is a canonical text: equal for equal values only.
+func enumHash(v any) string {
+	b, err := json.Marshal(normalizedNumbers(v))
 	if err != nil {
 		return ""
 	}
 	return string(b)
 }
 
-// plainNumbers is a value with its numbers written in one way.
-func plainNumbers(v any) any {
+// normalizedNumbers is a value with numbers in one notation.
+func normalizedNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if r, ok := new(big.Rat).SetString(string(v)); ok {
@@ -139,13 +139,13 @@ func plainNumbers(v any) any {
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for key, e := range v {
-			m[key] = plainNumbers(e)
+			m[key] = normalizedNumbers(e)
 		}
 		return m
 	case []any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = plainNumbers(e)
+			list[i] = normalizedNumbers(e)
 		}
 		return list
 	}

@@ -8,78 +8,77 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Providers enforce less than JSON Schema can say. A schema is made one that they take, which allows every answer that the form allows
-// (besides members that the form does not name): objects are closed; limits on values become words in descriptions; where every
-// member has to be required, the optional ones may be null. Nulls that stand for "not there" are taken out of the answer again, and the
-// answer is checked with the form itself.
+// Providers enforce a subset of JSON Schema. A client's schema is rewritten to one that they accept and that allows every answer the original
+// allows, except additional members: objects are closed; limits on values move to the descriptions; where every member must be required,
+// optional ones may be null. Nulls in place of absent members are removed from the answer, which is then validated with the original.
 
-// strictly is the form as rules want it. undo says that answers may have nulls that the form does not know; ok is false where it
-// cannot be said in the rules' words.
-func (f *Form) strictly(r Rules) (strict jsonx.Raw, undo, ok bool) {
-	s := stricter{root: f.schema, rules: r, ok: true}
-	b := s.schema(nil, f.schema, 0)
+// makeStrict rewrites the schema for a provider. undo is true if optional members may be null; ok is false if it cannot be expressed in what
+// the provider supports.
+func (sch *Schema) makeStrict(r Rules) (strict jsonx.Raw, undo, ok bool) {
+	s := strictWriter{root: sch.schema, rules: r, ok: true}
+	b := s.schema(nil, sch.schema, 0)
 	if !s.ok {
 		return nil, false, false
 	}
 	v, err := jsonx.Parse(b)
-	if err != nil || !wire.Enforceable(v, r.enforcedBy()) || !small(v, r) {
+	if err != nil || !wire.Enforceable(v, r.enforcedBy()) || !withinLimits(v, r) {
 		return nil, false, false
 	}
-	return b, s.nulled, true
+	return b, s.addedNull, true
 }
 
-// stricter writes a schema anew.
-type stricter struct {
-	root   jsonx.Value
-	rules  Rules
-	nulled bool // a member that was optional may be null now
-	ok     bool
+// strictWriter rewrites a schema.
+type strictWriter struct {
+	root      jsonx.Value
+	rules     Rules
+	addedNull bool // an optional member was made nullable
+	ok        bool
 }
 
-func (s *stricter) refuse(dst []byte) []byte {
+func (s *strictWriter) unsupported(dst []byte) []byte {
 	s.ok = false
 	return dst
 }
 
-// schema appends a schema that a value of v's is valid by.
-func (s *stricter) schema(dst []byte, v jsonx.Value, depth int) []byte {
-	if !s.ok || v.Kind() != jsonx.Object || depth > deepestSchema {
-		return s.refuse(dst)
+// schema appends a rewritten schema that accepts every value v accepts.
+func (s *strictWriter) schema(dst []byte, v jsonx.Value, depth int) []byte {
+	if !s.ok || v.Kind() != jsonx.Object || depth > maxSchemaDepth {
+		return s.unsupported(dst)
 	}
 	if ref := v.Get("$ref"); ref.Exists() {
 		return s.reference(dst, v, ref, depth)
 	}
-	if one, ok := onlyOf(v, "allOf"); ok {
+	if one, ok := singleOf(v, "allOf"); ok {
 		return s.schema(dst, one, depth+1)
 	}
 	if !closable(v) {
-		return s.refuse(dst)
+		return s.unsupported(dst)
 	}
 	w := member{dst: append(dst, '{')}
 	var notes []string
 	for key, e := range v.Members {
 		if !s.keyword(&w, string(key), e, v, depth) {
-			if n := limit(string(key), e); n != "" {
+			if n := limitNote(string(key), e); n != "" {
 				notes = append(notes, n)
 			}
 		}
 	}
-	if isClosed(v) {
+	if describesObject(v) {
 		w.add("additionalProperties", []byte("false"))
 		s.required(&w, v)
 	}
-	described(&w, v, notes)
+	addDescription(&w, v, notes)
 	return append(w.dst, '}')
 }
 
-// reference appends a reference, which stands alone.
-func (s *stricter) reference(dst []byte, v, ref jsonx.Value, depth int) []byte {
+// reference appends a $ref. Providers allow no other keywords beside it except definitions.
+func (s *strictWriter) reference(dst []byte, v, ref jsonx.Value, depth int) []byte {
 	name, _ := ref.Str()
-	if tokens, ok := pointer(name); !ok || len(tokens) == 0 || !resolved(s.root, v).Exists() {
-		return s.refuse(dst)
+	if tokens, ok := parsePointer(name); !ok || len(tokens) == 0 || !resolved(s.root, v).Exists() {
+		return s.unsupported(dst)
 	}
-	if s.rules == RulesAnthropic && s.recurs(resolved(s.root, v), depth) {
-		return s.refuse(dst)
+	if s.rules == RulesAnthropic && s.isRecursive(resolved(s.root, v), depth) {
+		return s.unsupported(dst)
 	}
 	w := member{dst: append(dst, '{')}
 	w.add("$ref", ref.Raw)
@@ -91,8 +90,8 @@ func (s *stricter) reference(dst []byte, v, ref jsonx.Value, depth int) []byte {
 	return append(w.dst, '}')
 }
 
-// keyword appends one member of a schema, and reports whether it still means what it did.
-func (s *stricter) keyword(w *member, key string, e, v jsonx.Value, depth int) bool {
+// keyword appends one member of a schema, and reports whether the provider enforces it.
+func (s *strictWriter) keyword(w *member, key string, e, v jsonx.Value, depth int) bool {
 	switch key {
 	case "type", "title", "enum", "const":
 		w.add(key, e.Raw)
@@ -104,7 +103,7 @@ func (s *stricter) keyword(w *member, key string, e, v jsonx.Value, depth int) b
 		w.add(key, e.Raw)
 	case "pattern":
 		text, _ := e.Str()
-		if s.rules == RulesAnthropic && beyondRegular(text) {
+		if s.rules == RulesAnthropic && unsupportedPattern(text) {
 			return false
 		}
 		w.add(key, e.Raw)
@@ -123,10 +122,10 @@ func (s *stricter) keyword(w *member, key string, e, v jsonx.Value, depth int) b
 	case "anyOf", "oneOf":
 		s.alternatives(w, e, depth)
 	case "allOf", "prefixItems", "additionalItems", "patternProperties", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef":
-		w.dst = s.refuse(w.dst)
+		w.dst = s.unsupported(w.dst)
 	case "additionalProperties":
 		if e.Kind() == jsonx.Object || !v.Get("properties").Exists() && string(e.Raw) != "false" {
-			w.dst = s.refuse(w.dst) // a map: closed, it could hold nothing
+			w.dst = s.unsupported(w.dst) // a map with arbitrary keys: closed, it could have no members
 		}
 	case "required", "description":
 	default:
@@ -135,11 +134,11 @@ func (s *stricter) keyword(w *member, key string, e, v jsonx.Value, depth int) b
 	return true
 }
 
-// formats are those that both OpenAI and Anthropic document.
+// formats are the values of "format" that both OpenAI and Anthropic support.
 var formats = []string{"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
-// beyondRegular reports whether a pattern has what Anthropic does not take: groups with a question mark, edges of words, references back.
-func beyondRegular(pattern string) bool {
+// unsupportedPattern reports whether a pattern has what Anthropic does not support: (? groups, word boundaries or backreferences.
+func unsupportedPattern(pattern string) bool {
 	if strings.Contains(pattern, "(?") {
 		return true
 	}
@@ -154,8 +153,8 @@ func beyondRegular(pattern string) bool {
 	return false
 }
 
-// properties appends the members of an object, those that the rules want required and that the form does not as nullable.
-func (s *stricter) properties(w *member, properties, v jsonx.Value, depth int) {
+// properties appends the members of an object. For OpenAI, which requires all of them, optional ones become nullable.
+func (s *strictWriter) properties(w *member, properties, v jsonx.Value, depth int) {
 	required := requiredBy(v)
 	w.open("properties")
 	inner := member{dst: append(w.dst, '{')}
@@ -166,15 +165,15 @@ func (s *stricter) properties(w *member, properties, v jsonx.Value, depth int) {
 			inner.dst = s.schema(inner.dst, e, depth+1)
 			continue
 		}
-		s.nulled = true
+		s.addedNull = true
 		inner.dst = s.nullable(inner.dst, e, depth+1)
 	}
 	inner.dst = append(inner.dst, '}')
 	w.dst = inner.dst
 }
 
-// nullable appends a schema that allows null besides.
-func (s *stricter) nullable(dst []byte, v jsonx.Value, depth int) []byte {
+// nullable appends a schema that also allows null.
+func (s *strictWriter) nullable(dst []byte, v jsonx.Value, depth int) []byte {
 	name, plain := v.Get("type").Str()
 	if plain && name != "object" && name != "array" && !v.Get("enum").Exists() && !v.Get("const").Exists() && !v.Get("$ref").Exists() {
 		rest := s.schema(nil, v, depth)
@@ -196,8 +195,8 @@ func (s *stricter) nullable(dst []byte, v jsonx.Value, depth int) []byte {
 	return append(dst, `,{"type":"null"}]}`...)
 }
 
-// required lists what an object has to have.
-func (s *stricter) required(w *member, v jsonx.Value) {
+// required appends the list of required members: for OpenAI, all of them.
+func (s *strictWriter) required(w *member, v jsonx.Value) {
 	if s.rules != RulesOpenAI {
 		if r := v.Get("required"); r.Exists() {
 			w.add("required", r.Raw)
@@ -216,7 +215,7 @@ func (s *stricter) required(w *member, v jsonx.Value) {
 	w.dst = append(w.dst, ']')
 }
 
-func (s *stricter) each(w *member, key string, schemas jsonx.Value, depth int) {
+func (s *strictWriter) each(w *member, key string, schemas jsonx.Value, depth int) {
 	w.open(key)
 	inner := member{dst: append(w.dst, '{')}
 	for name, e := range schemas.Members {
@@ -227,9 +226,9 @@ func (s *stricter) each(w *member, key string, schemas jsonx.Value, depth int) {
 	w.dst = inner.dst
 }
 
-func (s *stricter) alternatives(w *member, list jsonx.Value, depth int) {
+func (s *strictWriter) alternatives(w *member, list jsonx.Value, depth int) {
 	if w.has("anyOf") {
-		w.dst = s.refuse(w.dst)
+		w.dst = s.unsupported(w.dst)
 		return
 	}
 	w.open("anyOf")
@@ -243,12 +242,12 @@ func (s *stricter) alternatives(w *member, list jsonx.Value, depth int) {
 	w.dst = append(w.dst, ']')
 }
 
-// admitsNull reports whether null is a value by a schema, of those that schema writes.
-func (s *stricter) admitsNull(v jsonx.Value, depth int) bool { return admitsNull(s.root, v, depth) }
+// admitsNull reports whether a schema allows null, as far as the keywords that schema supports.
+func (s *strictWriter) admitsNull(v jsonx.Value, depth int) bool { return admitsNull(s.root, v, depth) }
 
 func admitsNull(root, v jsonx.Value, depth int) bool {
 	v = resolved(root, v)
-	if v.Kind() != jsonx.Object || depth > longestChain {
+	if v.Kind() != jsonx.Object || depth > maxRefChain {
 		return false
 	}
 	if t := v.Get("type"); t.Exists() && !slices.Contains(typesOf(v), "null") {
@@ -281,8 +280,8 @@ func listOf(v jsonx.Value) (list []jsonx.Value) {
 	return list
 }
 
-// onlyOf is the only element of a list beside which the schema says nothing that matters: how some libraries write a reference.
-func onlyOf(v jsonx.Value, key string) (one jsonx.Value, ok bool) {
+// singleOf is the only element of a list such as allOf, if the schema has no other validating keyword: some libraries write references so.
+func singleOf(v jsonx.Value, key string) (one jsonx.Value, ok bool) {
 	list := listOf(v.Get(key))
 	if len(list) != 1 {
 		return one, false
@@ -297,8 +296,8 @@ func onlyOf(v jsonx.Value, key string) (one jsonx.Value, ok bool) {
 	return list[0], true
 }
 
-// closable reports whether a schema says enough of what its values look like: of an object that may have any members, or an array of
-// anything, nothing would be left.
+// closable reports whether a schema describes its values well enough to be closed: not so an object with arbitrary members, or an array
+// without items.
 func closable(v jsonx.Value) bool {
 	types := typesOf(v)
 	switch {
@@ -313,8 +312,8 @@ func closable(v jsonx.Value) bool {
 	return true
 }
 
-// isClosed reports whether a schema describes objects, which the rules want closed.
-func isClosed(v jsonx.Value) bool {
+// describesObject reports whether a schema describes objects, for which providers require additionalProperties: false.
+func describesObject(v jsonx.Value) bool {
 	return v.Get("properties").Exists() || slices.Contains(typesOf(v), "object")
 }
 

@@ -14,13 +14,13 @@ import (
 )
 
 // strictly is the schema that is sent to a provider with rules, "" where it is not enforced.
-func strictly(f *structured.Form, r structured.Rules) string {
+func strictly(f *structured.Schema, r structured.Rules) string {
 	p := f.Plan(structured.Target{Enforces: true, Rules: r})
 	switch {
 	case p.Mode != structured.Enforced:
 		return ""
 	case p.Shape == nil:
-		return string(f.Schema())
+		return string(f.JSON())
 	}
 	return string(p.Shape.Schema)
 }
@@ -85,7 +85,7 @@ func TestSchemasAreMadeStrict(t *testing.T) {
 	}
 }
 
-func TestProvidersBoundsOnSchemas(t *testing.T) {
+func TestProvidersLimitsOfSchemas(t *testing.T) {
 	members := func(n int, kind, required string) string {
 		var b strings.Builder
 		for i := range n {
@@ -115,7 +115,7 @@ func TestProvidersBoundsOnSchemas(t *testing.T) {
 	}
 }
 
-func TestOursAreEnforcedEverywhere(t *testing.T) {
+func TestBuiltinSchemasAreEnforcedEverywhere(t *testing.T) {
 	for i := range samples {
 		f := form(t, samples[i].form)
 		for _, r := range []structured.Rules{structured.RulesOpenAI, structured.RulesAnthropic} {
@@ -127,7 +127,7 @@ func TestOursAreEnforcedEverywhere(t *testing.T) {
 	}
 }
 
-func TestNullsThatStandForNothing(t *testing.T) {
+func TestNullsOfAbsentMembersAreDropped(t *testing.T) {
 	const nested = `{"$defs":{"q":{"type":"object","properties":{"z":{"type":"string"}}}},"type":"object","properties":{"p":{"type":"array","items":{"$ref":"#/$defs/q"}},"u":{"anyOf":[{"type":"object","properties":{"k":{"const":"a"},"x":{"type":"string"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"},"y":{"type":"string"}},"required":["k"]},{"type":"null"}]},"n":{"type":["number","null"]}}}`
 	for _, r := range []struct{ schema, answer, want string }{
 		{looseSchema, `{"a":1.0,"b":null}`, `{"a":1.0}`},
@@ -258,7 +258,7 @@ func FuzzCheck(f *testing.F) {
 			mustBeJSON(t, p.Check([]byte(before+json+after), stop))
 			mustBeJSON(t, form(t, samples[int(n)%len(samples)].form).Plan(structured.Target{}).Check([]byte(before+json+after), stop))
 		}
-		if object(json) && plainWords(before) && plainWords(after) {
+		if object(json) && isPlain(before) && isPlain(after) {
 			if v := p.Check([]byte(before+" "+json+" "+after), chat.StopEnd); string(v.JSON) != json || v.Repaired {
 				t.Fatalf("%q became %q", json, v.JSON)
 			}
@@ -270,7 +270,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-func mustBeJSON(t *testing.T, v structured.Verdict) {
+func mustBeJSON(t *testing.T, v structured.Validation) {
 	t.Helper()
 	if v.JSON == nil && len(v.Issues) == 0 || v.JSON != nil && !json.Valid(v.JSON) {
 		t.Fatalf("%q, %q", v.JSON, v.Issues)
@@ -294,8 +294,8 @@ func checkAny(text string) []string {
 	return f.Plan(structured.Target{}).Check([]byte(text), chat.StopEnd).Issues
 }
 
-// plainWords reports whether a text has nothing in it that JSON or a fence begins with.
-func plainWords(s string) bool { return !strings.ContainsAny(s, "{}[]`") }
+// isPlain reports whether a text has nothing in it that JSON or a fence begins with.
+func isPlain(s string) bool { return !strings.ContainsAny(s, "{}[]`") }
 
 func FuzzSchemas(f *testing.F) {
 	for _, s := range []string{

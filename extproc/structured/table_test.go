@@ -22,8 +22,8 @@ var ways = []struct {
 	{"prompted", structured.Prompted, structured.Target{}},
 }
 
-// told has an answer come as the mode has it come, and be read: as the input of the synthetic tool, or as text.
-func told(p *structured.Plan, before, answer, after string, stop chat.StopReason) (text string, reason chat.StopReason) {
+// readAnswer delivers an answer as the plan's mode would, as a tool call or as text, and returns what the reader makes of it.
+func readAnswer(p *structured.Plan, before, answer, after string, stop chat.StopReason) (text string, reason chat.StopReason) {
 	r := p.NewReader()
 	if r == nil {
 		return before + answer + after, stop
@@ -64,7 +64,7 @@ func told(p *structured.Plan, before, answer, after string, stop chat.StopReason
 	return text, reason
 }
 
-func TestEveryFormInEveryMode(t *testing.T) {
+func TestEveryBuiltinSchemaInEveryMode(t *testing.T) {
 	if len(samples) != len(structuredNames()) {
 		t.Fatalf("%d of %d forms have a sample", len(samples), len(structuredNames()))
 	}
@@ -72,8 +72,8 @@ func TestEveryFormInEveryMode(t *testing.T) {
 		for _, w := range ways {
 			f := form(t, s.form)
 			p := f.Plan(w.target)
-			if p.Mode != w.mode || p.Shape == nil || p.Live {
-				t.Errorf("%s, %s: %s, live %t", s.form, w.name, p.Mode, p.Live)
+			if p.Mode != w.mode || p.Shape == nil || p.Streamable {
+				t.Errorf("%s, %s: %s, live %t", s.form, w.name, p.Mode, p.Streamable)
 			}
 			t.Run(s.form+"/"+w.name, func(t *testing.T) { everyCase(t, &s, f, p) })
 		}
@@ -82,7 +82,7 @@ func TestEveryFormInEveryMode(t *testing.T) {
 
 func structuredNames() (names []string) {
 	for i := range samples {
-		if structured.Named(samples[i].form) != nil {
+		if structured.Published(samples[i].form) != nil {
 			names = append(names, samples[i].form)
 		}
 	}
@@ -90,7 +90,7 @@ func structuredNames() (names []string) {
 }
 
 // everyCase is what becomes of each kind of answer.
-func everyCase(t *testing.T, s *sample, f *structured.Form, p *structured.Plan) {
+func everyCase(t *testing.T, s *sample, f *structured.Schema, p *structured.Plan) {
 	t.Helper()
 	tool, strict := p.Mode == structured.Tool, f.Strict()
 	changed := func(c [2]string) string {
@@ -114,7 +114,7 @@ func everyCase(t *testing.T, s *sample, f *structured.Form, p *structured.Plan) 
 		{name: "valid", answer: s.valid, stop: chat.StopEnd, json: s.valid},
 		{name: "wrong range", answer: changed(s.outside), stop: chat.StopEnd, json: changed(s.outside), issue: s.issue},
 		{name: "missing field", answer: missing, stop: chat.StopEnd, json: missing, issue: s.gone + ": is missing"},
-		{name: "another field", answer: `{"mood":1,` + s.valid[1:], stop: chat.StopEnd, json: `{"mood":1,` + s.valid[1:], issue: either(s.form != "DeathTestament", "mood: there is no such member", "")},
+		{name: "another field", answer: `{"mood":1,` + s.valid[1:], stop: chat.StopEnd, json: `{"mood":1,` + s.valid[1:], issue: either(s.form != "DeathTestament", "mood: is not allowed here", "")},
 		{name: "truncated", answer: half, stop: chat.StopLength, issue: "the answer was cut off before its end"},
 		{name: "whole before the limit", answer: s.valid, stop: chat.StopLength, json: s.valid, issue: either(strict, "the answer was cut off before its end", "")},
 		{name: "white space around", answer: "\n " + s.valid + "\n", stop: chat.StopEnd, json: s.valid},
@@ -129,13 +129,13 @@ func everyCase(t *testing.T, s *sample, f *structured.Form, p *structured.Plan) 
 	if s.unknown[0] != "" {
 		rows = append(rows, rows[1])
 		r := &rows[len(rows)-1]
-		r.name, r.answer, r.json, r.issue = "wrong enum", changed(s.unknown), changed(s.unknown), s.unknown[1]+" is none of "
+		r.name, r.answer, r.json, r.issue = "wrong enum", changed(s.unknown), changed(s.unknown), s.unknown[1]+" is not one of "
 	}
 	for _, r := range rows {
 		if tool && r.name == "nothing" && strings.Contains(s.gone, ".") {
 			r.issue = "captures: is missing"
 		}
-		text, stop := told(p, r.before, r.answer, either(tool, "", r.after), r.stop)
+		text, stop := readAnswer(p, r.before, r.answer, either(tool, "", r.after), r.stop)
 		if stop != r.stop {
 			t.Errorf("%s: it stops with %s", r.name, stop)
 		}

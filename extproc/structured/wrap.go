@@ -6,61 +6,61 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// OpenAI takes only schemas of objects. Any other is sent as the only member of an object, which is taken off the answer again.
+// OpenAI accepts only schemas of objects. Any other is sent as the only member of a wrapper object, which is removed from the answer.
 
-// wrapKey is the member that holds the answer.
+// wrapKey is the wrapper's member.
 const wrapKey = "value"
 
-// wrap is the object with the form as its only member; nil for a form that is written as an object already, or that cannot be wrapped.
-func (f *Form) wrap() *Form {
-	if f.schema.Get("type").Equal("object") {
+// wrap is the wrapper object with the schema as its only member; nil for a schema of an object, and if it cannot be wrapped.
+func (sch *Schema) wrap() *Schema {
+	if sch.schema.Get("type").Equal("object") {
 		return nil
 	}
 	w := member{dst: []byte(`{"type":"object","properties":{"` + wrapKey + `":`)}
 	inner := member{dst: []byte{'{'}}
 	var definitions member
-	for key, e := range (jsonx.Value{Raw: f.plain}).Members {
+	for key, e := range (jsonx.Value{Raw: sch.compact}).Members {
 		name := string(key)
-		if name == "$defs" || name == "definitions" { // they stay at the top
+		if name == "$defs" || name == "definitions" { // definitions stay at the top
 			definitions.open(name)
-			definitions.dst = moved(definitions.dst, e, byName)
+			definitions.dst = relocated(definitions.dst, e, roleMap)
 			continue
 		}
 		inner.open(name)
-		inner.dst = movedKeyword(inner.dst, name, e)
+		inner.dst = relocatedKeyword(inner.dst, name, e)
 	}
 	w.dst = append(append(w.dst, inner.dst...), `}},"required":["`+wrapKey+`"],"additionalProperties":false`...)
 	if len(definitions.keys) > 0 {
 		w.dst = append(append(w.dst, ','), definitions.dst...)
 	}
-	outer, err := compile(f.name, append(w.dst, '}'))
+	outer, err := compile(sch.name, append(w.dst, '}'))
 	if err != nil {
 		return nil
 	}
 	return outer
 }
 
-func movedKeyword(dst []byte, keyword string, v jsonx.Value) []byte {
+func relocatedKeyword(dst []byte, keyword string, v jsonx.Value) []byte {
 	if ref, ok := v.Str(); ok && keyword == "$ref" {
-		return jsonx.AppendString(dst, movedRef(ref))
+		return jsonx.AppendString(dst, relocatedRef(ref))
 	}
-	return moved(dst, v, roleOf(keyword))
+	return relocated(dst, v, roleOf(keyword))
 }
 
-// moved is a part of a schema, with references that lead to where the schema is inside its object.
-func moved(dst []byte, v jsonx.Value, as role) []byte {
+// relocated appends a part of a schema with its references adjusted to its new place in the wrapper.
+func relocated(dst []byte, v jsonx.Value, as role) []byte {
 	switch {
-	case as == someData:
+	case as == roleData:
 	case v.Kind() == jsonx.Object:
 		w := member{dst: append(dst, '{')}
 		for key, e := range v.Members {
 			name := string(key)
 			w.open(name)
-			if as == byName {
-				w.dst = moved(w.dst, e, aSchema)
+			if as == roleMap {
+				w.dst = relocated(w.dst, e, roleSchema)
 				continue
 			}
-			w.dst = movedKeyword(w.dst, name, e)
+			w.dst = relocatedKeyword(w.dst, name, e)
 		}
 		return append(w.dst, '}')
 	case v.Kind() == jsonx.Array:
@@ -69,15 +69,15 @@ func moved(dst []byte, v jsonx.Value, as role) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = moved(dst, e, aSchema)
+			dst = relocated(dst, e, roleSchema)
 		}
 		return append(dst, ']')
 	}
 	return append(dst, v.Raw...)
 }
 
-// movedRef is a reference inside a schema that stands in an object now. Definitions stay at the top.
-func movedRef(ref string) string {
+// relocatedRef adjusts a reference to the wrapper. Definitions stay at the top.
+func relocatedRef(ref string) string {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok || strings.HasPrefix(path, "/$defs/") || strings.HasPrefix(path, "/definitions/") {
 		return ref
@@ -85,33 +85,33 @@ func movedRef(ref string) string {
 	return "#/properties/" + wrapKey + path
 }
 
-// unwrapped is the verdict on an answer in its object.
-func (p *Plan) unwrapped(text []byte, cut bool) Verdict {
+// checkWrapped validates the answer inside the wrapper.
+func (p *Plan) checkWrapped(text []byte, cut bool) Validation {
 	for c := range candidates(text, jsonx.Object, cut) {
 		b := c.json
-		if p.undo {
-			b = p.outer.undone(b)
+		if p.dropNulls {
+			b = p.wrapper.dropNulls(b)
 		}
 		v, err := jsonx.Parse(b)
 		if err != nil {
 			break
 		}
 		if inner := v.Get(wrapKey); inner.Exists() {
-			return Verdict{JSON: inner.Raw, Repaired: c.repaired, Issues: p.form.validate(inner.Raw)}
+			return Validation{JSON: inner.Raw, Repaired: c.repaired, Issues: p.schema.validate(inner.Raw)}
 		}
 		break
 	}
-	return Verdict{}
+	return Validation{}
 }
 
-// wordIn is the verdict on an answer that is a word without quotes.
-func (p *Plan) wordIn(text []byte) Verdict {
-	return Verdict{JSON: text, Issues: p.form.validate(jsonx.AppendString(nil, text))}
+// checkBareText validates an enum value without quotes.
+func (p *Plan) checkBareText(text []byte) Validation {
+	return Validation{JSON: text, Issues: p.schema.validate(jsonx.AppendString(nil, text))}
 }
 
-// asWord takes the quotes off an answer where the client asked for a word.
-func (p *Plan) asWord(v Verdict) Verdict {
-	if !p.word || !v.Valid() {
+// unquoted removes the quotes of an answer if the client asked for an enum as plain text.
+func (p *Plan) unquoted(v Validation) Validation {
+	if !p.enumText || !v.Valid() {
 		return v
 	}
 	if s, ok := (jsonx.Value{Raw: v.JSON}).Str(); ok {

@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestASchemaThatIsNoObjectIsWrapped for OpenAI, with its references where they lead now, and its answer is taken out again.
-func TestASchemaThatIsNoObjectIsWrapped(t *testing.T) {
+// TestASchemaOfANonObjectIsWrapped: for OpenAI, with adjusted references; the answer is unwrapped.
+func TestASchemaOfANonObjectIsWrapped(t *testing.T) {
 	for _, r := range []struct{ about, schema, sent, answer, want string }{
 		{
 			about: "a list", schema: listSchema, answer: `{"value":[1,2.50]}`, want: `[1,2.50]`,
@@ -38,7 +38,7 @@ func TestASchemaThatIsNoObjectIsWrapped(t *testing.T) {
 		{about: "an answer without its object", schema: listSchema, answer: "```json\n[3]\n```", want: `[3]`},
 	} {
 		p := compiled(t, r.schema).Plan(structured.Target{Enforces: true, Rules: structured.RulesOpenAI})
-		if p.Mode != structured.Enforced || p.Shape == nil || p.Live || r.sent != "" && string(p.Shape.Schema) != r.sent {
+		if p.Mode != structured.Enforced || p.Shape == nil || p.Streamable || r.sent != "" && string(p.Shape.Schema) != r.sent {
 			t.Errorf("%s: %s, %+v", r.about, p.Mode, p.Shape)
 			continue
 		}
@@ -54,8 +54,8 @@ func TestASchemaThatIsNoObjectIsWrapped(t *testing.T) {
 	}
 }
 
-// TestD86HowACandidateIsAskedForWhatItsClientSaid: D-86, of models that nobody described, of JSON mode, and of schemas that are not strict.
-func TestD86HowACandidateIsAskedForWhatItsClientSaid(t *testing.T) {
+// TestD86ModesOfUnknownAndLooseCandidates: models with unknown support for schemas, JSON mode, and schemas that are not strict.
+func TestD86ModesOfUnknownAndLooseCandidates(t *testing.T) {
 	type target = structured.Target
 	const openAI, anthropic = structured.RulesOpenAI, structured.RulesAnthropic
 	for _, r := range []struct {
@@ -67,19 +67,19 @@ func TestD86HowACandidateIsAskedForWhatItsClientSaid(t *testing.T) {
 		strict, loose  bool
 		guide, schemas string
 	}{
-		{about: "unknown, in the client's format", schema: looseSchema, target: target{Unknown: true, Same: true, Rules: openAI}, mode: structured.Enforced, same: true, trial: true},
-		{about: "unknown, and a list", schema: listSchema, target: target{Unknown: true, Same: true, Rules: openAI}, mode: structured.Enforced, same: true, trial: true},
-		{about: "unknown, in another format", schema: strictSchema, target: target{Unknown: true, Rules: anthropic}, mode: structured.Enforced, same: true, trial: true},
-		{about: "unknown, and it has to be made strict", schema: looseSchema, target: target{Unknown: true, Rules: openAI}, mode: structured.Enforced, trial: true, strict: true, schemas: `"null"`},
+		{about: "unknown, in the client's format", schema: looseSchema, target: target{SupportUnknown: true, SameDialect: true, Rules: openAI}, mode: structured.Enforced, same: true, trial: true},
+		{about: "unknown, and a list", schema: listSchema, target: target{SupportUnknown: true, SameDialect: true, Rules: openAI}, mode: structured.Enforced, same: true, trial: true},
+		{about: "unknown, in another format", schema: strictSchema, target: target{SupportUnknown: true, Rules: anthropic}, mode: structured.Enforced, same: true, trial: true},
+		{about: "unknown, and it has to be made strict", schema: looseSchema, target: target{SupportUnknown: true, Rules: openAI}, mode: structured.Enforced, trial: true, strict: true, schemas: `"null"`},
 		{about: "JSON mode", target: target{Enforces: true, Tools: true, Rules: openAI}, mode: structured.Enforced, same: true, trial: true},
 		{about: "JSON mode where there is none: no tool without parameters", target: target{Tools: true, Rules: anthropic}, mode: structured.Prompted, guide: "Respond ONLY with a valid JSON object."},
-		{about: "JSON mode beside tools", target: target{Tools: true, OwnTools: true, Rules: anthropic}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY with a valid JSON object."},
-		{about: "loose at OpenAI", schema: looseSchema, target: target{Enforces: true, Loose: true, Rules: openAI}, mode: structured.Enforced, same: true},
-		{about: "a loose map at OpenAI", schema: mapSchema, target: target{Enforces: true, Loose: true, Rules: openAI}, mode: structured.Enforced, same: true},
-		{about: "a loose list at OpenAI", schema: listSchema, target: target{Enforces: true, Loose: true, Rules: openAI}, mode: structured.Enforced, loose: true, schemas: `{"value":`},
-		{about: "loose at Anthropic, as it is", schema: strictSchema, target: target{Enforces: true, Loose: true, Rules: anthropic}, mode: structured.Enforced, same: true},
-		{about: "loose at Anthropic, and not to be made strict", schema: looseSchema, target: target{Enforces: true, Tools: true, Loose: true, Rules: anthropic}, mode: structured.Tool},
-		{about: "loose where only strict ones are taken", schema: looseSchema, target: target{Enforces: true, Loose: true, StrictAlone: true, Rules: openAI}, mode: structured.Enforced, strict: true, schemas: `"null"`},
+		{about: "JSON mode beside tools", target: target{Tools: true, ClientTools: true, Rules: anthropic}, mode: structured.Prompted, guide: "When you do not call a tool, respond ONLY with a valid JSON object."},
+		{about: "loose at OpenAI", schema: looseSchema, target: target{Enforces: true, NotStrict: true, Rules: openAI}, mode: structured.Enforced, same: true},
+		{about: "a loose map at OpenAI", schema: mapSchema, target: target{Enforces: true, NotStrict: true, Rules: openAI}, mode: structured.Enforced, same: true},
+		{about: "a loose list at OpenAI", schema: listSchema, target: target{Enforces: true, NotStrict: true, Rules: openAI}, mode: structured.Enforced, loose: true, schemas: `{"value":`},
+		{about: "loose at Anthropic, as it is", schema: strictSchema, target: target{Enforces: true, NotStrict: true, Rules: anthropic}, mode: structured.Enforced, same: true},
+		{about: "loose at Anthropic, and not to be made strict", schema: looseSchema, target: target{Enforces: true, Tools: true, NotStrict: true, Rules: anthropic}, mode: structured.Tool},
+		{about: "loose where only strict ones are taken", schema: looseSchema, target: target{Enforces: true, NotStrict: true, StrictOnly: true, Rules: openAI}, mode: structured.Enforced, strict: true, schemas: `"null"`},
 	} {
 		f := structured.AnyObject()
 		if r.schema != "" {
@@ -91,13 +91,13 @@ func TestD86HowACandidateIsAskedForWhatItsClientSaid(t *testing.T) {
 			shape = *p.Shape
 		}
 		if p.Mode != r.mode || (p.Shape == nil) != r.same || p.Trial != r.trial || p.MadeStrict != r.strict || shape.Loose != r.loose ||
-			!strings.Contains(shape.Guide, r.guide) || p.Guides() != (r.guide != "") || !strings.Contains(string(shape.Schema), r.schemas) {
+			!strings.Contains(shape.Guide, r.guide) || p.HasGuide() != (r.guide != "") || !strings.Contains(string(shape.Schema), r.schemas) {
 			t.Errorf("%s: %s, trial %t, made strict %t, %+v", r.about, p.Mode, p.Trial, p.MadeStrict, shape)
 		}
 	}
 	p := structured.AnyObject().Plan(target{Enforces: true})
-	again := p.Worded(target{})
-	if again == nil || !again.Shape.KeepForm || !again.Guides() || p.Guides() || again.Worded(target{}) != nil {
+	again := p.WithGuide(target{})
+	if again == nil || !again.Shape.KeepFormat || !again.HasGuide() || p.HasGuide() || again.WithGuide(target{}) != nil {
 		t.Errorf("with words: %+v", again)
 	}
 	for answer, want := range map[string]bool{`{}`: true, "\n{\"a\": 1}\n": true, `[]`: false, `"a"`: false, `no`: false} {
@@ -107,15 +107,15 @@ func TestD86HowACandidateIsAskedForWhatItsClientSaid(t *testing.T) {
 	}
 }
 
-// TestAWordOfAnEnum is given without its quotes, however it came.
-func TestAWordOfAnEnum(t *testing.T) {
+// TestEnumTextHasNoQuotes: an enum value that the client wants as plain text is returned without quotes.
+func TestEnumTextHasNoQuotes(t *testing.T) {
 	f := compiled(t, `{"type":"string","enum":["left","17","a \"b\""]}`)
 	for _, target := range []structured.Target{
-		{Word: true}, {Word: true, Same: true, Enforces: true}, {Word: true, Enforces: true, Rules: structured.RulesOpenAI}, {Word: true, Enforces: true, Rules: structured.RulesAnthropic},
+		{EnumText: true}, {EnumText: true, SameDialect: true, Enforces: true}, {EnumText: true, Enforces: true, Rules: structured.RulesOpenAI}, {EnumText: true, Enforces: true, Rules: structured.RulesAnthropic},
 	} {
 		p := f.Plan(target)
-		if p.Live != target.Same {
-			t.Errorf("%+v: live %t", target, p.Live)
+		if p.Streamable != target.SameDialect {
+			t.Errorf("%+v: live %t", target, p.Streamable)
 		}
 		for answer, want := range map[string]string{
 			"left": "left", "left\n": "left", `"left"`: "left", `{"value":"left"}`: "left", "17": "17", `a "b"`: `a "b"`, `"a \"b\""`: `a "b"`, "```json\n\"left\"\n```": "left",

@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Write is a conversation as a model of this format reads it: the tools stand in the system prompt, calls and results in the text of
-// the messages. Degraded names, as the client does, what it can only be asked in words or not at all. A conversation without tools and
-// calls comes back as it is; the one given is not changed.
-func Write(c *chat.Conversation, f Format) (text *chat.Conversation, degraded []string) {
+// Render converts a conversation for a model without native tool calling: tool definitions are added to the system prompt, calls and results
+// become text of the messages. degraded lists the features, by the client's names, that are only requested in the prompt or dropped. A
+// conversation without tools and calls is returned unchanged; c is not modified.
+func Render(c *chat.Conversation, f Format) (text *chat.Conversation, degraded []string) {
 	offered := Offered(c)
 	if len(c.Tools) == 0 && !hasCalls(c) {
 		return c, nil
@@ -19,15 +19,15 @@ func Write(c *chat.Conversation, f Format) (text *chat.Conversation, degraded []
 	w := *c
 	w.Tools, w.ToolChoice, w.ParallelTools = nil, chat.ToolChoice{}, nil
 	if len(offered) > 0 {
-		part := chat.Part{Kind: chat.PartText, Text: section(c, f, offered), CacheControl: cacheMark(offered)}
+		part := chat.Part{Kind: chat.PartText, Text: toolPrompt(c, f, offered), CacheControl: lastCacheControl(offered)}
 		w.System = append(slices.Clip(c.System), part)
 	}
-	h := history{format: f, names: map[string]string{}}
+	h := history{format: f, toolNames: map[string]string{}}
 	for i := range c.Messages {
 		h.message(&c.Messages[i])
 	}
-	w.Messages = h.end()
-	return &w, losses(c, offered)
+	w.Messages = h.flush()
+	return &w, degradedFeatures(c, offered)
 }
 
 func hasCalls(c *chat.Conversation) bool {
@@ -41,8 +41,8 @@ func hasCalls(c *chat.Conversation) bool {
 
 func isCall(p chat.Part) bool { return p.Kind == chat.PartToolUse || p.Kind == chat.PartToolResult }
 
-// cacheMark is where the client wants the list of its tools cached.
-func cacheMark(offered []chat.Tool) jsonx.Raw {
+// lastCacheControl is the cache_control of the last tool that has one: it applies to the list of tools.
+func lastCacheControl(offered []chat.Tool) jsonx.Raw {
 	for i := range slices.Backward(offered) {
 		if m := offered[i].CacheControl; m != nil {
 			return m
@@ -51,8 +51,8 @@ func cacheMark(offered []chat.Tool) jsonx.Raw {
 	return nil
 }
 
-// losses names what nothing enforces, and the tools that only their own provider runs.
-func losses(c *chat.Conversation, offered []chat.Tool) []string {
+// degradedFeatures lists what the prompt cannot enforce, and the provider's built-in tools, which are dropped.
+func degradedFeatures(c *chat.Conversation, offered []chat.Tool) []string {
 	var names []string
 	add := func(name string) {
 		if !slices.Contains(names, name) {
@@ -78,76 +78,76 @@ func losses(c *chat.Conversation, offered []chat.Tool) []string {
 	return names
 }
 
-// history writes messages anew.
+// history rewrites the messages.
 type history struct {
-	format   Format
-	names    map[string]string // of called tools, by the ids of their calls
-	out      []chat.Message
-	returned []chat.Part // by the calls of the last turn
-	at       string      // where they stand
+	format    Format
+	toolNames map[string]string // names of called tools, by call id
+	out       []chat.Message
+	pending   []chat.Part // results of the last turn's calls, not written yet
+	pendingAt string      // position of the first pending result in the client's request, for error messages
 }
 
 func (h *history) message(m *chat.Message) {
 	switch {
 	case !slices.ContainsFunc(m.Parts, isCall):
-		h.out = append(h.end(), *m)
+		h.out = append(h.flush(), *m)
 	case m.Role == chat.RoleAssistant:
-		h.out = append(h.end(), chat.Message{Role: m.Role, At: m.At, Parts: h.said(m.Parts)})
+		h.out = append(h.flush(), chat.Message{Role: m.Role, At: m.At, Parts: h.assistantParts(m.Parts)})
 	default:
 		h.results(m)
 	}
 }
 
-// said is what the model said in a turn, with its calls as it wrote them.
-func (h *history) said(parts []chat.Part) []chat.Part {
+// assistantParts converts the calls of an assistant message to text.
+func (h *history) assistantParts(parts []chat.Part) []chat.Part {
 	out := make([]chat.Part, 0, len(parts))
-	spoke, array := false, false // the text of a turn is read as one; in plain JSON, all of its calls are one array
+	afterText, array := false, false // in the JSON format all calls of a turn are one array
 	for i := range parts {
 		p := parts[i]
 		if p.Kind != chat.PartToolUse {
-			spoke = spoke || p.Kind == chat.PartText
+			afterText = afterText || p.Kind == chat.PartText
 			out = append(out, p)
 			continue
 		}
-		h.names[p.Tool.ID] = p.Tool.Name
+		h.toolNames[p.Tool.ID] = p.Tool.Name
 		if h.format == JSON && array {
 			continue
 		}
-		b := appendCalls(nil, h.format, parts[i:], spoke)
-		spoke, array = true, true
+		b := appendCalls(nil, h.format, parts[i:], afterText)
+		afterText, array = true, true
 		out = append(out, chat.Part{Kind: chat.PartText, Text: string(b), CacheControl: p.CacheControl})
 	}
 	return out
 }
 
-// results takes what calls returned. All of one turn become what the user says next.
+// results collects tool results. Those of one turn become one user message.
 func (h *history) results(m *chat.Message) {
-	if len(h.returned) == 0 {
-		h.at = m.At
+	if len(h.pending) == 0 {
+		h.pendingAt = m.At
 	}
 	var rest []chat.Part
 	for i := range m.Parts {
 		if p := &m.Parts[i]; p.Kind == chat.PartToolResult {
 			text, others := h.result(p)
-			h.returned = append(append(h.returned, text), others...)
+			h.pending = append(append(h.pending, text), others...)
 		} else {
 			rest = append(rest, *p)
 		}
 	}
-	h.returned = append(h.returned, rest...)
+	h.pending = append(h.pending, rest...)
 }
 
-// end writes the results that wait, and returns all messages so far.
-func (h *history) end() []chat.Message {
-	if len(h.returned) > 0 {
-		h.out = append(h.out, chat.Message{Role: chat.RoleUser, At: h.at, Parts: joined(h.returned)})
-		h.returned = nil
+// flush writes the pending results and returns all messages so far.
+func (h *history) flush() []chat.Message {
+	if len(h.pending) > 0 {
+		h.out = append(h.out, chat.Message{Role: chat.RoleUser, At: h.pendingAt, Parts: joinTexts(h.pending)})
+		h.pending = nil
 	}
 	return h.out
 }
 
-// joined has texts that follow each other as one, unless a cache mark ends the first.
-func joined(parts []chat.Part) []chat.Part {
+// joinTexts merges adjacent text parts, unless the first one ends with a cache_control.
+func joinTexts(parts []chat.Part) []chat.Part {
 	var out []chat.Part
 	for i := 0; i < len(parts); {
 		p, end := parts[i], i+1
@@ -167,7 +167,7 @@ func joined(parts []chat.Part) []chat.Part {
 	return out
 }
 
-// result is a call's result as text, and what of it is none.
+// result converts a tool result to text; others are its parts that are not text.
 func (h *history) result(p *chat.Part) (text chat.Part, others []chat.Part) {
 	var b strings.Builder
 	for i := range p.Parts {
@@ -185,5 +185,5 @@ func (h *history) result(p *chat.Part) (text chat.Part, others []chat.Part) {
 	if p.IsError && !strings.HasPrefix(strings.ToLower(s), "error") {
 		s = strings.TrimSuffix("Error: "+s, ": ")
 	}
-	return chat.Part{Kind: chat.PartText, Text: string(appendResult(nil, h.format, h.names[p.Tool.ID], s)), CacheControl: p.CacheControl}, others
+	return chat.Part{Kind: chat.PartText, Text: string(appendResult(nil, h.format, h.toolNames[p.Tool.ID], s)), CacheControl: p.CacheControl}, others
 }

@@ -70,11 +70,11 @@ func show(c *chat.Conversation, degraded []string) string {
 	return b.String()
 }
 
-func TestConversationsInEachFormat(t *testing.T) {
+func TestRenderInEachFormat(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
 		t.Run(string(f), func(t *testing.T) {
 			c := talk()
-			text, degraded := toolcall.Write(c, f)
+			text, degraded := toolcall.Render(c, f)
 			if !reflect.DeepEqual(c, talk()) {
 				t.Error("the client's conversation was changed")
 			}
@@ -82,7 +82,7 @@ func TestConversationsInEachFormat(t *testing.T) {
 				t.Errorf("tools are still offered natively: %+v", text)
 			}
 			got := show(text, degraded)
-			if again, _ := toolcall.Write(c, f); show(again, degraded) != got {
+			if again, _ := toolcall.Render(c, f); show(again, degraded) != got {
 				t.Error("the same conversation gave other bytes")
 			}
 			golden := filepath.Join("testdata", string(f)+".txt")
@@ -102,9 +102,9 @@ func TestConversationsInEachFormat(t *testing.T) {
 	}
 }
 
-func TestCallsInAHistoryAreReadBack(t *testing.T) {
+func TestRenderedCallsAreParsedBack(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
-		text, _ := toolcall.Write(talk(), f)
+		text, _ := toolcall.Render(talk(), f)
 		var said strings.Builder
 		for _, p := range text.Messages[1].Parts[1:] { // without the words before, which plain JSON must not have
 			said.WriteString(p.Text)
@@ -115,7 +115,7 @@ func TestCallsInAHistoryAreReadBack(t *testing.T) {
 	}
 }
 
-func TestToolChoiceInWords(t *testing.T) {
+func TestToolChoiceInThePrompt(t *testing.T) {
 	tool := []chat.Tool{{Name: "now"}}
 	for _, row := range []struct {
 		about    string
@@ -136,7 +136,7 @@ func TestToolChoiceInWords(t *testing.T) {
 		},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			text, degraded := toolcall.Write(&row.c, toolcall.Hermes)
+			text, degraded := toolcall.Render(&row.c, toolcall.Hermes)
 			var system string
 			for _, p := range text.System {
 				system += p.Text
@@ -153,7 +153,7 @@ func TestToolChoiceInWords(t *testing.T) {
 
 func TestWithoutToolsNothingChanges(t *testing.T) {
 	c := &chat.Conversation{Messages: []chat.Message{{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}}}}
-	if text, degraded := toolcall.Write(c, toolcall.Hermes); text != c || degraded != nil {
+	if text, degraded := toolcall.Render(c, toolcall.Hermes); text != c || degraded != nil {
 		t.Errorf("%+v became %+v", c, text)
 	}
 }

@@ -29,7 +29,7 @@ func text(index, choice int, s string) chat.Event {
 	return chat.Event{Kind: chat.Text, Index: index, Choice: choice, Text: []byte(s)}
 }
 
-func TestBlocksAreNumberedAnew(t *testing.T) {
+func TestBlocksAreRenumbered(t *testing.T) {
 	for _, row := range []struct {
 		about string
 		in    []chat.Event
@@ -90,7 +90,7 @@ func TestBlocksAreNumberedAnew(t *testing.T) {
 	}
 }
 
-func TestK09TheReasonToStop(t *testing.T) {
+func TestK09StopReasons(t *testing.T) {
 	for _, row := range []struct {
 		about, text  string
 		reason, want chat.StopReason
@@ -112,7 +112,7 @@ func TestK09TheReasonToStop(t *testing.T) {
 	}
 }
 
-func TestTheProvidersBytesDoNotPass(t *testing.T) {
+func TestCallsAreForwardedWithoutTheProvidersBytes(t *testing.T) {
 	r := toolcall.NewReader(toolcall.Hermes, offered, "c")
 	for _, ev := range []chat.Event{
 		{Kind: chat.Start, ID: "m", Model: "x", Raw: []byte("data: {}\n\n"), ModelSpan: chat.Span{Start: 1, End: 2}},
@@ -163,7 +163,7 @@ func BenchmarkReader(b *testing.B) {
 	})
 }
 
-func TestAWordCostsNoAllocation(t *testing.T) {
+func TestTextAllocatesNothing(t *testing.T) {
 	for _, f := range []toolcall.Format{toolcall.Hermes, toolcall.Qwen, toolcall.JSON} {
 		r := toolcall.NewReader(f, offered, "c")
 		ev := chat.Event{Kind: chat.Text, Text: []byte("one <b> or \n` more words")}

@@ -8,63 +8,63 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// function is a call in Qwen's own tags, as far as it came.
+// function is a call in Qwen's tags, as far as it was received.
 type function struct {
-	name string
-	keys []parameter
+	name       string
+	parameters []parameter
 }
 
-// parameter is one argument, as text.
+// parameter is one argument, unparsed.
 type parameter struct{ key, value string }
 
-// Limits on a function: how long its name and those of its parameters may be, in bytes, and how many it may have.
+// Limits of a function: the length of names in bytes, and the number of parameters.
 const (
 	maxName       = 256
 	maxParameters = 256
 )
 
-// function goes on with <function=…>.
-func (f *tagFinder) function(b []byte, end bool) (verdict, int, []chat.ToolCall) {
-	switch f.stage { //nolint:exhaustive // the others are not of a function
+// function continues to parse <function=…>.
+func (f *tagFinder) function(b []byte, end bool) (decision, int, []chat.ToolCall) {
+	switch f.stage { //nolint:exhaustive // step handles the other stages
 	case inFunction:
 		f.at += len(openFunction)
 		f.stage = inName
 	case inName, inKey:
-		name, found, bad := f.name(b)
+		name, found, bad := f.readName(b)
 		switch {
 		case bad:
-			return f.refuse(f.at)
+			return f.reject(f.at)
 		case !found:
-			return f.wait(end)
-		case f.stage == inKey && len(f.fn.keys) == maxParameters:
-			return f.refuse(f.at)
+			return f.needMore(end)
+		case f.stage == inKey && len(f.fn.parameters) == maxParameters:
+			return f.reject(f.at)
 		case f.stage == inKey:
-			f.fn.keys = append(f.fn.keys, parameter{key: name})
+			f.fn.parameters = append(f.fn.parameters, parameter{key: name})
 			f.stage = inValue
-			f.ended = f.at
+			f.valueEnd = f.at
 			return undecided, 0, nil
 		case f.tools[name] == nil:
-			return f.refuse(f.at)
+			return f.reject(f.at)
 		}
 		f.fn.name = name
-		return f.between(b, end)
+		return f.betweenParameters(b, end)
 	case inBetween:
-		return f.between(b, end)
+		return f.betweenParameters(b, end)
 	case inValue:
 		at := bytes.Index(b[f.at:], []byte(closeParameter))
 		if at < 0 {
 			f.at = max(f.at, len(b)-len(closeParameter)+1)
-			return f.wait(end)
+			return f.needMore(end)
 		}
-		f.fn.keys[len(f.fn.keys)-1].value = string(b[f.ended : f.at+at])
+		f.fn.parameters[len(f.fn.parameters)-1].value = string(b[f.valueEnd : f.at+at])
 		f.at += at + len(closeParameter)
-		return f.between(b, end)
+		return f.betweenParameters(b, end)
 	}
 	return undecided, 0, nil
 }
 
-// name reads up to the end of a tag that holds a name. The place moves only past a whole one, or to where it is none.
-func (f *tagFinder) name(b []byte) (name string, found, bad bool) {
+// readName reads a name up to the end of its tag. f.at advances only if the name is complete. bad is true if it is not a name.
+func (f *tagFinder) readName(b []byte) (name string, found, bad bool) {
 	rest := b[f.at:]
 	n := bytes.IndexAny(rest, "><\n")
 	switch {
@@ -77,8 +77,8 @@ func (f *tagFinder) name(b []byte) (name string, found, bad bool) {
 	return string(bytes.TrimSpace(rest[:n])), true, false
 }
 
-// between looks for the next parameter, or the end of the function.
-func (f *tagFinder) between(b []byte, end bool) (verdict, int, []chat.ToolCall) {
+// betweenParameters looks for the next parameter or the end of the function.
+func (f *tagFinder) betweenParameters(b []byte, end bool) (decision, int, []chat.ToolCall) {
 	f.stage = inBetween
 	f.at = spaces(b, f.at)
 	at, waits := f.at, f.at == len(b)
@@ -96,38 +96,38 @@ func (f *tagFinder) between(b []byte, end bool) (verdict, int, []chat.ToolCall) 
 		case closeFunction:
 			f.at += len(tag)
 		}
-		f.stage, f.ended = closing, f.at
+		f.stage, f.valueEnd = closing, f.at
 		return undecided, 0, nil
 	}
 	if waits {
-		return f.wait(end)
+		return f.needMore(end)
 	}
-	return f.refuse(at)
+	return f.reject(at)
 }
 
-// called is the call that a function's tags are: each value of the kind that the tool's schema says.
-func (ts tools) called(f *function) (c chat.ToolCall, ok bool) {
+// functionCall converts a function to a call, with values of the types in the tool's schema.
+func (ts tools) functionCall(f *function) (c chat.ToolCall, ok bool) {
 	t := ts[f.name]
 	if t == nil {
 		return c, false
 	}
 	properties := jsonx.Value{Raw: t.Schema}.Get("properties")
 	args := []byte{'{'}
-	for i, p := range f.keys {
-		if slices.ContainsFunc(f.keys[:i], func(q parameter) bool { return q.key == p.key }) {
+	for i, p := range f.parameters {
+		if slices.ContainsFunc(f.parameters[:i], func(q parameter) bool { return q.key == p.key }) {
 			return c, false
 		}
 		if i > 0 {
 			args = append(args, ',')
 		}
 		args = append(jsonx.AppendString(args, p.key), ':')
-		args = appendValue(args, trimmed(p.value), properties.Get(p.key))
+		args = appendValue(args, trimLineBreaks(p.value), properties.Get(p.key))
 	}
 	return chat.ToolCall{Name: f.name, Args: string(append(args, '}'))}, true
 }
 
-// trimmed is a value without the line breaks that its tags stand on.
-func trimmed(s string) string {
+// trimLineBreaks removes the line breaks next to the tags of a value.
+func trimLineBreaks(s string) string {
 	if len(s) > 0 && s[0] == '\n' {
 		s = s[1:]
 	}
@@ -137,7 +137,7 @@ func trimmed(s string) string {
 	return s
 }
 
-// appendValue appends a value as JSON: as it stands where it is of a kind that the schema has besides text, else as text.
+// appendValue appends a value as JSON: unchanged if it is JSON of a type that the schema allows, else as a string.
 func appendValue(dst []byte, s string, schema jsonx.Value) []byte {
 	v, err := jsonx.Parse([]byte(s))
 	if err != nil || v.Kind() == jsonx.String || !allows(schema, v.Kind()) {
@@ -146,9 +146,9 @@ func appendValue(dst []byte, s string, schema jsonx.Value) []byte {
 	return append(dst, v.Raw...)
 }
 
-// allows reports whether a parameter may be of a kind, and need not be read as text.
+// allows reports whether a schema allows a type. If it also allows strings, only null is not taken for a string.
 func allows(schema jsonx.Value, k jsonx.Kind) bool {
-	names := kinds(schema)
+	names := typeNames(schema)
 	isText := slices.Contains(names, "string")
 	for _, name := range names {
 		switch {
@@ -163,8 +163,8 @@ func allows(schema jsonx.Value, k jsonx.Kind) bool {
 	return false
 }
 
-// kinds are the types that a schema names, its alternatives' too.
-func kinds(schema jsonx.Value) []string {
+// typeNames are the names in a schema's "type", with those of its alternatives.
+func typeNames(schema jsonx.Value) []string {
 	var names []string
 	add := func(v jsonx.Value) {
 		if s, ok := v.Str(); ok {

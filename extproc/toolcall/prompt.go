@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What a model is told of how to call, in the words that it was trained on where there are such.
+// The prompts that explain how to call tools: for Hermes and Qwen, those of the models' chat templates.
 const (
 	hermesBefore = "You are a function calling AI model. You are provided with function signatures within <tools></tools> XML tags. " +
 		"You may call one or more functions to assist with the user query. Don't make assumptions about what values to plug into functions. " +
@@ -29,8 +29,8 @@ const (
 		"What they returned is then told to you within <tool_response></tool_response> tags. Where no call is needed, answer in words."
 )
 
-// section is what the system prompt says of the tools. The same request gives the same bytes.
-func section(c *chat.Conversation, f Format, offered []chat.Tool) string {
+// toolPrompt is the part of the system prompt about tools. It is deterministic, so that providers can cache it.
+func toolPrompt(c *chat.Conversation, f Format, offered []chat.Tool) string {
 	before, after := hermesBefore, hermesAfter
 	switch f {
 	case Hermes:
@@ -47,7 +47,7 @@ func section(c *chat.Conversation, f Format, offered []chat.Tool) string {
 	return string(append(b, constraints(c)...))
 }
 
-// constraints say in words what else the caller wants of calls.
+// constraints expresses tool_choice and parallel_tool_calls in the prompt.
 func constraints(c *chat.Conversation) string {
 	var s strings.Builder
 	switch c.ToolChoice.Mode {
@@ -63,7 +63,7 @@ func constraints(c *chat.Conversation) string {
 	return s.String()
 }
 
-// appendTool appends a tool's signature on one line.
+// appendTool appends a tool's definition on one line.
 func appendTool(dst []byte, t *chat.Tool) []byte {
 	dst = append(dst, `{"type": "function", "function": {"name": `...)
 	dst = jsonx.AppendString(dst, t.Name)
@@ -79,7 +79,7 @@ func appendTool(dst []byte, t *chat.Tool) []byte {
 	return append(dst, "}}"...)
 }
 
-// appendLine appends a JSON text without line breaks, which stand outside of its strings.
+// appendLine appends a JSON text without its line breaks.
 func appendLine(dst, json []byte) []byte {
 	for _, c := range json {
 		if c != '\n' && c != '\r' {
@@ -89,17 +89,17 @@ func appendLine(dst, json []byte) []byte {
 	return dst
 }
 
-// appendCalls appends the first call of a turn's rest, or in plain JSON all of them, as the model itself would have written it. spoke: words
-// came before, which plain JSON only has around a block.
-func appendCalls(dst []byte, f Format, parts []chat.Part, spoke bool) []byte {
+// appendCalls appends the first of the parts as the model would have written the call; in the JSON format, all calls of the parts. afterText is
+// true if text precedes it: then the JSON is put in a fenced block.
+func appendCalls(dst []byte, f Format, parts []chat.Part, afterText bool) []byte {
 	before, after := openCall+"\n", "\n"+closeCall
 	switch {
-	case f == JSON && spoke:
+	case f == JSON && afterText:
 		before, after = fence+"json\n[", "]\n"+fence
 	case f == JSON:
 		before, after = "[", "]"
 	}
-	if spoke {
+	if afterText {
 		dst = append(dst, '\n')
 	}
 	dst = appendCall(append(dst, before...), &parts[0].Tool)
@@ -118,12 +118,12 @@ func appendCall(dst []byte, call *chat.ToolCall) []byte {
 	if v, err := jsonx.Parse([]byte(call.Args)); err == nil && v.Kind() == jsonx.Object {
 		dst = appendLine(dst, v.Raw)
 	} else {
-		dst = jsonx.AppendString(dst, call.Args) // free text
+		dst = jsonx.AppendString(dst, call.Args) // not JSON: as a string
 	}
 	return append(dst, '}')
 }
 
-// appendResult appends what a call returned.
+// appendResult appends the result of a call.
 func appendResult(dst []byte, f Format, name, text string) []byte {
 	dst = append(dst, "<tool_response>\n"...)
 	if f == Qwen {

@@ -6,35 +6,35 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// Reader makes events of calls out of the text of an answer in which a model writes them. Where the text is cut changes nothing, and what is
-// no call passes as it came. Not safe for concurrent use.
+// Reader converts tool calls in the text of an answer to tool call events. The result does not depend on how the text is split into events;
+// other text is forwarded unchanged. Not safe for concurrent use.
 type Reader struct {
 	format  Format
 	tools   tools
-	prefix  string // of the ids of calls
-	spent   spent
-	choices []textOf
-	out     chat.Rewriter // one block of text may become several, with calls in between
+	prefix  string // of call ids
+	usage   usage
+	choices []choiceState
+	out     chat.Rewriter // numbers blocks anew: a block of text may be split by calls
 	calls   int
 }
 
-// textOf is the text of one choice.
-type textOf struct {
+// choiceState is the state of one choice's text.
+type choiceState struct {
 	splitter
-	reads  bool // a block of text is open
-	block  int  // its number in the provider's answer
-	shown  bool // words of it came since it began, or since a call
-	place  int  // where they went
-	called bool // the choice called a tool
+	open      bool // a block of text is open
+	block     int  // its number in the provider's answer
+	textOpen  bool // text was emitted since the block's start or the last call
+	textBlock int  // block that this text was emitted to
+	called    bool // the choice has a tool call
 }
 
-// NewReader reads an answer in which the model may call the offered tools. The ids of its calls begin with prefix, which nobody else's do.
+// NewReader reads an answer in which the model may call the offered tools. Call ids start with prefix, which must be unique to the answer.
 func NewReader(f Format, offered []chat.Tool, prefix string) *Reader {
-	return &Reader{format: f, tools: index(offered), prefix: prefix}
+	return &Reader{format: f, tools: toolsByName(offered), prefix: prefix}
 }
 
-// Read says what an event of the answer means. The events that it returns, and their texts, are valid until the next call, as long
-// as the event's own. None of them has the provider's bytes.
+// Read converts an event. The returned events and their texts are valid until the next call, and as long as ev. They do not have the
+// provider's bytes.
 func (r *Reader) Read(ev *chat.Event) []chat.Event {
 	r.out.Reset()
 	switch ev.Kind {
@@ -50,7 +50,7 @@ func (r *Reader) Read(ev *chat.Event) []chat.Event {
 	case chat.BlockStop:
 		r.blockStop(ev)
 	case chat.Thought, chat.Signature, chat.Redacted, chat.Refusal, chat.ToolStart, chat.ToolArgs:
-		r.other(ev)
+		r.interrupt(ev)
 		r.out.CopyBlock(ev)
 	case chat.Extra:
 		r.out.CopyExtra(ev)
@@ -61,28 +61,28 @@ func (r *Reader) Read(ev *chat.Event) []chat.Event {
 }
 
 // choice is the state of a choice. Decoders bound their number.
-func (r *Reader) choice(n int) *textOf {
+func (r *Reader) choice(n int) *choiceState {
 	for len(r.choices) <= n {
-		r.choices = append(r.choices, textOf{})
+		r.choices = append(r.choices, choiceState{})
 	}
 	return &r.choices[n]
 }
 
-// text takes a piece of a block of text.
+// text adds a piece of a text block.
 func (r *Reader) text(ev *chat.Event) {
 	c := r.choice(ev.Choice)
-	if c.reads && c.block != ev.Index {
+	if c.open && c.block != ev.Index {
 		r.finish(ev.Choice)
 	}
-	if !c.reads {
-		c.reads, c.block, c.shown = true, ev.Index, false
-		c.splitter = splitter{find: newFinder(r.format, r.tools, &r.spent)}
+	if !c.open {
+		c.open, c.block, c.textOpen = true, ev.Index, false
+		c.splitter = splitter{find: newFinder(r.format, r.tools, &r.usage)}
 	}
 	c.feed(ev.Text)
 	r.drain(ev.Choice, false)
 }
 
-// drain passes on what is decided of a choice's text.
+// drain emits what is decided of a choice's text.
 func (r *Reader) drain(n int, end bool) {
 	c := &r.choices[n]
 	for {
@@ -90,29 +90,29 @@ func (r *Reader) drain(n int, end bool) {
 		switch v {
 		case undecided:
 			return
-		case words:
-			r.words(c, n, part)
-		case calls:
-			r.call(c, n, found)
+		case plainText:
+			r.emitText(c, n, part)
+		case toolCalls:
+			r.emitCalls(c, n, found)
 		}
 	}
 }
 
-func (r *Reader) words(c *textOf, n int, part []byte) {
+func (r *Reader) emitText(c *choiceState, n int, part []byte) {
 	if len(part) == 0 {
 		return
 	}
-	if !c.shown {
-		c.shown, c.place = true, r.out.Open()
-		r.out.Assign(c.block, c.place)
+	if !c.textOpen {
+		c.textOpen, c.textBlock = true, r.out.Open()
+		r.out.Assign(c.block, c.textBlock)
 	}
 	ev := r.out.Add()
-	ev.Kind, ev.Index, ev.Choice, ev.Text = chat.Text, c.place, n, part
+	ev.Kind, ev.Index, ev.Choice, ev.Text = chat.Text, c.textBlock, n, part
 }
 
-// call tells calls, each a block of its own.
-func (r *Reader) call(c *textOf, n int, found []chat.ToolCall) {
-	r.hide(c, n)
+// emitCalls emits each call as a block of its own.
+func (r *Reader) emitCalls(c *choiceState, n int, found []chat.ToolCall) {
+	r.closeText(c, n)
 	for i := range found {
 		c.called = true
 		at := r.out.Open()
@@ -126,36 +126,36 @@ func (r *Reader) call(c *textOf, n int, found []chat.ToolCall) {
 	}
 }
 
-// hide ends the block of words that is shown.
-func (r *Reader) hide(c *textOf, n int) {
-	if c.shown {
-		c.shown = false
-		r.out.Stop(c.place, n)
+// closeText ends the current block of text.
+func (r *Reader) closeText(c *choiceState, n int) {
+	if c.textOpen {
+		c.textOpen = false
+		r.out.Stop(c.textBlock, n)
 	}
 }
 
-// finish ends a choice's block of text, with what was held back of it.
+// finish ends a choice's text block and emits what was held back.
 func (r *Reader) finish(n int) {
 	c := &r.choices[n]
-	if !c.reads {
+	if !c.open {
 		return
 	}
 	c.feed(nil)
 	r.drain(n, true)
-	r.hide(c, n)
-	c.reads = false
+	r.closeText(c, n)
+	c.open = false
 }
 
-// other ends the text of a choice that goes on with something else.
-func (r *Reader) other(ev *chat.Event) {
+// interrupt ends the text of a choice before another block.
+func (r *Reader) interrupt(ev *chat.Event) {
 	if n := ev.Choice; n < len(r.choices) && ev.Kind != chat.ToolArgs {
 		r.finish(n)
 	}
 }
 
-// blockStop ends a block: that of a choice's text, or one of something else.
+// blockStop ends a block, of text or of anything else.
 func (r *Reader) blockStop(ev *chat.Event) {
-	if n := ev.Choice; n < len(r.choices) && r.choices[n].reads && r.choices[n].block == ev.Index {
+	if n := ev.Choice; n < len(r.choices) && r.choices[n].open && r.choices[n].block == ev.Index {
 		r.finish(n)
 		return
 	}
@@ -164,7 +164,7 @@ func (r *Reader) blockStop(ev *chat.Event) {
 	}
 }
 
-// stop tells why the model stopped. If it called a tool, it stopped for that.
+// stop emits the stop reason, which is tool use if there was a call.
 func (r *Reader) stop(ev *chat.Event) {
 	called := false
 	if n := ev.Choice; n < len(r.choices) {

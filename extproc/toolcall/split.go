@@ -6,97 +6,96 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// Limits on what is held back of an answer until it is known whether it calls a tool.
+// Limits of what is held back of an answer until it is known whether it is a call.
 const (
-	maxHeld  = 1 << 20 // bytes of one call
-	maxCalls = 1024    // of one answer
-	maxSpace = 1024    // white space before a call that may belong to it
-	maxAgain = 4 << 20 // bytes that are looked at twice, since they were no call after all: what comes after is text
+	maxHeld      = 1 << 20 // bytes of one call
+	maxCalls     = 1024    // calls in one answer
+	maxSpace     = 1024    // bytes of white space before a call
+	maxRescanned = 4 << 20 // bytes that were scanned as a call and then again as text; beyond it, everything is text
 )
 
-// spent is what of the limits an answer has used. All of its finders share it.
-type spent struct {
-	calls, again int
-	held         int // instead of maxHeld, in tests
+// usage counts toward the limits of an answer. All its finders share it.
+type usage struct {
+	calls, rescanned int
+	heldLimit        int // replaces maxHeld in tests
 }
 
-// most is how much is held back.
-func (s *spent) most() int { return cmp.Or(s.held, maxHeld) }
+// maxHeld is the limit of held text in bytes.
+func (s *usage) maxHeld() int { return cmp.Or(s.heldLimit, maxHeld) }
 
-// space is how much white space is.
-func (s *spent) space() int { return min(maxSpace, s.most()/4) }
+// maxSpace is the limit of held white space in bytes.
+func (s *usage) maxSpace() int { return min(maxSpace, s.maxHeld()/4) }
 
-func (s *spent) over() bool { return s.calls >= maxCalls || s.again >= maxAgain }
+func (s *usage) exhausted() bool { return s.calls >= maxCalls || s.rescanned >= maxRescanned }
 
-// verdict says what the beginning of a text is.
-type verdict uint8
+// decision is what the start of a text was found to be.
+type decision uint8
 
 const (
-	undecided verdict = iota // more of it must come
-	words                    // text, which is passed on
-	calls                    // calls of tools, or white space between them that means nothing
+	undecided decision = iota // more text is needed
+	plainText                 // text to forward
+	toolCalls                 // tool calls, or white space between them
 )
 
-// finder looks for calls in a text that comes in pieces. It keeps what it learned about the text that it left undecided.
+// finder finds calls in a text that arrives in pieces. It keeps its state about the undecided text.
 type finder interface {
-	// next looks at b, which begins where what was decided before ended, and begins with all that was left undecided. It decides about the
-	// first n bytes of it. At the end of the text it leaves nothing undecided.
-	next(b []byte, end bool) (v verdict, n int, found []chat.ToolCall)
+	// next decides about the first n bytes of b, which starts with the text that was undecided before. At the end of the text it leaves
+	// nothing undecided.
+	next(b []byte, end bool) (v decision, n int, found []chat.ToolCall)
 }
 
-func newFinder(f Format, ts tools, s *spent) finder {
+func newFinder(f Format, ts tools, s *usage) finder {
 	if f == JSON {
-		return &jsonFinder{tools: ts, spent: s, lineStart: true}
+		return &jsonFinder{tools: ts, usage: s, lineStart: true}
 	}
-	return &tagFinder{tools: ts, spent: s, bare: f == Qwen, fresh: true}
+	return &tagFinder{tools: ts, usage: s, allowBare: f == Qwen, atStart: true}
 }
 
-// splitter cuts a text into words and calls, wherever its pieces were cut.
+// splitter splits a text into plain text and calls.
 type splitter struct {
-	find finder
-	held []byte // what is not decided
-	used int    // how much of held was decided since
-	rest []byte // of the piece at hand
-	own  bool   // rest lies in held
+	find    finder
+	held    []byte // undecided text of earlier pieces
+	decided int    // bytes of held that are decided
+	rest    []byte // of the current piece
+	inHeld  bool   // rest is part of held
 }
 
-// feed takes the next piece of the text; next then says what it was.
+// feed adds a piece of text; call next until it returns undecided.
 func (s *splitter) feed(text []byte) {
-	if s.used > 0 {
-		s.held = append(s.held[:0], s.held[s.used:]...)
-		s.used = 0
+	if s.decided > 0 {
+		s.held = append(s.held[:0], s.held[s.decided:]...)
+		s.decided = 0
 	}
-	if s.own = len(s.held) > 0; s.own {
+	if s.inHeld = len(s.held) > 0; s.inHeld {
 		s.held = append(s.held, text...)
 		text = s.held
 	}
 	s.rest = text
 }
 
-// next is the next part of the text: its verdict, its bytes, and the calls that it is. Undecided: there is none yet. The bytes are valid
-// until the next feed.
-func (s *splitter) next(end bool) (v verdict, part []byte, found []chat.ToolCall) {
+// next returns the next part of the text, or its calls. The bytes are valid until the next feed.
+func (s *splitter) next(end bool) (v decision, part []byte, found []chat.ToolCall) {
 	if len(s.rest) == 0 {
 		return undecided, nil, nil
 	}
 	v, n, found := s.find.next(s.rest, end)
 	if v == undecided {
-		if !s.own {
+		if !s.inHeld {
 			s.held = append(s.held[:0], s.rest...)
 		}
 		s.rest = nil
 		return v, nil, nil
 	}
 	part, s.rest = s.rest[:n], s.rest[n:]
-	if s.own {
-		s.used += n
+	if s.inHeld {
+		s.decided += n
 	}
 	return v, part, found
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// spaces is where the white space at b[i:] ends.
+// spaces is the end of the white space at b[i:].
 func spaces(b []byte, i int) int {
 	for i < len(b) && isSpace(b[i]) {
 		i++
@@ -104,7 +103,7 @@ func spaces(b []byte, i int) int {
 	return i
 }
 
-// match compares the text at b[i:] with a tag: whole is true when it is there, part when what there is may become it.
+// match compares b[i:] with a tag: whole is true if it starts with the tag, part if b ends within it.
 func match(b []byte, i int, tag string) (whole, part bool) {
 	n := min(len(b)-i, len(tag))
 	if string(b[i:i+n]) != tag[:n] {
@@ -113,32 +112,31 @@ func match(b []byte, i int, tag string) (whole, part bool) {
 	return n == len(tag), n < len(tag)
 }
 
-// object follows a JSON value that comes in pieces to its end, by its brackets alone.
-type object struct {
-	depth   int
-	quoted  bool // inside a string
-	escaped bool // after a backslash
+// bracketScanner finds the end of a JSON value that arrives in pieces by counting brackets.
+type bracketScanner struct {
+	depth    int
+	inString bool // inside a string
+	escaped  bool // after a backslash
 }
 
-// run goes on at b[i]. It returns where it stands; done: that is after the value's last bracket. bad: a tag begins there, which no JSON
-// has outside of its strings.
-func (o *object) run(b []byte, i int) (at int, done, bad bool) {
+// scan continues at b[i]. done is true if at is behind the closing bracket, bad if a tag or fence starts at at, which JSON cannot contain.
+func (o *bracketScanner) scan(b []byte, i int) (at int, done, bad bool) {
 	for ; i < len(b); i++ {
 		c := b[i]
-		if o.quoted {
+		if o.inString {
 			switch {
 			case o.escaped:
 				o.escaped = false
 			case c == '\\':
 				o.escaped = true
 			case c == '"':
-				o.quoted = false
+				o.inString = false
 			}
 			continue
 		}
 		switch c {
 		case '"':
-			o.quoted = true
+			o.inString = true
 		case '{', '[':
 			o.depth++
 		case '}', ']':

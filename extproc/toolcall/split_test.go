@@ -10,13 +10,13 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-var fuzzed = index([]chat.Tool{{Name: "now"}, {Name: "a", Schema: []byte(`{"properties":{"b":{"type":"integer"}}}`)}})
+var fuzzed = toolsByName([]chat.Tool{{Name: "now"}, {Name: "a", Schema: []byte(`{"properties":{"b":{"type":"integer"}}}`)}})
 
 // split gives a text to a splitter in pieces whose sizes the cuts say, and writes down what comes of it: words as they are, calls in ⟦⟧.
 // The parts must be the text.
 func split(t testing.TB, f Format, text, cuts []byte, held int) string {
 	t.Helper()
-	limits := spent{held: held}
+	limits := usage{heldLimit: held}
 	s := splitter{find: newFinder(f, fuzzed, &limits)}
 	var out strings.Builder
 	var all []byte
@@ -27,7 +27,7 @@ func split(t testing.TB, f Format, text, cuts []byte, held int) string {
 				return
 			}
 			all = append(all, part...)
-			if v == words {
+			if v == plainText {
 				out.Write(part)
 				continue
 			}
@@ -42,7 +42,7 @@ func split(t testing.TB, f Format, text, cuts []byte, held int) string {
 		s.feed(rest[:n])
 		drain(false)
 		rest = rest[n:]
-		if most := limits.most(); len(s.held) > most+n {
+		if most := limits.maxHeld(); len(s.held) > most+n {
 			t.Fatalf("%d bytes are held back, at most %d may be", len(s.held), most)
 		}
 	}
@@ -77,7 +77,7 @@ func FuzzK77WhereTextIsCutChangesNothing(f *testing.F) {
 	})
 }
 
-func TestK77WhatNeverEndsIsText(t *testing.T) {
+func TestK77AnUnfinishedCallIsText(t *testing.T) {
 	for _, row := range []struct {
 		about string
 		f     Format

@@ -17,25 +17,25 @@ const (
 	closeParameter = "</parameter>"
 )
 
-// tagFinder finds calls between tags: a JSON object, or the tags of a function and its parameters.
+// tagFinder finds calls in tags: a JSON object in <tool_call>, or <function=…> with parameters.
 type tagFinder struct {
-	tools tools
-	spent *spent
-	bare  bool // a function may stand without the tags of a call around it
+	tools     tools
+	usage     *usage
+	allowBare bool // <function=…> may appear without <tool_call>
 
-	fresh bool // no words came since the text began, or since a call: white space may belong to the call that follows
-	after bool // a call came
+	atStart   bool // no text since the start or the last call: white space may belong to the next call
+	afterCall bool // there was a call
 
-	// The call at hand. Places are in the text that is undecided, which only grows meanwhile.
-	stage stage
-	from  int // where what is inside of the tag begins
-	at    int // what comes before was looked at
-	json  object
-	fn    function
-	ended int // where the object or the function ended
+	// The current call. Offsets are in the undecided text, which only grows until it is decided.
+	stage        stage
+	contentStart int // start of the tag's content
+	at           int // scanned up to here
+	json         bracketScanner
+	fn           function
+	valueEnd     int // end of the object or function
 }
 
-// stage is where in a call the finder stands.
+// stage is the state of parsing a call.
 type stage uint8
 
 const (
@@ -50,15 +50,15 @@ const (
 	closing
 )
 
-func (f *tagFinder) next(b []byte, end bool) (verdict, int, []chat.ToolCall) {
+func (f *tagFinder) next(b []byte, end bool) (decision, int, []chat.ToolCall) {
 	if f.stage == outside {
 		if v, n := f.seek(b, end); f.stage == outside {
 			return v, n, nil
 		}
 	}
-	cut := len(b) > f.spent.most()
+	cut := len(b) > f.usage.maxHeld()
 	if cut {
-		b = b[:f.spent.most()]
+		b = b[:f.usage.maxHeld()]
 	}
 	for {
 		before := f.stage
@@ -69,16 +69,16 @@ func (f *tagFinder) next(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 	}
 }
 
-// seek looks for the beginning of a call. What comes before it are words; then the stage is still outside.
-func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
-	if f.spent.over() {
-		return words, len(b)
+// seek looks for the start of a call. If text comes first, it is decided and the stage stays outside.
+func (f *tagFinder) seek(b []byte, end bool) (decision, int) {
+	if f.usage.exhausted() {
+		return plainText, len(b)
 	}
 	lead := 0
-	if f.fresh {
+	if f.atStart {
 		switch lead = spaces(b, 0); {
-		case lead >= f.spent.space():
-			return f.asText(f.spent.space())
+		case lead >= f.usage.maxSpace():
+			return f.asText(f.usage.maxSpace())
 		case lead == len(b):
 			return f.blank(lead, end)
 		}
@@ -91,14 +91,14 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 		i += at
 		whole, part := match(b, i, openCall)
 		function := false
-		if f.bare && !whole {
+		if f.allowBare && !whole {
 			var p bool
 			function, p = match(b, i, openFunction)
 			part = part || p
 		}
 		switch {
 		case !whole && !function && (!part || end):
-		case i > lead, i > 0 && !f.fresh:
+		case i > lead, i > 0 && !f.atStart:
 			return f.asText(i)
 		case whole:
 			f.begin(opened, i, i+len(openCall))
@@ -112,36 +112,36 @@ func (f *tagFinder) seek(b []byte, end bool) (verdict, int) {
 	}
 }
 
-// blank decides about white space that nothing follows so far.
-func (f *tagFinder) blank(n int, end bool) (verdict, int) {
+// blank decides about white space at the end of the received text.
+func (f *tagFinder) blank(n int, end bool) (decision, int) {
 	switch {
 	case !end:
 		return undecided, 0
-	case f.after:
-		return calls, n
+	case f.afterCall:
+		return toolCalls, n
 	}
 	return f.asText(n)
 }
 
-func (f *tagFinder) asText(n int) (verdict, int) {
-	f.fresh = false
-	return words, n
+func (f *tagFinder) asText(n int) (decision, int) {
+	f.atStart = false
+	return plainText, n
 }
 
-// begin enters a call. from is where it is taken up again as words if it is none.
+// begin enters a call. If it turns out not to be one, the tag is text and scanning continues at contentStart.
 func (f *tagFinder) begin(s stage, tag, at int) {
-	f.stage, f.from, f.at, f.json, f.fn = s, max(at, tag+1), at, object{}, function{}
+	f.stage, f.contentStart, f.at, f.json, f.fn = s, max(at, tag+1), at, bracketScanner{}, function{}
 }
 
-// step goes on with the call at hand until more text is needed, or its next stage.
-func (f *tagFinder) step(b []byte, end bool) (verdict, int, []chat.ToolCall) {
+// step parses up to the next stage, or until more text is needed.
+func (f *tagFinder) step(b []byte, end bool) (decision, int, []chat.ToolCall) {
 	switch f.stage {
 	case opened:
 		if f.at = spaces(b, f.at); f.at == len(b) {
-			return f.wait(end)
+			return f.needMore(end)
 		}
 		if b[f.at] == '{' {
-			f.from, f.stage = f.at, inObject
+			f.contentStart, f.stage = f.at, inObject
 			return undecided, 0, nil
 		}
 		switch whole, part := match(b, f.at, openFunction); {
@@ -149,19 +149,19 @@ func (f *tagFinder) step(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 			f.stage = inFunction
 			return undecided, 0, nil
 		case part:
-			return f.wait(end)
+			return f.needMore(end)
 		}
-		return f.refuse(f.at)
+		return f.reject(f.at)
 	case inObject:
-		at, done, bad := f.json.run(b, f.at)
+		at, done, bad := f.json.scan(b, f.at)
 		f.at = at
 		switch {
 		case bad:
-			return f.refuse(at)
+			return f.reject(at)
 		case !done:
-			return f.wait(end)
+			return f.needMore(end)
 		}
-		f.stage, f.ended = closing, at
+		f.stage, f.valueEnd = closing, at
 		return undecided, 0, nil
 	case closing:
 		return f.close(b, end)
@@ -172,8 +172,8 @@ func (f *tagFinder) step(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 	return undecided, 0, nil
 }
 
-// close looks for the end of the call's tag, which some models leave out, and reads the call.
-func (f *tagFinder) close(b []byte, end bool) (verdict, int, []chat.ToolCall) {
+// close looks for the closing tag, which some models omit, and parses the call.
+func (f *tagFinder) close(b []byte, end bool) (decision, int, []chat.ToolCall) {
 	f.at = spaces(b, f.at)
 	whole, part := match(b, f.at, closeCall)
 	switch {
@@ -182,39 +182,39 @@ func (f *tagFinder) close(b []byte, end bool) (verdict, int, []chat.ToolCall) {
 	case part && !end:
 		return undecided, 0, nil
 	default:
-		f.at = f.ended
+		f.at = f.valueEnd
 	}
-	c, ok := f.read(b)
+	c, ok := f.parseCall(b)
 	if !ok {
-		return f.refuse(f.at)
+		return f.reject(f.at)
 	}
-	f.stage, f.fresh, f.after = outside, true, true
-	f.spent.calls++
-	return calls, f.at, []chat.ToolCall{c}
+	f.stage, f.atStart, f.afterCall = outside, true, true
+	f.usage.calls++
+	return toolCalls, f.at, []chat.ToolCall{c}
 }
 
-func (f *tagFinder) read(b []byte) (chat.ToolCall, bool) {
+func (f *tagFinder) parseCall(b []byte) (chat.ToolCall, bool) {
 	if f.fn.name != "" {
-		return f.tools.called(&f.fn)
+		return f.tools.functionCall(&f.fn)
 	}
-	v, ok := read(b[f.from:f.ended])
+	v, ok := parseLenient(b[f.contentStart:f.valueEnd])
 	if !ok {
 		return chat.ToolCall{}, false
 	}
-	return f.tools.call(v, false)
+	return f.tools.parseCall(v, false)
 }
 
-// refuse passes on the first n bytes as words: they are no call.
-func (f *tagFinder) refuse(n int) (verdict, int, []chat.ToolCall) {
-	f.stage, f.fresh = outside, false
-	return words, n, nil
+// reject decides that the first n bytes are text.
+func (f *tagFinder) reject(n int) (decision, int, []chat.ToolCall) {
+	f.stage, f.atStart = outside, false
+	return plainText, n, nil
 }
 
-// wait asks for more. At the end, what never ended is no call: its tag is words, and what is inside of it is looked at anew.
-func (f *tagFinder) wait(end bool) (verdict, int, []chat.ToolCall) {
+// needMore waits for more text. At the end of the text an unfinished call is not a call: its tag is text, and its content is scanned again.
+func (f *tagFinder) needMore(end bool) (decision, int, []chat.ToolCall) {
 	if !end {
 		return undecided, 0, nil
 	}
-	f.spent.again += f.at - f.from
-	return f.refuse(f.from)
+	f.usage.rescanned += f.at - f.contentStart
+	return f.reject(f.contentStart)
 }

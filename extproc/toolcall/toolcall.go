@@ -1,6 +1,6 @@
-// Package toolcall is for models that call tools in the text of their answers: it writes the tools, the calls and the results of a
-// conversation as text for them, and finds the calls in what they say. Three formats are known: that of the Hermes models, that of
-// the Qwen models, and plain JSON for all others. It knows nothing of the formats in which requests and answers travel.
+// Package toolcall adds tool calling to models without native support: it renders tool definitions, calls and results into the prompt, and
+// parses calls from the model's text. There are three text formats: those of the Hermes and Qwen models, and plain JSON for all others. It does
+// not know the API formats of clients and providers.
 package toolcall
 
 import (
@@ -10,20 +10,20 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Format is how a model writes its calls.
+// Format is the text format of a model's calls.
 type Format string
 
 // The formats.
 const (
 	Hermes Format = "hermes" // <tool_call>{"name": …, "arguments": {…}}</tool_call>
 	Qwen   Format = "qwen"   // as Hermes, or <tool_call><function=…><parameter=…>…</parameter></function></tool_call>
-	JSON   Format = "json"   // {"name": …, "arguments": {…}}, or an array of such, as the whole answer or in a fenced block
+	JSON   Format = "json"   // {"name": …, "arguments": {…}}, or an array of them, as the whole answer or in a fenced block
 )
 
-// Known reports whether there is such a format. An unknown one is that of models that call tools natively.
+// Known reports whether the format exists. Models with native tool calling have none.
 func (f Format) Known() bool { return f == Hermes || f == Qwen || f == JSON }
 
-// Closers are what calls of this format end with, where that can be told from their text alone.
+// Closers are the closing tags of calls in this format.
 func (f Format) Closers() [][]byte {
 	switch f {
 	case Hermes:
@@ -35,27 +35,27 @@ func (f Format) Closers() [][]byte {
 	return nil
 }
 
-// Offered are the tools that a conversation lets a model call in text. It has none when the caller wants no calls.
+// Offered are the tools that the model may call in text: none with tool_choice none, and no built-in tools of providers.
 func Offered(c *chat.Conversation) []chat.Tool {
 	if c.ToolChoice.Mode == chat.ToolNone {
 		return nil
 	}
 	var ts []chat.Tool
 	for i := range c.Tools {
-		if c.Tools[i].Raw == nil { // what its provider runs cannot be called in words
+		if c.Tools[i].Raw == nil { // not a provider's built-in tool
 			ts = append(ts, c.Tools[i])
 		}
 	}
 	return ts
 }
 
-// noArgs is what a call without arguments has.
+// noArgs is the arguments of a call without any.
 const noArgs = "{}"
 
-// tools are the offered tools by name: only they can be called.
+// tools are the offered tools by name.
 type tools map[string]*chat.Tool
 
-func index(ts []chat.Tool) tools {
+func toolsByName(ts []chat.Tool) tools {
 	m := make(tools, len(ts))
 	for i := range ts {
 		m[ts[i].Name] = &ts[i]
@@ -63,9 +63,9 @@ func index(ts []chat.Tool) tools {
 	return m
 }
 
-// call reads the object of a call. ok is false when it is none, or calls what was not offered. strict: the object must have arguments,
-// since nothing else tells that it is a call.
-func (ts tools) call(v jsonx.Value, strict bool) (c chat.ToolCall, ok bool) {
+// parseCall parses the JSON object of a call. ok is false if it is not a call of an offered tool. With strict, the object must have
+// arguments: outside of tags, a name alone does not make it a call.
+func (ts tools) parseCall(v jsonx.Value, strict bool) (c chat.ToolCall, ok bool) {
 	var name, args jsonx.Value
 	for key, m := range v.Members {
 		switch string(key) {
@@ -86,7 +86,7 @@ func (ts tools) call(v jsonx.Value, strict bool) (c chat.ToolCall, ok bool) {
 	return c, ok
 }
 
-// arguments are a call's: an object, a text that is one, or none at all.
+// arguments parses the arguments of a call: an object, a string with an object, or nothing.
 func arguments(v jsonx.Value) (args string, ok bool) {
 	if s, quoted := v.Text(nil); quoted {
 		if s = bytes.TrimSpace(s); len(s) == 0 {
@@ -107,17 +107,17 @@ func arguments(v jsonx.Value) (args string, ok bool) {
 	return string(v.Raw), true
 }
 
-// read parses a text as one JSON value. Models write line breaks and tabs into strings as they are; they are escaped.
-func read(text []byte) (v jsonx.Value, ok bool) {
+// parseLenient parses one JSON value. Unescaped control characters in strings, which models write, are accepted.
+func parseLenient(text []byte) (v jsonx.Value, ok bool) {
 	v, err := jsonx.Parse(text)
 	if err != nil {
-		v, err = jsonx.Parse(escaped(text))
+		v, err = jsonx.Parse(escapeControls(text))
 	}
 	return v, err == nil
 }
 
-// escaped is a JSON text with the control characters in its strings escaped.
-func escaped(text []byte) []byte {
+// escapeControls escapes the control characters in the strings of a JSON text.
+func escapeControls(text []byte) []byte {
 	out := make([]byte, 0, len(text)+16)
 	inside := false
 	for i := 0; i < len(text); i++ {

@@ -9,22 +9,22 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// openCall is a call of a tool, and the message that it stands in.
+// openCall is a tool call and the message that holds it.
 type openCall struct{ id, at string }
 
-// openCalls are the calls that wait for results. A turn may have thousands of them, in any order.
+// openCalls are the tool calls of a turn that have no result yet. A turn may have thousands of calls, and their results may come in any
+// order.
 type openCalls struct {
-	all  []openCall     // of the turn, those with results too
-	left map[string]int // how many have none yet, by id
-	n    int            // of all ids
+	all  []openCall     // all calls of the turn, answered ones included
+	left map[string]int // unanswered calls by id
+	n    int            // unanswered calls
 }
 
-// CheckCalls refuses a history in which a tool call is not answered before the assistant speaks again, or a result
-// answers no call: every provider would, in words that fit no message of the caller's. The error is a fault that names
-// the message.
+// CheckCalls refuses a history in which a tool call has no result before the assistant's next turn, or a result has no call. Every provider
+// would refuse it, with an error that does not fit the client's messages. The error is a fault that names the message.
 func CheckCalls(c *chat.Conversation) error {
 	var open openCalls
-	answering := false // whether the other side has spoken since the calls
+	answering := false // whether a message that is not the assistant's followed the calls
 	for i := range c.Messages {
 		m := &c.Messages[i]
 		switch {
@@ -47,7 +47,7 @@ func CheckCalls(c *chat.Conversation) error {
 	return nil
 }
 
-// add takes in the calls of a message.
+// add registers the calls of a message.
 func (o *openCalls) add(m *chat.Message) {
 	if o.n == 0 {
 		o.all = o.all[:0]
@@ -64,7 +64,7 @@ func (o *openCalls) add(m *chat.Message) {
 	}
 }
 
-// answer takes the calls away that a message answers.
+// answer removes the calls that a message answers.
 func (o *openCalls) answer(m *chat.Message) error {
 	for i := range m.Parts {
 		p := &m.Parts[i]
@@ -82,7 +82,7 @@ func (o *openCalls) answer(m *chat.Message) error {
 	return nil
 }
 
-// unanswered names the first call without a result. Of several with one id, the first have theirs first.
+// unanswered returns the fault for the first call without a result. Results of calls with the same id count for the earliest calls.
 func (o *openCalls) unanswered() error {
 	var first openCall
 	for _, c := range slices.Backward(o.all) {

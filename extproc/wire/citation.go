@@ -11,15 +11,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MostCitations is how many citations of one answer are told to a client of another format.
-const MostCitations = 4096
+// MaxCitations is how many citations of one answer are passed to a client of another format.
+const MaxCitations = 4096
 
-// ReadURLCitation reads what OpenAI's formats say of a page; ok is false for an annotation of another kind. before is how many code
-// points of the answer stand before the text that it counts in.
+// ReadURLCitation reads a url_citation of OpenAI's formats; ok is false for an annotation of another kind. before is the number of code
+// points in the answer before the text that its indexes refer to.
 func ReadURLCitation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	c.URL, _ = v.Get("url").Str()
 	c.Title, _ = v.Get("title").Str()
-	c.Quote, _ = v.Get("content").Str() // of OpenRouter
+	c.Quote, _ = v.Get("content").Str() // OpenRouter
 	c.Start, c.End = ReadRange(v.Get("start_index"), v.Get("end_index"))
 	if c.End > 0 {
 		c.Start, c.End = c.Start+before, c.End+before
@@ -27,7 +27,7 @@ func ReadURLCitation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	return c, c.URL != ""
 }
 
-// ReadRange reads a range of a text, of which the beginning may be left out.
+// ReadRange reads the start and the end of a range of a text. A missing start is 0; 0, 0 is an invalid range.
 func ReadRange(start, end jsonx.Value) (from, to int) {
 	a, _ := start.Int()
 	b, ok := end.Int()
@@ -37,7 +37,7 @@ func ReadRange(start, end jsonx.Value) (from, to int) {
 	return int(a), int(b)
 }
 
-// AppendURLCitation appends the members that OpenAI's formats have of a page, without braces. before is as ReadURLCitation has it.
+// AppendURLCitation appends the members of a url_citation, without braces. before is that of ReadURLCitation.
 func AppendURLCitation(dst []byte, c *chat.Citation, before int) []byte {
 	dst = strconv.AppendInt(append(dst, `"start_index":`...), int64(max(0, c.Start-before)), 10)
 	dst = strconv.AppendInt(append(dst, `,"end_index":`...), int64(max(0, c.End-before)), 10)
@@ -45,12 +45,12 @@ func AppendURLCitation(dst []byte, c *chat.Citation, before int) []byte {
 	return jsonx.AppendString(append(dst, `,"title":`...), c.Title)
 }
 
-// CodePoints is a range of a text's bytes as one of its code points. said is what stands there, if that was said: where the range does not
-// hold it, it is looked for.
-func CodePoints(text []byte, start, end int, said string) (from, to int) {
-	if said != "" && (end > len(text) || string(text[min(start, end):end]) != said) {
-		if at := bytes.Index(text, []byte(said)); at >= 0 {
-			start, end = at, at+len(said)
+// CodePointRange converts a range of bytes into one of code points. quote is the text that the range should hold, or "": where it does not,
+// the quote is searched for.
+func CodePointRange(text []byte, start, end int, quote string) (from, to int) {
+	if quote != "" && (end > len(text) || string(text[min(start, end):end]) != quote) {
+		if at := bytes.Index(text, []byte(quote)); at >= 0 {
+			start, end = at, at+len(quote)
 		}
 	}
 	start, end = min(start, len(text)), min(end, len(text))
@@ -61,7 +61,7 @@ func CodePoints(text []byte, start, end int, said string) (from, to int) {
 	return from, from + utf8.RuneCount(text[start:end])
 }
 
-// ByteRange is a range of a text's code points as one of its bytes.
+// ByteRange converts a range of code points into one of bytes.
 func ByteRange(text []byte, from, to int) (start, end int) {
 	start = len(text)
 	for n := 0; n < to && end < len(text); n++ {
@@ -77,7 +77,7 @@ func ByteRange(text []byte, from, to int) (start, end int) {
 	return start, end
 }
 
-// IsAddress reports whether a text is an address of the web.
+// IsAddress reports whether a text is an http or https URL.
 func IsAddress(s string) bool {
 	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")
 }

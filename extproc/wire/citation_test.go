@@ -13,7 +13,7 @@ func TestRangesOfText(t *testing.T) {
 	for _, row := range []struct {
 		about      string
 		start, end int
-		said       string
+		quote      string
 		from, to   int
 	}{
 		{"a word behind other characters", 12, 18, "sunny.", 8, 14},
@@ -24,7 +24,7 @@ func TestRangesOfText(t *testing.T) {
 		{"what is not said", 3, 3, "", 0, 0},
 		{"words that are not there", 12, 18, "rainy.", 8, 14},
 	} {
-		from, to := wire.CodePoints(text, row.start, row.end, row.said)
+		from, to := wire.CodePointRange(text, row.start, row.end, row.quote)
 		if from != row.from || to != row.to {
 			t.Errorf("%s: %d to %d, want %d to %d", row.about, from, to, row.from, row.to)
 		}
@@ -45,7 +45,7 @@ func FuzzRangesOfText(f *testing.F) {
 		if start == end || !utf8.Valid(text) {
 			return
 		}
-		a, b := wire.CodePoints(text, start, end, "")
+		a, b := wire.CodePointRange(text, start, end, "")
 		if a != from || b != min(to, utf8.RuneCount(text)) {
 			t.Errorf("%d to %d of %q is %d to %d, which is %d to %d", from, to, text, start, end, a, b)
 		}

@@ -11,19 +11,19 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Class says what may become of a part that a provider's format has no place for (D-86).
+// Class is what happens to a part that a provider's format cannot express (D-86).
 type Class uint8
 
-// The classes. The zero value is none: each kind of part has to choose.
+// The classes. The zero value is invalid: each kind of part needs one.
 const (
-	// Content is what the client asks about. It is carried, or the request is refused there and another candidate is tried.
+	// Content is what the client's question is about. If it cannot be sent, the request is refused for this candidate, and another one is
+	// tried.
 	Content Class = iota + 1
-	// Trace is what a model or its provider left in the history for its own use. It may be left out, and is named.
+	// Trace is what a model or its provider left in the history for its own use. It may be dropped, and is named as degraded.
 	Trace
 )
 
-// classes is the class of each kind of part, and what a model that does not take the kind is said not to take. PartOther is content,
-// unless its reader knows it as a trace.
+// classes is the class of each kind of part, and the name of the kind in errors. PartOther is content unless its reader marked it as a trace.
 var classes = [chat.PartKinds]struct {
 	class Class
 	what  string
@@ -42,7 +42,7 @@ var classes = [chat.PartKinds]struct {
 	chat.PartOther:      {Content, "content of this type"},
 }
 
-// ClassOf is the class of a part.
+// ClassOf returns the class of a part.
 func ClassOf(p *chat.Part) Class {
 	if p.Kind == chat.PartOther && p.Trace {
 		return Trace
@@ -50,16 +50,17 @@ func ClassOf(p *chat.Part) Class {
 	return classes[p.Kind].class
 }
 
-// Unsupported is the cause of the fault of a request that holds content for which a provider's format has no place.
+// Unsupported is the cause of the fault for content that a provider's format cannot express.
 type Unsupported struct {
-	At   string // where the part stands, as the client's format names places
-	Name string // what the client calls it
-	What string // what is not taken: "audio", "images in the system prompt"
+	At   string // position of the part, as the client's format names positions
+	Name string // the client's word for it
+	What string // what is not supported: "audio", "images in the system prompt"
 }
 
+// Error says what the format does not support, and where.
 func (u *Unsupported) Error() string { return u.Place() + ": its format takes no " + u.What }
 
-// Place is the part's place and name: "messages[2].content[1]: input_audio".
+// Place is the part's position and name: "messages[2].content[1]: input_audio".
 func (u *Unsupported) Place() string {
 	if u.At == u.Name {
 		return u.At
@@ -67,38 +68,38 @@ func (u *Unsupported) Place() string {
 	return u.At + ": " + u.Name
 }
 
-// Fault is what the client is told where no candidate takes the part.
+// Fault is the error for the client if no candidate supports the part.
 func (u *Unsupported) Fault() *fault.Fault {
 	f := fault.New(fault.InvalidRequest, fmt.Sprintf("%s: no available model takes %s", u.Place(), u.What), u)
 	f.Param = u.At
 	return f
 }
 
-// place is where a part stands, as far as formats differ in what they take there.
+// place is where a part stands, as far as formats differ in what they accept there.
 type place uint8
 
 const (
 	inSystem place = iota
 	inUser
 	inAssistant
-	inResult // of a tool
+	inResult // of a tool call
 )
 
-// Target is a provider's format as one that takes content.
+// Target is a provider's format, for checks of what it can express.
 type Target struct {
 	Dialect chat.Dialect
-	Video   bool // of OpenAI's format: the server takes video_url, which OpenAI itself does not
+	Video   bool // of OpenAI's format: the server accepts video_url, which OpenAI itself does not
 }
 
-// TargetOf is the format that a candidate is asked in.
-func TargetOf(spoken chat.Dialect, to *policy.Resolution) Target {
-	return Target{Dialect: spoken, Video: TakesVideo(to)}
+// TargetOf returns the target of a candidate that is called in a dialect.
+func TargetOf(dialect chat.Dialect, to *policy.Resolution) Target {
+	return Target{Dialect: dialect, Video: TakesVideo(to)}
 }
 
-// TakesVideo reports whether a candidate is known to take video.
+// TakesVideo reports whether a candidate is known to accept video.
 func TakesVideo(to *policy.Resolution) bool { return slices.Contains(to.Features, policy.Video) }
 
-// FirstOf is the first part of a kind as one that is not taken; nil if there is none. Documents that are text do not count.
+// FirstOf returns the first part of a kind as an unsupported one; nil if there is none. Text documents do not count.
 func FirstOf(c *chat.Conversation, kind chat.PartKind, what string) *Unsupported {
 	find := func(parts []chat.Part, message string) *Unsupported {
 		for i := range parts {
@@ -125,8 +126,8 @@ func FirstOf(c *chat.Conversation, kind chat.PartKind, what string) *Unsupported
 	return nil
 }
 
-// CheckContent refuses a conversation with content that the target has no place for, where it stands: from is the format that the
-// conversation was read from. The error is a fault whose cause is an Unsupported.
+// CheckContent refuses a conversation with content that the target cannot express. from is the dialect that the conversation was parsed from.
+// The error is a fault whose cause is an Unsupported.
 func (t Target) CheckContent(c *chat.Conversation, from chat.Dialect) error {
 	k := contentCheck{Target: t, c: c, from: from}
 	if u := k.parts(c.System, "system", inSystem); u != nil {
@@ -141,8 +142,21 @@ func (t Target) CheckContent(c *chat.Conversation, from chat.Dialect) error {
 	return nil
 }
 
-// placeOf is where a message's parts stand. A system message in the middle of a conversation is told in a turn of the user where the
-// format has none such.
+// Conversation parses a request for the target, and checks that the target's format can express its tool calls and its content. The error is a
+// fault.
+func (t Target) Conversation(req *chat.Request) (*chat.Conversation, error) {
+	c, err := req.Conversation()
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckCalls(c); err != nil {
+		return nil, err
+	}
+	return c, t.CheckContent(c, req.Dialect)
+}
+
+// placeOf is where a message's parts stand. A system message in the middle of a conversation is sent in a user turn where the format has no
+// other place for it.
 func (t Target) placeOf(role chat.Role) place {
 	switch {
 	case role == chat.RoleAssistant:
@@ -160,7 +174,7 @@ type contentCheck struct {
 	from chat.Dialect
 }
 
-// parts is the first of some parts that is not taken; nil if all are.
+// parts returns the first part that is not supported; nil if all are.
 func (k *contentCheck) parts(parts []chat.Part, message string, at place) *Unsupported {
 	for i := range parts {
 		p := &parts[i]
@@ -191,7 +205,7 @@ func unsupported(c *chat.Conversation, p *chat.Part, message, what string) *Unsu
 	return u
 }
 
-// nameOf is what the client calls a part of its kind.
+// nameOf is the client's word for a part of its kind.
 func nameOf(c *chat.Conversation, p *chat.Part) string {
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal:
@@ -215,14 +229,14 @@ func nameOf(c *chat.Conversation, p *chat.Part) string {
 	return p.Name
 }
 
-// refuses says what the target does not take of a part at a place; "" if it takes it.
+// refuses is what the target does not support about a part at a place; "" if it supports it.
 func (k *contentCheck) refuses(p *chat.Part, at place) string {
 	what := classes[p.Kind].what
 	switch p.Kind {
 	case chat.PartText, chat.PartRefusal, chat.PartThinking, chat.PartRedacted:
 		return ""
 	case chat.PartToolUse:
-		return unless(at == inAssistant, what+" outside the model's turns")
+		return unlessOK(at == inAssistant, what+" outside the model's turns")
 	case chat.PartToolResult:
 		return what + " there"
 	case chat.PartOther:
@@ -238,19 +252,19 @@ func (k *contentCheck) refuses(p *chat.Part, at place) string {
 	return k.media(p, what)
 }
 
-// modelShows reports whether the target has a place for what a model showed.
+// modelShows reports whether the target accepts this media in an assistant's turn.
 func (k *contentCheck) modelShows(p *chat.Part) bool {
 	return k.Dialect == chat.Gemini && (p.Kind == chat.PartImage || p.Kind == chat.PartDocument)
 }
 
-func unless(ok bool, what string) string {
+func unlessOK(ok bool, what string) string {
 	if ok {
 		return ""
 	}
 	return what
 }
 
-// media says what the target does not take of a part that is no words; "" if it takes it.
+// media is what the target does not support about a part that is not text; "" if it supports it.
 func (k *contentCheck) media(p *chat.Part, what string) string {
 	switch k.Dialect {
 	case chat.OpenAI, chat.Completions:
@@ -260,7 +274,7 @@ func (k *contentCheck) media(p *chat.Part, what string) string {
 	case chat.Responses:
 		return k.responses(p, what)
 	case chat.Gemini:
-		return unless(p.Kind != chat.PartFile, what)
+		return unlessOK(p.Kind != chat.PartFile, what)
 	case chat.Embeddings:
 	}
 	return what
@@ -269,13 +283,13 @@ func (k *contentCheck) media(p *chat.Part, what string) string {
 func (k *contentCheck) openAI(p *chat.Part, what string) string {
 	switch p.Kind { //nolint:exhaustive // media alone
 	case chat.PartDocument:
-		return unless(p.Data != "" || p.Text != "", what+" by a URL")
+		return unlessOK(p.Data != "" || p.Text != "", what+" by a URL")
 	case chat.PartAudio:
 		return k.wavOrMP3(p, what)
 	case chat.PartVideo:
-		return unless(k.Video, what)
+		return unlessOK(k.Video, what)
 	case chat.PartFile:
-		return unless(k.ofOpenAI() && !IsImage(p.Media), what)
+		return unlessOK(k.ofOpenAI() && !IsImage(p.Media), what)
 	}
 	return ""
 }
@@ -285,7 +299,7 @@ func (k *contentCheck) responses(p *chat.Part, what string) string {
 	case chat.PartAudio, chat.PartVideo:
 		return what
 	case chat.PartFile:
-		return unless(k.ofOpenAI(), what)
+		return unlessOK(k.ofOpenAI(), what)
 	}
 	return ""
 }
@@ -293,31 +307,31 @@ func (k *contentCheck) responses(p *chat.Part, what string) string {
 func (k *contentCheck) anthropic(p *chat.Part, what string) string {
 	switch p.Kind { //nolint:exhaustive // media alone
 	case chat.PartImage:
-		return unless(p.Data == "" || p.Media == "" || takenImages[p.Media], p.Media)
+		return unlessOK(p.Data == "" || p.Media == "" || takenImages[p.Media], p.Media)
 	case chat.PartDocument:
 		known := p.Data == "" || p.Media == "" || p.Media == "application/pdf" || chat.IsTextMedia(p.Media)
-		return unless(known, p.Media)
+		return unlessOK(known, p.Media)
 	case chat.PartAudio, chat.PartVideo, chat.PartFile:
 		return what
 	}
 	return ""
 }
 
-// takenImages are the types of images that Anthropic's API documents.
+// takenImages are the image types that Anthropic's API documents.
 var takenImages = map[string]bool{"image/png": true, "image/jpeg": true, "image/jpg": true, "image/gif": true, "image/webp": true}
 
-// ofOpenAI reports whether the client's own format has the ids of files that OpenAI's formats have.
+// ofOpenAI reports whether the client's file ids are those of OpenAI's formats.
 func (k *contentCheck) ofOpenAI() bool { return k.from == chat.OpenAI || k.from == chat.Responses }
 
-// wavOrMP3 refuses audio of other types, and what a URL alone tells.
+// wavOrMP3 refuses other audio types, and audio that is only a URL.
 func (k *contentCheck) wavOrMP3(p *chat.Part, what string) string {
 	if p.Data == "" {
 		return what + " by a URL"
 	}
-	return unless(AudioFormat(p.Media) != "", p.Media)
+	return unlessOK(AudioFormat(p.Media) != "", p.Media)
 }
 
-// AudioFormat is OpenAI's name of a type of audio; "" for one that it has none for.
+// AudioFormat is OpenAI's name of an audio type; "" if it has none.
 func AudioFormat(media string) string {
 	media, _, _ = strings.Cut(media, ";")
 	switch strings.ToLower(strings.TrimSpace(media)) {
@@ -329,7 +343,7 @@ func AudioFormat(media string) string {
 	return ""
 }
 
-// IsMedia reports whether content of a kind is no words.
+// IsMedia reports whether content of a kind is not text.
 func IsMedia(k chat.PartKind) bool {
 	switch k {
 	case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile:
@@ -339,13 +353,13 @@ func IsMedia(k chat.PartKind) bool {
 	return false
 }
 
-// Placed is a part with its place, if formats differ in whether they take it.
-func Placed(p chat.Part, at string) chat.Part {
+// PartAt returns a part with its position, if formats differ in whether they support it.
+func PartAt(p chat.Part, at string) chat.Part {
 	if IsMedia(p.Kind) || p.Kind == chat.PartOther {
 		p.At = at
 	}
 	return p
 }
 
-// IsImage reports whether a type is one of images.
+// IsImage reports whether a media type is an image.
 func IsImage(media string) bool { return strings.HasPrefix(media, "image/") }

@@ -2,23 +2,23 @@ package wire
 
 import "bardo.money/gateway/internal/jsonx"
 
-// A provider's report of what an answer took is what is charged. An answer is not refused for a member that is there twice: it is paid for
-// already, and its client waits. Of two numbers the one counts that costs more, so that no order of members makes an answer cheaper.
+// The provider's usage report is what is charged. An answer with a duplicate member is not refused: it is paid for already, and its client
+// waits. Of duplicate numbers the one that costs more counts, so that the order of members cannot make an answer cheaper.
 
-// Count reads a number of tokens, which some providers write as a float; 0 for anything that is none.
+// Count reads a number of tokens, which some providers write as a float; 0 for any other value.
 func Count(v jsonx.Value) int64 {
-	const most = 1 << 53 // what a float64 holds exactly, and more tokens than there are
+	const limit = 1 << 53 // the largest integer that a float64 holds exactly
 	if n, ok := v.Int(); ok {
-		return max(0, min(n, most))
+		return max(0, min(n, limit))
 	}
 	f, ok := v.Float()
 	if !ok || !(f > 0) {
 		return 0
 	}
-	return int64(min(f, most))
+	return int64(min(f, limit))
 }
 
-// Billed is the largest of the numbers that a report has at a path of members; 0 for none.
+// Billed is the largest of the numbers that a report has at a path of members; 0 if there is none.
 func Billed(report jsonx.Value, path ...string) (n int64) {
 	for key, m := range report.Members {
 		switch {
@@ -32,7 +32,8 @@ func Billed(report jsonx.Value, path ...string) (n int64) {
 	return n
 }
 
-// Discount is the smallest of the numbers that a report has at a path of members, for what is cheaper than what it is a part of; 0 for none.
+// Discount is the smallest of the numbers that a report has at a path of members, for tokens that are cheaper than the rest; 0 if there is
+// none.
 func Discount(report jsonx.Value, path ...string) (n int64) {
 	found := false
 	for key, m := range report.Members {
@@ -50,7 +51,7 @@ func Discount(report jsonx.Value, path ...string) (n int64) {
 	return n
 }
 
-// LargerReport is, of two reports of one answer that stand in one object, the one with more in it; the one that is there, if the other is not.
+// LargerReport returns the larger of two usage reports for one answer, by the sum of their numbers; the other one if one is not an object.
 func LargerReport(a, b jsonx.Value) jsonx.Value {
 	if a.Kind() != jsonx.Object || b.Kind() == jsonx.Object && sum(b) > sum(a) {
 		return b
@@ -61,7 +62,7 @@ func LargerReport(a, b jsonx.Value) jsonx.Value {
 // sum adds the numbers of a report's own members.
 func sum(report jsonx.Value) (n int64) {
 	for _, m := range report.Members {
-		n += min(Count(m), 1<<40) // so that it cannot overflow
+		n += min(Count(m), 1<<40) // so that the sum cannot overflow
 	}
 	return n
 }

@@ -1,38 +1,36 @@
-// Package wire is the contract of a dialect on the client's side: reading a request, writing an answer or an error.
+// Package wire is the contract of a dialect on the client's side: it decodes requests and encodes answers and errors. It also holds what the
+// dialects below share.
 //
 // # What a request loses in another dialect
 //
-// A request to a provider of the client's own dialect is spliced: what need not change does not, byte by byte, and the
-// provider judges it. To a provider of another dialect it is written anew from its conversation. Numbers, the arguments
-// of tools and schemas keep their text there, too. What the provider's format cannot say is named, each name once: first
-// what the writer finds, in the order of what it writes, then what the canonical form does not carry, in the client's
-// order. The names are the client's own words:
+// A request to a provider of the client's own dialect is spliced: bytes that need no change do not change, and the provider validates it. For
+// a provider of another dialect it is written from its parsed conversation. Numbers, tool arguments and schemas keep their text there as
+// well. What the provider's format cannot express is named as degraded, each name once: first what the writer finds, in the order in which it
+// writes, then what the canonical form does not have, in the client's order. The names are the client's own words:
 //
-//   - a member at the top, by its key (logit_bias, mcp_servers), unless it is null or says what its absence means
-//     (logprobs: false, service_tier: auto);
-//   - a member further in that the dialect's reader does not know, or that has no counterpart, by its own key (detail,
-//     name, citations, defer_loading), unless it is null, false or empty;
-//   - a call or a tool that only the client's dialect has, by its type (web_search_20250305, custom), and what a
-//     provider's own tool left in the model's turn (server_tool_use);
-//   - what cannot stand where it does, by the client's word for it: cache_control, and thinking
-//     that nobody signed or that the provider could not check (reasoning_content, reasoning_details, thinking);
-//   - what is cut or changed: max_tokens, temperature, top_p, top_k, stop, user, tool_choice, strict, the schema of the
-//     answer, and the effort or budget of thinking;
-//   - search_result, which is told as text; system, for a system message in the middle that has to stand in a turn of the
-//     user; prefill, for an answer that was begun for the model and that begins anew.
+//   - a top-level member, by its key (logit_bias, mcp_servers), unless it is null or equals its default (logprobs: false, service_tier:
+//     auto);
+//   - a nested member that the dialect's reader does not know, or that has no counterpart, by its key (detail, name, citations,
+//     defer_loading), unless it is null, false or empty;
+//   - a call or a tool that only the client's dialect has, by its type (web_search_20250305, custom), and what a provider's own tool left in
+//     the assistant's turn (server_tool_use);
+//   - what is not accepted where it stands, by the client's word: cache_control, and thinking that has no signature or one that the provider
+//     cannot verify (reasoning_content, reasoning_details, thinking);
+//   - what is truncated or changed: max_tokens, temperature, top_p, top_k, stop, user, tool_choice, strict, the schema of the answer, and the
+//     effort or budget of thinking;
+//   - search_result, which is sent as text; system, for a system message in the middle that must be sent in a user turn; prefill, for a
+//     partial assistant turn that the provider does not continue.
 //
-// Not named is what the other format says in its own way: system messages and blocks are joined or kept apart, turns of
-// one side are merged, empty text is left out and its cache mark moves to the part before, the results of tools come
-// before what the user says, their images and files follow in a turn of the user under the ids of their calls, a failed
-// call is told in words, text of
-// a document stands under its title and context, an effort is a budget and back, and ids of calls get letters that the
-// provider takes.
+// Equivalent expressions are not named: system messages and blocks are joined or split, consecutive turns of one role are merged, empty text
+// is dropped and its cache mark moves to the previous part, tool results come before the user's text, their images and files follow in a user
+// turn under the ids of their calls, a failed call is marked in its text, a text document follows its title and context, an effort becomes a
+// budget and back, and call ids are mapped to characters that the provider accepts.
 //
 // # What a request never loses
 //
-// What the client asks about, text, images, sound, video, files and the results of tools with these inside, is content
-// (Class): it is carried, or the request is refused there by the part's place and name (Unsupported), so that another
-// candidate is tried. Target says beforehand what a format takes.
+// What the client asks about is content (Class): text, images, audio, video, files, and tool results with these inside. It is sent, or the
+// request is refused with the part's position and name (Unsupported), so that another candidate is tried. Target checks in advance what a
+// format can express.
 //
-// A history in which a tool call has no result, or a result no call, is refused by the message that holds it.
+// A history in which a tool call has no result, or a result has no call, is refused with the message that holds it.
 package wire

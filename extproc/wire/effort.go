@@ -6,16 +6,16 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// EffortNone says that a model is not to think, where it can be told so.
+// EffortNone disables thinking, for models that can be told to.
 const EffortNone = "none"
 
-// EffortMax is the most that any model takes.
+// EffortMax is the highest effort of any model.
 const EffortMax = "max"
 
-// efforts are those that OpenAI's formats know, from the least. Few models know all.
+// efforts are those of OpenAI's formats, in ascending order. Few models accept all.
 var efforts = []string{EffortNone, "minimal", "low", "medium", "high", "xhigh", EffortMax}
 
-// NearestEffort is the nearest of some efforts; "" for one that is on no scale.
+// NearestEffort returns the effort among takes that is nearest to effort; "" for an unknown effort.
 func NearestEffort(takes []string, effort string) string {
 	if slices.Contains(takes, effort) {
 		return effort
@@ -34,8 +34,8 @@ func NearestEffort(takes []string, effort string) string {
 	return ""
 }
 
-// FitEffort is the nearest effort that a model takes. Of one of which nothing is known (takes is nil), only the most is not asked: the
-// formats' own scale ends below.
+// FitEffort returns the nearest effort that a model accepts. If its efforts are unknown (takes is nil), only max is replaced: the formats'
+// own scale ends below it.
 func FitEffort(takes []string, effort string) string {
 	switch {
 	case effort == "":
@@ -48,7 +48,7 @@ func FitEffort(takes []string, effort string) string {
 	return NearestEffort(takes, effort)
 }
 
-// EffortOf is the effort that a budget of thinking tokens amounts to.
+// EffortOf converts a budget of thinking tokens into an effort.
 func EffortOf(budget int) string {
 	const low, medium = 2048, 8192
 	switch {
@@ -60,7 +60,7 @@ func EffortOf(budget int) string {
 	return "high"
 }
 
-// LevelOf is what is said about thinking as an effort; "" if nothing is. on is false where the model is not to think.
+// LevelOf expresses the thinking parameters of a request as an effort; "" if it has none. on is false if thinking is disabled.
 func LevelOf(p *chat.Params) (level string, on bool) {
 	switch {
 	case p.Effort != "":

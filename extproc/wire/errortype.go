@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// errorTypes are what each dialect calls an error of a status.
+// errorTypes are the names of errors in each dialect, by HTTP status.
 var errorTypes = map[int]struct{ openAI, anthropic string }{
 	400: {"invalid_request_error", "invalid_request_error"},
 	401: {"authentication_error", "authentication_error"},
@@ -22,8 +22,7 @@ var errorTypes = map[int]struct{ openAI, anthropic string }{
 	529: {"overloaded_error", "overloaded_error"}, // Anthropic's own status
 }
 
-// ErrorType is what a dialect calls an error of this HTTP status. A status without a name of its own is one of its
-// class: 400 of those below 500, else 500.
+// ErrorType is a dialect's name of an error with this HTTP status. An unlisted status has the name of 400 if it is below 500, else of 500.
 func ErrorType(d chat.Dialect, status int) string {
 	names, ok := errorTypes[status]
 	switch {
@@ -39,7 +38,7 @@ func ErrorType(d chat.Dialect, status int) string {
 	return names.openAI
 }
 
-// TypeOf is what a dialect calls the error of a fault: the provider's own word for the caller's mistake, where it said one in this dialect.
+// TypeOf is a dialect's name of a fault: the provider's own type for the client's mistake, if it gave one in this dialect.
 func TypeOf(d chat.Dialect, f *fault.Fault) string {
 	if f.Type != "" {
 		return f.Type
@@ -47,7 +46,7 @@ func TypeOf(d chat.Dialect, f *fault.Fault) string {
 	return ErrorType(d, f.HTTPStatus())
 }
 
-// AppendDetails appends what else a client is told of a fault, as a member behind others; nothing where there is nothing.
+// AppendDetails appends a fault's details as a member with a comma before it; nothing if it has none.
 func AppendDetails(dst []byte, f *fault.Fault) []byte {
 	if f.Details == "" {
 		return dst

@@ -10,11 +10,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxModelName is the length in bytes of the longest model name: it is echoed in answers and errors.
+// maxModelName is the maximum length of a model's name in bytes: it is echoed in answers and errors.
 const maxModelName = 256
 
-// NotJSON is the fault of a request's body that is not JSON, or that different readers would take for different things, by the error of
-// its scan.
+// NotJSON is the fault for a body that is not JSON, or that parsers could read differently, by the error of its scan.
 func NotJSON(err error) error {
 	if se, ok := errors.AsType[*jsonx.SyntaxError](err); ok {
 		if se.Member != "" {
@@ -25,19 +24,19 @@ func NotJSON(err error) error {
 	return fault.New(fault.InvalidRequest, "the request body is not valid JSON", err)
 }
 
-// Invalid is the fault of a field, which is named as its format names fields: messages.0.content.1.text, messages[0].content[1].text.
+// Invalid is the fault for a field. field is named as its format names fields: messages.0.content.1.text, messages[0].content[1].text.
 func Invalid(field, format string, args ...any) error {
 	f := fault.New(fault.InvalidRequest, fmt.Sprintf(format, args...), nil)
 	f.Param = field
 	return f
 }
 
-// WrongKind is the fault of a field that is no value of the kind that it must be: "a string".
+// WrongKind is the fault for a field of the wrong JSON type; want is the right one: "a string".
 func WrongKind(field, want string, got jsonx.Value) error {
 	return Invalid(field, "%s must be %s, not %s", field, want, got.Kind())
 }
 
-// ModelName reads the name of the model that a client asks for, which may be empty. The error is a fault.
+// ModelName reads the name of the requested model, which may be empty. The error is a fault.
 func ModelName(v jsonx.Value) (string, error) {
 	name, ok := v.Str()
 	if !ok {
@@ -46,12 +45,12 @@ func ModelName(v jsonx.Value) (string, error) {
 	return name, CheckModelName(name)
 }
 
-// CheckModelName refuses the name of a model that could not be echoed. The error is a fault.
+// CheckModelName refuses a model name that cannot be echoed. The error is a fault.
 func CheckModelName(name string) error {
 	switch {
 	case len(name) > maxModelName:
 		return Invalid("model", "model must be at most %d bytes long", maxModelName)
-	case strings.ContainsFunc(name, unicode.IsControl): // it comes back in a header
+	case strings.ContainsFunc(name, unicode.IsControl): // the name is echoed in a header
 		return Invalid("model", "model must not hold control characters")
 	}
 	return nil

@@ -7,13 +7,13 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// What a model is told in words where its provider has no parameter for it.
+// Text for the prompt of models whose provider has no parameter for thinking.
 const (
 	ThinkGuidance  = "Think through this step by step. Show your reasoning."
 	DirectGuidance = "Answer directly. Do not explain your reasoning."
 )
 
-// ReasoningGuidance is what a model that takes no effort is told instead; "" where an effort is nothing to speak of.
+// ReasoningGuidance is the text for the prompt that replaces an effort; "" if the effort needs none.
 func ReasoningGuidance(effort string) string {
 	switch effort {
 	case "none":
@@ -24,47 +24,48 @@ func ReasoningGuidance(effort string) string {
 	return ""
 }
 
-// Budgets are the efforts in tokens of thinking, for providers that take those.
+// Budgets are thinking budgets in tokens, by effort.
 var Budgets = map[string]int{"minimal": 1024, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 32768, "max": 65536}
 
-// Became names a parameter of a profile that is said in another way: min_p:0.1->top_p:0.9. With nothing after it, it is lost.
-func Became(name, value, instead string) string {
+// Replaced is the degraded name of a profile's parameter that is expressed in another way: min_p:0.1->top_p:0.9. An empty instead means that
+// it is dropped.
+func Replaced(name, value, instead string) string {
 	if instead == "" {
 		return name
 	}
 	return name + ":" + value + "->" + instead
 }
 
-// Draws is how words are drawn where a provider lacks what a profile asks for (D-25): min_p is about top_p = 1 - min_p, and top_k,
-// where neither of the others is said, about top_p = 0.9. own is what the client says itself, which stays as it is. It returns what to
-// say instead, and the names of what became of the rest.
-func Draws(own, said chat.Params, takesTopK, takesMinP, takesTopP bool) (out chat.Params, lost []string) {
-	out = said
+// ApproximateSampling replaces a profile's sampling parameters that a provider lacks (D-25): min_p becomes about top_p = 1 - min_p, and
+// top_k, where neither of the others is set, about top_p = 0.9. own are the client's parameters, which stay; wanted are these with the
+// profile's. It returns the parameters to send, and the degraded names.
+func ApproximateSampling(own, wanted chat.Params, takesTopK, takesMinP, takesTopP bool) (out chat.Params, degraded []string) {
+	out = wanted
 	approximate := func(name, value, topP string) {
 		if out.TopP != "" || !takesTopP {
-			lost = append(lost, name)
+			degraded = append(degraded, name)
 			return
 		}
 		out.TopP = topP
-		lost = append(lost, Became(name, value, "top_p:"+topP))
+		degraded = append(degraded, Replaced(name, value, "top_p:"+topP))
 	}
-	if said.MinP != own.MinP && !takesMinP {
+	if wanted.MinP != own.MinP && !takesMinP {
 		out.MinP = ""
-		approximate("min_p", said.MinP, rest(said.MinP))
+		approximate("min_p", wanted.MinP, oneMinus(wanted.MinP))
 	}
-	if said.TopK != own.TopK && !takesTopK {
+	if wanted.TopK != own.TopK && !takesTopK {
 		out.TopK = ""
-		if said.MinP != "" {
-			lost = append(lost, "top_k")
+		if wanted.MinP != "" {
+			degraded = append(degraded, "top_k")
 		} else {
-			approximate("top_k", said.TopK, "0.9")
+			approximate("top_k", wanted.TopK, "0.9")
 		}
 	}
-	return out, lost
+	return out, degraded
 }
 
-// rest is one minus a number, without the noise of its last digits.
-func rest(text string) string {
+// oneMinus is one minus a number, rounded to six digits.
+func oneMinus(text string) string {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return "1"

@@ -7,17 +7,16 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// HintKey is the member by which a client talks to the gateway: an object at the top, a word on a block.
+// HintKey is the member by which a client talks to the gateway: an object at the top level, a string on a block.
 const HintKey = "bardo"
 
-// RemoveHints marks for removal what no provider may see: the hints at the top of a request, and those on its messages,
-// their blocks and its tools.
+// RemoveHints marks for removal what providers must not see: the hints at the top level, and those on messages, their blocks and tools.
 func RemoveHints(r *chat.Request) {
 	r.Edit.Delete(&r.Doc, HintKey)
 	if !r.Doc.MayHold(`"` + HintKey + `"`) {
 		return
 	}
-	for i := range r.Doc.Members { // in their order: edits that come in order cost least
+	for i := range r.Doc.Members { // in document order, which is the cheapest for Edits
 		m := &r.Doc.Members[i]
 		if m.Key != "system" && m.Key != "messages" && m.Key != "input" && m.Key != "tools" {
 			continue
@@ -39,14 +38,14 @@ func removeHint(r *chat.Request, object jsonx.Value) {
 	CutMember(&r.Edit, &r.Doc, object, HintKey)
 }
 
-// CutMember cuts a member out of an object inside a document, with the comma before it, or after it when nothing stands before.
+// CutMember removes a member of an object inside a document, with the comma before it, or after it if it is the first.
 func CutMember(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, name string) {
 	CutMembers(e, d, object, name)
 }
 
-// CutMembers cuts several at once, which may stand beside each other. It reports whether there was one.
+// CutMembers removes several members of an object, which may be adjacent. It reports whether it removed any.
 func CutMembers(e *jsonx.Edits, d *jsonx.Doc, object jsonx.Value, names ...string) (cut bool) {
-	start, end, first := object.At+1, 0, true // behind the last member that stays; of the last one that goes
+	start, end, first := object.At+1, 0, true // end of the last member that stays; end of the last one to remove
 	flush := func() {
 		switch {
 		case end == 0:

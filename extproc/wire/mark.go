@@ -7,34 +7,34 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MaxMarks is how many marks for a provider's prompt cache a request may hold (K-24).
+// MaxMarks is how many prompt cache marks a request may have (K-24).
 const MaxMarks = 4
 
 // Ephemeral is the mark that the gateway sets.
 const Ephemeral = `{"type":"ephemeral"}`
 
-// MarkStable returns a conversation's system prompt and tools with a mark at the end of each, for what stands before them is stable.
-// The client's own marks come first: beyond the most that a request may hold, none is added, and none where what it ends is shorter than
-// the least tokens that the model's provider caches (D-35). The conversation stays as it is.
-func MarkStable(c *chat.Conversation, least int) (system []chat.Part, tools []chat.Tool) {
+// MarkStable returns a conversation's system prompt and tools with a cache mark at the end of each: what is before them does not change
+// between requests. The client's own marks count first: no mark is added beyond the maximum, nor where the prefix is shorter than minTokens,
+// the minimum that the model's provider caches (D-35). The conversation is not changed.
+func MarkStable(c *chat.Conversation, minTokens int) (system []chat.Part, tools []chat.Tool) {
 	system, tools = c.System, c.Tools
-	left := MaxMarks - marks(c)
+	left := MaxMarks - countMarks(c)
 	offered := toolBytes(tools)
-	if i := lastText(system); i >= 0 && left > 0 && system[i].CacheControl == nil && reaches(offered+textBytes(system[:i+1]), least) {
+	if i := lastText(system); i >= 0 && left > 0 && system[i].CacheControl == nil && mayReach(offered+textBytes(system[:i+1]), minTokens) {
 		system = slices.Clone(system)
 		system[i].CacheControl = jsonx.Raw(Ephemeral)
 		left--
 	}
-	if n := len(tools) - 1; n >= 0 && left > 0 && tools[n].CacheControl == nil && tools[n].Raw == nil && reaches(offered, least) {
+	if n := len(tools) - 1; n >= 0 && left > 0 && tools[n].CacheControl == nil && tools[n].Raw == nil && mayReach(offered, minTokens) {
 		tools = slices.Clone(tools)
 		tools[n].CacheControl = jsonx.Raw(Ephemeral)
 	}
 	return system, tools
 }
 
-// reaches reports whether a prompt's beginning of so many bytes may have as many tokens. In doubt it may: a mark too many is ignored,
-// and one too few costs what the cache saves.
-func reaches(bytes, tokens int) bool { return 2*bytes >= twoTokensOfText*tokens }
+// mayReach reports whether a prefix of so many bytes may have as many tokens. In doubt it may: a superfluous mark is ignored, a missing one
+// costs what the cache saves.
+func mayReach(bytes, tokens int) bool { return 2*bytes >= twoTokensOfText*tokens }
 
 func textBytes(parts []chat.Part) (n int) {
 	for i := range parts {
@@ -43,7 +43,7 @@ func textBytes(parts []chat.Part) (n int) {
 	return n
 }
 
-// toolBytes is what a provider reads of tools.
+// toolBytes is the size of the tools as a provider reads them.
 func toolBytes(tools []chat.Tool) (n int) {
 	for i := range tools {
 		t := &tools[i]
@@ -62,7 +62,7 @@ func lastText(parts []chat.Part) int {
 	return last
 }
 
-func marks(c *chat.Conversation) int {
+func countMarks(c *chat.Conversation) int {
 	n := partMarks(c.System)
 	for i := range c.Messages {
 		n += partMarks(c.Messages[i].Parts)

@@ -2,14 +2,13 @@ package wire
 
 import "bardo.money/gateway/internal/jsonx"
 
-// The members that the dialects' requests have in common. What an object's members mean is decided by whoever reads them, here and at the
-// provider, so each dialect knows the names of its API: see jsonx.Form.
+// Members that the requests of all dialects share. Parsers, here and at the provider, decide what a member means, so each dialect lists the
+// names of its API: see jsonx.Form.
 
-// Schema is the form of a JSON Schema. Names of properties and definitions, and whatever a keyword says that is not known, are the
-// client's own.
+// Schema is the form of a JSON Schema. Names of properties and definitions, and values of unknown keywords, are the client's own.
 var Schema = schemaForm(jsonx.NewForm())
 
-// CamelSchema is Schema where keywords are also written in snake_case, as Google's formats take them.
+// CamelSchema is Schema with keywords in snake_case as well, which Google's formats accept.
 var CamelSchema = schemaForm(jsonx.NewCamelForm())
 
 func schemaForm(f *jsonx.Form) *jsonx.Form {
@@ -24,5 +23,5 @@ func schemaForm(f *jsonx.Form) *jsonx.Form {
 	return f.Others(nil)
 }
 
-// Hints is the form of the object in which a client talks to the gateway. Its members are told apart where they are read.
+// Hints is the form of the object in which a client talks to the gateway. Its members are validated where they are read.
 var Hints = jsonx.NewForm().Add(Schema, "schema")

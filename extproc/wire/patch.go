@@ -6,7 +6,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Patch is what the gateway says at places inside a client's own request. Not safe for concurrent use.
+// Patch edits a client's own request in place. Not safe for concurrent use.
 type Patch struct {
 	Edits *jsonx.Edits
 	Doc   *jsonx.Doc
@@ -17,32 +17,32 @@ const (
 	markMember = `,` + marked + `:` + Ephemeral
 )
 
-// Insert puts text at a place, behind what was put there before.
+// Insert inserts text at an offset, after earlier insertions there.
 func (p Patch) Insert(at int, text []byte) { p.Edits.Replace(at, at, text) }
 
-// Preface puts words before a content, which is a text or blocks of it; false if it is neither.
-func (p Patch) Preface(content jsonx.Value, words string) bool {
+// PrependText inserts text before a content, which is a string or an array of blocks; false if it is neither.
+func (p Patch) PrependText(content jsonx.Value, text string) bool {
 	switch {
 	case content.Kind() == jsonx.String:
-		p.Insert(content.At+1, jsonx.AppendEscaped(nil, words+"\n\n"))
+		p.Insert(content.At+1, jsonx.AppendEscaped(nil, text+"\n\n"))
 	case content.Kind() == jsonx.Array && !IsEmpty(content):
-		p.Insert(content.At+1, append(jsonx.AppendString([]byte(`{"type":"text","text":`), words), `},`...))
+		p.Insert(content.At+1, append(jsonx.AppendString([]byte(`{"type":"text","text":`), text), `},`...))
 	default:
 		return false
 	}
 	return true
 }
 
-// MarkStable marks the end of the system prompt, by a function that reports whether it did, and of the tools. The client's own marks
-// come first, there are no more than the most that a request may hold (K-24), and none where what it ends is shorter than the least
-// tokens that the model's provider caches (D-35). prompt is how many bytes the system prompt has.
-func (p Patch) MarkStable(least, prompt int, system func() bool) {
+// MarkStable adds cache marks at the end of the system prompt, with a function that reports whether it did, and of the tools. The client's
+// own marks count first, the maximum is that of a request (K-24), and a prefix shorter than minTokens, the minimum that the model's provider
+// caches, gets none (D-35). prompt is the size of the system prompt in bytes.
+func (p Patch) MarkStable(minTokens, prompt int, system func() bool) {
 	left := MaxMarks - bytes.Count(p.Doc.Bytes, []byte(marked))
 	offered := len(p.Doc.Get("tools").Raw)
-	if left > 0 && reaches(offered+prompt, least) && system() {
+	if left > 0 && mayReach(offered+prompt, minTokens) && system() {
 		left--
 	}
-	if left <= 0 || !reaches(offered, least) {
+	if left <= 0 || !mayReach(offered, minTokens) {
 		return
 	}
 	var last jsonx.Value
@@ -52,17 +52,17 @@ func (p Patch) MarkStable(least, prompt int, system func() bool) {
 	p.MarkObject(last)
 }
 
-// MarkText marks a content that is a text, which becomes a block; false if it is none, or says nothing.
+// MarkText marks a content that is a string, which becomes a block; false if it is not one, or empty.
 func (p Patch) MarkText(content jsonx.Value) bool {
 	if content.Kind() != jsonx.String || IsEmpty(content) {
 		return false
 	}
 	p.Insert(content.At, []byte(`[{"type":"text","text":`))
-	p.Extend(content, []byte(markMember+`}]`))
+	p.AppendAfter(content, []byte(markMember+`}]`))
 	return true
 }
 
-// MarkObject marks a block or a tool, unless it is marked.
+// MarkObject marks a block or a tool, unless it has a mark.
 func (p Patch) MarkObject(o jsonx.Value) bool {
 	if o.Kind() != jsonx.Object || IsEmpty(o) || o.Get("cache_control").Exists() {
 		return false

@@ -1,28 +1,25 @@
 package wire
 
 import (
-	"bytes"
-
-	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Prompts measure the input of OpenAI's formats that take more than one prompt in a request, each a text or a list of a model's tokens.
+// Prompts measure the input of OpenAI's formats with several prompts in a request, each a text or a list of a model's tokens.
 type Prompts struct {
-	Count   int   // of prompts; a provider completes those that say nothing as well
-	Tokens  int64 // those that are given as numbers
-	numbers int64 // bytes of these
+	Count   int   // prompts; a provider completes empty ones as well
+	Tokens  int64 // tokens that are given as numbers
+	numbers int64 // bytes of these numbers
 	text    int64 // bytes of the texts
-	media   int64 // bound of the tokens of what is neither
+	media   int64 // upper bound of the tokens of anything else
 }
 
-// tokensPerPrompt are those that a tokenizer may put around each prompt.
+// tokensPerPrompt is the number of tokens that a tokenizer may add to each prompt.
 const tokensPerPrompt = 2
 
-// Empty reports whether none of the prompts says anything.
+// Empty reports whether all prompts are empty.
 func (p *Prompts) Empty() bool { return p.text == 0 && p.Tokens == 0 }
 
-// MeasurePrompts looks at a string, an array of strings, an array of numbers, or an array of arrays of numbers.
+// MeasurePrompts measures a string, an array of strings, an array of numbers, or an array of arrays of numbers.
 func MeasurePrompts(v jsonx.Value) (p Prompts) {
 	if v.Kind() != jsonx.Array {
 		p.add(v)
@@ -53,69 +50,55 @@ func (p *Prompts) add(v jsonx.Value) {
 	default:
 		p.Count++
 		p.text += int64(len(v.Raw))
-		p.media += named(v)
+		p.media += references(v)
 	}
 }
 
-// longestToken is how many bytes the number of a token has at most.
+// longestToken is the maximum length of a token's number in bytes.
 const longestToken = 16
 
-// list counts a prompt that is a list of tokens. What is no number in it, or a longer one, is text to whoever takes it, and may be a
-// prompt of its own.
+// list counts a prompt that is a list of tokens. Anything but a number, or a longer one, counts as text, and may be a prompt of its own.
 func (p *Prompts) list(v jsonx.Value) {
 	p.Count++
 	for _, e := range v.Each {
 		if e.Kind() == jsonx.Number && len(e.Raw) <= longestToken {
 			p.Tokens++
-			p.numbers += int64(len(e.Raw)) + 1 // and its comma
+			p.numbers += int64(len(e.Raw)) + 1 // with its comma
 			continue
 		}
 		if e.Kind() != jsonx.Array {
 			p.Count++
 		}
 		p.text += int64(len(e.Raw))
-		p.media += named(e)
+		p.media += references(e)
 	}
 }
 
-// named bounds the tokens of what an object of a form of its own only names: {"image": "https://..."}. A part with a type, and one of
-// parts, has its media counted with the text.
-func named(v jsonx.Value) (n int64) {
+// references is an upper bound of the tokens of what an object without a type refers to: {"image": "https://..."}. The media of a part with a
+// type are counted with the text.
+func references(v jsonx.Value) (n int64) {
 	if v.Kind() != jsonx.Object || v.Get("type").Exists() || v.Get("content").Exists() {
 		return 0
 	}
 	for key := range v.Members {
 		switch string(key) {
-		case "text", "image_url", "input_audio", "audio_url", "video_url": // text, and what is counted with it
+		case "text", "image_url", "input_audio", "audio_url", "video_url": // counted with the text
 		case "image":
-			n += mostImage
+			n += maxImage
 		default:
-			n += mostReference
+			n += maxReference
 		}
 	}
 	return n
 }
 
-// About estimates a request's input tokens. All of it is text, however long its words are.
-func (p *Prompts) About() int64 {
+// Estimate estimates a request's input tokens.
+func (p *Prompts) Estimate() int64 {
 	return (2*p.text+twoTokensOfText-1)/twoTokensOfText + p.Tokens + tokensPerRequest
 }
 
-// Most bounds a request's input tokens, by the bound that takes all of it for text: tokens that are given as numbers count as what they
-// are, and a tokenizer may add some to each prompt.
-func (p *Prompts) Most(text int64) int64 {
+// Bound is an upper bound of a request's input tokens. text is the bound that takes the whole body for text: tokens that are given as numbers
+// count as one each instead, and a tokenizer may add some to each prompt.
+func (p *Prompts) Bound(text int64) int64 {
 	return text - p.numbers/bytesOfTextPerToken + p.Tokens + tokensPerPrompt*int64(p.Count) + p.media
-}
-
-// AppendRenamed appends a provider's own bytes with another name of the model; "" leaves the provider's.
-func AppendRenamed(dst, raw []byte, at chat.Span, model string) []byte {
-	if model == "" || at.End <= at.Start || at.End > len(raw) {
-		return append(dst, raw...)
-	}
-	quoted := jsonx.AppendString(nil, model)
-	if bytes.Equal(raw[at.Start:at.End], quoted) {
-		return append(dst, raw...)
-	}
-	dst = append(append(dst, raw[:at.Start]...), quoted...)
-	return append(dst, raw[at.End:]...)
 }

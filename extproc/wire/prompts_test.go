@@ -25,9 +25,9 @@ func TestPromptsAreCountedAndBounded(t *testing.T) {
 		{`[1,[2,3]]`, 1, 3, 30},
 		{`[` + long + `]`, 2, 500, 520},
 		{`[[1,` + long + `]]`, 2, 501, 530},
-		{`[{"image":"https://a"}]`, 1, mostImage, mostImage + 50},
-		{`[{"text":"a","sound":"https://a"}]`, 1, mostReference, mostReference + 50},
-		{`[1,{"image":"https://a"}]`, 2, mostImage, mostImage + 50},
+		{`[{"image":"https://a"}]`, 1, maxImage, maxImage + 50},
+		{`[{"text":"a","sound":"https://a"}]`, 1, maxReference, maxReference + 50},
+		{`[1,{"image":"https://a"}]`, 2, maxImage, maxImage + 50},
 	} {
 		body := []byte(`{"input":` + row.input + `}`)
 		doc, err := jsonx.Scan(body)
@@ -35,24 +35,24 @@ func TestPromptsAreCountedAndBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := MeasurePrompts(doc.Get("input"))
-		if got := p.Most(MostInputTokens(&doc)); p.Count != row.count || got < row.tokens || got > row.most {
+		if got := p.Bound(MaxInputTokens(&doc)); p.Count != row.count || got < row.tokens || got > row.most {
 			t.Errorf("%.60s: %d prompts of %d tokens at most, want %d of %d to %d", row.input, p.Count, got, row.count, row.tokens, row.most)
 		}
 	}
 }
 
-// TestWhatAnAnswerIsExpectedToBeIsReserved, whether the client or its profile says so.
-func TestWhatAnAnswerIsExpectedToBeIsReserved(t *testing.T) {
+// TestPredictedOutputIsReserved, whether the client or its profile says so.
+func TestPredictedOutputIsReserved(t *testing.T) {
 	doc, err := jsonx.Scan([]byte(`{"prediction":"` + strings.Repeat("a", 99) + `"}`)) // 101 bytes with its quotes
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &chat.Request{Doc: doc}
-	if got := MostPredictedTokens(r); got != 51 {
+	if got := MaxPredictedTokens(r); got != 51 {
 		t.Errorf("%d tokens of the client's", got)
 	}
 	r.Profile = &chat.Profile{Default: chat.Params{Predicted: strings.Repeat("b", 200)}}
-	if got := MostPredictedTokens(r); got != 151 {
+	if got := MaxPredictedTokens(r); got != 151 {
 		t.Errorf("%d tokens of both", got)
 	}
 }

@@ -1,13 +1,28 @@
 package wire
 
 import (
+	"iter"
 	"maps"
+	"math"
+	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Present is a value's text, or nil when it is absent or null.
+// TopMembers iterates over the top-level members of a document: keys and values, in the document's order.
+func TopMembers(d *jsonx.Doc) iter.Seq2[string, jsonx.Value] {
+	return func(yield func(string, jsonx.Value) bool) {
+		for i := range d.Members {
+			m := &d.Members[i]
+			if !yield(m.Key, jsonx.Value{Raw: d.Bytes[m.Start:m.End], At: m.Start}) {
+				return
+			}
+		}
+	}
+}
+
+// Present returns a value's text; nil if it is absent or null.
 func Present(v jsonx.Value) jsonx.Raw {
 	if v.IsNull() {
 		return nil
@@ -15,7 +30,7 @@ func Present(v jsonx.Value) jsonx.Raw {
 	return v.Raw
 }
 
-// ReadText reads a string that must be there, and may be empty. The error is a fault, as that of the readers below.
+// ReadText reads a required string, which may be empty. Errors of this function and of those below are faults.
 func ReadText(field string, v jsonx.Value) (string, error) {
 	t, ok := v.Str()
 	if !ok {
@@ -24,7 +39,7 @@ func ReadText(field string, v jsonx.Value) (string, error) {
 	return t, nil
 }
 
-// ReadOptional reads a string that may be left out.
+// ReadOptional reads an optional string.
 func ReadOptional(field string, v jsonx.Value) (string, error) {
 	if v.IsNull() {
 		return "", nil
@@ -32,7 +47,7 @@ func ReadOptional(field string, v jsonx.Value) (string, error) {
 	return ReadText(field, v)
 }
 
-// ReadFlag reads a boolean that may be left out.
+// ReadFlag reads an optional boolean.
 func ReadFlag(field string, v jsonx.Value) (bool, error) {
 	on, ok := v.Bool()
 	if !ok && !v.IsNull() {
@@ -47,7 +62,7 @@ func IsTrue(v jsonx.Value) bool {
 	return on
 }
 
-// ReadNumber reads a number, which keeps its text.
+// ReadNumber reads a number and keeps its text.
 func ReadNumber(dst *string, field string, v jsonx.Value) error {
 	if v.Kind() != jsonx.Number {
 		return WrongKind(field, "a number", v)
@@ -56,8 +71,94 @@ func ReadNumber(dst *string, field string, v jsonx.Value) error {
 	return nil
 }
 
-// ReadBudget reads how many tokens a model may think for, which may be left out (0). A number in another notation than that of whole
-// numbers is one to some providers and none to others.
+// ReadLimit reads the limit of an answer in tokens: an integer from 1 to math.MaxInt32.
+func ReadLimit(field string, v jsonx.Value) (int, error) {
+	n, ok := v.Int()
+	if !ok || n < 1 || n > math.MaxInt32 {
+		return 0, Invalid(field, "%s must be a positive integer", field)
+	}
+	return int(n), nil
+}
+
+// ReadEffort notes from a request's effort whether the model thinks, and whether it thinks much, which is slower and costs more.
+func ReadEffort(r *chat.Request, field string, v jsonx.Value) error {
+	effort, err := ReadText(field, v)
+	if err != nil {
+		return err
+	}
+	r.Thinking = r.Thinking || effort != EffortNone
+	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == EffortMax
+	return nil
+}
+
+// ReadModel reads the name of the model that a request asks for, which must not be empty.
+func ReadModel(v jsonx.Value) (string, error) {
+	name, err := ModelName(v)
+	if err == nil && name == "" {
+		return "", Invalid("model", "model must not be empty")
+	}
+	return name, err
+}
+
+// CheckMessages refuses the member "messages" of a request unless it is an array with elements.
+func CheckMessages(v jsonx.Value) error {
+	switch {
+	case v.Kind() != jsonx.Array:
+		return WrongKind("messages", "an array", v)
+	case IsEmpty(v):
+		return Invalid("messages", "messages must not be empty")
+	}
+	return nil
+}
+
+// ReadJSONSchema reads the JSON Schema of the answer, as OpenAI's formats have it: schema, name, description and strict are members of def,
+// which is the request's member at.
+func ReadJSONSchema(c *chat.Conversation, def jsonx.Value, at string) (err error) {
+	schema := def.Get("schema")
+	if schema.Kind() != jsonx.Object {
+		return WrongKind(at+".schema", "an object", schema)
+	}
+	p := &c.Params
+	p.Schema, p.SchemaLoose = schema.Raw, !IsTrue(def.Get("strict"))
+	if p.SchemaName, err = ReadOptional(at+".name", def.Get("name")); err != nil {
+		return err
+	}
+	p.SchemaNote, err = ReadOptional(at+".description", def.Get("description"))
+	return err
+}
+
+// NumberParam returns the field of a parameter that is one number, by its name in OpenAI's and Anthropic's formats; nil for any other name.
+func NumberParam(p *chat.Params, key string) *string {
+	switch key {
+	case "temperature":
+		return &p.Temperature
+	case "top_p":
+		return &p.TopP
+	case "top_k":
+		return &p.TopK
+	case "min_p":
+		return &p.MinP
+	case "presence_penalty":
+		return &p.PresencePenalty
+	case "frequency_penalty":
+		return &p.FrequencyPenalty
+	case "seed":
+		return &p.Seed
+	}
+	return nil
+}
+
+// Float returns the value of a number that ReadNumber read; 0 if it is absent.
+func Float(text string) float64 {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0
+	}
+	return f
+}
+
+// ReadBudget reads an optional budget of thinking tokens (0 if absent). It refuses numbers that are not plain integers: providers differ in
+// whether they accept them.
 func ReadBudget(field string, v jsonx.Value) (int64, error) {
 	n, ok := v.Int()
 	if !ok && !v.IsNull() {
@@ -66,7 +167,7 @@ func ReadBudget(field string, v jsonx.Value) (int64, error) {
 	return n, nil
 }
 
-// ReadUser reads who the end user is, of which OpenAI's formats have an old name and a new one.
+// ReadUser reads the end user, for which OpenAI's formats have an old and a new name.
 func ReadUser(c *chat.Conversation, key string, v jsonx.Value) error {
 	name, err := ReadText(key, v)
 	switch {
@@ -81,7 +182,7 @@ func ReadUser(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// Rename has the client's own word for something that its format has several words for. The words of the format itself stay as they are.
+// Rename sets the client's word for something that its format has several words for. The format's own table of words is not changed.
 func Rename(c *chat.Conversation, name, word string) {
 	if c.Words[name] != word {
 		c.Words = maps.Clone(c.Words)
@@ -89,7 +190,7 @@ func Rename(c *chat.Conversation, name, word string) {
 	}
 }
 
-// AppendUser appends a turn of the user: tool results are turns of their own role, in the order in which they stand.
+// AppendUser appends the parts of a user turn as messages: tool results get messages of their own role. The order of parts stays.
 func AppendUser(ms []chat.Message, at string, parts []chat.Part) []chat.Message {
 	for start := 0; ; {
 		isResult := start < len(parts) && parts[start].Kind == chat.PartToolResult

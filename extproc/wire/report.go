@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"slices"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// AppendLine appends a provider's JSON without its line ends, which would end a frame of a stream in the middle. Inside a
-// string there are none.
+// AppendLine appends a provider's JSON without its line ends, which would end a frame of a stream. JSON strings contain none.
 func AppendLine(dst, json []byte) []byte {
 	for {
 		i := bytes.IndexAny(json, "\r\n")
@@ -20,12 +20,11 @@ func AppendLine(dst, json []byte) []byte {
 	}
 }
 
-// mostMembers is how many members a merged report has: a stream may report in every chunk, with new members each time.
-const mostMembers = 64
+// maxMembers is the maximum number of members of a merged report: a stream may report in every chunk, with new members each time.
+const maxMembers = 64
 
-// AppendMerged appends the object that two reports of one thing make, such as a provider's words on usage at the start
-// and at the end: of each member the later, unless it is null or zero, which erases nothing. What is beyond 64 members is left
-// out. See chat.Usage.Merge.
+// AppendMerged appends the object that merges two reports, such as a provider's usage at the start and at the end: of each member the later
+// value, unless it is null or zero. Members beyond 64 are dropped. See chat.Usage.Merge.
 func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	type member struct {
 		key  string
@@ -33,7 +32,7 @@ func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	}
 	var members []member
 	for key, v := range earlier.Members {
-		if len(members) == mostMembers {
+		if len(members) == maxMembers {
 			break
 		}
 		members = append(members, member{key: string(key), a: v})
@@ -41,7 +40,7 @@ func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 	for key, v := range later.Members {
 		i := slices.IndexFunc(members, func(m member) bool { return m.key == string(key) })
 		if i < 0 {
-			if len(members) >= mostMembers {
+			if len(members) >= maxMembers {
 				continue
 			}
 			i = len(members)
@@ -65,6 +64,15 @@ func AppendMerged(dst []byte, earlier, later jsonx.Value) []byte {
 		}
 	}
 	return append(dst, '}')
+}
+
+// MergeUsage adds a usage report to an encoder's totals: to the numbers, and, if provider and client speak the same dialect, to the
+// provider's own object.
+func MergeUsage(total *chat.Usage, own *[]byte, ev *chat.Event, same bool) {
+	total.Merge(ev.Usage)
+	if same && ev.Text != nil {
+		*own = AppendMerged(nil, jsonx.Value{Raw: *own}, jsonx.Value{Raw: ev.Text})
+	}
 }
 
 func isZero(v jsonx.Value) bool {

@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-func TestTheLaterReportCountsUnlessItSaysNothing(t *testing.T) {
+func TestTheLaterReportCountsUnlessEmpty(t *testing.T) {
 	tests := []struct{ name, earlier, later, want string }{
 		{"the later counts", `{"a":1,"b":2}`, `{"b":3}`, `{"a":1,"b":3}`},
 		{"K-30 zeros and null erase nothing", `{"a":1,"b":2,"c":"x"}`, `{"a":0,"b":null,"c":null}`, `{"a":1,"b":2,"c":"x"}`},
@@ -28,8 +28,8 @@ func TestTheLaterReportCountsUnlessItSaysNothing(t *testing.T) {
 	}
 }
 
-// TestAReportDoesNotGrowWithoutEnd: a stream may report its usage in every chunk, and each report may have members of its own.
-func TestAReportDoesNotGrowWithoutEnd(t *testing.T) {
+// TestAMergedReportIsBounded: a stream may report its usage in every chunk, and each report may have members of its own.
+func TestAMergedReportIsBounded(t *testing.T) {
 	var merged []byte
 	for i := range 1000 {
 		next := fmt.Appendf(nil, `{"total":%d,"k%d":1}`, i+1, i)

@@ -8,27 +8,27 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What the dialects do alike when they shape a request.
+// What the dialects share when they apply a Shape.
 
-// Reshape is a request whose document a dialect changes by a shape. The edits that the request already carries are applied to the document
-// first. Not safe for concurrent use.
+// Reshape is a request's document, to which a dialect applies a Shape. The edits that the request already has are applied first. Not safe for
+// concurrent use.
 type Reshape struct {
 	Patch
 	Shape *Shape
 	req   *chat.Request
-	named bool // the shape names the schema of the parsed conversation
+	named bool // put the shape's schema name into the parsed conversation
 }
 
-// ShapeWriter writes the parts of a shape into a document, in the members of one dialect. It does nothing where the shape has no such part.
+// ShapeWriter writes the parts of a shape into a document of one dialect. A method does nothing if the shape lacks its part.
 type ShapeWriter interface {
-	Format() // the schema, or its removal
+	Format() // sets the schema, or removes the client's format
 	Tool()
 	Choice()
 	Guide()
 	Turns()
 }
 
-// ApplyShape changes a copy of req by s, with the writer that a dialect makes for it. The error is a fault.
+// ApplyShape returns a copy of req changed by s, with the writer that a dialect makes for it. The error is a fault.
 func ApplyShape(req *chat.Request, s *Shape, writer func(*Reshape) ShapeWriter) (*chat.Request, error) {
 	r, err := newReshape(req, s)
 	if err != nil {
@@ -56,7 +56,7 @@ func newReshape(req *chat.Request, s *Shape) (*Reshape, error) {
 	return &Reshape{Patch: Patch{Edits: &jsonx.Edits{}, Doc: &doc}, Shape: s, req: req}, nil
 }
 
-// request returns the changed request, whose conversation is not parsed yet. The error is a fault.
+// request returns the changed request. Its conversation is not parsed yet. The error is a fault.
 func (r *Reshape) request() (*chat.Request, error) {
 	doc := *r.Doc
 	if !r.Edits.Empty() {
@@ -71,14 +71,14 @@ func (r *Reshape) request() (*chat.Request, error) {
 		again.Read = r.Shape.name(r.req.Read)
 	}
 	again.InputTokens = max(again.InputTokens, InputTokens(doc.Stats))
-	again.MostInput = max(again.MostInput, MostInputTokens(&doc))
+	again.MaxInput = max(again.MaxInput, MaxInputTokens(&doc))
 	return &again, nil
 }
 
-// NameSchema puts the name and the note of the schema into the parsed conversation, for dialects that have no members for them.
+// NameSchema puts the schema's name and note into the parsed conversation, for dialects without members for them.
 func (r *Reshape) NameSchema() { r.named = len(r.Shape.Schema) > 0 }
 
-// name adds the schema's name and note to what read parses.
+// name wraps read to add the schema's name and note.
 func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	return func(r *chat.Request) (*chat.Conversation, error) {
 		c, err := read(r)
@@ -89,29 +89,29 @@ func (s *Shape) name(read chat.ConversationFor) chat.ConversationFor {
 	}
 }
 
-// Same reports whether the client's own format stays: it asks for the shape's schema already.
+// Same reports whether the client's own format stays, because it already asks for the shape's schema.
 func (s *Shape) Same(req *chat.Request) bool {
-	if s.KeepForm {
+	if s.KeepFormat {
 		return true
 	}
 	own, name := SchemaOf(req)
 	return len(s.Schema) > 0 && bytes.Equal(own, s.Schema) && (s.Name == "" || name == s.Name || name == "")
 }
 
-// constrains reports whether the shape asks for a format, by any of its means.
+// constrains reports whether the shape asks for a format by any of its means.
 func (s *Shape) constrains() bool { return len(s.Schema) > 0 || s.Tool != nil || s.Guide != "" }
 
-// TextTurn is a message of text behind those of a request.
+// TextTurn is a text message that is appended to a request's messages.
 type TextTurn struct {
 	Assistant bool
 	Text      string
 }
 
-// TextTurns are the messages that the shape appends. Empty ones are left out, and consecutive ones of one role are joined.
+// TextTurns are the messages that the shape appends. Empty ones are dropped, and consecutive ones of one role are joined.
 func (s *Shape) TextTurns() []TextTurn {
 	var turns []TextTurn
-	for i := range s.Say {
-		m := &s.Say[i]
+	for i := range s.Messages {
+		m := &s.Messages[i]
 		text := textsOf(m.Parts)
 		assistant := m.Role == chat.RoleAssistant
 		n := len(turns)
@@ -126,17 +126,17 @@ func (s *Shape) TextTurns() []TextTurn {
 	return turns
 }
 
-// AlternatingTurns are TextTurns for formats that end with a turn of the user's: one is added behind an assistant's. assistant says that the
-// request itself ends with the assistant.
+// AlternatingTurns are TextTurns for formats that must end with a user turn: one is added after an assistant's. assistant is whether the
+// request itself ends with an assistant turn.
 func (s *Shape) AlternatingTurns(assistant bool) []TextTurn {
 	turns := s.TextTurns()
 	if n := len(turns); n > 0 && turns[n-1].Assistant || n == 0 && assistant && s.constrains() {
-		turns = append(turns, TextTurn{Text: Proceed().Parts[0].Text})
+		turns = append(turns, TextTurn{Text: ContinueTurn().Parts[0].Text})
 	}
 	return turns
 }
 
-// Messages are turns as objects of role and content, with commas between them; nil for none.
+// Messages writes turns as objects with role and content, separated by commas; nil for none.
 func Messages(turns []TextTurn) []byte {
 	var b []byte
 	for i, turn := range turns {
@@ -162,29 +162,29 @@ func textsOf(parts []chat.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// Add puts an element at the end of an array inside the document.
-func (p Patch) Add(array jsonx.Value, element []byte) {
+// AppendElement adds an element at the end of an array inside the document.
+func (p Patch) AppendElement(array jsonx.Value, element []byte) {
 	at := array.At + 1
-	some := false
+	found := false
 	for _, e := range array.Each {
-		at, some = e.At+len(e.Raw), true
+		at, found = e.At+len(e.Raw), true
 	}
-	if some {
+	if found {
 		element = append([]byte{','}, element...)
 	}
 	p.Insert(at, element)
 }
 
-// Append adds an element to the array at a top-level key, which is created if there is none.
-func (p Patch) Append(key string, element []byte) {
+// AppendToMember adds an element to the array at a top-level key, which is created if absent.
+func (p Patch) AppendToMember(key string, element []byte) {
 	if list := p.Doc.Get(key); list.Kind() == jsonx.Array {
-		p.Add(list, element)
+		p.AppendElement(list, element)
 		return
 	}
 	p.Edits.Set(p.Doc, key, append(append([]byte{'['}, element...), ']'))
 }
 
-// DeleteMembers deletes members of the object at a top-level key, and the object if none is left.
+// DeleteMembers deletes members of the object at a top-level key, and the object if it is then empty.
 func (p Patch) DeleteMembers(key string, drop func(member string) bool) {
 	rest := WithMembers(p.Doc.Get(key), drop)
 	if IsEmpty(jsonx.Value{Raw: rest}) {
@@ -194,29 +194,30 @@ func (p Patch) DeleteMembers(key string, drop func(member string) bool) {
 	p.Edits.Set(p.Doc, key, rest)
 }
 
-// Extend puts text behind a value. An insertion there would stand behind what is added to the document, where the value is its last.
-func (p Patch) Extend(v jsonx.Value, text []byte) {
+// AppendAfter adds text after a value. Unlike Insert at its end, the text stays before what is added to the document, if the value is its
+// last.
+func (p Patch) AppendAfter(v jsonx.Value, text []byte) {
 	end := v.At + len(v.Raw)
 	p.Edits.Replace(end-1, end, append([]byte{v.Raw[len(v.Raw)-1]}, text...))
 }
 
-// Follow puts words behind a content, which is a text or blocks of it; false if it is neither, or says nothing. between is what stands
-// between two texts, and block makes a block of one.
-func (p Patch) Follow(content jsonx.Value, words, between string, block func(text string) []byte) bool {
+// AppendText adds text after a content, which is a string or an array of blocks; false if it is neither, or empty. between separates two
+// strings, and block makes a block of text.
+func (p Patch) AppendText(content jsonx.Value, text, between string, block func(text string) []byte) bool {
 	switch {
 	case IsEmpty(content):
 		return false
 	case content.Kind() == jsonx.String:
-		p.Insert(content.At+len(content.Raw)-1, jsonx.AppendEscaped(nil, between+words))
+		p.Insert(content.At+len(content.Raw)-1, jsonx.AppendEscaped(nil, between+text))
 	case content.Kind() == jsonx.Array:
-		p.Add(content, block(words))
+		p.AppendElement(content, block(text))
 	default:
 		return false
 	}
 	return true
 }
 
-// TextBlock is a block of text as most formats have it.
+// TextBlock is a block of text in most formats.
 func TextBlock(text string) []byte {
 	return append(jsonx.AppendString([]byte(`{"type":"text","text":`), text), '}')
 }
@@ -227,9 +228,9 @@ type Member struct {
 	JSON []byte
 }
 
-// WithMembers is an object with some members set, behind those that it keeps, whose bytes stay as they are; those that are set in place
-// keep their place. gone reports which are taken out.
-func WithMembers(object jsonx.Value, gone func(key string) bool, set ...Member) []byte {
+// WithMembers returns an object with members set: in place if they exist, else at the end. All other bytes stay. remove reports which members
+// to remove; it may be nil.
+func WithMembers(object jsonx.Value, remove func(key string) bool, set ...Member) []byte {
 	raw := object.Raw
 	if object.Kind() != jsonx.Object {
 		raw = jsonx.Raw("{}")
@@ -241,7 +242,7 @@ func WithMembers(object jsonx.Value, gone func(key string) bool, set ...Member) 
 	for key, v := range object.Members {
 		start := end
 		end = v.At - object.At + len(v.Raw)
-		if gone != nil && gone(string(key)) {
+		if remove != nil && remove(string(key)) {
 			continue
 		}
 		lead := raw[start : end-len(v.Raw)] // the comma, the key and the colon

@@ -7,15 +7,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Rewriter is implemented by dialects that can say a conversation anew in a request of their own: for a provider of the same dialect,
-// where all else of the request stays as it came.
+// Rewriter is implemented by dialects that can replace the conversation of a request in their own format, for a provider of the same dialect.
+// Everything else stays as it was.
 type Rewriter interface {
-	// Rewrite is req with the system prompt and the messages of c, which has no tools, and names what it could not say. req is not
-	// changed. The error is a fault.
+	// Rewrite returns req with the system prompt and the messages of c, which has no tools, and the names of what it could not express. req
+	// is not changed. The error is a fault.
 	Rewrite(req *chat.Request, c *chat.Conversation) (again *chat.Request, degraded []string, err error)
 }
 
-// Rewritten is req with a conversation whose members were set in e, or deleted there.
+// Rewritten returns req with the edits e applied, which set or delete the members of the conversation c.
 func Rewritten(req *chat.Request, c *chat.Conversation, e *jsonx.Edits) (*chat.Request, error) {
 	doc, err := jsonx.Scan(e.AppendTo(make([]byte, 0, e.Len(&req.Doc)), &req.Doc))
 	if err != nil {
@@ -26,13 +26,13 @@ func Rewritten(req *chat.Request, c *chat.Conversation, e *jsonx.Edits) (*chat.R
 	return &again, nil
 }
 
-// LostWithin names, besides what was lost already, the members that a conversation does not carry and that stood inside of others: a
-// request that is rewritten keeps those at its top.
-func LostWithin(req *chat.Request, c *chat.Conversation, lost []string) []string {
+// DegradedWithin adds to degraded the nested members that a conversation does not carry: a request that is rewritten keeps those at its top
+// level.
+func DegradedWithin(req *chat.Request, c *chat.Conversation, degraded []string) []string {
 	for _, name := range c.Unmapped {
-		if req.Doc.Find(name) < 0 && !slices.Contains(lost, name) {
-			lost = Named(lost, name)
+		if req.Doc.Find(name) < 0 && !slices.Contains(degraded, name) {
+			degraded = AppendDegraded(degraded, name)
 		}
 	}
-	return lost
+	return degraded
 }

@@ -6,37 +6,35 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// EnforcedBy says whose rules a schema must keep to be enforced. Each provider refuses what is beyond its own.
+// EnforcedBy selects the rules that a schema must satisfy to be enforced. Each provider refuses schemas outside its own.
 type EnforcedBy uint8
 
 // The rules.
 const (
 	ByAnthropic EnforcedBy = iota // output_config.format and strict tools: objects are closed, and no limits on values
-	ByOpenAI                      // strict schemas: also, every property is required, and has no default
+	ByOpenAI                      // strict schemas: also, every property is required and has no default
 )
 
-// Says reports whether a schema has a note inside, so that it need not be said beside it.
-func Says(schema jsonx.Raw, note string) bool {
+// HasNote reports whether the description of a schema is the note, so that it need not be sent separately.
+func HasNote(schema jsonx.Raw, note string) bool {
 	return note == "" || jsonx.Value{Raw: schema}.Get("description").Equal(note)
 }
 
-// Enforceable reports whether a provider that answers by a schema takes this one. The check is on the safe side of what
-// both document: what it does not know, it takes for refused.
+// Enforceable reports whether a provider that enforces schemas accepts this one. Unknown keywords count as refused.
 func Enforceable(schema jsonx.Value, by EnforcedBy) bool {
-	if len(schema.Raw) > mostSchema || by == ByOpenAI && !schema.Get("type").Equal("object") {
+	if len(schema.Raw) > maxSchema || by == ByOpenAI && !schema.Get("type").Equal("object") {
 		return false
 	}
-	if by == ByAnthropic && leadsBack(schema) {
+	if by == ByAnthropic && isRecursive(schema) {
 		return false
 	}
-	return enforceable(schema, by, deepestSchema)
+	return enforceable(schema, by, maxSchemaDepth)
 }
 
-// Schemas beyond these bounds are taken for refused: OpenAI documents far lower ones, and looking at a schema costs its size
-// for every level of it.
+// Schemas beyond these limits count as refused: OpenAI documents much lower ones, and the check costs the schema's size for every level.
 const (
-	mostSchema    = 256 << 10 // bytes
-	deepestSchema = 32
+	maxSchema      = 256 << 10 // bytes
+	maxSchemaDepth = 32
 )
 
 func enforceable(schema jsonx.Value, by EnforcedBy, levels int) bool {
@@ -64,7 +62,7 @@ func takesKeyword(key string, v jsonx.Value, by EnforcedBy, levels int) bool {
 		return by == ByAnthropic
 	case "$ref":
 		ref, ok := v.Str()
-		return ok && len(ref) > 1 && ref[0] == '#' // "#" alone is the schema inside itself
+		return ok && len(ref) > 1 && ref[0] == '#' // "#" alone is the root: recursion
 	case "minItems":
 		n, ok := v.Int()
 		return ok && n <= 1
@@ -88,7 +86,7 @@ func takesKeyword(key string, v jsonx.Value, by EnforcedBy, levels int) bool {
 	return false
 }
 
-// isObject reports whether a schema describes objects, alone or among other types.
+// isObject reports whether a schema allows objects, alone or among other types.
 func isObject(schema jsonx.Value) bool {
 	kind := schema.Get("type")
 	for _, e := range kind.Each {
@@ -113,7 +111,7 @@ func requiresAll(schema jsonx.Value) bool {
 	return true
 }
 
-// takesFormat reports whether a provider knows a format of strings.
+// takesFormat reports whether a provider accepts a string format.
 func takesFormat(v jsonx.Value, by EnforcedBy) bool {
 	switch name, _ := v.Str(); name {
 	case "date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid":
@@ -124,28 +122,28 @@ func takesFormat(v jsonx.Value, by EnforcedBy) bool {
 	return false
 }
 
-// leadsBack reports whether a schema has itself inside, or so many references that nobody can tell.
-func leadsBack(root jsonx.Value) bool {
-	t := trail{root: root, open: map[string]bool{}, left: mostRefs}
-	return t.follow(root, deepestSchema)
+// isRecursive reports whether a schema contains itself, or has too many references to tell.
+func isRecursive(root jsonx.Value) bool {
+	t := refWalker{root: root, active: map[string]bool{}, left: maxRefs}
+	return t.follow(root, maxSchemaDepth)
 }
 
-// mostRefs is how many references of a schema are followed.
-const mostRefs = 1000
+// maxRefs is how many references of a schema are followed.
+const maxRefs = 1000
 
-// trail follows the references inside a schema.
-type trail struct {
-	root jsonx.Value
-	open map[string]bool // references that are being followed
-	left int
+// refWalker follows the references inside a schema.
+type refWalker struct {
+	root   jsonx.Value
+	active map[string]bool // references that are being followed
+	left   int
 }
 
-// follow reports whether what is inside a schema leads back to where the trail is. Definitions count where they are used.
-func (t *trail) follow(v jsonx.Value, levels int) bool {
+// follow reports whether a schema leads to a reference that is being followed. Definitions count where they are used.
+func (t *refWalker) follow(v jsonx.Value, levels int) bool {
 	if levels == 0 {
 		return true
 	}
-	if ref, ok := v.Get("$ref").Str(); ok && t.back(ref, levels) {
+	if ref, ok := v.Get("$ref").Str(); ok && t.recurses(ref, levels) {
 		return true
 	}
 	for key, e := range v.Members {
@@ -161,18 +159,18 @@ func (t *trail) follow(v jsonx.Value, levels int) bool {
 	return false
 }
 
-func (t *trail) back(ref string, levels int) bool {
+func (t *refWalker) recurses(ref string, levels int) bool {
 	t.left--
-	if t.open[ref] || t.left < 0 {
+	if t.active[ref] || t.left < 0 {
 		return true
 	}
-	t.open[ref] = true
-	defer delete(t.open, ref)
-	return t.follow(t.at(ref), levels-1)
+	t.active[ref] = true
+	defer delete(t.active, ref)
+	return t.follow(t.resolve(ref), levels-1)
 }
 
-// at is what a reference into the schema names.
-func (t *trail) at(ref string) jsonx.Value {
+// resolve returns the schema that a reference names.
+func (t *refWalker) resolve(ref string) jsonx.Value {
 	v := t.root
 	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#"), "/") {
 		if step != "" {

@@ -5,44 +5,43 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Shaper is implemented by dialects that can have an answer's form asked for in another way than their client did, in a request of
-// their own format. Every client's dialect does.
+// Shaper is implemented by dialects that can change the answer format of a request in their own dialect. Every client's dialect does.
 type Shaper interface {
-	// Shape is req with the changes of s; all else stays as it came, byte for byte. req is not changed. Its conversation has to be
-	// read anew (Conv is nil). The error is a fault.
+	// Shape returns req with the changes of s; all other bytes stay. req is not changed. The result's conversation is not parsed (Conv is
+	// nil). The error is a fault.
 	Shape(req *chat.Request, s *Shape) (again *chat.Request, err error)
 }
 
-// Shape is how an attempt asks for the form of its answer, and what else it is told that the client did not say. The zero value takes
-// away the form that the client asked for, and changes nothing else.
+// Shape is how an attempt asks for the answer's format, and what it adds to the client's request. The zero value removes the client's format,
+// and changes nothing else.
 type Shape struct {
-	Schema jsonx.Raw // that the provider enforces in place of the client's; nil: none
+	Schema jsonx.Raw // to be enforced by the provider instead of the client's; nil: none
 	Name   string    // of the schema
 	Note   string    // what the schema is for
-	Loose  bool      // the schema is not said to be strict, where formats say that
+	Loose  bool      // the schema is not marked as strict, in formats that have the mark
 
-	KeepForm bool // what the client says of a form stays
+	KeepFormat bool // the client's format stays
 
-	Tool   *chat.Tool // one more tool, behind the client's own
-	Choice ToolChoice // how tools are to be used from here on
-	Guide  string     // behind the system prompt
+	Tool   *chat.Tool // one more tool, after the client's own
+	Choice ToolChoice // how tools are to be used
+	Guide  string     // text after the system prompt
 
-	Say []chat.Message // behind the messages: text of the assistant and of the user, in turns
+	Messages []chat.Message // text messages of assistant and user, after the client's messages
 }
 
-// ToolChoice is what a shape makes of the client's choice of tools.
+// ToolChoice is how a shape changes the client's tool choice.
 type ToolChoice uint8
 
 // The choices.
 const (
-	KeepChoice  ToolChoice = iota // as the client said
+	KeepChoice  ToolChoice = iota // the client's
 	ChooseAuto                    // the model may call tools
-	ChooseAny                     // it must call one
-	ChooseShape                   // it must call the shape's own, and nothing else
+	ChooseAny                     // the model must call one
+	ChooseShape                   // the model must call the shape's tool
 )
 
-// SchemaOf is the JSON Schema that a request asks its answer to follow, under the name that the client gave it; nil for none, or for JSON
-// of any form. It is one look at the request's members, without reading its conversation.
+// SchemaOf is the JSON Schema that a request asks its answer to follow, and the name that the client gave it; nil for none, or for JSON of
+// any schema. It reads members only, except for Gemini's, whose conversation is parsed.
 func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 	switch r.Dialect {
 	case chat.OpenAI, chat.Completions:
@@ -60,7 +59,7 @@ func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 		}
 		return Present(schema), ""
 	case chat.Gemini:
-		c, err := r.Conversation() // Google's own schemas are no JSON Schema until they are read
+		c, err := r.Conversation() // Google's own schemas are not JSON Schema until they are parsed
 		if err != nil {
 			return nil, ""
 		}
@@ -70,22 +69,22 @@ func SchemaOf(r *chat.Request) (schema jsonx.Raw, name string) {
 	return nil, ""
 }
 
-// JSONObject is the type of a form that OpenAI's formats have for JSON mode.
+// JSONObject is the type of JSON mode in OpenAI's formats.
 const JSONObject = "json_object"
 
-// Form is what a request says of the form of its answer. The zero value is nothing, or plain text.
-type Form struct {
+// Format is what a request asks of the answer's format. The zero value is nothing, or plain text.
+type Format struct {
 	Schema jsonx.Raw // nil: none
 	Name   string    // of the schema
-	JSON   bool      // a JSON object of any form
-	Word   bool      // one word of the schema's enum, without quotes
-	Loose  bool      // the schema is not said to be strict, in a format that says so
-	Member string    // the client's own name of what says it: response_format
-	Value  string    // and what it says: json_schema
+	JSON   bool      // any JSON object
+	Word   bool      // one value of the schema's enum, without quotes
+	Loose  bool      // the schema is not marked as strict, in a format that has the mark
+	Member string    // the client's member that asks for it: response_format
+	Value  string    // and its value: json_schema
 }
 
-// FormOf is what a request says of the form of its answer.
-func FormOf(r *chat.Request) (f Form) {
+// FormatOf reads what a request asks of the answer's format.
+func FormatOf(r *chat.Request) (f Format) {
 	f.Schema, f.Name = SchemaOf(r)
 	f.Value = "json_schema"
 	switch r.Dialect {
@@ -106,7 +105,7 @@ func FormOf(r *chat.Request) (f Form) {
 	return f
 }
 
-func (f *Form) openAI(kind, strict jsonx.Value) {
+func (f *Format) openAI(kind, strict jsonx.Value) {
 	switch {
 	case f.Schema != nil:
 		f.Loose = !IsTrue(strict)
@@ -115,7 +114,7 @@ func (f *Form) openAI(kind, strict jsonx.Value) {
 	}
 }
 
-func (f *Form) gemini(r *chat.Request) {
+func (f *Format) gemini(r *chat.Request) {
 	c, err := r.Conversation()
 	if err != nil {
 		return

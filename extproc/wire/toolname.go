@@ -7,12 +7,12 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// maxToolName is how long OpenAI lets a function's name be, in bytes. Anthropic takes 128, and clients that name tools
-// after their servers (mcp__server__tool) use them.
+// maxToolName is the maximum length of a function's name at OpenAI, in bytes. Anthropic accepts 128, and clients that name tools after their
+// servers (mcp__server__tool) use them.
 const maxToolName = 64
 
-// ToolName is what a tool of another dialect is called in OpenAI's formats: its own name, or the beginning of a long one with a digest
-// of the whole. The same name always comes out the same, so that histories and answers agree with the list of tools.
+// ToolName is the name of another dialect's tool in OpenAI's formats: its own, or, if it is too long, its prefix with a digest of the whole.
+// It is a pure function, so that histories and answers agree with the list of tools.
 func ToolName(name string) string {
 	const digest = 8
 	if len(name) <= maxToolName {
@@ -22,10 +22,10 @@ func ToolName(name string) string {
 	return name[:maxToolName-1-digest] + "_" + hex.EncodeToString(sum[:digest/2])
 }
 
-// LongNames are the tools that a request of another dialect offers under names that were cut, by what they are called in OpenAI's formats.
-// spoken is the format that it is written in. The conversation must have been parsed.
-func LongNames(req *chat.Request, spoken chat.Dialect) map[string]string {
-	if req.Dialect == spoken || req.Conv == nil {
+// LongNames maps the shortened names of a request's tools to their own. target is the format that the request is written in. The conversation
+// must have been parsed.
+func LongNames(req *chat.Request, target chat.Dialect) map[string]string {
+	if req.Dialect == target || req.Conv == nil {
 		return nil
 	}
 	var names map[string]string

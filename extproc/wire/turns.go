@@ -2,39 +2,39 @@ package wire
 
 import "bardo.money/gateway/extproc/chat"
 
-// Turn is what one side says at a stretch, for formats that want the user to begin, the sides to alternate, and the results of tools
-// first in the turn after their calls.
+// Turn is the consecutive messages of one role, for formats in which the user begins, roles alternate, and tool results come first in the
+// turn after their calls.
 type Turn struct {
 	Assistant bool
-	Results   []chat.Part // of the user's side
+	Results   []chat.Part // of a user turn
 	Parts     []chat.Part
 }
 
-// Turns groups a conversation's messages into turns. sayable returns what of a message can be said; a turn with nothing left is left
-// out. A system prompt with no turn beside it is still a question: alone says that it stands as the user's turn.
-func Turns(c *chat.Conversation, sayable func(*chat.Message) []chat.Part) (ts []Turn, alone bool) {
-	if ts = group(c.Messages, sayable); len(ts) > 0 {
+// Turns groups a conversation's messages into turns. supported returns the parts of a message that can be sent; a turn without any is
+// dropped. A system prompt alone is still a question: systemOnly is true if it is sent as the user's turn.
+func Turns(c *chat.Conversation, supported func(*chat.Message) []chat.Part) (ts []Turn, systemOnly bool) {
+	if ts = group(c.Messages, supported); len(ts) > 0 {
 		return ts, false
 	}
-	return group([]chat.Message{{Role: chat.RoleUser, Parts: c.System}}, sayable), true
+	return group([]chat.Message{{Role: chat.RoleUser, Parts: c.System}}, supported), true
 }
 
-// Proceed is a turn of the user's where a format wants one and there is none.
-func Proceed() Turn {
+// ContinueTurn is a user turn for formats that require one.
+func ContinueTurn() Turn {
 	return Turn{Parts: []chat.Part{{Kind: chat.PartText, Text: "Continue."}}}
 }
 
-func group(messages []chat.Message, sayable func(*chat.Message) []chat.Part) []Turn {
+func group(messages []chat.Message, supported func(*chat.Message) []chat.Part) []Turn {
 	var ts []Turn
 	for i := range messages {
 		m := &messages[i]
 		assistant := m.Role == chat.RoleAssistant
-		parts := sayable(m)
+		parts := supported(m)
 		if len(parts) == 0 {
 			continue
 		}
 		if len(ts) == 0 && assistant {
-			ts = append(ts, Proceed())
+			ts = append(ts, ContinueTurn())
 		}
 		if len(ts) == 0 || ts[len(ts)-1].Assistant != assistant {
 			ts = append(ts, Turn{Assistant: assistant})
@@ -54,8 +54,8 @@ func (t *Turn) add(parts []chat.Part) {
 	}
 }
 
-// Shown is what stands before the images and files that a tool returned, in formats whose results hold text alone: it names their call.
-func Shown(call string) string { return ShownWords + call + ":" }
+// MediaLabel is the text before the images and files that a tool returned, in formats whose results are text only: it names their call.
+func MediaLabel(call string) string { return MediaLabelPrefix + call + ":" }
 
-// ShownWords is how Shown begins.
-const ShownWords = "Returned by the tool call "
+// MediaLabelPrefix is the prefix of a MediaLabel.
+const MediaLabelPrefix = "Returned by the tool call "

@@ -7,13 +7,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Unmap names a member that the canonical form does not carry, once.
+// Unmap adds a member that the canonical form does not carry to the conversation's list, once.
 func Unmap(c *chat.Conversation, name string) {
-	c.Unmapped = Named(c.Unmapped, name)
+	c.Unmapped = AppendDegraded(c.Unmapped, name)
 }
 
-// UnmapUnknown names the members of an object inside a request that its reader does not know, by their keys. Those that
-// are empty or false are not named: clients send them along as what their SDK fills in.
+// UnmapUnknown unmaps the members of an object that its reader does not know, by their keys. Empty and false ones are skipped: SDKs fill them
+// in.
 func UnmapUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
 	for key, v := range object.Members {
 		on, isBool := v.Bool()
@@ -24,7 +24,7 @@ func UnmapUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
 	}
 }
 
-// IsEmpty reports whether a value says nothing: null, "", [] and {}.
+// IsEmpty reports whether a value is absent, null, "", [] or {}.
 func IsEmpty(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.Invalid, jsonx.Null:

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-func TestUnknownMembersAreNamedOnceUnlessTheySayNothing(t *testing.T) {
+func TestUnknownMembersAreNamedOnceUnlessEmpty(t *testing.T) {
 	tests := []struct {
 		object string
 		want   []string

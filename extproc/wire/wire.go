@@ -11,8 +11,8 @@ import (
 // Dialect is the client's side of a wire format. Stateless, safe for concurrent use.
 type Dialect interface {
 	Name() chat.Dialect
-	// Decode reads a request in one pass. path has no query. Errors are faults of kind InvalidRequest that name the
-	// position or the field. The body is kept by the request, not copied.
+	// Decode reads a request in one pass. Errors are faults of kind InvalidRequest that name the position or the field. The request keeps the
+	// body, it is not copied.
 	Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error)
 	// NewEncoder writes one answer.
 	NewEncoder(o Options) Encoder
@@ -20,53 +20,52 @@ type Dialect interface {
 	Error(f *fault.Fault, requestID string) []byte
 }
 
-// Options say what one answer's encoder must know.
+// Options are what the encoder of one answer needs to know.
 type Options struct {
-	Same      bool   // provider and client speak the same dialect: Raw bytes pass as they came, and what only it says is written
+	Same      bool   // provider and client speak the same dialect: Raw bytes pass unchanged, and members that only it has are written
 	Stream    bool   // SSE, else one JSON body
-	Model     string // the model's name as the client shall see it; "" leaves the provider's
+	Model     string // the model's name for the client; "" keeps the provider's
 	RequestID string
-	ShowUsage bool  // an OpenAI client that asked for the usage chunk
+	ShowUsage bool  // an OpenAI client asked for the usage chunk
 	Created   int64 // unix seconds, for formats that carry it
 
-	Request *chat.Request // what the client asked, for formats whose answers repeat it; nil: nothing is known of it
+	Request *chat.Request // the client's request, for formats whose answers repeat parts of it; nil if unknown
 }
 
-// Encoder writes events as its dialect's client expects them. For a stream, Append returns dst with complete SSE
-// events only, so that comments may be put between any two calls. For JSON it returns dst unchanged until the End event, and
-// then the whole body. Not safe for concurrent use.
+// Encoder writes events as its dialect's client expects them. For a stream, Append returns dst with complete SSE events only, so that
+// comments may be written between any two calls. For JSON it returns dst unchanged until the End event, and then the whole body. Not safe for
+// concurrent use.
 type Encoder interface {
 	Append(dst []byte, ev *chat.Event) []byte
-	// Error appends the frame that tells a client in the middle of a stream that it failed; nothing may follow.
+	// Error appends the frame of an error inside a stream; nothing may follow it. For JSON it appends the body of the error.
 	Error(dst []byte, f *fault.Fault) []byte
-	// Lost names what the answer held and this format had no words for, in the order in which it came, each once. It is
-	// complete after the End event. The names are words of the format that has them, such as citations or logprobs.
-	Lost() []string
+	// Degraded names what the answer held that this format cannot express, in the order in which it came, each once. It is complete after the
+	// End event. The names are words of the format that has them, such as citations or logprobs.
+	Degraded() []string
 }
 
-// Losses collects the names for Encoder.Lost. The zero value is ready.
-type Losses struct{ names []string }
+// DegradedNames collects the names for Encoder.Degraded. The zero value is ready.
+type DegradedNames struct{ names []string }
 
-// Lose adds a name, once.
-func (l *Losses) Lose(name string) { l.names = Named(l.names, name) }
+// Degrade adds a name, once.
+func (l *DegradedNames) Degrade(name string) { l.names = AppendDegraded(l.names, name) }
 
-// mostNames is how many losses are named. More than that are no news to anybody but a bill of work to the gateway: a body has
-// room for a hundred thousand members that nobody knows.
-const mostNames = 64
+// maxDegraded is the maximum number of degraded names: a body has room for a hundred thousand unknown members.
+const maxDegraded = 64
 
-// MoreLost stands behind the names of losses for those that are not named any more.
-const MoreLost = "more"
+// MoreDegraded is the last name of a list that reached its maximum.
+const MoreDegraded = "more"
 
-// Named adds the name of a loss to a list, once, and up to a bound.
-func Named(names []string, name string) []string {
+// AppendDegraded adds a name to a list, once, up to the maximum.
+func AppendDegraded(names []string, name string) []string {
 	switch {
-	case len(names) > mostNames || slices.Contains(names, name):
+	case len(names) > maxDegraded || slices.Contains(names, name):
 		return names
-	case len(names) == mostNames:
-		return append(names, MoreLost)
+	case len(names) == maxDegraded:
+		return append(names, MoreDegraded)
 	}
 	return append(names, name)
 }
 
-// Lost returns the names.
-func (l *Losses) Lost() []string { return l.names }
+// Degraded returns the names.
+func (l *DegradedNames) Degraded() []string { return l.names }

@@ -7,26 +7,26 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Writer is what the writers of all formats do alike when they write a conversation of another dialect: JSON behind JSON, in a fixed
-// order, and names for what their format cannot say. Not safe for concurrent use.
+// Writer is the common part of the writers of all formats, which write a conversation of another dialect as JSON in a fixed order. Not safe
+// for concurrent use.
 type Writer struct {
 	Dst      []byte
 	Conv     *chat.Conversation
-	Degraded []string // what was lost, in the client's own words, each once
-	InArray  bool     // since OpenArray, an element was written before
-	Refused  error    // a fault: content that had to be left out; nil for none
+	Degraded []string // what the format cannot express, in the client's own words, each once
+	InArray  bool     // an element was written since OpenArray
+	Refused  error    // a fault for content that the format cannot express; nil for none
 }
 
-// Lose names what the format cannot say, in the client's own word. name is the canonical one.
-func (w *Writer) Lose(name string) { w.Name(w.Conv.Word(name)) }
+// Degrade names something that the format cannot express. name is the canonical one; the client's own word is recorded.
+func (w *Writer) Degrade(name string) { w.DegradeAs(w.Conv.Word(name)) }
 
-// Name names a loss, once.
-func (w *Writer) Name(word string) { w.Degraded = Named(w.Degraded, word) }
+// DegradeAs records a degraded name as it is, once.
+func (w *Writer) DegradeAs(word string) { w.Degraded = AppendDegraded(w.Degraded, word) }
 
-// LosePart leaves a part out. A trace is named; content makes the request one that this format cannot say: see Refused.
-func (w *Writer) LosePart(p *chat.Part) {
+// DropPart omits a part. A trace is named as degraded; for content the request is refused: see Refused.
+func (w *Writer) DropPart(p *chat.Part) {
 	if ClassOf(p) == Trace {
-		w.Name(nameOf(w.Conv, p))
+		w.DegradeAs(nameOf(w.Conv, p))
 		return
 	}
 	if w.Refused == nil {
@@ -40,13 +40,24 @@ func (w *Writer) Raw(s string) { w.Dst = append(w.Dst, s...) }
 // JSON writes a value as it came.
 func (w *Writer) JSON(r jsonx.Raw) { w.Dst = append(w.Dst, r...) }
 
-// Str writes a string in quotes.
+// Str writes a quoted string.
 func (w *Writer) Str(s string) { w.Dst = jsonx.AppendString(w.Dst, s) }
 
 // Integer writes a number.
 func (w *Writer) Integer(n int) { w.Dst = strconv.AppendInt(w.Dst, int64(n), 10) }
 
-// Key writes the key of a member that is not its object's first. The name is written as it is.
+// Boolean writes true or false.
+func (w *Writer) Boolean(on bool) { w.Dst = strconv.AppendBool(w.Dst, on) }
+
+// Number writes a member whose value is the text of a number; nothing when the text is empty.
+func (w *Writer) Number(key, text string) {
+	if text != "" {
+		w.Key(key)
+		w.Raw(text)
+	}
+}
+
+// Key writes a comma and the key of a member. The name is written as it is.
 func (w *Writer) Key(name string) {
 	w.Dst = append(w.Dst, `,"`...)
 	w.Dst = append(w.Dst, name...)
@@ -56,7 +67,7 @@ func (w *Writer) Key(name string) {
 // OpenArray begins an array.
 func (w *Writer) OpenArray() { w.Raw("["); w.InArray = false }
 
-// Element puts the comma between elements of an array whose elements write no arrays themselves in between.
+// Element writes the comma between elements of an array. Elements must not contain arrays that are written with it.
 func (w *Writer) Element() {
 	if w.InArray {
 		w.Dst = append(w.Dst, ',')

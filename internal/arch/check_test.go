@@ -68,14 +68,14 @@ func checkFile(f file, used map[string]bool) []string {
 }
 
 // sideways reports whether a file may import another package of its own level. In nouns it may, and in end-to-end tests and
-// the packages of one program among themselves; in engines for tests, and where the table says so, which then counts as used.
+// the packages of one program among themselves; in engines and steps for tests, and where the table says so, which then counts as used.
 func sideways(level int, f file, to string, used map[string]bool) bool {
 	switch level {
 	case 0:
 		return true
-	case 1:
+	case 1, 3:
 		return f.test() || servesTests(f.pkg) || listed(f.pkg, to, used)
-	case 4:
+	case 5:
 		same := func(folder string) bool { return match(folder, f.pkg) && match(folder, to) }
 		return same("e2e/...") || same("cmd/bardo/...")
 	default:

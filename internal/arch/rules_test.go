@@ -9,24 +9,35 @@ var levels = []struct {
 }{
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
-		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire", "extproc/wire/*",
+		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
-	{2, "part", []string{"extproc/api", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health"}},
-	{3, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
-	{4, "program", []string{"cmd/...", "e2e/..."}},
+	{2, "part", []string{
+		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
+		"extproc/cors", "extproc/upload", "extproc/replay",
+	}},
+	{3, "step", []string{"extproc/modality", "extproc/review", "extproc/runtime", "extproc/request", "extproc/dryrun", "extproc/attempt", "extproc/probe", "extproc/endpoint"}},
+	{4, "server", []string{"extproc", "extproc/stream/*", "xds", "xds/feed"}},
+	{5, "program", []string{"cmd/...", "e2e/..."}},
 }
 
-// engines lists the engines that may import other engines, besides in tests. Each line is a decision; the test reports
+// engines lists the engines, and the steps of a request, that may import others of their level, besides in tests. Each line is a decision; the test reports
 // those that nothing needs any more.
 var engines = map[string][]string{
 	"envoy":              {"xds/state"},
 	"extproc/hint":       {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
 	"extproc/pipeline":   {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
-	"extproc/wire/*":     {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
+	"extproc/wire/...":   {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"extproc/structured": {"extproc/wire", "policy/schema"},
+	"extproc/request":    {"extproc/runtime"},
+	"extproc/probe":      {"extproc/runtime"},
+	"extproc/attempt":    {"extproc/runtime", "extproc/request"},
+	"extproc/review":     {"extproc/runtime", "extproc/request"},
+	"extproc/modality":   {"extproc/request"},
+	"extproc/endpoint":   {"extproc/modality"}, // its operations have endpoints
+	"extproc/dryrun":     {"extproc/runtime", "extproc/request"},
 	"extproc/render":     {"extproc/reasoning"},                                                   // what it shows is a chain
 	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
 	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts
@@ -34,9 +45,12 @@ var engines = map[string][]string{
 	"policy/profile":     {"policy/intent"},
 	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
 
-	"extproc/wire/embeddings":  {"extproc/wire/openai"},                           // a provider of that format makes them
-	"extproc/wire/completions": {"extproc/wire/openai"},                           // its requests become that format's
-	"extproc/wire/dual":        {"extproc/wire/anthropic", "extproc/wire/openai"}, // which of them a family of models speaks
+	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
+	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers
+	"extproc/wire/embeddings":  {"extproc/wire/openai", "extproc/wire/openai/chatcompletion"},                                                                                                                    // a provider of that format makes them
+	"extproc/wire/completions": {"extproc/wire/openai", "extproc/wire/openai/chatcompletion"},                                                                                                                    // its requests become that format's
+	"extproc/wire/formats":     {"extproc/wire/anthropic/message", "extproc/wire/openai/chatcompletion", "extproc/wire/completions", "extproc/wire/embeddings", "extproc/wire/gemini", "extproc/wire/responses"}, // a table of them
+	"extproc/wire/dual":        {"extproc/wire/anthropic", "extproc/wire/formats", "extproc/wire/openai"},                                                                                                        // which of them a family of models speaks
 }
 
 // outside lists the modules that only some packages may import, besides tests.

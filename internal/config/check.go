@@ -214,8 +214,13 @@ func (d *decoder) checkHalves(at string, input, output *policy.Price, none bool)
 	}
 }
 
+// checkOrder refuses names that no provider has, and warns of providers that are not configured: a file may be shared by machines with
+// different keys in their environment, so these are skipped.
 func (d *decoder) checkOrder(cfg *Config) {
-	known := cfg.names()
+	known, enabled := cfg.names(), map[policy.ProviderID]bool{}
+	for _, p := range cfg.real() {
+		enabled[p.section()] = true
+	}
 	for i, id := range cfg.Providers.Order {
 		key := fmt.Sprintf("providers.order[%d]", i)
 		if slices.Index(cfg.Providers.Order, id) < i {
@@ -223,6 +228,9 @@ func (d *decoder) checkOrder(cfg *Config) {
 			continue
 		}
 		d.checkName(key, string(id), known)
+		if slices.Contains(known, string(id)) && !enabled[id] {
+			d.warn(d.place(key), key, "%s is not configured and is skipped: %s", id, cfg.EnabledBy(id))
+		}
 	}
 }
 

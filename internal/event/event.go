@@ -1,5 +1,5 @@
-// Package event passes on what happened to whoever watches just now. Who reports never waits, and pays for a look at one word
-// while nobody watches. It does not know what the events say.
+// Package event delivers events to current watchers. Publishing never blocks, and costs one atomic load without watchers. It does not know the
+// content of events.
 package event
 
 import (
@@ -8,17 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// Feed passes events from those who report to those who watch. The zero value is ready, and a nil feed is watched by nobody.
-// Safe for concurrent use.
+// Feed delivers events to watchers. The zero value is ready to use; a nil feed has no watchers. Safe for concurrent use.
 type Feed[T any] struct {
 	watchers atomic.Pointer[[]*Watcher[T]]
 	changing sync.Mutex
 }
 
-// Watched tells whether anybody watches. Who asks first need not make an event that nobody sees.
+// Watched reports whether there are watchers, so that callers can avoid creating events.
 func (f *Feed[T]) Watched() bool { return f != nil && f.watchers.Load() != nil }
 
-// Publish gives an event to everybody who watches, and waits for nobody.
+// Publish sends an event to all watchers without blocking.
 func (f *Feed[T]) Publish(e T) {
 	if !f.Watched() {
 		return
@@ -30,14 +29,14 @@ func (f *Feed[T]) Publish(e T) {
 	}
 }
 
-// Watch begins to watch. A watcher that falls more than size events behind loses the oldest of them. Who watches calls Close.
+// Watch adds a watcher with a buffer of size events; if it is full, the oldest event is dropped. Call Close at the end.
 func (f *Feed[T]) Watch(size int) *Watcher[T] {
 	w := &Watcher[T]{feed: f, events: make(chan T, max(size, 1))}
 	f.change(func(ws []*Watcher[T]) []*Watcher[T] { return append(slices.Clone(ws), w) })
 	return w
 }
 
-// change swaps the list of watchers for another; an empty one is nil.
+// change replaces the list of watchers; an empty one is nil.
 func (f *Feed[T]) change(next func([]*Watcher[T]) []*Watcher[T]) {
 	f.changing.Lock()
 	defer f.changing.Unlock()
@@ -59,7 +58,7 @@ type Watcher[T any] struct {
 	lost   atomic.Uint64
 }
 
-// take keeps an event, in place of the oldest one where there is no room.
+// take buffers an event and drops the oldest one if the buffer is full.
 func (w *Watcher[T]) take(e T) {
 	for {
 		select {
@@ -78,10 +77,10 @@ func (w *Watcher[T]) take(e T) {
 // Events are the events since Watch, oldest first. The channel is never closed.
 func (w *Watcher[T]) Events() <-chan T { return w.events }
 
-// Lost is how many events the watcher was too slow for.
+// Lost is the number of dropped events.
 func (w *Watcher[T]) Lost() uint64 { return w.lost.Load() }
 
-// Close ends the watching. It may be called more than once.
+// Close removes the watcher. It may be called more than once.
 func (w *Watcher[T]) Close() {
 	w.feed.change(func(ws []*Watcher[T]) []*Watcher[T] {
 		return slices.DeleteFunc(slices.Clone(ws), func(other *Watcher[T]) bool { return other == w })

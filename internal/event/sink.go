@@ -20,21 +20,21 @@ import (
 //
 //	{"time":"2026-08-05T12:00:00Z","event":"catalog:model_vanished","account":"key_1","data":{"provider":"openrouter"}}
 //
-// Who emits waits for nobody: events that the place cannot take fast enough are dropped and counted. The zero value and a nil sink
-// write nowhere. Safe for concurrent use.
+// Emitting never blocks: events that cannot be written fast enough are dropped and counted. The zero value and nil discard events. Safe for
+// concurrent use.
 type Sink struct {
-	Redact func(line []byte) []byte // removes what must not be written; nil for nothing. Set before Redirect
+	Redact func(line []byte) []byte // removes secrets from a line; may be nil. Set before Redirect
 
 	out     atomic.Pointer[outlet]
 	changes sync.Mutex
 	dropped atomic.Uint64
 }
 
-// backlog is how many events may wait for the place that they are written to.
+// backlog is the limit of events that are not written yet.
 const backlog = 1024
 
-// Emit writes an event: its name, whose request it is about ("" for nobody's), and what it says, which must not change any more and
-// becomes JSON later, in another goroutine.
+// Emit writes an event with its name, the account of its request ("" for none) and its data, which is marshalled later by another goroutine and
+// must not be modified.
 func (s *Sink) Emit(name string, account policy.Account, fields any) {
 	if s == nil {
 		return
@@ -50,10 +50,10 @@ func (s *Sink) Emit(name string, account policy.Account, fields any) {
 	}
 }
 
-// On tells whether events are written anywhere. Who asks first need not make the fields of one that nobody reads.
+// On reports whether events are written, so that callers can avoid creating their data.
 func (s *Sink) On() bool { return s != nil && s.out.Load() != nil }
 
-// Dropped is how many events were lost since the start.
+// Dropped is the number of events that were dropped since the start.
 func (s *Sink) Dropped() uint64 {
 	if s == nil {
 		return 0
@@ -61,8 +61,8 @@ func (s *Sink) Dropped() uint64 {
 	return s.dropped.Load()
 }
 
-// Redirect has events written elsewhere from now on: "stdout" is standard, "file:/path" is appended to, "" is nowhere. What waits for
-// the place before is written there first. An error changes nothing.
+// Redirect changes where events are written: "stdout" is standard, "file:/path" is appended to, "" discards them. Pending events are written to
+// the previous target first. An error changes nothing.
 func (s *Sink) Redirect(to string, standard io.Writer) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -81,11 +81,11 @@ func (s *Sink) Redirect(to string, standard io.Writer) error {
 	return s.end(old)
 }
 
-// Close writes what waits, and ends the writing.
+// Close writes pending events and stops.
 func (s *Sink) Close() error { return s.Redirect("", nil) }
 
-// end lets a place that is not written to any more take what waits for it. One that takes nothing, as a pipe that nobody reads, is left
-// after closeTime, and what it did not take is counted as dropped.
+// end closes an outlet after its pending events are written, or after closeTime if it blocks (a pipe without a reader); the rest counts as
+// dropped.
 func (s *Sink) end(o *outlet) error {
 	close(o.stop)
 	late := time.NewTimer(closeTime)
@@ -93,7 +93,7 @@ func (s *Sink) end(o *outlet) error {
 	select {
 	case <-o.stopped:
 	case <-late.C:
-		s.dropped.Add(uint64(len(o.lines)) + 1) // and the one that it is being given
+		s.dropped.Add(uint64(len(o.lines)) + 1) // and the one that is being written
 		return fmt.Errorf("events: %s did not take what waited for it in %s", o.to, closeTime)
 	}
 	if o.file != nil {
@@ -102,10 +102,10 @@ func (s *Sink) end(o *outlet) error {
 	return o.err
 }
 
-// closeTime is how long a place may take to write what waits for it, when it is not written to any more.
+// closeTime is the timeout of writing pending events at the end.
 const closeTime = 2 * time.Second
 
-// line is one event as it is written.
+// line is one event as JSON.
 type line struct {
 	Time    time.Time      `json:"time"`
 	Event   string         `json:"event"`
@@ -113,7 +113,7 @@ type line struct {
 	Data    any            `json:"data,omitempty"`
 }
 
-// outlet is one place that events are written to, by a goroutine of its own.
+// outlet is a target of events with its own goroutine.
 type outlet struct {
 	to      string
 	lines   chan line
@@ -125,7 +125,7 @@ type outlet struct {
 	err     error // the last one, once stopped
 }
 
-// open makes an outlet; nil for nowhere.
+// open opens an outlet; nil for "".
 func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, error) {
 	o := &outlet{to: to, redact: redact, lines: make(chan line, backlog), stop: make(chan struct{}), stopped: make(chan struct{}), w: standard}
 	switch path, isFile := strings.CutPrefix(to, "file:"); {
@@ -144,7 +144,7 @@ func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, e
 	return o, nil
 }
 
-// run writes until it is stopped, and then what still waits. Lines go out together while more of them wait.
+// run writes lines until it is stopped, then the pending ones. It flushes when no more are pending.
 func (o *outlet) run() {
 	defer close(o.stopped)
 	w := bufio.NewWriter(o.w)

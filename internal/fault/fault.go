@@ -43,18 +43,18 @@ const (
 	UpstreamTimeout    Kind = "upstream_timeout"
 )
 
-// trait is what a kind is to a client.
+// trait is a kind's status and whether a retry may help.
 type trait struct {
 	status int
 	retry  retry
 }
 
-// retry says whether the same request, sent again within seconds as SDKs do by themselves, may have better luck.
+// retry is whether repeating the same request within seconds, as SDKs do automatically, may succeed.
 type retry bool
 
 const (
 	helps  retry = true
-	futile retry = false // it fails again, or it would be paid for twice
+	futile retry = false // it would fail again or be charged twice
 )
 
 var traits = map[Kind]trait{
@@ -68,16 +68,16 @@ var traits = map[Kind]trait{
 	ModelNotFound:      {404, futile},
 	NotFound:           {404, futile},
 	MethodNotAllowed:   {405, futile},
-	RequestTimeout:     {408, helps}, // the connection may be better: nobody paid for it
+	RequestTimeout:     {408, helps}, // the connection may be better, and nothing was charged
 	TooLarge:           {413, futile},
 	UnsupportedMedia:   {415, futile},
 	T0HasNoModel:       {422, futile},
 	RateLimited:        {429, helps},
 	AllowanceExhausted: {429, futile}, // until the next hour
 	BudgetExceeded:     {429, futile}, // until the next UTC day
-	Internal:           {500, helps},  // what failed may have been a moment's: nobody paid for it
+	Internal:           {500, helps},  // the failure may be temporary, and nothing was charged
 	Upstream:           {502, helps},
-	SchemaInvalid:      {502, futile}, // the model was asked again already, and each answer is paid for
+	SchemaInvalid:      {502, futile}, // it was already retried, and each answer is charged
 	StructuredOutput:   {502, futile},
 	NoProvider:         {503, futile}, // until the operator configures or enables one
 	NoPrivateProvider:  {503, futile},
@@ -89,17 +89,17 @@ var traits = map[Kind]trait{
 // Kinds are all the codes, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(traits)) }
 
-// Fault is an error with a public face. Public and Param go to the client; the wrapped cause never does.
+// Fault is an error with a public part. Public and Param are sent to the client; the wrapped cause never is.
 type Fault struct {
 	Kind       Kind
 	Public     string
 	Param      string        // the offending field, if one is known
-	Code       string        // a provider's own code for the caller's mistake, kept because clients act on it; "" is the kind
-	Type       string        // a provider's own type for the caller's mistake, in the caller's format; "" is the status's
-	Status     int           // 0: the kind's own; else the provider's status for errors of the caller's making
-	RetryAfter time.Duration // 0: no Retry-After header
-	Final      bool          // a retry is futile, though those of the kind usually help
-	Details    string        // a JSON object of what else the client is told; "" for nothing. It may hold content: it is never logged
+	Code       string        // the provider's code of a client error, which clients depend on; "" means the kind
+	Type       string        // the provider's type of a client error, in the client's format; "" means that of the status
+	Status     int           // the provider's status of a client error; 0 means the kind's
+	RetryAfter time.Duration // 0 means no Retry-After header
+	Final      bool          // a retry will not help, although it usually does for the kind
+	Details    string        // JSON object with further data for the client; "" for none. May have content, so it is never logged
 	cause      error
 }
 

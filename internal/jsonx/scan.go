@@ -239,7 +239,7 @@ func (s *scanner) object(i, depth int, f *Form) int {
 		}
 		switch s.b[i] {
 		case '}':
-			s.names.leave(o.first)
+			s.names.popObject(o.first)
 			return i + 1
 		case ',':
 			i = skipSpace(s.b, i+1)

@@ -148,8 +148,8 @@ func (m *seen) folded(f *Form) string {
 	return string(m.key)
 }
 
-// leave forgets the members of an object, which begin at first.
-func (n *names) leave(first int) {
+// popObject forgets the members of an object, which begin at first.
+func (n *names) popObject(first int) {
 	n.list = n.list[:first]
 	if last := len(n.sets) - 1; last >= 0 && n.sets[last].first == first {
 		n.sets = n.sets[:last]

@@ -3,6 +3,8 @@
 package kind
 
 import (
+	"time"
+
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
@@ -28,7 +30,55 @@ type Kind struct {
 	CacheControl bool   // it speaks openai and understands cache_control on content
 	CountsTokens bool   // it counts the tokens of a request
 
-	Traits Traits
+	Endpoints []Endpoint // that it has besides those of conversations and embeddings
+
+	PromptCache PromptCache
+	Reasoning   Reasoning
+	Traits      Traits
+}
+
+// Reasoning is how the answers of a kind of provider return reasoning: names of dialects of extproc/reasoning. The zero value leaves it to the
+// API format and the model's family.
+type Reasoning struct {
+	Dialect string            // of all its models that Vendors does not list
+	Vendors map[string]string // of a marketplace: by the vendor in the model's upstream id, vendor/model
+}
+
+// PromptCache is the terms of a provider's prompt cache, for models whose entry and list do not say them. The zero value has no known terms.
+type PromptCache struct {
+	Terms    CacheTerms            // for all families that Families does not list
+	Families map[string]CacheTerms // by family
+	OfVendor bool                  // a marketplace that passes on the terms of the vendor of the model's family
+}
+
+// CacheTerms are what a prompt cache saves and costs, and what it keeps.
+type CacheTerms struct {
+	MinDiscount, MaxDiscount int           // percent off the input price for cached tokens
+	WritePremium             int           // percent added to the input price for tokens that are written to the cache
+	MinTokens                int           // length of the shortest prefix that is cached
+	MinTTL, MaxTTL           time.Duration // since the last use
+	Explicit                 bool          // only prefixes that the request marks are cached; otherwise every prefix is
+}
+
+// Endpoint is an endpoint that is neither for conversations nor for embeddings, by its path below the base URL. Requests to it go unchanged
+// to providers that have it.
+type Endpoint string
+
+// The endpoints, as OpenAI's API has them; rerank as Cohere's has it.
+const (
+	Moderations     Endpoint = "/moderations"
+	Rerank          Endpoint = "/rerank"
+	ImageGeneration Endpoint = "/images/generations"
+	ImageEdit       Endpoint = "/images/edits"
+	ImageVariation  Endpoint = "/images/variations"
+	Speech          Endpoint = "/audio/speech"
+	Transcription   Endpoint = "/audio/transcriptions"
+	Translation     Endpoint = "/audio/translations"
+)
+
+// Endpoints are all of them, in the order of the documentation.
+func Endpoints() []Endpoint {
+	return []Endpoint{Moderations, Rerank, ImageGeneration, ImageEdit, ImageVariation, Speech, Transcription, Translation}
 }
 
 // Section says which keys the configuration of a kind of provider has.

@@ -14,7 +14,16 @@ type File struct {
 	AsOf   string  `key:"as_of" doc:"The day on which they were true."`
 	Models []Model `key:"models" doc:"The models. An id may be provider/model to hold for one provider alone."`
 
-	Families []Model `key:"families" doc:"What holds for all models whose ids begin alike, listed here or not: the id ends in *. Of several that fit, the longest comes first."`
+	Vendors  []Vendor `key:"vendors" doc:"Vendors of model families, and the ids by which the family of an unlisted model is recognised."`
+	Families []Model  `key:"families" doc:"What holds for all models whose ids begin alike, listed here or not: the id ends in *. Of several that fit, the longest comes first."`
+}
+
+// Vendor is the vendor of a family of models.
+type Vendor struct {
+	Family        string   `key:"family" doc:"The family."`
+	Vendor        string   `key:"vendor" doc:"The ordinary provider that serves it."`
+	Prefixes      []string `key:"prefixes" doc:"Prefixes of its models' ids; # stands for a digit."`
+	SignsThinking bool     `key:"signs_thinking" doc:"Its models sign their thinking and refuse a history with other signatures."`
 }
 
 // Model is what the operator, or the embedded catalog, says about a model. Only ID is required; what is not said is nil,
@@ -79,7 +88,7 @@ type Thinking struct {
 	Display *bool                   `key:"display" doc:"Whether its thinking can be requested in the answer."`
 }
 
-// Price is USD per million tokens. Input and output are given together.
+// Price is USD per million tokens, or per other units. Input and output are given together.
 type Price struct {
 	Input        *policy.Price `key:"input" doc:"Input tokens."`
 	Output       *policy.Price `key:"output" doc:"Output tokens, reasoning included."`
@@ -91,6 +100,16 @@ type Price struct {
 
 	Above        []LongPrice          `key:"above" doc:"Prices of requests with longer prompts, for all of their tokens. An empty list: the usual prices."`
 	ServiceTiers map[string]TierPrice `key:"service_tiers" doc:"Prices of requests in another service tier, by the provider's name of the tier: priority, flex."`
+
+	ImageInput   *policy.Price           `key:"image_input" doc:"Input tokens of images. Without it, as input."`
+	AudioInput   *policy.Price           `key:"audio_input" doc:"Input tokens of audio. Without it, as input."`
+	Characters   *policy.Price           `key:"characters" doc:"USD per million characters of text that is spoken."`
+	PerHour      *policy.Micro           `key:"per_hour" doc:"USD per hour of audio, billed by the second."`
+	MinSeconds   int                     `key:"min_seconds" min:"0" max:"3600" doc:"Seconds of audio that a request is billed for at least."`
+	PerImage     *policy.Micro           `key:"per_image" doc:"USD per generated image."`
+	Images       map[string]policy.Micro `key:"images" doc:"USD per generated image of a size (1024x1024), a quality (hd), or both (hd/1024x1024). Overrides per_image."`
+	PerMegapixel *policy.Micro           `key:"per_megapixel" doc:"USD per million pixels of a generated image."`
+	Steps        int                     `key:"steps" min:"0" max:"1000" doc:"Inference steps that per_megapixel includes: more cost in proportion."`
 
 	Source  string    // where the price was read; not a key: whoever read it says so
 	Updated time.Time // when

@@ -26,7 +26,7 @@ type Rule struct {
 // Refuses says why a request may be the work of somebody else's page; "" if it cannot.
 func (r *Rule) Refuses(q Request) string {
 	host := Hostname(q.Host)
-	if !r.known(host) {
+	if !r.allowedHost(host) {
 		return fmt.Sprintf("the host %q is not one of this gateway's", cut(q.Host))
 	}
 	if q.Origin != "" && r.trusts(q.Origin) {
@@ -51,8 +51,8 @@ func (r *Rule) trusts(origin string) bool {
 	return false
 }
 
-// known reports whether a host is one of ours.
-func (r *Rule) known(host string) bool {
+// allowedHost reports whether a host is one of ours.
+func (r *Rule) allowedHost(host string) bool {
 	if r.named(host) {
 		return true
 	}

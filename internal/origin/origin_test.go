@@ -7,17 +7,19 @@ import (
 	"bardo.money/gateway/internal/origin"
 )
 
+type refusalCase struct {
+	about string
+	rule  *origin.Rule
+	q     origin.Request
+	ok    bool
+}
+
 func TestAPageOfSomebodyElseIsRefused(t *testing.T) {
 	loopback := origin.Rule{}
 	named := origin.Rule{Hosts: []string{"llm.example", "10.0.0.5"}}
 	anyIP := origin.Rule{AnyIP: true}
 	empty := origin.Rule{Hosts: []string{""}, Pages: []string{""}}
-	for _, row := range []struct {
-		about string
-		rule  *origin.Rule
-		q     origin.Request
-		ok    bool
-	}{
+	for _, row := range []refusalCase{
 		{"a program", &loopback, origin.Request{Host: "127.0.0.1:8080"}, true},
 		{"without a port", &loopback, origin.Request{Host: "localhost"}, true},
 		{"another loopback address", &loopback, origin.Request{Host: "127.9.9.9:1"}, true},

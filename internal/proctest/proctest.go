@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -29,6 +30,17 @@ func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
+}
+
+// Program writes an executable file, and its directory if that is missing. A child process writes it: while this process has a file open for
+// writing, a process that another test forks at that moment holds it open too, and starting the file fails with "text file busy".
+func Program(t testing.TB, path string, content []byte) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `mkdir -p "$(dirname "$0")" && cat >"$0" && chmod 755 "$0"`, path)
+	cmd.Stdin = bytes.NewReader(content)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 // Dir is a private directory, removed when the test ends. Its path is shorter than that of t.TempDir, since the address of a Unix socket

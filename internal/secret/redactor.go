@@ -10,7 +10,7 @@ import (
 // Redactor removes known credentials from texts: wherever one stands as it is or in base64, and where some of its characters are written
 // as escapes of JSON (up to four times over), of URLs or of HTML. A nil Redactor knows none. It is immutable: safe for concurrent use.
 type Redactor struct {
-	known   []string // as they are
+	secrets []string // as they are
 	texts   []string // in every way in which they are written
 	byFirst [256][]string
 }
@@ -26,11 +26,11 @@ const leastPart = 6
 func NewRedactor(credentials ...Text) *Redactor {
 	r := &Redactor{}
 	for _, c := range credentials {
-		if c.IsSet() && !slices.Contains(r.known, c.Reveal()) {
-			r.known = append(r.known, c.Reveal())
+		if c.IsSet() && !slices.Contains(r.secrets, c.Reveal()) {
+			r.secrets = append(r.secrets, c.Reveal())
 		}
 	}
-	for _, s := range r.known {
+	for _, s := range r.secrets {
 		r.texts = append(append(r.texts, s), inBase64(s)...)
 	}
 	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // of two that begin alike, the longer one is found
@@ -69,7 +69,7 @@ func (r *Redactor) With(more ...Text) *Redactor {
 		return r
 	}
 	if r != nil {
-		for _, s := range r.known {
+		for _, s := range r.secrets {
 			more = append(more, New(s))
 		}
 	}

@@ -12,7 +12,8 @@ import (
 const longest = 4096
 
 // NewLogger makes the program's logger: a JSON object per line, or for people, with text, the time of day, the level, the message and
-// name=value. Durations are nanoseconds in JSON, and have their unit in text. level is debug, info, warn or error and can be changed later by the LevelVar.
+// name=value. Durations are milliseconds in JSON, under a name that ends in _ms, and have
+// their unit in text. level is debug, info, warn or error and can be changed later by the LevelVar.
 //
 // What must never be logged cannot be, whatever a caller passes: values are scalars, errors and things that print
 // themselves, cut to 4 KiB; of any other value, a request or a byte slice, only the type is written. Keys and other
@@ -24,11 +25,19 @@ func NewLogger(w io.Writer, level string, text bool) (*slog.Logger, *slog.LevelV
 		return nil, nil, err
 	}
 	lv.Set(l)
-	var h slog.Handler = slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: plain})
+	var h slog.Handler = slog.NewJSONHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: numeric})
 	if text {
 		h = slog.NewTextHandler(redactor{w}, &slog.HandlerOptions{Level: lv, ReplaceAttr: readable})
 	}
 	return slog.New(h), lv, nil
+}
+
+// numeric is plain, with durations in milliseconds: took=1.5s is "took_ms":1500.
+func numeric(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
+	}
+	return plain(groups, a)
 }
 
 // readable is plain, with the time of day alone.

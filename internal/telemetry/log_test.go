@@ -106,9 +106,9 @@ func TestPromptsCannotBeLogged(t *testing.T) {
 
 func TestScalarsAreLoggedAsTheyAre(t *testing.T) {
 	line := logged(t, func(l *slog.Logger) {
-		l.Warn("hello", "n", 7, "took", 3*time.Second, "ok", true, "x", 1.5, "nobody", nil)
+		l.Warn("hello", "n", 7, "took", 3*time.Second+1500*time.Microsecond, "ok", true, "x", 1.5, "nobody", nil)
 	})
-	for _, want := range []string{`"level":"WARN"`, `"msg":"hello"`, `"n":7`, `"took":3000000000`, `"ok":true`, `"x":1.5`, `"time":"`} {
+	for _, want := range []string{`"level":"WARN"`, `"msg":"hello"`, `"n":7`, `"took_ms":3001.5,`, `"ok":true`, `"x":1.5`, `"time":"`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%s is missing: %s", want, line)
 		}

@@ -12,17 +12,24 @@ type Operation uint8
 
 // The operations.
 const (
-	Chat        Operation = iota // a completion
-	CountTokens                  // a count without a completion
-	Explain                      // what would be done with a request, which is not sent
-	Lookup                       // models, balances, records, health: the gateway answers from what it has
-	Passthrough                  // files, batches and other things that a provider keeps, with a user's own key
-	Embeddings                   // vectors of texts
-	Unrouted                     // no endpoint was found
+	Chat          Operation = iota // a completion
+	CountTokens                    // a count without a completion
+	Explain                        // what would be done with a request, which is not sent
+	Lookup                         // models, balances, records, health: the gateway answers from what it has
+	Passthrough                    // files, batches and other things that a provider keeps, with a user's own key
+	Embeddings                     // vectors of texts
+	Images                         // images that are made
+	Speech                         // texts that are spoken
+	Transcription                  // speech that is written down
+	Moderation                     // content that is classified
+	Rerank                         // documents that are ranked
+	Unrouted                       // no endpoint was found
 )
 
 // Metered reports whether a provider is paid for it.
-func (o Operation) Metered() bool { return o == Chat || o == Embeddings }
+func (o Operation) Metered() bool {
+	return o == Chat || o == Embeddings || o >= Images && o <= Rerank
+}
 
 func (o Operation) String() string {
 	switch o {
@@ -38,6 +45,16 @@ func (o Operation) String() string {
 		return "passthrough"
 	case Embeddings:
 		return "embeddings"
+	case Images:
+		return "image_generation"
+	case Speech:
+		return "speech"
+	case Transcription:
+		return "transcription"
+	case Moderation:
+		return "moderation"
+	case Rerank:
+		return "rerank"
 	case Unrouted:
 	}
 	return Other

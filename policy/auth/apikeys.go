@@ -15,39 +15,38 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Row is what is stored of a key.
+// Row is a key's row in the store.
 type Row struct {
-	Principal policy.Principal // who the key stands for; its Account is the key's id
+	Principal policy.Principal // the key's principal; its Account is the key's id
 	Hash      string           // Pepper.Hash of the key
 	Revoked   bool
 }
 
 // Store holds the keys. Safe for concurrent use.
 type Store interface {
-	// Key returns the row of a key's id; ok is false when there is none.
+	// Key returns a key's row by its id; ok is false if there is none.
 	Key(ctx context.Context, id string) (row Row, ok bool, err error)
-	// Generation moves after any row was added, changed or revoked, by whichever process, within a second; a row that is
-	// read after it moved shows the change. It is called once per request and must not block: an atomic load.
+	// Generation is incremented within a second after any process added, changed or revoked a row; a row that is read afterwards shows the
+	// change. It is called once per request and must not block.
 	Generation() uint64
 }
 
 // Options are the limits of APIKeys. The zero value works.
 type Options struct {
-	Cached   int           // keys whose proof is remembered; zero means 65,536
-	Hashers  int           // bcrypt runs at one time; zero means 2
-	Patience time.Duration // how long the first request of a key may wait for its proof; zero means 10 seconds
+	CachedProofs int           // limit of cached proofs; zero means 65,536
+	Hashers      int           // concurrent bcrypt runs; zero means 2
+	ProofTimeout time.Duration // timeout of verifying the first request of a key; zero means 10 seconds
 }
 
 // APIKeys verifies bardo_sk_ keys from the x-api-key header or Authorization: Bearer, in this order.
 //
-// The first request of a key runs bcrypt once; after that its MAC is remembered, and a request costs one HMAC and one
-// look into memory. When the store's generation moves, a key's row is read again at its next request, and bcrypt runs
-// again only if the hash is another one. Safe for concurrent use.
+// The first request of a key runs bcrypt; afterwards its MAC is cached, and a request costs one HMAC and one lookup. After the store's generation
+// changed, a key's row is read again at its next request, and bcrypt runs again only if the hash differs. Safe for concurrent use.
 type APIKeys struct {
 	store         Store
 	pepper        *Pepper
 	proofs        *lru.Cache[string, *proof]  // by key id
-	refused       *lru.Cache[claim, struct{}] // that bcrypt refused
+	refused       *lru.Cache[claim, struct{}] // refused by bcrypt
 	flights       singleflight.Group
 	hashers       chan struct{}
 	lookupTimeout time.Duration
@@ -61,26 +60,26 @@ type claim struct {
 	mac mac
 }
 
-// proof says that a MAC belongs to a row, as of a generation of the store. Immutable. A revoked key keeps its proof, so
-// that a client that goes on using it costs nothing.
+// proof records that a MAC matches a row, as of a generation of the store. Immutable. A revoked key keeps its proof, so that further use of it is
+// refused cheaply.
 type proof struct {
 	mac        mac
 	row        Row
 	generation uint64
 }
 
-// NewAPIKeys makes a verifier of the keys in a store.
+// NewAPIKeys returns a verifier of the keys in a store.
 func NewAPIKeys(store Store, pepper *Pepper, o Options) (*APIKeys, error) {
-	if o.Cached == 0 {
-		o.Cached = 1 << 16
+	if o.CachedProofs == 0 {
+		o.CachedProofs = 1 << 16
 	}
 	if o.Hashers == 0 {
 		o.Hashers = 2
 	}
-	if o.Patience == 0 {
-		o.Patience = 10 * time.Second
+	if o.ProofTimeout == 0 {
+		o.ProofTimeout = 10 * time.Second
 	}
-	proofs, err := lru.New[string, *proof](o.Cached)
+	proofs, err := lru.New[string, *proof](o.CachedProofs)
 	if err != nil {
 		return nil, fmt.Errorf("API keys: %w", err)
 	}
@@ -90,7 +89,7 @@ func NewAPIKeys(store Store, pepper *Pepper, o Options) (*APIKeys, error) {
 	}
 	return &APIKeys{
 		store: store, pepper: pepper, proofs: proofs, refused: refused,
-		hashers: make(chan struct{}, o.Hashers), lookupTimeout: o.Patience,
+		hashers: make(chan struct{}, o.Hashers), lookupTimeout: o.ProofTimeout,
 	}, nil
 }
 
@@ -111,13 +110,13 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 	if proof.row.Revoked {
 		return policy.Principal{}, false, fault.New(fault.InvalidAPIKey, "this API key was revoked", nil)
 	}
-	if err := inside(proof.row.Principal.Networks, r.Client); err != nil {
+	if err := checkNetworks(proof.row.Principal.Networks, r.Client); err != nil {
 		return policy.Principal{}, false, err
 	}
 	return proof.row.Principal, true, nil
 }
 
-// prove returns the proof of a key from memory if it is of the store's present generation.
+// prove returns the cached proof of a key if it is of the store's current generation.
 func (a *APIKeys) prove(ctx context.Context, key Key) (*proof, error) {
 	m := a.pepper.mac(key)
 	known, ok := a.proofs.Get(key.id)
@@ -132,8 +131,8 @@ func (a *APIKeys) prove(ctx context.Context, key Key) (*proof, error) {
 
 func (p *proof) is(m *mac) bool { return subtle.ConstantTimeCompare(p.mac[:], m[:]) == 1 }
 
-// proveOnce lets concurrent requests with the same key share one proof. It outlives the request that began it, since
-// others may wait for it, but not the verifier's patience.
+// proveOnce shares one verification between concurrent requests with a key. It does not end with the request that started it, but with
+// ProofTimeout.
 func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 	flight := a.flights.DoChan(c.id+string(c.mac[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lookupTimeout)
@@ -149,7 +148,7 @@ func (a *APIKeys) proveOnce(ctx context.Context, c claim) (*proof, error) {
 	}
 }
 
-// proveFromStore reads the key's row and proves the claim against it.
+// proveFromStore reads the key's row and checks the claim against it.
 func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	generation := a.store.Generation() // before the row: a change in between is seen at the next request
 	row, ok, err := a.store.Key(ctx, c.id)
@@ -168,7 +167,7 @@ func (a *APIKeys) proveFromStore(ctx context.Context, c claim) (*proof, error) {
 	return p, nil
 }
 
-// check compares the claim with the row's hash, with bcrypt only where nothing cheaper decides.
+// check compares the claim with the row's hash; bcrypt only runs if nothing cheaper decides.
 func (a *APIKeys) check(ctx context.Context, c claim, hash string) error {
 	if known, ok := a.proofs.Peek(c.id); ok && known.row.Hash == hash {
 		if known.is(&c.mac) {

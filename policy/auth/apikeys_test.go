@@ -209,7 +209,7 @@ func freshKeys(t *testing.T, b *bench) *APIKeys {
 
 func TestRememberedProofsAreBounded(t *testing.T) {
 	b := newBench(t, policy.Principal{})
-	keys, err := NewAPIKeys(b.store, b.keys.pepper, Options{Cached: 1})
+	keys, err := NewAPIKeys(b.store, b.keys.pepper, Options{CachedProofs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package auth finds out who sent a request. It reads credentials from headers and judges them; it does not know
-// paths, so that no spelling of a path changes a decision, and it knows neither HTTP servers nor where keys are stored.
+// Package auth authenticates requests by the credentials in their headers. It does not know paths, so that no spelling of a path changes a
+// decision, nor HTTP servers or the key store.
 package auth
 
 import (
@@ -12,22 +12,21 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Request is what a verifier may look at.
+// Request is the input of a verifier.
 type Request struct {
 	Header header.List
-	Client netip.Addr // the address of the caller; the zero value is outside every network
+	Client netip.Addr // the client's address; the zero value is outside every network
 }
 
-// Verifier is one way to prove who asks.
+// Verifier is one authentication scheme.
 type Verifier interface {
-	// Verify returns who sent the request; ok is false when this scheme does not apply. A credential that is present
-	// and wrong is a fault of kind InvalidAPIKey, one that may not be used from here is KeyRestricted, and a store that
-	// cannot be asked is Unavailable. Safe for concurrent use.
+	// Verify returns the principal of a request; ok is false if this scheme does not apply. An invalid credential is a fault of kind InvalidAPIKey,
+	// one that must not be used from this address KeyRestricted, and an unavailable store Unavailable. Safe for concurrent use.
 	Verify(ctx context.Context, r Request) (p policy.Principal, ok bool, err error)
 }
 
-// Chain asks its verifiers in order. The first one that applies decides: a failed credential never falls through to
-// another. Safe for concurrent use.
+// Chain tries verifiers in order. The first one that applies decides: a failed credential is not tried with another scheme. Safe for concurrent
+// use.
 type Chain []Verifier
 
 var _ Verifier = Chain(nil)
@@ -42,8 +41,7 @@ func (c Chain) Verify(ctx context.Context, r Request) (p policy.Principal, ok bo
 	return policy.Principal{}, false, nil
 }
 
-// Missing is the refusal of a request that no scheme applied to. Its sentence tells a caller who sent a credential of
-// a foreign kind from one who sent none.
+// Missing is the fault of a request to which no scheme applied. Its message differs for a credential of an unknown kind and for none.
 func Missing(h header.List) *fault.Fault {
 	for i := range credentialHeaders {
 		if h.Get(credentialHeaders[i]) != "" {
@@ -53,7 +51,7 @@ func Missing(h header.List) *fault.Fault {
 	return fault.New(fault.InvalidAPIKey, "no API key was sent: use the x-api-key header or Authorization: Bearer", nil)
 }
 
-// MayGenerate refuses principals that may only read.
+// MayGenerate returns a fault for read-only principals.
 func MayGenerate(p policy.Principal) error {
 	if p.ReadOnly {
 		return fault.New(fault.KeyRestricted, "this key is read-only: it can read models, balance and usage, but not generate", nil)
@@ -61,7 +59,7 @@ func MayGenerate(p policy.Principal) error {
 	return nil
 }
 
-// credentialHeaders are where keys are looked for, in the order that decides between two of them.
+// credentialHeaders are the headers with keys, in order of precedence.
 var credentialHeaders = [...]string{"x-api-key", "x-goog-api-key", "authorization"}
 
 // credential returns the first credential that starts with prefix, without "Bearer".
@@ -85,8 +83,8 @@ func bearer(s string) string {
 	return s
 }
 
-// inside refuses addresses outside the networks that a key is bound to.
-func inside(networks []netip.Prefix, client netip.Addr) error {
+// checkNetworks refuses addresses outside the networks that a key is bound to.
+func checkNetworks(networks []netip.Prefix, client netip.Addr) error {
 	if len(networks) == 0 {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package budget divides what an agent may spend on a day among its parts, and says what becomes of a request whose part has spent its
-// own. Deciding is pure. A Meter counts what agents spent; it knows neither prices, nor where charges are booked.
+// Package budget divides an agent's daily budget among its subsystems, and decides what happens to a request whose subsystem has used up its
+// share. The decision is pure. A Meter counts spending; it does not know prices or the store.
 package budget
 
 import (
@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Part is one of the nine among which a day's budget is divided. The zero value is none: no budget holds it.
+// Part is one of the nine shares of a daily budget. The zero value has no budget.
 type Part uint8
 
 // The subsystems that have a budget of their own.
@@ -28,30 +28,30 @@ const (
 	parts = iota
 )
 
-// Stake is what a meter counts besides the parts: the operator's staked credit, of an agent without a name. No budget holds it.
+// Stake is counted besides the parts: spending of the operator's staked credit, which belongs to no agent and no budget.
 const Stake Part = parts
 
-// share is a part's part of the day's budget.
+// share is a part's share of the daily budget.
 type share struct {
-	name string
-	of   float64 // of the day's budget
-	bend float64 // how much of it goes as life does
-	// Firm is set where a wallet that earns too little does not cut it.
+	name           string
+	of             float64 // fraction of the daily budget
+	vitalityWeight float64 // how much of it is reduced as vitality falls
+	// firm means that a wallet that earns too little does not reduce it.
 	firm bool
-	// fund is set for what is always paid for.
+	// fund means that it is always paid for.
 	fund  bool
 	spent degradation
 }
 
-// shares are the budgets of X-12, with what becomes of requests once they are spent.
+// shares are the budgets of X-12, and what happens to requests once they are used up.
 var shares = [parts]share{
-	Heartbeat: {name: "heartbeat", of: 0.20, bend: 0.5, spent: lower},
+	Heartbeat: {name: "heartbeat", of: 0.20, vitalityWeight: 0.5, spent: lower},
 	Risk:      {name: "risk", of: 0.15, firm: true}, // never reduced
-	Dream:     {name: "dream", of: 0.15, bend: 0.3, spent: skip},
-	Daimon:    {name: "daimon", of: 0.05, bend: 0.7, spent: rules},
-	Context:   {name: "context", of: 0.10, bend: 0.5, spent: heuristics},
-	Curator:   {name: "curator", of: 0.10, bend: 0.3, spent: skip},
-	Playbook:  {name: "playbook", of: 0.05, bend: 0.5, spent: skip},
+	Dream:     {name: "dream", of: 0.15, vitalityWeight: 0.3, spent: skip},
+	Daimon:    {name: "daimon", of: 0.05, vitalityWeight: 0.7, spent: rules},
+	Context:   {name: "context", of: 0.10, vitalityWeight: 0.5, spent: heuristics},
+	Curator:   {name: "curator", of: 0.10, vitalityWeight: 0.3, spent: skip},
+	Playbook:  {name: "playbook", of: 0.05, vitalityWeight: 0.5, spent: skip},
 	Operator:  {name: "operator", of: 0.15}, // never reduced
 	Death:     {name: "death", firm: true, fund: true},
 }
@@ -77,36 +77,36 @@ func ParsePart(name string) Part {
 	return None
 }
 
-// own are the subsystems whose part is not that of their intent: context has a budget of its own, and the compaction of a session, which
+// subsystemParts are the subsystems whose part is not that of their intent: context has a budget of its own, and the compaction of a session, which
 // makes what follows cheaper, has none.
-var own = map[string]Part{"context": Context, "session_compact": None, "session": None}
+var subsystemParts = map[string]Part{"context": Context, "session_compact": None, "session": None}
 
-// roots are the parts of intents.
-var roots = map[string]Part{
+// intentParts are the parts of intents.
+var intentParts = map[string]Part{
 	"heartbeat_t0": Heartbeat, "heartbeat_t1": Heartbeat, "heartbeat_t2": Heartbeat, "risk": Risk, "dream": Dream, "daimon": Daimon,
 	"daimon_complex": Daimon, "curator": Curator, "playbook": Playbook, "operator": Operator, "death": Death,
 }
 
-// PartOf is the part whose budget a subsystem uses, None for a request of no agent's. Finer names use that of their intent (D-04), and
-// those that nobody has described that of a routine heartbeat.
+// PartOf is the part whose budget a subsystem uses, None without a subsystem. Aliases use their intent's part (D-04), unknown subsystems that of a
+// routine heartbeat.
 func PartOf(subsystem string) Part {
 	if subsystem == "" {
 		return None
 	}
-	if p, ok := own[subsystem]; ok {
+	if p, ok := subsystemParts[subsystem]; ok {
 		return p
 	}
-	return roots[intent.Root(subsystem)]
+	return intentParts[intent.Root(subsystem)]
 }
 
-// Unlimited is the budget of what is always paid for.
+// Unlimited is the budget of a part that is always paid for.
 const Unlimited = policy.Micro(math.MaxInt64)
 
 // Budgets are what each part may spend on a day.
 type Budgets [parts]policy.Micro
 
-// Compute divides a day's budget among the parts: vitality is the remaining lifespan, 0 to 1. What an agent cannot do without is never
-// reduced, and its death is always paid for.
+// Compute divides a daily budget among the parts. vitality is the remaining lifespan, 0 to 1. Risk and operator are never reduced, and death is
+// always paid for.
 func Compute(vitality float64, daily policy.Micro) Budgets {
 	if math.IsNaN(vitality) {
 		vitality = 1
@@ -115,7 +115,7 @@ func Compute(vitality float64, daily policy.Micro) Budgets {
 	var b Budgets
 	for p := Heartbeat; p < parts; p++ {
 		s := &shares[p]
-		b[p] = micro(float64(max(daily, 0)) * s.of * (1 - pressure*s.bend))
+		b[p] = micro(float64(max(daily, 0)) * s.of * (1 - pressure*s.vitalityWeight))
 		if s.fund {
 			b[p] = Unlimited
 		}
@@ -123,8 +123,7 @@ func Compute(vitality float64, daily policy.Micro) Budgets {
 	return b
 }
 
-// Under are the budgets as a wallet can afford them: more of everything where it earns far more than it spends, less where it earns too
-// little, but for what is never cut.
+// Under scales the budgets by a wallet's sustainability: up if it earns far more than it spends, down if it earns too little, except firm parts.
 func (b Budgets) Under(w Wallet) Budgets {
 	pct := w.Percent()
 	for p := Heartbeat; p < parts; p++ {
@@ -136,7 +135,7 @@ func (b Budgets) Under(w Wallet) Budgets {
 	return b
 }
 
-// micro is an amount to the nearest base unit. A budget is a wish, not money: it may be rounded.
+// micro rounds an amount to base units. Budgets are limits, so rounding is allowed.
 func micro(f float64) policy.Micro {
 	return policy.Micro(math.Round(min(f, 1e15)))
 }

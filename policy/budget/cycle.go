@@ -14,8 +14,8 @@ type Cycle struct {
 	ID    string // as the agent names it
 }
 
-// mostCycles bounds how many dream cycles are remembered: those seen longest ago begin anew.
-const mostCycles = 16_384
+// maxCycles bounds how many dream cycles are remembered: those seen longest ago begin anew.
+const maxCycles = 16_384
 
 // Cycles counts what the searches of the web of dream cycles cost, in memory: it begins anew with the process. The zero value works. Safe for
 // concurrent use.
@@ -29,7 +29,7 @@ func (c *Cycles) Take(k Cycle, cost, most policy.Micro) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.spent == nil {
-		c.spent, _ = lru.New[Cycle, policy.Micro](mostCycles) // fails for sizes below 1 only
+		c.spent, _ = lru.New[Cycle, policy.Micro](maxCycles) // fails for sizes below 1 only
 	}
 	spent, _ := c.spent.Get(k)
 	if cost > most-spent {

@@ -7,28 +7,28 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Action is what becomes of a request.
+// Action is what happens to a request.
 type Action uint8
 
 // The actions.
 const (
 	Serve     Action = iota
-	Downgrade        // it is served as a routine heartbeat
-	Refuse           // its agent does without an answer
+	Downgrade        // served as a routine heartbeat
+	Refuse           // not served
 )
 
-// degradation is what becomes of a subsystem's requests once its budget is spent.
+// degradation is what happens to a subsystem's requests once its budget is used up.
 type degradation uint8
 
 const (
-	never      degradation = iota // it is served all the same
-	lower                         // tier T2 becomes T1, which stays
-	skip                          // a cycle is left out: there will be another
-	rules                         // deterministic rules decide, without a model
-	heuristics                    // so do static heuristics
+	never      degradation = iota // served anyway
+	lower                         // tier T2 becomes T1, which is served
+	skip                          // the cycle is skipped
+	rules                         // the agent uses deterministic rules instead of a model
+	heuristics                    // the agent uses static heuristics
 )
 
-// degradations are the words of X-Bardo-Degraded, and what the agent should do.
+// degradations are the values for X-Bardo-Degraded and the advice to the agent.
 var degradations = [...]struct{ word, advice string }{
 	never:      {},
 	lower:      {Lowered, "it is served as " + Routine},
@@ -38,31 +38,31 @@ var degradations = [...]struct{ word, advice string }{
 }
 
 const (
-	// Deliberate is the subsystem that gives way once the heartbeats' budget is spent.
+	// Deliberate is the subsystem that is downgraded once the heartbeats' budget is used up.
 	Deliberate = "heartbeat_t2"
-	// Routine is what it is served as.
+	// Routine is the subsystem as which it is served.
 	Routine = "heartbeat_t1"
-	// Lowered is what X-Bardo-Degraded says of that.
+	// Lowered is the value in X-Bardo-Degraded for it.
 	Lowered = "tier:t2->t1"
 )
 
-// Soon is when to come again for what other requests of the same agent hold.
+// Soon is the Retry-After while other requests of the agent hold its budget.
 const Soon = time.Second
 
-// Use is what a part spent on a day, and what its requests under way may yet cost.
+// Use is a part's spending of a day, and the highest cost of its requests in flight.
 type Use struct{ Spent, Held policy.Micro }
 
-// Decision is what becomes of a request, and what to tell about it.
+// Decision is what happens to a request, and its explanation.
 type Decision struct {
 	Action    Action
-	Degraded  string        // the word of X-Bardo-Degraded; "" for what is served as it is
-	Advice    string        // what the agent should do; "" for what is served as it is
-	Remaining policy.Micro  // of the part's budget, at least 0; Unlimited for what is always paid for
-	Again     time.Duration // when a refused request may come again
+	Degraded  string        // value for X-Bardo-Degraded; "" if served normally
+	Advice    string        // advice to the agent; "" if served normally
+	Remaining policy.Micro  // of the part's budget, at least 0; may be Unlimited
+	Again     time.Duration // Retry-After of a refused request
 }
 
-// Decide says what becomes of a request of a subsystem whose part has used so much: the table of X-12. A request that crosses
-// the line completes; what others under way may yet cost counts as spent until it is known.
+// Decide decides about a request of a subsystem whose part has used u: the table of X-12. A request that crosses the limit completes; the highest
+// costs of requests in flight count as spent.
 func (b Budgets) Decide(subsystem string, u Use, now time.Time) Decision {
 	p := PartOf(subsystem)
 	d := Decision{Remaining: Unlimited}
@@ -90,7 +90,7 @@ func (b Budgets) Decide(subsystem string, u Use, now time.Time) Decision {
 	return d
 }
 
-// Sentence tells an agent why its request was not served, and what to do.
+// Sentence is the message to the agent about a refused request.
 func (d *Decision) Sentence(p Part, limit policy.Micro) string {
 	if d.Remaining > 0 {
 		return fmt.Sprintf("the requests under way hold what is left of this agent's budget for %s, %s USD: %s, or try again", p, limit, d.Advice)
@@ -98,5 +98,5 @@ func (d *Decision) Sentence(p Part, limit policy.Micro) string {
 	return fmt.Sprintf("this agent's budget for %s, %s USD of today's, is spent: %s; it begins anew at 00:00 UTC", p, limit, d.Advice)
 }
 
-// tomorrow is the beginning of the next UTC day.
+// tomorrow is the start of the next UTC day.
 func tomorrow(now time.Time) time.Time { return now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }

@@ -27,12 +27,12 @@ type Options struct {
 	Refresh time.Duration // how old what other processes booked may be; zero means 5 seconds
 }
 
-// Meter counts what agents spent today, in memory: what was spent before the start, or through another process, is read where charges
-// are booked. Beyond Options.Agents those seen longest ago are forgotten, with what their requests under way may cost; what they spent is
-// read anew. Safe for concurrent use.
+// Meter counts agents' spending of the day in memory. Spending from before the start, or by other processes, is read from the store. Beyond
+// Options.Agents the least recently seen are dropped, with the holds of their requests in flight; their spending is read again. Safe for
+// concurrent use.
 type Meter struct {
 	o      Options
-	purses *lru.Cache[Agent, *purse]
+	purses *lru.Cache[Agent, *agentDay]
 }
 
 // NewMeter makes a meter.
@@ -44,12 +44,12 @@ func NewMeter(o Options) *Meter {
 	if o.Refresh <= 0 {
 		o.Refresh = 5 * time.Second
 	}
-	purses, _ := lru.New[Agent, *purse](o.Agents) // fails for sizes below 1 only
+	purses, _ := lru.New[Agent, *agentDay](o.Agents) // fails for sizes below 1 only
 	return &Meter{o: o, purses: purses}
 }
 
-// purse is what one agent spent on one day. Its lock is held while the store is asked: the agent's other requests need the answer, too.
-type purse struct {
+// agentDay is an agent's spending of one day. Its lock is held while the store is read, because the agent's other requests need the result.
+type agentDay struct {
 	sync.Mutex
 	day    time.Time
 	asked  time.Time // when the store was asked last
@@ -61,7 +61,7 @@ type purse struct {
 // tally is an amount for each part, and for the stake.
 type tally [parts + 1]policy.Micro
 
-// Look says what a part of an agent has used today. The fault is Unavailable when the store cannot be read.
+// Look returns what a part of an agent has used today. The fault is Unavailable if the store cannot be read.
 func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (Use, error) {
 	w, err := m.open(ctx, now, agent)
 	if err != nil {
@@ -71,16 +71,16 @@ func (m *Meter) Look(ctx context.Context, now time.Time, agent Agent, p Part) (U
 	return w.use(p), nil
 }
 
-// Hold is what a request under way may yet cost. The zero value holds nothing. Not safe for concurrent use.
+// Hold is the highest cost of a request in flight. The zero value holds nothing. Not safe for concurrent use.
 type Hold struct {
-	purse  *purse
+	purse  *agentDay
 	part   Part
 	day    time.Time
 	amount policy.Micro
 }
 
-// Enter decides by what a part of an agent has used, and holds the most that a request may cost unless it is refused. The fault is
-// Unavailable when the store cannot be read. The hold must be given back by Done.
+// Enter decides about a request by what its part has used, and holds the request's highest cost unless it is refused. The fault is Unavailable if
+// the store cannot be read. The hold must be ended with Done.
 func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, most policy.Micro, decide func(Use) Decision) (Hold, Decision, error) {
 	w, err := m.open(ctx, now, agent)
 	if err != nil {
@@ -96,8 +96,8 @@ func (m *Meter) Enter(ctx context.Context, now time.Time, agent Agent, p Part, m
 	return Hold{purse: w, part: p, day: w.day, amount: most}, d, nil
 }
 
-// Done turns the hold into what the request was charged, zero if it was not served, and returns what its part has used. Only the first
-// call counts, and ok is false for the others. What was begun yesterday counts yesterday.
+// Done replaces the hold by the charge, zero if the request was not served, and returns what its part has used. Only the first call has an
+// effect; ok is false for others. A request counts on the day on which it started.
 func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
 	w := h.purse
 	if w == nil {
@@ -113,11 +113,11 @@ func (h *Hold) Done(charged policy.Micro) (u Use, ok bool) {
 	return w.use(h.part), true
 }
 
-// open finds an agent's purse, of today and with what others booked, and locks it.
-func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*purse, error) {
+// open finds an agent's current day, with the spending of other processes, and locks it.
+func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*agentDay, error) {
 	w, ok := m.purses.Get(agent)
 	if !ok {
-		w = &purse{}
+		w = &agentDay{}
 		if before, had, _ := m.purses.PeekOrAdd(agent, w); had {
 			w = before
 		}
@@ -131,17 +131,17 @@ func (m *Meter) open(ctx context.Context, now time.Time, agent Agent) (*purse, e
 	return w, nil
 }
 
-// roll begins a new day once it has come. A clock that was set back does not begin an old one anew.
-func (w *purse) roll(now time.Time) {
+// roll starts a new day. A clock that was set back does not restart an old one.
+func (w *agentDay) roll(now time.Time) {
 	if day := now.UTC().Truncate(24 * time.Hour); day.After(w.day) {
 		w.day, w.asked = day, time.Time{}
 		w.spent, w.others, w.held = tally{}, tally{}, tally{}
 	}
 }
 
-// refresh reads what was booked elsewhere, where that is not known or too old. What this process booked is in what is read: a charge is
-// booked before its hold is done.
-func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *purse) error {
+// refresh reads the spending from the store if it is unknown or too old. It includes this process's charges, which are written before their hold
+// ends.
+func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *agentDay) error {
 	if m.o.Spent == nil || !w.asked.IsZero() && now.Sub(w.asked) < m.o.Refresh {
 		return nil
 	}
@@ -156,6 +156,6 @@ func (m *Meter) refresh(ctx context.Context, now time.Time, agent Agent, w *purs
 	return nil
 }
 
-func (w *purse) use(p Part) Use {
+func (w *agentDay) use(p Part) Use {
 	return Use{Spent: w.spent[p] + w.others[p], Held: max(w.held[p], 0)}
 }

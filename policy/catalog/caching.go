@@ -1,50 +1,33 @@
 package catalog
 
 import (
-	"time"
-
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
-// Caching is what a provider's cache of prompts saves, costs and keeps, where neither the model's entry nor the provider's list says it.
-// The zero value is of a provider whose terms are those of the provider behind it, or of which nothing is known.
-type Caching struct {
-	LeastDiscount, Discount int           // percent of the input's price that reading from it saves, at least and at most
-	WritePremium            int           // percent of the input's price that writing to it costs beyond that
-	MinTokens               int           // of the shortest beginning that is kept
-	TTL, MaxTTL             time.Duration // since the last use, at least and at most
-	Marks                   bool          // it keeps what a request marks; else what it finds by itself
+// WithKinds is the same catalog with the terms of the prompt caches of kinds of providers. A provider has the terms of the kind of its name.
+func (c *Catalog) WithKinds(kinds ...kind.Kind) *Catalog {
+	out := *c
+	out.caches = make(map[policy.ProviderID]kind.PromptCache, len(kinds))
+	for i := range kinds {
+		out.caches[policy.ProviderID(kinds[i].Name)] = kinds[i].PromptCache
+	}
+	return &out
 }
 
-const anthropicMin, prefixMin = 4000, 1024
-
-// The terms by provider. Bankr and BlockRun pass those of the model's own vendor on.
-var (
-	claudeCaching = Caching{
-		LeastDiscount: 90, Discount: 90, WritePremium: 25, MinTokens: anthropicMin, TTL: 5 * time.Minute, MaxTTL: 5 * time.Minute, Marks: true,
+// CacheTerms are the terms of a provider's prompt cache for the models of a family.
+func (c *Catalog) CacheTerms(p policy.ProviderID, family string) kind.CacheTerms {
+	cache := c.caches[p]
+	if cache.OfVendor {
+		cache = c.caches[c.vendorOfFamily(family)]
 	}
-	veniceCaching = Caching{LeastDiscount: 50, Discount: 90, MinTokens: prefixMin, TTL: 5 * time.Minute, MaxTTL: 5 * time.Minute}
-	openAICaching = Caching{LeastDiscount: 90, Discount: 90, MinTokens: prefixMin, TTL: 5 * time.Minute, MaxTTL: 10 * time.Minute}
-)
-
-// CachingAt are the terms of the cache of a provider for the models of a family.
-func CachingAt(p policy.ProviderID, family string) Caching {
-	const venice, bankr, blockRun = "venice", "bankr", "blockrun"
-	if p == bankr || p == blockRun {
-		p = vendors[family]
+	if terms, ok := cache.Families[family]; ok {
+		return terms
 	}
-	switch {
-	case p == "anthropic", p == venice && family == "claude":
-		return claudeCaching
-	case p == venice:
-		return veniceCaching
-	case p == "openai":
-		return openAICaching
-	}
-	return Caching{}
+	return cache.Terms
 }
 
-// write is the price of writing to the cache, of the input's.
-func (c Caching) write(input policy.Price) policy.Price {
-	return input + input*policy.Price(c.WritePremium)/100
+// writePrice is the price of writing tokens to a cache.
+func writePrice(t kind.CacheTerms, input policy.Price) policy.Price {
+	return input + input*policy.Price(t.WritePremium)/100
 }

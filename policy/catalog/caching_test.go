@@ -1,57 +1,15 @@
 package catalog_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 )
-
-// TestC15TheTableOfCaches compares each cell: provider, family, discount, premium on writes, least tokens, lifetime, who marks.
-func TestC15TheTableOfCaches(t *testing.T) {
-	t.Parallel()
-	const claude, venice, openAI, nothing = "90% | 25% | 4000 | 5 min | marks", "50-90% | 0% | 1024 | 5 min | by prefix",
-		"90% | 0% | 1024 | 5-10 min | by prefix", "0% | 0% | 0 | 0 min | by prefix"
-	for _, row := range []struct {
-		provider, family, want string
-	}{
-		{"venice", "claude", claude},
-		{"venice", "llama", venice},
-		{"venice", "", venice},
-		{"anthropic", "claude", claude},
-		{"openai", "gpt", openAI},
-		{"openai", "o", openAI},
-		{"bankr", "claude", claude},
-		{"bankr", "gpt", openAI},
-		{"bankr", "gemini", nothing},
-		{"blockrun", "claude", claude},
-		{"blockrun", "gpt", openAI},
-		{"blockrun", "grok", nothing},
-		{"else", "claude", nothing},
-	} {
-		if got := cells(catalog.CachingAt(policy.ProviderID(row.provider), row.family)); got != row.want {
-			t.Errorf("%s, %s:\n%s, want\n%s", row.provider, row.family, got, row.want)
-		}
-	}
-}
-
-func cells(c catalog.Caching) string {
-	discount, ttl, marks := fmt.Sprint(c.Discount), fmt.Sprint(int(c.TTL/time.Minute)), "by prefix"
-	if c.LeastDiscount != c.Discount {
-		discount = fmt.Sprint(c.LeastDiscount, "-", c.Discount)
-	}
-	if c.MaxTTL != c.TTL {
-		ttl += fmt.Sprint("-", int(c.MaxTTL/time.Minute))
-	}
-	if c.Marks {
-		marks = "marks"
-	}
-	return fmt.Sprintf("%s%% | %d%% | %d | %s min | %s", strings.ReplaceAll(discount, " ", ""), c.WritePremium, c.MinTokens, ttl, marks)
-}
 
 // TestC15TheTableHoldsWhereNothingElseIsSaid: a model's own least length and price of writing stand over those of its provider.
 func TestC15TheTableHoldsWhereNothingElseIsSaid(t *testing.T) {
@@ -63,7 +21,16 @@ func TestC15TheTableHoldsWhereNothingElseIsSaid(t *testing.T) {
 	own := policy.Price(4_400_000)
 	said := price(in, out)
 	said.CacheWrite = &own
-	c := catalog.New(modelfile.File{})
+	five := 5 * time.Minute
+	claude := kind.CacheTerms{MinDiscount: 90, MaxDiscount: 90, WritePremium: 25, MinTokens: 4000, MinTTL: five, MaxTTL: five, Explicit: true}
+	c := catalog.New(catalogtest.Embedded()).WithKinds(
+		kind.Kind{Name: "anthropic", PromptCache: kind.PromptCache{Terms: claude}},
+		kind.Kind{Name: "openai", PromptCache: kind.PromptCache{Terms: kind.CacheTerms{MinTokens: 1024}}},
+		kind.Kind{Name: "private", PromptCache: kind.PromptCache{
+			Terms: kind.CacheTerms{MinTokens: 1024}, Families: map[string]kind.CacheTerms{"claude": claude},
+		}},
+		kind.Kind{Name: "marketplace", PromptCache: kind.PromptCache{OfVendor: true}},
+	)
 	for _, row := range []struct {
 		provider string
 		m        modelfile.Model
@@ -72,8 +39,8 @@ func TestC15TheTableHoldsWhereNothingElseIsSaid(t *testing.T) {
 	}{
 		{"anthropic", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
 		{"anthropic", modelfile.Model{ID: "claude-new", Family: "claude", Price: said, MinCache: 2048}, 2048, own},
-		{"bankr", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
-		{"venice", modelfile.Model{ID: "llama-new", Family: "llama", Price: price(in, out)}, 1024, in},
+		{"marketplace", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 4000, 5_000_000},
+		{"private", modelfile.Model{ID: "llama-new", Family: "llama", Price: price(in, out)}, 1024, in},
 		{"openai", modelfile.Model{ID: "gpt-new", Family: "gpt", Price: price(in, out)}, 1024, in},
 		{"else", modelfile.Model{ID: "claude-new", Family: "claude", Price: price(in, out)}, 0, in},
 	} {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/internal/near"
 	"bardo.money/gateway/policy"
@@ -80,6 +81,8 @@ type Catalog struct {
 	models   []Model                // of the entries, by the same position
 	operator Index[modelfile.Model] // what the operator's files alone say, which stands over providers' lists
 	families []modelfile.Model      // what holds for ids that begin alike, the longest beginnings first
+	vendors  []modelfile.Vendor
+	caches   map[policy.ProviderID]kind.PromptCache // by provider, which has the name of its kind
 	lists    map[policy.ProviderID]*listed
 }
 
@@ -96,10 +99,11 @@ func New(files ...modelfile.File) *Catalog {
 			}
 		}
 		c.families = append(c.families, f.Families...)
+		c.vendors = append(c.vendors, f.Vendors...)
 	}
 	slices.SortStableFunc(c.families, func(a, b modelfile.Model) int { return len(b.ID) - len(a.ID) })
 	for _, e := range c.entries {
-		c.models = append(c.models, finish("", c.like(e, e.ID, e.UpstreamID)))
+		c.models = append(c.models, c.finish("", c.like(e, e.ID, e.UpstreamID)))
 	}
 	return c
 }
@@ -183,7 +187,7 @@ func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
 	base, known := c.modelOf(m)
 	if known {
 		said = base
-		said.Price = elsewhere(p, &base)
+		said.Price = c.elsewhere(p, &base)
 	}
 	lacks := c.lacks(p, base.ID, m.ID, m.UpstreamID)
 	said.Capabilities = without(said.Capabilities, lacks)
@@ -196,7 +200,7 @@ func (c *Catalog) At(p policy.ProviderID, m modelfile.Model) Model {
 		}
 	}
 	said = merge(said, m)
-	out := finish(p, c.like(said, base.ID, m.ID, m.UpstreamID))
+	out := c.finish(p, c.like(said, base.ID, m.ID, m.UpstreamID))
 	if out.Capabilities == nil {
 		out.Lacks = slices.Concat(out.Lacks, lacks)
 	}

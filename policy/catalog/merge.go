@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/modelfile"
 	"bardo.money/gateway/policy"
 )
@@ -57,6 +58,15 @@ func mergePrice(base, over *modelfile.Price) *modelfile.Price {
 		PerSearch:    cmp.Or(over.PerSearch, base.PerSearch),
 		Above:        mergeAbove(base.Above, over.Above),
 		ServiceTiers: mergeTiers(base.ServiceTiers, over.ServiceTiers),
+		ImageInput:   cmp.Or(over.ImageInput, base.ImageInput),
+		AudioInput:   cmp.Or(over.AudioInput, base.AudioInput),
+		Characters:   cmp.Or(over.Characters, base.Characters),
+		PerHour:      cmp.Or(over.PerHour, base.PerHour),
+		MinSeconds:   cmp.Or(over.MinSeconds, base.MinSeconds),
+		PerImage:     cmp.Or(over.PerImage, base.PerImage),
+		Images:       mergeImages(base.Images, over.Images),
+		PerMegapixel: cmp.Or(over.PerMegapixel, base.PerMegapixel),
+		Steps:        cmp.Or(over.Steps, base.Steps),
 		Source:       cmp.Or(over.Source, base.Source),
 		Updated:      later(over.Updated, base.Updated),
 	}
@@ -84,6 +94,14 @@ func mergeTiers(base, over map[string]modelfile.TierPrice) map[string]modelfile.
 	return m
 }
 
+// mergeImages is the later table, if there is one: sizes of another table are not priced beside it.
+func mergeImages(base, over map[string]policy.Micro) map[string]policy.Micro {
+	if over == nil {
+		return base
+	}
+	return over
+}
+
 // later is the first of two times that is one.
 func later(over, base time.Time) time.Time {
 	if over.IsZero() {
@@ -109,9 +127,9 @@ func mergeThinking(base, over *modelfile.Thinking) *modelfile.Thinking {
 }
 
 // finish fills what nobody said of a model at a provider; "" is any.
-func finish(p policy.ProviderID, m modelfile.Model) Model {
-	family, vendor := belongs(&m)
-	cache := CachingAt(p, family)
+func (c *Catalog) finish(p policy.ProviderID, m modelfile.Model) Model {
+	family, vendor := c.belongs(&m)
+	cache := c.CacheTerms(p, family)
 	source, updated := pricing(m.Price)
 	return Model{
 		ID:           policy.ModelID(m.ID),
@@ -130,7 +148,7 @@ func finish(p policy.ProviderID, m modelfile.Model) Model {
 		Reasoning:    cmp.Or(m.Reasoning, "auto"),
 		ImplicitOpen: m.ImplicitOpen != nil && *m.ImplicitOpen,
 
-		NoSignatures:  noSignatures(&m),
+		NoSignatures:  c.noSignatures(&m),
 		FixedSampling: m.FixedSampling != nil && *m.FixedSampling,
 		SchemaAlone:   m.SchemaAlone != nil && *m.SchemaAlone,
 		ResponsesOnly: m.ResponsesOnly != nil && *m.ResponsesOnly,
@@ -144,10 +162,10 @@ func finish(p policy.ProviderID, m modelfile.Model) Model {
 }
 
 // belongs tells the family of a model, and the ordinary provider that serves it, "" if none does.
-func belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
-	family, vendor = m.Family, vendors[m.Family]
+func (c *Catalog) belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
+	family, vendor = m.Family, c.vendorOfFamily(m.Family)
 	if family == "" {
-		family, vendor = familyOf(m.ID), VendorOf(m.ID)
+		family, vendor = c.familyOf(m.ID), c.VendorOf(m.ID)
 	}
 	if m.Vendor != "" {
 		vendor = policy.ProviderID(m.Vendor)
@@ -158,13 +176,15 @@ func belongs(m *modelfile.Model) (family string, vendor policy.ProviderID) {
 	return family, vendor
 }
 
-// elsewhere is a model's price at a provider that is not its vendor: tiers of service and searches of the web are the vendor's own.
-func elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
-	if _, vendor := belongs(m); m.Price == nil || vendor == p {
+// elsewhere is a model's price at a provider that is not its vendor: tiers of service, searches of the web, images and sound are the vendor's
+// own.
+func (c *Catalog) elsewhere(p policy.ProviderID, m *modelfile.Model) *modelfile.Price {
+	if _, vendor := c.belongs(m); m.Price == nil || vendor == p {
 		return m.Price
 	}
 	price := *m.Price
 	price.ServiceTiers, price.PerSearch = nil, nil
+	price.ImageInput, price.AudioInput, price.Characters, price.PerHour, price.PerImage, price.Images, price.PerMegapixel = nil, nil, nil, nil, nil, nil, nil
 	return &price
 }
 
@@ -193,7 +213,7 @@ const reasoningNone = "none"
 
 // pricing says where a price that can be used comes from.
 func pricing(p *modelfile.Price) (Source, time.Time) {
-	if p == nil || p.Input == nil || p.Output == nil {
+	if p == nil || (p.Input == nil || p.Output == nil) && unitPrices(p) == nil {
 		return SourceDefault, time.Time{}
 	}
 	return Source(p.Source), p.Updated
@@ -211,20 +231,21 @@ func toolFormat(said string) string {
 
 // noSignatures tells whether the model that answers, by the name its provider knows it by if that says something, is
 // known not to be of a family that signs its thinking.
-func noSignatures(m *modelfile.Model) bool {
-	family := cmp.Or(familyIn(m.UpstreamID), m.Family, familyIn(m.ID))
-	return family != "" && !slices.Contains(signing, family)
+func (c *Catalog) noSignatures(m *modelfile.Model) bool {
+	family := cmp.Or(c.familyIn(m.UpstreamID), m.Family, c.familyIn(m.ID))
+	return family != "" && !c.signsThinking(family)
 }
 
 // prices completes a price. Where nobody names the price of what comes from the cache, it is not assumed to be lower than the input's;
 // what is written to it costs the premium that the provider is known to take.
-func prices(p *modelfile.Price, cache Caching) policy.Prices {
-	if p == nil || p.Input == nil || p.Output == nil {
+func prices(p *modelfile.Price, cache kind.CacheTerms) policy.Prices {
+	units := unitPrices(p)
+	if p == nil || (p.Input == nil || p.Output == nil) && units == nil {
 		return DefaultPrices
 	}
-	out := policy.Prices{Input: *p.Input, Output: *p.Output, Known: true}
+	out := policy.Prices{Input: or(p.Input, 0), Output: or(p.Output, 0), Known: true, Units: units}
 	out.CachedInput = or(p.CachedInput, out.Input)
-	out.CacheWrite = or(p.CacheWrite, cache.write(out.Input))
+	out.CacheWrite = or(p.CacheWrite, writePrice(cache, out.Input))
 	out.CacheWrite1h = or(p.CacheWrite1h, out.CacheWrite)
 	if p.PerRequest != nil {
 		out.PerRequest = picodollars(*p.PerRequest)
@@ -246,14 +267,37 @@ func prices(p *modelfile.Price, cache Caching) policy.Prices {
 	return out
 }
 
+// unitPrices are the prices of other units than tokens of text; nil if there are none.
+func unitPrices(p *modelfile.Price) *policy.UnitPrices {
+	if p == nil || p.ImageInput == nil && p.AudioInput == nil && p.Characters == nil && p.PerHour == nil && p.PerImage == nil && p.Images == nil && p.PerMegapixel == nil {
+		return nil
+	}
+	u := &policy.UnitPrices{
+		NoTokens: p.Input == nil || p.Output == nil, ImageInput: or(p.ImageInput, 0), AudioInput: or(p.AudioInput, 0), Characters: or(p.Characters, 0),
+		PerHour: orNone(p.PerHour), MinSeconds: int64(p.MinSeconds), PerImage: picodollars(orNone(p.PerImage)),
+		PerMegapixel: picodollars(orNone(p.PerMegapixel)), Steps: int64(p.Steps), Images: make(map[string]policy.Pico, len(p.Images)),
+	}
+	for name, price := range p.Images {
+		u.Images[name] = picodollars(price)
+	}
+	return u
+}
+
+func orNone(m *policy.Micro) policy.Micro {
+	if m == nil {
+		return 0
+	}
+	return *m
+}
+
 // longPrices completes the prices of longer prompts.
-func longPrices(said []modelfile.LongPrice, cache Caching) (out []policy.Above) {
+func longPrices(said []modelfile.LongPrice, cache kind.CacheTerms) (out []policy.Above) {
 	for i := range said {
 		l := &said[i]
 		if l.Input == nil || l.Output == nil {
 			continue // it was refused where it was read
 		}
-		write := or(l.CacheWrite, cache.write(*l.Input))
+		write := or(l.CacheWrite, writePrice(cache, *l.Input))
 		out = append(out, policy.Above{
 			Tokens: int64(l.Tokens), Input: *l.Input, Output: *l.Output, CachedInput: or(l.CachedInput, *l.Input),
 			CacheWrite: write, CacheWrite1h: or(l.CacheWrite1h, write),

@@ -90,3 +90,28 @@ func TestOperatorsOverrideLongPrices(t *testing.T) {
 		})
 	}
 }
+
+// TestPricesOfOtherUnits are the vendor's own: another provider of the same model may ask for more.
+func TestPricesOfOtherUnits(t *testing.T) {
+	c := catalog.New(catalogtest.Embedded())
+	for _, row := range []struct {
+		at     policy.ProviderID
+		id     string
+		known  bool
+		priced func(u *policy.UnitPrices) bool // nil: none
+	}{
+		{"openai", "whisper-1", true, func(u *policy.UnitPrices) bool { return u.Seconds(10_000) == 1_000_000_000 && u.NoTokens }},
+		{"groq", "whisper-large-v3", true, func(u *policy.UnitPrices) bool {
+			return u.Seconds(1) == u.Seconds(10_000) && u.Seconds(10_000) < u.Seconds(11_000)
+		}},
+		{"deepinfra", "whisper-large-v3", false, nil},
+		{"together", "black-forest-labs/FLUX.1-schnell", true, func(u *policy.UnitPrices) bool { return u.PerMegapixel == 2_700_000_000 && u.Steps == 4 }},
+		{"openai", "gpt-image-1", true, func(u *policy.UnitPrices) bool { return u.ImageInput == 10_000_000 && !u.NoTokens }},
+		{"openai", "omni-moderation-latest", true, nil},
+	} {
+		m := c.Unlisted(row.at, row.id)
+		if m.Prices.Known != row.known || (m.Prices.Units != nil) != (row.priced != nil) || row.priced != nil && !row.priced(m.Prices.Units) {
+			t.Errorf("%s at %s: %+v, %+v", row.id, row.at, m.Prices, m.Prices.Units)
+		}
+	}
+}

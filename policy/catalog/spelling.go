@@ -3,8 +3,6 @@ package catalog
 import (
 	"bytes"
 	"strings"
-
-	"bardo.money/gateway/policy"
 )
 
 // Index finds values by model id, however the id is spelled: as it was added; with other case or with dots and dashes
@@ -100,8 +98,8 @@ func (b *folded) fold(id string) (key []byte, ok bool) {
 
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
-// suffixes are the shapes of what follows a model's id in a snapshot's; 0 stands for any digit.
-var suffixes = []string{"-20000000", "-2000-00-00", "-latest", "-0000"}
+// suffixes are what a snapshot's id adds to the model's id; # stands for a digit.
+var suffixes = []string{"-2#######", "-2###-##-##", "-latest", "-####"}
 
 // snapshot is where the suffix of a snapshot's id begins, 0 if it has none.
 func snapshot(id string) int {
@@ -115,80 +113,11 @@ func snapshot(id string) int {
 
 func shaped(s, shape string) bool {
 	for i := range len(shape) {
-		if s[i] != shape[i] && (shape[i] != '0' || !digit(s[i])) {
+		if s[i] != shape[i] && (shape[i] != '#' || !digit(s[i])) {
 			return false
 		}
 	}
 	return true
-}
-
-// vendors are the ordinary providers that serve a family.
-var vendors = map[string]policy.ProviderID{
-	"gpt": "openai", "o": "openai", "claude": "anthropic", "gemini": "google", "deepseek": "deepseek", "qwen": "qwen",
-}
-
-// prefixes of ids that tell the family before the catalog knows the model; 0 stands for any digit.
-var prefixes = []struct{ shape, family string }{
-	{"gpt-", "gpt"},
-	{"chatgpt-", "gpt"},
-	{"ft:gpt-", "gpt"},
-	{"o0", "o"},
-	{"ft:o0", "o"},
-	{"claude-", "claude"},
-	{"gemini-", "gemini"},
-	{"deepseek-", "deepseek"},
-	{"qwen", "qwen"},
-	{"qwq-", "qwen"},
-	{"qvq-", "qwen"},
-}
-
-// signing are the families whose models sign their thinking, and refuse a history whose signatures are not theirs.
-var signing = []string{"claude"}
-
-// VendorOf is the ordinary provider whose prefix an id has, "" if none. Ids with an organisation ("org/model") have none.
-func VendorOf(id string) policy.ProviderID {
-	if strings.Contains(id, "/") {
-		return ""
-	}
-	return vendors[prefixed(id)]
-}
-
-func prefixed(id string) string {
-	for _, p := range prefixes {
-		if len(id) >= len(p.shape) && shaped(id[:len(p.shape)], p.shape) {
-			return p.family
-		}
-	}
-	return ""
-}
-
-// familyOf guesses a family from an id: by its prefix, else the letters that its last part begins with.
-func familyOf(id string) string {
-	if family := familyIn(id); family != "" {
-		return family
-	}
-	name := lastPart(id)
-	letters := strings.IndexFunc(name, func(r rune) bool { return r < 'a' || r > 'z' })
-	if letters < 0 {
-		return name
-	}
-	return name[:letters]
-}
-
-// familyIn is the family that an id is known to say, after an organisation's name ("org/model") or a cloud's
-// ("us.anthropic.claude-opus-4-1"); "" if it says none.
-func familyIn(id string) string {
-	name := lastPart(id)
-	for {
-		if family := prefixed(name); family != "" {
-			return family
-		}
-		_, rest, ok := strings.Cut(name, ".")
-		if !ok {
-			return ""
-		}
-		name = rest
-	}
 }
 
 // plain is an id without an organisation and without a variant, in lower case: "deepseek-r1" of "deepseek/DeepSeek-R1:free".

@@ -268,7 +268,7 @@ func TestATaskIsInferredOnlyWhereNothingIsSaid(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutHintsCostsNothing(t *testing.T) {
+func TestARequestWithoutHintsAllocatesNothing(t *testing.T) {
 	h, f, who, rules := policy.Hints{}, intent.Facts{Model: "m", Tools: 3}, policy.Principal{Tier: policy.TierGolem}, intent.Rules{Barred: plans}
 	if n := testing.AllocsPerRun(100, func() { _ = intent.Build(&h, &f, &who, &rules) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -1,5 +1,5 @@
-// Package intent says what each part of an agent needs of a model: the twelve static intents, the finer names that stand for them, and
-// what an agent's remaining life makes of them. It is pure, and knows no provider.
+// Package intent defines what requests need of a model: the twelve intents of an agent's subsystems, their aliases, the effect of vitality, and the
+// inference of needs for auto. It is pure and knows no provider.
 package intent
 
 import (
@@ -10,10 +10,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Unknown is the intent of parts that nobody has described: conservative and cheap.
+// Unknown is the intent of unknown subsystems: conservative and cheap.
 const Unknown = "heartbeat_t1"
 
-// statics are the twelve intents. A latency of zero is no bound.
+// statics are the twelve intents. A latency of zero means no bound.
 var statics = []policy.Intent{
 	{Subsystem: "heartbeat_t0", Quality: policy.QualityMinimum, MaxLatency: 200 * time.Millisecond, CostSensitivity: 1},
 	{
@@ -62,8 +62,8 @@ var statics = []policy.Intent{
 	},
 }
 
-// roots joins the finer names of parts to the intent that they share (D-04).
-var roots = map[string]string{
+// parents joins the finer names of parts to the intent that they share (D-04).
+var parents = map[string]string{
 	"dream_nrem": "dream", "dream_rem": "dream", "dream_rem_creative": "dream", "dream_integration": "dream", "dream_threat": "dream",
 	"hypnagogic_induction": "dream", "hypnagogic_dali": "dream", "hypnopompic_return": "dream",
 	"hypnagogic_observer": "heartbeat_t1", "hypnagogic_capture": "heartbeat_t1", "mind_wandering": "heartbeat_t1", "context": "heartbeat_t1",
@@ -82,25 +82,25 @@ func index() map[string]*policy.Intent {
 	return m
 }
 
-// Root is the name of the intent that a part of an agent has: its own, its alias's, or Unknown's.
+// Root is the name of a subsystem's intent: its own, its alias's, or Unknown.
 func Root(subsystem string) string {
 	if _, ok := byName[subsystem]; ok {
 		return subsystem
 	}
-	if root, ok := roots[subsystem]; ok {
+	if root, ok := parents[subsystem]; ok {
 		return root
 	}
 	return Unknown
 }
 
-// Known tells whether a name is one of the parts that have an intent, by themselves or by an alias.
+// Known reports whether a subsystem has an intent, by itself or as an alias.
 func Known(subsystem string) bool {
 	_, ok := byName[subsystem]
-	_, alias := roots[subsystem]
+	_, alias := parents[subsystem]
 	return ok || alias
 }
 
-// Of is the intent of a part of an agent. Its lists are shared: append to them only what makes a copy.
+// Of is a subsystem's intent. Its lists are shared: clip them before appending.
 func Of(subsystem string) policy.Intent {
 	in := *byName[Root(subsystem)]
 	in.Require, in.Prefer = slices.Clip(in.Require), slices.Clip(in.Prefer)
@@ -108,7 +108,7 @@ func Of(subsystem string) policy.Intent {
 	return in
 }
 
-// Names are the twelve intents, in their order.
+// Names are the twelve intents in order.
 func Names() []string {
 	out := make([]string, len(statics))
 	for i := range statics {
@@ -119,26 +119,26 @@ func Names() []string {
 
 // Subsystems are all names that Known knows, sorted.
 func Subsystems() []string {
-	out := slices.AppendSeq(Names(), maps.Keys(roots))
+	out := slices.AppendSeq(Names(), maps.Keys(parents))
 	slices.Sort(out)
 	return out
 }
 
-// exempt are the parts that an agent's decline does not touch.
+// exempt reports whether vitality does not affect an intent.
 func exempt(root string) bool { return root == "risk" || root == "death" || root == "operator" }
 
-// Press makes an intent cheaper as life runs out: vitality is the remaining lifespan, 0 to 1. Risk, death and the operator are exempt.
-// Under extreme pressure quality falls by one class.
+// Press makes an intent cheaper as vitality (the remaining lifespan, 0 to 1) falls: the cost sensitivity rises, and below 0.3 the minimum quality
+// drops one class. Risk, death and operator are exempt.
 func Press(in *policy.Intent, vitality float64) {
 	if exempt(in.Subsystem) {
 		return
 	}
 	pressure := 1 - min(max(vitality, 0), 1)
 	in.CostSensitivity = min(in.CostSensitivity+pressure*0.3, 1)
-	if pressure > extreme {
+	if pressure > extremePressure {
 		in.Quality = in.Quality.Downgrade()
 	}
 }
 
-// extreme is the pressure beyond which quality falls.
-const extreme = 0.7
+// extremePressure is the pressure beyond which quality falls.
+const extremePressure = 0.7

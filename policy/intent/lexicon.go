@@ -125,14 +125,14 @@ const lexiconWords = 16
 
 // entry is a word of the lexicon.
 type entry struct {
-	word  string
-	class wordClass
-	id    uint16
-	joint bool // its script parts no words, or joins particles to them: it is found anywhere
+	word     string
+	class    wordClass
+	id       uint16
+	anywhere bool // its script parts no words, or joins particles to them: it is found anywhere
 }
 
-// shelves are the words by their first two bytes, so that a text is gone through once and few are compared.
-var shelves = func() *[1 << 10][]entry {
+// wordsByPrefix are the words by their first two bytes, so that a text is gone through once and few are compared.
+var wordsByPrefix = func() *[1 << 10][]entry {
 	var out [1 << 10][]entry
 	id := uint16(0)
 	for class := range lexicon {
@@ -163,8 +163,8 @@ func (f *features) match(low []byte) {
 		}
 		begins := !inside
 		inside = c >= 'a' && c <= 'z' || c >= 0x80 || c == '_'
-		for _, e := range shelves[shelf(c, low[i+1])] {
-			if (begins || e.joint) && len(low)-i >= len(e.word) && string(low[i:i+len(e.word)]) == e.word {
+		for _, e := range wordsByPrefix[shelf(c, low[i+1])] {
+			if (begins || e.anywhere) && len(low)-i >= len(e.word) && string(low[i:i+len(e.word)]) == e.word {
 				f.note(e)
 			}
 		}

@@ -25,8 +25,8 @@ func VitalityOf(h *policy.Hints) (vitality float64, ok bool) {
 	return phases[h.Phase].vitality, h.Phase != policy.PhaseUnsaid
 }
 
-// mortal makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
-func mortal(in *policy.Intent, h *policy.Hints, why *[]string) {
+// applyVitality makes the intent cheaper as life runs out, and holds it to what the agent's phase may still have.
+func applyVitality(in *policy.Intent, h *policy.Hints, why *[]string) {
 	if exempt(in.Subsystem) {
 		return
 	}

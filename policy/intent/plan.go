@@ -20,8 +20,8 @@ func CostSensitivity(t policy.Tier) float64 {
 	return usualCost
 }
 
-// restrict bars the providers that the operator keeps out of the caller's plan.
-func restrict(in *policy.Intent, t policy.Tier, barred []policy.ProviderID, why *[]string) {
+// barProviders bars the providers that the operator keeps out of the caller's plan.
+func barProviders(in *policy.Intent, t policy.Tier, barred []policy.ProviderID, why *[]string) {
 	if len(barred) == 0 {
 		return
 	}

@@ -56,10 +56,10 @@ func tier(h *policy.Hints) policy.PrivacyTier {
 	return t
 }
 
-// protect puts into the intent what its privacy tier asks of a provider. A kind of task that is content with no log asks for nothing: it
+// applyPrivacy puts into the intent what its privacy tier asks of a provider. A kind of task that is content with no log asks for nothing: it
 // may go to any provider (P-04), while a caller that says so prefers one without. An enclave is a preference, since D-12 lets
 // work go on without it; what was sealed end to end is a requirement.
-func protect(in *policy.Intent, h *policy.Hints) {
+func applyPrivacy(in *policy.Intent, h *policy.Hints) {
 	switch t := tier(h); t {
 	case policy.PrivacyUnsaid:
 		return
@@ -67,19 +67,19 @@ func protect(in *policy.Intent, h *policy.Hints) {
 		if h.PrivacyTier != t {
 			return
 		}
-		want(&in.Prefer, policy.Privacy)
+		addFeature(&in.Prefer, policy.Privacy)
 	case policy.PrivacyTEE:
-		want(&in.Prefer, policy.TEEAttested)
-		want(&in.Prefer, policy.Privacy)
+		addFeature(&in.Prefer, policy.TEEAttested)
+		addFeature(&in.Prefer, policy.Privacy)
 	case policy.PrivacyEndToEnd:
-		want(&in.Require, policy.EndToEndEncryption)
-		want(&in.Prefer, policy.Privacy)
+		addFeature(&in.Require, policy.EndToEndEncryption)
+		addFeature(&in.Prefer, policy.Privacy)
 	}
 	in.PrivacyTier = tier(h)
 }
 
-// want adds a feature to a list, once. The list may be a shared one: it is never changed in place.
-func want(list *[]policy.Feature, f policy.Feature) {
+// addFeature adds a feature to a list, once. The list may be a shared one: it is never changed in place.
+func addFeature(list *[]policy.Feature, f policy.Feature) {
 	if !slices.Contains(*list, f) {
 		*list = append(slices.Clip(*list), f)
 	}

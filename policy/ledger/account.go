@@ -7,40 +7,40 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// account is what memory knows of a key's money. What is held and what is free add up to the key's block in the store,
-// except while the writer moves something between the two.
+// account is a key's money in memory. Held and free money add up to the key's block in the store, except while the writer moves money
+// between them.
 type account struct {
-	name policy.Account
-	turn chan struct{} // whoever fills it is the one who moves money between the block and the balance
+	name      policy.Account
+	blockLock chan struct{} // semaphore: its holder moves money between the block and the balance
 
-	mu      sync.Mutex
-	row     int64 // the account's number in the store, once ready
-	ready   bool  // the store was asked once and the key was not blocked
-	epoch   int   // moves when the block is lost
-	free    policy.Micro
-	held    policy.Micro // in open holds
-	open    int          // holds
-	balance policy.Micro // what the store had when it was asked last, less what waits to be written
-	touched time.Time    // the last reserve, capture or release
-	spent   spent
+	mu        sync.Mutex
+	row       int64 // the account's number in the store, once ready
+	ready     bool  // the store was read once and the key was not blocked
+	epoch     int   // incremented when the block is lost
+	free      policy.Micro
+	held      policy.Micro // in open holds
+	openHolds int          // holds
+	balance   policy.Micro // the store's balance when last read, less what is not written yet
+	lastUsed  time.Time    // the last reserve, capture or release
+	spent     spent
 }
 
-// spent counts what was charged on one day.
+// spent is the charges of one day.
 type spent struct {
-	day     int64        // days since 1970, UTC
-	known   bool         // the day's earlier charges are in sum
-	asOf    uint64       // the store's generation before it was read
-	sum     policy.Micro // committed
-	pending policy.Micro // handed to the writer, of whatever day
+	day        int64        // days since 1970, UTC
+	loaded     bool         // the day's earlier charges are in sum
+	generation uint64       // the store's generation before it was read
+	sum        policy.Micro // committed
+	pending    policy.Micro // handed to the writer, of any day
 }
 
-// begin notes a charge that is on its way to the writer.
+// begin counts a charge that is handed to the writer.
 func (s *spent) begin(amount policy.Micro) { s.pending += amount }
 
-// end notes what came of it: charged is zero when it failed or was a repetition.
+// end counts its result: charged is zero if it failed or was a duplicate.
 func (s *spent) end(amount, charged policy.Micro, day int64) {
 	s.pending -= amount
-	if s.known && s.day == day {
+	if s.loaded && s.day == day {
 		s.sum += charged
 	}
 }
@@ -52,20 +52,20 @@ type Hold struct {
 
 	// Guarded by account.mu.
 	amount    policy.Micro
-	epoch     int // of the account when money came last
+	epoch     int // of the account when money was last added
 	capturing int
 	released  bool
 	ended     bool
 }
 
-// Amount is what the hold reserves now: nothing once it has ended.
+// Amount is the reserved amount: zero once the hold has ended.
 func (h *Hold) Amount() policy.Micro {
 	h.account.mu.Lock()
 	defer h.account.mu.Unlock()
 	return h.amount
 }
 
-// number is the account's number in the store. Whoever has a hold on it has brought it here.
+// number is the account's id in the store, which is set once there is a hold.
 func (a *account) number() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,7 +76,7 @@ func (a *account) number() int64 {
 func (a *account) reserve(h *Hold, amount policy.Micro, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.touched = now
+	a.lastUsed = now
 	if !a.ready || a.free < amount {
 		return false
 	}
@@ -84,7 +84,7 @@ func (a *account) reserve(h *Hold, amount policy.Micro, now time.Time) bool {
 	return true
 }
 
-// move gives an amount of the free part to a hold; a negative amount goes the other way. a.mu is held.
+// move moves an amount from the free part to a hold, or back if negative. a.mu is locked.
 func (a *account) move(h *Hold, amount policy.Micro) {
 	a.free -= amount
 	a.held += amount
@@ -92,26 +92,25 @@ func (a *account) move(h *Hold, amount policy.Micro) {
 	h.epoch = a.epoch
 }
 
-// loseBlock forgets what is free of a block that others have given back. The holds stay: their requests are charged to
-// the balance.
-func (a *account) loseBlock() {
+// dropFree sets the free part to zero after other gateways have returned the block. Holds stay: their requests are charged to the balance.
+func (a *account) dropFree() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.free = 0
 	a.epoch++
 }
 
-// forget drops what memory has of a store that is another file now. The holds stay: their requests are charged to the balance there.
-func (a *account) forget() {
+// reset drops the state after the store's file was replaced. Holds stay: their requests are charged to the balance in the new file.
+func (a *account) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.row, a.ready, a.free = 0, false, 0
 	a.epoch++
-	a.spent.known = false
+	a.spent.loaded = false
 }
 
-// setAside takes up to an amount out of the free part, so that no other request takes it.
-func (a *account) setAside(amount policy.Micro) policy.Micro {
+// takeFree takes up to an amount out of the free part, so that no other request can use it.
+func (a *account) takeFree(amount policy.Micro) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	aside := min(a.free, amount)
@@ -119,18 +118,18 @@ func (a *account) setAside(amount policy.Micro) policy.Micro {
 	return aside
 }
 
-// beginCapture keeps a Release from giving away money that a charge is about to take.
+// beginCapture keeps a concurrent Release from freeing money that a charge is about to take.
 func (h *Hold) beginCapture(amount policy.Micro, now time.Time) {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.touched = now
+	a.lastUsed = now
 	h.capturing++
 	a.spent.begin(amount)
 }
 
-// expect is what will come of a charge that waits for the store, as far as is known.
-func (h *Hold) expect(amount policy.Micro) Receipt {
+// expectedReceipt is the expected result of a deferred charge.
+func (h *Hold) expectedReceipt(amount policy.Micro) Receipt {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,7 +137,7 @@ func (h *Hold) expect(amount policy.Micro) Receipt {
 	return Receipt{Charged: amount, Balance: a.balance, Late: true}
 }
 
-// endCapture takes what was charged out of the hold and frees the rest. A hold whose charge failed stays open.
+// endCapture takes the charge out of the hold and frees the rest. If the charge failed, the hold stays open.
 func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) {
 	a := h.account
 	a.mu.Lock()
@@ -160,11 +159,11 @@ func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) 
 	h.released = true
 	h.freeIfReleased()
 	if r.Loss > 0 {
-		a.ready = false // blocked: ask the store for a deposit at each reserve
+		a.ready = false // blocked: look for a deposit in the store at each reserve
 	}
 }
 
-// freeIfReleased gives the hold's amount back when nothing needs it any more. account.mu is held.
+// freeIfReleased frees the hold's amount if it was released and no charge is in progress. account.mu is locked.
 func (h *Hold) freeIfReleased() {
 	if !h.released || h.capturing > 0 {
 		return
@@ -177,6 +176,6 @@ func (h *Hold) freeIfReleased() {
 	}
 	if !h.ended {
 		h.ended = true
-		h.account.open--
+		h.account.openHolds--
 	}
 }

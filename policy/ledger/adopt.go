@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// write makes a note's change, which another gateway could not make. One that was made before changes nothing.
+// write applies a note that another gateway could not write. A note that was applied before changes nothing.
 func (b *book) write(n *note, instance int64) error {
 	if err := b.keep(n); err != nil || n.Charge == nil {
 		return err
@@ -25,19 +25,19 @@ func (b *book) write(n *note, instance int64) error {
 		return err
 	}
 	if charged, err := b.isJournaled(c.RequestID); charged || err != nil {
-		return err // its request may be gone: it is older than the retention
+		return err // its request may be pruned: it is older than the retention
 	}
 	_, err = b.capture(c, from{account, instance, n.Hold})
 	return err
 }
 
-// isJournaled tells whether a request was charged, however long ago.
+// isJournaled reports whether a request was ever charged.
 func (b *book) isJournaled(request string) (is bool, err error) {
 	err = b.row(`SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
 	return is, err
 }
 
-// adopt makes the changes that gateways left which run no more, out of what their blocks hold. Those that the store refuses are returned.
+// adopt applies the notes of dead gateways, against their blocks. It returns those that the store refuses.
 func (b *book) adopt(left []leftover) (refused map[*note]error, err error) {
 	refused = map[*note]error{}
 	for _, f := range left {
@@ -57,10 +57,10 @@ func (b *book) adopt(left []leftover) (refused map[*note]error, err error) {
 	return refused, nil
 }
 
-// recoverDead writes what gateways that did not close could not write, and gives back what they have left held. What their requests had
-// captured is committed or in their spill files, and what is in neither is no charge, so after it nothing of theirs stays open. The blocks
-// of living gateways are theirs, and so are those of one whose file another process writes at this moment.
-func (l *Ledger) recoverDead(write func(func(*book) error) error) (c census, err error) {
+// recoverDead applies the spill files of gateways that died, and returns their blocks. All their captured charges are either committed or in
+// their spill files, so nothing of theirs stays open. Blocks of running gateways are not touched, nor those of a dead one whose spill file
+// another process is applying.
+func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, err error) {
 	left, taken, err := abandoned(l.path)
 	defer func() {
 		for _, f := range left {
@@ -68,10 +68,10 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c census, err
 		}
 	}()
 	if err != nil {
-		return census{}, err
+		return instances{}, err
 	}
 	if c, err = l.census(); err != nil {
-		return census{}, err
+		return instances{}, err
 	}
 	c.dead = slices.DeleteFunc(c.dead, func(id int64) bool { return slices.Contains(taken, id) })
 	if len(c.dead)+len(left) == 0 {
@@ -82,7 +82,7 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c census, err
 		if refused, err = b.adopt(left); err != nil {
 			return err
 		}
-		return b.bury(c.dead)
+		return b.removeDead(c.dead)
 	})
 	if err != nil {
 		return c, err
@@ -90,7 +90,7 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c census, err
 	return c, l.removeAdopted(left, refused)
 }
 
-// removeAdopted removes the files whose notes are in the store now. What the store refused is kept beside it, for people to look at.
+// removeAdopted removes spill files that were applied. Refused notes are written to a file beside the store, for the operator.
 func (l *Ledger) removeAdopted(left []leftover, refused map[*note]error) error {
 	for _, f := range left {
 		if len(f.notes) > 0 {
@@ -108,7 +108,7 @@ func (l *Ledger) removeAdopted(left []leftover, refused map[*note]error) error {
 	return nil
 }
 
-// refusedSuffix ends the names of files with changes that the store refused, a line of JSON each.
+// refusedSuffix is the suffix of files with refused notes, one JSON object per line.
 const refusedSuffix = ".refused"
 
 func (l *Ledger) keepRefused(path string, n *note, why error) error {
@@ -128,7 +128,7 @@ func (l *Ledger) keepRefused(path string, n *note, why error) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// refusedFiles are the names of the files with what the store refused.
+// refusedFiles are the names of the files with refused notes.
 func refusedFiles(store string) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(store))
 	for _, e := range entries {

@@ -12,26 +12,26 @@ import (
 	"slices"
 )
 
-// Report is what an audit found.
+// Report is the result of an audit.
 type Report struct {
 	OK       bool    `json:"ok"`
 	Accounts int64   `json:"accounts"`
 	Journals int64   `json:"journals"`
-	Requests int64   `json:"requests"` // of those that are still kept
+	Requests int64   `json:"requests"` // requests within the retention
 	Checks   []Check `json:"checks"`
 
-	// Unwritten is what running gateways could not write yet, as far as it is on disk, or in this program's memory.
+	// Unwritten is charges that running gateways could not write yet, in their spill files or in this program's memory.
 	Unwritten Unwritten `json:"unwritten"`
 }
 
-// Check is one law that the books keep, and the rows that break it.
+// Check is one invariant, and the rows that violate it.
 type Check struct {
 	Name      string   `json:"name"`
 	OK        bool     `json:"ok"`
 	Offending []string `json:"offending,omitempty"` // at most 100
 }
 
-// audits are the laws. Each query returns a sentence for every row that breaks its law.
+// audits are the invariants. Each query returns a sentence for every row that violates it.
 var audits = []struct{ name, query string }{
 	{"every journal sums to zero", `
 SELECT printf('journal %d (%s) sums to %d over %d entries', j.id, j.idem, coalesce(sum(e.amount), 0), count(e.amount))
@@ -74,8 +74,8 @@ SELECT printf('%s %d refers to a missing %s', "table", rowid, parent) FROM pragm
 SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok' LIMIT 100`},
 }
 
-// Audit proves the books, on one state of the store, while gateways may go on writing. It first gives back what
-// gateways that are gone have left held. The error says that the audit could not be made; what it found is in the report.
+// Audit checks the invariants on one snapshot of the store, while gateways may continue to write. It first returns the blocks of dead
+// gateways. The error means that the audit failed to run; violations are in the report.
 func (l *Ledger) Audit(ctx context.Context) (Report, error) {
 	r, err := l.audit(ctx)
 	if err != nil {
@@ -110,10 +110,10 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 	return r, l.auditWaiting(ctx, tx, &r)
 }
 
-// checkWritten is the law that nothing waits for the store.
+// checkWritten is the invariant that no charge is unwritten.
 const checkWritten = "every charge is written"
 
-// auditWaiting adds to a report what is not in the store yet.
+// auditWaiting adds unwritten charges to a report.
 func (l *Ledger) auditWaiting(ctx context.Context, tx *sql.Tx, r *Report) error {
 	c := Check{Name: checkWritten}
 	if r.Unwritten = l.Unwritten(); r.Unwritten.Charges > 0 {
@@ -147,7 +147,7 @@ func (l *Ledger) auditWaiting(ctx context.Context, tx *sql.Tx, r *Report) error 
 	return err
 }
 
-// unwrittenIn is what of a spill file is not in the store.
+// unwrittenIn is the charges in a spill file that are not in the store.
 func unwrittenIn(ctx context.Context, tx *sql.Tx, path string) (u Unwritten, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,13 +170,13 @@ func unwrittenIn(ctx context.Context, tx *sql.Tx, path string) (u Unwritten, err
 			return u, err
 		}
 		if !written {
-			u = u.and(n.Charge.Amount, false)
+			u = u.plus(n.Charge.Amount, false)
 		}
 	}
 	return u, nil
 }
 
-// AddInMemory adds what another process says that it has in memory alone, where an audit cannot see it.
+// AddInMemory adds charges that another process reports to have only in memory.
 func (r *Report) AddInMemory(w Waiting, reason string) {
 	if w.Charges == 0 {
 		return

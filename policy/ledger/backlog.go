@@ -11,34 +11,33 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// errLate is the answer to who waits for a change that is written later, because the store cannot be written now.
-var errLate = errors.New("it is written once the store can be")
+// errDeferred is returned for a change that will be written later, because the store cannot be written now.
+var errDeferred = errors.New("it is written once the store can be")
 
-// What may wait for the store. Requests that cost money are not admitted meanwhile, so that what comes is of requests under way.
+// Limits of deferred changes. During an outage no requests that cost money are admitted, so they come from requests in flight.
 const (
 	backlogOps   = 1 << 15
 	backlogBytes = 64 << 20
 )
 
-// backlog is what a gateway's writer keeps while the store cannot be written: changes in the order in which they came, in memory and, as far
-// as the disk takes them, in the spill file.
+// backlog is a gateway's deferred changes while the store cannot be written: in order, in memory and, if the disk allows, in the spill file.
 type backlog struct {
-	failure atomic.Pointer[UnwritableError] // nil while the store can be written
-	tell    func(Outage)                    // called when an outage begins and when it ends
-	log     *slog.Logger
-	now     func() time.Time
+	failure  atomic.Pointer[UnwritableError] // nil while the store can be written
+	onOutage func(Outage)                    // called at the start and end of an outage
+	log      *slog.Logger
+	now      func() time.Time
 
-	mu      sync.Mutex
-	closed  bool
-	ops     []*op
-	bytes   int64
-	spill   *spill // nil: none could be made
-	spilled int    // how many of ops, from the first on, are in the file
-	unkept  bool   // the log says that the disk takes nothing more
-	written int    // since the outage began
+	mu          sync.Mutex
+	closed      bool
+	ops         []*op
+	bytes       int64
+	spill       *spill // nil if it could not be created
+	spilled     int    // number of ops, from the first, that are in the file
+	diskRefused bool   // logged that the disk accepts no more
+	written     int    // since the start of the outage
 }
 
-// failed is why the store cannot be written; nil while it can be, and for tools, which have no backlog: they fail at once.
+// failed is why the store cannot be written; nil if it can. Tools have no backlog: they fail immediately.
 func (l *backlog) failed() *UnwritableError {
 	if l == nil {
 		return nil
@@ -46,7 +45,7 @@ func (l *backlog) failed() *UnwritableError {
 	return l.failure.Load()
 }
 
-// begin notes that the store cannot be written. It returns what the outage is known by.
+// begin starts an outage and returns its error.
 func (l *backlog) begin(cause error) *UnwritableError {
 	l.mu.Lock()
 	if f := l.failure.Load(); f != nil {
@@ -59,21 +58,21 @@ func (l *backlog) begin(cause error) *UnwritableError {
 	l.mu.Unlock()
 	l.log.Error("the ledger cannot be written: nothing that costs money is served until it can be, and charges of requests under way wait",
 		"reason", f.Reason, "error", cause)
-	l.tell(Outage{Err: f})
+	l.onOutage(Outage{Err: f})
 	return f
 }
 
-// again notes why the store still cannot be written.
-func (l *backlog) again(cause error) {
+// stillFailing updates the cause of the outage.
+func (l *backlog) stillFailing(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if f := l.failure.Load(); f != nil {
 		l.failure.Store(&UnwritableError{Reason: reasonOf(cause), Since: f.Since, cause: cause})
 	}
-	l.keep() // a disk that was full may take now what it refused
+	l.spillOps() // a full disk may have space now
 }
 
-// end notes that the store can be written again, unless there is more to write.
+// end ends the outage, unless there is more to write.
 func (l *backlog) end() bool {
 	l.mu.Lock()
 	f := l.failure.Load()
@@ -82,16 +81,15 @@ func (l *backlog) end() bool {
 		return f == nil
 	}
 	l.failure.Store(nil)
-	l.unkept = false
+	l.diskRefused = false
 	o := Outage{Err: f, Ended: true, Lasted: l.now().Sub(f.Since), Written: l.written}
 	l.mu.Unlock()
 	l.log.Info("the ledger is written again", "lasted", o.Lasted.String(), "written", o.Written, "reason", f.Reason)
-	l.tell(o)
+	l.onOutage(o)
 	return true
 }
 
-// add has changes wait, in their order, and answers them. Those that cannot wait fail. It is false, and nothing has happened, when the
-// store can be written again.
+// add defers changes in order and answers them. Those that cannot be deferred fail. It returns false and does nothing if the outage is over.
 func (l *backlog) add(ops ...*op) bool {
 	l.mu.Lock()
 	f := l.failure.Load()
@@ -110,7 +108,7 @@ func (l *backlog) add(ops ...*op) bool {
 		l.ops = append(l.ops, o)
 		l.bytes += size
 	}
-	l.keep()
+	l.spillOps()
 	for _, o := range l.ops[first:] {
 		o.wait()
 	}
@@ -121,8 +119,8 @@ func (l *backlog) add(ops ...*op) bool {
 	return true
 }
 
-// keep writes to the spill file what is not in it yet. What the disk does not take stays in memory alone. l.mu is held.
-func (l *backlog) keep() {
+// spillOps writes ops to the spill file that are not in it yet. What the disk refuses stays in memory only. l.mu is locked.
+func (l *backlog) spillOps() {
 	if l.spill == nil || l.spilled == len(l.ops) {
 		return
 	}
@@ -135,20 +133,20 @@ func (l *backlog) keep() {
 		l.spilled = len(l.ops)
 		return
 	}
-	if !l.unkept {
-		l.unkept = true
+	if !l.diskRefused {
+		l.diskRefused = true
 		l.log.Warn("ledger: the disk does not take the charges that wait: they are in memory alone, and a kill loses them", "error", err)
 	}
 }
 
-// next are the changes that are to be written first.
-func (l *backlog) next(most int) []*op {
+// next are the first changes to write.
+func (l *backlog) next(limit int) []*op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]*op(nil), l.ops[:min(most, len(l.ops))]...)
+	return append([]*op(nil), l.ops[:min(limit, len(l.ops))]...)
 }
 
-// drop removes changes that next returned and that are written now.
+// drop removes changes that were written.
 func (l *backlog) drop(done []*op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,14 +167,14 @@ func (l *backlog) drop(done []*op) {
 		left = append(left, o)
 	}
 	clear(l.ops[len(left):])
-	// What is left is a suffix of what was there, but for changes that failed once more: the file holds all of it, and more.
+	// The rest is a suffix of the ops, except for changes that failed again: the file has all of them and more.
 	l.ops = left
-	l.keptInFile(spilled)
+	l.setSpilled(spilled)
 }
 
-// keptInFile notes how many of the changes are in the file. One that is empty of what still waits keeps its records until the outage ends:
-// they are known to the store. l.mu is held.
-func (l *backlog) keptInFile(n int) {
+// setSpilled sets how many of the ops are in the file. Records that are already in the store stay in the file until the outage ends. l.mu is
+// locked.
+func (l *backlog) setSpilled(n int) {
 	if n > 0 || l.spilled == 0 {
 		l.spilled = n
 		return
@@ -187,8 +185,8 @@ func (l *backlog) keptInFile(n int) {
 	}
 }
 
-// follow has the spill file bear the number of the instance, and makes one where there is none.
-func (l *backlog) follow(store string, instance int64) error {
+// renameSpill renames the spill file to the instance's id, and creates it if there is none.
+func (l *backlog) renameSpill(store string, instance int64) error {
 	if l == nil {
 		return nil
 	}
@@ -202,19 +200,19 @@ func (l *backlog) follow(store string, instance int64) error {
 		return err
 	}
 	if l.spill != nil {
-		_ = l.spill.close() // it is gone
+		_ = l.spill.close() // it was removed
 	}
 	l.spill, l.spilled = next, 0
-	l.keep()
+	l.spillOps()
 	return nil
 }
 
-// close ends the backlog: nothing may be added any more. It returns what is left, and how much of that is in no file.
+// close ends the backlog: nothing can be added. It returns what is unwritten, and how much of it is in no file.
 func (l *backlog) close() (left Unwritten, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.keep()
+	l.spillOps()
 	left = l.sum()
 	if l.spill == nil {
 		return left, nil
@@ -227,12 +225,12 @@ func (l *backlog) close() (left Unwritten, err error) {
 	return left, s.remove()
 }
 
-// keepBeside writes changes to the spill file that are in neither the store nor the backlog, as far as is known. Writing them twice changes
-// nothing. It returns how many charges wait then.
-func (l *backlog) keepBeside(ops []*op) (charges int, err error) {
+// spillExtra writes changes to the spill file that may be in neither the store nor the backlog; applying them twice changes nothing. It
+// returns the number of unwritten charges.
+func (l *backlog) spillExtra(ops []*op) (charges int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keep()
+	l.spillOps()
 	charges = l.sum().Charges
 	var notes []*note
 	for _, o := range ops {
@@ -253,7 +251,7 @@ func (l *backlog) keepBeside(ops []*op) (charges int, err error) {
 	return charges, l.spill.add(notes)
 }
 
-// abandon closes the file as it is.
+// abandon closes the file without removing it.
 func (l *backlog) abandon() error {
 	if l == nil {
 		return nil
@@ -269,14 +267,14 @@ func (l *backlog) abandon() error {
 	return s.close()
 }
 
-// Unwritten are charges that wait for the store.
+// Unwritten are charges that are not in the store yet.
 type Unwritten struct {
 	Charges  int          `json:"charges"`
 	Amount   policy.Micro `json:"usd"`
-	InMemory Waiting      `json:"in_memory"` // of them: a kill loses these
+	InMemory Waiting      `json:"in_memory"` // the part that is lost if the process is killed
 }
 
-// Waiting are some charges.
+// Waiting is a number of charges and their sum.
 type Waiting struct {
 	Charges int          `json:"charges"`
 	Amount  policy.Micro `json:"usd"`
@@ -291,18 +289,18 @@ func (l *backlog) unwritten() Unwritten {
 	return l.sum()
 }
 
-// sum adds up what waits. l.mu is held.
+// sum adds up the deferred charges. l.mu is locked.
 func (l *backlog) sum() (u Unwritten) {
 	for i, o := range l.ops {
 		if c := o.note.Charge; c != nil {
-			u = u.and(c.Amount, i >= l.spilled)
+			u = u.plus(c.Amount, i >= l.spilled)
 		}
 	}
 	return u
 }
 
-// and is the sum with one more charge. What costs nothing is no charge.
-func (u Unwritten) and(amount policy.Micro, inMemory bool) Unwritten {
+// plus is the sum with one more charge. A zero amount is not counted.
+func (u Unwritten) plus(amount policy.Micro, inMemory bool) Unwritten {
 	if amount == 0 {
 		return u
 	}
@@ -315,10 +313,10 @@ func (u Unwritten) and(amount policy.Micro, inMemory bool) Unwritten {
 	return u
 }
 
-// Unwritten is what of this gateway waits for the store; nothing while the store can be written.
+// Unwritten is this gateway's deferred charges; zero unless there is an outage.
 func (l *Ledger) Unwritten() Unwritten { return l.writer.backlog.unwritten() }
 
-// String is for logs and audits.
+// String is the text in logs and audits.
 func (u Unwritten) String() string {
 	return fmt.Sprintf("%d charges of %s USD, %d of them in memory alone", u.Charges, u.Amount, u.InMemory.Charges)
 }

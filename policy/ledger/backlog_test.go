@@ -10,7 +10,7 @@ import (
 
 // TestAnOutageLastsWhileAChargeWaits: one that comes as the others are written is written too, before new requests are served.
 func TestAnOutageLastsWhileAChargeWaits(t *testing.T) {
-	l := &backlog{log: slog.New(slog.DiscardHandler), tell: func(Outage) {}, now: time.Now}
+	l := &backlog{log: slog.New(slog.DiscardHandler), onOutage: func(Outage) {}, now: time.Now}
 	l.begin(errGone)
 	if !l.add(&op{note: &note{Charge: &Charge{RequestID: "r", Amount: 1, Record: []byte("{}")}}}) {
 		t.Fatal("it does not wait")
@@ -32,7 +32,7 @@ func TestAnOutageLastsWhileAChargeWaits(t *testing.T) {
 
 // TestNothingWaitsInAClosedBacklog: nobody would write it.
 func TestNothingWaitsInAClosedBacklog(t *testing.T) {
-	l := &backlog{log: slog.New(slog.DiscardHandler), tell: func(Outage) {}, now: time.Now}
+	l := &backlog{log: slog.New(slog.DiscardHandler), onOutage: func(Outage) {}, now: time.Now}
 	l.begin(errGone)
 	if _, err := l.close(); err != nil {
 		t.Fatal(err)

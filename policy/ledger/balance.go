@@ -13,10 +13,10 @@ import (
 // Balance is a key's money.
 type Balance struct {
 	Prepaid   bool         // false: the key is metered, and all amounts are zero
-	Amount    policy.Micro // what is deposited and not spent; it may fall to -Credit
-	Held      policy.Micro // of it, what is reserved: by open requests of this gateway, by the blocks of others
+	Amount    policy.Micro // deposits less charges; may fall to -Credit
+	Held      policy.Micro // the part that is reserved: by open requests of this gateway and by blocks of others
 	Credit    policy.Micro
-	Blocked   bool // until a deposit, because an answer cost more than there was
+	Blocked   bool // until a deposit, because an answer cost more than the balance
 	Available policy.Micro
 }
 
@@ -48,9 +48,8 @@ func (a *account) heldNow() policy.Micro {
 	return a.held
 }
 
-// Deposit adds to a prepaid key's balance, unblocks the key, and returns the balance. A reference counts once per key: a
-// repetition changes nothing, and one with another amount is ErrReused. Other errors are ErrUnknownKey, ErrMetered,
-// ErrAmount, ErrClosed, or the store's.
+// Deposit adds to a prepaid key's balance, unblocks the key, and returns the balance. A reference is applied once per key: repeating it changes
+// nothing, and with another amount it is ErrReused. Other errors are ErrUnknownKey, ErrMetered, ErrAmount, ErrClosed, or the store's.
 func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (policy.Micro, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -63,7 +62,7 @@ func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy
 	return balance, nil
 }
 
-// Deposited is the amount that a reference has brought to a key; zero when it was not used.
+// Deposited is the amount deposited with a reference; zero if it was not used.
 func (l *Ledger) Deposited(ctx context.Context, acct policy.Account, ref string) (policy.Micro, error) {
 	var amount policy.Micro
 	err := l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(e.amount), 0)
@@ -97,7 +96,7 @@ func (b *book) deposit(acct policy.Account, amount policy.Micro, ref string, at 
 	return row.micro + amount, err
 }
 
-// deposited says whether a deposit was made before. The error is ErrReused when it was of another amount.
+// deposited reports whether a deposit was made before. The error is ErrReused if its amount was different.
 func (b *book) deposited(idem string, account int64, amount policy.Micro) (bool, error) {
 	var before policy.Micro
 	err := b.row(`SELECT coalesce(sum(e.amount), 0) FROM journal j JOIN entry e ON e.journal = j.id
@@ -111,7 +110,7 @@ WHERE j.idem = ? AND e.account = ?`, idem, account).Scan(&before)
 	return true, nil
 }
 
-// balance is a key's row of the store.
+// balance is a key's row in the store.
 type balance struct {
 	account int64
 	prepaid bool
@@ -119,16 +118,16 @@ type balance struct {
 	held    policy.Micro
 	credit  policy.Micro
 	blocked bool
-	shortAt int64 // when a gateway last asked the others for what they do not use; zero: not lately
+	shortAt int64 // when a gateway last asked others to return unused money; zero if not recently
 }
 
-// available is what no block holds, credit included.
+// available is the money that no block holds, including credit.
 func (b balance) available() policy.Micro { return b.micro - b.held + b.credit }
 
 const selectBalance = `SELECT a.id, k.prepaid, coalesce(b.micro, 0), coalesce(b.held, 0), coalesce(b.credit, 0), coalesce(b.blocked, 0), coalesce(b.short_at, 0)
 FROM "key" k JOIN account a ON a.name = k.id LEFT JOIN balance b ON b.account = a.id WHERE k.id = ?`
 
-// scanBalance reads a row of selectBalance. The error is ErrUnknownKey when there is none.
+// scanBalance reads a row of selectBalance. The error is ErrUnknownKey if there is none.
 func scanBalance(row scanner) (b balance, err error) {
 	err = row.Scan(&b.account, &b.prepaid, &b.micro, &b.held, &b.credit, &b.blocked, &b.shortAt)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Charge is what one request used and costs.
+// Charge is the usage and cost of one request.
 type Charge struct {
 	RequestID string
 	Account   policy.Account // "" for an anonymous request
@@ -22,19 +22,18 @@ type Charge struct {
 	Provider  policy.ProviderID
 	Model     policy.ModelID
 	Subsystem string
-	Status    string    // how the request ended, in the caller's words
-	Record    []byte    // the request's full routing record, as JSON
+	Status    string    // how the request ended (record.OK, …)
+	Record    []byte    // the request's record as JSON
 	At        time.Time // zero means now
 
-	// Whose budget it uses, see SpentByPart.
-	Agent string // which of the agents that use the key; "" where it does not say
-	Part  string // of the agent; "": it uses no budget
+	// The budget that it counts toward, see SpentByPart.
+	Agent string // id of the agent within the key; "" if not given
+	Part  string // the agent's part; "" means no budget
 
-	Staked policy.Micro // what the operator's staked credit paid for it, see PartStake
+	Staked policy.Micro // paid by the operator's staked credit, see PartStake
 }
 
-// Tokens are what a request used. Input counts what was neither read from nor written to a cache; Reasoning is a part
-// of Output.
+// Tokens are a request's tokens. Input excludes tokens read from or written to a cache; Output includes Reasoning.
 type Tokens struct {
 	Input      int64 `json:"input_tokens"`
 	Cached     int64 `json:"cached_tokens"`
@@ -43,22 +42,22 @@ type Tokens struct {
 	Reasoning  int64 `json:"reasoning_tokens"`
 }
 
-// Receipt is what came of a charge.
+// Receipt is the result of a charge.
 type Receipt struct {
 	Charged  policy.Micro // what the account paid
-	Loss     policy.Micro // what it could not pay: the operator bears it, and the key is blocked until a deposit
-	Balance  policy.Micro // what the account has now, reserves of other requests included
-	Repeated bool         // the request had been charged before, and was not again
-	Late     bool         // the store cannot be written now, and the charge waits: the rest is what is expected to come of it
+	Loss     policy.Micro // what it could not pay: a loss of the operator; the key is blocked until a deposit
+	Balance  policy.Micro // the balance afterwards, including reservations of other requests
+	Repeated bool         // the request was charged before and not again
+	Late     bool         // the charge is deferred, because the store cannot be written; the other fields are expected values
 }
 
-// Capture charges a request to its hold, which ends, and returns when that is durable. The charge's RequestID and
-// Account are the hold's. A charge above the hold takes from the rest of the balance, and what that cannot pay is
-// recorded as a loss. A request id is charged once: a repetition returns what the first one did. A capture that was
-// begun does not end with the context, so that a caller who hangs up still pays. After an error the hold is still open.
+// Capture charges a request to its hold, which ends, and returns once that is durable. The charge's RequestID and Account are the hold's. A charge
+// above the hold takes from the rest of the balance, and what that cannot pay is recorded as a loss. A request id is charged once: repeating it
+// returns the first receipt. Capture does not stop when the context ends, so that a client that disconnects still pays. After an error the hold
+// is still open.
 //
-// While the store cannot be written, the charge waits, on disk if that is possible, and is written once it can be. Its hold is kept until
-// then. The error is an *UnwritableError when too many wait.
+// While the store cannot be written, the charge is deferred, on disk if possible, and written later. Its hold is kept until then. The error is an
+// *UnwritableError if too many are deferred.
 func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
 	c.RequestID, c.Account = h.request, h.account.name
 	r, err := l.capture(context.WithoutCancel(ctx), h, l.complete(c))
@@ -72,7 +71,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	if err := c.check(); err != nil {
 		return Receipt{}, err
 	}
-	var r Receipt // what the store says: of a charge that waits, it comes after the return
+	var r Receipt // for a deferred charge it is set after the return
 	h.beginCapture(c.Amount, l.o.Now())
 	done := func(err error) { h.endCapture(c.Amount, dayOf(c.At), r, err) }
 	if more := c.Amount - h.Amount(); more > 0 {
@@ -83,20 +82,20 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 	}
 	n := &note{Charge: &c, Prepaid: true, Hold: h.Amount()}
 	err := l.writer.await(&op{
-		apply: func(b *book) (err error) { r, err = b.captureHold(c, h); return err },
-		done:  func(err error) { l.waiting.remove(c.RequestID); done(err) },
-		note:  n,
-		late:  func() { l.waiting.add(c) },
+		apply:      func(b *book) (err error) { r, err = b.captureHold(c, h); return err },
+		done:       func(err error) { l.waiting.remove(c.RequestID); done(err) },
+		note:       n,
+		onDeferred: func() { l.waiting.add(c) },
 	})
-	if errors.Is(err, errLate) {
-		return h.expect(c.Amount), nil
+	if errors.Is(err, errDeferred) {
+		return h.expectedReceipt(c.Amount), nil
 	}
 	return r, err
 }
 
-// Record notes a request that no balance pays for: of a metered key, or of nobody. It does not wait for the store, which
-// has it within Options.Flush, or once it can be written. Request has it at once. A request id is recorded once. The error is ErrAmount,
-// ErrClosed, or an *UnwritableError when too many wait for the store.
+// Record stores a request that no balance pays for: of a metered key or without a key. It is written asynchronously within Options.Flush, or after
+// an outage; Request returns it immediately. A request id is recorded once. The error is ErrAmount, ErrClosed, or an *UnwritableError if too
+// many are deferred.
 func (l *Ledger) Record(c Charge) error {
 	c = l.complete(c)
 	if err := c.check(); err != nil {
@@ -116,7 +115,7 @@ func (l *Ledger) Record(c Charge) error {
 		a.spent.end(c.Amount, charged, dayOf(c.At))
 	}
 	l.waiting.add(c)
-	err := l.writer.behind(&op{
+	err := l.writer.enqueue(&op{
 		apply: func(b *book) (err error) { charged, err = b.record(c); return err },
 		done:  func(err error) { l.waiting.remove(c.RequestID); end(err) },
 		note:  &note{Charge: &c},
@@ -146,7 +145,7 @@ func (c Charge) check() error {
 // captureHold charges a request to its hold.
 func (b *book) captureHold(c Charge, h *Hold) (r Receipt, err error) {
 	account := h.account.number()
-	if account == 0 { // the store is another file than the one that the hold was made in
+	if account == 0 { // the store's file was replaced since the hold was made
 		if account, err = b.accountOf(c.Account); err != nil {
 			return Receipt{}, err
 		}
@@ -154,13 +153,13 @@ func (b *book) captureHold(c Charge, h *Hold) (r Receipt, err error) {
 	return b.capture(c, from{account, b.instance, h.Amount()})
 }
 
-// from is where the money for a charge is: an account, and what a gateway's block holds of it for the request.
+// from is the source of a charge: an account, and the part of the gateway's block that is held for the request.
 type from struct {
 	account, instance int64
 	hold              policy.Micro
 }
 
-// accountOf is an account's number.
+// accountOf is an account's id in the store.
 func (b *book) accountOf(name policy.Account) (id int64, err error) {
 	err = b.row(`SELECT id FROM account WHERE name = ?`, name).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -190,9 +189,8 @@ func (b *book) capture(c Charge, f from) (Receipt, error) {
 	return r, err
 }
 
-// pay takes an amount out of a balance, and returns what is left of that: what the request's hold covers out of the gateway's block, and
-// the rest, or all of it where others took this gateway for dead and have given the block back, as far as it goes, out of what no block
-// holds.
+// pay takes an amount out of a balance and returns the remaining balance. The held part comes out of the gateway's block; the rest, or all of it
+// if others considered this gateway dead and returned its block, comes out of what no block holds.
 func (b *book) pay(amount policy.Micro, f from) (paid, left policy.Micro, err error) {
 	if amount == 0 {
 		left, err = b.micro(f.account)
@@ -223,7 +221,7 @@ func (b *book) micro(account int64) (m policy.Micro, err error) {
 	return m, err
 }
 
-// repeated returns the receipt of a request that was charged before.
+// repeated returns the receipt of an earlier charge of the request.
 func (b *book) repeated(c Charge, account int64) (Receipt, bool, error) {
 	amount, charged, ok, err := b.before(c)
 	if !ok || err != nil {
@@ -233,7 +231,7 @@ func (b *book) repeated(c Charge, account int64) (Receipt, bool, error) {
 	return Receipt{Charged: charged, Loss: amount - charged, Balance: balance, Repeated: true}, true, err
 }
 
-// before looks for an earlier charge of a request. The error is ErrReused when it was another account's.
+// before finds an earlier charge of a request. The error is ErrReused if it was of another account.
 func (b *book) before(c Charge) (amount, charged policy.Micro, ok bool, err error) {
 	var account policy.Account
 	err = b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
@@ -246,7 +244,7 @@ func (b *book) before(c Charge) (amount, charged policy.Micro, ok bool, err erro
 	return amount, charged, true, err
 }
 
-// charge books what a request costs: to the revenue, from the key and, for what it could not pay, from the loss.
+// charge writes the journal of a request: revenue from the key and, for what it could not pay, from the loss account.
 func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
 	journal, err := b.addJournal("charge", "request:"+c.RequestID, c.RequestID, c.At, []entry{
 		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
@@ -258,7 +256,7 @@ func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
 	return journal, err
 }
 
-// record notes a request without moving money, and returns what it counts as spent.
+// record writes a request without moving money, and returns the amount that counts as spent.
 func (b *book) record(c Charge) (policy.Micro, error) {
 	added, err := b.addRequest(c, sql.NullInt64{}, c.Amount)
 	if added || err != nil {
@@ -268,7 +266,7 @@ func (b *book) record(c Charge) (policy.Micro, error) {
 	return 0, err
 }
 
-// addRequest writes a request's row and adds it to the sums, unless there is one with its id.
+// addRequest writes a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
 	t := c.Tokens
 	n, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,

@@ -129,6 +129,22 @@ func TestALossBlocksTheKeyUntilADeposit(t *testing.T) {
 	wantClean(t, l)
 }
 
+// A balance below what is held, which only a damaged store has, is not charged a negative amount: the store refuses the charge.
+func TestADamagedBalanceIsPaidNothingBack(t *testing.T) {
+	path := storePath(t)
+	l, err := Open(t.Context(), path, Options{Gateway: true, Retention: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // the damaged balance cannot be written
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", usd)
+	change(t, path, fmt.Sprintf(`UPDATE balance SET micro = micro - %d`, 6*usd))
+	if r, err := l.Capture(t.Context(), h, Charge{Amount: 3 * usd}); err == nil {
+		t.Errorf("charged %+v", r)
+	}
+}
+
 func TestK34ACallerWhoHangsUpStillPays(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)

@@ -12,38 +12,36 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// lockOf names the file whose lock an instance has while it lives.
+// lockOf is the file that a running instance has locked.
 func lockOf(store string, instance int64) string {
 	return store + "." + strconv.FormatInt(instance, 10) + ".lock"
 }
 
-// enter makes this handle an instance of the store, under a number of its own. A handle that is one already gets a new
-// number: its lock file was taken away, so that others may think that it is dead. When they have given its blocks back,
-// whatever it still has in memory is not backed any more, and the free part of it is forgotten.
-func (l *Ledger) enter(b *book) error {
+// joinStore registers this handle as an instance of the store, with a new id. A handle that was registered gets a new id if its lock file was
+// removed, because others may have considered it dead. If they have returned its blocks, its free money in memory is dropped.
+func (l *Ledger) joinStore(b *book) error {
 	var lock fileLock
 	var backed bool
 	earlier := b.instance
 	err := b.atomically(func(b *book) (err error) { lock, backed, err = b.join(l.o.Now()); return err })
 	if err != nil {
 		b.instance = earlier
-		return errors.Join(err, lock.drop())
+		return errors.Join(err, lock.release())
 	}
 	if !backed {
 		l.forgetFree()
 	}
-	err = l.alive.drop()
+	err = l.alive.release()
 	l.alive = lock
 	l.instance.Store(b.instance)
-	if err := l.writer.backlog.follow(b.path, b.instance); err != nil {
+	if err := l.writer.backlog.renameSpill(b.path, b.instance); err != nil {
 		l.o.Log.Warn("ledger: charges that have to wait for the store will be in memory alone", "error", err)
 	}
 	return err
 }
 
-// renew joins a store that lies where the one of before was, such as one that was restored from a backup. Nothing that memory holds is
-// backed there.
-func (l *Ledger) renew(b *book) error {
+// rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
+func (l *Ledger) rejoin(b *book) error {
 	reads, err := openReads(context.Background(), b.path)
 	if err != nil {
 		return err
@@ -52,15 +50,15 @@ func (l *Ledger) renew(b *book) error {
 	b.instance = 0
 	l.mu.Lock()
 	for _, a := range l.accounts {
-		a.forget()
+		a.reset()
 	}
 	l.mu.Unlock()
 	l.generation.Add(1)
-	return l.enter(b)
+	return l.joinStore(b)
 }
 
-// join adds the instance's row, and takes the lock before anybody can see it, so that no living instance ever looks dead.
-// The blocks of the handle's earlier number become the new one's; backed is false when they are gone.
+// join adds the instance's row, and takes its lock before the row is visible, so that a running instance never looks dead. The blocks of the
+// handle's earlier id become the new one's; backed is false if others have returned them.
 func (b *book) join(at time.Time) (lock fileLock, backed bool, err error) {
 	const tries = 100
 	for range tries {
@@ -77,7 +75,7 @@ func (b *book) join(at time.Time) (lock fileLock, backed bool, err error) {
 			backed, err := b.inherit(id)
 			return lock, backed, err
 		}
-		// A gateway on a store that lay here before has this number: the row is given up, and the number with it.
+		// A gateway on an earlier file at this path has this id: the row is deleted and another id used.
 		if _, err := b.exec(`DELETE FROM instance WHERE id = ?`, id); err != nil {
 			return fileLock{}, false, err
 		}
@@ -98,9 +96,9 @@ func (b *book) inherit(id int64) (backed bool, err error) {
 	return n == 1, err
 }
 
-// bury gives the blocks of instances back and removes them. Instances that are gone already are left alone, so that of all
-// who find one dead a single one gives its money back. The lock file goes first: an instance without one is dead.
-func (b *book) bury(dead []int64) error {
+// removeDead returns the blocks of instances and removes them. Instances that were removed already are skipped, so that only one of several
+// gateways returns their money. The lock file is removed first: an instance without one is dead.
+func (b *book) removeDead(dead []int64) error {
 	for _, id := range dead {
 		if err := b.returnBlocks(id); err != nil {
 			return err
@@ -116,7 +114,7 @@ func (b *book) bury(dead []int64) error {
 	return nil
 }
 
-// returnBlocks gives every block of an instance back. One that its balance does not hold is left for an audit to find.
+// returnBlocks returns every block of an instance. A block that exceeds the balance's held amount is left for an audit to report.
 func (b *book) returnBlocks(instance int64) error {
 	blocks, err := readAll(context.Background(), b.conn, scanEntry,
 		`SELECT k.account, k.micro FROM block k JOIN balance b ON b.account = k.account WHERE k.instance = ? AND b.held >= k.micro`, instance)
@@ -139,17 +137,16 @@ func scanEntry(row scanner) (e entry, err error) {
 	return e, err
 }
 
-// census tells the store's instances apart: those whose lock is taken live, the others do not any more and never will again.
-// The handle's own number is in neither; here says whether it is there.
-type census struct {
+// instances are the store's other instances: running if their lock is taken, else dead for good. here is whether this handle's row exists.
+type instances struct {
 	alive, dead []int64
 	here        bool
 }
 
-func (l *Ledger) census() (c census, err error) {
+func (l *Ledger) census() (c instances, err error) {
 	all, err := readAll(context.Background(), l.reads, scanNumber, `SELECT id FROM instance ORDER BY id`)
 	if err != nil {
-		return census{}, err
+		return instances{}, err
 	}
 	own := l.instance.Load()
 	for _, id := range all {
@@ -159,7 +156,7 @@ func (l *Ledger) census() (c census, err error) {
 		}
 		taken, err := isTaken(lockOf(l.path, id))
 		if err != nil {
-			return census{}, err
+			return instances{}, err
 		}
 		if taken {
 			c.alive = append(c.alive, id)
@@ -175,13 +172,12 @@ func scanNumber(row scanner) (n int64, err error) {
 	return n, err
 }
 
-// attend is what a living gateway does for the store every second: it makes sure that the store is there, recovers what dead gateways
-// left, and makes sure that it does not look dead itself.
-func (l *Ledger) attend() {
+// heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and re-registers if it looks dead itself.
+func (l *Ledger) heartbeat() {
 	if l.Writable() != nil {
 		return
 	}
-	if err := l.writer.between((*book).present); err != nil {
+	if err := l.writer.between((*book).checkFile); err != nil {
 		l.writer.fail(err)
 		return
 	}
@@ -196,29 +192,29 @@ func (l *Ledger) attend() {
 	if len(c.dead) > 0 {
 		l.o.Log.Info("ledger: gave back what stopped gateways had left held", "gateways", len(c.dead))
 	}
-	l.writer.company.Store(len(c.alive) > 0)
-	if c.here && l.alive.isThere() {
+	l.writer.shared.Store(len(c.alive) > 0)
+	if c.here && l.alive.exists() {
 		return
 	}
 	l.o.Log.Error("ledger: this gateway's lock file was removed while it ran; it takes another one", "file", l.alive.path)
-	if err := l.writer.between(l.enter); err != nil {
+	if err := l.writer.between(l.joinStore); err != nil {
 		l.o.Log.Error("ledger: no lock could be taken beside the store", "error", err)
 	}
 }
 
-// write commits a change together with others.
+// write commits a change, grouped with others.
 func (l *Ledger) write(change func(*book) error) error { return l.writer.do(change, nil) }
 
-// forgetFree drops what is free of all blocks.
+// forgetFree drops the free part of all blocks.
 func (l *Ledger) forgetFree() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.accounts {
-		a.loseBlock()
+		a.dropFree()
 	}
 }
 
-// heldByOthers is what other gateways' blocks hold of a key.
+// heldByOthers is the sum of other gateways' blocks of a key.
 func (l *Ledger) heldByOthers(ctx context.Context, account int64) (sum policy.Micro, err error) {
 	err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM block WHERE account = ? AND instance <> ?`,
 		account, l.instance.Load()).Scan(&sum)

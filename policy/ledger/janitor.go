@@ -6,9 +6,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// tidy gives the blocks of quiet keys back and removes old requests, until the ledger closes.
+// tidy returns the blocks of idle keys and removes old requests, until the ledger closes.
 func (l *Ledger) tidy() {
-	idle := time.NewTicker(max(l.o.Idle/2, time.Millisecond))
+	idle := time.NewTicker(max(l.o.IdleReturn/2, time.Millisecond))
 	defer idle.Stop()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -25,7 +25,7 @@ func (l *Ledger) tidy() {
 		case <-second.C:
 			l.writeRefusals()
 			if l.o.Gateway {
-				l.attend()
+				l.heartbeat()
 			}
 		case <-old.C:
 			l.prune()
@@ -34,18 +34,18 @@ func (l *Ledger) tidy() {
 	}
 }
 
-// surplus is the free part of a quiet key's block, on its way back to the balance. Whoever has it has the account's turn.
+// surplus is the free part of an idle key's block that is being returned. Its holder has the account's blockLock.
 type surplus struct {
 	account *account
 	amount  policy.Micro
 }
 
-// returnIdle gives back the free part of the blocks of keys that did nothing for the idle time.
+// returnIdle returns the free part of the blocks of keys that were idle.
 func (l *Ledger) returnIdle() {
 	if l.Writable() != nil {
 		return
 	}
-	quiet := l.collectIdle(l.o.Now().Add(-l.o.Idle))
+	quiet := l.collectIdle(l.o.Now().Add(-l.o.IdleReturn))
 	if len(quiet) == 0 {
 		return
 	}
@@ -70,16 +70,16 @@ func (l *Ledger) collectIdle(since time.Time) []surplus {
 	return quiet
 }
 
-// takeIdle takes the free part, and with it the account's turn, when the account was not touched since.
+// takeIdle takes the free part and the account's blockLock, if the account was not used since.
 func (a *account) takeIdle(since time.Time) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.free == 0 || a.touched.After(since) {
+	if a.free == 0 || a.lastUsed.After(since) {
 		return 0
 	}
 	select {
-	case a.turn <- struct{}{}:
-	default: // somebody is at it
+	case a.blockLock <- struct{}{}:
+	default: // the lock is taken
 		return 0
 	}
 	amount := a.free
@@ -87,7 +87,7 @@ func (a *account) takeIdle(since time.Time) policy.Micro {
 	return amount
 }
 
-// end gives the turn back, and the money if it could not be returned.
+// end releases the lock, and restores the money if it could not be returned.
 func (s surplus) end(err error) {
 	a := s.account
 	if err != nil {
@@ -95,7 +95,7 @@ func (s surplus) end(err error) {
 		a.free += s.amount
 		a.mu.Unlock()
 	}
-	<-a.turn
+	<-a.blockLock
 }
 
 func (b *book) returnSurplus(quiet []surplus) error {
@@ -107,10 +107,10 @@ func (b *book) returnSurplus(quiet []surplus) error {
 	return nil
 }
 
-// pruneLimit bounds one step of pruning.
+// pruneLimit is the most rows that one step of pruning removes.
 const pruneLimit = 500
 
-// prune removes the requests, and the sums of refusals, that are older than the retention. Sums of usage and journals stay.
+// prune removes requests and counts of refusals older than the retention. Usage totals and journals are kept.
 func (l *Ledger) prune() {
 	if l.o.Retention < 0 {
 		return
@@ -120,7 +120,7 @@ func (l *Ledger) prune() {
 	l.removeOld("sums of refusals", func(b *book) (int64, error) { return b.pruneRefusals(limit) })
 }
 
-// removeOld removes rows in steps, so that no charge waits long behind it.
+// removeOld removes rows in small steps, so that charges are not delayed.
 func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 	removed := int64(pruneLimit)
 	for removed == pruneLimit && !l.stopping() && l.Writable() == nil {
@@ -144,8 +144,7 @@ func (l *Ledger) stopping() bool {
 	}
 }
 
-// prune removes some of the oldest requests if they are from before a time. Requests lie in the order of their arrival,
-// so that the old ones are found without an index.
+// prune removes some of the oldest requests from before a time. Rows are in order of arrival, so no index is needed.
 func (b *book) prune(before int64) (int64, error) {
 	return b.exec(`DELETE FROM request WHERE at < ? AND rowid IN (SELECT rowid FROM request ORDER BY rowid LIMIT ?)`,
 		before, pruneLimit)

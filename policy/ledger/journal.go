@@ -8,11 +8,11 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The operator's accounts, as the schema numbers them.
+// The ids of the operator's accounts.
 const (
-	accountDeposits = 1 // what came in from outside, as a negative amount
+	accountDeposits = 1 // deposits, as a negative amount
 	accountRevenue  = 2
-	accountLoss     = 3 // answers that were served and could not be paid, as a negative amount
+	accountLoss     = 3 // unpaid charges, as a negative amount
 )
 
 // entry is one line of a journal.
@@ -21,8 +21,8 @@ type entry struct {
 	amount  policy.Micro
 }
 
-// addJournal writes a journal with its entries, which sum to zero; entries of nothing are left out. The idempotency key
-// is unique over all time: a second journal with it is ErrReused.
+// addJournal writes a journal with its entries, which sum to zero; zero entries are left out. The idempotency key is unique forever: a second
+// journal with it is ErrReused.
 func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry) (int64, error) {
 	id, err := b.insert(`INSERT INTO journal (idem, kind, at, ref) VALUES (?, ?, ?, ?)`, idem, kind, at.UnixMicro(), ref)
 	if isUnique(err) {
@@ -34,7 +34,7 @@ func (b *book) addJournal(kind, idem, ref string, at time.Time, entries []entry)
 	return id, b.addEntries(id, slices.DeleteFunc(entries, func(e entry) bool { return e.amount == 0 }))
 }
 
-// addEntries writes the lines of a journal, two at a time: most have no more.
+// addEntries writes the lines of a journal, two at a time: most have two.
 func (b *book) addEntries(journal int64, entries []entry) error {
 	for ; len(entries) >= 2; entries = entries[2:] {
 		x, y := entries[0], entries[1]

@@ -10,28 +10,28 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Kept is a thing that a provider keeps, such as a file, a batch or a response, and the account that made it. Several accounts may use
-// the provider's key, which can reach all of them.
+// Kept is a resource that a provider stores (a file, batch or response) and the account that owns it. Several accounts may share the
+// provider's key, which can access all of them.
 type Kept struct {
-	ID       string // the provider's
+	ID       string // issued by the provider
 	Account  policy.Account
 	Provider policy.ProviderID
 }
 
-// Keep remembers things until Drop, and returns once that is durable, or known to be written once the store can be. The first account that
-// names a thing has it: a later one changes nothing.
+// Keep stores the owners of resources until Drop, and returns once that is durable or deferred. The first account to claim a resource owns it;
+// later claims change nothing.
 func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	if err := ctx.Err(); err != nil || len(things) == 0 {
 		return err
 	}
 	n := &note{Kept: things, At: l.o.Now().UnixMicro()}
 	err := l.writer.await(&op{
-		apply: func(b *book) error { return b.keep(n) },
-		done:  func(error) { l.waiting.removeThings(things) },
-		note:  n,
-		late:  func() { l.waiting.addThings(things) },
+		apply:      func(b *book) error { return b.keep(n) },
+		done:       func(error) { l.waiting.removeThings(things) },
+		note:       n,
+		onDeferred: func() { l.waiting.addThings(things) },
 	})
-	if err != nil && !errors.Is(err, errLate) {
+	if err != nil && !errors.Is(err, errDeferred) {
 		return fmt.Errorf("keep %s: %w", things[0].ID, err)
 	}
 	return nil
@@ -46,7 +46,7 @@ func (b *book) keep(n *note) error {
 	return nil
 }
 
-// Kept is what is known of a thing; ok is false where nothing is.
+// Kept finds a resource by its id; ok is false if it is unknown.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
 	if k, ok := l.waiting.thing(id); ok {
 		return k, true, nil
@@ -62,7 +62,7 @@ func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err erro
 	return k, true, nil
 }
 
-// KeptOf is what is known of several things, by their ids. What nothing is known of is missing.
+// KeptOf finds several resources by their ids. Unknown ones are missing in the result.
 func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kept, err error) {
 	known = make(map[string]Kept, len(ids))
 	if len(ids) == 0 {
@@ -87,7 +87,7 @@ func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kep
 	return known, rows.Err()
 }
 
-// Drop forgets a thing that its provider keeps no more.
+// Drop deletes a resource that its provider has deleted.
 func (l *Ledger) Drop(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// KeyRow is what is stored of an API key. In the limits zero means the configured default.
+// KeyRow is an API key's row. A limit of zero means the configured default.
 type KeyRow struct {
 	ID            policy.Account
 	Name          string
 	Tier          policy.Tier
-	Hash          string // what proves the key; opaque here
+	Hash          string // for verification; opaque here
 	PepperVersion int
 	Prepaid       bool         // has a balance; a key without one is metered
 	Credit        policy.Micro // how far below zero a balance may go
@@ -27,13 +27,13 @@ type KeyRow struct {
 	SpendDay      policy.Micro
 	Networks      []netip.Prefix
 	CreatedAt     time.Time // zero means now
-	RevokedAt     time.Time // zero: it is not
+	RevokedAt     time.Time // zero if not revoked
 }
 
-// Revoked says whether the key was revoked.
+// Revoked reports whether the key was revoked.
 func (k KeyRow) Revoked() bool { return !k.RevokedAt.IsZero() }
 
-// Principal is who the key stands for.
+// Principal is the identity of the key's requests.
 func (k KeyRow) Principal() policy.Principal {
 	return policy.Principal{
 		Account: k.ID, Name: k.Name, Tier: k.Tier, Prepaid: k.Prepaid, ReadOnly: k.ReadOnly, Networks: k.Networks,
@@ -62,7 +62,7 @@ func (l *Ledger) CreateKey(ctx context.Context, k KeyRow, opening policy.Micro) 
 func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, err error) {
 	k.CreatedAt = l.o.Now()
 	err = l.changeKeys(ctx, func(b *book) error {
-		created = false // this may run twice
+		created = false // the function may run twice
 		var keys int64
 		if err := b.row(`SELECT count(*) FROM "key"`).Scan(&keys); err != nil || keys > 0 {
 			return err
@@ -76,7 +76,7 @@ func (l *Ledger) CreateFirstKey(ctx context.Context, k KeyRow) (created bool, er
 	return created, nil
 }
 
-// UpdateKey reads a key, lets change alter it, and stores it, in one step. The id and the creation time stay. The error
+// UpdateKey reads a key, applies change and stores it atomically. The id and the creation time stay. The error
 // is ErrUnknownKey, what change returned, ErrPrepaid, ErrAmount when the balance is below the new credit, ErrClosed, or
 // the store's.
 func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*KeyRow) error) error {
@@ -101,7 +101,7 @@ func (l *Ledger) UpdateKey(ctx context.Context, id policy.Account, change func(*
 	return nil
 }
 
-// RevokeKey ends a key for good; its balance stays in the books. Revoking it again changes nothing.
+// RevokeKey revokes a key permanently; its balance stays in the books. Revoking it again changes nothing.
 func (l *Ledger) RevokeKey(ctx context.Context, id policy.Account) error {
 	return l.UpdateKey(ctx, id, func(k *KeyRow) error {
 		if !k.Revoked() {
@@ -111,7 +111,7 @@ func (l *Ledger) RevokeKey(ctx context.Context, id policy.Account) error {
 	})
 }
 
-// changeKeys commits a change of keys and moves the generation.
+// changeKeys commits a change of keys and increments the generation.
 func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -123,9 +123,8 @@ func (l *Ledger) changeKeys(ctx context.Context, change func(*book) error) error
 	})
 }
 
-// Generation moves after any key was created, changed or revoked: at once for this handle's changes, within a second for
-// those of other processes (after whose other writes it moves too). A key that is read after it moved shows the change.
-// It is an atomic load.
+// Generation is incremented after any key was created, changed or revoked: immediately by this handle, within a second by other processes, whose
+// other writes also increment it. A key that is read afterwards shows the change. It is an atomic load.
 func (l *Ledger) Generation() uint64 { return l.generation.Load() }
 
 // Key reads a key; ok is false when there is none.
@@ -164,7 +163,7 @@ func (b *book) createKey(k KeyRow, opening policy.Micro) error {
 	return err
 }
 
-// storeKey writes a key's row and, for a prepaid one, makes sure of its balance. The key's account exists.
+// storeKey writes a key's row and, for a prepaid one, creates its balance if it is missing. The key's account exists.
 func (b *book) storeKey(k KeyRow) error {
 	var revoked sql.NullInt64
 	if k.Revoked() {

@@ -1,16 +1,14 @@
-// Package ledger keeps the money and the keys: prepaid balances in double entry, what is reserved before a request and
-// charged after it, what every request used, and the rows of API keys. All of it lies in one SQLite file, which the
-// gateways and the command-line tools open at the same time. The package does not know prices, HTTP, or how a key is
-// verified.
+// Package ledger stores money and keys: prepaid balances in double-entry bookkeeping, reservations and charges of requests, usage, and the rows of
+// API keys. Everything is in one SQLite file, which gateways and command-line tools open concurrently. The package does not know prices, HTTP, or
+// how a key is verified.
 //
-// A key's money has three forms. Its balance is durable. A part of the balance, the block, is durably marked as held by
-// a gateway. Out of its block a request's reserve is taken in memory alone, so that normally no commit stands before
-// the provider's call. A charge is committed before Capture returns; what a crash leaves held goes back to the balances
-// at the next Open, or within a second where another gateway runs.
+// A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
+// in memory only, so that normally no commit precedes the provider's call. A charge is committed before Capture returns. What a crashed gateway
+// held is returned to the balances at the next Open, or within a second if another gateway runs.
 //
-// Several gateways of one machine may share a store. Each is an instance with blocks of its own, and lives as long as it
-// has the lock on a file beside the store. A gateway that is short of a key's money asks the others for what they hold of
-// it and do not use. Network file systems have neither the locks nor the shared memory for that.
+// Several gateways on one machine may share a store. Each is an instance with its own blocks, and is running as long as it has the lock on a file
+// beside the store. A gateway that is short of a key's money asks the others to return what they do not use. Network file systems lack the locks
+// and shared memory that this needs.
 package ledger
 
 import (
@@ -27,23 +25,23 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Options say how a ledger is opened. The zero value is what a command-line tool uses.
+// Options of a ledger. The zero value is for command-line tools.
 type Options struct {
-	Gateway   bool                                     // a gateway's own handle, which may reserve
-	Retention time.Duration                            // how long single requests are kept; zero means 30 days, negative for ever
-	Patience  time.Duration                            // how long a request waits for what other gateways hold of its key; zero means 1.5 seconds
-	Idle      time.Duration                            // after it, a quiet key's block goes back to its balance; zero means 1 second
-	Flush     time.Duration                            // the longest that Record writes behind; zero means 200 ms
-	Poll      time.Duration                            // how often other processes' changes of keys are looked for; zero means 250 ms
-	Committed func(took time.Duration, operations int) // called after every commit; nil: nobody counts
-	Outage    func(Outage)                             // called when the store cannot be written any more, and when it can again; nil: nobody asks
-	Log       *slog.Logger                             // what fails in the background; nil means slog.Default
-	Now       func() time.Time                         // nil means time.Now
+	Gateway     bool                                     // a gateway's handle, which may reserve
+	Retention   time.Duration                            // how long requests are kept; zero means 30 days, negative forever
+	ReserveWait time.Duration                            // how long Reserve waits for other gateways to return money of the key; zero means 1.5 seconds
+	IdleReturn  time.Duration                            // idle time after which a key's block is returned to its balance; zero means 1 second
+	Flush       time.Duration                            // longest delay of writing what Record takes; zero means 200 ms
+	Poll        time.Duration                            // interval of checking for other processes' changes of keys; zero means 250 ms
+	Committed   func(took time.Duration, operations int) // called after every commit; may be nil
+	Outage      func(Outage)                             // called at the start and end of an outage of the store; may be nil
+	Log         *slog.Logger                             // for background failures; nil means slog.Default
+	Now         func() time.Time                         // nil means time.Now
 }
 
-// What the store can refuse. Failures that belong to an amount are an *InsufficientError.
+// Errors of the ledger. A lack of money is an *InsufficientError.
 var (
-	// ErrInUse says that a gateway of an older version, which shares with nobody, runs on the store.
+	// ErrInUse means that a gateway of an older version, which cannot share the store, runs on it.
 	ErrInUse = errors.New("a gateway of an older version runs on this store: stop it first")
 	// ErrNewerStore says that a newer program wrote the store.
 	ErrNewerStore = errors.New("the store was written by a newer version of this program")
@@ -67,16 +65,16 @@ var (
 	ErrAmount = errors.New("the amount is out of range")
 )
 
-// maxAmount bounds single amounts, so that sums of them stay far from the limits of an integer.
+// maxAmount is the limit of a single amount, so that sums cannot overflow.
 const maxAmount = 1_000_000_000 * policy.USD
 
 // Ledger is an open store. Safe for concurrent use.
 type Ledger struct {
 	o          Options
 	path       string
-	opening    fileLock     // taken while the store is made, brought forward and joined
-	alive      fileLock     // taken while this gateway lives; changed by the writer's goroutine
-	instance   atomic.Int64 // this gateway's number; zero for tools
+	opening    fileLock     // held while the store is created, migrated and joined
+	alive      fileLock     // held while this gateway runs; changed by the writer's goroutine
+	instance   atomic.Int64 // this gateway's id; zero for tools
 	reads      *readers
 	waiting    waiting
 	refused    refusals
@@ -84,15 +82,15 @@ type Ledger struct {
 	generation atomic.Uint64
 
 	mu       sync.Mutex
-	accounts map[policy.Account]*account // one per key used since the start
+	accounts map[policy.Account]*account // of keys used since the start
 
 	stop    chan struct{} // ends the janitor
 	janitor sync.WaitGroup
 	closed  func() error
 }
 
-// Open opens the store at path and makes it when it does not exist. A store of an older version is brought forward;
-// ErrNewerStore and ErrInUse say what they say. What gateways that run no more have left held goes back to the balances.
+// Open opens the store at path, creates it if it does not exist, and migrates it from an older version. It returns the blocks of dead gateways to
+// the balances. The error may be ErrNewerStore or ErrInUse.
 func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	l := &Ledger{o: o, accounts: map[policy.Account]*account{}, stop: make(chan struct{})}
@@ -107,8 +105,8 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 
 func (o Options) withDefaults() Options {
 	o.Retention = positive(o.Retention, 30*24*time.Hour)
-	o.Patience = positive(o.Patience, 1500*time.Millisecond)
-	o.Idle = positive(o.Idle, time.Second)
+	o.ReserveWait = positive(o.ReserveWait, 1500*time.Millisecond)
+	o.IdleReturn = positive(o.IdleReturn, time.Second)
 	o.Flush = positive(o.Flush, 200*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
 	if o.Outage == nil {
@@ -123,7 +121,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// positive is d, or the default when d is not set.
+// positive is d, or the default if d is not set.
 func positive(d, unset time.Duration) time.Duration {
 	if d == 0 {
 		return unset
@@ -131,7 +129,7 @@ func positive(d, unset time.Duration) time.Duration {
 	return d
 }
 
-// open does the parts of Open that can fail, and undoes them when one does.
+// open does the parts of Open that can fail, and reverts them on an error.
 func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	defer func() {
 		if err != nil {
@@ -141,14 +139,14 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err := createPrivate(path); err != nil {
 		return err
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil { // all who share a store must find the same locks
+	if path, err = filepath.EvalSymlinks(path); err != nil { // all processes must use the same lock files
 		return err
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
 	l.path = path
-	l.opening = fileLock{path: path + ".lock"} // which a gateway of the first version has as long as it runs
+	l.opening = fileLock{path: path + ".lock"} // gateways of the first version hold it while they run
 	if err := l.opening.take(ctx); err != nil {
 		return err
 	}
@@ -164,7 +162,7 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if b.turn, err = openTurn(path); err != nil {
 		return err
 	}
-	l.writer.changed, l.writer.renewed = l.readChanges, l.renew
+	l.writer.changed, l.writer.renewed = l.readChanges, l.rejoin
 	reads, err := openReads(ctx, path)
 	if err != nil {
 		return err
@@ -175,25 +173,24 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	l.writer.company.Store(len(c.alive) > 0)
+	l.writer.shared.Store(len(c.alive) > 0)
 	if l.o.Gateway {
-		if err := l.enter(b); err != nil {
+		if err := l.joinStore(b); err != nil {
 			return err
 		}
 	}
-	return l.opening.drop()
+	return l.opening.release()
 }
 
-// Path is the file that the store lies in, symbolic links followed.
+// Path is the store's file, with symbolic links resolved.
 func (l *Ledger) Path() string { return l.path }
 
-// Close writes what is pending, gives every block back, and closes the store. The caller has ended its requests: a hold
-// that is still open is released. Later calls return what the first one did.
+// Close writes pending changes, returns every block, and closes the store. Requests must have ended: open holds are released. Later calls return
+// the first result.
 func (l *Ledger) Close() error { return l.closed() }
 
-// CloseWithin is Close, until ctx is done. If the store is still not closed then, for example because another process holds its lock, the
-// charges that wait are written to the spill file, and the error says so; the next gateway on the store writes them. The program has to end
-// after an error.
+// CloseWithin is Close with a deadline. If the store is not closed when ctx ends, for instance because another process holds its lock, pending
+// charges are written to the spill file and the error says so; the next gateway on the store applies them. The process must exit after an error.
 func (l *Ledger) CloseWithin(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- l.Close() }()
@@ -202,7 +199,7 @@ func (l *Ledger) CloseWithin(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	n, err := l.writer.keepAll()
+	n, err := l.writer.spillAll()
 	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", n), err)
 }
 
@@ -211,15 +208,16 @@ func (l *Ledger) shutDown() error {
 	l.janitor.Wait()
 	l.writeRefusals()
 	l.writer.stop()
-	err := l.leave()
+	err := l.leaveStore()
 	if err := errors.Join(err, l.release()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
 }
 
-// leave ends the instance, unless the store cannot be written: then whoever opens it next writes what waits, and gives the blocks back.
-func (l *Ledger) leave() error {
+// leaveStore unregisters the instance, unless the store cannot be written: then the next process to open it applies the spill file and returns the
+// blocks.
+func (l *Ledger) leaveStore() error {
 	if !l.o.Gateway {
 		return nil
 	}
@@ -227,10 +225,10 @@ func (l *Ledger) leave() error {
 	if f := l.Writable(); f != nil {
 		return errors.Join(err, fmt.Errorf("%s wait: %w", left, f))
 	}
-	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.bury([]int64{b.instance}) }))
+	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.removeDead([]int64{b.instance}) }))
 }
 
-// release closes whatever is open.
+// release closes all files and connections.
 func (l *Ledger) release() error {
 	var errs []error
 	if l.writer != nil {
@@ -239,10 +237,10 @@ func (l *Ledger) release() error {
 	if l.reads != nil {
 		errs = append(errs, l.reads.Close())
 	}
-	return errors.Join(append(errs, l.alive.drop(), l.opening.drop())...)
+	return errors.Join(append(errs, l.alive.release(), l.opening.release())...)
 }
 
-// createPrivate makes the store's file readable by its owner alone; the files beside it inherit that.
+// createPrivate creates the store's file, readable only by its owner; the files beside it inherit the mode.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the store
 	if err != nil {
@@ -256,7 +254,7 @@ func (l *Ledger) account(name policy.Account) *account {
 	defer l.mu.Unlock()
 	a, ok := l.accounts[name]
 	if !ok {
-		a = &account{name: name, turn: make(chan struct{}, 1)}
+		a = &account{name: name, blockLock: make(chan struct{}, 1)}
 		l.accounts[name] = a
 	}
 	return a

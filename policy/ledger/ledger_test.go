@@ -18,7 +18,7 @@ const usd = policy.USD
 // gateway opens a store as the gateway does; its blocks stay until a test wants them back.
 func gateway(t testing.TB, path string) *Ledger {
 	t.Helper()
-	return openWith(t, path, Options{Gateway: true, Idle: time.Hour})
+	return openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour})
 }
 
 // tool opens a store as a command-line tool does.
@@ -32,7 +32,7 @@ func tool(t testing.TB, path string) *Ledger {
 func openWith(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
 	o.Retention = cmp.Or(o.Retention, -1)
-	o.Patience = cmp.Or(o.Patience, polltest.Patience)
+	o.ReserveWait = cmp.Or(o.ReserveWait, polltest.Patience)
 	l, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)

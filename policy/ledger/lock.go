@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// fileLock is an exclusive lock on a file. The system drops it when its process dies, however it dies, and no other
-// process gets it by having the same number. It holds on one machine: not on a network file system, where a store in
-// SQLite's WAL mode does not work either.
+// fileLock is an exclusive lock on a file. The system releases it when the process ends, and it does not depend on process ids. It works on one
+// machine, not on network file systems, where SQLite's WAL mode does not work either.
 type fileLock struct {
 	path string
 	file *os.File
 }
 
-// openPatience is how long Open waits for another process that opens the store too, or for a store that is busy.
-const openPatience = 10 * time.Second
+// openTimeout is how long Open waits for another process that is opening the store, or for a busy store.
+const openTimeout = 10 * time.Second
 
-// take waits a little for the lock. The error is ErrInUse when another process keeps it.
+// take waits up to openTimeout for the lock. The error is ErrInUse if another process keeps it.
 func (f *fileLock) take(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	retry := time.NewTicker(10 * time.Millisecond)
 	defer retry.Stop()
@@ -54,8 +53,8 @@ func (f *fileLock) try() (bool, error) {
 	return true, nil
 }
 
-// drop gives the lock back if it is taken. The file stays.
-func (f *fileLock) drop() error {
+// release releases the lock if it is taken. The file stays.
+func (f *fileLock) release() error {
 	if f.file == nil {
 		return nil
 	}
@@ -64,8 +63,8 @@ func (f *fileLock) drop() error {
 	return file.Close()
 }
 
-// isThere says whether the lock's file is still where others look for it.
-func (f *fileLock) isThere() bool {
+// exists reports whether the lock's file still exists at its path.
+func (f *fileLock) exists() bool {
 	if f.file == nil {
 		return false
 	}
@@ -77,7 +76,7 @@ func (f *fileLock) isThere() bool {
 	return err == nil && os.SameFile(own, seen)
 }
 
-// isTaken says whether somebody has the lock on a file. Asking disturbs nobody who asks at the same time.
+// isTaken reports whether a process has the lock on a file, without disturbing concurrent checks.
 func isTaken(path string) (bool, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +89,7 @@ func isTaken(path string) (bool, error) {
 	return !free, errors.Join(err, file.Close())
 }
 
-// flock takes a lock if that is possible at once.
+// flock takes a lock if it is free.
 func flock(file *os.File, how int) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 	if err == nil {

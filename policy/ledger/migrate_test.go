@@ -68,7 +68,7 @@ func TestAStoreIsNotBroughtForwardUnderARunningGateway(t *testing.T) {
 	if v := userVersion(t, path); v != 1 {
 		t.Errorf("the store is of version %d now", v)
 	}
-	if err := old.drop(); err != nil {
+	if err := old.release(); err != nil {
 		t.Fatal(err)
 	}
 	gateway(t, path)

@@ -6,16 +6,15 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// news is what a gateway must hear of a key of which it may have money in memory: it was blocked, or another gateway is
-// short of its money.
-type news struct {
+// keyChange is a change by another process that affects a key's money in memory: the key was blocked, or another gateway is short of its money.
+type keyChange struct {
 	account  policy.Account
 	blocked  bool
 	shortAt  int64
-	answered int64 // the last shortAt that this gateway answered
+	answered int64 // the last request (shortAt) that this gateway has answered
 }
 
-// readChanges is called by the writer's goroutine when another process changed the store.
+// readChanges is called by the writer's goroutine after another process changed the store.
 func (l *Ledger) readChanges() {
 	l.generation.Add(1)
 	if !l.o.Gateway || l.Writable() != nil { // at the end of an outage it is called again
@@ -30,31 +29,31 @@ WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 	}
 	var answers []*op
 	for _, n := range all {
-		if a := l.known(n.account); a != nil {
-			answers = append(answers, l.follow(a, n)...)
+		if a := l.inMemory(n.account); a != nil {
+			answers = append(answers, l.apply(a, n)...)
 		}
 	}
 	l.writer.commit(answers)
 }
 
-func scanNews(row scanner) (n news, err error) {
+func scanNews(row scanner) (n keyChange, err error) {
 	err = row.Scan(&n.account, &n.blocked, &n.shortAt, &n.answered)
 	return n, err
 }
 
-// known is an account that was used since the start, or nil.
-func (l *Ledger) known(name policy.Account) *account {
+// inMemory is an account that was used since the start, or nil.
+func (l *Ledger) inMemory(name policy.Account) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.accounts[name]
 }
 
-// follow does what the news of a key ask for, as far as memory goes, and returns what is to be written.
-func (l *Ledger) follow(a *account, n news) []*op {
+// apply applies a change to memory and returns the ops to be written.
+func (l *Ledger) apply(a *account, n keyChange) []*op {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.blocked {
-		a.ready = false // ask the store at each reserve, until a deposit
+		a.ready = false // read the store at each reserve, until a deposit
 	}
 	if n.shortAt <= n.answered || a.row == 0 {
 		return nil
@@ -62,12 +61,12 @@ func (l *Ledger) follow(a *account, n news) []*op {
 	free, row := a.free, a.row
 	a.free = 0
 	return []*op{{
-		apply: func(b *book) error { return b.answer(row, free, n.shortAt) },
+		apply: func(b *book) error { return b.returnAndAnswer(row, free, n.shortAt) },
 		done:  func(err error) { a.restore(free, err) },
 	}}
 }
 
-// restore takes back what could not be given away.
+// restore adds money back that could not be returned to the balance.
 func (a *account) restore(free policy.Micro, err error) {
 	if err == nil {
 		return
@@ -77,8 +76,8 @@ func (a *account) restore(free policy.Micro, err error) {
 	a.free += free
 }
 
-// answer gives back what a gateway is short of, or says that nothing is free.
-func (b *book) answer(account int64, free policy.Micro, shortAt int64) error {
+// returnAndAnswer returns free money that another gateway asked for, or records that there is none.
+func (b *book) returnAndAnswer(account int64, free policy.Micro, shortAt int64) error {
 	_, err := b.exec(`UPDATE block SET answered = ? WHERE account = ? AND instance = ?`, shortAt, account, b.instance)
 	if err != nil || free == 0 {
 		return err

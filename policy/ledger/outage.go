@@ -14,9 +14,9 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// UnwritableError says that the store cannot be written at the moment. To a client it is a fault of kind Unavailable.
+// UnwritableError means that the store cannot be written at the moment. For clients it is a fault of kind Unavailable.
 type UnwritableError struct {
-	Reason string    // for anybody to read: it names no file
+	Reason string    // without file names, may be shown to clients
 	Since  time.Time // of the first commit that failed
 	cause  error
 }
@@ -29,27 +29,27 @@ func (e *UnwritableError) Error() string {
 	return fmt.Sprintf("the ledger cannot be written: %s: %v", e.Reason, e.cause)
 }
 
-// Unwrap returns what a client is told, and the cause.
+// Unwrap returns the client's fault and the cause.
 func (e *UnwritableError) Unwrap() []error {
 	f := fault.New(fault.Unavailable, "the gateway cannot record charges at the moment, so it serves nothing that costs money: try again later", e.cause)
 	f.RetryAfter = retryAfter
 	return []error{f, e.cause}
 }
 
-// Outage is a time in which the store could not be written.
+// Outage is a period in which the store could not be written.
 type Outage struct {
 	Err     *UnwritableError
 	Ended   bool
-	Lasted  time.Duration // until its end
-	Written int           // changes that waited for its end, and were written then
+	Lasted  time.Duration // set at its end
+	Written int           // deferred changes that were written at its end
 }
 
-// Writable is nil while the store can be written, as far as is known: the last commit did not fail. Otherwise the gateway admits no
-// request that costs money, since nobody could be charged for it. Charges of requests under way wait, on disk where that is possible, and
-// are written once the store can be: nothing has to be restarted. It is an atomic load.
+// Writable is nil unless the last commit failed. Otherwise the gateway admits no request that costs money, because it could not charge for it.
+// Charges of requests in flight are deferred, on disk if possible, and written when the store works again, without a restart. It is an atomic
+// load.
 func (l *Ledger) Writable() error {
 	err := l.writer.backlog.failed()
-	if err == nil { // else it would be an error that holds a nil pointer
+	if err == nil { // avoid a non-nil error with a nil pointer
 		return nil
 	}
 	return err
@@ -61,7 +61,7 @@ var (
 	errReplaced = errors.New("another file has taken the place of the store's")
 )
 
-// reasons are the causes of outages that SQLite reports, in words.
+// reasons are texts for SQLite's error codes that mean an outage.
 var reasons = map[sqlite3.ErrNo]string{
 	sqlite3.ErrFull: reasonFull, sqlite3.ErrBusy: reasonLocked, sqlite3.ErrLocked: reasonLocked, sqlite3.ErrProtocol: reasonLocked,
 	sqlite3.ErrReadonly: reasonReadOnly, sqlite3.ErrPerm: reasonReadOnly, sqlite3.ErrAuth: reasonReadOnly,
@@ -79,7 +79,7 @@ const (
 	reasonOther    = "a commit failed"
 )
 
-// outageOf tells whether an error means that the store cannot be written, and why. Other errors are those of a change alone.
+// outageOf reports whether an error means that the store cannot be written, and why. Other errors concern a single change.
 func outageOf(err error) (reason string, ok bool) {
 	var s sqlite3.Error
 	var errno syscall.Errno
@@ -105,13 +105,13 @@ func outageOf(err error) (reason string, ok bool) {
 	return "", false
 }
 
-// isOutage tells whether an error means that the store cannot be written.
+// isOutage reports whether an error means that the store cannot be written.
 func isOutage(err error) bool {
 	_, ok := outageOf(err)
 	return ok
 }
 
-// isUnwritable tells whether an error says that the store cannot be written now.
+// isUnwritable reports whether an error is an UnwritableError.
 func isUnwritable(err error) bool {
 	_, ok := errors.AsType[*UnwritableError](err)
 	return ok
@@ -125,9 +125,9 @@ func reasonOf(err error) string {
 	return reasonOther
 }
 
-// ofErrno is the reason that the system gives, where it is better than SQLite's.
+// ofErrno is the system's reason, if it is more specific than SQLite's.
 func ofErrno(e syscall.Errno) (reason string, ok bool) {
-	switch e { //nolint:exhaustive // the others say no more than SQLite
+	switch e { //nolint:exhaustive // the others are not more specific than SQLite's
 	case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
 		return reasonFull, true
 	case syscall.EROFS:
@@ -138,7 +138,7 @@ func ofErrno(e syscall.Errno) (reason string, ok bool) {
 	return "", false
 }
 
-// transient tells whether a connection is as good as new once the cause is over.
+// transient reports whether the connection still works once the cause is over.
 func transient(reason string) bool {
 	return slices.Contains([]string{reasonFull, reasonLocked}, reason)
 }

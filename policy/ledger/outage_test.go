@@ -38,7 +38,7 @@ func breakable(t testing.TB, path string) (*Ledger, *faulty) {
 
 func breakableWith(t testing.TB, path string, o Options) (*Ledger, *faulty) {
 	t.Helper()
-	o.Gateway, o.Idle = true, time.Hour
+	o.Gateway, o.IdleReturn = true, time.Hour
 	l := openWith(t, path, o)
 	f := &faulty{}
 	if err := l.writer.between(func(b *book) error { b.hook = f.hook; return nil }); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// During an outage the store is tried again after a pause, which grows while it fails. An outage soon after another one begins where that
-// left off, so that a disk that has room for one commit in a while does not make the gateway change its mind ten times a second.
+// During an outage the store is retried with exponential backoff. An outage soon after another one continues with its pause, so that a disk that
+// is almost full does not make the state flap.
 const (
 	pauseLeast = 100 * time.Millisecond
 	pauseMost  = 2 * time.Second
@@ -17,7 +17,7 @@ const (
 )
 
 func (w *writer) firstPause() time.Duration {
-	if w.pause == 0 || time.Since(w.healed) > calm {
+	if w.pause == 0 || time.Since(w.lastRecovery) > calm {
 		w.pause = pauseLeast
 	}
 	return w.pause
@@ -28,42 +28,42 @@ func (w *writer) nextPause() time.Duration {
 	return w.pause
 }
 
-// fail begins an outage that was noticed without a commit.
+// fail starts an outage that was noticed without a commit.
 func (w *writer) fail(cause error) {
 	_ = w.backlog.begin(cause)
-	signal(w.broken)
+	signal(w.outageBegan)
 }
 
-// recover tries to end an outage: it writes what waits, and ends it once all of it is written. It reports whether the store can be written.
-// Nobody else is at the book.
-func (w *writer) recover() bool {
+// tryRecover tries to end an outage: it writes the deferred changes, and reports whether the store can be written. Only the holder of the book
+// may call it.
+func (w *writer) tryRecover() bool {
 	l := w.backlog
 	f := l.failed()
 	if f == nil {
 		return true
 	}
-	if err := w.revive(f.Reason); err != nil {
-		l.again(err)
+	if err := w.reconnect(f.Reason); err != nil {
+		l.stillFailing(err)
 		return false
 	}
 	for {
 		waiting := l.next(groupLimit)
-		failed, cause := w.try(append([]*op{{apply: (*book).beat}}, waiting...))
-		l.drop(without(waiting, failed))
+		failed, cause := w.try(append([]*op{{apply: (*book).probeWrite}}, waiting...))
+		l.drop(difference(waiting, failed))
 		if len(failed) > 0 {
-			l.again(cause)
+			l.stillFailing(cause)
 			return false
 		}
 		if l.end() {
-			w.healed = time.Now()
-			w.changed() // what other gateways asked for meanwhile has no answer yet
+			w.lastRecovery = time.Now()
+			w.changed() // answer other gateways' requests of the meantime
 			return true
 		}
 	}
 }
 
-// without are the ops that are not among others.
-func without(ops, others []*op) (left []*op) {
+// difference is the ops that are not in others.
+func difference(ops, others []*op) (left []*op) {
 	out := make(map[*op]bool, len(others))
 	for _, o := range others {
 		out[o] = true
@@ -76,14 +76,14 @@ func without(ops, others []*op) (left []*op) {
 	return left
 }
 
-// beat is a change that needs the disk: a transaction that changes nothing could be committed to one that is full.
-func (b *book) beat() error {
+// probeWrite makes a change that needs disk space: an empty transaction would succeed on a full disk.
+func (b *book) probeWrite() error {
 	_, err := b.exec(`UPDATE instance SET at = ? WHERE id = ?`, time.Now().UnixMicro(), b.instance)
 	return err
 }
 
-// revive makes the connection to the store anew where the outage may have broken it, or another file lies where the store was.
-func (w *writer) revive(reason string) error {
+// reconnect reopens the store if the outage may have broken the connection, or the file was replaced.
+func (w *writer) reconnect(reason string) error {
 	replaced, err := w.book.isReplaced()
 	if err != nil || !replaced && transient(reason) {
 		return err
@@ -91,24 +91,24 @@ func (w *writer) revive(reason string) error {
 	if err := w.book.reopen(); err != nil {
 		return err
 	}
-	w.orphan = w.orphan || replaced
-	if !w.orphan {
+	w.replaced = w.replaced || replaced
+	if !w.replaced {
 		return nil
 	}
 	if err := w.renewed(w.book); err != nil {
 		return err
 	}
-	w.orphan = false
+	w.replaced = false
 	return nil
 }
 
-// readers are the connections that read, of which there are others once the store is another file.
+// readers are the read connections, which are replaced when the store's file is.
 type readers struct {
 	now    atomic.Pointer[sql.DB]
-	before *sql.DB // closed with the next replacement: somebody may still read from it
+	before *sql.DB // closed at the next replacement, because queries may still use it
 }
 
-// replace has later queries go to other connections. One goroutine calls it.
+// replace switches later queries to other connections. Only one goroutine may call it.
 func (r *readers) replace(db *sql.DB) {
 	if r.before != nil {
 		_ = r.before.Close()
@@ -116,7 +116,7 @@ func (r *readers) replace(db *sql.DB) {
 	r.before = r.now.Swap(db)
 }
 
-// Close closes the connections of now and of before.
+// Close closes the current and the previous connections.
 func (r *readers) Close() error {
 	var errs []error
 	for _, db := range []*sql.DB{r.before, r.now.Load()} {

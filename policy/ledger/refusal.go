@@ -7,27 +7,27 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Refusal is a request that ended before a provider was called: there is nothing to charge, and no row of its own.
+// Refusal is a request that was refused before a provider was called: it is only counted and has no row.
 type Refusal struct {
 	RequestID string
 	Account   policy.Account // "" without a key
-	Reason    string         // one of a few words: the code of the error
+	Reason    string         // the error's code
 	Status    int            // HTTP
-	Record    []byte         // as Charge's; nil: nobody will ask for it
+	Record    []byte         // as Charge.Record; nil if it is not to be stored
 	At        time.Time      // zero means now
 }
 
-// What memory holds of refusals.
+// Limits of refusals in memory.
 const (
-	refusalCounts = 4096 // sums that wait to be written
-	refusalRing   = 1024 // of the latest refusals, for Request
-	refusalRecord = 4096 // bytes of the record of one
+	refusalCounts = 4096 // counters that are not written yet
+	refusalRing   = 1024 // latest refusals, for Request
+	refusalRecord = 4096 // bytes of one record
 )
 
-// otherRefusals is the reason of those that are too many to be told apart.
+// otherRefusals is the reason of refusals beyond the limit of counters.
 const otherRefusals = "other"
 
-// refusalKey is what refusals are summed by.
+// refusalKey is the key of a counter.
 type refusalKey struct {
 	account policy.Account
 	minute  int64
@@ -35,24 +35,24 @@ type refusalKey struct {
 	status  int
 }
 
-// refusals counts requests that were refused until they are written, and knows the latest. The zero value is empty.
+// refusals counts refused requests until the counters are written, and has the latest ones. The zero value is empty.
 type refusals struct {
 	mu     sync.Mutex
 	counts map[refusalKey]int64
 	ring   []Refusal
-	next   int // the place in ring that is taken next
+	next   int // next index in ring
 }
 
-// Refuse counts a refusal. The store has it within seconds, and Request for a while.
+// Refuse counts a refusal. It is written within seconds; Request returns it for a while.
 func (l *Ledger) Refuse(r Refusal) {
 	if r.At.IsZero() {
 		r.At = l.o.Now()
 	}
 	l.refused.add(refusalKey{r.Account, r.At.Unix() / 60, r.Reason, r.Status}, 1)
-	l.refused.remember(r)
+	l.refused.addRecent(r)
 }
 
-// add counts. Where there are too many sums, the rest of a minute is one.
+// add counts refusals. Beyond the limit of counters, they are counted as otherRefusals.
 func (s *refusals) add(k refusalKey, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *refusals) add(k refusalKey, n int64) {
 	s.counts[k] += n
 }
 
-// remember keeps a refusal in the place of the one that is the longest ago.
-func (s *refusals) remember(r Refusal) {
+// addRecent stores a refusal in place of the oldest one.
+func (s *refusals) addRecent(r Refusal) {
 	if r.Record == nil || len(r.Record) > refusalRecord {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *refusals) remember(r Refusal) {
 	s.next = (s.next + 1) % refusalRing
 }
 
-// find is one of the latest refusals of an account.
+// find finds one of the latest refusals of an account.
 func (s *refusals) find(acct policy.Account, id string) (Request, bool) {
 	r, ok := s.findAny(id)
 	if !ok || r.Account != acct {
@@ -89,7 +89,7 @@ func (s *refusals) find(acct policy.Account, id string) (Request, bool) {
 	return r, true
 }
 
-// findAny is one of the latest refusals of whatever account.
+// findAny finds one of the latest refusals of any account.
 func (s *refusals) findAny(id string) (Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *refusals) findAny(id string) (Request, bool) {
 	return Request{}, false
 }
 
-// take returns what was counted, and begins anew.
+// take returns the counters and resets them.
 func (s *refusals) take() map[refusalKey]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *refusals) take() map[refusalKey]int64 {
 	return counts
 }
 
-// writeRefusals writes what was counted, or keeps it for later.
+// writeRefusals writes the counters, or keeps them after an error.
 func (l *Ledger) writeRefusals() {
 	if l.Writable() != nil {
 		return
@@ -131,7 +131,7 @@ func (l *Ledger) writeRefusals() {
 	}
 }
 
-// addRefusals adds to the sums. It may run twice.
+// addRefusals adds to the stored counters. It may run twice.
 func (b *book) addRefusals(counts map[refusalKey]int64) error {
 	for k, n := range counts {
 		if _, err := b.exec(`INSERT INTO refusal (account, minute, reason, status, requests) VALUES (?, ?, ?, ?, ?)
@@ -145,7 +145,7 @@ ON CONFLICT (account, minute, reason, status) DO UPDATE SET requests = requests 
 	return nil
 }
 
-// pruneRefusals removes the sums that are older than a time.
+// pruneRefusals removes counters from before a time.
 func (b *book) pruneRefusals(before time.Time) (int64, error) {
 	return b.exec(`DELETE FROM refusal WHERE (account, minute, reason, status) IN
 	(SELECT account, minute, reason, status FROM refusal WHERE minute < ? LIMIT ?)`, before.Unix()/60, pruneLimit)

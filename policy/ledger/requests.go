@@ -11,25 +11,25 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// RequestFilter says which requests are listed. Its zero value means all.
+// RequestFilter selects requests. The zero value selects all.
 type RequestFilter struct {
 	Account  policy.Account    // "" means every account
-	Model    policy.ModelID    // that answered, or that was asked for
+	Model    policy.ModelID    // that answered or was requested
 	Provider policy.ProviderID // that answered, or was tried
 	Status   string            // how it ended (ok, failed, …), its HTTP status, a class of them (5xx), or the code of its error
 	Since    time.Time         // zero means from the beginning
 	Until    time.Time         // zero means to the end
-	Limit    int               // most requests that are read; 0 means 100
+	Limit    int               // most requests that are returned; 0 means 100
 }
 
 const requestColumns = `id, account, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record`
 
-// recordText is a request's record as SQLite's functions of JSON take it.
+// recordText is a request's record as text, for SQLite's JSON functions.
 const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
 
-// Requests are the requests that the filter lets through, the latest first. Those that are older than the retention are gone, and so are
-// refusals before an attempt: of these only sums are stored. What a gateway has not written yet is missing.
+// Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
+// Requests that a gateway has not written yet are missing.
 func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -57,7 +57,7 @@ ORDER BY at DESC, rowid DESC LIMIT ?9`, f.Account, f.Model, f.Provider, f.Status
 	return rows, nil
 }
 
-// statusClass are the HTTP statuses that a text means: 503, or 500 to 599 for 5xx. Where it means none, no status lies between them.
+// statusClass is the range of HTTP statuses for a text: 503, or 500 to 599 for 5xx. The range is empty for any other text.
 func statusClass(s string) (low, high int) {
 	if digit, ok := strings.CutSuffix(s, "xx"); ok && len(digit) == 1 {
 		low = int(digit[0]-'0') * 100
@@ -69,8 +69,8 @@ func statusClass(s string) (low, high int) {
 	return low, low
 }
 
-// AnyRequest reads one request of whatever account. The error is ErrUnknownRequest where there is none, or it is older than the retention.
-// What this ledger has taken, and its latest refusals, are in it.
+// AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
+// unwritten requests of this handle and its latest refusals.
 func (l *Ledger) AnyRequest(ctx context.Context, id string) (Request, error) {
 	if r, ok := l.waiting.findAny(id); ok {
 		return r, nil

@@ -10,12 +10,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// InsufficientError says that a key cannot pay: it lacks the money, or is blocked until a deposit because an earlier
-// answer cost more than it had.
+// InsufficientError means that a key cannot pay: its balance is too low, or it is blocked until a deposit because an earlier answer cost more
+// than its balance.
 type InsufficientError struct {
 	Account   policy.Account
 	Needed    policy.Micro
-	Available policy.Micro // what is neither spent nor reserved, credit included
+	Available policy.Micro // neither spent nor reserved, including credit
 	Blocked   bool
 }
 
@@ -27,8 +27,8 @@ func (e *InsufficientError) Error() string {
 	return fmt.Sprintf("key %s needs %s USD and has %s USD available", e.Account, e.Needed, e.Available)
 }
 
-// A block is an eighth of what is available, but within these bounds. There is no least size where other gateways have
-// blocks of the key too, and after one of them was short everybody takes only what is needed for a while.
+// A block is an eighth of the available balance, within these limits. There is no minimum if other gateways have blocks of the key; after one of
+// them was short, all take only what they need for a while.
 const (
 	blockMin  = policy.USD / 4
 	blockMax  = 10 * policy.USD
@@ -51,32 +51,32 @@ func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID str
 	if err == nil || amount == 0 {
 		err = l.grow(ctx, h, amount, true)
 	}
-	if isUnwritable(err) && amount == 0 { // what costs nothing is served nevertheless
+	if isUnwritable(err) && amount == 0 { // free requests are served during an outage
 		err = nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reserve for request %s: %w", requestID, err)
 	}
 	h.account.mu.Lock()
-	h.account.open++
+	h.account.openHolds++
 	h.account.mu.Unlock()
 	return h, nil
 }
 
-// Holds counts the open holds of this handle and what they hold together.
+// Holds is the number of open holds of this handle and their sum.
 func (l *Ledger) Holds() (open int, held policy.Micro) {
 	l.mu.Lock()
 	accounts := slices.Collect(maps.Values(l.accounts))
 	l.mu.Unlock()
 	for _, a := range accounts {
 		a.mu.Lock()
-		open, held = open+a.open, held+a.held
+		open, held = open+a.openHolds, held+a.held
 		a.mu.Unlock()
 	}
 	return open, held
 }
 
-// Release ends a hold without a charge. Nothing is written. A nil hold and one that has ended are left alone.
+// Release ends a hold without a charge. Nothing is written. It has no effect on nil or an ended hold.
 func (l *Ledger) Release(h *Hold) {
 	if h == nil {
 		return
@@ -85,32 +85,32 @@ func (l *Ledger) Release(h *Hold) {
 	now := l.o.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.touched = now
+	a.lastUsed = now
 	h.released = true
 	h.freeIfReleased()
 }
 
-// want is what a hold lacks.
-type want struct {
+// shortfall is the amount that a hold lacks.
+type shortfall struct {
 	amount policy.Micro
-	all    bool      // everything or an error; else as much as there is
-	since  time.Time // what other gateways give back after that is all that they can
+	all    bool      // the whole amount or an error; otherwise as much as possible
+	since  time.Time // money that other gateways return after this time is all they can return
 }
 
-// retryTime is how often a request looks whether other gateways gave something back.
-const retryTime = 20 * time.Millisecond
+// retryInterval is the interval of checking whether other gateways have returned money.
+const retryInterval = 20 * time.Millisecond
 
-// grow adds more to a hold: out of memory if it has enough, else out of the store, else out of what other gateways hold
-// and do not use. With all, it is everything or an error; without, as much as there is.
+// grow adds to a hold: from memory, else from the store, else from unused money of other gateways. With all, it adds the whole amount or
+// returns an error; otherwise it adds as much as possible.
 func (l *Ledger) grow(ctx context.Context, h *Hold, more policy.Micro, all bool) error {
-	w := want{amount: more, all: all, since: l.o.Now()}
+	w := shortfall{amount: more, all: all, since: l.o.Now()}
 	asked, err := l.growOnce(ctx, h, &w)
 	if !asked {
 		return err
 	}
-	patience := time.NewTimer(l.o.Patience)
+	patience := time.NewTimer(l.o.ReserveWait)
 	defer patience.Stop()
-	retry := time.NewTicker(retryTime)
+	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
 	for asked {
 		select {
@@ -125,30 +125,29 @@ func (l *Ledger) grow(ctx context.Context, h *Hold, more policy.Micro, all bool)
 	return err
 }
 
-// growOnce does not wait for other gateways: asked says that they were asked, and that it may come to another result
-// when they have answered.
-func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *want) (asked bool, err error) {
+// growOnce does not wait for other gateways: asked is true if they were asked, so that a retry may succeed.
+func (l *Ledger) growOnce(ctx context.Context, h *Hold, w *shortfall) (asked bool, err error) {
 	a := h.account
 	if a.reserve(h, w.amount, l.o.Now()) {
 		return false, nil
 	}
 	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	case a.blockLock <- struct{}{}:
+		defer func() { <-a.blockLock }()
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
-	if a.reserve(h, w.amount, l.o.Now()) { // whoever had the turn before may have brought enough
+	if a.reserve(h, w.amount, l.o.Now()) { // the last holder of the lock may have added enough
 		return false, nil
 	}
 	return l.refill(h, w)
 }
 
-// refill brings money from the balance into the block, and from there into the hold. The caller has the account's turn.
-func (l *Ledger) refill(h *Hold, w *want) (asked bool, err error) {
+// refill moves money from the balance to the block and to the hold. The caller has the account's blockLock.
+func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 	a := h.account
-	aside := a.setAside(w.amount)
-	var g grant
+	aside := a.takeFree(w.amount)
+	var g blockGrant
 	var short *InsufficientError
 	take := func(b *book) (err error) { g, err = b.takeBlock(a.name, w, w.amount-aside, l.o.Now()); return err }
 	err = l.writer.do(take, func(err error) {
@@ -174,22 +173,22 @@ func (l *Ledger) refill(h *Hold, w *want) (asked bool, err error) {
 	return g.asked, err
 }
 
-// grant is what came of a wish for money.
-type grant struct {
-	balance              // the row as it was before
-	amount  policy.Micro // what the block got
-	asked   bool         // other gateways were asked to give back what they do not use, and have not all answered yet
+// blockGrant is the result of taking money into a block.
+type blockGrant struct {
+	balance              // the row before
+	amount  policy.Micro // added to the block
+	asked   bool         // other gateways were asked to return unused money and have not all answered
 }
 
-// takeBlock moves money from a balance into the gateway's block: what is needed and some more, so that the next requests
-// find it there. When there is too little and all is needed, nothing is moved.
-func (b *book) takeBlock(acct policy.Account, w *want, need policy.Micro, now time.Time) (g grant, err error) {
+// takeBlock moves money from a balance to the gateway's block: the needed amount and more, for the next requests. If there is too little and all
+// is needed, nothing is moved.
+func (b *book) takeBlock(acct policy.Account, w *shortfall, need policy.Micro, now time.Time) (g blockGrant, err error) {
 	if g.balance, err = b.prepaidBalance(acct); err != nil {
-		return grant{}, err
+		return blockGrant{}, err
 	}
 	others, unasked, err := b.othersHold(g.account, w.since)
 	if err != nil {
-		return grant{}, err
+		return blockGrant{}, err
 	}
 	short := now.UnixMicro()-g.shortAt < shortTime.Microseconds()
 	size := blockSize(need, g.available(), others > 0, short)
@@ -197,7 +196,7 @@ func (b *book) takeBlock(acct policy.Account, w *want, need policy.Micro, now ti
 	if lacks > 0 && unasked > 0 && (!w.all || unasked >= lacks && !g.blocked) {
 		g.asked = true
 		if err := b.ask(g.balance, w.since, now); err != nil {
-			return grant{}, err
+			return blockGrant{}, err
 		}
 	}
 	if size == 0 || w.all && (g.blocked || lacks > 0) {
@@ -205,22 +204,21 @@ func (b *book) takeBlock(acct policy.Account, w *want, need policy.Micro, now ti
 	}
 	g.amount = size
 	if _, err := b.exec(`UPDATE balance SET held = held + ?, short_at = iif(?, short_at, 0) WHERE account = ?`, size, short, g.account); err != nil {
-		return grant{}, err
+		return blockGrant{}, err
 	}
 	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (account, instance) DO UPDATE SET micro = micro + ?3, at = ?4`, g.account, b.instance, size, now.UnixMicro())
 	return g, err
 }
 
-// othersHold is what the blocks of other gateways hold of a key, and how much of it is in blocks whose gateways were not
-// asked since, or have not answered.
+// othersHold is the sum of other gateways' blocks of a key, and the part of it whose gateways were not asked since, or have not answered.
 func (b *book) othersHold(account int64, since time.Time) (all, unasked policy.Micro, err error) {
 	err = b.row(`SELECT coalesce(sum(micro), 0), coalesce(sum(micro) FILTER (WHERE answered < ?), 0) FROM block
 WHERE account = ? AND instance <> ?`, since.UnixMicro(), account, b.instance).Scan(&all, &unasked)
 	return all, unasked, err
 }
 
-// ask lets the other gateways know that what they hold of a key and do not use is needed, unless they were told since.
+// ask asks the other gateways to return unused money of a key, unless they were asked since.
 func (b *book) ask(row balance, since, now time.Time) error {
 	if row.shortAt >= since.UnixMicro() {
 		return nil
@@ -233,7 +231,7 @@ func (b *book) ask(row balance, since, now time.Time) error {
 	return err
 }
 
-// blockSize is how much of what is available goes into a block when some is needed.
+// blockSize is the amount to move into a block if need is needed.
 func blockSize(need, available policy.Micro, shared, short bool) policy.Micro {
 	if need == 0 {
 		return 0
@@ -249,8 +247,7 @@ func blockSize(need, available policy.Micro, shared, short bool) policy.Micro {
 	return max(0, min(size, available))
 }
 
-// returnFree gives a part of a block back to its balance. When there is no such block any more, because others took this
-// gateway for dead, they have given it back.
+// returnFree returns a part of a block to its balance. If the block does not exist, others considered this gateway dead and have returned it.
 func (b *book) returnFree(account int64, amount policy.Micro) error {
 	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
 	if err != nil || n == 0 {

@@ -201,7 +201,7 @@ func TestABlockIsBounded(t *testing.T) {
 
 func TestAQuietKeysBlockGoesBack(t *testing.T) {
 	path := storePath(t)
-	l := openWith(t, path, Options{Gateway: true, Idle: 10 * time.Millisecond})
+	l := openWith(t, path, Options{Gateway: true, IdleReturn: 10 * time.Millisecond})
 	cli := tool(t, path)
 	withKey(t, l, "k", 10*usd)
 	open := reserve(t, l, "k", "open", 1000)

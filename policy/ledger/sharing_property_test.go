@@ -143,7 +143,7 @@ func (p *pairTrial) capture(l *Ledger, m *pairModel, open map[*Hold]policy.Micro
 func (p *pairTrial) heard(m *pairModel) {
 	for _, l := range p.gateways {
 		eventually(p, "each gateway knows that "+string(m.id)+" is blocked", func() bool {
-			a := l.known(m.id)
+			a := l.inMemory(m.id)
 			if a == nil {
 				return true
 			}

@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Solvent refuses a key that is blocked or has nothing at all, credit included: whatever a request of it costs, Reserve would refuse it,
-// unless a deposit comes. While the key's block has something free, nothing is read. The error is an *InsufficientError that needs
-// nothing, or the store's; a key without a balance is solvent.
+// Solvent returns an error for a key that is blocked or has no money at all, including credit: Reserve would refuse any amount. While the key's
+// block has free money, the store is not read. The error is an *InsufficientError with Needed 0, or the store's. A key without a balance is
+// solvent.
 func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) error {
 	if l.account(acct).hasFree() {
 		return nil
@@ -24,7 +24,7 @@ func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) error {
 	return &InsufficientError{Account: acct, Available: row.micro + row.credit, Blocked: row.blocked}
 }
 
-// hasFree tells whether a request could be reserved for out of memory.
+// hasFree reports whether the block has free money in memory.
 func (a *account) hasFree() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// spending is what the requests of one transaction add to what agents spent on their parts, as sums do to usage: it is committed with
-// their charges, or not at all.
+// spending is what the charges of one transaction add to agents' spending per part. It is committed with the charges.
 type spending map[spendingKey]policy.Micro
 
 // spendingKey is the key of a row of spending.
@@ -19,11 +18,10 @@ type spendingKey struct {
 	agent, part string
 }
 
-// PartStake is the part under which SpentByPart has what the operator's staked credit paid for, of an account and an agent without a
-// name: it belongs to none.
+// PartStake is the part in SpentByPart for what the operator's staked credit paid, under an empty account and agent.
 const PartStake = "stake"
 
-// add counts a charge that says whose budget it uses. An op adds as its last step.
+// add counts a charge that has a part. An op calls it as its last step.
 func (s spending) add(c Charge, charged policy.Micro) {
 	if c.Staked > 0 {
 		s[spendingKey{day: dayOf(c.At), part: PartStake}] += c.Staked
@@ -33,7 +31,7 @@ func (s spending) add(c Charge, charged policy.Micro) {
 	}
 }
 
-// writeSpending adds the transaction's spending to the store.
+// writeSpending writes the transaction's spending.
 func (b *book) writeSpending() error {
 	for k, charged := range b.spending {
 		if _, err := b.exec(`INSERT INTO spending (day, account, agent, part, charged) VALUES (?, ?, ?, ?, ?)
@@ -45,9 +43,8 @@ ON CONFLICT (day, account, agent, part) DO UPDATE SET charged = charged + exclud
 	return nil
 }
 
-// SpentByPart is what each part of an agent was charged on the UTC day of a time, by the names of the charges' parts: charges on their
-// way to the store, and those of other gateways, are in it. Days before yesterday are forgotten. It does not give up before the store
-// has answered, whatever becomes of the context.
+// SpentByPart is the charges of each part of an agent on the UTC day of a time, including pending charges and those of other gateways. Days before
+// yesterday are deleted. It waits for the store even if the context ends.
 func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent string, day time.Time) (map[string]policy.Micro, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,7 +52,7 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 	out := map[string]policy.Micro{}
 	// The writer reads it, so that it is known which charges are in it: those that it answered before.
 	err := l.writer.do(func(b *book) error { return b.spentByPart(acct, agent, dayOf(day), out) }, nil)
-	if isUnwritable(err) { // who costs nothing is served nevertheless
+	if isUnwritable(err) { // free requests are served during an outage
 		err = readSpentByPart(ctx, l.reads, acct, agent, dayOf(day), out)
 	}
 	if err != nil {
@@ -64,7 +61,7 @@ func (l *Ledger) SpentByPart(ctx context.Context, acct policy.Account, agent str
 	return out, nil
 }
 
-// spentByPart reads what an agent spent on a day, by the transaction's own requests too. It may run twice.
+// spentByPart reads an agent's spending of a day, including the current transaction's. It may run twice.
 func (b *book) spentByPart(acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
 	if err := readSpentByPart(context.Background(), b.conn, acct, agent, day, into); err != nil {
 		return err
@@ -77,7 +74,7 @@ func (b *book) spentByPart(acct policy.Account, agent string, day int64, into ma
 	return nil
 }
 
-// readSpentByPart reads what of that is committed.
+// readSpentByPart reads the committed spending.
 func readSpentByPart(ctx context.Context, db queryer, acct policy.Account, agent string, day int64, into map[string]policy.Micro) error {
 	clear(into)
 	type row struct {
@@ -94,7 +91,7 @@ func readSpentByPart(ctx context.Context, db queryer, acct policy.Account, agent
 	return err
 }
 
-// forgetSpending removes what was spent before yesterday.
+// forgetSpending removes spending from before yesterday.
 func (l *Ledger) forgetSpending() {
 	before := dayOf(l.o.Now()) - 1
 	l.removeOld("sums of what agents spent", func(b *book) (int64, error) { return b.forgetSpending(before) })

@@ -16,7 +16,7 @@ func dreamt(id string, acct policy.Account, agent string, amount policy.Micro) C
 // onDay opens a store on a day: what was spent long before it is forgotten.
 func onDay(t *testing.T, path string, day time.Time) *Ledger {
 	t.Helper()
-	return openWith(t, path, Options{Gateway: true, Idle: time.Hour, Now: func() time.Time { return day }})
+	return openWith(t, path, Options{Gateway: true, IdleReturn: time.Hour, Now: func() time.Time { return day }})
 }
 
 func wantSpent(t *testing.T, l *Ledger, acct policy.Account, agent string, day time.Time, want map[string]policy.Micro) {

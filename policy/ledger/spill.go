@@ -19,18 +19,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// note is a change that can wait for the store, in a form that another process can write too. Writing it twice changes nothing.
+// note is a deferrable change in a form that another process can apply, too. Applying it twice changes nothing.
 type note struct {
 	Charge  *Charge
 	Prepaid bool         // the charge is taken from a balance
-	Hold    policy.Micro // what of the gateway's block is reserved for it
+	Hold    policy.Micro // amount of the gateway's block that is held for it
 	Kept    []Kept
 	At      int64 // when things were kept, in microseconds since 1970
 }
 
-// spill is the file beside the store that a gateway keeps notes in while the store cannot be written. Its disk space is reserved when the
-// gateway starts, so that a full disk does not keep it from being used. Whoever has the lock on it may write the notes to the store and
-// remove it: while the gateway lives that is the gateway itself.
+// spill is the file beside the store to which a gateway writes notes during an outage. Its disk space is reserved at start, so that it works with
+// a full disk. The holder of its lock may apply the notes to the store and remove it: while the gateway runs, the gateway itself.
 //
 // It begins with a header: magic, epoch, checksum. Records follow it without gaps: length, checksum, a gob of notes. Their checksums are over
 // the epoch too, which moves when all notes are written to the store: what is left of earlier epochs is no record any more.
@@ -38,14 +37,14 @@ type spill struct {
 	path  string
 	file  *os.File
 	epoch uint64
-	end   int64 // where the next record goes
+	end   int64 // offset of the next record
 }
 
 const (
 	spillMagic    = "BARDOSP1"
 	spillHeader   = 8 + 8 + 4
 	recordHeader  = 4 + 4
-	spillReserved = 4 << 20 // bytes: some two thousand charges
+	spillReserved = 4 << 20 // bytes; about two thousand charges
 	spillMost     = 64 << 20
 )
 
@@ -59,7 +58,7 @@ func spillOf(store string, instance int64) string {
 // errSpillTaken says that another process has the lock on a spill file.
 var errSpillTaken = errors.New("another process has it")
 
-// createSpill makes an instance's file anew, and takes its lock.
+// createSpill creates an instance's file and takes its lock.
 func createSpill(store string, instance int64) (*spill, error) {
 	s, err := lockSpill(spillOf(store, instance), os.O_CREATE)
 	if err != nil {
@@ -78,7 +77,7 @@ func createSpill(store string, instance int64) (*spill, error) {
 	return s, nil
 }
 
-// reserve takes the disk space, as far as the file system does that, and writes the header.
+// reserve reserves the disk space, if the file system supports it, and writes the header.
 func (s *spill) reserve() error {
 	_ = preallocate(s.file, spillReserved) // without it a full disk leaves memory alone
 	return s.reset()
@@ -105,7 +104,7 @@ func lockSpill(path string, flags int) (*spill, error) {
 	return s, nil
 }
 
-// isThere tells whether the file is still where others look for it.
+// isThere reports whether the file still exists at its path.
 func (s *spill) isThere() bool {
 	own, err := s.file.Stat()
 	if err != nil {
@@ -115,10 +114,10 @@ func (s *spill) isThere() bool {
 	return err == nil && os.SameFile(own, seen)
 }
 
-// close drops the lock. The file stays.
+// close releases the lock. The file stays.
 func (s *spill) close() error { return s.file.Close() }
 
-// remove ends a file whose notes are all in the store.
+// remove removes a file whose notes are all in the store.
 func (s *spill) remove() error {
 	err := os.Remove(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +126,7 @@ func (s *spill) remove() error {
 	return errors.Join(err, s.close())
 }
 
-// rename follows its instance to another number.
+// rename renames the file to a new instance id.
 func (s *spill) rename(path string) error {
 	err := os.Rename(s.path, path) //nolint:gosec // the operator names the store
 	if err == nil {
@@ -136,7 +135,7 @@ func (s *spill) rename(path string) error {
 	return err
 }
 
-// reset empties the file: it begins a new epoch.
+// reset empties the file by starting a new epoch.
 func (s *spill) reset() error {
 	h := make([]byte, 0, spillHeader)
 	h = append(h, spillMagic...)
@@ -156,10 +155,10 @@ func (s *spill) reset() error {
 	return nil
 }
 
-// errSpillFull says that a file has its greatest size.
+// errSpillFull means that the file has reached its maximum size.
 var errSpillFull = errors.New("the spill file is full")
 
-// add appends notes, and returns when they are durable. After an error none of them counts.
+// add appends notes and returns once they are durable. After an error none of them is in the file.
 func (s *spill) add(notes []*note) error {
 	var text bytes.Buffer
 	if err := gob.NewEncoder(&text).Encode(notes); err != nil {
@@ -191,7 +190,7 @@ func (s *spill) checksum(text []byte) uint32 {
 	return crc32.Update(crc32.Checksum(epoch[:], castagnoli), castagnoli, text)
 }
 
-// notes reads all records: up to the first that is not whole.
+// notes reads all records up to the first incomplete one.
 func (s *spill) notes() (notes []*note, err error) {
 	b, err := io.ReadAll(io.NewSectionReader(s.file, 0, spillMost))
 	if err != nil || len(b) < spillHeader || string(b[:8]) != spillMagic {
@@ -237,8 +236,7 @@ func spillFiles(store string) (files map[int64]string, err error) {
 	return files, nil
 }
 
-// abandoned are the files of gateways that run no more, locked, with their notes. Those that another process is writing to the store are
-// in taken.
+// abandoned are the files of dead gateways, locked, with their notes. taken are those that another process is applying.
 func abandoned(store string) (left []leftover, taken []int64, err error) {
 	files, err := spillFiles(store)
 	if err != nil {
@@ -265,7 +263,7 @@ func abandoned(store string) (left []leftover, taken []int64, err error) {
 	return left, taken, nil
 }
 
-// leftover is what a gateway that runs no more could not write.
+// leftover is the spill file of a dead gateway.
 type leftover struct {
 	*spill
 	instance int64

@@ -210,7 +210,7 @@ func (f failedRow) Scan(...any) error { return f.err }
 
 // atomically runs one change in a transaction of its own.
 func (b *book) atomically(change func(*book) error) error {
-	if err := b.present(); err != nil { // what is written to a file that was removed is lost
+	if err := b.checkFile(); err != nil { // what is written to a file that was removed is lost
 		return err
 	}
 	if err := b.turn.take(); err != nil {
@@ -241,8 +241,8 @@ func (b *book) atomically(change func(*book) error) error {
 	return nil
 }
 
-// present is nil while the store's file lies where it was opened.
-func (b *book) present() error {
+// checkFile is nil while the store's file lies where it was opened.
+func (b *book) checkFile() error {
 	replaced, err := b.isReplaced()
 	if replaced {
 		return errReplaced
@@ -273,7 +273,7 @@ func (b *book) identify() (err error) {
 
 // reopen connects anew, to whatever file lies where the store was. After an error everything is as before.
 func (b *book) reopen() error {
-	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	next, err := openBook(ctx, existing(writeDSN(b.path)))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // one who has just written gets in line behind. It is about fairness alone: SQLite's lock guards the store.
 type turn struct{ queue, write *os.File }
 
-// turnPatience is how long to wait for a process that stands still. After it SQLite decides.
-const turnPatience = 5 * time.Second
+// turnTimeout is how long to wait for a process that does not progress. After it SQLite's own locking decides.
+const turnTimeout = 5 * time.Second
 
 func openTurn(store string) (*turn, error) {
 	queue, err := os.OpenFile(store+".queue.lock", os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator names the store
@@ -27,12 +27,12 @@ func openTurn(store string) (*turn, error) {
 	return &turn{queue: queue, write: write}, nil
 }
 
-// take waits for the turn. The error is the system's.
+// take waits for the turn.
 func (t *turn) take() error {
 	if t == nil {
 		return nil
 	}
-	deadline := time.Now().Add(turnPatience)
+	deadline := time.Now().Add(turnTimeout)
 	if err := wait(t.queue, deadline); err != nil {
 		return err
 	}

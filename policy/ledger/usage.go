@@ -13,12 +13,12 @@ import (
 // Request is the record of one request.
 type Request struct {
 	Charge
-	Charged policy.Micro // what the account paid: less than the amount when it had less
+	Charged policy.Micro // what the account paid; less than the amount if its balance was too low
 }
 
-// Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest when the account has no
-// such request, or it is older than the retention. What this ledger has taken is there at once; what another gateway's Record has taken,
-// after Options.Flush. Of refusals there are the latest of this ledger alone.
+// Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest if there is none, or it is older than the
+// retention. Requests of this handle are visible immediately, those of another gateway after its Options.Flush. Only the latest refusals of this
+// handle are included.
 func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (Request, error) {
 	if r, ok := l.waiting.find(acct, id); ok {
 		return r, nil
@@ -36,7 +36,7 @@ func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (R
 	return r, nil
 }
 
-// By is what usage is summed by.
+// By is the grouping of usage.
 type By string
 
 // The ways to sum usage.
@@ -47,7 +47,7 @@ const (
 	ByDay       By = "day"
 )
 
-// Filter says which requests a sum counts. Its zero value means all.
+// Filter selects the requests of a sum. The zero value selects all.
 type Filter struct {
 	Account policy.Account // "" means every account
 	Since   time.Time      // the first UTC day; zero means from the beginning
@@ -58,14 +58,14 @@ type Filter struct {
 type UsageRow struct {
 	Name     string `json:"name"` // a day is written 2006-01-02
 	Requests int64  `json:"requests"`
-	Refused  int64  `json:"refused"` // of them, before a provider was called: they have no model, provider or subsystem
+	Refused  int64  `json:"refused"` // refused before a provider was called: without model, provider and subsystem
 	Tokens
 	Cost         policy.Micro `json:"cost_usd"` // what was charged, or counted for metered keys
 	ProviderCost policy.Pico  `json:"provider_cost_usd"`
 }
 
-// Usage sums what requests used, by day in order of time, else the costliest first. It reads the daily sums, which
-// outlive the single requests.
+// Usage sums the usage of requests, in order of time by day, otherwise most expensive first. It reads the daily totals, which are kept longer than
+// requests.
 func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error) {
 	switch by {
 	case ByModel, ByProvider, BySubsystem, ByDay:
@@ -123,7 +123,7 @@ func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
 	var stored, sum policy.Micro
 	err := l.writer.do(func(b *book) (err error) { stored, err = b.chargedOn(a.name, today); return err }, func(err error) {
 		if err == nil {
-			sum = a.learnSpent(today, stored, asOf)
+			sum = a.setSpent(today, stored, asOf)
 		}
 	})
 	if !isUnwritable(err) {
@@ -140,22 +140,21 @@ func (a *account) pending() policy.Micro {
 	return a.spent.pending
 }
 
-// spentOn is what is known to be spent on a day; ok is false when the day was not read yet, or
-// others have changed the store since.
+// spentOn is the spending of a day; ok is false if it was not read yet, or another process has changed the store since.
 func (a *account) spentOn(day int64, asOf uint64) (sum policy.Micro, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.spent.known || a.spent.day != day || a.spent.asOf < asOf {
+	if !a.spent.loaded || a.spent.day != day || a.spent.generation < asOf {
 		return 0, false
 	}
 	return a.spent.sum + a.spent.pending, true
 }
 
-// learnSpent notes what the store says of a day, and returns it with what is on its way there.
-func (a *account) learnSpent(day int64, stored policy.Micro, asOf uint64) policy.Micro {
+// setSpent notes what the store says of a day, and returns it with what is on its way there.
+func (a *account) setSpent(day int64, stored policy.Micro, asOf uint64) policy.Micro {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.spent.day, a.spent.known, a.spent.sum, a.spent.asOf = day, true, stored, asOf
+	a.spent.day, a.spent.loaded, a.spent.sum, a.spent.generation = day, true, stored, asOf
 	return a.spent.sum + a.spent.pending
 }
 

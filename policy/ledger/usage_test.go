@@ -80,6 +80,41 @@ func TestMeteredRequestsAreWrittenBehind(t *testing.T) {
 	wantClean(t, cli)
 }
 
+var usageCases = []struct {
+	sentence string
+	filter   Filter
+	by       By
+	want     string
+}{
+	{
+		"all by model, the costliest first",
+		Filter{},
+		ByModel,
+		`[{"name":"b","requests":2,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0},
+			{"name":"a","requests":2,"refused":0,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008}]`,
+	},
+	{
+		"one key by provider",
+		Filter{Account: "m"},
+		ByProvider,
+		`[{"name":"p","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0}]`,
+	},
+	{
+		"one key by subsystem until a day",
+		Filter{Account: "k", Until: monday},
+		BySubsystem,
+		`[{"name":"dream","requests":1,"refused":0,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007},
+			{"name":"","requests":1,"refused":0,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001}]`,
+	},
+	{
+		"since a day by day",
+		Filter{Since: monday.AddDate(0, 0, 1)},
+		ByDay,
+		`[{"name":"2026-03-03","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0}]`,
+	},
+	{"a key that did nothing", Filter{Account: "x"}, ByDay, `null`},
+}
+
 func TestUsage(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 100*usd)
@@ -99,40 +134,7 @@ func TestUsage(t *testing.T) {
 		rows, err := l.Usage(t.Context(), Filter{Account: "m"}, ByDay)
 		return err == nil && len(rows) == 1
 	})
-	for _, c := range []struct {
-		sentence string
-		filter   Filter
-		by       By
-		want     string
-	}{
-		{
-			"all by model, the costliest first",
-			Filter{},
-			ByModel,
-			`[{"name":"b","requests":2,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":6.000000,"provider_cost_usd":0},
-			{"name":"a","requests":2,"refused":0,"input_tokens":11,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":4.000000,"provider_cost_usd":0.000000000008}]`,
-		},
-		{
-			"one key by provider",
-			Filter{Account: "m"},
-			ByProvider,
-			`[{"name":"p","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0}]`,
-		},
-		{
-			"one key by subsystem until a day",
-			Filter{Account: "k", Until: monday},
-			BySubsystem,
-			`[{"name":"dream","requests":1,"refused":0,"input_tokens":1,"cached_tokens":2,"cache_write_tokens":3,"output_tokens":4,"reasoning_tokens":5,"cost_usd":3.000000,"provider_cost_usd":0.000000000007},
-			{"name":"","requests":1,"refused":0,"input_tokens":10,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":1.000000,"provider_cost_usd":0.000000000001}]`,
-		},
-		{
-			"since a day by day",
-			Filter{Since: monday.AddDate(0, 0, 1)},
-			ByDay,
-			`[{"name":"2026-03-03","requests":1,"refused":0,"input_tokens":0,"cached_tokens":0,"cache_write_tokens":0,"output_tokens":0,"reasoning_tokens":0,"cost_usd":5.000000,"provider_cost_usd":0}]`,
-		},
-		{"a key that did nothing", Filter{Account: "x"}, ByDay, `null`},
-	} {
+	for _, c := range usageCases {
 		t.Run(c.sentence, func(t *testing.T) {
 			rows, err := l.Usage(t.Context(), c.filter, c.by)
 			if err != nil {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// An op is one change of the store. It fails or succeeds alone, but is committed together with others.
+// An op is one change of the store. It succeeds or fails by itself, but is committed in a group.
 type op struct {
-	apply func(*book) error // runs in the writer's transaction, and again if another op of its group failed, or the commit
-	done  func(error)       // runs after the commit, in the order of the ops, before others get to the book; may be nil
-	reply chan error        // nil when nobody waits: the op may then be written behind
-	err   error             // what apply returned
-	note  *note             // nil: it cannot wait for a store that cannot be written, and fails instead
-	late  func()            // runs once it is known to wait for that; may be nil
+	apply      func(*book) error // runs in the writer's transaction, and again if another op of its group failed, or the commit
+	done       func(error)       // runs after the commit, in the order of the ops, before the next group; may be nil
+	reply      chan error        // nil for an asynchronous op
+	err        error             // what apply returned
+	note       *note             // for deferral during an outage; nil if the op cannot be deferred and fails
+	onDeferred func()            // runs once it is deferred; may be nil
 }
 
-// size is about how much memory an op takes that waits.
+// size is the approximate memory of a deferred op.
 func (o *op) size() int64 {
 	const fixed = 1024
 	if o.note == nil || o.note.Charge == nil {
@@ -28,14 +28,14 @@ func (o *op) size() int64 {
 	return fixed + int64(len(o.note.Charge.Record))
 }
 
-// wait answers an op that is written once the store can be.
+// wait answers a deferred op.
 func (o *op) wait() {
-	if o.late != nil {
-		o.late()
-		o.late = nil
+	if o.onDeferred != nil {
+		o.onDeferred()
+		o.onDeferred = nil
 	}
 	if o.reply != nil {
-		o.reply <- errLate
+		o.reply <- errDeferred
 		o.reply = nil
 	}
 }
@@ -50,64 +50,64 @@ func (o *op) answer(err error) {
 	}
 }
 
-// writer commits ops in groups. Whoever brings an op while nobody is at the book commits it, with what waits there already; what is
-// brought meanwhile is for the writer's goroutine, which takes all of it, commits once, and answers only then. So an op that comes alone
-// wakes nobody, and the price of a durable commit is shared by all who wait for one.
+// writer commits ops in groups. A sender that finds the book free commits its op itself, together with the queue. Ops that arrive meanwhile are
+// committed by the writer's goroutine in one group. So a single op needs no goroutine switch, and concurrent ops share the cost of a durable
+// commit.
 type writer struct {
-	book    *book
-	backlog *backlog          // of a gateway; nil for tools
-	changed func()            // called when another process changed the store
-	renewed func(*book) error // called when the store's file was replaced by another one
-	company atomic.Bool       // other gateways run on the store: look at it more often
-	flush   time.Duration
-	poll    time.Duration
-	log     *slog.Logger
-	count   func(time.Duration, int) // counts commits; may be nil
-	asides  chan func()
-	wake    chan struct{} // somebody waits for a commit
-	late    chan struct{} // something is to be written behind
-	broken  chan struct{} // an outage has begun
-	ended   chan struct{}
+	book        *book
+	backlog     *backlog          // nil for tools
+	changed     func()            // called after another process changed the store
+	renewed     func(*book) error // called after the store's file was replaced
+	shared      atomic.Bool       // other gateways use the store: poll more often
+	flush       time.Duration
+	poll        time.Duration
+	log         *slog.Logger
+	count       func(time.Duration, int) // counts commits; may be nil
+	asides      chan func()
+	wake        chan struct{} // an op waits for a commit
+	late        chan struct{} // there are asynchronous ops
+	outageBegan chan struct{} // an outage has started
+	ended       chan struct{}
 
 	mu       sync.Mutex
-	left     sync.Cond // somebody has left the book
-	taken    bool      // somebody is at the book
-	entering int       // those who wait for it
+	freed    sync.Cond // the book was freed
+	busy     bool      // the book is in use
+	entering int       // number of waiters for the book
 	stopped  bool
 	queue    []*op
 	atBook   []*op // the group that is being committed
-	awaited  int   // ops of the queue that somebody waits for
+	waiters  int   // synchronous ops in the queue
 	running  sync.WaitGroup
 
-	version int64         // of the store's content, moved by other connections' commits
-	unread  bool          // the log says that it cannot be read
-	pause   time.Duration // between two tries during an outage
-	healed  time.Time     // when the last outage ended
-	orphan  bool          // the store is another file, and not joined yet
+	version      int64         // SQLite's data version, incremented by other connections' commits
+	unread       bool          // logged that it cannot be read
+	pause        time.Duration // between retries during an outage
+	lastRecovery time.Time     // end of the last outage
+	replaced     bool          // the store's file was replaced and is not joined yet
 }
 
-// groupLimit bounds one commit, and with it how long its first op waits.
+// groupLimit is the most ops in one commit, which limits the latency of the first one.
 const groupLimit = 512
 
 func newWriter(b *book, o Options) *writer {
 	w := &writer{
 		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {},
-		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), broken: make(chan struct{}, 1), ended: make(chan struct{}),
+		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), outageBegan: make(chan struct{}, 1), ended: make(chan struct{}),
 		renewed: func(*book) error { return nil },
 	}
 	if o.Gateway {
-		w.backlog = &backlog{log: o.Log, now: o.Now, tell: o.Outage}
+		w.backlog = &backlog{log: o.Log, now: o.Now, onOutage: o.Outage}
 	}
-	w.left.L = &w.mu
+	w.freed.L = &w.mu
 	return w
 }
 
 func (w *writer) start() {
-	w.look()
+	w.pollChanges()
 	w.running.Go(w.run)
 }
 
-// stop ends the writer after all that was sent is committed.
+// stop ends the writer after all sent ops are committed.
 func (w *writer) stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -116,30 +116,30 @@ func (w *writer) stop() {
 	w.running.Wait()
 }
 
-// do runs a change and returns when it is durable or has failed. It does not give up before it knows which.
+// do runs a change and returns once it is durable or has failed.
 func (w *writer) do(apply func(*book) error, done func(error)) error {
 	return w.await(&op{apply: apply, done: done})
 }
 
-// await is do, for a change that may be able to wait for the store: the error is errLate then.
+// await is do for a change that may be deferred: then the error is errDeferred.
 func (w *writer) await(o *op) error {
 	reply := make(chan error, 1)
 	o.reply = reply
-	if err := w.hand(o); err != nil {
+	if err := w.submit(o); err != nil {
 		return err
 	}
 	return <-reply
 }
 
-// hand gives an op to whoever is to commit it, which may be its sender.
-func (w *writer) hand(o *op) error {
+// submit gives an op to whoever is to commit it, which may be its sender.
+func (w *writer) submit(o *op) error {
 	if w.backlog.failed() != nil && w.backlog.add(o) {
 		return nil
 	}
 	group, err := w.send(o)
 	if group != nil {
 		w.commit(group)
-		w.leave()
+		w.exit()
 	}
 	return err
 }
@@ -152,26 +152,27 @@ func (w *writer) between(run func(*book) error) error {
 	return <-reply
 }
 
-// behind hands a change over to be written with the next group, or within the flush interval. It waits only while a whole group does.
-func (w *writer) behind(o *op) error { return w.hand(o) }
+// enqueue submits an asynchronous change, which is written with the next group or within the flush interval. It only blocks while a whole group is
+// queued.
+func (w *writer) enqueue(o *op) error { return w.submit(o) }
 
-// send puts an op into the queue. If its sender is the one who is to commit now, it gets the group, and leaves the book after that.
+// send queues an op. If the sender is to commit now, it returns the group; the sender must exit the book afterwards.
 func (w *writer) send(o *op) (group []*op, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.stopped && o.reply == nil && w.taken && len(w.queue) >= groupLimit {
-		w.left.Wait()
+	for !w.stopped && o.reply == nil && w.busy && len(w.queue) >= groupLimit {
+		w.freed.Wait()
 	}
 	if w.stopped {
 		return nil, ErrClosed
 	}
 	w.queue = append(w.queue, o)
-	free := !w.taken && w.entering == 0 && w.awaited == 0 // nobody is at the book, or was here before
+	free := !w.busy && w.entering == 0 && w.waiters == 0 // the book is free and no one waits for it
 	if o.reply != nil {
-		w.awaited++
+		w.waiters++
 	}
 	if free && (o.reply != nil || len(w.queue) >= groupLimit) {
-		w.taken = true
+		w.busy = true
 		return w.gather(), nil
 	}
 	if o.reply == nil && len(w.queue) == 1 {
@@ -180,7 +181,7 @@ func (w *writer) send(o *op) (group []*op, err error) {
 	return nil, nil
 }
 
-// signal lets the writer's goroutine know something, unless it is about to hear of it.
+// signal wakes the writer's goroutine without blocking.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -188,36 +189,36 @@ func signal(c chan struct{}) {
 	}
 }
 
-// enter waits until nobody is at the book.
+// enter waits until the book is free.
 func (w *writer) enter() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.entering++
-	for w.taken {
-		w.left.Wait()
+	for w.busy {
+		w.freed.Wait()
 	}
 	w.entering--
-	w.taken = true
+	w.busy = true
 }
 
-// leave lets others to the book. For those who wait already the writer's goroutine goes there.
-func (w *writer) leave() {
+// exit lets others to the book. For those who wait already the writer's goroutine goes there.
+func (w *writer) exit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.taken, w.atBook = false, nil
-	w.left.Broadcast()
-	if w.awaited > 0 {
+	w.busy, w.atBook = false, nil
+	w.freed.Broadcast()
+	if w.waiters > 0 {
 		signal(w.wake)
 	}
 }
 
-// gather takes a group off the queue. w.mu is held, and the book is taken.
+// gather takes a group off the queue. w.mu is locked and the book taken.
 func (w *writer) gather() []*op {
 	n := min(len(w.queue), groupLimit)
 	group := slices.Clone(w.queue[:n])
 	for _, o := range group {
 		if o.reply != nil {
-			w.awaited--
+			w.waiters--
 		}
 	}
 	w.queue = slices.Delete(w.queue, 0, n)
@@ -225,25 +226,25 @@ func (w *writer) gather() []*op {
 	return group
 }
 
-// keepAll writes to the spill file what is not known to be durable: the queue, and the group at the book, which may still be committed as
+// spillAll writes to the spill file what is not known to be durable: the queue, and the group at the book, which may still be committed as
 // well. It returns how many charges that are, those that wait already included. The program is about to end: nothing is answered.
-func (w *writer) keepAll() (charges int, err error) {
+func (w *writer) spillAll() (charges int, err error) {
 	w.mu.Lock()
 	ops := append(slices.Clone(w.atBook), w.queue...)
 	w.mu.Unlock()
 	if w.backlog == nil {
 		return 0, nil
 	}
-	return w.backlog.keepBeside(ops)
+	return w.backlog.spillExtra(ops)
 }
 
-// write commits what waits: all of it, or what it takes until nobody waits for an answer.
+// write commits the queue: all of it, or until there are no synchronous ops.
 func (w *writer) write(all bool) {
 	w.enter()
-	defer w.leave()
+	defer w.exit()
 	for {
 		w.mu.Lock()
-		if w.awaited == 0 && !all {
+		if w.waiters == 0 && !all {
 			w.mu.Unlock()
 			return
 		}
@@ -270,13 +271,13 @@ func (w *writer) run() {
 		select {
 		case <-w.ended:
 			w.write(true)
-			w.apart(func() { w.recover() })
+			w.exclusive(func() { w.tryRecover() })
 			return
-		case <-w.broken:
+		case <-w.outageBegan:
 			retry.Reset(w.firstPause())
 		case <-retry.C:
-			w.apart(func() {
-				if !w.recover() {
+			w.exclusive(func() {
+				if !w.tryRecover() {
 					retry.Reset(w.nextPause())
 				}
 			})
@@ -291,22 +292,22 @@ func (w *writer) run() {
 			pending = false
 			w.write(true)
 		case <-poll.C:
-			w.apart(w.look)
-			poll.Reset(w.pace())
+			w.exclusive(w.pollChanges)
+			poll.Reset(w.pollInterval())
 		case run := <-w.asides:
-			w.apart(run)
+			w.exclusive(run)
 		}
 	}
 }
 
-// apart runs something while nobody else is at the book.
-func (w *writer) apart(run func()) {
+// exclusive runs something while nobody else is at the book.
+func (w *writer) exclusive(run func()) {
 	w.enter()
-	defer w.leave()
+	defer w.exit()
 	run()
 }
 
-// commit makes a group durable and answers its ops. Those that can wait do so where the store cannot be written.
+// commit commits a group and answers its ops. During an outage ops are deferred if they can be.
 func (w *writer) commit(group []*op) {
 	if len(group) == 0 {
 		return
@@ -325,7 +326,7 @@ func (w *writer) commit(group []*op) {
 		return
 	}
 	f := w.backlog.begin(cause)
-	signal(w.broken)
+	signal(w.outageBegan)
 	if !w.backlog.add(failed...) { // it is closed
 		for _, o := range failed {
 			w.answer(o, f)
@@ -333,8 +334,8 @@ func (w *writer) commit(group []*op) {
 	}
 }
 
-// try makes a group durable, and answers the ops that were written and those that are wrong. It returns the others, which failed because
-// the store cannot be written, and the cause.
+// try commits a group and answers the ops that were written or are invalid. It returns those that failed because the store cannot be written, and
+// the cause.
 func (w *writer) try(group []*op) (failed []*op, cause error) {
 	for _, o := range group {
 		o.err = nil
@@ -360,7 +361,7 @@ func (w *writer) try(group []*op) (failed []*op, cause error) {
 	return failed, cause
 }
 
-// answer tells an op what came of it.
+// answer sends an op's result.
 func (w *writer) answer(o *op, err error) {
 	if o.reply == nil && err != nil {
 		w.log.Error("ledger: a record was not written", "error", err)
@@ -368,10 +369,10 @@ func (w *writer) answer(o *op, err error) {
 	o.answer(err)
 }
 
-// commitGroup runs a group's ops in one transaction. They seldom fail, so they are tried together first; if one of several does, each is
-// run by itself, which is why an op's apply may run twice. The error is the whole group's; an op's own stays with it.
+// commitGroup runs a group's ops in one transaction, first together; if one of several fails, each in a savepoint, so an op's apply may run twice.
+// The error concerns the whole group; an op's own error is stored in it.
 func (b *book) commitGroup(group []*op) error {
-	failed, err := b.together(group)
+	failed, err := b.runAll(group)
 	if !failed {
 		return err
 	}
@@ -388,8 +389,8 @@ func (b *book) commitGroup(group []*op) error {
 	})
 }
 
-// together runs a group as one. failed is true when an op failed: then none has happened.
-func (b *book) together(group []*op) (failed bool, err error) {
+// runAll runs a group as one. failed is true when an op failed: then none has happened.
+func (b *book) runAll(group []*op) (failed bool, err error) {
 	err = b.atomically(func(b *book) error {
 		for _, o := range group {
 			if o.err = o.apply(b); o.err != nil {
@@ -402,7 +403,7 @@ func (b *book) together(group []*op) (failed bool, err error) {
 	return failed, err
 }
 
-// apply runs an op in a savepoint. The error is one that spoils the whole transaction; the op's own stays with it.
+// apply runs an op in a savepoint. The error concerns the whole transaction; the op's own error is stored in it.
 func (b *book) apply(o *op) error {
 	if err := b.do("SAVEPOINT op"); err != nil {
 		return err
@@ -416,19 +417,19 @@ func (b *book) apply(o *op) error {
 	return nil
 }
 
-// companyPoll is how often other gateways' wishes are looked for where there are any.
-const companyPoll = 50 * time.Millisecond
+// sharedPoll is how often other gateways' wishes are looked for where there are any.
+const sharedPoll = 50 * time.Millisecond
 
-// pace is how often to look at what other processes did.
-func (w *writer) pace() time.Duration {
-	if w.company.Load() {
-		return min(w.poll, companyPoll)
+// pollInterval is how often to look at what other processes did.
+func (w *writer) pollInterval() time.Duration {
+	if w.shared.Load() {
+		return min(w.poll, sharedPoll)
 	}
 	return w.poll
 }
 
-// look finds out whether another process changed the store since the last look.
-func (w *writer) look() {
+// pollChanges finds out whether another process changed the store since the last look.
+func (w *writer) pollChanges() {
 	var v int64
 	if err := w.book.row("PRAGMA data_version").Scan(&v); err != nil {
 		if !w.unread {

@@ -128,7 +128,7 @@ func TestAChangeThatComesAloneIsCommittedByWhoeverBringsIt(t *testing.T) {
 func TestWhoeverWaitsForTheBookGetsItBeforeThoseWhoComeLater(t *testing.T) {
 	for name, wait := range map[string]func(*writer){
 		"to look":      func(w *writer) { w.entering++ },
-		"for a commit": func(w *writer) { w.awaited++ },
+		"for a commit": func(w *writer) { w.waiters++ },
 	} {
 		w := newWriter(nil, Options{})
 		wait(w)
@@ -144,7 +144,7 @@ func TestWhatQueuesUpDuringACommitIsOneGroup(t *testing.T) {
 	l := openWith(t, storePath(t), Options{Gateway: true, Retention: -1, Committed: func(_ time.Duration, n int) { groups = append(groups, n) }})
 	asOneGroup(t, l.writer, addAccount("a"), addAccount("b"), addAccount("c"))
 	l.writer.enter()
-	defer l.writer.leave()
+	defer l.writer.exit()
 	if most := slices.Max(groups); most < 3 { // the janitor's may be in it too
 		t.Errorf("commits of %v changes, want one of 3", groups)
 	}

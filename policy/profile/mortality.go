@@ -46,8 +46,8 @@ func pressure(vitality float64) float64 {
 	return math.Round((1-min(max(vitality, 0), 1))*1e9) / 1e9
 }
 
-// thinksToTheEnd are the roots whose thinking does not contract.
-func thinksToTheEnd(subsystem string) bool {
+// keepsEffort are the roots whose thinking does not contract.
+func keepsEffort(subsystem string) bool {
 	switch intent.Root(subsystem) {
 	case "risk", "death", "operator":
 		return true

@@ -1,6 +1,6 @@
-// Package profile says how each part of an agent wants its answers made: how random, how much thought, in which form, with which of a
-// provider's caches. It joins the built-in table, the operator's word, the caller's hints and the agent's remaining life to one
-// chat.Profile per request. It is pure: it reads no clock, and knows neither providers nor their formats.
+// Package profile computes the inference parameters of a subsystem's requests: sampling, reasoning effort, schema, prompt caching. It merges the
+// built-in table, the operator's overrides, the client's hints and the agent's vitality into one chat.Profile per request. It is pure: it reads
+// no clock, and does not know providers or their formats.
 package profile
 
 import (
@@ -15,18 +15,18 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// Settings are the operator's word. The zero value is the built-in table alone.
+// Settings are the operator's settings. The zero value is the built-in table.
 type Settings struct {
-	Overrides      map[string]policy.Profile // by part; those of locked parts are ignored, with a warning
-	KeyPrefix      string                    // what keys of prompt caches begin with; "" means "golem"
-	NoMarks        bool                      // prompts are not marked for caches
+	Overrides      map[string]policy.Profile // by subsystem; those of locked rows are ignored with a warning
+	KeyPrefix      string                    // prefix of prompt cache keys; "" means "golem"
+	NoMarks        bool                      // no cache_control on prompts
 	WebSearch      bool                      // REM dreams may search the web
-	SealTestaments bool                      // testaments are made in attested hardware
-	AttestDreams   bool                      // so is the consolidation of dreams
+	SealTestaments bool                      // testaments run in attested hardware
+	AttestDreams   bool                      // the consolidation of dreams runs in attested hardware
 	Reanneal       float64                   // 0 means DefaultReanneal
 }
 
-// Profiles makes profiles. The nil value does it by the built-in table alone. It is immutable, and safe for concurrent use.
+// Profiles computes profiles; nil uses the built-in table. It is immutable and safe for concurrent use.
 type Profiles struct {
 	Settings
 }
@@ -48,19 +48,18 @@ func New(s Settings) (p *Profiles, warnings []string) {
 	return &Profiles{Settings: s}, warnings
 }
 
-// Decision is a profile for one request, and what there is to tell about it.
+// Decision is the profile of one request, with explanations.
 type Decision struct {
 	Profile *chat.Profile
-	Row     string // whose row of the table it is, "" for none
+	Row     string // name of the table's row, "" for none
 	Locked  bool
-	Applied policy.Profile // what it says, in numbers
-	Ignored []string       // what the caller's hints said and a locked row does not take, in a fixed order
+	Applied policy.Profile // the effective values
+	Ignored []string       // hints that a locked row ignores, in a fixed order
 
-	Reasoning Reasoning // how the answer is thought about
+	Reasoning Reasoning // reasoning of the answer
 }
 
-// Build works out what the gateway says for a client; nil is nothing. in is what the request needs, if that is known. The parts of
-// the profile that are not a model's parameters come from it.
+// Build computes a request's profile; nil if it has none. in is the request's intent, if known: it provides the preferences for providers.
 func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Decision {
 	if p == nil {
 		p = &Profiles{}
@@ -70,12 +69,12 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 		security = max(security, in.Security)
 	}
 	selected := ReasoningOf(h.Subsystem, security)
-	if row == nil && selected.Depth == policy.EffortUnsaid && !speaks(h, in) {
+	if row == nil && selected.Depth == policy.EffortUnsaid && !hasEffect(h, in) {
 		return nil
 	}
 	d := &Decision{Profile: &chat.Profile{Subsystem: h.Subsystem, Role: h.Role}}
 	d.Profile.NoGuidance = h.Subsystem == "" && (h.Profile == nil || h.Profile.Effort == policy.EffortUnsaid)
-	d.wish(h, in)
+	d.addPreferences(h, in)
 	if row != nil {
 		d.Row, d.Locked = row.Name, row.Locked
 	}
@@ -91,15 +90,15 @@ func (p *Profiles) Build(h *policy.Hints, in *policy.Intent, now time.Time) *Dec
 	return d
 }
 
-// speaks reports whether anything but the name of a part gives the gateway something to say.
-func speaks(h *policy.Hints, in *policy.Intent) bool {
+// hasEffect reports whether hints or intent need a profile without a subsystem's row.
+func hasEffect(h *policy.Hints, in *policy.Intent) bool {
 	return h.Profile != nil || h.WebSearch != nil || h.TEE != nil || h.Role != "" || h.Quality != policy.QualityUnsaid ||
 		h.SecurityClass != policy.SecurityStandard || h.CostSensitivity != nil || h.MaxLatency > 0 ||
 		in != nil && in.Security != policy.SecurityStandard
 }
 
-// wish notes what a provider with a choice of its own should look at.
-func (d *Decision) wish(h *policy.Hints, in *policy.Intent) {
+// addPreferences notes what a provider with a choice of its own should look at.
+func (d *Decision) addPreferences(h *policy.Hints, in *policy.Intent) {
 	c, quality, security := d.Profile, h.Quality, h.SecurityClass
 	if h.CostSensitivity != nil {
 		c.CostSensitivity = *h.CostSensitivity
@@ -112,8 +111,8 @@ func (d *Decision) wish(h *policy.Hints, in *policy.Intent) {
 	c.Quality, c.Confidential = quality.String(), security != policy.SecurityStandard
 }
 
-// combine joins what is said about one request, the strongest word first: hints, the operator, the table; effort is what holds without
-// a word. Schedules and mortality act on the outcome. A locked row takes nothing of it.
+// combine merges hints, the operator's overrides and the table, in this precedence; effort is the default effort. Then schedules and vitality
+// apply. A locked row is not changed by any of them.
 func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now time.Time) policy.Profile {
 	if row != nil && row.Locked {
 		out := row.Profile
@@ -140,20 +139,20 @@ func (p *Profiles) combine(row *Row, h *policy.Hints, effort policy.Effort, now 
 	if row != nil && atMoment && out.Temperature != nil {
 		out.Temperature = new(scheduled(row, *out.Temperature, h, cmp.Or(p.Reanneal, DefaultReanneal)))
 	}
-	mortal(&out, row, h)
+	applyVitality(&out, row, h)
 	return out
 }
 
-// mortal lets declining life act, where it was told of: by a vitality, or by a phase that stands for one.
-func mortal(out *policy.Profile, row *Row, h *policy.Hints) {
+// applyVitality lets declining life act, where it was told of: by a vitality, or by a phase that stands for one.
+func applyVitality(out *policy.Profile, row *Row, h *policy.Hints) {
 	vitality, ok := intent.VitalityOf(h)
 	if !ok {
 		return
 	}
-	if out.Temperature != nil && (row == nil || !row.Steady) {
+	if out.Temperature != nil && (row == nil || !row.KeepsTemperature) {
 		out.Temperature = new(MortalTemperature(*out.Temperature, vitality))
 	}
-	if row == nil || !thinksToTheEnd(h.Subsystem) {
+	if row == nil || !keepsEffort(h.Subsystem) {
 		out.Effort = MortalEffort(out.Effort, vitality)
 	}
 }

@@ -12,8 +12,8 @@ type Row struct {
 	Locked  bool           // nothing changes it
 	Marked  bool           // the stable beginning of its prompts is marked for the provider's cache
 	Keyed   bool           // its prompts share a key in the provider's cache
-	// Steady is set where declining life does not lower the temperature.
-	Steady bool
+	// KeepsTemperature is set where declining life does not lower the temperature.
+	KeepsTemperature bool
 }
 
 // rows are the parts, in the order in which an agent lives: awake, dreaming, falling asleep and waking up, dying. Of a range of
@@ -50,7 +50,7 @@ var rows = []Row{
 		Profile: policy.Profile{Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortMedium},
 	},
 	{
-		Name: "operator", Locked: true, Marked: true, Keyed: true, Steady: true,
+		Name: "operator", Locked: true, Marked: true, Keyed: true, KeepsTemperature: true,
 		Profile: policy.Profile{Temperature: new(0.7), TopP: new(0.95), Effort: policy.EffortHigh},
 	},
 	{
@@ -86,11 +86,11 @@ var rows = []Row{
 	},
 
 	{
-		Name: "hypnagogic_induction", Steady: true,
+		Name: "hypnagogic_induction", KeepsTemperature: true,
 		Profile: policy.Profile{Temperature: new(1.2), MinP: new(0.1), Effort: policy.EffortNone},
 	},
 	{
-		Name: "hypnagogic_dali", Steady: true,
+		Name: "hypnagogic_dali", KeepsTemperature: true,
 		Profile: policy.Profile{Temperature: new(1.5), MinP: new(0.08), Effort: policy.EffortNone, MaxTokens: daliTokens},
 	},
 	{
@@ -107,11 +107,11 @@ var rows = []Row{
 	},
 
 	{
-		Name: "death_reflect", Locked: true, Steady: true,
+		Name: "death_reflect", Locked: true, KeepsTemperature: true,
 		Profile: policy.Profile{Temperature: new(0.5), TopP: new(0.95), Effort: policy.EffortMax, VisibleThinking: new(true)},
 	},
 	{
-		Name: "death_testament", Steady: true,
+		Name: "death_testament", KeepsTemperature: true,
 		Profile: policy.Profile{
 			Temperature: new(0.4), TopP: new(0.9), Effort: policy.EffortHigh, SchemaName: "DeathTestament", VisibleThinking: new(true),
 		},
@@ -121,8 +121,8 @@ var rows = []Row{
 // daliTokens bound the fragments of a hypnagogic cycle, which are 50 to 100 tokens long.
 const daliTokens = 100
 
-// closest are the parts without a row of their own whose row is not that of their intent's root (D-04).
-var closest = map[string]string{
+// relatives are the parts without a row of their own whose row is not that of their intent's root (D-04).
+var relatives = map[string]string{
 	"death": "death_reflect", "dream": "dream_rem", "session_compact": "curator", "session": "curator", "heartbeat_t0": "",
 }
 
@@ -134,7 +134,7 @@ func RowOf(subsystem string) *Row {
 	if r := find(subsystem); r != nil {
 		return r
 	}
-	if name, ok := closest[subsystem]; ok {
+	if name, ok := relatives[subsystem]; ok {
 		return find(name)
 	}
 	if !intent.Known(subsystem) {

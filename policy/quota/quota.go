@@ -1,7 +1,6 @@
-// Package quota decides whether a caller may send one more request now: rate, hourly tokens, daily spend, concurrency.
-// It counts in memory, for one process: where several gateways share their keys, each has the rates, the hourly tokens and the
-// concurrency for itself. The daily spend alone is that of all of them, as of a second ago, since it is read where charges are booked.
-// It does not know HTTP, prices or where that is.
+// Package quota enforces limits on clients: request rate, hourly tokens, daily spend, concurrency. It counts in memory, per process: of several
+// gateways with shared keys, each has its own rates, hourly tokens and concurrency. Only the daily spend is global, up to a second old, because it
+// is read from the ledger. It does not know HTTP, prices or the ledger.
 package quota
 
 import (
@@ -17,45 +16,45 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Class says which limits a request counts against.
+// Class is which limits a request counts against.
 type Class uint8
 
 // The classes.
 const (
 	Generation Class = iota // every limit
-	Lookup                  // models, balance, count_tokens: only a rate of their own, ten times higher
+	Lookup                  // models, balance, count_tokens: only a separate rate, ten times higher
 )
 
 // Rules are the configured limits. The zero value limits nothing.
 type Rules struct {
-	Default       policy.Limits // of principals that say nothing themselves; zero or less means no limit
-	PrepaidRPM    int           // in place of Default.RPM for prepaid principals
-	MaxConcurrent int           // generations at one time per caller; zero or less means no limit
-	BillOverage   bool          // tokens beyond the hourly allowance are served and billed, not refused
+	Default       policy.Limits // for principals without limits of their own; zero or less means no limit
+	PrepaidRPM    int           // replaces Default.RPM for prepaid principals
+	MaxConcurrent int           // concurrent generations per client; zero or less means no limit
+	BillOverage   bool          // requests beyond the hourly allowance are served and billed instead of refused
 }
 
-// SpentSince reads what an account was charged since a moment.
+// SpentSince reads the charges of an account since a time.
 type SpentSince func(ctx context.Context, account policy.Account, since time.Time) (policy.Micro, error)
 
-// Options are what a limiter is made of. The zero value works.
+// Options of a limiter. The zero value works.
 type Options struct {
 	Rules      Rules
-	Callers    int        // accounts, and anonymous addresses, remembered; zero means 65,536 of each
-	SpentSince SpentSince // asked once a second at most per account with a spend limit; nil means that nobody else charges
+	Callers    int        // limit of stored accounts, and of anonymous addresses; zero means 65,536 of each
+	SpentSince SpentSince // called at most once a second per account with a spend limit; nil if no other process charges
 }
 
-// Ask is one request that wants to be admitted.
+// Ask is one request to be admitted.
 type Ask struct {
 	Principal policy.Principal
-	Client    netip.Addr // counts for callers without an account
+	Client    netip.Addr // identifies clients without an account
 	Class     Class
-	MayBeFree bool         // it may turn out to cost its caller nothing: what may be used and spent is checked by Hold alone
-	Tokens    int64        // input tokens, which it uses for sure if it is served; 0 while its body is not read
-	Charge    policy.Micro // the most that it may be charged; 0 while its body is not read
+	MayBeFree bool         // it may turn out to be free: tokens and spend are only checked by Hold
+	Tokens    int64        // input tokens; 0 before its body is read
+	Charge    policy.Micro // highest possible charge; 0 before its body is read
 }
 
-// Limiter admits requests. Callers are told apart by account, anonymous ones by address (IPv6: by /64). Beyond
-// Options.Callers the ones seen longest ago, and without a request under way, are forgotten. Safe for concurrent use.
+// Limiter admits requests. Clients are identified by account, anonymous ones by address (IPv6: by /64). Beyond Options.Callers the least recently
+// seen clients without requests in flight are dropped. Safe for concurrent use.
 type Limiter struct {
 	rules     atomic.Pointer[Rules]
 	spent     SpentSince
@@ -64,7 +63,7 @@ type Limiter struct {
 	addresses *table[netip.Addr]
 }
 
-// New makes a limiter.
+// New returns a limiter.
 func New(o Options) *Limiter {
 	if o.Callers <= 0 {
 		o.Callers = 1 << 16
@@ -74,7 +73,7 @@ func New(o Options) *Limiter {
 	return l
 }
 
-// SetRules puts other rules in force. What was counted stays counted.
+// SetRules changes the rules and keeps the counters.
 func (l *Limiter) SetRules(r Rules) { l.rules.Store(&r) }
 
 // Admit counts a request and lets it pass, or refuses it with a fault of kind RateLimited, AllowanceExhausted or
@@ -101,9 +100,8 @@ func (l *Limiter) Admit(ctx context.Context, now time.Time, ask *Ask) (Grant, er
 	return Grant{mu: mu, usage: u, tokens: tokens, charge: charge, Standing: u.standing(now, &lim, Generation)}, nil
 }
 
-// Hold sets aside what a request that was admitted uses and may be charged, in the place of what its grant holds: ask is the one
-// that it was admitted by, now with its Tokens and Charge. The rate and the concurrency are not looked at again. The error is as
-// Admit's; the grant must be given back all the same.
+// Hold updates the tokens and charge that an admitted request's grant holds: ask is that of its admission, now with Tokens and Charge. Rate and
+// concurrency are not checked again. The error is as Admit's; the grant must be ended with Done in any case.
 func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) error {
 	if g.usage == nil {
 		return nil
@@ -126,7 +124,7 @@ func (l *Limiter) Hold(ctx context.Context, now time.Time, ask *Ask, g *Grant) e
 	return nil
 }
 
-// faultOrNil keeps a nil fault a nil error.
+// faultOrNil converts a nil fault to a nil error.
 func faultOrNil(f *fault.Fault) error {
 	if f == nil {
 		return nil
@@ -134,7 +132,7 @@ func faultOrNil(f *fault.Fault) error {
 	return f
 }
 
-// Standing is how a caller stands now, without counting a request.
+// Standing is a client's current standing, without counting a request.
 func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr) Standing {
 	lim := l.rules.Load().of(&p)
 	mu, u := l.lock(p.Account, client)
@@ -143,8 +141,7 @@ func (l *Limiter) Standing(now time.Time, p policy.Principal, client netip.Addr)
 	return u.standing(now, &lim, Generation)
 }
 
-// Grant is the leave for one request. The zero value is a grant that nothing was counted for. Do not copy it once it is
-// in use. Not safe for concurrent use.
+// Grant is the admission of one request. For the zero value nothing was counted. Do not copy it in use. Not safe for concurrent use.
 type Grant struct {
 	Standing // as of the admission
 
@@ -154,8 +151,8 @@ type Grant struct {
 	charge policy.Micro
 }
 
-// Done gives the grant back with what the request really used and was charged, both zero if it was not served, and
-// returns the caller's standing after it. Only the first call counts.
+// Done ends the grant with the actual tokens and charge, both zero if the request was not served, and returns the client's standing. Only the
+// first call has an effect.
 func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing {
 	if g.usage == nil {
 		return g.Standing
@@ -169,17 +166,17 @@ func (g *Grant) Done(now time.Time, tokens int64, charged policy.Micro) Standing
 	return g.Standing
 }
 
-// Standing is what is left of a caller's hourly allowance and of its rate.
+// Standing is the remainder of a client's hourly allowance and rate.
 type Standing struct {
-	TokensPerHour   int64 // the allowance; 0 means none, and what follows of it says nothing
-	RemainingTokens int64 // what is left of it, at least 0
+	TokensPerHour   int64 // the allowance; 0 means none, and the next fields have no meaning
+	RemainingTokens int64 // at least 0
 	Reset           time.Time
 
 	RequestsPerMinute int       // the rate of the request's class; 0 means none
-	used              time.Time // up to when the requests so far have used the rate up
+	used              time.Time // time until which the rate is used up
 }
 
-// Requests is how many more the rate lets pass at a moment, and how long it takes until it is unused again.
+// Requests is the number of requests that the rate allows at a time, and the time until it is unused again.
 func (s *Standing) Requests(now time.Time) (remaining int, reset time.Duration) {
 	reset = min(max(s.used.Sub(now), 0), time.Minute)
 	share := time.Minute / time.Duration(max(s.RequestsPerMinute, 1))
@@ -189,11 +186,11 @@ func (s *Standing) Requests(now time.Time) (remaining int, reset time.Duration) 
 	return int((time.Minute - reset) / share), reset
 }
 
-// refreshTime is how old what others spent may be.
+// refreshTime is the greatest age of the spending of other processes.
 const refreshTime = time.Second
 
-// ready returns the caller's usage, locked, and with what others spent: other processes, and this one before it was
-// started. The first request of an account waits for that; later one of them reads it anew, while the rest goes by what is known.
+// ready returns the client's usage, locked, including spending of other processes and from before the start. The first request of an account
+// waits for that; later one request refreshes it, while others use the last value.
 func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limits) (*sync.Mutex, *usage, error) {
 	mu, u := l.lock(ask.Principal.Account, ask.Client)
 	now = u.advance(now)
@@ -202,18 +199,18 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 	}
 	known := u.spent
 	u.asked = now
-	mu.Unlock() // the store is asked without a lock
+	mu.Unlock() // the store is read without the lock
 	stored, err := l.spentToday(ctx, ask.Principal.Account, now)
 	if err != nil {
 		return nil, nil, fault.New(fault.Unavailable, "the spend of this key cannot be read at the moment", err)
 	}
 	mu, u = l.lock(ask.Principal.Account, ask.Client)
 	u.advance(now)
-	u.learn(known, int64(stored))
+	u.setOthers(known, int64(stored))
 	return mu, u, nil
 }
 
-// spentToday lets concurrent requests of an account share one read, which outlives the request that began it.
+// spentToday shares one read between concurrent requests of an account; it does not end with the request that started it.
 func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now time.Time) (policy.Micro, error) {
 	const patience = 5 * time.Second
 	v, err, _ := l.reading.Do(string(account), func() (any, error) {
@@ -225,7 +222,7 @@ func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now ti
 	return spent, err
 }
 
-// lock finds a caller's usage and holds its lock.
+// lock finds a client's usage and locks it.
 func (l *Limiter) lock(account policy.Account, client netip.Addr) (*sync.Mutex, *usage) {
 	if account != "" {
 		return l.accounts.lock(account)
@@ -233,7 +230,7 @@ func (l *Limiter) lock(account policy.Account, client netip.Addr) (*sync.Mutex, 
 	return l.addresses.lock(network(client))
 }
 
-// network is what an anonymous caller is known by: a household has one IPv4 address, but 2^64 of IPv6.
+// network identifies an anonymous client: its IPv4 address or its IPv6 /64.
 func network(client netip.Addr) netip.Addr {
 	client = client.Unmap().WithZone("")
 	if p, err := client.Prefix(64); err == nil && client.Is6() {

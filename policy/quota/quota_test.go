@@ -497,8 +497,8 @@ func TestSpendOfOtherProcessesCountsWithinASecond(t *testing.T) {
 
 func TestADayThatEndsDuringTheReadTakesNothingAlong(t *testing.T) {
 	u := usage{spent: window{at: 2, n: 1}}
-	u.learn(window{at: 1, n: 3}, 9)
-	if u.others != 0 || u.known {
+	u.setOthers(window{at: 1, n: 3}, 9)
+	if u.others != 0 || u.loaded {
 		t.Errorf("%+v", u)
 	}
 }

@@ -10,8 +10,7 @@ import (
 
 const shards = 32
 
-// table finds the usage of a caller. It holds about as many callers as it was made for: the ones seen longest ago are
-// forgotten first, but none with a request under way.
+// table maps clients to their usage. Beyond its size the least recently seen ones are dropped, except those with requests in flight.
 type table[K comparable] struct {
 	seed   maphash.Seed
 	shards [shards]shard[K]
@@ -32,7 +31,7 @@ func newTable[K comparable](callers int) *table[K] {
 	return t
 }
 
-// lock returns the usage of a caller and the lock that guards it, held.
+// lock returns the usage of a client and its lock, locked.
 func (t *table[K]) lock(k K) (*sync.Mutex, *usage) {
 	s := &t.shards[maphash.Comparable(t.seed, k)%shards]
 	s.mu.Lock()
@@ -45,8 +44,7 @@ func (t *table[K]) lock(k K) (*sync.Mutex, *usage) {
 	return &s.mu, u
 }
 
-// makeRoom forgets an idle caller when the shard is full. It looks at a few only: with that many requests under way the
-// shard grows, by no more than them.
+// makeRoom drops an idle client if the shard is full. It checks only a few: if all have requests in flight, the shard grows.
 func (s *shard[K]) makeRoom() {
 	const looks = 8
 	for range looks {

@@ -12,11 +12,11 @@ const (
 	minute = int64(time.Minute)
 	day    = 24 * time.Hour
 
-	lookupFactor = 10          // how much more often a caller may look something up than generate
-	soon         = time.Second // when to come again for what another request of the same caller holds
+	lookupFactor = 10          // rate of lookups relative to generations
+	retrySoon    = time.Second // Retry-After while another request of the client holds the limit
 )
 
-// limits are the ones in force for one request; zero means none.
+// limits are the limits of one request; zero means none.
 type limits struct {
 	rpm        int
 	concurrent int
@@ -25,7 +25,7 @@ type limits struct {
 	overage    bool
 }
 
-// of is what holds for a principal: its own limits, else the default ones. Only accounts have a spend.
+// of is a principal's limits: its own, else the default ones. Only accounts have a spend limit.
 func (r *Rules) of(p *policy.Principal) limits {
 	rpm := r.Default.RPM
 	if p.Prepaid {
@@ -43,7 +43,7 @@ func (r *Rules) of(p *policy.Principal) limits {
 	return lim
 }
 
-// rate is how many requests of a class may come in a minute.
+// rate is the number of requests of a class per minute.
 func (l *limits) rate(c Class) int {
 	if c == Lookup {
 		return min(l.rpm, math.MaxInt32) * lookupFactor
@@ -58,49 +58,48 @@ func either[N ~int | ~int64](own, general N) N {
 	return max(general, 0)
 }
 
-// usage is what one caller used. Its methods are pure but for the receiver; whoever calls them holds the lock.
+// usage is one client's counters. Methods only change the receiver; callers hold the lock.
 type usage struct {
 	rates  [2]bucket // by Class
 	tokens window    // of the hour
 	spent  window    // of the UTC day, in this process
-	others int64     // spent elsewhere on that day
-	asked  time.Time // when others was asked for last
-	known  bool      // others was read at least once
+	others int64     // spent by other processes on that day
+	asked  time.Time // when others was last read
+	loaded bool      // others was read at least once
 
-	latest time.Time // the latest time that a request came with
+	latest time.Time // the latest time of a request
 
-	active     int   // generations under way
-	heldTokens int64 // of them
+	active     int   // generations in flight
+	heldTokens int64 // held by them
 	heldCharge int64
 }
 
-// maxLag is how far behind the latest time a request may come with its own: it read the clock before it waited for the caller's lock or
-// for the store. Farther behind means that the clock was set back.
+// maxLag is how far a request's time may be behind the latest one, because it read the clock before waiting for the lock or the store. Farther
+// behind means that the clock was set back.
 const maxLag = 10 * time.Second
 
-// advance is the time that a request counts at: its own, but never before that of a request which got the lock earlier. Without it a
-// request that was overtaken would find more of the rate used than there is. The windows are rolled to it.
+// advance is the time at which a request counts: its own, but not before that of a request which had the lock earlier. It also rolls the windows.
 func (u *usage) advance(now time.Time) time.Time {
 	lag := u.latest.Sub(now)
 	if lag > 0 && lag <= maxLag {
 		return u.latest
 	}
 	if lag > 0 && !u.latest.IsZero() {
-		u.setBack(now)
+		u.clockSetBack(now)
 	}
 	u.latest = now
 	u.roll(now)
 	return now
 }
 
-// setBack keeps a clock that was set back from refusing until it has caught up: the rates are used up for a minute at most.
-func (u *usage) setBack(now time.Time) {
+// clockSetBack limits the effect of a clock that was set back: rates are used up for a minute at most.
+func (u *usage) clockSetBack(now time.Time) {
 	for c := range u.rates {
 		u.rates[c].paid = min(u.rates[c].paid, now.UnixNano()+minute)
 	}
 }
 
-// roll begins a new hour and a new day when they have come.
+// roll starts a new hour or day.
 func (u *usage) roll(now time.Time) {
 	u.tokens.roll(now.Unix() / 3600)
 	if u.spent.roll(now.Unix() / 86400) {
@@ -108,20 +107,20 @@ func (u *usage) roll(now time.Time) {
 	}
 }
 
-// stale says that it is time to read what others spent.
+// stale reports whether the spending of others must be read again.
 func (u *usage) stale(now time.Time) bool {
 	age := now.Sub(u.asked)
-	return !u.known || age < 0 || age >= refreshTime
+	return !u.loaded || age < 0 || age >= refreshTime
 }
 
-// learn replaces what others spent: known and stored were read at about the same time, known just before, so that what was
-// charged in between counts twice until the next read, rather than not at all. A day that ended meanwhile is left alone.
-func (u *usage) learn(known window, stored int64) {
+// setOthers sets the spending of others. known was read just before stored, so that a charge in between counts twice until the next read, rather
+// than not at all. A day that has ended in between is not changed.
+func (u *usage) setOthers(known window, stored int64) {
 	if known.at != u.spent.at {
 		return
 	}
 	u.others = max(stored-known.n, 0)
-	u.known = true
+	u.loaded = true
 }
 
 // lookup counts a lookup, or refuses it.
@@ -129,13 +128,13 @@ func (u *usage) lookup(now time.Time, lim *limits) *fault.Fault {
 	return u.rate(now, Lookup, lim.rate(Lookup))
 }
 
-// generate counts a generation, or refuses it. The rate comes last, because it alone counts when it passes.
+// generate counts a generation or refuses it. The rate is checked last, because only that check counts the request.
 func (u *usage) generate(now time.Time, lim *limits, mayBeFree bool, tokens int64, charge policy.Micro) *fault.Fault {
 	if f := u.afford(now, lim, charge); f != nil && !mayBeFree {
 		return f
 	}
 	if lim.concurrent > 0 && u.active >= lim.concurrent {
-		return refuse(fault.RateLimited, soon, "%d requests are under way for this caller, the most that may be at one time", lim.concurrent)
+		return refuse(fault.RateLimited, retrySoon, "%d requests are under way for this caller, the most that may be at one time", lim.concurrent)
 	}
 	if f := u.rate(now, Generation, lim.rpm); f != nil {
 		return f
@@ -145,7 +144,7 @@ func (u *usage) generate(now time.Time, lim *limits, mayBeFree bool, tokens int6
 	return nil
 }
 
-// afford refuses what the hour's allowance or the day's limit has no room for.
+// afford refuses a request beyond the hourly allowance or the daily limit.
 func (u *usage) afford(now time.Time, lim *limits, charge policy.Micro) *fault.Fault {
 	if f := u.allowance(now, lim); f != nil {
 		return f
@@ -153,19 +152,19 @@ func (u *usage) afford(now time.Time, lim *limits, charge policy.Micro) *fault.F
 	return u.spend(now, lim, int64(charge))
 }
 
-// hold sets aside what a generation uses and may be charged.
+// hold adds a generation's tokens and highest charge to the held amounts.
 func (u *usage) hold(tokens int64, charge policy.Micro) {
 	u.heldTokens += tokens
 	u.heldCharge += int64(charge)
 }
 
-// release is the other end of hold.
+// release reverts hold.
 func (u *usage) release(tokens int64, charge policy.Micro) {
 	u.heldTokens -= tokens
 	u.heldCharge -= int64(charge)
 }
 
-// done turns what a generation held into what it used.
+// done replaces held amounts by actual ones.
 func (u *usage) done(heldTokens, tokens int64, heldCharge, charged policy.Micro) {
 	u.active--
 	u.release(heldTokens, heldCharge)
@@ -186,8 +185,8 @@ func (u *usage) rate(now time.Time, c Class, rpm int) *fault.Fault {
 	return nil
 }
 
-// allowance refuses once the hour's tokens are used up, or will be by the input of the requests under way. What a
-// request will write is not known and not held against it: the one that crosses the line completes.
+// allowance refuses a request once the hour's tokens are used up, including the input of requests in flight. Output is not known in advance: the
+// request that crosses the limit completes.
 func (u *usage) allowance(now time.Time, lim *limits) *fault.Fault {
 	if lim.tokens == 0 || lim.overage || u.tokens.n+u.heldTokens < lim.tokens {
 		return nil
@@ -195,7 +194,7 @@ func (u *usage) allowance(now time.Time, lim *limits) *fault.Fault {
 	return refuse(fault.AllowanceExhausted, nextHour(now).Sub(now), "the allowance of %d tokens per hour is used up", lim.tokens)
 }
 
-// spend refuses what could cross the day's limit if everything under way costs the most that it may.
+// spend refuses a request that could cross the daily limit, with the highest charges of requests in flight.
 func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 	if lim.spend == 0 {
 		return nil
@@ -205,7 +204,7 @@ func (u *usage) spend(now time.Time, lim *limits, charge int64) *fault.Fault {
 		return nil
 	}
 	if charge <= left && left > 0 {
-		return refuse(fault.BudgetExceeded, soon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
+		return refuse(fault.BudgetExceeded, retrySoon, "the requests under way hold what is left of the daily limit of %s USD", policy.Micro(lim.spend))
 	}
 	tomorrow := now.UTC().Truncate(day).Add(day)
 	if left == 0 {
@@ -233,14 +232,14 @@ func refuse(k fault.Kind, after time.Duration, format string, args ...any) *faul
 	return f
 }
 
-// clamp keeps a count within bounds whose sums cannot overflow: 10^12 tokens, or a million dollars.
+// clamp limits a count to 10^12 tokens or a million dollars, so that sums cannot overflow.
 func clamp[N ~int64](n N) N { return min(max(n, 0), 1e12) }
 
 // window is a count within one hour or day.
 type window struct{ at, n int64 }
 
-// roll begins anew when at is another hour or day, and reports that. Requests that overtake each other at the turn may
-// come with the one just past: it stays the new one. Farther back means that the clock was set.
+// roll starts a new window if at is another hour or day, and reports that. A request with the time of the window just before, which others have
+// overtaken, counts in the new one. Farther back means that the clock was set back.
 func (w *window) roll(at int64) (from bool) {
 	if at <= w.at && at >= w.at-1 {
 		return false
@@ -250,13 +249,13 @@ func (w *window) roll(at int64) (from bool) {
 	return from
 }
 
-// bucket is a GCRA: requests take a minute's share each, and may run a whole minute ahead of the clock.
+// bucket is a GCRA rate limiter with a burst of one minute.
 type bucket struct {
-	paid int64 // unix nanoseconds up to which the requests so far have used the rate up
-	rpm  int   // the rate they were counted at
+	paid int64 // unix nanoseconds until which the rate is used up
+	rpm  int   // the rate at that time
 }
 
-// take counts a request at now, or returns how long to wait for the next one.
+// take counts a request at now, or returns the time to wait.
 func (b bucket) take(now int64, rpm int) (next bucket, wait int64) {
 	share := minute / int64(rpm)
 	ahead := min(max(b.paid-now, 0), minute) // more than a minute: the clock was set back

@@ -81,8 +81,8 @@ func TestLearningNeverForgetsACharge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			u := usage{spent: window{n: c.known + c.between}}
-			u.learn(window{n: c.known}, c.stored)
-			u.learn(window{n: c.known}, c.stored) // a second reader
+			u.setOthers(window{n: c.known}, c.stored)
+			u.setOthers(window{n: c.known}, c.stored) // a second reader
 			if sum := u.spent.n + u.others; sum != c.want {
 				t.Errorf("spent %d, want %d", sum, c.want)
 			}

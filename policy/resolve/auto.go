@@ -10,31 +10,31 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The rules by which a model is chosen for a request that leaves it to the gateway and says nothing of its needs (D-80).
+// Parameters of choosing a model for auto without hints (D-80).
 const (
-	// thinkingRoom is the least max_tokens in which a model that thinks first also comes to an answer.
+	// thinkingRoom is the smallest max_tokens with which a model that reasons first also gets to an answer.
 	thinkingRoom = 1024
-	// tied is how much less than the best score is as good as it: the order of providers decides there.
-	tied = 0.03
-	// enoughChoices is how many candidates there should be, for when some fail.
+	// tieBand is the difference in score below which candidates count as equal: the order of providers decides among them.
+	tieBand = 0.03
+	// enoughChoices is the number of candidates to aim for, as fallbacks.
 	enoughChoices = 4
-	// warmShare is the part of a conversation's earlier tokens that its provider's cache is taken to hold.
+	// warmShare is the assumed share of a conversation's earlier tokens that is in its provider's prompt cache.
 	warmShare = 0.9
 )
 
-// leftToUs tells whether the gateway chooses the model by what the request itself seems to need.
-func (n *need) leftToUs() bool { return !n.named && !n.besides && !n.Hinted() }
+// isAuto reports whether the gateway chooses the model by the inferred needs of the request.
+func (n *need) isAuto() bool { return !n.named && !n.besides && !n.Hinted() }
 
-// choose is the scorer for a request that leaves its model to the gateway: of each provider the best model that is good enough, by score,
-// and behind them others until there are enough. The model that serves a conversation stays first as long as it is good enough.
-func (d *draft) choose() {
+// chooseAuto is the scorer for auto: the best sufficient model of each provider, by score, then others until there are enough. The model that
+// serves the conversation stays first as long as it is sufficient.
+func (d *ranking) chooseAuto() {
 	d.price()
-	d.stay()
+	d.keepConversation()
 	kept := len(d.picks)
 	d.scoreAt(strict)
 	rankTied(d.picks[kept:])
 	strictly := len(d.picks)
-	if !d.severalProviders() { // another provider's next best comes before more models of the same one
+	if !d.severalProviders() { // the next best of another provider precedes further models of the same one
 		d.scoreAt(relaxed)
 		rankTied(d.picks[strictly:])
 	}
@@ -45,19 +45,19 @@ func (d *draft) choose() {
 	d.fill(relaxed)
 }
 
-func (d *draft) severalProviders() bool {
+func (d *ranking) severalProviders() bool {
 	return slices.ContainsFunc(d.picks, func(p pick) bool { return p.c != d.picks[0].c })
 }
 
-// stay puts the model first that serves the conversation, if nothing strict speaks against it. Its provider's warm cache counts in its
-// price, so its score says what it saves.
-func (d *draft) stay() {
+// keepConversation puts the conversation's model first, if it fits strictly. The provider's warm cache is part of its expected cost, so that its
+// score reflects the saving.
+func (d *ranking) keepConversation() {
 	if d.n.Kept.Model == "" {
 		return
 	}
 	m := d.measure(strict)
-	for i := range d.chairs {
-		c := &d.chairs[i]
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		if c.p.ID != d.n.Kept.Provider || !d.serves(c) {
 			continue
 		}
@@ -72,13 +72,13 @@ func (d *draft) stay() {
 	}
 }
 
-// rankTied sorts by score; of those whose scores are within a small band of the best that is left, the first of the configured order
-// comes first. Chairs stand in that order.
+// rankTied sorts by score; of those within tieBand of the best remaining one, the first in the configured order comes first. Candidates are in
+// that order.
 func rankTied(picks []pick) {
 	slices.SortStableFunc(picks, func(a, b pick) int { return cmp.Compare(b.score, a.score) })
 	for i := range picks {
 		first := i
-		for j := i + 1; j < len(picks) && picks[j].score >= picks[i].score*(1-tied); j++ {
+		for j := i + 1; j < len(picks) && picks[j].score >= picks[i].score*(1-tieBand); j++ {
 			if picks[j].at.seat < picks[first].at.seat {
 				first = j
 			}
@@ -89,8 +89,8 @@ func rankTied(picks []pick) {
 	}
 }
 
-// fill adds the models that score best until there are so many candidates: of other families first.
-func (d *draft) fill(pass standing) {
+// fill adds the models with the best scores until there are enoughChoices, of other families first.
+func (d *ranking) fill(pass fit) {
 	m := d.measure(pass)
 	for _, others := range [...]bool{true, false} {
 		for len(d.picks) < enoughChoices {
@@ -104,10 +104,10 @@ func (d *draft) fill(pass standing) {
 	}
 }
 
-// nextBest is the option with the highest score that is not in the order.
-func (d *draft) nextBest(m *measure, pass standing, others bool) (at *chair, best *option, highest float64) {
-	for i := range d.chairs {
-		c := &d.chairs[i]
+// nextBest is the option with the highest score that is not in the order yet.
+func (d *ranking) nextBest(m *measure, pass fit, others bool) (at *candidate, best *option, highest float64) {
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		if !d.serves(c) {
 			continue
 		}
@@ -124,19 +124,19 @@ func (d *draft) nextBest(m *measure, pass standing, others bool) (at *chair, bes
 	return at, best, highest
 }
 
-func (d *draft) stands(o *option) bool {
+func (d *ranking) stands(o *option) bool {
 	return slices.ContainsFunc(d.picks, func(p pick) bool { return p.at == o.at })
 }
 
-// span is the range of what the request would probably cost at the candidates of a pass, as logarithms.
+// span is the range of the request's expected costs over the candidates of a pass, as logarithms.
 type span struct{ from, to float64 }
 
-// price notes what the request would probably cost at each option that may serve it, and the ranges for both passes.
-func (d *draft) price() {
+// price computes the expected cost of the request at each option that may serve it, and the ranges for both passes.
+func (d *ranking) price() {
 	d.spans = [...]span{relaxed: {math.Inf(1), math.Inf(-1)}, strict: {math.Inf(1), math.Inf(-1)}}
 	d.costs = slices.Grow(d.costs[:0], len(d.standings))[:len(d.standings)]
-	for i := range d.chairs {
-		c := &d.chairs[i]
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		standings := d.standings[c.from:]
 		if !d.serves(c) {
 			continue
@@ -145,7 +145,7 @@ func (d *draft) price() {
 			if standings[j] == unfit {
 				continue
 			}
-			l := math.Log(d.n.expected(c, &c.options[j])) // minus infinity for what costs nothing
+			l := math.Log(d.n.expected(c, &c.options[j])) // minus infinity for free models
 			d.costs[c.from+j] = l
 			if math.IsInf(l, -1) {
 				continue
@@ -157,7 +157,7 @@ func (d *draft) price() {
 	}
 }
 
-// cheapness is where in the range of the candidates' costs one stands, by its logarithm: 1 for the cheapest and for what costs nothing.
+// cheapness is the position of a cost (its logarithm) in the range: 1 for the cheapest candidate and for free ones, 0 for the most expensive.
 func (s span) cheapness(l float64) float64 {
 	if s.to <= s.from || math.IsInf(l, -1) {
 		return 1
@@ -165,14 +165,14 @@ func (s span) cheapness(l float64) float64 {
 	return unit((s.to - l) / (s.to - s.from))
 }
 
-// rate is what tokens cost at an option, in picodollars, and whether it thinks: what is needed to estimate a request's cost in few steps.
+// rate is an option's token prices in picodollars and its reasoning behaviour, for a quick estimate of a request's cost.
 type rate struct {
 	input, cached, output, request float64
-	long                           bool // other prices hold for long prompts
+	long                           bool // long prompts have other prices
 	thinks                         thinks
 }
 
-// thinks is when a model thinks before it answers.
+// thinks is when a model reasons before it answers.
 type thinks uint8
 
 const (
@@ -190,9 +190,9 @@ func rateOf(to *policy.Resolution) rate {
 	}
 }
 
-// expected is what the request will probably cost at an option: its input, of which the conversation's part may be warm there, the output
-// that its task usually has, and the thoughts of a model that thinks.
-func (n *need) expected(c *chair, o *option) float64 {
+// expected is the expected cost of the request at an option: input, part of which may be in a warm cache, the usual output of the task, and
+// reasoning.
+func (n *need) expected(c *candidate, o *option) float64 {
 	if c.diem {
 		return 0
 	}
@@ -208,7 +208,7 @@ func (n *need) expected(c *chair, o *option) float64 {
 	return r.request + r.input*float64(input-cached) + r.cached*float64(cached) + r.output*float64(output)
 }
 
-// warmAt are the input tokens that a provider's cache probably holds of the conversation.
+// warmAt is the number of input tokens that are probably in a provider's prompt cache.
 func (n *need) warmAt(to *policy.Resolution) int64 {
 	if to.Provider != n.Kept.Provider || to.Model != n.Kept.Model || to.Prices.CachedInput <= 0 || n.Kept.Tokens < int64(to.MinCache) {
 		return 0
@@ -216,7 +216,7 @@ func (n *need) warmAt(to *policy.Resolution) int64 {
 	return int64(float64(n.Kept.Tokens) * warmShare)
 }
 
-// outputAt are the output tokens that a request probably has: of its answer, and of thoughts.
+// outputAt is the expected number of output tokens, including reasoning.
 func (n *need) outputAt(t thinks) int64 {
 	output := max(n.Expected, 1)
 	if n.wouldThink(t) {
@@ -228,7 +228,7 @@ func (n *need) outputAt(t thinks) int64 {
 	return output
 }
 
-// wouldThink tells whether a model would think about the request. What is difficult is thought about by all that can.
+// wouldThink reports whether a model would reason about the request. For difficult tasks all models that can do.
 func (n *need) wouldThink(t thinks) bool {
 	switch t {
 	case thinksAlways:
@@ -242,7 +242,7 @@ func (n *need) wouldThink(t thinks) bool {
 	return false
 }
 
-// thinking are the tokens that models usually think about a request, by the class of quality that it needs.
+// thinking is the usual number of reasoning tokens, by the quality class that the request needs.
 var thinking = [...]int64{
 	policy.QualityUnsaid: 500, policy.QualityMinimum: 50, policy.QualityLow: 100, policy.QualityMedium: 400, policy.QualityHigh: 1200,
 	policy.QualityMaximum: 4000,
@@ -263,19 +263,19 @@ func thinksOf(to *policy.Resolution) thinks {
 	return thinksIfTold
 }
 
-// room says which models a short answer has no room for.
+// room is which models do not fit a request with a small max_tokens.
 type room uint8
 
 const (
 	roomForAll      room = iota
-	noneForThinkers      // not for those that always think
-	noneForThoughts      // nor for those that think unless they are told not to, which nobody tells them
+	noneForThinkers      // not for models that always reason
+	noneForThoughts      // nor for models that reason by default
 )
 
-// roomOf is the room for thoughts in a request that leaves its model to the gateway.
+// roomOf is the room for reasoning in an auto request.
 func (n *need) roomOf() room {
 	switch {
-	case !n.leftToUs() || n.OutputTokens <= 0 || n.OutputTokens >= thinkingRoom:
+	case !n.isAuto() || n.OutputTokens <= 0 || n.OutputTokens >= thinkingRoom:
 		return roomForAll
 	case n.Effort == policy.EffortUnsaid:
 		return noneForThoughts
@@ -283,12 +283,12 @@ func (n *need) roomOf() room {
 	return noneForThinkers
 }
 
-// tooLittle tells whether a model would use up the answer's tokens for its thoughts.
+// tooLittle reports whether a model would use up max_tokens with reasoning.
 func (r room) tooLittle(t thinks) bool {
 	return r >= noneForThinkers && t == thinksAlways || r == noneForThoughts && t == thinksUnlessTold
 }
 
-// byVersion compares the names of models in one spelling part by part, numbers as such: 3-1-pro is newer than 3-pro.
+// byVersion compares normalised model names part by part, with numbers by value: 3-1-pro is newer than 3-pro.
 func byVersion(a, b string) int {
 	for a != b {
 		x, restA, _ := strings.Cut(a, "-")

@@ -8,31 +8,31 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Decision is who serves a request.
+// Decision is the candidates for a request.
 type Decision struct {
-	Order   []policy.Resolution // the first is used, the rest are for when it fails
-	Refused []Refusal           // the providers that are not in the order, each with one reason; only of Explain
-	Err     error               // a fault when Order is empty
+	Order   []policy.Resolution // the first is used, the others are fallbacks
+	Refused []Refusal           // providers that are not in the order, each with one reason; only from Explain
+	Err     error               // a fault if Order is empty
 }
 
-// Decide lists the ways to serve what an intent asks for, best first, whatever the health of the providers. It is pure.
+// Decide lists the candidates for an intent, best first, without regard to health. It is pure.
 //
-// A request that says what it needs goes to the first provider that fits, specialists before the others, in two passes: the strict one
-// wants everything that is required, the relaxed one names what is missing. One that only names its model goes to the provider that
-// scores best. The order may hold several models of one provider, and then one provider several times.
+// A request with hints is resolved to the first provider that fits, specialists first, in two passes: the strict pass needs every required
+// feature, the relaxed pass lists what is missing as degraded. A request that only names a model is scored. A provider may appear several
+// times with different models.
 //
-// When nobody fits, the error is a fault: of the model's name as Resolve has it, T0HasNoModel, NoPrivateProvider, KeyRestricted, or
+// If there is no candidate, the error is a fault: of the model's name as in Resolve, T0HasNoModel, NoPrivateProvider, KeyRestricted, or
 // NoProvider.
 func (r *Resolver) Decide(in *policy.Intent) Decision { return r.decide(in, false) }
 
-// Explain decides as Decide does, and says why each one stands where it stands. It is for people.
+// Explain is Decide with reasons for the operator: why each candidate has its position, and why others have none.
 func (r *Resolver) Explain(in *policy.Intent) Decision { return r.decide(in, true) }
 
 func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
-	d := drafts.Get().(*draft) //nolint:forcetypeassert // the pool holds nothing else
+	d := rankings.Get().(*ranking) //nolint:forcetypeassert // the pool has only these
 	defer d.release()
 	d.r, d.n, d.aloud = r, newNeed(in, r.rules), aloud
-	err := d.seat()
+	err := d.evaluate()
 	switch {
 	case err != nil:
 	case d.scored():
@@ -53,56 +53,56 @@ func (r *Resolver) decide(in *policy.Intent, aloud bool) Decision {
 	return out
 }
 
-// draft is a decision in the making.
-type draft struct {
-	r         *Resolver
-	n         need
-	aloud     bool
-	chairs    []chair // by the position of their provider
-	standings []standing
-	dearest   [strict + 1]float64 // cost among those of a standing, or better; below zero: there are none
-	costs     []float64           // logarithms of what a request that leaves its model to the gateway would cost, as standings
-	spans     [strict + 1]span
-	picks     []pick
-	named     []option // of the ways to a named model
+// ranking is the state of one decision.
+type ranking struct {
+	r          *Resolver
+	n          need
+	aloud      bool
+	candidates []candidate // by the position of their provider
+	standings  []fit
+	maxCost    [strict + 1]float64 // highest cost of the options with this fit or better; negative if there are none
+	costs      []float64           // for auto: logarithms of the expected costs, by option
+	spans      [strict + 1]span
+	picks      []pick
+	named      []option // options of a named model
 }
 
-// standing is how far an option fits.
-type standing uint8
+// fit is how well an option fits the request.
+type fit uint8
 
 const (
-	unfit   standing = iota
-	relaxed          // with requirements relaxed to preferences
+	unfit   fit = iota
+	relaxed     // only with required features relaxed to preferences
 	strict
 )
 
-// nobody is dearest before anybody has a standing.
-var nobody = [strict + 1]float64{-1, -1, -1}
+// noCosts is the initial value of ranking.maxCost.
+var noCosts = [strict + 1]float64{-1, -1, -1}
 
-// pick is one place of the order.
+// pick is one candidate in the order.
 type pick struct {
-	c     *chair
+	c     *candidate
 	at    *entry
-	w     *way // for a model that was named; else nil
+	w     *way // for a named model; else nil
 	score float64
 	why   string
 }
 
-// most is how long an order may be.
+// most is the maximum length of an order.
 const most = 16
 
-var drafts = sync.Pool{New: func() any { return new(draft) }}
+var rankings = sync.Pool{New: func() any { return new(ranking) }}
 
-// release gives the draft's memory to the next one. It keeps nothing of the resolver alive.
-func (d *draft) release() {
-	clear(d.chairs)
+// release returns the ranking to the pool, without references to the resolver.
+func (d *ranking) release() {
+	clear(d.candidates)
 	clear(d.picks)
 	clear(d.named)
-	*d = draft{chairs: d.chairs[:0], standings: d.standings[:0], costs: d.costs[:0], picks: d.picks[:0], named: d.named[:0]}
-	drafts.Put(d)
+	*d = ranking{candidates: d.candidates[:0], standings: d.standings[:0], costs: d.costs[:0], picks: d.picks[:0], named: d.named[:0]}
+	rankings.Put(d)
 }
 
-func (d *draft) scored() bool {
+func (d *ranking) scored() bool {
 	switch d.r.rules.Strategy {
 	case Scored:
 		return true
@@ -113,40 +113,40 @@ func (d *draft) scored() bool {
 	return !d.n.Hinted()
 }
 
-// seat says what each provider is to the request, and how far each of its models fits.
-func (d *draft) seat() error {
+// evaluate determines each provider's role for the request, and how well each of its models fits.
+func (d *ranking) evaluate() error {
 	for i := range d.r.seats {
-		d.chairs = append(d.chairs, d.r.chair(&d.r.seats[i], &d.n))
+		d.candidates = append(d.candidates, d.r.chair(&d.r.seats[i], &d.n))
 	}
 	if d.n.named {
-		if err := d.name(); err != nil {
+		if err := d.keepNamed(); err != nil {
 			return err
 		}
 	}
-	d.bringIn()
-	if d.stand(); d.n.tier != 0 && d.dearest[strict] < 0 {
-		d.n.tier = 0 // nobody has such an enclave: work goes on as without it (D-12), with all else as it was asked for
+	d.admitSpecialists()
+	if d.rateOptions(); d.n.tier != 0 && d.maxCost[strict] < 0 {
+		d.n.tier = 0 // no provider has an enclave: continue without it (D-12), with all other requirements
 		d.n.bound()
-		d.stand()
+		d.rateOptions()
 	}
-	for ; d.n.room > roomForAll && d.dearest[relaxed] < 0; d.stand() {
-		d.n.room-- // nobody else is there
+	for ; d.n.room > roomForAll && d.maxCost[relaxed] < 0; d.rateOptions() {
+		d.n.room-- // no other model is left
 	}
 	return nil
 }
 
-// stand says how far each model of each provider fits.
-func (d *draft) stand() {
-	d.standings, d.dearest = d.standings[:0], nobody
-	for i := range d.chairs {
-		d.standAt(&d.chairs[i])
+// rateOptions determines how well each model of each provider fits.
+func (d *ranking) rateOptions() {
+	d.standings, d.maxCost = d.standings[:0], noCosts
+	for i := range d.candidates {
+		d.standAt(&d.candidates[i])
 	}
 }
 
-// name leaves each provider its one way to serve the model that the request names.
-func (d *draft) name() error {
-	for i := range d.chairs {
-		d.chairs[i].options = nil
+// keepNamed reduces each provider to its offer of the named model.
+func (d *ranking) keepNamed() error {
+	for i := range d.candidates {
+		d.candidates[i].options = nil
 	}
 	ways, err := d.r.ways(d.n.Model, d.n.Provider)
 	if err != nil {
@@ -154,29 +154,31 @@ func (d *draft) name() error {
 	}
 	d.named = slices.Grow(d.named, len(ways))
 	for i := range ways {
-		c := &d.chairs[ways[i].at.seat]
+		c := &d.candidates[ways[i].at.seat]
 		d.named = append(d.named, ways[i].at.option)
 		c.options, c.way, c.must = d.named[i:i+1], &ways[i], 0
 	}
 	return nil
 }
 
-// bringIn lets specialists for other things serve where there is nobody else.
-func (d *draft) bringIn() {
-	if slices.ContainsFunc(d.chairs, func(c chair) bool { return c.role == generalist }) {
+// admitSpecialists lets specialists for other tasks serve if there is no other provider.
+func (d *ranking) admitSpecialists() {
+	if slices.ContainsFunc(d.candidates, func(c candidate) bool { return c.role == generalist }) {
 		return
 	}
-	for i := range d.chairs {
-		if d.chairs[i].role == aside {
-			d.chairs[i].role = generalist
+	for i := range d.candidates {
+		if d.candidates[i].role == aside {
+			d.candidates[i].role = generalist
 		}
 	}
 }
 
-// serves tells whether the chair takes part at all.
-func (d *draft) serves(c *chair) bool { return c.role <= specialist || c.role == aside && d.n.named }
+// serves reports whether the candidate takes part.
+func (d *ranking) serves(c *candidate) bool {
+	return c.role <= specialist || c.role == aside && d.n.named
+}
 
-func (d *draft) standAt(c *chair) {
+func (d *ranking) standAt(c *candidate) {
 	c.from = len(d.standings)
 	if !d.serves(c) {
 		return
@@ -184,40 +186,40 @@ func (d *draft) standAt(c *chair) {
 	d.standings = slices.Grow(d.standings, len(c.options))
 	if d.n.named || d.n.besides || d.n.room > roomForAll || c.ceiling > 0 || c.must != 0 {
 		for i := range c.options {
-			d.put(c, &c.options[i], d.n.standing(c, &c.options[i]))
+			d.put(c, &c.options[i], d.n.fit(c, &c.options[i]))
 		}
 		return
 	}
 	for i := range c.options {
-		d.put(c, &c.options[i], d.n.quickly(&c.options[i]))
+		d.put(c, &c.options[i], d.n.quickFit(&c.options[i]))
 	}
 }
 
-func (d *draft) put(c *chair, o *option, at standing) {
+func (d *ranking) put(c *candidate, o *option, at fit) {
 	d.standings = append(d.standings, at)
 	if at == unfit {
 		return
 	}
 	cost := c.cost(o)
-	d.dearest[relaxed] = max(d.dearest[relaxed], cost)
+	d.maxCost[relaxed] = max(d.maxCost[relaxed], cost)
 	if at == strict {
-		d.dearest[strict] = max(d.dearest[strict], cost)
+		d.maxCost[strict] = max(d.maxCost[strict], cost)
 	}
 }
 
-// standing is how far an option fits.
-func (n *need) standing(c *chair, o *option) standing {
+// fit is how well an option fits the request.
+func (n *need) fit(c *candidate, o *option) fit {
 	switch {
-	case n.never(c, o) != lacksNothing:
+	case n.excluded(c, o) != lacksNothing:
 		return unfit
-	case n.strict(o) != lacksNothing:
+	case n.strictLack(o) != lacksNothing:
 		return relaxed
 	}
 	return strict
 }
 
-// quickly is standing where no model is named and the provider sets no bounds of its own.
-func (n *need) quickly(o *option) standing {
+// quickFit is fit for the common case: no named model, and no limits of the provider.
+func (n *need) quickFit(o *option) fit {
 	b := &n.always
 	if !o.has.has(b.has) || o.latency > b.latency || o.context < unknown && b.input > o.context-min(b.output, o.output) {
 		return unfit
@@ -228,24 +230,24 @@ func (n *need) quickly(o *option) standing {
 	return strict
 }
 
-// cost is what a typical call costs there.
-func (c *chair) cost(o *option) float64 {
+// cost is the cost of a typical call at the option.
+func (c *candidate) cost(o *option) float64 {
 	if c.diem {
 		return 0
 	}
 	return o.cost
 }
 
-// add puts an option at the end of the order, unless it stands there.
-func (d *draft) add(c *chair, at *entry, w *way, score float64, why string) {
+// add appends an option to the order, unless it is in it.
+func (d *ranking) add(c *candidate, at *entry, w *way, score float64, why string) {
 	if len(d.picks) == most || slices.ContainsFunc(d.picks, func(p pick) bool { return p.at == at }) {
 		return
 	}
 	d.picks = append(d.picks, pick{c, at, w, score, why})
 }
 
-// resolutions are the picks as the caller gets them.
-func (d *draft) resolutions() []policy.Resolution {
+// resolutions converts the picks to resolutions.
+func (d *ranking) resolutions() []policy.Resolution {
 	if len(d.picks) == 0 {
 		return nil
 	}
@@ -277,17 +279,17 @@ func (d *draft) resolutions() []policy.Resolution {
 	return out
 }
 
-// fault is why nobody serves the request.
-func (d *draft) fault() error {
+// fault is why there is no candidate.
+func (d *ranking) fault() error {
 	switch {
 	case d.n.zero:
-		return fault.Newf(fault.T0HasNoModel, "%s runs on rules: no model without a price can serve it", unthinking)
+		return fault.Newf(fault.T0HasNoModel, "%s runs on rules: no model without a price can serve it", rulesOnly)
 	case d.n.private || d.n.sealed:
 		return fault.Newf(fault.NoPrivateProvider, "no provider keeps this request as private as it has to be")
 	case d.allBarred():
 		return fault.Newf(fault.KeyRestricted, "the plan of this key includes no provider that could serve this request")
 	}
-	if u := d.untaken(); u != nil {
+	if u := d.unsupportedContent(); u != nil {
 		return fault.New(fault.InvalidRequest, u.Error(), u)
 	}
 	f := fault.Newf(fault.NoProvider, "no provider can serve this request")
@@ -297,16 +299,16 @@ func (d *draft) fault() error {
 	return f
 }
 
-// Untaken is the cause of the fault where no model that could be asked takes some content of the request.
+// Untaken is the cause of a fault because no available model supports some content of the request.
 type Untaken struct {
-	Content policy.Feature // what such a model would have: Vision, Audio, Video or Documents
+	Content policy.Feature // the missing feature: Vision, Audio, Video or Documents
 	What    string         // "audio"
 }
 
 func (u *Untaken) Error() string { return "no available model takes " + u.What }
 
-// untaken is what of the request's content no model takes that could be asked; nil for none.
-func (d *draft) untaken() *Untaken {
+// unsupportedContent is content of the request that no available model supports; nil if there is none.
+func (d *ranking) unsupportedContent() *Untaken {
 	features := [...]policy.Feature{policy.Vision, policy.Audio, policy.Video, policy.Documents}
 	for k := range contents {
 		c := &contents[k]
@@ -314,8 +316,8 @@ func (d *draft) untaken() *Untaken {
 			continue
 		}
 		some, takes := false, false
-		for i := range d.chairs {
-			chair := &d.chairs[i]
+		for i := range d.candidates {
+			chair := &d.candidates[i]
 			if !d.serves(chair) {
 				continue
 			}
@@ -330,11 +332,11 @@ func (d *draft) untaken() *Untaken {
 	return nil
 }
 
-// allBarred tells whether every provider that could be asked is one that the caller's plan does not include.
-func (d *draft) allBarred() bool {
+// allBarred reports whether the client's plan excludes every provider that could serve the request.
+func (d *ranking) allBarred() bool {
 	could := false
-	for i := range d.chairs {
-		c := &d.chairs[i]
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		if len(c.options) == 0 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -22,6 +23,7 @@ func made(t testing.TB, models, text string) *resolve.Resolver {
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
+	file.Vendors = catalogtest.Embedded().Vendors
 	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false }, kinds...)
 	if config.Failed(problems) {
 		t.Fatal(problems)
@@ -38,17 +40,19 @@ func of(subsystem string, change func(*policy.Intent)) *policy.Intent {
 	return &in
 }
 
+type decideCase struct {
+	about string
+	r     *resolve.Resolver
+	in    *policy.Intent
+	want  string // how the order begins, or the fault
+}
+
 func TestDecideOnTheFullStack(t *testing.T) {
 	f := readFixture(t, "full")
 	const t1 = "blockrun/gemini-3-flash; openrouter/gemini-3-flash; blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/qwen-plus; direct/local/qwen3-7b lacks low_effort"
 	under := f.Under
 	usual := under(resolve.Rules{})
-	for _, row := range []struct {
-		about string
-		r     *resolve.Resolver
-		in    *policy.Intent
-		want  string // how the order begins, or the fault
-	}{
+	for _, row := range []decideCase{
 		{"a general query never goes to a specialist", usual, of("heartbeat_t1", nil), t1},
 		{
 			"while staked credit pays, all goes to Venice", usual,
@@ -133,16 +137,19 @@ func TestDecideOnTheFullStack(t *testing.T) {
 		{"a model that nobody knows", usual, of("risk", func(in *policy.Intent) { in.Model = "claude-opus-4-5" }), "model_not_found"},
 		{"D-11: what is required and nowhere there is named", usual, of("death", func(in *policy.Intent) { in.Require = []policy.Feature{policy.VisibleThinking, policy.WebSearch} }), "venice/deepseek-r1 lacks web_search;"},
 	} {
-		t.Run(row.about, func(t *testing.T) {
-			d := row.r.Decide(row.in)
-			got := ways(d.Order)
-			if d.Err != nil {
-				got = string(fault.From(d.Err).Kind)
-			}
-			if want, whole := strings.CutSuffix(row.want, "$"); whole && got != want || !strings.HasPrefix(got, want) {
-				t.Errorf("got\n\t%s\nwant\n\t%s\n%v", got, row.want, d.Err)
-			}
-		})
+		t.Run(row.about, func(t *testing.T) { checkDecision(t, row) })
+	}
+}
+
+func checkDecision(t *testing.T, row decideCase) {
+	t.Helper()
+	d := row.r.Decide(row.in)
+	got := ways(d.Order)
+	if d.Err != nil {
+		got = string(fault.From(d.Err).Kind)
+	}
+	if want, whole := strings.CutSuffix(row.want, "$"); whole && got != want || !strings.HasPrefix(got, want) {
+		t.Errorf("got\n\t%s\nwant\n\t%s\n%v", got, row.want, d.Err)
 	}
 }
 

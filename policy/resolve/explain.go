@@ -9,22 +9,21 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
-	"bardo.money/gateway/policy/catalog"
 )
 
 // Refusal is a provider that does not serve a request, and why.
 type Refusal struct {
 	Provider policy.ProviderID
-	Model    string // as it was asked for, else the one of the provider's that comes nearest
+	Model    string // the requested one, else the provider's best fit
 	Reason   string
 }
 
-// refusals are the providers that are not in the order, in the configured order, and the model's vendor if it is not enabled.
-func (d *draft) refusals() []Refusal {
+// refusals are the providers that are not candidates, in the configured order, and the model's vendor if it is not enabled.
+func (d *ranking) refusals() []Refusal {
 	pinned, name, isPinned := d.r.pinned(d.n.Model, string(d.n.Provider))
 	var out []Refusal
-	for i := range d.chairs {
-		c := &d.chairs[i]
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		if slices.ContainsFunc(d.picks, func(p pick) bool { return p.c == c }) {
 			continue
 		}
@@ -48,8 +47,8 @@ func (d *draft) refusals() []Refusal {
 	return out
 }
 
-// nearest is the model of a provider that comes nearest to serving the request, and what keeps it from it.
-func (d *draft) nearest(c *chair) (model, reason string) {
+// nearest is a provider's model that fits best, and why it does not serve the request.
+func (d *ranking) nearest(c *candidate) (model, reason string) {
 	if !d.serves(c) {
 		return d.n.Model, c.why
 	}
@@ -57,7 +56,7 @@ func (d *draft) nearest(c *chair) (model, reason string) {
 	var lacking lack
 	for i := range c.options {
 		o := &c.options[i]
-		if l := d.n.never(c, o); best == nil || l > lacking {
+		if l := d.n.excluded(c, o); best == nil || l > lacking {
 			best, lacking = o, l
 		}
 	}
@@ -67,11 +66,11 @@ func (d *draft) nearest(c *chair) (model, reason string) {
 	return string(best.at.resolution.Model), d.n.missing(best, lacking)
 }
 
-// missing says what an option lacks that no pass does without.
+// missing describes a lack that excludes an option.
 func (n *need) missing(o *option, l lack) string {
 	switch l {
 	case lacksPrice:
-		return "it has a price, and " + unthinking + " pays for none"
+		return "it has a price, and " + rulesOnly + " pays for none"
 	case lacksDistance:
 		return "its models are of the family that answered"
 	case lacksBudget:
@@ -103,8 +102,8 @@ func (n *need) missing(o *option, l lack) string {
 	return "others come before it"
 }
 
-// whyNamed is why a provider is asked for a model that was named.
-func (d *draft) whyNamed(c *chair) string {
+// whyNamed is the reason for a provider of a named model.
+func (d *ranking) whyNamed(c *candidate) string {
 	_, name, isPinned := d.r.pinned(d.n.Model, string(d.n.Provider))
 	if c.role == specialist {
 		return c.why
@@ -112,7 +111,7 @@ func (d *draft) whyNamed(c *chair) string {
 	return d.r.why(c.p.ID, name, isPinned)
 }
 
-// pinned says whether a request asks for one provider alone, and for which model there.
+// pinned reports whether a request is for one provider only, and the model's name there.
 func (r *Resolver) pinned(model, provider string) (p policy.ProviderID, name string, ok bool) {
 	if provider != "" {
 		return policy.ProviderID(provider), model, true
@@ -121,7 +120,7 @@ func (r *Resolver) pinned(model, provider string) (p policy.ProviderID, name str
 	if !ok {
 		return "", model, false
 	}
-	if _, err := r.only(p, rest); err == nil {
+	if _, err := r.atProvider(p, rest); err == nil {
 		return p, rest, true
 	}
 	if _, _, listed := r.index.Find(model); listed {
@@ -157,9 +156,9 @@ func (r *Resolver) why(id policy.ProviderID, model string, isPinned bool) string
 	return "its vendor, by the model's name"
 }
 
-// whyNot is why a provider that is enabled does not serve a model.
+// whyNot is why an enabled provider does not serve a model.
 func (r *Resolver) whyNot(p *kind.Provider, model string) string {
-	_, err := r.only(p.ID, model)
+	_, err := r.atProvider(p.ID, model)
 	var f *fault.Fault
 	switch {
 	case errors.As(err, &f):
@@ -175,5 +174,5 @@ func (r *Resolver) vendorOf(model string) policy.ProviderID {
 	if m, ok := r.catalog.Lookup(model); ok {
 		return m.Vendor
 	}
-	return catalog.VendorOf(model)
+	return r.catalog.VendorOf(model)
 }

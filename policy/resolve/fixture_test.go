@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
+	"bardo.money/gateway/policy/catalog/catalogtest"
 	"bardo.money/gateway/policy/intent"
 	"bardo.money/gateway/policy/resolve"
 )
@@ -42,6 +43,7 @@ func readFixture(t testing.TB, name string) fixture {
 	if config.Failed(problems) {
 		t.Fatal(problems)
 	}
+	models.Vendors = catalogtest.Embedded().Vendors
 	r := resolverOf(catalog.New(models), cfg)
 	return fixture{name, cfg, r}
 }

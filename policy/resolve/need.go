@@ -7,26 +7,26 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// need is an intent, made ready to be compared with many options.
+// need is an intent in a form that is compared quickly with many options.
 type need struct {
 	*policy.Intent
 	require, prefer set
-	relaxed         time.Duration // bound of the relaxed pass; 0: none
-	named           bool          // the request names its model: nothing but privacy and price may refuse it
-	zero            bool          // only a model that costs nothing will do
-	private         bool          // only a provider that retains nothing will do, in any pass
-	besides         bool          // a family may not serve it
-	sealed          bool          // what the privacy tier asks of a model is never relaxed
+	relaxed         time.Duration // latency bound of the relaxed pass; 0 means none
+	named           bool          // the request names its model: only privacy and price may exclude it
+	zero            bool          // only free models
+	private         bool          // only providers that retain nothing, in both passes
+	besides         bool          // a model family is excluded
+	sealed          bool          // the privacy tier's features are never relaxed
 	enclave         set           // what it asks
 	tier            set           // the same, as long as the strict pass asks for it
 	reasons         bool          // the effort wants a model that reasons
-	content         set           // what a model must take that serves the request
+	content         set           // content that a model must support
 	room            room          // for thoughts in the answer
 
-	always, strictly bounds // the same, for what many options are compared with at once
+	always, strictly bounds // the same as bounds
 }
 
-// bounds are what an option must have, in few comparisons.
+// bounds are the requirements of an option, in few comparisons.
 type bounds struct {
 	has           set
 	latency       time.Duration
@@ -34,13 +34,13 @@ type bounds struct {
 	quality       policy.Quality
 }
 
-// unthinking is the part of an agent that runs on rules: it never pays for a model.
-const unthinking = "heartbeat_t0"
+// rulesOnly is the subsystem that runs on rules: it is only served by free models.
+const rulesOnly = "heartbeat_t0"
 
 func newNeed(in *policy.Intent, rules Rules) need {
 	n := need{
 		Intent: in, require: setOf(in.Require...), prefer: setOf(in.Prefer...), relaxed: double(in.MaxLatency),
-		named: in.Model != "", zero: in.Subsystem == unthinking,
+		named: in.Model != "", zero: in.Subsystem == rulesOnly,
 		private: in.Security == policy.SecurityPrivate, besides: in.Besides != "", reasons: in.Effort >= policy.EffortHigh,
 	}
 	switch {
@@ -55,7 +55,7 @@ func newNeed(in *policy.Intent, rules Rules) need {
 	return n
 }
 
-// bound writes down what never and strict ask of an option when the request names no model.
+// bound computes the bounds of excluded and strictLack for a request that names no model.
 func (n *need) bound() {
 	n.always = bounds{has: n.content, latency: orAny(n.relaxed), input: max(n.InputTokens, 0), output: max(n.OutputTokens, 0)}
 	n.strictly = bounds{has: n.require | n.tier, latency: orAny(n.MaxLatency), output: n.OutputTokens, quality: n.Quality}
@@ -77,7 +77,7 @@ func (n *need) bound() {
 	}
 }
 
-// orAny is a bound of time; none is the most that there is.
+// orAny is a time bound; zero becomes the maximum.
 func orAny(d time.Duration) time.Duration {
 	if d <= 0 {
 		return math.MaxInt64
@@ -85,7 +85,7 @@ func orAny(d time.Duration) time.Duration {
 	return d
 }
 
-// double is a bound for the relaxed pass. It saturates.
+// double is the relaxed bound. It saturates.
 func double(d time.Duration) time.Duration {
 	if d > math.MaxInt64/2 {
 		return math.MaxInt64
@@ -104,12 +104,12 @@ var (
 	hasPrivate = hasPrivacy | hasNoLog
 )
 
-// lack is what keeps an option from serving a request: the first of them that holds. Zero: nothing does.
+// lack is the first reason why an option cannot serve a request; zero if there is none.
 type lack uint8
 
 const (
 	lacksNothing lack = iota
-	// No pass takes an option with one of these.
+	// These exclude an option in both passes.
 	lacksPrice
 	lacksDistance
 	lacksBudget
@@ -124,7 +124,7 @@ const (
 	lacksWindow
 	lacksSpeed
 	lacksRoom
-	// The relaxed pass takes one with these.
+	// These exclude it in the strict pass only.
 	relaxable
 	lacksTier
 	lacksFeature
@@ -135,8 +135,8 @@ const (
 	lacksPace
 )
 
-// never is why no pass takes an option.
-func (n *need) never(c *chair, o *option) lack {
+// excluded is why an option is excluded in both passes.
+func (n *need) excluded(c *candidate, o *option) lack {
 	switch {
 	case n.zero && !o.has.has(isFree):
 		return lacksPrice
@@ -155,7 +155,7 @@ func (n *need) never(c *chair, o *option) lack {
 	case n.named:
 		return lacksNothing
 	}
-	if l := n.unfit(o); l != lacksNothing {
+	if l := n.unsupported(o); l != lacksNothing {
 		return l
 	}
 	if n.relaxed > 0 && o.latency > n.relaxed {
@@ -167,8 +167,8 @@ func (n *need) never(c *chair, o *option) lack {
 	return lacksNothing
 }
 
-// unfit is why a model could not take the request at all, as far as is known.
-func (n *need) unfit(o *option) lack {
+// unsupported is why a model could not process the request.
+func (n *need) unsupported(o *option) lack {
 	switch {
 	case n.Tools && !o.has.has(mayTools):
 		return lacksTools
@@ -178,7 +178,7 @@ func (n *need) unfit(o *option) lack {
 	return lacksNothing
 }
 
-// contents are the kinds of content that not all models take: the fact about an option, what it lacks without that, and their name.
+// contents are the kinds of content that not all models support: the option's bit, the lack without it, and the name.
 var contents = [...]struct {
 	may  set
 	lack lack
@@ -187,7 +187,7 @@ var contents = [...]struct {
 	{maySee, lacksVision, "images"}, {mayHear, lacksAudio, "audio"}, {mayWatch, lacksVideo, "video"}, {mayRead, lacksDocuments, "documents"},
 }
 
-// contentOf is what a model must take to serve a request.
+// contentOf is the content that a model must support.
 func contentOf(in *policy.Intent) (s set) {
 	for i, holds := range [...]bool{in.Images, in.Audio, in.Video, in.Documents} {
 		if holds {
@@ -197,7 +197,7 @@ func contentOf(in *policy.Intent) (s set) {
 	return s
 }
 
-// lackOf is what an option lacks that does not take some content.
+// lackOf is the lack for unsupported content.
 func lackOf(missing set) lack {
 	for i := range contents {
 		if missing&contents[i].may != 0 {
@@ -207,12 +207,12 @@ func lackOf(missing set) lack {
 	return lacksNothing
 }
 
-// estimate is what the request may cost at most, without any cache.
+// estimate is the highest possible cost of the request, without a cache.
 func (n *need) estimate(o *option) policy.Pico {
 	return worstAt(&o.at.resolution, n.InputTokens, n.OutputTokens, 1)
 }
 
-// tokens are those that have to fit into a model's window. They saturate.
+// tokens is the number that must fit into the context window. It saturates.
 func (n *need) tokens(o *option) int64 {
 	input, output := max(n.InputTokens, 0), min(max(n.OutputTokens, 0), o.output)
 	if input > math.MaxInt64-output {
@@ -221,8 +221,8 @@ func (n *need) tokens(o *option) int64 {
 	return input + output
 }
 
-// strict is why the strict pass does not take an option that the relaxed one takes.
-func (n *need) strict(o *option) lack {
+// strictLack is why an option is excluded in the strict pass only.
+func (n *need) strictLack(o *option) lack {
 	switch {
 	case !o.has.has(n.tier):
 		return lacksTier
@@ -237,14 +237,14 @@ func (n *need) strict(o *option) lack {
 	case n.OutputTokens > o.output:
 		return lacksOutput
 	case n.named:
-		return n.unfit(o)
+		return n.unsupported(o)
 	case o.quality < n.Quality:
 		return lacksQuality
 	}
 	return lacksNothing
 }
 
-// degraded appends what was asked for and is not there: required features first, then preferred ones, each once.
+// degraded appends the requested features that are missing: required ones first, then preferred ones, without duplicates.
 func (n *need) degraded(to []string, has set) []string {
 	missing := (n.require | n.prefer) &^ has
 	for _, list := range [2][]policy.Feature{n.Require, n.Prefer} {
@@ -260,7 +260,7 @@ func (n *need) degraded(to []string, has set) []string {
 	return to
 }
 
-// lacking is how many names degraded appends.
+// lacking is the number of names that degraded appends.
 func (n *need) lacking(has set) int {
 	count := ((n.require | n.prefer) &^ has).count()
 	if !has.has(n.enclave) {
@@ -269,5 +269,5 @@ func (n *need) lacking(has set) int {
 	return count
 }
 
-// privacyTier is how it is named that a task of an enclave was served without one (D-12).
+// privacyTier is the degraded name for a task that needs an enclave and was served without one (D-12).
 const privacyTier = "privacy_tier"

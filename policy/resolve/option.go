@@ -14,20 +14,20 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// set is a set of features: a bit each, in the order of the closed set. Above them stand more facts that options are asked for.
+// set is a bit set of features, in the order of policy.Features, and of the further facts below in the highest bits.
 type set uint64
 
 // The facts above the features.
 const (
-	isFree    set = 1 << (63 - iota) // it costs nothing, and that is known
+	isFree    set = 1 << (63 - iota) // known to be free
 	reasons                          // it reasons
-	mayTools                         // it calls tools, or nobody knows
-	maySee                           // it takes images, or nobody knows
+	mayTools                         // tool calling: supported or unknown
+	maySee                           // images: supported or unknown
 	mayHear                          // sound
 	mayWatch                         // moving pictures
 	mayRead                          // documents
-	maySchema                        // it enforces a schema, or calls tools
-	ofClaude                         // its family is one that ladders name
+	maySchema                        // schemas enforced, or tool calling
+	ofClaude                         // of a family that ladders use
 	ofGPT
 	ofQwen
 )
@@ -52,30 +52,30 @@ func setOf(features ...policy.Feature) (s set) {
 
 func (s set) count() int { return bits.OnesCount64(uint64(s)) }
 
-// has tells whether all of the other set are in s.
+// has reports whether s contains the other set.
 func (s set) has(other set) bool { return s&other == other }
 
 // native are the features that only a vendor's own API has.
 var native = setOf(policy.VendorFeatures()...)
 
-// seat is a provider, as choosing sees it.
-type seat struct {
+// providerOptions are a provider and its models, as used for choosing.
+type providerOptions struct {
 	p       *kind.Provider
-	extra   []policy.Feature // what every model has there
-	never   set              // what none has
+	extra   []policy.Feature // features of every model at this provider
+	never   set              // features of none
 	options []option         // cheapest first
-	offers  set              // what any of them has
+	offers  set              // features of at least one
 
-	cheapest bool // of so many models that only their cost is compared
+	cheapest bool // it has so many models that only their cost is compared
 }
 
-func newSeat(p *kind.Provider) seat {
+func newSeat(p *kind.Provider) providerOptions {
 	t := &p.Traits
-	s := seat{p: p, never: setOf(t.Lacks...), extra: slices.Clone(t.Gives), cheapest: t.ComparedByCost}
+	s := providerOptions{p: p, never: setOf(t.Lacks...), extra: slices.Clone(t.Gives), cheapest: t.ComparedByCost}
 	if p.Private {
 		s.extra = append(s.extra, policy.Privacy, policy.NoLog)
 	} else {
-		s.never |= hasPrivate // it is the provider's promise, not the model's
+		s.never |= hasPrivate // a property of the provider, not of models
 	}
 	if s.direct() {
 		s.extra = append(s.extra, policy.NativeAPI, policy.DirectPassthrough)
@@ -87,9 +87,8 @@ func newSeat(p *kind.Provider) seat {
 	return s
 }
 
-// sort puts the options in their order once all are there: by cost, and of those that cost the same, the ones that can more and take more
-// come first, then those whose names say that they are newer.
-func (s *seat) sort() {
+// sort sorts the options: by cost, then by more features and larger limits, then by newer version in the name.
+func (s *providerOptions) sort() {
 	slices.SortStableFunc(s.options, func(a, b option) int {
 		return cmp.Or(
 			cmp.Compare(a.cost, b.cost), cmp.Compare(b.quality, a.quality), cmp.Compare(b.has.count(), a.has.count()),
@@ -101,11 +100,11 @@ func (s *seat) sort() {
 	}
 }
 
-// direct tells whether the provider is a user's own key at a vendor. A model on the operator's own machine is nobody's bill.
-func (s *seat) direct() bool { return s.p.Direct && s.p.Vendor }
+// direct reports whether the provider is a user's own key at a vendor.
+func (s *providerOptions) direct() bool { return s.p.Direct && s.p.Vendor }
 
-// features are what a model has at the provider, by what the catalog says of it.
-func (s *seat) features(said []policy.Feature) []policy.Feature {
+// features are a model's features at the provider.
+func (s *providerOptions) features(said []policy.Feature) []policy.Feature {
 	out := make([]policy.Feature, 0, len(said)+len(s.extra))
 	for _, f := range said {
 		if s.never&bitOf[f] == 0 {
@@ -120,20 +119,20 @@ func (s *seat) features(said []policy.Feature) []policy.Feature {
 	return out
 }
 
-// option is a model at a provider: what choosing looks at, in few words, since hundreds are looked at for one request.
+// option is a model at a provider in a compact form, because hundreds are compared for one request.
 type option struct {
 	at      *entry
 	has     set
-	cost    float64 // of a typical call, in no unit
+	cost    float64 // relative cost of a typical call
 	latency time.Duration
-	context int64  // the most where it is unknown
-	output  int64  // the most where it is unknown
-	family  uint32 // its hash
+	context int64  // maximum if unknown
+	output  int64  // maximum if unknown
+	family  uint32 // hash
 	quality policy.Quality
 	rate    rate
 }
 
-// typical is a call that options are compared by, in tokens each way.
+// typical is the number of input and of output tokens of the call by which options are compared.
 const typical = 10_000
 
 func newOption(e *entry, t *kind.Traits) option {
@@ -142,14 +141,14 @@ func newOption(e *entry, t *kind.Traits) option {
 		at: e, has: setOf(e.resolution.Features...) | facts(m) | takes(m, t), cost: float64(m.Prices.Cost(typical, 0, 0, 0, typical)),
 		latency: m.LatencyP50, context: orUnknown(m.Context), output: orUnknown(m.MaxOutput), family: hash(m.Family),
 		rate:    rateOf(&e.resolution),
-		quality: cmp.Or(m.Quality, policy.QualityMedium), // what nothing is known of has a middling price, too
+		quality: cmp.Or(m.Quality, policy.QualityMedium), // unknown models also have a medium default price
 	}
 }
 
-// facts are what is known of a model besides its features.
+// facts are the set's bits besides features.
 func facts(m *catalog.Model) set {
 	s := families[m.Family]
-	if m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0 {
+	if m.Prices.Known && m.Prices.Input == 0 && m.Prices.Output == 0 && m.Prices.PerRequest == 0 && m.Prices.Units == nil {
 		s |= isFree
 	}
 	if m.Reasoning != "none" {
@@ -165,8 +164,8 @@ func facts(m *catalog.Model) set {
 	return s
 }
 
-// takes is what content a model takes at a kind of provider, as far as is known: one of which nobody says what it can do may take any.
-// Models that see read documents as well, or are not known not to.
+// takes is the content that a model supports at a kind of provider. Unknown models may support any. Models with vision also read documents,
+// unless they are known not to.
 func takes(m *catalog.Model, t *kind.Traits) (s set) {
 	if m.Capabilities == nil {
 		return maySee | mayHear | mayWatch | mayRead
@@ -188,7 +187,7 @@ func takes(m *catalog.Model, t *kind.Traits) (s set) {
 	return s
 }
 
-// unknown is a limit that nobody knows: nothing is beyond it.
+// unknown is the value of an unknown limit.
 const unknown = math.MaxInt64
 
 func orUnknown(limit int) int64 {
@@ -204,7 +203,7 @@ func hash(s string) uint32 {
 	return h.Sum32()
 }
 
-// plain is a model's id as it can be compared with another provider's.
+// plain normalises a model's id for comparison between providers.
 func plain(id policy.ModelID) string {
 	name := string(id[strings.LastIndexByte(string(id), '/')+1:])
 	return strings.ReplaceAll(strings.ToLower(name), ".", "-")

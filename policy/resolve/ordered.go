@@ -2,8 +2,8 @@ package resolve
 
 import "bardo.money/gateway/policy"
 
-// byOrder is the ordered resolver: whoever comes first of those that fit.
-func (d *draft) byOrder() {
+// byOrder is the ordered resolver: the first provider that fits.
+func (d *ranking) byOrder() {
 	ladder, own := ladderOf(d.n.Intent)
 	if d.n.named {
 		ladder, own = nil, false
@@ -12,36 +12,36 @@ func (d *draft) byOrder() {
 	if !later {
 		d.operatorsChoice()
 	}
-	d.climb(specialist, ladder)
-	d.climb(generalist, ladder)
+	d.byLadder(specialist, ladder)
+	d.byLadder(generalist, ladder)
 	if later {
 		d.operatorsChoice()
 	}
-	d.climb(aside, ladder)
+	d.byLadder(aside, ladder)
 	if !d.n.named {
 		d.alternatives(ladder != nil)
 	}
 	for _, at := range [...]role{specialist, generalist, aside} {
-		for i := range d.chairs {
-			if c := &d.chairs[i]; c.role == at && !c.picked {
+		for i := range d.candidates {
+			if c := &d.candidates[i]; c.role == at && !c.picked {
 				d.take(c, ladder, relaxed)
 			}
 		}
 	}
 }
 
-// funded tells whether a wallet's earnings were given to the part of an agent that asks.
-func (d *draft) funded() bool {
-	for i := range d.chairs {
-		if d.chairs[i].ceiling > 0 {
+// funded reports whether a wallet's earnings pay for the request's subsystem.
+func (d *ranking) funded() bool {
+	for i := range d.candidates {
+		if d.candidates[i].ceiling > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// operatorsChoice is the model that the operator wants first for the tier, where it may serve the request at all.
-func (d *draft) operatorsChoice() {
+// operatorsChoice puts the operator's model for the tier first, if it may serve the request.
+func (d *ranking) operatorsChoice() {
 	if d.n.First == "" || d.n.named {
 		return
 	}
@@ -50,31 +50,31 @@ func (d *draft) operatorsChoice() {
 		return
 	}
 	for i := range ways {
-		c := &d.chairs[ways[i].at.seat]
-		if c.role != barred && d.n.never(c, &ways[i].at.option) == lacksNothing {
+		c := &d.candidates[ways[i].at.seat]
+		if c.role != barred && d.n.excluded(c, &ways[i].at.option) == lacksNothing {
 			d.add(c, ways[i].at, &ways[i], 0, "inference.tiers names it")
 		}
 	}
 }
 
-// climb asks the providers of a role, in their order, for each kind of model in turn, and those that have none for any.
-func (d *draft) climb(at role, ladder []rung) {
+// byLadder searches the providers of a role, in order, for each kind of model in turn; then those without any for any model.
+func (d *ranking) byLadder(at role, ladder []modelTier) {
 	for k := range ladder {
-		for i := range d.chairs {
-			if c := &d.chairs[i]; c.role == at {
+		for i := range d.candidates {
+			if c := &d.candidates[i]; c.role == at {
 				d.pick(c, &ladder[k], strict, nil)
 			}
 		}
 	}
-	for i := range d.chairs {
-		if c := &d.chairs[i]; c.role == at && !c.picked {
+	for i := range d.candidates {
+		if c := &d.candidates[i]; c.role == at && !c.picked {
 			d.pick(c, &anything, strict, nil)
 		}
 	}
 }
 
-// take picks one model of a provider: of the first kind that it has.
-func (d *draft) take(c *chair, ladder []rung, pass standing) {
+// take picks one model of a provider: the first kind on the ladder that it has.
+func (d *ranking) take(c *candidate, ladder []modelTier, pass fit) {
 	for k := range ladder {
 		if d.pick(c, &ladder[k], pass, nil) {
 			return
@@ -83,21 +83,21 @@ func (d *draft) take(c *chair, ladder []rung, pass standing) {
 	d.pick(c, &anything, pass, nil)
 }
 
-// enough is how many ways to serve a request there should be, for when some fail. A ladder says itself where it ends, if it has two rungs.
+// enough is the number of candidates to aim for, as fallbacks. A ladder with at least two tiers ends without further ones.
 const (
 	enough      = 4
 	enoughRungs = 2
 )
 
-// alternatives are models of other families, as long as there are too few ways: what one family's host cannot serve, another's may.
-func (d *draft) alternatives(ladder bool) {
+// alternatives adds models of other families while there are too few candidates, in case a whole family is down.
+func (d *ranking) alternatives(ladder bool) {
 	enough := enough
 	if ladder {
 		enough = enoughRungs
 	}
 	for _, at := range [...]role{specialist, generalist} {
-		for i := range d.chairs {
-			c := &d.chairs[i]
+		for i := range d.candidates {
+			c := &d.candidates[i]
 			if len(d.picks) == 0 || len(d.picks) >= enough || c.role != at {
 				continue
 			}
@@ -106,8 +106,8 @@ func (d *draft) alternatives(ladder bool) {
 	}
 }
 
-// pick adds the best model that a provider has for a kind and a pass, if it has one; not one of the families that others have.
-func (d *draft) pick(c *chair, k *rung, pass standing, others []pick) bool {
+// pick adds a provider's best model of a tier for a pass, if there is one, excluding the families of others.
+func (d *ranking) pick(c *candidate, k *modelTier, pass fit, others []pick) bool {
 	if !d.serves(c) {
 		return false
 	}
@@ -120,9 +120,9 @@ func (d *draft) pick(c *chair, k *rung, pass standing, others []pick) bool {
 	return true
 }
 
-// best is the best model of a provider for a kind and a pass, nil if there is none. Only models count of which no other costs as little
-// and gives as much: those are met in the order of their costs, each giving more than all before.
-func (d *draft) best(c *chair, k *rung, pass standing, others []pick) *option {
+// best is a provider's best model of a tier for a pass, nil if there is none. Only the Pareto front of cost and coverage is considered: options
+// in the order of cost, each with more coverage than all before.
+func (d *ranking) best(c *candidate, k *modelTier, pass fit, others []pick) *option {
 	g := d.gift(pass)
 	same := d.first(c)
 	var f front
@@ -141,7 +141,7 @@ func (d *draft) best(c *chair, k *rung, pass standing, others []pick) *option {
 			return o
 		}
 		f.add(o, c.cost(o), g.of(o))
-		if count++; count%2 == 1 { // the middle of what was met moves on with every second
+		if count++; count%2 == 1 { // the median advances with every second option
 			for middle++; !fits(middle); middle++ {
 			}
 		}
@@ -152,14 +152,14 @@ func (d *draft) best(c *chair, k *rung, pass standing, others []pick) *option {
 	case c.cheapest:
 		return f.options[0]
 	}
-	return f.best(unit(d.n.CostSensitivity), dear*c.cost(&c.options[middle]))
+	return f.best(unit(d.n.CostSensitivity), maxCostFactor*c.cost(&c.options[middle]))
 }
 
-// dear is how many times the median of what candidates cost is as dear as can be: beyond it, all are.
-const dear = 2
+// maxCostFactor times the median cost is the highest cost on the scale; higher costs count as equal to it.
+const maxCostFactor = 2
 
-// first is the first choice of the order where only costs are compared: another provider of its model comes before all.
-func (d *draft) first(c *chair) *entry {
+// first is the first candidate of the order if only costs are compared: another provider of its model precedes all.
+func (d *ranking) first(c *candidate) *entry {
 	if !c.cheapest || len(d.picks) == 0 {
 		return nil
 	}
@@ -175,14 +175,14 @@ func has(picks []pick, o *option) bool {
 	return false
 }
 
-// gift says what part of what is wanted an option gives, 0 to 1: of the features, and in the relaxed pass of the quality, too.
-type gift struct {
+// coverage computes the share of the requested features that an option has, 0 to 1, in the relaxed pass also of the quality.
+type coverage struct {
 	wanted set
 	each   float64
 	floor  policy.Quality
 }
 
-func (d *draft) gift(pass standing) (g gift) {
+func (d *ranking) gift(pass fit) (g coverage) {
 	g.wanted = d.n.prefer
 	if pass == relaxed {
 		g.wanted, g.floor = g.wanted|d.n.require, d.n.Quality
@@ -195,7 +195,7 @@ func (d *draft) gift(pass standing) (g gift) {
 	return g
 }
 
-func (g *gift) of(o *option) float64 {
+func (g *coverage) of(o *option) float64 {
 	given := float64((g.wanted & o.has).count())
 	if g.floor > policy.QualityUnsaid {
 		given += min(float64(o.quality)/float64(g.floor), 1)
@@ -203,21 +203,21 @@ func (g *gift) of(o *option) float64 {
 	return given * g.each
 }
 
-// front are the options of which none costs as little and gives as much as another, in the order of their costs.
+// front is the Pareto front of options by cost and coverage, in the order of cost.
 type front struct {
-	options [32]*option // a gift has fewer values
+	options [32]*option // coverage has fewer values
 	costs   [32]float64
 	gifts   [32]float64
 	n       int
 }
 
-// add takes the options in the order of their costs.
+// add adds an option; options must be added in the order of cost.
 func (f *front) add(o *option, cost, given float64) {
 	switch {
 	case f.n > 0 && given <= f.gifts[f.n-1]:
 		return
 	case f.n > 0 && cost == f.costs[f.n-1]:
-		f.n-- // as cheap, and gives less
+		f.n-- // equally cheap with less coverage
 	case f.n == len(f.options):
 		return
 	}
@@ -225,8 +225,7 @@ func (f *front) add(o *option, cost, given float64) {
 	f.n++
 }
 
-// best is the option for which what it costs less what it gives is least, as far as either matters. Costs are taken from 0 to 1, which is
-// a cost of most (D-13).
+// best minimises sensitivity × cost − coverage. Costs are scaled to 0 to 1, where 1 is a cost of most (D-13).
 func (f *front) best(sensitivity, most float64) *option {
 	var best *option
 	var least float64
@@ -242,7 +241,7 @@ func (f *front) best(sensitivity, most float64) *option {
 	return best
 }
 
-// unit clamps a number to [0, 1]; what is no number is 0.
+// unit clamps a number to [0, 1]; NaN is 0.
 func unit(f float64) float64 {
 	if f > 0 {
 		return min(f, 1)
@@ -250,8 +249,8 @@ func unit(f float64) float64 {
 	return 0
 }
 
-// because is why a pick stands in the order.
-func (d *draft) because(c *chair, k *rung, pass standing, other bool) string {
+// because is the reason for a pick's position.
+func (d *ranking) because(c *candidate, k *modelTier, pass fit, other bool) string {
 	switch {
 	case !d.aloud:
 		return ""

@@ -1,6 +1,5 @@
-// Package resolve turns what a request needs into the ordered list of ways to serve it. It is pure: the catalog, the providers, their
-// order and the operator's rules go in as values. It knows nothing of requests, health or time; who calls it puts those first that work
-// right now.
+// Package resolve turns an intent into an ordered list of candidates. It is pure: the catalog, the providers, their order and the operator's
+// rules are values. It does not know requests, health or time; callers put healthy candidates first.
 package resolve
 
 import (
@@ -15,21 +14,21 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Resolver answers which providers serve a model. It is immutable, so it may be shared, and is swapped as a whole.
+// Resolver finds the providers for a model or an intent. It is immutable and replaced as a whole.
 type Resolver struct {
 	catalog   *catalog.Catalog
 	providers []kind.Provider // first choice first
 	index     catalog.Index[*listing]
 	listings  []*listing
-	seats     []seat // of the providers, by the same position
+	seats     []providerOptions // of the providers, by the same position
 	rules     Rules
 	available map[policy.ProviderID]Available
 }
 
-// listing is one id that clients may use, with everyone who lists it, first choice first.
+// listing is one id that clients may use, with all providers that list it, first choice first.
 type listing struct {
 	id      string
-	alias   bool // nobody's own id of a model
+	alias   bool // only an alias, not any provider's id
 	entries []*entry
 }
 
@@ -43,10 +42,10 @@ type entry struct {
 	name       string // of the model, without an organisation and in one spelling
 }
 
-// New makes a resolver for the enabled providers, first choice first. Nothing is changed afterwards.
+// New returns a resolver for the enabled providers, first choice first.
 func New(c *catalog.Catalog, providers []kind.Provider) *Resolver {
 	r := &Resolver{catalog: c, providers: slices.Clone(providers)}
-	r.seats = make([]seat, len(r.providers))
+	r.seats = make([]providerOptions, len(r.providers))
 	for i := range r.providers {
 		p := &r.providers[i]
 		r.seats[i] = newSeat(p)
@@ -68,7 +67,7 @@ func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
 	case p.Vendor:
 		models = c.Of(p.Of)
 	case len(models) > 0:
-	case ok: // its own list: it has nothing else
+	case ok: // its own list is complete
 		models, p.Any = listed, false
 	case p.Broad:
 		models = c.All()
@@ -83,8 +82,8 @@ func offered(c *catalog.Catalog, p *kind.Provider) []modelfile.Model {
 
 func (r *Resolver) list(at int, m modelfile.Model) {
 	e := r.entry(at, r.catalog.At(r.providers[at].ID, m))
-	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // an operator who lists it wants it used
-	chosen = chosen && !slices.Contains(e.model.Capabilities, policy.Embeddings)
+	chosen := !e.model.NamedOnly || len(r.providers[at].Models) > 0 // the operator listed it explicitly
+	chosen = chosen && policy.Special(e.model.Capabilities) == ""
 	if r.listing(m.ID, false).add(e) && chosen {
 		r.seats[at].options = append(r.seats[at].options, e.option)
 	}
@@ -93,7 +92,7 @@ func (r *Resolver) list(at int, m modelfile.Model) {
 	}
 }
 
-// listing finds or makes the listing of an id.
+// listing finds or creates the listing of an id.
 func (r *Resolver) listing(id string, alias bool) *listing {
 	l, suffix, ok := r.index.Find(id)
 	if !ok || suffix != "" {
@@ -107,7 +106,7 @@ func (r *Resolver) listing(id string, alias bool) *listing {
 	return l
 }
 
-// add adds a provider's offer; of two under one id, the first one stays.
+// add adds a provider's offer; of two with one id, the first one stays.
 func (l *listing) add(e *entry) bool {
 	if l.serves(e.resolution.Provider) {
 		return false
@@ -120,7 +119,7 @@ func (l *listing) serves(p policy.ProviderID) bool {
 	return slices.ContainsFunc(l.entries, func(e *entry) bool { return e.resolution.Provider == p })
 }
 
-// joinSnapshot lets vendors that list a model serve a snapshot of it that another provider lists by its full id.
+// joinSnapshot adds vendors that list a model to the listing of a snapshot that another provider lists by its full id.
 func (r *Resolver) joinSnapshot(l *listing) {
 	base, suffix, ok := r.index.FindBase(l.id)
 	if !ok {
@@ -183,17 +182,17 @@ func (e *entry) snapshot(id, suffix string) policy.Resolution {
 	return res
 }
 
-// way is one way to serve a model that was named.
+// way is one offer of a named model.
 type way struct {
 	at         *entry
-	id, suffix string // as it was named, and what of that is a snapshot's
+	id, suffix string // the requested id, and its snapshot suffix
 }
 
 func (w *way) resolution() policy.Resolution { return w.at.snapshot(w.id, w.suffix) }
 
-// Resolve lists the ways to serve a model, in the configured order. The provider, if given, or else a configured provider before
-// the first slash of model, is the only one asked. The error is a fault: ModelNotFound, with near names for a model that
-// nobody knows, and with who serves it and what enables that one for a model that no configured provider serves (D-88).
+// Resolve lists the candidates for a model in the configured order. With provider, or a configured provider before the first slash of model, only
+// that one. The error is the fault ModelNotFound: with similar names for an unknown model, or with the provider to enable for a model that no
+// configured provider serves (D-88).
 func (r *Resolver) Resolve(model, provider string) ([]policy.Resolution, error) {
 	ways, err := r.ways(model, policy.ProviderID(provider))
 	if err != nil {
@@ -206,14 +205,14 @@ func (r *Resolver) Resolve(model, provider string) ([]policy.Resolution, error) 
 	return out, nil
 }
 
-// ways are the ways to serve a model, in the configured order.
+// ways are the offers of a model in the configured order.
 func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error) {
 	if provider != "" {
-		return r.only(provider, model)
+		return r.atProvider(provider, model)
 	}
 	p, rest, forced := r.Split(model)
 	if forced {
-		if one, err := r.only(p, rest); err == nil {
+		if one, err := r.atProvider(p, rest); err == nil {
 			return one, nil
 		}
 	}
@@ -221,7 +220,7 @@ func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error)
 		return l.ways(model, suffix), nil
 	}
 	if forced {
-		return r.only(p, rest)
+		return r.atProvider(p, rest)
 	}
 	if out := r.unlisted(model); out != nil {
 		return out, nil
@@ -232,7 +231,7 @@ func (r *Resolver) ways(model string, provider policy.ProviderID) ([]way, error)
 // Split separates a "provider/model" id whose provider is configured. Any other id stays whole.
 func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool) {
 	prefix, rest, _ := strings.Cut(id, "/")
-	if prefix == "direct" { // users' own keys have the vendor in their names
+	if prefix == "direct" { // users' own keys are direct/vendor
 		vendor, model, _ := strings.Cut(rest, "/")
 		prefix, rest = prefix+"/"+vendor, model
 	}
@@ -242,7 +241,7 @@ func (r *Resolver) Split(id string) (p policy.ProviderID, model string, ok bool)
 	return policy.ProviderID(prefix), rest, true
 }
 
-// Direct tells whether a provider is a user's own key: its user pays.
+// Direct reports whether a provider is a user's own key.
 func (r *Resolver) Direct(id policy.ProviderID) bool {
 	at := r.position(id)
 	return at >= 0 && r.seats[at].direct() && !r.providers[at].ContextEngineering
@@ -269,8 +268,8 @@ func (l *listing) ways(id, suffix string) []way {
 	return out
 }
 
-// only asks one provider.
-func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
+// atProvider are the offers of one provider.
+func (r *Resolver) atProvider(id policy.ProviderID, model string) ([]way, error) {
 	p := r.find(id)
 	if p == nil {
 		return nil, r.unconfigured(id, model)
@@ -288,12 +287,12 @@ func (r *Resolver) only(id policy.ProviderID, model string) ([]way, error) {
 		}
 	}
 	if p.Any || p.AnyNamed || p.Vendor && r.mayBeOf(p, model) {
-		return []way{{at: r.pass(p, model)}}, nil
+		return []way{{at: r.passthrough(p, model)}}, nil
 	}
 	return nil, notFound(model, " at "+string(id), near.Names(model, r.idsOf(id), 3))
 }
 
-// mayBeOf tells whether a model that a vendor does not list could still be one of its own: nobody says otherwise.
+// mayBeOf reports whether an unlisted model could be one of a vendor's: unless the catalog or its prefix names another vendor.
 func (r *Resolver) mayBeOf(p *kind.Provider, id string) bool {
 	if p.Only != nil {
 		return false
@@ -301,38 +300,46 @@ func (r *Resolver) mayBeOf(p *kind.Provider, id string) bool {
 	if m, ok := r.catalog.Lookup(id); ok {
 		return m.Vendor == p.Of
 	}
-	v := catalog.VendorOf(id)
+	v := r.catalog.VendorOf(id)
 	return v == p.Of || v == ""
 }
 
-// pass sends an id that nobody lists to a provider as it is.
-func (r *Resolver) pass(p *kind.Provider, id string) *entry {
+// passthrough is an entry for an unlisted id that is sent to a provider unchanged.
+func (r *Resolver) passthrough(p *kind.Provider, id string) *entry {
 	e := r.entry(r.position(p.ID), r.catalog.Unlisted(p.ID, id))
 	e.resolution.Model, e.resolution.Upstream = policy.ModelID(id), id
+	if m, ok := r.catalog.Lookup(id); ok && m.Vendor == p.ID && m.Upstream != string(m.ID) {
+		e.resolution.Upstream = m.Upstream
+	}
 	return e
 }
 
-// unlisted finds who would take an id that nobody lists: the vendor whose prefix it has, else those that take any.
+// unlisted are the offers for an unlisted id: of the vendor with its prefix, else of providers that accept any id.
 func (r *Resolver) unlisted(id string) []way {
 	if out := r.variants(id); out != nil {
 		return out
 	}
-	if v := catalog.VendorOf(id); v != "" {
+	if v := r.catalog.VendorOf(id); v != "" {
 		if p := r.find(v); p != nil && p.Vendor {
-			return []way{{at: r.pass(p, id)}}
+			return []way{{at: r.passthrough(p, id)}}
+		}
+	}
+	if m, ok := r.catalog.Lookup(id); ok && m.Vendor != "" {
+		if p := r.find(m.Vendor); p != nil && p.AnyNamed { // it has no list and accepts the model by name
+			return []way{{at: r.passthrough(p, id)}}
 		}
 	}
 	var out []way
 	for i := range r.providers {
 		if r.providers[i].Any {
-			out = append(out, way{at: r.pass(&r.providers[i], id)})
+			out = append(out, way{at: r.passthrough(&r.providers[i], id)})
 		}
 	}
 	return out
 }
 
-// variants finds who lists the model that an id is a variant of, where a provider takes variants that it does not list:
-// "model:nitro" at OpenRouter. They cost what the model does.
+// variants are the offers of a model with a variant suffix, at providers that accept unlisted variants, such as "model:nitro" at a marketplace.
+// They have the model's price.
 func (r *Resolver) variants(id string) (out []way) {
 	at := strings.LastIndexByte(id, ':')
 	if at <= 0 || at == len(id)-1 {
@@ -352,7 +359,7 @@ func (r *Resolver) variants(id string) (out []way) {
 	return out
 }
 
-// unknown says why nobody serves a model.
+// unknown is the error for a model that no provider serves.
 func (r *Resolver) unknown(id string) error {
 	if prefix, rest, ok := strings.Cut(id, "/"); ok && r.knows(policy.ProviderID(prefix)) && r.find(policy.ProviderID(prefix)) == nil {
 		return r.unconfigured(policy.ProviderID(prefix), rest)
@@ -365,7 +372,7 @@ func (r *Resolver) unknown(id string) error {
 		ids[i] = l.id
 	}
 	like := near.Names(id, ids, 3)
-	if _, rest, ok := strings.Cut(id, "/"); ok && len(like) == 0 { // the provider may be what was misspelled
+	if _, rest, ok := strings.Cut(id, "/"); ok && len(like) == 0 { // the provider may be misspelled
 		like = near.Names(rest, ids, 3)
 	}
 	f := notFound(id, "", like)
@@ -375,8 +382,8 @@ func (r *Resolver) unknown(id string) error {
 	return f
 }
 
-// servedBy is the provider that would serve a model if it were configured, "" if none is known: the model's vendor, else for a model of
-// the catalog a marketplace.
+// servedBy is the provider that would serve a model if it were configured: its vendor, else a marketplace for a model in the catalog; "" if none
+// is known.
 func (r *Resolver) servedBy(model string) policy.ProviderID {
 	if v := r.vendorOf(model); v != "" && r.knows(v) {
 		return v
@@ -387,13 +394,13 @@ func (r *Resolver) servedBy(model string) policy.ProviderID {
 	return ""
 }
 
-// knows tells whether a provider could be enabled.
+// knows reports whether a provider could be enabled.
 func (r *Resolver) knows(id policy.ProviderID) bool {
 	_, ok := r.available[id]
 	return ok
 }
 
-// unconfigured says that a provider is not there, and what enables it.
+// unconfigured is the error for a provider that is not enabled, with how to enable it.
 func (r *Resolver) unconfigured(id policy.ProviderID, model string) *fault.Fault {
 	var f *fault.Fault
 	switch {
@@ -431,7 +438,7 @@ func notFound(id, where string, like []string) *fault.Fault {
 	return f
 }
 
-// clip keeps what a client sent from filling an error.
+// clip limits client input that is quoted in an error.
 func clip(s string) string {
 	const most = 100
 	if len(s) <= most {

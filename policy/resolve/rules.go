@@ -2,66 +2,66 @@ package resolve
 
 import "bardo.money/gateway/policy"
 
-// Rules are what an operator says about choosing, besides the order of providers. The zero value is the default of each.
+// Rules are the operator's settings of choosing, besides the order of providers. The zero value is the default of each.
 type Rules struct {
 	Strategy  Strategy
 	Mode      Mode
-	Dreams    policy.ProviderID // who serves dreams, if it can; "bardo": anybody but Venice
+	Dreams    policy.ProviderID // preferred provider of dreams; "bardo" means any but the private one
 	Exhausted Exhausted
 }
 
-// Strategy says who decides the order of what could serve a request.
+// Strategy is how candidates are ordered.
 type Strategy string
 
 // The strategies.
 const (
-	Auto    Strategy = "auto"    // the ordered resolver for requests that say what they need, else the scorer; "" is the same
+	Auto    Strategy = "auto"    // the ordered resolver for requests with hints, else the scorer; "" is the same
 	Ordered Strategy = "ordered" // the resolver: the first provider that fits
 	Scored  Strategy = "score"   // the scorer
 )
 
-// Mode says which tasks of agents go to Venice.
+// Mode is which agent tasks go to the private provider (inference.provider_mode).
 type Mode string
 
 // The modes.
 const (
-	ModeUnsaid Mode = ""       // those that want privacy, and all while staked credit pays
+	ModeUnsaid Mode = ""       // tasks that need privacy, and all while staked credit pays
 	ModeVenice Mode = "venice" // all
-	ModeBardo  Mode = "bardo"  // none, but what must stay private
-	ModeBoth   Mode = "both"   // those that want an enclave
+	ModeBardo  Mode = "bardo"  // none, except those that must stay private
+	ModeBoth   Mode = "both"   // those that need an enclave
 )
 
-// Exhausted says what happens to a task that wants an enclave where nobody has one.
+// Exhausted is what happens to a task that needs an enclave if no provider has one.
 type Exhausted string
 
 // The answers.
 const (
-	Continue    Exhausted = "continue" // it is served elsewhere, and that is named; "" is the same
+	Continue    Exhausted = "continue" // served without one, and listed as degraded; "" is the same
 	Fail        Exhausted = "fail"
-	ContinueE2E Exhausted = "continue_e2e" // even what was to be sealed end to end is served elsewhere
+	ContinueE2E Exhausted = "continue_e2e" // even tasks with end-to-end encryption are served without it
 )
 
-// Under is the resolver under other rules.
+// Under is the resolver with other rules.
 func (r *Resolver) Under(rules Rules) *Resolver {
 	out := *r
 	out.rules = rules
 	return &out
 }
 
-// Available is a provider that an operator could enable.
+// Available is a provider that the operator could enable.
 type Available struct {
 	EnabledBy   string // what enables it: "set OPENAI_API_KEY, or providers.openai in the configuration"
-	Marketplace bool   // it serves the models of many vendors
+	Marketplace bool   // serves models of many vendors
 }
 
-// Knowing is the resolver that also knows which providers could be enabled, so that a refusal names what to enable.
+// Knowing is the resolver with the providers that could be enabled, which errors suggest.
 func (r *Resolver) Knowing(available map[policy.ProviderID]Available) *Resolver {
 	out := *r
 	out.available = available
 	return &out
 }
 
-// marketplace is the provider that is named where no vendor serves a model, "" if there is none.
+// marketplace is the provider that errors suggest if no vendor serves a model, "" if there is none.
 func (r *Resolver) marketplace() policy.ProviderID {
 	for id, a := range r.available {
 		if a.Marketplace {

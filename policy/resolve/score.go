@@ -10,9 +10,9 @@ import (
 )
 
 // byScore is the backend scorer: the best model of each provider, those first that have everything required, then by score.
-func (d *draft) byScore() {
-	if d.n.leftToUs() {
-		d.choose()
+func (d *ranking) byScore() {
+	if d.n.isAuto() {
+		d.chooseAuto()
 		return
 	}
 	d.scoreAt(strict)
@@ -23,10 +23,10 @@ func (d *draft) byScore() {
 }
 
 // scoreAt adds the best model of each provider that has none yet.
-func (d *draft) scoreAt(pass standing) {
+func (d *ranking) scoreAt(pass fit) {
 	m := d.measure(pass)
-	for i := range d.chairs {
-		c := &d.chairs[i]
+	for i := range d.candidates {
+		c := &d.candidates[i]
 		if c.picked || !d.serves(c) {
 			continue
 		}
@@ -48,10 +48,10 @@ func (d *draft) scoreAt(pass standing) {
 	}
 }
 
-var byItsScore = rung{why: "by its score"}
+var byItsScore = modelTier{why: "by its score"}
 
 // rank sorts by score. Equal ones stand in the order of the backends (D-10), then in the configured one.
-func (d *draft) rank(picks []pick) {
+func (d *ranking) rank(picks []pick) {
 	slices.SortStableFunc(picks, func(a, b pick) int {
 		if c := cmp.Compare(b.score, a.score); c != 0 {
 			return c
@@ -64,7 +64,7 @@ func (d *draft) rank(picks []pick) {
 const behind = math.MaxInt
 
 // backend is where a provider stands among those of equal scores.
-func backend(c *chair) int {
+func backend(c *candidate) int {
 	if c.direct() {
 		return behind
 	}
@@ -92,23 +92,23 @@ type measure struct {
 	costs   []float64 // logarithms, as standings; nil where the model was named, or the needs
 }
 
-func (d *draft) measure(pass standing) measure {
-	m := measure{weightsAt(unit(d.n.CostSensitivity)), d.dearest[pass], d.n.MaxLatency, d.n.require | d.n.prefer, policy.QualityMaximum, span{}, nil}
-	if d.n.leftToUs() {
+func (d *ranking) measure(pass fit) measure {
+	m := measure{weightsAt(unit(d.n.CostSensitivity)), d.maxCost[pass], d.n.MaxLatency, d.n.require | d.n.prefer, policy.QualityMaximum, span{}, nil}
+	if d.n.isAuto() {
 		m.needed, m.span, m.costs = cmp.Or(d.n.Quality, policy.QualityMaximum), d.spans[pass], d.costs
 	}
 	return m
 }
 
 // score is how good a chair's option is, 0 to 1.
-func (m *measure) score(c *chair, at int) float64 {
+func (m *measure) score(c *candidate, at int) float64 {
 	t := m.terms(c, at)
 	return t.cost*m.cost + t.quality*m.quality + t.latency*m.latency + t.features*m.features
 }
 
 // terms are what the score is made of: each is 0 to 1 (D-14). Where the model is left to the gateway, cost is taken within the range of
 // what the request would cost at the candidates (D-80); else to the dearest of them.
-func (m *measure) terms(c *chair, at int) weights {
+func (m *measure) terms(c *candidate, at int) weights {
 	o := &c.options[at]
 	t := weights{1, unit(float64(o.quality) / float64(m.needed)), swiftness(o.latency, m.bound), m.covered(o)}
 	switch {
@@ -141,7 +141,7 @@ func (m *measure) covered(o *option) float64 {
 }
 
 // termsOf is what a pick's score is made of, nil where it was not scored.
-func (d *draft) termsOf(p *pick) *policy.Terms {
+func (d *ranking) termsOf(p *pick) *policy.Terms {
 	at := slices.IndexFunc(p.c.options, func(o option) bool { return o.at == p.at })
 	if p.score <= 0 || at < 0 {
 		return nil

@@ -27,7 +27,7 @@ func (r *Resolver) Seconds(in *policy.Intent, first *policy.Resolution) []policy
 
 // Offers tells whether any provider has a feature, of whichever model.
 func (r *Resolver) Offers(f policy.Feature) bool {
-	return slices.ContainsFunc(r.seats, func(s seat) bool { return s.offers&setOf(f) != 0 })
+	return slices.ContainsFunc(r.seats, func(s providerOptions) bool { return s.offers&setOf(f) != 0 })
 }
 
 func oneIf(is bool) int {

@@ -18,9 +18,9 @@ const (
 	barred          // it may not serve it
 )
 
-// chair is a provider at one request.
-type chair struct {
-	*seat
+// candidate is a provider at one request.
+type candidate struct {
+	*providerOptions
 	role    role
 	why     string
 	diem    bool        // staked credit pays
@@ -33,8 +33,8 @@ type chair struct {
 }
 
 // chair is what a provider is to a request.
-func (r *Resolver) chair(s *seat, n *need) chair {
-	c := chair{seat: s, options: s.options, diem: n.DIEM && s.p.DIEM}
+func (r *Resolver) chair(s *providerOptions, n *need) candidate {
+	c := candidate{providerOptions: s, options: s.options, diem: n.DIEM && s.p.DIEM}
 	c.role, c.why = r.place(s, n)
 	switch {
 	case c.role != specialist:
@@ -47,7 +47,7 @@ func (r *Resolver) chair(s *seat, n *need) chair {
 }
 
 // place says what a provider is to a request, and why.
-func (r *Resolver) place(s *seat, n *need) (role, string) {
+func (r *Resolver) place(s *providerOptions, n *need) (role, string) {
 	switch {
 	case n.Bars(s.p.ID):
 		return barred, "the plan of this key does not include it"
@@ -75,7 +75,7 @@ func (n *need) dreams() bool { return n.Subsystem == "dream" }
 const anybodyElse = "bardo"
 
 // placeVenice: the private plane serves what wants privacy, and all while staked credit pays. It competes for nothing else.
-func (r *Resolver) placeVenice(s *seat, n *need) (role, string) {
+func (r *Resolver) placeVenice(s *providerOptions, n *need) (role, string) {
 	if n.private {
 		return specialist, "the request is private, and it retains nothing"
 	}
@@ -109,7 +109,7 @@ func (r Rules) venice(n *need) (at role, why string, ok bool) {
 }
 
 // placeBankr: a wallet's earnings pay for the parts of an agent that were given to it, as far as they reach.
-func placeBankr(s *seat, n *need) (role, string) {
+func placeBankr(s *providerOptions, n *need) (role, string) {
 	if n.besides {
 		return specialist, "it verifies other models' answers"
 	}
@@ -123,7 +123,7 @@ func placeBankr(s *seat, n *need) (role, string) {
 }
 
 // placeDirect: a user's own key serves what only the vendor's own API can do.
-func placeDirect(s *seat, n *need) (role, string) {
+func placeDirect(s *providerOptions, n *need) (role, string) {
 	if (n.require|n.prefer)&native&s.offers != 0 {
 		return specialist, "the vendor's own API has what is asked for"
 	}

@@ -57,7 +57,7 @@ func TestD14EveryTermIsBetweenZeroAndOne(t *testing.T) {
 	if got := unit(math.NaN()); got != 0 {
 		t.Errorf("no number becomes %v", got)
 	}
-	d := draft{n: newNeed(&policy.Intent{}, Rules{})}
+	d := ranking{n: newNeed(&policy.Intent{}, Rules{})}
 	if m := d.measure(strict); m.covered(&option{}) != 1 {
 		t.Errorf("nothing wanted is covered by %v", m.covered(&option{}))
 	}
@@ -74,7 +74,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 			InputTokens: rnd.Int64N(200), OutputTokens: rnd.Int64N(200) - 5,
 		}
 		if rnd.IntN(8) == 0 {
-			in.Subsystem = unthinking
+			in.Subsystem = rulesOnly
 		}
 		if rnd.IntN(6) == 0 {
 			in.Security = policy.SecurityPrivate
@@ -88,7 +88,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 			}
 		}
 		n := newNeed(&in, Rules{Exhausted: []Exhausted{"", Continue, Fail, ContinueE2E}[rnd.IntN(4)]})
-		c := chair{seat: &seat{p: &kind.Provider{Private: rnd.IntN(2) == 0}}}
+		c := candidate{providerOptions: &providerOptions{p: &kind.Provider{Private: rnd.IntN(2) == 0}}}
 		o := option{
 			has: set(rnd.Uint64()|rnd.Uint64()|rnd.Uint64()) &^ hasPrivate, quality: policy.Quality(1 + rnd.IntN(5)),
 			latency: time.Duration(rnd.IntN(9)) * time.Second, context: rnd.Int64N(400), output: orUnknown(rnd.IntN(200)),
@@ -100,7 +100,7 @@ func TestQuicklyIsStanding(t *testing.T) {
 			o.context = unknown
 		}
 		n.room = roomForAll // with less of it, options are asked one after the other
-		slow, quick := n.standing(&c, &o), n.quickly(&o)
+		slow, quick := n.fit(&c, &o), n.quickFit(&o)
 		if slow != quick {
 			t.Fatalf("%v, %v: %+v for %+v", slow, quick, o, in)
 		}

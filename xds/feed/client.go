@@ -21,21 +21,21 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// ClientOptions are what a sidecar's end needs. All but Secure and Check are required. The functions are called one at a time, and must
-// return soon.
+// ClientOptions are the options of the sidecar's end. All but Secure and Check are required. The functions are called one at a time and must not
+// block.
 type ClientOptions struct {
 	Node, Version string
 	Address       string             // of the control plane: unix:///path, /path or host:port
 	Secure        func() *tls.Config // of the next connection; nil for clear text
-	Check         func() error       // what is wrong on this side, if anything: what the other side's refusal does not say
+	Check         func() error       // a local problem that may explain a refused connection
 	Log           *slog.Logger
-	Heard         func(View)              // the control plane has spoken
-	Granted       func(policy.ProviderID) // the next request may try a provider out of favour
-	Revoke        func(policy.ProviderID) // if it was not used, the grant is over
-	Lost          func()                  // the control plane is away
+	Heard         func(View)              // called with each new view of the control plane
+	Granted       func(policy.ProviderID) // called when the next request may be a trial of a provider that is down
+	Revoke        func(policy.ProviderID) // called when an unused grant expires
+	Lost          func()                  // called when the control plane disconnects
 }
 
-// Client is a sidecar's end of the feed. Results wait in it, within bounds, while the control plane is away. Safe for concurrent use.
+// Client is a sidecar's end of the feed. It queues a bounded number of results while the control plane is disconnected. Safe for concurrent use.
 type Client struct {
 	o         ClientOptions
 	queue     *queue
@@ -44,40 +44,40 @@ type Client struct {
 
 var _ health.Trials = (*Client)(nil)
 
-// NewClient makes a client. Nothing is called until Run.
+// NewClient returns a client, which starts with Run.
 func NewClient(o ClientOptions) *Client { return &Client{o: o, queue: newQueue()} }
 
-// Report tells the control plane the outcome of an attempt. It does not wait.
+// Report queues the outcome of an attempt. It does not block.
 func (c *Client) Report(r health.Result) { c.queue.result(time.Now(), r) }
 
-// Ping tells it the outcome of a ping; nil means alive.
+// Ping queues the outcome of a ping; nil means success.
 func (c *Client) Ping(p policy.ProviderID, err error) { c.queue.ping(p, err) }
 
 // Want implements health.Trials.
-func (c *Client) Want(p policy.ProviderID) { c.queue.want(p) }
+func (c *Client) Want(p policy.ProviderID) { c.queue.requestTrial(p) }
 
 // Return implements health.Trials.
-func (c *Client) Return(p policy.ProviderID) { c.queue.giveBack(p) }
+func (c *Client) Return(p policy.ProviderID) { c.queue.returnTrial(p) }
 
-// Connected reports whether the control plane is there.
+// Connected reports whether the control plane is connected.
 func (c *Client) Connected() bool { return c.connected.Load() }
 
-// Dropped is how many results and pings were never reported.
-func (c *Client) Dropped() uint64 { return c.queue.lost() }
+// Dropped is the number of results and pings that were dropped.
+func (c *Client) Dropped() uint64 { return c.queue.droppedCount() }
 
 const (
-	firstPause = 100 * time.Millisecond
-	longPause  = 5 * time.Second
-	batchTime  = 50 * time.Millisecond // how long a result waits for others
-	grantTime  = 10 * time.Second      // how long a grant waits for a request
-	sayEvery   = 30 * time.Second      // that the control plane is away
+	firstPause  = 100 * time.Millisecond
+	longPause   = 5 * time.Second
+	batchTime   = 50 * time.Millisecond // batching delay of results
+	grantTime   = 10 * time.Second      // lifetime of an unused grant
+	logInterval = 30 * time.Second      // interval of logging that the control plane is disconnected
 )
 
-// Run keeps a stream to the control plane until ctx is done.
+// Run keeps a stream to the control plane open until ctx is done.
 func (c *Client) Run(ctx context.Context) {
 	var said time.Time
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		err := c.once(ctx)
+		err := c.runStream(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -85,14 +85,14 @@ func (c *Client) Run(ctx context.Context) {
 			pause, said = firstPause, time.Time{}
 			c.o.Lost()
 		}
-		if time.Since(said) > sayEvery {
+		if time.Since(said) > logInterval {
 			said = time.Now()
 			c.o.Log.Warn("the control plane is away; this sidecar goes on with its last order", "address", c.o.Address, "error", c.explain(err))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // no secret: sidecars must not come back all at once
+		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, so that sidecars do not reconnect simultaneously
 		}
 	}
 }
@@ -104,8 +104,8 @@ func (c *Client) explain(err error) error {
 	return errors.Join(c.o.Check(), err)
 }
 
-// once is one stream, from its beginning to its end. The error is never nil.
-func (c *Client) once(ctx context.Context) error {
+// runStream runs one stream to its end. The error is never nil.
+func (c *Client) runStream(ctx context.Context) error {
 	target, err := target(c.o.Address)
 	if err != nil {
 		return err
@@ -131,11 +131,11 @@ func (c *Client) once(ctx context.Context) error {
 		return err
 	}
 	group.Go(func() error { return c.listen(stream) })
-	group.Go(func() error { return c.speak(ctx, stream) })
+	group.Go(func() error { return c.sendReports(ctx, stream) })
 	return group.Wait()
 }
 
-// target is an address in gRPC's words.
+// target is an address in gRPC's notation.
 func target(address string) (string, error) {
 	a, err := state.ParseAddress(address)
 	if err != nil {
@@ -167,8 +167,8 @@ func (c *Client) listen(stream feedpb.Feed_ConnectClient) error {
 	}
 }
 
-// speak reports what has been seen, soon after it was, in batches.
-func (c *Client) speak(ctx context.Context, stream feedpb.Feed_ConnectClient) error {
+// sendReports sends the queued results in batches.
+func (c *Client) sendReports(ctx context.Context, stream feedpb.Feed_ConnectClient) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {

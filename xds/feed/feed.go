@@ -1,6 +1,6 @@
-// Package feed is what the sidecars and the control plane of a gateway tell each other about providers: the sidecars what became of
-// their requests and pings, the control plane the order that follows from all of it. Each sidecar keeps one gRPC stream to the control
-// plane, beside its Envoy's. The package does not know what health is made of, nor where the order is used.
+// Package feed exchanges health between sidecars and the control plane: sidecars report the results of requests and pings, and the control plane
+// sends the resulting order of providers. Each sidecar keeps one gRPC stream to the control plane, besides its Envoy's. The package does not know
+// the rules of health or how the order is used.
 package feed
 
 import (
@@ -18,11 +18,11 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// View is all that a sidecar must know to serve.
+// View is what a sidecar needs from the control plane.
 type View struct {
-	Version   string              // another content has another version
-	Secret    string              // what calls through its Envoy's egress listener must carry
-	Providers []health.Status     // as they are tried; of each, only what the order follows from
+	Version   string              // differs if the content does
+	Secret    string              // secret of its Envoy's egress listener
+	Providers []health.Status     // in the order of the control plane, with the values that determine it
 	Clusters  []policy.ProviderID // the providers that its Envoy can reach
 }
 
@@ -47,7 +47,7 @@ func stateOf(p *feedpb.Provider) health.State {
 	return health.Unknown // of a newer control plane
 }
 
-// encode writes a view down. The same content has the same version, however long it still is until a provider has cooled down.
+// encode encodes a view. The version depends on the content, but not on the remaining time of cooldowns.
 func encode(now time.Time, v View) *feedpb.View {
 	out := &feedpb.View{EgressSecret: v.Secret}
 	h := sha256.New()
@@ -112,7 +112,7 @@ func decodeResult(r *feedpb.Result) health.Result {
 	}
 }
 
-// encodePing writes down the outcome of a ping. Why it failed is in this sidecar's log, but what the provider says of the credential.
+// encodePing encodes the outcome of a ping. The reason of a failure stays in the sidecar's log, except for a refused credential.
 func encodePing(p policy.ProviderID, err error) *feedpb.Ping {
 	out := &feedpb.Ping{Provider: string(p)}
 	if err == nil {
@@ -128,7 +128,7 @@ func encodePing(p policy.ProviderID, err error) *feedpb.Ping {
 	return out
 }
 
-// decodePing is the error of a ping; nil for one that was answered.
+// decodePing is the error of a ping; nil for success.
 func decodePing(p *feedpb.Ping) error {
 	switch {
 	case p.GetError() == "":

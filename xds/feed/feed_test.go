@@ -386,8 +386,8 @@ func TestTheQueueIsBounded(t *testing.T) {
 	for range maxPings + 5 {
 		q.ping("a", nil)
 	}
-	q.want("a")
-	q.want("a")
+	q.requestTrial("a")
+	q.requestTrial("a")
 	r, more := q.take(now)
 	if len(r.GetResults()) != batchSize || !more || r.GetResults()[0].GetProvider() != "10" || len(r.GetPings()) != maxPings || len(r.GetWanted()) != 1 {
 		t.Errorf("the first report has %d results from %s on, %d pings, wants %v", len(r.GetResults()), r.GetResults()[0].GetProvider(), len(r.GetPings()), r.GetWanted())

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	queueSize   = 4096             // results that wait for a control plane that is away; the oldest give way
+	queueSize   = 4096             // queued results while the control plane is disconnected; the oldest are dropped
 	maxPings    = 256              // the same of pings
 	batchSize   = 512              // results in one report
-	resultStale = 30 * time.Second // an older result says nothing about now
+	resultStale = 30 * time.Second // older results are not reported
 )
 
-// queue holds what is to be reported. Its size is bounded. Safe for concurrent use.
+// queue holds results to be reported. Its size is bounded. Safe for concurrent use.
 type queue struct {
-	wake chan struct{} // holds one token when something was added
+	wake chan struct{} // has one token if something was added
 
 	mu       sync.Mutex
 	ring     [queueSize]entry
@@ -68,14 +68,14 @@ func (q *queue) ping(p policy.ProviderID, err error) {
 	q.notify()
 }
 
-func (q *queue) want(p policy.ProviderID) {
+func (q *queue) requestTrial(p policy.ProviderID) {
 	q.mu.Lock()
 	q.wanted[p] = true
 	q.mu.Unlock()
 	q.notify()
 }
 
-func (q *queue) giveBack(p policy.ProviderID) {
+func (q *queue) returnTrial(p policy.ProviderID) {
 	q.mu.Lock()
 	q.returned = append(q.returned, string(p))
 	q.mu.Unlock()
@@ -89,7 +89,7 @@ func (q *queue) notify() {
 	}
 }
 
-// begin forgets what concerned the stream before.
+// begin clears what concerned the previous stream.
 func (q *queue) begin() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *queue) begin() {
 	q.returned = nil
 }
 
-// take is the next report; more says that it does not hold all.
+// take returns the next report; more is true if it does not contain everything.
 func (q *queue) take(now time.Time) (r *feedpb.Report, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *queue) take(now time.Time) (r *feedpb.Report, more bool) {
 	return r, q.n > 0
 }
 
-func (q *queue) lost() uint64 {
+func (q *queue) droppedCount() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped

@@ -21,11 +21,11 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// ServerOptions are what the control plane's end needs. All but MaxNodes are required.
+// ServerOptions are the options of the control plane's end. All but MaxNodes are required.
 type ServerOptions struct {
 	Tracker  *health.Tracker
 	Log      *slog.Logger
-	Secret   func(node string) string              // what calls through a node's egress listener must carry
+	Secret   func(node string) string              // secret of a node's egress listener
 	Clusters func(node string) []policy.ProviderID // the providers that a node's Envoy can reach
 	MaxNodes int                                   // 0 means 1,000
 }
@@ -37,7 +37,7 @@ type Server struct {
 	results atomic.Int64
 
 	mu       sync.Mutex
-	order    []health.Status // as published last; nil before
+	order    []health.Status // last published; nil before
 	sessions map[string]*session
 	refused  map[string]time.Time // when each refusal was logged
 }
@@ -45,14 +45,14 @@ type Server struct {
 // session is one sidecar's stream.
 type session struct {
 	node     string
-	wake     chan struct{}  // holds one token when there may be something to say
-	replaced chan struct{}  // closed when the node has connected again
+	wake     chan struct{}  // has one token if there may be something to send
+	replaced chan struct{}  // closed when the node reconnects
 	claims   map[string]int // trials granted here
-	granted  []string       // of those, not yet told
-	sent     string         // version of the view
+	granted  []string       // claims that are not sent yet
+	sent     string         // version of the view that was sent
 }
 
-// NewServer makes a server that has nothing to say before the first Publish.
+// NewServer returns a server that sends nothing before the first Publish.
 func NewServer(o ServerOptions) *Server {
 	if o.MaxNodes == 0 {
 		o.MaxNodes = 1000
@@ -63,17 +63,17 @@ func NewServer(o ServerOptions) *Server {
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { feedpb.RegisterFeedServer(r, s) }
 
-// Connected is how many sidecars are connected.
+// Connected is the number of connected sidecars.
 func (s *Server) Connected() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Results is how many results and pings were reported.
+// Results is the number of reported results and pings.
 func (s *Server) Results() int64 { return s.results.Load() }
 
-// Publish tells all sidecars the providers in their order. What they know already is not said again.
+// Publish sends the providers in order to all sidecars that do not have this view.
 func (s *Server) Publish(order []health.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Server) Publish(order []health.Status) {
 	}
 }
 
-// Refresh looks again at what one node's Envoy can reach.
+// Refresh recomputes which providers a node's Envoy can reach.
 func (s *Server) Refresh(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *session) notify() {
 	}
 }
 
-// helloTime is how long a sidecar may take to say who it is.
+// helloTime is the timeout of a sidecar's first message.
 const helloTime = 5 * time.Second
 
 // Connect implements the service.
@@ -119,7 +119,7 @@ func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 		case r := <-reports:
 			s.take(one, r)
 		case <-one.wake:
-			if err := s.speak(one, stream); err != nil {
+			if err := s.sendUpdates(one, stream); err != nil {
 				return err
 			}
 		case <-one.replaced:
@@ -130,11 +130,11 @@ func (s *Server) Connect(stream feedpb.Feed_ConnectServer) error {
 	}
 }
 
-// logRefusal does not say the same again each time that a refused sidecar tries.
+// logRefusal logs a refusal once, although the sidecar retries.
 func (s *Server) logRefusal(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.refused[err.Error()]) < sayEvery {
+	if time.Since(s.refused[err.Error()]) < logInterval {
 		return
 	}
 	if len(s.refused) >= s.o.MaxNodes {
@@ -161,7 +161,7 @@ func receive(stream feedpb.Feed_ConnectServer, reports chan<- *feedpb.Report) er
 	}
 }
 
-// enter waits for a sidecar's hello and notes it.
+// enter waits for a sidecar's hello and registers it.
 func (s *Server) enter(ctx context.Context, reports <-chan *feedpb.Report, ended <-chan error) (*session, error) {
 	late := time.NewTimer(helloTime)
 	defer late.Stop()
@@ -209,14 +209,14 @@ func (s *Server) disconnected(one *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sessions[one.node] != one {
-		return // it is back already
+		return // it has already reconnected
 	}
 	delete(s.sessions, one.node)
 	s.o.Tracker.Forget(one.node)
 	s.o.Log.Info("sidecar disconnected", "node", one.node)
 }
 
-// take notes a report.
+// take records a report.
 func (s *Server) take(one *session, r *feedpb.Report) {
 	now := time.Now()
 	for _, res := range r.GetResults() {
@@ -246,8 +246,8 @@ func (s *Server) take(one *session, r *feedpb.Report) {
 
 var errPing = errors.New("a sidecar's ping failed")
 
-// speak tells a sidecar what it does not know yet.
-func (s *Server) speak(one *session, stream feedpb.Feed_ConnectServer) error {
+// sendUpdates sends a sidecar the view and grants that it does not have yet.
+func (s *Server) sendUpdates(one *session, stream feedpb.Feed_ConnectServer) error {
 	u := &feedpb.Update{Granted: one.granted}
 	s.mu.Lock()
 	order := s.order

@@ -6,29 +6,29 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Trials is where a tracker that follows a control plane asks for leave to try a provider out of favour: of all sidecars, one at a time
-// may. Its methods must not block.
+// Trials requests permission from the control plane to send a trial request to a provider that is down: one sidecar at a time may. Its methods
+// must not block.
 type Trials interface {
-	// Want says that a request here would have tried the provider.
+	// Want requests a trial of the provider.
 	Want(p policy.ProviderID)
-	// Return says that the trial which was granted here is over; its result was reported before.
+	// Return ends a granted trial, after its result was reported.
 	Return(p policy.ProviderID)
 }
 
-// word is what the control plane says of a provider.
-type word struct {
-	state     State // "" if it has said nothing
+// directive is the control plane's state of a provider.
+type directive struct {
+	state     State // "" if there is none
 	reason    string
 	coolUntil time.Time
-	leads     bool // the control plane is there: it grants the trials of what it has put out of favour
-	granted   bool // the next request may try it
-	trying    bool // a request does
+	connected bool // the control plane is connected and grants trials of providers that it considers down
+	granted   bool // the next request may be a trial
+	trying    bool // a trial request is in flight
 }
 
-func (w word) out() bool { return w.state.Out() }
+func (w directive) out() bool { return w.state.Out() }
 
-// Follow takes the control plane's word for the order, which stands until the next one. What was seen here counts beside it: a provider
-// that is in trouble here alone goes last here alone. trials is asked about providers that the control plane has put out of favour.
+// Follow applies the control plane's view until the next one. Local results also count: a provider that fails only here is only last here. trials
+// is used for providers that the control plane considers down.
 func (t *Tracker) Follow(now time.Time, view []Status, trials Trials) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,33 +38,32 @@ func (t *Tracker) Follow(now time.Time, view []Status, trials Trials) {
 		said[s.Provider] = s
 	}
 	for id, r := range t.records {
-		if r.heed(now, said[id]) {
+		if r.applyDirective(now, said[id]) {
 			t.notify()
 		}
 	}
 }
 
-// heed takes a new word, and reports whether it changes anything.
-func (r *record) heed(now time.Time, s Status) bool {
+// applyDirective applies a new directive, and reports whether it changes anything.
+func (r *record) applyDirective(now time.Time, s Status) bool {
 	old := r.word
-	r.word = word{state: s.State, reason: s.Reason, coolUntil: s.CoolUntil, leads: true, trying: old.trying}
+	r.word = directive{state: s.State, reason: s.Reason, coolUntil: s.CoolUntil, connected: true, trying: old.trying}
 	if r.word.out() {
 		r.word.granted = old.granted
 	}
-	if old.leads && old.out() && !r.word.out() && r.out() {
-		r.probeAt = now // another sidecar has found that it is back: the next request here sees for itself
+	if old.connected && old.out() && !r.word.out() && r.out() {
+		r.probeAt = now // another sidecar found it healthy: the next request here is a trial
 	}
 	return old.state != r.word.state || old.reason != r.word.reason || old.coolUntil.After(now) != r.word.coolUntil.After(now)
 }
 
-// Alone says that the control plane is away. Its last word stands, and what it had put out of favour is tried by the rules of this
-// tracker.
+// Alone is called when the control plane disconnects. Its last view stays in force, and trials follow this tracker's own rules.
 func (t *Tracker) Alone(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.records {
 		w := r.word
-		r.word.leads, r.word.granted = false, false
+		r.word.connected, r.word.granted = false, false
 		if !w.out() {
 			continue
 		}
@@ -78,11 +77,11 @@ func (t *Tracker) Alone(now time.Time) {
 	}
 }
 
-// Grant lets the next request that could go to the provider try it, although it is out of favour.
+// Grant lets the next request to a provider that is down be a trial.
 func (t *Tracker) Grant(p policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if r := t.records[p]; r != nil && r.word.leads && r.word.out() {
+	if r := t.records[p]; r != nil && r.word.connected && r.word.out() {
 		r.word.granted = true
 		return
 	}
@@ -91,7 +90,7 @@ func (t *Tracker) Grant(p policy.ProviderID) {
 	}
 }
 
-// Revoke gives back a grant that no request has used.
+// Revoke revokes an unused grant.
 func (t *Tracker) Revoke(p policy.ProviderID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +100,7 @@ func (t *Tracker) Revoke(p policy.ProviderID) {
 	}
 }
 
-// Claim takes the trial of a provider that is due to be tried again, for a request elsewhere; ok is false if there is none to take.
-// Release frees it, unless its result did so already.
+// Claim takes a due trial of a provider for another sidecar; ok is false if none is due. Release frees it, unless its result did.
 func (t *Tracker) Claim(now time.Time, p policy.ProviderID) (claim int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +120,7 @@ func (t *Tracker) Release(p policy.ProviderID, claim int) {
 	}
 }
 
-// Forget drops the pings of a source that no longer sends any.
+// Forget drops the ping results of a source that has disconnected.
 func (t *Tracker) Forget(source string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

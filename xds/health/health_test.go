@@ -33,102 +33,104 @@ func wantOrder(t *testing.T, tr *Tracker, now time.Time, want ...policy.Provider
 	}
 }
 
+var lastPlaceCases = []struct {
+	name    string
+	happens func(*Tracker)
+	state   State
+	last    bool
+}{
+	{"nothing", func(*Tracker) {}, Unknown, false},
+	{"success", func(tr *Tracker) { tr.many(start, "a", OK, 1) }, Healthy, false},
+	{"four failures in a row", func(tr *Tracker) { tr.many(start, "a", Failure, 4) }, Healthy, false},
+	{"five failures in a row", func(tr *Tracker) { tr.many(start, "a", Failure, 5) }, Down, true},
+	{"a success between failures", func(tr *Tracker) {
+		tr.many(start, "a", Failure, 4)
+		tr.many(start, "a", OK, 1)
+		tr.many(start, "a", Failure, 4)
+	}, Healthy, false},
+	{"two failures of thirty-eight", func(tr *Tracker) {
+		tr.many(start, "a", OK, 36)
+		tr.many(start, "a", Failure, 2)
+	}, Down, true},
+	{"one failure of twenty is not above 5 %", func(tr *Tracker) {
+		tr.many(start, "a", OK, 19)
+		tr.many(start, "a", Failure, 1)
+	}, Healthy, false},
+	{"a high rate of few requests", func(tr *Tracker) {
+		tr.many(start, "a", OK, 15)
+		tr.many(start, "a", Failure, 4)
+	}, Healthy, false},
+	{"failures that are long past", func(tr *Tracker) {
+		tr.many(start.Add(-6*time.Minute), "a", Failure, 4)
+		tr.many(start, "a", OK, 20)
+		tr.many(start, "a", Failure, 1)
+	}, Healthy, false},
+	{"two failed pings", func(tr *Tracker) {
+		for range 2 {
+			tr.Ping(start, "a", errPing)
+		}
+	}, Healthy, false},
+	{"three failed pings", func(tr *Tracker) {
+		for range 3 {
+			tr.Ping(start, "a", errPing)
+		}
+	}, Down, true},
+	{"a good ping between", func(tr *Tracker) {
+		for _, err := range []error{errPing, errPing, nil, errPing, errPing} {
+			tr.Ping(start, "a", err)
+		}
+	}, Healthy, false},
+	{"K-53: any number of 429s cools down and is not broken", func(tr *Tracker) { tr.many(start, "a", RateLimited, 100) }, Degraded, true},
+	{"K-54: mistakes of callers, and paths it has not", func(tr *Tracker) { tr.many(start, "a", Ignored, 100) }, Healthy, false},
+	{"a refused credential", func(tr *Tracker) { tr.many(start, "a", Refused, 1) }, CredentialRefused, true},
+	{"a refused credential, taken again", func(tr *Tracker) {
+		tr.many(start, "a", Refused, 3)
+		tr.many(start, "a", OK, 1)
+	}, Healthy, false},
+	{"a ping with a refused credential", func(tr *Tracker) { tr.Ping(start, "a", refusedPing(401)) }, CredentialRefused, true},
+	{"a ping that says that it is taken again", func(tr *Tracker) {
+		tr.many(start, "a", Refused, 1)
+		tr.Ping(start, "a", refusedPing(401))
+		tr.Ping(start, "a", nil)
+	}, Healthy, false},
+	{"a list of models that anybody may read", func(tr *Tracker) {
+		tr.many(start, "a", Refused, 1)
+		tr.Ping(start, "a", nil)
+	}, CredentialRefused, true},
+	{"a list of models that nobody may read", func(tr *Tracker) {
+		tr.many(start, "a", OK, 1)
+		tr.Ping(start, "a", refusedPing(403))
+	}, Healthy, false},
+	{"another address or credential", func(tr *Tracker) {
+		tr.many(start, "a", Refused, 1)
+		tr.Renew("a")
+	}, Unknown, false},
+	{"one request without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 1) }, Healthy, false},
+	{"two requests without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 2) }, Down, true},
+	{"a request and a ping without a connection", func(tr *Tracker) {
+		tr.many(start, "a", Unreachable, 1)
+		tr.Ping(start, "a", &Unreached{})
+	}, Down, true},
+	{"a ping without a connection while another's arrive", func(tr *Tracker) {
+		tr.Ping(start, "a", nil)
+		for range 9 {
+			tr.PingFrom(start, "elsewhere", "a", &Unreached{})
+		}
+	}, Healthy, false},
+	{"a connection again", func(tr *Tracker) {
+		tr.many(start, "a", Unreachable, 2)
+		tr.Ping(start, "a", nil)
+	}, Healthy, false},
+	{"K-53: a row of failures with 429s in between", func(tr *Tracker) {
+		tr.many(start, "a", Failure, 4)
+		tr.many(start, "a", RateLimited, 3)
+		tr.many(start, "a", Ignored, 3)
+		tr.many(start, "a", Failure, 1)
+	}, Down, true},
+}
+
 func TestWhatPutsAProviderLast(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		happens func(*Tracker)
-		state   State
-		last    bool
-	}{
-		{"nothing", func(*Tracker) {}, Unknown, false},
-		{"success", func(tr *Tracker) { tr.many(start, "a", OK, 1) }, Healthy, false},
-		{"four failures in a row", func(tr *Tracker) { tr.many(start, "a", Failure, 4) }, Healthy, false},
-		{"five failures in a row", func(tr *Tracker) { tr.many(start, "a", Failure, 5) }, Down, true},
-		{"a success between failures", func(tr *Tracker) {
-			tr.many(start, "a", Failure, 4)
-			tr.many(start, "a", OK, 1)
-			tr.many(start, "a", Failure, 4)
-		}, Healthy, false},
-		{"two failures of thirty-eight", func(tr *Tracker) {
-			tr.many(start, "a", OK, 36)
-			tr.many(start, "a", Failure, 2)
-		}, Down, true},
-		{"one failure of twenty is not above 5 %", func(tr *Tracker) {
-			tr.many(start, "a", OK, 19)
-			tr.many(start, "a", Failure, 1)
-		}, Healthy, false},
-		{"a high rate of few requests", func(tr *Tracker) {
-			tr.many(start, "a", OK, 15)
-			tr.many(start, "a", Failure, 4)
-		}, Healthy, false},
-		{"failures that are long past", func(tr *Tracker) {
-			tr.many(start.Add(-6*time.Minute), "a", Failure, 4)
-			tr.many(start, "a", OK, 20)
-			tr.many(start, "a", Failure, 1)
-		}, Healthy, false},
-		{"two failed pings", func(tr *Tracker) {
-			for range 2 {
-				tr.Ping(start, "a", errPing)
-			}
-		}, Healthy, false},
-		{"three failed pings", func(tr *Tracker) {
-			for range 3 {
-				tr.Ping(start, "a", errPing)
-			}
-		}, Down, true},
-		{"a good ping between", func(tr *Tracker) {
-			for _, err := range []error{errPing, errPing, nil, errPing, errPing} {
-				tr.Ping(start, "a", err)
-			}
-		}, Healthy, false},
-		{"K-53: any number of 429s cools down and is not broken", func(tr *Tracker) { tr.many(start, "a", RateLimited, 100) }, Degraded, true},
-		{"K-54: mistakes of callers, and paths it has not", func(tr *Tracker) { tr.many(start, "a", Ignored, 100) }, Healthy, false},
-		{"a refused credential", func(tr *Tracker) { tr.many(start, "a", Refused, 1) }, CredentialRefused, true},
-		{"a refused credential, taken again", func(tr *Tracker) {
-			tr.many(start, "a", Refused, 3)
-			tr.many(start, "a", OK, 1)
-		}, Healthy, false},
-		{"a ping with a refused credential", func(tr *Tracker) { tr.Ping(start, "a", refusedPing(401)) }, CredentialRefused, true},
-		{"a ping that says that it is taken again", func(tr *Tracker) {
-			tr.many(start, "a", Refused, 1)
-			tr.Ping(start, "a", refusedPing(401))
-			tr.Ping(start, "a", nil)
-		}, Healthy, false},
-		{"a list of models that anybody may read", func(tr *Tracker) {
-			tr.many(start, "a", Refused, 1)
-			tr.Ping(start, "a", nil)
-		}, CredentialRefused, true},
-		{"a list of models that nobody may read", func(tr *Tracker) {
-			tr.many(start, "a", OK, 1)
-			tr.Ping(start, "a", refusedPing(403))
-		}, Healthy, false},
-		{"another address or credential", func(tr *Tracker) {
-			tr.many(start, "a", Refused, 1)
-			tr.Renew("a")
-		}, Unknown, false},
-		{"one request without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 1) }, Healthy, false},
-		{"two requests without a connection", func(tr *Tracker) { tr.many(start, "a", Unreachable, 2) }, Down, true},
-		{"a request and a ping without a connection", func(tr *Tracker) {
-			tr.many(start, "a", Unreachable, 1)
-			tr.Ping(start, "a", &Unreached{})
-		}, Down, true},
-		{"a ping without a connection while another's arrive", func(tr *Tracker) {
-			tr.Ping(start, "a", nil)
-			for range 9 {
-				tr.PingFrom(start, "elsewhere", "a", &Unreached{})
-			}
-		}, Healthy, false},
-		{"a connection again", func(tr *Tracker) {
-			tr.many(start, "a", Unreachable, 2)
-			tr.Ping(start, "a", nil)
-		}, Healthy, false},
-		{"K-53: a row of failures with 429s in between", func(tr *Tracker) {
-			tr.many(start, "a", Failure, 4)
-			tr.many(start, "a", RateLimited, 3)
-			tr.many(start, "a", Ignored, 3)
-			tr.many(start, "a", Failure, 1)
-		}, Down, true},
-	} {
+	for _, tt := range lastPlaceCases {
 		t.Run(tt.name, func(t *testing.T) {
 			tr := tracker()
 			tt.happens(tr)

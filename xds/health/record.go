@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// record is what is known of one provider. Its methods decide; Tracker guards them.
+// record is the health of one provider. Its methods decide; Tracker locks.
 type record struct {
 	rules *Options
 
@@ -18,28 +18,28 @@ type record struct {
 	disabled  bool
 	coolUntil time.Time
 
-	failures int               // in a row
-	unmet    int               // attempts in a row without a connection
-	pings    map[string]pinged // by who sent them
+	failures    int                    // consecutive
+	unconnected int                    // consecutive attempts without a connection
+	pings       map[string]pingResults // by source
 
-	cause    cause  // what put it out of favour
-	reason   string // in words; "" when it is not out
-	byPings  bool   // pings say so too, or they alone: one that succeeds ends it
+	cause    cause  // why it is down
+	reason   string // text; "" if it is not down
+	byPings  bool   // also or only by pings: a successful ping ends it
 	pause    time.Duration
-	probeAt  time.Time // when a request may try it again
-	leaseEnd time.Time // a request holds the probe until then; zero if none does
-	claims   int       // tells one holder from the next
+	probeAt  time.Time // time of the next trial request
+	leaseEnd time.Time // end of the current trial's lease; zero if there is none
+	claims   int       // number of the current claim
 
-	word word // where this tracker follows a control plane
+	word directive // from the control plane, if there is one
 }
 
-// out reports whether it is out of favour by what was seen here.
+// out reports whether it is down by local results.
 func (r *record) out() bool { return r.reason != "" }
 
-// down reports whether it is out of favour here or by the control plane's word.
+// down reports whether it is down by local results or the control plane's directive.
 func (r *record) down() bool { return r.out() || r.word.out() }
 
-// off reports whether an operator has taken it out of the order.
+// off reports whether an operator has disabled it.
 func (r *record) off() bool { return r.disabled || r.word.state == Disabled }
 
 func (r *record) cooling(now time.Time) bool { return now.Before(r.coolsUntil()) }
@@ -51,8 +51,8 @@ func (r *record) coolsUntil() time.Time {
 	return r.coolUntil
 }
 
-// standing sorts providers: the lower, the earlier in the order.
-func (r *record) standing(now time.Time) int {
+// priority is the sort key of providers: lower ones come first.
+func (r *record) priority(now time.Time) int {
 	switch {
 	case r.down():
 		return 2
@@ -63,12 +63,12 @@ func (r *record) standing(now time.Time) int {
 	}
 }
 
-// probing reports whether a request holds the probe. A holder that never came back loses it.
+// probing reports whether a trial is in flight. Its lease expires if there is no result.
 func (r *record) probing(now time.Time) bool { return now.Before(r.leaseEnd) }
 
-// claim takes the probe if it is due and free. What the control plane has put out of favour is due when it says so.
+// claim takes the trial if it is due and free. If the control plane considers the provider down, it decides when a trial is due.
 func (r *record) claim(now time.Time) bool {
-	if r.word.leads && r.word.out() {
+	if r.word.connected && r.word.out() {
 		if !r.word.granted {
 			return false
 		}
@@ -90,11 +90,11 @@ func (r *record) lease(now time.Time) {
 
 func (r *record) release() { r.leaseEnd = time.Time{} }
 
-// report takes the outcome of an attempt. It reports whether a ping should look at the provider soon.
+// report records the outcome of an attempt, and returns whether the provider should be pinged soon.
 func (r *record) report(now time.Time, res Result) (look bool) {
 	r.seen = true
 	if res.Kind != Unreachable && res.Kind != Ignored {
-		r.unmet = 0
+		r.unconnected = 0
 	}
 	switch res.Kind {
 	case OK:
@@ -108,20 +108,20 @@ func (r *record) report(now time.Time, res Result) (look bool) {
 		r.failures++
 		r.recent.add(now, false)
 		r.fail(now)
-		return r.failures == 1 // Envoy does not tell of an attempt that it went on from whether there was a connection
+		return r.failures == 1 // for an attempt that Envoy retried, it is unknown whether there was a connection
 	case Unreachable:
 		r.failures++
-		r.unmet++
+		r.unconnected++
 		r.recent.add(now, false)
 		r.fail(now)
 		r.missed(now, res.Reason)
-		return r.unmet == 1
+		return r.unconnected == 1
 	case Refused:
 		r.recent.add(now, false)
 		look = r.cause != refused
 		r.refuse(now, res.Reason)
 	case RateLimited:
-		// Busy is not broken: the provider answers. Its probe is free again for when it has cooled down.
+		// Rate-limited is not down. The trial is free again after the cooldown.
 		until := now.Add(min(max(res.RetryAfter, minCool), maxCool))
 		if until.After(r.coolUntil) {
 			r.coolUntil = until
@@ -149,7 +149,7 @@ func (r *record) fail(now time.Time) {
 	}
 }
 
-// delay doubles the pause after a probe that failed.
+// delay doubles the pause after a failed trial.
 func (r *record) delay(now time.Time) {
 	if !r.probing(now) {
 		return
@@ -159,47 +159,47 @@ func (r *record) delay(now time.Time) {
 	r.release()
 }
 
-// refuse notes that a request's credential was not taken.
+// refuse records that a provider refused the credential.
 func (r *record) refuse(now time.Time, reason string) {
 	if r.cause == refused {
 		r.delay(now)
 		if !r.byPings && len(reason) > len(r.reason) {
-			r.reason = reason // Envoy tells the status of a failed attempt, not what was said
+			r.reason = reason // from Envoy only the status of a failed attempt is known
 		}
 		return
 	}
 	r.expel(now, refused, cmp.Or(reason, "its credential is refused"))
 }
 
-// missed decides after an attempt or a ping that got no connection. Requests of all sources and the pings of the luckiest source count.
+// missed decides after an attempt or ping without a connection. Requests of all sources count, and pings of the source with the fewest failures.
 func (r *record) missed(now time.Time, reason string) {
-	pings := r.least(func(p pinged) int { return p.unmet })
-	if r.out() || r.unmet+pings < r.rules.Connects {
+	pings := r.minPings(func(p pingResults) int { return p.unmet })
+	if r.out() || r.unconnected+pings < r.rules.Connects {
 		return
 	}
 	r.expel(now, unreachable, cmp.Or(reason, noConnection))
-	r.byPings = true // a ping proves the opposite
+	r.byPings = true // a successful ping ends it
 }
 
-// cause is what put a provider out of favour.
+// cause is why a provider is down.
 type cause uint8
 
 const (
 	nothing     cause = iota
-	failing           // its answers, or its pings
+	failing           // failed answers or pings
 	unreachable       // no connection
-	refused           // it does not take the credential
+	refused           // the credential is refused
 )
 
-// pinged is what became of one source's last pings.
-type pinged struct {
-	failed  int // in a row
-	unmet   int // in a row without a connection
+// pingResults are one source's last pings.
+type pingResults struct {
+	failed  int // consecutive
+	unmet   int // consecutive, without a connection
 	refused bool
 }
 
-// least is the smallest value among the sources of pings; 0 without any. Where several sources ping, one of them may have trouble of its own.
-func (r *record) least(of func(pinged) int) int {
+// minPings is the smallest value over the sources of pings, 0 without any: one of several sources may have network problems of its own.
+func (r *record) minPings(of func(pingResults) int) int {
 	n := -1
 	for _, p := range r.pings {
 		if v := of(p); n < 0 || v < n {
@@ -209,28 +209,28 @@ func (r *record) least(of func(pinged) int) int {
 	return max(n, 0)
 }
 
-// ping takes one of a source's pings.
+// ping records a ping of a source.
 func (r *record) ping(now time.Time, source string, err error) {
 	r.seen = true
 	if r.pings == nil {
-		r.pings = map[string]pinged{}
+		r.pings = map[string]pingResults{}
 	}
 	p := r.pings[source]
 	refusal, isRefused := errors.AsType[*Refusal](err)
 	miss, isMiss := errors.AsType[*Unreached](err)
 	switch {
 	case err == nil || isRefused && r.serves(now, refusal):
-		r.pings[source] = pinged{}
+		r.pings[source] = pingResults{}
 		if r.out() && r.byPings {
 			r.restore()
 		}
 		return
 	case isRefused:
-		p = pinged{refused: true}
+		p = pingResults{refused: true}
 	case isMiss:
-		p = pinged{failed: p.failed + 1, unmet: p.unmet + 1}
+		p = pingResults{failed: p.failed + 1, unmet: p.unmet + 1}
 	default:
-		p = pinged{failed: p.failed + 1}
+		p = pingResults{failed: p.failed + 1}
 	}
 	r.pings[source] = p
 	if isRefused {
@@ -240,27 +240,27 @@ func (r *record) ping(now time.Time, source string, err error) {
 	if isMiss {
 		r.missed(now, miss.Reason)
 	}
-	if failed := r.least(func(p pinged) int { return p.failed }); !r.out() && failed >= r.rules.Pings {
+	if failed := r.minPings(func(p pingResults) int { return p.failed }); !r.out() && failed >= r.rules.Pings {
 		r.expel(now, failing, fmt.Sprintf("%d pings in a row failed", failed))
 		r.byPings = true
 	}
 }
 
-// serves reports whether a provider that refuses pings serves requests all the same: a 403 may concern its list of models alone.
+// serves reports whether a provider that refuses pings still serves requests: a 403 may only concern the list of models.
 func (r *record) serves(now time.Time, refusal *Refusal) bool {
 	good, _ := r.recent.count(now)
 	return refusal.Status == http.StatusForbidden && good > 0 && !r.out()
 }
 
-// pingRefused decides after a ping whose credential was not taken.
+// pingRefused decides after a ping whose credential was refused.
 func (r *record) pingRefused(now time.Time, refusal *Refusal) {
-	one := func(p pinged) int {
+	one := func(p pingResults) int {
 		if p.refused {
 			return 1
 		}
 		return 0
 	}
-	if r.least(one) == 0 {
+	if r.minPings(one) == 0 {
 		return
 	}
 	if r.cause != refused {
@@ -276,10 +276,10 @@ func (r *record) expel(now time.Time, c cause, reason string) {
 	r.release()
 }
 
-// restore starts afresh: what happened before must not count against a provider that is back.
+// restore clears the history of a provider that works again.
 func (r *record) restore() {
 	r.cause, r.reason, r.byPings = nothing, "", false
-	r.failures, r.unmet = 0, 0
+	r.failures, r.unconnected = 0, 0
 	clear(r.pings)
 	r.recent.clear()
 	r.release()

@@ -8,32 +8,32 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// State is a provider's health in one word, for people.
+// State is the name of a provider's health.
 type State string
 
 // The states.
 const (
-	Unknown  State = "unknown"  // nothing has been heard of it
-	Healthy  State = "healthy"  // in favour
-	Degraded State = "degraded" // rate-limited: behind the others until it has cooled down
-	Down     State = "down"     // out of favour: tried last, and by single requests
-	Disabled State = "disabled" // switched off by an operator
+	Unknown  State = "unknown"  // no result yet
+	Healthy  State = "healthy"  // working
+	Degraded State = "degraded" // rate-limited: behind the others during its cooldown
+	Down     State = "down"     // failing: last in the order, except for trial requests
+	Disabled State = "disabled" // disabled by an operator
 
-	CredentialRefused State = "credential_refused" // down, since it does not take the gateway's credential
+	CredentialRefused State = "credential_refused" // down, because it refuses the gateway's credential
 )
 
-// Out reports whether a provider in this state is out of favour: tried last.
+// Out reports whether a provider in this state is last in the order.
 func (s State) Out() bool { return s == Down || s == CredentialRefused }
 
-// Status is what is known of one provider.
+// Status is the health of one provider.
 type Status struct {
 	Provider  policy.ProviderID
 	State     State
 	Reason    string        // why it is down
 	Requests  int           // in the window
 	ErrorRate float64       // of those, 0 to 1
-	Latency   time.Duration // median of the last ones; 0 if none is known
-	CoolUntil time.Time     // zero unless it is cooling down
+	Latency   time.Duration // median of recent requests; 0 if unknown
+	CoolUntil time.Time     // end of the cooldown; zero if there is none
 }
 
 // Snapshot is the status of every tracked provider, by name.

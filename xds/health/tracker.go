@@ -1,5 +1,5 @@
-// Package health knows which providers work. It turns the results of requests and pings into an order: providers in
-// trouble go last, and none is ever taken away, so the last one standing is still tried. It knows nothing of Envoy.
+// Package health tracks the health of providers: it turns results of requests and pings into an order. Failing providers come last, and none is
+// removed, so that there is always one to try. It does not know Envoy.
 package health
 
 import (
@@ -12,17 +12,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Kind is what a result says about the provider.
+// Kind is what a result means for the provider's health.
 type Kind int
 
 // The kinds of results.
 const (
-	OK          Kind = iota // it served the request
-	Failure                 // reset, time-out, 5xx, error event
-	RateLimited             // 429: busy, not broken
-	Ignored                 // says nothing: the caller's own mistake, or the caller went away
+	OK          Kind = iota // served
+	Failure                 // reset, timeout, 5xx, error event
+	RateLimited             // 429: not a failure
+	Ignored                 // no meaning: the client's error, or it disconnected
 	Unreachable             // no connection
-	Refused                 // 401, 403: it does not take the gateway's credential
+	Refused                 // 401, 403: the gateway's credential is refused
 )
 
 // Result is the outcome of one attempt.
@@ -31,13 +31,13 @@ type Result struct {
 	Kind       Kind
 	RetryAfter time.Duration // with RateLimited; 0 if the provider did not say
 	Latency    time.Duration // with OK: until the first content; 0 if unknown
-	Reason     string        // with Refused: in the provider's words
+	Reason     string        // with Refused: the provider's message
 }
 
-// Unreached is the error of a ping that got no connection.
+// Unreached is the error of a ping without a connection.
 type Unreached struct{ Reason string }
 
-// Error says why, in a few words.
+// Error is a short reason.
 func (e *Unreached) Error() string { return cmp.Or(e.Reason, noConnection) }
 
 const noConnection = "no connection"
@@ -47,32 +47,32 @@ func isUnreached(err error) bool {
 	return ok
 }
 
-// Refusal is the error of a ping whose credential the provider does not take.
+// Refusal is the error of a ping whose credential the provider refuses.
 type Refusal struct {
 	Status int // 401 or 403
 	Reason string
 }
 
-// Error says what the provider said.
+// Error is the provider's message.
 func (r *Refusal) Error() string { return r.Reason }
 
-// How long a provider that is rate-limited goes behind the others.
+// Limits of the cooldown of a rate-limited provider.
 const (
 	minCool = time.Second
 	maxCool = 5 * time.Minute
 )
 
-// Options are the rules. Zero means the default beside each.
+// Options are the rules. Each field's comment starts with its default.
 type Options struct {
-	Window      time.Duration // 5 min: over which the error rate is taken
-	MinRequests int           // 20: below this the error rate says nothing
-	ErrorRate   float64       // 0.05: above this a provider is out of favour
-	Failures    int           // 5: so many in a row do the same
-	Pings       int           // 3: so many failed pings in a row do the same
-	Connects    int           // 2: so many requests and pings in a row without a connection do the same
-	Pause       time.Duration // 15 s: until one request may try it again; doubled each time it fails
+	Window      time.Duration // 5 min: period of the error rate
+	MinRequests int           // 20: below this number the error rate is not used
+	ErrorRate   float64       // 0.05: above this a provider is down
+	Failures    int           // 5: consecutive failures after which it is down
+	Pings       int           // 3: consecutive failed pings after which it is down
+	Connects    int           // 2: consecutive requests and pings without a connection after which it is down
+	Pause       time.Duration // 15 s: until a trial request; doubled each time it fails
 	MaxPause    time.Duration // 1 min
-	ProbeLease  time.Duration // 2 min: until a probe whose request never came back is free again
+	ProbeLease  time.Duration // 2 min: lease of a trial request without a result
 }
 
 func (o Options) withDefaults() Options {
@@ -88,8 +88,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Tracker holds the health of the providers it was told of. Its size depends on their number alone. Safe for concurrent
-// use. Times are given by the caller, and must not run backwards.
+// Tracker has the health of a fixed set of providers. Safe for concurrent use. Callers pass the time, which must not go backwards.
 type Tracker struct {
 	rules Options
 
@@ -161,7 +160,7 @@ func (t *Tracker) takeUrgent() map[policy.ProviderID]bool {
 	return out
 }
 
-// isOut reports whether a provider is out of favour by what was seen here.
+// isOut reports whether a provider is down by local results.
 func (t *Tracker) isOut(id policy.ProviderID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -209,16 +208,16 @@ func (t *Tracker) Disabled(p policy.ProviderID) bool {
 	return r != nil && r.off()
 }
 
-// Order sorts configured: those that work first, then those that are cooling down, then those out of favour; disabled
-// ones are left out. Within each kind the configured order stays. Providers that are not tracked count as working.
+// Order sorts configured: working providers first, then those in cooldown, then those that are down; disabled ones are left out. Within each
+// group the configured order is kept. Untracked providers count as working.
 func (t *Tracker) Order(now time.Time, configured []policy.ProviderID) []policy.ProviderID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.order(now, configured, "")
 }
 
-// Plan is Order for one request. If a provider out of favour is due to be tried again, this request is the one to do so,
-// and finds it in its configured place. Call done when the request has ended, whichever providers it reached.
+// Plan is Order for one request. If a provider that is down is due for a trial, this request is the trial and has the provider at its configured
+// position. Call done when the request has ended, whichever providers it reached.
 func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []policy.ProviderID, done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -228,7 +227,7 @@ func (t *Tracker) Plan(now time.Time, configured []policy.ProviderID) (order []p
 		case r == nil || r.off():
 		case r.claim(now):
 			return t.order(now, configured, id), t.releaser(id, r, r.claims)
-		case r.word.leads && r.word.out() && !r.word.trying:
+		case r.word.connected && r.word.out() && !r.word.trying:
 			t.trials.Want(id)
 		}
 	}
@@ -261,7 +260,7 @@ func (t *Tracker) order(now time.Time, configured []policy.ProviderID, trial pol
 				if standing == 0 {
 					out = append(out, id)
 				}
-			case !r.off() && r.standing(now) == standing:
+			case !r.off() && r.priority(now) == standing:
 				out = append(out, id)
 			}
 		}
@@ -276,9 +275,9 @@ func (t *Tracker) update(now time.Time, p policy.ProviderID, change func(*record
 	if r == nil {
 		return
 	}
-	before, cool, reason := r.standing(now), r.coolUntil, r.reason
+	before, cool, reason := r.priority(now), r.coolUntil, r.reason
 	change(r)
-	if r.standing(now) != before || !r.coolUntil.Equal(cool) || r.reason != reason {
+	if r.priority(now) != before || !r.coolUntil.Equal(cool) || r.reason != reason {
 		t.notify()
 	}
 }

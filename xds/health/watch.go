@@ -10,8 +10,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Watch calls push when the order may have changed: after results, pings and switches, and when a provider has cooled
-// down. Changes that come while push runs are one call. It blocks until ctx is done; one Watch per tracker.
+// Watch calls push when the order may have changed: after results, pings and switches, and at the end of cooldowns. Changes while push runs are
+// merged into one call. It blocks until ctx is done; one Watch per tracker.
 func (t *Tracker) Watch(ctx context.Context, push func()) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -27,7 +27,7 @@ func (t *Tracker) Watch(ctx context.Context, push func()) {
 	}
 }
 
-// nextChange is how long until the order changes without anything happening.
+// nextChange is the time until the order changes without new results.
 func (t *Tracker) nextChange(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,24 +40,24 @@ func (t *Tracker) nextChange(now time.Time) time.Duration {
 	return next
 }
 
-// ErrNotAsked is the error of a ping that never left this machine: it says nothing about the provider.
+// ErrNotAsked is the error of a ping that was not sent: it means nothing for the provider's health.
 var ErrNotAsked = errors.New("the provider was not asked")
 
-// Prober pings every provider in turn, so that one nobody asks for is known to work, or not, before it is needed.
+// Prober pings all providers regularly, so that the health of unused ones is known.
 type Prober struct {
 	Tracker *Tracker
-	// Probe asks one provider for a sign of life; any answer below 500 is one, but a Refusal. It is called from several goroutines.
+	// Probe pings one provider; any status below 500 is a success, except a Refusal. It is called concurrently.
 	Probe   func(context.Context, policy.ProviderID) error
 	Every   time.Duration // 0 means 30 s
 	Timeout time.Duration // of one ping; 0 means 10 s
-	Soon    time.Duration // until a ping is repeated that nobody was asked by, or that was the first without a connection; 0 means 1 s
+	Soon    time.Duration // until a ping is repeated that was not sent, or that was the first without a connection; 0 means 1 s
 }
 
-// Run pings all providers at once, and again after each interval; those about which the tracker has doubts at once. It runs until ctx is
-// done and waits for what it started.
+// Run pings all providers immediately and at each interval, and those that the tracker suspects immediately. It runs until ctx is done and waits
+// for its goroutines.
 func (p Prober) Run(ctx context.Context) {
 	p.Every, p.Timeout, p.Soon = cmp.Or(p.Every, 30*time.Second), cmp.Or(p.Timeout, 10*time.Second), cmp.Or(p.Soon, time.Second)
-	r := round{Prober: p, due: map[policy.ProviderID]time.Time{}, began: map[policy.ProviderID]time.Time{}, under: map[policy.ProviderID]bool{}, ended: make(chan pingEnd)}
+	r := schedule{Prober: p, due: map[policy.ProviderID]time.Time{}, began: map[policy.ProviderID]time.Time{}, inFlight: map[policy.ProviderID]bool{}, ended: make(chan pingEnd)}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wake := time.NewTimer(0)
@@ -85,69 +85,69 @@ func (p Prober) Run(ctx context.Context) {
 	}
 }
 
-// round is when whom a prober pings next. One goroutine uses it.
-type round struct {
+// schedule is a prober's schedule. Only one goroutine uses it.
+type schedule struct {
 	Prober
-	due   map[policy.ProviderID]time.Time // zero: now
-	began map[policy.ProviderID]time.Time // the last ping
-	under map[policy.ProviderID]bool      // pings under way; true: it is to be repeated at once
-	ended chan pingEnd
+	due      map[policy.ProviderID]time.Time // zero: now
+	began    map[policy.ProviderID]time.Time // the last ping
+	inFlight map[policy.ProviderID]bool      // pings in flight; true if it is to be repeated immediately
+	ended    chan pingEnd
 }
 
-// pingEnd is a ping that is over.
+// pingEnd is a finished ping.
 type pingEnd struct {
 	id    policy.ProviderID
 	again bool // soon
 }
 
-// begin is whom to ping now; they count as under way.
-func (r *round) begin(now time.Time) (ids []policy.ProviderID) {
+// begin returns the providers to ping now and marks them as in flight.
+func (r *schedule) begin(now time.Time) (ids []policy.ProviderID) {
 	for _, id := range r.Tracker.ids() {
-		if _, under := r.under[id]; under || r.due[id].After(now) || r.Tracker.Disabled(id) {
+		if _, under := r.inFlight[id]; under || r.due[id].After(now) || r.Tracker.Disabled(id) {
 			continue
 		}
-		r.under[id], r.began[id], r.due[id] = false, now, now.Add(r.Every)
+		r.inFlight[id], r.began[id], r.due[id] = false, now, now.Add(r.Every)
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-// end notes that a ping is over.
-func (r *round) end(e pingEnd) {
+// end records the end of a ping.
+func (r *schedule) end(e pingEnd) {
 	switch {
-	case r.under[e.id]:
-		r.due[e.id] = r.soonest(e.id)
+	case r.inFlight[e.id]:
+		r.due[e.id] = r.earliest(e.id)
 	case e.again:
 		r.due[e.id] = time.Now().Add(r.Soon)
 	}
-	delete(r.under, e.id)
+	delete(r.inFlight, e.id)
 }
 
-func (r *round) hurry(ids map[policy.ProviderID]bool) {
+func (r *schedule) hurry(ids map[policy.ProviderID]bool) {
 	for id := range ids {
-		if _, under := r.under[id]; under {
-			r.under[id] = true
+		if _, under := r.inFlight[id]; under {
+			r.inFlight[id] = true
 		} else {
-			r.due[id] = r.soonest(id)
+			r.due[id] = r.earliest(id)
 		}
 	}
 }
 
-// soonest is the earliest time of a provider's next ping.
-func (r *round) soonest(id policy.ProviderID) time.Time { return r.began[id].Add(r.Soon) }
+// earliest is the earliest time of a provider's next ping.
+func (r *schedule) earliest(id policy.ProviderID) time.Time { return r.began[id].Add(r.Soon) }
 
-// next is how long until somebody is to be pinged, if nothing happens before.
-func (r *round) next(now time.Time) time.Duration {
+// next is the time until the next ping.
+func (r *schedule) next(now time.Time) time.Duration {
 	wait := r.Every
 	for _, id := range r.Tracker.ids() {
-		if _, under := r.under[id]; !under && !r.Tracker.Disabled(id) {
+		if _, under := r.inFlight[id]; !under && !r.Tracker.Disabled(id) {
 			wait = min(wait, max(r.due[id].Sub(now), 0))
 		}
 	}
 	return wait
 }
 
-// ping asks one provider, and reports whether to ask again soon.
+// ping pings one provider, and returns whether to repeat it soon.
 func (p Prober) ping(ctx context.Context, id policy.ProviderID) (again bool) {
 	limited, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// buckets is how finely a window is cut: old results leave it in steps of a thirtieth.
+// buckets is the resolution of a window: old results expire in steps of a thirtieth.
 const buckets = 30
 
-// window counts the results of the last while. Its size does not depend on their number.
+// window counts recent results in constant memory.
 type window struct {
 	step  time.Duration
 	slots [buckets]slot
 }
 
 type slot struct {
-	turn int64 // which step since the epoch this slot counts
+	turn int64 // the step since the epoch that this slot counts
 	good int
 	bad  int
 }
@@ -47,7 +47,7 @@ func (w *window) count(now time.Time) (good, bad int) {
 
 func (w *window) clear() { w.slots = [buckets]slot{} }
 
-// latencies are the last ones seen.
+// latencies are the most recent ones.
 type latencies struct {
 	ring [64]time.Duration
 	n    int
@@ -61,7 +61,7 @@ func (l *latencies) add(d time.Duration) {
 	l.n++
 }
 
-// median is 0 when nothing was seen.
+// median is 0 without latencies.
 func (l *latencies) median() time.Duration {
 	if l.n == 0 {
 		return 0

@@ -1,4 +1,4 @@
-// Package peer knows who is at the other end of a connection to the control plane.
+// Package peer verifies the identity of the other end of a connection to the control plane.
 package peer
 
 import (
@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/internal/mtls"
 )
 
-// Is reports, as an error, that the one who makes the call of ctx is not the node that it says it is: a node's name stands in its
-// certificate. In clear text, which only this machine's own programs may speak, anyone may say anything.
+// Is returns an error if the peer of the call of ctx is not the named node, by its certificate. Clear-text connections, which only local programs
+// can make, are not checked.
 func Is(ctx context.Context, node string) error {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

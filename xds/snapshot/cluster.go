@@ -22,7 +22,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// clusters are two per provider, and the sidecar's. A disabled provider keeps its clusters: requests under way finish.
+// clusters are two per provider, and the sidecar's. A disabled provider keeps its clusters, so that requests in flight finish.
 func (b *builder) clusters() ([]types.Resource, error) {
 	sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 	}
 	b.discover(c, p.Endpoints)
 	if len(p.Endpoints) > 1 {
-		stick(c)
+		hashByAffinity(c)
 	}
 	if first.Scheme == state.HTTPS {
 		c.TransportSocket = envoy.TLSSocket(&b.Packer, providerTLS(first.Host, b.CAPath))
@@ -69,8 +69,8 @@ func (b *builder) provider(p state.Provider, name string, filters []*hcmv3.HttpF
 // overload is how far above the mean, in percent, a host's load may be before requests that belong to it go to the next one.
 const overload = 125
 
-// stick sends requests of one affinity to one host. Those without any go to a random one.
-func stick(c *clusterv3.Cluster) {
+// hashByAffinity sends requests with the same affinity to one host, and others to a random one.
+func hashByAffinity(c *clusterv3.Cluster) {
 	c.LbPolicy = clusterv3.Cluster_RING_HASH
 	c.CommonLbConfig = &clusterv3.Cluster_CommonLbConfig{
 		ConsistentHashingLbConfig: &clusterv3.Cluster_CommonLbConfig_ConsistentHashingLbConfig{HashBalanceFactor: wrapperspb.UInt32(overload)},
@@ -99,7 +99,7 @@ func (b *builder) discover(c *clusterv3.Cluster, endpoints []state.Endpoint) {
 	c.LoadAssignment.Endpoints = append(c.LoadAssignment.Endpoints, unresolved())
 }
 
-// resolver gives up soon: Envoy does not begin to listen before every name was looked up once.
+// resolver has short timeouts, because Envoy does not listen before every name was looked up once.
 func (b *builder) resolver() *corev3.TypedExtensionConfig {
 	return &corev3.TypedExtensionConfig{
 		Name: "envoy.network.dns_resolver.cares",
@@ -109,8 +109,8 @@ func (b *builder) resolver() *corev3.TypedExtensionConfig {
 	}
 }
 
-// unresolved stands in, at a lower priority, while no name of a cluster resolves: it refuses the connection, which Envoy
-// fails over from, where it answers at once with an error for a cluster that has no host at all.
+// unresolved is a lower-priority host while no name of a cluster resolves: it refuses connections, after which Envoy fails over. For a cluster
+// without hosts Envoy would answer with an error instead.
 func unresolved() *endpointv3.LocalityLbEndpoints {
 	return &endpointv3.LocalityLbEndpoints{
 		Priority:    1,

@@ -110,7 +110,7 @@ func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
 var (
 	//go:embed attempt.lua
 	attemptScript string
-	//go:embed retry.lua
+	//go:embed attempt_number.lua
 	retryScript string
 )
 

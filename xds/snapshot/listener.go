@@ -82,7 +82,7 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 		ServerName:                   serverName,
 		UseRemoteAddress:             wrapperspb.Bool(true),
 		SkipXffAppend:                true,
-		InternalAddressConfig:        nobody(),
+		InternalAddressConfig:        noInternalAddresses(),
 		GenerateRequestId:            wrapperspb.Bool(true),
 		NormalizePath:                wrapperspb.Bool(true),
 		MergeSlashes:                 true,
@@ -114,8 +114,8 @@ func (b *builder) clientManager(name string) *hcmv3.HttpConnectionManager {
 	}
 }
 
-// nobody makes every client external, loopback included, so that Envoy drops the x-envoy- headers that clients send.
-func nobody() *hcmv3.HttpConnectionManager_InternalAddressConfig {
+// noInternalAddresses makes every client external, loopback included, so that Envoy drops the x-envoy- headers that clients send.
+func noInternalAddresses() *hcmv3.HttpConnectionManager_InternalAddressConfig {
 	return &hcmv3.HttpConnectionManager_InternalAddressConfig{CidrRanges: []*corev3.CidrRange{
 		{AddressPrefix: "192.0.2.255", PrefixLen: wrapperspb.UInt32(32)},
 	}}

@@ -35,7 +35,7 @@ type localReply struct {
 // above 500 means that the gateway, not a provider, is in trouble.
 var localReplies = []localReply{
 	{
-		from: 500, to: 599, when: brokenOff, kind: fault.Upstream, status: 502, openAI: "api_error", anthropic: "api_error", gemini: "UNAVAILABLE",
+		from: 500, to: 599, when: truncatedAnswer, kind: fault.Upstream, status: 502, openAI: "api_error", anthropic: "api_error", gemini: "UNAVAILABLE",
 		message: "the provider broke off its answer",
 	},
 	{
@@ -73,9 +73,9 @@ const geminiPath = `^/*(v1/+|v1beta/+)*(v1beta([/?].*)?|models/.*:(generateConte
 // envoysOwn holds for answers that Envoy made up, and not for those that the sidecar gave through it.
 const envoysOwn = `!response.code_details.startsWith("bardo")`
 
-// brokenOff holds for a provider that died between the head of its answer and the first byte that the client saw of it. The sidecar
+// truncatedAnswer holds for a provider that died between the head of its answer and the first byte that the client saw of it. The sidecar
 // holds that head, and Envoy tells it no more than that the stream is over.
-const brokenOff = `response.code_details.startsWith("upstream_reset_after_response_started")`
+const truncatedAnswer = `response.code_details.startsWith("upstream_reset_after_response_started")`
 
 func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
 	out := &hcmv3.LocalReplyConfig{}
@@ -150,10 +150,10 @@ func (r localReply) mapper(when *accesslogv3.AccessLogFilter, body string) *hcmv
 		m.StatusCode = wrapperspb.UInt32(r.status)
 	}
 	if r.retryAfterSec != 0 {
-		m.HeadersToAdd = []*corev3.HeaderValueOption{{
+		m.HeadersToAdd = append(m.HeadersToAdd, &corev3.HeaderValueOption{
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 			Header:       &corev3.HeaderValue{Key: "retry-after", Value: strconv.Itoa(r.retryAfterSec)},
-		}}
+		})
 	}
 	return m
 }

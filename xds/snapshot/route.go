@@ -81,9 +81,9 @@ func (b *builder) pathRoutes() []*routev3.Route {
 	}
 }
 
-// kept is how much of a body is held in one piece: a request's for further attempts, where what is written for a
-// provider may be larger than what the client sent; an answer's until it is whole.
-func (b *builder) kept() *wrapperspb.UInt64Value {
+// bufferLimit is the largest body that Envoy buffers: a request's for retries, which may be larger than the client's after encoding; an answer's
+// until it is complete.
+func (b *builder) bufferLimit() *wrapperspb.UInt64Value {
 	return wrapperspb.UInt64(max(2*b.MaxBodyBytes, b.MaxAnswer))
 }
 
@@ -92,7 +92,7 @@ func (b *builder) failover(path string, statuses []uint32) *routev3.Route {
 	return &routev3.Route{
 		Name:                   path,
 		Match:                  match(exactly(state.HeaderPath, path)),
-		RequestBodyBufferLimit: b.kept(),
+		RequestBodyBufferLimit: b.bufferLimit(),
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			Timeout:          durationpb.New(0),
 			ClusterSpecifier: &routev3.RouteAction_InlineClusterSpecifierPlugin{InlineClusterSpecifierPlugin: b.order()},
@@ -176,7 +176,7 @@ func (b *builder) egressRoutes() *routev3.RouteConfiguration {
 				{
 					Name:                   "provider",
 					Match:                  match(admitted),
-					RequestBodyBufferLimit: b.kept(),
+					RequestBodyBufferLimit: b.bufferLimit(),
 					TypedPerFilterConfig:   b.unwatched(),
 					Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 						Timeout:          durationpb.New(0),

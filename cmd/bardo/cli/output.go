@@ -31,7 +31,7 @@ func JSONFlag(c *cobra.Command) *bool {
 	return c.Flags().Bool("json", false, "print JSON")
 }
 
-// Completes tells shells the values of a flag.
+// Completes gives shells the values of a flag for completion.
 func Completes(c *cobra.Command, flag string, values ...cobra.Completion) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that is not there
 }

@@ -52,7 +52,7 @@ func RefusedByEnvoy(ctx context.Context, h home.Dir, path string) string {
 // ConfigStatus says which configuration is in force, and why the last file that was read is not.
 type ConfigStatus struct {
 	File     string         `json:"file"`    // "" is the built-in one
-	Version  string         `json:"version"` // beginning of the file's SHA-256
+	Version  string         `json:"version"` // a prefix of the file's SHA-256
 	Since    time.Time      `json:"since"`
 	Failure  *ConfigFailure `json:"failure,omitempty"`
 	Refusals []xds.Refusal  `json:"refused_by,omitempty"` // Envoys that keep the configuration before

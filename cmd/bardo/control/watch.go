@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// The lines of a watcher's stream, one JSON object each. Their types tell them apart.
+// The lines of a watcher's stream, one JSON object each. Each has its type.
 const (
 	LineGateway = "gateway"
 	LineRequest = "request"

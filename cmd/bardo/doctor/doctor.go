@@ -161,7 +161,7 @@ func checkConfig(c *cobra.Command, h home.Dir) (*config.Config, Finding) {
 	var printed cli.Exit
 	switch {
 	case errors.As(err, &printed):
-		return nil, broken(check, "correct what is said above", "%s has mistakes", cmp.Or(path, "the environment"))
+		return nil, broken(check, "correct the errors above", "%s has mistakes", cmp.Or(path, "the environment"))
 	case err != nil:
 		return nil, brokenBy(check, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/mtls"
 )
 
-// isPlane tells whether this state is that of a control plane alone, which has neither Envoy nor ledger: it runs, or the
+// isPlane reports whether this state is that of a control plane alone, which has neither Envoy nor ledger: it runs, or the
 // configuration has a control plane for other machines and no pair.
 func isPlane(ctx context.Context, h home.Dir, cfg *config.Config) bool {
 	if _, gateway := h.Answering(ctx); gateway {

@@ -60,7 +60,7 @@ func UsableKey(leaf *x509.Certificate) error {
 }
 
 // developmentCertificate is the https listener's certificate where the operator has none: self-signed, for this machine's names,
-// kept in the state directory so that a client that was told to trust it goes on doing so.
+// kept in the state directory so that clients that trust it go on doing so.
 func developmentCertificate(h Dir) (cert, key []byte, err error) {
 	certPath, keyPath := h.Path("dev-cert.pem"), h.Path("dev-key.pem")
 	cert, cerr := os.ReadFile(certPath)

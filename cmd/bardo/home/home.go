@@ -117,7 +117,7 @@ func (h Dir) Pepper(ledger string) (*auth.Pepper, error) {
 	return p, nil
 }
 
-// hasPepper tells whether a ledger's pepper is there, or one that will become it.
+// hasPepper reports whether a ledger's pepper is there, or one that will become it.
 func (h Dir) hasPepper(ledger string) bool {
 	for _, path := range []string{PepperPath(ledger), h.Path("pepper")} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/policy/catalog"
 )
@@ -36,7 +36,7 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 		return err
 	}
 	g.learnSecrets(cfg)
-	var rt *extproc.Runtime
+	var rt *runtime.Config
 	before := g.models
 	if g.data {
 		if rt, err = g.assemble(cfg); err != nil {
@@ -104,7 +104,7 @@ func (g *gateway) exchangeOffer(ctx context.Context, change func(offered) offere
 }
 
 // enforce puts a configuration that Envoy has in force in this process. rt is nil where there is no data path; before is the catalog until now.
-func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *extproc.Runtime, before *catalog.Catalog) {
+func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.Config, before *catalog.Catalog) {
 	if rt != nil {
 		if err := g.events.Redirect(cfg.Telemetry.Events, g.out); err != nil {
 			g.log.Error("events go where they went", "error", err)
@@ -142,7 +142,7 @@ func notify(c chan<- struct{}) {
 }
 
 // use puts a runtime in force once Envoy has the clusters that its requests will name: those of an Envoy of this process were awaited.
-func (g *gateway) use(ctx context.Context, rt *extproc.Runtime) {
+func (g *gateway) use(ctx context.Context, rt *runtime.Config) {
 	if g.link != nil {
 		g.replaceWaiting(ctx, rt)
 		return

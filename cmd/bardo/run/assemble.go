@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
 	"bardo.money/gateway/policy"
@@ -19,17 +20,17 @@ import (
 const maxAnswer = 32 << 20
 
 // assemble makes the data path's runtime of a configuration.
-func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
+func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	models, err := settings.Models(cfg, g.lists)
 	if err != nil {
 		return nil, err
 	}
-	rt := &extproc.Runtime{
-		Providers: map[policy.ProviderID]extproc.Provider{},
+	rt := &runtime.Config{
+		Providers: map[policy.ProviderID]runtime.Provider{},
 		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.answers)...),
 		Dialects:  g.parts.Dialects,
 		Profiles:  g.profiles(cfg),
-		Timeouts: extproc.Timeouts{
+		Timeouts: runtime.Timeouts{
 			FirstToken: cfg.Routing.Timeouts.FirstToken, FirstTokenReasoning: cfg.Routing.Timeouts.FirstTokenReasoning,
 			Idle: cfg.Routing.Timeouts.Idle, Total: cfg.Routing.Timeouts.Total, Heartbeat: cfg.Routing.Timeouts.Heartbeat,
 			UploadIdle: cfg.Limits.BodyIdle, UploadTotal: cfg.Limits.BodyTotal,
@@ -37,9 +38,9 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 		Keyless: keyless(cfg), Known: origin.Rule{Hosts: []string{origin.Hostname(cfg.Listen.PublicURL.Host)}, Pages: cfg.Listen.CORSOrigins}, Origins: cfg.Listen.CORSOrigins, MaxRetries: cfg.Routing.MaxRetries, MaxBody: cfg.Limits.MaxBodyBytes, MaxBodies: cfg.Limits.MaxInflightBodyBytes, MaxAnswer: maxAnswer,
 		ReserveOutput: cfg.Billing.ReserveOutputTokens, EgressSecret: g.egressSecret(),
 		Secrets:    g.learnSecrets(cfg),
-		Structured: structuredOutputs(cfg), VerifyRisk: extproc.VerifyRisk(cfg.Inference.Verification.Risk),
+		Structured: structuredOutputs(cfg), VerifyRisk: runtime.VerifyRisk(cfg.Inference.Verification.Risk),
 		SearchBudget: cfg.Inference.WebSearchBudget,
-		Escalation:   extproc.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
+		Escalation:   runtime.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
 	for _, p := range cfg.Enabled() {
@@ -48,8 +49,9 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 			return nil, fmt.Errorf("provider %s: no adapter for kind %q", p.ID, p.Kind)
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
-		rt.Providers[p.ID] = extproc.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: extproc.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
+		rt.Providers[p.ID] = runtime.Provider{
+			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
+			Reasoning: a.Kind().Reasoning,
 		}
 	}
 	rt.Resolver = settings.Resolver(g.parts.Adapters, models, cfg)
@@ -64,9 +66,9 @@ func (g *gateway) assemble(cfg *config.Config) (*extproc.Runtime, error) {
 }
 
 // structuredOutputs are the rules of answers in a form.
-func structuredOutputs(cfg *config.Config) extproc.Structured {
+func structuredOutputs(cfg *config.Config) runtime.Structured {
 	s := &cfg.Inference.StructuredOutputs
-	return extproc.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
+	return runtime.Structured{Enabled: s.Enabled, PreferTool: !s.PreferSchemaEnforcement, Validate: s.Validation, Retries: s.Retries()}
 }
 
 // endpointOf says where a provider is, for its adapter. Equal endpoints share the first one's path and host name.
@@ -94,7 +96,7 @@ func wallet(cfg *config.Config) budget.Wallet {
 }
 
 // freePlans are the plans whose keys can reach a model that costs them nothing.
-func freePlans(rt *extproc.Runtime) map[policy.Tier]bool {
+func freePlans(rt *runtime.Config) map[policy.Tier]bool {
 	out := make(map[policy.Tier]bool)
 	for _, plan := range []policy.Tier{"", policy.TierFree, policy.TierPro, policy.TierGolem} {
 		out[plan] = rt.Resolver.HasFree(rt.Intents.Barred[plan])
@@ -102,14 +104,14 @@ func freePlans(rt *extproc.Runtime) map[policy.Tier]bool {
 	return out
 }
 
-func keyless(cfg *config.Config) extproc.Keyless {
+func keyless(cfg *config.Config) runtime.Keyless {
 	switch {
 	case cfg.Auth.Anonymous:
-		return extproc.KeylessAnyone
+		return runtime.KeylessAnyone
 	case cfg.DemoOnly():
-		return extproc.KeylessDemo
+		return runtime.KeylessDemo
 	}
-	return extproc.KeylessNobody
+	return runtime.KeylessNobody
 }
 
 func quotaRules(cfg *config.Config) quota.Rules {

@@ -18,7 +18,7 @@ func BootstrapCommand() *cobra.Command {
 		Use: "bootstrap", Short: "Print the bootstrap for an Envoy that is run separately", Args: cli.NoArgs,
 		Long: "Print the bootstrap for an Envoy that is run separately, on the same machine as its `bardo extproc`:\n" +
 			"  bardo bootstrap -c FILE > envoy.json; envoy -c envoy.json --disable-hot-restart\n" +
-			"That Envoy finds the control plane at xds.address, or xds.listen, and tells it what is local to it: listen.http, listen.https, the sockets\n" +
+			"That Envoy finds the control plane at xds.address, or xds.listen, and sends it its local settings: listen.http, listen.https, the sockets\n" +
 			"of its sidecar, and its name, extproc.node. With TLS, files in $BARDO_HOME name the certificate's files, so that Envoy reads\n" +
 			"these again when they are replaced. Its admin interface is $BARDO_HOME/envoy-admin.sock.",
 		RunE: func(c *cobra.Command, _ []string) error {

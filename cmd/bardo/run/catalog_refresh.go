@@ -29,7 +29,7 @@ type look struct {
 }
 
 // watchLists reads providers' lists of models again and again until ctx is done. The configuration says how often; a reloaded one is
-// noticed at once.
+// noticed immediately.
 func (g *gateway) watchLists(ctx context.Context) error {
 	looks := map[policy.ProviderID]look{}
 	wake := time.NewTimer(0)
@@ -80,7 +80,7 @@ func (g *gateway) lookAround(ctx context.Context, cfg *config.Config, looks map[
 	return next
 }
 
-// lookAt reads one provider's list. changed tells whether it is another one than before.
+// lookAt reads one provider's list. changed reports whether it differs from the last one.
 func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every time.Duration) (changed bool, next look) {
 	changed, err := g.readList(ctx, p)
 	switch {
@@ -88,7 +88,7 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 		return changed, look{due: time.Now().Add(jittered(every))}
 	case ctx.Err() != nil:
 		return false, l
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // Envoy is not there yet: nobody was asked
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist): // Envoy is not there yet: no request was sent
 		l.due = time.Now().Add(min(listAbsent, every))
 		return false, l
 	}
@@ -100,24 +100,24 @@ func (g *gateway) lookAt(ctx context.Context, p *config.Provider, l look, every 
 	return false, l
 }
 
-// refreshFailed is what is told of a list that was not read.
+// refreshFailed is the event of a list that was not read.
 type refreshFailed struct {
 	Provider policy.ProviderID `json:"provider"`
 	Error    string            `json:"error"`
 	Failures int               `json:"failures"` // in a row
 }
 
-// jittered is a time, give or take a tenth: gateways that started together do not ask together for ever.
+// jittered is a time, give or take a tenth: gateways that started together do not stay in step.
 func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1) //nolint:gosec // nobody gains by guessing it
+	return d - d/10 + rand.N(d/5+1) //nolint:gosec // it need not be unpredictable
 }
 
-// readList asks for a provider's list, and takes it in if it is another one.
+// readList requests a provider's list, and stores it if it has changed.
 func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	before, known := g.lists.Of(p)
-	got, err := g.gate.ListModels(ctx, p.ID, before.ETag)
+	got, err := g.gate.Prober().ListModels(ctx, p.ID, before.ETag)
 	if err != nil {
 		return false, err
 	}
@@ -139,7 +139,7 @@ func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed boo
 	return changed, nil
 }
 
-// relist puts lists that have changed in force, and tells what they changed.
+// relist puts lists that have changed in force, and emits what they changed.
 func (g *gateway) relist(ctx context.Context) {
 	before := g.models
 	rt, err := g.assemble(g.cfg.Load())
@@ -167,7 +167,7 @@ func (r *reporting) tellChanges(before, after *catalog.Catalog) {
 	}
 }
 
-// modelChange is what is told of a model that appeared, vanished or costs something else now.
+// modelChange is the event of a model that was added or removed, or whose price changed.
 type modelChange struct {
 	Provider policy.ProviderID `json:"provider"`
 	Model    policy.ModelID    `json:"model"`

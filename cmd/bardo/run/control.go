@@ -30,7 +30,7 @@ func (g *gateway) adminHandler() http.Handler {
 			details.ServeHTTP(w, r)
 			return
 		}
-		g.serveReady(w, r) // load balancers ask for it by whatever name
+		g.serveReady(w, r) // load balancers request it by any host name
 	})
 	guarded("GET /debug/pprof/", pprof.Index)
 	guarded("GET /debug/pprof/profile", pprof.Profile)
@@ -40,7 +40,7 @@ func (g *gateway) adminHandler() http.Handler {
 	return mux
 }
 
-// noPages keeps web pages of others away from an interface that asks for no key.
+// noPages refuses requests of foreign web pages to an interface without authentication.
 func (c *configuration) noPages(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cfg := c.cfg.Load()

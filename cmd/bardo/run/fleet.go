@@ -13,7 +13,7 @@ const leaveTime = 5 * time.Minute
 // fleet is the providers that Envoys know. Not safe for concurrent use.
 type fleet struct {
 	serving []state.Provider
-	left    []leaver
+	left    []departedProvider
 }
 
 // clone is a copy that later changes of f leave alone.
@@ -21,7 +21,7 @@ func (f *fleet) clone() fleet {
 	return fleet{serving: slices.Clone(f.serving), left: slices.Clone(f.left)}
 }
 
-type leaver struct {
+type departedProvider struct {
 	state.Provider
 	at time.Time
 }
@@ -37,10 +37,10 @@ func (f *fleet) set(now []state.Provider, at time.Time) []state.Provider {
 	for _, p := range f.serving {
 		if !serves(p) {
 			p.Disabled = true
-			f.left = append(f.left, leaver{p, at})
+			f.left = append(f.left, departedProvider{p, at})
 		}
 	}
-	f.left = slices.DeleteFunc(f.left, func(l leaver) bool { return serves(l.Provider) || at.Sub(l.at) >= leaveTime })
+	f.left = slices.DeleteFunc(f.left, func(l departedProvider) bool { return serves(l.Provider) || at.Sub(l.at) >= leaveTime })
 	f.serving = now
 	all := slices.Clone(now)
 	for _, l := range f.left {

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/secret"
@@ -51,7 +52,7 @@ type start struct {
 	out     io.Writer // standard output
 }
 
-// reporting is what the gateway tells operators: log, metrics and events.
+// reporting is what operators see of the gateway: log, metrics and events.
 type reporting struct {
 	secrets atomic.Pointer[secret.Redactor] // nothing is logged or emitted with one of them in it
 	log     *slog.Logger
@@ -83,7 +84,7 @@ type dataPath struct {
 	gate     *extproc.Gateway
 
 	using       sync.Mutex // guards runtime
-	runtime     *extproc.Runtime
+	runtime     *runtime.Config
 	stopWaiting func() // ends the wait of a reloaded configuration for its clusters
 }
 

@@ -67,12 +67,12 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error {
-		told := tales{}
+		logged := loggedStates{}
 		g.tracker.Watch(ctx, func() {
 			now := time.Now()
 			for _, s := range g.tracker.Snapshot(now) {
 				g.metrics.ProviderHealth(string(s.Provider), !s.State.Out() && s.State != health.Disabled)
-				g.tellHealth(told, now, s)
+				g.logHealth(logged, now, s)
 			}
 			if err := g.push(ctx); err != nil && ctx.Err() == nil {
 				g.log.Error("the providers' order was not pushed", "error", err)
@@ -83,20 +83,20 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tale is what the log was told of a provider last.
-type tale struct {
+// loggedState is the last state of a provider that was logged.
+type loggedState struct {
 	state     health.State
 	refusedAt time.Time // when its refusal of the credential was logged; zero if it was not
 }
 
-type tales map[policy.ProviderID]tale
+type loggedStates map[policy.ProviderID]loggedState
 
 // refusalAgain is how long a refusal of a credential that comes and goes is not logged again.
 const refusalAgain = 10 * time.Minute
 
-// tellHealth logs what an operator has to know of a provider: once, however many requests suffer from it.
-func (g *gateway) tellHealth(told tales, now time.Time, s health.Status) {
-	last := told[s.Provider]
+// logHealth logs what an operator has to know of a provider: once, however many requests suffer from it.
+func (g *gateway) logHealth(logged loggedStates, now time.Time, s health.Status) {
+	last := logged[s.Provider]
 	if last.state == s.State {
 		return
 	}
@@ -117,10 +117,10 @@ func (g *gateway) tellHealth(told tales, now time.Time, s health.Status) {
 	case was.Out() && !s.State.Out() && s.State != health.Disabled:
 		log.Info("the provider works again")
 	}
-	told[s.Provider] = last
+	logged[s.Provider] = last
 }
 
-// providerTrouble is what is told of a provider that does not work.
+// providerTrouble is the event of a provider that does not work.
 type providerTrouble struct {
 	Provider policy.ProviderID `json:"provider"`
 	Reason   string            `json:"reason"`

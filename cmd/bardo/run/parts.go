@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -28,4 +29,4 @@ type Parts struct {
 type Layers func(cfg *config.Config, answers *cache.Store) []pipeline.Layer
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.
-type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (extproc.Explanation, error)
+type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (dryrun.Result, error)

@@ -22,7 +22,7 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// alone tells whether this process is a control plane and nothing else.
+// alone reports whether this process is a control plane and nothing else.
 func (g *gateway) alone() bool { return g.control && !g.envoy }
 
 // openPlane makes the servers of a control plane that runs alone.
@@ -76,7 +76,7 @@ func (g *gateway) listenPlane(ctx context.Context, group *errgroup.Group, info *
 	return nil
 }
 
-// publish tells the sidecars the order; the caller holds pushing.
+// publish sends the order to the sidecars; the caller holds pushing.
 func (p *controlPlane) publish() {
 	if p.feed == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/runtime"
 )
 
 // lookTime is how often the configuration's file is looked at. Its folder is not watched for events: the store most often lies there
@@ -92,7 +92,7 @@ func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, 
 	return f.Info, err
 }
 
-func modelIDs(rt *extproc.Runtime) []string {
+func modelIDs(rt *runtime.Config) []string {
 	offers := rt.Resolver.Models()
 	ids := make([]string, len(offers))
 	for i := range offers {

@@ -120,12 +120,12 @@ func takenPorts(ctx context.Context, cfg *config.Config) (err error) {
 	return err
 }
 
-// quietTime is how long nobody must have asked for anything before memory goes back to the system.
-const quietTime = 10 * time.Second
+// idleTime is how long there must have been no request before memory goes back to the system.
+const idleTime = 10 * time.Second
 
 // rest gives memory back after a load, once: the collector keeps what it had for the next one, and on a small machine others need it.
 func (d *dataPath) rest(ctx context.Context) error {
-	tick := time.NewTicker(quietTime)
+	tick := time.NewTicker(idleTime)
 	defer tick.Stop()
 	var seen, rested uint64
 	for {

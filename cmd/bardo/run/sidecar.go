@@ -14,7 +14,8 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
-	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/extproc/probe"
+	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream/processor"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
@@ -22,7 +23,7 @@ import (
 	"bardo.money/gateway/xds/health"
 )
 
-// link is a sidecar's side of a split gateway: what the control plane has said, and who waits for it.
+// link is a sidecar's side of a split gateway: the last view from the control plane, and who waits for it.
 type link struct {
 	*feed.Client
 	home    home.Dir
@@ -35,7 +36,7 @@ type link struct {
 	changed chan struct{} // closed, and made anew, when view is another one
 }
 
-// openLink makes the link to the control plane. What it said to the sidecar that ran here before is good until it speaks.
+// openLink makes the link to the control plane. The view that the sidecar before this one received holds until the next one comes.
 func (g *gateway) openLink() {
 	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), changed: make(chan struct{})}
 	l.Client = feed.NewClient(feed.ClientOptions{
@@ -78,7 +79,7 @@ func (l *link) take(v feed.View) {
 	}
 }
 
-// secret is what calls through the egress listener must carry, as the control plane said last.
+// secret is what calls through the egress listener must carry, from the control plane's last view.
 func (l *link) secret() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +106,7 @@ func (l *link) missing(clusters []policy.ProviderID) (lacks []policy.ProviderID,
 	return lacks, l.changed
 }
 
-// keptView is the file of what the control plane said last.
+// keptView is the file of the control plane's last view.
 const keptView = "feed.json"
 
 func lastView(h home.Dir) (v feed.View, err error) {
@@ -171,7 +172,7 @@ func (d *dataPath) useSecret(secret string) {
 }
 
 // install puts a runtime in force.
-func (g *gateway) install(rt *extproc.Runtime) {
+func (g *gateway) install(rt *runtime.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()
 	if g.link != nil {
@@ -185,7 +186,7 @@ func (g *gateway) install(rt *extproc.Runtime) {
 }
 
 // otherwiseReached are the providers whose address or keys a new runtime changes: what is known of their health is of no use any more.
-func otherwiseReached(before, after *extproc.Runtime) (ids []policy.ProviderID) {
+func otherwiseReached(before, after *runtime.Config) (ids []policy.ProviderID) {
 	for id, now := range after.Providers {
 		old, ok := before.Providers[id]
 		if ok && (old.Cluster != now.Cluster || old.Endpoint.Authority != now.Endpoint.Authority || old.Endpoint.BasePath != now.Endpoint.BasePath ||
@@ -201,7 +202,7 @@ const patience = 5 * time.Second
 
 // useWhenReachable puts a runtime in force once this node's Envoy has the clusters that its requests will name, however long that takes:
 // without them requests would fail that the runtime before can serve. A later configuration takes its place.
-func (g *gateway) useWhenReachable(ctx context.Context, rt *extproc.Runtime) {
+func (g *gateway) useWhenReachable(ctx context.Context, rt *runtime.Config) {
 	var clusters []policy.ProviderID
 	for _, p := range rt.Providers {
 		clusters = append(clusters, p.Cluster)
@@ -227,7 +228,7 @@ func (g *gateway) useWhenReachable(ctx context.Context, rt *extproc.Runtime) {
 }
 
 // replaceWaiting has a runtime wait for its clusters in place of one that may still do so. Only reloads call it, one at a time.
-func (g *gateway) replaceWaiting(ctx context.Context, rt *extproc.Runtime) {
+func (g *gateway) replaceWaiting(ctx context.Context, rt *runtime.Config) {
 	g.endWaiting()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -244,13 +245,13 @@ func (d *dataPath) endWaiting() {
 	}
 }
 
-// probe pings a provider, and tells the control plane too. Where Envoy is away, nobody was asked.
+// probe pings a provider, and reports the result to the control plane too. While Envoy is away no request is sent.
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
-	err := g.gate.Probe(ctx, id)
-	refusal, refused := errors.AsType[*extproc.CredentialRefused](err)
-	missed, unmet := errors.AsType[*extproc.Unreachable](err)
+	err := g.gate.Prober().Probe(ctx, id)
+	refusal, refused := errors.AsType[*probe.CredentialRefused](err)
+	missed, unmet := errors.AsType[*probe.Unreachable](err)
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, extproc.ErrNotAsked):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist), errors.Is(err, probe.ErrNotAsked):
 		return fmt.Errorf("%w: %w", health.ErrNotAsked, err)
 	case unmet:
 		err = &health.Unreached{Reason: missed.Reason}

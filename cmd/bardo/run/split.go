@@ -114,7 +114,7 @@ func splitSockets(h home.Dir, cfg *config.Config) (sockets, error) {
 	}, nil
 }
 
-// localNode is what this pair's Envoy tells the control plane of itself.
+// localNode is what this pair's Envoy sends to the control plane about itself.
 func localNode(h home.Dir, cfg *config.Config, s sockets) state.Node {
 	n := state.Node{
 		ID: settings.NodeName(cfg), HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS), EgressSocket: s.egress, DemoSocket: s.demo,
@@ -139,7 +139,7 @@ func planePeer(h home.Dir, cfg *config.Config) (state.Peer, error) {
 	return p, nil
 }
 
-// egressSecret is what calls through one node's egress listener must carry: from it nobody learns another node's.
+// egressSecret is what calls through one node's egress listener must carry: another node's cannot be derived from it.
 func egressSecret(master, node string) string {
 	h := hmac.New(sha256.New, []byte(master))
 	_, _ = h.Write([]byte("egress " + node)) // a hash takes everything

@@ -86,7 +86,7 @@ func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 					e.hurry(by)
 				}
 			case <-e.over.Done():
-				g.giveUp(e)
+				g.forceExit(e)
 				return
 			case <-finished:
 				e.release()
@@ -100,8 +100,8 @@ func (g *gateway) watchSignals(ctx context.Context) (stop func()) {
 	}
 }
 
-// giveUp ends the program, because something that it waits for does not end: as a log that nobody reads. Envoy dies with it.
-func (d *dataPath) giveUp(e *ending) {
+// forceExit ends the program, because something that it waits for does not end, such as a write to a log whose reader hangs. Envoy dies with it.
+func (d *dataPath) forceExit(e *ending) {
 	if d.books != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), keepTime)
 		_ = d.books.CloseWithin(ctx) // there may be no log to say so
@@ -120,7 +120,7 @@ func (g *gateway) drain(e *ending) {
 	ctx := e.drained
 	if g.envoy {
 		if err := g.child.Drain(ctx); err != nil {
-			g.log.Warn("envoy was not told to drain", "error", err)
+			g.log.Warn("envoy did not begin to drain", "error", err)
 		}
 	}
 	if !g.data {
@@ -155,9 +155,9 @@ func (g *gateway) close() {
 	if e := g.ending.Load(); e != nil {
 		over = e.over
 	}
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(notified)
 		if err := g.events.Close(); err != nil {
 			g.log.Error("not every event was written", "error", err)
 		}
@@ -175,7 +175,7 @@ func (g *gateway) close() {
 		}
 		cancel()
 	}
-	<-told
+	<-notified
 }
 
 // stopped is the end of a program that was asked to stop.

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
@@ -131,7 +132,7 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	return errors.Join(g.run(ctx, out), g.stopped())
 }
 
-// logsText tells whether people read the log: on a terminal, unless the configuration says otherwise.
+// logsText reports whether people read the log: on a terminal, unless the configuration says otherwise.
 func logsText(cfg *config.Config, out io.Writer) bool {
 	if cfg.Telemetry.LogFormat != "auto" {
 		return cfg.Telemetry.LogFormat == "text"
@@ -222,7 +223,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: extproc.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Log: g.log, Egress: upstream.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return nil
@@ -338,7 +339,7 @@ func (g *gateway) follow(ctx context.Context, info home.RunInfo) {
 	}
 }
 
-// announce tells users and scripts where the gateway is, serves until it is asked to stop, and drains.
+// announce prints the addresses for users and scripts, serves until the program is stopped, and drains.
 func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer, failed chan error) error {
 	greeting, err := g.greeting(ctx, info)
 	if err != nil {

@@ -24,7 +24,7 @@ func Catalog(cfg *config.Config) (*catalog.Catalog, error) {
 		}
 		files = append(files, file)
 	}
-	return catalog.New(files...), nil
+	return catalog.New(files...).WithKinds(Kinds...), nil
 }
 
 // embeddedModels is the file of models that every gateway knows. A test of the catalog shows that it is read without problems.

@@ -42,7 +42,7 @@ func Info(path string) os.FileInfo {
 	return info
 }
 
-// Settled tells that a file, looked at before now, was not written just then. One from the future is not waited for, nor one that is not there: reading it says why.
+// Settled reports that a file was not modified immediately before it was looked at. A file with a time in the future counts as settled, and so does one that does not exist: reading it gives the error.
 func Settled(f os.FileInfo, now time.Time) bool {
 	if f == nil {
 		return true
@@ -51,7 +51,7 @@ func Settled(f os.FileInfo, now time.Time) bool {
 	return age < 0 || age >= SettleTime
 }
 
-// SameFile tells that nobody wrote to a file, or replaced it, between two looks at it.
+// SameFile reports that a file was neither modified nor replaced between two looks at it.
 func SameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -66,7 +66,7 @@ type File struct {
 	Info os.FileInfo // from before it was read; nil if it was not there
 }
 
-// ErrChanging says that a file was written to while it was read: the beginning of a file may be a configuration too.
+// ErrChanging says that a file was written to while it was read: a prefix of a file may be a valid configuration too.
 var ErrChanging = errors.New("the file changed while it was read")
 
 // ReadFile reads a file with read. What is returned with errChanging is not to be used.
@@ -95,7 +95,7 @@ func readResting(ctx context.Context, path string) (File, error) {
 	}
 }
 
-// Digest tells the contents of configuration files apart: it is the beginning of what sha256sum prints.
+// Digest identifies the contents of a configuration file: a prefix of what sha256sum prints.
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:6])

@@ -46,7 +46,7 @@ func NewLists(h home.Dir, log *slog.Logger) *Lists {
 // SourceOf names where a provider's list comes from.
 func SourceOf(p *config.Provider) string { return p.Endpoints[0].String() }
 
-// ReadsList tells whether a provider's list is to be read.
+// ReadsList reports whether a provider's list is to be read.
 func ReadsList(p *config.Provider) bool { return p.Catalog != "" && len(p.Endpoints) > 0 }
 
 // Of is the list of a provider, from the run before if none was read in this one.

@@ -40,7 +40,7 @@ func knownSchema(name string) string {
 	return name
 }
 
-// UnknownSchemas warns of profiles whose schema nobody published.
+// UnknownSchemas warns of profiles whose schema is not published.
 func UnknownSchemas(cfg *config.Config) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Inference.Profiles)) {
 		if s := cfg.Inference.Profiles[name].ResponseSchema; s != "" && knownSchema(s) == "" {

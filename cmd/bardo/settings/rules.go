@@ -21,7 +21,7 @@ func IntentRules(cfg *config.Config) intent.Rules {
 	return intent.Rules{Tiers: tiers, Barred: barred, Pipeline: cfg.Pipeline.Default}
 }
 
-// Spread tells which providers have several keys or endpoints.
+// Spread lists the providers that have several keys or endpoints.
 func Spread(cfg *config.Config) func(policy.ProviderID) bool {
 	several := map[policy.ProviderID]bool{}
 	for _, p := range cfg.Enabled() {

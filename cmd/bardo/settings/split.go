@@ -9,13 +9,13 @@ import (
 	"bardo.money/gateway/internal/config"
 )
 
-// XDSSecured tells whether the control plane's connections are under TLS. A Unix socket needs none.
+// XDSSecured reports whether the control plane's connections are under TLS. A Unix socket needs none.
 func XDSSecured(cfg *config.Config) bool {
 	_, unix := cfg.XDS.At().Unix()
 	return !unix && cfg.XDS.TLS.Enabled()
 }
 
-// ExtprocSecured tells the same of the connection between Envoy and sidecar.
+// ExtprocSecured reports the same of the connection between Envoy and sidecar.
 func ExtprocSecured(cfg *config.Config) bool {
 	_, unix := cfg.Extproc.Listen.Unix()
 	return !unix && cfg.Extproc.Listen != "" && cfg.Extproc.TLS.Enabled()

@@ -63,7 +63,7 @@ func (s screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 
 // View implements tea.Model.
 func (s screen) View() tea.View {
-	if s.width == 0 { // the terminal has not said yet how large it is
+	if s.width == 0 { // the size of the terminal is not known yet
 		return tea.NewView("")
 	}
 	const keys = "q leaves"

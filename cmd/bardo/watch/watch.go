@@ -18,9 +18,9 @@ import (
 func Command() *cobra.Command {
 	var plain bool
 	c := &cobra.Command{
-		Use: "watch", Short: "Watch requests, cost and provider health as they come", Args: cli.NoArgs,
-		Long: "Watch requests, cost and provider health of the gateway that runs on this state, as they come. What is said in requests and\n" +
-			"answers is never shown. On a terminal it is a screen (q leaves it); elsewhere, or with --plain, a line per request that ended.\n" +
+		Use: "watch", Short: "Watch requests, cost and provider health live", Args: cli.NoArgs,
+		Long: "Watch requests, cost and provider health of the gateway that runs on this state, as they come. Prompts and answers\n" +
+			"are never shown. On a terminal it is a screen (q leaves it); elsewhere, or with --plain, a line per request that ended.\n" +
 			"When the gateway ends, it waits for the next one.",
 	}
 	c.Flags().BoolVar(&plain, "plain", false, "a line per request, also on a terminal")
@@ -55,12 +55,12 @@ func watchLines(c *cobra.Command, h home.Dir, show func(sight) string) error {
 		if line := show(s); line != "" && err == nil {
 			_, err = fmt.Fprintln(c.OutOrStdout(), line)
 		}
-		if err != nil { // nobody reads any more
+		if err != nil { // the reader is gone
 			broken = err
 			cancel()
 		}
 	})
-	if c.Context().Err() != nil { // asked to leave
+	if c.Context().Err() != nil { // the command was stopped
 		return nil
 	}
 	return errors.Join(broken, err)

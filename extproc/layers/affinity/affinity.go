@@ -1,10 +1,9 @@
-// Package affinity is the layer that sends a conversation back to where it was served before, so that what a provider, one of its keys or
-// one of its endpoints keeps of its beginning is used again. It remembers for five minutes, by keyed hashes alone, a bounded number of
-// beginnings. It knows nothing of health, which comes first.
+// Package affinity is layer L6: it prefers the provider, key and endpoint that served a conversation before, because their prompt cache has the
+// conversation's prefix. It stores keyed hashes of a bounded number of prefixes for five minutes. Health has priority over it.
 //
-// What is remembered stays in this process (K-92): two gateways do not agree where a conversation belongs, and each may warm a place of its
-// own, also among the endpoints of one provider, since their hashes have different secrets. Whoever balances over several gateways keeps a
-// conversation at one of them, by the client's key for instance.
+// The memory is local to the process (K-92), and its hashes have a secret of the process: several gateways may prefer different providers and
+// endpoints for one conversation. A load balancer in front of several gateways should keep a conversation at one of them, for instance by the
+// client's key.
 package affinity
 
 import (
@@ -26,27 +25,27 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Name is the layer's.
+// Name is the layer's name.
 const Name = "l6"
 
-// The bounds of what is remembered.
+// Limits of the memory.
 const (
-	lifetime = 5 * time.Minute
-	most     = 100_000 // beginnings, of some 100 bytes each
+	lifetime    = 5 * time.Minute
+	maxPrefixes = 100_000 // prefixes, about 100 bytes each
 
-	// shortest is the least length in bytes of a beginning that is worth remembering: providers cache nothing shorter than about
-	// 1,024 tokens, and a trivial first message must not decide where what follows it goes.
-	shortest = 4 << 10
+	// minPrefix is the shortest prefix in bytes that is stored: providers cache no prefixes below about 1,024 tokens, and a short first
+	// message must not decide where the conversation goes.
+	minPrefix = 4 << 10
 
 	budget = time.Millisecond
-	// between is how many bytes are hashed between two looks at the time. What is hashed in less than the budget by far is not looked at.
-	between = 1 << 20
+	// deadlineInterval is how many bytes are hashed between checks of the deadline; fewer take far less time than the budget.
+	deadlineInterval = 1 << 20
 )
 
-// Layer finds and remembers. Safe for concurrent use.
+// Layer is the affinity layer. Safe for concurrent use.
 type Layer struct {
 	Memory *Memory
-	Spread func(policy.ProviderID) bool // which providers have several keys or endpoints
+	Spread func(policy.ProviderID) bool // reports whether a provider has several keys or endpoints
 }
 
 var (
@@ -56,16 +55,16 @@ var (
 	_ pipeline.Finisher  = Layer{}
 )
 
-// Memory is what is remembered. It outlives changes of the configuration. Make one with New; safe for concurrent use.
+// Memory holds the known prefixes across changes of the configuration. Make one with New; safe for concurrent use.
 type Memory struct {
 	seed   maphash.Seed
 	secret [32]byte
-	warm   *lru.Cache[mark, place]
+	places *lru.Cache[prefixHash, place]
 }
 
-// mark is a beginning of one tenant's conversations with one model: what another tenant says has other marks, which nobody can work
-// out without the process's secret.
-type mark = [16]byte
+// prefixHash identifies a prefix of a tenant's conversation with one model. It is keyed with a secret of the process, so that tenants cannot
+// compute or share hashes.
+type prefixHash = [16]byte
 
 type place struct {
 	provider policy.ProviderID
@@ -73,40 +72,50 @@ type place struct {
 	until    time.Time
 }
 
-// New makes a memory of nothing.
+// New returns an empty memory.
 func New() *Memory {
-	warm, _ := lru.New[mark, place](most) // fails for a size of nothing
-	m := &Memory{seed: maphash.MakeSeed(), warm: warm}
+	warm, _ := lru.New[prefixHash, place](maxPrefixes) // only fails for sizes below 1
+	m := &Memory{seed: maphash.MakeSeed(), places: warm}
 	_, _ = rand.Read(m.secret[:]) // never fails (crypto/rand)
 	return m
 }
 
-// Len is how many beginnings are remembered.
-func (m *Memory) Len() int { return m.warm.Len() }
+// Len is the number of stored prefixes.
+func (m *Memory) Len() int { return m.places.Len() }
 
 // Name is "l6".
 func (Layer) Name() string { return Name }
 
-// Budget is what looking for the conversation may take. Without it, its next turn goes where any other request would.
+var profiles = []string{pipeline.ProfileFast, pipeline.ProfileStandard}
+
+// Profiles implements pipeline.Layer.
+func (Layer) Profiles() []string { return profiles }
+
+// Budget is the time limit of the lookup, after which the request is routed without affinity.
 func (Layer) Budget() time.Duration { return budget }
 
-// Applies says so where there is a choice: several providers, or several places at one.
+// Applies reports whether there is a choice: several providers, or several keys or endpoints at one.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if x.Request.Op != chat.Generate || len(x.Request.Doc.Bytes) < shortest || len(x.Found) == 0 {
+	if x.Request.Op != chat.Generate || len(x.Request.Doc.Bytes) < minPrefix || len(x.Found) == 0 {
 		return false
 	}
 	return len(x.Found) > 1 || l.Spread(x.Found[0].Provider)
 }
 
-// Request looks up the longest beginning that was served before.
+// state is what the layer knows of an exchange: the hashes of its conversation's prefixes, shortest first.
+type state struct{ prefixes []prefixHash }
+
+var lookedUp = pipeline.NewSlot[state]()
+
+// Request looks up the longest known prefix.
 func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
-	marks, err := l.marks(ctx, x)
+	marks, err := l.prefixes(ctx, x)
 	if err != nil {
 		return err
 	}
-	x.Affinity.Marks = marks
+	lookedUp.Of(x).prefixes = marks
 	for _, m := range slices.Backward(marks) {
-		p, ok := l.Memory.warm.Get(m)
+		p, ok := l.Memory.places.Get(m)
 		if !ok || time.Now().After(p.until) {
 			continue
 		}
@@ -119,26 +128,30 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// Finish remembers where a complete answer came from.
+// Finish stores the provider and key of a complete answer, for the shortest and the longest prefix.
 func (l Layer) Finish(x *pipeline.Exchange, by policy.ProviderID, key keyring.ID) {
-	marks, p := x.Affinity.Marks, place{by, key, time.Now().Add(lifetime)}
+	s, p := lookedUp.In(x), place{by, key, time.Now().Add(lifetime)}
+	if s == nil {
+		return
+	}
+	marks := s.prefixes
 	if n := len(marks); n > 0 {
-		l.Memory.warm.Add(marks[0], p)
+		l.Memory.places.Add(marks[0], p)
 		if n > 1 {
-			l.Memory.warm.Add(marks[n-1], p)
+			l.Memory.places.Add(marks[n-1], p)
 		}
 	}
 }
 
-// A client that moves its marks for the provider's cache from message to message changes what earlier ones look like; it is known by its
-// system prompt and tools alone.
+// A client that moves its cache_control marks from message to message changes the bytes of earlier messages: such a conversation is only
+// recognised by its system prompt and tools.
 
-// lookBack is how many messages from the end are ends of beginnings that are looked for: those that a turn with some calls of tools adds.
-const lookBack = 12
+// lastMessages is how many of the last messages end a prefix that is looked up: as many as a turn with some tool calls adds.
+const lastMessages = 12
 
-// marks are the beginnings of a conversation that are worth a look, shortest first: the system prompt with the tools, and the
-// conversation up to each of its last messages. A beginning that is too short has none.
-func (l Layer) marks(ctx context.Context, x *pipeline.Exchange) ([]mark, error) {
+// prefixes are the hashes of a conversation's prefixes, shortest first: tools and system prompt, and the conversation up to each of its last
+// messages. Prefixes shorter than minPrefix are left out.
+func (l Layer) prefixes(ctx context.Context, x *pipeline.Exchange) ([]prefixHash, error) {
 	doc := &x.Request.Doc
 	tenant := l.tenant(x)
 	var h maphash.Hash
@@ -147,43 +160,43 @@ func (l Layer) marks(ctx context.Context, x *pipeline.Exchange) ([]mark, error) 
 	add := func(raw []byte) {
 		var n [8]byte
 		binary.LittleEndian.PutUint64(n[:], uint64(len(raw)))
-		_, _ = h.Write(n[:]) // a hash takes everything
+		_, _ = h.Write(n[:]) // never fails
 		_, _ = h.Write(raw)
 		size += len(raw)
 	}
 	for _, key := range []string{"tools", "system", "systemInstruction", "instructions"} {
 		add(doc.Get(key).Raw)
 	}
-	turns := turnsOf(doc)
+	turns := messagesOf(doc)
 	n := len(turns)
-	for n > 0 && isSystem(turns[len(turns)-n]) { // OpenAI's system prompt is the first messages
+	for n > 0 && isSystem(turns[len(turns)-n]) { // in OpenAI's format the first messages are the system prompt
 		add(turns[len(turns)-n].Raw)
 		n--
 	}
-	var out []mark
+	var out []prefixHash
 	keep := func(at uint64) {
-		if size >= shortest {
-			out = append(out, tenant.mark(h.Sum64(), at))
+		if size >= minPrefix {
+			out = append(out, tenant.hash(h.Sum64(), at))
 		}
 	}
 	keep(0)
-	next := between
+	next := deadlineInterval
 	for i := len(turns) - n; i < len(turns); i++ {
 		if size >= next {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			next = size + between
+			next = size + deadlineInterval
 		}
 		add(turns[i].Raw)
-		if i >= len(turns)-lookBack {
+		if i >= len(turns)-lastMessages {
 			keep(1)
 		}
 	}
 	return out, nil
 }
 
-func turnsOf(doc *jsonx.Doc) []jsonx.Value {
+func messagesOf(doc *jsonx.Doc) []jsonx.Value {
 	for _, key := range []string{"messages", "contents", "input"} {
 		var out []jsonx.Value
 		for _, v := range doc.Get(key).Each {
@@ -201,7 +214,7 @@ func isSystem(v jsonx.Value) bool {
 	return role.Equal("system") || role.Equal("developer")
 }
 
-// tenantKey is the secret of one tenant's marks for one model.
+// tenantKey is the secret of one tenant's hashes for one model.
 type tenantKey [sha256.Size]byte
 
 func (l Layer) tenant(x *pipeline.Exchange) tenantKey {
@@ -212,11 +225,11 @@ func (l Layer) tenant(x *pipeline.Exchange) tenantKey {
 	return tenantKey(m.Sum(nil))
 }
 
-func (k tenantKey) mark(sum, at uint64) mark {
+func (k tenantKey) hash(sum, at uint64) prefixHash {
 	var b [sha256.Size + 16]byte
 	copy(b[:], k[:])
 	binary.LittleEndian.PutUint64(b[sha256.Size:], sum)
 	binary.LittleEndian.PutUint64(b[sha256.Size+8:], at)
 	full := sha256.Sum256(b[:])
-	return mark(full[:16])
+	return prefixHash(full[:16])
 }

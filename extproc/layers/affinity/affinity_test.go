@@ -57,7 +57,7 @@ func newLayer() affinity.Layer {
 	return affinity.Layer{Memory: affinity.New(), Spread: func(policy.ProviderID) bool { return false }}
 }
 
-func TestAConversationGoesBack(t *testing.T) {
+func TestAConversationReturnsToItsProvider(t *testing.T) {
 	l := newLayer()
 	first := asked(t, "a", "m", long, "hello")
 	if got := where(t, l, first); got != "" {
@@ -74,8 +74,8 @@ func TestAConversationGoesBack(t *testing.T) {
 	}
 }
 
-// TestR09ALongConversationIsLeftWhenTimeIsOver: nothing is found and nothing remembered of it then. Others are done too soon to be asked.
-func TestR09ALongConversationIsLeftWhenTimeIsOver(t *testing.T) {
+// TestR09HashingALongConversationStopsAtTheDeadline: nothing is found and nothing remembered of it then. Others are done too soon to be asked.
+func TestR09HashingALongConversationStopsAtTheDeadline(t *testing.T) {
 	l := newLayer()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -83,7 +83,7 @@ func TestR09ALongConversationIsLeftWhenTimeIsOver(t *testing.T) {
 		t.Errorf("a short one: %v", err)
 	}
 	x := asked(t, "a", "m", strings.Repeat(long, 2<<20/len(long)), "hello", "hi", "and now?")
-	if err := l.Request(over, x); !errors.Is(err, context.Canceled) || x.Affinity.Marks != nil || x.Affinity.Hash != 0 {
+	if err := l.Request(over, x); !errors.Is(err, context.Canceled) || *affinity.Prefixes(x) != nil || x.Affinity.Hash != 0 {
 		t.Errorf("%v: %+v", err, x.Affinity)
 	}
 	if got := where(t, l, x); got != "" || x.Affinity.Hash == 0 {
@@ -91,7 +91,7 @@ func TestR09ALongConversationIsLeftWhenTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestTheLongestBeginningDecides(t *testing.T) {
+func TestTheLongestPrefixDecides(t *testing.T) {
 	l := newLayer()
 	for turn, by := range map[string]policy.ProviderID{"red": "one", "blue": "two"} {
 		x := asked(t, "a", "m", long, turn)
@@ -105,7 +105,7 @@ func TestTheLongestBeginningDecides(t *testing.T) {
 	}
 }
 
-func TestK87ATrivialBeginningDecidesNothing(t *testing.T) {
+func TestK87AShortPrefixHasNoAffinity(t *testing.T) {
 	l := newLayer()
 	x := asked(t, "a", "m", "short", "hello")
 	if l.Applies(x) {
@@ -121,7 +121,7 @@ func TestK87ATrivialBeginningDecidesNothing(t *testing.T) {
 	}
 }
 
-func TestK91TenantsAndModelsHaveTheirOwn(t *testing.T) {
+func TestK91TenantsAndModelsAreSeparate(t *testing.T) {
 	l := newLayer()
 	x := asked(t, "a", "m", long, "hello")
 	where(t, l, x)
@@ -129,23 +129,23 @@ func TestK91TenantsAndModelsHaveTheirOwn(t *testing.T) {
 	for about, other := range map[string]*pipeline.Exchange{
 		"another tenant": asked(t, "b", "m", long, "hello"), "another model": asked(t, "a", "n", long, "hello"),
 	} {
-		if got := where(t, l, other); got != "" || other.Affinity.Marks[0] == x.Affinity.Marks[0] {
+		if got := where(t, l, other); got != "" || (*affinity.Prefixes(other))[0] == (*affinity.Prefixes(x))[0] {
 			t.Errorf("%s goes to %q", about, got)
 		}
 	}
 }
 
-func TestK92AnotherGatewayDoesNotShareIt(t *testing.T) {
+func TestK92GatewaysDoNotShareAffinity(t *testing.T) {
 	l, other := newLayer(), newLayer()
 	x, y := asked(t, "a", "m", long, "hello"), asked(t, "a", "m", long, "hello")
 	where(t, l, x)
 	l.Finish(x, "two", "")
-	if where(t, other, y) != "" || y.Affinity.Marks[0] == x.Affinity.Marks[0] {
+	if where(t, other, y) != "" || (*affinity.Prefixes(y))[0] == (*affinity.Prefixes(x))[0] {
 		t.Error("another process knows the conversation, or could work out its marks")
 	}
 }
 
-func TestWhatIsRememberedDecays(t *testing.T) {
+func TestAffinityExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLayer()
 		x := asked(t, "a", "m", long, "hello")
@@ -168,7 +168,7 @@ func TestK90TheMemoryIsBounded(t *testing.T) {
 	where(t, l, x)
 	const bound = 100_000
 	for i := range bound + 5000 {
-		x.Affinity.Marks = [][16]byte{{byte(i), byte(i >> 8), byte(i >> 16)}}
+		*affinity.Prefixes(x) = [][16]byte{{byte(i), byte(i >> 8), byte(i >> 16)}}
 		l.Finish(x, "two", "")
 	}
 	if n := l.Memory.Len(); n != bound {
@@ -176,7 +176,7 @@ func TestK90TheMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestNothingToChooseNothingToDo(t *testing.T) {
+func TestWithoutAChoiceTheLayerDoesNotApply(t *testing.T) {
 	l := newLayer()
 	x := asked(t, "a", "m", long, "hello")
 	x.Found = x.Found[:1]

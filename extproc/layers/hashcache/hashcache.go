@@ -1,5 +1,5 @@
-// Package hashcache is layer L3: a question that was asked before, to the letter, gets the answer that was given then. It decides
-// which requests are fit for that, looks the answer up, and keeps new ones. It does not serve them: that is the data path's part.
+// Package hashcache is layer L3, the exact-match answer cache. It decides which requests are cacheable, looks up stored answers and stores new
+// ones. The data path serves them.
 package hashcache
 
 import (
@@ -13,17 +13,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Mode says which requests are fit for the cache besides those whose callers ask for it.
+// Mode is which requests are cacheable besides those with X-Bardo-Cache: force.
 type Mode string
 
 // The modes.
 const (
-	On  Mode = "on"  // those of a temperature that leaves little to chance
-	Off Mode = "off" // none, whatever the caller asks
-	All Mode = "all" // all
+	On  Mode = "on"  // those with a temperature of at most maxTemperature
+	Off Mode = "off" // none, not even with force
+	All Mode = "all" // all generation requests
 )
 
-// maxTemperature is the highest one at which two answers are as good as one.
+// maxTemperature is the highest temperature at which a stored answer is considered equivalent to a new one.
 const maxTemperature = 0.3
 
 const budget = 8 * time.Millisecond
@@ -32,7 +32,7 @@ const budget = 8 * time.Millisecond
 type Layer struct {
 	Store *cache.Store
 	Mode  Mode          // "" means On
-	TTL   time.Duration // for how long an answer is fresh; zero means never: then it only stands in for providers that fail
+	TTL   time.Duration // how long an answer is fresh; with zero, stored answers are only used when all providers fail
 }
 
 var (
@@ -45,11 +45,15 @@ var (
 // Name is the layer's name in X-Bardo-Pipeline.
 func (Layer) Name() string { return "l3" }
 
-// Budget is what looking for an answer may take. Most of it goes into the question's key, and a key that is there is used, however long it
-// took: a hit saves more.
+var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
+
+// Profiles implements pipeline.Layer.
+func (Layer) Profiles() []string { return profiles }
+
+// Budget is the expected time of a lookup, mostly for computing the key. A lookup that takes longer is still used: a hit saves more.
 func (Layer) Budget() time.Duration { return budget }
 
-// Applies reports whether the request may have to do with the cache.
+// Applies reports whether the request may be cacheable.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if l.Mode == Off || x.Request.Op != chat.Generate {
 		return false
@@ -57,7 +61,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	return l.Mode == All || x.Header.Has(cache.Header) || repeatable(x.Request)
 }
 
-// Request looks the question up. What it finds is the answer; what it does not find will be kept.
+// Request looks up the request. A fresh entry becomes the answer; otherwise the answer will be recorded.
 func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	control, err := cache.ParseControl(x.Header)
 	if err != nil {
@@ -65,19 +69,19 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	}
 	control.NoLookup = control.NoLookup || x.Hints.NoCache
 	if x.Principal.Account == "" && x.Hints.SecurityClass != policy.SecurityStandard {
-		control.Off = true // callers without a key share what is stored (D-05)
+		control.Off = true // clients without a key share one partition (D-05)
 	}
 	if x.Intent.PrivacyTier >= policy.PrivacyTEE {
-		control.Off = true // a receipt covers the enclave's own answer (D-30)
+		control.Off = true // an attestation covers only a new answer of the enclave (D-30)
 	}
 	fit := control.Force || l.Mode == All || repeatable(x.Request)
 	if control.Off || !fit {
 		return nil
 	}
 	r := x.Request
-	tenant := x.Principal.Account // callers without a key are one tenant: ""
-	x.Keeper = l.Name()
-	x.Cache = l.Store.Ask(tenant, cache.KeyOf(tenant, r), cache.Form{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
+	tenant := x.Principal.Account // clients without a key are the tenant ""
+	x.CacheLayer = l.Name()
+	x.Cache = l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
 	x.Cache.Current = x.Current
 	if x.Answer = x.Cache.Fresh(); x.Answer == nil && x.Cache.Records() {
 		x.Watch(l.Name(), l)
@@ -85,7 +89,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	return nil
 }
 
-// Response keeps the answer.
+// Response records the answer.
 func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
 	x.Cache.Record(ev)
 	if ev.Kind == chat.End {
@@ -94,8 +98,8 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	return append(out, *ev), nil
 }
 
-// repeatable reports whether a request says by itself that any of its answers will do. Its temperature, the client's own or its
-// profile's, counts only where it is sure to take effect: models that think take none, or ignore it.
+// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. Reasoning models ignore or refuse
+// a temperature, so it does not count with reasoning.
 func repeatable(r *chat.Request) bool {
 	if r.Thinking {
 		return false

@@ -30,7 +30,7 @@ func exchange(t testing.TB, op chat.Op, more string, h ...header.Field) *pipelin
 
 func own(value string) header.Field { return header.Field{Name: cache.Header, Value: value} }
 
-func TestD32WhichRequestsAreFit(t *testing.T) {
+func TestD32CacheableRequests(t *testing.T) {
 	for _, tt := range []struct {
 		mode hashcache.Mode
 		op   chat.Op
@@ -69,8 +69,8 @@ func TestD32WhichRequestsAreFit(t *testing.T) {
 	}
 }
 
-// TestD32TheTemperatureThatHoldsDecides: the profile's where the client names none, and a locked one before the client's.
-func TestD32TheTemperatureThatHoldsDecides(t *testing.T) {
+// TestD32TheEffectiveTemperatureDecides: the profile's where the client names none, and a locked one before the client's.
+func TestD32TheEffectiveTemperatureDecides(t *testing.T) {
 	for _, tt := range []struct {
 		more    string
 		profile chat.Profile
@@ -95,7 +95,7 @@ func TestD32TheTemperatureThatHoldsDecides(t *testing.T) {
 	}
 }
 
-func TestAWrongHeaderIsNamed(t *testing.T) {
+func TestAnInvalidHeaderIsNamed(t *testing.T) {
 	err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), exchange(t, chat.Generate, "", own("yes")))
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Kind != fault.InvalidRequest || !strings.Contains(f.Public, `X-Bardo-Cache: "yes"`) {
 		t.Errorf("error is %v", err)
@@ -114,7 +114,7 @@ func answer(t testing.TB, x *pipeline.Exchange) {
 	}
 }
 
-func TestAnAnswerIsKeptAndFound(t *testing.T) {
+func TestAnAnswerIsStoredAndFound(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
 	run := func(h ...header.Field) *pipeline.Exchange {
 		x := exchange(t, chat.Generate, `"temperature":0,`, h...)
@@ -156,7 +156,7 @@ func TestD30AttestedAnswersAreNeitherStoredNorServed(t *testing.T) {
 	}
 }
 
-func TestD05CallersWithoutAKeyShareNothingConfidential(t *testing.T) {
+func TestD05ClientsWithoutAKeyShareNothingConfidential(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{}), TTL: time.Minute})
 	for _, class := range []policy.SecurityClass{policy.SecurityStandard, policy.SecurityConfidential, policy.SecurityPrivate} {
 		for _, account := range []policy.Account{"", "a"} {
@@ -169,8 +169,8 @@ func TestD05CallersWithoutAKeyShareNothingConfidential(t *testing.T) {
 	}
 }
 
-// TestOthersPayNothing: a request that is not fit for the cache allocates nothing for it, on its way in or out.
-func TestOthersPayNothing(t *testing.T) {
+// TestUncacheableRequestsAllocateNothing: a request that is not fit for the cache allocates nothing for it, on its way in or out.
+func TestUncacheableRequestsAllocateNothing(t *testing.T) {
 	p := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})})
 	x := exchange(t, chat.Generate, `"temperature":0.7,`, header.Field{Name: "authorization", Value: "Bearer x"})
 	if n := testing.AllocsPerRun(100, func() {

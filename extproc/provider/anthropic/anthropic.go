@@ -1,10 +1,11 @@
-// Package anthropic calls Anthropic's own API, and servers that offer the same one.
+// Package anthropic calls Anthropic's own API, and compatible servers.
 package anthropic
 
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -25,7 +26,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.Anthropic
 }
 
-// Encode writes one attempt. The API takes thinking only with the signature of one of its models.
+// Encode writes one attempt. The API accepts thinking with the signature of one of its models only.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	call, err := wire.NewCall(buf, req, to, at, wire.StripUnsigned)
 	if err != nil {
@@ -35,14 +36,14 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	return call, nil
 }
 
-// Amend leaves out thinking and beta features that the API refused.
+// Amend returns the resolution for another attempt without the thinking or the beta features that the API refused.
 func (Adapter) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	return wire.Amend(req, to, refusal)
 }
 
 // NewDecoder reads the answer of such a call.
 func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	return wire.NewDecoder(req, status, h)
+	return message.NewDecoder(req, status, h)
 }
 
 // Ping lists the provider's models.

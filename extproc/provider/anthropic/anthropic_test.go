@@ -87,7 +87,7 @@ func TestAClientOfAnotherDialectIsTranslatedAndItsQueryStays(t *testing.T) {
 	}
 }
 
-func TestASchemaIsAskedForWhereTheModelEnforcesOne(t *testing.T) {
+func TestASchemaIsSentToModelsThatEnforceIt(t *testing.T) {
 	const schema, native = `{"type":"object","additionalProperties":false}`, `"output_config":{"format":{"type":"json_schema","schema":{"type":"object","additionalProperties":false}}}`
 	for _, enforces := range []bool{true, false} {
 		req := another(chat.Generate)

@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"time"
+
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
@@ -15,6 +17,10 @@ func (a Adapter) Kind() kind.Kind {
 		Variables:    []string{"ANTHROPIC_API_KEY"},
 		Format:       "anthropic",
 		CountsTokens: true,
+		PromptCache: kind.PromptCache{Terms: kind.CacheTerms{
+			MinDiscount: 90, MaxDiscount: 90, WritePremium: 25, MinTokens: 4000, MinTTL: 5 * time.Minute, MaxTTL: 5 * time.Minute, Explicit: true,
+		}},
+		Reasoning: kind.Reasoning{Dialect: "anthropic"},
 		Traits: kind.Traits{
 			OwnKey: []policy.Feature{policy.BatchAPI},
 		},

@@ -1,4 +1,4 @@
-// Package bankr calls Bankr, which serves models of several vendors against what a wallet earns: Claude in Anthropic's format, all
+// Package bankr calls Bankr, which serves models of several vendors, paid from the earnings of a wallet: Claude in Anthropic's format, all
 // others in OpenAI's. It knows nothing of the wallet.
 package bankr
 
@@ -26,16 +26,16 @@ var (
 // Name is "bankr".
 func (Adapter) Name() string { return "bankr" }
 
-// Families of models whose requests differ.
+// Families of models with rules of their own.
 const (
 	gpt = "gpt"
 	o   = "o"
 )
 
-// efforts are those that models take of which nothing else is known.
+// efforts are those of models about which the catalog has none.
 var efforts = []string{"none", "low", "medium", "high"}
 
-// Encode writes a call in the format of the model's family. Bankr passes on what it is told, so that the family's rules hold.
+// Encode writes a call in the format of the model's family. Bankr passes parameters on, so the rules of the family apply.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) == chat.Anthropic {
 		return anthropic.NewCall(buf, req, to, at, anthropic.StripUnsigned)
@@ -45,7 +45,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	switch to.Family {
 	case gpt, o:
-		opts.OfOpenAI(req, to)
+		opts.ForOpenAIModels(req, to)
 	default:
 		opts.Efforts = to.Efforts
 		if len(opts.Efforts) == 0 {

@@ -8,11 +8,12 @@ import (
 // Kind implements provider.Described.
 func (a Adapter) Kind() kind.Kind {
 	return kind.Kind{
-		Name:      a.Name(),
-		Section:   kind.OwnSection,
-		BaseURL:   "https://llm.bankr.bot/v1",
-		Variables: []string{"BANKR_API_KEY"},
-		Format:    "openai",
+		Name:        a.Name(),
+		Section:     kind.OwnSection,
+		BaseURL:     "https://llm.bankr.bot/v1",
+		Variables:   []string{"BANKR_API_KEY"},
+		Format:      "openai",
+		PromptCache: kind.PromptCache{OfVendor: true},
 		Traits: kind.Traits{
 			Lacks: policy.VendorFeatures(),
 			Gives: []policy.Feature{policy.SelfFunding, policy.CrossVerify},

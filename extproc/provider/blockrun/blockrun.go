@@ -1,5 +1,5 @@
-// Package blockrun calls BlockRun, which serves models of many vendors through one API: Claude in Anthropic's format, all others in
-// OpenAI's, each told how hard to think in its family's way. It knows nothing of how a call is paid, but for an account's key.
+// Package blockrun calls BlockRun, which serves models of many vendors: Claude in Anthropic's format, all others in OpenAI's, with each
+// family's own way of controlling thinking. It knows nothing of payment except an account's key.
 package blockrun
 
 import (
@@ -27,7 +27,7 @@ var (
 // Name is "blockrun".
 func (Adapter) Name() string { return "blockrun" }
 
-// Families of models whose requests differ.
+// Families of models with rules of their own.
 const (
 	gpt    = "gpt"
 	o      = "o"
@@ -37,14 +37,14 @@ const (
 
 // Encode writes a call in the format of the model's family.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	req, lost, err := deliberate(req, to)
+	req, degraded, err := withDefaultEffort(req, to)
 	if err != nil {
 		return nil, err
 	}
 	if a.Dialect(to, at, req.Dialect) != chat.Anthropic {
 		call, err := openai.NewCall(buf, req, at, options(req, to))
-		if err == nil && lost != "" {
-			call.Degraded = append(call.Degraded, lost)
+		if err == nil && degraded != "" {
+			call.Degraded = append(call.Degraded, degraded)
 		}
 		return call, err
 	}
@@ -52,7 +52,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	if err != nil {
 		return nil, err
 	}
-	for i := range call.Header { // its accounts have one way to show a key
+	for i := range call.Header { // the key is sent as a bearer token in both formats
 		if call.Header[i].Name == "x-api-key" {
 			call.Header[i] = header.Field{Name: "authorization", Value: "Bearer " + at.Key.Reveal()}
 		}
@@ -60,7 +60,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return call, nil
 }
 
-// options say how the models of a family are told what to do.
+// options are the requirements of a model, by its family.
 func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	opts := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, Efforts: to.Efforts,
@@ -70,7 +70,7 @@ func options(req *chat.Request, to policy.Resolution) openai.RequestOptions {
 	usual := openai.PromptedReasoning
 	switch to.Family {
 	case gpt, o:
-		opts.OfOpenAI(req, to)
+		opts.ForOpenAIModels(req, to)
 		usual, opts.EffortOnly = openai.ReasoningObject, true
 		if visible(req) {
 			opts.ReasoningExtra = `"summary":"auto"`

@@ -13,19 +13,20 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Azure serves OpenAI's models as deployments of a resource of the operator's: the deployment stands in the path, the version of the API in the
-// query, and the key in api-key. A base URL that ends in /openai/v1 is the newer API, which has neither deployments nor versions in its paths.
+// Azure serves OpenAI's models as deployments in the operator's account: the path has the deployment, the query the API version, and api-key
+// the key. A base URL that ends in /openai/v1 is the newer API, whose paths have neither deployment nor version.
 var Azure = Adapter{
 	kind: kind.Kind{
 		Name: "azure", Doc: "Azure OpenAI: the models of a resource, by the names of their deployments.", URLVariable: "AZURE_OPENAI_ENDPOINT",
 		Variables: []string{"AZURE_OPENAI_API_KEY"}, APIVersion: "2024-10-21",
+		Endpoints: []kind.Endpoint{kind.ImageGeneration, kind.ImageEdit, kind.Speech, kind.Transcription, kind.Translation},
 	},
-	options: func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) { o.OfOpenAI(req, *to) },
+	options: func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) { o.ForOpenAIModels(req, *to) },
 	address: deployed,
 	embeds:  true,
 }
 
-// deployed addresses a call to a deployment.
+// deployed sets the path of a call to a deployment.
 func deployed(call *provider.Call, at provider.Endpoint, deployment string) {
 	call.Header = slices.DeleteFunc(call.Header, func(f header.Field) bool { return f.Name == "authorization" })
 	if at.Key.IsSet() {

@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Cerebras answers 400 to penalties, logit_bias, parallel_tool_calls and service_tier (inference-docs.cerebras.ai/resources/openai).
+// Cerebras returns 400 for penalties, logit_bias, parallel_tool_calls and service_tier (inference-docs.cerebras.ai/resources/openai).
 var Cerebras = Adapter{
 	kind: kind.Kind{
 		Name: "cerebras", Doc: "Cerebras: open models, on the operator's key.", BaseURL: "https://api.cerebras.ai/v1", Variables: []string{"CEREBRAS_API_KEY"},

@@ -1,5 +1,5 @@
-// Package compatible calls providers whose API is OpenAI's Chat Completions with a few differences: a file each, which describes the provider
-// and says what it takes, what it refuses and what it calls otherwise. One that needs more than that has a package of its own.
+// Package compatible calls providers whose API is OpenAI's Chat Completions with a few differences. Each has a file with its description,
+// what it supports, refuses and renames. A provider that needs more than that has a package of its own.
 package compatible
 
 import (
@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/embeddings"
+	"bardo.money/gateway/extproc/wire/formats"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/fault"
@@ -19,20 +20,20 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Adapter is one of these providers. Its variables below are ready; the zero value is none.
+// Adapter calls one of these providers. The variables below are ready; the zero value is not usable.
 type Adapter struct {
 	kind kind.Kind
 
-	options   func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) // what it takes; nil: what OpenAI's format says
-	refuses   []string                                                                 // members of a request that it answers an error to
-	reasoners []string                                                                 // members that it answers an error to for models that reason
-	renames   []rename                                                                 // members that it knows by another name
-	address   func(call *provider.Call, at provider.Endpoint, model string)            // where a call goes and its credential; nil: as OpenAI's
-	embeds    bool                                                                     // it makes embeddings
-	thinking  openai.ReasoningStyle                                                    // how models that nothing is known of are told how hard to think
+	options   func(o *openai.RequestOptions, req *chat.Request, to *policy.Resolution) // sets what it supports; nil: OpenAI's defaults
+	refuses   []string                                                                 // members of a request that it refuses
+	reasoners []string                                                                 // members that it refuses for models that reason
+	renames   []rename                                                                 // members with another name
+	address   func(call *provider.Call, at provider.Endpoint, model string)            // sets path and credential of a call; nil: OpenAI's
+	embeds    bool                                                                     // it serves embeddings
+	thinking  openai.ReasoningStyle                                                    // how thinking is controlled for models that the catalog does not describe
 }
 
-// rename is a member that a provider knows by another name.
+// rename is a member with another name at a provider.
 type rename struct{ from, to string }
 
 var (
@@ -41,7 +42,7 @@ var (
 	_ provider.Charging  = Adapter{}
 )
 
-// hosted are the traits of hosts: they serve others' models, without what is the vendors' own.
+// hosted are the traits of hosts, which serve other vendors' models without the vendors' own features.
 func hosted() kind.Traits { return kind.Traits{Lacks: policy.VendorFeatures()} }
 
 // Name is the kind's.
@@ -62,10 +63,10 @@ func (Adapter) Charges(_ *policy.Resolution, _ provider.Endpoint, d chat.Dialect
 	return openai.Charges
 }
 
-// Dialect is Chat Completions, Responses at a provider that has moved to it, and the format of embeddings for clients of that.
+// Dialect is Chat Completions; Responses at an endpoint with that API; embeddings for clients of that format.
 func (a Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
-	case d == chat.Embeddings && a.embeds && embeddings.At(&to):
+	case d == chat.Embeddings && a.embeds && embeddings.Serves(&to):
 		return d
 	case at.Responses:
 		return chat.Responses
@@ -86,11 +87,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 }
 
 func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
-	case chat.Embeddings:
-		return embeddings.NewCall(buf, req, &to, at), nil
-	case chat.Responses:
-		return responses.NewCall(buf, req, at, responses.Options(to))
+	if call, ok, err := formats.NewCall(a.Dialect(to, at, req.Dialect), buf, req, &to, at); ok {
+		return call, err
 	}
 	o := openai.RequestOptions{
 		Model: model(&to), FixedSampling: to.FixedSampling, Efforts: to.Efforts, NoDetails: true, Video: slices.Contains(to.Features, policy.Video),
@@ -109,10 +107,10 @@ func (a Adapter) write(buf []byte, req *chat.Request, to policy.Resolution, at p
 	return a.fit(call, &to)
 }
 
-// model is the name that the provider knows a model by.
+// model is the provider's name of a model.
 func model(to *policy.Resolution) string { return cmp.Or(to.Upstream, string(to.Model)) }
 
-// fit leaves out what the provider refuses, and names it, and renames what it knows by another name. The rest keeps its bytes.
+// fit removes the members that the provider refuses, and names them, and renames others. All other bytes stay.
 func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call, error) {
 	refuses := a.refuses
 	if to.Control == policy.ControlEffort || to.Control == policy.ControlAlways {
@@ -135,7 +133,7 @@ func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call
 	for _, name := range refuses {
 		if v := doc.Get(name); !v.IsNull() {
 			e.Delete(&doc, name)
-			call.Degraded = wire.Named(call.Degraded, name)
+			call.Degraded = wire.AppendDegraded(call.Degraded, name)
 		}
 	}
 	if !e.Empty() {
@@ -144,7 +142,7 @@ func (a Adapter) fit(call *provider.Call, to *policy.Resolution) (*provider.Call
 	return call, nil
 }
 
-// Amend leaves out thinking that the provider refused.
+// Amend returns the resolution for another attempt without the thinking that the provider refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
 	case chat.Embeddings:
@@ -160,13 +158,16 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
-	case chat.Embeddings:
-		return embeddings.NewDecoder(req, status, h)
-	case chat.Responses:
-		return responses.NewDecoder(req, status, h)
+	return formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)
+}
+
+// Relay implements provider.Relay.
+func (a Adapter) Relay(e kind.Endpoint, model string, at provider.Endpoint) *provider.Call {
+	call := openai.Relay(e, at)
+	if a.address != nil {
+		a.address(call, at, model)
 	}
-	return openai.NewDecoder(req, status, h)
+	return call
 }
 
 // Ping lists the provider's models.
@@ -178,12 +179,12 @@ func (a Adapter) Ping(at provider.Endpoint) *provider.Call {
 	return call
 }
 
-// maxTokens has the limit of an answer called max_tokens.
+// maxTokens sends the limit of the answer as max_tokens.
 func maxTokens(o *openai.RequestOptions, _ *chat.Request, _ *policy.Resolution) {
 	o.TokensField = openai.MaxTokens
 }
 
-// openModels has the parameters of servers of open models: top_k and min_p as well.
+// openModels sends max_tokens, and top_k and min_p, which servers of open models support.
 func openModels(o *openai.RequestOptions, _ *chat.Request, _ *policy.Resolution) {
 	o.TokensField, o.TopK, o.MinP = openai.MaxTokens, true, true
 }

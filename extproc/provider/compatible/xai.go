@@ -7,10 +7,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// XAI serves Grok. Its models that reason refuse penalties and stop sequences, and an effort unless the catalog lists those that they take (docs.x.ai).
+// XAI serves Grok. Its reasoning models refuse penalties and stop sequences, and efforts, unless the catalog lists those that a model accepts
+// (docs.x.ai).
 var XAI = Adapter{
 	kind: kind.Kind{
 		Name: "xai", Doc: "xAI: Grok, on the operator's key.", BaseURL: "https://api.x.ai/v1", Variables: []string{"XAI_API_KEY"},
+		Endpoints: []kind.Endpoint{kind.ImageGeneration},
 	},
 	options: func(o *openai.RequestOptions, _ *chat.Request, to *policy.Resolution) {
 		o.NoEffort = len(to.Efforts) == 0

@@ -1,5 +1,5 @@
-// Package custom calls a server of the operator's choice in the format it is configured with: OpenAI's, as vLLM and most
-// others speak it, Anthropic's, or Gemini's. It knows nothing of where keys come from, and needs none.
+// Package custom calls a server of the operator's choice in its configured format: OpenAI's, which vLLM and most others speak, Anthropic's,
+// or Gemini's. It needs no key, and does not know where keys come from.
 package custom
 
 import (
@@ -9,16 +9,17 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
-	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
+	"bardo.money/gateway/extproc/wire/formats"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
-// Adapter is the provider of kind "custom".
+// Adapter is the provider of kind "custom". The zero value is ready.
 type Adapter struct{}
 
 var (
@@ -29,14 +30,14 @@ var (
 // Name is "custom".
 func (Adapter) Name() string { return "custom" }
 
-// Dialect is the one the endpoint is configured with, OpenAI's if it says none. Clients of Responses, and models that are served in it alone,
-// are served in that, where it is spoken, clients of embeddings by a server of OpenAI's format, and those of a prompt by one
-// that is not known to lack the endpoint.
+// Dialect is the endpoint's configured format; the default is OpenAI's. At a server of OpenAI's format, Responses serves its clients and the
+// models that require it, if the server has that API; embeddings serves its clients; and the legacy completions serve theirs, unless the
+// server is known to lack the endpoint.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	switch {
 	case at.Dialect == chat.Anthropic, at.Dialect == chat.Gemini:
 		return at.Dialect
-	case d == chat.Embeddings && embeddings.At(&to):
+	case d == chat.Embeddings && embeddings.Serves(&to):
 		return chat.Embeddings
 	case at.Responses && responses.Serves(&to, d):
 		return chat.Responses
@@ -46,20 +47,16 @@ func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialec
 	return chat.OpenAI
 }
 
-// Encode writes a call in the endpoint's format, with the length limit under the name that the client gave it unless the
-// model is known to refuse that.
+// Encode writes a call in the endpoint's format. The limit of the answer keeps the client's member, unless the model is known to refuse that.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are OpenAI's
 	case chat.Anthropic:
-		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // what it makes of thinking, only the server knows
+		return anthropic.NewCall(buf, req, to, at, anthropic.StripNothing) // only the server knows how it treats thinking
 	case chat.Gemini:
 		return gemini.NewCall(buf, req, to, at)
-	case chat.Embeddings:
-		return embeddings.NewCall(buf, req, &to, at), nil
-	case chat.Completions:
-		return completions.NewCall(buf, req, &to, at), nil
-	case chat.Responses:
-		return responses.NewCall(buf, req, at, responses.Options(to))
+	}
+	if call, ok, err := formats.NewCall(a.Dialect(to, at, req.Dialect), buf, req, &to, at); ok {
+		return call, err
 	}
 	o := openai.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), FixedSampling: to.FixedSampling, CacheControl: at.CacheControl, MinCache: to.MinCache,
@@ -70,7 +67,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	}
 	o.Efforts = to.Efforts
 	o.Control(to.Control, openai.ReasoningEffort)
-	if o.Reasoning == openai.TemplateThinking || o.Reasoning == openai.SlashThinking { // an open model behind vLLM or its like
+	if o.Reasoning == openai.TemplateThinking || o.Reasoning == openai.SlashThinking { // an open model behind a server such as vLLM
 		o.TopK, o.MinP = true, true
 	}
 	if to.FixedSampling { // such models refuse max_tokens as well
@@ -79,11 +76,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return openai.NewCall(buf, req, at, o)
 }
 
-// Amend leaves out thinking, signatures and beta features that a server refused.
+// Amend returns the resolution for another attempt without the thinking, signatures or beta features that the server refused.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are no provider's
 	case chat.Responses:
-		if req.Dialect != chat.Responses { // which says what it wants to
+		if req.Dialect != chat.Responses { // its clients send their own parameters
 			return responses.Amend(to, refusal)
 		}
 	case chat.Anthropic:
@@ -98,19 +95,15 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are OpenAI's
-	case chat.Anthropic:
-		return anthropic.NewDecoder(req, status, h)
-	case chat.Gemini:
-		return gemini.NewDecoder(req, status, h)
-	case chat.Embeddings:
-		return embeddings.NewDecoder(req, status, h)
-	case chat.Completions:
-		return completions.NewDecoder(req, status, h)
-	case chat.Responses:
-		return responses.NewDecoder(req, status, h)
+	return formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)
+}
+
+// Relay implements provider.Relay: a server of OpenAI's format may have any of these endpoints.
+func (a Adapter) Relay(e kind.Endpoint, _ string, at provider.Endpoint) *provider.Call {
+	if at.Dialect == chat.Anthropic || at.Dialect == chat.Gemini {
+		return nil
 	}
-	return openai.NewDecoder(req, status, h)
+	return openai.Relay(e, at)
 }
 
 // Ping lists the server's models.

@@ -92,7 +92,7 @@ func TestK85AServerSeesTheFlagsThatItKnows(t *testing.T) {
 	}
 }
 
-func TestK16ThinkingByWhoIsAsked(t *testing.T) {
+func TestK16ThinkingByProvider(t *testing.T) {
 	const turn = `{"role":"user","content":"hi"},{"role":"assistant","content":[%s{"type":"text","text":"a"}]},{"role":"user","content":"so?"}`
 	const signed, bare = `{"type":"thinking","thinking":"Hm.","signature":"c2ln"},`, `{"type":"thinking","thinking":"Hm.","signature":""},`
 	for _, r := range []struct {

@@ -4,5 +4,5 @@ import "bardo.money/gateway/internal/kind"
 
 // Kind implements provider.Described.
 func (a Adapter) Kind() kind.Kind {
-	return kind.Kind{Name: a.Name()}
+	return kind.Kind{Name: a.Name(), Endpoints: kind.Endpoints()}
 }

@@ -1,5 +1,5 @@
-// Package deepseek calls DeepSeek's own API: OpenAI's format with a toggle of thinking, and reasoning that has to be shown again in
-// turns with tools.
+// Package deepseek calls DeepSeek's own API: OpenAI's format with a switch for thinking. Turns with tool calls require their reasoning in
+// later requests.
 package deepseek
 
 import (
@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
@@ -32,7 +33,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.OpenAI
 }
 
-// efforts are those of models that take one at all: what is less is high to them.
+// efforts are those of models that accept efforts: DeepSeek treats lower ones as high.
 var efforts = []string{"high", "max"}
 
 const maxStop = 16
@@ -44,7 +45,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 		FixedSampling: to.FixedSampling, ReasoningContent: wire.ReasoningContentForTools, NoDetails: true, NoSchema: true,
 		Video: slices.Contains(to.Features, policy.Video),
 	}
-	o.Broker(to.Control, wire.ThinkingToggle) // the toggle is there, whether the model takes an effort or not
+	o.Broker(to.Control, wire.ThinkingToggle) // the switch exists for all models
 	if o.Efforts = to.Efforts; o.Efforts == nil && to.Control == policy.ControlEffort {
 		o.Efforts = efforts
 	}
@@ -55,8 +56,8 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend asks again without thinking where a history misses the reasoning that should be shown again, as one does that another
-// provider took part in, or has some that is not wanted.
+// Amend disables thinking for another attempt if the history lacks reasoning that the API requires, which is the case if another provider
+// took part in it, or has reasoning that it refuses.
 func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	if refusal.Status != http.StatusBadRequest || to.Without.Thinking || !strings.Contains(refusal.Message, "reasoning_content") {
 		return to, false
@@ -67,7 +68,7 @@ func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint,
 
 // NewDecoder reads the answer of such a call.
 func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	return wire.NewDecoder(req, status, h)
+	return chatcompletion.NewDecoder(req, status, h)
 }
 
 // Ping lists the provider's models.

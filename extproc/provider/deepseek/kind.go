@@ -11,5 +11,6 @@ func (a Adapter) Kind() kind.Kind {
 		BaseURL:   "https://api.deepseek.com/v1",
 		Variables: []string{"DEEPSEEK_API_KEY"},
 		Format:    "openai",
+		Reasoning: kind.Reasoning{Dialect: "deepseek"},
 	}
 }

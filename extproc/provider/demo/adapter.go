@@ -6,15 +6,15 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
-	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/formats"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
-// Adapter calls the demo provider in the client's own dialect, with the client's own bytes, where it is one of the two that the
-// demo speaks; else in Chat Completions.
+// Adapter calls the demo provider in the client's own dialect, with its own bytes, if that is one of the two that the demo speaks; else in
+// Chat Completions.
 type Adapter struct{}
 
 var _ provider.Adapter = Adapter{}
@@ -30,7 +30,7 @@ func (Adapter) Dialect(_ policy.Resolution, _ provider.Endpoint, d chat.Dialect)
 	return chat.OpenAI
 }
 
-// Encode passes the request as it came, but for the edits that every attempt needs and the model's name.
+// Encode passes the request unchanged, except for the edits of every attempt and the model's name.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	if a.Dialect(to, at, req.Dialect) != req.Dialect {
 		return openai.NewCall(buf, req, at, openai.RequestOptions{Model: cmp.Or(to.Upstream, string(to.Model)), Video: slices.Contains(to.Features, policy.Video)})
@@ -58,11 +58,8 @@ func path(req *chat.Request) string {
 }
 
 // NewDecoder reads an answer in the client's dialect.
-func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	if req.Dialect == chat.Anthropic {
-		return anthropic.NewDecoder(req, status, h)
-	}
-	return openai.NewDecoder(req, status, h)
+func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	return formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)
 }
 
 // Ping lists the demo provider's models.

@@ -13,12 +13,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// bytesPerToken is the demo provider's tokenizer: it counts one token for every four bytes, begun ones included.
+// bytesPerToken is the demo provider's tokenizer: one token for every four bytes or part of them.
 const bytesPerToken = 4
 
 func tokens(bytes int) int64 { return int64((bytes + bytesPerToken - 1) / bytesPerToken) }
 
-// answer is what the demo provider says to a request, as events. It depends on the request alone.
+// answer is the demo provider's answer as events. It is a function of the request.
 func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
 	a := answerer{limited: req.MaxTokens > 0}
 	a.add(chat.Event{Kind: chat.Start, ID: id(req.Doc.Bytes), Model: req.Model})
@@ -33,10 +33,10 @@ func answer(req *chat.Request, conv *chat.Conversation) []chat.Event {
 	return a.events
 }
 
-// maxChoices is the most choices that the API allows.
+// maxChoices is the API's maximum number of choices.
 const maxChoices = 128
 
-// choices is how many answers are asked for.
+// choices is the requested number of answers.
 func choices(req *chat.Request) int {
 	n, ok := req.Doc.Get("n").Int()
 	if !ok {
@@ -45,14 +45,14 @@ func choices(req *chat.Request) int {
 	return int(min(max(n, 1), maxChoices))
 }
 
-// choose adds one choice: all are alike.
+// choose adds one choice: all are the same.
 func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
 	a.index, a.left, a.cut = 0, req.MaxTokens, false
 	if req.Thinking {
 		a.think("The demo provider has no model, so there is nothing to think about: it repeats what it received.")
 	}
 	reason := chat.StopEnd
-	schema, tool := form(conv)
+	schema, tool := answerSchema(conv)
 	switch call, ok := asksForTool(conv); {
 	case ok:
 		a.call(call)
@@ -75,7 +75,7 @@ func (a *answerer) choose(req *chat.Request, conv *chat.Conversation) {
 
 func id(body []byte) string {
 	h := fnv.New64a()
-	_, _ = h.Write(body) // a hash takes everything
+	_, _ = h.Write(body) // writing to a hash cannot fail
 	return "demo-" + strconv.FormatUint(h.Sum64(), 16)
 }
 
@@ -83,7 +83,7 @@ func id(body []byte) string {
 type answerer struct {
 	events            []chat.Event
 	choice, index     int
-	left              int // tokens that the limit still allows
+	left              int // tokens left of the limit
 	limited, cut      bool
 	output, reasoning int64
 }
@@ -131,7 +131,7 @@ func (a *answerer) call(c chat.ToolCall) {
 	a.stop()
 }
 
-// sentence says what was received.
+// sentence describes the request.
 func sentence(req *chat.Request, conv *chat.Conversation) string {
 	s := fmt.Sprintf("This is Bardo's demo provider; no model answered. It received model %q, %s and %s.",
 		req.Model, counted(len(conv.Messages), "message"), counted(len(conv.Tools), "tool"))
@@ -141,13 +141,13 @@ func sentence(req *chat.Request, conv *chat.Conversation) string {
 	return s + " The last user text: " + echo(lastUserText(conv))
 }
 
-// wantsJSON tells whether the answer must be a JSON object of any form.
+// wantsJSON reports whether the request asks for any JSON object.
 func wantsJSON(req *chat.Request) bool {
 	kind, _ := req.Doc.Get("response_format").Get("type").Str()
 	return kind == "json_object"
 }
 
-// object is what sentence says, as JSON.
+// object is sentence as JSON.
 func object(req *chat.Request, conv *chat.Conversation) string {
 	out := struct {
 		Demo     bool   `json:"demo"`
@@ -162,15 +162,15 @@ func object(req *chat.Request, conv *chat.Conversation) string {
 	}
 	b, err := json.Marshal(out)
 	if err != nil {
-		return "{}" // nothing in it can fail
+		return "{}" // marshalling cannot fail
 	}
 	return string(b)
 }
 
-// maxEcho bounds what is repeated of a text, in bytes.
+// maxEcho is the maximum length of a repeated text in bytes.
 const maxEcho = 1000
 
-// echo is the beginning of a text that was received.
+// echo is the prefix of a text of the request.
 func echo(s string) string {
 	if len(s) <= maxEcho {
 		return s
@@ -205,7 +205,7 @@ func lastUserText(conv *chat.Conversation) string {
 	return "(none)"
 }
 
-// lastResult is the result of a tool, if that is what the conversation ends with.
+// lastResult is the tool result at the end of the conversation, if it ends with one.
 func lastResult(conv *chat.Conversation) (string, bool) {
 	if len(conv.Messages) == 0 {
 		return "", false
@@ -218,7 +218,7 @@ func lastResult(conv *chat.Conversation) (string, bool) {
 	return "", false
 }
 
-// asksForTool reads "call TOOL {json}" from the last user text. The tool must be declared, and the JSON may be left out.
+// asksForTool parses "call TOOL {json}" in the last user text. The tool must be declared; the JSON is optional.
 func asksForTool(conv *chat.Conversation) (chat.ToolCall, bool) {
 	if _, answered := lastResult(conv); answered || conv.ToolChoice.Mode == chat.ToolNone {
 		return chat.ToolCall{}, false
@@ -238,7 +238,7 @@ func asksForTool(conv *chat.Conversation) (chat.ToolCall, bool) {
 	return chat.ToolCall{}, false
 }
 
-// arguments is the JSON object that text starts with, or the empty one.
+// arguments is the JSON object at the start of a text, or the empty one.
 func arguments(text string) string {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {

@@ -38,10 +38,10 @@ func NewServer() Server { return Server{Gap: wordGap} }
 
 const (
 	defaultMaxBytes = 32 << 20
-	created         = 1767225600 // of every answer, so that the same request gets the same bytes
+	created         = 1767225600 // the same for every answer, so that the same request gets the same bytes
 )
 
-// ServeHTTP answers one request. Paths may carry any prefix before the dialect's own.
+// ServeHTTP answers one request. Paths may have any prefix before the dialect's own.
 func (s Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	switch {
@@ -111,7 +111,7 @@ func headers(h http.Header) header.List {
 	return l
 }
 
-// stream writes the events, a write and a pause for each word.
+// stream writes the events, with a pause after each word.
 func (s Server) stream(w http.ResponseWriter, r *http.Request, enc wire.Encoder, events []chat.Event) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
@@ -124,14 +124,14 @@ func (s Server) stream(w http.ResponseWriter, r *http.Request, enc wire.Encoder,
 			continue
 		}
 		if _, err := w.Write(buf); err != nil || flush.Flush() != nil || !pause(r, s.Gap) { //nolint:gosec // an event stream, not HTML
-			return // the caller left
+			return // the client disconnected
 		}
 		buf = buf[:0]
 	}
 	_, _ = w.Write(buf) //nolint:gosec // an event stream, not HTML; an error means that the caller left
 }
 
-// pause returns false if the caller left.
+// pause returns false if the client disconnected.
 func pause(r *http.Request, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,5 +1,5 @@
-// Package google calls Google's own Gemini API, or a server that stands in for it, in generateContent. Clients of other dialects are
-// translated. It knows nothing of where keys come from.
+// Package google calls Google's own Gemini API, or a compatible server, with generateContent. Clients of other dialects are translated. It
+// does not know where keys come from.
 package google
 
 import (
@@ -31,7 +31,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 	return wire.NewCall(buf, req, to, at)
 }
 
-// Amend leaves out signatures that the API refused.
+// Amend returns the resolution for another attempt without the signatures that the API refused.
 func (Adapter) Amend(_ *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	return wire.Amend(to, refusal)
 }

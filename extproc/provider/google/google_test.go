@@ -33,7 +33,7 @@ func TestACall(t *testing.T) {
 		{"a name with a slash", "/v1beta/models/a/b%20c:generateContent", "", chat.Generate, "", "/v1beta/models/a/b%20c:generateContent"},
 	} {
 		t.Run(row.about, func(t *testing.T) {
-			req, err := wire.Dialect{}.At(row.from, row.query).Decode(row.op, nil, row.query, []byte(body))
+			req, err := wire.Dialect{}.ForPath(row.from, row.query).Decode(row.op, nil, row.query, []byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
 		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"Yg=="},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"functionCall":{"name":"g"}}]}],"x":1 }`
 	const want = `{ "contents":[{"role":"user","parts":[{"text":"hi"}]},{"role":"model","parts":[` +
 		`{"functionCall":{"name":"f","args":{}},"thoughtSignature":"skip_thought_signature_validator"},{"functionCall":{"name":"f"}}]},{"role":"model","parts":[{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"name":"g"}}]}],"x":1 }`
-	req, err := wire.Dialect{}.At("/v1beta/models/m:generateContent", "").Decode(chat.Generate, nil, "", []byte(asked))
+	req, err := wire.Dialect{}.ForPath("/v1beta/models/m:generateContent", "").Decode(chat.Generate, nil, "", []byte(asked))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +69,6 @@ func TestK16RefusedSignaturesAreLeftOut(t *testing.T) {
 	}
 	call, err := google.Adapter{}.Encode(nil, req, again, endpoint)
 	if err != nil || string(call.Body) != want || len(call.Degraded) != 1 {
-		t.Errorf("%v, lost %v\n%s\nwant\n%s", err, call.Degraded, call.Body, want)
+		t.Errorf("%v, degraded %v\n%s\nwant\n%s", err, call.Degraded, call.Body, want)
 	}
 }

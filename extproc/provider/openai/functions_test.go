@@ -25,11 +25,11 @@ func TestFunctionsInThePlaceOfThinking(t *testing.T) {
 		claude      bool // the client speaks Anthropic's format
 		profile     *chat.Profile
 		ok          bool
-		lost        string
+		degraded    string
 	}{
 		{about: "nobody says anything", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[` + function + `]}`, ok: true},
-		{about: "the profile does", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[` + function + `]}`, profile: high, ok: true, lost: "reasoning_effort:high->prompt"},
-		{about: "a client of another format does", claude: true, body: `{"model":"m","max_tokens":9000,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"thinking":{"type":"enabled","budget_tokens":2000}}`, ok: true, lost: "thinking"},
+		{about: "the profile does", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[` + function + `]}`, profile: high, ok: true, degraded: "reasoning_effort:high->prompt"},
+		{about: "a client of another format does", claude: true, body: `{"model":"m","max_tokens":9000,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"thinking":{"type":"enabled","budget_tokens":2000}}`, ok: true, degraded: "thinking"},
 		{about: "the client does", body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"reasoning_effort":"high","tools":[` + function + `]}`},
 	} {
 		t.Run(row.about, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestFunctionsInThePlaceOfThinking(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Count(string(call.Body), `"reasoning_effort":"none"`) != 1 || strings.Count(string(call.Body), `"reasoning_effort"`) != 1 || strings.Join(call.Degraded, ",") != row.lost {
+			if strings.Count(string(call.Body), `"reasoning_effort":"none"`) != 1 || strings.Count(string(call.Body), `"reasoning_effort"`) != 1 || strings.Join(call.Degraded, ",") != row.degraded {
 				t.Errorf("%s %q", call.Body, call.Degraded)
 			}
 			if _, ok := (openai.Adapter{}).Amend(req, to, provider.Endpoint{}, refusal); ok {

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"time"
+
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
@@ -16,6 +18,13 @@ func (a Adapter) Kind() kind.Kind {
 		Format:       "openai",
 		Responses:    true,
 		CountsTokens: true,
+		PromptCache: kind.PromptCache{Terms: kind.CacheTerms{
+			MinDiscount: 90, MaxDiscount: 90, MinTokens: 1024, MinTTL: 5 * time.Minute, MaxTTL: 10 * time.Minute,
+		}},
+		Reasoning: kind.Reasoning{Dialect: "openai"},
+		Endpoints: []kind.Endpoint{
+			kind.Moderations, kind.ImageGeneration, kind.ImageEdit, kind.ImageVariation, kind.Speech, kind.Transcription, kind.Translation,
+		},
 		Traits: kind.Traits{
 			OwnKey: []policy.Feature{policy.BatchAPI, policy.ResponsesAPI},
 		},

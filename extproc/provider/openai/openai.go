@@ -1,5 +1,5 @@
-// Package openai calls OpenAI's own API, or a server that stands in for it, in Chat Completions, and in Responses for clients of that and
-// for models that are served in it alone. Clients of other dialects are translated. It knows nothing of where keys come from.
+// Package openai calls OpenAI's own API, or a compatible server, in Chat Completions, and in Responses for its clients and for models that
+// require it. Clients of other dialects are translated. It does not know where keys come from.
 package openai
 
 import (
@@ -10,15 +10,17 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
+	"bardo.money/gateway/extproc/wire/formats"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
-// Adapter is the provider of kind "openai".
+// Adapter is the provider of kind "openai". The zero value is ready.
 type Adapter struct{}
 
 var (
@@ -29,27 +31,22 @@ var (
 // Name is "openai".
 func (Adapter) Name() string { return "openai" }
 
-// Dialect is Chat Completions, whatever the client speaks, but for clients of Responses, and models that are served in it alone, where
-// that is spoken, for clients of embeddings, and for models that complete a prompt.
+// Dialect is Chat Completions, with these exceptions: Responses for its clients and for models that require it, if the endpoint has that API;
+// embeddings for its clients; the legacy completions for their clients and models that have them.
 func (Adapter) Dialect(to policy.Resolution, at provider.Endpoint, d chat.Dialect) chat.Dialect {
 	if at.Responses && responses.Serves(&to, d) {
 		return chat.Responses
 	}
-	if d == chat.Embeddings && embeddings.At(&to) || d == chat.Completions && completions.Listed(&to) {
+	if d == chat.Embeddings && embeddings.Serves(&to) || d == chat.Completions && completions.Serves(&to) {
 		return d
 	}
 	return chat.OpenAI
 }
 
-// Encode writes a call in the format that Dialect says.
+// Encode writes a call in the format that Dialect returns.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
-	case chat.Embeddings:
-		return embeddings.NewCall(buf, req, &to, at), nil
-	case chat.Completions:
-		return completions.NewCall(buf, req, &to, at), nil
-	case chat.Responses:
-		return responses.NewCall(buf, req, at, responses.Options(to))
+	if call, ok, err := formats.NewCall(a.Dialect(to, at, req.Dialect), buf, req, &to, at); ok {
+		return call, err
 	}
 	if req.Op == chat.CountTokens {
 		return nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
@@ -59,7 +56,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 		CacheKey: true, Predictions: slices.Contains(to.Features, policy.PredictedOutputs),
 		Video: slices.Contains(to.Features, policy.Video),
 	}
-	o.OfOpenAI(req, to)
+	o.ForOpenAIModels(req, to)
 	if o.NoDetails = to.Without.Thinking; o.NoDetails {
 		o.ReasoningContent = wire.NoReasoningContent
 	}
@@ -71,8 +68,8 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return wire.NewCall(buf, req, at, o)
 }
 
-// Amend leaves out what clients give back of other models' reasoning, which the API refuses, thinking beside functions, and summaries that
-// it does not make.
+// Amend returns the resolution for another attempt without what the API refused: other models' reasoning, thinking with functions, or
+// summaries.
 func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	switch {
 	case req.Dialect == chat.Responses:
@@ -88,15 +85,12 @@ func (a Adapter) Amend(req *chat.Request, to policy.Resolution, at provider.Endp
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
-	case chat.Embeddings:
-		return embeddings.NewDecoder(req, status, h)
-	case chat.Completions:
-		return completions.NewDecoder(req, status, h)
-	case chat.Responses:
-		return responses.NewDecoder(req, status, h)
-	}
-	return wire.NewDecoder(req, status, h)
+	return formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)
+}
+
+// Relay implements provider.Relay.
+func (Adapter) Relay(e kind.Endpoint, _ string, at provider.Endpoint) *provider.Call {
+	return wire.Relay(e, at)
 }
 
 // Ping lists the provider's models.

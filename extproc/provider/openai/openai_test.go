@@ -62,7 +62,7 @@ func TestACall(t *testing.T) {
 
 var hi = []chat.Message{{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "hi"}}}}
 
-func TestFourStopSequencesAreTaken(t *testing.T) {
+func TestAtMostFourStopSequencesAreSent(t *testing.T) {
 	conv := chat.Conversation{Messages: hi, Params: chat.Params{Stop: []string{"a", "b", "c", "d", "e"}}}
 	req := &chat.Request{Dialect: chat.Anthropic, MaxTokens: 5, Conv: &conv}
 	call, err := openai.Adapter{}.Encode(nil, req, policy.Resolution{Upstream: "gpt-4o"}, provider.Endpoint{})

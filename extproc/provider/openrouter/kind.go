@@ -16,6 +16,10 @@ func (a Adapter) Kind() kind.Kind {
 		List:         "openrouter",
 		Broad:        true,
 		CacheControl: true,
+		Reasoning: kind.Reasoning{Dialect: "openrouter", Vendors: map[string]string{
+			"anthropic": "anthropic", "openai": "responses", "google": "gemini", "deepseek": "deepseek", "qwen": "qwen", "mistralai": "mistral",
+			"moonshotai": "kimi", "bytedance-seed": "seed", "bytedance": "seed",
+		}},
 		Traits: kind.Traits{
 			Lacks:          policy.VendorFeatures(),
 			Rank:           1,

@@ -1,5 +1,5 @@
-// Package openrouter calls OpenRouter, which passes requests on to hosts of its choice: OpenAI's format with preferences about the
-// host. It knows nothing of what a host costs.
+// Package openrouter calls OpenRouter, which forwards requests to hosts of its choice: OpenAI's format with preferences for the host. It does
+// not know the hosts' prices.
 package openrouter
 
 import (
@@ -9,8 +9,8 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
-	"bardo.money/gateway/extproc/wire/completions"
 	"bardo.money/gateway/extproc/wire/embeddings"
+	"bardo.money/gateway/extproc/wire/formats"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
@@ -25,26 +25,32 @@ var _ provider.Adapter = Adapter{}
 // Name is "openrouter".
 func (Adapter) Name() string { return "openrouter" }
 
-// Dialect is OpenAI's Chat Completions, its embeddings, and its completions of a prompt, which it has for all models.
+// Dialect is Chat Completions; embeddings and the legacy completions for their clients. OpenRouter has the latter for all models.
 func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
-	if d == chat.Embeddings && embeddings.At(&to) || d == chat.Completions && !to.Without.Completions {
+	if d == chat.Embeddings && embeddings.Serves(&to) || d == chat.Completions && !to.Without.Completions {
 		return d
 	}
 	return chat.OpenAI
 }
 
-// who asks, for the provider's own statistics.
+// attribution is the headers by which OpenRouter's statistics name the application that sends a request.
 var attribution = header.List{{Name: "http-referer", Value: "https://bardo.money"}, {Name: "x-title", Value: "Bardo"}}
 
-// Encode writes a Chat Completions call with OpenRouter's members. It takes the effort, the budget and the signed thinking of every
-// family, and leaves out what a host does not know.
+// Encode writes a call with OpenRouter's members. OpenRouter accepts the effort, the budget and the signed thinking of every family, and
+// drops what a host does not support.
 func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
-	switch a.Dialect(to, at, req.Dialect) { //nolint:exhaustive // the others are Chat Completions
-	case chat.Embeddings:
-		return attributed(embeddings.NewCall(buf, req, &to, at)), nil
-	case chat.Completions:
-		return attributed(completions.NewCall(buf, req, &to, at)), nil
+	call, ok, err := formats.NewCall(a.Dialect(to, at, req.Dialect), buf, req, &to, at)
+	if !ok {
+		call, err = chatCompletion(buf, req, to, at)
 	}
+	if err != nil {
+		return nil, err
+	}
+	call.Header = slices.Concat(call.Header, attribution)
+	return call, nil
+}
+
+func chatCompletion(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Efforts: wire.WithNone(to.Efforts), FixedSampling: to.FixedSampling,
 		TopK: true, MinP: true, CacheControl: true, MinCache: to.MinCache, ReasoningDetails: true, Video: slices.Contains(to.Features, policy.Video),
@@ -62,21 +68,11 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	if list := alternatives(req, at); list != nil {
 		o.Members = append(o.Members, wire.Member{Key: modelsKey, Value: list})
 	}
-	call, err := wire.NewCall(buf, req, at, o)
-	if err != nil {
-		return nil, err
-	}
-	return attributed(call), nil
+	return wire.NewCall(buf, req, at, o)
 }
 
-// attributed is a call that says who asks.
-func attributed(call *provider.Call) *provider.Call {
-	call.Header = slices.Concat(call.Header, attribution)
-	return call
-}
-
-// model is the name of the model, with the suffix that says what to choose its host by: :floor for the cheapest, :nitro for the
-// fastest. A name that has a suffix, and a client or an operator that has a choice of their own, keep it.
+// model is the name of the model with the suffix that selects its host: :floor for the cheapest, :nitro for the fastest. A name with a
+// suffix, and preferences of the client or the operator, are kept.
 func model(req *chat.Request, to policy.Resolution, hosts jsonx.Raw) string {
 	name := cmp.Or(to.Upstream, string(to.Model))
 	h := jsonx.Value{Raw: hosts}

@@ -10,27 +10,27 @@ import (
 
 const preferencesKey = "provider"
 
-// Who waits at most so long for a first word gets the fastest host; for whom the cost counts so much, the cheapest.
+// Thresholds of a profile.
 const (
-	hurried = 5 * time.Second
-	thrifty = 0.7
+	maxLatencyForNitro = 5 * time.Second // up to this maximum latency, the fastest host is requested
+	minCostForFloor    = 0.7             // from this cost sensitivity on, the cheapest
 )
 
-// suffix is what a model's name ends with, "" where neither cost nor time matters.
+// suffix is the suffix of the model's name; "" if neither cost nor latency matters.
 func suffix(p *chat.Profile) string {
 	switch {
 	case p == nil:
 		return ""
-	case p.CostSensitivity >= thrifty:
+	case p.CostSensitivity >= minCostForFloor:
 		return ":floor"
-	case p.MaxLatency > 0 && p.MaxLatency <= hurried:
+	case p.MaxLatency > 0 && p.MaxLatency <= maxLatencyForNitro:
 		return ":nitro"
 	}
 	return ""
 }
 
-// preferences is how OpenRouter shall choose among the hosts of a model: what a client of this format says itself over what the
-// operator says, and confidential prompts to nobody who keeps them, whatever both say. It is nil if nobody says anything.
+// preferences are OpenRouter's preferences for hosts: the client's override the operator's, and confidential prompts exclude hosts that store
+// them in any case; nil for none.
 func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	operator := jsonx.Value{Raw: at.Preferences}
 	var own jsonx.Value
@@ -66,12 +66,12 @@ func preferences(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	return append(b, '}')
 }
 
-// retains tells whether a preference is about what a host may keep.
+// retains reports whether a preference is about what a host may store.
 func retains(key []byte) bool { return string(key) == "data_collection" || string(key) == "zdr" }
 
 const modelsKey = "models"
 
-// alternatives are the models that OpenRouter may answer with itself, unless the client names some. It bills what it answered with.
+// alternatives are the models that OpenRouter may answer with instead, unless the client names some. It charges for the model that answered.
 func alternatives(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	if len(at.Fallbacks) == 0 || req.Dialect == chat.OpenAI && req.Doc.Find(modelsKey) >= 0 {
 		return nil

@@ -32,9 +32,9 @@ func encode(t *testing.T, own string, p *chat.Profile, to policy.Resolution, at 
 	return &doc
 }
 
-// TestR22WhoDecidesAboutTheHost: the client's preferences over the operator's, a confidential prompt over both, and a suffix only where
+// TestR22PrecedenceOfHostPreferences: the client's preferences over the operator's, a confidential prompt over both, and a suffix only where
 // nobody has one.
-func TestR22WhoDecidesAboutTheHost(t *testing.T) {
+func TestR22PrecedenceOfHostPreferences(t *testing.T) {
 	cheap, fast := &chat.Profile{CostSensitivity: 0.8}, &chat.Profile{CostSensitivity: 0.3, MaxLatency: 2 * time.Second}
 	secret := &chat.Profile{Confidential: true, CostSensitivity: 0.9}
 	for _, r := range []struct {
@@ -76,8 +76,8 @@ func TestItsOwnFallbacks(t *testing.T) {
 	}
 }
 
-// TestWhatAnAnswerCosts: the usage says it, at the end of a stream and in a body.
-func TestWhatAnAnswerCosts(t *testing.T) {
+// TestCostOfAnAnswer: the usage says it, at the end of a stream and in a body.
+func TestCostOfAnAnswer(t *testing.T) {
 	const usage = `"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"cost":%s}`
 	for _, r := range []struct {
 		cost string

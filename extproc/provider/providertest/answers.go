@@ -10,18 +10,20 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 )
 
-// answers are what the sample answers say, in any dialect and form.
+// answers are the content of the sample answers, in any dialect and form.
 var answers = map[string]string{
 	"text":  "text \"Grüße, “world”!\\n\"\nstop end\n30 in (20 cached), 7 out\n",
 	"tools": "thought \"Two calls.\"\ntext \"Looking.\"\ncall call_1 weather {\"city\":\"Köln\"}\ncall call_2 now {}\nstop tool\n50 in (0 cached), 40 out\n",
 }
 
-// form is one way to answer.
+// form is one form of an answer.
 type form struct {
 	stream bool
 	suffix string
@@ -33,7 +35,7 @@ var forms = []form{
 	{true, ".sse", header.List{{Name: "content-type", Value: "text/event-stream"}}},
 }
 
-// testAnswers: the client reads what the provider said; in the same dialect, in the provider's own bytes.
+// testAnswers: the client reads what the provider wrote; in the same dialect, the provider's own bytes.
 func (p *pairing) testAnswers(t *testing.T) {
 	for name, want := range answers {
 		for _, f := range forms {
@@ -43,7 +45,7 @@ func (p *pairing) testAnswers(t *testing.T) {
 				if p.same() && !bytes.Equal(out, body) {
 					t.Errorf("the same dialect changed\n%s\nto\n%s", body, out)
 				}
-				if got := hear(t, p.client, f, out); got != want {
+				if got := readAnswer(t, p.client, f, out); got != want {
 					t.Errorf("the client reads\n%s\nwant\n%s\nin\n%s", got, want, out)
 				}
 				renamed := p.through(t, f, shownModel, body)
@@ -55,7 +57,7 @@ func (p *pairing) testAnswers(t *testing.T) {
 	}
 }
 
-// testCuts is K-38: where the answer is cut changes nothing. A last event without its blank line counts, too.
+// testCuts is K-38: the result does not depend on where the body is cut. A last event without its blank line counts.
 func (p *pairing) testCuts(t *testing.T) {
 	for name, want := range answers {
 		for _, f := range forms {
@@ -67,14 +69,14 @@ func (p *pairing) testCuts(t *testing.T) {
 				}
 			}
 			unterminated := bytes.TrimRight(body, "\n")
-			if got := hear(t, p.client, f, p.through(t, f, shownModel, unterminated)); got != want {
+			if got := readAnswer(t, p.client, f, p.through(t, f, shownModel, unterminated)); got != want {
 				t.Errorf("%s%s without its last line end: the client reads\n%s", name, f.suffix, got)
 			}
 		}
 	}
 }
 
-// stride is the distance from one cut to the next: every byte of a beginning, then a sample. The formats' own tests cut everywhere.
+// stride is the distance between cuts: one byte at the beginning, then a sample. The formats' own tests cut at every byte.
 func stride(cut int) int {
 	const beginning, sample = 256, 7
 	if cut < beginning {
@@ -83,7 +85,7 @@ func stride(cut int) int {
 	return sample
 }
 
-// testTruncation: an answer that ends too early is an error, and never looks complete.
+// testTruncation: a truncated answer is an error, and never looks complete.
 func (p *pairing) testTruncation(t *testing.T) {
 	for name := range answers {
 		for _, f := range forms {
@@ -98,7 +100,7 @@ func (p *pairing) testTruncation(t *testing.T) {
 	}
 }
 
-// testErrors: an error answer is one Error event, whatever its body; one inside a stream ends it.
+// testErrors: an error answer is one Error event, whatever its body; an error inside a stream ends it.
 func (p *pairing) testErrors(t *testing.T) {
 	h := header.List{{Name: "content-type", Value: "application/json"}, {Name: "retry-after", Value: "9"}}
 	rows := []struct {
@@ -135,7 +137,7 @@ func (p *pairing) decoder(t *testing.T, f form, status int) provider.Decoder {
 	return p.adapter.NewDecoder(p.request(t, f.stream), resolution(), p.at, status, f.header)
 }
 
-// decode returns all events of a body that comes in one piece.
+// decode returns all events of a body in one piece.
 func (p *pairing) decode(t *testing.T, f form, status int, body []byte) []chat.Event {
 	t.Helper()
 	events := p.decoder(t, f, status).Decode(body, true)
@@ -145,8 +147,7 @@ func (p *pairing) decode(t *testing.T, f form, status int, body []byte) []chat.E
 	return events
 }
 
-// through decodes an answer that comes in pieces, and encodes it for the client. The pieces do not live longer than a
-// decoder may use them.
+// through decodes an answer in pieces, and encodes it for the client. Each piece is overwritten after its use.
 func (p *pairing) through(t *testing.T, f form, model string, pieces ...[]byte) []byte {
 	t.Helper()
 	d := p.decoder(t, f, 200)
@@ -164,8 +165,8 @@ func (p *pairing) through(t *testing.T, f form, model string, pieces ...[]byte) 
 	return out
 }
 
-// heard is what a client makes of an answer.
-type heard struct {
+// clientView is what a client reads in an answer.
+type clientView struct {
 	text, thought strings.Builder
 	calls         []string
 	reason        chat.StopReason
@@ -173,27 +174,27 @@ type heard struct {
 	end           chat.EventKind
 }
 
-// hear reads an answer as a client of dialect d does.
-func hear(t *testing.T, d wire.Dialect, f form, body []byte) string {
+// readAnswer reads an answer as a client of dialect d does.
+func readAnswer(t *testing.T, d wire.Dialect, f form, body []byte) string {
 	t.Helper()
 	var dec provider.Decoder
 	req := &chat.Request{Dialect: d.Name(), Stream: f.stream, Choices: 1}
 	switch d.(type) {
 	case openai.Dialect:
-		dec = openai.NewDecoder(req, 200, f.header)
+		dec = chatcompletion.NewDecoder(req, 200, f.header)
 	case anthropic.Dialect:
-		dec = anthropic.NewDecoder(req, 200, f.header)
+		dec = message.NewDecoder(req, 200, f.header)
 	case gemini.Dialect:
 		dec = gemini.NewDecoder(req, 200, f.header)
 	}
-	var h heard
+	var h clientView
 	for _, ev := range dec.Decode(body, true) {
 		h.note(&ev)
 	}
 	return h.String()
 }
 
-func (h *heard) note(ev *chat.Event) {
+func (h *clientView) note(ev *chat.Event) {
 	h.end = ev.Kind
 	switch ev.Kind {
 	case chat.Text:
@@ -212,14 +213,14 @@ func (h *heard) note(ev *chat.Event) {
 	}
 }
 
-func (h *heard) String() string {
+func (h *clientView) String() string {
 	var b strings.Builder
 	if h.thought.Len() > 0 {
 		fmt.Fprintf(&b, "thought %q\n", h.thought.String())
 	}
 	fmt.Fprintf(&b, "text %q\n", h.text.String())
 	for _, c := range h.calls {
-		if strings.HasSuffix(c, " ") { // Anthropic's clients take no arguments for an empty object
+		if strings.HasSuffix(c, " ") { // Anthropic's clients read missing arguments as an empty object
 			c += "{}"
 		}
 		fmt.Fprintf(&b, "call %s\n", c)

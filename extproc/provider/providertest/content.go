@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// contents are requests with content that not all formats take.
+// contents are requests with content that not all formats support.
 var contents = map[chat.Dialect][]string{ //nolint:exhaustive // the dialects of the samples
 	chat.OpenAI: {
 		`{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"QQ==","format":"wav"}}]}]}`,
@@ -30,10 +30,10 @@ var contents = map[chat.Dialect][]string{ //nolint:exhaustive // the dialects of
 	},
 }
 
-// testContent: what the gateway foretells about a candidate, so that it need not be asked, is what its adapter does (D-86).
+// testContent: the gateway's prediction of whether a candidate supports content, which saves the call, matches its adapter (D-86).
 func (p *pairing) testContent(t *testing.T) {
 	if p.same() {
-		return // the client's own bytes go there
+		return // the client's own bytes are sent
 	}
 	for _, body := range contents[p.client.Name()] {
 		for _, features := range [][]policy.Feature{nil, {policy.Video}} {

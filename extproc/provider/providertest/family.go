@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// OfFamily is an adapter as it serves models of one family, for adapters that speak several formats.
+// OfFamily returns an adapter for models of one family, for adapters with several formats.
 func OfFamily(a provider.Adapter, family string) provider.Adapter { return ofFamily{a, family} }
 
 type ofFamily struct {

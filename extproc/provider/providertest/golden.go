@@ -15,20 +15,20 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Model is a model at a provider that a golden file tells about.
+// Model is a model at a provider, with its golden file.
 type Model struct {
 	Name string // of the file
 	To   policy.Resolution
 	At   provider.Endpoint
 }
 
-// Golden compares what an adapter writes for each scenario with testdata/<model's name>.golden, which is to be read: the plain request
-// with one member in a line, and in what the others differ from it, and what got lost. With update, it writes the files anew.
+// Golden compares what an adapter writes for each scenario with testdata/<model's name>.golden: the plain request with one member per line,
+// the differences of the others, and the degraded names. With update, it writes the files.
 func Golden(t *testing.T, update bool, a provider.Adapter, models ...Model) {
 	t.Helper()
 	for _, m := range models {
 		t.Run(m.Name, func(t *testing.T) {
-			got := m.tell(t, a)
+			got := m.write(t, a)
 			path := filepath.Join("testdata", m.Name+".golden")
 			if update {
 				if err := os.WriteFile(path, got, 0o644); err != nil {
@@ -57,7 +57,7 @@ func firstDifference(got, want []byte) string {
 	return "it ends early"
 }
 
-func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
+func (m *Model) write(t *testing.T, a provider.Adapter) []byte {
 	t.Helper()
 	to, at := m.To, m.At
 	to.Model = shownModel
@@ -66,9 +66,9 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 	}
 	at.Provider, at.BasePath, at.Key = "p", "/v1", secret.New(sampleKey)
 	var out bytes.Buffer
-	plain := make([]*told, len(goldenClients))
+	plain := make([]*written, len(goldenClients))
 	for i, d := range goldenClients {
-		plain[i] = scenarios[0].tell(t, a, to, at, d.Name())
+		plain[i] = scenarios[0].write(t, a, to, at, d.Name())
 	}
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -79,7 +79,7 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 				texts[j] = plain[j].whole()
 				continue
 			}
-			texts[j] = s.tell(t, a, to, at, d.Name()).unlike(plain[j])
+			texts[j] = s.write(t, a, to, at, d.Name()).diff(plain[j])
 			if texts[j] == asPlain && s.wantsThinking() {
 				t.Errorf("K-19: %s, and nobody is told", s.name)
 			}
@@ -98,11 +98,11 @@ func (m *Model) tell(t *testing.T, a provider.Adapter) []byte {
 	return out.Bytes()
 }
 
-// goldenClients are whose requests the golden files show.
+// goldenClients are the clients whose requests the golden files show.
 var goldenClients = dialects[:2]
 
-// told is one call.
-type told struct {
+// written is one call.
+type written struct {
 	head     string
 	members  []member
 	degraded string
@@ -110,7 +110,7 @@ type told struct {
 
 type member struct{ key, value string }
 
-func (c *told) whole() string {
+func (c *written) whole() string {
 	var b strings.Builder
 	b.WriteString(c.head)
 	for _, m := range c.members {
@@ -123,8 +123,8 @@ func (m member) line() string { return "    " + m.key + ": " + m.value + "\n" }
 
 const asPlain = "    as plain chat\n"
 
-// unlike tells in what a call differs from the plain one.
-func (c *told) unlike(plain *told) string {
+// diff returns the differences of a call from the plain one.
+func (c *written) diff(plain *written) string {
 	var b strings.Builder
 	if c.head != plain.head {
 		b.WriteString(c.head)
@@ -145,8 +145,8 @@ func (c *told) unlike(plain *told) string {
 	return b.String() + c.degraded
 }
 
-// tell is the call of one scenario.
-func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, at provider.Endpoint, d chat.Dialect) *told {
+// write encodes the call of one scenario.
+func (s *scenario) write(t *testing.T, a provider.Adapter, to policy.Resolution, at provider.Endpoint, d chat.Dialect) *written {
 	t.Helper()
 	req, err := dialect(d).Decode(chat.Generate, nil, "", []byte(s.body(d)))
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *scenario) tell(t *testing.T, a provider.Adapter, to policy.Resolution, 
 	if err != nil {
 		t.Fatalf("%s: %v", s.name, err)
 	}
-	c := &told{head: "  POST " + call.Path + "\n"}
+	c := &written{head: "  POST " + call.Path + "\n"}
 	for _, f := range call.Header {
 		c.head += "  " + f.Name + ": " + strings.ReplaceAll(f.Value, sampleKey, "KEY") + "\n"
 	}

@@ -1,5 +1,5 @@
-// Package providertest is the one test that every provider's adapter passes. It feeds an adapter requests and answers as
-// they are on the wire, and looks at what the provider and the client would read. It knows no adapter by name.
+// Package providertest is the conformance test of every provider's adapter. It feeds an adapter requests and answers as they are sent, and
+// checks what the provider and the client would read. It knows no adapter by name.
 package providertest
 
 import (
@@ -23,7 +23,7 @@ var samples embed.FS
 // dialects are the formats of clients, and of the samples.
 var dialects = []wire.Dialect{openai.Dialect{}, anthropic.Dialect{}, gemini.Dialect{}}
 
-// Names that the samples use, and a key that must go nowhere but where the provider reads it.
+// Names in the samples, and a key that may appear only where the provider reads it.
 const (
 	shownModel    = "shown-model"
 	upstreamModel = "upstream-model"
@@ -31,17 +31,17 @@ const (
 	basePath      = "/base/v1"
 )
 
-// pairing is an adapter at an endpoint, called for a client.
+// pairing is an adapter at an endpoint, with a client's dialect.
 type pairing struct {
 	adapter provider.Adapter
 	at      provider.Endpoint
 	client  wire.Dialect
-	format  wire.Dialect // what the provider speaks
+	format  wire.Dialect // the dialect of the provider
 }
 
 func (p *pairing) same() bool { return p.client.Name() == p.format.Name() }
 
-// Run tests adapters in all pairings of an endpoint's configured format with a client's dialect, each format that comes of it once.
+// Run tests adapters in all pairings of an endpoint's configured format with a client's dialect, each resulting format once.
 func Run(t *testing.T, adapters ...provider.Adapter) {
 	t.Helper()
 	for _, a := range adapters {
@@ -87,7 +87,7 @@ func (p *pairing) test(t *testing.T) {
 	t.Run("errors", p.testErrors)
 }
 
-// request is the sample request as the client wrote it.
+// request is the client's sample request.
 func (p *pairing) request(t *testing.T, stream bool) *chat.Request {
 	t.Helper()
 	body := sample(t, p.client, "request.json")
@@ -107,14 +107,14 @@ func (p *pairing) request(t *testing.T, stream bool) *chat.Request {
 	return req
 }
 
-// at is a dialect as one request's path makes it.
+// at is the dialect for a request's path.
 func at(d wire.Dialect, path string) wire.Dialect {
 	addressed, ok := d.(wire.Addressed)
 	if !ok {
 		return d
 	}
 	path, query, _ := strings.Cut(strings.Replace(path, basePath+"/models", gemini.Root, 1), "?")
-	return addressed.At(path, query)
+	return addressed.ForPath(path, query)
 }
 
 func (p *pairing) encode(t *testing.T, req *chat.Request, to policy.Resolution) *provider.Call {

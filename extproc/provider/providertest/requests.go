@@ -13,8 +13,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// said is what the sample requests say, in any dialect.
-const said = `system "Be brief."
+// sampleContent is the content of the sample requests, in any dialect.
+const sampleContent = `system "Be brief."
 user text "What is this?" image image/png iVBORw0KGgo=
 assistant text "Let me look." call call_1 weather {"big":12345678901234567890,"city":"Köln"}
 tool result call_1 "rain"
@@ -23,7 +23,7 @@ tool weather "Tells it" {"properties":{"city":{"type":"string"}},"type":"object"
 choice 2, at most 200 tokens, temperature 0.30, stop [END]
 `
 
-// testRequests: the provider reads what the client said, in its own format, in the same bytes every time.
+// testRequests: the provider reads the client's content in its own format, in the same bytes every time.
 func (p *pairing) testRequests(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		req := p.request(t, stream)
@@ -33,8 +33,8 @@ func (p *pairing) testRequests(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the provider cannot read %s: %v", first.Body, err)
 		}
-		if got := describe(t, read); got != said {
-			t.Errorf("the provider reads\n%s\nwant\n%s", got, said)
+		if got := describe(t, read); got != sampleContent {
+			t.Errorf("the provider reads\n%s\nwant\n%s", got, sampleContent)
 		}
 		if read.Stream != stream || read.Model != upstreamModel || read.Doc.Find("bardo") >= 0 {
 			t.Errorf("the provider reads %s", first.Body)
@@ -58,7 +58,7 @@ func (p *pairing) checkCall(t *testing.T, call *provider.Call) {
 	}
 }
 
-// checkRepeats: K-25, and an attempt elsewhere in between leaves no trace.
+// checkRepeats is K-25: an attempt at another provider in between makes no difference.
 func (p *pairing) checkRepeats(t *testing.T, stream bool, want []byte) {
 	t.Helper()
 	req := p.request(t, stream)
@@ -72,11 +72,10 @@ func (p *pairing) checkRepeats(t *testing.T, stream bool, want []byte) {
 	}
 }
 
-// credentials are the headers a key may be in.
+// credentials are the headers that may hold a key.
 var credentials = []string{"authorization", "x-api-key", "api-key", "x-goog-api-key"}
 
-// testCredentials: the key is in one header or, for a provider that needs none, in no header; without a key there are
-// none.
+// testCredentials: the key is in one header, or in none for a provider that needs no key; without a key there is no such header.
 func (p *pairing) testCredentials(t *testing.T) {
 	count := func(at provider.Endpoint) (keyed int) {
 		call, err := p.adapter.Encode(nil, p.request(t, false), resolution(), at)
@@ -104,7 +103,7 @@ func (p *pairing) testCredentials(t *testing.T) {
 	}
 }
 
-// describe tells what a request says.
+// describe returns the content of a request.
 func describe(t *testing.T, r *chat.Request) string {
 	t.Helper()
 	c, err := r.Conversation()

@@ -6,11 +6,11 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// scenario is a request, as clients of both dialects write it, with what the gateway says for them. All of them say "hi".
+// scenario is a request in both dialects, with the gateway's parameters. All of them have the user text "hi".
 type scenario struct {
 	name              string
-	openAI, anthropic string // further members of the request, with a comma before
-	history           bool   // a turn with a tool was before
+	openAI, anthropic string // more members of the request, with a comma before them
+	history           bool   // the history has a turn with a tool
 	profile           *chat.Profile
 }
 
@@ -23,7 +23,7 @@ const (
 	schema        = `{"type":"object","properties":{"action":{"type":"string"}},"required":["action"],"additionalProperties":false}`
 )
 
-// scenarios are what golden files tell about: each parameter that providers differ in.
+// scenarios are the rows of golden files: each parameter in which providers differ.
 var scenarios = []scenario{
 	{name: "plain chat"},
 	{name: "a stream", openAI: `,"stream":true`, anthropic: `,"stream":true`},
@@ -58,7 +58,7 @@ var scenarios = []scenario{
 	{name: "somebody waits: time matters", profile: &chat.Profile{CostSensitivity: 0.1, MaxLatency: 2 * time.Second}},
 }
 
-// wantsThinking reports whether a profile says how hard to think. Not to think at all may be what nothing says.
+// wantsThinking reports whether a profile sets how hard to think. No thinking at all may be expressed by nothing.
 func (s *scenario) wantsThinking() bool {
 	if s.profile == nil {
 		return false

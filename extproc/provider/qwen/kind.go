@@ -11,5 +11,6 @@ func (a Adapter) Kind() kind.Kind {
 		BaseURL:   "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
 		Variables: []string{"DASHSCOPE_API_KEY", "QWEN_API_KEY"},
 		Format:    "openai",
+		Reasoning: kind.Reasoning{Dialect: "qwen"},
 	}
 }

@@ -1,4 +1,4 @@
-// Package qwen calls Alibaba's Model Studio: OpenAI's format, with a switch and a budget of thinking, and a search of its own.
+// Package qwen calls Alibaba's Model Studio: OpenAI's format, with a switch and a budget for thinking, and its own web search.
 package qwen
 
 import (
@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	wire "bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
@@ -26,7 +27,7 @@ func (Adapter) Dialect(policy.Resolution, provider.Endpoint, chat.Dialect) chat.
 	return chat.OpenAI
 }
 
-// Encode writes a Chat Completions call. A model that thinks in streamed answers only is told not to think in others.
+// Encode writes a Chat Completions call. For a model that thinks in streamed answers only, thinking is disabled in others.
 func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at provider.Endpoint) (*provider.Call, error) {
 	o := wire.RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), TokensField: wire.MaxTokens, FixedSampling: to.FixedSampling,
@@ -45,7 +46,7 @@ func (Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at pr
 
 // NewDecoder reads the answer of such a call.
 func (Adapter) NewDecoder(req *chat.Request, _ policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	return wire.NewDecoder(req, status, h)
+	return chatcompletion.NewDecoder(req, status, h)
 }
 
 // Ping lists the provider's models.

@@ -1,6 +1,8 @@
 package venice
 
 import (
+	"time"
+
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
@@ -15,6 +17,14 @@ func (a Adapter) Kind() kind.Kind {
 		Format:    "openai",
 		List:      "venice",
 		Private:   true,
+		PromptCache: kind.PromptCache{
+			Terms: kind.CacheTerms{MinDiscount: 50, MaxDiscount: 90, MinTokens: 1024, MinTTL: 5 * time.Minute, MaxTTL: 5 * time.Minute},
+			Families: map[string]kind.CacheTerms{"claude": {
+				MinDiscount: 90, MaxDiscount: 90, WritePremium: 25, MinTokens: 4000, MinTTL: 5 * time.Minute, MaxTTL: 5 * time.Minute, Explicit: true,
+			}},
+		},
+		Reasoning: kind.Reasoning{Dialect: "venice"},
+		Endpoints: []kind.Endpoint{kind.ImageGeneration, kind.Speech, kind.Transcription},
 		Traits: kind.Traits{
 			Lacks: append(policy.VendorFeatures(), policy.Citations, policy.Compaction),
 			First: kind.ForPrivacy,

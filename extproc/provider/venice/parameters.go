@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// The member that holds Venice's parameters, and those that the gateway sets.
+// The member with Venice's parameters, and those that the gateway sets.
 const (
 	parametersKey = "venice_parameters"
 
@@ -20,7 +20,7 @@ const (
 	keyCharacter    = "character_slug"
 )
 
-// parameters are what the gateway says, under what a client of this format says itself.
+// parameters are the gateway's parameters; those of a client of this format override them.
 func parameters(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	own := ownParameters(req)
 	b := object(`{`)
@@ -41,7 +41,7 @@ func parameters(req *chat.Request, at provider.Endpoint) jsonx.Raw {
 	return jsonx.Raw(append(b, '}'))
 }
 
-// object is a JSON object that is being written.
+// object is a JSON object under construction.
 type object []byte
 
 func (o *object) member(key, value string) {
@@ -62,7 +62,7 @@ func ownParameters(req *chat.Request) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// webSearch is off unless the profile wants it: search is charged by the query.
+// webSearch is off unless the profile enables it: each search costs money.
 func webSearch(p *chat.Profile) string {
 	if p != nil && p.Default.WebSearch != nil && *p.Default.WebSearch {
 		return "on"
@@ -70,10 +70,10 @@ func webSearch(p *chat.Profile) string {
 	return "off"
 }
 
-// keeping are the parts of an agent that want to see how the model came to its answer: dreams and deaths as a whole.
-var keeping = []string{"dream", "death", "daimon_complex"}
+// examining are the subsystems that examine how the model reached its answer: all of dreams and deaths.
+var examining = []string{"dream", "death", "daimon_complex"}
 
-// strip says whether thinking is taken out of the answer: for parts of an agent that do not look at it. Others decide by themselves.
+// strip is whether thinking is removed from the answer: for subsystems that do not examine it. Others decide themselves.
 func strip(req *chat.Request) string {
 	p := req.Profile
 	switch {
@@ -84,7 +84,7 @@ func strip(req *chat.Request) string {
 	case p.Subsystem == "":
 		return ""
 	}
-	return boolean(!req.SaysThinking() && !slices.ContainsFunc(keeping, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
+	return boolean(!req.HasThinking() && !slices.ContainsFunc(examining, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) }))
 }
 
 func boolean(on bool) string {
@@ -94,7 +94,7 @@ func boolean(on bool) string {
 	return "false"
 }
 
-// character is who plays the role that the request names, "" for nobody.
+// character is the character for the role that the request names; "" for none.
 func character(p *chat.Profile, at provider.Endpoint) string {
 	if p == nil || at.Characters[p.Role] == "" {
 		return ""

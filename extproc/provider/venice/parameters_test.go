@@ -12,8 +12,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestAClientsOwnParametersStand: what a client of this format says itself, it means.
-func TestAClientsOwnParametersStand(t *testing.T) {
+// TestAClientsOwnParametersAreKept: what a client of this format says itself, it means.
+func TestAClientsOwnParametersAreKept(t *testing.T) {
 	const usual = `"include_venice_system_prompt":false,"enable_web_search":"off","enable_web_citations":false`
 	for _, r := range []struct{ about, own, want string }{
 		{"nothing", ``, `{` + usual + `}`},
@@ -28,7 +28,7 @@ func TestAClientsOwnParametersStand(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := string(read(t, req, policy.Resolution{Model: "m"}).Get("venice_parameters").Raw); got != r.want {
-				t.Errorf("it is told %s, want %s", got, r.want)
+				t.Errorf("it is wrote %s, want %s", got, r.want)
 			}
 		})
 	}
@@ -38,11 +38,11 @@ func TestAClientsOwnParametersStand(t *testing.T) {
 func TestAnEnclaveIsAModelOfItsOwn(t *testing.T) {
 	attested := []policy.Feature{policy.TEEAttested}
 	for _, r := range []struct {
-		about string
-		tee   bool
-		to    policy.Resolution
-		want  string
-		lost  string
+		about    string
+		tee      bool
+		to       policy.Resolution
+		want     string
+		degraded string
 	}{
 		{"not asked for", false, policy.Resolution{Upstream: "m", Features: attested}, "m", ""},
 		{"asked for", true, policy.Resolution{Upstream: "m", Features: attested}, "m-tee", ""},
@@ -59,8 +59,8 @@ func TestAnEnclaveIsAModelOfItsOwn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name, _ := read(t, req, r.to).Get("model").Str(); name != r.want || strings.Join(call.Degraded, ",") != r.lost {
-				t.Errorf("%s is asked, and %v lost; want %s and %q", name, call.Degraded, r.want, r.lost)
+			if name, _ := read(t, req, r.to).Get("model").Str(); name != r.want || strings.Join(call.Degraded, ",") != r.degraded {
+				t.Errorf("%s is asked, and %v lost; want %s and %q", name, call.Degraded, r.want, r.degraded)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func FuzzParameters(f *testing.F) {
 		}
 		p := read(t, req, policy.Resolution{Model: "m"}).Get("venice_parameters")
 		if p.Kind() != jsonx.Object || !p.Get("include_venice_system_prompt").Exists() {
-			t.Errorf("it is told %s", p.Raw)
+			t.Errorf("it is wrote %s", p.Raw)
 		}
 	})
 }

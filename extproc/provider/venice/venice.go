@@ -1,5 +1,5 @@
-// Package venice calls Venice, which keeps nothing of what it is sent: OpenAI's format with parameters of its own. It knows nothing
-// of attestation or of sealed prompts.
+// Package venice calls Venice, which stores no requests: OpenAI's format with parameters of its own. It knows nothing of attestation or of
+// sealed prompts.
 package venice
 
 import (
@@ -10,8 +10,10 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/embeddings"
+	"bardo.money/gateway/extproc/wire/formats"
 	wire "bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -23,16 +25,16 @@ var _ provider.Adapter = Adapter{}
 // Name is "venice".
 func (Adapter) Name() string { return "venice" }
 
-// Dialect is OpenAI's Chat Completions, and its embeddings.
+// Dialect is Chat Completions, and embeddings for clients of that format.
 func (Adapter) Dialect(to policy.Resolution, _ provider.Endpoint, d chat.Dialect) chat.Dialect {
-	if d == chat.Embeddings && embeddings.At(&to) {
+	if d == chat.Embeddings && embeddings.Serves(&to) {
 		return d
 	}
 	return chat.OpenAI
 }
 
-// TakesStrictSchemasAlone says that a schema that is not strict is refused.
-func (Adapter) TakesStrictSchemasAlone() {}
+// RequiresStrictSchemas marks that Venice refuses schemas that are not strict.
+func (Adapter) RequiresStrictSchemas() {}
 
 const (
 	maxStop      = 4
@@ -40,7 +42,7 @@ const (
 	teeSuffix    = "-tee"
 )
 
-// efforts are those that all models here take; one that takes more says so in the catalog.
+// efforts are those of all models here; the catalog lists a model's further ones.
 var efforts = []string{"none", "low", "medium", "high"}
 
 // Encode writes a Chat Completions call with Venice's parameters.
@@ -64,7 +66,7 @@ func (a Adapter) Encode(buf []byte, req *chat.Request, to policy.Resolution, at 
 	return wire.NewCall(buf, req, at, o)
 }
 
-// model is the name of the model; ok is false where it was to run in an enclave and does not.
+// model is the name of the model; ok is false if it should run in an enclave and does not.
 func model(req *chat.Request, to policy.Resolution) (name string, ok bool) {
 	name = cmp.Or(to.Upstream, string(to.Model))
 	switch {
@@ -78,10 +80,12 @@ func model(req *chat.Request, to policy.Resolution) (name string, ok bool) {
 
 // NewDecoder reads the answer of such a call.
 func (a Adapter) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
-	if a.Dialect(to, at, req.Dialect) == chat.Embeddings {
-		return embeddings.NewDecoder(req, status, h)
-	}
-	return wire.NewDecoder(req, status, h)
+	return formats.NewDecoder(a.Dialect(to, at, req.Dialect), req, status, h)
+}
+
+// Relay implements provider.Relay.
+func (Adapter) Relay(e kind.Endpoint, _ string, at provider.Endpoint) *provider.Call {
+	return wire.Relay(e, at)
 }
 
 // Ping lists the provider's models.

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// codec is gRPC's own for protobuf, but for the buffers it takes: gRPC knows none between 32 KiB and 1 MiB, and clears every
-// one whole. A long prompt comes in pieces of some 50 kB, and clearing a megabyte for each was a quarter of its cost.
+// codec is gRPC's protobuf codec with other buffer sizes. gRPC's pool has none between 32 KiB and 1 MiB and clears whole buffers: long prompts
+// arrive in pieces of about 50 kB, and clearing 1 MiB for each was a quarter of their cost.
 type codec struct{ buffers mem.BufferPool }
 
 var _ encoding.CodecV2 = codec{}
@@ -30,14 +30,14 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, fmt.Errorf("%T is no protobuf message", v)
+		return nil, fmt.Errorf("%T is not a protobuf message", v)
 	}
 	size := proto.Size(m)
-	o := proto.MarshalOptions{UseCachedSize: true} // nobody changes m meanwhile
+	o := proto.MarshalOptions{UseCachedSize: true} // m does not change in between
 	return c.write(size, func(b []byte) ([]byte, error) { return o.MarshalAppend(b, m) })
 }
 
-// write makes a buffer of so many bytes and fills it.
+// write allocates a buffer and fills it.
 func (c codec) write(size int, fill func([]byte) ([]byte, error)) (mem.BufferSlice, error) {
 	if mem.IsBelowBufferPoolingThreshold(size) {
 		b, err := fill(make([]byte, 0, size))
@@ -60,7 +60,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	defer buf.Free()
 	m, ok := v.(proto.Message)
 	if !ok {
-		return fmt.Errorf("%T is no protobuf message", v)
+		return fmt.Errorf("%T is not a protobuf message", v)
 	}
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }

@@ -18,7 +18,7 @@ func requestPiece(size int) *ep.ProcessingRequest {
 	}}
 }
 
-func TestTheCodecWritesAndReadsWhatGRPCsOwnDoes(t *testing.T) {
+func TestTheCodecIsCompatibleWithGRPCs(t *testing.T) {
 	own := encoding.GetCodecV2(grpcproto.Name)
 	c, err := newCodec()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestTheCodecWritesAndReadsWhatGRPCsOwnDoes(t *testing.T) {
 	}
 }
 
-func TestTheCodecRefusesWhatIsNoMessage(t *testing.T) {
+func TestTheCodecRefusesOtherTypes(t *testing.T) {
 	c, err := newCodec()
 	if err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Dynamic metadata is a google.protobuf.Struct: maps of maps, which the generated code writes by reflection, twice over. Every
-// request carries the same small one, so it is written here by hand; that takes a seventh of the time.
+// Dynamic metadata is a google.protobuf.Struct: nested maps, which the generated code encodes slowly by reflection. Every request has a small one
+// of the same shape, so it is encoded by hand here, in a seventh of the time.
 
-// orderMetadata names the clusters of a request's attempts for the priority_group specifier, and the exchange for the streams of
-// its later attempts. Metadata, unlike a header, never reaches a provider. The clusters are spelled out: a group that is only named must
-// stand in the route, and a request that began before the last push still has the route from before it.
+// orderMetadata is the clusters of a request's attempts for the priority_group specifier, and the exchange's id for the streams of later
+// attempts. Unlike headers, metadata never reaches a provider. Groups are defined here, not only named: named groups would have to be in the
+// route, and a request that started before the last configuration push has the older route.
 func orderMetadata(exchange string, groups []string) []byte {
 	var text, field, object [128]byte // of typical names, so that they stay on the stack
 	var values, array, whole [512]byte
@@ -34,13 +34,13 @@ func orderMetadata(exchange string, groups []string) []byte {
 	return appendField(b, state.MetadataOrder, appendBytes(array[:0], valueStruct, order))
 }
 
-// lengthMetadata is the length of the body that an attempt's stream wrote.
+// lengthMetadata is the content length of the body of an attempt.
 func lengthMetadata(n string) *structpb.Struct {
 	length := appendField(nil, state.KeyContentLength, appendText(nil, n))
 	return encoded(appendField(nil, state.Metadata, appendBytes(nil, valueStruct, length)))
 }
 
-// encoded is a Struct whose fields are written already. It looks empty, and is marshalled whole.
+// encoded is a Struct with encoded fields, kept as unknown fields: it looks empty but is marshalled completely.
 func encoded(fields []byte) *structpb.Struct {
 	s := &structpb.Struct{}
 	s.ProtoReflect().SetUnknown(fields)
@@ -62,7 +62,7 @@ const (
 // one is the number 1 as a Value.
 var one = protowire.AppendFixed64(protowire.AppendTag(nil, valueNumber, protowire.Fixed64Type), math.Float64bits(1))
 
-// appendField adds one name of a Struct; value is an encoded Value.
+// appendField appends one field of a Struct; value is an encoded Value.
 func appendField(b []byte, name string, value []byte) []byte {
 	const tag = 1 // bytes of one: the numbers are small
 	b = protowire.AppendTag(b, structFields, protowire.BytesType)

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-func TestMetadataIsWhatTheGeneratedCodeWouldWrite(t *testing.T) {
+func TestMetadataEqualsTheGeneratedCodes(t *testing.T) {
 	group := func(name string) any {
 		return map[string]any{"name": name, "clusters": []any{map[string]any{"cluster_name": name, "weight": 1}}}
 	}

@@ -8,34 +8,34 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// The generated code makes a structure and a string of everything that Envoy sends, most of which nobody looks at: that was a sixth of
-// a request's time here. So messages are taken apart by hand.
+// The generated code allocates a struct and strings for everything that Envoy sends, most of which is not used: that was a sixth of a
+// request's time. So messages are parsed by hand.
 
-// message is a ProcessingRequest. It lies in the buffer that it came in: what it holds is valid until the next message is read into it.
+// message is a ProcessingRequest. Its slices refer to the receive buffer and are valid until the next message is read into it.
 type message struct {
 	kind       kind
 	end        bool        // of the stream, for headers and bodies
-	headers    header.List // copied: these outlive the message
+	headers    header.List // copied: valid longer than the message
 	body       []byte
-	attributes []byte // a Struct: those of the filter itself
-	metadata   []byte // a Struct: the gateway's own namespace
+	attributes []byte // an encoded Struct: the attributes of the filter
+	metadata   []byte // an encoded Struct: the gateway's namespace
 	buffer     mem.Buffer
 }
 
-// kind is what a message carries: its field in ProcessingRequest.
+// kind is the content of a message: its field in ProcessingRequest.
 type kind tag
 
 // The kinds.
 const (
-	kindRequestHeaders   kind = 2<<3 | lengthed
-	kindResponseHeaders  kind = 3<<3 | lengthed
-	kindRequestBody      kind = 4<<3 | lengthed
-	kindResponseBody     kind = 5<<3 | lengthed
-	kindRequestTrailers  kind = 6<<3 | lengthed
-	kindResponseTrailers kind = 7<<3 | lengthed
+	kindRequestHeaders   kind = 2<<3 | bytesType
+	kindResponseHeaders  kind = 3<<3 | bytesType
+	kindRequestBody      kind = 4<<3 | bytesType
+	kindResponseBody     kind = 5<<3 | bytesType
+	kindRequestTrailers  kind = 6<<3 | bytesType
+	kindResponseTrailers kind = 7<<3 | bytesType
 )
 
-// String is for errors.
+// String is the name in errors.
 func (k kind) String() string {
 	switch k {
 	case kindRequestHeaders:
@@ -54,40 +54,40 @@ func (k kind) String() string {
 	return "a message of no known kind"
 }
 
-// tag is a field's number and how it is encoded.
+// tag is a field's number and wire type.
 type tag = uint64
 
 const (
-	varint   = 0 // protowire.VarintType
-	lengthed = 2 // protowire.BytesType
+	varint    = 0 // protowire.VarintType
+	bytesType = 2 // protowire.BytesType
 
 	// Of ProcessingRequest.
-	tagMetadata   tag = 8<<3 | lengthed
-	tagAttributes tag = 9<<3 | lengthed
+	tagMetadata   tag = 8<<3 | bytesType
+	tagAttributes tag = 9<<3 | bytesType
 	// Of HttpHeaders, and HttpTrailers.
-	tagHeaders    tag = 1<<3 | lengthed
+	tagHeaders    tag = 1<<3 | bytesType
 	tagHeadersEnd tag = 3<<3 | varint
 	// Of HttpBody.
-	tagBody    tag = 1<<3 | lengthed
+	tagBody    tag = 1<<3 | bytesType
 	tagBodyEnd tag = 2<<3 | varint
 	// Of HeaderMap, and HeaderValue.
-	tagHeader   tag = 1<<3 | lengthed
-	tagName     tag = 1<<3 | lengthed
-	tagValue    tag = 2<<3 | lengthed
-	tagRawValue tag = 3<<3 | lengthed
+	tagHeader   tag = 1<<3 | bytesType
+	tagName     tag = 1<<3 | bytesType
+	tagValue    tag = 2<<3 | bytesType
+	tagRawValue tag = 3<<3 | bytesType
 	// Of Metadata: a map of Structs.
-	tagFilter tag = 1<<3 | lengthed
+	tagFilter tag = 1<<3 | bytesType
 	// Of a map's entry, Struct, and Value.
-	tagEntryKey   tag = 1<<3 | lengthed
-	tagEntryValue tag = 2<<3 | lengthed
-	tagFields     tag = 1<<3 | lengthed
-	tagText       tag = 3<<3 | lengthed
+	tagEntryKey   tag = 1<<3 | bytesType
+	tagEntryValue tag = 2<<3 | bytesType
+	tagFields     tag = 1<<3 | bytesType
+	tagText       tag = 3<<3 | bytesType
 )
 
-// filterName is under which name a filter's attributes come.
+// filterName is the name under which Envoy sends a filter's attributes.
 const filterName = "envoy.filters.http.ext_proc"
 
-// free gives the message's buffer back.
+// free releases the message's buffer.
 func (m *message) free() {
 	if m.buffer != nil {
 		m.buffer.Free()
@@ -95,7 +95,7 @@ func (m *message) free() {
 	*m = message{}
 }
 
-// read takes the message in b apart, which becomes the message's own.
+// read parses the message in b and takes ownership of b.
 func (m *message) read(b mem.Buffer) error {
 	m.free()
 	m.buffer = b
@@ -117,7 +117,7 @@ func (m *message) read(b mem.Buffer) error {
 			f.check(m.readHeaders(f.bytes))
 		}
 	}
-	f.check(m.own(metadata))
+	f.check(m.readMetadata(metadata))
 	return f.err
 }
 
@@ -149,8 +149,8 @@ func (m *message) readHeaders(b []byte) error {
 	return f.err
 }
 
-// own finds the gateway's namespace in the request's metadata.
-func (m *message) own(metadata []byte) error {
+// readMetadata finds the gateway's namespace in the request's metadata.
+func (m *message) readMetadata(metadata []byte) error {
 	f := fields{rest: metadata}
 	for f.next() {
 		if f.tag != tagFilter {
@@ -163,7 +163,7 @@ func (m *message) own(metadata []byte) error {
 	return f.err
 }
 
-// headerList copies a HeaderMap, all of it into one string.
+// headerList copies a HeaderMap into one string that all fields share.
 func headerList(b []byte) (header.List, error) {
 	all := string(b)
 	n := 0
@@ -195,13 +195,13 @@ func headerList(b []byte) (header.List, error) {
 	return out, f.err
 }
 
-// attribute is a string attribute that Envoy sent along, or "".
+// attribute is a string attribute of Envoy's, or "".
 func (m *message) attribute(name string) string { return textOf(m.attributes, name) }
 
-// note is a string in the gateway's own metadata, or "".
-func (m *message) note(name string) string { return textOf(m.metadata, name) }
+// metadataValue is a string in the gateway's metadata, or "".
+func (m *message) metadataValue(name string) string { return textOf(m.metadata, name) }
 
-// textOf is a string of a Struct.
+// textOf is a string field of an encoded Struct.
 func textOf(object []byte, name string) string {
 	f := fields{rest: object}
 	for f.next() {
@@ -220,7 +220,7 @@ func textOf(object []byte, name string) string {
 	return ""
 }
 
-// entry takes a map's entry apart.
+// entry parses a map entry.
 func entry(b []byte) (key, value []byte) {
 	f := fields{rest: b}
 	for f.next() {
@@ -234,19 +234,19 @@ func entry(b []byte) (key, value []byte) {
 	return key, value
 }
 
-// fields goes over the fields of an encoded message.
+// fields iterates over the fields of an encoded message.
 type fields struct {
 	rest   []byte
-	base   int // where the message begins in an outer one, if that is of interest
+	base   int // offset of the message in its outer message, if needed
 	tag    tag
-	bytes  []byte // of a field that has a length
-	at     int    // where they begin, counted from base
-	varint uint64 // of a field that is one
+	bytes  []byte // value of a length-delimited field
+	at     int    // offset of bytes, counted from base
+	varint uint64 // value of a varint field
 	err    error
 	read   int
 }
 
-// next reads a field; it is false at the end and at an error.
+// next reads a field; it returns false at the end and after an error.
 func (f *fields) next() bool {
 	if len(f.rest) == 0 || f.err != nil {
 		return false

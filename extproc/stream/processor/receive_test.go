@@ -52,7 +52,7 @@ func fromEnvoy() []*ep.ProcessingRequest {
 	}
 }
 
-func TestAMessageIsReadAsTheGeneratedCodeReadsIt(t *testing.T) {
+func TestMessagesAreParsedAsByTheGeneratedCode(t *testing.T) {
 	c, err := newCodec()
 	if err != nil {
 		t.Fatal(err)
@@ -112,13 +112,13 @@ func compare(t *testing.T, m *message, want *ep.ProcessingRequest) {
 		}
 	}
 	for _, name := range []string{state.KeyExchange, state.KeyAttempt + "1", "none"} {
-		if got, want := m.note(name), want.GetMetadataContext().GetFilterMetadata()[state.Metadata].GetFields()[name].GetStringValue(); got != want {
+		if got, want := m.metadataValue(name), want.GetMetadataContext().GetFilterMetadata()[state.Metadata].GetFields()[name].GetStringValue(); got != want {
 			t.Errorf("%s: note %s is %q, want %q", kind, name, got, want)
 		}
 	}
 }
 
-func TestAMessageThatIsCutIsRefused(t *testing.T) {
+func TestATruncatedMessageIsRefused(t *testing.T) {
 	for _, full := range fromEnvoy()[:2] {
 		raw, err := proto.Marshal(full)
 		if err != nil {
@@ -143,7 +143,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var m message
 		_ = m.read(mem.SliceBuffer(raw)) // it may be an error
-		_, _ = m.attribute(attrPeer), m.note(state.KeyExchange)
+		_, _ = m.attribute(attrPeer), m.metadataValue(state.KeyExchange)
 		var theirs ep.ProcessingRequest
 		if proto.Unmarshal(raw, &theirs) != nil {
 			return
@@ -176,7 +176,7 @@ func BenchmarkReadHeaders(b *testing.B) {
 			if err := c.Unmarshal(data, &m); err != nil {
 				b.Fatal(err)
 			}
-			_, _, _ = m.attribute(attrCluster), m.attribute(attrDetails), m.note(state.KeyAttempt+"1")
+			_, _, _ = m.attribute(attrCluster), m.attribute(attrDetails), m.metadataValue(state.KeyAttempt+"1")
 		}
 	})
 	b.Run("generated", func(b *testing.B) {

@@ -6,72 +6,72 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// What every request is answered with is written by hand, too: the generated code wants a structure, and a pointer to it, for each
-// header and for each of the four messages around a piece of a body. message.go has the rest.
+// Frequent messages are encoded by hand, too: the generated code allocates a struct for each header and for each of the four messages around
+// a piece of a body. message.go has the others.
 
-// response is a ProcessingResponse with one thing in it: a piece of a body, headers, or changes of headers.
+// response is a ProcessingResponse with a piece of a body, headers, or changes of headers.
 type response struct {
-	around   []tag // the tags of the messages around it, outermost first
+	envelope []tag // tags of the enclosing messages, outermost first
 	body     []byte
 	end      bool
 	set      header.List
 	remove   []string
-	metadata []byte // the fields of a Struct
+	metadata []byte // encoded fields of a Struct
 	what     content
 }
 
 type content uint8
 
 const (
-	aPiece      content = iota // a StreamedBodyResponse
-	someHeaders                // a HeaderMap
-	changes                    // a CommonResponse
-	rerouting                  // the same, and the route is chosen anew
+	bodyPiece            content = iota // a StreamedBodyResponse
+	headerMap                           // a HeaderMap
+	headerChanges                       // a CommonResponse
+	headerChangesReroute                // the same with clear_route_cache
 )
 
-// Around what is sent: the fields of ProcessingResponse, and what follows in each of them.
+// Envelopes: a field of ProcessingResponse and the nested fields in it.
 var (
-	inRequestHeaders  = []tag{1<<3 | lengthed, 1<<3 | lengthed}
-	inResponseHeaders = []tag{2<<3 | lengthed, 1<<3 | lengthed}
-	inRequestBody     = []tag{3<<3 | lengthed, 1<<3 | lengthed, 3<<3 | lengthed, 3<<3 | lengthed}
-	inResponseBody    = []tag{4<<3 | lengthed, 1<<3 | lengthed, 3<<3 | lengthed, 3<<3 | lengthed}
-	inStreamHead      = []tag{11<<3 | lengthed, 1<<3 | lengthed, 1<<3 | lengthed}
-	inStreamBody      = []tag{11<<3 | lengthed, 2<<3 | lengthed}
-	inStreamTrailers  = []tag{11<<3 | lengthed, 3<<3 | lengthed}
+	inRequestHeaders  = []tag{1<<3 | bytesType, 1<<3 | bytesType}
+	inResponseHeaders = []tag{2<<3 | bytesType, 1<<3 | bytesType}
+	inRequestBody     = []tag{3<<3 | bytesType, 1<<3 | bytesType, 3<<3 | bytesType, 3<<3 | bytesType}
+	inResponseBody    = []tag{4<<3 | bytesType, 1<<3 | bytesType, 3<<3 | bytesType, 3<<3 | bytesType}
+	inStreamHead      = []tag{11<<3 | bytesType, 1<<3 | bytesType, 1<<3 | bytesType}
+	inStreamBody      = []tag{11<<3 | bytesType, 2<<3 | bytesType}
+	inStreamTrailers  = []tag{11<<3 | bytesType, 3<<3 | bytesType}
 )
 
 const (
-	tagResponseMetadata = 8<<3 | lengthed // of ProcessingResponse
-	tagMutation         = 2<<3 | lengthed // of CommonResponse
+	tagResponseMetadata = 8<<3 | bytesType // of ProcessingResponse
+	tagMutation         = 2<<3 | bytesType // of CommonResponse
 	tagClearRoute       = 5<<3 | varint
-	tagSet              = 1<<3 | lengthed // of HeaderMutation
-	tagRemove           = 2<<3 | lengthed
-	tagOption           = 1<<3 | lengthed // of HeaderValueOption
+	tagSet              = 1<<3 | bytesType // of HeaderMutation
+	tagRemove           = 2<<3 | bytesType
+	tagOption           = 1<<3 | bytesType // of HeaderValueOption
 	tagAction           = 3<<3 | varint
 	overwrite           = 2 // HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
 )
 
-// size is how long the message is.
+// size is the encoded length.
 func (r *response) size() int {
 	n := r.contentSize()
-	for range r.around {
-		n = lengthedSize(n)
+	for range r.envelope {
+		n = bytesSize(n)
 	}
 	if len(r.metadata) > 0 {
-		n += lengthedSize(len(r.metadata))
+		n += bytesSize(len(r.metadata))
 	}
 	return n
 }
 
-// appendTo writes the message.
+// appendTo appends the encoded message.
 func (r *response) appendTo(b []byte) []byte {
 	var sizes [4]int
 	n := r.contentSize()
-	for i := len(r.around) - 1; i >= 0; i-- {
+	for i := len(r.envelope) - 1; i >= 0; i-- {
 		sizes[i] = n
-		n = lengthedSize(n)
+		n = bytesSize(n)
 	}
-	for i, t := range r.around {
+	for i, t := range r.envelope {
 		b = appendLength(b, t, sizes[i])
 	}
 	b = r.appendContent(b)
@@ -83,48 +83,48 @@ func (r *response) appendTo(b []byte) []byte {
 
 func (r *response) contentSize() int {
 	switch r.what {
-	case aPiece:
+	case bodyPiece:
 		return pieceSize(r.body, r.end)
-	case someHeaders:
+	case headerMap:
 		return headerMapSize(r.set)
-	case changes:
-		return lengthedSize(mutationSize(r.set, r.remove))
-	case rerouting:
-		return lengthedSize(mutationSize(r.set, r.remove)) + 2
+	case headerChanges:
+		return bytesSize(mutationSize(r.set, r.remove))
+	case headerChangesReroute:
+		return bytesSize(mutationSize(r.set, r.remove)) + 2
 	}
 	return 0
 }
 
 func (r *response) appendContent(b []byte) []byte {
 	switch r.what {
-	case aPiece:
+	case bodyPiece:
 		return appendPiece(b, r.body, r.end)
-	case someHeaders:
+	case headerMap:
 		return appendHeaderMap(b, r.set)
-	case changes:
+	case headerChanges:
 		return appendMutation(appendLength(b, tagMutation, mutationSize(r.set, r.remove)), r.set, r.remove)
-	case rerouting:
+	case headerChangesReroute:
 		b = appendMutation(appendLength(b, tagMutation, mutationSize(r.set, r.remove)), r.set, r.remove)
 		return append(b, tagClearRoute, 1)
 	}
 	return b
 }
 
-// Tags are a byte each, since the numbers are small.
+// Tags take one byte each, because the field numbers are small.
 
-func lengthedSize(n int) int { return 1 + protowire.SizeBytes(n) }
+func bytesSize(n int) int { return 1 + protowire.SizeBytes(n) }
 
 func appendLength(b []byte, t tag, n int) []byte {
 	return protowire.AppendVarint(append(b, byte(t)), uint64(n)) //nolint:gosec // a length
 }
 
-func appendLengthed(b []byte, t tag, s string) []byte {
+func appendString(b []byte, t tag, s string) []byte {
 	return append(appendLength(b, t, len(s)), s...)
 }
 
 func pieceSize(body []byte, end bool) (n int) {
 	if len(body) > 0 {
-		n = lengthedSize(len(body))
+		n = bytesSize(len(body))
 	}
 	if end {
 		n += 2
@@ -144,7 +144,7 @@ func appendPiece(b, body []byte, end bool) []byte {
 
 func headerMapSize(l header.List) (n int) {
 	for _, f := range l {
-		n += lengthedSize(fieldSize(f))
+		n += bytesSize(fieldSize(f))
 	}
 	return n
 }
@@ -156,31 +156,31 @@ func appendHeaderMap(b []byte, l header.List) []byte {
 	return b
 }
 
-func fieldSize(f header.Field) int { return lengthedSize(len(f.Name)) + lengthedSize(len(f.Value)) }
+func fieldSize(f header.Field) int { return bytesSize(len(f.Name)) + bytesSize(len(f.Value)) }
 
 func appendHeader(b []byte, t tag, f header.Field) []byte {
 	b = appendLength(b, t, fieldSize(f))
-	return appendLengthed(appendLengthed(b, tagName, f.Name), tagRawValue, f.Value)
+	return appendString(appendString(b, tagName, f.Name), tagRawValue, f.Value)
 }
 
 func mutationSize(set header.List, remove []string) (n int) {
 	for _, f := range set {
-		n += lengthedSize(lengthedSize(fieldSize(f)) + 2)
+		n += bytesSize(bytesSize(fieldSize(f)) + 2)
 	}
 	for _, name := range remove {
-		n += lengthedSize(len(name))
+		n += bytesSize(len(name))
 	}
 	return n
 }
 
-// appendMutation writes a HeaderMutation. Sets overwrite.
+// appendMutation appends a HeaderMutation. Set headers overwrite.
 func appendMutation(b []byte, set header.List, remove []string) []byte {
 	for _, f := range set {
-		b = appendLength(b, tagSet, lengthedSize(fieldSize(f))+2)
+		b = appendLength(b, tagSet, bytesSize(fieldSize(f))+2)
 		b = append(appendHeader(b, tagOption, f), tagAction, overwrite)
 	}
 	for _, name := range remove {
-		b = appendLengthed(b, tagRemove, name)
+		b = appendString(b, tagRemove, name)
 	}
 	return b
 }

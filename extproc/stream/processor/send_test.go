@@ -19,17 +19,17 @@ func generated(r *response) *ep.ProcessingResponse {
 	piece := &ep.StreamedBodyResponse{Body: r.body, EndOfStream: r.end}
 	headers := &core.HeaderMap{}
 	switch r.what {
-	case aPiece:
+	case bodyPiece:
 		common.BodyMutation = &ep.BodyMutation{Mutation: &ep.BodyMutation_StreamedResponse{StreamedResponse: piece}}
-	case someHeaders:
+	case headerMap:
 		for _, f := range r.set {
 			headers.Headers = append(headers.Headers, &core.HeaderValue{Key: f.Name, RawValue: []byte(f.Value)})
 		}
-	case changes, rerouting:
-		common.HeaderMutation, common.ClearRouteCache = mutation(r.set, r.remove), r.what == rerouting
+	case headerChanges, headerChangesReroute:
+		common.HeaderMutation, common.ClearRouteCache = mutation(r.set, r.remove), r.what == headerChangesReroute
 	}
 	out := requestHeaders(common)
-	switch &r.around[0] {
+	switch &r.envelope[0] {
 	case &inResponseHeaders[0]:
 		out.Response = &ep.ProcessingResponse_ResponseHeaders{ResponseHeaders: &ep.HeadersResponse{Response: common}}
 	case &inRequestBody[0]:
@@ -53,7 +53,7 @@ func immediately(r *ep.StreamedImmediateResponse) *ep.ProcessingResponse_Streame
 	return &ep.ProcessingResponse_StreamedImmediateResponse{StreamedImmediateResponse: r}
 }
 
-func TestAResponseIsWrittenAsTheGeneratedCodeWritesIt(t *testing.T) {
+func TestResponsesEqualTheGeneratedCodes(t *testing.T) {
 	c, err := newCodec()
 	if err != nil {
 		t.Fatal(err)
@@ -63,19 +63,19 @@ func TestAResponseIsWrittenAsTheGeneratedCodeWritesIt(t *testing.T) {
 	remove := []string{"authorization", long}
 	metadata := orderMetadata("req_1", []string{"p:a", "p:b"})
 	for name, r := range map[string]response{
-		"a request's head":                {around: inRequestHeaders, what: rerouting, set: headers, remove: remove, metadata: metadata},
-		"one without changes":             {around: inRequestHeaders, what: rerouting},
-		"an answer's head":                {around: inResponseHeaders, what: changes, set: headers, remove: remove},
-		"one that stays as it is":         {around: inResponseHeaders, what: changes},
-		"a piece of a request":            {around: inRequestBody, body: []byte("{}")},
-		"the end of a request":            {around: inRequestBody, end: true},
-		"a large piece of an answer":      {around: inResponseBody, body: bytes.Repeat([]byte("x"), stream.MaxPiece), end: true},
-		"nothing":                         {around: inResponseBody},
-		"the head of an answer of ours":   {around: inStreamHead, what: someHeaders, set: headers},
-		"a piece of one":                  {around: inStreamBody, body: []byte("data: {}\n\n")},
-		"the end of one":                  {around: inStreamBody, body: []byte("data: [DONE]\n\n"), end: true},
-		"the trailers of one":             {around: inStreamTrailers, what: someHeaders, set: headers},
-		"trailers without a single field": {around: inStreamTrailers, what: someHeaders},
+		"a request's head":                {envelope: inRequestHeaders, what: headerChangesReroute, set: headers, remove: remove, metadata: metadata},
+		"one without changes":             {envelope: inRequestHeaders, what: headerChangesReroute},
+		"an answer's head":                {envelope: inResponseHeaders, what: headerChanges, set: headers, remove: remove},
+		"one that stays as it is":         {envelope: inResponseHeaders, what: headerChanges},
+		"a piece of a request":            {envelope: inRequestBody, body: []byte("{}")},
+		"the end of a request":            {envelope: inRequestBody, end: true},
+		"a large piece of an answer":      {envelope: inResponseBody, body: bytes.Repeat([]byte("x"), stream.MaxPiece), end: true},
+		"nothing":                         {envelope: inResponseBody},
+		"the head of an answer of ours":   {envelope: inStreamHead, what: headerMap, set: headers},
+		"a piece of one":                  {envelope: inStreamBody, body: []byte("data: {}\n\n")},
+		"the end of one":                  {envelope: inStreamBody, body: []byte("data: [DONE]\n\n"), end: true},
+		"the trailers of one":             {envelope: inStreamTrailers, what: headerMap, set: headers},
+		"trailers without a single field": {envelope: inStreamTrailers, what: headerMap},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := c.Marshal(&r)
@@ -112,7 +112,7 @@ func BenchmarkWriteHead(b *testing.B) {
 	for range 14 {
 		set = append(set, header.Field{Name: "x-bardo-something", Value: "a value"})
 	}
-	r := response{around: inResponseHeaders, what: changes, set: set, remove: []string{"x-one", "x-two"}}
+	r := response{envelope: inResponseHeaders, what: headerChanges, set: set, remove: []string{"x-one", "x-two"}}
 	for name, m := range map[string]func() any{"ours": func() any { return &r }, "generated": func() any { return generated(&r) }} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -40,8 +40,8 @@ func (attempts) Attempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	return stream.AttemptRequest{Body: []byte(a.Exchange)}, nil
 }
 
-// TestAPanicEndsItsStreamAlone: a panic that the handler did not catch ends one stream, and the server serves the next.
-func TestAPanicEndsItsStreamAlone(t *testing.T) {
+// TestAPanicEndsOnlyItsStream: a panic that the handler did not catch ends one stream, and the server serves the next.
+func TestAPanicEndsOnlyItsStream(t *testing.T) {
 	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

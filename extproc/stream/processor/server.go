@@ -25,7 +25,7 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// Serve has h serve Envoy's ext_proc filters on l until ctx is done, then closes l and the streams that are open, and returns nil.
+// Serve serves Envoy's ext_proc filters on l with h until ctx is done, then closes l and all open streams and returns nil.
 func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
 	c, err := newCodec()
 	if err != nil {
@@ -35,8 +35,8 @@ func Serve(ctx context.Context, h stream.Handler, l net.Listener) error {
 		grpc.ForceServerCodecV2(c),
 		grpc.MaxRecvMsgSize(64<<20),
 		grpc.MaxConcurrentStreams(1<<20),
-		// A stream takes a worker for its whole time, so there are as many as requests at once, not as cores: a stack that has
-		// grown once takes 8 % off a request.
+		// A stream occupies a worker for its whole lifetime, so their number is that of concurrent requests, not of cores. Reusing a
+		// worker's grown stack saves 8 % of a request's time.
 		grpc.NumStreamWorkers(64),
 		grpc.InitialWindowSize(1<<20),
 		grpc.InitialConnWindowSize(8<<20),
@@ -56,8 +56,8 @@ type service struct {
 	handler stream.Handler
 }
 
-// Process serves one stream: a client's request from its first header to its last byte, or one attempt's request headers.
-// A panic that no exchange has caught ends the stream alone: Envoy answers in its place.
+// Process serves one stream: a client's request, or the request headers of one attempt. An unrecovered panic ends only this stream, and Envoy
+// answers the client.
 func (s *service) Process(envoy ep.ExternalProcessor_ProcessServer) (err error) {
 	s.handler.Opened()
 	defer s.handler.Closed()
@@ -77,8 +77,8 @@ func (s *service) Process(envoy ep.ExternalProcessor_ProcessServer) (err error) 
 	default:
 		return status.Errorf(codes.InvalidArgument, "stream metadata %s must be %s or %s", state.InitialMode, state.ModeRouter, state.ModeAttempt)
 	}
-	if errors.Is(err, io.EOF) || envoy.Context().Err() != nil {
-		err = nil // the client, or the attempt, is gone
+	if errors.Is(err, io.EOF) || errors.Is(err, stream.ErrDisconnected) || envoy.Context().Err() != nil {
+		err = nil // the client disconnected, or the attempt ended
 	}
 	return err
 }
@@ -91,12 +91,12 @@ func (s *service) client(envoy ep.ExternalProcessor_ProcessServer) error {
 		return err
 	}
 	if d.in.kind != kindRequestHeaders {
-		return d.pass()
+		return d.passThrough()
 	}
 	return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.attribute(attrPeer)), d.in.end)
 }
 
-// attempt serves the filter of a provider's retry cluster: it writes this attempt's request anew from the exchange.
+// attempt serves the filter of a provider's retry cluster: it encodes the attempt's request from the exchange.
 func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
 	var in message
 	defer in.free()
@@ -104,7 +104,7 @@ func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
 		return err
 	}
 	n, _ := strconv.Atoi(in.headers.Get("x-envoy-attempt-count"))
-	r, err := s.handler.Attempt(&stream.Attempt{Exchange: in.note(state.KeyExchange), Cluster: in.attribute(attrCluster), Number: n, Header: in.headers})
+	r, err := s.handler.Attempt(&stream.Attempt{Exchange: in.metadataValue(state.KeyExchange), Cluster: in.attribute(attrCluster), Number: n, Header: in.headers})
 	if err != nil {
 		// Envoy never retries after a failed upstream filter: the client gets the gateway's local 503.
 		return status.Error(codes.FailedPrecondition, err.Error())
@@ -131,32 +131,38 @@ const (
 // client is the client over one ext_proc stream in FULL_DUPLEX_STREAMED mode.
 type client struct {
 	envoy ep.ExternalProcessor_ProcessServer
-	in    message // the last one that came
+	in    message // the last received message
 	out   response
 
-	// Names of the trailers that end the provider's answer; nil: it has none. They end its body in the place of its last piece, so Envoy waits
-	// for what is said of them. None is passed on, as its headers are not.
+	// trailers are the names of the trailers of the provider's answer; nil if there are none. They end the body instead of its last piece, so Envoy
+	// waits for a response to them. They are removed, as the provider's headers are.
 	trailers []string
 }
 
 var _ stream.Client = (*client)(nil)
 
-// send writes a message. Nothing of it is needed when it returns.
+// send sends a message. r can be reused afterwards.
 func (c *client) send(r response) error {
 	c.out = r
 	return c.envoy.SendMsg(&c.out)
 }
 
-// receive waits for the next message.
-func (c *client) receive() error { return c.envoy.RecvMsg(&c.in) }
+// receive waits for the next message. After a client disconnects, the stream ends before its context does.
+func (c *client) receive() error {
+	err := c.envoy.RecvMsg(&c.in)
+	if errors.Is(err, io.EOF) {
+		return stream.ErrDisconnected
+	}
+	return err
+}
 
-// pass lets an answer through as it is: Envoy refused the request itself, before any filter saw it.
-func (c *client) pass() error {
+// passThrough forwards an answer unchanged: Envoy refused the request before any filter saw it.
+func (c *client) passThrough() error {
 	for {
 		var err error
 		switch c.in.kind {
 		case kindResponseHeaders:
-			err = c.send(response{around: inResponseHeaders, what: changes})
+			err = c.send(response{envelope: inResponseHeaders, what: headerChanges})
 		case kindResponseBody:
 			err = c.chunks(inResponseBody, c.in.body, c.in.end)
 		case kindResponseTrailers:
@@ -180,7 +186,7 @@ func (c *client) RequestBody(u stream.RequestBody) error {
 		late = true
 		u.TimedOut(c.Reply)
 	}
-	var w watch
+	var w bodyDeadline
 	defer w.end()
 	for {
 		w.begin(u.Wait(), timedOut)
@@ -198,7 +204,7 @@ func (c *client) RequestBody(u stream.RequestBody) error {
 				return err
 			}
 		case kindRequestTrailers:
-			// Envoy would write them behind a body whose length was said, where the provider reads its next request.
+			// Envoy would send them behind a body with a content-length, where the provider expects the next request.
 			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
 		default:
 			return fmt.Errorf("%s while reading a request body", c.in.kind)
@@ -211,25 +217,25 @@ func (c *client) Reply(r stream.Reply) error { return c.envoy.Send(immediate(r))
 
 // Forward implements stream.Client.
 func (c *client) Forward(f stream.Forward) error {
-	head := response{around: inRequestHeaders, what: rerouting, set: f.Set, remove: f.Remove, metadata: orderMetadata(f.Exchange, f.Clusters)}
+	head := response{envelope: inRequestHeaders, what: headerChangesReroute, set: f.Set, remove: f.Remove, metadata: orderMetadata(f.Exchange, f.Clusters)}
 	if err := c.send(head); err != nil {
 		return err
 	}
 	return c.chunks(inRequestBody, f.Body, true)
 }
 
-// chunks sends a body in pieces that Envoy takes.
-func (c *client) chunks(around []tag, b []byte, end bool) error {
+// chunks sends a body in pieces of at most MaxPiece.
+func (c *client) chunks(envelope []tag, b []byte, end bool) error {
 	for len(b) > stream.MaxPiece {
-		if err := c.send(response{around: around, body: b[:stream.MaxPiece]}); err != nil {
+		if err := c.send(response{envelope: envelope, body: b[:stream.MaxPiece]}); err != nil {
 			return err
 		}
 		b = b[stream.MaxPiece:]
 	}
-	return c.send(response{around: around, body: b, end: end})
+	return c.send(response{envelope: envelope, body: b, end: end})
 }
 
-// Next implements stream.Client. What it returns is the caller's.
+// Next implements stream.Client. The caller owns the result.
 func (c *client) Next() (stream.Piece, error) {
 	for {
 		if err := c.receive(); err != nil {
@@ -260,7 +266,7 @@ func newAnswerHead(m *message) *stream.AnswerHead {
 	return a
 }
 
-// names are those of a list's fields, without the pseudo-headers.
+// names are the names of a list's fields, without pseudo-headers.
 func names(l header.List) []string {
 	out := make([]string, 0, len(l))
 	for _, f := range l {
@@ -271,14 +277,14 @@ func names(l header.List) []string {
 	return out
 }
 
-// attemptOutcomes reads what each provider cluster noted of its answer; an attempt without an answer noted nothing.
+// attemptOutcomes reads the outcomes that the provider clusters' filters wrote to metadata; an attempt without an answer has none.
 func attemptOutcomes(m *message, n int) []string {
 	if len(m.metadata) == 0 || n > 64 {
 		return nil
 	}
 	out := make([]string, n)
 	for i := range out {
-		out[i] = m.note(state.KeyAttempt + strconv.Itoa(i+1))
+		out[i] = m.metadataValue(state.KeyAttempt + strconv.Itoa(i+1))
 	}
 	return out
 }
@@ -286,7 +292,7 @@ func attemptOutcomes(m *message, n int) []string {
 // Answer implements stream.Client.
 func (c *client) Answer(r stream.Reply, remove []string) error {
 	set := append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...)
-	if err := c.send(response{around: inResponseHeaders, what: changes, set: set, remove: remove}); err != nil {
+	if err := c.send(response{envelope: inResponseHeaders, what: headerChanges, set: set, remove: remove}); err != nil {
 		return err
 	}
 	if err := c.chunks(inResponseBody, r.Body, c.trailers == nil); err != nil || c.trailers == nil {
@@ -298,7 +304,7 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 // StreamHead implements stream.Client.
 func (c *client) StreamHead(code int, h header.List) error {
 	h = append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...)
-	return c.send(response{around: inStreamHead, what: someHeaders, set: h})
+	return c.send(response{envelope: inStreamHead, what: headerMap, set: h})
 }
 
 // StreamBody implements stream.Client.
@@ -306,5 +312,5 @@ func (c *client) StreamBody(b []byte, end bool) error { return c.chunks(inStream
 
 // StreamTrailers implements stream.Client.
 func (c *client) StreamTrailers(h header.List) error {
-	return c.send(response{around: inStreamTrailers, what: someHeaders, set: h})
+	return c.send(response{envelope: inStreamTrailers, what: headerMap, set: h})
 }

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"slices"
 	"testing"
@@ -54,8 +55,8 @@ func (e *envoy) SendMsg(m any) error {
 	return c.Unmarshal(data, r)
 }
 
-// TestK51LargeBodiesGoInPieces: Envoy takes at most 64 KiB of a streamed body in one message.
-func TestK51LargeBodiesGoInPieces(t *testing.T) {
+// TestK51LargeBodiesAreSentInPieces: Envoy takes at most 64 KiB of a streamed body in one message.
+func TestK51LargeBodiesAreSentInPieces(t *testing.T) {
 	sent := func(r *ep.ProcessingResponse) *ep.StreamedBodyResponse {
 		if b := r.GetRequestBody(); b != nil {
 			return b.GetResponse().GetBodyMutation().GetStreamedResponse()
@@ -101,9 +102,9 @@ func TestK51LargeBodiesGoInPieces(t *testing.T) {
 	}
 }
 
-// TestD59NoTrailerOfAProviderReachesTheClient: a provider that speaks HTTP/2 may send trailers. They are taken off, and answered behind the
+// TestD59TrailersOfProvidersAreDropped: a provider that speaks HTTP/2 may send trailers. They are taken off, and answered behind the
 // whole answer, since Envoy waits for nothing else then.
-func TestD59NoTrailerOfAProviderReachesTheClient(t *testing.T) {
+func TestD59TrailersOfProvidersAreDropped(t *testing.T) {
 	trailers := &core.HeaderMap{}
 	for _, name := range []string{"set-cookie", "openai-organization", "x-payment-response"} {
 		trailers.Headers = append(trailers.Headers, &core.HeaderValue{Key: name, RawValue: []byte("v")})
@@ -124,5 +125,16 @@ func TestD59NoTrailerOfAProviderReachesTheClient(t *testing.T) {
 	got := e.got[2].GetResponseTrailers().GetHeaderMutation().GetRemoveHeaders()
 	if want := []string{"set-cookie", "openai-organization", "x-payment-response"}; !slices.Equal(got, want) {
 		t.Errorf("taken off are %q, want %q", got, want)
+	}
+}
+
+// TestK34AStreamThatEnvoyEndsIsADisconnect: its context may end a moment later, and until then nothing else says so.
+func TestK34AStreamThatEnvoyEndsIsADisconnect(t *testing.T) {
+	c := &client{envoy: &envoy{}}
+	if _, err := c.Next(); !errors.Is(err, stream.ErrDisconnected) {
+		t.Errorf("the next piece is %v", err)
+	}
+	if err := c.receive(); !errors.Is(err, stream.ErrDisconnected) {
+		t.Errorf("the next message is %v", err)
 	}
 }

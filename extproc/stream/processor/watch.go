@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// watch answers a client whose body is late. A stream's receive ends only with the stream: so the answer is sent beside it, from which
-// Envoy ends the stream.
-type watch struct {
+// bodyDeadline answers a client whose body times out. A blocked receive cannot be cancelled, so the answer is sent concurrently; Envoy then ends
+// the stream.
+type bodyDeadline struct {
 	timer *time.Timer
 
-	mu  sync.Mutex
-	due time.Time // zero while nobody waits
+	mu       sync.Mutex
+	deadline time.Time // zero if not waiting
 }
 
-// begin calls late, once, if wait is not called before the time is over. It is the end of the wait.
-func (w *watch) begin(wait time.Duration, late func()) {
+// begin calls late once after wait, unless end is called before.
+func (w *bodyDeadline) begin(wait time.Duration, late func()) {
 	if wait <= 0 {
 		return
 	}
 	w.mu.Lock()
-	w.due = time.Now().Add(wait)
+	w.deadline = time.Now().Add(wait)
 	w.mu.Unlock()
 	if w.timer != nil {
 		w.timer.Reset(wait)
@@ -29,20 +29,20 @@ func (w *watch) begin(wait time.Duration, late func()) {
 	w.timer = time.AfterFunc(wait, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if !w.due.IsZero() && !time.Now().Before(w.due) {
-			w.due = time.Time{}
+		if !w.deadline.IsZero() && !time.Now().Before(w.deadline) {
+			w.deadline = time.Time{}
 			late()
 		}
 	})
 }
 
-// end ends the wait: late will not be called, or has returned.
-func (w *watch) end() {
+// end stops the wait. Afterwards late is not running and will not be called.
+func (w *bodyDeadline) end() {
 	if w.timer == nil {
 		return
 	}
 	w.timer.Stop()
 	w.mu.Lock()
-	w.due = time.Time{}
+	w.deadline = time.Time{}
 	w.mu.Unlock()
 }

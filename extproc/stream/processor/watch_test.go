@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-func TestABodyThatIsLateIsToldSoOnce(t *testing.T) {
+func TestALateBodyIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w watch
+		var w bodyDeadline
 		late := 0
 		for range 3 { // pieces that come in time
 			w.begin(time.Second, func() { late++ })

@@ -2,29 +2,29 @@ package answer
 
 import "bardo.money/gateway/extproc/chat"
 
-// Emit adds an event to those of the piece at hand.
+// Emit adds an event to those of the current piece.
 func (r *Reader) Emit(ev chat.Event) { r.Events = append(r.Events, ev) }
 
-// Next adds an event as Emit does, and gives it to be filled in.
+// Next adds an event and returns it to be filled in.
 func (r *Reader) Next() *chat.Event { return chat.Add(&r.Events) }
 
-// End says that the answer is complete.
+// End completes the answer.
 func (r *Reader) End() {
 	r.Over = true
 	r.Emit(chat.Event{Kind: chat.End})
 }
 
-// Fail ends an answer that is none, in the gateway's words.
+// Fail ends an answer with an error of the gateway's.
 func (r *Reader) Fail(kind, message string) { r.FailWith(invalid(kind, message)) }
 
-// FailWith ends an answer with what the provider said.
+// FailWith ends an answer with an error.
 func (r *Reader) FailWith(err *chat.ProviderError) {
 	r.Over = true
 	r.Emit(chat.Event{Kind: chat.Error, Err: err})
 }
 
-// Own gives the events from the first on the bytes that they came from; the first carries them. Bytes without an event
-// become an Other event. What came with an error is no answer.
+// Own attaches the bytes of a frame to the events from first on; the first of them carries the bytes. Bytes without an event become an Other
+// event. If the last event is an error, it replaces the others.
 func (r *Reader) Own(first int, raw []byte, model chat.Span) {
 	switch n := len(r.Events); {
 	case n == first:
@@ -35,8 +35,8 @@ func (r *Reader) Own(first int, raw []byte, model chat.Span) {
 	r.Carry(first, first, raw, model)
 }
 
-// Carry gives the events from the first on the bytes that they came from, if those may pass: one of them carries the bytes
-// and where they name the model, the others are its tail.
+// Carry attaches bytes to the events from first on, if they may pass to the client: carrier has the bytes and where they name the model, the
+// others are its tail.
 func (r *Reader) Carry(first, carrier int, raw []byte, model chat.Span) {
 	if !r.Passes {
 		return
@@ -45,4 +45,26 @@ func (r *Reader) Carry(first, carrier int, raw []byte, model chat.Span) {
 		r.Events[i].Tail = i != carrier
 	}
 	r.Events[carrier].Raw, r.Events[carrier].ModelSpan = raw, model
+}
+
+// Block is the state of a choice's content blocks. The zero value is a choice without content.
+type Block struct {
+	Kind  chat.EventKind // of the open block: Text, Thought, Refusal or Redacted; Start if none is open
+	Index int            // of the open block, or of the last one
+	Any   bool           // the choice has had content
+}
+
+// OpenBlock closes the open block of a choice and begins one with the next index of the answer.
+func (r *Reader) OpenBlock(b *Block, choice int, kind chat.EventKind) {
+	r.CloseBlock(b, choice)
+	*b = Block{Kind: kind, Index: r.Blocks, Any: true}
+	r.Blocks++
+}
+
+// CloseBlock closes the open block, if there is one.
+func (r *Reader) CloseBlock(b *Block, choice int) {
+	if b.Kind != chat.Start {
+		r.Emit(chat.Event{Kind: chat.BlockStop, Index: b.Index, Choice: choice})
+		b.Kind = chat.Start
+	}
 }

@@ -1,6 +1,5 @@
-// Package answer is what the readers of providers' answers have in common, whatever the format: it tells a stream from one
-// JSON text and both from an error, cuts and gathers within limits, and gives events the bytes that they came from. It does
-// not know what a frame or a text means.
+// Package answer is the common part of the decoders of all formats: it distinguishes streams, JSON answers and errors, collects them within
+// limits, and attaches the provider's bytes to events. It does not know what a frame means.
 package answer
 
 import (
@@ -16,27 +15,28 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// maxBody is the size in bytes of the longest JSON answer.
+// maxBody is the maximum size of a JSON answer in bytes.
 const maxBody = 64 << 20
 
-// usualEvents is how many events a plain JSON answer has, or a few frames of a stream.
+// usualEvents is the number of events of a simple JSON answer, or of a few frames of a stream.
 const usualEvents = 8
 
-// Format is what a Reader must know of the provider's format.
+// Format is what a Reader needs to know of the provider's format.
 type Format struct {
 	Dialect    chat.Dialect
-	MaxEvent   int    // bytes of the longest event of a stream
-	Terminator string // data of a stream's last event, where that is no JSON; "" if there is none such
+	MaxEvent   int    // maximum size of a stream's event in bytes
+	Terminator string // data of a stream's last event, if they are not JSON; "" if the format has none
 }
 
 // Reader is the outer part of a provider.Decoder, which embeds it. Not safe for concurrent use.
 type Reader struct {
-	Events []chat.Event // of the piece at hand
-	Arena  []byte       // their texts that had escapes
-	Body   []byte       // of an answer that is no stream, as far as it came
+	Events []chat.Event // of the current piece
+	Arena  []byte       // unescaped text of the events
+	Body   []byte       // of a JSON answer or an error, so far
 	Stream bool         // the body is an event stream
-	Passes bool         // the client reads this format, and the body has the form it asked for: its bytes may pass
-	Over   bool         // End or Error was said
+	Passes bool         // the client speaks this dialect, and the body has the form that it asked for: bytes may pass unchanged
+	Over   bool         // End or Error was emitted
+	Blocks int          // number of content blocks so far, which is the index of the next one
 
 	status     int
 	header     header.List
@@ -46,8 +46,7 @@ type Reader struct {
 	overflow   bool
 }
 
-// NewReader reads the answer to req. Whether the body is a stream is told by its content type, and by the request when
-// there is none.
+// NewReader returns a reader of the answer to req. The content type says whether the body is a stream; without one, the request does.
 func NewReader(f Format, req *chat.Request, status int, h header.List) Reader {
 	r := Reader{
 		Events: make([]chat.Event, 0, usualEvents), Stream: req.Stream,
@@ -66,8 +65,8 @@ func NewReader(f Format, req *chat.Request, status int, h header.List) Reader {
 
 func (r *Reader) succeeded() bool { return r.status >= 200 && r.status < 300 }
 
-// Take takes in the next piece of the body, drops the events of the one before, and gives the frames of a stream that it
-// completes, until the answer is over. What is no stream is gathered for JSON.
+// Take reads the next piece of the body, and drops the events of the previous one. It yields the frames of a stream that are complete, until
+// the answer is over. Other bodies are collected for JSON.
 func (r *Reader) Take(chunk []byte, end bool) iter.Seq[*sse.Frame] {
 	return func(yield func(*sse.Frame) bool) { r.take(chunk, end, yield) }
 }
@@ -77,15 +76,15 @@ func (r *Reader) take(chunk []byte, end bool, yield func(*sse.Frame) bool) {
 	switch {
 	case r.Over:
 	case !r.Stream:
-		r.gather(chunk)
+		r.collect(chunk)
 	case r.each(r.frames.Next(chunk), yield) && end:
 		r.each(r.last(), yield)
 	}
 }
 
-// each reports whether the answer goes on after frames.
+// each yields frames, and reports whether the answer continues.
 func (r *Reader) each(frames []sse.Frame, yield func(*sse.Frame) bool) bool {
-	r.Events = slices.Grow(r.Events, len(frames)) // almost every frame is an event
+	r.Events = slices.Grow(r.Events, len(frames)) // almost every frame is one event
 	for i := range frames {
 		if r.Over || !yield(&frames[i]) {
 			return false
@@ -94,7 +93,7 @@ func (r *Reader) each(frames []sse.Frame, yield func(*sse.Frame) bool) bool {
 	return !r.Over
 }
 
-// last is the frame that a stream ended in. It may lack its end; then it counts only if it is a whole object nevertheless.
+// last returns the last frame of a stream. It may be unterminated; then it counts only if its data are a whole object.
 func (r *Reader) last() []sse.Frame {
 	frames := r.frames.End()
 	for i := range frames {
@@ -109,7 +108,7 @@ func (r *Reader) last() []sse.Frame {
 // Parse reads the data of a frame. The Values are to be walked before the next frame is read.
 func (r *Reader) Parse(data []byte) (jsonx.Value, error) { return r.parser.Parse(data) }
 
-// isWhole reports whether data that may have been cut off was not.
+// isWhole reports whether data that may have been truncated are complete.
 func (r *Reader) isWhole(data []byte) bool {
 	if r.terminator != "" && string(data) == r.terminator {
 		return true
@@ -118,18 +117,18 @@ func (r *Reader) isWhole(data []byte) bool {
 	return err == nil && v.Kind() == jsonx.Object
 }
 
-// terminated completes a frame that has data, so that what is written after it is not read as a part of it.
+// terminated completes a frame, so that what is written after it does not become a part of it.
 func terminated(raw []byte) []byte {
 	n := len(raw)
 	raw = append(raw[:n:n], '\n')
-	if raw[n-1] != '\n' { // also after a CR, of which the one above made a single line end
+	if raw[n-1] != '\n' { // also after a CR, which the line feed above completes
 		raw = append(raw, '\n')
 	}
 	return raw
 }
 
-// gather keeps what JSON will need.
-func (r *Reader) gather(chunk []byte) {
+// collect keeps the body up to its limit.
+func (r *Reader) collect(chunk []byte) {
 	limit := maxBody
 	if !r.succeeded() {
 		limit = errbody.MaxBody
@@ -141,7 +140,7 @@ func (r *Reader) gather(chunk []byte) {
 	r.Body = append(r.Body, chunk...)
 }
 
-// JSON is an answer that came in one text, when all of it is there, or why there is none.
+// JSON returns a complete JSON answer, or the error that it is.
 func (r *Reader) JSON() (jsonx.Value, *chat.ProviderError) {
 	if !r.succeeded() {
 		return jsonx.Value{}, errbody.Parse(r.status, r.header, r.Body)

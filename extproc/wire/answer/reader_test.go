@@ -16,7 +16,7 @@ func reader(stream bool, status int, media string) answer.Reader {
 	return answer.NewReader(f, &chat.Request{Dialect: chat.OpenAI, Stream: stream}, status, h)
 }
 
-func TestTheBodyIsAStreamWhereItsTypeOrElseTheRequestSaysSo(t *testing.T) {
+func TestContentTypeOrRequestDecideWhetherTheBodyIsAStream(t *testing.T) {
 	for _, tt := range []struct {
 		asked          bool
 		status         int
@@ -67,7 +67,7 @@ func TestTheLastFrameCountsIfItIsWhole(t *testing.T) {
 	}
 }
 
-func TestNothingIsReadBehindTheEnd(t *testing.T) {
+func TestNothingIsReadAfterTheEnd(t *testing.T) {
 	r := reader(true, 200, "text/event-stream")
 	for range r.Take([]byte("data: {}\n\ndata: {}\n\ndata: {}"), true) {
 		r.End()
@@ -83,7 +83,7 @@ func TestNothingIsReadBehindTheEnd(t *testing.T) {
 	}
 }
 
-func TestJSONIsGatheredWithinLimits(t *testing.T) {
+func TestJSONIsCollectedWithinLimits(t *testing.T) {
 	huge := `"` + strings.Repeat("x", 64<<20) + `"`
 	for _, tt := range []struct {
 		name   string

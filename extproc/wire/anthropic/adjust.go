@@ -10,92 +10,92 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// adjuster changes a client's own request by what its profile says. What that does not change stays as it came.
+// adjuster edits a client's own request: it applies the profile. What that does not change keeps its bytes.
 type adjuster struct {
-	e    *jsonx.Edits
-	d    *jsonx.Doc
-	req  *chat.Request
-	o    *RequestOptions
-	lost []string
+	edits    *jsonx.Edits
+	doc      *jsonx.Doc
+	req      *chat.Request
+	opts     *RequestOptions
+	degraded []string
 }
 
-func (a *adjuster) name(word string) { a.lost = wire.Named(a.lost, word) }
+func (a *adjuster) degradeAs(word string) { a.degraded = wire.AppendDegraded(a.degraded, word) }
 
 func (a *adjuster) adjust() {
-	c := ownConversation(a.d)
-	p := plan{opts: a.o, own: c.Params, asked: a.req.MaxTokens, keepsOwn: true, lose: a.name, name: a.name}
-	p.begun, p.bare = a.turn()
-	p.settle(a.req.Profile, c.ToolChoice)
+	c := ownConversation(a.doc)
+	p := plan{opts: a.opts, own: c.Params, requested: a.req.MaxTokens, keepsOwn: true, degrade: a.degradeAs, degradeAs: a.degradeAs}
+	p.prefilled, p.withoutThinking = a.turn()
+	p.resolve(a.req.Profile, c.ToolChoice)
 	p.reportUnsupported()
 	a.numbers(&p)
-	if p.profiled {
+	if p.byProfile {
 		a.think(&p)
 	}
 	if p.choice != c.ToolChoice {
-		a.free(c)
+		a.relaxChoice(c)
 	}
 	a.config(&p)
 	a.stop(&p)
 	a.guide(&p)
 	if p.sampling.MarkCache {
-		a.patch().MarkStable(a.o.MinCache, len(a.d.Get("system").Raw), a.markSystem)
+		a.patch().MarkStable(a.opts.MinCache, len(a.doc.Get("system").Raw), a.markSystem)
 	}
 }
 
-// numbers sets what the profile says, and takes out what may not stand beside it.
+// numbers sets the profile's sampling parameters, and removes those that the API refuses with them.
 func (a *adjuster) numbers(p *plan) {
-	for _, n := range [...]struct{ key, own, said string }{
+	for _, n := range [...]struct{ key, own, wanted string }{
 		{"temperature", p.own.Temperature, p.sampling.Temperature},
 		{"top_p", p.own.TopP, p.sampling.TopP},
 		{"top_k", p.own.TopK, p.sampling.TopK},
 	} {
-		switch n.said {
+		switch n.wanted {
 		case n.own:
 		case "":
-			a.e.Delete(a.d, n.key)
+			a.edits.Delete(a.doc, n.key)
 		default:
-			a.e.Set(a.d, n.key, jsonx.Raw(n.said))
+			a.edits.Set(a.doc, n.key, jsonx.Raw(n.wanted))
 		}
 	}
 }
 
 func (a *adjuster) think(p *plan) {
 	if raw := p.thinkingMember(); raw != nil {
-		a.e.Set(a.d, "thinking", raw)
+		a.edits.Set(a.doc, "thinking", raw)
 	} else {
-		a.e.Delete(a.d, "thinking")
+		a.edits.Delete(a.doc, "thinking")
 	}
 	if p.maxTokens != a.req.MaxTokens && p.thinks() {
-		a.e.Set(a.d, "max_tokens", strconv.AppendInt(nil, int64(p.maxTokens), 10))
+		a.edits.Set(a.doc, "max_tokens", strconv.AppendInt(nil, int64(p.maxTokens), 10))
 	}
 }
 
-// free takes back that the model must use a tool. How many it may use at once stays.
-func (a *adjuster) free(c *chat.Conversation) {
+// relaxChoice removes the requirement to use a tool. The limit to one call stays.
+func (a *adjuster) relaxChoice(c *chat.Conversation) {
 	if c.ParallelTools != nil && !*c.ParallelTools {
-		a.e.Set(a.d, "tool_choice", jsonx.Raw(`{"type":"auto","disable_parallel_tool_use":true}`))
+		a.edits.Set(a.doc, "tool_choice", jsonx.Raw(`{"type":"auto","disable_parallel_tool_use":true}`))
 		return
 	}
-	a.e.Delete(a.d, "tool_choice")
+	a.edits.Delete(a.doc, "tool_choice")
 }
 
 const (
-	outputConfig = "output_config"
-	lostSchema   = "response_schema" // a profile's
+	outputConfig   = "output_config"
+	responseSchema = "response_schema" // a profile's schema, as a degraded name
 )
 
-// config sets how hard to think, and the schema of the answer, beside what the client has there.
+// config sets the effort and the schema of the answer, next to the client's own members.
 func (a *adjuster) config(p *plan) {
 	schema := p.sampling.Schema
 	switch {
 	case len(p.own.Schema) > 0, len(schema) == 0:
 		schema = nil
-	case !a.o.enforces(schema), p.begun:
-		a.name(lostSchema)
+	case !a.opts.enforces(schema), p.prefilled:
+		a.degradeAs(responseSchema)
 		schema = nil
 	}
-	client := a.d.Get(outputConfig)
-	if !p.profiled && schema == nil || p.profiled && p.effort == "" && schema == nil && !client.Get("effort").Exists() {
+	client := a.doc.Get(outputConfig)
+	if !p.byProfile && schema == nil || p.byProfile && p.effort == "" && schema == nil && !client.Get("effort").Exists() {
 		return
 	}
 	b := []byte{'{'}
@@ -106,32 +106,32 @@ func (a *adjuster) config(p *plan) {
 		b = append(append(jsonx.AppendString(b, key), ':'), raw...)
 	}
 	for key, v := range client.Members {
-		if k := string(key); k != "effort" || !p.profiled {
+		if k := string(key); k != "effort" || !p.byProfile {
 			put(k, v.Raw)
 		}
 	}
-	if p.profiled && p.effort != "" {
+	if p.byProfile && p.effort != "" {
 		put("effort", jsonx.AppendString(nil, p.effort))
 	}
 	if schema != nil {
 		put("format", slices.Concat([]byte(`{"type":"json_schema","schema":`), schema, []byte("}")))
 	}
 	if len(b) == 1 {
-		a.e.Delete(a.d, outputConfig)
+		a.edits.Delete(a.doc, outputConfig)
 		return
 	}
-	a.e.Set(a.d, outputConfig, append(b, '}'))
+	a.edits.Set(a.doc, outputConfig, append(b, '}'))
 }
 
-// stop sets the profile's stop sequences; the API refuses those of white space alone.
+// stop sets the profile's stop sequences. The API refuses blank ones.
 func (a *adjuster) stop(p *plan) {
-	if len(p.sampling.Stop) == 0 || !a.d.Get("stop_sequences").IsNull() {
+	if len(p.sampling.Stop) == 0 || !a.doc.Get("stop_sequences").IsNull() {
 		return
 	}
 	b := []byte{'['}
 	for _, s := range p.sampling.Stop {
 		if strings.TrimSpace(s) == "" {
-			a.name("stop_sequences")
+			a.degradeAs("stop_sequences")
 			continue
 		}
 		if len(b) > 1 {
@@ -140,25 +140,25 @@ func (a *adjuster) stop(p *plan) {
 		b = jsonx.AppendString(b, s)
 	}
 	if len(b) > 1 {
-		a.e.Set(a.d, "stop_sequences", append(b, ']'))
+		a.edits.Set(a.doc, "stop_sequences", append(b, ']'))
 	}
 }
 
-// guide says before the system prompt what the model has no parameter for.
+// guide puts text before the system prompt that replaces a parameter which the model lacks.
 func (a *adjuster) guide(p *plan) {
-	if p.words == "" {
+	if p.guidance == "" {
 		return
 	}
-	if system := a.d.Get("system"); wire.IsEmpty(system) || !a.patch().Preface(system, p.words) {
-		a.e.Set(a.d, "system", jsonx.AppendString(nil, p.words))
+	if system := a.doc.Get("system"); wire.IsEmpty(system) || !a.patch().PrependText(system, p.guidance) {
+		a.edits.Set(a.doc, "system", jsonx.AppendString(nil, p.guidance))
 	}
 }
 
-func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.e, Doc: a.d} }
+func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.edits, Doc: a.doc} }
 
 // markSystem marks the last block of the system prompt.
 func (a *adjuster) markSystem() bool {
-	system := a.d.Get("system")
+	system := a.doc.Get("system")
 	if a.patch().MarkText(system) {
 		return true
 	}
@@ -169,13 +169,13 @@ func (a *adjuster) markSystem() bool {
 	return a.patch().MarkObject(last)
 }
 
-// turn tells where in its turn the model is: whether an answer is begun for it, and whether it works with tools since a turn that did
-// not begin with thinking.
-func (a *adjuster) turn() (begun, bare bool) {
+// turn reports the state of the model's turn: prefilled is whether the client began the answer, and withoutThinking whether the model uses
+// tools in a turn that did not begin with thinking.
+func (a *adjuster) turn() (prefilled, withoutThinking bool) {
 	working, thinks := false, false
-	for _, m := range a.d.Get("messages").Each {
+	for _, m := range a.doc.Get("messages").Each {
 		content := m.Get("content")
-		if begun = m.Get("role").Equal("assistant"); begun {
+		if prefilled = m.Get("role").Equal("assistant"); prefilled {
 			if !working {
 				thinks = a.beginsWithThinking(content)
 			}
@@ -186,37 +186,35 @@ func (a *adjuster) turn() (begun, bare bool) {
 			working = working || block.Get("type").Equal("tool_result")
 		}
 	}
-	return begun, working && !thinks
+	return prefilled, working && !thinks
 }
 
-// beginsWithThinking reports whether a turn begins with thinking that the provider gets to see.
+// beginsWithThinking reports whether a turn begins with thinking that is sent to the provider.
 func (a *adjuster) beginsWithThinking(content jsonx.Value) bool {
 	for _, block := range content.Each {
 		kind := block.Get("type")
 		switch {
-		case a.o.StripThinking == StripAll:
+		case a.opts.StripThinking == StripAll:
 			return false
 		case kind.Equal("redacted_thinking"):
-			return a.o.StripThinking != StripSignatures
+			return a.opts.StripThinking != StripSignatures
 		case kind.Equal("thinking"):
-			return a.o.StripThinking != StripUnsigned || !isEmpty(block.Get("signature"))
+			return a.opts.StripThinking != StripUnsigned || !isEmpty(block.Get("signature"))
 		}
 		return false
 	}
 	return false
 }
 
-// ownConversation is what a request of this dialect says at its top. What is not what it should be counts as unsaid: its provider will
-// say so.
+// ownConversation is the parameters in a request's own top-level members. Members of the wrong type count as absent: their provider will
+// refuse them.
 func ownConversation(d *jsonx.Doc) *chat.Conversation {
 	c := &chat.Conversation{}
-	for i := range d.Members {
-		m := &d.Members[i]
-		v := jsonx.Value{Raw: jsonx.Raw(d.Bytes[m.Start:m.End]), At: m.Start}
+	for key, v := range wire.TopMembers(d) {
 		switch {
-		case v.IsNull(), m.Key == "system", m.Key == "messages", m.Key == "tools":
+		case v.IsNull(), key == "system", key == "messages", key == "tools":
 		default:
-			_ = readInto(c, m.Key, v)
+			_ = readInto(c, key, v)
 		}
 	}
 	return c

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-func TestK16AndK85WhatARefusalAsksFor(t *testing.T) {
+func TestK16AndK85AmendAfterARefusal(t *testing.T) {
 	var none policy.Without
 	thinking := policy.Without{Thinking: true}
 	flags := []string{"old-2024-01-01", "new-2026-01-01"}

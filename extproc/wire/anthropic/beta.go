@@ -11,8 +11,8 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// sortBetas sorts the flags of beta features that a client of this dialect asks for: those that the provider gets to see, and
-// those that it does not know, by its configuration or by its own word.
+// sortBetas splits the beta flags of a client of this dialect into those that are passed to the provider, and those that it does not know, by
+// its configuration or its own error.
 func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) (passed, dropped []string) {
 	if req.Dialect != chat.Anthropic {
 		return nil, nil
@@ -30,14 +30,14 @@ func sortBetas(req *chat.Request, at provider.Endpoint, without policy.Without) 
 	return passed, dropped
 }
 
-// isContextManagement reports whether a flag is the one without which a body may not hold context_management.
+// isContextManagement reports whether a flag is the one that context_management requires.
 func isContextManagement(flag string) bool { return strings.HasPrefix(flag, "context-management-") }
 
-// interleavedThinking is the flag by which models with a budget think between their calls of tools, too. Those that adapt do so anyway.
+// interleavedThinking is the flag that lets models with a thinking budget think between tool calls. Adaptive models do so anyway.
 const interleavedThinking = "interleaved-thinking-2025-05-14"
 
-// Interleave sets it for clients of other formats, who have no word for it, at models that are known to heed it. Clients of this format
-// ask for it themselves.
+// Interleave sets the flag for clients of other formats, which have no equivalent, if the model is known to support it. Clients of this
+// format set it themselves.
 func Interleave(call *provider.Call, req *chat.Request, to policy.Resolution) {
 	if req.Dialect == chat.Anthropic || to.AdaptiveThinking || !slices.Contains(to.Features, policy.InterleavedThinking) {
 		return

@@ -2,8 +2,8 @@ package anthropic
 
 import "bardo.money/gateway/extproc/provider"
 
-// Charges are what costs more than its tokens in the Messages API: whatever tool the caller does not run itself, but for the search among
-// tools, which finds what the request holds.
+// Charges are what costs more than its tokens in the Messages API: every tool that the caller does not run itself, except tool search, which
+// finds what the request holds.
 var Charges = provider.NewCharges([]provider.ChargedTool{
 	{Type: "", By: provider.Nothing},
 	{Type: "custom", By: provider.Nothing},

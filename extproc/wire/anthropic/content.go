@@ -9,11 +9,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxNesting is how deep content may hold content: a message, a tool result or document in it, and what that holds.
+// maxNesting is the maximum nesting of content: a message, a tool result or document in it, and its content.
 const maxNesting = 4
 
-// readContent reads content that is a string or an array of blocks. Absent content is empty, as in a tool result that
-// says nothing. So is empty text, which this format's own API refuses in an array and others take for something said.
+// readContent reads content, a string or an array of blocks. Absent content and empty text become no parts: this API refuses empty text in an
+// array, and others treat it as an utterance.
 func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
 	return readNested(c, v, at, maxNesting)
 }
@@ -42,7 +42,7 @@ func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 	var parts []chat.Part
 	for i, e := range v.Each {
 		b := block{c: c, v: e, at: at + "." + strconv.Itoa(i)}
-		p := wire.Placed(b.read(depth), b.at)
+		p := wire.PartAt(b.read(depth), b.at)
 		if b.err != nil {
 			return nil, b.err
 		}
@@ -51,7 +51,7 @@ func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 		case !empty:
 			parts = append(parts, p)
 		case p.CacheControl == nil:
-		case len(parts) > 0: // the mark stands at the same place
+		case len(parts) > 0: // the mark keeps its position
 			parts[len(parts)-1].CacheControl = p.CacheControl
 		default:
 			wire.Unmap(c, "cache_control")
@@ -60,7 +60,7 @@ func readBlocks(c *chat.Conversation, v jsonx.Value, at string, depth int) ([]ch
 	return parts, nil
 }
 
-// block reads one content block, and keeps the first thing wrong with it.
+// block reads one content block. err is the first error.
 type block struct {
 	c   *chat.Conversation
 	v   jsonx.Value
@@ -68,7 +68,7 @@ type block struct {
 	err error
 }
 
-// text is a member of v that must be a string; in says where in the block v is.
+// text is a member of v that must be a string; in is the path from the block to v.
 func (b *block) text(in string, v jsonx.Value, key string) string {
 	m := v.Get(key)
 	s, ok := m.Str()
@@ -78,7 +78,7 @@ func (b *block) text(in string, v jsonx.Value, key string) string {
 	return s
 }
 
-// optional is a member of the block that must be a string if it is there.
+// optional is an optional member of the block that must be a string.
 func (b *block) optional(key string) string {
 	if b.v.Get(key).IsNull() {
 		return ""
@@ -86,17 +86,17 @@ func (b *block) optional(key string) string {
 	return b.text("", b.v, key)
 }
 
-// knows names the block's members besides these as lost.
-func (b *block) knows(keys ...string) { wire.UnmapUnknown(b.c, b.v, keys...) }
+// unmapOthers unmaps the block's members other than keys.
+func (b *block) unmapOthers(keys ...string) { wire.UnmapUnknown(b.c, b.v, keys...) }
 
 func (b *block) read(depth int) chat.Part {
 	kind := b.text("", b.v, "type")
 	switch kind {
 	case "text":
-		b.knows("type", "cache_control", "text")
+		b.unmapOthers("type", "cache_control", "text")
 		return chat.Part{Kind: chat.PartText, Text: b.text("", b.v, "text")}
 	case "image":
-		b.knows("type", "cache_control", "source")
+		b.unmapOthers("type", "cache_control", "source")
 		return b.image()
 	case "document":
 		return b.document(depth)
@@ -105,36 +105,36 @@ func (b *block) read(depth int) chat.Part {
 	case "tool_use":
 		return b.toolUse()
 	case "tool_result":
-		b.knows("type", "cache_control", "tool_use_id", "content", "is_error")
+		b.unmapOthers("type", "cache_control", "tool_use_id", "content", "is_error")
 		return b.toolResult(depth)
 	case "thinking":
-		b.knows("type", "cache_control", "thinking", "signature")
+		b.unmapOthers("type", "cache_control", "thinking", "signature")
 		p := chat.Part{Kind: chat.PartThinking, Text: b.text("", b.v, "thinking")}
 		p.Signature = b.optional("signature")
 		return p
-	case "tool_reference": // a tool that a search of the caller's own found; elsewhere all tools are there, and its name says which
-		b.knows("type", "cache_control", "tool_name")
+	case "tool_reference": // the result of a client's own tool search; other formats have all tools, so its name suffices
+		b.unmapOthers("type", "cache_control", "tool_name")
 		return chat.Part{Kind: chat.PartText, Text: b.text("", b.v, "tool_name")}
 	case "redacted_thinking":
-		b.knows("type", "cache_control", "data")
+		b.unmapOthers("type", "cache_control", "data")
 		return chat.Part{Kind: chat.PartRedacted, Data: b.text("", b.v, "data")}
 	}
 	return b.other(kind)
 }
 
-// traces are the blocks that a provider's own tools leave in the model's turn and that say nothing to another provider: what was called,
-// and results that only their provider can read. Any other block that only this format has is content.
+// traces are the blocks that a provider's own tools leave in an assistant's turn and that mean nothing to another provider: calls, and
+// results that only their provider can read. Any other block of this format only is content.
 var traces = map[string]bool{
 	"server_tool_use": true, "mcp_tool_use": true, "web_search_tool_result": true, "tool_search_tool_result": true,
 }
 
-// other is a block that only this format has, under the name by which it is refused, or its loss is told.
+// other is a block of this format only. name is its name in errors and among degraded names.
 func (b *block) other(name string) chat.Part {
 	return chat.Part{Kind: chat.PartOther, Name: name, Raw: b.v.Raw, Trace: traces[name]}
 }
 
-// held is a block whose bytes only its provider holds; media is their type as far as it is known.
-func (b *block) held(source jsonx.Value, kind, media string) chat.Part {
+// stored is a block whose bytes are stored at its provider; media is their type as far as it is known.
+func (b *block) stored(source jsonx.Value, kind, media string) chat.Part {
 	id := source.Get("file_id")
 	if !id.Exists() {
 		return b.other(kind)
@@ -142,7 +142,7 @@ func (b *block) held(source jsonx.Value, kind, media string) chat.Part {
 	return chat.Part{Kind: chat.PartFile, File: b.text("source.", source, "file_id"), Media: media, Name: b.optional("title")}
 }
 
-// source is where the block's bytes are.
+// source is the member that holds or locates the block's bytes.
 func (b *block) source() jsonx.Value {
 	source := b.v.Get("source")
 	wire.UnmapUnknown(b.c, source, "type", "media_type", "data", "url", "content", "file_id")
@@ -159,11 +159,11 @@ func (b *block) image() chat.Part {
 	case "url":
 		return chat.Part{Kind: chat.PartImage, URL: b.text("source.", source, "url")}
 	}
-	return b.held(source, "image", "image/*")
+	return b.stored(source, "image", "image/*")
 }
 
 func (b *block) document(depth int) chat.Part {
-	b.knows("type", "cache_control", "source", "title", "context", "citations")
+	b.unmapOthers("type", "cache_control", "source", "title", "context", "citations")
 	if on, _ := b.v.Get("citations").Get("enabled").Bool(); on {
 		wire.Unmap(b.c, "citations")
 	}
@@ -180,12 +180,12 @@ func (b *block) document(depth int) chat.Part {
 	case "content":
 		return b.documentOfBlocks(p, source.Get("content"), depth)
 	default:
-		return b.held(source, "document", "")
+		return b.stored(source, "document", "")
 	}
 	return p
 }
 
-// documentOfBlocks reads a document that is written as content. Only text can be said elsewhere.
+// documentOfBlocks reads a document that consists of blocks. Other formats have text documents only.
 func (b *block) documentOfBlocks(p chat.Part, content jsonx.Value, depth int) chat.Part {
 	parts, err := readNested(b.c, content, b.at+".source.content", depth)
 	if err != nil {
@@ -201,9 +201,9 @@ func (b *block) documentOfBlocks(p chat.Part, content jsonx.Value, depth int) ch
 	return p
 }
 
-// searchResult reads what a search of the caller's own found. Elsewhere it is a document, whose place cannot be cited.
+// searchResult reads a result of the client's own search. Other formats have documents, which cannot be cited by position.
 func (b *block) searchResult() chat.Part {
-	b.knows("type", "cache_control", "source", "title", "content", "citations")
+	b.unmapOthers("type", "cache_control", "source", "title", "content", "citations")
 	wire.Unmap(b.c, "search_result")
 	parts, err := readNested(b.c, b.v.Get("content"), b.at+".content", 1)
 	if err != nil {
@@ -223,7 +223,7 @@ func joined(parts []chat.Part) string {
 }
 
 func (b *block) toolUse() chat.Part {
-	b.knows("type", "cache_control", "id", "name", "input", "caller")
+	b.unmapOthers("type", "cache_control", "id", "name", "input", "caller")
 	if caller := b.v.Get("caller"); !caller.IsNull() && !caller.Get("type").Equal("direct") {
 		wire.Unmap(b.c, "caller")
 	}

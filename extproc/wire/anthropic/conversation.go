@@ -10,17 +10,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown
-// members at the top, and unknown members of messages, blocks and tools by their own keys.
+// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and unknown
+// members of messages, blocks and tools, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{}
-	for i := range r.Doc.Members {
-		m := &r.Doc.Members[i]
-		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+	for key, v := range wire.TopMembers(&r.Doc) {
 		if v.IsNull() {
 			continue
 		}
-		if err := readInto(c, m.Key, v); err != nil {
+		if err := readInto(c, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -45,9 +43,8 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) (err error) {
 	return readParam(c, key, v)
 }
 
-// isAttribution reports whether a part of the system prompt is a header that Claude Code writes there for Anthropic to count
-// by. It says nothing to a model, and differs from conversation to conversation, so that at the head of another provider's
-// prompt it would keep its cache from ever being read.
+// isAttribution reports whether a part of the system prompt is a header that Claude Code adds for Anthropic's statistics. It means nothing to
+// a model, and differs between conversations: at the start of another provider's prompt it would defeat the prompt cache.
 func isAttribution(p chat.Part) bool {
 	return p.Kind == chat.PartText && strings.HasPrefix(p.Text, "x-anthropic-billing-header:")
 }

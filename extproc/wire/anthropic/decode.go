@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"math"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -11,11 +10,11 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// highBudget is the thinking budget in tokens from which a request counts as one of high effort.
+// highBudget is the thinking budget in tokens from which a request has high effort.
 const highBudget = 16384
 
-// Decode reads a request of a Messages client. It looks at the members the gateway acts on; the conversation is parsed
-// when something asks for it. The gateway's own hints are marked for removal.
+// Decode reads a Messages request. It reads the members that the gateway acts on; the conversation is parsed when it is needed. The gateway's
+// own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
@@ -23,11 +22,10 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	}
 	r := &chat.Request{
 		Dialect: chat.Anthropic, Op: op, Choices: 1, Query: query, Version: h.Get("anthropic-version"), Betas: betas(h),
-		InputTokens: wire.InputTokens(doc.Stats), MostInput: wire.MostInputTokens(&doc), Doc: doc, Read: readConversation,
+		InputTokens: wire.InputTokens(doc.Stats), MaxInput: wire.MaxInputTokens(&doc), Doc: doc, Read: readConversation,
 	}
-	for i := range doc.Members {
-		m := &doc.Members[i]
-		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+	for key, v := range wire.TopMembers(&doc) {
+		if err := readMember(r, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -43,30 +41,24 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	return r, nil
 }
 
-// readMember reads one top-level member of a request. Null counts as absent where the member may be left out.
-func readMember(r *chat.Request, key string, v jsonx.Value) error {
+// readMember reads one top-level member of a request. Null counts as absent for optional members.
+func readMember(r *chat.Request, key string, v jsonx.Value) (err error) {
 	switch key {
 	case "model":
-		return readModel(r, v)
+		r.Model, err = wire.ReadModel(v)
+		return err
 	case "messages":
-		return checkMessages(v)
+		return wire.CheckMessages(v)
 	}
 	if v.IsNull() {
 		return nil
 	}
 	switch key {
 	case "stream":
-		on, ok := v.Bool()
-		if !ok {
-			return wire.WrongKind(key, "a boolean", v)
-		}
-		r.Stream = on && r.Op == chat.Generate
+		r.Stream, err = wire.ReadFlag(key, v)
+		r.Stream = r.Stream && r.Op == chat.Generate
 	case "max_tokens":
-		n, ok := v.Int()
-		if !ok || n < 1 || n > math.MaxInt32 {
-			return invalid(key, "must be a positive integer")
-		}
-		r.MaxTokens = int(n)
+		r.MaxTokens, err = wire.ReadLimit(key, v)
 	case "thinking":
 		return readThinking(r, v)
 	case "output_config":
@@ -74,12 +66,12 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 	case "thread":
 		return refuseThread(r.Op)
 	}
-	return nil
+	return err
 }
 
-// refuseThread refuses a conversation that the provider would hold, of which later requests bring the new messages alone: such
-// a request can neither be priced nor served by another provider, and one that does not know the field would answer it out of
-// context. Clients that use threads know this code, and send the whole conversation from then on.
+// refuseThread refuses a conversation that the provider would store, of which later requests send only the new messages: such a request can
+// neither be priced nor served by another provider, and a provider that ignores the member would answer out of context. Clients that use
+// threads know this code, and send the whole conversation from then on.
 func refuseThread(op chat.Op) error {
 	if op != chat.Generate {
 		return nil
@@ -87,24 +79,6 @@ func refuseThread(op chat.Op) error {
 	f := fault.Newf(fault.InvalidRequest, "thread: message threads are not supported here: send the whole conversation")
 	f.Param, f.Code = "thread", "thread_unsupported_request"
 	return f
-}
-
-func readModel(r *chat.Request, v jsonx.Value) (err error) {
-	r.Model, err = wire.ModelName(v)
-	if err == nil && r.Model == "" {
-		return invalid("model", "must not be empty")
-	}
-	return err
-}
-
-func checkMessages(v jsonx.Value) error {
-	if v.Kind() != jsonx.Array {
-		return wire.WrongKind("messages", "an array", v)
-	}
-	for range v.Each {
-		return nil
-	}
-	return invalid("messages", "must not be empty")
 }
 
 func readThinking(r *chat.Request, v jsonx.Value) error {
@@ -126,16 +100,11 @@ func readEffort(r *chat.Request, v jsonx.Value) error {
 	if effort.IsNull() {
 		return nil
 	}
-	name, ok := effort.Str()
-	if !ok {
-		return wire.WrongKind("output_config.effort", "a string", effort)
-	}
 	r.Thinking = true
-	r.HighEffort = r.HighEffort || name == "high" || name == "xhigh" || name == "max"
-	return nil
+	return wire.ReadEffort(r, "output_config.effort", effort)
 }
 
-// betas are the beta features that the client asked for, one by one.
+// betas are the beta flags of a request.
 func betas(h header.List) []string {
 	var names []string
 	for _, f := range h {

@@ -1,12 +1,13 @@
-// Package anthropic is the Messages format of Anthropic, on both sides: as the dialect of a client (Decode, NewEncoder,
-// Error) and as the language of a provider (EncodeRequest, NewDecoder). Bytes that need no change pass unchanged when both
-// sides speak it; only StripThinking and NoContextEdits take something out. What is lost on the way to it or from it is named as package
-// wire says. It knows nothing of paths, credentials or any one provider.
+// Package anthropic is the wire format of Anthropic's Messages API, on both sides: the requests of clients (Dialect) and to providers
+// (EncodeRequest). Answers are package message's. Bytes that need no change pass unchanged when both sides speak it, except for what
+// StripThinking and NoContextEdits remove. What requests lose is named as package wire describes. It knows nothing of credentials, and no
+// particular provider.
 package anthropic
 
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 )
 
 // Dialect is the client's side of the format. The zero value is ready.
@@ -16,3 +17,6 @@ var _ wire.Dialect = Dialect{}
 
 // Name is chat.Anthropic.
 func (Dialect) Name() chat.Dialect { return chat.Anthropic }
+
+// NewEncoder returns the encoder of one answer.
+func (Dialect) NewEncoder(o wire.Options) wire.Encoder { return message.NewEncoder(o) }

@@ -8,12 +8,12 @@ import (
 // Names is the form of a request: the members of the Messages API.
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
-		// At the top.
+		// Top level.
 		"model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature", "top_k", "top_p", "tools", "tool_choice", "thinking",
 		"service_tier", "container", "context_management", "mcp_servers", "output_config", "output_format", "betas", "inference_geo", "speed",
 		"cache_control", "thread", "diagnostics", "user", "background", "modalities", "web_search_options", "search_options", "enable_search",
 		"search_parameters", "fallbacks", "models", "plugins", "route", "preset",
-		// Inside.
+		// Nested.
 		"role", "content", "type", "text", "source", "media_type", "data", "url", "file_id", "title", "context", "citations", "enabled", "tool_use_id",
 		"tool_name", "is_error", "id", "name", "caller", "tool_id", "signature", "budget_tokens", "display", "effort", "format", "task_budget", "total",
 		"remaining", "description", "strict", "defer_loading", "allowed_callers", "eager_input_streaming", "disable_parallel_tool_use", "ttl",

@@ -9,16 +9,12 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readParam reads a sampling parameter; a member it does not know is unmapped.
+// readParam reads a parameter; an unknown member is unmapped.
 func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	p := &c.Params
 	switch key {
-	case "temperature":
-		return wire.ReadNumber(&p.Temperature, key, v)
-	case "top_p":
-		return wire.ReadNumber(&p.TopP, key, v)
-	case "top_k":
-		return wire.ReadNumber(&p.TopK, key, v)
+	case "temperature", "top_p", "top_k":
+		return wire.ReadNumber(wire.NumberParam(p, key), key, v)
 	case "stop_sequences":
 		return readStop(p, v)
 	case "metadata":
@@ -30,7 +26,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 		wire.UnmapUnknown(c, v, "effort", "format")
 		p.Effort, _ = v.Get("effort").Str()
 		return readFormat(c, "output_config.format", v.Get("format"))
-	case "output_format": // the name of output_config.format while it was a beta
+	case "output_format": // the name of output_config.format in its beta
 		return readFormat(c, key, v)
 	case "service_tier":
 		if v.Equal("standard_only") {
@@ -61,7 +57,7 @@ func readMetadata(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not carry says what its absence means as well.
+// isDefault reports whether a member that the canonical form does not have equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "service_tier":
@@ -111,7 +107,7 @@ func readFormat(c *chat.Conversation, at string, v jsonx.Value) error {
 		return wire.WrongKind(at+".schema", "an object", schema)
 	}
 	wire.UnmapUnknown(c, v, "type", "schema")
-	if c.Params.Schema != nil { // under both its names
+	if c.Params.Schema != nil { // both names are used
 		wire.Unmap(c, "output_format")
 	}
 	c.Params.Schema = schema.Raw

@@ -9,87 +9,87 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// minBudget is the smallest thinking budget that the API takes, in tokens.
+// minBudget is the API's minimum thinking budget in tokens.
 const minBudget = 1024
 
-// minTopP is the least top_p that the API takes beside thinking.
+// minTopP is the API's minimum of top_p with thinking.
 const minTopP = 0.95
 
-// plan settles what depends on each other: the answer's limit, the thinking, and what may not stand beside it. The client's own word
-// stands over what its profile says by default, and a locked profile over both.
+// plan resolves parameters that depend on each other: the limit of the answer, thinking, and what the API refuses together with it. The
+// client's parameters override its profile's defaults, and locked ones of a profile override the client's.
 type plan struct {
-	opts  *RequestOptions
-	own   chat.Params // what the client says
-	asked int         // the limit that the client or its profile set; 0: none
-	begun bool        // an answer is begun for the model
-	bare  bool        // the model is in the middle of a turn that did not begin with thinking
-	// keepsOwn is set where the client's own members stay as they came, unless its profile changes them.
-	keepsOwn bool
-	lose     func(name string)
-	name     func(word string) // as it is
+	opts            *RequestOptions
+	own             chat.Params // the client's
+	requested       int         // limit of the answer, by the client or its profile; 0: none
+	prefilled       bool        // the client began the answer
+	withoutThinking bool        // the model is in a turn that uses tools and did not begin with thinking
+	// keepsOwn is set if the client's own members stay as they are, unless its profile changes them.
+	keepsOwn  bool
+	degrade   func(name string)
+	degradeAs func(word string) // for names that are not canonical
 
-	profiled bool // the profile says how hard to think
-	guides   bool // and what no parameter can say may be written into the prompt
-	locked   bool // the profile stands over the client
+	byProfile bool // the profile decides how hard to think
+	mayPrompt bool // the prompt may express what no parameter can
+	locked    bool // the profile overrides the client
 
 	maxTokens int
-	budget    int  // of thinking, in tokens; 0: no thinking with a budget
+	budget    int  // thinking budget in tokens; 0: none
 	adaptive  bool // thinking without a budget
-	off       bool // the model is told not to think
+	off       bool // thinking is disabled explicitly
 	effort    string
 	sampling  chat.Params
 	choice    chat.ToolChoice
-	words     string // for the system prompt, where the model has no parameter for them
+	guidance  string // text for the system prompt that replaces a parameter
 }
 
-// settle works the plan out. choice is the client's.
-func (p *plan) settle(profile *chat.Profile, choice chat.ToolChoice) {
-	said, overridden := profile.Over(p.own)
-	p.sampling, p.choice = said, choice
-	p.profiled = said.Effort != p.own.Effort || said.ThinkingBudget != p.own.ThinkingBudget || said.Thinking != p.own.Thinking
-	p.guides = profile.Guides(&p.own)
-	p.locked = p.profiled && profile.Locked.Effort != ""
+// resolve computes the plan. choice is the client's tool choice.
+func (p *plan) resolve(profile *chat.Profile, choice chat.ToolChoice) {
+	merged, overridden := profile.Over(p.own)
+	p.sampling, p.choice = merged, choice
+	p.byProfile = merged.Effort != p.own.Effort || merged.ThinkingBudget != p.own.ThinkingBudget || merged.Thinking != p.own.Thinking
+	p.mayPrompt = profile.Guides(&p.own)
+	p.locked = p.byProfile && profile.Locked.Effort != ""
 	for _, name := range overridden {
-		p.lose(name)
+		p.degrade(name)
 	}
-	if p.asked == 0 && profile != nil {
-		p.asked = profile.MaxTokens
+	if p.requested == 0 && profile != nil {
+		p.requested = profile.MaxTokens
 	}
 	p.limit()
-	if p.keepsOwn && !p.profiled {
-		p.adaptive = said.ThinkingBudget > 0 || said.Thinking == chat.ThinkingAdaptive
-		p.draw()
-		p.exclusive()
+	if p.keepsOwn && !p.byProfile {
+		p.adaptive = merged.ThinkingBudget > 0 || merged.Thinking == chat.ThinkingAdaptive
+		p.resolveSampling()
+		p.dropConflicts()
 		if p.opts.alwaysThinks() {
-			p.free()
+			p.relaxChoice()
 		}
 		return
 	}
 	p.thinking()
-	p.draw()
-	p.exclusive()
+	p.resolveSampling()
+	p.dropConflicts()
 	if p.thinks() || p.opts.alwaysThinks() {
-		p.free()
+		p.relaxChoice()
 	}
 }
 
-// free takes back that the model must use a tool, which the API refuses beside thinking.
-func (p *plan) free() {
+// relaxChoice drops the requirement to use a tool, which the API refuses with thinking.
+func (p *plan) relaxChoice() {
 	if p.forced() {
-		p.lose("tool_choice")
+		p.degrade("tool_choice")
 		p.choice = chat.ToolChoice{}
 	}
 }
 
-// forced reports whether the model must use a tool.
+// forced reports whether the model is required to use a tool.
 func (p *plan) forced() bool { return p.choice.Mode == chat.ToolAny || p.choice.Mode == chat.ToolNamed }
 
 func (p *plan) thinks() bool { return p.adaptive || p.budget > 0 }
 
 func (p *plan) limit() {
-	p.maxTokens = p.asked
+	p.maxTokens = p.requested
 	if limit := p.opts.MaxOutput; limit > 0 && p.maxTokens > limit && !p.keepsOwn {
-		p.lose("max_tokens")
+		p.degrade("max_tokens")
 		p.maxTokens = limit
 	}
 	if p.maxTokens == 0 {
@@ -100,142 +100,141 @@ func (p *plan) limit() {
 	}
 }
 
-// efforts are the API's efforts, by the caller's words; "" where it has none of its own.
+// efforts are the API's efforts, by the client's; "" where it has no equivalent.
 var efforts = map[string]string{"minimal": "", "low": "low", "medium": "medium", "high": "high", "xhigh": "", "max": "max"}
 
 func (p *plan) thinking() {
-	said := &p.sampling
-	word, known := efforts[said.Effort]
-	budget := said.ThinkingBudget
+	wanted := &p.sampling
+	word, known := efforts[wanted.Effort]
+	budget := wanted.ThinkingBudget
 	if budget == 0 {
-		budget = wire.Budgets[said.Effort]
+		budget = wire.Budgets[wanted.Effort]
 	}
-	if budget == 0 && said.Thinking == chat.ThinkingAdaptive {
+	if budget == 0 && wanted.Thinking == chat.ThinkingAdaptive {
 		budget = wire.Budgets["medium"]
 	}
 	switch {
 	case p.opts.NoThinking:
-		p.inWords(budget)
-	case said.Effort == effortNone, said.Thinking == chat.ThinkingOff:
-		p.dontThink()
+		p.askInPrompt(budget)
+	case wanted.Effort == effortNone, wanted.Thinking == chat.ThinkingOff:
+		p.disableThinking()
 	case budget == 0:
-		if said.Effort != "" {
-			p.loseEffort("")
+		if wanted.Effort != "" {
+			p.degradeEffort("")
 		}
-	case p.profiled && !p.locked && p.forbids(): // the client's own word counts more than a default
-		p.loseEffort("")
-	case p.begun, !p.opts.Adaptive && p.bare:
-		p.loseEffort("")
+	case p.byProfile && !p.locked && p.forbids(): // the client's own parameters override a default
+		p.degradeEffort("")
+	case p.prefilled, !p.opts.Adaptive && p.withoutThinking:
+		p.degradeEffort("")
 	case p.opts.Adaptive:
 		p.adaptive = true
-		p.effort = p.word(known, word, budget)
+		p.effort = p.chooseEffort(known, word, budget)
 	default:
-		if said.ThinkingBudget > 0 && said.Effort != "" {
-			p.loseEffort("")
+		if wanted.ThinkingBudget > 0 && wanted.Effort != "" {
+			p.degradeEffort("")
 		}
 		p.fitBudget(max(budget, minBudget))
 	}
 }
 
-// forbids reports whether the client itself says what may not stand beside thinking.
+// forbids reports whether the client itself sets what the API refuses with thinking.
 func (p *plan) forbids() bool {
-	if p.opts.FixedSampling { // it goes anyway
+	if p.opts.FixedSampling { // it is dropped anyway
 		return p.forced()
 	}
 	return p.forced() || p.own.TopK != "" ||
-		p.own.Temperature != "" && number(p.own.Temperature) != 1 || p.own.TopP != "" && number(p.own.TopP) < minTopP
+		p.own.Temperature != "" && wire.Float(p.own.Temperature) != 1 || p.own.TopP != "" && wire.Float(p.own.TopP) < minTopP
 }
 
-// inWords asks a model in its prompt that does not think by any parameter, where a profile says so.
-func (p *plan) inWords(budget int) {
+// askInPrompt expresses thinking in the prompt, for a model without a parameter for it, if the profile allows that.
+func (p *plan) askInPrompt(budget int) {
 	switch {
-	case p.profiled && !p.guides:
-		p.loseEffort("")
-	case p.profiled:
-		if p.words = wire.ReasoningGuidance(p.sampling.Effort); p.words != "" {
-			p.loseEffort("prompt")
+	case p.byProfile && !p.mayPrompt:
+		p.degradeEffort("")
+	case p.byProfile:
+		if p.guidance = wire.ReasoningGuidance(p.sampling.Effort); p.guidance != "" {
+			p.degradeEffort("prompt")
 			return
 		}
-		p.loseEffort("")
+		p.degradeEffort("")
 	case p.sampling.Effort != "" && p.sampling.Effort != "none":
-		p.lose("effort")
+		p.degrade("effort")
 	case budget > 0:
-		p.lose("thinking")
+		p.degrade("thinking")
 	}
 }
 
-// loseEffort names an effort that is not what was said. What a profile said is named with what became of it.
-func (p *plan) loseEffort(instead string) {
-	if p.profiled {
-		p.name(wire.Became("reasoning_effort", p.sampling.Effort, instead))
+// degradeEffort names an effort that is not sent as requested. A profile's is named with its replacement.
+func (p *plan) degradeEffort(instead string) {
+	if p.byProfile {
+		p.degradeAs(wire.Replaced("reasoning_effort", p.sampling.Effort, instead))
 		return
 	}
-	p.lose("effort")
+	p.degrade("effort")
 }
 
-// dontThink switches thinking off. A model that thinks unless it is told not to is told so, and one that always thinks is told to think
-// as little as it can.
-func (p *plan) dontThink() {
-	p.loseThinking()
+// disableThinking disables thinking: explicitly for a model that thinks by default. A model that always thinks gets its lowest effort.
+func (p *plan) disableThinking() {
+	p.degradeThinking()
 	switch {
 	case p.opts.alwaysThinks():
-		p.adaptive, p.effort = true, p.atMost(ladder[0])
+		p.adaptive, p.effort = true, p.effortAtMost(effortOrder[0])
 		if p.sampling.Effort == effortNone {
-			p.loseEffort(p.effort)
+			p.degradeEffort(p.effort)
 		} else {
-			p.lose("thinking")
+			p.degrade("thinking")
 		}
 	case p.opts.Adaptive && p.opts.Thinks == policy.ThinksUnlessTold:
 		p.off = true
 	}
 }
 
-// loseThinking names what was said about thinking that is switched off.
-func (p *plan) loseThinking() {
+// degradeThinking names the thinking parameters of a request that is sent without thinking.
+func (p *plan) degradeThinking() {
 	if p.sampling.ThinkingBudget > 0 {
-		p.lose("budget_tokens")
+		p.degrade("budget_tokens")
 	}
 	if p.sampling.Effort != "" && p.sampling.Effort != effortNone {
-		p.lose("effort")
+		p.degrade("effort")
 	}
 }
 
-// word is the effort for a model that takes no budget: the caller's own, the nearest one of the model's, or what the
-// budget amounts to.
-func (p *plan) word(known bool, word string, budget int) string {
-	said := &p.sampling
-	if known && said.ThinkingBudget > 0 {
-		p.lose("budget_tokens")
+// chooseEffort is the effort for a model without budgets: the client's own, the nearest one of the model's, or the one that the budget
+// amounts to.
+func (p *plan) chooseEffort(known bool, word string, budget int) string {
+	wanted := &p.sampling
+	if known && wanted.ThinkingBudget > 0 {
+		p.degrade("budget_tokens")
 	}
-	if said.Effort == "" && said.ThinkingBudget == 0 { // the model decides
+	if wanted.Effort == "" && wanted.ThinkingBudget == 0 { // the model decides
 		return ""
 	}
-	if slices.Contains(p.opts.Efforts, said.Effort) {
-		return said.Effort
+	if slices.Contains(p.opts.Efforts, wanted.Effort) {
+		return wanted.Effort
 	}
 	if word == "" {
-		word = effortOf(budget)
+		word = wire.EffortOf(budget)
 	}
 	if len(p.opts.Efforts) > 0 {
-		word = p.atMost(word)
+		word = p.effortAtMost(word)
 	}
-	if said.Effort != "" && said.Effort != word {
-		p.loseEffort(word)
+	if wanted.Effort != "" && wanted.Effort != word {
+		p.degradeEffort(word)
 	}
 	return word
 }
 
-// effortNone is the word of callers for no thinking. The API has none for it.
+// effortNone is the clients' word for no thinking. The API has none.
 const effortNone = "none"
 
-// ladder are the API's efforts, from the least.
-var ladder = []string{"low", "medium", "high", "xhigh", "max"}
+// effortOrder are the API's efforts in ascending order.
+var effortOrder = []string{"low", "medium", "high", "xhigh", "max"}
 
-// atMost is the highest of the model's efforts that is not above one, or its least.
-func (p *plan) atMost(word string) string {
-	for i := slices.Index(ladder, word); i >= 0; i-- {
-		if slices.Contains(p.opts.Efforts, ladder[i]) {
-			return ladder[i]
+// effortAtMost is the highest of the model's efforts that does not exceed word, or its lowest.
+func (p *plan) effortAtMost(word string) string {
+	for i := slices.Index(effortOrder, word); i >= 0; i-- {
+		if slices.Contains(p.opts.Efforts, effortOrder[i]) {
+			return effortOrder[i]
 		}
 	}
 	if len(p.opts.Efforts) > 0 {
@@ -244,79 +243,66 @@ func (p *plan) atMost(word string) string {
 	return word
 }
 
-// effortOf is the effort that a budget of thinking tokens amounts to.
-func effortOf(budget int) string {
-	const low, medium = 2048, 8192
-	switch {
-	case budget <= low:
-		return "low"
-	case budget <= medium:
-		return "medium"
-	}
-	return "high"
-}
-
-// fitBudget makes room for a budget: it counts against the answer's limit, so the limit is raised where the caller set one and the model
-// allows more. Where it does not, the budget shrinks to what the caller's own limit leaves of the model's, else to half; too small a one
-// is none.
+// fitBudget makes room for a budget. The budget counts towards the limit of the answer, so the limit is raised if the client set one and the
+// model allows more. Otherwise the budget shrinks to what the client's limit leaves of the model's, or to half; below the minimum there is no
+// thinking.
 func (p *plan) fitBudget(budget int) {
-	if p.asked > 0 && p.opts.MaxOutput > 0 {
+	if p.requested > 0 && p.opts.MaxOutput > 0 {
 		p.maxTokens = max(p.maxTokens, min(p.maxTokens+budget, p.opts.MaxOutput))
 	}
-	most := p.maxTokens - min(p.asked, p.maxTokens)
-	if most < minBudget || p.asked == 0 {
+	most := p.maxTokens - min(p.requested, p.maxTokens)
+	if most < minBudget || p.requested == 0 {
 		most = max(minBudget, p.maxTokens/2)
 	}
-	if budget >= p.maxTokens || p.asked > 0 && p.opts.MaxOutput > 0 && budget > most {
+	if budget >= p.maxTokens || p.requested > 0 && p.opts.MaxOutput > 0 && budget > most {
 		budget = most
 		instead := ""
 		if budget < p.maxTokens {
 			instead = "budget_tokens:" + strconv.Itoa(budget)
 		}
-		p.loseEffort(instead)
+		p.degradeEffort(instead)
 	}
 	if budget < p.maxTokens {
 		p.budget = budget
 	}
 }
 
-// draw settles how the model draws its words, before the rules of what may stand together.
-func (p *plan) draw() {
+// resolveSampling resolves the sampling parameters, before the API's rules about combinations.
+func (p *plan) resolveSampling() {
 	s := &p.sampling
 	if p.opts.FixedSampling {
 		for _, n := range [...]struct {
-			name      string
-			own, said *string
+			name        string
+			own, wanted *string
 		}{{"temperature", &p.own.Temperature, &s.Temperature}, {"top_p", &p.own.TopP, &s.TopP}, {"top_k", &p.own.TopK, &s.TopK}} {
-			if *n.said != "" && (!p.keepsOwn || *n.own != *n.said) && (n.name != "top_k" || *n.own != "") {
-				p.drop(n.said, n.name, number(*n.said) != 1)
+			if *n.wanted != "" && (!p.keepsOwn || *n.own != *n.wanted) && (n.name != "top_k" || *n.own != "") {
+				p.drop(n.wanted, n.name, wire.Float(*n.wanted) != 1)
 			}
 		}
 	}
 	room := s.Temperature == ""
 	if p.thinks() {
-		room = s.MinP != "" && 1-number(s.MinP) >= minTopP
+		room = s.MinP != "" && 1-wire.Float(s.MinP) >= minTopP
 	}
-	var lost []string
-	*s, lost = wire.Draws(p.own, *s, !p.thinks() && !p.opts.FixedSampling, false, room && !p.opts.FixedSampling)
-	for _, name := range lost {
-		p.name(name)
+	var degraded []string
+	*s, degraded = wire.ApproximateSampling(p.own, *s, !p.thinks() && !p.opts.FixedSampling, false, room && !p.opts.FixedSampling)
+	for _, name := range degraded {
+		p.degradeAs(name)
 	}
 }
 
-// exclusive drops the parameters that the API refuses beside thinking or beside each other. Of two of which one is the client's own,
-// that one stays.
-func (p *plan) exclusive() {
+// dropConflicts drops parameters that the API refuses with thinking or with each other. Of two, the client's own stays.
+func (p *plan) dropConflicts() {
 	s := &p.sampling
-	temperature, topP := number(s.Temperature), number(s.TopP)
+	temperature, topP := wire.Float(s.Temperature), wire.Float(s.TopP)
 	switch {
 	case s.Temperature != "" && p.thinks():
 		p.drop(&s.Temperature, "temperature", temperature != 1)
 	case temperature > 1 && s.Temperature != p.own.Temperature:
-		p.name(wire.Became("temperature", s.Temperature, "1"))
+		p.degradeAs(wire.Replaced("temperature", s.Temperature, "1"))
 		s.Temperature = "1"
 	case temperature > 1 && !p.keepsOwn:
-		p.lose("temperature")
+		p.degrade("temperature")
 		s.Temperature = "1"
 	}
 	ownTopP := p.own.TopP != "" && s.TopP == p.own.TopP
@@ -334,42 +320,33 @@ func (p *plan) exclusive() {
 	}
 }
 
-// drop leaves a parameter out, and names it if that changes anything.
+// drop removes a parameter, and names it if that makes a difference.
 func (p *plan) drop(param *string, name string, matters bool) {
 	*param = ""
 	if matters {
-		p.lose(name)
+		p.degrade(name)
 	}
 }
 
-// reportUnsupported names the profile's parameters that this API lacks. Cache keys are left out: without them the answer is the same.
+// reportUnsupported names the profile's parameters that this API lacks. Cache keys are not named: the answer is the same without them.
 func (p *plan) reportUnsupported() {
 	s, own := &p.sampling, &p.own
 	if s.Predicted != own.Predicted {
-		p.name("predicted_output")
+		p.degradeAs("predicted_output")
 	}
 	if s.Seed != own.Seed {
-		p.name("seed")
+		p.degradeAs("seed")
 	}
-	if s.PresencePenalty != own.PresencePenalty && number(s.PresencePenalty) != 0 {
-		p.name("presence_penalty")
+	if s.PresencePenalty != own.PresencePenalty && wire.Float(s.PresencePenalty) != 0 {
+		p.degradeAs("presence_penalty")
 	}
-	if s.FrequencyPenalty != own.FrequencyPenalty && number(s.FrequencyPenalty) != 0 {
-		p.name("frequency_penalty")
+	if s.FrequencyPenalty != own.FrequencyPenalty && wire.Float(s.FrequencyPenalty) != 0 {
+		p.degradeAs("frequency_penalty")
 	}
 	if s.WebSearch != nil && *s.WebSearch {
-		p.name("web_search")
+		p.degradeAs("web_search")
 	}
 	if s.TEE {
-		p.name("tee_mode")
+		p.degradeAs("tee_mode")
 	}
-}
-
-// number reads a number's text; it is validated already, and 0 when absent.
-func number(text string) float64 {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0
-	}
-	return f
 }

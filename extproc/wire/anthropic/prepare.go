@@ -8,13 +8,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// prepare settles what the request says besides its conversation, and what of that has to stand inside it.
+// prepare resolves the parameters, and what of them has to be written into the conversation.
 func (w *writer) prepare() {
 	w.plan = plan{
-		opts: &w.opts, own: w.Conv.Params, asked: w.req.MaxTokens, begun: w.turns[len(w.turns)-1].Assistant, bare: !canThink(w.turns),
-		lose: w.Lose, name: w.Name,
+		opts: &w.opts, own: w.Conv.Params, requested: w.req.MaxTokens, prefilled: w.turns[len(w.turns)-1].Assistant, withoutThinking: !canThink(w.turns),
+		degrade: w.Degrade, degradeAs: w.DegradeAs,
 	}
-	w.settle(w.req.Profile, w.Conv.ToolChoice)
+	w.resolve(w.req.Profile, w.Conv.ToolChoice)
 	if !w.thinks() && w.opts.StripThinking != StripSignatures {
 		w.stopThinking()
 	}
@@ -22,18 +22,18 @@ func (w *writer) prepare() {
 	if w.sampling.MarkCache {
 		w.prompt, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
 	}
-	if w.words != "" {
-		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.words}}, w.prompt...)
-		if w.soleSystem { // is said as the user's turn
+	if w.guidance != "" {
+		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.guidance}}, w.prompt...)
+		if w.soleSystem { // it is the user's turn
 			w.prompt = w.prompt[:1]
 		}
 	}
-	if w.begun && len(w.sampling.Schema) > 0 && w.opts.takesFormat(w.sampling.Schema) { // an answer that is begun can follow no schema
-		w.turns = append(w.turns, wire.Proceed())
+	if w.prefilled && len(w.sampling.Schema) > 0 && w.opts.takesFormat(w.sampling.Schema) { // an answer that the client began cannot follow a schema
+		w.turns = append(w.turns, wire.ContinueTurn())
 	}
 }
 
-// thinkingMember is what a request says about thinking; nil for nothing.
+// thinkingMember is the member "thinking"; nil for none.
 func (p *plan) thinkingMember() jsonx.Raw {
 	var b []byte
 	switch {

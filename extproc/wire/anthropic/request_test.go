@@ -29,50 +29,54 @@ func request(members string) string {
 	return `{"model":"m","max_tokens":10,"messages":[{"role":"user","content":"hi"}]` + members + `}`
 }
 
+// scalars are the members of a request that Decode reads.
+type scalars struct {
+	model                  string
+	stream, thinking, high bool
+	maxTokens              int
+	betas                  []string
+	op                     chat.Op
+}
+
+// decodeRows are requests, and what the gateway reads in them.
+var decodeRows = []struct {
+	name   string
+	op     chat.Op
+	header header.List
+	body   string
+	want   scalars
+}{
+	{name: "the least", body: request(""), want: scalars{model: "m", maxTokens: 10}},
+	{name: "a stream", body: request(`,"stream":true`), want: scalars{model: "m", maxTokens: 10, stream: true}},
+	{name: "nulls are absent", body: request(`,"stream":null,"thinking":null,"output_config":null`), want: scalars{model: "m", maxTokens: 10}},
+	{
+		name: "thinking", body: request(`,"thinking":{"type":"enabled","budget_tokens":1024}`),
+		want: scalars{model: "m", maxTokens: 10, thinking: true},
+	},
+	{
+		name: "much thinking", body: request(`,"thinking":{"type":"enabled","budget_tokens":32000}`),
+		want: scalars{model: "m", maxTokens: 10, thinking: true, high: true},
+	},
+	{name: "adaptive", body: request(`,"thinking":{"type":"adaptive"}`), want: scalars{model: "m", maxTokens: 10, thinking: true}},
+	{name: "no thinking", body: request(`,"thinking":{"type":"disabled"}`), want: scalars{model: "m", maxTokens: 10}},
+	{
+		name: "high effort", body: request(`,"output_config":{"effort":"max"}`),
+		want: scalars{model: "m", maxTokens: 10, thinking: true, high: true},
+	},
+	{
+		name: "betas, one by one", body: request(""),
+		header: header.List{{Name: "anthropic-beta", Value: "a-1, b-2"}, {Name: "x", Value: "y"}, {Name: "anthropic-beta", Value: "c-3"}},
+		want:   scalars{model: "m", maxTokens: 10, betas: []string{"a-1", "b-2", "c-3"}},
+	},
+	{
+		name: "a count needs no limit, and is no stream K-85", op: chat.CountTokens,
+		body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`,
+		want: scalars{model: "m", op: chat.CountTokens},
+	},
+}
+
 func TestDecodeReadsWhatTheGatewayActsOn(t *testing.T) {
-	type scalars struct {
-		model                  string
-		stream, thinking, high bool
-		maxTokens              int
-		betas                  []string
-		op                     chat.Op
-	}
-	tests := []struct {
-		name   string
-		op     chat.Op
-		header header.List
-		body   string
-		want   scalars
-	}{
-		{name: "the least", body: request(""), want: scalars{model: "m", maxTokens: 10}},
-		{name: "a stream", body: request(`,"stream":true`), want: scalars{model: "m", maxTokens: 10, stream: true}},
-		{name: "nulls are absent", body: request(`,"stream":null,"thinking":null,"output_config":null`), want: scalars{model: "m", maxTokens: 10}},
-		{
-			name: "thinking", body: request(`,"thinking":{"type":"enabled","budget_tokens":1024}`),
-			want: scalars{model: "m", maxTokens: 10, thinking: true},
-		},
-		{
-			name: "much thinking", body: request(`,"thinking":{"type":"enabled","budget_tokens":32000}`),
-			want: scalars{model: "m", maxTokens: 10, thinking: true, high: true},
-		},
-		{name: "adaptive", body: request(`,"thinking":{"type":"adaptive"}`), want: scalars{model: "m", maxTokens: 10, thinking: true}},
-		{name: "no thinking", body: request(`,"thinking":{"type":"disabled"}`), want: scalars{model: "m", maxTokens: 10}},
-		{
-			name: "high effort", body: request(`,"output_config":{"effort":"max"}`),
-			want: scalars{model: "m", maxTokens: 10, thinking: true, high: true},
-		},
-		{
-			name: "betas, one by one", body: request(""),
-			header: header.List{{Name: "anthropic-beta", Value: "a-1, b-2"}, {Name: "x", Value: "y"}, {Name: "anthropic-beta", Value: "c-3"}},
-			want:   scalars{model: "m", maxTokens: 10, betas: []string{"a-1", "b-2", "c-3"}},
-		},
-		{
-			name: "a count needs no limit, and is no stream K-85", op: chat.CountTokens,
-			body: `{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true}`,
-			want: scalars{model: "m", op: chat.CountTokens},
-		},
-	}
-	for _, tt := range tests {
+	for _, tt := range decodeRows {
 		t.Run(tt.name, func(t *testing.T) {
 			r, err := anthropic.Dialect{}.Decode(tt.op, tt.header, "beta=true", []byte(tt.body))
 			if err != nil {
@@ -155,15 +159,15 @@ func TestMistakesInsideTheConversationAreNamedByTheirPath(t *testing.T) {
 	}
 }
 
-func checkFault(t *testing.T, body string, err error, param, says string) {
+func checkFault(t *testing.T, body string, err error, param, message string) {
 	t.Helper()
 	var f *fault.Fault
 	if !errors.As(err, &f) {
 		t.Errorf("%s: got %v, want a fault", body, err)
 		return
 	}
-	if f.Kind != fault.InvalidRequest || f.Param != param || !strings.Contains(f.Public, says) {
-		t.Errorf("%s: got %s, param %q, %q\nwant param %q, %q", body, f.Kind, f.Param, f.Public, param, says)
+	if f.Kind != fault.InvalidRequest || f.Param != param || !strings.Contains(f.Public, message) {
+		t.Errorf("%s: got %s, param %q, %q\nwant param %q, %q", body, f.Kind, f.Param, f.Public, param, message)
 	}
 }
 
@@ -198,8 +202,8 @@ func TestHintsNeverReachAProvider(t *testing.T) {
 	}
 }
 
-func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
-	body := `{"model":"m","max_tokens":5,
+// fullRequest has every member that the canonical form has.
+const fullRequest = `{"model":"m","max_tokens":5,
 	"system":[{"type":"text","text":"be\nkind","cache_control":{"type":"ephemeral"}}],
 	"messages":[
 	 {"role":"user","content":"hi"},
@@ -224,7 +228,8 @@ func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
 	"stop_sequences":["a","b"],"temperature":0.30,"top_p":0.9,"top_k":5,"metadata":{"user_id":"u"},
 	"thinking":{"type":"enabled","budget_tokens":2048},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}},
 	"service_tier":"auto","container":"c","stream":false}`
-	ephemeral := jsonx.Raw(`{"type":"ephemeral"}`)
+
+func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
 	alone := false
 	want := &chat.Conversation{
 		System: []chat.Part{{Kind: chat.PartText, Text: "be\nkind", CacheControl: ephemeral}},
@@ -269,7 +274,7 @@ func TestConversationHoldsAllThatBothDialectsCanSay(t *testing.T) {
 		},
 		Unmapped: []string{"search_result", "container"},
 	}
-	got, err := decode(t, body).Conversation()
+	got, err := decode(t, fullRequest).Conversation()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +384,7 @@ func TestErrorsCarryTheStatusTypeAndTheGatewaysCode(t *testing.T) {
 }
 
 // A client that is refused so sends the whole conversation, and no more threads: it reads error.details.error_code.
-func TestMessageThreadsAreRefusedInTheirClientsWords(t *testing.T) {
+func TestMessageThreadsAreRefusedWithTheirClientsCode(t *testing.T) {
 	for _, thread := range []string{`{"type":"create"}`, `{"type":"continue","previous_message_id":"msg_1"}`} {
 		body := request(`,"thread":` + thread)
 		_, err := anthropic.Dialect{}.Decode(chat.Generate, nil, "", []byte(body))

@@ -10,7 +10,7 @@ import (
 
 var _ wire.Rewriter = Dialect{}
 
-// Rewrite says a conversation without tools in the system prompt and the messages of a Messages request.
+// Rewrite writes a conversation without tools into the system prompt and the messages of a Messages request.
 func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, []string, error) {
 	w := writer{Writer: wire.Writer{Conv: c}, req: req}
 	var err error
@@ -32,5 +32,5 @@ func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, 
 	e.Delete(&req.Doc, "tools")
 	e.Delete(&req.Doc, "tool_choice")
 	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.LostWithin(req, c, w.Degraded), err
+	return again, wire.DegradedWithin(req, c, w.Degraded), err
 }

@@ -33,17 +33,17 @@ func TestRewriteKeepsAllButMessagesAndTools(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := func(s string) []chat.Part { return []chat.Part{{Kind: chat.PartText, Text: s}} }
-			said := *c
-			said.Tools, said.System, said.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
-			again, lost, err := anthropic.Dialect{}.Rewrite(req, &said)
+			rewritten := *c
+			rewritten.Tools, rewritten.System, rewritten.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
+			again, names, err := anthropic.Dialect{}.Rewrite(req, &rewritten)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := string(again.Doc.Bytes); got != row.want {
 				t.Errorf("got\n%s\nwant\n%s", got, row.want)
 			}
-			if !slices.Equal(lost, []string{"x_in"}) || again.Conv != &said || req.Conv != c || string(req.Doc.Bytes) != row.body {
-				t.Errorf("lost %q, and the client's request is %s", lost, req.Doc.Bytes)
+			if !slices.Equal(names, []string{"x_in"}) || again.Conv != &rewritten || req.Conv != c || string(req.Doc.Bytes) != row.body {
+				t.Errorf("degraded %q, and the client's request is %s", names, req.Doc.Bytes)
 			}
 		})
 	}

@@ -10,8 +10,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes how a request asks for the form of its answer. An answer that the client began is no place for a form: the user's turn
-// follows it, since the API refuses the one beside the other.
+// Shape changes the answer format of a request. If the client began the answer, a user turn is added, since the API refuses a format with a
+// begun answer.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
@@ -19,10 +19,10 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct{ *wire.Reshape }
 
-// Format sets the schema, or takes it out, beside what else the client says there.
+// Format sets the schema, or removes it; the client's other members stay.
 func (h *shaper) Format() {
 	h.NameSchema()
-	h.Edits.Delete(h.Doc, "output_format") // its old name
+	h.Edits.Delete(h.Doc, "output_format") // its name in the beta
 	config := h.Doc.Get(outputConfig)
 	if len(h.Shape.Schema) > 0 {
 		format := slices.Concat([]byte(`{"type":"json_schema","schema":`), h.Shape.Schema, []byte("}"))
@@ -35,6 +35,7 @@ func (h *shaper) Format() {
 	h.DeleteMembers(outputConfig, func(key string) bool { return key == "format" })
 }
 
+// Tool adds a tool to the client's own.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -49,11 +50,11 @@ func (h *shaper) Tool() {
 		b = append(b, `,"strict":true`...)
 	}
 	b = append(b, '}')
-	h.Append("tools", b)
+	h.AppendToMember("tools", b)
 }
 
-// Choice says how tools are to be used. How many at once stays as the client said it. A model that is told to think is not told that it
-// must use a tool, which the API refuses (K-21).
+// Choice sets the tool choice; the client's limit to one call stays. A model that thinks is not required to use a tool: the API refuses that
+// (K-21).
 func (h *shaper) Choice() {
 	client := h.Doc.Get("tool_choice")
 	choice := h.Shape.Choice
@@ -84,13 +85,14 @@ func (h *shaper) Choice() {
 	h.Edits.Set(h.Doc, "tool_choice", append(b, '}'))
 }
 
+// Guide puts text after the system prompt.
 func (h *shaper) Guide() {
-	if h.Shape.Guide != "" && !h.Follow(h.Doc.Get("system"), h.Shape.Guide, "\n\n", wire.TextBlock) {
+	if h.Shape.Guide != "" && !h.AppendText(h.Doc.Get("system"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		h.Edits.Set(h.Doc, "system", jsonx.AppendString(nil, h.Shape.Guide))
 	}
 }
 
-// Turns puts turns behind the messages. A first turn of the role that the request ends with is joined to its last message.
+// Turns appends turns to the messages. A first turn of the role of the last message is joined with it.
 func (h *shaper) Turns() {
 	messages := h.Doc.Get("messages")
 	var last jsonx.Value
@@ -102,13 +104,13 @@ func (h *shaper) Turns() {
 	if len(turns) > 0 && turns[0].Assistant == assistant && !last.Get("role").Equal("system") {
 		between := "\n\n"
 		if assistant {
-			between = "" // the assistant's text continues without a break
+			between = "" // the assistant's text continues without a separator
 		}
-		if h.Follow(last.Get("content"), turns[0].Text, between, wire.TextBlock) {
+		if h.AppendText(last.Get("content"), turns[0].Text, between, wire.TextBlock) {
 			turns = turns[1:]
 		}
 	}
 	if b := wire.Messages(turns); len(b) > 0 {
-		h.Add(messages, b)
+		h.AppendElement(messages, b)
 	}
 }

@@ -8,33 +8,33 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Strip says which thinking of a history a provider must not see. A signature is valid only for the family of models that
-// gave it; others refuse the block, or do not know what it is.
+// Strip selects the thinking of a history to remove. A signature is valid only for the model family that made it; other models refuse the
+// block, or do not know it.
 type Strip uint8
 
-// What to strip.
+// The selections.
 const (
 	StripNothing    Strip = iota
-	StripUnsigned         // thinking that nobody signed, or another maker's model, as models of other families write it: Anthropic's API refuses it
-	StripSignatures       // signatures, and thinking that only they hold: the model is of a family that does not sign; words stay
+	StripUnsigned         // thinking without a signature, or with one of another vendor's model: Anthropic's API refuses it
+	StripSignatures       // signatures, and thinking without text: the model is of a family that does not sign; text stays
 	StripAll              // all thinking: the provider refused the history's
 )
 
-// stripper takes thinking out of the history of a request that is spliced. All other bytes stay.
+// stripper removes thinking from the history of a request that is spliced. All other bytes stay.
 type stripper struct {
 	e     *jsonx.Edits
 	d     *jsonx.Doc
 	which Strip
 	cut   bool
 
-	// Of the turn that the model is in the middle of, which goes on over the results of its tools:
-	working bool // the last message is of such results
-	begun   bool
-	bare    bool // it does not begin with thinking
-	lost    bool // thinking of it was cut, or all is
+	// State of the current turn, which continues after the results of its tools:
+	usesTools       bool // the last message has tool results
+	begun           bool
+	withoutThinking bool // it does not begin with thinking
+	cutInTurn       bool // its thinking was removed, or all thinking is
 }
 
-// stripThinking edits the history, and names what is lost.
+// stripThinking edits the history, and returns the degraded names.
 func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	if which == StripNothing || which == StripUnsigned && !mayHoldUnsigned(d) {
 		return nil
@@ -42,9 +42,9 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 	s := stripper{e: e, d: d, which: which}
 	cutElements(e, d.Get("messages"), s.message)
 	switch on := d.Get("thinking").Get("type").Equal("enabled"); {
-	case on && s.working && s.bare && s.lost && which == StripUnsigned: // what is signed may not stay either, with thinking off
+	case on && s.usesTools && s.withoutThinking && s.cutInTurn && which == StripUnsigned: // the API refuses signed thinking, too, if thinking is off
 		return stripThinking(e, d, StripAll)
-	case on && s.working && s.bare && s.lost && which == StripAll:
+	case on && s.usesTools && s.withoutThinking && s.cutInTurn && which == StripAll:
 		return s.switchOff()
 	case s.cut:
 		return []string{"thinking"}
@@ -56,34 +56,34 @@ func stripThinking(e *jsonx.Edits, d *jsonx.Doc, which Strip) []string {
 func (s *stripper) message(m jsonx.Value) bool {
 	content := m.Get("content")
 	if !m.Get("role").Equal("assistant") {
-		s.working = false
+		s.usesTools = false
 		for _, block := range content.Each {
-			s.working = s.working || block.Get("type").Equal("tool_result")
+			s.usesTools = s.usesTools || block.Get("type").Equal("tool_result")
 		}
-		if !s.working {
-			s.begun, s.bare, s.lost = false, false, s.which == StripAll
+		if !s.usesTools {
+			s.begun, s.withoutThinking, s.cutInTurn = false, false, s.which == StripAll
 		}
 		return false
 	}
-	s.working = false
-	seen, thinks := false, false // what is kept of it begins with thinking
-	kept, cut := cutElements(s.e, content, func(block jsonx.Value) bool {
-		gone := s.strips(block)
-		if !gone && !seen {
+	s.usesTools = false
+	seen, thinks := false, false // the first block that stays was seen; it is thinking
+	left, cut := cutElements(s.e, content, func(block jsonx.Value) bool {
+		removed := s.strips(block)
+		if !removed && !seen {
 			kind := block.Get("type")
 			seen, thinks = true, kind.Equal("thinking") || kind.Equal("redacted_thinking")
 		}
-		return gone
+		return removed
 	})
 	if !s.begun {
-		s.begun, s.bare = true, !thinks
+		s.begun, s.withoutThinking = true, !thinks
 	}
-	s.lost = s.lost || cut > 0 || s.which == StripAll
+	s.cutInTurn = s.cutInTurn || cut > 0 || s.which == StripAll
 	if cut == 0 {
 		return false
 	}
 	s.cut = true
-	return kept == 0
+	return left == 0
 }
 
 func (s *stripper) strips(block jsonx.Value) bool {
@@ -102,20 +102,20 @@ func (s *stripper) strips(block jsonx.Value) bool {
 	return false
 }
 
-// isForeign reports whether a model of another maker gave a signature, or what a redacted block holds.
+// isForeign reports whether a signature, or the data of a redacted block, is from another vendor's model.
 func isForeign(v jsonx.Value) bool {
 	text, _ := v.Str()
 	by, _ := chat.Signer(text)
 	return by != chat.ClaudeThinking
 }
 
-// unsign empties a block's signature: some servers want the member, whatever it says. It reports whether nothing is left.
+// unsign empties a block's signature, because some servers require the member. It reports whether nothing of the block is left.
 func (s *stripper) unsign(block jsonx.Value) bool {
 	signature := block.Get("signature")
 	switch {
 	case isEmpty(signature):
 		return false
-	case isEmpty(block.Get("thinking")): // the caller asked to omit it, so that the signature alone holds it
+	case isEmpty(block.Get("thinking")): // the client asked to omit the text
 		return true
 	}
 	s.e.Replace(signature.At, signature.At+len(signature.Raw), jsonx.Raw(`""`))
@@ -123,15 +123,15 @@ func (s *stripper) unsign(block jsonx.Value) bool {
 	return false
 }
 
-// mayHoldUnsigned tells quickly, from the words alone, that nothing in a history is unsigned: each signed block says "thinking"
-// twice and "signature" once. What it misses, as it may for a tool's input, the provider refuses, and is asked again.
+// mayHoldUnsigned is a quick check: false means that no thinking in a history is unsigned. It counts words: each signed block has "thinking"
+// twice and "signature" once. If it is wrong, as it may be because of a tool's input, the provider refuses the request, and Amend strips.
 func mayHoldUnsigned(d *jsonx.Doc) bool {
 	const key = `"signature"`
 	thoughts := bytes.Count(d.Bytes, []byte(`"thinking"`))
 	if d.Find("thinking") >= 0 {
 		thoughts--
 	}
-	if bytes.Contains(d.Bytes, []byte(`-v1#`)) { // another maker's name
+	if bytes.Contains(d.Bytes, []byte(`-v1#`)) { // another vendor's format
 		return true
 	}
 	signatures := 0
@@ -152,37 +152,37 @@ func isEmpty(v jsonx.Value) bool {
 	return text == ""
 }
 
-// switchOff turns thinking off for this request: with a budget, a turn in the middle of working with tools must have
-// begun with thinking. What clears old thinking from the context needs it on, and goes too.
+// switchOff disables thinking for this request: with a budget, a turn that uses tools must have begun with thinking. Context edits that clear
+// thinking require thinking, and are removed as well.
 func (s *stripper) switchOff() []string {
 	s.e.Delete(s.d, "thinking")
 	const key = "context_management"
 	edits := s.d.Get(key).Get("edits")
-	kept, cut := cutElements(s.e, edits, func(edit jsonx.Value) bool {
+	left, cut := cutElements(s.e, edits, func(edit jsonx.Value) bool {
 		kind, _ := edit.Get("type").Str()
 		return strings.HasPrefix(kind, "clear_thinking")
 	})
 	if cut == 0 {
 		return []string{"thinking"}
 	}
-	if kept == 0 {
+	if left == 0 {
 		s.e.Delete(s.d, key)
 	}
 	return []string{"thinking", key}
 }
 
-// cutElements takes elements out of an array, each with one comma. It says how many stay and how many go.
-func cutElements(e *jsonx.Edits, array jsonx.Value, drop func(jsonx.Value) bool) (kept, cut int) {
-	head, before := 0, 0 // where the elements dropped at the head begin; where the element before ends
+// cutElements removes elements of an array, each with one comma. It returns how many stay and how many are removed.
+func cutElements(e *jsonx.Edits, array jsonx.Value, drop func(jsonx.Value) bool) (left, cut int) {
+	head, before := 0, 0 // start of the elements removed at the head; end of the previous element
 	for _, v := range array.Each {
 		end := v.At + len(v.Raw)
 		switch {
 		case !drop(v):
-			if kept == 0 && cut > 0 {
+			if left == 0 && cut > 0 {
 				e.Replace(head, v.At, nil)
 			}
-			kept++
-		case kept > 0:
+			left++
+		case left > 0:
 			e.Replace(before, end, nil)
 			cut++
 		default:
@@ -193,8 +193,8 @@ func cutElements(e *jsonx.Edits, array jsonx.Value, drop func(jsonx.Value) bool)
 		}
 		before = end
 	}
-	if kept == 0 && cut > 0 {
+	if left == 0 && cut > 0 {
 		e.Replace(head, before, nil)
 	}
-	return kept, cut
+	return left, cut
 }

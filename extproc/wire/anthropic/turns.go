@@ -9,31 +9,31 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// alternate groups the messages into turns. What cannot be said is left out and named.
+// alternate groups the messages into turns. What cannot be expressed is dropped and named.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
 	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
 		return nil, invalid("messages", "say nothing that this provider can be told")
 	}
-	nameCalls(ts)
+	assignCallIDs(ts)
 	return ts, nil
 }
 
-// supportedParts returns a message's parts without those that have no place in a turn of its side.
+// supportedParts returns the parts of a message that its role may have.
 func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
 		switch {
 		case isText(p.Kind):
-			if strings.TrimSpace(p.Text) == "" { // refused by the API, and says nothing
+			if strings.TrimSpace(p.Text) == "" { // empty, and refused by the API
 				w.moveMark(parts, &p)
 				continue
 			}
 			if m.Role == chat.RoleSystem {
-				w.Lose("system")
+				w.Degrade("system")
 				p.Text = "<system>\n" + p.Text + "\n</system>"
 			}
 		case !w.fits(&p, m.Role == chat.RoleAssistant):
-			w.LosePart(&p)
+			w.DropPart(&p)
 			w.moveMark(parts, &p)
 			continue
 		}
@@ -42,13 +42,13 @@ func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	return parts
 }
 
-// moveMark keeps the cache mark of a part that is left out: it stands at the same place on the part before.
+// moveMark moves the cache mark of a dropped part to the part before it, which ends at the same position.
 func (w *writer) moveMark(before []chat.Part, p *chat.Part) {
 	n := len(before)
 	switch {
 	case p.CacheControl == nil:
 	case n == 0 || before[n-1].Kind == chat.PartThinking || before[n-1].Kind == chat.PartRedacted:
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	case before[n-1].CacheControl == nil:
 		before[n-1].CacheControl = p.CacheControl
 	}
@@ -72,15 +72,15 @@ func (w *writer) fits(p *chat.Part, assistant bool) bool {
 	return false
 }
 
-// keepsThinking reports whether thinking is of use: with the signature that proves it, to those who can check it; as
-// words, to those who sign nothing. Those lose the signature.
+// keepsThinking reports whether thinking is sent: with its signature to models that verify it, as text to models that do not sign, which lose
+// the signature.
 func (w *writer) keepsThinking(p *chat.Part) bool {
 	switch w.opts.StripThinking {
 	case StripNothing, StripUnsigned:
 		return p.SignedBy() == chat.ClaudeThinking
 	case StripSignatures:
 		if p.Signature != "" && p.Text != "" {
-			w.Lose("thinking")
+			w.Degrade("thinking")
 			p.Signature = ""
 		}
 		return p.Kind == chat.PartThinking && p.Text != "" && p.Signature == ""
@@ -89,11 +89,11 @@ func (w *writer) keepsThinking(p *chat.Part) bool {
 	return false
 }
 
-// nameCalls gives every call an id of the letters that the API takes, and of its own: some servers number the calls of
-// each answer anew. Results change with their calls.
-func nameCalls(ts []wire.Turn) {
+// assignCallIDs gives every call a unique id with the characters that the API accepts: some servers number the calls of each answer from
+// zero. Results get the ids of their calls.
+func assignCallIDs(ts []wire.Turn) {
 	seen := map[string]int{}
-	var names map[string][]string // of the calls of the turn before that have no result yet, by the ids that the client gave
+	var names map[string][]string // of the unanswered calls in the previous turn, by the client's ids
 	for i := range ts {
 		t := &ts[i]
 		for j := range t.Results {
@@ -109,15 +109,15 @@ func nameCalls(ts []wire.Turn) {
 					names = map[string][]string{}
 				}
 				id := p.Tool.ID
-				p.Tool.ID = unseen(seen, toolID(id))
+				p.Tool.ID = uniqueID(seen, toolID(id))
 				names[id] = append(names[id], p.Tool.ID)
 			}
 		}
 	}
 }
 
-// unseen makes an id one that was not given before. seen has the number behind each id that was, where to look on for the next.
-func unseen(seen map[string]int, id string) string {
+// uniqueID returns an unused id. seen has the next suffix to try for each id.
+func uniqueID(seen map[string]int, id string) string {
 	n, given := seen[id]
 	if !given {
 		seen[id] = 2
@@ -132,7 +132,7 @@ func unseen(seen map[string]int, id string) string {
 	}
 }
 
-// toolID makes an id of the letters that the API takes.
+// toolID replaces the characters of an id that the API refuses.
 func toolID(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -142,8 +142,8 @@ func toolID(id string) string {
 	}, id)
 }
 
-// canThink reports whether thinking with a budget may be on. It cannot begin in the middle of a turn of the model's: in
-// an answer that was begun for it, and while it works with tools since a turn that did not begin with thinking.
+// canThink reports whether thinking with a budget may be enabled. It cannot begin in the middle of an assistant's turn: in an answer that the
+// client began, or while the model uses tools in a turn that did not begin with thinking.
 func canThink(ts []wire.Turn) bool {
 	last := len(ts) - 1
 	if ts[last].Assistant {
@@ -156,7 +156,7 @@ func canThink(ts []wire.Turn) bool {
 	return first == nil || isThought(first.Kind)
 }
 
-// stopThinking leaves out what was thought in the turn that goes on, where thinking is off: the API refuses both together.
+// stopThinking drops the thinking of the current turn if thinking is off: the API refuses both together.
 func (w *writer) stopThinking() {
 	last := len(w.turns) - 1
 	for i := last; i > 0 && len(w.turns[i].Results) > 0; i -= 2 {
@@ -164,7 +164,7 @@ func (w *writer) stopThinking() {
 		t.Parts = slices.DeleteFunc(t.Parts, func(p chat.Part) bool {
 			thought := isThought(p.Kind)
 			if thought {
-				w.LosePart(&p)
+				w.DropPart(&p)
 			}
 			return thought
 		})

@@ -10,50 +10,44 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// defaultMaxTokens is the answer's limit when neither the caller nor the catalog knows one: this format demands one.
+// defaultMaxTokens is the limit of the answer if neither the client nor the catalog has one: the API requires one.
 const defaultMaxTokens = 4096
 
-// RequestOptions say what a provider wants to read. The zero value suits any server that speaks this format.
+// RequestOptions are a provider's requirements. The zero value suits any server that speaks this format.
 type RequestOptions struct {
-	Model             string   // the name the provider knows the model by
+	Model             string   // the provider's name of the model
 	MaxOutput         int      // the model's output limit in tokens; 0 if unknown
-	MinCache          int      // least tokens of a prompt's beginning that the provider caches; 0 if unknown
-	Adaptive          bool     // the model takes an effort, not a budget of thinking tokens
-	StructuredOutputs bool     // the model takes output_config.format, and strict tools
-	Unknown           bool     // nobody knows whether it takes output_config.format: a client's schema is sent
-	StripThinking     Strip    // what of the history's thinking the provider must not see
-	NoThinking        bool     // the model does not think by any parameter
-	FixedSampling     bool     // the model refuses temperature, top_p and top_k: clients of every dialect lose them
-	Efforts           []string // the efforts that a model of no budget takes, least first; nil: the API's usual ones
+	MinCache          int      // minimum size in tokens of a prefix that the provider caches; 0 if unknown
+	Adaptive          bool     // the model accepts an effort, not a budget of thinking tokens
+	StructuredOutputs bool     // the model accepts output_config.format, and strict tools
+	Unknown           bool     // it is unknown whether it accepts output_config.format: a client's schema is sent
+	StripThinking     Strip    // the thinking of the history to remove
+	NoThinking        bool     // the model has no parameter for thinking
+	FixedSampling     bool     // the model refuses temperature, top_p and top_k: they are dropped for clients of every dialect
+	Efforts           []string // the efforts of a model without budgets, in ascending order; nil: the API's usual ones
 	Thinks            policy.ThinkingDefault
-	NoContextEdits    bool // the provider knows nothing of context_management, of which a beta flag tells
+	NoContextEdits    bool // the provider does not know context_management: it refused its beta flag
 }
 
-// alwaysThinks reports whether the model thinks whatever it is told.
+// alwaysThinks reports whether thinking cannot be disabled.
 func (o *RequestOptions) alwaysThinks() bool { return o.Adaptive && o.Thinks == policy.ThinksAlways }
 
-// forces reports whether a client's own request says that a tool must be used.
+// forces reports whether a client's own request requires the use of a tool.
 func forces(d *jsonx.Doc) bool {
 	kind := d.Get("tool_choice").Get("type")
 	return kind.Equal("any") || kind.Equal("tool")
 }
 
-// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
-// request in the same dialect is spliced: what need not change does not. A request in another is written from its
-// conversation, always in the same order. The error is a fault.
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not express. A request in the same
+// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the same
+// order. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.Anthropic {
 		body, degraded = splice(buf, req, o)
 		return body, degraded, nil
 	}
-	c, err := req.Conversation()
+	c, err := wire.Target{Dialect: chat.Anthropic}.Conversation(req)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := wire.CheckCalls(c); err != nil {
-		return nil, nil, err
-	}
-	if err := (wire.Target{Dialect: chat.Anthropic}).CheckContent(c, req.Dialect); err != nil {
 		return nil, nil, err
 	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
@@ -79,7 +73,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	}
 	degraded = stripThinking(&e, d, o.StripThinking)
 	if cites && dropCitations(&e, d) {
-		degraded = append(degraded, citations)
+		degraded = append(degraded, keyCitations)
 	}
 	if o.NoContextEdits && d.Get("context_management").Exists() {
 		e.Delete(d, "context_management")
@@ -89,17 +83,17 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		degraded = append(degraded, dropSampling(&e, d)...)
 	}
 	if adjusts {
-		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
+		a := adjuster{edits: &e, doc: d, req: req, opts: &o, degraded: degraded}
 		a.adjust()
-		degraded = a.lost
+		degraded = a.degraded
 	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }
 
-// sampling are the parameters of how a model draws its words, and the value that says nothing.
+// sampling are the sampling parameters that models may refuse, and their default values.
 var sampling = [...]struct{ key, usual string }{{"temperature", "1"}, {"top_p", "1"}, {"top_k", ""}}
 
-// samples reports whether a request says anything about it that some models refuse.
+// samples reports whether a request sets a sampling parameter that some models refuse.
 func samples(d *jsonx.Doc) bool {
 	for _, s := range sampling {
 		if unusual(d.Get(s.key), s.usual) {
@@ -113,13 +107,13 @@ func unusual(v jsonx.Value, usual string) bool {
 	return !v.IsNull() && (usual == "" || strings.TrimSuffix(string(v.Raw), ".0") != usual)
 }
 
-// dropSampling takes out what the model would refuse, and names it.
-func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+// dropSampling removes the parameters that the model would refuse, and names them.
+func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	for _, s := range sampling {
 		if unusual(d.Get(s.key), s.usual) {
 			e.Delete(d, s.key)
-			lost = append(lost, s.key)
+			degraded = append(degraded, s.key)
 		}
 	}
-	return lost
+	return degraded
 }

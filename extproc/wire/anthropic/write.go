@@ -1,13 +1,14 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
-	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 )
 
 // writer writes a conversation of another dialect as a Messages request. The order of members is fixed, so that the
@@ -19,13 +20,13 @@ type writer struct {
 	opts  RequestOptions
 	turns []wire.Turn
 
-	soleSystem bool // the system prompt is said as the user's turn
+	soleSystem bool // the system prompt is sent as the user's turn
 	plan
 	prompt  []chat.Part // the system prompt
 	offered []chat.Tool
 }
 
-// comma separates the elements of an array: all but the first, which comes when i is 0.
+// comma separates the elements of an array. i is the element's index.
 func (w *writer) comma(i int) {
 	if i > 0 {
 		w.Raw(",")
@@ -47,7 +48,7 @@ func (w *writer) request() {
 	}
 	w.Raw("}")
 	for _, name := range w.Conv.Unmapped {
-		w.Name(name)
+		w.DegradeAs(name)
 	}
 }
 
@@ -61,7 +62,7 @@ func (w *writer) messages() {
 }
 
 func (w *writer) system() {
-	if w.soleSystem && w.words == "" {
+	if w.soleSystem && w.guidance == "" {
 		return
 	}
 	var parts []chat.Part
@@ -72,7 +73,7 @@ func (w *writer) system() {
 	for i := range prompt {
 		switch p := &prompt[i]; {
 		case !isText(p.Kind):
-			w.LosePart(p)
+			w.DropPart(p)
 		case strings.TrimSpace(p.Text) == "":
 			w.moveMark(parts, p)
 		default:
@@ -93,7 +94,7 @@ func (w *writer) turn(t *wire.Turn, last bool) {
 		w.Raw("}")
 		return
 	}
-	if end := &t.Parts[len(t.Parts)-1]; last && isText(end.Kind) { // an answer begun for the model
+	if end := &t.Parts[len(t.Parts)-1]; last && isText(end.Kind) { // an answer that the client began
 		end.Text = strings.TrimRight(end.Text, " \t\r\n")
 	}
 	w.Raw(`{"role":"assistant","content":`)
@@ -118,7 +119,7 @@ func (w *writer) parts(parts []chat.Part) {
 // part writes a block without its closing brace.
 func (w *writer) part(p *chat.Part) {
 	switch p.Kind {
-	case chat.PartText, chat.PartRefusal, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartOther: // of which only the first two are sayable
+	case chat.PartText, chat.PartRefusal, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartOther: // only the first two reach here
 		w.Raw(`{"type":"text","text":`)
 		w.Str(p.Text)
 	case chat.PartImage:
@@ -150,7 +151,7 @@ func (w *writer) part(p *chat.Part) {
 	}
 }
 
-// source says where a part's bytes are. Text that came encoded is decoded, because the API takes only PDF encoded.
+// source writes where a part's bytes are. Encoded text is decoded: the API accepts only PDF documents encoded.
 func (w *writer) source(p *chat.Part) {
 	text := p.Text
 	if p.Data != "" && chat.IsTextMedia(p.Media) {
@@ -164,7 +165,7 @@ func (w *writer) source(p *chat.Part) {
 		w.Str(text)
 	case p.Data != "":
 		w.Raw(`{"type":"base64","media_type":`)
-		w.Str(mediaType(p))
+		w.Str(cmp.Or(wire.MediaType(p), "application/octet-stream"))
 		w.Key("data")
 		w.Str(p.Data)
 	default:
@@ -174,31 +175,13 @@ func (w *writer) source(p *chat.Part) {
 	w.Raw("}")
 }
 
-// mediaType is a part's media type as the API spells it. One that the client left out is told by the first bytes.
-func mediaType(p *chat.Part) string {
-	switch {
-	case p.Media == "image/jpg":
-		return "image/jpeg"
-	case p.Media != "":
-		return p.Media
-	}
-	for _, known := range [...]struct{ begins, media string }{
-		{"iVBOR", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lG", "image/gif"}, {"UklG", "image/webp"}, {"JVBE", "application/pdf"},
-	} {
-		if strings.HasPrefix(p.Data, known.begins) {
-			return known.media
-		}
-	}
-	return "application/octet-stream"
-}
-
 func (w *writer) toolUse(call *chat.ToolCall) {
 	w.Raw(`{"type":"tool_use","id":`)
 	w.Str(call.ID)
 	w.Key("name")
 	w.Str(call.Name)
 	w.Key("input")
-	w.Dst = appendInput(w.Dst, []byte(call.Args))
+	w.Dst = message.AppendInput(w.Dst, []byte(call.Args))
 }
 
 func (w *writer) toolResult(p *chat.Part) {
@@ -206,7 +189,7 @@ func (w *writer) toolResult(p *chat.Part) {
 	w.Str(p.Tool.ID)
 	m := chat.Message{Role: chat.RoleTool, Parts: p.Parts}
 	parts := slices.DeleteFunc(w.supportedParts(&m), func(p chat.Part) bool { return p.Kind == chat.PartToolResult })
-	if p.IsError && len(parts) == 0 { // the API refuses an error that says nothing
+	if p.IsError && len(parts) == 0 { // the API refuses an empty error
 		parts = []chat.Part{{Kind: chat.PartText, Text: "Error"}}
 	}
 	if len(parts) > 0 {
@@ -216,18 +199,4 @@ func (w *writer) toolResult(p *chat.Part) {
 	if p.IsError {
 		w.Raw(`,"is_error":true`)
 	}
-}
-
-// appendInput appends a call's arguments as the object that this format has for them. A text that is none, as of a call
-// that was cut off, is kept inside one under the name that Anthropic gives it.
-func appendInput(dst, args []byte) []byte {
-	v, err := jsonx.Parse(args)
-	switch {
-	case err == nil && v.Kind() == jsonx.Object:
-		return append(dst, v.Raw...)
-	case len(strings.TrimSpace(string(args))) == 0:
-		return append(dst, "{}"...)
-	}
-	dst = append(dst, `{"INVALID_JSON":`...)
-	return append(jsonx.AppendString(dst, args), '}')
 }

@@ -8,32 +8,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxUser is how long the API lets a user's id be, in bytes.
+// maxUser is the API's maximum length of a user id in bytes.
 const maxUser = 256
 
-const emptySchema = `{"type":"object","properties":{}}`
-
-// tools writes the functions. A history with calls needs their tools, too, even when the request offers none: then they
-// are named so that the history is understood, and may not be called.
+// tools writes the functions. A history with tool calls requires their tools even if the request offers none: then they are declared, and may
+// not be called.
 func (w *writer) tools() {
-	var tools []chat.Tool
-	for i := range w.offered {
-		t := &w.offered[i]
-		if t.Raw == nil {
-			tools = append(tools, *t)
-			continue
-		}
-		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-		w.Name(kind)
-		if w.choice.Mode == chat.ToolNamed && w.choice.Name == t.Name {
-			w.Lose("tool_choice")
-			w.choice = chat.ToolChoice{}
-		}
-	}
+	tools := w.OwnTools(w.offered, &w.choice, nil)
 	if len(tools) == 0 {
-		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
-			w.Lose("tool_choice")
-		}
 		tools = w.calledTools()
 		w.choice = chat.ToolChoice{Mode: chat.ToolNone}
 	}
@@ -79,7 +61,7 @@ func (w *writer) tool(t *chat.Tool) {
 	case w.opts.enforces(t.Schema):
 		w.Raw(`,"strict":true`)
 	default:
-		w.Lose("strict")
+		w.Degrade("strict")
 	}
 	if t.CacheControl != nil {
 		w.Key("cache_control")
@@ -88,12 +70,12 @@ func (w *writer) tool(t *chat.Tool) {
 	w.Raw("}")
 }
 
-// schema writes a tool's input. It must say that it is an object, which others take for granted.
+// schema writes a tool's input schema. The API requires its type, which other APIs assume.
 func (w *writer) schema(r jsonx.Raw) {
 	v := jsonx.Value{Raw: r}
 	switch {
-	case v.Kind() != jsonx.Object || !hasMembers(v):
-		w.Raw(emptySchema)
+	case v.Kind() != jsonx.Object || wire.IsEmpty(v):
+		w.Raw(wire.EmptySchema)
 	case v.Get("type").Exists():
 		w.Raw(string(r))
 	default:
@@ -102,12 +84,12 @@ func (w *writer) schema(r jsonx.Raw) {
 	}
 }
 
-// takesFormat reports whether a schema of the answer is sent: to a model that answers by one, or of which nobody knows.
+// takesFormat reports whether a schema of the answer is sent: to a model that enforces schemas, or may.
 func (o *RequestOptions) takesFormat(schema jsonx.Raw) bool {
 	return (o.StructuredOutputs || o.Unknown) && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
 }
 
-// enforces reports whether the model answers by a schema.
+// enforces reports whether the model enforces a schema.
 func (o *RequestOptions) enforces(schema jsonx.Raw) bool {
 	return o.StructuredOutputs && wire.Enforceable(jsonx.Value{Raw: schema}, wire.ByAnthropic)
 }
@@ -137,9 +119,9 @@ func (w *writer) toolChoice() {
 
 func (w *writer) params() {
 	w.stop()
-	w.number("temperature", w.sampling.Temperature)
-	w.number("top_p", w.sampling.TopP)
-	w.number("top_k", w.sampling.TopK)
+	w.Number("temperature", w.sampling.Temperature)
+	w.Number("top_p", w.sampling.TopP)
+	w.Number("top_k", w.sampling.TopK)
 	w.thinking()
 	w.outputConfig()
 	w.user()
@@ -147,33 +129,26 @@ func (w *writer) params() {
 		w.Raw(`,"service_tier":"standard_only"`)
 	}
 	w.reportUnsupported()
-	w.loseNumber("presence_penalty", w.own.PresencePenalty)
-	w.loseNumber("frequency_penalty", w.own.FrequencyPenalty)
+	w.degradeNumber("presence_penalty", w.own.PresencePenalty)
+	w.degradeNumber("frequency_penalty", w.own.FrequencyPenalty)
 	if w.own.Seed != "" {
-		w.Lose("seed")
+		w.Degrade("seed")
 	}
 	if w.own.MinP != "" {
-		w.Lose("min_p")
+		w.Degrade("min_p")
 	}
 	if w.own.CacheKey != "" {
-		w.Lose("prompt_cache_key")
+		w.Degrade("prompt_cache_key")
 	}
 	if w.req.Choices > 1 {
-		w.Lose("n")
+		w.Degrade("n")
 	}
 }
 
-func (w *writer) number(key, text string) {
-	if text != "" {
-		w.Key(key)
-		w.Raw(text)
-	}
-}
-
-// loseNumber names a parameter that is not zero, for zero is what leaving it out means.
-func (w *writer) loseNumber(key, text string) {
-	if number(text) != 0 {
-		w.Lose(key)
+// degradeNumber names a parameter unless it is zero, the default.
+func (w *writer) degradeNumber(key, text string) {
+	if wire.Float(text) != 0 {
+		w.Degrade(key)
 	}
 }
 
@@ -184,17 +159,17 @@ func (w *writer) thinking() {
 	}
 }
 
-// outputConfig writes how hard to think, and the schema of the answer.
+// outputConfig writes the effort and the schema of the answer.
 func (w *writer) outputConfig() {
 	schema := w.sampling.Schema
 	if w.own.JSONMode {
-		w.Lose("format")
+		w.Degrade("format")
 	}
 	if len(schema) > 0 && !w.opts.takesFormat(schema) {
 		if len(w.own.Schema) > 0 {
-			w.Lose("format")
+			w.Degrade("format")
 		} else {
-			w.Name(lostSchema)
+			w.DegradeAs(responseSchema)
 		}
 		schema = nil
 	}
@@ -212,19 +187,19 @@ func (w *writer) outputConfig() {
 		w.Raw(`"format":{"type":"json_schema","schema":`)
 		w.Raw(string(schema))
 		w.Raw("}")
-		if !wire.Says(schema, w.sampling.SchemaNote) {
-			w.Lose("description")
+		if !wire.HasNote(schema, w.sampling.SchemaNote) {
+			w.Degrade("description")
 		}
 	}
 	w.Raw("}")
 }
 
-// stop writes the sequences; the API refuses those of white space alone.
+// stop writes the stop sequences. The API refuses blank ones.
 func (w *writer) stop() {
 	n := 0
 	for _, s := range w.sampling.Stop {
 		if strings.TrimSpace(s) == "" {
-			w.Lose("stop_sequences")
+			w.Degrade("stop_sequences")
 			continue
 		}
 		if n == 0 {
@@ -244,7 +219,7 @@ func (w *writer) user() {
 	switch name := w.sampling.User; {
 	case name == "":
 	case len(name) > maxUser:
-		w.Lose("user_id")
+		w.Degrade("user_id")
 	default:
 		w.Raw(`,"metadata":{"user_id":`)
 		w.Str(name)

@@ -13,7 +13,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-func TestTheFormatIsSeenInTheBody(t *testing.T) {
+func TestTheFormatIsDetectedFromTheBody(t *testing.T) {
 	tests := []struct {
 		name, body string
 		want       chat.Dialect
@@ -64,8 +64,8 @@ func TestAPromptBecomesTheUsersTurn(t *testing.T) {
 	if r.Dialect != chat.OpenAI || r.MaxTokens != 7 || r.Choices != 2 || !r.Stream {
 		t.Errorf("read as %+v", r)
 	}
-	if len(r.Lost) != 0 {
-		t.Errorf("lost %s", r.Lost)
+	if len(r.Dropped) != 0 {
+		t.Errorf("degraded %s", r.Dropped)
 	}
 	c, err := r.Conversation()
 	if err != nil || len(c.Messages) != 1 || c.Messages[0].Parts[0].Text != `Say "hi"` {
@@ -114,7 +114,7 @@ func TestEveryAnswerThatIsWrittenIsReserved(t *testing.T) {
 	}
 }
 
-func TestWhatATurnCannotSay(t *testing.T) {
+func TestMembersThatAConversationCannotExpress(t *testing.T) {
 	for body, member := range map[string]string{
 		`{"model":"m","prompt":["a","b"]}`:             "prompt",
 		`{"model":"m","prompt":[1,2]}`:                 "prompt",
@@ -139,8 +139,8 @@ func TestWhatATurnCannotSay(t *testing.T) {
 	}
 }
 
-// FuzzAnAnswerToAPromptComesOutAsItCame: wherever a stream or a body is cut, the client gets its bytes.
-func FuzzAnAnswerToAPromptComesOutAsItCame(f *testing.F) {
+// FuzzACompletionPassesUnchanged: wherever a stream or a body is cut, the client gets its bytes.
+func FuzzACompletionPassesUnchanged(f *testing.F) {
 	const piece = `data: {"id":"cmpl-1","object":"text_completion","choices":[{"text":"a\u00e9","index":0,"logprobs":{"tokens":["a"]},"finish_reason":%s}],"model":"m"}` + "\n\n"
 	stream := strings.Replace(piece, "%s", "null", 1) + strings.Replace(piece, "%s", `"stop"`, 1) + "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n"
 	f.Add([]byte(stream), 50, true)
@@ -203,7 +203,7 @@ func TestAnAnswerIsText(t *testing.T) {
 	if got != want {
 		t.Errorf("body\n%s\nwant\n%s", got, want)
 	}
-	if l, ok := enc.(interface{ Lost() []string }); !ok || strings.Join(l.Lost(), ",") != "thinking" {
+	if l, ok := enc.(interface{ Degraded() []string }); !ok || strings.Join(l.Degraded(), ",") != "thinking" {
 		t.Error("the thought was lost silently")
 	}
 }
@@ -233,7 +233,7 @@ func TestAStreamIsPiecesOfText(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsInAnErrorOfOpenAIsForm(t *testing.T) {
+func TestAnErrorInAStreamHasOpenAIsFormat(t *testing.T) {
 	enc := completions.Dialect{}.NewEncoder(wire.Options{Stream: true, RequestID: "req_1"})
 	if got := string(enc.Error(nil, fault.Newf(fault.Upstream, "it broke"))); !strings.HasPrefix(got, `data: {"error":{"message":"it broke"`) {
 		t.Errorf("error frame %s", got)

@@ -1,5 +1,5 @@
-// Package completions is the endpoint that old clients and those of either format share: it finds out which format a
-// request to /v1/completions is written in, and serves the legacy form with a prompt as a conversation of one turn.
+// Package completions is the endpoint /v1/completions. It detects the format of a request, which may be the legacy one or either of two
+// current ones, and serves the legacy format with a prompt as a conversation of one turn.
 package completions
 
 import (
@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Detect says in which format a body is written: chat.Anthropic when a top-level system prompt, a tool's input_schema or
-// a content block of that format shows it, chat.Completions when there are no messages, else chat.OpenAI.
-// A body that is not valid JSON is OpenAI's, whose dialect says what is wrong with it.
+// Detect returns the dialect of a body: chat.Anthropic if it has a top-level system prompt, a tool's input_schema or a content block of that
+// format, chat.Completions if it has no messages, else chat.OpenAI. A body that is not valid JSON is OpenAI's, whose decoder reports the
+// error.
 func Detect(body []byte) chat.Dialect {
 	doc, err := jsonx.Scan(body)
 	switch {
@@ -40,7 +40,7 @@ func isAnthropic(doc *jsonx.Doc) bool {
 	return false
 }
 
-// isAnthropicBlock reports whether only that format has such a block: text blocks are the same in both.
+// isAnthropicBlock reports whether only Anthropic's format has such a block: text blocks are the same in both.
 func isAnthropicBlock(block jsonx.Value) bool {
 	kind, _ := block.Get("type").Str()
 	switch kind {

@@ -11,7 +11,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Dialect is OpenAI's legacy Completions format: a prompt goes in, text comes out. The zero value is ready.
+// Dialect is OpenAI's legacy Completions format: text for a prompt. The zero value is ready.
 type Dialect struct{}
 
 var (
@@ -22,12 +22,12 @@ var (
 // Name is chat.Completions.
 func (Dialect) Name() chat.Dialect { return chat.Completions }
 
-// Decode reads a request. It says what providers that have the endpoint are asked, and in Turn what the others are, if that can be said
-// as a turn of a conversation.
+// Decode reads a request. The request is for providers that have the endpoint; its Turn is a Chat Completions request for the others, if it
+// can be expressed as one.
 func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := openai.Names.Scan(body)
 	if err != nil {
-		return openai.Dialect{}.Decode(op, h, query, body) // which says what is wrong
+		return openai.Dialect{}.Decode(op, h, query, body) // it reports the error
 	}
 	prompts, err := checkPrompt(doc.Get("prompt"))
 	if err != nil {
@@ -45,22 +45,22 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 		return nil, err
 	}
 	r.Prompts = max(prompts.Count, 1) + embedded(doc.Get("prompt_embeds"))
-	r.InputTokens, r.MostInput = prompts.About(), prompts.Most(wire.MostInputTokens(&doc))
-	r.Turn, r.NoTurn = turn(r, best, h)
+	r.InputTokens, r.MaxInput = prompts.Estimate(), prompts.Bound(wire.MaxInputTokens(&doc))
+	r.Turn, r.TurnError = turn(r, best, h)
 	r.Choices = max(r.Choices, best) * r.Prompts
 	wire.RemoveHints(r)
 	return r, nil
 }
 
-// conversation is that of the request as a turn. The error of one that cannot be said so is a fault.
+// conversation is that of the request's Turn. The error is a fault if it cannot be expressed as one.
 func conversation(r *chat.Request) (*chat.Conversation, error) {
 	if r.Turn == nil {
-		return nil, r.NoTurn
+		return nil, r.TurnError
 	}
 	return r.Turn.Conversation()
 }
 
-// readLimit reads how long each answer may become. Zero asks for none, as who wants the prompt's own probabilities does.
+// readLimit reads the limit of each answer. Zero is allowed: it asks for the log probabilities of the prompt only.
 func readLimit(r *chat.Request) error {
 	if v := r.Doc.Get(openai.MaxTokens); string(v.Raw) != "0" {
 		if err := openai.ReadScalars(r, openai.MaxTokens); err != nil {
@@ -70,7 +70,7 @@ func readLimit(r *chat.Request) error {
 	return openai.ReadScalars(r, openai.MaxCompletionTokens)
 }
 
-// readBest is how many answers a provider writes for each prompt, of which it gives the best; 1 if nothing is said.
+// readBest is how many answers the provider generates for each prompt, of which it returns the best; the default is 1.
 func readBest(doc *jsonx.Doc) (int, error) {
 	const key, most = "best_of", 128
 	v := doc.Get(key)
@@ -84,7 +84,7 @@ func readBest(doc *jsonx.Doc) (int, error) {
 	return int(n), nil
 }
 
-// turn is the request as one of Chat Completions, with the prompt as the user's only turn, or why it cannot be said so.
+// turn is the Chat Completions request with the prompt as its only user message, or the reason why there is none.
 func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
 	doc := &r.Doc
 	prompt, err := onlyPrompt(doc.Get("prompt"))
@@ -95,7 +95,7 @@ func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
 		return nil, unsupportedMember("best_of")
 	}
 	for _, key := range [...]string{"suffix", "echo", "logprobs"} {
-		if asks(doc.Get(key)) {
+		if isSet(doc.Get(key)) {
 			return nil, unsupportedMember(key)
 		}
 	}
@@ -108,8 +108,8 @@ func turn(r *chat.Request, best int, h header.List) (*chat.Request, error) {
 	return openai.Dialect{}.Decode(r.Op, h, r.Query, e.AppendTo(nil, doc))
 }
 
-// asks reports whether a member asks for anything. Zero does, as a number of probabilities: the chosen token's own is given all the same.
-func asks(v jsonx.Value) bool {
+// isSet reports whether a member differs from its default. For logprobs, zero does: the log probability of the chosen token.
+func isSet(v jsonx.Value) bool {
 	switch string(v.Raw) {
 	case "", "null", "false", `""`:
 		return false
@@ -117,7 +117,7 @@ func asks(v jsonx.Value) bool {
 	return true
 }
 
-// checkPrompt refuses what no provider takes, and measures the rest.
+// checkPrompt refuses an invalid prompt, and measures a valid one.
 func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
 	if v.IsNull() {
 		return p, wire.Invalid("prompt", "prompt is required, or messages")
@@ -131,7 +131,7 @@ func checkPrompt(v jsonx.Value) (p wire.Prompts, err error) {
 	return p, nil
 }
 
-// embedded is how many prompts a request brings as vectors, beside its texts, for servers that take such.
+// embedded is the number of prompts that a request has as vectors, which some servers accept.
 func embedded(v jsonx.Value) (n int) {
 	switch v.Kind() { //nolint:exhaustive // nothing else holds any
 	case jsonx.String:
@@ -144,8 +144,8 @@ func embedded(v jsonx.Value) (n int) {
 	return n
 }
 
-// onlyPrompt is the prompt as a JSON string. A list may hold one; a list of numbers is text that the caller has cut into some model's
-// tokens, which no other model reads.
+// onlyPrompt is the prompt as a JSON string. A list may have one element. A list of numbers is text as the tokens of one model, which other
+// models cannot read.
 func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	if v.Kind() == jsonx.Array {
 		n := 0
@@ -164,7 +164,7 @@ func onlyPrompt(v jsonx.Value) (jsonx.Raw, error) {
 	return nil, unsupportedMember("prompt")
 }
 
-// unsupportedMember is the fault of a member that a turn of a conversation has no words for.
+// unsupportedMember is the fault for a member that a conversation cannot express.
 func unsupportedMember(member string) error {
 	if member == "prompt" {
 		return wire.Invalid(member, "prompt must be one string: no provider of this model serves /v1/completions itself, and a turn of a conversation is "+
@@ -178,7 +178,7 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return openai.Dialect{}.Error(f, requestID)
 }
 
-// NewEncoder writes one answer for a client of the legacy format.
+// NewEncoder returns the encoder of one answer for a client of the legacy format.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	e := envelope{opts: o, id: "cmpl-" + strings.TrimPrefix(o.RequestID, "req_"), model: o.Model}
 	e.passes = o.Same && o.Request != nil && o.Request.Dialect == chat.Completions
@@ -188,7 +188,7 @@ func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
 	return &bodyEncoder{envelope: e}
 }
 
-// Shape shapes a request that became one of Chat Completions.
+// Shape changes the answer format of a request that became one of Chat Completions.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return openai.Dialect{}.Shape(req, s)
 }

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// completion is an answer, or a piece of one.
+// completion is an answer, or a chunk of one.
 type completion struct {
 	ID      string   `json:"id"`
 	Object  string   `json:"object"`
@@ -34,26 +34,26 @@ type usage struct {
 	Total      int64 `json:"total_tokens"`
 }
 
-// envelope is what the pieces of one answer have in common. A provider's own bytes pass where it was asked in this format.
+// envelope is the common state of both encoders. passes is set if the provider was called in this format: its bytes pass unchanged.
 type envelope struct {
-	opts  wire.Options
-	id    string
-	model string
-	usage chat.Usage
-	lost  []string
-	own   []byte // the gateway's own member of the body
+	opts     wire.Options
+	id       string
+	model    string
+	usage    chat.Usage
+	degraded []string
+	own      []byte // the gateway's own member of the body
 
 	passes bool
 }
 
-func (e *envelope) lose(name string) {
-	e.lost = wire.Named(e.lost, name)
+func (e *envelope) degrade(name string) {
+	e.degraded = wire.AppendDegraded(e.degraded, name)
 }
 
-// Lost names what the answer held that this format has no words for.
-func (e *envelope) Lost() []string { return e.lost }
+// Degraded names what the answer held that this format cannot express.
+func (e *envelope) Degraded() []string { return e.degraded }
 
-// note takes in what is no text.
+// note records what is not text.
 func (e *envelope) note(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the rest is text, or says nothing
 	case chat.Start:
@@ -63,12 +63,12 @@ func (e *envelope) note(ev *chat.Event) {
 	case chat.UsageInfo:
 		e.usage.Merge(ev.Usage)
 	case chat.Thought, chat.Redacted:
-		e.lose("thinking")
+		e.degrade("thinking")
 	case chat.ToolStart:
-		e.lose("tool_calls")
+		e.degrade("tool_calls")
 	case chat.Extra:
-		if !ev.Said && ev.ID != chat.ServiceTier { // a label that this format never had
-			e.lose(ev.ID)
+		if !ev.Redundant && ev.ID != chat.ServiceTier { // a label that this format never had
+			e.degrade(ev.ID)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (e *envelope) counted() *usage {
 	return &usage{Prompt: in, Completion: e.usage.Output, Total: in + e.usage.Output}
 }
 
-// finish is why a choice ended, as this format says it.
+// finish is this format's word for a stop reason.
 func finish(r chat.StopReason) *string {
 	word := "stop"
 	switch r {
@@ -95,7 +95,7 @@ func finish(r chat.StopReason) *string {
 	return &word
 }
 
-// appendJSON appends a completion. Its fields are strings and numbers, which always can be written.
+// appendJSON appends a completion. Its fields are strings and numbers, so marshalling cannot fail.
 func appendJSON(dst []byte, c completion) []byte {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -104,10 +104,10 @@ func appendJSON(dst []byte, c completion) []byte {
 	return append(dst, b...)
 }
 
-// streamEncoder writes pieces of text as they come.
+// streamEncoder writes chunks of text.
 type streamEncoder struct{ envelope }
 
-// Append writes what one event means to the client.
+// Append writes an event for the client.
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.passes && (ev.Raw != nil || ev.Tail) {
 		if ev.Raw == nil || ev.UsageChunk && !e.opts.ShowUsage {
@@ -136,7 +136,7 @@ func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// Attach appends a piece without choices, as the one of the usage is.
+// Attach appends a chunk without choices, like the usage chunk.
 func (e *streamEncoder) Attach(dst, own []byte) []byte {
 	c := e.new()
 	c.Choices, c.Own = []choice{}, own
@@ -153,7 +153,7 @@ func (e *streamEncoder) Error(dst []byte, f *fault.Fault) []byte {
 	return append(append(dst, openai.Dialect{}.Error(f, e.opts.RequestID)...), "\n\n"...)
 }
 
-// bodyEncoder gathers the choices' texts.
+// bodyEncoder collects the choices' texts.
 type bodyEncoder struct {
 	envelope
 	choices []choice
@@ -161,7 +161,7 @@ type bodyEncoder struct {
 	raw     []byte   // the provider's own body
 }
 
-// Append gathers; the End event writes the body.
+// Append collects events; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.passes && ev.Raw != nil {
 		e.raw = e.appendRaw(e.raw[:0], ev)
@@ -170,7 +170,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		if ev.Kind != chat.End {
 			return dst
 		}
-		return wire.AppendBeside(dst, e.raw, e.own)
+		return wire.AppendWithOwn(dst, e.raw, e.own)
 	}
 	switch ev.Kind {
 	case chat.Text, chat.Refusal:
@@ -192,18 +192,18 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// Attach keeps the gateway's own member for the body.
+// Attach keeps the gateway's own member until the body is written.
 func (e *bodyEncoder) Attach(dst, own []byte) []byte {
 	e.own = own
 	return dst
 }
 
-// mostChoices is how many an answer is read for; a request may ask for fewer.
-const mostChoices = 128
+// maxChoices is the maximum number of choices in an answer.
+const maxChoices = 128
 
-// choice makes sure that a choice is there.
+// choice returns the index of a choice, which it creates if necessary.
 func (e *bodyEncoder) choice(i int) int {
-	i = max(0, min(i, mostChoices-1))
+	i = max(0, min(i, maxChoices-1))
 	for len(e.choices) <= i {
 		e.choices = append(e.choices, choice{Index: len(e.choices)})
 		e.text = append(e.text, nil)

@@ -11,19 +11,20 @@ import (
 	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/internal/sse"
 	"bardo.money/gateway/policy"
 )
 
-// Listed reports whether a model is known to be served at the endpoint.
-func Listed(to *policy.Resolution) bool {
+// Serves reports whether a model is known to be served at this endpoint.
+func Serves(to *policy.Resolution) bool {
 	return slices.Contains(to.Features, policy.TextCompletions) && !to.Without.Completions
 }
 
-// NewCall writes one attempt at a provider that has the endpoint: the client's own bytes, but for the model's name, the usage that is asked
-// for in a stream, and a limit of the answer where the gateway says one.
+// NewCall writes one attempt at a provider that has the endpoint: the client's own bytes, with the provider's name of the model, the request
+// for usage in a stream, and the profile's limit of the answer.
 func NewCall(buf []byte, req *chat.Request, to *policy.Resolution, at provider.Endpoint) *provider.Call {
 	if p := req.Profile; p != nil && p.MaxTokens > 0 {
 		limited := *req
@@ -31,11 +32,11 @@ func NewCall(buf []byte, req *chat.Request, to *policy.Resolution, at provider.E
 		limited.Edit.Set(&limited.Doc, openai.MaxTokens, strconv.AppendInt(nil, int64(p.MaxTokens), 10))
 		req = &limited
 	}
-	return openai.PassOn(buf, req, at, "/completions", cmp.Or(to.Upstream, string(to.Model)))
+	return openai.Passthrough(buf, req, at, "/completions", cmp.Or(to.Upstream, string(to.Model)))
 }
 
 const (
-	// maxEvent is the size in bytes of the longest event of a stream.
+	// maxEvent is the maximum size of a stream's event in bytes.
 	maxEvent = 16 << 20
 
 	// terminator is the data of a stream's last frame.
@@ -52,14 +53,14 @@ type Decoder struct {
 
 var _ provider.Decoder = (*Decoder)(nil)
 
-// NewDecoder reads the answer to a request made with NewCall.
+// NewDecoder returns a decoder of the answer to a request made with NewCall.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Completions, MaxEvent: maxEvent, Terminator: terminator}
 	n, _ := req.Doc.Get("n").Int()
 	return &Decoder{Reader: answer.NewReader(f, req, status, h), wanted: max(int(n), 1) * max(req.Prompts, 1)}
 }
 
-// Decode reads the next piece of the body.
+// Decode reads the next piece of the body. It implements provider.Decoder.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	for f := range d.Take(chunk, end) {
 		d.frame(f)
@@ -74,13 +75,13 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	return d.Events
 }
 
-// frame reads one event of a stream. The first of the events that it means carries its bytes.
+// frame reads one SSE event. The first of its chat events carries its bytes.
 func (d *Decoder) frame(f *sse.Frame) {
 	first := len(d.Events)
 	var model chat.Span
 	var usageChunk bool
 	switch {
-	case f.TooLong: // its bytes are lost; the stream goes on
+	case f.TooLong: // its bytes are lost; the stream continues
 		return
 	case string(f.Data) == terminator:
 		d.done()
@@ -91,7 +92,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	d.Events[first].UsageChunk = usageChunk && d.Passes
 }
 
-// piece reads the data of one event. It returns where that names the model, and whether it has the usage and nothing else.
+// piece reads the data of one event. It returns where they name the model, and whether they have the usage only.
 func (d *Decoder) piece(f *sse.Frame) (model chat.Span, usageChunk bool) {
 	v, err := d.Parse(f.Data)
 	if err != nil {
@@ -102,15 +103,10 @@ func (d *Decoder) piece(f *sse.Frame) (model chat.Span, usageChunk bool) {
 		return chat.Span{}, false
 	}
 	empty := d.object(v)
-	named := v.Get("model")
-	if named.Kind() == jsonx.String && f.DataAt >= 0 {
-		at := f.DataAt + named.At
-		model = chat.Span{Start: at, End: at + len(named.Raw)}
-	}
-	return model, empty && v.Get("usage").Kind() == jsonx.Object
+	return wire.ModelSpan(v.Get("model"), f.DataAt), empty && v.Get("usage").Kind() == jsonx.Object
 }
 
-// object reads an answer, or a piece of one, and reports whether it has no choices.
+// object reads an answer, or a chunk of one, and reports whether it has no choices.
 func (d *Decoder) object(v jsonx.Value) (empty bool) {
 	if !d.began {
 		d.began = true
@@ -124,7 +120,7 @@ func (d *Decoder) object(v jsonx.Value) (empty bool) {
 		d.choice(i, c)
 	}
 	if usage := v.Get("usage"); usage.Kind() == jsonx.Object {
-		u := openai.ReadUsage(usage)
+		u := chatcompletion.ReadUsage(usage)
 		u.Final = empty || d.stopped >= d.wanted
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: usage.Raw})
 	}
@@ -158,7 +154,7 @@ func reasonOf(word string) chat.StopReason {
 	return chat.StopEnd
 }
 
-// done is the terminator. A provider that sends it and nothing else has not answered.
+// done handles the terminator. An answer that consists of nothing else is an error.
 func (d *Decoder) done() {
 	if !d.began {
 		d.Fail("empty", "the provider ended its stream without an answer")
@@ -167,7 +163,7 @@ func (d *Decoder) done() {
 	d.End()
 }
 
-// close is the end of the body. Some servers leave out the terminator: an answer whose choices all have their finish_reason is complete.
+// close handles the end of the body. Some servers omit the terminator: an answer whose choices all have their finish_reason is complete.
 func (d *Decoder) close() {
 	if d.stopped >= d.wanted {
 		d.done()
@@ -176,7 +172,7 @@ func (d *Decoder) close() {
 	d.Fail("truncated", "the provider's stream ended before its answer was complete")
 }
 
-// whole reads a complete JSON answer. One without choices is no answer, whatever its status says.
+// whole reads a complete JSON answer. One without choices is an error, whatever its status.
 func (d *Decoder) whole() {
 	v, err := d.JSON()
 	if err != nil {
@@ -187,21 +183,17 @@ func (d *Decoder) whole() {
 		d.FailWith(errbody.InStream(v))
 		return
 	}
-	d.wanted = 0 // all of it is there
+	d.wanted = 0 // the usage is final
 	if d.object(v) {
 		d.Events = d.Events[:0]
 		d.Fail("empty", "the provider's answer has no choices")
 		return
 	}
 	d.done()
-	var at chat.Span
-	if named := v.Get("model"); named.Kind() == jsonx.String {
-		at = chat.Span{Start: named.At, End: named.At + len(named.Raw)}
-	}
-	d.Carry(0, 0, d.Body, at)
+	d.Carry(0, 0, d.Body, wire.ModelSpan(v.Get("model"), 0))
 }
 
-// appendRaw appends a provider's own bytes, with the model's name as the client shall see it.
+// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
 func (e *envelope) appendRaw(dst []byte, ev *chat.Event) []byte {
 	return wire.AppendRenamed(dst, ev.Raw, ev.ModelSpan, e.opts.Model)
 }

@@ -13,8 +13,10 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 	"bardo.money/gateway/extproc/wire/gemini"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
 )
@@ -119,12 +121,12 @@ func TestAnswers(t *testing.T) {
 				t.Helper()
 				r := request(t, p, c.to)
 				events := decode(c.from, r, answerOf(p))
-				out, lost := encodeFor(r, c.to, c.from.dialect, events)
+				out, names := encodeFor(r, c.to, c.from.dialect, events)
 				files := []txtar.File{{Name: "out" + c.to.file(), Data: out}}
 				if err := events[len(events)-1].Err; err != nil {
 					files = append(files, txtar.File{Name: "error", Data: fmt.Appendf(nil, "%d %s %s\n%s", err.Status, err.Type, err.Code, err.Message)})
 				}
-				return append(files, txtar.File{Name: "lost", Data: []byte(strings.Join(lost, "\n"))})
+				return append(files, txtar.File{Name: "lost", Data: []byte(strings.Join(names, "\n"))})
 			})
 		})
 	}
@@ -156,13 +158,13 @@ func request(t testing.TB, p pair, want form) *chat.Request {
 func newDecoder(from form, r *chat.Request) provider.Decoder {
 	switch from.dialect { //nolint:exhaustive // as above
 	case chat.Anthropic:
-		return anthropic.NewDecoder(r, 200, from.header())
+		return message.NewDecoder(r, 200, from.header())
 	case chat.Responses:
 		return responses.NewDecoder(r, 200, from.header())
 	case chat.Gemini:
 		return gemini.NewDecoder(r, 200, from.header())
 	}
-	return openai.NewDecoder(r, 200, from.header())
+	return chatcompletion.NewDecoder(r, 200, from.header())
 }
 
 // decode reads an answer that comes in pieces. The events are copied, since a decoder's live only until its next call.
@@ -181,12 +183,12 @@ func decode(from form, r *chat.Request, pieces ...[]byte) []chat.Event {
 }
 
 // encode writes events, which were read in the dialect spoken, for a client. An error is where the writing ends.
-func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, lost []string) {
+func encode(to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
 	return encodeFor(nil, to, spoken, events)
 }
 
 // encodeFor is encode for a client of whose request the encoder knows.
-func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Event) (out []byte, lost []string) {
+func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Event) (out []byte, names []string) {
 	enc := to.client().NewEncoder(wire.Options{
 		Same: to.dialect == spoken, Stream: to.stream, Model: "m", RequestID: "req_1", ShowUsage: true, Created: 1700000000,
 		Request: r,
@@ -197,5 +199,5 @@ func encodeFor(r *chat.Request, to form, spoken chat.Dialect, events []chat.Even
 		}
 		out = enc.Append(out, &events[i])
 	}
-	return out, enc.Lost()
+	return out, enc.Degraded()
 }

@@ -16,7 +16,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// contentClients are the dialects of clients, and how a part of each stands in a request: in which place, and where it is then said to stand.
+// contentClients are the dialects of clients, with a request around a content part of each and the part's location in faults.
 var contentClients = []struct {
 	dialect wire.Dialect
 	places  map[string]contentPlace
@@ -137,9 +137,9 @@ var contentTargets = []struct {
 	}},
 }
 
-// TestD86ContentCrossesOrIsRefusedByName: what a client asks about is in the request that goes on, or that request is not made, and the
-// client is told which part no model takes, and where it stands.
-func TestD86ContentCrossesOrIsRefusedByName(t *testing.T) {
+// TestD86ContentIsSentOrRefusedByName: all content of the client is in the provider's request, or the request is refused with a
+// fault that has the kind of the refused part and its location.
+func TestD86ContentIsSentOrRefusedByName(t *testing.T) {
 	verdicts := map[string]int{}
 	for _, from := range contentClients {
 		for _, part := range from.parts {
@@ -204,7 +204,7 @@ func checkRefusal(t *testing.T, name string, err error, begins, param string) {
 	}
 }
 
-// TestD86EachKindOfPartHasItsClass: a kind that is added has to say whether it is content, and content of each kind is in the table above.
+// TestD86EachKindOfPartHasItsClass: each kind of part is declared as content or not, and content of each kind is in the table above.
 func TestD86EachKindOfPartHasItsClass(t *testing.T) {
 	tested := map[chat.PartKind]bool{ //nolint:exhaustive // the rest is in the table
 		chat.PartToolUse: true, chat.PartToolResult: true, // that a call stays with its result is tested in pairs

@@ -1,14 +1,13 @@
-// Package crossing shows what becomes of requests and answers that cross from one dialect into another. It has no code:
-// each file in testdata is a pair to read, one feature each, and the tests hold the wire packages to them. It knows no
-// provider.
+// Package crossing tests the conversion of requests and answers from one dialect to another. It has no code besides tests:
+// each file in testdata is a pair of input and expected output for one feature. It imports no provider.
 //
-// A pair is a txtar archive. Its comment says in a sentence what it shows. in.json is what came, out.json what went on,
-// degraded the names of what the other dialect could not say, one on a line, and error the fault's code and message where
-// nothing went on. options, if there, are what the provider is known to understand.
+// A pair is a txtar archive. Its comment is a sentence about the feature. in.json is the client's request, out.json the
+// request to the provider, degraded the names of members that the other dialect cannot express, one per line, and error the
+// fault's code and message if the request was refused. options, if present, are the provider's options.
 //
-// A pair of answers has in.json or in.sse, what the provider sent, and out.json or out.sse, what its client reads; lost
-// are the names of what the client's format could not say, and error is the status, type, code and message of an answer
-// that is none, with what the client had read until then. request.json, if there, is what the client asked.
+// A pair of answers has in.json or in.sse, the provider's answer, and out.json or out.sse, the client's answer; lost has
+// the names of members that the client's format cannot express, and error is the status, type, code and message of a
+// failed answer, with what the client had received before it. request.json, if present, is the client's request.
 //
-// To add a pair, write its comment and its input, run "make golden", and read what came out.
+// To add a pair, write its comment and its input, run "make golden", and review the output.
 package crossing

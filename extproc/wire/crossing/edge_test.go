@@ -55,7 +55,7 @@ func TestK37LineEnds(t *testing.T) {
 	}
 }
 
-// TestK39AnEventWithoutEnd: an event that never seems to end is lost alone, whether it is too long to keep or only not
+// TestK39AnEventWithoutEnd: an event that never seems to end is the only one dropped, whether it is too long to keep or only not
 // JSON; the loss is named, and the stream goes on.
 func TestK39AnEventWithoutEnd(t *testing.T) {
 	text := map[chat.Dialect]func(string) string{ //nolint:exhaustive // no provider speaks the third
@@ -71,7 +71,7 @@ func TestK39AnEventWithoutEnd(t *testing.T) {
 		chat.Anthropic: `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}` + "\n\ndata: {\"type\":\"message_stop\"}\n\n",
 	}
 	for _, from := range []form{{chat.OpenAI, true}, {chat.Anthropic, true}} {
-		for size, lost := range map[int]string{1 << 20: "unreadable_event", 17 << 20: "oversized_event"} {
+		for size, expected := range map[int]string{1 << 20: "unreadable_event", 17 << 20: "oversized_event"} {
 			for _, to := range []form{from, {chat.Anthropic, false}} {
 				t.Run(fmt.Sprintf("%s for %s, %d bytes", from, to, size), func(t *testing.T) {
 					pieces := [][]byte{[]byte(text[from.dialect]("before") + `data: {"choices":"`)}
@@ -85,8 +85,8 @@ func TestK39AnEventWithoutEnd(t *testing.T) {
 						t.Errorf("the answer is %q", got)
 					}
 					_, names := encode(to, from.dialect, events)
-					if passes := to == from && lost == "unreadable_event"; passes != (len(names) == 0) || !passes && names[0] != lost {
-						t.Errorf("lost %v, want %s", names, lost)
+					if passes := to == from && expected == "unreadable_event"; passes != (len(names) == 0) || !passes && names[0] != expected {
+						t.Errorf("degraded %v, want %s", names, expected)
 					}
 				})
 			}

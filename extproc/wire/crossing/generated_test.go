@@ -111,9 +111,9 @@ func (w *writer) call() {
 	w.stop()
 }
 
-// FuzzWhatIsWrittenIsRead: an answer that is written in a form and read again says the same, but for what the form
+// FuzzWrittenRequestsAreReadable: an answer that is written in a form and read again is the same, except for what the form
 // normalises.
-func FuzzWhatIsWrittenIsRead(f *testing.F) {
+func FuzzWrittenRequestsAreReadable(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
 	}
@@ -122,7 +122,7 @@ func FuzzWhatIsWrittenIsRead(f *testing.F) {
 			w := writer{Rand: rand.New(rand.NewPCG(seed, 1))}
 			events := w.answer(from)
 			for _, to := range forms {
-				// Same, the events would say what they lack here: reasoning_details in OpenAI's own words.
+				// Same, the events would have what they lack here: OpenAI's reasoning_details.
 				out, _ := encode(to, "", events)
 				r := &chat.Request{Dialect: to.dialect, Stream: to.stream, Choices: w.choice + 1}
 				if got, want := summarize(decode(to, r, out)), summarize(events); !got.equals(want, to) {
@@ -133,9 +133,9 @@ func FuzzWhatIsWrittenIsRead(f *testing.F) {
 	})
 }
 
-// FuzzWhateverAProviderSays is K-38 for both decoders and all that they tell, on any bytes: where they are cut changes
+// FuzzAnyAnswer is K-38 for both decoders and all that they tell, on any bytes: where they are cut changes
 // nothing, the last event is an end or an error, and what is written anew is valid JSON in whole frames.
-func FuzzWhateverAProviderSays(f *testing.F) {
+func FuzzAnyAnswer(f *testing.F) {
 	for i, s := range samples(f) {
 		f.Add(s.body, s.from.dialect == chat.OpenAI, s.from.stream, uint16(i))
 	}
@@ -151,10 +151,10 @@ func FuzzWhateverAProviderSays(f *testing.F) {
 			if n := len(events); n == 0 || events[n-1].Kind != chat.End && events[n-1].Kind != chat.Error && !events[n-1].Tail {
 				t.Fatalf("%q has no end", body)
 			}
-			want, lost := encode(to, from.dialect, events)
-			got, lostToo := encode(to, from.dialect, decode(from, r, body[:cut], body[cut:]))
+			want, names := encode(to, from.dialect, events)
+			got, namesOfHalves := encode(to, from.dialect, decode(from, r, body[:cut], body[cut:]))
 			checkFrames(t, to, from.dialect, events)
-			if !bytes.Equal(got, want) || fmt.Sprint(lost) != fmt.Sprint(lostToo) {
+			if !bytes.Equal(got, want) || fmt.Sprint(names) != fmt.Sprint(namesOfHalves) {
 				t.Fatalf("%q for %s, cut at %d\n%s\nwant\n%s", body, to, cut, got, want)
 			}
 		}

@@ -33,7 +33,7 @@ func (p pair) file(name string) string {
 	return ""
 }
 
-// options are what the pair says about its provider, a line each.
+// options are the provider's options of a pair, one per line.
 func (p pair) options() []string {
 	var ls []string
 	for l := range strings.Lines(p.file("options")) {
@@ -92,13 +92,13 @@ func runPairs(t *testing.T, dir string, produce func(t *testing.T, p pair) []txt
 }
 
 func present(files []txtar.File) []txtar.File {
-	var kept []txtar.File
+	var left []txtar.File
 	for _, f := range files {
 		if len(bytes.TrimSpace(f.Data)) > 0 {
-			kept = append(kept, f)
+			left = append(left, f)
 		}
 	}
-	return kept
+	return left
 }
 
 // tidy lays the inputs out before anything is made of them: the arguments of tools keep their white space.

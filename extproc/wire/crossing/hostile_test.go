@@ -110,10 +110,10 @@ func geminiCalls(n int) string {
 	return `{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[` + strings.Join(calls, ",") + `]},{"role":"user","parts":[` + strings.Join(results, ",") + `]}]}`
 }
 
-// TestHostileRequestsCostWhatTheyWeigh: reading a request, keying it and writing it for a provider of either format takes work in
+// TestHostileRequestsCostTheirSize: reading a request, keying it and writing it for a provider of either format takes work in
 // proportion to its size. Four times as large a request takes about four times as long; where the work grows with the square of the
 // size it takes sixteen times as long, however often one looks.
-func TestHostileRequestsCostWhatTheyWeigh(t *testing.T) {
+func TestHostileRequestsCostTheirSize(t *testing.T) {
 	const size, most, looks = 256 << 10, 10, 6
 	small, large := hostileRequests(size/4), hostileRequests(size)
 	for i := range large {
@@ -130,7 +130,7 @@ func TestHostileRequestsCostWhatTheyWeigh(t *testing.T) {
 	}
 }
 
-// serve does what the gateway does with a request, and says how long it took.
+// serve converts a request as the gateway does and returns the time it took.
 func (h *hostile) serve(t *testing.T) time.Duration {
 	t.Helper()
 	var client wire.Dialect = openai.Dialect{}
@@ -146,7 +146,7 @@ func (h *hostile) serve(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	cache.KeyOf("tenant", r)
-	// What cannot be said is refused, after the work.
+	// Content without equivalent is refused, after the work.
 	_, lostThere, _ := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true, StripThinking: anthropic.StripUnsigned})
 	_, lostHere, _ := openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "m", MaxStop: 4})
 	_, lostAtGoogle, _ := gemini.EncodeRequest(nil, r, gemini.RequestOptions{})

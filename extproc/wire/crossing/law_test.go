@@ -73,11 +73,10 @@ func TestK38WhereAnAnswerIsCutChangesNothing(t *testing.T) {
 	}
 }
 
-// TestACutAnswerNeverLooksComplete cuts every answer after every byte. What is left either says all that the whole does,
-// because the rest said nothing more (OpenAI's reason to stop is the end of its meaning; the usage and the terminator
-// that follow are left out by some servers), or it fails. Of a stream that fails, the client has a beginning of what it
-// would have had, and no terminator.
-func TestACutAnswerNeverLooksComplete(t *testing.T) {
+// TestATruncatedAnswerNeverLooksComplete cuts every answer after every byte. What is left either has all content of the whole
+// (OpenAI's stop reason ends the content; some servers omit the usage and the terminator that follow), or it fails. Of a
+// stream that fails, the client has a prefix of the whole answer, and no terminator.
+func TestATruncatedAnswerNeverLooksComplete(t *testing.T) {
 	for _, s := range samples(t) {
 		for _, to := range s.targets() {
 			events := decode(s.from, s.asked(to), s.body)
@@ -112,8 +111,8 @@ func TestACutAnswerNeverLooksComplete(t *testing.T) {
 	}
 }
 
-// TestAStoredAnswerIsWrittenInEveryForm: without the provider's own bytes, the events of an answer say as much in each
-// of the four forms as the form has words for; in its own dialect, nothing is lost.
+// TestAStoredAnswerIsWrittenInEveryForm: without the provider's own bytes, the events of an answer are written in each
+// of the four forms as far as the form can express them; in its own dialect, nothing is degraded.
 func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 	for _, s := range samples(t) {
 		events := decode(s.from, s.asked(forms[0]), s.body)
@@ -124,9 +123,9 @@ func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 			events[i].Raw, events[i].Tail = nil, false
 		}
 		for _, to := range forms {
-			out, lost := encode(to, s.from.dialect, events)
-			if unkept := slices.DeleteFunc(slices.Clone(lost), isBeyondKeeping); to.dialect == s.from.dialect && len(unkept) > 0 {
-				t.Errorf("%s as %s loses %v", s.name, to, unkept)
+			out, names := encode(to, s.from.dialect, events)
+			if degraded := slices.DeleteFunc(slices.Clone(names), isNotStored); to.dialect == s.from.dialect && len(degraded) > 0 {
+				t.Errorf("%s as %s loses %v", s.name, to, degraded)
 			}
 			again := decode(to, s.asked(to), out)
 			if got, want := summarize(again), summarize(events); !got.equals(want, to) {
@@ -142,7 +141,7 @@ func TestAStoredAnswerIsWrittenInEveryForm(t *testing.T) {
 	}
 }
 
-// isBeyondKeeping reports whether a name is of what a decoder could not read, or does not know where to keep.
-func isBeyondKeeping(name string) bool {
+// isNotStored reports whether a name is of a member that a decoder could not read or has no field for.
+func isNotStored(name string) bool {
 	return name == "unreadable_event" || name == "unknown_member" || name == "caller"
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// hints are the names of what a request or an answer may lose on its way to another dialect, by what they are (D-86). Content is not
-// among them: a part that the client asks about is carried or refused; see wire.ClassOf.
+// hints are the names of what a request or an answer may lose between dialects, by kind (D-86). Content is not among them: it is sent, or the
+// request is refused; see wire.ClassOf.
 var hints = map[string][]string{
 	"marks for a provider's prompt cache":          {"cache_control", "prompt_cache_key"},
 	"labels of content that itself is carried":     {"detail", "filename", "citations", "search_result", "system", "custom", "caller"},
@@ -29,41 +29,40 @@ var hints = map[string][]string{
 	"of an answer: what its client cannot be told": {"choices", "tool_calls"},
 }
 
-// unnamed are the functions that lose something under a name that is not written there: a client's own key that nobody knows, the type of
-// a tool that a provider runs, or a name that another function of this list has.
+// unnamed are the functions that degrade something under a name that is not a literal there: an unknown key of the client's, the type of a tool
+// that a provider runs, or a name that a caller passes. The value is the reason.
 var unnamed = map[string]string{
-	"wire.Writer.Name": "hands on", "wire.Writer.Lose": "hands on", "wire.Writer.LosePart": "a trace", "wire.Losses.Lose": "hands on",
-	"wire.Unmap": "hands on", "wire.UnmapUnknown": "the client's own key", "wire.ReadUser": "one of two names of the user", "wire.LostWithin": "hands on",
-	"wire.Reshape.request":         "no loss",
-	"anthropic.envelope.isContent": "of an answer", "anthropic.envelope.translateExtra": "of an answer", "anthropic.writer.loseNumber": "hands on",
-	"anthropic.writer.request": "hands on", "anthropic.writer.outputConfig": "response_schema", "anthropic.writer.tools": "the type of a tool",
-	"anthropic.adjuster.name": "hands on", "anthropic.readParam": "the client's own key", "anthropic.plan.drop": "hands on", "anthropic.plan.settle": "of a profile",
-	"anthropic.adjuster.config": "of a profile", "anthropic.plan.draw": "of a profile", "anthropic.plan.exclusive": "of a profile", "anthropic.plan.loseEffort": "of a profile",
-	"gemini.envelope.extra": "of an answer", "gemini.writer.loseIf": "hands on", "gemini.writer.settle": "of a profile",
-	"gemini.writer.request": "hands on", "gemini.writer.tools": "the type of a tool", "gemini.reader.member": "the client's own key",
+	"wire.Writer.DegradeAs": "passes names on", "wire.Writer.Functions": "the type of a tool", "wire.Writer.OwnTools": "the type of a tool", "wire.Writer.Degrade": "passes names on", "wire.Writer.DropPart": "a trace", "wire.DegradedNames.Degrade": "passes names on",
+	"wire.Unmap": "passes names on", "wire.UnmapUnknown": "the client's own key", "wire.ReadUser": "one of two names of the user", "wire.DegradedWithin": "passes names on",
+	"message.envelope.isContent": "of an answer", "message.envelope.translateExtra": "of an answer", "anthropic.writer.degradeNumber": "passes names on",
+	"anthropic.writer.request": "passes names on", "anthropic.writer.outputConfig": "response_schema",
+	"anthropic.adjuster.degradeAs": "passes names on", "anthropic.readParam": "the client's own key", "anthropic.plan.drop": "passes names on", "anthropic.plan.resolve": "of a profile",
+	"anthropic.adjuster.config": "of a profile", "anthropic.plan.resolveSampling": "of a profile", "anthropic.plan.dropConflicts": "of a profile", "anthropic.plan.degradeEffort": "of a profile",
+	"gemini.envelope.extra": "of an answer", "gemini.writer.degradeIf": "passes names on", "gemini.writer.resolve": "of a profile",
+	"gemini.writer.request": "passes names on", "gemini.reader.member": "the client's own key",
 	"gemini.nameUnknown": "the client's own key", "gemini.readParam": "the client's own key",
-	"openai.envelope.keeps": "of an answer", "openai.writer.beyond": "a parameter", "openai.writer.sampling": "a parameter", "openai.writer.prepare": "hands on",
-	"openai.writer.slashed": "reasoning_effort", "openai.writer.request": "hands on", "openai.writer.tools": "the type of a tool", "openai.adjuster.lose": "hands on",
-	"openai.settled.lose": "hands on", "openai.readInto": "the client's own key", "openai.readDetails": "reasoning_details", "openai.readParam": "the client's own key",
-	"openai.readToolChoice": "tool_choice", "openai.adjuster.adjust": "hands on", "openai.adjuster.format": "of a profile", "openai.adjuster.think": "of a profile",
-	"openai.settled.sampling": "a parameter", "openai.settle": "of a profile", "openai.Decoder.details": "no loss",
-	"responses.writer.request": "hands on", "responses.writer.settle": "of a profile", "responses.writer.inWords": "of a profile",
-	"responses.writer.profileEffort": "of a profile", "responses.writer.tools": "the type of a tool", "responses.writer.sampling": "a parameter",
+	"chatcompletion.envelope.placeExtra": "of an answer", "openai.writer.extension": "a parameter", "openai.writer.sampling": "a parameter", "openai.writer.prepare": "passes names on",
+	"openai.writer.withSwitch": "reasoning_effort", "openai.writer.request": "passes names on", "openai.adjuster.degrade": "passes names on",
+	"openai.resolvedParams.degrade": "passes names on", "openai.readInto": "the client's own key", "openai.readDetails": "reasoning_details", "openai.readParam": "the client's own key",
+	"openai.readToolChoice": "tool_choice", "openai.adjuster.adjust": "passes names on", "openai.adjuster.format": "of a profile", "openai.adjuster.think": "of a profile",
+	"openai.resolvedParams.sampling": "a parameter", "openai.resolveParams": "of a profile",
+	"responses.writer.request": "passes names on", "responses.writer.resolve": "of a profile", "responses.writer.askInPrompt": "of a profile",
+	"responses.writer.profileEffort": "of a profile", "responses.writer.sampling": "a parameter",
 	"responses.writer.reportDropped": "a parameter",
-	"anthropic.envelope.cite":        "of an answer", "gemini.envelope.cite": "of an answer", "openai.envelope.cited": "of an answer",
-	"responses.encoder.cite": "of an answer", "responses.encoder.extra": "of an answer", "responses.adjuster.lose": "hands on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
+	"message.envelope.addCitations":  "of an answer", "gemini.envelope.cite": "of an answer", "chatcompletion.envelope.annotationsFor": "of an answer",
+	"responses.encoder.cite": "of an answer", "responses.encoder.extra": "of an answer", "responses.adjuster.degrade": "passes names on", "responses.readParam": "the client's own key", "responses.readToolChoice": "tool_choice",
 	"responses.adjuster.adjust": "of a profile", "responses.adjuster.dropSampling": "a parameter", "responses.adjuster.sampling": "a parameter", "responses.adjuster.reportUnsupported": "of a profile",
-	"compatible.Adapter.fit":    "a parameter",
-	"completions.envelope.lose": "hands on", "completions.envelope.note": "of an answer",
+	"compatible.Adapter.fit":       "a parameter",
+	"completions.envelope.degrade": "passes names on", "completions.envelope.note": "of an answer",
 }
 
-// TestD86EachLossIsOfAHint: whoever loses something has to say here what kind of hint it is. There is no name for content.
-func TestD86EachLossIsOfAHint(t *testing.T) {
-	var known []string
+// TestD86EachDegradedNameHasAKind fails for a name that is not in hints. No name stands for content.
+func TestD86EachDegradedNameHasAKind(t *testing.T) {
+	var listed []string
 	for _, names := range hints {
-		known = append(known, names...)
+		listed = append(listed, names...)
 	}
-	losses, seen := 0, map[string]bool{}
+	count, seen := 0, map[string]bool{}
 	for _, path := range sources(t, "..", "../../provider") {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
@@ -74,26 +73,26 @@ func TestD86EachLossIsOfAHint(t *testing.T) {
 			if !ok {
 				continue
 			}
-			for _, name := range lossesOf(f) {
-				losses++
+			for _, name := range degradedIn(f) {
+				count++
 				where := file.Name.Name + "." + funcName(f)
 				seen[where] = seen[where] || name == ""
 				switch {
 				case name == "" && unnamed[where] == "":
-					t.Errorf("%s: %s loses something under a name that is not written there", path, where)
-				case name != "" && !slices.Contains(known, name):
-					t.Errorf("%s: %s loses %q, of which nobody says what kind of hint it is", path, where, name)
+					t.Errorf("%s: %s degrades something under a name that is not a literal", path, where)
+				case name != "" && !slices.Contains(listed, name):
+					t.Errorf("%s: %s degrades %q: list its kind in hints", path, where, name)
 				}
 			}
 		}
 	}
 	for where := range unnamed {
 		if !seen[where] {
-			t.Errorf("%s loses nothing under a name that is not written there: take it from the list", where)
+			t.Errorf("%s degrades nothing under a name that is not a literal: remove it from unnamed", where)
 		}
 	}
-	if losses < 100 {
-		t.Errorf("only %d losses were found", losses)
+	if count < 100 {
+		t.Errorf("only %d degraded names were found", count)
 	}
 }
 
@@ -114,14 +113,14 @@ func sources(t *testing.T, roots ...string) (paths []string) {
 	return paths
 }
 
-// losers are what losing something is called.
-var losers = []string{"Lose", "Name", "Unmap", "lose", "loseIf", "Named", "name", "loseNumber"}
+// degraders are the functions that record a degraded name.
+var degraders = []string{"Degrade", "DegradeAs", "Unmap", "degrade", "degradeIf", "AppendDegraded", "degradeAs", "degradeNumber"}
 
-// lossesOf are the names under which a function loses something; "" for one that is not written there.
-func lossesOf(f *ast.FuncDecl) (names []string) {
+// degradedIn are the names that a function degrades; "" for one that is not a literal.
+func degradedIn(f *ast.FuncDecl) (names []string) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) == 0 || !slices.Contains(losers, calleeOf(call)) {
+		if !ok || len(call.Args) == 0 || !slices.Contains(degraders, calleeOf(call)) {
 			return true
 		}
 		name := ""

@@ -30,9 +30,9 @@ var ofAnswers = strings.Fields(`choices delta message finish_reason error transc
 	groundingChunks groundingSupports segment startIndex endIndex groundingChunkIndices retrievedContext web uri citationSources modelVersion responseId finishReason response delta code
 	alt $alt user_id thinking`)
 
-// TestD85EveryMemberThatIsReadIsKnown: a member that a decoder asks for by name is known to its dialect's form, so that another case of it
+// TestD85EveryParsedMemberIsListed: a member that a decoder asks for by name is in the list of its dialect, so that another case of it
 // is refused.
-func TestD85EveryMemberThatIsReadIsKnown(t *testing.T) {
+func TestD85EveryParsedMemberIsListed(t *testing.T) {
 	for _, d := range []struct {
 		folder string
 		names  *jsonx.Form
@@ -79,7 +79,7 @@ func membersRead(t *testing.T, folder string) (names []string) {
 			t.Fatal(err)
 		}
 		ast.Inspect(tree, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && asks(call.Fun) && len(call.Args) > 0 {
+			if call, ok := n.(*ast.CallExpr); ok && readsMember(call.Fun) && len(call.Args) > 0 {
 				if lit, ok := call.Args[len(call.Args)-1].(*ast.BasicLit); ok && lit.Kind == token.STRING {
 					if name, err := strconv.Unquote(lit.Value); err == nil && !slices.Contains(names, name) {
 						names = append(names, name)
@@ -92,8 +92,8 @@ func membersRead(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// asks reports whether a function is one that finds a member: of a value, of a document, or in either spelling.
-func asks(fun ast.Expr) bool {
+// readsMember reports whether a function finds a member: of a value, of a document, or in either spelling.
+func readsMember(fun ast.Expr) bool {
 	switch f := fun.(type) {
 	case *ast.SelectorExpr:
 		of, isName := f.X.(*ast.Ident)

@@ -13,6 +13,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/policy"
 )
 
@@ -44,7 +45,7 @@ func thinkers(t *testing.T) map[string]thinker {
 		}
 		from := form{chat.Dialect(by["spoken"]), p.file("in.sse") != ""}
 		to := policy.Resolution{Upstream: by["model"], Family: by["family"]}
-		o := reasoning.Options{Tags: reasoning.Of(by["kind"], &to, from.dialect).Tags, Implicit: by["implicit"] != ""}
+		o := reasoning.Options{Tags: reasoning.Of(kind.Reasoning{Dialect: by["kind"]}, &to, from.dialect).Tags, Implicit: by["implicit"] != ""}
 		all[filepath.Base(name)] = thinker{from, o, answerOf(p)}
 	}
 	return all

@@ -12,9 +12,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// FuzzEveryMemberIsCarriedOrNamed: whatever a client asks, what goes on is valid JSON, and each member at the top of the
+// FuzzEveryMemberIsSentOrNamed: whatever a client asks, what goes on is valid JSON, and each member at the top of the
 // request changes it or is named as lost; what does neither, says what its absence means.
-func FuzzEveryMemberIsCarriedOrNamed(f *testing.F) {
+func FuzzEveryMemberIsSentOrNamed(f *testing.F) {
 	for _, dir := range []string{"openai-to-anthropic", "anthropic-to-openai"} {
 		all := pairs(f, "testdata/request/"+dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -40,8 +40,8 @@ func checkMembers(t *testing.T, from, to side, body string) {
 	}
 }
 
-// FuzzEveryMemberIsCarriedOrNamedBesideOthers holds requests to the same law that have members of many of the pairs.
-func FuzzEveryMemberIsCarriedOrNamedBesideOthers(f *testing.F) {
+// FuzzEveryMemberIsSentOrNamedAmongOthers holds requests to the same law that have members of many of the pairs.
+func FuzzEveryMemberIsSentOrNamedAmongOthers(f *testing.F) {
 	openaiMembers, anthropicMembers := members(f, "openai-to-anthropic"), members(f, "anthropic-to-openai")
 	for seed := range uint64(500) {
 		f.Add(seed)
@@ -87,14 +87,14 @@ func mixed(seed uint64, members map[string][]string) string {
 }
 
 // asking is a request and what becomes of it.
-type asking struct {
+type memberCheck struct {
 	r        *chat.Request
 	out      string
 	degraded []string
 }
 
 // asked takes a request across. It is nil when the request is refused.
-func asked(t *testing.T, from, to side, body string) *asking {
+func asked(t *testing.T, from, to side, body string) *memberCheck {
 	t.Helper()
 	r, err := from.dialect.Decode(chat.Generate, nil, "", []byte(body))
 	if err != nil {
@@ -112,12 +112,12 @@ func asked(t *testing.T, from, to side, body string) *asking {
 			t.Fatalf("%s\nloses %q twice", body, name)
 		}
 	}
-	return &asking{r, string(out), degraded}
+	return &memberCheck{r, string(out), degraded}
 }
 
-func (a *asking) checkMember(t *testing.T, from, to side, key string) {
+func (a *memberCheck) checkMember(t *testing.T, from, to side, key string) {
 	t.Helper()
-	if slices.Contains(a.degraded, key) || a.r.Doc.Get(key).IsNull() || a.saysNothing(key) {
+	if slices.Contains(a.degraded, key) || a.r.Doc.Get(key).IsNull() || a.isDefault(key) {
 		return
 	}
 	var e jsonx.Edits
@@ -128,13 +128,13 @@ func (a *asking) checkMember(t *testing.T, from, to side, key string) {
 	}
 }
 
-// saysNothing reports whether a member may be without effect: it is the gateway's own business, it says what its absence
-// means, or another says the same.
-func (a *asking) saysNothing(key string) bool {
+// isDefault reports whether a member may be ignored: only the gateway reads it, its value is the default, or
+// another member has the same meaning.
+func (a *memberCheck) isDefault(key string) bool {
 	v := a.r.Doc.Get(key)
 	c, p := a.r.Conv, &a.r.Conv.Params
 	number, _ := v.Float()
-	if a.r.Dialect == chat.Responses && saysUsual(key, v) {
+	if a.r.Dialect == chat.Responses && isUsualValue(key, v) {
 		return true
 	}
 	switch key {
@@ -145,7 +145,7 @@ func (a *asking) saysNothing(key string) bool {
 	case "system":
 		return len(c.System) == 0
 	case "tools", "functions", "tool_choice", "function_call", "parallel_tool_calls":
-		return a.offersNothing(key)
+		return a.hasNoTools(key)
 	case "reasoning", "reasoning_effort", "thinking":
 		off := p.Effort == "" || p.Effort == "none"
 		return off && p.ThinkingBudget == 0 || a.has("reasoning_effort") && a.has("reasoning") || p.Thinking != chat.ThinkingUnsaid
@@ -165,8 +165,8 @@ func (a *asking) saysNothing(key string) bool {
 	return isAbsence(key, v)
 }
 
-// saysUsual reports whether a member of Responses says what its absence means there.
-func saysUsual(key string, v jsonx.Value) bool {
+// isUsualValue reports whether a member of Responses has its default value.
+func isUsualValue(key string, v jsonx.Value) bool {
 	switch key {
 	case "include":
 		for _, e := range v.Each {
@@ -190,7 +190,7 @@ func saysUsual(key string, v jsonx.Value) bool {
 	return false
 }
 
-// isAbsence reports whether a member says in itself what its absence means.
+// isAbsence reports whether a value is the same as no member in every format.
 func isAbsence(key string, v jsonx.Value) bool {
 	number, _ := v.Float()
 	switch key {
@@ -212,7 +212,7 @@ func isAbsence(key string, v jsonx.Value) bool {
 
 // offersNothing reports whether a member about tools is without effect: there are none, or the model may use them as it
 // likes.
-func (a *asking) offersNothing(key string) bool {
+func (a *memberCheck) hasNoTools(key string) bool {
 	c := a.r.Conv
 	functions := slices.ContainsFunc(c.Tools, func(tool chat.Tool) bool { return tool.Raw == nil })
 	switch key {
@@ -230,4 +230,4 @@ func (a *asking) offersNothing(key string) bool {
 	return len(c.Tools) == 0
 }
 
-func (a *asking) has(key string) bool { return a.r.Doc.Find(key) >= 0 }
+func (a *memberCheck) has(key string) bool { return a.r.Doc.Find(key) >= 0 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Gemini's models stand in the path.
-var geminiClient = gemini.Dialect{}.At(gemini.Root+"/m:generateContent", "")
+var geminiClient = gemini.Dialect{}.ForPath(gemini.Root+"/m:generateContent", "")
 
 var geminiSide = side{dialect: geminiClient, encode: func(r *chat.Request) ([]byte, []string, error) {
 	return gemini.EncodeRequest(nil, r, gemini.RequestOptions{Levels: []string{"minimal", "low", "medium", "high"}})
@@ -62,9 +62,9 @@ func TestRequestsToAndFromGemini(t *testing.T) {
 	}
 }
 
-// FuzzEveryMemberIsCarriedOrNamedBesideGemini: see FuzzEveryMemberIsCarriedOrNamed. What others say at the top, this format says in its
+// FuzzEveryMemberIsSentOrNamedToGemini: see FuzzEveryMemberIsSentOrNamed. What others say at the top, this format says in its
 // generationConfig.
-func FuzzEveryMemberIsCarriedOrNamedBesideGemini(f *testing.F) {
+func FuzzEveryMemberIsSentOrNamedToGemini(f *testing.F) {
 	for i, way := range geminiWays {
 		all := pairs(f, "testdata/request/"+way.dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -89,7 +89,7 @@ func checkGeminiMembers(t *testing.T, to side, body string) {
 		return
 	}
 	check := func(path string, v jsonx.Value, e *jsonx.Edits) {
-		if slices.Contains(a.degraded, path) || v.IsNull() || wire.IsEmpty(v) || a.geminiSaysNothing(path, v) {
+		if slices.Contains(a.degraded, path) || v.IsNull() || wire.IsEmpty(v) || a.isGeminiDefault(path, v) {
 			return
 		}
 		without := asked(t, geminiSide, to, string(e.AppendTo(nil, &a.r.Doc)))
@@ -115,7 +115,7 @@ func checkGeminiMembers(t *testing.T, to side, body string) {
 }
 
 // geminiSaysNothing reports whether a member may be without effect.
-func (a *asking) geminiSaysNothing(key string, v jsonx.Value) bool {
+func (a *memberCheck) isGeminiDefault(key string, v jsonx.Value) bool {
 	c, p := a.r.Conv, &a.r.Conv.Params
 	number, _ := v.Float()
 	on, isBool := v.Bool()
@@ -157,8 +157,8 @@ func TestAGeminiRequestKeepsItsBytes(t *testing.T) {
 			if err != nil || bytes.Contains(body, []byte("YW50aHJvcGlj")) { // another maker's signature
 				continue
 			}
-			if out, lost, err := geminiSide.encode(r); err != nil || len(lost) > 0 || !bytes.Equal(out, body) {
-				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, lost, out, body)
+			if out, names, err := geminiSide.encode(r); err != nil || len(names) > 0 || !bytes.Equal(out, body) {
+				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, names, out, body)
 			}
 		}
 	}
@@ -177,12 +177,12 @@ func TestK25AGeminiRequestGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestWhatCrossesToGeminiIsReadAgain: what is written for Gemini's format is a request of its own, which says as much to the dialect that
+// TestRequestsTranslatedToGeminiReadTheSame: what is written for Gemini's format is a request of its own, which says as much to the dialect that
 // it came from.
-func TestWhatCrossesToGeminiIsReadAgain(t *testing.T) {
+func TestRequestsTranslatedToGeminiReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {
-			body := from.make(newMaker(seed))
+			body := from.make(newGenerator(seed))
 			a := asked(t, from, geminiSide, body)
 			if a == nil {
 				t.Fatalf("%s is refused", body)
@@ -191,9 +191,9 @@ func TestWhatCrossesToGeminiIsReadAgain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, a.out)
 			}
-			back, lost, err := from.encode(r)
-			if err != nil || len(lost) > 0 {
-				t.Fatalf("%s\nbecame\n%s\nand came back with %v %v\n%s", body, a.out, err, lost, back)
+			back, names, err := from.encode(r)
+			if err != nil || len(names) > 0 {
+				t.Fatalf("%s\nbecame\n%s\nand came back with %v %v\n%s", body, a.out, err, names, back)
 			}
 			if got, want := callsOf(t, from.read(t, string(back))), callsOf(t, from.read(t, body)); got != want {
 				t.Fatalf("%s\nbecame\n%s\nand came back as\n%s\nwith\n%s\nwant\n%s", body, a.out, back, got, want)
@@ -226,8 +226,8 @@ func callsOf(t *testing.T, r *chat.Request) string {
 	return b.String()
 }
 
-// FuzzWhateverGeminiSays: see FuzzWhateverAProviderSays.
-func FuzzWhateverGeminiSays(f *testing.F) {
+// FuzzAnyGeminiAnswer: see FuzzAnyAnswer.
+func FuzzAnyGeminiAnswer(f *testing.F) {
 	for i, s := range samples(f) {
 		if s.from.dialect == chat.Gemini {
 			f.Add(s.body, s.from.stream, uint16(i))

@@ -6,45 +6,47 @@ import (
 	"strings"
 )
 
-// maker makes up requests of what both dialects can say, the same ones for the same seed.
-type maker struct {
+// maker generates requests that both dialects can express, the same ones for the same seed.
+type requestGenerator struct {
 	r     *rand.Rand
 	calls int
 }
 
-func newMaker(seed uint64) *maker { return &maker{r: rand.New(rand.NewPCG(seed, 1))} }
+func newGenerator(seed uint64) *requestGenerator {
+	return &requestGenerator{r: rand.New(rand.NewPCG(seed, 1))}
+}
 
-func (m *maker) maybe() bool { return m.r.IntN(2) == 0 }
+func (m *requestGenerator) maybe() bool { return m.r.IntN(2) == 0 }
 
-func (m *maker) pick(of ...string) string { return of[m.r.IntN(len(of))] }
+func (m *requestGenerator) pick(of ...string) string { return of[m.r.IntN(len(of))] }
 
-func (m *maker) text() string {
+func (m *requestGenerator) text() string {
 	return m.pick(`hi`, `What is \"this\"?`, `Grüße \ud83d\ude00`, `a\nb`, `{\"x\":1}`, `  indented`, `<system>`)
 }
 
 // mark is a cache mark, now and then.
-func (m *maker) mark() string {
+func (m *requestGenerator) mark() string {
 	if m.r.IntN(4) > 0 {
 		return ""
 	}
 	return `,"cache_control":` + m.pick(`{"type":"ephemeral"}`, `{"type":"ephemeral","ttl":"1h"}`)
 }
 
-func (m *maker) args() string {
+func (m *requestGenerator) args() string {
 	return m.pick(`{}`, `{"city": "Köln"}`, `{"big":12345678901234567890,"x":1.0,"e":1e-7}`, `{"a":{"b":[1,2,{"c":null}]}}`)
 }
 
 // enforced is a schema that every provider enforces.
-func (m *maker) enforced() string {
+func (m *requestGenerator) enforced() string {
 	return m.pick(`{"type":"object","additionalProperties":false}`,
 		`{"type":"object", "properties":{"n":{"type":"number","enum":[1.50,1e3]}},"required":["n"],"additionalProperties":false}`)
 }
 
-func (m *maker) schema() string {
+func (m *requestGenerator) schema() string {
 	return m.pick(`{"type":"object"}`, `{"type":"object","properties":{"n":{"type":"number","maximum":1e3}},"required":["n"]}`)
 }
 
-func (m *maker) some(most int, one func() string) string {
+func (m *requestGenerator) some(most int, one func() string) string {
 	var all []string
 	for range 1 + m.r.IntN(most) {
 		all = append(all, one())
@@ -52,12 +54,12 @@ func (m *maker) some(most int, one func() string) string {
 	return strings.Join(all, ",")
 }
 
-func (m *maker) numbers() string {
+func (m *requestGenerator) numbers() string {
 	return m.pick(``, `,"temperature":0.30`, `,"temperature":1`, `,"temperature":1e-7`, `,"top_p":0.95`, `,"top_p":9e-1`)
 }
 
 // ids are of the calls of one turn.
-func (m *maker) ids() []string {
+func (m *requestGenerator) ids() []string {
 	var ids []string
 	for range 1 + m.r.IntN(3) {
 		m.calls++
@@ -67,7 +69,7 @@ func (m *maker) ids() []string {
 }
 
 // turns makes a history out of the three kinds of turns.
-func (m *maker) turns(user func() string, assistant func(calls []string) string, results func(calls []string) string) string {
+func (m *requestGenerator) turns(user func() string, assistant func(calls []string) string, results func(calls []string) string) string {
 	all := []string{user()}
 	for range m.r.IntN(4) {
 		var calls []string
@@ -86,7 +88,7 @@ func (m *maker) turns(user func() string, assistant func(calls []string) string,
 }
 
 // openai is a request of an OpenAI client.
-func (m *maker) openai() string {
+func (m *requestGenerator) openai() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"gpt","max_tokens":500,"messages":[`)
 	if m.maybe() {
@@ -120,7 +122,7 @@ func (m *maker) openai() string {
 	return b.String() + m.pick("", `,"stream":true`) + `}`
 }
 
-func (m *maker) openaiUser() string {
+func (m *requestGenerator) openaiUser() string {
 	if m.maybe() {
 		return `{"role":"user","content":"` + m.text() + `"}`
 	}
@@ -131,7 +133,7 @@ func (m *maker) openaiUser() string {
 	}) + `]}`
 }
 
-func (m *maker) openaiAssistant(calls []string) string {
+func (m *requestGenerator) openaiAssistant(calls []string) string {
 	message := `{"role":"assistant","content":`
 	if calls == nil || m.maybe() {
 		message += `"` + m.text() + `"`
@@ -153,7 +155,7 @@ func (m *maker) openaiAssistant(calls []string) string {
 	return message + `}`
 }
 
-func (m *maker) openaiResults(calls []string) string {
+func (m *requestGenerator) openaiResults(calls []string) string {
 	var all []string
 	for _, id := range calls {
 		content := m.pick(`""`, `"`+m.text()+`"`+m.mark(), `[{"type":"text","text":"`+m.text()+`"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]`)
@@ -163,7 +165,7 @@ func (m *maker) openaiResults(calls []string) string {
 }
 
 // anthropic is a request of an Anthropic client.
-func (m *maker) anthropic() string {
+func (m *requestGenerator) anthropic() string {
 	var b strings.Builder
 	b.WriteString(`{"model":"claude","max_tokens":500`)
 	if m.maybe() {
@@ -185,11 +187,11 @@ func (m *maker) anthropic() string {
 	return b.String() + m.pick("", `,"service_tier":"standard_only"`) + m.pick("", `,"stream":true`) + `}`
 }
 
-func (m *maker) anthropicText() string {
+func (m *requestGenerator) anthropicText() string {
 	return `{"type":"text","text":"` + m.text() + `"` + m.mark() + `}`
 }
 
-func (m *maker) anthropicUser() string {
+func (m *requestGenerator) anthropicUser() string {
 	if m.maybe() {
 		return `{"role":"user","content":"` + m.text() + `"}`
 	}
@@ -200,7 +202,7 @@ func (m *maker) anthropicUser() string {
 	}) + `]}`
 }
 
-func (m *maker) anthropicAssistant(calls []string) string {
+func (m *requestGenerator) anthropicAssistant(calls []string) string {
 	var blocks []string
 	if calls == nil || m.maybe() {
 		blocks = append(blocks, m.some(2, m.anthropicText))
@@ -211,7 +213,7 @@ func (m *maker) anthropicAssistant(calls []string) string {
 	return `{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]}`
 }
 
-func (m *maker) anthropicResults(calls []string) string {
+func (m *requestGenerator) anthropicResults(calls []string) string {
 	var blocks []string
 	for _, id := range calls {
 		content := m.pick(``, `,"content":"`+m.text()+`"`+m.mark(), `,"content":[{"type":"text","text":"`+m.text()+`"}]`+m.mark())

@@ -15,16 +15,16 @@ import (
 // side is one dialect: how its requests are read, made up and written.
 type side struct {
 	dialect wire.Dialect
-	make    func(m *maker) string
+	make    func(m *requestGenerator) string
 	encode  func(*chat.Request) ([]byte, []string, error)
 }
 
 // The sides write for providers that can do all that their format has words for.
 var (
-	openaiSide = side{openai.Dialect{}, (*maker).openai, func(r *chat.Request) ([]byte, []string, error) {
+	openaiSide = side{openai.Dialect{}, (*requestGenerator).openai, func(r *chat.Request) ([]byte, []string, error) {
 		return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: "gpt", CacheControl: true, ReasoningDetails: true})
 	}}
-	anthropicSide = side{anthropic.Dialect{}, (*maker).anthropic, func(r *chat.Request) ([]byte, []string, error) {
+	anthropicSide = side{anthropic.Dialect{}, (*requestGenerator).anthropic, func(r *chat.Request) ([]byte, []string, error) {
 		return anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "claude", Adaptive: true, StructuredOutputs: true})
 	}}
 )
@@ -42,25 +42,25 @@ func (s side) read(t *testing.T, body string) *chat.Request {
 	return r
 }
 
-func TestWhatBothDialectsSayCrossesAndComesBack(t *testing.T) {
+func TestTranslationThereAndBackKeepsCommonMembers(t *testing.T) {
 	for seed := range uint64(500) {
 		crossAndReturn(t, seed)
 	}
 }
 
-func FuzzWhatBothDialectsSayCrossesAndComesBack(f *testing.F) {
+func FuzzTranslationThereAndBackKeepsCommonMembers(f *testing.F) {
 	f.Add(uint64(1000))
 	f.Fuzz(crossAndReturn)
 }
 
 func crossAndReturn(t *testing.T, seed uint64) {
 	t.Helper()
-	checkCrossing(t, newMaker(seed).openai(), openaiSide, anthropicSide)
-	checkCrossing(t, newMaker(seed).anthropic(), anthropicSide, openaiSide)
+	checkCrossing(t, newGenerator(seed).openai(), openaiSide, anthropicSide)
+	checkCrossing(t, newGenerator(seed).anthropic(), anthropicSide, openaiSide)
 }
 
-// checkCrossing takes a request to the other dialect and back. It must say the same three times, and nothing may be named as
-// lost.
+// checkCrossing takes a request to the other dialect and back. Its content must be equal all three times, and nothing may be
+// degraded.
 func checkCrossing(t *testing.T, body string, here, there side) {
 	t.Helper()
 	first := here.read(t, body)
@@ -83,7 +83,7 @@ func cross(t *testing.T, r *chat.Request, to side) string {
 		t.Fatalf("%v: %s", err, r.Doc.Bytes)
 	}
 	if len(degraded) > 0 {
-		t.Fatalf("%s\nbecame\n%s\nand lost %v", r.Doc.Bytes, body, degraded)
+		t.Fatalf("%s\nbecame\n%s\nand degraded %v", r.Doc.Bytes, body, degraded)
 	}
 	return string(body)
 }
@@ -94,7 +94,7 @@ func TestK25TheSameRequestGivesTheSameBytes(t *testing.T) {
 		for _, way := range []struct{ from, to side }{
 			{openaiSide, anthropicSide}, {anthropicSide, openaiSide}, {openaiSide, openaiSide}, {anthropicSide, anthropicSide},
 		} {
-			body := way.from.make(newMaker(seed))
+			body := way.from.make(newGenerator(seed))
 			first, _, err := way.to.encode(way.from.read(t, body))
 			if err != nil {
 				t.Fatal(err)
@@ -112,11 +112,11 @@ func TestK25TheSameRequestGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestTheSameDialectKeepsItsBytes: what a client says to a provider of its own dialect passes as it came.
+// TestTheSameDialectKeepsItsBytes: a client's request to a provider of its own dialect passes unchanged.
 func TestTheSameDialectKeepsItsBytes(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, s := range []side{openaiSide, anthropicSide} {
-			body := s.make(newMaker(seed))
+			body := s.make(newGenerator(seed))
 			r, err := s.dialect.Decode(chat.Generate, nil, "", []byte(body))
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestTheSameDialectKeepsItsBytes(t *testing.T) {
 	}
 }
 
-// gist is what a request says, without what the dialects are known to say differently:
+// gist is the content of a request without these differences of the dialects:
 //   - blocks of the system prompt without cache marks are one, with an empty line between them;
 //   - messages of one side that follow each other are one, of which the results of tools come first;
 //   - texts of an assistant's turn that follow each other are one, up to a cache mark;
@@ -228,7 +228,7 @@ func resultsFirst(parts []chat.Part) []chat.Part {
 	var results, shown, rest []chat.Part
 	for _, p := range parts {
 		if p.Kind != chat.PartToolResult {
-			if !strings.HasPrefix(p.Text, wire.ShownWords) {
+			if !strings.HasPrefix(p.Text, wire.MediaLabelPrefix) {
 				rest = append(rest, p)
 			}
 			continue

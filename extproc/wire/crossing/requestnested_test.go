@@ -7,9 +7,9 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// TestAnUnknownMemberIsNamedWhereverItStands puts a member that nobody knows into every object of the pairs' requests that a
+// TestAnUnknownMemberIsNamedAtAnyDepth puts a member that nobody knows into every object of the pairs' requests that a
 // reader reads, one at a time.
-func TestAnUnknownMemberIsNamedWhereverItStands(t *testing.T) {
+func TestAnUnknownMemberIsNamedAtAnyDepth(t *testing.T) {
 	ways := []struct {
 		dir      string
 		from, to side
@@ -42,7 +42,7 @@ var free = []string{
 }
 
 // places are the offsets inside a request's objects, without those that are named as a whole, and those without members.
-func places(a *asking) []int {
+func places(a *memberCheck) []int {
 	var found []int
 	var walk func(v jsonx.Value)
 	walk = func(v jsonx.Value) {

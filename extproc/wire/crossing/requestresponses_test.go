@@ -62,8 +62,8 @@ func TestRequestsOfResponsesClients(t *testing.T) {
 	}
 }
 
-// FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed: see FuzzEveryMemberIsCarriedOrNamed.
-func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed(f *testing.F) {
+// FuzzEveryMemberOfAResponsesRequestIsSentOrNamed: see FuzzEveryMemberIsSentOrNamed.
+func FuzzEveryMemberOfAResponsesRequestIsSentOrNamed(f *testing.F) {
 	for i, way := range responsesWays {
 		all := pairs(f, "testdata/request/"+way.dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -75,7 +75,7 @@ func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamed(f *testing.F) {
 	})
 }
 
-func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamedBesideOthers(f *testing.F) {
+func FuzzEveryMemberOfAResponsesRequestIsSentOrNamedAmongOthers(f *testing.F) {
 	all := members(f, "responses-to-openai")
 	for key, values := range members(f, "responses-to-anthropic") {
 		all[key] = append(all[key], values...)
@@ -90,7 +90,7 @@ func FuzzEveryMemberOfAResponsesRequestIsCarriedOrNamedBesideOthers(f *testing.F
 	})
 }
 
-// TestAnUnknownMemberOfAResponsesRequestIsNamed: see TestAnUnknownMemberIsNamedWhereverItStands.
+// TestAnUnknownMemberOfAResponsesRequestIsNamed: see TestAnUnknownMemberIsNamedAtAnyDepth.
 func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
 	for _, way := range responsesWays {
 		for name, p := range pairs(t, "testdata/request/"+way.dir) {
@@ -111,7 +111,7 @@ func TestAnUnknownMemberOfAResponsesRequestIsNamed(t *testing.T) {
 }
 
 // responsesPlaces are the places of a request, and those inside its input, which is a tool's own elsewhere.
-func responsesPlaces(a *asking) []int {
+func responsesPlaces(a *memberCheck) []int {
 	found := places(a)
 	for _, item := range a.r.Doc.Get("input").Each {
 		if kind, _ := item.Get("type").Str(); kind == "message" || kind == "" || kind == "function_call" || kind == "reasoning" {
@@ -143,8 +143,8 @@ func TestAResponsesRequestKeepsItsBytes(t *testing.T) {
 			if err != nil || bytes.Contains(body, []byte("bardo")) {
 				continue
 			}
-			if out, lost, err := responses.EncodeRequest(nil, r, responses.RequestOptions{}); err != nil || len(lost) > 0 || !bytes.Equal(out, body) {
-				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, lost, out, body)
+			if out, names, err := responses.EncodeRequest(nil, r, responses.RequestOptions{}); err != nil || len(names) > 0 || !bytes.Equal(out, body) {
+				t.Errorf("%s: %v %v\n%s\nwant\n%s", name, err, names, out, body)
 			}
 		}
 	}

@@ -67,8 +67,8 @@ func responsesOptions(t *testing.T, lines []string) responses.RequestOptions {
 	return o
 }
 
-// FuzzEveryMemberIsCarriedOrNamedToResponses: see FuzzEveryMemberIsCarriedOrNamed.
-func FuzzEveryMemberIsCarriedOrNamedToResponses(f *testing.F) {
+// FuzzEveryMemberIsSentOrNamedToResponses: see FuzzEveryMemberIsSentOrNamed.
+func FuzzEveryMemberIsSentOrNamedToResponses(f *testing.F) {
 	for i, way := range toResponses {
 		all := pairs(f, "testdata/request/"+way.dir)
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -98,12 +98,12 @@ func TestK25ARequestToResponsesGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestWhatCrossesToResponsesIsReadAgain: what is written for Responses is a request of its own, is kept by nobody, and says as much to the
+// TestRequestsTranslatedToResponsesReadTheSame: what is written for Responses is a request of its own, is kept by nobody, and says as much to the
 // dialect that it came from.
-func TestWhatCrossesToResponsesIsReadAgain(t *testing.T) {
+func TestRequestsTranslatedToResponsesReadTheSame(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, from := range []side{openaiSide, anthropicSide} {
-			body := from.make(newMaker(seed))
+			body := from.make(newGenerator(seed))
 			a := asked(t, from, toResponsesSide, body)
 			if a == nil {
 				t.Fatalf("%s is refused", body)

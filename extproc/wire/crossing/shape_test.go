@@ -21,32 +21,32 @@ import (
 // shaping is a dialect whose requests are shaped, and how they are made up.
 type shaping struct {
 	dialect wire.Dialect
-	make    func(m *maker) string
+	make    func(m *requestGenerator) string
 }
 
-var geminiDialect = gemini.Dialect{}.At("/v1beta/models/gemini-x:generateContent", "")
+var geminiDialect = gemini.Dialect{}.ForPath("/v1beta/models/gemini-x:generateContent", "")
 
 var shapings = []shaping{
-	{openai.Dialect{}, (*maker).openai},
-	{openai.Dialect{}, (*maker).legacyFunctions},
-	{completions.Dialect{}, (*maker).completion},
-	{anthropic.Dialect{}, (*maker).anthropicAny},
-	{responses.Dialect{}, (*maker).responses},
-	{geminiDialect, (*maker).gemini},
+	{openai.Dialect{}, (*requestGenerator).openai},
+	{openai.Dialect{}, (*requestGenerator).legacyFunctions},
+	{completions.Dialect{}, (*requestGenerator).completion},
+	{anthropic.Dialect{}, (*requestGenerator).anthropicAny},
+	{responses.Dialect{}, (*requestGenerator).responses},
+	{geminiDialect, (*requestGenerator).gemini},
 }
 
 // legacyFunctions is a request with the functions that tools were before.
-func (m *maker) legacyFunctions() string {
+func (m *requestGenerator) legacyFunctions() string {
 	return `{"model":"gpt","messages":[{"role":"user","content":"` + m.text() + `"}],"functions":[{"name":"f"` +
 		m.pick("", `,"parameters":{"type":"object"}`) + `}]` + m.pick("", `,"function_call":"auto"`, `,"function_call":{"name":"f"}`) + `}`
 }
 
-func (m *maker) completion() string {
+func (m *requestGenerator) completion() string {
 	return `{"model":"gpt","prompt":"` + m.text() + `"` + m.pick("", `,"temperature":0.30`) + `}`
 }
 
 // anthropicAny is one that may have been begun to be answered, or ask for a form by its old name.
-func (m *maker) anthropicAny() string {
+func (m *requestGenerator) anthropicAny() string {
 	body := m.anthropic()
 	if m.r.IntN(4) == 0 {
 		body = strings.Replace(body, `,"tools":[`, m.pick(`, "output_format": {"type":"json_schema","schema":{"type":"object"}}`, ``)+`,"tools":[`, 1)
@@ -58,7 +58,7 @@ func (m *maker) anthropicAny() string {
 	return body
 }
 
-func (m *maker) responses() string {
+func (m *requestGenerator) responses() string {
 	b := `{"model":"gpt"` + m.pick("", `,"instructions":"`+m.text()+`"`)
 	b += `,"input":` + m.pick(`"`+m.text()+`"`, `[{"role":"user","content":"`+m.text()+`"}]`,
 		`[{"type":"message","role":"developer","content":"x"}, {"role":"user","content":[{"type":"input_text","text":"`+m.text()+`"}]},{"role":"assistant","content":"a"},{"role":"user","content":"b"} ]`)
@@ -69,7 +69,7 @@ func (m *maker) responses() string {
 	return b + m.pick("", `,"temperature":0.30`, `,"reasoning":{"effort":"low"}`) + `}`
 }
 
-func (m *maker) gemini() string {
+func (m *requestGenerator) gemini() string {
 	part := func() string { return `{"text":"` + m.text() + `"}` }
 	user := func() string { return `{"role":"user","parts":[` + m.some(2, part) + `]}` }
 	spell := func(one, other string) string { return `"` + m.pick(one, other) + `":` }
@@ -89,7 +89,7 @@ func (m *maker) gemini() string {
 }
 
 // shape is any shape.
-func (m *maker) shape() *wire.Shape {
+func (m *requestGenerator) shape() *wire.Shape {
 	s := &wire.Shape{Guide: m.pick("", "Respond \"so\".")}
 	if m.maybe() {
 		s.Schema, s.Name, s.Note = jsonx.Raw(m.pick(m.enforced(), m.schema())), "Answer", m.pick("", "what to say")
@@ -99,16 +99,16 @@ func (m *maker) shape() *wire.Shape {
 		s.Tool = &chat.Tool{Name: "respond_x", Description: m.pick("", "Answer by it."), Schema: jsonx.Raw(m.enforced()), Strict: m.maybe()}
 		s.Choice = wire.ToolChoice(m.r.IntN(4))
 	}
-	say := func(role chat.Role, text string) {
-		s.Say = append(s.Say, chat.Message{Role: role, Parts: []chat.Part{{Kind: chat.PartText, Text: text}}})
+	add := func(role chat.Role, text string) {
+		s.Messages = append(s.Messages, chat.Message{Role: role, Parts: []chat.Part{{Kind: chat.PartText, Text: text}}})
 	}
 	switch m.r.IntN(4) {
 	case 0:
-		say(chat.RoleAssistant, `{"a":"wrong"}`)
-		say(chat.RoleUser, "a is wrong")
+		add(chat.RoleAssistant, `{"a":"wrong"}`)
+		add(chat.RoleUser, "a is wrong")
 	case 1:
-		say(chat.RoleAssistant, "")
-		say(chat.RoleUser, "say something")
+		add(chat.RoleAssistant, "")
+		add(chat.RoleUser, "say something")
 	}
 	return s
 }
@@ -167,13 +167,13 @@ func FuzzShapesOfRequests(f *testing.F) {
 
 func (s shaping) check(t *testing.T, seed uint64) {
 	t.Helper()
-	m := newMaker(seed)
+	m := newGenerator(seed)
 	body, shape := s.make(m), m.shape()
 	r := s.read(t, body)
 	before := slices.Clone(r.Doc.Bytes)
 	again := shaped(t, s.dialect, r, shape)
 	s.checkBytes(t, r, again, shape)
-	s.checkSaid(t, r, again, shape)
+	s.checkRequest(t, r, again, shape)
 	if !bytes.Equal(before, r.Doc.Bytes) {
 		t.Fatalf("the request itself changed: %s", r.Doc.Bytes)
 	}
@@ -212,18 +212,18 @@ func (s shaping) checkBytes(t *testing.T, r, again *chat.Request, shape *wire.Sh
 	}
 }
 
-// checkSaid: the request says what it said, and what the shape says.
-func (s shaping) checkSaid(t *testing.T, r, again *chat.Request, shape *wire.Shape) {
+// checkRequest checks that a request has its own content and the shape's.
+func (s shaping) checkRequest(t *testing.T, r, again *chat.Request, shape *wire.Shape) {
 	t.Helper()
 	fresh := s.dialect
 	if s.dialect.Name() == chat.Completions {
 		fresh = openai.Dialect{} // it is one of theirs by now
 	}
-	anew, err := fresh.Decode(chat.Generate, nil, "", again.Doc.Bytes)
+	reread, err := fresh.Decode(chat.Generate, nil, "", again.Doc.Bytes)
 	if err != nil {
 		t.Fatalf("%v: %s", err, again.Doc.Bytes)
 	}
-	before, got := conversation(t, r), conversation(t, anew)
+	before, got := conversation(t, r), conversation(t, reread)
 	want := *before
 	want.Params.Schema, want.Params.SchemaName, want.Params.SchemaNote = shape.Schema, shape.Name, shape.Note
 	if r.Dialect == chat.Anthropic || r.Dialect == chat.Gemini || len(shape.Schema) == 0 {
@@ -239,6 +239,27 @@ func (s shaping) checkSaid(t *testing.T, r, again *chat.Request, shape *wire.Sha
 		tool.Strict = tool.Strict && r.Dialect != chat.Gemini
 		want.Tools = append(slices.Clip(want.Tools), tool)
 	}
+	wantChoice(&want, r, shape)
+	if shape.Guide != "" {
+		at := len(want.System)
+		if r.Dialect == chat.Responses { // system messages of the input follow the instructions
+			at = min(at, map[bool]int{true: 1, false: 0}[r.Doc.Find("instructions") >= 0])
+		}
+		want.System = slices.Insert(slices.Clone(want.System), at, chat.Part{Kind: chat.PartText, Text: shape.Guide})
+	}
+	want.Messages = append(slices.Clip(want.Messages), shape.Messages...)
+	began := begun(before)
+	formatted := len(shape.Schema) > 0 || shape.Tool != nil || shape.Guide != ""
+	if n := len(want.Messages); began && formatted && want.Messages[n-1].Role == chat.RoleAssistant && (r.Dialect == chat.Anthropic || r.Dialect == chat.Gemini) {
+		want.Messages = append(want.Messages, chat.Message{Role: chat.RoleUser, Parts: wire.ContinueTurn().Parts})
+	}
+	if a, b := contentOf(got), contentOf(&want); a != b {
+		t.Fatalf("%s\nbecame\n%s\nwhich says\n%s\nwant\n%s", r.Doc.Bytes, again.Doc.Bytes, a, b)
+	}
+}
+
+// wantChoice sets how the shape changes the tool choice of a conversation.
+func wantChoice(want *chat.Conversation, r *chat.Request, shape *wire.Shape) {
 	legacy := r.Doc.Find("functions") >= 0
 	alone := want.ParallelTools
 	switch no := false; shape.Choice {
@@ -257,22 +278,6 @@ func (s shaping) checkSaid(t *testing.T, r, again *chat.Request, shape *wire.Sha
 	case wire.KeepChoice:
 	}
 	want.ParallelTools = alone
-	if shape.Guide != "" {
-		at := len(want.System)
-		if r.Dialect == chat.Responses { // what the input says as the system stands behind the instructions
-			at = min(at, map[bool]int{true: 1, false: 0}[r.Doc.Find("instructions") >= 0])
-		}
-		want.System = slices.Insert(slices.Clone(want.System), at, chat.Part{Kind: chat.PartText, Text: shape.Guide})
-	}
-	want.Messages = append(slices.Clip(want.Messages), shape.Say...)
-	began := begun(before)
-	asks := len(shape.Schema) > 0 || shape.Tool != nil || shape.Guide != ""
-	if n := len(want.Messages); began && asks && want.Messages[n-1].Role == chat.RoleAssistant && (r.Dialect == chat.Anthropic || r.Dialect == chat.Gemini) {
-		want.Messages = append(want.Messages, chat.Message{Role: chat.RoleUser, Parts: wire.Proceed().Parts})
-	}
-	if a, b := wording(got), wording(&want); a != b {
-		t.Fatalf("%s\nbecame\n%s\nwhich says\n%s\nwant\n%s", r.Doc.Bytes, again.Doc.Bytes, a, b)
-	}
 }
 
 // begun reports whether the client began the answer.
@@ -280,8 +285,8 @@ func begun(c *chat.Conversation) bool {
 	return c.Messages[len(c.Messages)-1].Role == chat.RoleAssistant
 }
 
-// wording is what a conversation says, without where its texts begin and end.
-func wording(c *chat.Conversation) string {
+// wording is the content of a conversation without the bounds of its texts.
+func contentOf(c *chat.Conversation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "choice %v, parallel %v\n", c.ToolChoice, c.ParallelTools != nil && !*c.ParallelTools)
 	p := c.Params
@@ -326,7 +331,7 @@ func textOf(parts []chat.Part) (text string) {
 	return text
 }
 
-// checkAgain: a shape over a shape is the second, and one that says nothing takes the form away and nothing else.
+// checkAgain checks that a second shape replaces the first, and that an empty shape removes the format and nothing else.
 func (s shaping) checkAgain(t *testing.T, r *chat.Request) {
 	t.Helper()
 	d := s.dialect
@@ -360,7 +365,7 @@ func (s shaping) checkAgain(t *testing.T, r *chat.Request) {
 	}
 }
 
-// sameMembers reports whether two requests say the same, in any order of the members.
+// sameMembers reports whether two requests have equal members, in any order.
 func sameMembers(a, b *chat.Request) bool {
 	var one, two map[string]json.RawMessage
 	if json.Unmarshal(a.Doc.Bytes, &one) != nil || json.Unmarshal(b.Doc.Bytes, &two) != nil || len(one) != len(two) {
@@ -391,10 +396,10 @@ func TestTheNameOfASchemaCrosses(t *testing.T) {
 		}
 	}
 	r := shaped(t, openai.Dialect{}, shaping{dialect: openai.Dialect{}}.read(t, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`), shape)
-	for note, lost := range map[string]string{"what to say": "[]", "something else": "[description]"} {
+	for note, names := range map[string]string{"what to say": "[]", "something else": "[description]"} {
 		r.Conv = nil
 		conversation(t, r).Params.SchemaNote = note
-		if _, degraded, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true}); err != nil || fmt.Sprint(degraded) != lost {
+		if _, degraded, err := anthropic.EncodeRequest(nil, r, anthropic.RequestOptions{Model: "m", StructuredOutputs: true}); err != nil || fmt.Sprint(degraded) != names {
 			t.Errorf("%q: %v, %v", note, degraded, err)
 		}
 	}

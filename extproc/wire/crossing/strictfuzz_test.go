@@ -44,21 +44,21 @@ func encodeOpenAI(r *chat.Request) ([]byte, []string, error) {
 	return openai.EncodeRequest(nil, r, openai.RequestOptions{Model: r.Model})
 }
 
-// geminiPath is Google's dialect at a path, which names the model and says whether it streams.
-var geminiPath = gemini.Dialect{}.At(gemini.Root+"/cheap:streamGenerateContent", "alt=sse")
+// geminiPath is Google's dialect at a path, which has the model and whether it streams.
+var geminiPath = gemini.Dialect{}.ForPath(gemini.Root+"/cheap:streamGenerateContent", "alt=sse")
 
 // decided is what a request is decided, reserved and charged by.
-type decided struct {
+type parsed struct {
 	Model          string
 	Stream, Usage  bool // asked for by the client
 	Max, Choices   int
 	Thinking, High bool
-	Tools, IDs     []string // functions by their names, and what is kept elsewhere
+	Tools, IDs     []string // functions by their names, and content stored elsewhere
 }
 
 // decidedHere is what the gateway read.
-func decidedHere(r *chat.Request) decided {
-	d := decided{
+func parsedHere(r *chat.Request) parsed {
+	d := parsed{
 		Model: r.Model, Stream: r.Stream, Usage: r.StreamUsage, Max: r.MaxTokens, Choices: r.Choices, Thinking: r.Thinking, High: r.HighEffort,
 	}
 	for _, name := range []string{"previous_response_id", "conversation", "cachedContent", "cached_content"} {
@@ -222,8 +222,8 @@ func (w view) number() int {
 }
 
 // decided is what a reader takes a request for.
-func (w view) decided() decided {
-	d := decided{Model: w.get("model").str(), Stream: w.get("stream").on(), Choices: 1}
+func (w view) parse() parsed {
+	d := parsed{Model: w.get("model").str(), Stream: w.get("stream").on(), Choices: 1}
 	switch w.d { //nolint:exhaustive // no client of embeddings has a conversation
 	case chat.OpenAI, chat.Completions:
 		d.Usage = w.get("stream_options", "include_usage").on()
@@ -271,7 +271,7 @@ func (w view) decided() decided {
 }
 
 // functions are the tools of a request, but for those that run at the provider.
-func (d *decided) functions(w view, path ...string) {
+func (d *parsed) functions(w view, path ...string) {
 	for _, tool := range w.get("tools").all() {
 		if kind, ok := tool.get("type").v.(string); !ok || kind == "function" || kind == "custom" && w.d == chat.Anthropic {
 			d.Tools = append(d.Tools, tool.get(path...).str())
@@ -279,12 +279,12 @@ func (d *decided) functions(w view, path ...string) {
 	}
 }
 
-func (d *decided) effort(said, none string) {
-	d.Thinking = d.Thinking || said != "" && said != none
-	d.High = d.High || said == "high" || said == "xhigh" || said == "max"
+func (d *parsed) effort(effort, none string) {
+	d.Thinking = d.Thinking || effort != "" && effort != none
+	d.High = d.High || effort == "high" || effort == "xhigh" || effort == "max"
 }
 
-func (d *decided) ids(of ...view) {
+func (d *parsed) ids(of ...view) {
 	for _, v := range of {
 		if id := v.str(); id != "" {
 			d.IDs = append(d.IDs, id)
@@ -302,11 +302,11 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 	if err != nil {
 		return false
 	}
-	own := decidedHere(r)
+	own := parsedHere(r)
 	_, unread := r.Conversation()
 	name := d.dialect.Name()
 	for _, by := range readers {
-		theirs := by.read(t, name, body).decided()
+		theirs := by.read(t, name, body).parse()
 		if unread != nil { // it goes to a provider of its own dialect, or nowhere
 			theirs.Tools = own.Tools
 		}
@@ -315,7 +315,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 		}
 	}
 	if name == chat.Completions {
-		checkPassedOn(t, body, r, own)
+		checkPassed(t, body, r, own)
 		if r.Turn == nil {
 			return true
 		}
@@ -332,7 +332,7 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 		name = chat.OpenAI // what it became
 	}
 	for _, by := range readers {
-		sent := by.read(t, name, out).decided()
+		sent := by.read(t, name, out).parse()
 		if name == chat.OpenAI && sent.Stream && !sent.Usage {
 			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
 		}
@@ -345,11 +345,11 @@ func checkStrict(t *testing.T, which int, body []byte) bool {
 }
 
 // checkPassedOn sends a prompt on as it came: who reads that decides as the gateway did.
-func checkPassedOn(t *testing.T, body []byte, r *chat.Request, own decided) {
+func checkPassed(t *testing.T, body []byte, r *chat.Request, own parsed) {
 	t.Helper()
 	out := completions.NewCall(nil, r, &policy.Resolution{Model: policy.ModelID(r.Model)}, provider.Endpoint{}).Body
 	for _, by := range readers {
-		sent := by.read(t, chat.Completions, out).decided()
+		sent := by.read(t, chat.Completions, out).parse()
 		if sent.Stream && !sent.Usage {
 			t.Fatalf("%s went on as\n%s\nby which who takes %s is not asked for usage", body, out, by.name)
 		}
@@ -360,8 +360,8 @@ func checkPassedOn(t *testing.T, body []byte, r *chat.Request, own decided) {
 	}
 }
 
-// TestD85NoReaderDecidesOtherwise runs the fuzz target's law over drawn requests, of which many are taken and many refused.
-func TestD85NoReaderDecidesOtherwise(t *testing.T) {
+// TestD85AllParsersReadTheSame runs the fuzz target's law over drawn requests, of which many are taken and many refused.
+func TestD85AllParsersReadTheSame(t *testing.T) {
 	for which := range strictDialects {
 		name := strictDialects[which].dialect.Name()
 		t.Run(string(name), func(t *testing.T) {
@@ -373,7 +373,7 @@ func TestD85NoReaderDecidesOtherwise(t *testing.T) {
 				for i := range script {
 					script[i] = byte(r.Uint32())
 				}
-				g := trickster{script: script}
+				g := docGenerator{script: script}
 				body := []byte(g.request(name))
 				if checkStrict(t, which, body) {
 					taken++
@@ -394,14 +394,14 @@ func TestD85NoReaderDecidesOtherwise(t *testing.T) {
 	}
 }
 
-// FuzzD85NoReaderDecidesOtherwise: whatever a body holds, if a decoder takes it, then whoever reads it finds the same model, stream, usage,
+// FuzzD85AllParsersReadTheSame: whatever a body holds, if a decoder takes it, then whoever reads it finds the same model, stream, usage,
 // limits, effort, tools and ids in it as the gateway does: who takes the last of two members as encoding/json does, or the first, and who
 // tells no case. What goes on to a provider holds the same, and asks for usage. A script draws a body; one that begins with a brace is one.
-func FuzzD85NoReaderDecidesOtherwise(f *testing.F) {
+func FuzzD85AllParsersReadTheSame(f *testing.F) {
 	for which := range strictDialects {
 		f.Add(byte(which), []byte("plain"))
 		f.Add(byte(which), bytes.Repeat([]byte{69, 2, 5}, 60))
-		g := trickster{}
+		g := docGenerator{}
 		f.Add(byte(which), []byte(g.request(strictDialects[which].dialect.Name())))
 	}
 	f.Add(byte(0), []byte(`{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false},"messages":[{"role":"user","content":"hi"}]}`))
@@ -409,7 +409,7 @@ func FuzzD85NoReaderDecidesOtherwise(f *testing.F) {
 		at := int(which) % len(strictDialects)
 		body := script
 		if !bytes.HasPrefix(script, []byte("{")) {
-			g := trickster{script: script}
+			g := docGenerator{script: script}
 			body = []byte(g.request(strictDialects[at].dialect.Name()))
 		}
 		checkStrict(t, at, body)

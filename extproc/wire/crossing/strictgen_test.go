@@ -9,13 +9,13 @@ import (
 
 // trickster writes requests in which names come twice, in another case, with escapes, at odd lengths, and values are not what they should
 // be. A script draws what it does; an empty one writes a plain request.
-type trickster struct {
+type docGenerator struct {
 	script []byte
 	camel  bool // names have two spellings
 }
 
 // n draws a number below k; 0 once the script is over.
-func (g *trickster) n(k int) int {
+func (g *docGenerator) n(k int) int {
 	if len(g.script) == 0 {
 		return 0
 	}
@@ -25,12 +25,12 @@ func (g *trickster) n(k int) int {
 }
 
 // now reports whether something happens that does once in so many times.
-func (g *trickster) now(in int) bool { return g.n(in) == in-1 }
+func (g *docGenerator) now(in int) bool { return g.n(in) == in-1 }
 
-func (g *trickster) pick(of ...string) string { return of[g.n(len(of))] }
+func (g *docGenerator) pick(of ...string) string { return of[g.n(len(of))] }
 
 // name is a member's key and colon, now and then in a spelling that some reader takes for it.
-func (g *trickster) name(name string) string {
+func (g *docGenerator) name(name string) string {
 	i := g.n(len(name))
 	spelled := name
 	switch g.n(70) {
@@ -74,7 +74,7 @@ func snake(name string) string {
 }
 
 // member is a member with one of some values, at times twice.
-func (g *trickster) member(name string, values ...string) string {
+func (g *docGenerator) member(name string, values ...string) string {
 	m := g.name(name) + g.value(values)
 	if g.now(40) {
 		m += "," + g.name(name) + g.value(values)
@@ -82,7 +82,7 @@ func (g *trickster) member(name string, values ...string) string {
 	return m
 }
 
-func (g *trickster) value(of []string) string {
+func (g *docGenerator) value(of []string) string {
 	if g.now(40) {
 		return g.pick(`null`, `1e3`, `4096.0`, `1e400`, `99999999999999999999999`, `-1`, `0`, `"12"`, `true`, `"tr\u0075e"`, `{}`, `[]`,
 			`"`+strings.Repeat("y", 1<<g.n(14))+`"`, strings.Repeat(`[`, 20)+strings.Repeat(`]`, 20))
@@ -91,7 +91,7 @@ func (g *trickster) value(of []string) string {
 }
 
 // object is an object of some of the members, in any order.
-func (g *trickster) object(needed int, members ...func() string) string {
+func (g *docGenerator) object(needed int, members ...func() string) string {
 	var out []string
 	for i, m := range members {
 		if i < needed || g.now(3) {
@@ -109,72 +109,74 @@ func (g *trickster) object(needed int, members ...func() string) string {
 }
 
 // of makes a member of an object.
-func (g *trickster) of(name string, value func() string) func() string {
+func (g *docGenerator) of(name string, value func() string) func() string {
 	return func() string { return g.member(name, value()) }
 }
 
-// says makes a member with one of some values.
-func (g *trickster) says(name string, values ...string) func() string {
+// choice generates a member with one of some values.
+func (g *docGenerator) choice(name string, values ...string) func() string {
 	return func() string { return g.member(name, values...) }
 }
 
 // request is a request of a dialect.
-func (g *trickster) request(d chat.Dialect) string {
+func (g *docGenerator) request(d chat.Dialect) string {
 	g.camel = d == chat.Gemini
-	model, stream := g.says("model", `"cheap"`, `"dear"`), g.says("stream", `true`, `false`)
+	model, stream := g.choice("model", `"cheap"`, `"dear"`), g.choice("stream", `true`, `false`)
 	text := func() string {
-		return g.object(2, g.says("type", `"text"`), g.says("text", `"hi"`, `"a model, a stream"`))
+		return g.object(2, g.choice("type", `"text"`), g.choice("text", `"hi"`, `"a model, a stream"`))
 	}
 	switch d { //nolint:exhaustive // of the fifth it writes what the first reads
 	case chat.Anthropic:
 		tool := func() string {
-			return "[" + g.object(2, g.says("name", `"f"`, `"g"`), g.says("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
+			return "[" + g.object(2, g.choice("name", `"f"`, `"g"`), g.choice("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
 		}
 		thinking := func() string {
-			return g.object(1, g.says("type", `"enabled"`, `"disabled"`), g.says("budget_tokens", `1024`, `90000`))
+			return g.object(1, g.choice("type", `"enabled"`, `"disabled"`), g.choice("budget_tokens", `1024`, `90000`))
 		}
 		message := func() string {
-			return "[" + g.object(2, g.says("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
+			return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
 		}
-		return g.object(3, model, g.of("messages", message), g.says("max_tokens", `10`, `90000`), stream, g.of("tools", tool), g.of("thinking", thinking),
-			g.of("output_config", func() string { return g.object(1, g.says("effort", `"low"`, `"max"`)) }))
+		return g.object(3, model, g.of("messages", message), g.choice("max_tokens", `10`, `90000`), stream, g.of("tools", tool), g.of("thinking", thinking),
+			g.of("output_config", func() string { return g.object(1, g.choice("effort", `"low"`, `"max"`)) }))
 	case chat.Responses:
 		item := func() string {
-			return "[" + g.object(2, g.says("role", `"user"`), g.says("content", `"hi"`), g.says("type", `"message"`, `"item\u005freference"`), g.says("id", `"a"`, `"b"`)) + "]"
+			return "[" + g.object(2, g.choice("role", `"user"`), g.choice("content", `"hi"`), g.choice("type", `"message"`, `"item\u005freference"`), g.choice("id", `"a"`, `"b"`)) + "]"
 		}
 		tool := func() string {
-			return "[" + g.object(2, g.says("type", `"function"`), g.says("name", `"f"`, `"g"`)) + "]"
+			return "[" + g.object(2, g.choice("type", `"function"`), g.choice("name", `"f"`, `"g"`)) + "]"
 		}
-		return g.object(2, model, g.of("input", item), g.says("max_output_tokens", `10`, `90000`), stream, g.of("tools", tool),
-			g.says("previous_response_id", `"a"`, `"b"`), g.of("conversation", func() string { return g.object(1, g.says("id", `"a"`, `"b"`)) }),
-			g.of("reasoning", func() string { return g.object(1, g.says("effort", `"low"`, `"high"`, `"none"`)) }), g.says("background", `true`, `false`))
+		return g.object(2, model, g.of("input", item), g.choice("max_output_tokens", `10`, `90000`), stream, g.of("tools", tool),
+			g.choice("previous_response_id", `"a"`, `"b"`), g.of("conversation", func() string { return g.object(1, g.choice("id", `"a"`, `"b"`)) }),
+			g.of("reasoning", func() string { return g.object(1, g.choice("effort", `"low"`, `"high"`, `"none"`)) }), g.choice("background", `true`, `false`))
 	case chat.Gemini:
 		thinking := func() string {
-			return g.object(0, g.says("thinkingBudget", `0`, `90000`, `"512"`), g.says("includeThoughts", `true`, `false`), g.says("thinkingLevel", `"low"`, `"high"`))
+			return g.object(0, g.choice("thinkingBudget", `0`, `90000`, `"512"`), g.choice("includeThoughts", `true`, `false`), g.choice("thinkingLevel", `"low"`, `"high"`))
 		}
 		config := func() string {
-			return g.object(0, g.says("maxOutputTokens", `10`, `90000`, `"77"`), g.says("candidateCount", `1`, `3`), g.of("thinkingConfig", thinking))
+			return g.object(0, g.choice("maxOutputTokens", `10`, `90000`, `"77"`), g.choice("candidateCount", `1`, `3`), g.of("thinkingConfig", thinking))
 		}
-		function := func() string { return "[" + g.object(1, g.says("name", `"f"`, `"g"`)) + "]" }
-		return g.object(1, g.says("contents", `[{"role":"user","parts":[{"text":"hi"}]}]`), g.of("generationConfig", config), g.says("cachedContent", `"a"`, `"b"`),
+		function := func() string { return "[" + g.object(1, g.choice("name", `"f"`, `"g"`)) + "]" }
+		return g.object(1, g.choice("contents", `[{"role":"user","parts":[{"text":"hi"}]}]`), g.of("generationConfig", config), g.choice("cachedContent", `"a"`, `"b"`),
 			g.of("tools", func() string { return "[" + g.object(1, g.of("functionDeclarations", function)) + "]" }))
 	}
 	function := func() string {
-		return g.object(1, g.says("name", `"f"`, `"g"`), g.says("parameters", `{"type":"object","properties":{"Name":{},"name":{}}}`))
+		return g.object(1, g.choice("name", `"f"`, `"g"`), g.choice("parameters", `{"type":"object","properties":{"Name":{},"name":{}}}`))
 	}
 	tool := func() string {
-		return "[" + g.object(2, g.says("type", `"function"`), g.of("function", function)) + "]"
+		return "[" + g.object(2, g.choice("type", `"function"`), g.of("function", function)) + "]"
 	}
 	message := func() string {
-		return "[" + g.object(2, g.says("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
+		return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
 	}
 	prompt := g.of("messages", message)
 	if d == chat.Completions {
-		prompt = g.says("prompt", `"hi"`)
+		prompt = g.choice("prompt", `"hi"`)
 	}
-	return g.object(2, model, prompt, stream, g.of("stream_options", func() string { return g.object(1, g.says("include_usage", `true`, `false`, `null`)) }),
-		g.says("max_tokens", `10`, `90000`), g.says("max_completion_tokens", `20`, `80000`), g.says("n", `1`, `3`), g.of("tools", tool),
-		g.says("reasoning_effort", `"low"`, `"high"`, `"none"`),
-		g.of("reasoning", func() string { return g.object(0, g.says("effort", `"low"`, `"high"`), g.says("max_tokens", `100`)) }),
-		g.of("thinking", func() string { return g.object(1, g.says("type", `"enabled"`, `"disabled"`)) }))
+	return g.object(2, model, prompt, stream, g.of("stream_options", func() string { return g.object(1, g.choice("include_usage", `true`, `false`, `null`)) }),
+		g.choice("max_tokens", `10`, `90000`), g.choice("max_completion_tokens", `20`, `80000`), g.choice("n", `1`, `3`), g.of("tools", tool),
+		g.choice("reasoning_effort", `"low"`, `"high"`, `"none"`),
+		g.of("reasoning", func() string {
+			return g.object(0, g.choice("effort", `"low"`, `"high"`), g.choice("max_tokens", `100`))
+		}),
+		g.of("thinking", func() string { return g.object(1, g.choice("type", `"enabled"`, `"disabled"`)) }))
 }

@@ -10,14 +10,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// summary is what an answer says, however it is cut into events: the measure of what a form keeps.
+// summary is the content of an answer, however it is cut into events, for comparing formats.
 type summary struct {
-	choices []said
+	choices []choiceText
 	usage   chat.Usage
 }
 
-// said is what one choice says.
-type said struct {
+// choiceText is the content of one choice.
+type choiceText struct {
 	thoughts      []thought
 	text, refusal string
 	calls         []chat.ToolCall
@@ -37,7 +37,7 @@ func summarize(events []chat.Event) summary {
 	for i := range events {
 		ev := &events[i]
 		for len(s.choices) <= ev.Choice {
-			s.choices = append(s.choices, said{})
+			s.choices = append(s.choices, choiceText{})
 		}
 		c := &s.choices[ev.Choice]
 		at := [2]int{ev.Choice, ev.Index}
@@ -67,7 +67,7 @@ func summarize(events []chat.Event) summary {
 	return s
 }
 
-func (c *said) thought(block int) *thought {
+func (c *choiceText) thought(block int) *thought {
 	for i := range c.thoughts {
 		if c.thoughts[i].block == block {
 			return &c.thoughts[i]
@@ -77,7 +77,7 @@ func (c *said) thought(block int) *thought {
 	return &c.thoughts[len(c.thoughts)-1]
 }
 
-// equals compares what two answers say, as far as a form has words for it. The usage of the second counts only if the
+// equals compares the content of two answers, as far as a form can express it. The usage of the second counts only if the
 // first has one.
 func (s summary) equals(want summary, in form) bool {
 	return reflect.DeepEqual(s.normal(in), want.normal(in)) && (s.usage == chat.Usage{} || counts(s.usage, in) == counts(want.usage, in))
@@ -89,7 +89,7 @@ func (s summary) equals(want summary, in form) bool {
 //     choice, and an answer that was refused in words is complete; Gemini tells no more than OpenAI;
 //   - no arguments are an empty object, and what is not JSON is wrapped, as Anthropic asks for;
 //   - thinking without a signature has no blocks of its own in OpenAI's form.
-func (s summary) normal(in form) []said {
+func (s summary) normal(in form) []choiceText {
 	choices := slices.Clone(s.choices)
 	if in.dialect == chat.Anthropic || in.dialect == chat.Responses {
 		choices = choices[:min(1, len(choices))]
@@ -149,7 +149,7 @@ func normalThoughts(ts []thought) []thought {
 	return out
 }
 
-// counts is a usage as a form has it: OpenAI's does not say how long a cache keeps what was written, no form says what was
+// counts is a usage as a form has it: OpenAI's has no lifetime of written cache entries, no form says what was
 // estimated, and each has words of its own for searches.
 func counts(u chat.Usage, in form) chat.Usage {
 	if in.dialect == chat.OpenAI || in.dialect == chat.Responses {
@@ -166,7 +166,7 @@ func counts(u chat.Usage, in form) chat.Usage {
 func extras(events []chat.Event) string {
 	var names []string
 	for i := range events {
-		if ev := &events[i]; ev.Kind == chat.Extra && !isBeyondKeeping(ev.ID) {
+		if ev := &events[i]; ev.Kind == chat.Extra && !isNotStored(ev.ID) {
 			names = append(names, fmt.Sprintf("%d %s", ev.Choice, ev.ID))
 		}
 	}

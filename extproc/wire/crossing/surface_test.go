@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// TestD44AHiddenAnswerSaysAllElse: without its thoughts, an answer says everything else as it did, in every form, and the client of none
+// TestD44AHiddenAnswerSaysAllElse: without its thoughts, an answer has everything else unchanged, in every form, and the client of none
 // finds a thought in it.
 func TestD44AHiddenAnswerSaysAllElse(t *testing.T) {
 	for _, s := range samples(t) {
@@ -38,9 +38,9 @@ func TestD44AHiddenAnswerSaysAllElse(t *testing.T) {
 	}
 }
 
-// TestWhatStandsBesideAnAnswerChangesNothingOfIt: it comes once, where the clients of the form look for it, and without it all bytes are as
+// TestTheOwnMemberLeavesTheAnswerUnchanged: it comes once, where the clients of the form look for it, and without it all bytes are as
 // they were.
-func TestWhatStandsBesideAnAnswerChangesNothingOfIt(t *testing.T) {
+func TestTheOwnMemberLeavesTheAnswerUnchanged(t *testing.T) {
 	const own, behind = `{"reasoning":"\u2028\u0085"}`, `,"bardo":`
 	for _, s := range samples(t) {
 		for _, to := range forms {
@@ -54,7 +54,7 @@ func TestWhatStandsBesideAnAnswerChangesNothingOfIt(t *testing.T) {
 				t.Fatalf("%s as %s has it %d times: %s", s.name, to, n, out)
 			}
 			if to.stream {
-				standsLast(t, s.name, to, out)
+				isLast(t, s.name, to, out)
 			} else if !json.Valid(out) {
 				t.Errorf("%s as %s is no JSON: %s", s.name, to, out)
 			}
@@ -93,7 +93,7 @@ func encodeBeside(t *testing.T, to form, spoken chat.Dialect, events []chat.Even
 
 // standsLast checks that the member stands in the last frame, or in the one before the terminator of OpenAI's streams, and that every
 // frame is JSON.
-func standsLast(t *testing.T, name string, to form, out []byte) {
+func isLast(t *testing.T, name string, to form, out []byte) {
 	t.Helper()
 	frames := bytes.Split(bytes.TrimSuffix(bytes.ReplaceAll(out, []byte("\r\n"), []byte("\n")), []byte("\n\n")), []byte("\n\n"))
 	last := len(frames) - 1

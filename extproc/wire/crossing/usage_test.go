@@ -5,9 +5,9 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
-	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/anthropic/message"
 	"bardo.money/gateway/extproc/wire/gemini"
-	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/header"
 )
@@ -29,9 +29,9 @@ func usageOf(t *testing.T, d provider.Decoder, answer string) (u chat.Usage) {
 	return u
 }
 
-// TestD85OfTwoNumbersInAReportTheOneCountsThatCostsMore: a provider's answer is not refused for a member that is there twice, and no order
+// TestD85TheLargerOfDuplicateNumbersIsCharged: a provider's answer is not refused for a member that is there twice, and no order
 // of its members makes it cheaper.
-func TestD85OfTwoNumbersInAReportTheOneCountsThatCostsMore(t *testing.T) {
+func TestD85TheLargerOfDuplicateNumbersIsCharged(t *testing.T) {
 	chatAnswer := func(usage string) string {
 		return `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` + usage + `}`
 	}
@@ -73,9 +73,11 @@ func TestD85OfTwoNumbersInAReportTheOneCountsThatCostsMore(t *testing.T) {
 	}
 }
 
-func openaiDecoder(r *chat.Request) provider.Decoder { return openai.NewDecoder(r, 200, jsonAnswer) }
+func openaiDecoder(r *chat.Request) provider.Decoder {
+	return chatcompletion.NewDecoder(r, 200, jsonAnswer)
+}
 
-func claudeDecoder(r *chat.Request) provider.Decoder { return anthropic.NewDecoder(r, 200, jsonAnswer) }
+func claudeDecoder(r *chat.Request) provider.Decoder { return message.NewDecoder(r, 200, jsonAnswer) }
 
 func geminiDecoder(r *chat.Request) provider.Decoder { return gemini.NewDecoder(r, 200, jsonAnswer) }
 

@@ -1,11 +1,12 @@
-// Package dual is what adapters do alike whose provider serves Claude in Anthropic's format and all other models in OpenAI's. It knows
-// no provider, and nothing of how a call is written for one.
+// Package dual is shared by adapters of providers that serve Claude in Anthropic's format and all other models in OpenAI's. It knows no
+// provider, and nothing of how calls are written.
 package dual
 
 import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/formats"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -14,7 +15,7 @@ import (
 // Claude is the family of models that is called in Anthropic's format.
 const Claude = "claude"
 
-// Formats is the part of an adapter that follows from the format alone. The zero value is ready.
+// Formats is the part of such an adapter that depends on the format only. The zero value is ready.
 type Formats struct{}
 
 // Dialect is Anthropic's for Claude, else OpenAI's.
@@ -25,7 +26,7 @@ func (Formats) Dialect(to policy.Resolution, _ provider.Endpoint, _ chat.Dialect
 	return chat.OpenAI
 }
 
-// Amend leaves out thinking and beta features that were refused, and thinking beside functions.
+// Amend returns the resolution for another attempt without what the provider refused: thinking, beta features, or thinking with functions.
 func (Formats) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoint, refusal *chat.ProviderError) (policy.Resolution, bool) {
 	if to.Family != Claude {
 		return openai.AmendEffort(req, to, refusal)
@@ -34,11 +35,8 @@ func (Formats) Amend(req *chat.Request, to policy.Resolution, _ provider.Endpoin
 }
 
 // NewDecoder reads the answer of a call.
-func (Formats) NewDecoder(req *chat.Request, to policy.Resolution, _ provider.Endpoint, status int, h header.List) provider.Decoder {
-	if to.Family == Claude {
-		return anthropic.NewDecoder(req, status, h)
-	}
-	return openai.NewDecoder(req, status, h)
+func (f Formats) NewDecoder(req *chat.Request, to policy.Resolution, at provider.Endpoint, status int, h header.List) provider.Decoder {
+	return formats.NewDecoder(f.Dialect(to, at, req.Dialect), req, status, h)
 }
 
 // Ping lists the provider's models.

@@ -1,5 +1,5 @@
-// Package embeddings is OpenAI's format of embeddings, on both sides: texts go in, vectors come out. A request goes to a provider of this
-// format with its bytes as they came, but for the model's name and the gateway's own member, and the answer comes back likewise.
+// Package embeddings is OpenAI's format of embeddings, on both sides: vectors for texts. A request to a provider of this format keeps its
+// bytes, except for the model's name and the gateway's own member, and so does the answer.
 package embeddings
 
 import (
@@ -19,18 +19,18 @@ var _ wire.Dialect = Dialect{}
 // Name is chat.Embeddings.
 func (Dialect) Name() chat.Dialect { return chat.Embeddings }
 
-// Names is the form of a request: the members of OpenAI's API, and of the servers that are compatible with it.
+// Names is the form of a request: the members of OpenAI's API, and of compatible servers.
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
 		"model", "input", "encoding_format", "dimensions", "user", "input_type", "truncate_prompt_tokens", "priority", "service_tier",
 		"type", "text", "content", "image_url", "url", "detail", "messages", "role", wire.HintKey,
-		// Of servers that charge for more than the tokens.
+		// Of servers that charge for more than tokens.
 		"models", "provider", "route", "plugins", "preset", "transforms", "fallbacks", "background", "speed", "tools", "modalities",
 		"web_search_options", "search_parameters", "enable_search")
 	return f.Clone().Add(wire.Hints, wire.HintKey)
 }()
 
-// Decode reads a request. It looks at the members that the gateway acts on, and at the input for its length.
+// Decode reads a request. It reads the members that the gateway acts on, and measures the input.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
@@ -44,16 +44,16 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	if err != nil {
 		return nil, err
 	}
-	r.InputTokens, r.MostInput = n.About(), n.Most(wire.MostInputTokens(&doc))
+	r.InputTokens, r.MaxInput = n.Estimate(), n.Bound(wire.MaxInputTokens(&doc))
 	wire.RemoveHints(r)
 	return r, nil
 }
 
-// noConversation is the conversation of a request that has none: who looks for one finds nothing.
+// noConversation is the empty conversation of a request that has none.
 func noConversation(*chat.Request) (*chat.Conversation, error) { return &chat.Conversation{}, nil }
 
-// checkInput refuses what no provider takes, and measures the rest: one text or more, one list of tokens or more, or what else a provider
-// makes an embedding of.
+// checkInput refuses an invalid input, and measures a valid one: one or more texts or lists of tokens, or anything else that a provider may
+// embed.
 func checkInput(v jsonx.Value) (n wire.Prompts, err error) {
 	switch v.Kind() {
 	case jsonx.String:
@@ -75,17 +75,17 @@ func (Dialect) Error(f *fault.Fault, requestID string) []byte {
 	return openai.Dialect{}.Error(f, requestID)
 }
 
-// NewEncoder passes one answer on.
+// NewEncoder returns the encoder of one answer.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder { return &encoder{model: o.Model} }
 
-// encoder writes the provider's own bytes, with the model's name as the client shall see it.
+// encoder writes the provider's own bytes, with the model's name for the client.
 type encoder struct {
-	wire.Losses
+	wire.DegradedNames
 	model string
 	body  []byte
 }
 
-// Append takes the body; the End event writes it.
+// Append keeps the body; the End event writes it.
 func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 	if ev.Raw != nil {
 		e.body = wire.AppendRenamed(e.body[:0], ev.Raw, ev.ModelSpan, e.model)

@@ -36,13 +36,13 @@ func TestD84TheInputOfEmbeddingsIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.MostInput < row.tokens || r.MostInput > row.tokens*3/2+100 || r.InputTokens > r.MostInput {
-			t.Errorf("%s: bound %d, estimate %d, of %d tokens", row.about, r.MostInput, r.InputTokens, row.tokens)
+		if r.MaxInput < row.tokens || r.MaxInput > row.tokens*3/2+100 || r.InputTokens > r.MaxInput {
+			t.Errorf("%s: bound %d, estimate %d, of %d tokens", row.about, r.MaxInput, r.InputTokens, row.tokens)
 		}
 	}
 }
 
-func TestAnAnswerWithoutDataIsNone(t *testing.T) {
+func TestAnAnswerWithoutDataIsAnError(t *testing.T) {
 	h := header.List{{Name: "content-type", Value: "application/json"}}
 	for body, want := range map[string]string{
 		`{"object":"list","data":[],"usage":{"prompt_tokens":1}}`: "",
@@ -62,8 +62,8 @@ func TestAnAnswerWithoutDataIsNone(t *testing.T) {
 	}
 }
 
-// TestAnAnswersUsageIsItsProvidersLastWord, where that says the total alone as well.
-func TestAnAnswersUsageIsItsProvidersLastWord(t *testing.T) {
+// TestTheProvidersLastUsageCounts, where that says the total alone as well.
+func TestTheProvidersLastUsageCounts(t *testing.T) {
 	for usage, want := range map[string]int64{`{"prompt_tokens":7,"total_tokens":7}`: 7, `{"total_tokens":9}`: 9, `{"prompt_tokens":0,"total_tokens":4}`: 4} {
 		d := embeddings.NewDecoder(&chat.Request{Dialect: chat.Embeddings}, http.StatusOK, nil)
 		var got chat.Usage
@@ -78,8 +78,8 @@ func TestAnAnswersUsageIsItsProvidersLastWord(t *testing.T) {
 	}
 }
 
-// FuzzAnAnswerComesOutAsItCame: wherever the body is cut, the client gets its bytes, with another name of the model if it knows it by one.
-func FuzzAnAnswerComesOutAsItCame(f *testing.F) {
+// FuzzAnAnswerPassesUnchanged: wherever the body is cut, the client gets its bytes, with another name of the model if it knows it by one.
+func FuzzAnAnswerPassesUnchanged(f *testing.F) {
 	f.Add([]byte(`{"data":[{"embedding":[0.1]}], "model" : "m","usage":{"total_tokens":7}}`), 9)
 	f.Add([]byte(`{"model":"a\u0062","data":[]}`), 0)
 	f.Fuzz(func(t *testing.T, body []byte, cut int) {
@@ -114,8 +114,8 @@ func FuzzAnyBodyIsReadOrRefused(f *testing.F) {
 			}
 			return
 		}
-		if out := r.Edit.AppendTo(nil, &r.Doc); !json.Valid(out) || r.MostInput < 0 || r.InputTokens < 0 {
-			t.Errorf("%q became %q, of %d tokens at most", body, out, r.MostInput)
+		if out := r.Edit.AppendTo(nil, &r.Doc); !json.Valid(out) || r.MaxInput < 0 || r.InputTokens < 0 {
+			t.Errorf("%q became %q, of %d tokens at most", body, out, r.MaxInput)
 		}
 	})
 }

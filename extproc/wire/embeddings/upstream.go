@@ -5,37 +5,39 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/extproc/wire/answer"
 	"bardo.money/gateway/extproc/wire/errbody"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
 
-// At reports whether a provider of OpenAI's format makes embeddings by a model: it is known to, or nobody said what the model can do.
-func At(to *policy.Resolution) bool { return to.May(policy.Embeddings) }
+// Serves reports whether a provider of OpenAI's format makes embeddings with a model: it is known to, or nothing is known of the model.
+func Serves(to *policy.Resolution) bool { return to.May(policy.Embeddings) }
 
 // NewCall writes one attempt at a provider that has the endpoint.
 func NewCall(buf []byte, req *chat.Request, to *policy.Resolution, at provider.Endpoint) *provider.Call {
-	return openai.PassOn(buf, req, at, "/embeddings", cmp.Or(to.Upstream, string(to.Model)))
+	return openai.Passthrough(buf, req, at, "/embeddings", cmp.Or(to.Upstream, string(to.Model)))
 }
 
-// Decoder reads the answer of such a call: one JSON text, or an error. It implements provider.Decoder.
+// Decoder reads the answer to such a call: one JSON object, or an error. It implements provider.Decoder.
 type Decoder struct {
 	answer.Reader
 }
 
 var _ provider.Decoder = (*Decoder)(nil)
 
-// NewDecoder reads the answer to a request made with NewCall.
+// NewDecoder returns a decoder of the answer to a request made with NewCall.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	d := &Decoder{answer.NewReader(answer.Format{Dialect: chat.Embeddings}, req, status, h)}
-	d.Stream, d.Passes = false, true // there are no streams of embeddings, whatever the answer says of itself
+	d.Stream, d.Passes = false, true // embeddings are not streamed, whatever the content type says
 	return d
 }
 
-// Decode reads the next piece of the body.
+// Decode reads the next piece of the body. It implements provider.Decoder.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	for range d.Take(chunk, end) {
 	}
@@ -45,7 +47,7 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	return d.Events
 }
 
-// whole reads a complete answer. One without data is no answer, whatever its status says.
+// whole reads a complete answer. One without data is an error, whatever its status.
 func (d *Decoder) whole() {
 	v, err := d.JSON()
 	if err != nil {
@@ -53,7 +55,7 @@ func (d *Decoder) whole() {
 		return
 	}
 	var model, data, usage, fault jsonx.Value
-	for key, m := range v.Members { // once: the vectors are long
+	for key, m := range v.Members { // one pass: the vectors are long
 		switch string(key) {
 		case "model":
 			model = m
@@ -77,20 +79,16 @@ func (d *Decoder) whole() {
 }
 
 func (d *Decoder) events(model, usage jsonx.Value) {
-	var at chat.Span
-	name, named := model.Str()
-	if named {
-		at = chat.Span{Start: model.At, End: model.At + len(model.Raw)}
-	}
+	name, _ := model.Str()
 	d.Emit(chat.Event{Kind: chat.Start, Model: name})
 	if usage.Kind() == jsonx.Object {
-		u := openai.ReadUsage(usage)
-		if u.TotalInput() == 0 { // some say the total alone
-			u.Input = openai.TotalTokens(usage)
+		u := chatcompletion.ReadUsage(usage)
+		if u.TotalInput() == 0 { // some report the total only
+			u.Input = chatcompletion.TotalTokens(usage)
 		}
 		u.Final = true
 		d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: usage.Raw})
 	}
 	d.End()
-	d.Carry(0, 0, d.Body, at)
+	d.Carry(0, 0, d.Body, wire.ModelSpan(model, 0))
 }

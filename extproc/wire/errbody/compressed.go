@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// uncompressed is a body as its provider meant it, as far as it came and up to MaxBody; nil if its encoding is unknown.
+// uncompressed is a body without its content encoding, as far as it came and up to MaxBody; nil if the encoding is unknown.
 func uncompressed(h header.List, body []byte) []byte {
 	var r io.Reader
 	var err error
@@ -27,6 +27,6 @@ func uncompressed(h header.List, body []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	out, _ := io.ReadAll(io.LimitReader(r, MaxBody)) // a body that was cut still says something
+	out, _ := io.ReadAll(io.LimitReader(r, MaxBody)) // a truncated body may still be readable
 	return out
 }

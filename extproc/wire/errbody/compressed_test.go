@@ -12,7 +12,7 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-func pressed(t testing.TB, w io.WriteCloser, b *bytes.Buffer, text string) []byte {
+func compressed(t testing.TB, w io.WriteCloser, b *bytes.Buffer, text string) []byte {
 	t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
@@ -23,12 +23,12 @@ func pressed(t testing.TB, w io.WriteCloser, b *bytes.Buffer, text string) []byt
 	return b.Bytes()
 }
 
-func TestK49ACompressedErrorIsReadOrSaysNothing(t *testing.T) {
+func TestK49ACompressedErrorIsReadOrEmpty(t *testing.T) {
 	const said = `{"error":{"message":"too long","type":"invalid_request_error"}}`
 	var g, z, bomb bytes.Buffer
-	inGzip := pressed(t, gzip.NewWriter(&g), &g, said)
-	inZlib := pressed(t, zlib.NewWriter(&z), &z, said)
-	inBomb := pressed(t, gzip.NewWriter(&bomb), &bomb, strings.Repeat(" ", 64<<20)+said)
+	inGzip := compressed(t, gzip.NewWriter(&g), &g, said)
+	inZlib := compressed(t, zlib.NewWriter(&z), &z, said)
+	inBomb := compressed(t, gzip.NewWriter(&bomb), &bomb, strings.Repeat(" ", 64<<20)+said)
 	for _, tt := range []struct {
 		name, encoding string
 		body           []byte
@@ -54,7 +54,7 @@ func TestK49ACompressedErrorIsReadOrSaysNothing(t *testing.T) {
 
 func FuzzACompressedBodyIsBounded(f *testing.F) {
 	var b bytes.Buffer
-	f.Add("gzip", pressed(f, gzip.NewWriter(&b), &b, "x"))
+	f.Add("gzip", compressed(f, gzip.NewWriter(&b), &b, "x"))
 	f.Add("deflate", []byte{0x78, 0x9c})
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
 		e := errbody.Parse(500, header.List{{Name: "content-encoding", Value: encoding}}, body)

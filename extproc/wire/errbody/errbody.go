@@ -1,5 +1,5 @@
-// Package errbody reads what a provider says when it fails: an error answer in whatever shape, or an error stated inside
-// a stream. It knows the shapes of OpenAI, Anthropic, Google and their imitators; it does not decide what a client sees.
+// Package errbody parses a provider's errors: an error answer of any format, or an error inside a stream. It knows the formats of OpenAI,
+// Anthropic, Google and their imitators; it does not decide what a client sees.
 package errbody
 
 import (
@@ -12,14 +12,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// MaxBody is how many bytes of an error answer are worth keeping to Parse; what follows says nothing new.
+// MaxBody is how many bytes of an error answer are kept for Parse.
 const MaxBody = 64 << 10
 
-// maxMessage is the length in characters to which a message is cut.
+// maxMessage is the maximum length of a message in characters.
 const maxMessage = 500
 
-// Parse reads the body of an answer whose status is not 2xx. It never fails: what is no JSON becomes the message, and a body that
-// is compressed in an unknown way, though nobody asked for that, says nothing.
+// Parse reads the body of an answer whose status is not 2xx. It never fails: a body that is not JSON becomes the message, and one with an
+// unknown content encoding an empty message.
 func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 	e := &chat.ProviderError{}
 	body = uncompressed(h, body)
@@ -35,8 +35,7 @@ func Parse(status int, h header.List, body []byte) *chat.ProviderError {
 	return e
 }
 
-// InStream reads an error that a provider states inside an answer that began with 200. Its Status is what its code or
-// type implies; 500 if neither is known.
+// InStream reads an error inside an answer that began with 200. Its Status is the one that its code or type implies; 500 if both are unknown.
 func InStream(v jsonx.Value) *chat.ProviderError {
 	e := &chat.ProviderError{}
 	fromJSON(e, v)
@@ -46,9 +45,9 @@ func InStream(v jsonx.Value) *chat.ProviderError {
 	return e
 }
 
-// fromJSON finds the object that describes the error, and reads it. Status is set when the code is one.
+// fromJSON finds the object that describes the error, and reads it. It sets Status if the code is an HTTP status.
 func fromJSON(e *chat.ProviderError, v jsonx.Value) {
-	for _, first := range v.Each { // Google wraps the errors of a streamed call in an array.
+	for _, first := range v.Each { // Google wraps the errors of a stream in an array
 		v = first
 		break
 	}
@@ -85,20 +84,20 @@ func describe(e *chat.ProviderError, v jsonx.Value) {
 		}
 	}
 	details := v.Get("details")
-	if e.Code == "" { // where Anthropic says it
+	if e.Code == "" { // Anthropic's code
 		e.Code = text(details.Get("error_code"))
 	}
 	for _, detail := range details.Each {
 		if delay, ok := detail.Get("retryDelay").Str(); ok {
 			e.RetryAfter = seconds(strings.TrimSuffix(delay, "s"))
 		}
-		if reason := text(detail.Get("reason")); reason != "" && strings.Trim(e.Code, "0123456789") == "" { // whose code is the status
+		if reason := text(detail.Get("reason")); reason != "" && strings.Trim(e.Code, "0123456789") == "" { // Google's code, which is the status otherwise
 			e.Code = reason
 		}
 	}
 }
 
-// firstOf returns the first of an object's members that is there and not null.
+// firstOf returns the first of an object's members that is present and not null.
 func firstOf(v jsonx.Value, keys ...string) jsonx.Value {
 	for _, k := range keys {
 		if m := v.Get(k); !m.IsNull() {
@@ -108,13 +107,13 @@ func firstOf(v jsonx.Value, keys ...string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// text returns a string value, cut.
+// text returns a string value, truncated.
 func text(v jsonx.Value) string {
 	s, _ := v.Str()
 	return cut(s)
 }
 
-// plain makes a message of a body that is not JSON. Of an HTML page only the title says something.
+// plain makes a message of a body that is not JSON: of an HTML page, its title.
 func plain(body []byte) string {
 	b := bytes.TrimSpace(body)
 	if len(b) == 0 || b[0] != '<' {
@@ -122,7 +121,7 @@ func plain(body []byte) string {
 	}
 	lower := bytes.ToLower(b[:min(len(b), MaxBody)])
 	if len(lower) != min(len(b), MaxBody) {
-		return "" // lower-casing moved the bytes, as only a page that is not UTF-8 does
+		return "" // lower-casing changed the length, so the page is not UTF-8
 	}
 	from := bytes.Index(lower, []byte("<title>"))
 	if from < 0 {
@@ -136,7 +135,7 @@ func plain(body []byte) string {
 	return cut(strings.ToValidUTF8(strings.TrimSpace(string(b[from:from+to])), ""))
 }
 
-// cut shortens s to maxMessage characters.
+// cut truncates s to maxMessage characters.
 func cut(s string) string {
 	if len(s) <= maxMessage {
 		return s

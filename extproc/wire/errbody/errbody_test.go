@@ -12,90 +12,92 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
+// parseRows are error answers, and what is read in them.
+var parseRows = []struct {
+	name   string
+	status int
+	header header.List
+	body   string
+	want   chat.ProviderError
+}{
+	{
+		name: "OpenAI", status: 400,
+		body: `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
+		want: chat.ProviderError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", Param: "messages"},
+	},
+	{
+		name: "OpenAI with nulls", status: 429, header: header.List{{Name: "retry-after", Value: "7"}},
+		body: `{"error":{"message":"slow down","type":"requests","param":null,"code":null}}`,
+		want: chat.ProviderError{Status: 429, Type: "requests", Message: "slow down", RetryAfter: 7},
+	},
+	{
+		name: "Anthropic", status: 529, header: header.List{{Name: "retry-after", Value: "0.2"}},
+		body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`,
+		want: chat.ProviderError{Status: 529, Type: "overloaded_error", Message: "Overloaded", RetryAfter: 1},
+	},
+	{
+		name: "Anthropic with a code", status: 404,
+		body: `{"type":"error","error":{"type":"not_found_error","message":"gone","details":{"error_code":"thread_not_found"}}}`,
+		want: chat.ProviderError{Status: 404, Type: "not_found_error", Code: "thread_not_found", Message: "gone"},
+	},
+	{
+		name: "Google", status: 429,
+		body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`,
+		want: chat.ProviderError{Status: 429, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "quota", RetryAfter: 35},
+	},
+	{
+		name: "Google's array", status: 400, body: `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`,
+		want: chat.ProviderError{Status: 400, Type: "INVALID_ARGUMENT", Code: "400", Message: "bad"},
+	},
+	{
+		name: "vLLM", status: 404, body: `{"object":"error","message":"no such model","type":"NotFoundError","param":null,"code":404}`,
+		want: chat.ProviderError{Status: 404, Type: "NotFoundError", Code: "404", Message: "no such model"},
+	},
+	{
+		name: "FastAPI", status: 422, body: `{"detail":[{"loc":["body"],"msg":"field required","type":"missing"}]}`,
+		want: chat.ProviderError{Status: 422, Type: "missing", Message: "field required"},
+	},
+	{
+		name: "an error that is a string", status: 500, body: `{"error":"boom","code":"E1"}`,
+		want: chat.ProviderError{Status: 500, Code: "E1", Message: "boom"},
+	},
+	{name: "a detail that is a string", status: 404, body: `{"detail":"Not Found"}`, want: chat.ProviderError{Status: 404, Message: "Not Found"}},
+	{name: "a JSON string", status: 500, body: `"boom"`, want: chat.ProviderError{Status: 500, Message: "boom"}},
+	{name: "text", status: 503, body: " upstream connect error\n", want: chat.ProviderError{Status: 503, Message: "upstream connect error"}},
+	{
+		name: "HTML", status: 502, body: "<!DOCTYPE html><HTML><head><Title> 502 Bad Gateway </title></head><body>x</body></html>",
+		want: chat.ProviderError{Status: 502, Message: "502 Bad Gateway"},
+	},
+	{name: "HTML without a title", status: 502, body: "<html>", want: chat.ProviderError{Status: 502}},
+	{name: "nothing", status: 401, want: chat.ProviderError{Status: 401}},
+	{name: "null", status: 500, body: "null", want: chat.ProviderError{Status: 500}},
+	{
+		name: "milliseconds win", status: 429,
+		header: header.List{{Name: "retry-after", Value: "60"}, {Name: "retry-after-ms", Value: "1500"}},
+		want:   chat.ProviderError{Status: 429, RetryAfter: 2},
+	},
+	{
+		name: "a date by the provider's clock", status: 503,
+		header: header.List{{Name: "retry-after", Value: "Wed, 21 Oct 2015 07:28:30 GMT"}, {Name: "date", Value: "Wed, 21 Oct 2015 07:28:00 GMT"}},
+		want:   chat.ProviderError{Status: 503, RetryAfter: 30},
+	},
+	{
+		name: "a date in the past", status: 503, header: header.List{{Name: "retry-after", Value: "Wed, 21 Oct 2015 07:28:30 GMT"}},
+		want: chat.ProviderError{Status: 503},
+	},
+	{
+		name: "an absurd wait is bounded", status: 429, header: header.List{{Name: "retry-after", Value: "1e300"}},
+		want: chat.ProviderError{Status: 429, RetryAfter: 86400},
+	},
+	{name: "not a number", status: 429, header: header.List{{Name: "retry-after", Value: "NaN"}}, want: chat.ProviderError{Status: 429}},
+	{
+		name: "a long message is cut by characters", status: 500, body: `{"error":{"message":"` + strings.Repeat("é", 600) + `"}}`,
+		want: chat.ProviderError{Status: 500, Message: strings.Repeat("é", 500)},
+	},
+}
+
 func TestParse(t *testing.T) {
-	tests := []struct {
-		name   string
-		status int
-		header header.List
-		body   string
-		want   chat.ProviderError
-	}{
-		{
-			name: "OpenAI", status: 400,
-			body: `{"error":{"message":"too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
-			want: chat.ProviderError{Status: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "too long", Param: "messages"},
-		},
-		{
-			name: "OpenAI with nulls", status: 429, header: header.List{{Name: "retry-after", Value: "7"}},
-			body: `{"error":{"message":"slow down","type":"requests","param":null,"code":null}}`,
-			want: chat.ProviderError{Status: 429, Type: "requests", Message: "slow down", RetryAfter: 7},
-		},
-		{
-			name: "Anthropic", status: 529, header: header.List{{Name: "retry-after", Value: "0.2"}},
-			body: `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"},"request_id":"req_1"}`,
-			want: chat.ProviderError{Status: 529, Type: "overloaded_error", Message: "Overloaded", RetryAfter: 1},
-		},
-		{
-			name: "Anthropic with a code", status: 404,
-			body: `{"type":"error","error":{"type":"not_found_error","message":"gone","details":{"error_code":"thread_not_found"}}}`,
-			want: chat.ProviderError{Status: 404, Type: "not_found_error", Code: "thread_not_found", Message: "gone"},
-		},
-		{
-			name: "Google", status: 429,
-			body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`,
-			want: chat.ProviderError{Status: 429, Type: "RESOURCE_EXHAUSTED", Code: "429", Message: "quota", RetryAfter: 35},
-		},
-		{
-			name: "Google's array", status: 400, body: `[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`,
-			want: chat.ProviderError{Status: 400, Type: "INVALID_ARGUMENT", Code: "400", Message: "bad"},
-		},
-		{
-			name: "vLLM", status: 404, body: `{"object":"error","message":"no such model","type":"NotFoundError","param":null,"code":404}`,
-			want: chat.ProviderError{Status: 404, Type: "NotFoundError", Code: "404", Message: "no such model"},
-		},
-		{
-			name: "FastAPI", status: 422, body: `{"detail":[{"loc":["body"],"msg":"field required","type":"missing"}]}`,
-			want: chat.ProviderError{Status: 422, Type: "missing", Message: "field required"},
-		},
-		{
-			name: "an error that is a string", status: 500, body: `{"error":"boom","code":"E1"}`,
-			want: chat.ProviderError{Status: 500, Code: "E1", Message: "boom"},
-		},
-		{name: "a detail that is a string", status: 404, body: `{"detail":"Not Found"}`, want: chat.ProviderError{Status: 404, Message: "Not Found"}},
-		{name: "a JSON string", status: 500, body: `"boom"`, want: chat.ProviderError{Status: 500, Message: "boom"}},
-		{name: "text", status: 503, body: " upstream connect error\n", want: chat.ProviderError{Status: 503, Message: "upstream connect error"}},
-		{
-			name: "HTML", status: 502, body: "<!DOCTYPE html><HTML><head><Title> 502 Bad Gateway </title></head><body>x</body></html>",
-			want: chat.ProviderError{Status: 502, Message: "502 Bad Gateway"},
-		},
-		{name: "HTML without a title", status: 502, body: "<html>", want: chat.ProviderError{Status: 502}},
-		{name: "nothing", status: 401, want: chat.ProviderError{Status: 401}},
-		{name: "null", status: 500, body: "null", want: chat.ProviderError{Status: 500}},
-		{
-			name: "milliseconds win", status: 429,
-			header: header.List{{Name: "retry-after", Value: "60"}, {Name: "retry-after-ms", Value: "1500"}},
-			want:   chat.ProviderError{Status: 429, RetryAfter: 2},
-		},
-		{
-			name: "a date by the provider's clock", status: 503,
-			header: header.List{{Name: "retry-after", Value: "Wed, 21 Oct 2015 07:28:30 GMT"}, {Name: "date", Value: "Wed, 21 Oct 2015 07:28:00 GMT"}},
-			want:   chat.ProviderError{Status: 503, RetryAfter: 30},
-		},
-		{
-			name: "a date in the past", status: 503, header: header.List{{Name: "retry-after", Value: "Wed, 21 Oct 2015 07:28:30 GMT"}},
-			want: chat.ProviderError{Status: 503},
-		},
-		{
-			name: "an absurd wait is bounded", status: 429, header: header.List{{Name: "retry-after", Value: "1e300"}},
-			want: chat.ProviderError{Status: 429, RetryAfter: 86400},
-		},
-		{name: "not a number", status: 429, header: header.List{{Name: "retry-after", Value: "NaN"}}, want: chat.ProviderError{Status: 429}},
-		{
-			name: "a long message is cut by characters", status: 500, body: `{"error":{"message":"` + strings.Repeat("é", 600) + `"}}`,
-			want: chat.ProviderError{Status: 500, Message: strings.Repeat("é", 500)},
-		},
-	}
-	for _, tt := range tests {
+	for _, tt := range parseRows {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := errbody.Parse(tt.status, tt.header, []byte(tt.body)); !reflect.DeepEqual(*got, tt.want) {
 				t.Errorf("got %+v\nwant %+v", *got, tt.want)

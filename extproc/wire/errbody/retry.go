@@ -9,10 +9,10 @@ import (
 	"bardo.money/gateway/internal/header"
 )
 
-// maxRetryAfter bounds what a provider may ask for, in seconds.
+// maxRetryAfter is the maximum of a retry delay in seconds.
 const maxRetryAfter = 24 * 60 * 60
 
-// retryAfter is how many seconds the provider asks to wait, rounded up; 0 if it does not say.
+// retryAfter is the retry delay in seconds that the provider asks for, rounded up; 0 if it does not.
 func retryAfter(h header.List) int {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
 		return clamp(ms / 1000)
@@ -25,14 +25,14 @@ func retryAfter(h header.List) int {
 	if err != nil {
 		return 0
 	}
-	now, err := http.ParseTime(h.Get("date")) // the provider's clock, so that ours may be wrong
+	now, err := http.ParseTime(h.Get("date")) // the provider's clock, in case the local one is wrong
 	if err != nil {
 		now = time.Now()
 	}
 	return clamp(at.Sub(now).Seconds())
 }
 
-// seconds reads a number of seconds, rounded up; 0 if it is none.
+// seconds parses a number of seconds, rounded up; 0 if it is not one.
 func seconds(s string) int {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// bodyEncoder gathers an answer and writes it as one object, or as an array of one.
+// bodyEncoder collects an answer and writes it as one object, or as an array of one.
 type bodyEncoder struct {
 	envelope
 	array bool
-	open  int    // calls that are not complete
-	raw   []byte // the provider's own body, with the model's name as the client shall see it
-	parts [][]gathered
+	open  int    // incomplete calls
+	raw   []byte // the provider's own body, with the model's name for the client
+	parts [][]answerPart
 }
 
-// gathered is one part of the answer.
-type gathered struct {
+// answerPart is one part of the answer.
+type answerPart struct {
 	kind chat.EventKind // Text, Thought, ToolStart or Extra
 	text []byte
 	sign string
@@ -26,7 +26,7 @@ type gathered struct {
 	open bool
 }
 
-// Append gathers; the End event writes the body.
+// Append collects events; the End event writes the body.
 func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.ended {
 		return dst
@@ -36,7 +36,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	}
 	if e.raw == nil {
 		e.note(ev)
-		e.gather(ev)
+		e.collect(ev)
 	}
 	if ev.Kind != chat.End {
 		return dst
@@ -46,7 +46,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 		dst = append(dst, '[')
 	}
 	if e.raw != nil {
-		dst = wire.AppendBeside(dst, e.raw, e.own)
+		dst = wire.AppendWithOwn(dst, e.raw, e.own)
 	} else {
 		dst = e.appendBody(dst)
 	}
@@ -56,7 +56,7 @@ func (e *bodyEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-func (e *bodyEncoder) gather(ev *chat.Event) {
+func (e *bodyEncoder) collect(ev *chat.Event) {
 	n := max(0, min(ev.Choice, maxChoices-1))
 	switch ev.Kind {
 	case chat.Text, chat.Refusal:
@@ -82,7 +82,7 @@ func (e *bodyEncoder) gather(ev *chat.Event) {
 		e.closeBlock(n, ev.Index)
 	case chat.Extra:
 		if e.extra(ev) {
-			e.add(n, gathered{kind: chat.Extra, text: bytes.Clone(ev.Text)})
+			e.add(n, answerPart{kind: chat.Extra, text: bytes.Clone(ev.Text)})
 		}
 	case chat.Start, chat.Stop, chat.UsageInfo, chat.Error, chat.End, chat.Other:
 	}
@@ -95,15 +95,15 @@ func (e *bodyEncoder) text(n int, kind chat.EventKind, text []byte) {
 	}
 }
 
-// last is the last part, when text of this kind goes on in it, or a new one.
-func (e *bodyEncoder) last(n int, kind chat.EventKind) *gathered {
+// last returns the last part if it is open and of this kind, else a new one.
+func (e *bodyEncoder) last(n int, kind chat.EventKind) *answerPart {
 	e.grow(n)
 	if k := len(e.parts[n]); k > 0 {
 		if p := &e.parts[n][k-1]; p.kind == kind && p.open {
 			return p
 		}
 	}
-	return e.add(n, gathered{kind: kind, open: true})
+	return e.add(n, answerPart{kind: kind, open: true})
 }
 
 func (e *bodyEncoder) grow(n int) {
@@ -112,7 +112,7 @@ func (e *bodyEncoder) grow(n int) {
 	}
 }
 
-func (e *bodyEncoder) add(n int, p gathered) *gathered {
+func (e *bodyEncoder) add(n int, p answerPart) *answerPart {
 	e.grow(n)
 	if k := len(e.parts[n]); k > 0 && e.parts[n][k-1].kind != chat.ToolStart {
 		e.parts[n][k-1].open = false
@@ -121,15 +121,14 @@ func (e *bodyEncoder) add(n int, p gathered) *gathered {
 	return &e.parts[n][len(e.parts[n])-1]
 }
 
-// redacted keeps a redacted block. One of this format's own is the signature of what follows, if that is a call, and else of the text
-// before it.
+// redacted adds a redacted block. One of this format's own is the signature of the next part if that is a call, else of the text before it.
 func (e *bodyEncoder) redacted(n int, ev *chat.Event) {
 	sign := written(string(ev.Text), true)
-	e.add(n, gathered{kind: chat.Redacted, sign: sign, open: ev.ID == chat.GeminiThinking})
+	e.add(n, answerPart{kind: chat.Redacted, sign: sign, open: ev.ID == chat.GeminiThinking})
 }
 
 func (e *bodyEncoder) toolStart(n int, ev *chat.Event) {
-	if e.call(n, ev.Index) != nil { // announced twice
+	if e.call(n, ev.Index) != nil { // a duplicate start
 		return
 	}
 	e.grow(n)
@@ -138,12 +137,12 @@ func (e *bodyEncoder) toolStart(n int, ev *chat.Event) {
 		call.sign = e.parts[n][k-1].sign
 		e.parts[n] = e.parts[n][:k-1]
 	}
-	e.add(n, gathered{kind: chat.ToolStart, call: call, open: true})
+	e.add(n, answerPart{kind: chat.ToolStart, call: call, open: true})
 	e.open++
 }
 
-// call is the open call of a block, or nil.
-func (e *bodyEncoder) call(n, block int) *gathered {
+// call returns the open call of a block; nil if there is none.
+func (e *bodyEncoder) call(n, block int) *answerPart {
 	e.grow(n)
 	for i := range e.parts[n] {
 		if e.open == 0 {
@@ -177,23 +176,23 @@ func (e *bodyEncoder) appendBody(dst []byte) []byte {
 		return append(dst[:at], dst[at+1:]...) // the first member has no comma before it
 	}
 	e.candidate(max(0, len(e.parts)-1))
-	e.grow(len(e.cands) - 1)
+	e.grow(len(e.candidates) - 1)
 	dst = append(dst, `{"candidates":[`...)
-	for i := range e.cands {
+	for i := range e.candidates {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, `{"content":{"parts":[`...)
 		dst = appendParts(dst, e.parts[i])
 		dst = append(dst, `],"role":"model"}`...)
-		e.cands[i].stopped = true
-		dst = e.cands[i].finish(dst)
+		e.candidates[i].stopped = true
+		dst = e.candidates[i].finish(dst)
 		dst = append(strconv.AppendInt(append(dst, `,"index":`...), int64(i), 10), '}')
 	}
 	return e.appendTail(append(dst, ']'), true)
 }
 
-func appendParts(dst []byte, parts []gathered) []byte {
+func appendParts(dst []byte, parts []answerPart) []byte {
 	n := 0
 	for i := range parts {
 		p := &parts[i]
@@ -202,7 +201,7 @@ func appendParts(dst []byte, parts []gathered) []byte {
 			sign = parts[next].sign
 			parts[next].sign = ""
 		}
-		if p.kind == chat.Redacted && p.sign == "" { // it was the text's
+		if p.kind == chat.Redacted && p.sign == "" { // written with the text
 			continue
 		}
 		if n++; n > 1 {

@@ -37,9 +37,7 @@ func (d *Decoder) chunk(v jsonx.Value) (model chat.Span) {
 	case v.Kind() != jsonx.Object || !candidates.Exists() && usage.IsNull() && feedback.IsNull():
 		return model
 	}
-	if name.Kind() == jsonx.String {
-		model = chat.Span{Start: name.At, End: name.At + len(name.Raw)}
-	}
+	model = wire.ModelSpan(name, 0)
 	d.begin(id, name, v)
 	for i, c := range candidates.Each {
 		if d.candidate(i, c); d.Over {
@@ -61,21 +59,21 @@ func (d *Decoder) begin(id, model, v jsonx.Value) {
 	}
 }
 
-// feedback reads why a prompt was refused: there are no candidates then.
+// feedback reads why a prompt was refused. There are no candidates then.
 func (d *Decoder) feedback(v jsonx.Value) {
 	if v.IsNull() {
 		return
 	}
 	reason, _ := v.Get("blockReason").Str()
 	blocked := reason != "" && reason != "BLOCKED_REASON_UNSPECIFIED" && reason != "BLOCK_REASON_UNSPECIFIED"
-	d.Emit(chat.Event{Kind: chat.Extra, ID: promptFeedback, Text: v.Raw, Said: true})
+	d.Emit(chat.Event{Kind: chat.Extra, ID: promptFeedback, Text: v.Raw, Redundant: true})
 	if blocked && !d.blocked && len(d.choices) == 0 {
 		d.blocked = true
 		d.Emit(chat.Event{Kind: chat.Stop, Reason: chat.StopRefusal})
 	}
 }
 
-// choice returns the state of the candidate that calls itself so. Numbers beyond what a request may ask for are one.
+// choice returns the state of the candidate with this number. Numbers above the maximum of a request are treated as the last one.
 func (d *Decoder) choice(number int) (*choice, int) {
 	number = max(0, min(number, maxChoices-1))
 	for len(d.choices) <= number {
@@ -116,8 +114,8 @@ func (d *Decoder) candidate(position int, v jsonx.Value) {
 	if more {
 		d.candidateExtras(c, n, v)
 	}
-	if said, _ := reason.Str(); said != "" && said != "FINISH_REASON_UNSPECIFIED" {
-		d.stop(c, n, said, message)
+	if word, _ := reason.Str(); word != "" && word != "FINISH_REASON_UNSPECIFIED" {
+		d.stop(c, n, word, message)
 	}
 }
 
@@ -127,15 +125,15 @@ func (d *Decoder) part(c *choice, n int, v jsonx.Value) {
 	isThought, _ := p.thought.Bool()
 	switch {
 	case !p.call.IsNull():
-		d.closeBlock(c, n)
+		d.CloseBlock(&c.open, n)
 		d.sign(c, n, p.signature, false)
 		d.call(c, n, p.call)
 	case p.text.Kind() == jsonx.String && isThought:
 		d.text(c, n, chat.Thought, p.text)
 		d.sign(c, n, p.signature, true)
 	case p.text.Kind() == jsonx.String:
-		if c.open == chat.Thought {
-			d.closeBlock(c, n)
+		if c.open.Kind == chat.Thought {
+			d.CloseBlock(&c.open, n)
 		}
 		d.text(c, n, chat.Text, p.text)
 		d.sign(c, n, p.signature, false)
@@ -148,42 +146,29 @@ func (d *Decoder) part(c *choice, n int, v jsonx.Value) {
 	}
 }
 
-// text emits a piece of an open block of this kind, opening one when another is open.
+// text emits text in the open block if that is of the same kind, else in a new one.
 func (d *Decoder) text(c *choice, n int, kind chat.EventKind, v jsonx.Value) {
 	t, _ := v.Text(&d.Arena)
 	if len(t) == 0 {
 		return
 	}
-	if c.open != kind {
-		d.openBlock(c, n, kind)
+	if c.open.Kind != kind {
+		d.OpenBlock(&c.open, n, kind)
 	}
 	ev := d.Next()
-	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.block, n, t
+	ev.Kind, ev.Index, ev.Choice, ev.Text = kind, c.open.Index, n, t
 	switch {
 	case kind == chat.Thought:
 		ev.ID = chat.GeminiThinking
-	case !d.same:
-		c.said = append(c.said, t...)
+	case !d.sameDialect:
+		c.text = append(c.text, t...)
 	}
 }
 
-func (d *Decoder) openBlock(c *choice, n int, kind chat.EventKind) {
-	d.closeBlock(c, n)
-	c.open, c.block, c.spoke = kind, d.blocks, true
-	d.blocks++
-}
-
-func (d *Decoder) closeBlock(c *choice, n int) {
-	if c.open != chat.Start {
-		d.Emit(chat.Event{Kind: chat.BlockStop, Index: c.block, Choice: n})
-		c.open = chat.Start
-	}
-}
-
-// sign tells a part's signature: that of a thought, or as a block of its own.
+// sign emits a part's signature: that of a thought, or a block of its own.
 func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
-	said, _ := v.Str()
-	text, format, isRedacted := keptSignature(said)
+	signature, _ := v.Str()
+	text, format, isRedacted := canonicalSignature(signature)
 	if text == "" {
 		return
 	}
@@ -193,15 +178,15 @@ func (d *Decoder) sign(c *choice, n int, v jsonx.Value, ofThought bool) {
 	switch {
 	case !ofThought || isRedacted:
 		kind = chat.Redacted
-		d.openBlock(c, n, kind)
-	case c.open != chat.Thought: // of which only the proof is shown
-		d.openBlock(c, n, chat.Thought)
+		d.OpenBlock(&c.open, n, kind)
+	case c.open.Kind != chat.Thought: // a thought without text
+		d.OpenBlock(&c.open, n, chat.Thought)
 	}
-	d.Emit(chat.Event{Kind: kind, ID: format, Index: c.block, Choice: n, Text: d.Arena[at:]})
-	d.closeBlock(c, n)
+	d.Emit(chat.Event{Kind: kind, ID: format, Index: c.open.Index, Choice: n, Text: d.Arena[at:]})
+	d.CloseBlock(&c.open, n)
 }
 
-// call reads a call, which comes whole, or begins one whose arguments follow.
+// call reads a call, which is complete, or begins one whose arguments follow.
 func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	more, _ := v.Get("willContinue").Bool()
 	pieces := v.Get("partialArgs")
@@ -220,15 +205,15 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 		d.Fail("invalid_response", "the provider's answer has too many function calls")
 		return
 	}
-	d.closeBlock(c, n)
-	c.called, c.spoke = true, true
+	d.CloseBlock(&c.open, n)
+	c.called, c.open.Any = true, true
 	id, _ := v.Get("id").Str()
-	if id == "" { // a result must be able to name its call
+	if id == "" { // a tool result must be able to refer to its call
 		id = "call_" + d.id + "_" + strconv.Itoa(d.calls)
 	}
 	d.calls++
-	block := d.blocks
-	d.blocks++
+	block := d.Blocks
+	d.Blocks++
 	d.Emit(chat.Event{Kind: chat.ToolStart, Index: block, Choice: n, Tool: chat.ToolCall{ID: id, Name: name}})
 	if more || pieces.Exists() {
 		c.partial = &partialCall{block: block}
@@ -244,7 +229,7 @@ func (d *Decoder) call(c *choice, n int, v jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.BlockStop, Index: block, Choice: n})
 }
 
-// finishCall tells the arguments of a call that came in pieces.
+// finishCall emits the arguments of a call that came in pieces.
 func (d *Decoder) finishCall(c *choice, n int) {
 	p := c.partial
 	c.partial = nil
@@ -254,30 +239,30 @@ func (d *Decoder) finishCall(c *choice, n int) {
 	d.Emit(chat.Event{Kind: chat.BlockStop, Index: p.block, Choice: n})
 }
 
-// stop closes what is open and says why the candidate ended. A turn that called functions ended for them.
-func (d *Decoder) stop(c *choice, n int, said string, message jsonx.Value) {
+// stop closes the open block and emits why the candidate ended. A turn with function calls ended for them.
+func (d *Decoder) stop(c *choice, n int, word string, message jsonx.Value) {
 	if c.stopped {
 		return
 	}
-	reason, whole := stopReasons[said]
-	if !whole && !d.same && (!c.spoke || isBroken(said)) {
+	reason, whole := stopReasons[word]
+	if !whole && !d.sameDialect && (!c.open.Any || isBroken(word)) {
 		text, _ := message.Str()
 		if text == "" {
 			text = "the provider gave up its answer"
 		}
-		d.FailWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(said), Message: text})
+		d.FailWith(&chat.ProviderError{Status: http.StatusBadGateway, Type: strings.ToLower(word), Message: text})
 		return
 	}
 	if c.partial != nil {
 		d.finishCall(c, n)
 	}
-	d.closeBlock(c, n)
+	d.CloseBlock(&c.open, n)
 	switch {
 	case !whole:
 		reason = chat.StopEnd
-		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said)})
-	case said != plainReason(reason):
-		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, said), Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, word)})
+	case word != plainReason(reason):
+		d.Emit(chat.Event{Kind: chat.Extra, ID: finishReason, Choice: n, Text: jsonx.AppendString(nil, word), Redundant: true})
 	}
 	if reason == chat.StopEnd && c.called {
 		reason = chat.StopTool
@@ -286,25 +271,24 @@ func (d *Decoder) stop(c *choice, n int, said string, message jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Stop, Choice: n, Reason: reason})
 }
 
-// stopReasons are the reasons of answers that are complete, or that their maker cut for what they said. Any other is of an answer that
-// was not finished (K-93).
+// stopReasons are the reasons of complete answers, and of answers that were stopped for their content. Any other reason means an unfinished
+// answer (K-93).
 var stopReasons = map[string]chat.StopReason{
 	"STOP": chat.StopEnd, "MAX_TOKENS": chat.StopLength, "SAFETY": chat.StopRefusal, "RECITATION": chat.StopRefusal, "LANGUAGE": chat.StopRefusal,
 	"BLOCKLIST": chat.StopRefusal, "PROHIBITED_CONTENT": chat.StopRefusal, "SPII": chat.StopRefusal, "IMAGE_SAFETY": chat.StopRefusal,
 	"IMAGE_PROHIBITED_CONTENT": chat.StopRefusal, "IMAGE_RECITATION": chat.StopRefusal, "MODEL_ARMOR": chat.StopRefusal,
 }
 
-// isBroken reports whether a reason says that what came is no answer, whatever it is. OTHER and words that are not known yet
-// say that only where nothing came.
-func isBroken(said string) bool {
-	switch said {
+// isBroken reports whether a reason makes the answer an error, whatever came before. OTHER and unknown reasons do so only if nothing came.
+func isBroken(word string) bool {
+	switch word {
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE":
 		return true
 	}
 	return false
 }
 
-// plainReason is what Google calls a reason to stop.
+// plainReason is Google's word for a stop reason.
 func plainReason(r chat.StopReason) string {
 	switch r {
 	case chat.StopLength, chat.StopContext:
@@ -316,17 +300,17 @@ func plainReason(r chat.StopReason) string {
 	return "STOP"
 }
 
-// usage reads what an answer took so far: each report is of all of it. Thoughts are billed, and are not among the candidates'
-// tokens; what tools put into the prompt is not among the prompt's.
+// usage reads a usage report, which is cumulative. Thinking tokens are billed, but not counted among the candidates' tokens; tokens that
+// tools put into the prompt are not counted among the prompt's.
 func (d *Decoder) usage(v jsonx.Value) {
 	if v.Kind() != jsonx.Object {
 		return
 	}
-	var prompt, said, thought, tools int64
+	var prompt, output, thought, tools int64
 	cached := int64(-1)
 	for key, m := range v.Members {
 		n := count(m)
-		switch string(key) { // of two numbers the one that costs more
+		switch string(key) { // of duplicate numbers the one that costs more
 		case "promptTokenCount":
 			prompt = max(prompt, n)
 		case "cachedContentTokenCount":
@@ -334,7 +318,7 @@ func (d *Decoder) usage(v jsonx.Value) {
 				cached = n
 			}
 		case "candidatesTokenCount":
-			said = max(said, n)
+			output = max(output, n)
 		case "thoughtsTokenCount":
 			thought = max(thought, n)
 		case "toolUsePromptTokenCount":
@@ -345,11 +329,11 @@ func (d *Decoder) usage(v jsonx.Value) {
 	ev := d.Next() // every chunk has one
 	ev.Kind, ev.Text = chat.UsageInfo, v.Raw
 	u := &ev.Usage
-	u.Input, u.Cached, u.Output, u.Reasoning = max(0, prompt-cached)+tools, min(cached, prompt), said+thought, thought
+	u.Input, u.Cached, u.Output, u.Reasoning = max(0, prompt-cached)+tools, min(cached, prompt), output+thought, thought
 	u.Final, u.Searches = u.Output > 0 && d.stopped(), d.searches
 }
 
-// count is a number of tokens, or one in a string, as the API's JSON writes large ones.
+// count reads a number of tokens, which may be in a string: the API's JSON writes large ones so.
 func count(v jsonx.Value) int64 {
 	if s, ok := v.Str(); ok {
 		v = jsonx.Value{Raw: jsonx.Raw(s)}
@@ -357,7 +341,7 @@ func count(v jsonx.Value) int64 {
 	return wire.Count(v)
 }
 
-// length is how many elements an array has.
+// length is the number of elements of an array.
 func length(v jsonx.Value) (n int64) {
 	for range v.Each {
 		n++

@@ -9,43 +9,44 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// searchEntryPoint is what Google wants shown beside an answer that rests on its search.
+// searchEntryPoint is HTML that Google requires to be shown with an answer that used its search.
 const searchEntryPoint = "searchEntryPoint"
 
-// cites tells clients of other formats what a candidate's text rests on, or repeats. What of it is no citation is named.
-func (d *Decoder) cites(c *choice, n int, name string, v jsonx.Value) {
-	found := grounded(c.said, v)
+// emitCitations emits the sources of a candidate's text for clients of other formats. What cannot be expressed as a citation is named as
+// degraded.
+func (d *Decoder) emitCitations(c *choice, n int, name string, v jsonx.Value) {
+	found := grounded(c.text, v)
 	if name == citationMetadata {
-		found = repeated(c.said, v)
+		found = repeated(c.text, v)
 	}
 	var cites []chat.Citation
 	for _, cite := range found {
-		if !c.cited[cite] && len(c.cited) < wire.MostCitations {
-			if c.cited == nil {
-				c.cited = map[chat.Citation]bool{}
+		if !c.emitted[cite] && len(c.emitted) < wire.MaxCitations {
+			if c.emitted == nil {
+				c.emitted = map[chat.Citation]bool{}
 			}
-			c.cited[cite] = true
+			c.emitted[cite] = true
 			cites = append(cites, cite)
 		}
 	}
 	if !v.Get(searchEntryPoint).IsNull() {
 		cites = append(cites, chat.Citation{})
 	}
-	told := len(cites) == 0 && len(found) > 0
-	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: c.block, Choice: n, Text: v.Raw, Said: told, Cites: cites})
+	allEmitted := len(cites) == 0 && len(found) > 0
+	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: c.open.Index, Choice: n, Text: v.Raw, Redundant: allEmitted, Cites: cites})
 }
 
-// grounded are the supports of a groundingMetadata, each with its chunks.
-func grounded(said []byte, v jsonx.Value) (found []chat.Citation) {
+// grounded returns the supports of a groundingMetadata, each with its chunks.
+func grounded(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	var sources []chat.Citation
 	for _, chunk := range v.Get("groundingChunks").Each {
 		sources = append(sources, source(chunk))
 	}
 	for _, support := range v.Get("groundingSupports").Each {
-		start, end := counted(said, support.Get("segment"))
+		start, end := codePoints(answer, support.Get("segment"))
 		for _, index := range support.Get("groundingChunkIndices").Each {
 			i, ok := index.Int()
-			if !ok || i < 0 || i >= int64(len(sources)) || len(found) >= wire.MostCitations {
+			if !ok || i < 0 || i >= int64(len(sources)) || len(found) >= wire.MaxCitations {
 				continue
 			}
 			c := sources[i]
@@ -56,7 +57,7 @@ func grounded(said []byte, v jsonx.Value) (found []chat.Citation) {
 	return found
 }
 
-// source is where a chunk is from: a page, or something that the model was given.
+// source is the origin of a chunk: a page, or something in the prompt.
 func source(chunk jsonx.Value) (c chat.Citation) {
 	page := chunk.Get("web")
 	if page.IsNull() {
@@ -70,46 +71,46 @@ func source(chunk jsonx.Value) (c chat.Citation) {
 	return c
 }
 
-// repeated are the sources of a citationMetadata.
-func repeated(said []byte, v jsonx.Value) (found []chat.Citation) {
+// repeated returns the sources of a citationMetadata.
+func repeated(answer []byte, v jsonx.Value) (found []chat.Citation) {
 	for _, list := range [...]string{"citationSources", "citations"} {
 		for _, e := range v.Get(list).Each {
 			var c chat.Citation
 			c.URL, _ = e.Get("uri").Str()
 			c.Title, _ = e.Get("title").Str()
-			if c.URL == "" || len(found) >= wire.MostCitations {
+			if c.URL == "" || len(found) >= wire.MaxCitations {
 				continue
 			}
-			c.Start, c.End = counted(said, e)
+			c.Start, c.End = codePoints(answer, e)
 			found = append(found, c)
 		}
 	}
 	return found
 }
 
-// counted is a range of the bytes of the answer's text in its code points.
-func counted(said []byte, v jsonx.Value) (start, end int) {
+// codePoints converts a range of bytes of the answer's text into code points.
+func codePoints(answer []byte, v jsonx.Value) (start, end int) {
 	text, _ := v.Get("text").Str()
 	from, to := wire.ReadRange(v.Get("startIndex"), v.Get("endIndex"))
-	return wire.CodePoints(said, from, to, text)
+	return wire.CodePointRange(answer, from, to, text)
 }
 
-// cite keeps the citations of another format. Those of a document that is not told have no form here.
+// cite keeps another format's citations. One of a document without URL, title and quote cannot be expressed.
 func (e *envelope) cite(ev *chat.Event) {
 	c := e.candidate(ev.Choice)
 	for _, cite := range ev.Cites {
 		if cite.URL == "" && (cite.Title == "" || cite.Quote == "") {
-			e.Lose(ev.ID)
+			e.Degrade(ev.ID)
 			continue
 		}
-		c.cites = append(c.cites, cite)
+		c.citations = append(c.citations, cite)
 	}
 }
 
 // groundingChunk is a source of an answer.
 type groundingChunk struct{ url, title, quote string }
 
-// appendTo appends a page of the web, or what stands in a document.
+// appendTo appends a web page, or a quote of a document.
 func (g *groundingChunk) appendTo(dst []byte) []byte {
 	if g.url == "" {
 		dst = jsonx.AppendString(append(dst, `{"retrievedContext":{"title":`...), g.title)
@@ -119,15 +120,15 @@ func (g *groundingChunk) appendTo(dst []byte) []byte {
 	return append(jsonx.AppendString(append(dst, `,"title":`...), g.title), "}}"...)
 }
 
-// appendGrounding appends the citations as a groundingMetadata, behind a comma.
+// appendGrounding appends the citations as a groundingMetadata, with a comma before it.
 func (c *candidate) appendGrounding(dst []byte) []byte {
-	if len(c.cites) == 0 {
+	if len(c.citations) == 0 {
 		return dst
 	}
 	var chunks []groundingChunk
 	var supports []byte
-	for i := range c.cites {
-		cite := &c.cites[i]
+	for i := range c.citations {
+		cite := &c.citations[i]
 		from := groundingChunk{url: cite.URL, title: cite.Title}
 		if cite.URL == "" {
 			from.quote = cite.Quote
@@ -149,15 +150,15 @@ func (c *candidate) appendGrounding(dst []byte) []byte {
 		}
 		dst = chunks[i].appendTo(dst)
 	}
-	c.cites = nil
+	c.citations = nil
 	return append(append(append(dst, `],"groundingSupports":[`...), supports...), "]}"...)
 }
 
-// appendSupport appends which of the text's bytes rest on a chunk.
+// appendSupport appends which bytes of the text a chunk supports.
 func (c *candidate) appendSupport(dst []byte, cite *chat.Citation, chunk int) []byte {
-	start, end := wire.ByteRange(c.said, cite.Start, cite.End)
+	start, end := wire.ByteRange(c.text, cite.Start, cite.End)
 	dst = strconv.AppendInt(append(dst, `{"segment":{"startIndex":`...), int64(start), 10)
 	dst = strconv.AppendInt(append(dst, `,"endIndex":`...), int64(end), 10)
-	dst = jsonx.AppendString(append(dst, `,"text":`...), c.said[start:end])
+	dst = jsonx.AppendString(append(dst, `,"text":`...), c.text[start:end])
 	return append(strconv.AppendInt(append(dst, `},"groundingChunkIndices":[`...), int64(chunk), 10), "]}"...)
 }

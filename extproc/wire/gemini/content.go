@@ -10,17 +10,17 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// piece is a part's members that mean something.
+// piece is the relevant members of a part.
 type piece struct {
 	text, thought, signature, call, result, data, file jsonx.Value
-	other                                              string // the first member that is none of these
+	other                                              string // first member that is none of these
 }
 
-// besides are members that say something about a part, and are none.
-var besides = []string{"videoMetadata", "partMetadata", "mediaResolution", "mediaProcessing", "speechMetadata"}
+// annotations are members that describe a part and are not its content.
+var annotations = []string{"videoMetadata", "partMetadata", "mediaResolution", "mediaProcessing", "speechMetadata"}
 
-// traces are the parts that Google's own tools leave in the model's turn and that say nothing to another provider. Any other part that only
-// this format has is content.
+// traces are the parts that Google's own tools leave in the model's turn and that mean nothing to another provider. Any other part of this
+// format only is content.
 var traces = map[string]bool{"executableCode": true, "toolCall": true}
 
 func readPiece(v jsonx.Value) (p piece) {
@@ -41,7 +41,7 @@ func readPiece(v jsonx.Value) (p piece) {
 		case "fileData":
 			p.file = m
 		default:
-			if p.other == "" && !m.IsNull() && !slices.Contains(besides, name) {
+			if p.other == "" && !m.IsNull() && !slices.Contains(annotations, name) {
 				p.other = string(key)
 			}
 		}
@@ -49,14 +49,14 @@ func readPiece(v jsonx.Value) (p piece) {
 	return p
 }
 
-// part reads one part and appends what it says: itself, and its signature before a call or behind a text.
+// part reads one part and appends its content: itself, and its signature before a call or after a text.
 func (rd *reader) part(parts []chat.Part, v jsonx.Value, at string) ([]chat.Part, error) {
 	if v.Kind() != jsonx.Object {
 		return nil, wire.WrongKind(at, "an object", v)
 	}
 	p := readPiece(v)
-	said, _ := p.signature.Str()
-	signature, _, isRedacted := keptSignature(said)
+	signed, _ := p.signature.Str()
+	signature, _, isRedacted := canonicalSignature(signed)
 	known := []string{"thought", "thoughtSignature"}
 	switch isThought, _ := p.thought.Bool(); {
 	case !p.call.IsNull():
@@ -106,7 +106,7 @@ func withRedacted(parts []chat.Part, signature string) []chat.Part {
 	return append(parts, chat.Part{Kind: chat.PartRedacted, Data: signature})
 }
 
-// addThought adds a thought. A client that collected it from a stream has pieces of one beside each other, with the signature last.
+// addThought adds a thought. A client that collected it from a stream has its pieces next to each other, with the signature last.
 func addThought(parts []chat.Part, text, signature string, isRedacted bool) []chat.Part {
 	if isRedacted {
 		return withRedacted(parts, signature)
@@ -123,7 +123,7 @@ func addThought(parts []chat.Part, text, signature string, isRedacted bool) []ch
 	return parts
 }
 
-// call reads a call. One without an id gets the next.
+// call reads a call. One without an id gets the next one.
 func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
 	if v.Kind() != jsonx.Object {
 		return chat.Part{}, wire.WrongKind(at, "an object", v)
@@ -148,7 +148,7 @@ func (rd *reader) call(v jsonx.Value, at string) (chat.Part, error) {
 	return chat.Part{Kind: chat.PartToolUse, Tool: call}, nil
 }
 
-// result reads what a tool returned. One without an id answers the first open call of its name.
+// result reads a tool result. One without an id answers the first open call of its name.
 func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	if v.Kind() != jsonx.Object {
 		return chat.Part{}, wire.WrongKind(at, "an object", v)
@@ -170,8 +170,7 @@ func (rd *reader) result(v jsonx.Value, at string) (chat.Part, error) {
 	return p, err
 }
 
-// responseText is what a response says: the text of its only member output or result, that of error for a call that failed,
-// and else all of it, as JSON.
+// responseText is the text of a response: of its only member output or result; that of error for a failed call; else all of it as JSON.
 func responseText(v jsonx.Value) (text string, failed bool) {
 	var only jsonx.Value
 	var name string
@@ -194,7 +193,7 @@ func responseText(v jsonx.Value) (text string, failed bool) {
 	return string(v.Raw), false
 }
 
-// blob reads bytes that stand in the request.
+// blob reads bytes in the request.
 func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
 	nameUnknown(rd.c, v, "mimeType", "data", "displayName")
 	media, _ := get(v, "mimeType").Str()
@@ -203,22 +202,22 @@ func (rd *reader) blob(v jsonx.Value, at string) (chat.Part, error) {
 		return chat.Part{}, wire.WrongKind(at+".data", "a string", get(v, "data"))
 	}
 	name, _ := get(v, "displayName").Str()
-	data = strings.NewReplacer("-", "+", "_", "/").Replace(data) // the API takes both alphabets
+	data = strings.NewReplacer("-", "+", "_", "/").Replace(data) // the API accepts both base64 alphabets
 	if media == "" {
 		return chat.Part{Kind: chat.PartOther, Name: "inlineData", Raw: v.Raw}, nil
 	}
-	return named(chat.Part{Kind: wire.KindOf(media), Media: media, Data: data, Name: name}, "inlineData"), nil
+	return withWord(chat.Part{Kind: wire.KindOf(media), Media: media, Data: data, Name: name}, "inlineData"), nil
 }
 
-// named is a part with its name: what the client calls it, of what no format has a name for.
-func named(p chat.Part, word string) chat.Part {
+// withWord sets the client's word of audio and video, which no format has a name for.
+func withWord(p chat.Part, word string) chat.Part {
 	if p.Kind == chat.PartAudio || p.Kind == chat.PartVideo {
 		p.Name = word
 	}
 	return p
 }
 
-// file reads where a file is. What only Google holds is nothing to others.
+// file reads a file's URL. A file that Google stores is useless to other providers.
 func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
 	nameUnknown(rd.c, v, "mimeType", "fileUri", "displayName")
 	media, _ := get(v, "mimeType").Str()
@@ -233,5 +232,5 @@ func (rd *reader) file(v jsonx.Value, at string) (chat.Part, error) {
 	case !strings.HasPrefix(uri, "https://"), strings.Contains(uri, ".googleapis.com/"), media == "":
 		return chat.Part{Kind: chat.PartFile, Media: media, File: uri, Name: name}, nil
 	}
-	return named(chat.Part{Kind: wire.KindOf(media), Media: media, URL: uri, Name: name}, "fileData"), nil
+	return withWord(chat.Part{Kind: wire.KindOf(media), Media: media, URL: uri, Name: name}, "fileData"), nil
 }

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// words are what clients of this format call what the canonical form names as Anthropic does.
+// words are this format's words for canonical names, which are Anthropic's.
 var words = map[string]string{
 	"system": "systemInstruction", "thinking": "thought", "tool_use": "functionCall", "tool_result": "functionResponse", "image": "inlineData",
 	"document": "inlineData", "max_tokens": "maxOutputTokens", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
@@ -17,12 +17,12 @@ var words = map[string]string{
 	"effort": "thinkingLevel", "budget_tokens": "thinkingBudget", "tool_choice": "toolConfig", "file_id": "fileData",
 }
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown members at
-// the top, and those of contents, parts, tools and configurations by their own keys.
+// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and those of
+// contents, parts, tools and configurations, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
 	members := jsonx.Value{Raw: r.Doc.Bytes}
-	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // as a count of tokens may be asked for
+	if whole := get(members, "generateContentRequest"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
 		members = whole
 	}
 	rd := reader{c: c}
@@ -38,18 +38,18 @@ func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	return c, nil
 }
 
-// reader turns contents into turns. It gives calls without ids their own.
+// reader converts contents into messages. It assigns ids to calls without one.
 type reader struct {
 	c     *chat.Conversation
 	calls int
 	open  openCalls
 }
 
-// openCalls are the calls of the model's last turn that no result was read for. A turn may have thousands of them, answered in any order.
+// openCalls are the unanswered calls of the model's last turn. A turn may have thousands of calls, answered in any order.
 type openCalls struct {
 	all    []openCall
 	byID   map[string]int
-	byName map[string][]int // in their order
+	byName map[string][]int // in order
 }
 
 type openCall struct {
@@ -69,7 +69,8 @@ func (o *openCalls) add(id, name string) {
 	o.byName[name] = append(o.byName[name], n)
 }
 
-// answer is the id of the call that a result belongs to, which is open no more: the one that it names, or the first of its function.
+// answer returns the id of the call that a result answers, and marks it as answered: the call that the result names, else the first one of
+// its function.
 func (o *openCalls) answer(id, name string) string {
 	if i, ok := o.byID[id]; ok && id != "" && !o.all[i].done {
 		o.all[i].done = true
@@ -104,7 +105,7 @@ func (rd *reader) member(key string, v jsonx.Value) error {
 			rd.c.Params.ServiceTier = chat.TierStandard
 			return nil
 		}
-	case "cachedContent": // a part of the prompt that Google keeps
+	case "cachedContent": // a part of the prompt that Google stores
 		rd.c.System = append(rd.c.System, chat.Part{Kind: chat.PartOther, Name: key, At: key, Raw: v.Raw})
 		return nil
 	case "safetySettings", "labels":
@@ -128,7 +129,7 @@ func (rd *reader) contents(key string, v jsonx.Value) error {
 	return nil
 }
 
-// system reads the system prompt: a content, or a text, as some clients write it.
+// system reads the system prompt: a content, or a string, which some clients send.
 func (rd *reader) system(key string, v jsonx.Value) error {
 	if t, ok := v.Str(); ok {
 		if t != "" {
@@ -151,11 +152,11 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	}
 	nameUnknown(rd.c, v, "role", "parts")
 	role := chat.RoleUser
-	switch said, _ := get(v, "role").Str(); strings.ToLower(said) {
+	switch name, _ := get(v, "role").Str(); strings.ToLower(name) {
 	case "", "user", "function":
 	case "model":
 		role = chat.RoleAssistant
-		if n := len(rd.c.Messages); n == 0 || rd.c.Messages[n-1].Role != role { // else the turn goes on
+		if n := len(rd.c.Messages); n == 0 || rd.c.Messages[n-1].Role != role { // else the turn continues
 			rd.open = openCalls{}
 		}
 	case "system":
@@ -175,7 +176,7 @@ func (rd *reader) content(v jsonx.Value, at string) error {
 	return nil
 }
 
-// parts reads the parts of a content. Text that says nothing is left out.
+// parts reads the parts of a content. Empty text is dropped.
 func (rd *reader) parts(v jsonx.Value, at string) ([]chat.Part, error) {
 	switch v.Kind() {
 	case jsonx.Invalid, jsonx.Null:

@@ -10,14 +10,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Limits on what a client may ask for. A count beyond them is a mistake, and would be multiplied.
+// Limits of what a client may ask for. Each choice multiplies the cost.
 const (
 	maxChoices = 128
-	highBudget = 16384 // thinking tokens from which a request counts as one of high effort
+	highBudget = 16384 // thinking tokens from which a request has high effort
 )
 
-// Decode reads a generateContent request. It looks at the members the gateway acts on; the conversation is parsed when
-// something asks for it. The gateway's own hints are marked for removal. The query says nothing that a provider is told.
+// Decode reads a generateContent request. It reads the members that the gateway acts on; the conversation is parsed when it is needed. The
+// gateway's own hints are marked for removal. The query is not passed to providers.
 func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
@@ -25,16 +25,15 @@ func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat
 	}
 	r := &chat.Request{
 		Dialect: chat.Gemini, Op: op, Choices: 1, Model: d.model, Stream: d.stream && op == chat.Generate,
-		InputTokens: wire.InputTokens(doc.Stats), MostInput: wire.MostInputTokens(&doc), Doc: doc, Read: readConversation,
+		InputTokens: wire.InputTokens(doc.Stats), MaxInput: wire.MaxInputTokens(&doc), Doc: doc, Read: readConversation,
 	}
 	seen := 0
-	for i := range doc.Members {
-		m := &doc.Members[i]
-		key := camel([]byte(m.Key))
+	for name, v := range wire.TopMembers(&doc) {
+		key := camel([]byte(name))
 		if key == "contents" || key == "generateContentRequest" {
 			seen++
 		}
-		if err := readMember(r, key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+		if err := readMember(r, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -75,7 +74,7 @@ func checkModel(name string) error {
 }
 
 func checkContents(v jsonx.Value) error {
-	if v.Kind() == jsonx.Object { // one turn, which the API takes for a list of one
+	if v.Kind() == jsonx.Object { // the API accepts one content instead of a list
 		return nil
 	}
 	if v.Kind() != jsonx.Array {
@@ -87,7 +86,7 @@ func checkContents(v jsonx.Value) error {
 	return wire.Invalid("contents", "contents must not be empty")
 }
 
-// readLimits reads what the gateway acts on in the generationConfig.
+// readLimits reads the members of the generationConfig that the gateway acts on.
 func readLimits(r *chat.Request, config jsonx.Value) error {
 	if config.Kind() != jsonx.Object {
 		return wire.WrongKind("generationConfig", "an object", config)
@@ -120,9 +119,9 @@ func readLimits(r *chat.Request, config jsonx.Value) error {
 }
 
 func readThinking(r *chat.Request, at string, v jsonx.Value) error {
-	said := get(v, "thinkingBudget")
-	budget, ok := integer(said)
-	if !ok && !said.IsNull() {
+	tokens := get(v, "thinkingBudget")
+	budget, ok := integer(tokens)
+	if !ok && !tokens.IsNull() {
 		return wire.Invalid(at+".thinkingBudget", "%s.thinkingBudget must be a whole number of tokens", at)
 	}
 	shown, _ := get(v, "includeThoughts").Bool()
@@ -132,7 +131,7 @@ func readThinking(r *chat.Request, at string, v jsonx.Value) error {
 	return nil
 }
 
-// integer reads a number, or one in a string, as the API's JSON writes large ones.
+// integer reads an integer, which may be in a string: the API's JSON writes large ones so.
 func integer(v jsonx.Value) (int64, bool) {
 	if v.Kind() == jsonx.String {
 		s, _ := v.Str()

@@ -16,56 +16,51 @@ const (
 	// maxEvent is the size in bytes of the longest event of a stream.
 	maxEvent = 16 << 20
 
-	// maxCalls is how many calls an answer may have: those that are open are looked up among each other.
+	// maxCalls is the maximum number of calls in an answer: open ones are looked up among each other.
 	maxCalls = 1024
 )
 
-// Decoder reads a provider's answer: a stream of chunks, one answer, an array of chunks, or an error. It implements
-// provider.Decoder.
+// Decoder reads a provider's answer: a stream of chunks, one answer, an array of chunks, or an error. It implements provider.Decoder.
 //
-// A stream has no terminator: it is complete when its body ends and every candidate has said why it stopped.
+// A stream has no terminator: it is complete when its body ends and every candidate has a finish reason.
 type Decoder struct {
 	answer.Reader
-	same    bool   // the client reads this format
-	count   bool   // the answer is a count of tokens
-	wanted  int    // candidates that were asked for
-	id      string // the answer's
-	began   bool
-	blocked bool // the prompt was refused: there are no candidates
-	blocks  int  // content blocks so far
-	calls   int
-	choices []choice
-	unknown bool // an unknown member was told of
+	sameDialect bool   // the client speaks this dialect
+	count       bool   // the answer is a count of tokens
+	wanted      int    // candidates that the request asked for
+	id          string // the answer's
+	began       bool
+	blocked     bool // the prompt was refused: there are no candidates
+	calls       int
+	choices     []choice
+	unknown     bool // an unknown member was emitted
 
-	searches int64 // of the web, that the answer rests on
+	searches int64 // web searches for the answer
 }
 
 var _ provider.Decoder = (*Decoder)(nil)
 
 // choice is the state of one candidate.
 type choice struct {
-	open    chat.EventKind // Text or Thought while such a block is open; Start when none is
-	block   int            // its index
-	partial *partialCall   // whose arguments come in pieces
+	open    answer.Block
+	partial *partialCall // a call whose arguments come in pieces
 	called  bool
-	spoke   bool
 	stopped bool
 
-	said  []byte                 // its text, for clients of other formats: this one counts in its bytes
-	cited map[chat.Citation]bool // what was told: chunks of a stream may repeat it
+	text    []byte                 // its text, for clients of other formats: this one gives ranges in bytes
+	emitted map[chat.Citation]bool // citations that were emitted: chunks may repeat them
 }
 
-// NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content type,
-// and by the request when there is none.
+// NewDecoder returns a decoder of the answer to req. The content type says whether the body is a stream; without one, the request does.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Gemini, MaxEvent: maxEvent}
 	return &Decoder{
-		Reader: answer.NewReader(f, req, status, h), same: req.Dialect == chat.Gemini,
+		Reader: answer.NewReader(f, req, status, h), sameDialect: req.Dialect == chat.Gemini,
 		count: req.Op == chat.CountTokens, wanted: max(1, req.Choices),
 	}
 }
 
-// Decode reads the next piece of the body.
+// Decode reads the next piece of the body. It implements provider.Decoder.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	for f := range d.Take(chunk, end) {
 		d.frame(f)
@@ -80,9 +75,9 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	return d.Events
 }
 
-// frame reads one event. The first of the events it means carries its bytes.
+// frame reads one SSE event. The first of its chat events carries its bytes.
 func (d *Decoder) frame(f *sse.Frame) {
-	if f.TooLong { // its bytes are lost; the stream goes on
+	if f.TooLong { // its bytes are lost; the stream continues
 		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	}
@@ -101,7 +96,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	d.Own(first, f.Raw, model)
 }
 
-// close is the end of a stream's body.
+// close handles the end of a stream's body.
 func (d *Decoder) close() {
 	switch {
 	case !d.began:
@@ -113,7 +108,7 @@ func (d *Decoder) close() {
 	}
 }
 
-// stopped reports whether as many candidates as were asked for, and all that began, have said why they stopped.
+// stopped reports whether all candidates, and as many as the request asked for, have a finish reason.
 func (d *Decoder) stopped() bool {
 	for i := range d.choices {
 		if !d.choices[i].stopped {
@@ -158,7 +153,7 @@ func (d *Decoder) chunks(v jsonx.Value) {
 	d.closeWhole()
 }
 
-// closeWhole is the end of an answer that came in one piece: a candidate that does not say why it stopped just ended.
+// closeWhole handles the end of a JSON answer. A candidate without a finish reason counts as complete.
 func (d *Decoder) closeWhole() {
 	if !d.began || !d.blocked && len(d.choices) == 0 {
 		d.Fail("empty", "the provider answered without a candidate")
@@ -172,7 +167,7 @@ func (d *Decoder) closeWhole() {
 	d.End()
 }
 
-// refusal gives an error the status that others give it: this API says 400 for a bad credential, which is not the caller's mistake.
+// refusal corrects the status of an error: this API returns 400 for a bad credential, which is not the caller's mistake.
 func refusal(e *chat.ProviderError) *chat.ProviderError {
 	if e.Status == http.StatusBadRequest && strings.Contains(e.Message, "API key") {
 		e.Status = http.StatusUnauthorized

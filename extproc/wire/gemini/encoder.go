@@ -11,53 +11,50 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// NewEncoder writes one answer for a Gemini client. Events of kind Error write nothing: what a client may see of one is said with
-// Error.
+// NewEncoder returns the encoder of one answer for a Gemini client. It writes nothing for events of kind Error: the caller writes the
+// client's error with Error.
 func (d Dialect) NewEncoder(o wire.Options) wire.Encoder {
-	e := envelope{opts: o}
-	if o.Model != "" {
-		e.quoted = jsonx.AppendString(nil, o.Model)
-	}
+	e := envelope{opts: o, quoted: o.QuotedModel()}
 	if o.Stream {
 		return &streamEncoder{envelope: e}
 	}
 	return &bodyEncoder{envelope: e, array: d.array}
 }
 
-// envelope is what both encoders know of an answer.
+// envelope is the common state of both encoders.
 type envelope struct {
-	wire.Losses
-	opts     wire.Options
-	quoted   []byte // opts.Model as a JSON string
-	id       string
-	model    string
-	usage    chat.Usage
-	ownUsage []byte   // the provider's own usage, if it speaks this dialect
-	tops     []member // that stand beside the candidates
-	ended    bool
-	cands    []candidate
-	own      []byte // the gateway's own member
+	wire.DegradedNames
+	opts       wire.Options
+	quoted     []byte // opts.Model as a JSON string
+	id         string
+	model      string
+	usage      chat.Usage
+	ownUsage   []byte   // the provider's own usage, if it speaks this dialect
+	topMembers []member // members beside the candidates
+	ended      bool
+	candidates []candidate
+	own        []byte // the gateway's own member
 }
 
-// Attach keeps the gateway's own member: of the answer, or of a stream's last chunk.
+// Attach keeps the gateway's own member until the answer, or a stream's last chunk, is written.
 func (e *envelope) Attach(dst, own []byte) []byte {
 	e.own = appendOneLine(nil, own)
 	return dst
 }
 
-// candidate is what is known of one candidate.
+// candidate is the state of one candidate.
 type candidate struct {
-	calls   []openCallPart // whose arguments still come
-	sign    []byte         // a signature that waits for its call
-	reason  chat.StopReason
-	own     []byte // the provider's own word for it
-	stopped bool
-	called  bool
-	refused bool
-	members []member
+	calls     []openCallPart // calls that may get more arguments
+	sign      []byte         // a signature for the next call
+	reason    chat.StopReason
+	ownReason []byte // the provider's own finish reason
+	stopped   bool
+	called    bool
+	refused   bool
+	members   []member
 
-	said  []byte          // its text, where another format's citations count in it
-	cites []chat.Citation // of another format
+	text      []byte          // its text, to which another format's citations refer
+	citations []chat.Citation // of another format
 }
 
 // openCallPart is a call whose arguments are not complete.
@@ -70,13 +67,13 @@ type openCallPart struct {
 
 func (e *envelope) candidate(i int) *candidate {
 	i = max(0, min(i, maxChoices-1))
-	for len(e.cands) <= i {
-		e.cands = append(e.cands, candidate{})
+	for len(e.candidates) <= i {
+		e.candidates = append(e.candidates, candidate{})
 	}
-	return &e.cands[i]
+	return &e.candidates[i]
 }
 
-// start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of ours.
+// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
 func (e *envelope) start(ev *chat.Event) {
 	e.id = ev.ID
 	if !e.opts.Same && e.opts.RequestID != "" || e.id == "" {
@@ -88,23 +85,20 @@ func (e *envelope) start(ev *chat.Event) {
 	}
 }
 
-// note learns what an event says besides content: names, usage, and what this format has no words for.
+// note records what an event holds besides content: ids, usage, and what this format cannot express.
 func (e *envelope) note(ev *chat.Event) {
 	switch ev.Kind { //nolint:exhaustive // the rest is content
 	case chat.Start:
 		e.start(ev)
 	case chat.UsageInfo:
-		e.usage.Merge(ev.Usage)
-		if e.opts.Same && ev.Text != nil {
-			e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
-		}
+		wire.MergeUsage(&e.usage, &e.ownUsage, ev, e.opts.Same)
 		if e.usage.CacheWrite+e.usage.CacheWrite1h > 0 {
-			e.Lose("cache_creation_input_tokens")
+			e.Degrade("cache_creation_input_tokens")
 		}
 	case chat.Text:
 		if !e.opts.Same {
 			c := e.candidate(ev.Choice)
-			c.said = append(c.said, ev.Text...)
+			c.text = append(c.text, ev.Text...)
 		}
 	case chat.Refusal:
 		e.candidate(ev.Choice).refused = true
@@ -116,41 +110,41 @@ func (e *envelope) note(ev *chat.Event) {
 		switch {
 		case e.opts.Same:
 		case ev.Reason == chat.StopSequence:
-			e.Lose("stop_sequence")
+			e.Degrade("stop_sequence")
 		case ev.Reason == chat.StopPause:
-			e.Lose("pause_turn")
+			e.Degrade("pause_turn")
 		}
 	}
 }
 
-// extra takes in what only one dialect says, and reports whether it is a part of the content.
+// extra handles an extra, and reports whether it is a part of the content.
 func (e *envelope) extra(ev *chat.Event) (isPart bool) {
 	switch {
 	case len(ev.Cites) > 0 && !e.opts.Same:
 		e.cite(ev)
 	case !e.opts.Same:
-		if tier := string(ev.Text); !ev.Said && (ev.ID != chat.ServiceTier || tier != `"default"` && tier != `"standard"`) {
-			e.Lose(ev.ID)
+		if tier := string(ev.Text); !ev.Redundant && (ev.ID != chat.ServiceTier || tier != `"default"` && tier != `"standard"`) {
+			e.Degrade(ev.ID)
 		}
 	case len(ev.Text) == 0:
-		if !ev.Said {
-			e.Lose(ev.ID)
+		if !ev.Redundant {
+			e.Degrade(ev.ID)
 		}
 	case ev.ID == finishReason:
 		c := e.candidate(ev.Choice)
-		c.own = append(c.own[:0], ev.Text...)
-	case slices.Contains(ofCandidate, ev.ID):
+		c.ownReason = append(c.ownReason[:0], ev.Text...)
+	case slices.Contains(candidateMembers, ev.ID):
 		c := e.candidate(ev.Choice)
 		c.members = setMember(c.members, ev)
-	case slices.Contains(ofAnswer, ev.ID):
-		e.tops = setMember(e.tops, ev)
+	case slices.Contains(answerMembers, ev.ID):
+		e.topMembers = setMember(e.topMembers, ev)
 	default:
 		return true
 	}
 	return false
 }
 
-// setMember keeps a member; the last of a name counts.
+// setMember sets a member; the last one of a name counts.
 func setMember(ms []member, ev *chat.Event) []member {
 	i := slices.IndexFunc(ms, func(m member) bool { return m.key == ev.ID })
 	if i < 0 {
@@ -169,7 +163,7 @@ func appendMembers(dst []byte, ms []member) []byte {
 	return dst
 }
 
-// openCall begins a call. A call that is announced twice is one.
+// openCall begins a call, unless it is open.
 func (c *candidate) openCall(ev *chat.Event) {
 	for i := range c.calls {
 		if c.calls[i].block == ev.Index {
@@ -190,7 +184,7 @@ func (c *candidate) args(ev *chat.Event) {
 	}
 }
 
-// closeCall takes a complete call out; ok is false when none of that block is open.
+// closeCall removes and returns the open call of a block; ok is false if there is none.
 func (c *candidate) closeCall(block int) (call openCallPart, ok bool) {
 	i := slices.IndexFunc(c.calls, func(o openCallPart) bool { return o.block == block })
 	if i < 0 {
@@ -201,7 +195,7 @@ func (c *candidate) closeCall(block int) (call openCallPart, ok bool) {
 	return call, true
 }
 
-// appendCall appends a call's part.
+// appendTo appends a call's part.
 func (o *openCallPart) appendTo(dst []byte) []byte {
 	dst = jsonx.AppendString(append(dst, `{"functionCall":{"id":`...), o.id)
 	dst = jsonx.AppendString(append(dst, `,"name":`...), o.name)
@@ -212,7 +206,7 @@ func (o *openCallPart) appendTo(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendText appends a part with text, and what else it says.
+// appendText appends a text part; sign is its signature or "".
 func appendText(dst, text []byte, thought bool, sign string) []byte {
 	dst = jsonx.AppendString(append(dst, `{"text":`...), text)
 	if thought {
@@ -224,15 +218,15 @@ func appendText(dst, text []byte, thought bool, sign string) []byte {
 	return append(dst, '}')
 }
 
-// signs reports whether a signature's maker is known. Those of others mean nothing to anybody.
+// signs reports whether the format of a signature is known. Others mean nothing to any client, and are named as degraded.
 func (e *envelope) signs(ev *chat.Event) bool {
 	if ev.ID == "" {
-		e.Lose("signature")
+		e.Degrade("signature")
 	}
 	return ev.ID != ""
 }
 
-// finish appends the members that say how a candidate ended, each behind a comma.
+// finish appends the members about the end of a candidate, each with a comma before it.
 func (c *candidate) finish(dst []byte) []byte {
 	if c.stopped {
 		dst = append(dst, `,"finishReason":`...)
@@ -240,8 +234,8 @@ func (c *candidate) finish(dst []byte) []byte {
 		if reason == chat.StopEnd && c.refused && !c.called {
 			reason = chat.StopRefusal
 		}
-		if len(c.own) > 0 {
-			dst = append(dst, c.own...)
+		if len(c.ownReason) > 0 {
+			dst = append(dst, c.ownReason...)
 		} else {
 			dst = append(append(append(dst, '"'), plainReason(reason)...), '"')
 		}
@@ -251,15 +245,15 @@ func (c *candidate) finish(dst []byte) []byte {
 	return dst
 }
 
-// appendTail appends what stands beside the candidates, behind commas, and the object's end.
+// appendTail appends the members beside the candidates, each with a comma before it, and the end of the object.
 func (e *envelope) appendTail(dst []byte, counted bool) []byte {
-	dst = appendMembers(dst, e.tops)
+	dst = appendMembers(dst, e.topMembers)
 	if counted {
 		dst = e.appendUsage(append(dst, `,"usageMetadata":`...))
 	}
 	dst = jsonx.AppendString(append(dst, `,"modelVersion":`...), e.model)
 	dst = jsonx.AppendString(append(dst, `,"responseId":`...), e.id)
-	return append(wire.AppendBehind(dst, e.own), '}')
+	return append(wire.AppendOwn(dst, e.own), '}')
 }
 
 func (e *envelope) appendUsage(dst []byte) []byte {
@@ -267,13 +261,13 @@ func (e *envelope) appendUsage(dst []byte) []byte {
 		return append(dst, e.ownUsage...)
 	}
 	u := &e.usage
-	said, thought := u.Output, int64(0)
+	output, thought := u.Output, int64(0)
 	if u.Reasoning > 0 && !u.ReasoningEstimated {
 		thought = min(u.Reasoning, u.Output)
-		said -= thought
+		output -= thought
 	}
 	dst = strconv.AppendInt(append(dst, `{"promptTokenCount":`...), u.TotalInput(), 10)
-	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), said, 10)
+	dst = strconv.AppendInt(append(dst, `,"candidatesTokenCount":`...), output, 10)
 	dst = strconv.AppendInt(append(dst, `,"totalTokenCount":`...), u.TotalInput()+u.Output, 10)
 	if u.Cached > 0 {
 		dst = strconv.AppendInt(append(dst, `,"cachedContentTokenCount":`...), u.Cached, 10)
@@ -284,14 +278,9 @@ func (e *envelope) appendUsage(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendRaw appends a provider's own bytes, with the model's name as the client shall see it.
+// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
 func (e *envelope) appendRaw(dst, raw []byte, at chat.Span) []byte {
-	if e.quoted == nil || at.End <= at.Start || at.End > len(raw) || bytes.Equal(raw[at.Start:at.End], e.quoted) {
-		return append(dst, raw...)
-	}
-	dst = append(dst, raw[:at.Start]...)
-	dst = append(dst, e.quoted...)
-	return append(dst, raw[at.End:]...)
+	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }
 
 // Error appends the error as an event of the stream.

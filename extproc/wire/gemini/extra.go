@@ -8,65 +8,65 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Members of an answer that other dialects do not have, as chat.Extra names them: of the answer, and of a candidate. Parts that
-// only this dialect knows are named by their member.
+// Members of an answer that other dialects do not have, under the names that chat.Extra has for them: of the answer, and of a candidate.
+// Parts of this dialect only are named by their member.
 const (
 	promptFeedback = "promptFeedback"
 	finishReason   = "finishReason"
 	finishMessage  = "finishMessage"
 
-	groundingMetadata = "groundingMetadata" // what a search of the web found
-	citationMetadata  = "citationMetadata"  // what the answer repeats
+	groundingMetadata = "groundingMetadata" // results of a web search
+	citationMetadata  = "citationMetadata"  // sources of text that the answer repeats
 )
 
 // Names of what no encoder can write.
 const (
 	unknownMember = "unknown_member"   // a member that this package does not know
-	unknownPart   = "unknown_part"     // a part whose member is no word
-	oversized     = "oversized_event"  // an event of the stream that was too long to keep
+	unknownPart   = "unknown_part"     // a part whose member is not a name
+	oversized     = "oversized_event"  // an event of the stream above the maximum size
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 )
 
-// ofAnswer are the members of an answer, and ofCandidate those of a candidate. The first list says what another dialect loses nothing
-// by: labels, and what nobody asked for.
+// answerMembers and candidateMembers are the members of an answer and of a candidate that chat.Extra carries. Clients of other dialects lose
+// nothing without the labels.
 var (
-	labels      = []string{"createTime", "modelStatus", "safetyRatings", "avgLogprobs", "tokenCount", finishMessage}
-	ofAnswer    = []string{promptFeedback, "createTime", "modelStatus"}
-	ofCandidate = []string{
+	labels           = []string{"createTime", "modelStatus", "safetyRatings", "avgLogprobs", "tokenCount", finishMessage}
+	answerMembers    = []string{promptFeedback, "createTime", "modelStatus"}
+	candidateMembers = []string{
 		finishReason, finishMessage, "safetyRatings", "avgLogprobs", "tokenCount", citationMetadata, groundingMetadata, "groundingAttributions",
 		"logprobsResult", "urlContextMetadata",
 	}
 )
 
-// answerExtras tells what stands beside the candidates, of the first chunk.
+// answerExtras emits the members beside the candidates of the first chunk.
 func (d *Decoder) answerExtras(v jsonx.Value) {
 	for key, m := range v.Members {
 		switch name := string(key); {
 		case name == "responseId", name == "modelVersion", name == "candidates", name == promptFeedback, name == "usageMetadata", m.IsNull():
-		case slices.Contains(ofAnswer, name):
-			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Text: m.Raw, Said: slices.Contains(labels, name)})
+		case slices.Contains(answerMembers, name):
+			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Text: m.Raw, Redundant: slices.Contains(labels, name)})
 		default:
 			d.unknownMember()
 		}
 	}
 }
 
-// candidateExtras tells what only this dialect has on a candidate.
+// candidateExtras emits the members of a candidate that only this dialect has.
 func (d *Decoder) candidateExtras(c *choice, n int, v jsonx.Value) {
 	for key, m := range v.Members {
 		switch name := string(key); {
 		case name == "index", name == "content", name == finishReason, wire.IsEmpty(m):
-		case !d.same && (name == groundingMetadata || name == citationMetadata):
-			d.cites(c, n, name, m)
-		case slices.Contains(ofCandidate, name):
-			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Choice: n, Text: m.Raw, Said: slices.Contains(labels, name)})
+		case !d.sameDialect && (name == groundingMetadata || name == citationMetadata):
+			d.emitCitations(c, n, name, m)
+		case slices.Contains(candidateMembers, name):
+			d.Emit(chat.Event{Kind: chat.Extra, ID: name, Choice: n, Text: m.Raw, Redundant: slices.Contains(labels, name)})
 		default:
 			d.unknownMember()
 		}
 	}
 }
 
-// foreignPart tells a part that only this dialect knows, whole.
+// foreignPart emits a part of this dialect only, as it is.
 func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	name := p.other
 	switch {
@@ -77,15 +77,15 @@ func (d *Decoder) foreignPart(c *choice, n int, v jsonx.Value, p *piece) {
 	case !p.result.IsNull():
 		name = "functionResponse"
 	case name == "":
-		d.sign(c, n, p.signature, false) // a part that holds nothing else
+		d.sign(c, n, p.signature, false) // the part has nothing else
 		return
-	case !isWord(name):
+	case !isName(name):
 		name = unknownPart
 	}
-	d.closeBlock(c, n)
-	c.spoke = true
-	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.blocks, Choice: n, Text: v.Raw})
-	d.blocks++
+	d.CloseBlock(&c.open, n)
+	c.open.Any = true
+	d.Emit(chat.Event{Kind: chat.Extra, ID: name, Index: d.Blocks, Choice: n, Text: v.Raw})
+	d.Blocks++
 }
 
 func (d *Decoder) unknownMember() {
@@ -95,8 +95,8 @@ func (d *Decoder) unknownMember() {
 	}
 }
 
-// isWord reports whether a member's key is fit to be a name: the provider's own words go no further.
-func isWord(s string) bool {
+// isName reports whether a member's key may be used as a name, which is shown to clients.
+func isName(s string) bool {
 	for _, c := range []byte(s) {
 		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
 			return false

@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// statuses are Google's words for HTTP statuses.
+// statuses are Google's status names, by HTTP status.
 var statuses = map[int]string{
 	400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 405: "UNIMPLEMENTED",
 	408: "DEADLINE_EXCEEDED", 409: "ABORTED", 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED", 500: "INTERNAL", 501: "UNIMPLEMENTED",
 	502: "UNAVAILABLE", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED", 529: "UNAVAILABLE",
 }
 
-// StatusWord is Google's word for an error of this HTTP status.
+// StatusWord is Google's status name for an HTTP status.
 func StatusWord(status int) string {
 	if word, ok := statuses[status]; ok {
 		return word

@@ -6,10 +6,10 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// Clients collect a streamed turn of the model chunk by chunk: google-genai keeps a content for each, other clients a part. What the model
-// said in one go is one block of text again, as it is in the history of a client that did not stream.
+// Clients collect a streamed model turn chunk by chunk: google-genai makes a content of each, other clients a part. Here consecutive text
+// becomes one block again, as in the history of a client that did not stream.
 
-// joinModelTurns has contents of the model that follow each other as one message, and its texts that follow each other as one part.
+// joinModelTurns joins consecutive contents of the model into one message, and its consecutive texts into one part.
 func joinModelTurns(ms []chat.Message) []chat.Message {
 	out := ms[:0]
 	for i := range ms {
@@ -29,12 +29,12 @@ func joinModelTurns(ms []chat.Message) []chat.Message {
 	return out
 }
 
-// joinTexts has texts that follow each other as one, and pieces of a thought, of which the last is signed.
+// joinTexts joins consecutive texts, and the pieces of a thought, of which the last one is signed.
 func joinTexts(parts []chat.Part) []chat.Part {
 	out := parts[:0]
 	for i := 0; i < len(parts); {
 		end := i + 1
-		for end < len(parts) && goesOn(&parts[end-1], &parts[end]) {
+		for end < len(parts) && continues(&parts[end-1], &parts[end]) {
 			end++
 		}
 		p := parts[i]
@@ -51,8 +51,8 @@ func joinTexts(parts []chat.Part) []chat.Part {
 	return out
 }
 
-// goesOn reports whether a part is a further piece of the one before it.
-func goesOn(before, p *chat.Part) bool {
+// continues reports whether a part is another piece of the one before it.
+func continues(before, p *chat.Part) bool {
 	switch {
 	case before.Kind != p.Kind:
 		return false

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// camel is a member's name as the API's own answers spell it: function_call is functionCall.
+// camel is a member's name in the API's own spelling: function_call becomes functionCall.
 func camel(key []byte) string {
 	if name, usual := usualKeys[string(key)]; usual {
 		return name
@@ -29,12 +29,12 @@ func camel(key []byte) string {
 	return string(b)
 }
 
-// usualKeys are the members of an answer's parts, which come with every token: their names are not made anew.
+// usualKeys are the members of an answer's parts. They come with every token, so their names are not allocated.
 var usualKeys = map[string]string{
 	"text": "text", "thought": "thought", "thoughtSignature": "thoughtSignature", "functionCall": "functionCall", "inlineData": "inlineData",
 }
 
-// get is a member of an object, in either spelling.
+// get returns a member of an object, in either spelling.
 func get(v jsonx.Value, name string) jsonx.Value {
 	for key, m := range v.Members {
 		if string(key) == name || camel(key) == name {
@@ -44,7 +44,7 @@ func get(v jsonx.Value, name string) jsonx.Value {
 	return jsonx.Value{}
 }
 
-// nameUnknown names the members of an object that its reader does not know, by the client's own keys, as wire.UnmapUnknown does.
+// nameUnknown is wire.UnmapUnknown for both spellings.
 func nameUnknown(c *chat.Conversation, object jsonx.Value, known ...string) {
 	for key, v := range object.Members {
 		on, isBool := v.Bool()

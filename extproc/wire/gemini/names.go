@@ -5,13 +5,13 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Names is the form of a request: the members of the API, each under both of its names.
+// Names is the form of a request: the members of the API, in both spellings.
 var Names = func() *jsonx.Form {
 	f := jsonx.NewCamelForm(
-		// At the top.
+		// Top level.
 		"model", "contents", "tools", "toolConfig", "safetySettings", "systemInstruction", "generationConfig", "cachedContent", "store",
 		"serviceTier", "generateContentRequest",
-		// Inside.
+		// Nested.
 		"role", "parts", "text", "thought", "thoughtSignature", "inlineData", "mimeType", "data", "displayName", "fileData", "fileUri", "functionCall",
 		"id", "name", "partialArgs", "willContinue", "jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "functionResponse",
 		"scheduling", "executableCode", "code", "language", "codeExecutionResult", "outcome", "output", "videoMetadata", "startOffset", "endOffset",

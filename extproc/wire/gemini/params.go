@@ -10,7 +10,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readTools reads functions, and names the tools that run at Google by their members.
+// readTools reads functions, and Google's own tools, by their members.
 func readTools(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() == jsonx.Object {
 		return readTool(c, v, "tools")
@@ -41,7 +41,7 @@ func readTool(c *chat.Conversation, v jsonx.Value, at string) error {
 				}
 				c.Tools = append(c.Tools, tool)
 			}
-		default: // one that runs at Google, in a form that says its kind as others do
+		default: // Google's own; the type is added for writers of other dialects
 			raw := append(jsonx.AppendString([]byte(`{"type":`), key), ',')
 			raw = append(append(jsonx.AppendString(raw, key), ':'), m.Raw...)
 			c.Tools = append(c.Tools, chat.Tool{Raw: append(raw, '}')})
@@ -108,7 +108,7 @@ func readToolConfig(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// readConfig reads a generationConfig. What it does not know is named by its key.
+// readConfig reads a generationConfig. Unknown members are unmapped.
 func readConfig(c *chat.Conversation, at string, config jsonx.Value) error {
 	if config.Kind() != jsonx.Object {
 		return wire.WrongKind(at, "an object", config)
@@ -159,7 +159,7 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 		return nil
 	case "responseMimeType":
 		switch {
-		case v.Equal("text/plain"), hasSchema(config) && (v.Equal(mimeJSON) || v.Equal(mimeWord)):
+		case v.Equal("text/plain"), hasSchema(config) && (v.Equal(mimeJSON) || v.Equal(mimeEnum)):
 			return nil
 		case v.Equal(mimeJSON):
 			wire.Rename(c, "format", key)
@@ -176,17 +176,17 @@ func readParam(c *chat.Conversation, config jsonx.Value, key, at string, v jsonx
 	return nil
 }
 
-// The types of answers that have a form.
+// Media types of answers with a schema.
 const (
 	mimeJSON = "application/json"
-	mimeWord = "text/x.enum" // one word of the schema's enum, without quotes
+	mimeEnum = "text/x.enum" // one value of the schema's enum, without quotes
 )
 
 func hasSchema(config jsonx.Value) bool {
 	return !get(config, "responseSchema").IsNull() || !get(config, "responseJsonSchema").IsNull()
 }
 
-// isDefault reports whether a member that the canonical form does not carry says what its absence means as well.
+// isDefault reports whether a member that the canonical form does not have equals its default.
 func isDefault(name string, v jsonx.Value) bool {
 	switch name {
 	case "responseLogprobs", "audioTimestamp", "enableEnhancedCivicAnswers":

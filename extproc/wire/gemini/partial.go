@@ -7,29 +7,29 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// partialCall is a call whose arguments come in pieces, each with a path and a piece of its value.
+// partialCall is a call whose arguments come in pieces, each with a path and a piece of the value.
 type partialCall struct {
 	block int
 	args  node
 }
 
-// node is a value of arguments that are put together: an object or an array by its members, or a value.
+// node is a value in the arguments: an object, an array, or a leaf.
 type node struct {
 	key   string
 	nodes []node
 	array bool
-	json  []byte // of a value that is no text
-	text  []byte // of a text
+	json  []byte // of a leaf that is not a string
+	text  []byte // of a string
 	leaf  bool
 }
 
-// Bounds on arguments in pieces.
+// Limits of arguments in pieces.
 const (
-	mostDeep  = 32
-	mostNodes = 4096
+	maxDepth = 32
+	maxNodes = 4096
 )
 
-// add takes the pieces of one part.
+// add adds the pieces of one part.
 func (p *partialCall) add(pieces jsonx.Value) {
 	for _, v := range pieces.Each {
 		path, ok := v.Get("jsonPath").Str()
@@ -55,14 +55,14 @@ func (p *partialCall) add(pieces jsonx.Value) {
 	}
 }
 
-// at is the node of a path such as $.city or $.list[0].name, which it makes; nil for a path that is none.
+// at returns the node of a path such as $.city or $.list[0].name, and creates it if necessary; nil for an invalid path.
 func (n *node) at(path string) *node {
 	rest, ok := strings.CutPrefix(path, "$")
 	for depth := 0; ok && rest != ""; depth++ {
 		var key string
 		index := false
 		switch {
-		case depth == mostDeep:
+		case depth == maxDepth:
 			return nil
 		case strings.HasPrefix(rest, "["):
 			end := strings.IndexByte(rest, ']')
@@ -102,7 +102,7 @@ func (n *node) child(key string, index bool) *node {
 			return &n.nodes[i]
 		}
 	}
-	if len(n.nodes) == mostNodes {
+	if len(n.nodes) == maxNodes {
 		return nil
 	}
 	if index {
@@ -115,7 +115,7 @@ func (n *node) child(key string, index bool) *node {
 	return &n.nodes[len(n.nodes)-1]
 }
 
-// appendTo writes the value. Elements of an array stand in the order in which they came.
+// appendTo writes the value. Elements of an array have the order in which they came.
 func (n *node) appendTo(dst []byte) []byte {
 	switch {
 	case n.leaf && n.json != nil:

@@ -9,16 +9,16 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// profile says in a request of this dialect what the gateway says for its client. What the profile does not touch keeps its bytes.
-func profile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []string, err error) {
+// applyProfile applies the profile to a request of this dialect. What it does not change keeps its bytes.
+func applyProfile(e *jsonx.Edits, req *chat.Request, o RequestOptions) (degraded []string, err error) {
 	c, err := req.Conversation()
 	if err != nil {
 		return nil, err
 	}
 	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: o}
 	own := c.Params
-	w.settle(own)
-	if own.Stop != nil { // the client's own are the provider's to judge
+	w.resolve(own)
+	if own.Stop != nil { // the provider validates the client's own
 		w.params.Stop = nil
 	}
 	w.params.User, w.params.SchemaNote = "", ""
@@ -56,7 +56,7 @@ type member struct {
 	json []byte
 }
 
-// configure sets members of the generationConfig, in the place of those that are there under either spelling.
+// configure sets members of the generationConfig. Existing ones, in either spelling, are replaced.
 func configure(e *jsonx.Edits, d *jsonx.Doc, set []member) {
 	if len(set) == 0 {
 		return

@@ -6,19 +6,19 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// deepestSchema is how far a schema is looked into; what lies deeper stays as it is.
-const deepestSchema = 32
+// maxSchemaDepth is the maximum depth to which a schema is converted; deeper parts stay as they are.
+const maxSchemaDepth = 32
 
-// jsonSchema is one of Google's own schemas as JSON Schema: types in lower case, nullable as a type, counts as numbers, and no format
-// "enum", which only says that there is an enum. A schema that is one already keeps its bytes.
+// jsonSchema converts one of Google's own schemas into JSON Schema: types in lower case, nullable as a type, counts as numbers, and without
+// the format "enum", which is redundant. A schema that needs no conversion keeps its bytes.
 func jsonSchema(v jsonx.Value) jsonx.Raw {
-	if !differs(v, deepestSchema) {
+	if !differs(v, maxSchemaDepth) {
 		return v.Raw
 	}
-	return appendSchema(nil, v, deepestSchema)
+	return appendSchema(nil, v, maxSchemaDepth)
 }
 
-// differs reports whether a schema has something in it that JSON Schema says otherwise.
+// differs reports whether a schema uses Google's own keywords or values.
 func differs(v jsonx.Value, levels int) bool {
 	for key, m := range v.Members {
 		name := camel(key)
@@ -50,7 +50,7 @@ func differs(v jsonx.Value, levels int) bool {
 	return false
 }
 
-// isGoogles reports whether a keyword is one that JSON Schema says otherwise, or not at all.
+// isGoogles reports whether JSON Schema lacks a keyword, or expresses it in another way.
 func isGoogles(name string, v jsonx.Value) bool {
 	return name == "nullable" || name == "propertyOrdering" || name == "format" && v.Equal("enum")
 }

@@ -11,8 +11,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes how a request asks for the form of its answer. Members keep the spelling that the client has for them. An answer that the
-// client began is no place for a form: the user's turn follows it. How many calls there may be at once, this format cannot say.
+// Shape changes the answer format of a request. Members keep the client's spelling. If the client began the answer, a user turn is added. The
+// format cannot limit the number of parallel calls.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
@@ -20,7 +20,7 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct{ *wire.Reshape }
 
-// top is a member at the top, in either spelling, and the client's own key of it.
+// top returns a top-level member, in either spelling, and its key in the request.
 func (h *shaper) top(name string) (v jsonx.Value, key string) {
 	i := slices.IndexFunc(h.Doc.Members, func(m jsonx.Member) bool { return camel([]byte(m.Key)) == name })
 	if i < 0 {
@@ -30,8 +30,8 @@ func (h *shaper) top(name string) (v jsonx.Value, key string) {
 	return h.Doc.Get(key), key
 }
 
-// isForm reports whether a member of the generationConfig asks for a form.
-func isForm(key string) bool {
+// isFormat reports whether a member of the generationConfig is about the answer's format.
+func isFormat(key string) bool {
 	switch camel([]byte(key)) {
 	case "responseMimeType", "responseSchema", "responseJsonSchema", "_responseJsonSchema":
 		return true
@@ -39,25 +39,25 @@ func isForm(key string) bool {
 	return false
 }
 
-// Format sets the schema, or takes it out, beside what else the client says there.
+// Format sets the schema, or removes it; the client's other members stay.
 func (h *shaper) Format() {
 	h.NameSchema()
 	config, key := h.top("generationConfig")
 	if len(h.Shape.Schema) > 0 {
-		h.Edits.Set(h.Doc, key, wire.WithMembers(config, isForm,
+		h.Edits.Set(h.Doc, key, wire.WithMembers(config, isFormat,
 			wire.Member{Key: "responseMimeType", JSON: []byte(`"application/json"`)}, wire.Member{Key: "responseJsonSchema", JSON: h.Shape.Schema}))
 		return
 	}
-	asks := false
+	found := false
 	for k, v := range config.Members {
-		asks = asks || isForm(string(k)) && !v.Equal("text/plain")
+		found = found || isFormat(string(k)) && !v.Equal("text/plain")
 	}
-	if asks {
-		h.DeleteMembers(key, isForm)
+	if found {
+		h.DeleteMembers(key, isFormat)
 	}
 }
 
-// Tool adds a function to the client's own, or a tool behind those that are none.
+// Tool adds a function to the client's own, or a tool after those that are not functions.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -81,9 +81,9 @@ func (h *shaper) Tool() {
 	whole := append(append([]byte(`{"functionDeclarations":[`), b...), "]}"...)
 	switch {
 	case functions.Exists():
-		h.Add(functions, b)
+		h.AppendElement(functions, b)
 	case tools.Kind() == jsonx.Array:
-		h.Add(tools, whole)
+		h.AppendElement(tools, whole)
 	case tools.Kind() == jsonx.Object && !wire.IsEmpty(tools):
 		h.Edits.Set(h.Doc, key, slices.Concat([]byte{'['}, tools.Raw, []byte{','}, whole, []byte{']'}))
 	default:
@@ -91,6 +91,7 @@ func (h *shaper) Tool() {
 	}
 }
 
+// Choice sets the mode of function calling; the client's other members stay.
 func (h *shaper) Choice() {
 	config, key := h.top("toolConfig")
 	mode, _ := get(get(config, "functionCallingConfig"), "mode").Str()
@@ -125,24 +126,25 @@ func textPart(text string) []byte {
 	return append(jsonx.AppendString([]byte(`{"text":`), text), '}')
 }
 
+// Guide puts text after the system prompt.
 func (h *shaper) Guide() {
 	if h.Shape.Guide == "" {
 		return
 	}
 	system, key := h.top("systemInstruction")
-	if system.Kind() == jsonx.String && h.Follow(system, h.Shape.Guide, "\n\n", textPart) || h.another(system, h.Shape.Guide) {
+	if system.Kind() == jsonx.String && h.AppendText(system, h.Shape.Guide, "\n\n", textPart) || h.addPart(system, h.Shape.Guide) {
 		return
 	}
 	h.Edits.Set(h.Doc, key, append(append([]byte(`{"parts":[`), textPart(h.Shape.Guide)...), "]}"...))
 }
 
-// another adds a part to a content; false if it has none yet.
-func (h *shaper) another(content jsonx.Value, text string) bool {
+// addPart adds a text part to a content; false if it has no parts.
+func (h *shaper) addPart(content jsonx.Value, text string) bool {
 	switch parts := get(content, "parts"); {
 	case wire.IsEmpty(parts):
 		return false
 	case parts.Kind() == jsonx.Array:
-		h.Add(parts, textPart(text))
+		h.AppendElement(parts, textPart(text))
 	case parts.Kind() == jsonx.Object:
 		h.Insert(parts.At, []byte{'['})
 		h.Insert(parts.At+len(parts.Raw), append(append([]byte{','}, textPart(text)...), ']'))
@@ -152,7 +154,7 @@ func (h *shaper) another(content jsonx.Value, text string) bool {
 	return true
 }
 
-// Turns puts turns behind the contents. A first turn of the role that the request ends with is joined to its last content.
+// Turns appends turns to the contents. A first turn of the role of the last content is joined with it.
 func (h *shaper) Turns() {
 	contents, _ := h.top("contents")
 	last := contents
@@ -164,7 +166,7 @@ func (h *shaper) Turns() {
 	role, _ := get(last, "role").Str()
 	model := strings.EqualFold(role, "model")
 	turns := h.Shape.AlternatingTurns(model)
-	if len(turns) > 0 && turns[0].Assistant == model && !strings.EqualFold(role, "system") && h.another(last, turns[0].Text) {
+	if len(turns) > 0 && turns[0].Assistant == model && !strings.EqualFold(role, "system") && h.addPart(last, turns[0].Text) {
 		turns = turns[1:]
 	}
 	var b []byte
@@ -181,9 +183,9 @@ func (h *shaper) Turns() {
 	switch {
 	case len(b) == 0:
 	case contents.Kind() == jsonx.Array:
-		h.Add(contents, b)
-	default: // one turn alone
+		h.AppendElement(contents, b)
+	default: // one content
 		h.Insert(contents.At, []byte{'['})
-		h.Extend(contents, append(append([]byte{','}, b...), ']'))
+		h.AppendAfter(contents, append(append([]byte{','}, b...), ']'))
 	}
 }

@@ -7,16 +7,16 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// unsignedCall is what the API documents as the signature of a call that none of its models made. Newer ones refuse a call
-// of the present turn without any.
+// unsignedCall is the documented signature of a call that no model of Google's made. Newer models refuse a call of the current turn without a
+// signature.
 const unsignedCall = "skip_thought_signature_validator"
 
-// redacted stands before the data of another maker's redacted block, where only a signature has a place.
+// redacted is the prefix of another vendor's redacted data, which is sent as a signature.
 const redacted = "redacted#"
 
-// keptSignature is a signature as the canonical form keeps it: the format's name, and whether it is a redacted block's data. "" is none.
-// Both alphabets of base64 come: Google's own clients write the other one than its API.
-func keptSignature(signature string) (text, format string, isRedacted bool) {
+// canonicalSignature converts a signature into the canonical form. It returns the name of its format, and whether it is the data of a
+// redacted block. "" is no signature. Both base64 alphabets occur: Google's own clients use another one than its API.
+func canonicalSignature(signature string) (text, format string, isRedacted bool) {
 	if signature == "" || signature == unsignedCall {
 		return "", "", false
 	}
@@ -29,19 +29,19 @@ func keptSignature(signature string) (text, format string, isRedacted bool) {
 	return chat.Signed(chat.GeminiThinking, signature), chat.GeminiThinking, false
 }
 
-// foreign reads a signature of another maker that was wrapped here.
+// foreign decodes another vendor's signature that written encoded.
 func foreign(s string) (text, format string, isRedacted, ok bool) {
 	format, text = chat.Signer(s)
-	if len(format)+len("#")+len(text) != len(s) { // nobody's name is before it
+	if len(format)+len("#")+len(text) != len(s) { // not encoded by written
 		return "", "", false, false
 	}
 	text, isRedacted = strings.CutPrefix(text, redacted)
 	return chat.Signed(format, text), format, isRedacted, true
 }
 
-// written is a kept signature as this format writes it.
-func written(keptText string, isRedacted bool) string {
-	format, bare := chat.Signer(keptText)
+// written encodes a canonical signature for this format.
+func written(signature string, isRedacted bool) string {
+	format, bare := chat.Signer(signature)
 	if format == chat.GeminiThinking {
 		return bare
 	}

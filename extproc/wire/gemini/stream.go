@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// streamEncoder writes chunks. This format has no terminator: the chunk with the reason to stop is a client's sign that the answer
-// is complete, so that it is held until the End.
+// streamEncoder writes chunks. The format has no terminator: clients take the chunk with the finish reason for the end, so it is held until
+// the End event.
 type streamEncoder struct {
 	envelope
 	began bool
 	held  []byte // the provider's own last chunk
 }
 
-// Append writes what one event means to the client. A frame of the provider's own passes as it came.
+// Append writes an event for the client. The provider's own frames pass unchanged.
 func (e *streamEncoder) Append(dst []byte, ev *chat.Event) []byte {
 	switch {
 	case e.ended:
@@ -47,7 +47,7 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 		return e.text(dst, ev, true)
 	case chat.Signature:
 		if e.signs(ev) {
-			dst = e.chunk(e.waiting(dst, ev.Choice), ev.Choice, appendText(nil, nil, true, written(string(ev.Text), false)))
+			dst = e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, appendText(nil, nil, true, written(string(ev.Text), false)))
 		}
 	case chat.Redacted:
 		return e.redacted(dst, ev)
@@ -60,16 +60,16 @@ func (e *streamEncoder) translate(dst []byte, ev *chat.Event) []byte {
 			return e.chunk(dst, ev.Choice, call.appendTo(nil))
 		}
 	case chat.Stop:
-		dst = e.waiting(dst, ev.Choice)
+		dst = e.flushSignature(dst, ev.Choice)
 		for len(c.calls) > 0 {
 			call, _ := c.closeCall(c.calls[0].block)
 			dst = e.chunk(dst, ev.Choice, call.appendTo(nil))
 		}
 	case chat.Extra:
 		if e.extra(ev) {
-			return e.chunk(e.waiting(dst, ev.Choice), ev.Choice, wire.AppendLine(nil, ev.Text))
+			return e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, wire.AppendLine(nil, ev.Text))
 		}
-	case chat.Start, chat.UsageInfo, chat.Error, chat.End, chat.Other: // nothing to show yet
+	case chat.Start, chat.UsageInfo, chat.Error, chat.End, chat.Other: // nothing to write yet
 	}
 	return dst
 }
@@ -78,15 +78,15 @@ func (e *streamEncoder) text(dst []byte, ev *chat.Event, thought bool) []byte {
 	if len(ev.Text) == 0 {
 		return dst
 	}
-	return e.chunk(e.waiting(dst, ev.Choice), ev.Choice, appendText(nil, ev.Text, thought, ""))
+	return e.chunk(e.flushSignature(dst, ev.Choice), ev.Choice, appendText(nil, ev.Text, thought, ""))
 }
 
-// redacted writes a redacted block, or keeps what may be the signature of a call that follows.
+// redacted writes a redacted block, or holds what may be the signature of the next call.
 func (e *streamEncoder) redacted(dst []byte, ev *chat.Event) []byte {
 	if !e.signs(ev) {
 		return dst
 	}
-	dst = e.waiting(dst, ev.Choice)
+	dst = e.flushSignature(dst, ev.Choice)
 	if ev.ID == chat.GeminiThinking {
 		e.candidate(ev.Choice).sign = []byte(written(string(ev.Text), true))
 		return dst
@@ -94,8 +94,8 @@ func (e *streamEncoder) redacted(dst []byte, ev *chat.Event) []byte {
 	return e.chunk(dst, ev.Choice, appendText(nil, nil, true, written(string(ev.Text), true)))
 }
 
-// waiting writes a signature that no call followed, as one of what was said before.
-func (e *streamEncoder) waiting(dst []byte, choice int) []byte {
+// flushSignature writes a signature that no call followed, as that of the text before it.
+func (e *streamEncoder) flushSignature(dst []byte, choice int) []byte {
 	c := e.candidate(choice)
 	if c.sign == nil {
 		return dst
@@ -114,15 +114,14 @@ func (e *streamEncoder) chunk(dst []byte, choice int, part []byte) []byte {
 	dst = append(dst, `data: {"candidates":[{"content":{"parts":[`...)
 	dst = append(appendOneLine(dst, part), `],"role":"model"},"index":`...)
 	dst = append(strconv.AppendInt(dst, int64(choice), 10), `}]`...)
-	tops := e.tops
-	e.tops = nil
+	tops := e.topMembers
+	e.topMembers = nil
 	dst = append(e.appendTail(dst, false), "\n\n"...)
-	e.tops = tops
+	e.topMembers = tops
 	return dst
 }
 
-// appendOneLine appends JSON in which the characters are escaped that some of Google's clients take for the end of a line: they stand in
-// strings alone.
+// appendOneLine appends JSON with the characters escaped that some of Google's clients treat as line ends: they occur in strings only.
 func appendOneLine(dst, json []byte) []byte {
 	for _, l := range lineEnds {
 		if bytes.Contains(json, l.char) {
@@ -136,15 +135,15 @@ var lineEnds = [...]struct{ char, escape []byte }{
 	{[]byte("\u2028"), []byte(`\u2028`)}, {[]byte("\u2029"), []byte(`\u2029`)}, {[]byte("\u0085"), []byte(`\u0085`)},
 }
 
-// end writes the last chunk: why the candidates stopped, and what the answer took.
+// end writes the last chunk: finish reasons and usage.
 func (e *streamEncoder) end(dst []byte) []byte {
 	e.ended = true
 	if len(e.held) > 0 {
-		return wire.AppendBeside(dst, e.held, e.own)
+		return wire.AppendWithOwn(dst, e.held, e.own)
 	}
-	if e.opts.Same && e.began && len(e.cands) == 0 { // all of it passed as it came
+	if e.opts.Same && e.began && len(e.candidates) == 0 { // everything passed unchanged
 		if e.own != nil {
-			dst = wire.AppendBeside(dst, []byte("data: {}\n\n"), e.own)
+			dst = wire.AppendWithOwn(dst, []byte("data: {}\n\n"), e.own)
 		}
 		return dst
 	}
@@ -156,13 +155,13 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	if !blocked {
 		dst = append(dst, `"candidates":[`...)
 		e.candidate(0)
-		for i := range e.cands {
+		for i := range e.candidates {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			e.cands[i].stopped = true
+			e.candidates[i].stopped = true
 			dst = append(dst, `{"content":{"parts":[{"text":""}],"role":"model"}`...)
-			dst = e.cands[i].finish(dst)
+			dst = e.candidates[i].finish(dst)
 			dst = append(strconv.AppendInt(append(dst, `,"index":`...), int64(i), 10), '}')
 		}
 		dst = append(dst, ']')
@@ -175,11 +174,11 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	return dst
 }
 
-// isBlocked reports whether the provider refused the prompt itself, in this dialect's own words.
+// isBlocked reports whether the provider refused the prompt, in this dialect's own member.
 func (e *envelope) isBlocked() bool {
-	for _, m := range e.tops {
+	for _, m := range e.topMembers {
 		if m.key == promptFeedback && bytes.Contains(m.json, []byte(`"blockReason"`)) {
-			return len(e.cands) <= 1
+			return len(e.candidates) <= 1
 		}
 	}
 	return false

@@ -4,73 +4,72 @@ import (
 	"encoding/base64"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// wrapped is how a signature of Anthropic's begins where it was wrapped for a client of this format.
+// wrapped is the prefix of a signature of Anthropic's that was encoded for a client of this format.
 var wrapped = base64.StdEncoding.EncodeToString([]byte(chat.ClaudeThinking[:18]))
 
-// strip takes out of a history what the provider cannot check: thoughts that another maker signed and, where it refused the
-// history's signatures, all of them. Calls that no model of Google's made get the signature of such. All other bytes stay.
+// strip removes from a history what the provider cannot verify: thoughts signed by another vendor and, with all set, because it refused the
+// history's signatures, all signed ones. Calls whose signature is removed get the documented replacement. All other bytes stay.
 func strip(e *jsonx.Edits, d *jsonx.Doc, all bool) (degraded []string) {
-	lost := false
-	for i := range d.Members {
-		m := &d.Members[i]
-		if camel([]byte(m.Key)) != "contents" {
+	changed := false
+	for key, contents := range wire.TopMembers(d) {
+		if camel([]byte(key)) != "contents" {
 			continue
 		}
-		contents := jsonx.Value{Raw: d.Bytes[m.Start:m.End], At: m.Start}
 		for _, c := range contents.Each {
 			if get(c, "role").Equal("model") {
-				lost = stripContent(e, get(c, "parts"), all) || lost
+				changed = stripContent(e, get(c, "parts"), all) || changed
 			}
 		}
 	}
-	if lost {
+	if changed {
 		degraded = []string{"thoughtSignature"}
 	}
 	return degraded
 }
 
-// stripContent strips a turn of the model. Its first call must be signed.
-func stripContent(e *jsonx.Edits, parts jsonx.Value, all bool) (lost bool) {
+// stripContent strips a turn of the model. Its first call must have a signature.
+func stripContent(e *jsonx.Edits, parts jsonx.Value, all bool) (changed bool) {
 	called := false
-	before, kept := 0, 0 // where the part before ends, and how many were kept
+	before, left := 0, 0 // end of the previous part; parts that stay
 	for _, v := range parts.Each {
 		p := readPiece(v)
 		end := v.At + len(v.Raw)
 		isCall := !p.call.IsNull()
-		said, _ := p.signature.Str()
-		gone := said != "" && (all || isForeign(said))
+		signature, _ := p.signature.Str()
+		remove := signature != "" && (all || isForeign(signature))
 		isThought, _ := p.thought.Bool()
 		switch {
-		case gone && isThought && kept > 0:
+		case remove && isThought && left > 0:
 			e.Replace(before, end, nil)
-			lost = true
+			changed = true
 			continue
-		case gone && isThought:
+		case remove && isThought:
 			e.Replace(v.At, pastComma(parts, end), nil)
-			lost = true
+			changed = true
 			continue
-		case gone:
+		case remove:
 			e.Replace(p.signature.At, p.signature.At+len(p.signature.Raw), []byte(`"`+unsignedCall+`"`))
-			lost = true
-		case isCall && !called && said == "":
+			changed = true
+		case isCall && !called && signature == "":
 			e.Replace(v.At+1, v.At+1, []byte(`"thoughtSignature":"`+unsignedCall+`",`))
 		}
 		called = called || isCall
 		before = end
-		kept++
+		left++
 	}
-	return lost
+	return changed
 }
 
 func isForeign(signature string) bool {
-	_, format, _ := keptSignature(signature)
+	_, format, _ := canonicalSignature(signature)
 	return format != "" && format != chat.GeminiThinking
 }
 
-// pastComma is the offset after the comma that follows i in an array, or i if none does.
+// pastComma is the offset after the comma that follows i in an array; i if none does.
 func pastComma(array jsonx.Value, i int) int {
 	for j := i - array.At; j < len(array.Raw); j++ {
 		switch array.Raw[j] {

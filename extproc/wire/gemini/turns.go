@@ -9,52 +9,52 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// alternate groups the messages into turns. What cannot be said is left out and named. This format wants the user to end, too, and as
-// many results as there were calls, in their order.
+// alternate groups the messages into turns. What cannot be expressed is dropped and named. The format requires a user turn at the end, and
+// the results of a turn in the order of their calls.
 func (w *writer) alternate() (ts []wire.Turn, err error) {
 	if ts, w.soleSystem = wire.Turns(w.Conv, w.supportedParts); len(ts) == 0 {
 		return nil, wire.Invalid("contents", "messages say nothing that this provider can be told")
 	}
-	if ts[len(ts)-1].Assistant { // the answer begins anew here, and does not go on
-		w.Lose("prefill")
-		ts = append(ts, wire.Proceed())
+	if ts[len(ts)-1].Assistant { // the provider begins a new answer instead of continuing this one
+		w.Degrade("prefill")
+		ts = append(ts, wire.ContinueTurn())
 	}
-	w.nameCalls(ts)
+	w.nameResults(ts)
 	return ts, nil
 }
 
-// supportedParts returns a message's parts without those that have no place in a turn of its side.
+// supportedParts returns the parts of a message that its role may have.
 func (w *writer) supportedParts(m *chat.Message) []chat.Part {
 	var parts []chat.Part
 	for _, p := range m.Parts {
 		if p.CacheControl != nil {
-			w.Lose("cache_control")
+			w.Degrade("cache_control")
 		}
 		switch {
 		case p.Kind == chat.PartText || p.Kind == chat.PartRefusal:
-			if p.Text == "" { // says nothing
+			if p.Text == "" { // the API refuses it
 				continue
 			}
 			if m.Role == chat.RoleSystem {
-				w.Lose("system")
+				w.Degrade("system")
 				p.Text = "<system>\n" + p.Text + "\n</system>"
 			}
 		case !w.fits(&p, m.Role == chat.RoleAssistant):
-			w.LosePart(&p)
+			w.DropPart(&p)
 			continue
 		}
 		parts = append(parts, p)
 	}
 	if !slices.ContainsFunc(parts, isSupported) {
 		for i := range parts {
-			w.LosePart(&parts[i])
+			w.DropPart(&parts[i])
 		}
 		return nil
 	}
 	return parts
 }
 
-// isSupported reports whether a part is more than a signature or a thought: a turn of these alone says nothing to anybody.
+// isSupported reports whether a part is more than a signature or a thought: a turn of these alone is dropped.
 func isSupported(p chat.Part) bool { return p.Kind != chat.PartRedacted && p.Kind != chat.PartThinking }
 
 // fits reports whether a part may stand in a turn.
@@ -77,9 +77,9 @@ func (w *writer) fits(p *chat.Part, model bool) bool {
 	return false
 }
 
-// nameCalls gives results the names of their functions, which stand with the calls in other formats, and puts the results of a
-// turn into the order of its calls.
-func (w *writer) nameCalls(ts []wire.Turn) {
+// nameResults gives results the names of their functions, which other formats have with the calls only, and sorts them in the order of the
+// calls.
+func (w *writer) nameResults(ts []wire.Turn) {
 	for i := 1; i < len(ts); i++ {
 		if len(ts[i].Results) == 0 {
 			continue
@@ -102,8 +102,8 @@ func (w *writer) nameCalls(ts []wire.Turn) {
 	}
 }
 
-// documentText is a document as text, under what is said about it.
+// documentText is a document as text, after its title and context.
 func documentText(p *chat.Part) string {
-	said := slices.DeleteFunc([]string{p.Name, p.Context, cmp.Or(p.Text, p.URL)}, func(s string) bool { return s == "" })
-	return strings.Join(said, "\n\n")
+	texts := slices.DeleteFunc([]string{p.Name, p.Context, cmp.Or(p.Text, p.URL)}, func(s string) bool { return s == "" })
+	return strings.Join(texts, "\n\n")
 }

@@ -7,33 +7,27 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// RequestOptions say what a provider wants to read. The zero value suits any server that speaks this format.
+// RequestOptions are a provider's requirements. The zero value suits any server that speaks this format.
 type RequestOptions struct {
 	MaxOutput int      // the model's output limit in tokens; 0 if unknown
-	Levels    []string // the model takes a thinkingLevel, of these, least first; nil: a thinkingBudget
-	NoThought bool     // the model takes no word about thinking
+	Levels    []string // the model accepts these values of thinkingLevel, in ascending order; nil: a thinkingBudget
+	NoThought bool     // the model has no parameter for thinking
 	WebSearch bool     // the model can search the web
-	// SchemaAlone is set where the model takes a schema of the answer or tools, not both: the tools stay.
+	// SchemaAlone is set if the model accepts a schema of the answer or tools, not both: the tools stay.
 	SchemaAlone bool
-	// NoSignatures leaves the history's thoughts out, and calls without the signatures that a model gave: the provider refused them.
+	// NoSignatures drops the history's thoughts, and replaces the signatures of calls, because the provider refused them.
 	NoSignatures bool
 }
 
-// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A request in
-// the same dialect is spliced: what need not change does not. A request in another is written from its conversation, always
-// in the same order. The model, and whether the answer is streamed, are said in the path. The error is a fault.
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not express. A request in the same
+// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the same
+// order. The model, and whether the answer is streamed, are in the path. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.Gemini {
 		return splice(buf, req, o)
 	}
-	c, err := req.Conversation()
+	c, err := wire.Target{Dialect: chat.Gemini}.Conversation(req)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := wire.CheckCalls(c); err != nil {
-		return nil, nil, err
-	}
-	if err := (wire.Target{Dialect: chat.Gemini}).CheckContent(c, req.Dialect); err != nil {
 		return nil, nil, err
 	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
@@ -45,7 +39,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// splice passes a client's own bytes. A model that some clients name in the body, too, is left to the path.
+// splice writes the client's own bytes with edits. A model in the body, which some clients send, is removed: it is in the path.
 func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	e, d := req.Edit, &req.Doc
 	if req.Op == chat.Generate && d.Get("model").Exists() {
@@ -54,7 +48,7 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	}
 	if req.Profile != nil {
 		e = e.Clone()
-		if degraded, err = profile(&e, req, o); err != nil {
+		if degraded, err = applyProfile(&e, req, o); err != nil {
 			return nil, nil, err
 		}
 	}

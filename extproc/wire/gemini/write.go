@@ -19,13 +19,13 @@ type writer struct {
 	opts  RequestOptions
 	turns []wire.Turn
 
-	soleSystem bool // the system prompt is said as the user's turn
+	soleSystem bool // the system prompt is sent as the user's turn
 
-	params    chat.Params // what the client and its profile ask for, as far as the API takes it
+	params    chat.Params // the client's and its profile's, as far as the API accepts them
 	maxTokens int
 	choice    chat.ToolChoice
 	searches  bool // the model may search the web
-	validated bool // functions are checked against their schemas
+	validated bool // functions are validated against their schemas
 	thinking  thinkingPlan
 }
 
@@ -46,7 +46,7 @@ func (w *writer) request() {
 	}
 	w.Raw("}")
 	for _, name := range w.Conv.Unmapped {
-		w.Name(name)
+		w.DegradeAs(name)
 	}
 }
 
@@ -58,11 +58,11 @@ func (w *writer) system() {
 	for i := range w.Conv.System {
 		p := &w.Conv.System[i]
 		if p.CacheControl != nil {
-			w.Lose("cache_control")
+			w.Degrade("cache_control")
 		}
 		switch {
 		case p.Kind != chat.PartText && p.Kind != chat.PartRefusal:
-			w.LosePart(p)
+			w.DropPart(p)
 			continue
 		case strings.TrimSpace(p.Text) == "":
 			continue
@@ -88,7 +88,7 @@ func (w *writer) turn(t *wire.Turn) {
 		w.Raw(`{"role":"user","parts":`)
 	}
 	w.OpenArray()
-	var shown []chat.Part // by tools
+	var shown []chat.Part // media of tool results
 	for i := range t.Results {
 		shown = append(shown, w.result(&t.Results[i])...)
 	}
@@ -99,8 +99,8 @@ func (w *writer) turn(t *wire.Turn) {
 	w.Raw("]}")
 }
 
-// parts writes parts, each with the signature that a redacted part beside it holds: one before a call is the call's, any other belongs to
-// the text before it. The first call of a turn of the model must have one.
+// parts writes parts, each with the signature in the adjacent redacted part: one before a call belongs to the call, any other to the text
+// before it. The first call of a model turn must have a signature.
 func (w *writer) parts(parts []chat.Part) {
 	signed := false // the turn's first call was written
 	for i := 0; i < len(parts); i++ {
@@ -126,7 +126,7 @@ func (w *writer) parts(parts []chat.Part) {
 	}
 }
 
-// kindAt is the kind of a part; PartOther behind the last, which no turn here has.
+// kindAt is the kind of a part; PartOther after the last one, which no part here has.
 func kindAt(parts []chat.Part, i int) chat.PartKind {
 	if i < len(parts) {
 		return parts[i].Kind
@@ -157,7 +157,7 @@ func (w *writer) part(p *chat.Part, sign string) {
 		w.Raw(`,"thought":true`)
 		sign = written(p.Signature, false)
 	case chat.PartToolResult, chat.PartRedacted, chat.PartFile, chat.PartOther:
-		w.LosePart(p)
+		w.DropPart(p)
 		return
 	}
 	if sign != "" {
@@ -177,8 +177,8 @@ func (w *writer) call(c *chat.ToolCall) {
 	w.Raw("}")
 }
 
-// appendArgs appends a call's arguments as the object that this format has for them. A text that is none, as of a call that was cut
-// off, is kept inside one.
+// appendArgs appends a call's arguments as an object, as this format requires. Other text, such as the arguments of a truncated call, is
+// wrapped in an object.
 func appendArgs(dst, args []byte) []byte {
 	v, err := jsonx.Parse(args)
 	switch {
@@ -191,13 +191,13 @@ func appendArgs(dst, args []byte) []byte {
 	return append(jsonx.AppendString(dst, args), '}')
 }
 
-// result writes what a tool returned: its text. What else it returned is for behind the results of the turn, under the name of its call.
+// result writes a tool result with its text. It returns the media, with the id of the call, to be written after the results of the turn.
 func (w *writer) result(p *chat.Part) (shown []chat.Part) {
 	var texts []string
 	for i := range p.Parts {
 		e := &p.Parts[i]
 		if e.CacheControl != nil {
-			w.Lose("cache_control")
+			w.Degrade("cache_control")
 		}
 		switch {
 		case e.Kind == chat.PartText || e.Kind == chat.PartRefusal:
@@ -206,11 +206,11 @@ func (w *writer) result(p *chat.Part) (shown []chat.Part) {
 			texts = append(texts, documentText(e))
 		case wire.IsMedia(e.Kind):
 			if len(shown) == 0 {
-				shown = append(shown, chat.Part{Kind: chat.PartText, Text: wire.Shown(p.Tool.ID)})
+				shown = append(shown, chat.Part{Kind: chat.PartText, Text: wire.MediaLabel(p.Tool.ID)})
 			}
 			shown = append(shown, *e)
 		default:
-			w.LosePart(e)
+			w.DropPart(e)
 		}
 	}
 	w.Element()
@@ -237,7 +237,7 @@ func (w *writer) result(p *chat.Part) (shown []chat.Part) {
 	return shown
 }
 
-// file writes where a part's bytes are, up to the part's end.
+// file writes a part's data or URL, without the end of the part.
 func (w *writer) file(p *chat.Part) {
 	if p.Data != "" {
 		w.Raw(`{"inlineData":{"mimeType":`)
@@ -248,7 +248,7 @@ func (w *writer) file(p *chat.Part) {
 		return
 	}
 	w.Raw(`{"fileData":{`)
-	if p.Media != "" || p.Kind != chat.PartVideo { // what a video's page is, the API finds out by itself
+	if p.Media != "" || p.Kind != chat.PartVideo { // the API determines the type of a video page itself
 		w.Raw(`"mimeType":`)
 		w.Str(mediaType(p))
 		w.Raw(",")
@@ -258,7 +258,7 @@ func (w *writer) file(p *chat.Part) {
 	w.Raw("}")
 }
 
-// document writes a document: text as text, and what is said about it before it.
+// document writes a document: text as text, after its title and context.
 func (w *writer) document(p *chat.Part) {
 	text := p.Text
 	if p.Data != "" && chat.IsTextMedia(p.Media) {
@@ -267,9 +267,9 @@ func (w *writer) document(p *chat.Part) {
 		}
 	}
 	if text != "" {
-		said := *p
-		said.Text = text
-		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(&said)}, "")
+		decoded := *p
+		decoded.Text = text
+		w.part(&chat.Part{Kind: chat.PartText, Text: documentText(&decoded)}, "")
 		return
 	}
 	if title := documentText(&chat.Part{Name: p.Name, Context: p.Context}); title != "" {
@@ -280,24 +280,15 @@ func (w *writer) document(p *chat.Part) {
 	w.Raw("}")
 }
 
-// mediaType is a part's media type. One that the client left out is told by the first bytes, or by the URL's ending.
+// mediaType is a part's media type: stated, by its first bytes, or by the extension of its URL.
 func mediaType(p *chat.Part) string {
-	switch {
-	case p.Media == "image/jpg":
-		return "image/jpeg"
-	case p.Media != "":
-		return p.Media
+	if media := wire.MediaType(p); media != "" {
+		return media
 	}
-	for _, known := range [...]struct{ begins, ends, media string }{
-		{"iVBOR", ".png", "image/png"},
-		{"/9j/", ".jpg", "image/jpeg"},
-		{"R0lG", ".gif", "image/gif"},
-		{"UklG", ".webp", "image/webp"},
-		{"JVBE", ".pdf", "application/pdf"},
-	} {
-		url, _, _ := strings.Cut(p.URL, "?")
-		if p.Data != "" && strings.HasPrefix(p.Data, known.begins) || p.Data == "" && strings.EqualFold(path.Ext(url), known.ends) {
-			return known.media
+	if p.Data == "" {
+		address, _, _ := strings.Cut(p.URL, "?")
+		if media := extensions[strings.ToLower(path.Ext(address))]; media != "" {
+			return media
 		}
 	}
 	switch {
@@ -307,4 +298,9 @@ func mediaType(p *chat.Part) string {
 		return "application/pdf"
 	}
 	return "application/octet-stream"
+}
+
+// extensions are the media types of files, by the extensions of their names.
+var extensions = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".pdf": "application/pdf",
 }

@@ -4,36 +4,19 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/internal/jsonx"
 )
 
-// searchTool has the model search the web as it likes.
+// searchTool lets the model search the web.
 const searchTool = `[{"googleSearch":{}}]`
 
-// tools writes the functions; tools that run at the other dialect's provider cannot be said. A history with calls needs their
-// functions, even when the request offers none: then they are named, and may not be called.
+// tools writes the functions. Tools that only the client's dialect has are named as degraded.
 func (w *writer) tools() {
-	var functions []*chat.Tool
-	for i := range w.Conv.Tools {
-		t := &w.Conv.Tools[i]
+	functions := w.OwnTools(w.Conv.Tools, &w.choice, func(t *chat.Tool) {
 		if t.CacheControl != nil {
-			w.Lose("cache_control")
+			w.Degrade("cache_control")
 		}
-		if t.Raw == nil {
-			functions = append(functions, t)
-			continue
-		}
-		kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-		w.Name(kind)
-		if w.choice.Mode == chat.ToolNamed && w.choice.Name == t.Name {
-			w.Lose("tool_choice")
-			w.choice = chat.ToolChoice{}
-		}
-	}
+	})
 	if len(functions) == 0 {
-		if w.choice.Mode == chat.ToolAny || w.choice.Mode == chat.ToolNamed {
-			w.Lose("tool_choice")
-		}
 		if w.searches {
 			w.Key("tools")
 			w.Raw(searchTool)
@@ -42,12 +25,12 @@ func (w *writer) tools() {
 	}
 	w.Raw(`,"tools":[{"functionDeclarations":`)
 	w.OpenArray()
-	for _, t := range functions {
-		w.function(t)
+	for i := range functions {
+		w.function(&functions[i])
 	}
 	w.Raw("]}]")
 	if p := w.Conv.ParallelTools; p != nil && !*p && w.choice.Mode != chat.ToolNone {
-		w.Lose("disable_parallel_tool_use")
+		w.Degrade("disable_parallel_tool_use")
 	}
 	w.toolConfig()
 }
@@ -65,7 +48,7 @@ func (w *writer) function(t *chat.Tool) {
 		w.JSON(t.Schema)
 	}
 	if t.Strict && !w.validated {
-		w.Lose("strict")
+		w.Degrade("strict")
 	}
 	w.Raw("}")
 }
@@ -97,10 +80,7 @@ func (w *writer) config() {
 	p := &w.params
 	start := len(w.Dst)
 	for _, n := range numbers(p) {
-		if n.text != "" {
-			w.Key(n.name)
-			w.Raw(n.text)
-		}
+		w.Number(n.name, n.text)
 	}
 	if w.maxTokens > 0 {
 		w.Key("maxOutputTokens")
@@ -136,7 +116,7 @@ func (w *writer) config() {
 	w.Raw("}")
 }
 
-// numbers are the parameters that are one number each, in the order in which they are written.
+// numbers are the numeric parameters, in the order in which they are written.
 func numbers(p *chat.Params) []struct{ name, text string } {
 	return []struct{ name, text string }{
 		{"temperature", p.Temperature},

@@ -9,18 +9,18 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// adjuster changes a client's own request by what its profile says, and by the provider's own way to be told how hard to think. What
-// neither changes stays as it came.
+// adjuster edits a client's own request: it applies the profile, and the provider's own way of controlling thinking. What neither changes
+// keeps its bytes.
 type adjuster struct {
-	e    *jsonx.Edits
-	d    *jsonx.Doc
-	req  *chat.Request
-	o    *RequestOptions
-	own  chat.Params
-	lost []string
+	edits    *jsonx.Edits
+	doc      *jsonx.Doc
+	req      *chat.Request
+	opts     *RequestOptions
+	own      chat.Params
+	degraded []string
 }
 
-// adjusts reports whether a client's own request may have to be said in another way to this provider.
+// adjusts reports whether a client's own request may have to be changed for this provider even without a profile.
 func (o *RequestOptions) adjusts(d *jsonx.Doc) bool {
 	if o.NoSchema && d.Find("response_format") >= 0 {
 		return true
@@ -29,16 +29,16 @@ func (o *RequestOptions) adjusts(d *jsonx.Doc) bool {
 		(d.Find(keyEffort) >= 0 || d.Find(keyReasoning) >= 0 || d.Find(keyThinking) >= 0)
 }
 
-func (a *adjuster) lose(names ...string) {
+func (a *adjuster) degrade(names ...string) {
 	for _, name := range names {
-		a.lost = wire.Named(a.lost, name)
+		a.degraded = wire.AppendDegraded(a.degraded, name)
 	}
 }
 
 func (a *adjuster) adjust() {
-	a.own = ownParams(a.d)
-	s := settle(a.req.Profile, a.own, a.o)
-	a.lose(s.names...)
+	a.own = ownParams(a.doc)
+	s := resolveParams(a.req.Profile, a.own, a.opts)
+	a.degrade(s.degraded...)
 	a.numbers(&s)
 	a.think(&s)
 	a.format(&s)
@@ -46,27 +46,27 @@ func (a *adjuster) adjust() {
 		return
 	}
 	if s.CacheKey != a.own.CacheKey {
-		a.e.Set(a.d, "prompt_cache_key", jsonx.AppendString(nil, s.CacheKey))
+		a.edits.Set(a.doc, "prompt_cache_key", jsonx.AppendString(nil, s.CacheKey))
 	}
 	if s.Predicted != a.own.Predicted {
-		a.e.Set(a.d, "prediction", prediction(s.Predicted))
+		a.edits.Set(a.doc, "prediction", prediction(s.Predicted))
 	}
 	if n := maxTokens(a.req); n != a.req.MaxTokens {
-		field := a.o.TokensField
+		field := a.opts.TokensField
 		if field == "" {
 			field = MaxTokens
 		}
-		a.e.Set(a.d, field, strconv.AppendInt(nil, int64(n), 10))
+		a.edits.Set(a.doc, field, strconv.AppendInt(nil, int64(n), 10))
 	}
 	a.stop(&s)
-	if s.MarkCache && a.o.CacheControl {
-		a.patch().MarkStable(a.o.MinCache, a.systemBytes(), a.markSystem)
+	if s.MarkCache && a.opts.CacheControl {
+		a.patch().MarkStable(a.opts.MinCache, a.systemBytes(), a.markSystem)
 	}
 }
 
-// numbers sets what the profile says, and takes out what it overrides with nothing to put there.
-func (a *adjuster) numbers(s *settled) {
-	for _, n := range [...]struct{ key, own, said string }{
+// numbers sets the profile's numbers, and removes those that it overrides with nothing.
+func (a *adjuster) numbers(s *resolvedParams) {
+	for _, n := range [...]struct{ key, own, wanted string }{
 		{"temperature", a.own.Temperature, s.Temperature},
 		{"top_p", a.own.TopP, s.TopP},
 		{"top_k", a.own.TopK, s.TopK},
@@ -75,38 +75,38 @@ func (a *adjuster) numbers(s *settled) {
 		{"frequency_penalty", a.own.FrequencyPenalty, s.FrequencyPenalty},
 		{"seed", a.own.Seed, s.Seed},
 	} {
-		switch n.said {
+		switch n.wanted {
 		case n.own:
 		case "":
-			a.e.Delete(a.d, n.key)
+			a.edits.Delete(a.doc, n.key)
 		default:
-			a.e.Set(a.d, n.key, jsonx.Raw(n.said))
+			a.edits.Set(a.doc, n.key, jsonx.Raw(n.wanted))
 		}
 	}
 }
 
-// think says how hard to think where the profile says it, where the provider is told in its own way, and where the model does not take
+// think writes how hard to think where the profile sets it, where the provider has its own member for it, and where the model does not accept
 // the client's effort.
-func (a *adjuster) think(s *settled) {
-	generic := a.d.Get(keyEffort).Exists() || a.d.Get(keyReasoning).Kind() == jsonx.Object || a.d.Get(keyThinking).Exists()
+func (a *adjuster) think(s *resolvedParams) {
+	generic := a.doc.Get(keyEffort).Exists() || a.doc.Get(keyReasoning).Kind() == jsonx.Object || a.doc.Get(keyThinking).Exists()
 	switch {
-	case s.profiled:
-	case a.o.NoEffort, a.o.Unknown, !generic: // the provider's own word is better than a guess
+	case s.byProfile:
+	case a.opts.NoEffort, a.opts.Unknown, !generic: // the client's own member for this provider is better than a guess
 		return
-	case a.o.Reasoning == ReasoningEffort:
-		effort, ok := a.d.Get(keyEffort).Str()
-		if !a.foreign() && (!ok || wire.FitEffort(a.o.Efforts, effort) == effort || a.o.Efforts == nil) {
+	case a.opts.Reasoning == ReasoningEffort:
+		effort, ok := a.doc.Get(keyEffort).Str()
+		if !a.foreign() && (!ok || wire.FitEffort(a.opts.Efforts, effort) == effort || a.opts.Efforts == nil) {
 			return
 		}
 	case a.isNative():
 		return
 	}
-	t := a.o.think(s)
-	a.lose(t.lost...)
+	t := a.opts.think(s)
+	a.degrade(t.degraded...)
 	for _, key := range [...]string{keyEffort, keyReasoning, keyThinking, keyLevel, keyEnable, keyBudget} {
 		says := func(m Member) bool { return m.Key == key }
 		if !slices.ContainsFunc(t.members, says) {
-			a.e.Delete(a.d, key)
+			a.edits.Delete(a.doc, key)
 		}
 	}
 	for _, m := range t.members {
@@ -114,90 +114,90 @@ func (a *adjuster) think(s *settled) {
 			a.template(m)
 			continue
 		}
-		a.e.Set(a.d, m.Key, m.Value)
+		a.edits.Set(a.doc, m.Key, m.Value)
 	}
-	if t.words != "" {
-		a.guide(t.words)
+	if t.prompt != "" {
+		a.prependSystem(t.prompt)
 	}
-	if t.slash != "" && !a.slash(t.slash) {
-		a.lose(keyEffort)
+	if t.slash != "" && !a.prependSwitch(t.slash) {
+		a.degrade(keyEffort)
 	}
 }
 
-// foreign reports whether the client says it in OpenRouter's way to a provider that is known to have efforts: it would refuse that.
+// foreign reports whether the client uses OpenRouter's object at a provider that is known to have efforts: the provider would refuse it.
 func (a *adjuster) foreign() bool {
-	return a.o.Efforts != nil && a.d.Get(keyReasoning).Kind() == jsonx.Object && !a.d.Get(keyEffort).Exists()
+	return a.opts.Efforts != nil && a.doc.Get(keyReasoning).Kind() == jsonx.Object && !a.doc.Get(keyEffort).Exists()
 }
 
-// isNative reports whether the client says it in the provider's own way already.
+// isNative reports whether the client already uses the provider's own member.
 func (a *adjuster) isNative() bool {
-	switch a.o.Reasoning {
+	switch a.opts.Reasoning {
 	case ReasoningObject:
-		return a.d.Get(keyReasoning).Kind() == jsonx.Object
+		return a.doc.Get(keyReasoning).Kind() == jsonx.Object
 	case ThinkingLevel:
-		return a.d.Get(keyLevel).Exists()
+		return a.doc.Get(keyLevel).Exists()
 	case EnableThinking:
-		return a.d.Get(keyEnable).Exists()
+		return a.doc.Get(keyEnable).Exists()
 	case TemplateThinking:
-		return a.d.Get(keyTemplate).Get(keyEnable).Exists()
+		return a.doc.Get(keyTemplate).Get(keyEnable).Exists()
 	case ThinkingToggle:
-		return a.d.Get(keyThinking).Exists()
+		return a.doc.Get(keyThinking).Exists()
 	case ReasoningEffort, SlashThinking, PromptedReasoning, AlwaysThinking:
 	}
 	return false
 }
 
-// template puts the switch beside the client's own arguments of the template.
+// template sets the switch of thinking among the client's own arguments of the chat template.
 func (a *adjuster) template(m Member) {
-	args := a.d.Get(keyTemplate)
+	args := a.doc.Get(keyTemplate)
 	if args.Kind() != jsonx.Object || wire.IsEmpty(args) {
-		a.e.Set(a.d, keyTemplate, m.Value)
+		a.edits.Set(a.doc, keyTemplate, m.Value)
 		return
 	}
 	value := jsonx.Value{Raw: m.Value}.Get(keyEnable).Raw
 	if v := args.Get(keyEnable); v.Exists() {
-		a.e.Replace(v.At, v.At+len(v.Raw), value)
+		a.edits.Replace(v.At, v.At+len(v.Raw), value)
 		return
 	}
-	a.e.Replace(args.At+1, args.At+1, slices.Concat([]byte(`"`+keyEnable+`":`), value, []byte(",")))
+	a.edits.Replace(args.At+1, args.At+1, slices.Concat([]byte(`"`+keyEnable+`":`), value, []byte(",")))
 }
 
-// format sets the schema of the answer that the profile has, and takes the client's out where the provider knows none.
-func (a *adjuster) format(s *settled) {
-	client := a.d.Get(keyFormat)
+// format sets the profile's schema of the answer, and removes the client's where the provider does not support schemas.
+func (a *adjuster) format(s *resolvedParams) {
+	client := a.doc.Get(keyFormat)
 	switch {
 	case client.IsNull() && len(s.Schema) > 0:
 		value, enforced := format(&s.Params)
-		if a.o.takesSchema(enforced) {
-			a.e.Set(a.d, keyFormat, value)
+		if a.opts.takesSchema(enforced) {
+			a.edits.Set(a.doc, keyFormat, value)
 		}
-		if !enforced || a.o.NoSchema {
-			a.lose("response_schema")
+		if !enforced || a.opts.NoSchema {
+			a.degrade("response_schema")
 		}
-	case a.o.NoSchema && client.Get("type").Equal("json_schema"):
-		a.e.Delete(a.d, keyFormat)
-		a.lose(keyFormat)
+	case a.opts.NoSchema && client.Get("type").Equal("json_schema"):
+		a.edits.Delete(a.doc, keyFormat)
+		a.degrade(keyFormat)
 	}
 }
 
-// takesSchema reports whether the provider is to be told of a schema. strict is whether it is one that is enforced.
+// takesSchema reports whether a schema is sent to the provider. strict is whether the provider would enforce it.
 func (o *RequestOptions) takesSchema(strict bool) bool {
 	return !o.NoSchema && (strict || !o.StrictSchema)
 }
 
-func (a *adjuster) stop(s *settled) {
-	if len(s.Stop) == 0 || !a.d.Get("stop").IsNull() {
+func (a *adjuster) stop(s *resolvedParams) {
+	if len(s.Stop) == 0 || !a.doc.Get("stop").IsNull() {
 		return
 	}
 	most := s.Stop
 	switch {
-	case a.o.noStop():
+	case a.opts.noStop():
 		most = nil
-	case a.o.MaxStop > 0:
-		most = most[:min(len(most), a.o.MaxStop)]
+	case a.opts.MaxStop > 0:
+		most = most[:min(len(most), a.opts.MaxStop)]
 	}
 	if len(most) < len(s.Stop) {
-		a.lose("stop_sequences")
+		a.degrade("stop_sequences")
 	}
 	if len(most) == 0 {
 		return
@@ -209,36 +209,34 @@ func (a *adjuster) stop(s *settled) {
 		}
 		b = jsonx.AppendString(b, text)
 	}
-	a.e.Set(a.d, "stop", append(b, ']'))
+	a.edits.Set(a.doc, "stop", append(b, ']'))
 }
 
-// ownParams are the parameters that a request of this dialect says at its top. What is not what it should be counts as unsaid: its
-// provider will say so.
+// ownParams are the parameters in a request's own top-level members. Members of the wrong type count as absent: their provider will refuse
+// them.
 func ownParams(d *jsonx.Doc) chat.Params {
 	c := chat.Conversation{Words: words}
 	r := chat.Request{Doc: *d}
-	for i := range d.Members {
-		m := &d.Members[i]
-		v := jsonx.Value{Raw: jsonx.Raw(d.Bytes[m.Start:m.End]), At: m.Start}
+	for key, v := range wire.TopMembers(d) {
 		if v.IsNull() {
 			continue
 		}
-		switch m.Key {
+		switch key {
 		case "messages", "tools", "functions":
 		case "prompt_cache_key":
 			c.Params.CacheKey, _ = v.Str()
 		case "prediction":
-			c.Params.Predicted = string(v.Raw) // whatever it says, it is said
+			c.Params.Predicted = string(v.Raw) // only whether it is set matters
 		case keyEnable, keyLevel, keyTemplate:
-			readNative(&c.Params, m.Key, v)
+			readNative(&c.Params, key, v)
 		default:
-			_ = readParam(&c, &r, m.Key, v)
+			_ = readParam(&c, &r, key, v)
 		}
 	}
 	return c.Params
 }
 
-// readNative reads what one provider's own clients say about thinking. An effort beside it says more.
+// readNative reads a provider's own members for thinking. An effort has precedence.
 func readNative(p *chat.Params, key string, v jsonx.Value) {
 	if key == keyTemplate {
 		v = v.Get(keyEnable)

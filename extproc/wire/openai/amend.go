@@ -8,9 +8,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Amend says how a provider of this format may be asked once more after it refused a request: without the history's
-// reasoning_details, which clients give back as they got them from other models. ok is false where its words are about something
-// else, or where they have been left out already.
+// Amend returns the resolution for another attempt after a provider of this format refused a request: without the history's
+// reasoning_details, which clients send back as other models returned them. ok is false if the error is about something else, or if they have
+// been left out already.
 func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
 	refused := e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity
 	if !refused || to.Without.Thinking || !namesReasoning(e.Param+" "+e.Message) {
@@ -20,22 +20,22 @@ func Amend(to policy.Resolution, e *chat.ProviderError) (again policy.Resolution
 	return to, true
 }
 
-// AmendEffort says how OpenAI's own models, whoever serves them, may be asked once more that refused to think beside functions, which
-// newer ones do only in Responses: without thinking. ok is false where the client of this format asks for both itself: the refusal tells
-// it where it can have them.
+// AmendEffort returns the resolution for another attempt after one of OpenAI's own models, at any provider, refused to think with functions,
+// which newer ones do only in Responses: without thinking. ok is false if a client of this format asks for both itself: the error tells it
+// which API supports them.
 func AmendEffort(req *chat.Request, to policy.Resolution, e *chat.ProviderError) (again policy.Resolution, ok bool) {
-	words := strings.ToLower(e.Message)
-	if e.Status != http.StatusBadRequest || to.Without.Effort || !strings.Contains(words, "function tools with "+keyEffort) {
+	message := strings.ToLower(e.Message)
+	if e.Status != http.StatusBadRequest || to.Without.Effort || !strings.Contains(message, "function tools with "+keyEffort) {
 		return to, false
 	}
-	if req.Dialect == chat.OpenAI && req.SaysThinking() {
+	if req.Dialect == chat.OpenAI && req.HasThinking() {
 		return to, false
 	}
 	to.Without.Effort = true
 	return to, true
 }
 
-// namesReasoning reports whether words are about one of the members: messages[2].reasoning.
-func namesReasoning(words string) bool {
-	return strings.Contains(words, keyDetails) || strings.Contains(words, "]."+keyReasoning)
+// namesReasoning reports whether an error is about one of the members: messages[2].reasoning.
+func namesReasoning(message string) bool {
+	return strings.Contains(message, keyDetails) || strings.Contains(message, "]."+keyReasoning)
 }

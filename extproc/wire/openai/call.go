@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/kind"
 )
 
 // NewCall writes one attempt at a provider that speaks this format. The error is a fault.
@@ -22,9 +23,9 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptio
 	return &provider.Call{Path: at.BasePath + "/chat/completions", Header: callHeaders(at), Body: body, Degraded: degraded}, nil
 }
 
-// PassOn writes one attempt at an endpoint of a provider of OpenAI's formats with the client's own bytes, but for the model's name and what
-// every attempt leaves out.
-func PassOn(buf []byte, req *chat.Request, at provider.Endpoint, path, model string) *provider.Call {
+// Passthrough writes one attempt at an endpoint of OpenAI's formats with the client's own bytes, except for the model's name and the edits of
+// every attempt.
+func Passthrough(buf []byte, req *chat.Request, at provider.Endpoint, path, model string) *provider.Call {
 	e, d := req.Edit.Clone(), &req.Doc
 	if !d.Get("model").Equal(model) {
 		e.Set(d, "model", jsonx.AppendString(nil, model))
@@ -34,6 +35,11 @@ func PassOn(buf []byte, req *chat.Request, at provider.Endpoint, path, model str
 	}
 	body := e.AppendTo(slices.Grow(buf, e.Len(d)), d)
 	return &provider.Call{Path: at.BasePath + path, Header: callHeaders(at), Body: body}
+}
+
+// Relay is a call of an endpoint besides those of conversations, at a provider whose API is OpenAI's.
+func Relay(e kind.Endpoint, at provider.Endpoint) *provider.Call {
+	return &provider.Call{Path: at.BasePath + string(e), Header: callHeaders(at)}
 }
 
 // Ping lists the models of a provider that speaks this format.

@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readCall reads a call of a function. Its arguments are a JSON text; some clients write the object itself.
+// readCall reads a function call. Its arguments are JSON in a string; some clients send the object.
 func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.Part, error) {
 	wire.UnmapUnknown(c, f, "name", "arguments")
 	name, _ := f.Get("name").Str()
@@ -30,7 +30,7 @@ func readCall(c *chat.Conversation, id string, f jsonx.Value, at string) (chat.P
 	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}, nil
 }
 
-// readCustomCall reads a call whose argument is a text in a grammar of the tool's own: elsewhere all are objects.
+// readCustomCall reads a call whose argument is a text in the tool's own grammar. Other formats have objects only.
 func readCustomCall(id string, custom jsonx.Value, at string) (chat.Part, error) {
 	name, _ := custom.Get("name").Str()
 	if name == "" {
@@ -41,8 +41,7 @@ func readCustomCall(id string, custom jsonx.Value, at string) (chat.Part, error)
 	return chat.Part{Kind: chat.PartToolUse, Tool: chat.ToolCall{ID: id, Name: name, Args: args}}, err
 }
 
-// readContent reads a message's content, a string or an array of parts. Empty text says nothing and is left out,
-// because other formats refuse it.
+// readContent reads a message's content, a string or an array of parts. Empty text is dropped, because other formats refuse it.
 func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
 	switch v.Kind() {
 	case jsonx.Invalid, jsonx.Null:
@@ -77,16 +76,17 @@ func readParts(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, err
 		}
 		p.CacheControl = cc
 		if p.Kind != chat.PartText {
-			p = wire.Placed(p, at+"["+strconv.Itoa(i)+"]")
+			p = wire.PartAt(p, at+"["+strconv.Itoa(i)+"]")
 		}
 		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// notString is the path, inside a part, of what should be a string.
+// notString is the path, inside a part, of a value that must be a string.
 type notString string
 
+// Error is the path itself.
 func (e notString) Error() string { return string(e) }
 
 func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
@@ -115,7 +115,7 @@ func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
 	case "input_audio":
 		wire.UnmapUnknown(c, e, "type", "input_audio", "cache_control")
 		return readAudio(c, e.Get("input_audio"))
-	case "audio_url", "video_url": // as vLLM, OpenRouter and Alibaba have them
+	case "audio_url", "video_url": // vLLM, OpenRouter and Alibaba
 		wire.UnmapUnknown(c, e, "type", kind, "cache_control")
 		return readMedia(c, e.Get(kind), kind)
 	case "file":
@@ -127,7 +127,7 @@ func readPart(c *chat.Conversation, e jsonx.Value) (chat.Part, error) {
 	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
 }
 
-// readAudio reads sound that came with the request.
+// readAudio reads audio data.
 func readAudio(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	data, ok := v.Get("data").Str()
 	if !ok {
@@ -141,7 +141,7 @@ func readAudio(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	return chat.Part{Kind: chat.PartAudio, Media: "audio/" + format, Data: data, Name: "input_audio"}, nil
 }
 
-// readMedia reads where sound or a video is, under the name of its part.
+// readMedia reads the URL of audio or video; name is the type of its part.
 func readMedia(c *chat.Conversation, v jsonx.Value, name string) (chat.Part, error) {
 	u, ok := v.Get("url").Str()
 	if !ok {
@@ -152,15 +152,15 @@ func readMedia(c *chat.Conversation, v jsonx.Value, name string) (chat.Part, err
 	if name == "video_url" {
 		kind = chat.PartVideo
 	}
-	p := wire.Located(kind, u)
+	p := wire.PartOfURL(kind, u)
 	p.Name = name
 	return p, nil
 }
 
-// readImage reads where an image is: an object, or the URL itself, as is a habit of some clients.
+// readImage reads the URL of an image: in an object, or as a string, which some clients send.
 func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	if u, ok := v.Str(); ok {
-		return wire.Located(chat.PartImage, u), nil
+		return wire.PartOfURL(chat.PartImage, u), nil
 	}
 	u, ok := v.Get("url").Str()
 	if !ok {
@@ -170,10 +170,10 @@ func readImage(c *chat.Conversation, v jsonx.Value) (chat.Part, error) {
 	if d := v.Get("detail"); !d.IsNull() && !d.Equal("auto") {
 		wire.Unmap(c, "detail")
 	}
-	return wire.Located(chat.PartImage, u), nil
+	return wire.PartOfURL(chat.PartImage, u), nil
 }
 
-// readFile reads a file that came with the request, or the id of one that its provider holds; ok is false for neither.
+// readFile reads a file's data, or the id of a file that its provider stores; ok is false for neither.
 func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
 	wire.UnmapUnknown(c, f, "file_data", "file_id", "filename")
 	name, _ := f.Get("filename").Str()
@@ -182,11 +182,11 @@ func readFile(c *chat.Conversation, f jsonx.Value) (p chat.Part, ok bool) {
 		id, ok := f.Get("file_id").Str()
 		return chat.Part{Kind: chat.PartFile, File: id, Name: name}, ok
 	}
-	p = wire.File(data)
+	p = wire.PartOfFile(data)
 	switch {
 	case p.Kind == chat.PartDocument:
 		p.Name = name
-	case name != "": // no format has a place for the name of any other
+	case name != "": // no format has names for other media
 		wire.Unmap(c, "filename")
 	}
 	return p, true

@@ -8,29 +8,33 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Efforts that need a name here; the others pass as the client wrote them.
+// Efforts with a meaning here; others are opaque.
 const (
 	effortNone = wire.EffortNone
 	effortMax  = wire.EffortMax
 )
 
-// words are what clients of this format call what the canonical form names as Anthropic does.
+// Members of an assistant's message that hold media.
+const (
+	keyAudio  = "audio"  // an id of audio that OpenAI stores
+	keyImages = "images" // OpenRouter
+)
+
+// words are this format's words for canonical names, which are Anthropic's.
 var words = map[string]string{
 	"thinking": "reasoning_content", "effort": "reasoning_effort", "image": "image_url", "document": "file",
 	"stop_sequences": "stop", "user_id": "user", "format": "response_format", "budget_tokens": "reasoning", "tool_use": "tool_calls", "disable_parallel_tool_use": "parallel_tool_calls", "tool_result": "tool",
 }
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped: unknown
-// members at the top, and unknown members of messages, parts, calls and tools by their own keys.
+// readConversation parses a request. What the canonical form does not have is listed in Unmapped: unknown top-level members, and unknown
+// members of messages, parts, calls and tools, by their keys.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
-	for i := range r.Doc.Members {
-		m := &r.Doc.Members[i]
-		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+	for key, v := range wire.TopMembers(&r.Doc) {
 		if v.IsNull() {
 			continue
 		}
-		if err := readInto(c, r, m.Key, v); err != nil {
+		if err := readInto(c, r, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +58,7 @@ func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) 
 	case "functions":
 		return readFunctions(c, v)
 	case "function_call":
-		if !r.Doc.Get("tool_choice").IsNull() { // the name that it has now
+		if !r.Doc.Get("tool_choice").IsNull() { // its current name has precedence
 			wire.Unmap(c, key)
 			return nil
 		}
@@ -62,17 +66,14 @@ func readInto(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) 
 	case "tool_choice":
 		return readToolChoice(c, key, v)
 	case "parallel_tool_calls":
-		on, ok := v.Bool()
-		if !ok {
-			return wire.WrongKind(key, "a boolean", v)
-		}
+		on, err := wire.ReadFlag(key, v)
 		c.ParallelTools = &on
-		return nil
+		return err
 	}
 	return readParam(c, r, key, v)
 }
 
-// reader turns messages into turns. It numbers calls of the legacy function format, which has no ids.
+// reader converts messages. It numbers the calls of the legacy function format, which has no ids.
 type reader struct {
 	c     *chat.Conversation
 	calls int
@@ -121,8 +122,8 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	switch role {
 	case "assistant":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "refusal", "function_call", "tool_calls",
-			"reasoning_content", "reasoning", "reasoning_details", sound, pictures)
-		parts, err = rd.assistant(m, at, append(thoughtParts(rd.c, m, parts), shown(m, at)...))
+			"reasoning_content", "reasoning", "reasoning_details", keyAudio, keyImages)
+		parts, err = rd.assistant(m, at, append(thoughtParts(rd.c, m, parts), modelMedia(m, at)...))
 	case "tool":
 		wire.UnmapUnknown(rd.c, m, "role", "content", "cache_control", "tool_call_id", "name", "is_error")
 		parts, err = toolResult(m, at, parts)
@@ -138,9 +139,9 @@ func (rd *reader) message(role string, m jsonx.Value, at string) ([]chat.Part, e
 	return parts, err
 }
 
-// shown is what the model showed beside its text: sound that OpenAI holds by an id, and images as OpenRouter's answers have them.
-func shown(m jsonx.Value, at string) (parts []chat.Part) {
-	for _, key := range [...]string{sound, pictures} {
+// modelMedia is the media of an assistant's message: audio that OpenAI stores under an id, and images as in OpenRouter's answers.
+func modelMedia(m jsonx.Value, at string) (parts []chat.Part) {
+	for _, key := range [...]string{keyAudio, keyImages} {
 		if v := m.Get(key); !wire.IsEmpty(v) {
 			parts = append(parts, chat.Part{Kind: chat.PartOther, Name: key, At: at + "." + key, Raw: v.Raw})
 		}
@@ -148,7 +149,7 @@ func shown(m jsonx.Value, at string) (parts []chat.Part) {
 	return parts
 }
 
-// mark puts a cache mark that stands at the end of parts on the last of them. Thinking cannot have one.
+// mark puts a cache mark at the end of parts, on the last one. Thinking cannot have one.
 func mark(c *chat.Conversation, parts []chat.Part, cacheControl jsonx.Raw) {
 	n := len(parts)
 	if n == 0 || parts[n-1].Kind == chat.PartThinking || parts[n-1].Kind == chat.PartRedacted {
@@ -158,8 +159,7 @@ func mark(c *chat.Conversation, parts []chat.Part, cacheControl jsonx.Raw) {
 	parts[n-1].CacheControl = cacheControl
 }
 
-// toolResult reads a message of role tool. That a call failed has no place in this format; some clients say it as
-// Anthropic does.
+// toolResult reads a message of role tool. The format has no flag for a failed call; some clients send Anthropic's.
 func toolResult(m jsonx.Value, at string, parts []chat.Part) ([]chat.Part, error) {
 	id, ok := m.Get("tool_call_id").Str()
 	if !ok {
@@ -181,7 +181,7 @@ func (rd *reader) functionResult(at string, parts []chat.Part) ([]chat.Part, err
 
 func (rd *reader) legacyID() string { return "call_function_" + strconv.Itoa(rd.calls) }
 
-// assistant adds to an assistant's content what stands beside it: refusal and calls after it, and reasoning at its places.
+// assistant adds an assistant's other members to its content: refusal and calls after it, reasoning at its positions.
 func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]chat.Part, error) {
 	thoughts, err := readReasoningOf(rd.c, m, at)
 	if err != nil {
@@ -213,7 +213,7 @@ func (rd *reader) assistant(m jsonx.Value, at string, content []chat.Part) ([]ch
 		}
 		parts = append(parts, p)
 	}
-	return weave(thoughts, parts), nil
+	return interleave(thoughts, parts), nil
 }
 
 func (rd *reader) toolCall(call jsonx.Value, at string) (chat.Part, error) {

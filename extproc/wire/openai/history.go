@@ -5,22 +5,23 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Reasoning that a client gives back comes in one of three members. keyDetails, OpenRouter's, is the only one that has
-// signatures; the other two repeat its text.
+// Members of an assistant's message in which clients send reasoning back. keyDetails, OpenRouter's, is the only one with signatures; the
+// other two repeat its text.
 const (
 	keyDetails          = "reasoning_details"
 	keyReasoning        = "reasoning"
 	keyReasoningContent = "reasoning_content"
 )
 
-// partThinking is the type of a part of content that is reasoning, and its member that has it.
+// partThinking is the type of a content part with reasoning, and the member that holds it.
 const partThinking = "thinking"
 
 // readReasoningOf reads the reasoning of an assistant's message.
-func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placed, error) {
+func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placedPart, error) {
 	details := m.Get(keyDetails)
 	switch details.Kind() {
 	case jsonx.Invalid, jsonx.Null:
@@ -52,12 +53,12 @@ func readReasoningOf(c *chat.Conversation, m jsonx.Value, at string) ([]placed, 
 	return nil, nil
 }
 
-// thoughtParts makes thinking of those parts of an assistant's content in which some providers think, as Mistral's models do.
-// Beside a member with the reasoning they say it again, and are left out.
+// thoughtParts converts content parts with reasoning, which models such as Mistral's return, into thinking. If the message also has a
+// reasoning member, that repeats them, and they are dropped.
 func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []chat.Part {
-	said := false
+	hasMember := false
 	for _, key := range [...]string{keyDetails, keyReasoningContent, keyReasoning} {
-		said = said || !wire.IsEmpty(m.Get(key))
+		hasMember = hasMember || !wire.IsEmpty(m.Get(key))
 	}
 	var parts []chat.Part
 	for _, p := range content {
@@ -66,11 +67,11 @@ func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []ch
 			continue
 		}
 		v, err := jsonx.Parse(p.Raw)
-		if err != nil { // the request was read before
+		if err != nil { // impossible: the request was parsed before
 			continue
 		}
 		wire.UnmapUnknown(c, v, "type", partThinking, "closed")
-		if text := thoughtText(v.Get(partThinking)); text != "" && !said {
+		if text := thoughtText(v.Get(partThinking)); text != "" && !hasMember {
 			wire.Rename(c, "thinking", partThinking)
 			parts = append(parts, chat.Part{Kind: chat.PartThinking, Text: text})
 		}
@@ -78,7 +79,7 @@ func thoughtParts(c *chat.Conversation, m jsonx.Value, content []chat.Part) []ch
 	return parts
 }
 
-// thoughtText is the text of a part that thinks: texts in parts of their own, or one text.
+// thoughtText is the text of a reasoning part: a string, or an array of text parts.
 func thoughtText(v jsonx.Value) string {
 	if text, ok := v.Str(); ok {
 		return text
@@ -91,15 +92,15 @@ func thoughtText(v jsonx.Value) string {
 	return b.String()
 }
 
-func unsigned(c *chat.Conversation, key, text string) []placed {
+func unsigned(c *chat.Conversation, key, text string) []placedPart {
 	wire.Rename(c, "thinking", key)
-	return []placed{{Part: chat.Part{Kind: chat.PartThinking, Text: text}}}
+	return []placedPart{{Part: chat.Part{Kind: chat.PartThinking, Text: text}}}
 }
 
-// readDetails reads an array of details. A client that collected them from a stream has pieces of one block beside each
-// other, with the same index and the signature last.
-func readDetails(c *chat.Conversation, details jsonx.Value) []placed {
-	var parts []placed
+// readDetails reads an array of details. A client that collected them from a stream has the pieces of a block next to each other, with the
+// same index, and the signature last.
+func readDetails(c *chat.Conversation, details jsonx.Value) []placedPart {
+	var parts []placedPart
 	var index jsonx.Value // of the last part
 	var text []byte       // of the last part, once it has a second piece
 	whole := func() {
@@ -108,7 +109,7 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []placed {
 		}
 		text = text[:0]
 	}
-	signer := chat.ClaudeThinking // of the last part: only the first piece of one names it
+	signer := chat.ClaudeThinking // of the last part: only its first piece has the format
 	for _, d := range details.Each {
 		at := d.Get("index")
 		if string(at.Raw) != string(index.Raw) {
@@ -128,7 +129,7 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []placed {
 			parts[n-1].Signature = p.Signature
 		default:
 			whole()
-			parts = append(parts, placed{p, readSpot(d.Get("id"))})
+			parts = append(parts, placedPart{p, chatcompletion.ReadSpot(d.Get("id"))})
 			index = at
 		}
 	}
@@ -136,8 +137,8 @@ func readDetails(c *chat.Conversation, details jsonx.Value) []placed {
 	return parts
 }
 
-// continues reports whether p is a further piece of the block before it, which no signature has closed. Without an index
-// only a signature alone is surely one.
+// continues reports whether p is another piece of the unsigned block before it. Without an index, only a signature alone is certain to be
+// one.
 func continues(before, p *chat.Part, index, at string) bool {
 	if before.Kind != chat.PartThinking || p.Kind != chat.PartThinking || before.Signature != "" || index != at {
 		return false
@@ -145,8 +146,8 @@ func continues(before, p *chat.Part, index, at string) bool {
 	return at != "" || p.Text == ""
 }
 
-// readThought reads one detail; ok is false when nobody but its maker can read it. Signatures and opaque blocks have a
-// place in the canonical form only if Anthropic's, Google's or OpenAI's models made them. signer is whose it is if it does not say.
+// readThought reads one detail; ok is false if only its model's provider can read it. The canonical form has signatures and opaque blocks of
+// Anthropic, Google and OpenAI only. signer is the format of a detail that does not state one.
 func readThought(d jsonx.Value, signer *string) (p chat.Part, ok bool) {
 	known := true
 	switch format := d.Get("format"); {

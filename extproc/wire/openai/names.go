@@ -5,20 +5,20 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Names is the form of a request: the members of OpenAI's API, of the servers that are compatible with it and of the legacy completions.
+// Names is the form of a request: the members of OpenAI's API, of compatible servers, and of the legacy completions.
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
-		// At the top.
+		// Top level.
 		"model", "messages", "stream", "stream_options", MaxTokens, MaxCompletionTokens, "n", "temperature", "top_p", "top_k", "min_p", "top_a",
 		"seed", "stop", "presence_penalty", "frequency_penalty", "repetition_penalty", "logprobs", "top_logprobs", "user", "safety_identifier",
 		"store", "modalities", "audio", "prediction", "prompt_cache_key", "prompt_cache_retention", keyReasoning, keyEffort, keyThinking, keyLevel,
 		keyBudget, keyEnable, "enable_search", keyFormat, "service_tier", "tools", "tool_choice", "parallel_tool_calls", "functions",
 		"function_call", "verbosity", "web_search_options", "background", "speed", "inference_geo", "container", "mcp_servers", "search_options",
 		"fallbacks",
-		// Of the legacy completions, and of servers with more.
+		// Top level of the legacy completions, and of compatible servers.
 		"prompt", "prompt_embeds", "suffix", "echo", "best_of", "models", "route", "provider", "plugins", "transforms", "usage",
 		"include_reasoning", "preset", "venice_parameters", "search_parameters", "return_citations", "return_images", "search_recency_filter", "search_domain_filter", "ignore_eos", "min_tokens",
-		// Inside.
+		// Nested.
 		"role", "content", "name", "tool_calls", "tool_call_id", "refusal", "type", "text", "image_url", "url", "detail", "input_audio", "video_url",
 		"data", "format", "file", "file_id", "file_data", "filename", "function", "custom", "description", "strict", "json_schema", "grammar",
 		"definition", "syntax", "mode", "allowed_tools", "include_usage", "include_obfuscation", "include", "effort", "enabled", "exclude", "summary",

@@ -109,24 +109,12 @@ func readNamedTool(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// readParam reads a sampling parameter; a member it does not know is unmapped.
+// readParam reads a parameter; an unknown member is unmapped.
 func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value) error {
 	p := &c.Params
 	switch key {
-	case "temperature":
-		return wire.ReadNumber(&p.Temperature, key, v)
-	case "top_p":
-		return wire.ReadNumber(&p.TopP, key, v)
-	case "min_p":
-		return wire.ReadNumber(&p.MinP, key, v)
-	case "top_k":
-		return wire.ReadNumber(&p.TopK, key, v)
-	case "presence_penalty":
-		return wire.ReadNumber(&p.PresencePenalty, key, v)
-	case "frequency_penalty":
-		return wire.ReadNumber(&p.FrequencyPenalty, key, v)
-	case "seed":
-		return wire.ReadNumber(&p.Seed, key, v)
+	case "temperature", "top_p", "min_p", "top_k", "presence_penalty", "frequency_penalty", "seed":
+		return wire.ReadNumber(wire.NumberParam(p, key), key, v)
 	case "user", "safety_identifier":
 		return wire.ReadUser(c, key, v)
 	case "prompt_cache_key":
@@ -161,7 +149,7 @@ func readParam(c *chat.Conversation, r *chat.Request, key string, v jsonx.Value)
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not carry says what its absence means as well.
+// isDefault reports whether a member that the canonical form does not have equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "logprobs", "store":
@@ -180,8 +168,7 @@ func isDefault(key string, v jsonx.Value) bool {
 	return false
 }
 
-// readReasoningParams reads the object by which OpenRouter and others ask for reasoning. An effort that stands beside it
-// counts more.
+// readReasoningParams reads OpenRouter's object for reasoning. reasoning_effort has precedence over its effort.
 func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
 	p := &c.Params
 	wire.UnmapUnknown(c, v, "enabled", "max_tokens", "effort")
@@ -210,10 +197,10 @@ func readReasoningParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) e
 	return nil
 }
 
-// readThinkingParams reads Anthropic's words in a request of this format, as some clients write them.
+// readThinkingParams reads Anthropic's object for thinking, which some clients of this format send.
 func readThinkingParams(c *chat.Conversation, r *chat.Request, v jsonx.Value) error {
 	wire.UnmapUnknown(c, v, "type", "budget_tokens")
-	if v.Kind() == jsonx.Object && !wire.IsEmpty(v) && v.Get("type").IsNull() && v.Get("budget_tokens").IsNull() { // GLM's, of the history alone
+	if v.Kind() == jsonx.Object && !wire.IsEmpty(v) && v.Get("type").IsNull() && v.Get("budget_tokens").IsNull() { // GLM's, which concerns the history only
 		return nil
 	}
 	kind, ok := v.Get("type").Str()
@@ -271,17 +258,7 @@ func readFormat(c *chat.Conversation, v jsonx.Value) error {
 		return nil
 	}
 	def := v.Get("json_schema")
-	schema := def.Get("schema")
-	if schema.Kind() != jsonx.Object {
-		return wire.WrongKind("response_format.json_schema.schema", "an object", schema)
-	}
 	wire.UnmapUnknown(c, v, "type", "json_schema")
 	wire.UnmapUnknown(c, def, "name", "description", "schema", "strict")
-	c.Params.Schema, c.Params.SchemaLoose = schema.Raw, !wire.IsTrue(def.Get("strict"))
-	var err error
-	if c.Params.SchemaName, err = wire.ReadOptional("response_format.json_schema.name", def.Get("name")); err != nil {
-		return err
-	}
-	c.Params.SchemaNote, err = wire.ReadOptional("response_format.json_schema.description", def.Get("description"))
-	return err
+	return wire.ReadJSONSchema(c, def, "response_format.json_schema")
 }

@@ -5,29 +5,29 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Places inside a client's messages where the gateway has something to say.
+// Edits inside a client's messages.
 
-// guide puts words before the system prompt, or makes one of them.
-func (a *adjuster) guide(words string) {
-	messages := a.d.Get("messages")
+// prependSystem puts text before the system prompt, or adds a system prompt.
+func (a *adjuster) prependSystem(text string) {
+	messages := a.doc.Get("messages")
 	first := jsonx.Value{}
 	for _, m := range messages.Each {
 		first = m
 		break
 	}
 	role := first.Get("role")
-	if (role.Equal("system") || role.Equal("developer")) && a.patch().Preface(first.Get("content"), words) {
+	if (role.Equal("system") || role.Equal("developer")) && a.patch().PrependText(first.Get("content"), text) {
 		return
 	}
-	a.patch().Insert(messages.At+1, append(jsonx.AppendString([]byte(`{"role":"system","content":`), words), `},`...))
+	a.patch().Insert(messages.At+1, append(jsonx.AppendString([]byte(`{"role":"system","content":`), text), `},`...))
 }
 
-func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.e, Doc: a.d} }
+func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.edits, Doc: a.doc} }
 
-// slash puts the switch of thinking before the last text of the user; false if there is none.
-func (a *adjuster) slash(word string) bool {
+// prependSwitch puts the switch of thinking before the last text of the user; false if there is none.
+func (a *adjuster) prependSwitch(word string) bool {
 	var last jsonx.Value
-	for _, m := range a.d.Get("messages").Each {
+	for _, m := range a.doc.Get("messages").Each {
 		if !m.Get("role").Equal("user") {
 			continue
 		}
@@ -42,7 +42,7 @@ func (a *adjuster) slash(word string) bool {
 	return true
 }
 
-// textOf is a content's last text.
+// textOf is the last text of a content.
 func textOf(content jsonx.Value) (text jsonx.Value) {
 	if content.Kind() == jsonx.String {
 		return content
@@ -55,9 +55,9 @@ func textOf(content jsonx.Value) (text jsonx.Value) {
 	return text
 }
 
-// systemBytes is how many bytes the system prompt has.
+// systemBytes is the size of the system prompt in bytes.
 func (a *adjuster) systemBytes() (n int) {
-	for _, m := range a.d.Get("messages").Each {
+	for _, m := range a.doc.Get("messages").Each {
 		if role := m.Get("role"); !role.Equal("system") && !role.Equal("developer") {
 			break
 		}
@@ -66,10 +66,10 @@ func (a *adjuster) systemBytes() (n int) {
 	return n
 }
 
-// markSystem marks the last message of the system prompt.
+// markSystem puts a cache mark on the last message of the system prompt.
 func (a *adjuster) markSystem() bool {
 	var last jsonx.Value
-	for _, m := range a.d.Get("messages").Each {
+	for _, m := range a.doc.Get("messages").Each {
 		if role := m.Get("role"); !role.Equal("system") && !role.Equal("developer") {
 			break
 		}

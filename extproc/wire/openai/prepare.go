@@ -7,36 +7,36 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// prepare settles what the request says besides its conversation, and what of that has to stand inside it.
+// prepare resolves the parameters, and what of them has to be written into the conversation.
 func (w *writer) prepare() {
-	w.settled = settle(w.req.Profile, w.Conv.Params, &w.opts)
-	for _, name := range w.settled.names {
-		w.Name(name)
+	w.resolved = resolveParams(w.req.Profile, w.Conv.Params, &w.opts)
+	for _, name := range w.resolved.degraded {
+		w.DegradeAs(name)
 	}
 	w.system, w.offered = w.Conv.System, w.Conv.Tools
-	if w.settled.MarkCache && w.opts.CacheControl {
+	if w.resolved.MarkCache && w.opts.CacheControl {
 		w.system, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
 	}
-	if !w.ownWords() {
-		w.thought = w.opts.think(&w.settled)
-		for _, name := range w.thought.lost {
-			w.Name(name)
+	if !w.sendsOwnEffort() {
+		w.control = w.opts.think(&w.resolved)
+		for _, name := range w.control.degraded {
+			w.DegradeAs(name)
 		}
 	}
-	if words := w.thought.words; words != "" {
-		w.system = append([]chat.Part{{Kind: chat.PartText, Text: words}}, w.system...)
+	if text := w.control.prompt; text != "" {
+		w.system = append([]chat.Part{{Kind: chat.PartText, Text: text}}, w.system...)
 	}
 }
 
-// ownWords reports whether thinking is said as the client says it, in OpenAI's own way.
-func (w *writer) ownWords() bool {
-	return !w.settled.profiled && (w.opts.Reasoning == ReasoningEffort || w.opts.NoEffort)
+// sendsOwnEffort reports whether thinking is requested as the client did, with reasoning_effort.
+func (w *writer) sendsOwnEffort() bool {
+	return !w.resolved.byProfile && (w.opts.Reasoning == ReasoningEffort || w.opts.NoEffort)
 }
 
-// slashed are the messages, with the switch of thinking before the last text of the user. The conversation stays as it is.
-func (w *writer) slashed() []chat.Message {
+// withSwitch returns the messages with the switch of thinking before the last text of the user. The conversation is not changed.
+func (w *writer) withSwitch() []chat.Message {
 	ms := w.Conv.Messages
-	if w.thought.slash == "" {
+	if w.control.slash == "" {
 		return ms
 	}
 	for i := len(ms) - 1; i >= 0; i-- {
@@ -47,11 +47,11 @@ func (w *writer) slashed() []chat.Message {
 			if ms[i].Parts[j].Kind == chat.PartText {
 				ms = slices.Clone(ms)
 				ms[i].Parts = slices.Clone(ms[i].Parts)
-				ms[i].Parts[j].Text = w.thought.slash + ms[i].Parts[j].Text
+				ms[i].Parts[j].Text = w.control.slash + ms[i].Parts[j].Text
 				return ms
 			}
 		}
 	}
-	w.Name(keyEffort)
+	w.DegradeAs(keyEffort)
 	return ms
 }

@@ -8,14 +8,14 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// OfOpenAI sets what OpenAI's own models want, whoever serves them: an effort for those that reason, and no sampling beside it; no
-// more than four stop sequences. Which ones reason, and the efforts that each takes, the catalog says.
-func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
-	reasons := to.Control == policy.ControlEffort // others refuse reasoning_effort; these refuse max_tokens
+// ForOpenAIModels sets the rules of OpenAI's own models, at any provider: an effort for those that reason, and no sampling parameters beside
+// it; at most four stop sequences. The catalog says which models reason, and which efforts they accept.
+func (o *RequestOptions) ForOpenAIModels(req *chat.Request, to policy.Resolution) {
+	reasons := to.Control == policy.ControlEffort // other models refuse reasoning_effort; these refuse max_tokens
 	o.MaxStop = maxStop
 	o.NoEffort, o.Efforts, o.FixedByThinking = !reasons, to.Efforts, reasons
 	o.FixedSampling = to.FixedSampling
-	if to.Without.Effort { // what leaves it out is an effort of the model's own to some
+	if to.Without.Effort { // some models have a default effort: leaving it out would not disable thinking
 		o.NoEffort = true
 		o.Members = append(o.Members, Member{Key: keyEffort, Value: jsonx.Raw(`"` + effortNone + `"`)})
 	}
@@ -24,11 +24,10 @@ func (o *RequestOptions) OfOpenAI(req *chat.Request, to policy.Resolution) {
 	}
 }
 
-// maxStop is how many stop sequences OpenAI's models take.
+// maxStop is the maximum number of stop sequences of OpenAI's models.
 const maxStop = 4
 
-// Control sets how a model is told how hard to think by its own vendor, or by a server of the operator's: as the catalog says of it,
-// else as is usual there.
+// Control sets how thinking is controlled at a model's own vendor, or at the operator's server: by the catalog, else the usual way.
 func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle) {
 	o.Broker(c, usual)
 	switch c {
@@ -40,11 +39,11 @@ func (o *RequestOptions) Control(c policy.ReasoningControl, usual ReasoningStyle
 		o.Reasoning = TemplateThinking
 	case policy.ControlSlash:
 		o.Reasoning = SlashThinking
-	default: // what is on or off, and what has a budget, is so in the vendor's own way
+	default: // switches and budgets are controlled the vendor's own way
 	}
 }
 
-// Broker is Control for providers that serve models of many vendors: they have one way, where the model has any.
+// Broker is Control for providers that serve models of many vendors: they have one way, if the model can be controlled.
 func (o *RequestOptions) Broker(c policy.ReasoningControl, usual ReasoningStyle) {
 	o.Reasoning = usual
 	switch c {
@@ -52,11 +51,11 @@ func (o *RequestOptions) Broker(c policy.ReasoningControl, usual ReasoningStyle)
 		o.Reasoning = PromptedReasoning
 	case policy.ControlAlways:
 		o.Reasoning, o.NoEffort = AlwaysThinking, true
-	default: // is the provider's business
+	default: // the provider's own way
 	}
 }
 
-// WithNone are efforts and none at all, which providers of OpenRouter's object know of every model; nil stays nil.
+// WithNone adds "none" to efforts: providers of OpenRouter's object accept it for every model. nil stays nil.
 func WithNone(efforts []string) []string {
 	if efforts == nil || slices.Contains(efforts, effortNone) {
 		return efforts

@@ -1,29 +1,24 @@
 package openai
 
 import (
-	"math"
-
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxChoices is how many answers a client may ask for: a count beyond it is a mistake, and would be multiplied.
-const maxChoices = 128
-
-// Decode reads a Chat Completions request. It looks at the members the gateway acts on; the conversation is parsed
-// when something asks for it. The gateway's own hints are marked for removal.
+// Decode reads a Chat Completions request. It reads the members that the gateway acts on; the conversation is parsed when it is needed. The
+// gateway's own hints are marked for removal.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.OpenAI, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
-	r.InputTokens, r.MostInput = wire.InputTokens(doc.Stats), wire.MostInputTokens(&doc)
-	for i := range doc.Members {
-		m := &doc.Members[i]
-		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+	r.InputTokens, r.MaxInput = wire.InputTokens(doc.Stats), wire.MaxInputTokens(&doc)
+	for key, v := range wire.TopMembers(&doc) {
+		if err := readMember(r, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -37,7 +32,7 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	return r, nil
 }
 
-// ReadScalars reads some top-level members of a request, as Decode does. The choices are one where nothing is said. The error is a fault.
+// ReadScalars reads some top-level members of a request, as Decode does. The default number of choices is 1. The error is a fault.
 func ReadScalars(r *chat.Request, keys ...string) error {
 	r.Choices = max(r.Choices, 1)
 	for _, key := range keys {
@@ -55,72 +50,47 @@ func ReadScalars(r *chat.Request, keys ...string) error {
 	return nil
 }
 
-// readMember reads one top-level member of a request. Null counts as absent, as it does for OpenAI.
-func readMember(r *chat.Request, key string, v jsonx.Value) error {
+// readMember reads one top-level member of a request. Null counts as absent, as for OpenAI.
+func readMember(r *chat.Request, key string, v jsonx.Value) (err error) {
 	if v.IsNull() && key != "model" && key != "messages" {
 		return nil
 	}
 	switch key {
 	case "model":
-		return readModel(r, v)
+		r.Model, err = wire.ReadModel(v)
 	case "messages":
-		return checkMessages(v)
+		return wire.CheckMessages(v)
 	case "stream":
-		on, ok := v.Bool()
-		if !ok {
-			return wire.WrongKind(key, "a boolean", v)
-		}
-		r.Stream = on
+		r.Stream, err = wire.ReadFlag(key, v)
 	case "stream_options":
 		return readStreamOptions(r, v)
 	case "max_tokens", "max_completion_tokens":
 		return readMaxTokens(r, key, v)
 	case "n":
 		n, ok := v.Int()
-		if !ok || n < 1 || n > maxChoices {
-			return wire.Invalid(key, "n must be an integer between 1 and %d", maxChoices)
+		if !ok || n < 1 || n > chatcompletion.MaxChoices {
+			return wire.Invalid(key, "n must be an integer between 1 and %d", chatcompletion.MaxChoices)
 		}
 		r.Choices = int(n)
 	case "reasoning_effort":
-		return readEffort(r, key, v)
+		return wire.ReadEffort(r, key, v)
 	case "reasoning":
 		return readReasoning(r, v)
 	case "thinking":
 		kind := v.Get("type")
 		r.Thinking = r.Thinking || kind.Equal("enabled") || kind.Equal("adaptive")
-		_, err := wire.ReadBudget("thinking.budget_tokens", v.Get("budget_tokens"))
-		return err
-	}
-	return nil
-}
-
-// ReadModel is the model that a request of any of OpenAI's formats asks for. The error is a fault.
-func ReadModel(doc *jsonx.Doc) (string, error) {
-	var r chat.Request
-	v := doc.Get("model")
-	if !v.Exists() {
-		return "", wire.Invalid("model", "model is required")
-	}
-	err := readModel(&r, v)
-	return r.Model, err
-}
-
-func readModel(r *chat.Request, v jsonx.Value) (err error) {
-	r.Model, err = wire.ModelName(v)
-	if err == nil && r.Model == "" {
-		return wire.Invalid("model", "model must not be empty")
+		_, err = wire.ReadBudget("thinking.budget_tokens", v.Get("budget_tokens"))
 	}
 	return err
 }
 
-func checkMessages(v jsonx.Value) error {
-	if v.Kind() != jsonx.Array {
-		return wire.WrongKind("messages", "an array", v)
+// ReadModel is the model that a request of any of OpenAI's formats asks for. The error is a fault.
+func ReadModel(doc *jsonx.Doc) (string, error) {
+	v := doc.Get("model")
+	if !v.Exists() {
+		return "", wire.Invalid("model", "model is required")
 	}
-	for range v.Each {
-		return nil
-	}
-	return wire.Invalid("messages", "messages must not be empty")
+	return wire.ReadModel(v)
 }
 
 func readStreamOptions(r *chat.Request, v jsonx.Value) error {
@@ -137,25 +107,12 @@ func readStreamOptions(r *chat.Request, v jsonx.Value) error {
 }
 
 func readMaxTokens(r *chat.Request, key string, v jsonx.Value) error {
-	n, ok := v.Int()
-	if !ok || n < 1 || n > math.MaxInt32 {
-		return wire.Invalid(key, "%s must be a positive integer", key)
-	}
-	r.MaxTokens = max(r.MaxTokens, int(n)) // of both, a provider may heed either
-	return nil
+	n, err := wire.ReadLimit(key, v)
+	r.MaxTokens = max(r.MaxTokens, n) // a provider may apply either of the two members
+	return err
 }
 
-func readEffort(r *chat.Request, key string, v jsonx.Value) error {
-	effort, ok := v.Str()
-	if !ok {
-		return wire.WrongKind(key, "a string", v)
-	}
-	r.Thinking = r.Thinking || effort != effortNone
-	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == effortMax
-	return nil
-}
-
-// readReasoning reads the object by which OpenRouter and others ask for reasoning.
+// readReasoning reads OpenRouter's object for reasoning.
 func readReasoning(r *chat.Request, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
 		return wire.WrongKind("reasoning", "an object", v)
@@ -169,7 +126,7 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 	}
 	r.Thinking = r.Thinking || n > 0
 	if effort := v.Get("effort"); !effort.IsNull() {
-		return readEffort(r, "reasoning.effort", effort)
+		return wire.ReadEffort(r, "reasoning.effort", effort)
 	}
 	return nil
 }

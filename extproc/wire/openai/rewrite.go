@@ -9,7 +9,7 @@ import (
 
 var _ wire.Rewriter = Dialect{}
 
-// Rewrite says a conversation without tools in the messages of a Chat Completions request.
+// Rewrite writes a conversation without tools into the messages of a Chat Completions request.
 func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, []string, error) {
 	w := writer{Writer: wire.Writer{Conv: c}, req: req, opts: RequestOptions{CacheControl: true, Video: true}, same: true}
 	if err := w.messages(); err != nil {
@@ -24,5 +24,5 @@ func (Dialect) Rewrite(req *chat.Request, c *chat.Conversation) (*chat.Request, 
 		e.Delete(&req.Doc, key)
 	}
 	again, err := wire.Rewritten(req, c, &e)
-	return again, wire.LostWithin(req, c, w.Degraded), err
+	return again, wire.DegradedWithin(req, c, w.Degraded), err
 }

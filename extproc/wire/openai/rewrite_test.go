@@ -21,16 +21,16 @@ func TestRewriteKeepsAllButMessagesAndTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := func(s string) []chat.Part { return []chat.Part{{Kind: chat.PartText, Text: s}} }
-	said := *c
-	said.Tools, said.System, said.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
-	again, lost, err := openai.Dialect{}.Rewrite(req, &said)
+	content := *c
+	content.Tools, content.System, content.Messages = nil, text("s"), []chat.Message{{Role: chat.RoleUser, Parts: text("<b>")}}
+	again, names, err := openai.Dialect{}.Rewrite(req, &content)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := string(again.Doc.Bytes); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if !slices.Equal(lost, []string{"name"}) || again.Conv != &said || req.Conv != c || string(req.Doc.Bytes) != body {
-		t.Errorf("lost %q, and the client's request is %s", lost, req.Doc.Bytes)
+	if !slices.Equal(names, []string{"name"}) || again.Conv != &content || req.Conv != c || string(req.Doc.Bytes) != body {
+		t.Errorf("degraded %q, and the client's request is %s", names, req.Doc.Bytes)
 	}
 }

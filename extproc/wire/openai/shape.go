@@ -10,8 +10,8 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes how a request asks for the form of its answer. Legacy functions stay legacy: of their choice, there is no word for any of
-// them, which is left to the model.
+// Shape changes the answer format of a request. Legacy functions stay legacy; they have no choice that requires any one of several functions,
+// so that is left to the model.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter {
 		return &shaper{Reshape: r, legacy: r.Doc.Get("functions").Kind() == jsonx.Array && r.Doc.Get("tools").IsNull()}
@@ -21,11 +21,12 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct {
 	*wire.Reshape
-	legacy bool // it offers functions and no tools
+	legacy bool // it has functions and no tools
 }
 
 const keyFormat = "response_format"
 
+// Format sets the schema, or removes the client's format unless that is plain text.
 func (h *shaper) Format() {
 	switch {
 	case len(h.Shape.Schema) > 0:
@@ -36,6 +37,7 @@ func (h *shaper) Format() {
 	}
 }
 
+// Tool adds a tool to the client's own.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -47,10 +49,10 @@ func (h *shaper) Tool() {
 		key = "tools"
 		f = append(append([]byte(`{"type":"function","function":`), f...), '}')
 	}
-	h.Append(key, f)
+	h.AppendToMember(key, f)
 }
 
-// function is a tool as a function.
+// function writes a tool as a function object.
 func function(t *chat.Tool) []byte {
 	b := jsonx.AppendString([]byte(`{"name":`), t.Name)
 	if t.Description != "" {
@@ -63,6 +65,7 @@ func function(t *chat.Tool) []byte {
 	return append(b, '}')
 }
 
+// Choice sets how tools are used, in the member that the request has for it.
 func (h *shaper) Choice() {
 	key, one := "tool_choice", `"required"`
 	if h.legacy {
@@ -81,7 +84,7 @@ func (h *shaper) Choice() {
 	}
 }
 
-// chooseShape has the shape's tool called, once.
+// chooseShape requires one call of the shape's tool.
 func (h *shaper) chooseShape(key string) {
 	if h.Shape.Tool == nil {
 		return
@@ -95,7 +98,7 @@ func (h *shaper) chooseShape(key string) {
 	h.Edits.Set(h.Doc, "parallel_tool_calls", strconv.AppendBool(nil, false))
 }
 
-// Guide puts text behind the system prompt: into the last of its messages, else into one of their own behind them.
+// Guide puts text after the system prompt: into the last system message, else into a new one.
 func (h *shaper) Guide() {
 	if h.Shape.Guide == "" {
 		return
@@ -108,7 +111,7 @@ func (h *shaper) Guide() {
 		}
 		last = m
 	}
-	if last.Exists() && h.Follow(last.Get("content"), h.Shape.Guide, "\n\n", wire.TextBlock) {
+	if last.Exists() && h.AppendText(last.Get("content"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		return
 	}
 	message := append(jsonx.AppendString([]byte(`{"role":"system","content":`), h.Shape.Guide), '}')
@@ -119,9 +122,9 @@ func (h *shaper) Guide() {
 	h.Insert(messages.At+1, append(message, ','))
 }
 
-// Turns puts turns behind the messages.
+// Turns appends turns to the messages.
 func (h *shaper) Turns() {
 	if b := wire.Messages(h.Shape.TextTurns()); len(b) > 0 {
-		h.Add(h.Doc.Get("messages"), b)
+		h.AppendElement(h.Doc.Get("messages"), b)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// thought is how a provider is told how hard to think.
-type thought struct {
-	members []Member
-	slash   string // before the last text of the user
-	words   string // before the system prompt
-	lost    []string
+// thinkingControl is how a request controls thinking.
+type thinkingControl struct {
+	members  []Member
+	slash    string // text before the last text of the user
+	prompt   string // text before the system prompt
+	degraded []string
 }
 
-// The members of the styles.
+// The members that control thinking, by provider.
 const (
 	keyEffort   = "reasoning_effort"
 	keyLevel    = "thinking_level"
@@ -26,21 +26,21 @@ const (
 	keyThinking = "thinking"
 )
 
-// levels are the efforts that providers of OpenRouter's object know.
+// levels are the efforts that providers of OpenRouter's object accept.
 var levels = []string{effortNone, "minimal", "low", "medium", "high", "xhigh"}
 
-// think says how hard to think in the provider's own way. It says nothing where nothing was said. What would have to stand in the prompt
-// is written there only where a profile says it.
-func (o *RequestOptions) think(s *settled) (t thought) {
+// think expresses the request's thinking parameters in the provider's own way; nothing if it has none. Text in the prompt is added for
+// profiles only.
+func (o *RequestOptions) think(s *resolvedParams) (t thinkingControl) {
 	p := &s.Params
 	level, on := wire.LevelOf(p)
 	switch {
 	case level == "":
 		return t
 	case o.Reasoning == AlwaysThinking:
-		t.became(level, "on")
+		t.replaced(level, "on")
 	case o.NoEffort, o.Reasoning == PromptedReasoning:
-		t.inWords(level, s.guides)
+		t.inPrompt(level, s.mayPrompt)
 	case o.Reasoning == ReasoningEffort:
 		t.effort(wire.FitEffort(o.Efforts, level), level)
 	case o.Reasoning == ReasoningObject:
@@ -50,26 +50,26 @@ func (o *RequestOptions) think(s *settled) (t thought) {
 		if level == effortNone || level == "minimal" || level == "low" {
 			two = "low"
 		}
-		t.say(keyLevel, `"`+two+`"`)
-		t.became(level, two)
+		t.set(keyLevel, `"`+two+`"`)
+		t.replaced(level, two)
 	case o.Reasoning == EnableThinking:
-		t.say(keyEnable, strconv.FormatBool(on))
+		t.set(keyEnable, strconv.FormatBool(on))
 		if on && p.Thinking != chat.ThinkingAdaptive {
-			t.say(keyBudget, strconv.Itoa(budgetOf(p)))
+			t.set(keyBudget, strconv.Itoa(budgetOf(p)))
 		}
 	case o.Reasoning == TemplateThinking:
-		t.say(keyTemplate, `{"`+keyEnable+`":`+strconv.FormatBool(on)+`}`)
-		t.toggled(p, level)
+		t.set(keyTemplate, `{"`+keyEnable+`":`+strconv.FormatBool(on)+`}`)
+		t.reduced(p, level)
 	case o.Reasoning == ThinkingToggle:
 		o.toggle(&t, p, level, on)
-	case o.Reasoning == SlashThinking && !s.guides:
-		t.lost = append(t.lost, keyEffort)
+	case o.Reasoning == SlashThinking && !s.mayPrompt:
+		t.degraded = append(t.degraded, keyEffort)
 	case o.Reasoning == SlashThinking:
 		t.slash = "/no_think "
 		if on {
 			t.slash = "/think "
 		}
-		t.toggled(p, level)
+		t.reduced(p, level)
 	}
 	return t
 }
@@ -84,52 +84,52 @@ func budgetOf(p *chat.Params) int {
 	return wire.Budgets["medium"]
 }
 
-func (t *thought) say(key, value string) {
+func (t *thinkingControl) set(key, value string) {
 	t.members = append(t.members, Member{Key: key, Value: jsonx.Raw(value)})
 }
 
-// became names an effort that is said as another one.
-func (t *thought) became(level, instead string) {
+// replaced names an effort that is replaced by another one.
+func (t *thinkingControl) replaced(level, instead string) {
 	if level != instead {
-		t.lost = append(t.lost, wire.Became(keyEffort, level, instead))
+		t.degraded = append(t.degraded, wire.Replaced(keyEffort, level, instead))
 	}
 }
 
-// toggled names an effort of which only the switch is left.
-func (t *thought) toggled(p *chat.Params, level string) {
+// reduced names an effort of which only on or off is sent.
+func (t *thinkingControl) reduced(p *chat.Params, level string) {
 	if level != effortNone && p.Thinking != chat.ThinkingAdaptive {
-		t.became(level, "on")
+		t.replaced(level, "on")
 	}
 }
 
-// inWords asks a model in its prompt that has no parameter for it, where a profile says so. A client's parameter is left out, and named
-// unless it only says what such a model does anyway.
-func (t *thought) inWords(level string, guides bool) {
+// inPrompt expresses an effort in the prompt, for a model without a parameter for it and a request whose profile allows that. A client's own
+// effort is dropped, and named unless it is none.
+func (t *thinkingControl) inPrompt(level string, guides bool) {
 	if !guides {
 		if level != effortNone {
-			t.lost = append(t.lost, keyEffort)
+			t.degraded = append(t.degraded, keyEffort)
 		}
 		return
 	}
-	t.words = wire.ReasoningGuidance(level)
+	t.prompt = wire.ReasoningGuidance(level)
 	instead := ""
-	if t.words != "" {
+	if t.prompt != "" {
 		instead = "prompt"
 	}
-	t.lost = append(t.lost, wire.Became(keyEffort, level, instead))
+	t.degraded = append(t.degraded, wire.Replaced(keyEffort, level, instead))
 }
 
-func (t *thought) effort(fitting, level string) {
+func (t *thinkingControl) effort(fitting, level string) {
 	if fitting == "" {
-		t.lost = append(t.lost, wire.Became(keyEffort, level, ""))
+		t.degraded = append(t.degraded, wire.Replaced(keyEffort, level, ""))
 		return
 	}
 	t.members = append(t.members, Member{Key: keyEffort, Value: jsonx.AppendString(nil, fitting)})
-	t.became(level, fitting)
+	t.replaced(level, fitting)
 }
 
-// object says it as OpenRouter does.
-func (o *RequestOptions) object(t *thought, p *chat.Params, level string) {
+// object uses OpenRouter's object.
+func (o *RequestOptions) object(t *thinkingControl, p *chat.Params, level string) {
 	value := []byte(`{`)
 	switch {
 	case p.Effort == "" && p.ThinkingBudget > 0 && !o.EffortOnly:
@@ -143,11 +143,11 @@ func (o *RequestOptions) object(t *thought, p *chat.Params, level string) {
 		}
 		fitting := wire.NearestEffort(takes, level)
 		if fitting == "" {
-			t.lost = append(t.lost, keyEffort)
+			t.degraded = append(t.degraded, keyEffort)
 			return
 		}
 		value = jsonx.AppendString(append(value, `"effort":`...), fitting)
-		t.became(level, fitting)
+		t.replaced(level, fitting)
 	}
 	if o.ReasoningExtra != "" {
 		value = append(append(value, ','), o.ReasoningExtra...)
@@ -155,15 +155,15 @@ func (o *RequestOptions) object(t *thought, p *chat.Params, level string) {
 	t.members = append(t.members, Member{Key: keyReasoning, Value: append(value, '}')})
 }
 
-// toggle says it as DeepSeek does.
-func (o *RequestOptions) toggle(t *thought, p *chat.Params, level string, on bool) {
+// toggle uses DeepSeek's switch.
+func (o *RequestOptions) toggle(t *thinkingControl, p *chat.Params, level string, on bool) {
 	if !on {
-		t.say(keyThinking, `{"type":"disabled"}`)
+		t.set(keyThinking, `{"type":"disabled"}`)
 		return
 	}
-	t.say(keyThinking, `{"type":"enabled"}`)
+	t.set(keyThinking, `{"type":"enabled"}`)
 	if len(o.Efforts) == 0 {
-		t.toggled(p, level)
+		t.reduced(p, level)
 		return
 	}
 	t.effort(wire.NearestEffort(o.Efforts, level), level)

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/extproc/wire/openai/chatcompletion"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -24,9 +25,9 @@ func TestALongToolNameComesBackWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, lost, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m"})
-	if err != nil || len(lost) > 0 {
-		t.Fatal(err, lost)
+	out, degraded, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m"})
+	if err != nil || len(degraded) > 0 {
+		t.Fatal(err, degraded)
 	}
 	sent, err := jsonx.Parse(out)
 	if err != nil {
@@ -40,7 +41,7 @@ func TestALongToolNameComesBackWhole(t *testing.T) {
 		}
 		answer := `{"id":"c","model":"m","choices":[{"index":0,"message":{"tool_calls":[{"id":"1","type":"function","function":{"name":"` + name +
 			`","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`
-		d := openai.NewDecoder(req, 200, header.List{{Name: "content-type", Value: "application/json"}})
+		d := chatcompletion.NewDecoder(req, 200, header.List{{Name: "content-type", Value: "application/json"}})
 		var called string
 		for _, ev := range d.Decode([]byte(answer), true) {
 			if ev.Kind == chat.ToolStart {

@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// K-17: DeepSeek wants to see again what its model thought in a turn that called tools, and refuses the request without it. What
-// was thought in other turns it ignores, and its older models refuse. A turn goes from one message of the user to the next.
+// K-17: DeepSeek requires the reasoning of a turn with tool calls in later requests, and refuses those without it. It ignores the reasoning
+// of other turns, and its older models refuse it. A turn lasts from one user message to the next.
 
-// toolTurns tells of each message whether it is of a turn in which a tool was called.
+// toolTurns reports for each message whether a tool was called in its turn.
 func toolTurns(ms []chat.Message) []bool {
 	turns := make([]bool, len(ms))
 	start := 0
@@ -33,27 +33,27 @@ func toolTurns(ms []chat.Message) []bool {
 	return turns
 }
 
-// isUser reports whether a message says something of the user's, and not just what a tool returned.
+// isUser reports whether a message is the user's own, not only tool results.
 func isUser(m *chat.Message) bool {
 	if m.Role != chat.RoleUser {
 		return false
 	}
 	for i := range m.Parts {
-		if !isResult(m.Parts[i]) {
+		if !wire.IsToolResult(m.Parts[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// reasoningContent writes what was thought in a turn that called tools.
+// reasoningContent writes the reasoning of a turn with tool calls.
 func (w *writer) reasoningContent(thoughts []chat.Part) {
 	text := false
 	for i := range thoughts {
 		p := &thoughts[i]
 		switch {
 		case p.Kind != chat.PartThinking:
-			w.losePart(p)
+			w.dropPart(p)
 		case !text:
 			text = true
 			w.Key(keyReasoningContent)
@@ -68,19 +68,18 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 	}
 }
 
-// cutThoughts takes out of the history of a request of this dialect what the provider does not want of its reasoning_content, and the
-// other two members that thoughts come in where it refuses or does not know them. It names the details, which alone hold something that
-// is of use to anybody.
-func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+// cutThoughts removes from the history of a request of this dialect the reasoning_content that the provider does not accept, and the other
+// two reasoning members if it does not accept these. It names reasoning_details: the others hold nothing that a provider could verify.
+func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
-	if !content && !others || !d.MayHold(`"`+keyReasoning) { // with which all three begin
+	if !content && !others || !d.MayHold(`"`+keyReasoning) { // the prefix of all three
 		return nil
 	}
-	var turn []jsonx.Value // the assistant's messages of this turn
+	var turn []jsonx.Value // assistant messages of this turn
 	called := false
 	end := func() {
 		for _, m := range turn {
-			lost = append(lost, o.cutThoughtsOf(e, d, m, called)...)
+			degraded = append(degraded, o.cutThoughtsOf(e, d, m, called)...)
 		}
 		turn, called = turn[:0], false
 	}
@@ -94,18 +93,17 @@ func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (lost []strin
 		}
 	}
 	end()
-	return lost[:min(len(lost), 1)]
+	return degraded[:min(len(degraded), 1)]
 }
 
-// cutThoughtsOf is cutThoughts for one message. What was thought in a turn that called tools, and stands in another member, is told in
-// reasoning_content.
-func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Value, called bool) (lost []string) {
+// cutThoughtsOf is cutThoughts for one message. In a turn with tool calls, reasoning in another member is moved to reasoning_content.
+func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Value, called bool) (degraded []string) {
 	var names []string
 	wanted := o.ReasoningContent == ReasoningContentForTools && called
 	if o.NoDetails {
 		names = append(names, keyDetails, keyReasoning)
 		if m.Get(keyDetails).Exists() {
-			lost = []string{keyDetails}
+			degraded = []string{keyDetails}
 		}
 	}
 	if o.ReasoningContent != AnyReasoningContent && !wanted {
@@ -113,20 +111,20 @@ func (o *RequestOptions) cutThoughtsOf(e *jsonx.Edits, d *jsonx.Doc, m jsonx.Val
 	}
 	wire.CutMembers(e, d, m, names...)
 	if t, _ := m.Get(keyReasoningContent).Str(); wanted && t == "" {
-		if told := thoughtsOf(m); told != "" {
-			e.Replace(m.At+1, m.At+1, append(jsonx.AppendString([]byte(`"`+keyReasoningContent+`":`), told), ','))
+		if thoughts := thoughtsOf(m); thoughts != "" {
+			e.Replace(m.At+1, m.At+1, append(jsonx.AppendString([]byte(`"`+keyReasoningContent+`":`), thoughts), ','))
 		}
 	}
-	return lost
+	return degraded
 }
 
-// thoughtsOf is what a message that has no reasoning_content says of the model's thoughts.
+// thoughtsOf is the reasoning of a message without reasoning_content.
 func thoughtsOf(m jsonx.Value) string {
-	if m.Get(keyReasoningContent).Exists() { // empty, and would be there twice
+	if m.Get(keyReasoningContent).Exists() { // empty; it would be a duplicate
 		return ""
 	}
 	thoughts, err := readReasoningOf(&chat.Conversation{Words: words}, m, "")
-	if err != nil { // the provider will say so
+	if err != nil { // the provider will refuse the request
 		return ""
 	}
 	var text strings.Builder

@@ -14,9 +14,9 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// TestK17ReasoningGoesBackWithTools: what was thought in a turn that called tools goes back, whichever dialect the history is in,
+// TestK17ReasoningOfToolTurnsIsSent: what was thought in a turn that called tools goes back, whichever dialect the history is in,
 // and what was thought in other turns does not.
-func TestK17ReasoningGoesBackWithTools(t *testing.T) {
+func TestK17ReasoningOfToolTurnsIsSent(t *testing.T) {
 	const fromOpenAI = `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","reasoning_content":"idle","content":"b"},` +
 		`{"role":"user","content":"c"},{"role":"assistant","content":null,"reasoning_content":"used","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
 		`{"role":"tool","tool_call_id":"1","content":"r"},{"role":"assistant","content":"d","reasoning_content":"after"},` +
@@ -26,12 +26,12 @@ func TestK17ReasoningGoesBackWithTools(t *testing.T) {
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"after","signature":"s"},{"type":"text","text":"d"}]},` +
 		`{"role":"user","content":"e"},{"role":"assistant","content":[{"type":"thinking","thinking":"late","signature":"s"},{"type":"text","text":"g"}]},{"role":"user","content":"h"}]}`
 	rows := []struct {
-		name   string
-		client wire.Dialect
-		body   string
-		which  openai.ReasoningContent
-		want   string
-		lost   string
+		name     string
+		client   wire.Dialect
+		body     string
+		which    openai.ReasoningContent
+		want     string
+		degraded string
 	}{
 		{"of the same dialect", openai.Dialect{}, fromOpenAI, openai.ReasoningContentForTools, "used after", ""},
 		{"of another", anthropic.Dialect{}, fromAnthropic, openai.ReasoningContentForTools, "used after", ""},
@@ -45,18 +45,18 @@ func TestK17ReasoningGoesBackWithTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, lost, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: r.which})
+			body, names, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: r.which})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var told []string
+			var emitted []string
 			for _, thought := range []string{"idle", "used", "after", "late"} {
 				if strings.Contains(string(body), `"reasoning_content":"`+thought+`"`) {
-					told = append(told, thought)
+					emitted = append(emitted, thought)
 				}
 			}
-			if got := strings.Join(told, " "); got != r.want || strings.Join(lost, ",") != r.lost {
-				t.Errorf("told %q, want %q; lost %v\n%s", got, r.want, lost, body)
+			if got := strings.Join(emitted, " "); got != r.want || strings.Join(names, ",") != r.degraded {
+				t.Errorf("wrote %q, want %q; degraded %v\n%s", got, r.want, names, body)
 			}
 			if again := decode(t, string(body)); again.Doc.Find("messages") < 0 {
 				t.Errorf("not a request any more: %s", body)
@@ -80,16 +80,16 @@ func TestK16DetailsAndContentAreCutTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, lost, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: openai.ReasoningContentForTools, NoDetails: true})
+		got, names, err := openai.EncodeRequest(nil, req, openai.RequestOptions{Model: "m", ReasoningContent: openai.ReasoningContentForTools, NoDetails: true})
 		const want = `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`
-		if err != nil || string(got) != want || strings.Join(lost, ",") != "reasoning_details" {
-			t.Errorf("%s became %s, %v, %v", message, got, lost, err)
+		if err != nil || string(got) != want || strings.Join(names, ",") != "reasoning_details" {
+			t.Errorf("%s became %s, %v, %v", message, got, names, err)
 		}
 	}
 }
 
-// TestK17ThoughtsInOtherMembersGoBackToo: clients keep what was thought in the member in which their last provider told it.
-func TestK17ThoughtsInOtherMembersGoBackToo(t *testing.T) {
+// TestK17ReasoningInOtherMembersIsSentToo: clients keep what was thought in the member in which their last provider told it.
+func TestK17ReasoningInOtherMembersIsSentToo(t *testing.T) {
 	t.Parallel()
 	const call = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
 	for thought, want := range map[string]string{
@@ -111,9 +111,9 @@ func TestK17ThoughtsInOtherMembersGoBackToo(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := decode(t, string(got)).Doc.Get("messages")
-			said, wanted := messageOf(t, m), messageOf(t, decode(t, body(want)).Doc.Get("messages"))
-			if said != wanted {
-				t.Errorf("%s became %s (%s), want %s", thought, said, got, wanted)
+			content, wanted := messageOf(t, m), messageOf(t, decode(t, body(want)).Doc.Get("messages"))
+			if content != wanted {
+				t.Errorf("%s became %s (%s), want %s", thought, content, got, wanted)
 			}
 		}
 	}
@@ -133,8 +133,8 @@ func messageOf(t *testing.T, messages jsonx.Value) string {
 	return string(b)
 }
 
-// TestK16WhatServersOfThisFormatRefuse: each of the three members that thoughts come in, which OpenAI's own API does not have.
-func TestK16WhatServersOfThisFormatRefuse(t *testing.T) {
+// TestK16AmendAfterARefusal: each of the three members that thoughts come in, which OpenAI's own API does not have.
+func TestK16AmendAfterARefusal(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]bool{
 		"Unknown parameter: 'messages[4].reasoning'.":                    true,

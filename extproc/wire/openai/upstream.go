@@ -9,125 +9,118 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// The members by which a request limits the answer's length.
+// The members that limit the answer's length.
 const (
 	MaxTokens           = "max_tokens"
 	MaxCompletionTokens = "max_completion_tokens"
 )
 
-// RequestOptions say what a provider wants to read. The zero value suits a compatible server.
+// RequestOptions are a provider's requirements. The zero value suits a compatible server.
 type RequestOptions struct {
-	Model       string // the name the provider knows the model by
-	TokensField string // MaxTokens or MaxCompletionTokens; "" keeps the client's, and is MaxTokens for other dialects
-	NoEffort    bool   // the model does not take reasoning_effort; said by clients of other dialects only
-	MaxStop     int    // how many stop sequences it takes from clients of other dialects; 0: any number
+	Model       string // the provider's name of the model
+	TokensField string // MaxTokens or MaxCompletionTokens; "" keeps the client's, and means MaxTokens for other dialects
+	NoEffort    bool   // the model does not accept reasoning_effort; for clients of other dialects only
+	MaxStop     int    // maximum number of stop sequences from clients of other dialects; 0: unlimited
 
-	// Efforts are the efforts that the model takes from clients of other dialects; nil: whatever they say. The nearest one
-	// is asked for.
+	// Efforts are the efforts that the model accepts from clients of other dialects; nil: any. The nearest one is sent.
 	Efforts []string
-	// FixedSampling is set where the model refuses temperature, top_p and penalties but for the values that are usual
-	// anyway, and, where it counts tokens as MaxCompletionTokens as OpenAI's own such models do, stop sequences. Clients of other
-	// dialects lose them all; those of this one keep their stop sequences, for which the provider's own refusal is the better answer.
+	// FixedSampling is set if the model refuses temperature, top_p and penalties other than the defaults, and, if TokensField is
+	// MaxCompletionTokens, as for OpenAI's own such models, stop sequences. Clients of other dialects lose them all; those of this one keep
+	// their stop sequences, for which the provider's own error is the better answer.
 	FixedSampling bool
 
-	// FixedByThinking is set where the model refuses them while it thinks, as OpenAI's do unless the effort is none. A client of this
-	// dialect that says some itself knows better.
+	// FixedByThinking is set if the model refuses them while it thinks, as OpenAI's do unless the effort is none. Members of a client of this
+	// dialect are sent as they are.
 	FixedByThinking bool
 
-	// CacheControl is set where the provider understands Anthropic's cache_control on content parts, tools and tool calls,
-	// as OpenRouter's and LiteLLM's servers do.
+	// CacheControl is set if the provider supports Anthropic's cache_control on content parts, tools and tool calls, as OpenRouter and
+	// LiteLLM do.
 	CacheControl bool
-	// MinCache is the least tokens of a prompt's beginning that the provider caches; 0 if unknown.
+	// MinCache is the minimum size in tokens of a prefix that the provider caches; 0 if unknown.
 	MinCache int
-	// ReasoningDetails is set where the provider takes signed thinking back in reasoning_details, as OpenRouter does.
+	// ReasoningDetails is set if the provider accepts signed thinking in reasoning_details, as OpenRouter does.
 	ReasoningDetails bool
-	// NoDetails is set where the provider refused the history's reasoning_details, or knows none.
+	// NoDetails is set if the provider refused the history's reasoning_details, or does not know the member.
 	NoDetails bool
-	// ReasoningContent is what the provider wants to see again of what its model thought, in reasoning_content.
+	// ReasoningContent is which of the history's reasoning the provider requires in reasoning_content.
 	ReasoningContent ReasoningContent
 
-	// What the provider takes beyond OpenAI's own parameters, or does not take of them.
+	// Parameters beyond OpenAI's own, or of these, that the provider supports.
 	TopK, MinP, CacheKey, Predictions bool
-	// WebSearch and TEE are set where the adapter itself asks for what the profile wants, by Members or by the model's name;
-	// else it is named as lost.
+	// WebSearch and TEE are set if the adapter itself requests what the profile asks for, by Members or by the model's name; else it is named
+	// as degraded.
 	WebSearch, TEE bool
-	// Reasoning is how the provider is told how hard to think, by clients of any dialect.
+	// Reasoning is how thinking is controlled, for clients of any dialect.
 	Reasoning ReasoningStyle
-	// Unknown is set where nobody said how the model is told: what a client of this dialect says itself goes as it came.
+	// Unknown is set if the catalog does not say how thinking is controlled: a client's own members of this dialect are sent unchanged.
 	Unknown bool
-	// EffortOnly is set where the object of ReasoningObject takes no budget of tokens.
+	// EffortOnly is set if the object of ReasoningObject has no budget of tokens.
 	EffortOnly bool
-	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are said
-	// where the object says something already.
+	// ReasoningExtra are further members of the object of ReasoningObject, as JSON without braces: "exclude":true. They are added if the
+	// object has a member already.
 	ReasoningExtra string
-	// NoSchema is set where the provider answers by no schema: it is left out, and named.
+	// NoSchema is set if the provider does not support schemas of answers: they are dropped, and named.
 	NoSchema bool
-	// StrictSchema is set where it answers by strict schemas alone: any other of clients of other dialects, or of a profile, is left out.
+	// StrictSchema is set if it supports strict schemas only: others, of clients of other dialects or of profiles, are dropped.
 	StrictSchema bool
-	// Video is set where the provider takes video_url from clients of other dialects, as OpenRouter and Alibaba do.
+	// Video is set if the provider accepts video_url from clients of other dialects, as OpenRouter and Alibaba do.
 	Video bool
-	// Members are set at the top of the body, over what a client of this dialect says there, in their order.
+	// Members are set at the top level, in their order, and override those of a client of this dialect.
 	Members []Member
 }
 
-// noStop reports whether the model takes no stop sequences.
+// noStop reports whether the model refuses stop sequences.
 func (o *RequestOptions) noStop() bool {
 	return (o.FixedSampling || o.FixedByThinking) && o.TokensField == MaxCompletionTokens
 }
 
-// fixed reports whether the model takes no word about sampling when it is told to think so hard.
+// fixed reports whether the model refuses sampling parameters at this effort.
 func (o *RequestOptions) fixed(effort string) bool {
 	return o.FixedSampling || o.FixedByThinking && (effort != effortNone || !slices.Contains(o.Efforts, effortNone))
 }
 
-// ReasoningContent is how much of a history's reasoning goes back in reasoning_content.
+// ReasoningContent selects which of a history's reasoning is sent in reasoning_content.
 type ReasoningContent uint8
 
-// How much.
+// The selections.
 const (
 	AnyReasoningContent      ReasoningContent = iota // what a client of this dialect sends, and nothing of others
-	NoReasoningContent                               // nothing: the provider refuses it
-	ReasoningContentForTools                         // that of turns that called tools, which DeepSeek wants; other turns', it ignores or refuses
+	NoReasoningContent                               // none: the provider refuses it
+	ReasoningContentForTools                         // that of turns with tool calls, which DeepSeek requires; it ignores or refuses that of other turns
 )
 
-// Member is a member of the body that only one provider knows.
+// Member is a top-level member that only one provider has.
 type Member struct {
 	Key   string
 	Value jsonx.Raw
 }
 
-// ReasoningStyle is how a provider of this format is told how hard to think.
+// ReasoningStyle is how thinking is controlled at a provider of this format.
 type ReasoningStyle uint8
 
 // The styles.
 const (
 	ReasoningEffort   ReasoningStyle = iota // "reasoning_effort": "high"
 	ReasoningObject                         // "reasoning": {"effort": "high"}, or {"max_tokens": 2000}
-	ThinkingLevel                           // "thinking_level": "high", of which there are low and high only
+	ThinkingLevel                           // "thinking_level": "high" or "low"
 	EnableThinking                          // "enable_thinking": true, "thinking_budget": 2000
 	TemplateThinking                        // "chat_template_kwargs": {"enable_thinking": true}
 	ThinkingToggle                          // "thinking": {"type": "enabled"}; with Efforts, also "reasoning_effort"
 	SlashThinking                           // "/think" or "/no_think" before the last text of the user
-	PromptedReasoning                       // the model has no control: it is asked in words
-	AlwaysThinking                          // the model always thinks, and is told nothing
+	PromptedReasoning                       // the model has no parameter: the prompt asks for it
+	AlwaysThinking                          // the model always thinks, and has no parameter
 )
 
-// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A
-// request in the same dialect is spliced: what need not change does not. A request in another is written from its
-// conversation, always in the same order. A streamed request always asks for usage. The error is a fault.
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not express. A request in the same
+// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the same
+// order. A streamed request always asks for usage. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect == chat.OpenAI {
 		body, degraded = splice(buf, req, o)
 		return body, degraded, nil
 	}
-	c, err := req.Conversation()
+	c, err := wire.Target{Dialect: chat.OpenAI, Video: o.Video}.Conversation(req)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := wire.CheckCalls(c); err != nil {
-		return nil, nil, err
-	}
-	if err := (wire.Target{Dialect: chat.OpenAI, Video: o.Video}).CheckContent(c, req.Dialect); err != nil {
 		return nil, nil, err
 	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
@@ -149,9 +142,9 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		degraded = append(degraded, dropSampling(&e, d)...)
 	}
 	if req.Profile != nil || o.adjusts(d) {
-		a := adjuster{e: &e, d: d, req: req, o: &o, lost: degraded}
+		a := adjuster{edits: &e, doc: d, req: req, opts: &o, degraded: degraded}
 		a.adjust()
-		degraded = a.lost
+		degraded = a.degraded
 	}
 	for _, m := range o.Members {
 		e.Set(d, m.Key, m.Value)
@@ -162,26 +155,26 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
 }
 
-// sampling are the parameters of how a model draws its words, and the values that say nothing.
+// sampling are the sampling parameters that models may refuse, and their default values.
 var sampling = [...]struct{ key, usual string }{
 	{"temperature", "1"}, {"top_p", "1"}, {"presence_penalty", "0"}, {"frequency_penalty", "0"},
 }
 
-// usual tells whether a number's text is the usual value.
+// usual reports whether a number's text is the default value.
 func usual(text, value string) bool { return strings.TrimSuffix(text, ".0") == value }
 
-// dropSampling takes out what the model would refuse, and names it.
-func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (lost []string) {
+// dropSampling removes the parameters that the model would refuse, and names them.
+func dropSampling(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	for _, s := range sampling {
 		if v := d.Get(s.key); !v.IsNull() && !usual(string(v.Raw), s.usual) {
 			e.Delete(d, s.key)
-			lost = append(lost, s.key)
+			degraded = append(degraded, s.key)
 		}
 	}
-	return lost
+	return degraded
 }
 
-// renameTokens says the length limit under the name that the provider wants; when both are there, the wanted one stays.
+// renameTokens renames the limit of the answer to the member that the provider expects; if both are there, that one stays.
 func renameTokens(e *jsonx.Edits, d *jsonx.Doc, want string) {
 	other := MaxTokens
 	switch want {
@@ -200,7 +193,7 @@ func renameTokens(e *jsonx.Edits, d *jsonx.Doc, want string) {
 	}
 }
 
-// askUsage writes stream_options anew, with include_usage and what else the client says there: what is charged rests on it.
+// askUsage adds include_usage to stream_options, whose other members stay: the charge depends on it.
 func askUsage(e *jsonx.Edits, d *jsonx.Doc) {
 	const usage = "include_usage"
 	options := wire.WithMembers(d.Get("stream_options"), func(key string) bool { return key == usage }, wire.Member{Key: usage, JSON: []byte("true")})

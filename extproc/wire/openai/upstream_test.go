@@ -44,7 +44,7 @@ func TestARequestOfTheSameDialectIsSpliced(t *testing.T) {
 	}
 }
 
-func say1(s string) chat.Part { return chat.Part{Kind: chat.PartText, Text: s} }
+func textPart(s string) chat.Part { return chat.Part{Kind: chat.PartText, Text: s} }
 
 func turn(role chat.Role, parts ...chat.Part) chat.Message {
 	return chat.Message{Role: role, Parts: parts}
@@ -64,7 +64,7 @@ func foreign(c chat.Conversation) *chat.Request {
 }
 
 func TestMessagesOfAnotherDialect(t *testing.T) {
-	failed := result("b", say1("boom"))
+	failed := result("b", textPart("boom"))
 	failed.IsError = true
 	png := chat.Part{Kind: chat.PartImage, Media: "image/png", Data: "QUJD"}
 	pdf := chat.Part{Kind: chat.PartDocument, Media: "application/pdf", Data: "QQ==", Name: "a.pdf"}
@@ -75,35 +75,35 @@ func TestMessagesOfAnotherDialect(t *testing.T) {
 		want     string
 		degraded string
 	}{
-		{"system and text", chat.Conversation{System: []chat.Part{say1("a"), say1("b")}, Messages: []chat.Message{turn(chat.RoleUser, say1("hi\n"))}}, `{"role":"system","content":"a\n\nb"},{"role":"user","content":"hi\n"}`, ""},
-		{"several texts", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a"), say1("b"))}}, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, ""},
+		{"system and text", chat.Conversation{System: []chat.Part{textPart("a"), textPart("b")}, Messages: []chat.Message{turn(chat.RoleUser, textPart("hi\n"))}}, `{"role":"system","content":"a\n\nb"},{"role":"user","content":"hi\n"}`, ""},
+		{"several texts", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, textPart("a"), textPart("b"))}}, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, ""},
 		{"images", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, png, chat.Part{Kind: chat.PartImage, URL: "https://x/y?a&b"})}}, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"image_url","image_url":{"url":"https://x/y?a&b"}}]}`, ""},
 		{"documents (K-13)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, pdf, chat.Part{Kind: chat.PartDocument, Text: "t", Name: "n"})}}, `{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,QQ=="}},{"type":"text","text":"n\n\nt"}]}`, ""},
-		{"thinking is not sent back (K-16)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t", Signature: "s"}, chat.Part{Kind: chat.PartRedacted, Data: "x"}, say1("a"), say1("b"))}}, `{"role":"assistant","content":"ab"}`, "thinking,prefill"},
-		{"a turn of thinking alone", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("q")), turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t"})}}, `{"role":"user","content":"q"}`, "thinking"},
+		{"thinking is not sent back (K-16)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t", Signature: "s"}, chat.Part{Kind: chat.PartRedacted, Data: "x"}, textPart("a"), textPart("b"))}}, `{"role":"assistant","content":"ab"}`, "thinking,prefill"},
+		{"a turn of thinking alone", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, textPart("q")), turn(chat.RoleAssistant, chat.Part{Kind: chat.PartThinking, Text: "t"})}}, `{"role":"user","content":"q"}`, "thinking"},
 		{
 			"calls and results, with the user's words after (K-11)",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, say1("x"), use("a", "f", `{"k":1}`), use("b", "g", "{}")), turn(chat.RoleTool, result("a", say1("r"), say1("s")), failed), turn(chat.RoleUser, say1("go"))}},
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, textPart("x"), use("a", "f", `{"k":1}`), use("b", "g", "{}")), turn(chat.RoleTool, result("a", textPart("r"), textPart("s")), failed), turn(chat.RoleUser, textPart("go"))}},
 			`{"role":"assistant","content":"x","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"k\":1}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"r\ns"},{"role":"tool","tool_call_id":"b","content":"Error: boom"},{"role":"user","content":"go"}`, "",
 		},
 		{
 			"results and words in one turn",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleUser, say1("go"), result("a", say1("r")))}},
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleUser, textPart("go"), result("a", textPart("r")))}},
 			callA + `{"role":"tool","tool_call_id":"a","content":"r"},{"role":"user","content":"go"}`, "",
 		},
 		{
 			"an image in a result stands after all results (K-12)",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleAssistant, use("b", "f", "{}")), turn(chat.RoleTool, result("a", png)), turn(chat.RoleTool, result("b")), turn(chat.RoleUser, say1("go"))}},
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleAssistant, use("b", "f", "{}")), turn(chat.RoleTool, result("a", png)), turn(chat.RoleTool, result("b")), turn(chat.RoleUser, textPart("go"))}},
 			strings.Replace(callA, "]},", `,{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]},`, 1) + `{"role":"tool","tool_call_id":"a","content":""},{"role":"tool","tool_call_id":"b","content":""},{"role":"user","content":[{"type":"text","text":"Returned by the tool call a:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"text","text":"go"}]}`, "",
 		},
 		{
 			"an image in the last result (K-12)",
-			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleTool, result("a", say1("see"), png))}},
+			chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, use("a", "f", "{}")), turn(chat.RoleTool, result("a", textPart("see"), png))}},
 			callA + `{"role":"tool","tool_call_id":"a","content":"see"},{"role":"user","content":[{"type":"text","text":"Returned by the tool call a:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}}]}`, "",
 		},
-		{"an empty turn (K-96)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser), turn(chat.RoleAssistant), turn(chat.RoleUser, say1("a"))}}, `{"role":"user","content":"a"}`, ""},
-		{"what a provider's own tool left", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a")), turn(chat.RoleAssistant, say1("b"), chat.Part{Kind: chat.PartOther, Name: "server_tool_use", Trace: true, Raw: jsonx.Raw(`{"type":"server_tool_use"}`)}), turn(chat.RoleUser, say1("c"))}}, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`, "server_tool_use"},
-		{"system in the middle (K-88)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("a")), turn(chat.RoleSystem, say1("b"))}}, `{"role":"user","content":"a"},{"role":"system","content":"b"}`, ""},
+		{"an empty turn (K-96)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser), turn(chat.RoleAssistant), turn(chat.RoleUser, textPart("a"))}}, `{"role":"user","content":"a"}`, ""},
+		{"what a provider's own tool left", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, textPart("a")), turn(chat.RoleAssistant, textPart("b"), chat.Part{Kind: chat.PartOther, Name: "server_tool_use", Trace: true, Raw: jsonx.Raw(`{"type":"server_tool_use"}`)}), turn(chat.RoleUser, textPart("c"))}}, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}`, "server_tool_use"},
+		{"system in the middle (K-88)", chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, textPart("a")), turn(chat.RoleSystem, textPart("b"))}}, `{"role":"user","content":"a"},{"role":"system","content":"b"}`, ""},
 		{"a refusal", chat.Conversation{Messages: []chat.Message{turn(chat.RoleAssistant, chat.Part{Kind: chat.PartRefusal, Text: "no"})}}, `{"role":"assistant","content":null,"refusal":"no"}`, "prefill"},
 	}
 	for _, r := range rows {
@@ -156,7 +156,7 @@ func TestMembersOfAnotherDialect(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			req := foreign(chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, say1("hi"))}})
+			req := foreign(chat.Conversation{Messages: []chat.Message{turn(chat.RoleUser, textPart("hi"))}})
 			r.edit(req)
 			r.o.Model = "up"
 			var first []byte

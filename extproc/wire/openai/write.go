@@ -14,16 +14,16 @@ import (
 type writer struct {
 	wire.Writer
 
-	req   *chat.Request
-	opts  RequestOptions
-	shown []chat.Part // results of tools that hold more than text, waiting for the next turn of the user
-	turn  bool        // a tool was called in the turn that is written
-	same  bool        // the conversation was read from a request of this format
+	req          *chat.Request
+	opts         RequestOptions
+	pendingMedia []chat.Part // media of tool results, to be written in the next user turn
+	inToolTurn   bool        // a tool was called in the turn that is being written
+	same         bool        // the conversation was parsed from a request of this format
 
-	settled settled
-	thought thought
-	system  []chat.Part
-	offered []chat.Tool
+	resolved resolvedParams
+	control  thinkingControl
+	system   []chat.Part
+	offered  []chat.Tool
 }
 
 func (w *writer) request() error {
@@ -40,7 +40,7 @@ func (w *writer) request() error {
 	}
 	w.Raw("}")
 	for _, name := range w.Conv.Unmapped {
-		w.Name(name)
+		w.DegradeAs(name)
 	}
 	return nil
 }
@@ -58,23 +58,23 @@ func (w *writer) messages() error {
 		w.text(system, "\n\n")
 		w.Raw("}")
 	}
-	w.turns(w.slashed())
+	w.turns(w.withSwitch())
 	if len(w.Dst) == start {
 		return wire.Invalid("messages", "messages say nothing that this provider can be told")
 	}
-	w.Dst = slices.Delete(w.Dst, start, start+1) // every message begins with a comma; the first must not
+	w.Dst = slices.Delete(w.Dst, start, start+1) // every message begins with a comma, which the first must not have
 	w.Raw("]")
 	return nil
 }
 
-// turns writes the messages, where the assistant's alternate with those of the other side.
+// turns writes the messages. Turns of the assistant alternate with those of the other roles.
 func (w *writer) turns(ms []chat.Message) {
 	var called []bool
 	if w.opts.ReasoningContent == ReasoningContentForTools {
 		called = toolTurns(ms)
 	}
 	for i := 0; i < len(ms); {
-		w.turn = i < len(called) && called[i]
+		w.inToolTurn = i < len(called) && called[i]
 		end := i + 1
 		if ms[i].Role != chat.RoleAssistant {
 			for end < len(ms) && ms[end].Role != chat.RoleAssistant {
@@ -85,13 +85,13 @@ func (w *writer) turns(ms []chat.Message) {
 			continue
 		}
 		parts := slices.Clip(ms[i].Parts)
-		if calls(parts) { // nothing may stand before the results
+		if calls(parts) { // the results must follow immediately
 			for ; end < len(ms) && ms[end].Role == chat.RoleAssistant; end++ {
 				parts = append(parts, ms[end].Parts...)
 			}
 		}
 		if w.assistant(parts) && end == len(ms) {
-			w.Lose("prefill") // the answer begins anew here, and does not go on
+			w.Degrade("prefill") // the provider begins a new answer instead of continuing this one
 		}
 		i = end
 	}
@@ -101,36 +101,20 @@ func calls(parts []chat.Part) bool {
 	return slices.ContainsFunc(parts, func(p chat.Part) bool { return p.Kind == chat.PartToolUse })
 }
 
-// others writes what stands between two turns of the assistant: first the results of tools, which must follow their
-// calls, and then what was said.
+// others writes the messages between two turns of the assistant.
 func (w *writer) others(ms []chat.Message) {
-	for i := range ms {
-		for j := range ms[i].Parts {
-			if p := &ms[i].Parts[j]; p.Kind == chat.PartToolResult {
-				w.toolResult(p)
-			}
+	wire.ResultsFirst(ms, w.toolResult, func(role chat.Role, parts []chat.Part) {
+		if role != chat.RoleSystem {
+			w.userTurn(parts)
+			return
 		}
-	}
-	for i := range ms {
-		rest := ms[i].Parts
-		if slices.ContainsFunc(rest, isResult) {
-			rest = slices.DeleteFunc(slices.Clone(rest), isResult)
-		}
-		switch {
-		case len(rest) == 0:
-		case ms[i].Role == chat.RoleSystem:
-			w.userTurn(nil)
-			w.message("system")
-			w.text(rest, "\n\n")
-			w.Raw("}")
-		default:
-			w.userTurn(rest)
-		}
-	}
+		w.userTurn(nil)
+		w.message("system")
+		w.text(parts, "\n\n")
+		w.Raw("}")
+	})
 	w.userTurn(nil)
 }
-
-func isResult(p chat.Part) bool { return p.Kind == chat.PartToolResult }
 
 // message opens a message up to its content.
 func (w *writer) message(role string) {
@@ -139,36 +123,36 @@ func (w *writer) message(role string) {
 	w.Raw(`","content":`)
 }
 
-// assistant writes a turn of the model. Its text is one string, unseparated: citations cut text inside sentences.
-// Thinking is sent back only where signatures have a place. A turn of which nothing is left is left out.
+// assistant writes an assistant turn. Its text is one string without separators: citations split text inside sentences. Thinking is sent only
+// where the format has signatures. An empty turn is dropped.
 func (w *writer) assistant(parts []chat.Part) (written bool) {
-	var said, thoughts []chat.Part
+	var texts, thoughts []chat.Part
 	var calls, refusals int
 	for i := range parts {
 		switch p := &parts[i]; p.Kind {
 		case chat.PartThinking, chat.PartRedacted:
 			switch {
-			case w.opts.ReasoningDetails, w.turn:
+			case w.opts.ReasoningDetails, w.inToolTurn:
 				thoughts = append(thoughts, *p)
-			case w.opts.ReasoningContent != ReasoningContentForTools: // which ignores other turns' anyway
-				w.losePart(p)
+			case w.opts.ReasoningContent != ReasoningContentForTools: // it ignores the reasoning of other turns
+				w.dropPart(p)
 			}
 		case chat.PartText:
-			said = append(said, *p)
+			texts = append(texts, *p)
 		case chat.PartToolUse:
 			calls++
 		case chat.PartRefusal:
 			refusals++
 		case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartToolResult, chat.PartOther:
-			w.losePart(p)
+			w.dropPart(p)
 		}
 	}
-	if len(said)+len(thoughts)+calls+refusals == 0 {
+	if len(texts)+len(thoughts)+calls+refusals == 0 {
 		return false
 	}
 	w.message("assistant")
-	if len(said) > 0 {
-		w.text(said, "")
+	if len(texts) > 0 {
+		w.text(texts, "")
 	} else {
 		w.Raw("null")
 	}
@@ -187,7 +171,7 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 	return true
 }
 
-// reasoningDetails writes thinking as readDetails reads it.
+// reasoningDetails writes thinking in the form that readDetails reads.
 func (w *writer) reasoningDetails(thoughts []chat.Part) {
 	if len(thoughts) == 0 {
 		return

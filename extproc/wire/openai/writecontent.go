@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// mark writes a cache mark into the object that is open, where the provider understands it.
+// mark writes a cache mark into the open object, if the provider supports it.
 func (w *writer) mark(cacheControl jsonx.Raw) {
 	switch {
 	case cacheControl == nil:
@@ -17,20 +17,20 @@ func (w *writer) mark(cacheControl jsonx.Raw) {
 		w.Key("cache_control")
 		w.JSON(cacheControl)
 	default:
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	}
 }
 
-// marks reports whether parts have cache marks that are to be written, which only an array of parts can have.
+// marks reports whether parts have cache marks to write, which only an array of parts can have.
 func (w *writer) marks(parts []chat.Part) bool {
 	return w.opts.CacheControl && slices.ContainsFunc(parts, func(p chat.Part) bool { return p.CacheControl != nil })
 }
 
-// text writes parts of text as one string, or as an array where one of them is marked.
+// text writes text parts as one string, or as an array if one of them has a cache mark.
 func (w *writer) text(parts []chat.Part, between string) {
 	isText := func(p chat.Part) bool {
 		if p.Kind != chat.PartText {
-			w.losePart(&p)
+			w.dropPart(&p)
 		}
 		return p.Kind == chat.PartText
 	}
@@ -55,23 +55,22 @@ func (w *writer) text(parts []chat.Part, between string) {
 			w.Dst = jsonx.AppendEscaped(w.Dst, between)
 		}
 		w.Dst = jsonx.AppendEscaped(w.Dst, p.Text)
-		w.mark(p.CacheControl) // which names it as lost
+		w.mark(p.CacheControl) // names it as degraded
 		written = true
 	}
 	w.Raw(`"`)
 }
 
-// losePart names a part that cannot be said where it stands.
-func (w *writer) losePart(p *chat.Part) {
+// dropPart omits a part that cannot be expressed here, with its cache mark.
+func (w *writer) dropPart(p *chat.Part) {
 	if p.CacheControl != nil {
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	}
-	w.LosePart(p)
+	w.DropPart(p)
 }
 
-// toolResult writes a result as the message of role tool, which holds text alone. What else it holds waits for the next turn of
-// the user, since nothing may stand between the results of one turn. There is no flag for a failed call, so its text
-// says it.
+// toolResult writes a result as a message of role tool, which holds text only. Its media are written in the next user turn, because nothing
+// may stand between the results of a turn. The format has no flag for a failed call, so its text is prefixed.
 func (w *writer) toolResult(p *chat.Part) {
 	var texts, shown []chat.Part
 	for i := range p.Parts {
@@ -83,11 +82,11 @@ func (w *writer) toolResult(p *chat.Part) {
 		case wire.IsMedia(e.Kind):
 			shown = append(shown, *e)
 		default:
-			w.losePart(e)
+			w.dropPart(e)
 		}
 	}
 	if len(shown) > 0 {
-		w.shown = append(w.shown, chat.Part{Tool: p.Tool, Parts: shown})
+		w.pendingMedia = append(w.pendingMedia, chat.Part{Tool: p.Tool, Parts: shown})
 	}
 	if p.IsError {
 		texts = wire.AsError(texts)
@@ -95,7 +94,7 @@ func (w *writer) toolResult(p *chat.Part) {
 	if n := len(texts); p.CacheControl != nil && n > 0 {
 		texts[n-1].CacheControl = p.CacheControl
 	} else if p.CacheControl != nil {
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	}
 	w.Raw(`,{"role":"tool","tool_call_id":`)
 	w.Str(p.Tool.ID)
@@ -104,11 +103,10 @@ func (w *writer) toolResult(p *chat.Part) {
 	w.Raw("}")
 }
 
-// userTurn writes a message of the user: what tools showed before it, and its own parts. Without either it writes
-// nothing.
+// userTurn writes a user message: the media of earlier tool results, and its own parts; nothing if there are none.
 func (w *writer) userTurn(parts []chat.Part) {
-	waiting := w.shown
-	w.shown = nil
+	waiting := w.pendingMedia
+	w.pendingMedia = nil
 	if len(waiting)+len(parts) == 0 {
 		return
 	}
@@ -121,7 +119,7 @@ func (w *writer) userTurn(parts []chat.Part) {
 	}
 	w.OpenArray()
 	for i := range waiting {
-		w.part(&chat.Part{Kind: chat.PartText, Text: wire.Shown(waiting[i].Tool.ID)})
+		w.part(&chat.Part{Kind: chat.PartText, Text: wire.MediaLabel(waiting[i].Tool.ID)})
 		for j := range waiting[i].Parts {
 			w.part(&waiting[i].Parts[j])
 		}
@@ -129,7 +127,7 @@ func (w *writer) userTurn(parts []chat.Part) {
 	for i := range parts {
 		w.part(&parts[i])
 	}
-	if !w.InArray { // nothing of it can be said
+	if !w.InArray { // nothing of it can be expressed
 		w.Dst = w.Dst[:start]
 		return
 	}
@@ -147,7 +145,7 @@ func (w *writer) part(p *chat.Part) {
 	case chat.PartImage:
 		w.Element()
 		w.Raw(`{"type":"image_url","image_url":{"url":"`)
-		w.url(p)
+		w.PartURL(p)
 		w.Raw(`"}`)
 		w.mark(p.CacheControl)
 		w.Raw("}")
@@ -158,7 +156,7 @@ func (w *writer) part(p *chat.Part) {
 	case chat.PartVideo:
 		w.Element()
 		w.Raw(`{"type":"video_url","video_url":{"url":"`)
-		w.url(p)
+		w.PartURL(p)
 		w.Raw(`"}`)
 		w.mark(p.CacheControl)
 		w.Raw("}")
@@ -175,23 +173,23 @@ func (w *writer) part(p *chat.Part) {
 			w.JSON(p.Raw)
 			return
 		}
-		w.losePart(p)
+		w.dropPart(p)
 	case chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
-		w.losePart(p)
+		w.dropPart(p)
 	}
 }
 
-// audio writes sound in one of the two types that the format has names for. Of the same format, any goes as it came.
+// audio writes audio in the two types that the format has names for. For a request of the same format, any type is written.
 func (w *writer) audio(p *chat.Part) {
 	format := wire.AudioFormat(p.Media)
 	switch {
 	case p.Data == "" && !w.same:
-		w.losePart(p)
+		w.dropPart(p)
 		return
 	case p.Data == "":
 		w.Element()
 		w.Raw(`{"type":"audio_url","audio_url":{"url":"`)
-		w.url(p)
+		w.PartURL(p)
 		w.Raw(`"}`)
 		w.mark(p.CacheControl)
 		w.Raw("}")
@@ -199,7 +197,7 @@ func (w *writer) audio(p *chat.Part) {
 	case format == "" && w.same:
 		format = strings.TrimPrefix(p.Media, "audio/")
 	case format == "":
-		w.losePart(p)
+		w.dropPart(p)
 		return
 	}
 	w.Element()
@@ -212,11 +210,11 @@ func (w *writer) audio(p *chat.Part) {
 	w.Raw("}")
 }
 
-// document writes a file with its bytes, or a document that is text as text. This format has no place for a URL of one.
+// document writes a file with its data, or a text document as text. The format has no document URLs.
 func (w *writer) document(p *chat.Part) {
 	switch {
 	case p.Data == "" && p.Text == "":
-		w.losePart(p)
+		w.dropPart(p)
 		return
 	case p.Data == "":
 		w.part(&chat.Part{Kind: chat.PartText, Text: wire.DocumentText(p), CacheControl: p.CacheControl})
@@ -229,20 +227,8 @@ func (w *writer) document(p *chat.Part) {
 	w.Raw(`{"type":"file","file":{"filename":`)
 	w.Str(wire.FileName(p))
 	w.Raw(`,"file_data":"`)
-	w.url(p)
+	w.PartURL(p)
 	w.Raw(`"}`)
 	w.mark(p.CacheControl)
 	w.Raw("}")
-}
-
-// url writes where a part's bytes are, inside a JSON string.
-func (w *writer) url(p *chat.Part) {
-	if p.Data == "" {
-		w.Dst = jsonx.AppendEscaped(w.Dst, p.URL)
-		return
-	}
-	w.Raw("data:")
-	w.Dst = jsonx.AppendEscaped(w.Dst, p.Media)
-	w.Raw(";base64,")
-	w.Dst = jsonx.AppendEscaped(w.Dst, p.Data)
 }

@@ -10,87 +10,31 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// maxUser is how long OpenAI lets a user's name be.
-const maxUser = 64
-
-// tools writes the functions; tools that run at the other dialect's provider cannot be said.
+// tools writes the functions, and how they are to be used.
 func (w *writer) tools() {
-	functions := 0
-	for i := range w.offered {
-		if t := &w.offered[i]; t.Raw != nil {
-			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-			w.Name(kind)
-			continue
-		}
-		functions++
-	}
-	if functions == 0 {
-		if mode := w.Conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
-			w.Lose("tool_choice")
-		}
-		return
-	}
-	w.Key("tools")
-	w.OpenArray()
-	for i := range w.offered {
-		if t := &w.offered[i]; t.Raw == nil {
-			w.tool(t)
-		}
-	}
-	w.Raw("]")
-	w.toolChoice()
-	if p := w.Conv.ParallelTools; p != nil {
-		w.Key("parallel_tool_calls")
-		w.boolean(*p)
+	if w.Functions(w.offered, w.tool) {
+		w.ToolChoice(`{"type":"function","function":{"name":`, "}}")
 	}
 }
 
 func (w *writer) tool(t *chat.Tool) {
 	w.Element()
 	w.Raw(`{"type":"function","function":{"name":`)
-	w.Str(wire.ToolName(t.Name))
-	if t.Description != "" {
-		w.Key("description")
-		w.Str(t.Description)
-	}
-	w.Key("parameters")
-	if len(t.Schema) > 0 {
-		w.JSON(t.Schema)
-	} else {
-		w.Raw(`{"type":"object","properties":{}}`)
-	}
+	w.FunctionHead(t)
 	switch {
 	case !t.Strict:
 	case wire.Enforceable(jsonx.Value{Raw: t.Schema}, wire.ByOpenAI):
 		w.Raw(`,"strict":true`)
 	default:
-		w.Lose("strict")
+		w.Degrade("strict")
 	}
 	w.Raw("}")
 	w.mark(t.CacheControl)
 	w.Raw("}")
 }
 
-func (w *writer) toolChoice() {
-	switch choice := w.Conv.ToolChoice; choice.Mode {
-	case chat.ToolAuto:
-	case chat.ToolNone:
-		w.Raw(`,"tool_choice":"none"`)
-	case chat.ToolAny:
-		w.Raw(`,"tool_choice":"required"`)
-	case chat.ToolNamed:
-		if slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Name == choice.Name && t.Raw != nil }) {
-			w.Lose("tool_choice")
-			return
-		}
-		w.Raw(`,"tool_choice":{"type":"function","function":{"name":`)
-		w.Str(wire.ToolName(choice.Name))
-		w.Raw("}}")
-	}
-}
-
 func (w *writer) params() {
-	p := &w.settled.Params
+	p := &w.resolved.Params
 	if n := maxTokens(w.req); n > 0 {
 		field := w.opts.TokensField
 		if field == "" {
@@ -104,14 +48,17 @@ func (w *writer) params() {
 		w.Integer(n)
 	}
 	w.sampling(p)
-	w.number("seed", p.Seed)
+	w.Number("seed", p.Seed)
 	w.stop(p.Stop)
 	if p.ServiceTier == chat.TierStandard {
 		w.Raw(`,"service_tier":"default"`)
 	}
-	w.endUser(p.User)
-	if w.ownWords() {
-		w.effort(p)
+	w.EndUser(p.User)
+	if w.sendsOwnEffort() {
+		if effort := w.Effort(p, !w.opts.NoEffort, w.opts.Efforts); effort != "" {
+			w.Key(keyEffort)
+			w.Str(effort)
+		}
 	}
 	w.format(p)
 	switch {
@@ -119,7 +66,7 @@ func (w *writer) params() {
 		w.Key("prompt_cache_key")
 		w.Str(p.CacheKey)
 	case w.Conv.Params.CacheKey != "": // the client's own
-		w.Lose("prompt_cache_key")
+		w.Degrade("prompt_cache_key")
 	}
 	if w.opts.Predictions && p.Predicted != "" {
 		w.Key("prediction")
@@ -131,15 +78,15 @@ func (w *writer) params() {
 	}
 }
 
-// members are those that only this provider knows, each once.
+// members are the members that only this provider has, each once.
 func (w *writer) members() []Member {
-	own := slices.DeleteFunc(slices.Clone(w.thought.members), func(m Member) bool {
+	own := slices.DeleteFunc(slices.Clone(w.control.members), func(m Member) bool {
 		return slices.ContainsFunc(w.opts.Members, func(o Member) bool { return o.Key == m.Key })
 	})
 	return append(own, w.opts.Members...)
 }
 
-// maxTokens is the answer's limit that the client set, or its profile where it set none; 0 if neither did.
+// maxTokens is the client's limit of the answer, else its profile's; 0 if neither sets one.
 func maxTokens(req *chat.Request) int {
 	if req.MaxTokens == 0 && req.Profile != nil {
 		return req.Profile.MaxTokens
@@ -147,50 +94,34 @@ func maxTokens(req *chat.Request) int {
 	return req.MaxTokens
 }
 
-// prediction is what most of the answer is expected to be, as OpenAI wants it said.
+// prediction is the member "prediction" with the expected text of the answer.
 func prediction(text string) jsonx.Raw {
 	return append(jsonx.AppendString([]byte(`{"type":"content","content":`), text), '}')
 }
 
-// sampling writes how the model draws its words. One that draws them as it will takes no word about it but 1, which
-// means the same.
+// sampling writes the sampling parameters. For a model that refuses them, defaults are dropped silently.
 func (w *writer) sampling(p *chat.Params) {
 	fixed := w.opts.fixed(p.Effort)
 	for i, text := range [...]string{p.Temperature, p.TopP, p.PresencePenalty, p.FrequencyPenalty} {
 		switch {
 		case !fixed:
-			w.number(sampling[i].key, text)
+			w.Number(sampling[i].key, text)
 		case text != "" && !usual(text, sampling[i].usual):
-			w.Lose(sampling[i].key)
+			w.Degrade(sampling[i].key)
 		}
 	}
-	w.beyond("top_k", p.TopK, w.opts.TopK)
-	w.beyond("min_p", p.MinP, w.opts.MinP)
+	w.extension("top_k", p.TopK, w.opts.TopK)
+	w.extension("min_p", p.MinP, w.opts.MinP)
 }
 
-// beyond writes a parameter that OpenAI does not know, where the provider does.
-func (w *writer) beyond(key, text string, takes bool) {
+// extension writes a parameter that OpenAI does not have, if the provider has it.
+func (w *writer) extension(key, text string, takes bool) {
 	switch {
 	case text == "":
 	case takes:
-		w.number(key, text)
+		w.Number(key, text)
 	default:
-		w.Lose(key)
-	}
-}
-
-func (w *writer) number(key, text string) {
-	if text != "" {
-		w.Key(key)
-		w.Raw(text)
-	}
-}
-
-func (w *writer) boolean(on bool) {
-	if on {
-		w.Raw("true")
-	} else {
-		w.Raw("false")
+		w.Degrade(key)
 	}
 }
 
@@ -203,7 +134,7 @@ func (w *writer) stop(sequences []string) {
 		most = min(most, w.opts.MaxStop)
 	}
 	if most < len(sequences) {
-		w.Lose("stop_sequences")
+		w.Degrade("stop_sequences")
 		sequences = sequences[:most]
 	}
 	if len(sequences) == 0 {
@@ -216,18 +147,6 @@ func (w *writer) stop(sequences []string) {
 		w.Str(s)
 	}
 	w.Raw("]")
-}
-
-// endUser writes who the end user is. A name that OpenAI would refuse for its length is left out.
-func (w *writer) endUser(name string) {
-	switch {
-	case name == "":
-	case len(name) > maxUser:
-		w.Lose("user_id")
-	default:
-		w.Key("user")
-		w.Str(name)
-	}
 }
 
 func (w *writer) format(p *chat.Params) {
@@ -248,13 +167,13 @@ func (w *writer) format(p *chat.Params) {
 	switch {
 	case enforced && !w.opts.NoSchema, takes && p.SchemaLoose:
 	case len(w.Conv.Params.Schema) > 0:
-		w.Lose("format")
+		w.Degrade("format")
 	default:
-		w.Name("response_schema")
+		w.DegradeAs("response_schema")
 	}
 }
 
-// format is a schema of the answer as this format says it. It is enforced where the provider takes it, and the client did not ask for less.
+// format is the member "response_format" with a schema. It is enforced if the provider accepts it, and the client did not ask for less.
 func format(p *chat.Params) (value jsonx.Raw, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","json_schema":{"name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {

@@ -10,88 +10,88 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// RequestOptions say what a provider's model wants to read. The zero value suits any.
+// RequestOptions are the requirements of a provider's model. The zero value suits any.
 type RequestOptions struct {
-	Model         string   // the name the provider knows the model by
-	Reasons       bool     // it takes an effort, and no sampling beside one
-	Efforts       []string // that it takes; nil: whatever comes
-	FixedSampling bool     // it refuses temperature and top_p but for the values that are usual anyway
+	Model         string   // the provider's name of the model
+	Reasons       bool     // it accepts an effort, and no sampling parameters with one
+	Efforts       []string // that it accepts; nil: any
+	FixedSampling bool     // it refuses temperature and top_p other than the defaults
 
-	// Of clients of other dialects:
+	// For clients of other dialects:
 
-	Unknown    bool // nobody said how the model is told to think: what the client says is said
+	Unknown    bool // the catalog does not say how thinking is controlled: the client's parameters are sent
 	NoSummary  bool // the provider refused to summarise what the model thinks
 	NoThinking bool // the provider refused the history's encrypted reasoning
 }
 
-// adjuster changes a client's own request by what its profile says, and by what the model refuses. What neither changes stays as it came.
+// adjuster edits a client's own request: it applies the profile, and removes what the model refuses. What neither changes keeps its bytes.
 type adjuster struct {
-	e    *jsonx.Edits
-	d    *jsonx.Doc
-	o    *RequestOptions
-	lost []string
+	edits    *jsonx.Edits
+	doc      *jsonx.Doc
+	opts     *RequestOptions
+	degraded []string
 }
 
-func (a *adjuster) lose(names ...string) {
+func (a *adjuster) degrade(names ...string) {
 	for _, name := range names {
-		a.lost = wire.Named(a.lost, name)
+		a.degraded = wire.AppendDegraded(a.degraded, name)
 	}
 }
 
-func (a *adjuster) set(key string, json []byte) { a.e.Set(a.d, key, json) }
+func (a *adjuster) set(key string, json []byte) { a.edits.Set(a.doc, key, json) }
 
 func (a *adjuster) adjust(req *chat.Request) {
-	if a.o.FixedSampling {
+	if a.opts.FixedSampling {
 		a.dropSampling()
 	}
 	p := req.Profile
 	if p == nil {
 		return
 	}
-	own := ownParams(a.d)
-	said, overridden := p.Over(own)
-	a.lose(overridden...)
-	a.sampling(own, said)
-	if said.Effort != own.Effort {
-		a.effort(said.Effort)
+	own := ownParams(a.doc)
+	merged, overridden := p.Over(own)
+	a.degrade(overridden...)
+	a.sampling(own, merged)
+	if merged.Effort != own.Effort {
+		a.effort(merged.Effort)
 	}
-	if said.ThinkingBudget != own.ThinkingBudget {
-		a.lose("thinking_budget")
+	if merged.ThinkingBudget != own.ThinkingBudget {
+		a.degrade("thinking_budget")
 	}
-	if said.CacheKey != own.CacheKey {
-		a.set("prompt_cache_key", jsonx.AppendString(nil, said.CacheKey))
+	if merged.CacheKey != own.CacheKey {
+		a.set("prompt_cache_key", jsonx.AppendString(nil, merged.CacheKey))
 	}
 	if req.MaxTokens == 0 && p.MaxTokens > 0 {
 		a.set("max_output_tokens", strconv.AppendInt(nil, int64(p.MaxTokens), 10))
 	}
-	if len(own.Schema) == 0 && len(said.Schema) > 0 {
-		a.schema(&said)
+	if len(own.Schema) == 0 && len(merged.Schema) > 0 {
+		a.schema(&merged)
 	}
-	a.reportUnsupported(&said)
+	a.reportUnsupported(&merged)
 }
 
 // reportUnsupported names the parameters that the format lacks.
-func (a *adjuster) reportUnsupported(said *chat.Params) {
+func (a *adjuster) reportUnsupported(merged *chat.Params) {
 	for _, u := range [...]struct {
 		name string
-		said bool
+		set  bool
 	}{
-		{"presence_penalty", said.PresencePenalty != ""},
-		{"frequency_penalty", said.FrequencyPenalty != ""},
-		{"seed", said.Seed != ""},
-		{"stop_sequences", len(said.Stop) > 0},
-		{"predicted_output", said.Predicted != ""},
-		{"web_search", said.WebSearch != nil && *said.WebSearch},
-		{"tee_mode", said.TEE},
+		{"presence_penalty", merged.PresencePenalty != ""},
+		{"frequency_penalty", merged.FrequencyPenalty != ""},
+		{"seed", merged.Seed != ""},
+		{"stop_sequences", len(merged.Stop) > 0},
+		{"predicted_output", merged.Predicted != ""},
+		{"web_search", merged.WebSearch != nil && *merged.WebSearch},
+		{"tee_mode", merged.TEE},
 	} {
-		if u.said {
-			a.lose(u.name)
+		if u.set {
+			a.degrade(u.name)
 		}
 	}
 }
 
-// drawn are the parameters of how words are drawn.
-var drawn = [...]struct {
+// samplingParams are the sampling parameters of the format.
+var samplingParams = [...]struct {
 	key string
 	at  func(*chat.Params) *string
 }{
@@ -99,73 +99,72 @@ var drawn = [...]struct {
 	{"top_p", func(p *chat.Params) *string { return &p.TopP }},
 }
 
-// dropSampling takes out what the model would refuse.
+// dropSampling removes the parameters that the model would refuse.
 func (a *adjuster) dropSampling() {
-	for _, n := range drawn {
-		if v := a.d.Get(n.key); !v.IsNull() && strings.TrimSuffix(string(v.Raw), ".0") != "1" {
-			a.e.Delete(a.d, n.key)
-			a.lose(n.key)
+	for _, n := range samplingParams {
+		if v := a.doc.Get(n.key); !v.IsNull() && strings.TrimSuffix(string(v.Raw), ".0") != "1" {
+			a.edits.Delete(a.doc, n.key)
+			a.degrade(n.key)
 		}
 	}
 }
 
-// sampling sets what the profile says of how words are drawn, unless the model takes no word about it.
-func (a *adjuster) sampling(own, said chat.Params) {
-	fixed := a.o.FixedSampling || a.o.Reasons && said.Effort != "none"
-	said, lost := wire.Draws(own, said, false, false, !fixed)
-	a.lose(lost...)
-	for _, n := range drawn {
-		switch was, now := *n.at(&own), *n.at(&said); {
+// sampling sets the profile's sampling parameters, unless the model refuses them.
+func (a *adjuster) sampling(own, merged chat.Params) {
+	fixed := a.opts.FixedSampling || a.opts.Reasons && merged.Effort != "none"
+	merged, degraded := wire.ApproximateSampling(own, merged, false, false, !fixed)
+	a.degrade(degraded...)
+	for _, n := range samplingParams {
+		switch was, now := *n.at(&own), *n.at(&merged); {
 		case now == was:
 		case fixed && strings.TrimSuffix(now, ".0") != "1":
-			a.lose(n.key)
+			a.degrade(n.key)
 		default:
 			a.set(n.key, []byte(now))
 		}
 	}
 }
 
-// effort says how hard to think, beside what else the client says of it.
+// effort sets the effort; the client's other members of reasoning stay.
 func (a *adjuster) effort(effort string) {
-	if !a.o.Reasons && effort != "" && effort != "none" || a.o.Efforts != nil && !slices.Contains(a.o.Efforts, effort) {
-		a.lose("reasoning_effort")
+	if !a.opts.Reasons && effort != "" && effort != "none" || a.opts.Efforts != nil && !slices.Contains(a.opts.Efforts, effort) {
+		a.degrade("reasoning_effort")
 		return
 	}
-	a.beside("reasoning", "effort", jsonx.AppendString(nil, effort))
+	a.setNested("reasoning", "effort", jsonx.AppendString(nil, effort))
 }
 
-// schema asks for an answer by the profile's schema, beside what else the client says of its text.
-func (a *adjuster) schema(said *chat.Params) {
-	json, enforced := format(said)
+// schema sets the profile's schema of the answer; the client's other members of text stay.
+func (a *adjuster) schema(merged *chat.Params) {
+	json, enforced := format(merged)
 	if !enforced {
-		a.lose("response_schema")
+		a.degrade("response_schema")
 	}
-	a.beside("text", "format", json)
+	a.setNested("text", "format", json)
 }
 
-// beside sets a member of an object at the top, and keeps the others.
-func (a *adjuster) beside(key, member string, json []byte) {
-	object := a.d.Get(key)
+// setNested sets a member of a top-level object, whose other members stay.
+func (a *adjuster) setNested(key, member string, json []byte) {
+	object := a.doc.Get(key)
 	whole := append(append(jsonx.AppendString([]byte{'{'}, member), ':'), json...)
 	switch inner := object.Get(member); {
 	case object.Kind() != jsonx.Object || wire.IsEmpty(object):
 		a.set(key, append(whole, '}'))
 	case inner.Exists():
-		a.e.Replace(inner.At, inner.At+len(inner.Raw), json)
+		a.edits.Replace(inner.At, inner.At+len(inner.Raw), json)
 	default:
-		a.e.Replace(object.At+1, object.At+1, append(whole[1:], ','))
+		a.edits.Replace(object.At+1, object.At+1, append(whole[1:], ','))
 	}
 }
 
-// ownParams are the parameters that a request says itself. What is not what it should be counts as unsaid: its provider will say so.
+// ownParams are the parameters in a request's own members. Members of the wrong type count as absent: their provider will refuse them.
 func ownParams(d *jsonx.Doc) chat.Params {
 	c := chat.Conversation{Words: words}
-	for i := range d.Members {
-		m := &d.Members[i]
-		switch m.Key {
+	for key, v := range wire.TopMembers(d) {
+		switch key {
 		case "temperature", "top_p", "prompt_cache_key", "reasoning", "text":
-			if v := (jsonx.Value{Raw: d.Bytes[m.Start:m.End], At: m.Start}); !v.IsNull() {
-				_ = readParam(&c, m.Key, v) // as said above
+			if !v.IsNull() {
+				_ = readParam(&c, key, v) // see above
 			}
 		}
 	}

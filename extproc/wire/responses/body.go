@@ -9,7 +9,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// appendResponse appends the whole response as it stands. f is why it failed.
+// appendResponse appends the whole response in its current state. f is why it failed; nil if it did not.
 func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []byte {
 	if e.id == "" {
 		e.start(&chat.Event{})
@@ -31,14 +31,14 @@ func (e *encoder) appendResponse(dst []byte, status string, f *fault.Fault) []by
 	}
 	dst = jsonx.AppendString(append(dst, `,"model":`...), e.model)
 	dst = e.appendOutput(append(dst, `,"output":`...), status)
-	dst = e.appendAsked(dst)
+	dst = e.appendEchoed(dst)
 	dst = append(dst, `,"usage":`...)
 	if status == inProgress || e.usage == (chat.Usage{}) && e.ownUsage == nil {
 		dst = append(dst, "null"...)
 	} else {
 		dst = e.appendUsage(dst)
 	}
-	return append(wire.AppendBehind(dst, e.own), '}')
+	return append(wire.AppendOwn(dst, e.own), '}')
 }
 
 func (e *encoder) appendOutput(dst []byte, status string) []byte {
@@ -59,8 +59,8 @@ func (e *encoder) appendOutput(dst []byte, status string) []byte {
 	return append(dst, ']')
 }
 
-// asked are the members of a request that the response repeats, and what they are when the client says nothing.
-var asked = [...]struct{ key, usual string }{
+// echoed are the members of a request that the response repeats, and their values if the request lacks them.
+var echoed = [...]struct{ key, usual string }{
 	{"instructions", "null"},
 	{"max_output_tokens", "null"},
 	{"max_tool_calls", "null"},
@@ -79,10 +79,10 @@ var asked = [...]struct{ key, usual string }{
 	{"user", "null"},
 }
 
-// appendAsked appends what the client asked for. Nothing is kept, whatever it says about that.
-func (e *encoder) appendAsked(dst []byte) []byte {
-	for i := range asked {
-		m := &asked[i]
+// appendEchoed appends the members of the request that the response repeats. store is false in any case: the gateway stores no responses.
+func (e *encoder) appendEchoed(dst []byte) []byte {
+	for i := range echoed {
+		m := &echoed[i]
 		dst = append(append(append(dst, `,"`...), m.key...), `":`...)
 		var v jsonx.Value
 		if e.opts.Request != nil {
@@ -115,7 +115,7 @@ func (e *encoder) appendUsage(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the item. One that is in progress is as empty as it begins.
+// append appends the item. An item in progress is empty.
 func (it *item) append(dst []byte, status string) []byte {
 	if it.kind == foreign {
 		return wire.AppendLine(dst, it.whole)
@@ -167,7 +167,7 @@ func (it *item) hasRaw() bool {
 	return false
 }
 
-// appendParts appends those parts of an item that are, or are not, the model's own words.
+// appendParts appends an item's parts: with raw set, those of reasoning_text, else the others.
 func (it *item) appendParts(dst []byte, status string, raw bool) []byte {
 	dst = append(dst, '[')
 	first := true
@@ -185,7 +185,7 @@ func (it *item) appendParts(dst []byte, status string, raw bool) []byte {
 	return append(dst, ']')
 }
 
-// append appends the part, or what it begins as.
+// append appends the part; without its content if empty is set.
 func (p *part) append(dst []byte, empty bool) []byte {
 	text := p.text
 	if empty {
@@ -214,7 +214,7 @@ func (p *part) append(dst []byte, empty bool) []byte {
 	return append(jsonx.AppendString(append(dst, `,"text":`...), text), '}')
 }
 
-// appendJoined appends the array that several arrays make.
+// appendJoined appends the concatenation of several arrays.
 func appendJoined(dst []byte, arrays [][]byte) []byte {
 	dst = append(dst, '[')
 	n := len(dst)

@@ -2,8 +2,8 @@ package responses
 
 import "bardo.money/gateway/extproc/provider"
 
-// Charges are what costs more than its tokens in Responses: whatever tool the caller does not run itself, but for the search among tools,
-// which finds what the request holds.
+// Charges are what costs more than its tokens in Responses: every tool that the caller does not run itself, except tool search, which finds
+// what the request holds.
 var Charges = provider.NewCharges([]provider.ChargedTool{
 	{Type: "", By: provider.Nothing},
 	{Type: "function", By: provider.Nothing},
@@ -11,7 +11,7 @@ var Charges = provider.NewCharges([]provider.ChargedTool{
 	{Type: "namespace", By: provider.Nothing},
 	{Type: "tool_search", By: provider.Nothing},
 	{Type: "local_shell", By: provider.Nothing},
-	{Type: "shell", By: provider.Nothing}, // the client's own
+	{Type: "shell", By: provider.Nothing}, // local by default
 	{Type: "apply_patch", By: provider.Nothing},
 	{Type: "computer*", By: provider.Nothing},
 	{Type: "web_search*", By: provider.PerSearch},

@@ -9,7 +9,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// citation is an annotation as a citation; ok is false for one that names what only this API holds.
+// citation converts an annotation; ok is false for one that refers to objects of this API only. before is the number of code points before
+// its text.
 func citation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	switch {
 	case v.Get("type").Equal("url_citation"):
@@ -22,13 +23,14 @@ func citation(v jsonx.Value, before int) (c chat.Citation, ok bool) {
 	return c, false
 }
 
-// cite tells the citations of another format as annotations of the text before them. Those that have no form here, or no text, are named.
+// cite writes another format's citations as annotations of the text before them. Those that cannot be expressed, or that follow no text, are
+// named as degraded.
 func (e *encoder) cite(dst []byte, ev *chat.Event) []byte {
 	it := e.last(message)
 	for i := range ev.Cites {
 		c := &ev.Cites[i]
 		if it == nil || len(it.parts) == 0 || it.parts[len(it.parts)-1].kind != chat.Text || c.URL == "" && c.File == "" {
-			e.Lose(ev.ID)
+			e.Degrade(ev.ID)
 			continue
 		}
 		p := &it.parts[len(it.parts)-1]
@@ -39,7 +41,7 @@ func (e *encoder) cite(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// appendAnnotation appends a citation of a text that is so long, in code points, behind so many others.
+// appendAnnotation appends a citation. before is the number of code points before its text, and length that of the text.
 func appendAnnotation(dst []byte, c *chat.Citation, before, length int) []byte {
 	if c.URL != "" {
 		return append(wire.AppendURLCitation(append(dst, `{"type":"url_citation",`...), c, before), '}')

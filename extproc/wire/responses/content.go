@@ -8,8 +8,8 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// readContent reads a message's content or a call's output, a string or an array of parts. Empty text says nothing and is
-// left out, because other formats refuse it.
+// readContent reads a message's content or a call's output, a string or an array of parts. Empty text is dropped, because other formats
+// refuse it.
 func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, error) {
 	switch v.Kind() {
 	case jsonx.Invalid, jsonx.Null:
@@ -30,7 +30,7 @@ func readContent(c *chat.Conversation, v jsonx.Value, at string) ([]chat.Part, e
 		if err != nil {
 			return nil, err
 		}
-		p = wire.Placed(p, place)
+		p = wire.PartAt(p, place)
 		if p.Kind != chat.PartText || p.Text != "" {
 			parts = append(parts, p)
 		}
@@ -63,7 +63,7 @@ func readPart(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	return chat.Part{Kind: chat.PartOther, Name: kind, Raw: e.Raw}, nil
 }
 
-// readImage reads an image that came with the request, or its URL. One that only its provider holds is named by its id.
+// readImage reads an image as a data URL, a URL, or the id of a file that the provider stores.
 func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error) {
 	u, err := wire.ReadOptional(at+".image_url", e.Get("image_url"))
 	if err != nil {
@@ -74,9 +74,9 @@ func readImage(c *chat.Conversation, e jsonx.Value, at string) (chat.Part, error
 		wire.Unmap(c, "detail")
 	}
 	if u == "" {
-		return held(e, at, "image_url", "image/*")
+		return storedFile(e, at, "image_url", "image/*")
 	}
-	return wire.Located(chat.PartImage, u), nil
+	return wire.PartOfURL(chat.PartImage, u), nil
 }
 
 func readAudio(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err error) {
@@ -103,11 +103,11 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 	}
 	switch {
 	case data != "":
-		p = wire.File(data)
+		p = wire.PartOfFile(data)
 	case u != "":
-		p = wire.Located(chat.PartDocument, u)
+		p = wire.PartOfURL(chat.PartDocument, u)
 	default:
-		if p, err = held(e, at, "file_data", ""); err != nil {
+		if p, err = storedFile(e, at, "file_data", ""); err != nil {
 			return p, err
 		}
 	}
@@ -121,14 +121,15 @@ func readFile(c *chat.Conversation, e jsonx.Value, at string) (p chat.Part, err 
 		return p, err
 	case p.Kind == chat.PartDocument || p.Kind == chat.PartFile:
 		p.Name = name
-	case name != "": // no format has a place for the name of any other
+	case name != "": // no format has names for other media
 		wire.Unmap(c, "filename")
 	}
 	return p, nil
 }
 
-// held is what only its provider has, of a type as far as that is known; wants is what it might have been sent as.
-func held(e jsonx.Value, at, wants, media string) (chat.Part, error) {
+// storedFile reads the id of a file that the provider stores; wants is the member that could hold its data instead, and media is its type as
+// far as known.
+func storedFile(e jsonx.Value, at, wants, media string) (chat.Part, error) {
 	if e.Get("file_id").IsNull() {
 		return chat.Part{}, wire.Invalid(at, "%s must have a %s", at, wants)
 	}
@@ -136,7 +137,7 @@ func held(e jsonx.Value, at, wants, media string) (chat.Part, error) {
 	return chat.Part{Kind: chat.PartFile, File: id, Media: media}, err
 }
 
-// readRequired reads a string that must say something.
+// readRequired reads a string that must not be empty.
 func readRequired(field string, v jsonx.Value) (string, error) {
 	t, err := wire.ReadText(field, v)
 	if err == nil && t == "" {

@@ -6,26 +6,24 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// words are what clients of this format call what the canonical form names as Anthropic does.
+// words are this format's words for canonical names, which are Anthropic's.
 var words = map[string]string{
 	"thinking": "reasoning", "effort": "reasoning", "budget_tokens": "reasoning", "image": "input_image", "document": "input_file",
 	"stop_sequences": "stop", "user_id": "user", "format": "text", "max_tokens": "max_output_tokens",
 	"tool_use": "function_call", "tool_result": "function_call_output",
 }
 
-// readConversation parses what a request says. What the canonical form cannot carry is named in Unmapped.
+// readConversation parses a request. What the canonical form does not have is listed in Unmapped.
 func readConversation(r *chat.Request) (*chat.Conversation, error) {
 	c := &chat.Conversation{Words: words}
-	if len(r.Needs) > 0 { // no other format has a place for what another provider keeps
-		return nil, KeptElsewhere(r.Needs[0].Member)
+	if len(r.Needs) > 0 { // no other format can refer to what another provider stores
+		return nil, StoredElsewhere(r.Needs[0].Member)
 	}
-	for i := range r.Doc.Members {
-		m := &r.Doc.Members[i]
-		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
+	for key, v := range wire.TopMembers(&r.Doc) {
 		if v.IsNull() {
 			continue
 		}
-		if err := readInto(c, m.Key, v); err != nil {
+		if err := readInto(c, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -45,17 +43,14 @@ func readInto(c *chat.Conversation, key string, v jsonx.Value) error {
 	case "tool_choice":
 		return readToolChoice(c, v)
 	case "parallel_tool_calls":
-		on, ok := v.Bool()
-		if !ok {
-			return wire.WrongKind(key, "a boolean", v)
-		}
+		on, err := wire.ReadFlag(key, v)
 		c.ParallelTools = &on
-		return nil
+		return err
 	}
 	return readParam(c, key, v)
 }
 
-// readInstructions puts the instructions before what the input's own system messages say.
+// readInstructions puts the instructions before the input's own system messages.
 func readInstructions(c *chat.Conversation, v jsonx.Value) error {
 	t, ok := v.Str()
 	switch {
@@ -81,14 +76,14 @@ func readInput(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-// reader turns items into turns.
+// reader converts items into messages.
 type reader struct {
 	c       *chat.Conversation
 	opening bool // system messages before the first turn are the system prompt
 }
 
-// say adds to the conversation. What the assistant says in several items that follow each other is one turn.
-func (rd *reader) say(role chat.Role, at string, parts ...chat.Part) {
+// add adds parts to the conversation. Consecutive items of the assistant become one message.
+func (rd *reader) add(role chat.Role, at string, parts ...chat.Part) {
 	ms := rd.c.Messages
 	switch n := len(ms); {
 	case len(parts) == 0 && role != chat.RoleAssistant:
@@ -106,7 +101,7 @@ var roles = map[string]chat.Role{
 	"system": chat.RoleSystem, "developer": chat.RoleSystem, "user": chat.RoleUser, "assistant": chat.RoleAssistant,
 }
 
-// item reads one item of the input. A message may leave out that it is one.
+// item reads one item of the input. The type of a message is optional.
 func (rd *reader) item(v jsonx.Value, at string) error {
 	if v.Kind() != jsonx.Object {
 		return wire.WrongKind(at, "an object", v)
@@ -130,14 +125,14 @@ func (rd *reader) item(v jsonx.Value, at string) error {
 	case "reasoning":
 		return rd.reasoning(v, at)
 	case itemReference:
-		return KeptElsewhere(at)
+		return StoredElsewhere(at)
 	}
-	rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: v.Raw, Trace: traces[kind]})
+	rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartOther, Name: kind, At: at, Raw: v.Raw, Trace: traces[kind]})
 	return nil
 }
 
-// traces are the items that OpenAI's own tools leave in an answer and that say nothing to another provider: what was called or listed.
-// Any other item that only this format has is content.
+// traces are the items that OpenAI's own tools leave in an answer and that mean nothing to another provider: calls and lists. Any other item
+// of this format only is content.
 var traces = map[string]bool{"web_search_call": true, "file_search_call": true, "mcp_list_tools": true}
 
 func (rd *reader) message(v jsonx.Value, at string) error {
@@ -152,12 +147,12 @@ func (rd *reader) message(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "role", "content", "status")
 	parts, err := readContent(rd.c, v.Get("content"), at+".content")
 	if err == nil {
-		rd.say(role, at, parts...)
+		rd.add(role, at, parts...)
 	}
 	return err
 }
 
-// functionCall reads a call. Its arguments are a JSON text.
+// functionCall reads a function call. Its arguments are JSON in a string.
 func (rd *reader) functionCall(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", "arguments", "status")
 	call, err := readCall(v, at)
@@ -170,11 +165,11 @@ func (rd *reader) functionCall(v jsonx.Value, at string) error {
 	if call.Args == "" {
 		call.Args = "{}"
 	}
-	rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartToolUse, Tool: call})
+	rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartToolUse, Tool: call})
 	return nil
 }
 
-// customCall reads a call whose argument is a text. Elsewhere it is a call of the function that stands in for the tool.
+// customCall reads a call with a text argument. Elsewhere it is a call of the function that replaces the tool.
 func (rd *reader) customCall(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "name", "input", "status")
 	call, err := readCall(v, at)
@@ -186,7 +181,7 @@ func (rd *reader) customCall(v jsonx.Value, at string) error {
 		return err
 	}
 	call.Args = string(append(jsonx.AppendString([]byte(`{"`+customInput+`":`), input), '}'))
-	rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartToolUse, Tool: call})
+	rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartToolUse, Tool: call})
 	return nil
 }
 
@@ -198,7 +193,7 @@ func readCall(v jsonx.Value, at string) (call chat.ToolCall, err error) {
 	return call, err
 }
 
-// output reads what a call returned: a text, or parts.
+// output reads a call's result: a string, or parts.
 func (rd *reader) output(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "call_id", "output", "status")
 	id, err := readRequired(at+".call_id", v.Get("call_id"))
@@ -213,6 +208,6 @@ func (rd *reader) output(v jsonx.Value, at string) error {
 	if err != nil {
 		return err
 	}
-	rd.say(chat.RoleTool, at, chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts})
+	rd.add(chat.RoleTool, at, chat.Part{Kind: chat.PartToolResult, Tool: chat.ToolCall{ID: id}, Parts: parts})
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxEvent is the size in bytes of the longest event of a stream: the last one holds the whole answer.
+	// maxEvent is the maximum size of a stream's event in bytes: the last one holds the whole answer.
 	maxEvent = 64 << 20
 
-	// maxBlocks is how many blocks an answer may have: each piece of one is looked up among them.
+	// maxBlocks is the maximum number of blocks in an answer: each piece of a block is looked up among them.
 	maxBlocks = 4096
 )
 
@@ -21,30 +21,28 @@ const (
 // provider.Decoder.
 type Decoder struct {
 	answer.Reader
-	counts  bool              // the answer is a count of tokens
-	crosses bool              // the client reads another format
-	names   map[string]string // the tools whose names were cut, by what they are called here
+	counts     bool              // the answer is a count of tokens
+	translates bool              // the client speaks another dialect
+	longNames  map[string]string // the client's tool names, by their shortened ones
 
-	began  bool // a response was recognised
-	tier   bool // the service tier was told
-	called bool // a tool was called
-	items  map[int64]*outputItem
-	blocks int // content blocks so far
-	points int // code points of text so far, where they are counted
-	cited  int // citations so far
+	began     bool // the Start event was emitted
+	tier      bool // the service tier was emitted
+	called    bool // a tool was called
+	items     map[int64]*outputItem
+	points    int // code points of text so far; counted for other dialects only
+	citations int // citations so far
 }
 
-// NewDecoder reads the answer to a request made with EncodeRequest. Whether the body is a stream is told by its content
-// type, and by the request when there is none.
+// NewDecoder returns a decoder of the answer to req. The content type says whether the body is a stream; without one, the request does.
 func NewDecoder(req *chat.Request, status int, h header.List) *Decoder {
 	f := answer.Format{Dialect: chat.Responses, MaxEvent: maxEvent}
 	return &Decoder{
 		Reader: answer.NewReader(f, req, status, h), counts: req.Op == chat.CountTokens, items: map[int64]*outputItem{},
-		crosses: req.Dialect != chat.Responses, names: wire.LongNames(req, chat.Responses),
+		translates: req.Dialect != chat.Responses, longNames: wire.LongNames(req, chat.Responses),
 	}
 }
 
-// Decode reads the next piece of the body.
+// Decode reads the next piece of the body. It implements provider.Decoder.
 func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	for f := range d.Take(chunk, end) {
 		d.frame(f)
@@ -59,12 +57,12 @@ func (d *Decoder) Decode(chunk []byte, end bool) []chat.Event {
 	return d.Events
 }
 
-// frame reads one SSE event. One of the events it means carries its bytes: the first, or the End.
+// frame reads one SSE event. One of its chat events carries its bytes: the first, or the End.
 func (d *Decoder) frame(f *sse.Frame) {
 	first := len(d.Events)
 	var model chat.Span
 	switch {
-	case f.TooLong: // its bytes are lost; the stream goes on
+	case f.TooLong: // its bytes are lost; the stream continues
 		d.Emit(chat.Event{Kind: chat.Extra, ID: oversized})
 		return
 	case f.Data != nil:
@@ -74,7 +72,7 @@ func (d *Decoder) frame(f *sse.Frame) {
 	switch {
 	case n == first:
 		d.Emit(chat.Event{Kind: chat.Other})
-	case d.Events[n-1].Kind == chat.Error: // what came with an error is no answer, but for what it took
+	case d.Events[n-1].Kind == chat.Error: // of a failed answer, only the usage counts
 		return
 	}
 	carrier := first
@@ -97,7 +95,7 @@ func (d *Decoder) whole() {
 		d.response(v)
 	}
 	if last := len(d.Events) - 1; d.Passes && d.Events[last].Kind == chat.End {
-		d.Carry(0, last, d.Body, span(v.Get("model"), 0))
+		d.Carry(0, last, d.Body, wire.ModelSpan(v.Get("model"), 0))
 	}
 }
 
@@ -108,12 +106,4 @@ func (d *Decoder) count(v jsonx.Value) {
 		return
 	}
 	d.End()
-}
-
-// span is where a text names the model that stands at offset in it.
-func span(model jsonx.Value, offset int) chat.Span {
-	if model.Kind() != jsonx.String || offset < 0 {
-		return chat.Span{}
-	}
-	return chat.Span{Start: offset + model.At, End: offset + model.At + len(model.Raw)}
 }

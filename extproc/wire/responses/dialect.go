@@ -1,9 +1,9 @@
-// Package responses is the wire format of OpenAI's Responses API, on both sides: a client's requests and the answers it
-// reads (Dialect), and the requests and answers of a provider that speaks it (EncodeRequest, Decoder), which it does with
-// clients of this format alone. It knows nothing of where responses are kept: what needs that is said in chat.Request.Needs.
+// Package responses is the wire format of OpenAI's Responses API, on both sides: a client's requests and answers (Dialect), and a provider's
+// (EncodeRequest, Decoder). It does not know where responses are stored: a request that depends on stored responses says so in
+// chat.Request.Needs.
 //
-// Thinking that its provider signed travels in the encrypted_content of reasoning items, so that it comes back whole; see seal.
-// What is lost on the way to the format or from it is named as package wire says.
+// Thinking that its provider signed is carried in the encrypted_content of reasoning items, so that clients send it back unchanged; see seal.
+// What is lost is named as package wire describes.
 package responses
 
 import (

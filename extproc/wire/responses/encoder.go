@@ -11,46 +11,43 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// NewEncoder writes one answer for a Responses client. Events of kind Error write nothing: what a client may see of one
-// is said with Error.
+// NewEncoder returns the encoder of one answer for a Responses client. It writes nothing for events of kind Error: the caller writes the
+// client's error with Error.
 func (Dialect) NewEncoder(o wire.Options) wire.Encoder {
-	e := &encoder{opts: o, custom: customTools(o.Request)}
-	if o.Model != "" {
-		e.quoted = jsonx.AppendString(nil, o.Model)
-	}
+	e := &encoder{opts: o, quoted: o.QuotedModel(), custom: customTools(o.Request)}
 	return e
 }
 
-// encoder gathers an answer into items and, for a stream, tells on the way what it gathers.
+// encoder collects an answer as items and, for a stream, writes events while it collects.
 type encoder struct {
-	wire.Losses
+	wire.DegradedNames
 	opts   wire.Options
 	quoted []byte          // opts.Model as a JSON string
-	custom map[string]bool // the tools of the request whose argument is a text
+	custom map[string]bool // the request's tools with a text argument
 
 	began    bool
 	seq      int64
 	id       string
 	model    string
 	items    []*item
-	going    []*item // of those, what is not done
+	open     []*item // the items that are not complete
 	usage    chat.Usage
 	ownUsage []byte // the provider's own usage, if it speaks this dialect
 	tier     []byte // the service tier's JSON
 	reason   chat.StopReason
-	next     named  // what the provider says of the block that begins
-	passed   []byte // the provider's own body
-	own      []byte // the gateway's own member
+	next     blockAttributes // attributes of the block that comes next
+	passed   []byte          // the provider's own body
+	own      []byte          // the gateway's own member
 }
 
-// named is what only this dialect says of a block before its content.
-type named struct {
-	id    string // its item's
-	raw   bool   // reasoning is the model's own words, no summary
+// blockAttributes are what only this dialect has of a block, which comes before its content.
+type blockAttributes struct {
+	id    string // of its item
+	raw   bool   // reasoning_text, not a summary
 	phase []byte // of a message: its JSON
 }
 
-// customTools are the tools that a request offers as functions in this format's own way; nil for none.
+// customTools are the names of the custom tools that a request offers; nil for none.
 func customTools(r *chat.Request) map[string]bool {
 	if r == nil || !r.Doc.MayHold(`"`+chat.CustomTool+`"`) {
 		return nil
@@ -64,13 +61,13 @@ func customTools(r *chat.Request) map[string]bool {
 	return names
 }
 
-// Append writes what one event means to the client. A frame of the provider's own passes as it came.
+// Append writes an event for the client. The provider's own frames pass unchanged.
 func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 	if e.opts.Same && (ev.Tail || ev.Raw != nil) {
 		return e.pass(dst, ev)
 	}
-	if ev.Choice > 0 { // this format has one answer
-		e.Lose("choices")
+	if ev.Choice > 0 { // the format has one choice
+		e.Degrade("choices")
 		return dst
 	}
 	switch ev.Kind {
@@ -78,7 +75,7 @@ func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 		e.start(ev)
 		return e.begin(dst)
 	case chat.Text, chat.Refusal:
-		return e.say(dst, ev)
+		return e.text(dst, ev)
 	case chat.Thought, chat.Signature, chat.Redacted:
 		return e.think(dst, ev)
 	case chat.ToolStart:
@@ -95,7 +92,7 @@ func (e *encoder) Append(dst []byte, ev *chat.Event) []byte {
 		return e.extra(dst, ev)
 	case chat.End:
 		return e.end(dst)
-	case chat.Error, chat.Other: // this format has no words for them
+	case chat.Error, chat.Other: // not expressible in this format
 	}
 	return dst
 }
@@ -121,41 +118,35 @@ func (e *encoder) pass(dst []byte, ev *chat.Event) []byte {
 		e.passed = e.appendRaw(nil, ev.Raw, ev.ModelSpan)
 	}
 	if ev.Kind == chat.End {
-		dst = wire.AppendBeside(dst, e.passed, e.own)
+		dst = wire.AppendWithOwn(dst, e.passed, e.own)
 	}
 	return dst
 }
 
-// appendRaw appends a provider's own bytes, with the model's name as the client shall see it.
+// appendRaw appends a provider's own bytes, with the name of the model that the client is shown.
 func (e *encoder) appendRaw(dst, raw []byte, at chat.Span) []byte {
-	if e.quoted == nil || at.End <= at.Start || at.End > len(raw) || bytes.Equal(raw[at.Start:at.End], e.quoted) {
-		return append(dst, raw...)
-	}
-	dst = append(dst, raw[:at.Start]...)
-	dst = append(dst, e.quoted...)
-	return append(dst, raw[at.End:]...)
+	return wire.AppendQuoted(dst, raw, at, e.quoted)
 }
 
-// Attach keeps the gateway's own member of the response.
+// Attach keeps the gateway's own member until the response is written.
 func (e *encoder) Attach(dst, own []byte) []byte {
 	e.own = own
 	return dst
 }
 
-// appendLast appends the provider's own last frame with the gateway's member in its response, behind the model's name. A response
-// without one has it beside it.
+// appendLast appends the provider's last frame with the gateway's member added to its response, after the model's name. If the response does
+// not name a model, the member is added to the frame's object.
 func (e *encoder) appendLast(dst []byte, ev *chat.Event) []byte {
 	n := len(dst)
 	dst = e.appendRaw(dst, ev.Raw, ev.ModelSpan)
 	behind := len(dst) - (len(ev.Raw) - ev.ModelSpan.End)
 	if ev.ModelSpan.End <= ev.ModelSpan.Start || behind > len(dst) {
-		return wire.AppendBeside(dst[:n], bytes.Clone(dst[n:]), e.own)
+		return wire.AppendWithOwn(dst[:n], bytes.Clone(dst[n:]), e.own)
 	}
-	return slices.Insert(dst, behind, wire.AppendBehind(nil, e.own)...)
+	return slices.Insert(dst, behind, wire.AppendOwn(nil, e.own)...)
 }
 
-// start learns the answer's names. A provider of another dialect has ids of another form, so the answer gets one of
-// ours.
+// start sets the answer's id and model. Ids of other dialects have another form, so the answer gets one of the gateway's.
 func (e *encoder) start(ev *chat.Event) {
 	e.id, e.model = ev.ID, ev.Model
 	if !e.opts.Same || e.id == "" {
@@ -169,33 +160,30 @@ func (e *encoder) start(ev *chat.Event) {
 func (e *encoder) ownID() string { return strings.TrimPrefix(e.opts.RequestID, "req_") }
 
 func (e *encoder) count(ev *chat.Event) {
-	e.usage.Merge(ev.Usage)
-	if e.opts.Same && ev.Text != nil {
-		e.ownUsage = wire.AppendMerged(nil, jsonx.Value{Raw: e.ownUsage}, jsonx.Value{Raw: ev.Text})
-	}
+	wire.MergeUsage(&e.usage, &e.ownUsage, ev, e.opts.Same)
 }
 
-// stop completes every item. The last one is as incomplete as the answer.
+// stop completes all items. If the answer is incomplete, so is the last one.
 func (e *encoder) stop(dst []byte, ev *chat.Event) []byte {
 	e.reason = ev.Reason
 	switch ev.Reason {
 	case chat.StopSequence:
-		e.Lose("stop_sequence")
+		e.Degrade("stop_sequence")
 	case chat.StopPause:
-		e.Lose("pause_turn")
+		e.Degrade("pause_turn")
 	case chat.StopEnd, chat.StopLength, chat.StopTool, chat.StopRefusal, chat.StopContext:
 	}
 	return e.closeAll(e.begin(dst))
 }
 
 func (e *encoder) closeAll(dst []byte) []byte {
-	for _, it := range e.going {
+	for _, it := range e.open {
 		if it.index == len(e.items)-1 && e.unfinished() != "" {
 			it.status = incomplete
 		}
 		dst = e.close(dst, it)
 	}
-	e.going = nil
+	e.open = nil
 	return dst
 }
 
@@ -207,8 +195,7 @@ const (
 	inProgress = "in_progress"
 )
 
-// unfinished is why the answer is incomplete, in this format's words; "" if it is not. One that was refused in words is
-// complete with them.
+// unfinished is the reason why the answer is incomplete; "" if it is complete. A refusal in text is a complete answer.
 func (e *encoder) unfinished() string {
 	switch e.reason {
 	case chat.StopLength, chat.StopContext:
@@ -233,7 +220,7 @@ func (e *encoder) refused() bool {
 	return false
 }
 
-// end writes what the client still waits for, and the terminator or the body.
+// end writes what is pending, and the last event or the body.
 func (e *encoder) end(dst []byte) []byte {
 	dst = e.closeAll(e.begin(dst))
 	status := completed
@@ -243,17 +230,17 @@ func (e *encoder) end(dst []byte) []byte {
 	if !e.opts.Stream {
 		return e.appendResponse(dst, status, nil)
 	}
-	dst = append(e.open(dst, "response."+status), `,"response":`...)
-	return shut(e.appendResponse(dst, status, nil))
+	dst = append(e.openFrame(dst, "response."+status), `,"response":`...)
+	return closeFrame(e.appendResponse(dst, status, nil))
 }
 
-// Error appends the frames by which a client in the middle of a stream learns that it failed: as an error, which OpenAI's
-// SDKs raise, and as the failed response, which others read. Of a JSON answer it is the body.
+// Error appends the frames of an error inside a stream: an error event, which OpenAI's SDKs raise, and the failed response, which other
+// clients read. For JSON it appends the body of the error.
 func (e *encoder) Error(dst []byte, f *fault.Fault) []byte {
 	if !e.opts.Stream {
 		return append(dst, Dialect{}.Error(f, e.opts.RequestID)...)
 	}
-	dst = e.open(dst, "error")
+	dst = e.openFrame(dst, "error")
 	dst = jsonx.AppendString(append(dst, `,"code":`...), f.CodeString())
 	dst = jsonx.AppendString(append(dst, `,"message":`...), f.Public)
 	dst = appendOptional(append(dst, `,"param":`...), f.Param)
@@ -261,10 +248,10 @@ func (e *encoder) Error(dst []byte, f *fault.Fault) []byte {
 	if e.opts.RequestID != "" {
 		dst = jsonx.AppendString(append(dst, `,"request_id":`...), e.opts.RequestID)
 	}
-	dst = shut(dst)
+	dst = closeFrame(dst)
 	if !e.began {
 		return dst
 	}
-	dst = append(e.open(dst, "response."+failed), `,"response":`...)
-	return shut(e.appendResponse(dst, failed, f))
+	dst = append(e.openFrame(dst, "response."+failed), `,"response":`...)
+	return closeFrame(e.appendResponse(dst, failed, f))
 }

@@ -10,31 +10,31 @@ import (
 	"bardo.money/gateway/internal/sse"
 )
 
-// outputItem is what is known of one of the answer's items.
+// outputItem is the state of one item of the answer.
 type outputItem struct {
 	kind   string
 	id     jsonx.Raw
 	phase  jsonx.Raw
 	parts  []outputPart
-	signed string // the ID of its thinking, if that is signed
+	signed string // the ID of its thinking events, if they are signed
 	closed bool
 }
 
-// outputPart is a piece of an item: of a message's content, of reasoning, or the whole of a call.
+// outputPart is a part of an item: of a message's content, of reasoning, or a whole call.
 type outputPart struct {
-	family string // the event's name for it
-	kind   chat.EventKind
-	said   string // the name under which its text came
-	number int64  // as the provider counts it
-	block  int    // as the events do
-	before int    // code points of text before it
-	told   bool   // some of its text
-	noted  bool   // some of its annotations
-	probed bool   // some of its logprobs
-	closed bool
+	family      string // name of its events, without the last word
+	kind        chat.EventKind
+	event       string // event name under which its text came
+	number      int64  // the provider's number
+	block       int    // index of its chat events
+	before      int    // code points of text before it
+	emitted     bool   // text was emitted
+	annotated   bool   // annotations were emitted
+	hasLogprobs bool   // logprobs were emitted
+	closed      bool
 }
 
-// streamEvent is the members of an event that mean something.
+// streamEvent is the relevant members of an event.
 type streamEvent struct {
 	kind, response, item, err, delta, text, refusal, args, input jsonx.Value
 	id, output, content, summary, annotation, logprobs           jsonx.Value
@@ -81,7 +81,7 @@ func (e *streamEvent) read(v jsonx.Value) {
 func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 	v, err := d.Parse(f.Data)
 	if err != nil {
-		if string(f.Data) != "[DONE]" { // other formats end so
+		if string(f.Data) != "[DONE]" { // the terminator of other formats
 			d.Emit(chat.Event{Kind: chat.Extra, ID: unreadable})
 		}
 		return chat.Span{}
@@ -110,10 +110,10 @@ func (d *Decoder) data(f *sse.Frame) (model chat.Span) {
 	default:
 		d.piece(kind, &e)
 	}
-	return span(e.response.Get("model"), f.DataAt)
+	return wire.ModelSpan(e.response.Get("model"), f.DataAt)
 }
 
-// begin tells that there is an answer, once.
+// begin emits the Start event, once.
 func (d *Decoder) begin(r jsonx.Value) {
 	if d.began {
 		return
@@ -124,7 +124,7 @@ func (d *Decoder) begin(r jsonx.Value) {
 	d.Emit(chat.Event{Kind: chat.Start, ID: id, Model: model})
 }
 
-// failed is a response that its provider gave up. What it took until then counts.
+// failed handles a response that its provider gave up. Its usage counts.
 func (d *Decoder) failed(r jsonx.Value) {
 	d.usage(r)
 	e := errbody.InStream(r)
@@ -148,7 +148,7 @@ func (d *Decoder) response(v jsonx.Value) {
 	}
 }
 
-// finish ends the answer with the response as it became. What of it was not told before is told now.
+// finish ends the answer. r is the whole response: what no event brought before is emitted now.
 func (d *Decoder) finish(r jsonx.Value) {
 	for i, item := range r.Get("output").Each {
 		if d.item(int64(i), item, true); d.Over {
@@ -174,7 +174,7 @@ func (d *Decoder) finish(r jsonx.Value) {
 	d.End()
 }
 
-// usage tells what an answer took, in the provider's words too.
+// usage emits a usage object: its numbers, and the provider's own text.
 func (d *Decoder) usage(r jsonx.Value) {
 	var v jsonx.Value
 	for key, m := range r.Members {
@@ -189,7 +189,7 @@ func (d *Decoder) usage(r jsonx.Value) {
 	}
 }
 
-// searches counts the searches of the web that an answer has items of.
+// searches counts the web searches among an answer's items.
 func searches(output jsonx.Value) (n int64) {
 	for _, item := range output.Each {
 		if item.Get("type").Equal("web_search_call") {
@@ -209,15 +209,15 @@ func readUsage(v jsonx.Value) chat.Usage {
 	}
 }
 
-// family is a kind of events that bring text.
+// family is a kind of events with text.
 type family struct {
-	name  string // what they are called, without their last word
+	name  string // event name without its last word
 	kind  chat.EventKind
-	place member // that has their part's number
-	text  member // that has the text of a whole part
+	place member // the member with the number of their part
+	text  member // the member with the text of a whole part
 }
 
-// member is one of those of an event that families differ in.
+// member identifies a member of an event.
 type member uint8
 
 const (
@@ -261,14 +261,14 @@ var families = func() map[string]*family {
 	} {
 		all[f.name] = &f
 	}
-	// The names that events of reasoning had at first, and that some servers send in place of the newer ones, or beside them. Their
-	// deltas are objects with a text.
+	// Former names of the events of reasoning, which some servers send instead of the current ones, or in addition. Their deltas are objects
+	// with a text.
 	all["response.reasoning_summary"] = all["response.reasoning_summary_text"]
 	all["response.reasoning"] = all["response.reasoning_text"]
 	return all
 }()
 
-// piece reads an event that brings text; any other means something to this dialect alone.
+// piece reads an event with text or an annotation; other events are for clients of this dialect only.
 func (d *Decoder) piece(kind []byte, e *streamEvent) {
 	number, _ := e.output.Int()
 	if string(kind) == "response.output_text.annotation.added" {
@@ -297,11 +297,11 @@ func (d *Decoder) piece(kind []byte, e *streamEvent) {
 	if it.id == nil {
 		it.id = present(e.id)
 	}
-	d.told(it, f, kind[:cut], e, whole)
+	d.emitText(it, f, kind[:cut], e, whole)
 }
 
-// told tells a piece of a part, or a whole one, that comes under some name.
-func (d *Decoder) told(it *outputItem, f *family, said []byte, e *streamEvent, whole bool) {
+// emitText emits a piece of a part, or a whole part. event is the name of its event without the last word.
+func (d *Decoder) emitText(it *outputItem, f *family, event []byte, e *streamEvent, whole bool) {
 	text := e.delta
 	if text.Kind() == jsonx.Object {
 		text = text.Get("text")
@@ -311,22 +311,22 @@ func (d *Decoder) told(it *outputItem, f *family, said []byte, e *streamEvent, w
 	}
 	place, _ := e.member(f.place).Int()
 	p := it.find(f.name, place)
-	if p != nil && p.said != "" && p.said != string(said) { // it is told under both of its names: once is enough
+	if p != nil && p.event != "" && p.event != string(event) { // the part came under its other name before
 		return
 	}
 	d.text(it, f.name, place, text, whole)
 	if p = it.find(f.name, place); p == nil {
 		return
 	}
-	if p.told && p.said == "" {
-		p.said = string(said)
+	if p.emitted && p.event == "" {
+		p.event = string(event)
 	}
 	if f.kind == chat.Text {
 		d.probabilities(p, e.logprobs, whole)
 	}
 }
 
-// at is the state of the item with this number. One that was never announced gets a kind from what its pieces are.
+// at returns the state of the item with a number. An item without an added event is created with the kind given.
 func (d *Decoder) at(number int64, kind string) *outputItem {
 	it := d.items[number]
 	if it == nil {

@@ -7,32 +7,32 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// What this dialect alone says, as chat.Extra names it. Any other name that comes with an object is a whole item of that type.
+// Extras of this dialect, as chat.Extra names them. Any other name with an object is a whole item of that type.
 const (
-	itemID           = "item_id"           // of the block that follows: a JSON string
-	reasoningText    = "reasoning_text"    // the reasoning that follows is the model's own words
-	phase            = "phase"             // of the message that follows: commentary or the final answer
-	encryptedContent = "encrypted_content" // of the reasoning before it: a JSON string
-	annotation       = "annotations"       // on the text before it
-	logprobs         = "logprobs"          // of the text before it: an array
+	itemID           = "item_id"           // of the next block: a JSON string
+	reasoningText    = "reasoning_text"    // the next reasoning is reasoning_text
+	phase            = "phase"             // of the next message: commentary or the final answer
+	encryptedContent = "encrypted_content" // of the previous reasoning: a JSON string
+	annotation       = "annotations"       // of the previous text
+	logprobs         = "logprobs"          // of the previous text: an array
 
-	oversized     = "oversized_event"  // an event of the stream that was too long to keep
+	oversized     = "oversized_event"  // an event of the stream above the maximum size
 	unreadable    = "unreadable_event" // an event of the stream that is not JSON
 	unknownMember = "unknown_member"   // a member of an item that this package does not know
 )
 
-// extra takes in what the provider says in this dialect, and names what another says in its own.
+// extra handles an extra of this dialect, and names those of other dialects as degraded.
 func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 	switch {
-	case ev.ID == chat.ServiceTier && e.takesTier(ev.Text):
+	case ev.ID == chat.ServiceTier && e.setTier(ev.Text):
 		return dst
 	case len(ev.Cites) > 0 && !e.opts.Same:
 		return e.cite(dst, ev)
 	}
 	switch {
 	case !e.opts.Same, len(ev.Text) == 0 && ev.ID != reasoningText:
-		if !ev.Said {
-			e.Lose(ev.ID)
+		if !ev.Redundant {
+			e.Degrade(ev.ID)
 		}
 		return dst
 	}
@@ -59,23 +59,23 @@ func (e *encoder) extra(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// ofOpenAI are OpenAI's words for tiers of service.
-var ofOpenAI = map[string]bool{`"default"`: true, `"flex"`: true, `"priority"`: true, `"scale"`: true}
+// openAITiers are OpenAI's service tiers.
+var openAITiers = map[string]bool{`"default"`: true, `"flex"`: true, `"priority"`: true, `"scale"`: true}
 
-// takesTier keeps the service tier, in OpenAI's words.
-func (e *encoder) takesTier(said []byte) bool {
+// setTier sets the service tier, translated into OpenAI's; false if there is no equivalent.
+func (e *encoder) setTier(tier []byte) bool {
 	switch {
 	case e.opts.Same:
-	case string(said) == `"standard"`:
-		said = []byte(`"default"`)
-	case !ofOpenAI[string(said)]:
+	case string(tier) == `"standard"`:
+		tier = []byte(`"default"`)
+	case !openAITiers[string(tier)]:
 		return false
 	}
-	e.tier = bytes.Clone(said)
+	e.tier = bytes.Clone(tier)
 	return true
 }
 
-// encrypted keeps what the provider calls its reasoning's encrypted content.
+// encrypted sets the provider's encrypted content of a reasoning item.
 func (e *encoder) encrypted(dst []byte, ev *chat.Event) []byte {
 	dst, it, _ := e.thought(dst, &chat.Event{Kind: chat.Thought, Index: ev.Index})
 	t, _ := jsonx.Value{Raw: ev.Text}.Text(nil)

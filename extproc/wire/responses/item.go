@@ -13,16 +13,16 @@ import (
 type item struct {
 	kind   itemKind
 	index  int    // in the output
-	id     string // as the client sees it
-	status string // completed, unless it is not
-	closed bool   // the client was told that it is done
+	id     string // for the client
+	status string // completed, or incomplete
+	closed bool   // its done event was written
 
 	parts   []part // of a message, or of reasoning
-	stopped bool   // the provider ended the block
-	block   int    // of a call: the provider's number of it
+	stopped bool   // the provider completed the block
+	block   int    // of a call: the index of its chat events
 	call    chat.ToolCall
 	args    []byte
-	text    bool   // the arguments of a custom call come as text, and not inside an object
+	text    bool   // the arguments of a custom call come as text, not as an object
 	seal    []byte // of reasoning: its encrypted_content
 	whole   []byte // of another: its JSON
 	phase   []byte // of a message: its JSON
@@ -35,15 +35,15 @@ const (
 	reasoning
 	functionCall
 	customCall
-	foreign // of a kind that only this dialect has
+	foreign // of this dialect only
 )
 
-// part is a piece of a message's content, of a summary, or of reasoning's own words.
+// part is a part of a message's content, of a reasoning summary, or of reasoning_text.
 type part struct {
 	kind     chat.EventKind // Text, Refusal or Thought
-	block    int            // the provider's number of it
-	raw      bool           // of a Thought: the model's own words
-	place    int            // among those of its member
+	block    int            // index of its chat events
+	raw      bool           // of a Thought: reasoning_text
+	place    int            // index in its member
 	closed   bool
 	text     []byte
 	sign     []byte   // of a Thought
@@ -52,14 +52,14 @@ type part struct {
 	logprobs [][]byte
 }
 
-// marks of items that the gateway made itself: their provider knows nothing of them.
+// ownReasoning is the prefix of ids of reasoning items that the gateway made: providers do not know them.
 const ownReasoning = chat.OwnReasoning
 
-// add begins an item. What is open before it, and may not go on, is done.
+// add begins an item. Items before it that cannot continue are completed.
 func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {
 	dst = e.begin(dst)
-	going := e.going[:0]
-	for _, o := range e.going {
+	going := e.open[:0]
+	for _, o := range e.open {
 		if o.stopped || o.kind == message || o.kind == reasoning {
 			dst = e.close(dst, o)
 			continue
@@ -67,13 +67,13 @@ func (e *encoder) add(dst []byte, it *item) ([]byte, *item) {
 		going = append(going, o)
 	}
 	going = append(going, it)
-	e.going = going
+	e.open = going
 	it.index, it.status = len(e.items), completed
 	if it.id = e.next.id; it.id == "" || it.kind == foreign {
 		it.id = it.kind.prefix() + e.ownID() + "_" + strconv.Itoa(it.index)
 	}
 	it.phase = e.next.phase
-	e.next = named{}
+	e.next = blockAttributes{}
 	e.items = append(e.items, it)
 	return dst, it
 }
@@ -91,7 +91,7 @@ func (k itemKind) prefix() string {
 	return "msg_"
 }
 
-// last is the item that goes on, if it is open and of this kind; else nil.
+// last is the last item if it is open and of this kind; else nil.
 func (e *encoder) last(kind itemKind) *item {
 	n := len(e.items)
 	if n == 0 || e.items[n-1].closed || e.items[n-1].kind != kind || e.next.id != "" && e.next.id != e.items[n-1].id {
@@ -100,8 +100,8 @@ func (e *encoder) last(kind itemKind) *item {
 	return e.items[n-1]
 }
 
-// say adds text to the message that is open, or to a new one.
-func (e *encoder) say(dst []byte, ev *chat.Event) []byte {
+// text adds text to the open message, or to a new one.
+func (e *encoder) text(dst []byte, ev *chat.Event) []byte {
 	if len(ev.Text) == 0 {
 		return dst
 	}
@@ -110,7 +110,7 @@ func (e *encoder) say(dst []byte, ev *chat.Event) []byte {
 	return e.delta(dst, it, len(it.parts)-1, ev.Text)
 }
 
-// content is the part of a message that an event belongs to, opened if need be.
+// content returns the part of a message that an event belongs to. It begins one if necessary.
 func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	kind := ev.Kind
 	if kind != chat.Refusal {
@@ -121,7 +121,7 @@ func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 		dst, it = e.add(dst, &item{kind: message})
 		dst = e.itemAdded(dst, it)
 	}
-	e.next = named{}
+	e.next = blockAttributes{}
 	if n := len(it.parts); n > 0 && !it.parts[n-1].closed && it.parts[n-1].kind == kind && it.parts[n-1].block == ev.Index {
 		return dst, it, &it.parts[n-1]
 	}
@@ -130,10 +130,10 @@ func (e *encoder) content(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	return e.partAdded(dst, it), it, &it.parts[len(it.parts)-1]
 }
 
-// think adds to a block of thinking. A block is an item of its own, unless its provider says that it belongs to the last.
+// think adds to a block of thinking. Each block is an item of its own, unless its provider's ids say otherwise.
 func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 	if ev.Kind != chat.Thought && ev.ID == "" && !e.opts.Same {
-		e.Lose("signature")
+		e.Degrade("signature")
 		return dst
 	}
 	dst, it, p := e.thought(dst, ev)
@@ -147,7 +147,7 @@ func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 			return dst
 		}
 		if len(p.text) == 0 {
-			p.place = it.told(p.raw)
+			p.place = it.textParts(p.raw)
 			dst = e.partAdded(dst, it)
 		}
 		p.text = append(p.text, ev.Text...)
@@ -156,8 +156,8 @@ func (e *encoder) think(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// told counts the parts of reasoning that say something.
-func (it *item) told(raw bool) (n int) {
+// textParts counts the parts of reasoning that have text.
+func (it *item) textParts(raw bool) (n int) {
 	for i := range it.parts {
 		if it.parts[i].raw == raw && len(it.parts[i].text) > 0 {
 			n++
@@ -166,7 +166,7 @@ func (it *item) told(raw bool) (n int) {
 	return n
 }
 
-// thought is the block of thinking that an event belongs to, opened if need be.
+// thought returns the block of thinking that an event belongs to. It begins one if necessary.
 func (e *encoder) thought(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 	raw := e.next.raw
 	it := e.last(reasoning)
@@ -177,13 +177,13 @@ func (e *encoder) thought(dst []byte, ev *chat.Event) ([]byte, *item, *part) {
 		dst, it = e.add(dst, &item{kind: reasoning})
 		dst = e.itemAdded(dst, it)
 	}
-	e.next = named{}
+	e.next = blockAttributes{}
 	dst = e.closePart(dst, it)
 	it.parts = append(it.parts, part{kind: chat.Thought, block: ev.Index, raw: raw})
 	return dst, it, &it.parts[len(it.parts)-1]
 }
 
-// call begins a call of a tool.
+// call begins a tool call.
 func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 	kind := functionCall
 	if ev.ID == chat.CustomTool || e.custom[ev.Tool.Name] {
@@ -194,9 +194,9 @@ func (e *encoder) call(dst []byte, ev *chat.Event) []byte {
 	return e.itemAdded(dst, it)
 }
 
-// args continues a call. The argument of a custom tool that comes as an object is told when it is whole.
+// args continues a call. The argument of a custom tool that comes as an object is written when it is complete.
 func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
-	for _, it := range slices.Backward(e.going) {
+	for _, it := range slices.Backward(e.open) {
 		if (it.kind != functionCall && it.kind != customCall) || it.block != ev.Index {
 			continue
 		}
@@ -212,10 +212,9 @@ func (e *encoder) args(dst []byte, ev *chat.Event) []byte {
 	return dst
 }
 
-// stopBlock notes that a block goes on no more. Its item is done when another begins, or the answer stops: only then it is known
-// whether it is complete.
+// stopBlock marks a call as complete. Its item is written as done when another one begins or the answer stops: only then its status is known.
 func (e *encoder) stopBlock(block int) {
-	for _, it := range e.going {
+	for _, it := range e.open {
 		if it.kind == functionCall || it.kind == customCall {
 			it.stopped = it.stopped || it.block == block
 		}
@@ -249,8 +248,7 @@ func (e *encoder) close(dst []byte, it *item) []byte {
 	return e.itemDone(dst, it)
 }
 
-// customText is the text inside the arguments of the function that stood in for a custom tool; arguments of another form are taken
-// for the text.
+// customText extracts the text from the arguments of the function that replaces a custom tool; other arguments are the text themselves.
 func customText(args []byte) []byte {
 	v, err := jsonx.Parse(args)
 	if err != nil {
@@ -262,7 +260,7 @@ func customText(args []byte) []byte {
 	return args
 }
 
-// sealUp makes the encrypted_content of thinking that its provider signed.
+// sealUp sets the encrypted_content of thinking that its provider signed.
 func (it *item) sealUp() {
 	for i := range it.parts {
 		switch p := &it.parts[i]; {

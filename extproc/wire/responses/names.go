@@ -8,12 +8,12 @@ import (
 // Names is the form of a request: the members of the Responses API.
 var Names = func() *jsonx.Form {
 	f := jsonx.NewForm(
-		// At the top.
+		// Top level.
 		"background", "context_management", "conversation", "include", "instructions", "max_output_tokens", "max_tool_calls", "model",
 		"parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_retention", "reasoning", "safety_identifier",
 		"service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "speed",
 		"inference_geo", "mcp_servers", "modalities", "web_search_options", "search_options", "enable_search", "search_parameters", "fallbacks",
-		// Inside.
+		// Nested.
 		"role", "content", "type", "image_url", "detail", "file_id", "file_data", "file_url", "filename", "input_audio", "data", "id", "call_id", "name",
 		"namespace", "status", "summary", "encrypted_content", "signature", "refusal", "annotations", "logprobs", "phase", "action", "command",
 		"commands", "timeout_ms", "working_directory", "max_output_length", "queries", "query", "sources", "output", "results", "score", "code", "container_id",

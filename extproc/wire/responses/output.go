@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// item reads an item as it begins, or as it became. What pieces have told already is not told again.
+// item reads an item from its added or its done event, or from the whole response. What earlier events brought is not emitted again.
 func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	kind, _ := v.Get("type").Str()
 	it := d.at(number, kind)
@@ -45,7 +45,7 @@ func (d *Decoder) item(number int64, v jsonx.Value, done bool) {
 	}
 }
 
-// content tells what a message holds.
+// content emits the content of a message.
 func (d *Decoder) content(it *outputItem, parts jsonx.Value) {
 	for i, p := range parts.Each {
 		switch kind, _ := p.Get("type").Str(); kind {
@@ -59,7 +59,7 @@ func (d *Decoder) content(it *outputItem, parts jsonx.Value) {
 	}
 }
 
-// reasoning tells a summary, the model's own words, and what the provider encrypted of them. An item that says nothing is told whole.
+// reasoning emits a reasoning item: summary, reasoning_text, and encrypted content. An empty item is emitted whole.
 func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	sealed := v.Get(encryptedContent)
 	text, isSealed := sealed.Str()
@@ -76,17 +76,17 @@ func (d *Decoder) reasoning(it *outputItem, v jsonx.Value) {
 	}
 	switch n := len(it.parts); {
 	case mine:
-		d.unsealed(it, ours)
-	case d.crosses && text != "":
-		d.sealed(it, text)
+		d.emitUnsealed(it, ours)
+	case d.translates && text != "":
+		d.emitSealed(it, text)
 	case n == 0:
-		d.Emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Said: !isSealed})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: "reasoning", Index: d.newBlock(), Text: v.Raw, Redundant: !isSealed})
 	case isSealed:
 		d.Emit(chat.Event{Kind: chat.Extra, ID: encryptedContent, Index: it.parts[n-1].block, Text: sealed.Raw})
 	}
 }
 
-// openSeal is what a gateway like this one sealed; nil if it did not.
+// openSeal returns what a gateway sealed; nil if the content is another provider's.
 func openSeal(sealed string) (*chat.Part, error) {
 	p, ours, err := unseal(sealed, encryptedContent)
 	if !ours {
@@ -95,8 +95,8 @@ func openSeal(sealed string) (*chat.Part, error) {
 	return &p, err
 }
 
-// sealed tells a client of another format what the provider encrypted: the signature of the summary before it, or an opaque block.
-func (d *Decoder) sealed(it *outputItem, text string) {
+// emitSealed emits encrypted content for clients of other formats: as the signature of the summary before it, or as an opaque block.
+func (d *Decoder) emitSealed(it *outputItem, text string) {
 	kind := chat.Signature
 	if len(it.parts) == 0 {
 		kind = chat.Redacted
@@ -104,12 +104,12 @@ func (d *Decoder) sealed(it *outputItem, text string) {
 			return
 		}
 	}
-	kept := []byte(chat.Signed(chat.ResponsesThinking, text))
-	d.Emit(chat.Event{Kind: kind, ID: chat.ResponsesThinking, Index: it.parts[len(it.parts)-1].block, Text: kept})
+	signed := []byte(chat.Signed(chat.ResponsesThinking, text))
+	d.Emit(chat.Event{Kind: kind, ID: chat.ResponsesThinking, Index: it.parts[len(it.parts)-1].block, Text: signed})
 }
 
-// unsealed tells what a gateway like this one sealed: the signature of the thinking before it, or an opaque block.
-func (d *Decoder) unsealed(it *outputItem, p *chat.Part) {
+// emitUnsealed emits what a gateway sealed: the signature of the thinking before it, or an opaque block.
+func (d *Decoder) emitUnsealed(it *outputItem, p *chat.Part) {
 	if len(it.parts) == 0 {
 		d.newPart(it, "response.reasoning_summary_text", 0)
 	}
@@ -120,12 +120,12 @@ func (d *Decoder) unsealed(it *outputItem, p *chat.Part) {
 	d.Emit(ev)
 }
 
-// callItem tells that a tool is called, and its arguments once they are whole.
+// callItem emits a tool call, and its arguments once they are complete.
 func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args jsonx.Value, done bool) {
 	if len(it.parts) == 0 {
 		id, _ := v.Get("call_id").Str()
 		name, _ := v.Get("name").Str()
-		if long := d.names[name]; long != "" {
+		if long := d.longNames[name]; long != "" {
 			name = long
 		}
 		custom := ""
@@ -144,7 +144,7 @@ func (d *Decoder) callItem(it *outputItem, v jsonx.Value, family string, args js
 	}
 }
 
-// text tells a piece of a part, or a whole one if nothing of it was told.
+// text emits a piece of a part, or a whole part if none of its text was emitted.
 func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Value, whole bool) {
 	t, ok := v.Text(&d.Arena)
 	if !ok || len(t) == 0 {
@@ -152,24 +152,24 @@ func (d *Decoder) text(it *outputItem, family string, number int64, v jsonx.Valu
 	}
 	p := it.find(family, number)
 	switch {
-	case p != nil && whole && p.told:
+	case p != nil && whole && p.emitted:
 		return
-	case p == nil && families[family].kind == chat.ToolArgs: // of a call that was never announced
+	case p == nil && families[family].kind == chat.ToolArgs: // of a call without an added event
 		return
 	case p == nil:
 		if p = d.newPart(it, family, number); d.Over {
 			return
 		}
 	}
-	p.told = true
-	if p.kind == chat.Text && d.crosses {
+	p.emitted = true
+	if p.kind == chat.Text && d.translates {
 		d.points += utf8.RuneCount(t)
 	}
 	ev := d.Next()
 	ev.Kind, ev.Index, ev.Text = p.kind, p.block, t
 	if ev.Kind == chat.Thought {
 		ev.ID = it.signed
-		if d.crosses && it.signed == "" { // its seal comes with the end of its item
+		if d.translates && it.signed == "" { // its signature comes with the end of its item
 			ev.ID = chat.ResponsesThinking
 		}
 	}
@@ -184,11 +184,11 @@ func (it *outputItem) find(family string, number int64) *outputPart {
 	return nil
 }
 
-// newPart begins a block, and tells what only this dialect says of it.
+// newPart begins a block, and emits its attributes.
 func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPart {
-	if n := len(it.parts); n > 0 && d.crosses && families[family].kind == chat.Thought {
+	if n := len(it.parts); n > 0 && d.translates && families[family].kind == chat.Thought {
 		if before := &it.parts[n-1]; before.kind == chat.Thought && !before.closed {
-			return d.goOn(it, family, number)
+			return d.continueThought(it, family, number)
 		}
 	}
 	for i := range it.parts {
@@ -200,23 +200,24 @@ func (d *Decoder) newPart(it *outputItem, family string, number int64) *outputPa
 		return p
 	}
 	if it.id != nil {
-		d.Emit(chat.Event{Kind: chat.Extra, ID: itemID, Index: p.block, Text: it.id, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: itemID, Index: p.block, Text: it.id, Redundant: true})
 	}
 	if it.phase != nil && it.kind == "message" {
-		d.Emit(chat.Event{Kind: chat.Extra, ID: phase, Index: p.block, Text: it.phase, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: phase, Index: p.block, Text: it.phase, Redundant: true})
 	}
 	if family == "response.reasoning_text" {
-		d.Emit(chat.Event{Kind: chat.Extra, ID: reasoningText, Index: p.block, Said: true})
+		d.Emit(chat.Event{Kind: chat.Extra, ID: reasoningText, Index: p.block, Redundant: true})
 	}
 	return p
 }
 
-// goOn adds a part to the thoughts of an item. To clients of other formats they are one block, which is signed as a whole.
-func (d *Decoder) goOn(it *outputItem, family string, number int64) *outputPart {
+// continueThought adds a part to the thinking of an item. For clients of other formats an item's thinking is one block, which is signed as a
+// whole.
+func (d *Decoder) continueThought(it *outputItem, family string, number int64) *outputPart {
 	before := &it.parts[len(it.parts)-1]
 	before.closed = true
 	block := before.block
-	if before.told {
+	if before.emitted {
 		d.Emit(chat.Event{Kind: chat.Thought, ID: chat.ResponsesThinking, Index: block, Text: []byte("\n\n")})
 	}
 	it.parts = append(it.parts, outputPart{family: family, kind: chat.Thought, number: number, block: block})
@@ -224,17 +225,17 @@ func (d *Decoder) goOn(it *outputItem, family string, number int64) *outputPart 
 }
 
 func (d *Decoder) newBlock() int {
-	d.blocks++
-	if d.blocks > maxBlocks {
+	d.Blocks++
+	if d.Blocks > maxBlocks {
 		d.tooMany()
 	}
-	return d.blocks - 1
+	return d.Blocks - 1
 }
 
-// outputText tells a whole part of a message.
+// outputText emits a whole text part of a message.
 func (d *Decoder) outputText(it *outputItem, number int64, v jsonx.Value) {
 	d.text(it, outputText, number, v.Get("text"), true)
-	if p := it.find(outputText, number); p == nil || !p.noted {
+	if p := it.find(outputText, number); p == nil || !p.annotated {
 		for _, note := range v.Get(annotation).Each {
 			d.note(it, number, note)
 		}
@@ -246,7 +247,7 @@ func (d *Decoder) outputText(it *outputItem, number int64, v jsonx.Value) {
 
 const outputText = "response.output_text"
 
-// note tells an annotation on a message's text.
+// note emits an annotation of a message's text.
 func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
 	p := it.find(outputText, number)
 	if p == nil {
@@ -254,22 +255,22 @@ func (d *Decoder) note(it *outputItem, number int64, v jsonx.Value) {
 			return
 		}
 	}
-	p.noted = true
+	p.annotated = true
 	ev := chat.Event{Kind: chat.Extra, ID: annotation, Index: p.block, Text: v.Raw}
-	if d.crosses && d.cited < wire.MostCitations {
+	if d.translates && d.citations < wire.MaxCitations {
 		if c, ok := citation(v, p.before); ok {
-			d.cited++
+			d.citations++
 			ev.Cites = []chat.Citation{c}
 		}
 	}
 	d.Emit(ev)
 }
 
-// probabilities tells the logprobs of a piece of text, or of a whole part if none of them were told.
+// probabilities emits the logprobs of a piece of text, or of a whole part if none of them were emitted.
 func (d *Decoder) probabilities(p *outputPart, v jsonx.Value, whole bool) {
 	for range v.Each {
-		if !whole || !p.probed {
-			p.probed = true
+		if !whole || !p.hasLogprobs {
+			p.hasLogprobs = true
 			d.Emit(chat.Event{Kind: chat.Extra, ID: logprobs, Index: p.block, Text: v.Raw})
 		}
 		return

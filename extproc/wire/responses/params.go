@@ -8,7 +8,7 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// A custom tool takes a text. Where there are none, a function with this one argument stands in for it.
+// A custom tool has a text argument. In other formats a function with this one argument replaces it.
 const (
 	customInput  = "input"
 	customSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
@@ -24,7 +24,7 @@ func readTools(c *chat.Conversation, v jsonx.Value) error {
 		if err != nil {
 			return err
 		}
-		tool := chat.Tool{Name: kind, Raw: e.Raw} // one that its provider runs, or that only this format knows
+		tool := chat.Tool{Name: kind, Raw: e.Raw} // run by its provider, or of this format only
 		switch kind {
 		case "function":
 			tool, err = readFunction(c, e, at)
@@ -57,7 +57,7 @@ func readFunction(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Too
 	return tool, err
 }
 
-// readCustom reads a custom tool as the function that stands in for it. Its grammar is told, and not enforced.
+// readCustom reads a custom tool as the function that replaces it. Its grammar becomes part of the description, and is not enforced.
 func readCustom(c *chat.Conversation, e jsonx.Value, at string) (tool chat.Tool, err error) {
 	wire.UnmapUnknown(c, e, "type", "name", "description", "format")
 	if tool.Name, err = readRequired(at+".name", e.Get("name")); err != nil {
@@ -99,7 +99,7 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 		case "allowed_tools":
 			wire.Unmap(c, key)
 			mode = v.Get("mode")
-		default: // a tool that only its provider has
+		default: // a tool of its provider
 			wire.Unmap(c, key)
 			return nil
 		}
@@ -117,14 +117,12 @@ func readToolChoice(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-// readParam reads what is said about how to answer; a member it does not know is unmapped.
+// readParam reads a parameter; an unknown member is unmapped.
 func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	p := &c.Params
 	switch key {
-	case "temperature":
-		return wire.ReadNumber(&p.Temperature, key, v)
-	case "top_p":
-		return wire.ReadNumber(&p.TopP, key, v)
+	case "temperature", "top_p":
+		return wire.ReadNumber(wire.NumberParam(p, key), key, v)
 	case "user", "safety_identifier":
 		return wire.ReadUser(c, key, v)
 	case "prompt_cache_key":
@@ -137,7 +135,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 		return readTextParams(c, v)
 	case "include":
 		return readInclude(c, v)
-	case "stream_options": // of how the stream looks on its way from the provider
+	case "stream_options": // only about the stream from the provider
 		wire.UnmapUnknown(c, v, "include_obfuscation")
 		return nil
 	case "service_tier":
@@ -152,7 +150,7 @@ func readParam(c *chat.Conversation, key string, v jsonx.Value) error {
 	return nil
 }
 
-// isDefault reports whether a member that the canonical form does not carry says what its absence means here as well.
+// isDefault reports whether a member that the canonical form does not have equals its default.
 func isDefault(key string, v jsonx.Value) bool {
 	switch key {
 	case "store":
@@ -169,7 +167,7 @@ func isDefault(key string, v jsonx.Value) bool {
 	return false
 }
 
-// readReasoningParams reads how hard to think, and whether the thoughts are to be seen.
+// readReasoningParams reads the effort, and whether thinking is visible.
 func readReasoningParams(c *chat.Conversation, v jsonx.Value) error {
 	wire.UnmapUnknown(c, v, "effort", "summary", "generate_summary")
 	var err error
@@ -189,7 +187,7 @@ func readReasoningParams(c *chat.Conversation, v jsonx.Value) error {
 	return nil
 }
 
-// readTextParams reads the form of the answer's text.
+// readTextParams reads the format of the answer.
 func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Object {
 		return wire.WrongKind("text", "an object", v)
@@ -211,22 +209,11 @@ func readTextParams(c *chat.Conversation, v jsonx.Value) error {
 		wire.Unmap(c, "text")
 		return nil
 	}
-	schema := f.Get("schema")
-	if schema.Kind() != jsonx.Object {
-		return wire.WrongKind("text.format.schema", "an object", schema)
-	}
 	wire.UnmapUnknown(c, f, "type", "name", "description", "schema", "strict")
-	p := &c.Params
-	p.Schema, p.SchemaLoose = schema.Raw, !wire.IsTrue(f.Get("strict"))
-	var err error
-	if p.SchemaName, err = wire.ReadOptional("text.format.name", f.Get("name")); err != nil {
-		return err
-	}
-	p.SchemaNote, err = wire.ReadOptional("text.format.description", f.Get("description"))
-	return err
+	return wire.ReadJSONSchema(c, f, "text.format")
 }
 
-// readInclude reads what else the answer is to hold. Encrypted reasoning is there anyway.
+// readInclude reads what else the answer should hold. Encrypted reasoning is always included.
 func readInclude(c *chat.Conversation, v jsonx.Value) error {
 	if v.Kind() != jsonx.Array {
 		return wire.WrongKind("include", "an array", v)

@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// A reasoning item of a model that signs its thinking has the whole block in its encrypted_content, text included: clients
-// give that back as it came, and may change the summary. It is opaque to them, and no secret: its maker's signature
-// proves it. What begins otherwise is another provider's own.
+// The reasoning item of a model that signs its thinking has the whole block in its encrypted_content, text included: clients send that back
+// unchanged, but may change the summary. It is encoded, not secret: the provider's signature protects it. Content without this prefix is the
+// provider's own.
 const sealPrefix = "bardo-thinking-1."
 
-// maxSealed is how long an encrypted_content of ours may be, in bytes.
+// maxSealed is the maximum length in bytes of encrypted_content that the gateway made.
 const maxSealed = 4 << 20
 
-// seal makes the encrypted_content of a block of thinking.
+// seal encodes a block of thinking as encrypted_content.
 func seal(p *chat.Part) []byte {
 	var b []byte
 	if p.Kind == chat.PartRedacted {
@@ -29,7 +29,7 @@ func seal(p *chat.Part) []byte {
 	return base64.RawURLEncoding.AppendEncode([]byte(sealPrefix), b)
 }
 
-// unseal reads an encrypted_content; ours is false for another provider's, and the error is a fault of a broken one.
+// unseal decodes encrypted_content; ours is false for another provider's. The error is a fault for invalid content.
 func unseal(sealed, at string) (p chat.Part, ours bool, err error) {
 	text, ours := strings.CutPrefix(sealed, sealPrefix)
 	switch {
@@ -59,7 +59,7 @@ func unseal(sealed, at string) (p chat.Part, ours bool, err error) {
 	return p, true, nil
 }
 
-// reasoning reads a reasoning item. Without a seal of ours it is thinking that nobody signed.
+// reasoning reads a reasoning item. Without the gateway's own encrypted_content it is unsigned thinking.
 func (rd *reader) reasoning(v jsonx.Value, at string) error {
 	wire.UnmapUnknown(rd.c, v, "type", "id", "summary", "content", "encrypted_content", "status")
 	sealed, err := wire.ReadOptional(at+".encrypted_content", v.Get("encrypted_content"))
@@ -72,7 +72,7 @@ func (rd *reader) reasoning(v jsonx.Value, at string) error {
 			return err
 		}
 		if ours {
-			rd.say(chat.RoleAssistant, at, p)
+			rd.add(chat.RoleAssistant, at, p)
 			return nil
 		}
 		wire.Unmap(rd.c, "encrypted_content")
@@ -83,7 +83,7 @@ func (rd *reader) reasoning(v jsonx.Value, at string) error {
 			return err
 		}
 		if t := joined(parts); t != "" {
-			rd.say(chat.RoleAssistant, at, chat.Part{Kind: chat.PartThinking, Text: t})
+			rd.add(chat.RoleAssistant, at, chat.Part{Kind: chat.PartThinking, Text: t})
 			break
 		}
 	}

@@ -1,7 +1,6 @@
 package responses
 
 import (
-	"math"
 	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
@@ -12,18 +11,17 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Decode reads a request, of an answer or of a count of its tokens. It looks at the members the gateway acts on; the
-// conversation is parsed when something asks for it. What only the keeper of responses can do is put into Needs.
+// Decode reads a request for an answer or for a count of tokens. It reads the members that the gateway acts on; the conversation is parsed
+// when it is needed. Needs lists what only the provider that stores responses can serve.
 func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*chat.Request, error) {
 	doc, err := Names.Scan(body)
 	if err != nil {
 		return nil, wire.NotJSON(err)
 	}
 	r := &chat.Request{Dialect: chat.Responses, Op: op, Choices: 1, Query: query, Doc: doc, Read: readConversation}
-	r.InputTokens, r.MostInput = wire.InputTokens(doc.Stats), wire.MostInputTokens(&doc)
-	for i := range doc.Members {
-		m := &doc.Members[i]
-		if err := readMember(r, m.Key, jsonx.Value{Raw: body[m.Start:m.End], At: m.Start}); err != nil {
+	r.InputTokens, r.MaxInput = wire.InputTokens(doc.Stats), wire.MaxInputTokens(&doc)
+	for key, v := range wire.TopMembers(&doc) {
+		if err := readMember(r, key, v); err != nil {
 			return nil, err
 		}
 	}
@@ -38,27 +36,20 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 }
 
 // readMember reads one top-level member of a request. Null counts as absent.
-func readMember(r *chat.Request, key string, v jsonx.Value) error {
+func readMember(r *chat.Request, key string, v jsonx.Value) (err error) {
 	if v.IsNull() {
 		return nil
 	}
 	switch key {
 	case "model":
-		return readModel(r, v)
+		r.Model, err = wire.ModelName(v)
 	case "input":
 		return readInputKind(r, v)
 	case "stream":
-		on, ok := v.Bool()
-		if !ok {
-			return wire.WrongKind(key, "a boolean", v)
-		}
-		r.Stream = on && r.Op == chat.Generate
+		r.Stream, err = wire.ReadFlag(key, v)
+		r.Stream = r.Stream && r.Op == chat.Generate
 	case "max_output_tokens":
-		n, ok := v.Int()
-		if !ok || n < 1 || n > math.MaxInt32 {
-			return wire.Invalid(key, "max_output_tokens must be a positive integer")
-		}
-		r.MaxTokens = int(n)
+		r.MaxTokens, err = wire.ReadLimit(key, v)
 	case "reasoning":
 		return readReasoning(r, v)
 	case "previous_response_id", "conversation", "prompt":
@@ -68,20 +59,15 @@ func readMember(r *chat.Request, key string, v jsonx.Value) error {
 			need(r, key)
 		}
 	}
-	return nil
+	return err
 }
 
-// need notes a member that only the provider which keeps the responses can serve.
+// need records a member that only the provider that stores the responses can serve.
 func need(r *chat.Request, member string) {
 	r.Needs = append(r.Needs, chat.Need{Feature: policy.ResponsesAPI, Member: member})
 }
 
-func readModel(r *chat.Request, v jsonx.Value) (err error) {
-	r.Model, err = wire.ModelName(v)
-	return err
-}
-
-// readInputKind looks at the input's form, and for items that are told by their ids alone.
+// readInputKind checks the type of the input, and looks for references to stored items.
 func readInputKind(r *chat.Request, v jsonx.Value) error {
 	if k := v.Kind(); k != jsonx.Array {
 		if k != jsonx.String {
@@ -113,17 +99,11 @@ func readReasoning(r *chat.Request, v jsonx.Value) error {
 	if e.IsNull() {
 		return nil
 	}
-	effort, ok := e.Str()
-	if !ok {
-		return wire.WrongKind("reasoning.effort", "a string", e)
-	}
-	r.Thinking = r.Thinking || effort != "none"
-	r.HighEffort = r.HighEffort || effort == "high" || effort == "xhigh" || effort == "max"
-	return nil
+	return wire.ReadEffort(r, "reasoning.effort", e)
 }
 
-// KeptElsewhere is the fault of a request for something that only the provider keeps, where none that does is to be asked.
-func KeptElsewhere(member string) *fault.Fault {
+// StoredElsewhere is the fault for a request that refers to responses which a provider stores, if no such provider can be called.
+func StoredElsewhere(member string) *fault.Fault {
 	f := fault.Newf(fault.RequiresDirectKey,
 		"%s needs a provider that keeps responses, which takes an OpenAI key of your own (providers.direct): send the whole input instead", member)
 	f.Param = member

@@ -18,7 +18,7 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-func TestWhatADecodedRequestSays(t *testing.T) {
+func TestDecodedRequest(t *testing.T) {
 	r, err := Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","input":[{"type":"item\u005freference","id":"x"}],
 		"stream":true,"max_output_tokens":9,"reasoning":{"effort":"high"},"background":true,"conversation":"c","bardo":{}}`))
 	if err != nil {
@@ -101,7 +101,7 @@ func TestASealIsBounded(t *testing.T) {
 	}
 }
 
-func FuzzASealBringsBackWhatWentIn(f *testing.F) {
+func FuzzASealRoundTrip(f *testing.F) {
 	f.Add("let me \"think\"", "c2ln", "")
 	f.Add("", "", "b3A=")
 	f.Fuzz(func(t *testing.T, text, sign, data string) {
@@ -231,7 +231,7 @@ func TestK31AFailedResponseCountsItsUsage(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFailsSaysSoTwice(t *testing.T) {
+func TestAFailedStreamHasAnErrorAndAFailedResponse(t *testing.T) {
 	f := &fault.Fault{Kind: fault.Upstream, Public: "it broke", Param: "p"}
 	e := Dialect{}.NewEncoder(wire.Options{Stream: true, RequestID: "req_1", Model: "m"})
 	if got := string(e.Error(nil, f)); strings.Contains(got, "response.failed") || !strings.HasPrefix(got, "event: error\n") {
@@ -245,7 +245,7 @@ func TestAStreamThatFailsSaysSoTwice(t *testing.T) {
 		Type, Code, Message, Param string
 		Error                      struct{ Type, Code, Message string }
 	}
-	var told struct {
+	var emitted struct {
 		Type     string
 		Response struct {
 			Status string
@@ -253,7 +253,7 @@ func TestAStreamThatFailsSaysSoTwice(t *testing.T) {
 			Output []struct{ Status string }
 		}
 	}
-	for i, into := range []any{&raised, &told} {
+	for i, into := range []any{&raised, &emitted} {
 		_, data, _ := strings.Cut(frames[i], "data: ")
 		if err := json.Unmarshal([]byte(data), into); err != nil {
 			t.Fatalf("%v: %s", err, frames[i])
@@ -262,8 +262,8 @@ func TestAStreamThatFailsSaysSoTwice(t *testing.T) {
 	if raised.Type != "error" || raised.Code != "upstream_error" || raised.Message != "it broke" || raised.Error.Type != "api_error" || raised.Param != "p" {
 		t.Errorf("%+v", raised)
 	}
-	if r := told.Response; told.Type != "response.failed" || r.Status != "failed" || r.Error.Message != "it broke" || len(r.Output) != 1 || r.Output[0].Status != "incomplete" {
-		t.Errorf("%+v", told)
+	if r := emitted.Response; emitted.Type != "response.failed" || r.Status != "failed" || r.Error.Message != "it broke" || len(r.Output) != 1 || r.Output[0].Status != "incomplete" {
+		t.Errorf("%+v", emitted)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestACountPasses(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithAFloodOfItemsIsNone(t *testing.T) {
+func TestTooManyItemsAreAnError(t *testing.T) {
 	item := `{"id":"x","type":"function_call","call_id":"c","name":"f","arguments":"{}"},`
 	body := `{"id":"r","status":"completed","output":[` + strings.TrimSuffix(strings.Repeat(item, maxBlocks+1), ",") + `]}`
 	d := NewDecoder(&chat.Request{Dialect: chat.Responses}, 200, header.List{{Name: "content-type", Value: "application/json"}})
@@ -290,38 +290,38 @@ func TestAnAnswerWithAFloodOfItemsIsNone(t *testing.T) {
 	}
 }
 
-func TestD20AProfileStandsBehindOrOverAClientOfResponses(t *testing.T) {
+func TestD20AProfileSetsDefaultsOrOverridesForResponses(t *testing.T) {
 	for _, tt := range []struct {
-		about, body string
-		profile     chat.Profile
-		o           RequestOptions
-		want, lost  string
+		about, body    string
+		profile        chat.Profile
+		o              RequestOptions
+		want, degraded string
 	}{
 		{
 			about: "where the client says nothing", body: `{"model":"m","input":"x"}`,
 			profile: chat.Profile{Default: chat.Params{Temperature: "0.3", CacheKey: "k", Effort: "low"}, MaxTokens: 7}, o: RequestOptions{Reasons: true},
-			want: `{"model":"m","input":"x","reasoning":{"effort":"low"},"prompt_cache_key":"k","max_output_tokens":7}`, lost: "temperature",
+			want: `{"model":"m","input":"x","reasoning":{"effort":"low"},"prompt_cache_key":"k","max_output_tokens":7}`, degraded: "temperature",
 		},
 		{
 			about: "a model that does not reason", body: `{"model":"m","input":"x","top_p":0.5}`,
 			profile: chat.Profile{Default: chat.Params{Temperature: "0.3", TopP: "0.9", Effort: "low"}},
-			want:    `{"model":"m","input":"x","top_p":0.5,"temperature":0.3}`, lost: "reasoning_effort",
+			want:    `{"model":"m","input":"x","top_p":0.5,"temperature":0.3}`, degraded: "reasoning_effort",
 		},
 		{
 			about: "a locked value stands over the client's", body: `{"model":"m","temperature":1,"reasoning":{"summary":"auto"},"text":{"verbosity":"low"},"input":"x"}`,
-			profile: chat.Profile{Locked: chat.Params{Temperature: "0.1", Effort: "none"}, Default: chat.Params{Schema: jsonx.Raw(`{"type":"object"}`), SchemaName: "s"}},
-			o:       RequestOptions{Reasons: true},
-			want:    `{"model":"m","temperature":0.1,"reasoning":{"effort":"none","summary":"auto"},"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"},"strict":false},"verbosity":"low"},"input":"x"}`,
-			lost:    "temperature,response_schema",
+			profile:  chat.Profile{Locked: chat.Params{Temperature: "0.1", Effort: "none"}, Default: chat.Params{Schema: jsonx.Raw(`{"type":"object"}`), SchemaName: "s"}},
+			o:        RequestOptions{Reasons: true},
+			want:     `{"model":"m","temperature":0.1,"reasoning":{"effort":"none","summary":"auto"},"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"},"strict":false},"verbosity":"low"},"input":"x"}`,
+			degraded: "temperature,response_schema",
 		},
 		{
 			about: "what the format has no words for", body: `{"model":"m","input":"x"}`,
 			profile: chat.Profile{Default: chat.Params{TopK: "40", Seed: "1", Stop: []string{"x"}}},
-			want:    `{"model":"m","input":"x","top_p":0.9}`, lost: "top_k:40->top_p:0.9,seed,stop_sequences",
+			want:    `{"model":"m","input":"x","top_p":0.9}`, degraded: "top_k:40->top_p:0.9,seed,stop_sequences",
 		},
 		{
 			about: "D-24 sampling that the model refuses", body: `{"model":"m","temperature":0.5,"top_p":1,"input":"x"}`, o: RequestOptions{FixedSampling: true},
-			want: `{"model":"m","top_p":1,"input":"x"}`, lost: "temperature",
+			want: `{"model":"m","top_p":1,"input":"x"}`, degraded: "temperature",
 		},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
@@ -330,9 +330,9 @@ func TestD20AProfileStandsBehindOrOverAClientOfResponses(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Profile = &tt.profile
-			got, lost, err := EncodeRequest(nil, r, tt.o)
-			if err != nil || string(got) != tt.want || strings.Join(lost, ",") != tt.lost {
-				t.Errorf("%v\ngot  %s %v\nwant %s %s", err, got, lost, tt.want, tt.lost)
+			got, names, err := EncodeRequest(nil, r, tt.o)
+			if err != nil || string(got) != tt.want || strings.Join(names, ",") != tt.degraded {
+				t.Errorf("%v\ngot  %s %v\nwant %s %s", err, got, names, tt.want, tt.degraded)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 
 var _ wire.Shaper = Dialect{}
 
-// Shape changes how a request asks for the form of its answer.
+// Shape changes the answer format of a request.
 func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 	return wire.ApplyShape(req, s, func(r *wire.Reshape) wire.ShapeWriter { return &shaper{r} })
 }
@@ -19,7 +19,7 @@ func (Dialect) Shape(req *chat.Request, s *wire.Shape) (*chat.Request, error) {
 // shaper writes the shape of one request.
 type shaper struct{ *wire.Reshape }
 
-// Format sets the schema, or takes it out, beside what else the client says of the answer's text.
+// Format sets the schema, or removes it; the client's other members of text stay.
 func (h *shaper) Format() {
 	text := h.Doc.Get("text")
 	if len(h.Shape.Schema) > 0 {
@@ -33,7 +33,7 @@ func (h *shaper) Format() {
 	h.DeleteMembers("text", func(key string) bool { return key == "format" })
 }
 
-// format is a schema of the answer as this format says it. It is enforced where the provider takes it, and the client did not ask for less.
+// format is the member "format" with a schema. It is enforced if the provider accepts it, and the client did not ask for less.
 func format(p *chat.Params) (json []byte, enforced bool) {
 	b := jsonx.AppendString([]byte(`{"type":"json_schema","name":`), cmp.Or(p.SchemaName, "answer"))
 	if p.SchemaNote != "" {
@@ -44,7 +44,7 @@ func format(p *chat.Params) (json []byte, enforced bool) {
 	return append(strconv.AppendBool(append(b, `,"strict":`...), enforced), '}'), enforced
 }
 
-// Tool adds a function. It says whether it is strict, which here is what saying nothing means.
+// Tool adds a function. strict is always written: its default in this format is true.
 func (h *shaper) Tool() {
 	t := h.Shape.Tool
 	if t == nil {
@@ -56,9 +56,10 @@ func (h *shaper) Tool() {
 	}
 	b = append(append(b, `,"parameters":`...), t.Schema...)
 	b = append(strconv.AppendBool(append(b, `,"strict":`...), t.Strict), '}')
-	h.Append("tools", b)
+	h.AppendToMember("tools", b)
 }
 
+// Choice sets how tools are used.
 func (h *shaper) Choice() {
 	const key = "tool_choice"
 	switch h.Shape.Choice {
@@ -78,14 +79,14 @@ func (h *shaper) Choice() {
 	}
 }
 
-// Guide puts text behind the instructions. What the input says as the system stands behind those anyway.
+// Guide puts text after the instructions, which precede the input's system messages.
 func (h *shaper) Guide() {
-	if h.Shape.Guide != "" && !h.Follow(h.Doc.Get("instructions"), h.Shape.Guide, "\n\n", wire.TextBlock) {
+	if h.Shape.Guide != "" && !h.AppendText(h.Doc.Get("instructions"), h.Shape.Guide, "\n\n", wire.TextBlock) {
 		h.Edits.Set(h.Doc, "instructions", jsonx.AppendString(nil, h.Shape.Guide))
 	}
 }
 
-// Turns puts turns behind the input.
+// Turns appends turns to the input.
 func (h *shaper) Turns() {
 	b := wire.Messages(h.Shape.TextTurns())
 	if len(b) == 0 {
@@ -94,11 +95,11 @@ func (h *shaper) Turns() {
 	input := h.Doc.Get("input")
 	switch input.Kind() {
 	case jsonx.Array:
-		h.Add(input, b)
+		h.AppendElement(input, b)
 	case jsonx.String:
 		h.Insert(input.At, []byte(`[{"role":"user","content":`))
-		h.Extend(input, append(append([]byte(`},`), b...), ']'))
-	default: // it goes on from what its provider keeps
+		h.AppendAfter(input, append(append([]byte(`},`), b...), ']'))
+	default: // the conversation is stored by its provider
 		h.Edits.Set(h.Doc, "input", append(append([]byte{'['}, b...), ']'))
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// The frames of a stream. For a JSON answer none of them is written.
+// The frames of a stream. For a JSON answer nothing is written.
 
-// open begins a frame, up to the members that are its own.
-func (e *encoder) open(dst []byte, event string) []byte {
+// open begins a frame, up to its event's own members.
+func (e *encoder) openFrame(dst []byte, event string) []byte {
 	dst = append(append(dst, "event: "...), event...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), event...)
 	dst = strconv.AppendInt(append(dst, `","sequence_number":`...), e.seq, 10)
@@ -19,9 +19,9 @@ func (e *encoder) open(dst []byte, event string) []byte {
 	return dst
 }
 
-func shut(dst []byte) []byte { return append(dst, "}\n\n"...) }
+func closeFrame(dst []byte) []byte { return append(dst, "}\n\n"...) }
 
-// begin tells that there is a response.
+// begin writes the events of a new response, once.
 func (e *encoder) begin(dst []byte) []byte {
 	if e.began {
 		return dst
@@ -34,15 +34,15 @@ func (e *encoder) begin(dst []byte) []byte {
 		return dst
 	}
 	for _, event := range [...]string{"response.created", "response.in_progress"} {
-		dst = append(e.open(dst, event), `,"response":`...)
-		dst = shut(e.appendResponse(dst, inProgress, nil))
+		dst = append(e.openFrame(dst, event), `,"response":`...)
+		dst = closeFrame(e.appendResponse(dst, inProgress, nil))
 	}
 	return dst
 }
 
 // ofItem begins a frame about an item.
 func (e *encoder) ofItem(dst []byte, event string, it *item) []byte {
-	dst = jsonx.AppendString(append(e.open(dst, event), `,"item_id":`...), it.id)
+	dst = jsonx.AppendString(append(e.openFrame(dst, event), `,"item_id":`...), it.id)
 	return strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
 }
 
@@ -50,21 +50,21 @@ func (e *encoder) itemAdded(dst []byte, it *item) []byte {
 	if !e.opts.Stream {
 		return dst
 	}
-	dst = e.open(dst, "response.output_item.added")
+	dst = e.openFrame(dst, "response.output_item.added")
 	dst = strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
-	return shut(it.append(append(dst, `,"item":`...), inProgress))
+	return closeFrame(it.append(append(dst, `,"item":`...), inProgress))
 }
 
 func (e *encoder) itemDone(dst []byte, it *item) []byte {
 	if !e.opts.Stream {
 		return dst
 	}
-	dst = e.open(dst, "response.output_item.done")
+	dst = e.openFrame(dst, "response.output_item.done")
 	dst = strconv.AppendInt(append(dst, `,"output_index":`...), int64(it.index), 10)
-	return shut(it.append(append(dst, `,"item":`...), it.status))
+	return closeFrame(it.append(append(dst, `,"item":`...), it.status))
 }
 
-// names are what the events of a part are called, and the member that has its place and its text.
+// names are the name of a part's events, and the members with its index and its text.
 func (p *part) names() (family, place, text string) {
 	switch {
 	case p.kind == chat.Refusal:
@@ -85,21 +85,21 @@ func (e *encoder) ofPart(dst []byte, event string, it *item, i int) []byte {
 	return strconv.AppendInt(dst, int64(it.parts[i].place), 10)
 }
 
-// aboutPart is a frame that shows a part; verb is added or done.
-func (e *encoder) aboutPart(dst []byte, verb string, it *item, i int, empty bool) []byte {
+// partEvent writes an event with a part; verb is added or done.
+func (e *encoder) partEvent(dst []byte, verb string, it *item, i int, empty bool) []byte {
 	family := "response.content_part."
 	if p := &it.parts[i]; p.kind == chat.Thought && !p.raw {
 		family = "response.reasoning_summary_part."
 	}
 	dst = append(e.ofPart(dst, family+verb, it, i), `,"part":`...)
-	return shut(it.parts[i].append(dst, empty))
+	return closeFrame(it.parts[i].append(dst, empty))
 }
 
 func (e *encoder) partAdded(dst []byte, it *item) []byte {
 	if !e.opts.Stream {
 		return dst
 	}
-	return e.aboutPart(dst, "added", it, len(it.parts)-1, true)
+	return e.partEvent(dst, "added", it, len(it.parts)-1, true)
 }
 
 func (e *encoder) delta(dst []byte, it *item, i int, text []byte) []byte {
@@ -112,7 +112,7 @@ func (e *encoder) delta(dst []byte, it *item, i int, text []byte) []byte {
 	if it.parts[i].kind == chat.Text {
 		dst = append(dst, `,"logprobs":[]`...)
 	}
-	return shut(dst)
+	return closeFrame(dst)
 }
 
 // closePart ends the last part of an item, if it is open.
@@ -133,7 +133,7 @@ func (e *encoder) closePart(dst []byte, it *item) []byte {
 	if p.kind == chat.Text {
 		dst = appendJoined(append(dst, `,"logprobs":`...), p.logprobs)
 	}
-	return e.aboutPart(shut(dst), "done", it, i, false)
+	return e.partEvent(closeFrame(dst), "done", it, i, false)
 }
 
 func (e *encoder) annotationAdded(dst []byte, it *item, json []byte) []byte {
@@ -143,7 +143,7 @@ func (e *encoder) annotationAdded(dst []byte, it *item, json []byte) []byte {
 	i := len(it.parts) - 1
 	dst = e.ofPart(dst, "response.output_text.annotation.added", it, i)
 	dst = strconv.AppendInt(append(dst, `,"annotation_index":`...), int64(len(it.parts[i].notes)-1), 10)
-	return shut(wire.AppendLine(append(dst, `,"annotation":`...), json))
+	return closeFrame(wire.AppendLine(append(dst, `,"annotation":`...), json))
 }
 
 func (it *item) argsEvent() (event, member string) {
@@ -159,7 +159,7 @@ func (e *encoder) argsDelta(dst []byte, it *item, piece []byte) []byte {
 	}
 	event, _ := it.argsEvent()
 	dst = e.ofItem(dst, event+".delta", it)
-	return shut(jsonx.AppendString(append(dst, `,"delta":`...), piece))
+	return closeFrame(jsonx.AppendString(append(dst, `,"delta":`...), piece))
 }
 
 func (e *encoder) argsDone(dst []byte, it *item) []byte {
@@ -172,5 +172,5 @@ func (e *encoder) argsDone(dst []byte, it *item) []byte {
 		dst = jsonx.AppendString(append(dst, `,"name":`...), it.call.Name)
 	}
 	dst = append(append(append(dst, `,"`...), member...), `":`...)
-	return shut(jsonx.AppendString(dst, it.args))
+	return closeFrame(jsonx.AppendString(dst, it.args))
 }

@@ -14,12 +14,12 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Serves reports whether a model is asked in this format for a client of dialect d, where its provider speaks it.
+// Serves reports whether a model is called in this format for a client of dialect d, if its provider supports it.
 func Serves(to *policy.Resolution, d chat.Dialect) bool {
 	return d == chat.Responses || to.ResponsesOnly && d != chat.Embeddings
 }
 
-// Options are what a model at a provider wants to read, as the catalog says of it.
+// Options are the requirements of a model at a provider, from the catalog.
 func Options(to policy.Resolution) RequestOptions {
 	return RequestOptions{
 		Model: cmp.Or(to.Upstream, string(to.Model)), Reasons: to.Control == policy.ControlEffort, Efforts: to.Efforts,
@@ -44,9 +44,9 @@ func NewCall(buf []byte, req *chat.Request, at provider.Endpoint, o RequestOptio
 	return call, nil
 }
 
-// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not say. A request in the same
-// dialect is spliced: what need not change does not. One in another is written from its conversation, always in the same order, and is not
-// kept by the provider. The error is a fault.
+// EncodeRequest appends to buf the body for a provider that speaks this format, and names what it could not express. A request in the same
+// dialect is spliced: bytes that need no change do not change. A request in another one is written from its conversation, always in the same
+// order, and the provider does not store it. The error is a fault.
 func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degraded []string, err error) {
 	if req.Dialect != chat.Responses {
 		return translate(buf, req, o)
@@ -55,10 +55,10 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if o.Model != "" && !d.Get("model").Equal(o.Model) {
 		e.Set(d, "model", jsonx.AppendString(nil, o.Model))
 	}
-	a := adjuster{e: &e, d: d, o: &o}
+	a := adjuster{edits: &e, doc: d, opts: &o}
 	if req.Op == chat.Generate {
 		a.adjust(req)
-		degraded = a.lost
+		degraded = a.degraded
 	}
 	if dropOurs(&e, d) {
 		degraded = append(degraded, "reasoning")
@@ -70,14 +70,8 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 	if req.Op == chat.CountTokens {
 		return nil, nil, fault.New(fault.InvalidRequest, "this provider's format cannot count tokens", nil)
 	}
-	c, err := req.Conversation()
+	c, err := wire.Target{Dialect: chat.Responses}.Conversation(req)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := wire.CheckCalls(c); err != nil {
-		return nil, nil, err
-	}
-	if err := (wire.Target{Dialect: chat.Responses}).CheckContent(c, req.Dialect); err != nil {
 		return nil, nil, err
 	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
@@ -87,40 +81,40 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 	return w.Dst, w.Degraded, w.Refused
 }
 
-// dropOurs takes out the reasoning items that the gateway made of another provider's thinking: this one would look for them, or for
-// what it encrypted, and refuse the request.
-func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (some bool) {
+// dropOurs removes the reasoning items that the gateway made of another provider's thinking: this one would not find them, or could not
+// decrypt them, and would refuse the request. It reports whether there were any.
+func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	input := d.Get("input")
 	if input.Kind() != jsonx.Array || !d.MayHold(ownReasoning) && !d.MayHold(sealPrefix) {
 		return false
 	}
-	kept := input.At + 1 // where what stays ends
+	end := input.At + 1 // end of the last item that stays
 	first, dropped := true, false
 	for _, item := range input.Each {
 		if item.Get("type").Equal("reasoning") && madeHere(item) {
-			some, dropped = true, true
+			found, dropped = true, true
 			continue
 		}
-		if dropped { // with what stood between it and the one before that stays
-			e.Replace(kept, item.At, between(first))
+		if dropped { // with the separators around it
+			e.Replace(end, item.At, separator(first))
 		}
-		kept, first, dropped = item.At+len(item.Raw), false, false
+		end, first, dropped = item.At+len(item.Raw), false, false
 	}
 	if dropped {
-		e.Replace(kept, input.At+len(input.Raw)-1, nil)
+		e.Replace(end, input.At+len(input.Raw)-1, nil)
 	}
-	return some
+	return found
 }
 
-// between is what stands before an item: nothing before the first.
-func between(first bool) jsonx.Raw {
+// separator is the text before an item: nothing before the first.
+func separator(first bool) jsonx.Raw {
 	if first {
 		return nil
 	}
 	return jsonx.Raw(",")
 }
 
-// madeHere reports whether a reasoning item is one that the gateway made.
+// madeHere reports whether the gateway made a reasoning item.
 func madeHere(item jsonx.Value) bool {
 	id, _ := item.Get("id").Str()
 	sealed, _ := item.Get("encrypted_content").Str()

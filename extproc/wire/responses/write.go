@@ -7,32 +7,32 @@ import (
 	"bardo.money/gateway/extproc/wire"
 )
 
-// writer writes a conversation of another dialect as a request of this one. The order of members is fixed, so that the same request gives
-// the same bytes and keeps a provider's prompt cache. Nothing is kept by the provider: what the model thought comes back encrypted, and is
-// sent again with the turn that it belongs to.
+// writer writes a conversation of another dialect as a request of this one. The order of members is fixed, so that the same request gives the
+// same bytes and keeps a provider's prompt cache. The provider stores nothing: reasoning comes back encrypted, and is sent again with the
+// turn that it belongs to.
 type writer struct {
 	wire.Writer
 
 	req  *chat.Request
 	opts RequestOptions
 
-	said     chat.Params // by the client, and by its profile
-	profiled bool        // the profile says how hard to think, not the client
-	words    string      // what the model is told before its instructions
+	params    chat.Params // the client's and its profile's
+	byProfile bool        // the profile decides how hard to think, not the client
+	guidance  string      // text before the instructions
 
 	items    bool   // an item of the input was written
-	thoughts []byte // items of reasoning that wait for what they led to: alone, the API refuses them
+	thoughts []byte // reasoning items to be written before the item that they led to: the API refuses them alone
 }
 
 func (w *writer) request() error {
-	w.settle()
+	w.resolve()
 	w.Raw(`{"model":`)
 	w.Str(w.opts.Model)
 	if err := w.conversation(); err != nil {
 		return err
 	}
 	w.tools()
-	w.params()
+	w.writeParams()
 	w.Raw(`,"store":false`)
 	if w.seals() {
 		w.Raw(`,"include":["` + includeSealed + `"]`)
@@ -42,20 +42,19 @@ func (w *writer) request() error {
 	}
 	w.Raw("}")
 	for _, name := range w.Conv.Unmapped {
-		w.Name(name)
+		w.DegradeAs(name)
 	}
 	return nil
 }
 
-// includeSealed asks for reasoning that can be given back.
+// includeSealed requests reasoning that can be sent back.
 const includeSealed = "reasoning.encrypted_content"
 
-// conversation writes the system prompt as the instructions, and the turns as the input. A system prompt with no turn beside it is the
-// input itself.
+// conversation writes the system prompt as the instructions, and the turns as the input. A system prompt alone becomes the input.
 func (w *writer) conversation() error {
 	system := w.Conv.System
-	if w.words != "" {
-		system = append([]chat.Part{{Kind: chat.PartText, Text: w.words}}, system...)
+	if w.guidance != "" {
+		system = append([]chat.Part{{Kind: chat.PartText, Text: w.guidance}}, system...)
 	}
 	instructions := len(w.Dst)
 	if len(system) > 0 {
@@ -79,7 +78,7 @@ func (w *writer) conversation() error {
 	return nil
 }
 
-// item puts the comma between items.
+// item writes the comma between items.
 func (w *writer) item() {
 	if w.items {
 		w.Raw(",")
@@ -95,12 +94,12 @@ func (w *writer) message(role string) {
 	w.Raw(`","content":`)
 }
 
-// turns writes the messages, where the assistant's alternate with those of the other side.
+// turns writes the messages. Turns of the assistant alternate with those of the other roles.
 func (w *writer) turns(ms []chat.Message) {
 	for i := 0; i < len(ms); {
 		if ms[i].Role == chat.RoleAssistant {
 			if w.assistant(ms[i].Parts) && i == len(ms)-1 {
-				w.Lose("prefill") // the answer begins anew here, and does not go on
+				w.Degrade("prefill") // the provider begins a new answer instead of continuing this one
 			}
 			i++
 			continue
@@ -114,60 +113,45 @@ func (w *writer) turns(ms []chat.Message) {
 	}
 }
 
-// others writes what stands between two turns of the assistant: first the results of its calls, and then what was said.
+// others writes the messages between two turns of the assistant.
 func (w *writer) others(ms []chat.Message) {
-	for i := range ms {
-		for j := range ms[i].Parts {
-			if p := &ms[i].Parts[j]; p.Kind == chat.PartToolResult {
-				w.result(p)
-			}
+	wire.ResultsFirst(ms, w.result, func(role chat.Role, parts []chat.Part) {
+		if role != chat.RoleSystem {
+			w.user(parts)
+			return
 		}
-	}
-	for i := range ms {
-		rest := ms[i].Parts
-		if slices.ContainsFunc(rest, isResult) {
-			rest = slices.DeleteFunc(slices.Clone(rest), isResult)
-		}
-		switch {
-		case len(rest) == 0:
-		case ms[i].Role == chat.RoleSystem:
-			w.message("system")
-			w.text(rest, "\n\n")
-			w.Raw("}")
-		default:
-			w.user(rest)
-		}
-	}
+		w.message("system")
+		w.text(parts, "\n\n")
+		w.Raw("}")
+	})
 }
 
-func isResult(p chat.Part) bool { return p.Kind == chat.PartToolResult }
-
-// assistant writes a turn of the model, item by item, in the order in which it was made. Pieces of text that follow each other are one
-// message, unseparated: citations cut text inside sentences.
+// assistant writes an assistant turn, item by item, in its order. Consecutive text becomes one message without separators: citations split
+// text inside sentences.
 func (w *writer) assistant(parts []chat.Part) (written bool) {
-	var said []chat.Part     // text and refusals of one message
-	var thoughts []chat.Part // parts of a summary, whose last one is signed
+	var texts []chat.Part    // text and refusals of one message
+	var thoughts []chat.Part // summary parts, of which the last one is signed
 	flush := func() {
-		w.losing(thoughts)
+		w.dropParts(thoughts)
 		thoughts = nil
-		if len(said) > 0 {
-			w.spoken(said)
-			said, written = nil, true
+		if len(texts) > 0 {
+			w.assistantText(texts)
+			texts, written = nil, true
 		}
 	}
 	for i := range parts {
 		p := &parts[i]
 		switch p.Kind {
 		case chat.PartText, chat.PartRefusal:
-			w.losing(thoughts)
+			w.dropParts(thoughts)
 			thoughts = nil
-			said = append(said, *p)
+			texts = append(texts, *p)
 		case chat.PartToolUse:
 			flush()
 			w.call(p)
 			written = true
 		case chat.PartThinking, chat.PartRedacted:
-			if len(said) > 0 {
+			if len(texts) > 0 {
 				flush()
 			}
 			if thoughts = append(thoughts, *p); p.SignedBy() != "" {
@@ -175,25 +159,25 @@ func (w *writer) assistant(parts []chat.Part) (written bool) {
 				thoughts = nil
 			}
 		case chat.PartImage, chat.PartDocument, chat.PartAudio, chat.PartVideo, chat.PartFile, chat.PartToolResult, chat.PartOther:
-			w.losePart(p)
+			w.dropPart(p)
 		}
 	}
 	flush()
 	if len(w.thoughts) > 0 {
 		w.thoughts = w.thoughts[:0]
-		w.Lose("thinking")
+		w.Degrade("thinking")
 	}
 	return written
 }
 
-func (w *writer) losing(parts []chat.Part) {
+func (w *writer) dropParts(parts []chat.Part) {
 	for i := range parts {
-		w.losePart(&parts[i])
+		w.dropPart(&parts[i])
 	}
 }
 
-// led writes the reasoning that led to the item that follows.
-func (w *writer) led() {
+// writeReasoning writes the pending reasoning before the item that it led to.
+func (w *writer) writeReasoning() {
 	if len(w.thoughts) > 0 {
 		w.item()
 		w.Dst = append(w.Dst, w.thoughts...)
@@ -201,17 +185,17 @@ func (w *writer) led() {
 	}
 }
 
-// reasoning keeps what a model of this format thought: parts of a summary, with the encrypted whole behind the last one. What another
-// model signed, nobody here can check.
+// reasoning converts reasoning of a model of this format into an item: the parts of a summary, and the encrypted content that is the last
+// one's signature. Reasoning that another model signed is dropped: nobody could verify it.
 func (w *writer) reasoning(parts []chat.Part) {
 	last := &parts[len(parts)-1]
 	if last.SignedBy() != chat.ResponsesThinking || w.opts.NoThinking {
-		w.losing(parts)
+		w.dropParts(parts)
 		return
 	}
-	kept := last.Signature
+	signed := last.Signature
 	if last.Kind == chat.PartRedacted {
-		kept = last.Data
+		signed = last.Data
 	}
 	inner := wire.Writer{Dst: w.thoughts}
 	if len(inner.Dst) > 0 {
@@ -229,16 +213,16 @@ func (w *writer) reasoning(parts []chat.Part) {
 		inner.Raw("}")
 	}
 	inner.Raw("]")
-	_, sealed := chat.Signer(kept)
+	_, sealed := chat.Signer(signed)
 	inner.Key(encryptedContent)
 	inner.Str(sealed)
 	inner.Raw("}")
 	w.thoughts = inner.Dst
 }
 
-// spoken writes a message of the model.
-func (w *writer) spoken(parts []chat.Part) {
-	w.led()
+// assistantText writes an assistant message.
+func (w *writer) assistantText(parts []chat.Part) {
+	w.writeReasoning()
 	w.message("assistant")
 	if !slices.ContainsFunc(parts, func(p chat.Part) bool { return p.Kind == chat.PartRefusal }) {
 		w.text(parts, "")
@@ -261,7 +245,7 @@ func (w *writer) spoken(parts []chat.Part) {
 }
 
 func (w *writer) call(p *chat.Part) {
-	w.led()
+	w.writeReasoning()
 	w.item()
 	w.Raw(`{"type":"function_call","call_id":`)
 	w.Str(p.Tool.ID)

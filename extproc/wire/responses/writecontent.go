@@ -8,27 +8,27 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// unmarked names a cache mark, for which the format has no place.
+// unmarked names a cache mark as degraded: the format has none.
 func (w *writer) unmarked(p *chat.Part) {
 	if p.CacheControl != nil {
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	}
 }
 
-// losePart leaves out a part that cannot be said where it stands.
-func (w *writer) losePart(p *chat.Part) {
+// dropPart omits a part that cannot be expressed here.
+func (w *writer) dropPart(p *chat.Part) {
 	w.unmarked(p)
-	w.LosePart(p)
+	w.DropPart(p)
 }
 
-// text writes parts of text as one string.
+// text writes text parts as one string.
 func (w *writer) text(parts []chat.Part, between string) {
 	w.Raw(`"`)
 	written := false
 	for i := range parts {
 		p := &parts[i]
 		if p.Kind != chat.PartText {
-			w.losePart(p)
+			w.dropPart(p)
 			continue
 		}
 		if written {
@@ -41,14 +41,14 @@ func (w *writer) text(parts []chat.Part, between string) {
 	w.Raw(`"`)
 }
 
-// user writes a message of the user.
+// user writes a user message.
 func (w *writer) user(parts []chat.Part) {
 	w.message("user")
 	w.content(parts)
 	w.Raw("}")
 }
 
-// result writes what a call returned. There is no flag for a failed call, so its text says it.
+// result writes a call's result. The format has no flag for a failed call, so its text is prefixed.
 func (w *writer) result(p *chat.Part) {
 	parts := slices.Clone(p.Parts)
 	if p.IsError {
@@ -67,7 +67,7 @@ func (w *writer) result(p *chat.Part) {
 	w.unmarked(p)
 }
 
-// failedCall has the first text of a failed call begin with the word.
+// failedCall prefixes the first text of a failed call.
 func failedCall(parts []chat.Part) []chat.Part {
 	at := slices.IndexFunc(parts, func(p chat.Part) bool { return p.Kind == chat.PartText })
 	if at < 0 {
@@ -77,7 +77,7 @@ func failedCall(parts []chat.Part) []chat.Part {
 	return parts
 }
 
-// content writes parts as a string where they are text alone, and as an array otherwise.
+// content writes parts: a single text as a string, others as an array.
 func (w *writer) content(parts []chat.Part) {
 	if !slices.ContainsFunc(parts, func(p chat.Part) bool { return p.Kind != chat.PartText }) {
 		if len(parts) == 1 {
@@ -99,7 +99,7 @@ func (w *writer) part(p *chat.Part) {
 	case chat.PartImage:
 		w.Element()
 		w.Raw(`{"type":"input_image","image_url":"`)
-		w.url(p)
+		w.PartURL(p)
 		w.Raw(`"}`)
 	case chat.PartDocument:
 		w.document(p)
@@ -114,7 +114,7 @@ func (w *writer) part(p *chat.Part) {
 		w.Raw("}")
 	case chat.PartAudio, chat.PartVideo, chat.PartOther,
 		chat.PartToolUse, chat.PartToolResult, chat.PartThinking, chat.PartRedacted, chat.PartRefusal:
-		w.LosePart(p)
+		w.DropPart(p)
 	}
 	w.unmarked(p)
 }
@@ -126,7 +126,7 @@ func (w *writer) inputText(text string) {
 	w.Raw("}")
 }
 
-// document writes a file with its bytes or its address, under what is said about it, or a document that is text as text.
+// document writes a file with its data or its URL, after its context, or a text document as text.
 func (w *writer) document(p *chat.Part) {
 	if p.Data == "" && p.URL == "" {
 		w.inputText(wire.DocumentText(p))
@@ -138,7 +138,7 @@ func (w *writer) document(p *chat.Part) {
 	w.Element()
 	if p.Data == "" {
 		if p.Name != "" {
-			w.Lose("filename")
+			w.Degrade("filename")
 		}
 		w.Raw(`{"type":"input_file","file_url":`)
 		w.Str(p.URL)
@@ -148,18 +148,6 @@ func (w *writer) document(p *chat.Part) {
 	w.Raw(`{"type":"input_file","filename":`)
 	w.Str(wire.FileName(p))
 	w.Raw(`,"file_data":"`)
-	w.url(p)
+	w.PartURL(p)
 	w.Raw(`"}`)
-}
-
-// url writes where a part's bytes are, inside a JSON string.
-func (w *writer) url(p *chat.Part) {
-	if p.Data == "" {
-		w.Dst = jsonx.AppendEscaped(w.Dst, p.URL)
-		return
-	}
-	w.Raw("data:")
-	w.Dst = jsonx.AppendEscaped(w.Dst, p.Media)
-	w.Raw(";base64,")
-	w.Dst = jsonx.AppendEscaped(w.Dst, p.Data)
 }

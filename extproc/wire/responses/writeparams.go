@@ -9,145 +9,88 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-const (
-	// maxUser is how long OpenAI lets a user's name be.
-	maxUser = 64
+// minOutput is the smallest limit of an answer that OpenAI accepts, in tokens.
+const minOutput = 16
 
-	// leastOutput is the smallest limit of an answer that OpenAI takes, in tokens.
-	leastOutput = 16
-)
-
-// settle puts the profile behind, or over, what the client says itself, and names what of it the format has no words for.
-func (w *writer) settle() {
+// resolve merges the profile into the client's parameters, and names what the format cannot express.
+func (w *writer) resolve() {
 	own := w.Conv.Params
-	said, overridden := w.req.Profile.Over(own)
+	merged, overridden := w.req.Profile.Over(own)
 	for _, name := range overridden {
 		if name == "effort" {
 			name = "reasoning_effort"
 		}
-		w.Name(name)
+		w.DegradeAs(name)
 	}
-	w.profiled = said.Effort != own.Effort || said.ThinkingBudget != own.ThinkingBudget || said.Thinking != own.Thinking
-	drawn, lost := wire.Draws(own, said, false, false, !w.opts.fixed(said.Effort))
-	for _, name := range lost {
-		w.Name(name)
+	w.byProfile = merged.Effort != own.Effort || merged.ThinkingBudget != own.ThinkingBudget || merged.Thinking != own.Thinking
+	sampled, degraded := wire.ApproximateSampling(own, merged, false, false, !w.opts.fixed(merged.Effort))
+	for _, name := range degraded {
+		w.DegradeAs(name)
 	}
-	w.said = drawn
-	if said.Predicted != own.Predicted {
-		w.Name("predicted_output")
+	w.params = sampled
+	if merged.Predicted != own.Predicted {
+		w.DegradeAs("predicted_output")
 	}
-	if said.WebSearch != nil && *said.WebSearch {
-		w.Name("web_search")
+	if merged.WebSearch != nil && *merged.WebSearch {
+		w.DegradeAs("web_search")
 	}
-	if said.TEE {
-		w.Name("tee_mode")
+	if merged.TEE {
+		w.DegradeAs("tee_mode")
 	}
-	if level, _ := wire.LevelOf(&said); w.profiled && !w.takesEffort() && level != "" {
-		w.inWords(level, w.req.Profile.Guides(&own))
+	if level, _ := wire.LevelOf(&merged); w.byProfile && !w.takesEffort() && level != "" {
+		w.askInPrompt(level, w.req.Profile.Guides(&own))
 	}
 }
 
-// inWords asks a model in its instructions that has no parameter for it.
-func (w *writer) inWords(level string, guides bool) {
-	if !guides {
+// askInPrompt expresses thinking in the instructions, for a model without a parameter for it.
+func (w *writer) askInPrompt(level string, mayPrompt bool) {
+	if !mayPrompt {
 		if level != wire.EffortNone {
-			w.Name("reasoning_effort")
+			w.DegradeAs("reasoning_effort")
 		}
 		return
 	}
 	instead := ""
-	if w.words = wire.ReasoningGuidance(level); w.words != "" {
+	if w.guidance = wire.ReasoningGuidance(level); w.guidance != "" {
 		instead = "prompt"
 	}
-	w.Name(wire.Became("reasoning_effort", level, instead))
+	w.DegradeAs(wire.Replaced("reasoning_effort", level, instead))
 }
 
-// fixed reports whether the model takes no word about sampling when it is told to think so hard.
+// fixed reports whether the model refuses sampling parameters at this effort.
 func (o *RequestOptions) fixed(effort string) bool {
 	return o.FixedSampling || o.Reasons && (effort != wire.EffortNone || !slices.Contains(o.Efforts, wire.EffortNone))
 }
 
-// takesEffort reports whether the model is told how hard to think by an effort, for all that anybody knows.
+// takesEffort reports whether the model accepts an effort, as far as known.
 func (w *writer) takesEffort() bool { return w.opts.Reasons || w.opts.Unknown }
 
-// tools writes the functions; tools that run at the other dialect's provider cannot be said. Here, what says nothing is strict.
+// tools writes the functions, and how they are to be used.
 func (w *writer) tools() {
-	functions := 0
-	for i := range w.Conv.Tools {
-		if t := &w.Conv.Tools[i]; t.Raw != nil {
-			kind, _ := jsonx.Value{Raw: t.Raw}.Get("type").Str()
-			w.Name(kind)
-			continue
-		}
-		functions++
-	}
-	if functions == 0 {
-		if mode := w.Conv.ToolChoice.Mode; mode == chat.ToolAny || mode == chat.ToolNamed {
-			w.Lose("tool_choice")
-		}
-		return
-	}
-	w.Key("tools")
-	w.OpenArray()
-	for i := range w.Conv.Tools {
-		if t := &w.Conv.Tools[i]; t.Raw == nil {
-			w.function(t)
-		}
-	}
-	w.Raw("]")
-	w.choice()
-	if p := w.Conv.ParallelTools; p != nil {
-		w.Key("parallel_tool_calls")
-		w.boolean(*p)
+	if w.Functions(w.Conv.Tools, w.function) {
+		w.ToolChoice(`{"type":"function","name":`, "}")
 	}
 }
 
+// function writes a function. This format takes one without "strict" for a strict one.
 func (w *writer) function(t *chat.Tool) {
 	w.Element()
 	w.Raw(`{"type":"function","name":`)
-	w.Str(wire.ToolName(t.Name))
-	if t.Description != "" {
-		w.Key("description")
-		w.Str(t.Description)
-	}
-	w.Key("parameters")
-	if len(t.Schema) > 0 {
-		w.JSON(t.Schema)
-	} else {
-		w.Raw(`{"type":"object","properties":{}}`)
-	}
+	w.FunctionHead(t)
 	strict := t.Strict && wire.Enforceable(jsonx.Value{Raw: t.Schema}, wire.ByOpenAI)
 	if t.Strict && !strict {
-		w.Lose("strict")
+		w.Degrade("strict")
 	}
 	w.Key("strict")
-	w.boolean(strict)
+	w.Boolean(strict)
 	w.Raw("}")
 	if t.CacheControl != nil {
-		w.Lose("cache_control")
+		w.Degrade("cache_control")
 	}
 }
 
-func (w *writer) choice() {
-	switch choice := w.Conv.ToolChoice; choice.Mode {
-	case chat.ToolAuto:
-	case chat.ToolNone:
-		w.Raw(`,"tool_choice":"none"`)
-	case chat.ToolAny:
-		w.Raw(`,"tool_choice":"required"`)
-	case chat.ToolNamed:
-		if slices.ContainsFunc(w.Conv.Tools, func(t chat.Tool) bool { return t.Name == choice.Name && t.Raw != nil }) {
-			w.Lose("tool_choice")
-			return
-		}
-		w.Raw(`,"tool_choice":{"type":"function","name":`)
-		w.Str(wire.ToolName(choice.Name))
-		w.Raw("}")
-	}
-}
-
-func (w *writer) params() {
-	p := &w.said
+func (w *writer) writeParams() {
+	p := &w.params
 	w.limit()
 	w.sampling(p)
 	w.think(p)
@@ -155,21 +98,14 @@ func (w *writer) params() {
 	if p.ServiceTier == chat.TierStandard {
 		w.Raw(`,"service_tier":"default"`)
 	}
-	switch name := p.User; {
-	case name == "":
-	case len(name) > maxUser:
-		w.Lose("user_id")
-	default:
-		w.Key("user")
-		w.Str(name)
-	}
+	w.EndUser(p.User)
 	if p.CacheKey != "" {
 		w.Key("prompt_cache_key")
 		w.Str(p.CacheKey)
 	}
 }
 
-// limit writes how long the answer may be. A limit that the API would refuse is raised to its least.
+// limit writes the limit of the answer. A limit below the API's minimum is raised to it.
 func (w *writer) limit() {
 	n := w.req.MaxTokens
 	if n == 0 && w.req.Profile != nil {
@@ -178,25 +114,25 @@ func (w *writer) limit() {
 	if n == 0 {
 		return
 	}
-	if n < leastOutput {
-		n = leastOutput
-		w.Lose("max_tokens")
+	if n < minOutput {
+		n = minOutput
+		w.Degrade("max_tokens")
 	}
 	w.Key("max_output_tokens")
 	w.Integer(n)
 }
 
-// sampling writes how the model draws its words, as far as the format has words for it and the model takes any but the usual.
+// sampling writes the sampling parameters that the format has. For a model that refuses them, defaults are dropped silently.
 func (w *writer) sampling(p *chat.Params) {
 	fixed := w.opts.fixed(p.Effort)
-	for _, n := range drawn {
+	for _, n := range samplingParams {
 		switch text := *n.at(p); {
 		case text == "":
 		case !fixed:
 			w.Key(n.key)
 			w.Raw(text)
 		case strings.TrimSuffix(text, ".0") != "1":
-			w.Lose(n.key)
+			w.Degrade(n.key)
 		}
 	}
 	own := &w.Conv.Params
@@ -207,11 +143,11 @@ func (w *writer) sampling(p *chat.Params) {
 	w.reportDropped("seed", own.Seed, p.Seed)
 	w.reportDropped("stop_sequences", strings.Join(own.Stop, ""), strings.Join(p.Stop, ""))
 	if w.req.Choices > 1 {
-		w.Lose("n")
+		w.Degrade("n")
 	}
 }
 
-// unusual is a penalty's text; "" for none at all.
+// unusual is a penalty's text; "" for zero.
 func unusual(text string) string {
 	if strings.TrimSuffix(text, ".0") == "0" {
 		return ""
@@ -219,29 +155,21 @@ func unusual(text string) string {
 	return text
 }
 
-// reportDropped names a parameter that the format lacks, as a loss of the client's own if the client set it.
-func (w *writer) reportDropped(name, own, said string) {
+// reportDropped names a parameter that the format lacks: in the client's words if the client set it.
+func (w *writer) reportDropped(name, own, wanted string) {
 	switch {
-	case said == "":
+	case wanted == "":
 	case own != "":
-		w.Lose(name)
+		w.Degrade(name)
 	default:
-		w.Name(name)
+		w.DegradeAs(name)
 	}
 }
 
-func (w *writer) boolean(on bool) {
-	if on {
-		w.Raw("true")
-	} else {
-		w.Raw("false")
-	}
-}
-
-// think writes how hard to think, and that what was thought is to be told. Who asks for thinking in another dialect is shown it.
+// think writes the effort, and requests a summary of the reasoning. Clients of other dialects that ask for thinking see it.
 func (w *writer) think(p *chat.Params) {
 	effort := w.effort(p)
-	shown := w.shows(p)
+	shown := w.showsThinking(p)
 	if effort == "" && !shown {
 		return
 	}
@@ -259,8 +187,8 @@ func (w *writer) think(p *chat.Params) {
 	w.Raw("}")
 }
 
-// shows reports whether the model is to summarise what it thinks.
-func (w *writer) shows(p *chat.Params) bool {
+// showsThinking reports whether a summary of the reasoning is requested.
+func (w *writer) showsThinking(p *chat.Params) bool {
 	level, on := wire.LevelOf(p)
 	asks := level != "" && on
 	wanted := asks
@@ -271,65 +199,40 @@ func (w *writer) shows(p *chat.Params) bool {
 	case !wanted || !on || !w.takesEffort():
 		return false
 	case w.opts.NoSummary:
-		w.Lose("thinking")
+		w.Degrade("thinking")
 		return false
 	}
 	return true
 }
 
-// seals reports whether the model's reasoning is to come encrypted, so that it can be given back.
+// seals reports whether encrypted reasoning is requested, to be sent back later.
 func (w *writer) seals() bool {
-	level, on := wire.LevelOf(&w.said)
+	level, on := wire.LevelOf(&w.params)
 	return w.opts.Reasons && on || w.opts.Unknown && level != "" && on
 }
 
-// effort is how hard to think, as the model takes it; "" where it is told nothing.
+// effort is the effort to send; "" for none.
 func (w *writer) effort(p *chat.Params) string {
-	switch {
-	case w.profiled:
+	if w.byProfile {
 		return w.profileEffort(p)
-	case !w.takesEffort():
-		if p.ThinkingBudget > 0 || p.Thinking == chat.ThinkingAdaptive {
-			w.Lose("thinking")
-		}
-		if p.Effort != "" && p.Effort != wire.EffortNone {
-			w.Lose("effort")
-		}
-		return ""
 	}
-	effort := p.Effort
-	switch {
-	case effort != "" && p.ThinkingBudget > 0:
-		w.Lose("budget_tokens")
-	case effort == "" && p.ThinkingBudget > 0:
-		effort = wire.EffortOf(p.ThinkingBudget)
-	case effort == "" && p.Thinking == chat.ThinkingOff && slices.Contains(w.opts.Efforts, wire.EffortNone):
-		effort = wire.EffortNone
-	}
-	if p.Thinking == chat.ThinkingOff && effort != wire.EffortNone {
-		w.Lose("thinking")
-	}
-	fitting := wire.FitEffort(w.opts.Efforts, effort)
-	if fitting != effort {
-		w.Lose("effort")
-	}
-	return fitting
+	return w.Effort(p, w.takesEffort(), w.opts.Efforts)
 }
 
-// profileEffort is the same of a profile, whose losses are named by what became of them.
+// profileEffort is the effort of a profile. It is named with its replacement if it differs.
 func (w *writer) profileEffort(p *chat.Params) string {
 	level, _ := wire.LevelOf(p)
-	if level == "" || !w.takesEffort() { // said in words, see settle
+	if level == "" || !w.takesEffort() { // expressed in the prompt, see resolve
 		return ""
 	}
 	fitting := wire.FitEffort(w.opts.Efforts, level)
 	if fitting != level {
-		w.Name(wire.Became("reasoning_effort", level, fitting))
+		w.DegradeAs(wire.Replaced("reasoning_effort", level, fitting))
 	}
 	return fitting
 }
 
-// format writes the form of the answer's text.
+// format writes the format of the answer.
 func (w *writer) format(p *chat.Params) {
 	switch {
 	case p.JSONMode:
@@ -345,8 +248,8 @@ func (w *writer) format(p *chat.Params) {
 	switch {
 	case enforced, p.SchemaLoose:
 	case len(w.Conv.Params.Schema) > 0:
-		w.Lose("format")
+		w.Degrade("format")
 	default:
-		w.Name("response_schema")
+		w.DegradeAs("response_schema")
 	}
 }

@@ -1,0 +1,181 @@
+package route
+
+import (
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/extproc/hint"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// configOf parses a configuration without an environment.
+func configOf(t *testing.T, text string) *config.Config {
+	t.Helper()
+	cfg, problems := config.Parse("config.yaml", []byte(text), func(string) (string, bool) { return "", false }, custom.Adapter{}.Kind())
+	if config.Failed(problems) {
+		t.Fatal(problems)
+	}
+	return cfg
+}
+
+var adapters = []provider.Described{custom.Adapter{}}
+
+const threeServers = `
+providers:
+  custom:
+    - {id: a, endpoints: [http://localhost:1/v1], models: [{id: m}]}
+    - {id: b, endpoints: [http://localhost:2/v1], models: [{id: m}]}
+    - {id: c, endpoints: [http://localhost:3/v1], models: [{id: m}]}
+`
+
+func TestADryRunFollowsHealth(t *testing.T) {
+	for _, row := range []struct {
+		about                 string
+		states                []control.Provider
+		order, refused, error string
+	}{
+		{"without a gateway, the configured order", nil, "a b c", "", ""},
+		{
+			"a provider that is down goes last",
+			[]control.Provider{{Provider: "a", State: "down", Order: 3}, {Provider: "b", State: "healthy", Order: 1}, {Provider: "c", State: "unknown", Order: 2}},
+			"b c a", "", "",
+		},
+		{
+			"one that an operator disabled is not asked",
+			[]control.Provider{{Provider: "a", Order: 1}, {Provider: "b", State: "disabled"}, {Provider: "c", Order: 2}},
+			"a c", "b m: an operator disabled it", "",
+		},
+		{
+			"all are disabled",
+			[]control.Provider{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}},
+			"", "a m: an operator disabled it; b m: an operator disabled it; c m: an operator disabled it",
+			"no_provider: every provider of this model is disabled",
+		},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			dry, err := (&request{Model: "m"}).dry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := explain(adapters, configOf(t, threeServers), nil, row.states, dry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var order, refused []string
+			for _, p := range e.Order {
+				order = append(order, string(p.Provider))
+			}
+			for _, no := range e.Refused {
+				refused = append(refused, string(no.Provider)+" "+no.Model+": "+no.Reason)
+			}
+			if got := strings.Join(order, " "); got != row.order {
+				t.Errorf("order %q, want %q", got, row.order)
+			}
+			if got := strings.Join(refused, "; "); got != row.refused {
+				t.Errorf("refused %q, want %q", got, row.refused)
+			}
+			if e.Error != row.error {
+				t.Errorf("error %q, want %q", e.Error, row.error)
+			}
+		})
+	}
+}
+
+func TestADryRunsRequestSurvivesTheSocket(t *testing.T) {
+	ask := request{
+		Model: "a/b c&d", Input: 7, Output: 9, Tools: true, Schema: true, Effort: "high", Tier: "pro",
+		Hints: header.List{{Name: "x-bardo-subsystem", Value: "risk"}, {Name: "x-bardo-require", Value: "tools,vision"}, {Name: "x-bardo-require", Value: "citations"}},
+	}
+	q, err := url.ParseQuery(ask.query().Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := parseQuery(q); err != nil || !reflect.DeepEqual(got, ask) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "input=1&output=x"} {
+		q, err := url.ParseQuery(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := parseQuery(q); err == nil {
+			t.Errorf("%q gives %+v", bad, got)
+		}
+	}
+}
+
+// Each hint has a flag, and each flag is a hint.
+func TestD03EachHintHasAFlag(t *testing.T) {
+	c := Command(adapters)
+	for _, key := range hint.Keys() {
+		if name := strings.ReplaceAll(key, "_", "-"); c.Flags().Lookup(name) == nil {
+			t.Errorf("no flag for %s", key)
+		}
+	}
+	if len(hintFlags) != len(hint.Keys()) {
+		t.Errorf("%d flags for %d hints", len(hintFlags), len(hint.Keys()))
+	}
+}
+
+func TestADryRunWithoutGatewayKnowsItsProfile(t *testing.T) {
+	dry, err := (&request{Hints: header.List{{Name: "x-bardo-subsystem", Value: "risk"}}}).dry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := explain(adapters, configOf(t, threeServers), nil, nil, dry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Profile.Effort != policy.EffortMax || e.Pipeline != "standard" {
+		t.Errorf("got %+v, %s", e.Profile, e.Pipeline)
+	}
+}
+
+func TestR10ThePlanOfAKeyKeepsProvidersOut(t *testing.T) {
+	cfg := configOf(t, threeServers+"billing: {tiers: {free: {exclude: [a, b]}, pro: {exclude: [a], spread_pct: 5}}}\n")
+	for tier, want := range map[string]string{"free": "c", "pro": "b c", "golem": "a b c", "": "a b c"} {
+		dry, err := (&request{Tier: tier, Model: "m"}).dry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := explain(adapters, cfg, nil, nil, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		for _, r := range e.Order {
+			order = append(order, string(r.Provider))
+		}
+		if slices.Sort(order); strings.Join(order, " ") != want {
+			t.Errorf("%q: asked %s, want %s", tier, order, want)
+		}
+	}
+}
+
+// TestD51ADryRunHasTheSpreadOfTheKeysPlan, as the gateway that serves the request has.
+func TestD51ADryRunHasTheSpreadOfTheKeysPlan(t *testing.T) {
+	cfg := configOf(t, threeServers+"billing: {tiers: {free: {}, pro: {spread_pct: 5}}}\n")
+	for tier, pct := range map[string]int{"free": 25, "pro": 5, "golem": 10, "": 0} {
+		dry, err := (&request{Tier: tier, Model: "m"}).dry()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := explain(adapters, cfg, nil, nil, dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range e.Order {
+			if want := policy.Pico(r.ProviderCost).Charge(pct); want == 0 || policy.Micro(r.Cost) != want {
+				t.Errorf("%q at %s: costs %d, want %d", tier, r.Provider, r.Cost, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package attempt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// Sink decodes the answer of an attempt and passes it on. It is used by one goroutine.
+type Sink interface {
+	// Feed decodes the next chunk of the body; end: it is the last. b is valid during the call.
+	Feed(ctx context.Context, b []byte, end bool)
+	// Pass sends what is decoded to the client, after each Feed. done: the answer is complete; an error ends the request.
+	Pass(ctx context.Context) (done bool, err error)
+	// Failure is why the answer failed (an error event, a decoding error, too long); nil: it did not.
+	Failure() *upstream.Failure
+	// Refusal is the provider's error in an answer with a status other than 2xx. It is called once, after Feed.
+	Refusal(status int) *chat.ProviderError
+	// HasContent reports whether the answer has content yet: then silence is an idle timeout.
+	HasContent() bool
+	// LacksUsage reports whether the answer has ended except for the usage that it is billed by.
+	LacksUsage() bool
+}
+
+// Wait is what Do does while it waits for the provider. The zero value: nothing.
+type Wait struct {
+	Heartbeat   <-chan time.Time
+	OnHeartbeat func() error // an error ends the request: its client has disconnected
+}
+
+// Causes of an attempt's end, beside upstream.ErrTotalTimeout.
+var (
+	ErrFirstToken = errors.New("no content within the first-token time-out")
+	ErrIdle       = errors.New("the stream fell silent")
+)
+
+// MaxErrorBody is how much of an error answer's body is read, in bytes.
+const MaxErrorBody = 1 << 20
+
+// maxUsageLag is how long the usage of an answer is awaited after its client has disconnected (D-81).
+const maxUsageLag = 2 * time.Second
+
+// Do makes an attempt through Envoy's egress listener and feeds its answer to the sink that open makes of the answer's head. It is the only
+// function that calls a candidate and reads what it answers. A failure means that another attempt may be made; an error that the request is
+// over: ctx has ended by something else than upstream.ErrTotalTimeout, the sink said so, or there was a panic (PanicError). With neither, the answer is
+// complete.
+func (w *Writer) Do(ctx context.Context, t *Attempt, open func(status int, h header.List) Sink, wait Wait) (*upstream.Failure, error) {
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx)) // it may outlive its client: see lastUsage
+	defer cancel(nil)
+	c := &call{w: w, t: t, wait: wait, client: ctx, ctx: own}
+	c.limit = time.AfterFunc(t.View.AttemptTimeout(t.To), func() { cancel(ErrFirstToken) })
+	defer c.limit.Stop()
+	resp, f, err := c.head() //nolint:bodyclose // read closes it, or refusal
+	switch {
+	case f != nil || err != nil:
+		return f, err
+	case resp.StatusCode/100 != 2:
+		return c.refusal(resp, open), nil
+	}
+	return c.read(resp.Body, open(resp.StatusCode, upstream.HeaderList(resp.Header)))
+}
+
+// call is one run of Do.
+type call struct {
+	w           *Writer
+	t           *Attempt
+	wait        Wait
+	client, ctx context.Context // the request's, and the attempt's
+	limit       *time.Timer     // for the first content, then for silence
+}
+
+// head sends the attempt and waits for the head of its answer.
+func (c *call) head() (*http.Response, *upstream.Failure, error) {
+	req, err := c.w.request(c.ctx, c.t)
+	if err != nil {
+		return nil, c.failure(upstream.NotEncoded, err), nil
+	}
+	heads := c.w.send(req)
+	for {
+		select {
+		case h := <-heads:
+			switch {
+			case h.err == nil:
+				return h.resp, nil, nil
+			case IsPanic(h.err):
+				return nil, nil, h.err
+			case c.ctx.Err() != nil:
+				f, err := c.interrupted(c.ctx, false)
+				return nil, f, err
+			}
+			return nil, c.failure(upstream.Reset, h.err), nil
+		case <-c.wait.Heartbeat:
+			if err := c.wait.OnHeartbeat(); err != nil {
+				go c.w.discard(heads)
+				return nil, nil, err
+			}
+		case <-c.client.Done():
+			go c.w.discard(heads)
+			f, err := c.interrupted(c.client, false)
+			return nil, f, err
+		}
+	}
+}
+
+// refusal reads why an attempt was refused before its answer began.
+func (c *call) refusal(resp *http.Response, open func(int, header.List) Sink) *upstream.Failure {
+	defer upstream.CloseBody(resp)
+	if why := resp.Header.Get(state.HeaderFailure); why != "" {
+		return upstream.Local(c.t.To.Provider, resp.StatusCode, why)
+	}
+	var body []byte
+	if resp.StatusCode >= http.StatusOK { // no body belongs to a lower one
+		var err error
+		if body, err = io.ReadAll(io.LimitReader(resp.Body, MaxErrorBody)); err != nil {
+			if c.ctx.Err() != nil {
+				f, _ := c.interrupted(c.ctx, false)
+				return f
+			}
+			return c.failure(upstream.Reset, err)
+		}
+	}
+	sink := open(resp.StatusCode, upstream.HeaderList(resp.Header))
+	sink.Feed(c.client, body, true)
+	return upstream.Stated(c.t.To.Provider, sink.Refusal(resp.StatusCode))
+}
+
+// read feeds a body to the sink until the answer is complete.
+func (c *call) read(body io.ReadCloser, sink Sink) (*upstream.Failure, error) {
+	r := newReader(body, c.w.Owner.Panicked)
+	defer r.close()
+	for {
+		select {
+		case p := <-r.chunks:
+			if done, f, err := c.chunk(r, p, sink); done || f != nil || err != nil {
+				return f, err
+			}
+		case <-c.wait.Heartbeat:
+			if err := c.wait.OnHeartbeat(); err != nil {
+				return nil, err
+			}
+		case <-c.ctx.Done():
+			return c.interrupted(c.ctx, sink.HasContent())
+		case <-c.client.Done():
+			c.awaitUsage(r, sink)
+			return c.interrupted(c.client, sink.HasContent())
+		}
+	}
+}
+
+// chunk feeds one chunk of a body to the sink.
+func (c *call) chunk(r *reader, p chunk, sink Sink) (done bool, f *upstream.Failure, err error) {
+	switch {
+	case IsPanic(p.err):
+		return false, nil, p.err
+	case p.err != nil && c.ctx.Err() != nil:
+		f, err := c.interrupted(c.ctx, sink.HasContent())
+		return false, f, err
+	}
+	sink.Feed(c.client, p.b, p.end)
+	if sink.HasContent() && c.t.View.Request.Stream {
+		c.limit.Reset(c.t.View.Config.Timeouts.Idle) // from here on its expiry is a silence in the middle
+	}
+	if done, err = sink.Pass(c.client); done || err != nil {
+		if done && !p.end {
+			r.finish()
+		}
+		return done, nil, err
+	}
+	if f := sink.Failure(); f != nil {
+		return false, f, nil
+	}
+	switch {
+	case p.err != nil:
+		return false, c.failure(upstream.Reset, p.err), nil //nolint:nilerr // the failure has it
+	case p.end:
+		return false, c.failure(upstream.Reset, io.ErrUnexpectedEOF), nil
+	}
+	return false, nil, nil
+}
+
+// awaitUsage reads on after a client disconnect, if the answer has ended and only its usage is missing: hidden reasoning is billed by it, and
+// it comes last.
+func (c *call) awaitUsage(r *reader, sink Sink) {
+	late := time.NewTimer(maxUsageLag)
+	defer late.Stop()
+	for sink.LacksUsage() {
+		select {
+		case p := <-r.chunks:
+			sink.Feed(c.ctx, p.b, p.end)
+			if p.end {
+				return
+			}
+		case <-late.C:
+			return
+		}
+	}
+}
+
+// interrupted maps the cause of a context's end: a timeout of the gateway is a failure, a client disconnect an error.
+func (c *call) interrupted(ctx context.Context, hasContent bool) (*upstream.Failure, error) {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrFirstToken) && hasContent {
+		cause = ErrIdle
+	}
+	if errors.Is(cause, ErrFirstToken) || errors.Is(cause, ErrIdle) || errors.Is(cause, upstream.ErrTotalTimeout) {
+		return c.failure(upstream.TimedOut, cause), nil
+	}
+	return nil, cause
+}
+
+func (c *call) failure(kind upstream.Kind, cause error) *upstream.Failure {
+	return &upstream.Failure{Provider: c.t.To.Provider, Kind: kind, Cause: cause}
+}
+
+// request is an attempt's HTTP request to Envoy's egress listener.
+func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error) {
+	c, err := w.Write(nil, t)
+	if err != nil {
+		return nil, err
+	}
+	path, query, _ := strings.Cut(c.Path, "?")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+path, bytes.NewReader(c.Body))
+	if err != nil {
+		return nil, err
+	}
+	req.URL.RawQuery = query
+	req.Host = c.authority
+	set, _ := c.Headers(nil)
+	for _, f := range set {
+		if f.Name[0] != ':' && f.Name != "content-length" {
+			req.Header.Set(f.Name, f.Value)
+		}
+	}
+	v := t.View
+	req.Header.Set("User-Agent", v.Head.Header.Get("user-agent"))
+	req.Header.Set(state.HeaderCluster, state.Cluster(v.Config.Providers[t.To.Provider].Cluster))
+	for _, f := range v.AffinityHeader() {
+		req.Header.Set(f.Name, f.Value)
+	}
+	req.Header.Set(state.HeaderExchange, v.Config.EgressSecret+"."+v.ID)
+	return req, nil
+}
+
+// head is the response headers of a request, or its error.
+type head struct {
+	resp *http.Response
+	err  error
+}
+
+// send sends a request in its own goroutine, so that the caller can also wait for heartbeats and disconnects. The channel is buffered: the
+// goroutine ends if nobody receives.
+func (w *Writer) send(req *http.Request) <-chan head {
+	heads := make(chan head, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				heads <- head{nil, PanicError{w.Owner.Panicked(r)}}
+			}
+		}()
+		resp, err := w.Client.Do(req) //nolint:bodyclose // closed by who reads it
+		heads <- head{resp, err}
+	}()
+	return heads
+}
+
+// discard closes the body of an answer that arrives after its attempt ended.
+func (w *Writer) discard(heads <-chan head) {
+	defer func() {
+		if r := recover(); r != nil {
+			_ = w.Owner.Panicked(r)
+		}
+	}()
+	upstream.CloseBody((<-heads).resp)
+}

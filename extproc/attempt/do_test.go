@@ -1,0 +1,236 @@
+package attempt_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/xds/state"
+)
+
+func TestAnAttemptGoesThroughTheEgressListener(t *testing.T) {
+	var got *http.Request
+	w, _ := newWriter(func(r *http.Request) (*http.Response, error) {
+		got = r
+		return replies(http.StatusOK, "content done")(r)
+	})
+	at, s := newAttempt(t), &sink{}
+	at.View.Config.EgressSecret = "secret"
+	if f, err := w.Do(t.Context(), at, s.open, attempt.Wait{}); f != nil || err != nil {
+		t.Fatal(f, err)
+	}
+	if s.body.String() != "content done" || s.status != http.StatusOK {
+		t.Errorf("the sink has %d %q", s.status, s.body.String())
+	}
+	body, _ := io.ReadAll(got.Body)
+	if got.URL.String() != "http://egress/v1/chat/completions" || got.Host != "provider.test" || !strings.Contains(string(body), `"hi"`) {
+		t.Errorf("%s, host %s: %s", got.URL, got.Host, body)
+	}
+	if c, x := got.Header.Get(state.HeaderCluster), got.Header.Get(state.HeaderExchange); c != "cluster" || x != "secret.req_1" {
+		t.Errorf("cluster %q, exchange %q", c, x)
+	}
+}
+
+func TestARefusalIsAFailureWithTheProvidersError(t *testing.T) {
+	s := &sink{}
+	r := do(t.Context(), t, replies(http.StatusTooManyRequests, "slow down"), s)
+	if r.err != nil || r.f == nil || r.f.Kind != upstream.ByStatus || r.f.Status != http.StatusTooManyRequests || r.f.Err.Message != "slow down" {
+		t.Errorf("%+v, %v", r.f, r.err)
+	}
+}
+
+func TestALongRefusalIsReadInPart(t *testing.T) {
+	s := &sink{}
+	do(t.Context(), t, replies(http.StatusBadRequest, strings.Repeat("x", attempt.MaxErrorBody+1)), s)
+	if s.body.Len() != attempt.MaxErrorBody {
+		t.Errorf("%d bytes were read", s.body.Len())
+	}
+}
+
+func TestAnAnswerOfEnvoysOwnIsNoRefusalOfTheProvider(t *testing.T) {
+	s := &sink{}
+	r := do(t.Context(), t, func(*http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusServiceUnavailable, Body: http.NoBody,
+			Header: http.Header{http.CanonicalHeaderKey(state.HeaderFailure): {"upstream_reset_before_response_started{connection_failure}"}},
+		}, nil
+	}, s)
+	if r.err != nil || r.f == nil || r.f.Kind != upstream.NoConnection || s.status != 0 {
+		t.Errorf("%+v, %v; the sink has status %d", r.f, r.err, s.status)
+	}
+}
+
+func TestTimeLimitsOfAStream(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		upstream transport
+		cause    error
+		took     time.Duration
+	}{
+		{"no response headers", silent, attempt.ErrFirstToken, firstToken},
+		{"no body", streams(sends()), attempt.ErrFirstToken, firstToken},
+		{"a body without content", streams(sends(piece{time.Second, "role"})), attempt.ErrFirstToken, firstToken},
+		{"silence after content", streams(sends(piece{time.Second, "content"})), attempt.ErrIdle, time.Second + idle},
+		{
+			"content that keeps coming, then silence",
+			streams(sends(piece{0, "content"}, piece{idle - 1, "content"})), attempt.ErrIdle, idle - 1 + idle,
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if r := do(t.Context(), t, row.upstream, &sink{}); !r.isTimeout(row.cause) || r.took != row.took {
+					t.Errorf("%+v, %v after %v, want %v after %v", r.f, r.err, r.took, row.cause, row.took)
+				}
+			})
+		})
+	}
+}
+
+func TestTheTotalTimeLimitIsAFailure(t *testing.T) {
+	for name, f := range map[string]transport{"no response headers": silent, "a stream": streams(sends(piece{0, "content"}))} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, upstream.ErrTotalTimeout)
+				defer cancel()
+				if r := do(ctx, t, f, &sink{}); !r.isTimeout(upstream.ErrTotalTimeout) || r.took != 5*time.Second {
+					t.Errorf("%+v, %v after %v", r.f, r.err, r.took)
+				}
+			})
+		})
+	}
+}
+
+// The usage comes last. It is read for a client that disconnected, as the answer is billed by it, but not waited for without limit.
+func TestAClientDisconnectEndsTheAttempt(t *testing.T) {
+	const disconnect = 3 * time.Second
+	for _, row := range []struct {
+		name     string
+		upstream transport
+		took     time.Duration
+		body     string
+	}{
+		{"before the response headers", silent, disconnect, ""},
+		{"in the middle of the answer", streams(sends(piece{0, "content"}, piece{disconnect + time.Second, "more"})), disconnect, "content"},
+		{
+			"before the usage", streams(sends(piece{0, "content stop"}, piece{disconnect + time.Second, " usage"})),
+			disconnect + time.Second, "content stop usage",
+		},
+		{"before a usage that never comes", streams(sends(piece{0, "content stop"})), disconnect + 2*time.Second, "content stop"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				time.AfterFunc(disconnect, func() { cancel(errDisconnected) })
+				s := &sink{}
+				r := do(ctx, t, row.upstream, s)
+				if r.f != nil || !errors.Is(r.err, errDisconnected) || r.took != row.took || s.body.String() != row.body {
+					t.Errorf("%+v, %v after %v, with %q", r.f, r.err, r.took, s.body.String())
+				}
+			})
+		})
+	}
+}
+
+func TestABodyThatEndsEarlyIsAFailure(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		f     transport
+		cause error
+	}{
+		{"at its end", replies(http.StatusOK, "content"), io.ErrUnexpectedEOF},
+		{"by an error", streams(func(_ context.Context, w *io.PipeWriter) { _ = w.CloseWithError(errBroken) }), errBroken},
+		{"before its head", func(*http.Request) (*http.Response, error) { return nil, errBroken }, errBroken},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if r := do(t.Context(), t, row.f, &sink{}); r.err != nil || r.f == nil || r.f.Kind != upstream.Reset || !errors.Is(r.f.Cause, row.cause) {
+				t.Errorf("%+v, %v", r.f, r.err)
+			}
+		})
+	}
+}
+
+func TestTheSinkEndsAnAttempt(t *testing.T) {
+	refused := &upstream.Failure{Provider: "p", Kind: upstream.ByStatus}
+	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{failure: refused}); r.f != refused || r.err != nil {
+		t.Errorf("a failure of the answer: %+v, %v", r.f, r.err)
+	}
+	if r := do(t.Context(), t, replies(http.StatusOK, "content"), &sink{passErr: errDisconnected}); r.f != nil || !errors.Is(r.err, errDisconnected) {
+		t.Errorf("an error of the client's stream: %+v, %v", r.f, r.err)
+	}
+}
+
+// A connection whose body is not read to its end cannot be used again.
+func TestTheEndOfACompleteAnswersBodyIsAwaited(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		ends time.Duration
+		took time.Duration
+	}{
+		{"a body that ends", 100 * time.Millisecond, 100 * time.Millisecond},
+		{"one that does not", time.Hour, 250 * time.Millisecond},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := do(t.Context(), t, streams(func(ctx context.Context, w *io.PipeWriter) {
+					sends(piece{0, "content done"}, piece{row.ends, ""})(ctx, w)
+					_ = w.Close()
+				}), &sink{})
+				if r.f != nil || r.err != nil || r.took != row.took {
+					t.Errorf("%+v, %v after %v", r.f, r.err, r.took)
+				}
+			})
+		})
+	}
+}
+
+// panicking is a body whose reading panics.
+type panicking struct{ io.ReadCloser }
+
+func (panicking) Read([]byte) (int, error) { panic("a fault") }
+
+func (panicking) Close() error { return nil }
+
+func TestAPanicOfTheTransportIsAnErrorOfTheRequest(t *testing.T) {
+	for name, f := range map[string]transport{
+		"sending": func(*http.Request) (*http.Response, error) { panic("a fault") },
+		"reading": func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: panicking{}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, o := newWriter(f)
+			if f, err := w.Do(t.Context(), newAttempt(t), (&sink{}).open, attempt.Wait{}); f != nil || !attempt.IsPanic(err) || o.panics != 1 {
+				t.Errorf("%+v, %v; the owner counts %d panics", f, err, o.panics)
+			}
+		})
+	}
+}
+
+func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) {
+	for name, f := range map[string]transport{"no response headers": silent, "no body": streams(sends())} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				beat, beats := time.NewTicker(3*time.Second), 0
+				defer beat.Stop()
+				w, _ := newWriter(f)
+				_, err := w.Do(t.Context(), newAttempt(t), (&sink{}).open, attempt.Wait{Heartbeat: beat.C, OnHeartbeat: func() error {
+					if beats++; beats == 3 {
+						return errDisconnected
+					}
+					return nil
+				}})
+				if beats != 3 || !errors.Is(err, errDisconnected) {
+					t.Errorf("%d heartbeats, %v", beats, err)
+				}
+			})
+		})
+	}
+}

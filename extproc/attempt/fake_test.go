@@ -1,0 +1,160 @@
+package attempt_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/provider/custom"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
+)
+
+// The time limits of the attempts in these tests.
+const (
+	firstToken = 10 * time.Second
+	idle       = 20 * time.Second
+)
+
+var (
+	errDisconnected = errors.New("the client has disconnected")
+	errBroken       = errors.New("the connection broke")
+)
+
+// newAttempt is a streaming attempt at a provider with the given keys.
+func newAttempt(t *testing.T, keys ...string) *attempt.Attempt {
+	t.Helper()
+	req, err := openai.Dialect{}.Decode(chat.Generate, nil, "", []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := runtime.Provider{
+		Adapter: custom.Adapter{}, Cluster: "cluster",
+		Endpoint: provider.Endpoint{Provider: "p", Authority: "provider.test", BasePath: "/v1", Dialect: chat.OpenAI},
+	}
+	for _, k := range keys {
+		p.Keys = append(p.Keys, secret.New(k))
+	}
+	p.Ring = attempt.NewRing(p.Keys)
+	v := &request.View{Config: &runtime.Config{
+		Providers: map[policy.ProviderID]runtime.Provider{"p": p},
+		Timeouts:  runtime.Timeouts{FirstToken: firstToken, Idle: idle, Total: time.Minute},
+	}}
+	v.ID, v.Request = "req_1", req
+	return &attempt.Attempt{View: v, To: policy.Resolution{Provider: "p", Model: "m", Upstream: "m"}}
+}
+
+// owner counts the panics that it is told of.
+type owner struct{ panics int }
+
+func (*owner) Written([]string) {}
+
+func (o *owner) Panicked(value any) error {
+	o.panics++
+	return fmt.Errorf("panic: %v", value)
+}
+
+// transport answers a writer's requests.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func newWriter(f transport) (*attempt.Writer, *owner) {
+	o := &owner{}
+	return &attempt.Writer{Client: &http.Client{Transport: f}, Owner: o}, o
+}
+
+// replies answers with a status and a body.
+func replies(status int, body string) transport {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewBufferString(body))}, nil
+	}
+}
+
+// streams answers with a body that write writes. As with a connection, the end of the request's context breaks it.
+func streams(write func(context.Context, *io.PipeWriter)) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		body, w := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = w.CloseWithError(r.Context().Err()) })
+		go write(r.Context(), w)
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body}, nil
+	}
+}
+
+// silent never answers.
+func silent(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// piece is text that a provider sends after a time of silence.
+type piece struct {
+	after time.Duration
+	text  string
+}
+
+// sends writes pieces, and leaves the body open.
+func sends(pieces ...piece) func(context.Context, *io.PipeWriter) {
+	return func(ctx context.Context, w *io.PipeWriter) {
+		for _, p := range pieces {
+			select {
+			case <-time.After(p.after):
+			case <-ctx.Done():
+			}
+			_, _ = io.WriteString(w, p.text)
+		}
+	}
+}
+
+// sink reads an answer in which the words content, stop, usage and done stand for events.
+type sink struct {
+	body    bytes.Buffer
+	status  int
+	failure *upstream.Failure
+	passErr error
+}
+
+func (s *sink) has(word string) bool                        { return bytes.Contains(s.body.Bytes(), []byte(word)) }
+func (s *sink) Feed(_ context.Context, b []byte, _ bool)    { s.body.Write(b) }
+func (s *sink) Pass(context.Context) (done bool, err error) { return s.has("done"), s.passErr }
+func (s *sink) Failure() *upstream.Failure                  { return s.failure }
+func (s *sink) Refusal(status int) *chat.ProviderError {
+	return &chat.ProviderError{Status: status, Message: s.body.String()}
+}
+func (s *sink) HasContent() bool                            { return s.has("content") }
+func (s *sink) LacksUsage() bool                            { return s.has("stop") && !s.has("usage") }
+func (s *sink) open(status int, _ header.List) attempt.Sink { s.status = status; return s }
+
+// result is what an attempt came to.
+type result struct {
+	f    *upstream.Failure
+	err  error
+	took time.Duration
+}
+
+// isTimeout reports whether the attempt failed by a time limit.
+func (r result) isTimeout(cause error) bool {
+	return r.err == nil && r.f != nil && r.f.Kind == upstream.TimedOut && errors.Is(r.f.Cause, cause)
+}
+
+// do makes an attempt.
+func do(ctx context.Context, t *testing.T, f transport, s *sink) result {
+	t.Helper()
+	w, _ := newWriter(f)
+	began := time.Now()
+	failure, err := w.Do(ctx, newAttempt(t), s.open, attempt.Wait{})
+	return result{failure, err, time.Since(began)}
+}

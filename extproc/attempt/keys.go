@@ -1,0 +1,143 @@
+package attempt
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/policy"
+)
+
+// Which of a provider's keys an attempt uses. Most providers have one key and no ring: then TakenKey is empty.
+
+// NewRing returns the ring of a provider's keys; nil for fewer than two.
+func NewRing(keys []provider.Secret) *keyring.Ring {
+	if len(keys) < 2 {
+		return nil
+	}
+	ids := make([]keyring.ID, len(keys))
+	for i, k := range keys {
+		ids[i] = keyring.Fingerprint(k.Reveal())
+	}
+	return keyring.New(ids)
+}
+
+// TakenKey is a key that an attempt of the request took.
+type TakenKey struct {
+	provider policy.ProviderID
+	ring     *keyring.Ring
+	index    int  // -1: none was chosen
+	failed   bool // its attempt's failure was noted
+}
+
+// ID is the key's fingerprint, "" where nothing was chosen.
+func (k TakenKey) ID() keyring.ID { return k.ring.ID(k.index) }
+
+// endpointFor is the provider's endpoint with the key of this attempt; took: the key was acquired from a ring. The caller holds w.mu.
+func (w *Writer) endpointFor(v *request.View, id policy.ProviderID, p *runtime.Provider) (at provider.Endpoint, took bool) {
+	at = p.Endpoint
+	if p.BYOK && v.OwnKey.IsSet() {
+		at.Key = v.OwnKey
+		return at, false
+	}
+	if p.Ring.Len() == 0 {
+		return at, false
+	}
+	var used []int
+	for _, k := range w.keys {
+		if k.provider == id {
+			used = append(used, k.index)
+		}
+	}
+	i := p.Ring.Acquire(time.Now(), v.Affinity.Key, used)
+	w.keys = append(w.keys, TakenKey{provider: id, ring: p.Ring, index: i})
+	at.Key = p.Keys[i]
+	return at, true
+}
+
+// Endpoint is a provider's endpoint with an acquired key, for a call that is not written by Write.
+func (w *Writer) Endpoint(v *request.View, id policy.ProviderID) provider.Endpoint {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := v.Config.Providers[id]
+	at, _ := w.endpointFor(v, id, &p)
+	return at
+}
+
+// dropKey releases the key that was taken last: its attempt could not be encoded. The caller holds w.mu.
+func (w *Writer) dropKey() {
+	last := len(w.keys) - 1
+	w.keys[last].ring.Release(w.keys[last].index)
+	w.keys = w.keys[:last]
+}
+
+// LastKey is the key that the request used last at a provider.
+func (w *Writer) LastKey(id policy.ProviderID) TakenKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range slices.Backward(w.keys) {
+		if k.provider == id {
+			return k
+		}
+	}
+	return TakenKey{index: -1}
+}
+
+// failedKey is the key of the provider's attempt whose failure is noted now. Envoy makes further attempts before this side learns of the
+// first: failures are noted in the order of the attempts, and each took one key.
+func (w *Writer) failedKey(id policy.ProviderID) TakenKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.keys {
+		if k := &w.keys[i]; k.provider == id && !k.failed {
+			k.failed = true
+			return *k
+		}
+	}
+	return TakenKey{index: -1}
+}
+
+// badKeyRest is the cooldown of a key that its provider refused. The ring limits it to its own maximum, 5 minutes.
+const badKeyRest = time.Hour
+
+// RestKey starts the cooldown of the key of a refused attempt (401, 402, 403, 429). It reports whether another of the provider's keys is
+// available: then the failure does not count against the provider's health.
+func (w *Writer) RestKey(f *upstream.Failure) (another bool) {
+	if f.Kind == upstream.NotEncoded { // it took none
+		return false
+	}
+	k := w.failedKey(f.Provider)
+	if f.Kind != upstream.ByStatus {
+		return false
+	}
+	switch f.Status {
+	case http.StatusTooManyRequests:
+		return k.ring.Cooldown(k.index, time.Now(), f.RetryAfter)
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return k.ring.Cooldown(k.index, time.Now(), badKeyRest)
+	}
+	return false
+}
+
+// HasFreshKey reports whether a provider that refused a key has another one that is available and that this request has not used.
+func (w *Writer) HasFreshKey(f *upstream.Failure) bool {
+	if f.Kind != upstream.ByStatus || f.Status != http.StatusTooManyRequests && f.Status != http.StatusUnauthorized &&
+		f.Status != http.StatusPaymentRequired && f.Status != http.StatusForbidden {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ring *keyring.Ring
+	used := map[int]bool{}
+	for _, k := range w.keys {
+		if k.provider == f.Provider {
+			ring, used[k.index] = k.ring, true
+		}
+	}
+	return ring.Available(time.Now()) > 0 && len(used) < ring.Len()
+}

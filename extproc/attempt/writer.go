@@ -1,0 +1,166 @@
+package attempt
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Writer encodes the attempts of one request (Write), and makes those that Envoy does not make by itself (Do). Safe for concurrent use: each
+// of Envoy's retries is encoded on a stream of its own.
+type Writer struct {
+	Client *http.Client // of Envoy's egress listener
+	Owner  Owner
+
+	mu       sync.Mutex // also guards the parsing of the conversation, which happens at most once
+	closed   bool       // the request's body has gone back to its pool
+	degraded map[policy.ProviderID][]string
+	keys     []TakenKey // of providers that have several
+}
+
+// Owner is the exchange that the attempts belong to. Its methods are called from several goroutines.
+type Owner interface {
+	// Written is called for each attempt, with what of the request its provider's format has no place for. It must not block.
+	Written(degraded []string)
+	// Panicked notes a panic; the error is what the client is told.
+	Panicked(value any) error
+}
+
+// Call is an attempt's request, ready to be sent.
+type Call struct {
+	*provider.Call
+
+	authority string
+}
+
+// Write writes an attempt's request into buf, which may grow.
+func (w *Writer) Write(buf []byte, t *Attempt) (Call, error) {
+	v, to := t.View, t.To
+	p, ok := v.Config.Providers[to.Provider]
+	if !ok {
+		return Call{}, fmt.Errorf("provider %s is not configured", to.Provider)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return Call{}, fmt.Errorf("exchange %s is over", v.ID)
+	}
+	req, degraded, err := t.prepare(p.Adapter.Dialect(to, p.Endpoint, v.Request.Dialect))
+	if err != nil {
+		return Call{}, err
+	}
+	at, took := w.endpointFor(v, to.Provider, &p)
+	call, err := p.Adapter.Encode(buf, req, to, at)
+	if err != nil {
+		if took {
+			w.dropKey()
+		}
+		return Call{}, err
+	}
+	if t.Substituted != "" {
+		degraded = request.MergeDegraded(degraded, []string{t.Substituted})
+	}
+	call.Degraded = t.withoutNote(request.MergeDegraded(call.Degraded, degraded))
+	w.noteDegraded(to.Provider, call.Degraded)
+	w.Owner.Written(call.Degraded)
+	return Call{call, p.Endpoint.Authority}, nil
+}
+
+// prepare is the client's request as the candidate gets to see it, before its adapter writes it in a dialect; degraded is what is left out or
+// replaced. It sets t.Sent.
+func (t *Attempt) prepare(as chat.Dialect) (req *chat.Request, degraded []string, err error) {
+	v, to := t.View, t.To
+	if t.Sent, err = t.shaped(); err != nil {
+		return nil, nil, err
+	}
+	if t.Sent, err = t.Sent.In(v.DialectAt(&to)); err != nil {
+		return nil, nil, err
+	}
+	if req, degraded, err = v.WithToolsInPrompt(t.Sent, to, as); err != nil {
+		return nil, nil, err
+	}
+	req = t.withoutProfileSchema(req)
+	removed := to.Without.Params
+	if v.RemovesSearch(req, &to) {
+		removed = append(slices.Clip(removed), request.DegradedSearch)
+	}
+	if len(removed) > 0 {
+		less := *req
+		less.Profile, req = req.Profile.Without(removed), &less
+		degraded = request.MergeDegraded(degraded, removed)
+	}
+	if member := v.RemovesTier(&to); member != "" {
+		req = request.WithoutTier(req, member)
+		degraded = request.MergeDegraded(degraded, []string{member})
+	}
+	return req, degraded, nil
+}
+
+// noteDegraded stores an attempt's degraded names, for X-Bardo-Degraded.
+func (w *Writer) noteDegraded(p policy.ProviderID, degraded []string) {
+	if len(degraded) == 0 {
+		return
+	}
+	if w.degraded == nil {
+		w.degraded = map[policy.ProviderID][]string{}
+	}
+	w.degraded[p] = degraded
+}
+
+// Degraded is what of the request a provider's format had no place for, in the last attempt at it.
+func (w *Writer) Degraded(p policy.ProviderID) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.degraded[p]
+}
+
+// Close makes later calls of Write fail, as the request's body returns to its pool, and releases the keys.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, k := range w.keys {
+		k.ring.Release(k.index)
+	}
+	w.keys = nil
+}
+
+// keptHeaders are the headers of the client that an attempt keeps: what a provider may see, and what Envoy's router does not work without (the
+// provider clusters drop it).
+var keptHeaders = map[string]bool{"user-agent": true, "accept-language": true, "x-forwarded-proto": true}
+
+// Headers are the changes to the headers h of a stream that make them this attempt's. Whatever an earlier attempt set is overwritten or
+// removed: header changes of one attempt outlive it in Envoy.
+func (c Call) Headers(h header.List) (set header.List, remove []string) {
+	set = make(header.List, 0, len(c.Header)+8)
+	set = append(set,
+		header.Field{Name: ":method", Value: "POST"},
+		header.Field{Name: ":path", Value: c.Path},
+		header.Field{Name: ":authority", Value: c.authority},
+		header.Field{Name: "content-type", Value: header.JSON},
+		header.Field{Name: "content-length", Value: strconv.Itoa(len(c.Body))},
+		header.Field{Name: "accept", Value: "*/*"},
+		header.Field{Name: "accept-encoding", Value: "identity"},
+	)
+	set = append(set, c.Header...)
+	for _, f := range h {
+		if !keptHeaders[f.Name] && f.Name != "" && f.Name[0] != ':' && !set.Has(f.Name) && !strings.HasPrefix(f.Name, "x-envoy-") {
+			remove = append(remove, f.Name)
+		}
+	}
+	for _, name := range provider.CredentialHeaders {
+		if !set.Has(name) && !h.Has(name) {
+			remove = append(remove, name)
+		}
+	}
+	return set, remove
+}

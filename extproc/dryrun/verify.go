@@ -1,0 +1,23 @@
+package dryrun
+
+import (
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// verifierOf says, for people, who would verify the answer of a request that wants it; "" for any other.
+func verifierOf(rt *runtime.Config, h *policy.Hints, in *policy.Intent, order []Candidate) string {
+	isRisk := h.Subsystem != "" && intent.Root(h.Subsystem) == runtime.SubsystemRisk
+	if len(order) == 0 || !h.Verify && (!isRisk || rt.VerifyRisk != runtime.VerifyAlways) {
+		return ""
+	}
+	first, err := rt.Resolver.Resolve(string(order[0].Model), string(order[0].Provider))
+	if err != nil {
+		return ""
+	}
+	for _, to := range rt.Resolver.Seconds(in, &first[0]) {
+		return "verified by " + string(to.Provider) + "/" + string(to.Model)
+	}
+	return "verify: no second model may be asked"
+}

@@ -1,0 +1,222 @@
+// Package endpoint is the table of the gateway's HTTP endpoints: which methods and paths there are, what each requires of its caller, and what
+// answers it. It serves nothing itself.
+package endpoint
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/api"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/modality"
+	"bardo.money/gateway/extproc/passthrough"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/wire/completions"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/near"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+)
+
+// Class is what an endpoint requires of its caller.
+type Class uint8
+
+// The classes of endpoints.
+const (
+	Open     Class = iota // nothing
+	Lookup                // who it is
+	Generate              // who it is, and money
+)
+
+// Endpoint is one entry of the HTTP interface. Without a local handler, a provider answers.
+type Endpoint struct {
+	Method   string
+	Path     string // a trailing "/" stands for one more segment
+	Suffix   string // what the path ends in, in Google's habit: ":generateContent"
+	Class    Class
+	Op       chat.Op
+	Local    func(*api.Server, context.Context, *api.Caller) (stream.Reply, error)
+	Stored   bool                           // about a resource that a provider stores: a user's own key answers
+	Modality *modality.Operation            // neither a conversation nor embeddings: the request goes unchanged
+	Detect   func(body []byte) chat.Dialect // finds out the request's format; nil: the path and the headers say it
+}
+
+var endpoints = append([]Endpoint{
+	{Method: http.MethodPost, Path: "/v1/chat/completions", Class: Generate},
+	{Method: http.MethodPost, Path: "/v1/messages", Class: Generate},
+	{Method: http.MethodPost, Path: "/v1/completions", Class: Generate, Detect: completions.Detect},
+	{Method: http.MethodPost, Path: "/v1/responses", Class: Generate},
+	{Method: http.MethodPost, Path: "/v1/embeddings", Class: Generate, Op: chat.Embed},
+	{Method: http.MethodPost, Path: "/v1/messages/count_tokens", Class: Lookup, Op: chat.CountTokens},
+	{Method: http.MethodPost, Path: "/v1/responses/input_tokens", Class: Lookup, Op: chat.CountTokens},
+	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":generateContent", Class: Generate},
+	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":streamGenerateContent", Class: Generate},
+	{Method: http.MethodPost, Path: "/v1beta/models/", Suffix: ":countTokens", Class: Lookup, Op: chat.CountTokens},
+	{Method: http.MethodGet, Path: "/v1beta/models", Class: Lookup, Local: (*api.Server).GeminiModels},
+	{Method: http.MethodGet, Path: "/v1beta/models/", Class: Lookup, Local: (*api.Server).GeminiModel},
+	{Method: http.MethodGet, Path: "/v1/models", Class: Lookup, Local: (*api.Server).Models},
+	{Method: http.MethodGet, Path: "/v1/models/", Class: Lookup, Local: (*api.Server).Model},
+	{Method: http.MethodGet, Path: "/v1/schemas", Class: Lookup, Local: (*api.Server).Schemas},
+	{Method: http.MethodGet, Path: "/v1/schemas/", Class: Lookup, Local: (*api.Server).Schema},
+	{Method: http.MethodGet, Path: "/v1/balance", Class: Lookup, Local: (*api.Server).Balance},
+	{Method: http.MethodGet, Path: "/v1/usage", Class: Lookup, Local: (*api.Server).Usage},
+	{Method: http.MethodGet, Path: "/v1/requests/", Suffix: "/reasoning", Class: Lookup, Local: (*api.Server).Reasoning},
+	{Method: http.MethodGet, Path: "/v1/requests/", Class: Lookup, Local: (*api.Server).Request},
+	{Method: http.MethodGet, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).Cache},
+	{Method: http.MethodDelete, Path: "/v1/cache", Class: Lookup, Local: (*api.Server).ClearCache},
+	{Method: http.MethodDelete, Path: "/v1/cache/", Class: Lookup, Local: (*api.Server).ClearCache},
+	{Method: http.MethodGet, Path: "/", Class: Open, Local: (*api.Server).Welcome},
+	{Method: http.MethodGet, Path: "/healthz", Class: Open, Local: (*api.Server).Alive},
+	{Method: http.MethodGet, Path: "/readyz", Class: Open, Local: (*api.Server).Ready},
+}, modalities()...)
+
+// modalities are the endpoints of package modality.
+func modalities() (list []Endpoint) {
+	for _, o := range modality.Operations() {
+		list = append(list, Endpoint{Method: http.MethodPost, Path: o.Path(), Class: Generate, Op: chat.Modality, Modality: &o})
+	}
+	return list
+}
+
+// modalityOperation is what requests to an endpoint of package modality count as.
+func modalityOperation(o *modality.Operation) telemetry.Operation {
+	switch o.Feature { //nolint:exhaustive // the features of operations
+	case policy.ImageGeneration:
+		return telemetry.Images
+	case policy.Speech:
+		return telemetry.Speech
+	case policy.Moderation:
+		return telemetry.Moderation
+	case policy.Rerank:
+		return telemetry.Rerank
+	}
+	return telemetry.Transcription
+}
+
+// Operation is what a request to this endpoint counts as.
+func (e Endpoint) Operation() telemetry.Operation {
+	switch {
+	case e.Local != nil:
+		return telemetry.Lookup
+	case e.Stored:
+		return telemetry.Passthrough
+	case e.Modality != nil:
+		return modalityOperation(e.Modality)
+	case e.Op == chat.CountTokens:
+		return telemetry.CountTokens
+	case e.Op == chat.Embed:
+		return telemetry.Embeddings
+	}
+	return telemetry.Chat
+}
+
+// Find matches a folded path. HEAD is served wherever GET is.
+func Find(hd *stream.Head) (Endpoint, error) {
+	method := hd.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	for _, e := range endpoints {
+		if e.Method == method && e.matches(hd.Path) {
+			return e, nil
+		}
+	}
+	if e, ok := findStored(method, hd.Path); ok {
+		return e, nil
+	}
+	if verb := googleVerb(hd); verb != "" {
+		return Endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s of Google's API%s", fault.Clip(verb), insteadOf(verb))
+	}
+	if takes := Methods(hd.Path); takes != "" {
+		return Endpoint{}, fault.Newf(fault.MethodNotAllowed, "%s takes %s, not %s", fault.Clip(hd.Path), takes, fault.Clip(hd.Method))
+	}
+	if isUnserved(hd.Path) {
+		return Endpoint{}, fault.Newf(fault.NotFound, "this version of the gateway does not serve %s: use /v1/chat/completions, /v1/responses or /v1/messages", fault.Clip(hd.Path))
+	}
+	return Endpoint{}, fault.Newf(fault.NotFound, "there is no endpoint %s %s%s", fault.Clip(hd.Method), fault.Clip(hd.Path), meant(hd.Path))
+}
+
+// findStored is the endpoint of a stored resource.
+func findStored(method, path string) (Endpoint, bool) {
+	if !slices.Contains(passthrough.Methods(path), method) || path == "/v1/responses" {
+		return Endpoint{}, false
+	}
+	e := Endpoint{Method: method, Path: path, Class: Lookup, Stored: true}
+	if method != http.MethodGet && method != http.MethodHead {
+		e.Class = Generate
+	}
+	return e, true
+}
+
+// googleVerb is what a call of one of Google's models asks of it, as in "models/m:embedContent"; "" for another request.
+func googleVerb(hd *stream.Head) string {
+	rest, ok := strings.CutPrefix(hd.Path, "/v1beta/models/")
+	if !ok {
+		rest, ok = strings.CutPrefix(hd.Path, "/v1/models/")
+	}
+	at := strings.LastIndexByte(rest, ':')
+	if !ok || at < 1 || hd.Method != http.MethodPost {
+		return ""
+	}
+	return rest[at:]
+}
+
+// insteadOf says what serves in the place of a verb of Google's that is not served.
+func insteadOf(verb string) string {
+	if strings.Contains(strings.ToLower(verb), "embed") {
+		return ": use /v1/embeddings"
+	}
+	return ": use " + strings.Join(stream.GoogleVerbs, ", ")
+}
+
+// meant names the endpoint that a path is probably a misspelling of.
+func meant(path string) string {
+	var paths []string
+	for _, e := range endpoints {
+		if e.Path != "/" && !slices.Contains(paths, e.Path) {
+			paths = append(paths, e.Path)
+		}
+	}
+	if like := near.Names(path, paths, 1); len(like) > 0 {
+		return "; did you mean " + like[0] + "?"
+	}
+	return "; a generation goes to /v1/chat/completions, /v1/completions, /v1/responses or /v1/messages"
+}
+
+// Methods lists the methods of a path, as an Allow header does; "" for a path that there is not.
+func Methods(path string) string {
+	var methods []string
+	for _, e := range endpoints {
+		if e.matches(path) && !slices.Contains(methods, e.Method) {
+			methods = append(methods, e.Method)
+			if e.Method == http.MethodGet {
+				methods = append(methods, http.MethodHead)
+			}
+		}
+	}
+	if methods == nil {
+		methods = passthrough.Methods(path)
+	}
+	return strings.Join(methods, ", ")
+}
+
+// unserved are parts of the providers' APIs that clients may expect here and that this version lacks.
+var unserved = []string{
+	"/v1/images", "/v1/audio", "/v1/videos", "/v1/fine_tuning", "/v1/assistants", "/v1/threads", "/v1/vector_stores",
+	"/v1/realtime", "/v1/identity", "/v1/events", "/venice", "/ui",
+}
+
+func isUnserved(path string) bool {
+	return slices.ContainsFunc(unserved, func(u string) bool { return path == u || strings.HasPrefix(path, u+"/") })
+}
+
+func (e Endpoint) matches(path string) bool {
+	if !strings.HasSuffix(e.Path, "/") || e.Path == "/" {
+		return path == e.Path
+	}
+	rest, ok := strings.CutPrefix(path, e.Path)
+	rest, ends := strings.CutSuffix(rest, e.Suffix)
+	return ok && ends && rest != ""
+}

@@ -1,0 +1,168 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/ledger"
+	"bardo.money/gateway/policy/quota"
+)
+
+// perRequest is a payer that wants a payment first, pays no more than that, and says so.
+type perRequest struct {
+	paid, charged policy.Micro
+	released      int
+}
+
+var _ Payer = (*perRequest)(nil)
+
+func (*perRequest) Admit(context.Context) error { return nil }
+
+func (p *perRequest) Reserve(_ context.Context, requestID string, most policy.Micro) error {
+	if p.paid < most {
+		return (&Challenge{Body: []byte(`{"amount":"` + most.String() + `"}`), Header: header.List{{Name: "www-authenticate", Value: requestID}}}).Fault()
+	}
+	return nil
+}
+
+func (p *perRequest) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
+	p.charged += c.Amount
+	return ledger.Receipt{Charged: c.Amount}, nil
+}
+
+func (*perRequest) Balance() (left policy.Micro, known bool) { return 0, false }
+func (*perRequest) ReadBalance(context.Context) error        { return nil }
+func (p *perRequest) Limit() (most policy.Micro, ok bool)    { return p.paid, true }
+
+func (p *perRequest) Headers(h header.List) header.List {
+	return append(h, header.Field{Name: "x-payment", Value: p.charged.String()})
+}
+
+func (p *perRequest) Release() { p.released++ }
+
+// paidBy is the bill of a request that a payer pays for.
+func paidBy(p Payer, b *books) *Bill {
+	bill := &Bill{}
+	bill.Open(New(quota.New(quota.Options{}), b, budget.NewMeter(budget.Options{})), &request{most: 1_000_000}, "req_1")
+	bill.Charge(policy.Principal{Account: "ada"}, p, 0)
+	return bill
+}
+
+func TestAPayerChallengesBeforeItPays(t *testing.T) {
+	p := &perRequest{}
+	b := paidBy(p, &books{})
+	err := b.Reserve(t.Context(), 30)
+	f, isFault := errors.AsType[*fault.Fault](err)
+	c, isChallenge := errors.AsType[*Challenge](err)
+	if !isFault || f.HTTPStatus() != 402 || !isChallenge || !strings.Contains(string(c.Body), "0.000030") || c.Header.Get("www-authenticate") != "req_1" {
+		t.Fatalf("refused with %v", err)
+	}
+	p.paid = 30
+	if err := b.Reserve(t.Context(), 30); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPayerStopsAGenerationAtARunningCost(t *testing.T) {
+	p := &perRequest{paid: 30}
+	b := paidBy(p, &books{})
+	used := func(output int64) func() chat.Usage { return func() chat.Usage { return chat.Usage{Output: output} } }
+	if b.Exceeds(&small, used(3)) || !b.Exceeds(&small, used(4)) { // 10 each
+		t.Error("the running cost of one call")
+	}
+	b.Add(&small, chat.Usage{Output: 2, Final: true})
+	if b.Exceeds(&small, used(1)) || !b.Exceeds(&small, used(2)) {
+		t.Error("the running cost with a call before it")
+	}
+	if c := settleBy(t, b); c != 20 || p.charged != 20 || p.Headers(nil).Get("x-payment") != "0.000020" {
+		t.Errorf("charged %s, the payer %s", c, p.charged)
+	}
+	if b.Release(); p.released != 1 {
+		t.Errorf("released %d times", p.released)
+	}
+}
+
+func settleBy(t *testing.T, b *Bill) policy.Micro {
+	t.Helper()
+	total := b.Total()
+	r, err := b.Settle(t.Context(), &total, ledger.Charge{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Charged
+}
+
+// TestABalancePaysAndSaysWhatIsLeft, and callers without one are only booked.
+func TestABalancePaysAndSaysWhatIsLeft(t *testing.T) {
+	for _, row := range []struct {
+		about    string
+		who      policy.Principal
+		reserved policy.Micro
+		headers  string
+	}{
+		{"a prepaid key", policy.Principal{Account: "ada", Prepaid: true}, 50, "x-bardo-balance"},
+		{"a key that is billed later", policy.Principal{Account: "ada"}, 0, ""},
+		{"no key", policy.Principal{Anonymous: true}, 0, ""},
+	} {
+		t.Run(row.about, func(t *testing.T) {
+			s := &books{}
+			p := (&Meter{Books: s}).PayerOf(&row.who)
+			b := paidBy(p, s)
+			if err := errors.Join(p.Admit(t.Context()), b.Reserve(t.Context(), 50)); err != nil || s.reserved != row.reserved {
+				t.Errorf("reserved %s, %v", s.reserved, err)
+			}
+			b.Add(&small, chat.Usage{Output: 2, Final: true})
+			if c := settleBy(t, b); c != 20 || len(s.booked) != 1 {
+				t.Errorf("charged %s, %d bookings", c, len(s.booked))
+			}
+			if _, known := p.Balance(); known != row.who.Prepaid || p.Headers(nil).Has(row.headers) != row.who.Prepaid {
+				t.Errorf("balance known: %v, headers %v", known, p.Headers(nil))
+			}
+			if b.Exceeds(&small, func() chat.Usage { t.Error("looked at"); return chat.Usage{} }) {
+				t.Error("only the reservation limits it")
+			}
+		})
+	}
+}
+
+// TestAStoredAnswerShowsABalanceOnlyOnceItWasRead: no call is owed, so no charge tells it.
+func TestAStoredAnswerShowsABalanceOnlyOnceItWasRead(t *testing.T) {
+	s := &books{}
+	who := policy.Principal{Account: "ada", Prepaid: true}
+	p := (&Meter{Books: s}).PayerOf(&who)
+	b := paidBy(p, s)
+	settleBy(t, b)
+	if _, known := p.Balance(); known {
+		t.Error("nothing was read or charged")
+	}
+	if err := p.ReadBalance(t.Context()); err != nil || p.Headers(nil).Get("x-bardo-balance") != "5.000000" || p.Headers(nil).Has("x-bardo-balance-warning") {
+		t.Errorf("%v, headers %v", err, p.Headers(nil))
+	}
+}
+
+func TestRefusalsSayHowMuchIsMissing(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{ledger.ErrAmount, "any balance holds"},
+		{&ledger.InsufficientError{Blocked: true}, "blocked until a deposit"},
+		{&ledger.InsufficientError{}, "nothing is left"},
+		{&ledger.InsufficientError{Needed: 7, Available: -3}, "$0.000007 and $0.000000 is available"},
+	} {
+		f, ok := errors.AsType[*fault.Fault](unpaid(row.err))
+		if !ok || f.Kind != fault.InsufficientFunds || !strings.Contains(f.Public, row.want) {
+			t.Errorf("%v: %v", row.err, f)
+		}
+	}
+	if err := errors.New("disk"); unpaid(err) != err || unpaid(nil) != nil { //nolint:errorlint // the same one
+		t.Error("another error is left alone")
+	}
+}

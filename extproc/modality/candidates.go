@@ -1,0 +1,81 @@
+package modality
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/request"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// serves reports whether a candidate's provider has the endpoint, and its model is not known to be for something else.
+func serves(v *request.View, op *Operation, to *policy.Resolution) (endpoint, model bool) {
+	p := v.Config.Providers[to.Provider]
+	target := Target{Adapter: p.Adapter, Endpoint: p.Endpoint}
+	return target.Serves(op), p.Direct || to.Undescribed || slices.Contains(to.Features, op.Feature)
+}
+
+// FilterByModel leaves out the candidates whose provider lacks the endpoint, or whose model is known to be for something else. The error is a
+// fault that says which.
+func FilterByModel(v *request.View, r *Request) error {
+	f := fault.Newf(fault.InvalidRequest, "no provider of the model %q serves %s", fault.Clip(v.Request.Model), r.Op.Path())
+	f.Param = "model"
+	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
+		endpoint, model := serves(v, r.Op, &to)
+		if endpoint && !model {
+			f.Public = "the model \"" + fault.Clip(v.Request.Model) + "\" is none that " + r.Op.Makes()
+		}
+		return !endpoint || !model
+	})
+	if len(v.Found) == 0 {
+		return f
+	}
+	return nil
+}
+
+// FilterByPrice leaves out the candidates at which the request has no price. The error is a fault of kind UnpricedParameter.
+func FilterByPrice(v *request.View, r *Request) (err error) {
+	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
+		_, unpriced := MaxCost(v, r, &to)
+		if unpriced != nil && err == nil {
+			err = unpriced
+		}
+		return unpriced != nil
+	})
+	if len(v.Found) > 0 {
+		return nil
+	}
+	return err
+}
+
+// MaxCost is the most that a request can cost at a candidate, without the spread; 0 where the caller pays the provider. The error is a fault: it
+// has no price there.
+func MaxCost(v *request.View, r *Request, to *policy.Resolution) (policy.Pico, error) {
+	if v.CallerPays(to.Provider) {
+		return 0, nil
+	}
+	most := r.Most(to)
+	return r.Cost(to, &most)
+}
+
+// Cheapest is the listed model for which the request costs least; "" if there is none.
+func Cheapest(v *request.View, r *Request) (model string) {
+	least := policy.MaxPico
+	for _, offer := range v.Config.Resolver.Models() {
+		if !slices.Contains(offer.Capabilities, r.Op.Feature) {
+			continue
+		}
+		ways, err := v.Config.Resolver.Resolve(string(offer.ID), "")
+		if err != nil {
+			continue
+		}
+		for i := range ways {
+			endpoint, makes := serves(v, r.Op, &ways[i])
+			cost, err := MaxCost(v, r, &ways[i])
+			if endpoint && makes && err == nil && cost < least {
+				model, least = string(offer.ID), cost
+			}
+		}
+	}
+	return model
+}

@@ -1,0 +1,269 @@
+package modality
+
+import (
+	"fmt"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Used is what one call used, in the units that providers bill.
+type Used struct {
+	Text, Image, Audio, Output int64 // tokens: of the input by kind, and of the answer
+	Images                     int64
+	Milliseconds               int64
+	Characters                 int64
+
+	Reported  bool // the provider reported its tokens
+	Timed     bool // the length of the audio is known
+	Estimated bool // what it is billed by was not reported
+}
+
+// Usage is the same as the record has it.
+func (u *Used) Usage() chat.Usage {
+	return chat.Usage{
+		Input: policy.AddTokens(policy.AddTokens(u.Text, u.Image), u.Audio), Output: u.Output, Final: true, Estimated: u.Estimated,
+	}
+}
+
+// unit is what a model is billed by.
+type unit uint8
+
+const (
+	noUnit unit = iota // nobody said what it costs
+	perToken
+	perSecond
+	perCharacter
+	perImage
+	perMegapixel
+)
+
+// unit is what the operation is billed by at these prices. A model with prices of tokens and of time is billed by its tokens where they are
+// reported.
+func (o *Operation) unit(p *policy.Prices, reported bool) unit {
+	u := p.Units
+	switch {
+	case u == nil && p.Known:
+		return perToken
+	case u == nil:
+		return noUnit
+	case o.images() && (len(u.Images) > 0 || u.PerImage > 0):
+		return perImage
+	case o.images() && u.PerMegapixel > 0:
+		return perMegapixel
+	case o.Feature == policy.Speech && u.Characters > 0:
+		return perCharacter
+	case o.audio() && u.PerHour > 0 && (u.NoTokens || !reported):
+		return perSecond
+	case u.NoTokens:
+		return noUnit
+	}
+	return perToken
+}
+
+// Tokens that an image and a second of sound can take, at most, where the catalog does not say how long an answer is.
+const (
+	maxImageTokens   = 10_000
+	maxOutputTokens  = 16_000
+	tokensPerSecond  = 50
+	charactersSecond = 5 // that are spoken in a second, at least
+	bytesPerToken    = 4
+)
+
+// Most is the most that a request can use at a candidate.
+func (r *Request) Most(to *policy.Resolution) Used {
+	u := Used{Text: r.text, Image: r.sent * maxImageTokens, Images: r.images, Characters: r.characters, Milliseconds: r.milliseconds, Timed: r.exact, Estimated: true}
+	switch r.Op.Feature { //nolint:exhaustive // the others answer without tokens
+	case policy.ImageGeneration:
+		u.Output = policy.TimesTokens(atLeast(int64(to.MaxOutput), maxOutputTokens), r.images)
+	case policy.Speech:
+		u.Milliseconds = r.characters * 1000 / charactersSecond
+		u.Output = u.Milliseconds * tokensPerSecond / 1000
+	case policy.Transcription:
+		u.Audio = atLeast(int64(to.Context), r.milliseconds*tokensPerSecond/1000)
+		u.Output = atLeast(int64(to.MaxOutput), maxOutputTokens)
+	}
+	return u
+}
+
+// atLeast is a limit of the catalog, or what is assumed where it has none.
+func atLeast(limit, otherwise int64) int64 {
+	if limit > 0 {
+		return limit
+	}
+	return otherwise
+}
+
+// Cost is what a use costs at a candidate, by the unit that has a price there. The error is a fault of kind UnpricedParameter.
+func (r *Request) Cost(to *policy.Resolution, u *Used) (policy.Pico, error) {
+	p := &to.Prices
+	units, by := p.Units, r.Op.unit(p, u.Reported)
+	var cost policy.Pico
+	switch by {
+	case noUnit:
+		return 0, r.unpricedFault(to, "the request")
+	case perToken:
+		if units == nil {
+			units = &policy.UnitPrices{}
+		}
+		cost = p.Input.Cost(u.Text).Plus(orElse(units.ImageInput, p.Input).Cost(u.Image), orElse(units.AudioInput, p.Input).Cost(u.Audio), p.Output.Cost(u.Output))
+	case perSecond:
+		if r.unpriced != "" {
+			return 0, r.unpricedFault(to, r.unpriced)
+		}
+		cost = units.Seconds(u.Milliseconds)
+	case perCharacter:
+		cost = units.Characters.Cost(u.Characters)
+	case perImage:
+		each, ok := r.perImage(units)
+		if !ok {
+			return 0, r.unpricedFault(to, fmt.Sprintf("size %q with quality %q", r.size, r.quality))
+		}
+		cost = each.Times(u.Images)
+	case perMegapixel:
+		return r.perMegapixel(to, units, u.Images)
+	}
+	return cost.Plus(p.PerRequest), nil
+}
+
+func orElse(price, otherwise policy.Price) policy.Price {
+	if price > 0 {
+		return price
+	}
+	return otherwise
+}
+
+// usualSize and usualQuality are what OpenAI makes where a request says nothing.
+const (
+	usualSize    = "1024x1024"
+	usualQuality = "standard"
+)
+
+// perImage is what one image costs. What is left to the provider is the dearest that it can choose.
+func (r *Request) perImage(units *policy.UnitPrices) (cost policy.Pico, ok bool) {
+	size, quality := r.size, r.quality
+	if size == "" {
+		size = usualSize
+	}
+	if quality == "" {
+		quality = usualQuality
+	}
+	if size == "auto" || quality == "auto" {
+		for _, c := range units.Images {
+			cost = max(cost, c)
+		}
+		return max(cost, units.PerImage), true
+	}
+	return units.Image(size, quality)
+}
+
+// usualPixels are those of an image whose size a request leaves out.
+const usualPixels = 1024 * 1024
+
+// perMegapixel is what images cost by their pixels. Steps beyond those that the price includes cost more.
+func (r *Request) perMegapixel(to *policy.Resolution, units *policy.UnitPrices, n int64) (policy.Pico, error) {
+	pixels := atLeast(r.pixels, usualPixels)
+	if r.size == "auto" {
+		return 0, r.unpricedFault(to, `size "auto"`)
+	}
+	if r.steps > units.Steps && units.Steps == 0 {
+		return 0, r.unpricedFault(to, "steps")
+	}
+	cost := units.PerMegapixel.Times(n).Times(pixels)
+	if cost == policy.MaxPico {
+		return 0, r.unpricedFault(to, "size")
+	}
+	const million = 1_000_000
+	cost = (cost + million - 1) / million
+	if units.Steps > 0 && r.steps > units.Steps {
+		cost = (cost.Times(r.steps) + policy.Pico(units.Steps) - 1) / policy.Pico(units.Steps)
+	}
+	return to.Prices.PerRequest.Plus(cost), nil
+}
+
+// unpricedFault tells the caller what of its request has no price.
+func (r *Request) unpricedFault(to *policy.Resolution, what string) error {
+	f := fault.Newf(fault.UnpricedParameter, "the gateway knows no price of %s at %s of %s for %s: use a key of your own there (providers.direct), "+
+		"or have the operator state the price of the model", what, r.Op.Path(), to.Provider, to.Model)
+	f.Param = "model"
+	return f
+}
+
+// Read works out what a whole answer used: by its own report, else by what it holds, else by the request.
+func (r *Request) Read(to *policy.Resolution, body []byte) Used {
+	u := r.Most(to)
+	doc, err := jsonx.Parse(body)
+	if err != nil { // a transcript as text
+		return r.complete(to, u)
+	}
+	n := int64(0)
+	for range doc.Get("data").Each {
+		n++
+	}
+	if r.Op.images() && n > 0 {
+		u.Images = n
+	}
+	if seconds, ok := doc.Get("duration").Float(); ok && r.Op.Feature == policy.Transcription {
+		u.Milliseconds, u.Timed = milliseconds(seconds), true
+	}
+	u.report(doc.Get("usage"))
+	return r.complete(to, u)
+}
+
+// complete says whether a use is an estimate, and leaves out numbers of tokens that nobody reported and nobody is billed for. Texts that are
+// classified or ranked have about as many as their bytes say.
+func (r *Request) complete(to *policy.Resolution, u Used) Used {
+	by := r.Op.unit(&to.Prices, u.Reported)
+	u.Estimated = by == perToken && !u.Reported || by == perSecond && !u.Timed
+	switch {
+	case u.Reported:
+	case by != perToken:
+		u.Text, u.Image, u.Audio, u.Output = 0, 0, 0, 0
+	case r.Op.Feature == policy.Moderation || r.Op.Feature == policy.Rerank:
+		u.Text = (r.text + bytesPerToken - 1) / bytesPerToken
+	}
+	return u
+}
+
+// report takes in an answer's own report, in the names of OpenAI and of those that follow it.
+func (u *Used) report(usage jsonx.Value) {
+	if seconds, ok := usage.Get("seconds").Float(); ok {
+		u.Milliseconds, u.Timed = milliseconds(seconds), true
+	}
+	input, ok := first(usage, "input_tokens", "prompt_tokens", "total_tokens")
+	if !ok {
+		return
+	}
+	u.Image, u.Audio = 0, 0
+	for _, details := range [...]string{"input_tokens_details", "input_token_details"} {
+		d := usage.Get(details)
+		u.Image = max(u.Image, intOf(d.Get("image_tokens")))
+		u.Audio = max(u.Audio, intOf(d.Get("audio_tokens")))
+	}
+	u.Output, _ = first(usage, "output_tokens", "completion_tokens")
+	u.Text = max(input-u.Image-u.Audio, 0)
+	u.Reported = true
+}
+
+// first is the first of an object's members that is a number.
+func first(v jsonx.Value, names ...string) (int64, bool) {
+	for _, name := range names {
+		if n, ok := v.Get(name).Int(); ok {
+			return max(n, 0), true
+		}
+	}
+	return 0, false
+}
+
+func intOf(v jsonx.Value) int64 {
+	n, _ := v.Int()
+	return max(n, 0)
+}
+
+// milliseconds are those of a number of seconds that a provider reports, rounded up.
+func milliseconds(seconds float64) int64 {
+	const most = 1e9
+	return int64(min(max(seconds, 0), most)*1000 + 0.999)
+}

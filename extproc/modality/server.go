@@ -1,0 +1,296 @@
+package modality
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/xds/state"
+)
+
+// Call is one request on its way to its candidates.
+type Call struct {
+	*Request
+
+	ID           string
+	Head         *stream.Head
+	Order        []policy.Resolution // candidates, first choice first
+	Egress       *http.Client        // see upstream.NewEgressClient
+	EgressSecret string
+	Timeout      time.Duration // of the whole request
+	MaxAnswer    int64         // bytes
+	MaxRetries   int           // attempts beyond the first
+	Redactor     *secret.Redactor
+	Sink         Sink
+}
+
+// Target is where an attempt goes.
+type Target struct {
+	Adapter  provider.Adapter
+	Endpoint provider.Endpoint
+	Cluster  policy.ProviderID // its name in the control plane's state
+}
+
+// Serves reports whether a provider has an operation's endpoint.
+func (t *Target) Serves(op *Operation) bool {
+	described, ok := t.Adapter.(provider.Described)
+	if !ok || !slices.Contains(described.Kind().Endpoints, op.Endpoint) {
+		return false
+	}
+	relay, ok := t.Adapter.(provider.Relay)
+	return ok && relay.Relay(op.Endpoint, "", t.Endpoint) != nil
+}
+
+// Sink is told what happens to a call, and keeps its bill.
+type Sink interface {
+	// Target is where a candidate is called. It takes a key of the provider's.
+	Target(to *policy.Resolution) Target
+	// Departs is called before each attempt.
+	Departs(to *policy.Resolution)
+	// Failed is told of an attempt that failed, and of what is done then.
+	Failed(to *policy.Resolution, f *upstream.Failure, next upstream.Decision)
+	// Settle charges for an answer, or for what there is of it, and returns the headers that say what it cost. It is called once.
+	Settle(ctx context.Context, to *policy.Resolution, u *Used, outcome string) (header.List, error)
+	// Headers are those of an answer by a candidate, without its cost.
+	Headers(to *policy.Resolution) header.List
+	// Exhausted is what the client is told when no candidate answered.
+	Exhausted(failures []*upstream.Failure) error
+}
+
+// Do calls the candidates until one answers. An error that is a fault has not been answered yet. A call goes on when its client disconnects:
+// the provider bills it anyway.
+func (c *Call) Do(client context.Context, d stream.Client) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(client), c.Timeout, upstream.ErrTotalTimeout)
+	defer cancel()
+	var failures []*upstream.Failure
+	for i := range c.Order {
+		for range 2 { // the first may be called twice
+			to := &c.Order[i]
+			c.Sink.Departs(to)
+			resp, f, err := c.attempt(ctx, to) //nolint:bodyclose // answer does it
+			if err != nil {
+				return err
+			}
+			if f == nil {
+				return c.answer(client, ctx, d, to, resp)
+			}
+			failures = append(failures, f)
+			next := upstream.Next(&upstream.State{
+				Failure: f, Failures: len(failures), MaxRetries: c.MaxRetries, Candidates: len(c.Order), Left: len(c.Order) - i - 1,
+				Over: ctx.Err() != nil || client.Err() != nil,
+			})
+			c.Sink.Failed(to, f, next)
+			if next.Move == upstream.Stop {
+				return c.exhausted(client, failures)
+			}
+			if next.Move == upstream.Advance {
+				break
+			}
+		}
+	}
+	return c.exhausted(client, failures)
+}
+
+// exhausted ends a call that nobody answered.
+func (c *Call) exhausted(client context.Context, failures []*upstream.Failure) error {
+	if client.Err() != nil {
+		return context.Cause(client)
+	}
+	return c.Sink.Exhausted(failures)
+}
+
+// attempt calls one candidate. The answer is one that succeeded; its body is the caller's to close.
+func (c *Call) attempt(ctx context.Context, to *policy.Resolution) (*http.Response, *upstream.Failure, error) {
+	req, err := c.request(ctx, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, err := c.Egress.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, &upstream.Failure{Provider: to.Provider, Kind: upstream.TimedOut, Cause: context.Cause(ctx)}, nil
+	case err != nil:
+		return nil, &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: err}, nil
+	case resp.Header.Get(state.HeaderFailure) != "":
+		defer upstream.CloseBody(resp)
+		return nil, upstream.Local(to.Provider, resp.StatusCode, resp.Header.Get(state.HeaderFailure)), nil
+	case resp.StatusCode/100 == 2:
+		return resp, nil, nil
+	}
+	defer upstream.CloseBody(resp)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errbody.MaxBody)) // what there is of it
+	e := errbody.Parse(resp.StatusCode, upstream.HeaderList(resp.Header), c.Redactor.Bytes(body))
+	e.Dialect = chat.OpenAI
+	return nil, upstream.Stated(to.Provider, e), nil
+}
+
+// handed are the client's headers that the provider gets to see.
+var handed = []string{"accept", "user-agent", "idempotency-key"}
+
+// request is the call of a candidate, through Envoy's egress listener.
+func (c *Call) request(ctx context.Context, to *policy.Resolution) (*http.Request, error) {
+	at := c.Sink.Target(to)
+	name := to.Upstream
+	if name == "" {
+		name = string(to.Model)
+	}
+	relay, _ := at.Adapter.(provider.Relay) // the candidates' adapters are: see Serves
+	call := relay.Relay(c.Op.Endpoint, name, at.Endpoint)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://egress"+call.Path, bytes.NewReader(c.Body(name)))
+	if err != nil {
+		return nil, err
+	}
+	req.Host = at.Endpoint.Authority
+	for _, name := range handed {
+		if v := c.Head.Header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	for _, f := range call.Header {
+		req.Header.Set(f.Name, f.Value)
+	}
+	req.Header.Set("Content-Type", c.ContentType)
+	req.Header.Set("Accept-Encoding", "identity")
+	req.Header.Set(state.HeaderCluster, state.Cluster(at.Cluster))
+	req.Header.Set(state.HeaderExchange, c.EgressSecret+"."+c.ID)
+	return req, nil
+}
+
+// answer passes on what a candidate answered: JSON and text as a whole, with its cost in the headers; sound and events as they come.
+func (c *Call) answer(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
+	defer upstream.CloseBody(resp)
+	kind := strings.ToLower(resp.Header.Get("Content-Type"))
+	if strings.HasPrefix(kind, header.EventStream) || c.Op.Feature == policy.Speech && !strings.HasPrefix(kind, header.JSON) {
+		return c.stream(client, ctx, d, to, resp)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, c.MaxAnswer+1))
+	if err == nil && int64(len(body)) > c.MaxAnswer {
+		err = upstream.ErrTooLong
+	}
+	if err != nil {
+		return c.broken(ctx, to, err)
+	}
+	if e := statedError(body); e != nil {
+		return c.refused(to, upstream.Stated(to.Provider, e))
+	}
+	u := c.Read(to, body)
+	cost, err := c.Sink.Settle(ctx, to, &u, outcome(client))
+	if err != nil {
+		return err
+	}
+	h := append(c.headers(to, resp), cost...)
+	if len(body) <= stream.MaxPiece {
+		return d.Reply(stream.Reply{Status: resp.StatusCode, Header: h, Body: body})
+	}
+	if err := d.StreamHead(resp.StatusCode, h); err != nil {
+		return err
+	}
+	return d.StreamBody(body, true)
+}
+
+// outcome is how a request ends whose answer is complete.
+func outcome(client context.Context) string {
+	if client.Err() != nil {
+		return record.Disconnected
+	}
+	return record.OK
+}
+
+// broken ends a call whose answer broke off before the client had any of it. Nothing is charged.
+func (c *Call) broken(ctx context.Context, to *policy.Resolution, err error) error {
+	f := &upstream.Failure{Provider: to.Provider, Kind: upstream.Reset, Cause: err}
+	if ctx.Err() != nil {
+		f.Kind, f.Cause = upstream.TimedOut, context.Cause(ctx)
+	}
+	return c.refused(to, f)
+}
+
+// refused ends a call whose answer turned out to be none.
+func (c *Call) refused(to *policy.Resolution, f *upstream.Failure) error {
+	c.Sink.Failed(to, f, upstream.Decision{Move: upstream.Stop, Why: "its answer had begun"})
+	return c.Sink.Exhausted([]*upstream.Failure{f})
+}
+
+// statedError is the error that a provider states under a status of success; nil for an answer.
+func statedError(body []byte) *chat.ProviderError {
+	v, err := jsonx.Parse(body)
+	if err != nil || v.Get("error").IsNull() {
+		return nil
+	}
+	for _, member := range [...]string{"data", "results", "text"} {
+		if v.Get(member).Exists() {
+			return nil
+		}
+	}
+	e := errbody.InStream(v)
+	e.Dialect = chat.OpenAI
+	return e
+}
+
+// headers are those of an answer before its cost.
+func (c *Call) headers(to *policy.Resolution, resp *http.Response) header.List {
+	h := c.Sink.Headers(to)
+	for _, name := range []string{"content-type", "content-disposition"} {
+		if v := resp.Header.Get(name); v != "" {
+			h = append(h, header.Field{Name: name, Value: c.Redactor.String(v)})
+		}
+	}
+	return h
+}
+
+// stream passes on an answer piece by piece. It is read to its end when the client disconnects, since its end says what it costs.
+func (c *Call) stream(client, ctx context.Context, d stream.Client, to *policy.Resolution, resp *http.Response) error {
+	w := c.watch(to, resp.Header.Get("Content-Type"))
+	sent := d.StreamHead(resp.StatusCode, c.headers(to, resp))
+	buf := make([]byte, stream.MaxPiece)
+	for {
+		n, err := resp.Body.Read(buf)
+		w.take(buf[:n])
+		if w.length > c.MaxAnswer {
+			err = upstream.ErrTooLong
+		}
+		if err != nil {
+			return c.finish(client, ctx, d, to, w, buf[:n], sent, err)
+		}
+		if sent == nil {
+			sent = d.StreamBody(buf[:n], false)
+		}
+	}
+}
+
+// finish charges for an answer that has ended, before its last piece goes out. One that is not complete is broken off.
+func (c *Call) finish(client, ctx context.Context, d stream.Client, to *policy.Resolution, w *watch, last []byte, sent, end error) error {
+	u, how := w.end(), outcome(client)
+	complete := errors.Is(end, io.EOF)
+	switch {
+	case !complete || w.failed:
+		how = record.Cut
+	case sent != nil || how != record.OK:
+		how = record.Cancelled
+	}
+	if _, err := c.Sink.Settle(context.WithoutCancel(ctx), to, &u, how); err != nil {
+		return errors.Join(stream.ErrTruncated, err)
+	}
+	switch {
+	case sent != nil:
+		return sent
+	case !complete:
+		return errors.Join(stream.ErrTruncated, end)
+	}
+	return d.StreamBody(last, true)
+}

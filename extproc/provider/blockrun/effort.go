@@ -1,0 +1,85 @@
+package blockrun
+
+import (
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/dual"
+	"bardo.money/gateway/policy"
+)
+
+// withDefaultEffort sets an effort where neither the client nor its profile sets one: that of the quality class of the requested model. Qwen's
+// models, which think or do not, think for subsystems that examine the reasoning and for requests that are not routine. req is not changed.
+// degraded is the name of a profile's effort that is replaced; "" for none.
+func withDefaultEffort(req *chat.Request, to policy.Resolution) (r *chat.Request, degraded string, err error) {
+	effort := effortFor(req, to)
+	if to.Family == qwen && isRoutine(req) {
+		effort, degraded = "none", wire.Replaced("reasoning_effort", "low", "none")
+	}
+	if effort == "" {
+		return req, "", nil
+	}
+	if req.Dialect != chat.Anthropic || to.Family != dual.Claude { // parsed once instead of once per copy
+		if _, err := req.Conversation(); err != nil {
+			return nil, "", err
+		}
+	}
+	again, p := *req, *req.Profile
+	p.Default.Effort = effort
+	again.Profile = &p
+	return &again, degraded, nil
+}
+
+// isRoutine reports whether the profile asks for little thinking, and the subsystem does not examine it.
+func isRoutine(req *chat.Request) bool {
+	p := req.Profile
+	return p != nil && !p.NoGuidance && p.Default.Effort == "low" && !setsThinking(&p.Locked) && !req.HasThinking() && !visible(req)
+}
+
+// byQuality are the efforts of the quality classes of models.
+var byQuality = map[string]string{"minimum": "low", "low": "low", "medium": "medium", "high": "high", "maximum": "high"}
+
+func effortFor(req *chat.Request, to policy.Resolution) string {
+	p := req.Profile
+	if p == nil || setsThinking(&p.Default) || setsThinking(&p.Locked) {
+		return ""
+	}
+	switch to.Family {
+	case dual.Claude:
+		if to.AdaptiveThinking {
+			return byQuality[p.Quality]
+		}
+	case gpt, o, gemini:
+		return byQuality[p.Quality]
+	case qwen:
+		if p.Subsystem == "" {
+			return ""
+		}
+		if visible(req) {
+			return "high"
+		}
+		return "none"
+	}
+	return ""
+}
+
+func setsThinking(p *chat.Params) bool {
+	return p.Effort != "" || p.ThinkingBudget > 0 || p.Thinking != chat.ThinkingUnsaid
+}
+
+// examining are the subsystems that examine how the model reached its answer.
+var examining = []string{"dream", "death", "daimon_complex"}
+
+// visible reports whether reasoning is shown to the client.
+func visible(req *chat.Request) bool {
+	p := req.Profile
+	switch {
+	case p == nil:
+		return req.HasThinking()
+	case p.Default.Visible != nil:
+		return *p.Default.Visible
+	}
+	return req.HasThinking() || slices.ContainsFunc(examining, func(part string) bool { return strings.HasPrefix(p.Subsystem, part) })
+}

@@ -1,0 +1,35 @@
+package demo
+
+import (
+	"encoding/json"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// answerSchema is the schema of the answer that a request asks for: as its own parameter, as the input of a tool that it requires, or in the
+// prompt text that the gateway adds for models without schemas; nil for none.
+func answerSchema(conv *chat.Conversation) (schema jsonx.Raw, tool string) {
+	if len(conv.Params.Schema) > 0 {
+		return conv.Params.Schema, ""
+	}
+	if conv.ToolChoice.Mode != chat.ToolNone {
+		for i := range conv.Tools {
+			if t := &conv.Tools[i]; strings.HasPrefix(t.Name, answers) && t.Raw == nil {
+				return t.Schema, t.Name
+			}
+		}
+	}
+	_, rest, _ := strings.Cut(text(conv.System), inWords)
+	i := strings.IndexByte(rest, '{')
+	if i < 0 || json.NewDecoder(strings.NewReader(rest[i:])).Decode((*json.RawMessage)(&schema)) != nil {
+		return nil, ""
+	}
+	return schema, ""
+}
+
+const (
+	answers = "respond_" // prefix of tools that answers are given with
+	inWords = "espond ONLY with valid JSON matching this structure:"
+)

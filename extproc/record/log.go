@@ -1,0 +1,31 @@
+package record
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+)
+
+// Log says how a request ended: what went wrong on our side or a provider's as a warning, with its cause; the rest for debugging.
+func (t *Trace) Log(log *slog.Logger, id string, account policy.Account, r *telemetry.Request) {
+	level := slog.LevelDebug
+	if r.Status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	ctx := context.Background()
+	if !log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request", id), slog.String("account", string(account)), slog.Int("status", r.Status),
+		slog.String("operation", r.Operation.String()), slog.String("provider", r.Provider), slog.String("model", r.Model), slog.Int("attempts", len(t.Attempts)),
+		slog.Duration("took", r.Duration),
+	}
+	if t.Fault != nil {
+		attrs = append(attrs, slog.String("error", t.Fault.Error()))
+	}
+	log.LogAttrs(ctx, level, "request", attrs...)
+}

@@ -1,0 +1,52 @@
+package record
+
+import (
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/policy"
+)
+
+// CountAttempt adds the attempt under way to the metrics. more tells that the request has candidates that come after it.
+func (t *Trace) CountAttempt(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, more bool) {
+	m.AttemptDone(&telemetry.Attempt{
+		Operation: t.Operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
+		Duration: time.Since(t.AttemptStarted), FailedOver: o != telemetry.Served && more,
+	})
+}
+
+// Measure completes what the metrics count of a request that began at some time. r has its model and whether it is streamed; called tells
+// that a provider is owed something.
+func (t *Trace) Measure(r *telemetry.Request, began time.Time, called bool) {
+	r.Duration, r.FirstToken, r.Overhead, r.Operation = time.Since(began), t.FirstToken, t.Overhead, t.Operation
+	r.Status, r.Code = t.Verdict()
+	if e := t.Unbilled; e != nil {
+		r.Provider = string(e.Provider)
+	}
+	if s := t.Settled; s != nil && (s.Outcome == OK || called) {
+		r.Provider, r.Model = string(s.By.Provider), string(s.By.Model)
+		r.Tokens, r.ProviderCost, r.Charged = s.Tokens(), int64(s.Cost), int64(s.Charged)
+	}
+}
+
+// Count adds a request to the metrics.
+func (t *Trace) Count(m *telemetry.Metrics, r *telemetry.Request) {
+	if c, ok := t.Cache.measure(); ok {
+		m.CacheAsked(c)
+	}
+	m.RequestDone(r)
+}
+
+// Tokens are those that providers were asked for: none for a stored answer.
+func (s *Settlement) Tokens() telemetry.Tokens {
+	if s.Stored {
+		return telemetry.Tokens{}
+	}
+	return tokens(&s.Usage)
+}
+
+// tokens are a usage by type; both lifetimes of cache writes count as one.
+func tokens(u *chat.Usage) telemetry.Tokens {
+	return telemetry.Tokens{Input: u.Input, Cached: u.Cached, CacheWrite: u.CacheWrite + u.CacheWrite1h, Output: u.Output, Reasoning: u.Reasoning}
+}

@@ -1,0 +1,100 @@
+package record
+
+import (
+	"encoding/json"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/policy"
+)
+
+// Request is GET /v1/requests/{id}: the record that the ledger stores. None of it is content.
+type Request struct {
+	RequestID        string            `json:"request_id"`
+	CreatedAt        time.Time         `json:"created_at"`
+	Status           string            `json:"status"`
+	Error            string            `json:"error,omitempty"`
+	HTTPStatus       int               `json:"http_status"`
+	Dialect          chat.Dialect      `json:"dialect"`
+	Stream           bool              `json:"stream"`
+	Path             string            `json:"path"`
+	RequestedModel   string            `json:"requested_model"`
+	Provider         policy.ProviderID `json:"provider,omitempty"`
+	Model            policy.ModelID    `json:"model,omitempty"`
+	Subsystem        string            `json:"subsystem,omitempty"`
+	Attempts         int               `json:"attempts"`
+	AttemptLog       []Attempt         `json:"attempt_log"`
+	Degraded         []string          `json:"degraded"`
+	InputTokens      int64             `json:"input_tokens"`
+	CachedTokens     int64             `json:"cached_tokens"`
+	CacheWriteTokens int64             `json:"cache_write_tokens"`
+	OutputTokens     int64             `json:"output_tokens"`
+	ReasoningTokens  int64             `json:"reasoning_tokens"`
+	UsageEstimated   bool              `json:"usage_estimated"`
+	PriceKnown       bool              `json:"price_known"`
+	ServiceTier      string            `json:"service_tier,omitempty"` // the tier that was billed; "" for the default one
+	ProviderCostUSD  policy.Pico       `json:"provider_cost_usd"`
+	CostUSD          policy.Micro      `json:"cost_usd"`
+	SpreadPct        int               `json:"spread_pct"`
+	Schema           string            `json:"schema,omitempty"` // how the schema was enforced, and the result
+	Verification     *Verification     `json:"verification,omitempty"`
+	Escalation       *Escalation       `json:"escalation,omitempty"`
+	Cache            string            `json:"cache"`
+	SavingsUSD       policy.Micro      `json:"savings_usd"`
+	Pipeline         string            `json:"pipeline,omitempty"`
+	LatencyMS        int64             `json:"latency_ms"`
+	FirstTokenMS     int64             `json:"first_token_ms,omitempty"`
+}
+
+// Verification is the verification of a request by a second model.
+type Verification struct {
+	Result     string  `json:"result"`
+	Reason     string  `json:"reason,omitempty"`
+	By         *Model  `json:"by,omitempty"`    // the second model
+	Given      string  `json:"given,omitempty"` // the answer that was returned: first or second
+	StricterBy string  `json:"stricter_by,omitempty"`
+	Fields     []Field `json:"fields,omitempty"`
+}
+
+// Model is a model at a provider.
+type Model struct {
+	Provider policy.ProviderID `json:"provider"`
+	Model    policy.ModelID    `json:"model"`
+}
+
+// Field is one compared field of the two answers.
+type Field struct {
+	Path   string          `json:"path"`
+	Agree  bool            `json:"agree"`
+	First  json.RawMessage `json:"first,omitempty"` // only in the client's answer, never stored
+	Second json.RawMessage `json:"second,omitempty"`
+}
+
+// Escalation is the repetition of a request with a stronger model.
+type Escalation struct {
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Reason string `json:"reason"`
+	By     *Model `json:"asked_first"`
+}
+
+// Fill completes the record of a request that began at some time with what happened to it. What r has so far is what the request was.
+func (t *Trace) Fill(r *Request, began time.Time) {
+	r.HTTPStatus, _ = t.Verdict()
+	r.CreatedAt, r.LatencyMS, r.FirstTokenMS = began.UTC(), time.Since(began).Milliseconds(), t.FirstToken.Milliseconds()
+	r.Attempts, r.AttemptLog, r.Cache = len(t.Attempts), t.Attempts, t.Cache.OrMiss()
+	if t.Fault != nil {
+		r.Error = t.Fault.CodeString()
+	}
+	if t.Settled != nil {
+		r.fillSettled(t.Settled)
+	}
+}
+
+func (r *Request) fillSettled(s *Settlement) {
+	u := &s.Usage
+	r.Status, r.Provider, r.Model, r.PriceKnown = s.Outcome, s.By.Provider, s.By.Model, s.By.Prices.Known
+	r.InputTokens, r.CachedTokens, r.CacheWriteTokens = u.TotalInput(), u.Cached, u.CacheWrite+u.CacheWrite1h
+	r.OutputTokens, r.ReasoningTokens, r.UsageEstimated = u.Output, u.Reasoning, u.Estimated
+	r.ProviderCostUSD, r.CostUSD, r.SavingsUSD = s.Cost, s.Charged, s.Saved
+}

@@ -1,0 +1,86 @@
+package request
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/runtime"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+)
+
+// headerUpstreamKey has a user's own key for a provider that accepts such keys.
+const headerUpstreamKey = "x-bardo-upstream-key"
+
+// maxKeyLength is the longest accepted own key, in bytes.
+const maxKeyLength = 1024
+
+// ParseOwnKey reads X-Bardo-Upstream-Key.
+func (v *View) ParseOwnKey() error {
+	key := v.Head.Header.Get(headerUpstreamKey)
+	if len(key) > maxKeyLength {
+		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", maxKeyLength)
+	}
+	v.OwnKey = secret.New(key)
+	return nil
+}
+
+// FilterByPayer removes the candidates that do not accept the request's own key, or that need one where it has none, and sets the prices of
+// those that the caller pays directly to zero. The error, if none is left, is a fault.
+func (v *View) FilterByPayer() error {
+	v.Found = slices.DeleteFunc(v.Found, func(to policy.Resolution) bool {
+		p := v.Config.Providers[to.Provider]
+		return v.OwnKey.IsSet() && !p.BYOK || !v.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet()
+	})
+	if len(v.Found) == 0 {
+		if v.OwnKey.IsSet() {
+			return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: no provider of this model takes a key of the request's own")
+		}
+		return fault.Newf(fault.RequiresDirectKey, "the provider of this model takes only requests with a key of their own, in X-Bardo-Upstream-Key")
+	}
+	for i := range v.Found {
+		if v.CallerPays(v.Found[i].Provider) {
+			v.Found[i].Prices = policy.Prices{Known: true}
+		}
+	}
+	return nil
+}
+
+// CallerPays reports whether the caller pays the provider directly: with a configured direct key, or the request's own.
+func (v *View) CallerPays(id policy.ProviderID) bool {
+	p := v.Config.Providers[id]
+	return p.Direct || p.BYOK && v.OwnKey.IsSet()
+}
+
+// SpreadAt is the percentage on a provider's cost: none where the caller pays it (D-51).
+func (v *View) SpreadAt(id policy.ProviderID) int {
+	if v.CallerPays(id) {
+		return 0
+	}
+	return v.Config.Spread(v.Principal.Tier)
+}
+
+// SkipsLayers reports whether the first candidate uses a direct key without `engineered`: then no layer, schema or verification applies.
+func (v *View) SkipsLayers() bool {
+	p := v.Config.Providers[v.Found[0].Provider]
+	return p.Direct && !p.Engineered
+}
+
+// MayBeFree reports whether the request may cost the caller nothing here, as far as its headers tell.
+func (v *View) MayBeFree() bool {
+	return v.Config.Free[v.Principal.Tier] || v.Config.TakesKeys && v.Head.Header.Get(headerUpstreamKey) != ""
+}
+
+// CheckKeyless returns a fault for a caller without an API key, unless all candidates are the demo provider or authentication is off.
+func (v *View) CheckKeyless() error {
+	if !v.Principal.Anonymous || v.Config.Keyless == runtime.KeylessAnyone {
+		return nil
+	}
+	for _, to := range v.Found {
+		if !v.Config.Providers[to.Provider].Free {
+			return auth.Missing(v.Head.Header)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package request
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/reasoning"
+	"bardo.money/gateway/extproc/toolcall"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/intent"
+)
+
+// Some models write their reasoning into their text, in tags. It is parsed out before the text is parsed for tool calls or a schema.
+
+// reasoningDialect is the format in which a candidate returns its reasoning.
+func (v *View) reasoningDialect(to *policy.Resolution) reasoning.Dialect {
+	p := v.Config.Providers[to.Provider]
+	return reasoning.Of(p.Reasoning, to, p.Adapter.Dialect(*to, p.Endpoint, v.Request.Dialect))
+}
+
+// ThoughtReader parses reasoning in a model's text; nil for a model without reasoning tags. calls: tool calls are parsed from the text, too. It may use the parsed
+// conversation: not safe for concurrent use.
+func (v *View) ThoughtReader(to policy.Resolution, calls bool) *reasoning.Reader {
+	d := v.reasoningDialect(&to)
+	if len(d.Tags) == 0 {
+		return nil
+	}
+	o := reasoning.Options{Tags: d.Tags, Implicit: to.ImplicitOpen && !v.Request.ThinkingOff(), Choices: v.Request.Choices}
+	o.Frames = v.Request.Dialect == chat.OpenAI
+	if calls {
+		o.Closers = toolcall.Format(to.ToolFormat).Closers()
+	}
+	return reasoning.NewReader(o)
+}
+
+// MayRetain reports whether the gateway may store anything of the answer: not for a caller without an account, a confidential request
+// (D-05), or one with any privacy hint or feature (D-44).
+func (v *View) MayRetain() bool {
+	in := &v.Intent
+	return v.Principal.Account != "" && in.Security == policy.SecurityStandard && in.PrivacyTier == policy.PrivacyUnsaid &&
+		!intent.IsTaskClass(v.Hints.TaskClass) && !slices.ContainsFunc(in.Require, forbidsRetention) && !slices.ContainsFunc(in.Prefer, forbidsRetention)
+}
+
+// forbidsRetention reports whether a request for this feature rules out storing the answer.
+func forbidsRetention(f policy.Feature) bool {
+	return f == policy.Privacy || f == policy.NoLog || f == policy.TEEAttested || f == policy.EndToEndEncryption
+}

@@ -1,0 +1,134 @@
+package review
+
+import (
+	"slices"
+
+	"bardo.money/gateway/extproc/chat"
+)
+
+// DropRaw takes the provider's own bytes off events: they no longer say what is meant.
+func DropRaw(events []chat.Event) {
+	for i := range events {
+		events[i].Raw, events[i].Tail, events[i].UsageChunk = nil, false, false
+	}
+}
+
+// Rewrite puts what was read out of an answer in the place of its text.
+func (j *Validation) Rewrite(held []chat.Event, said []choiceText) []chat.Event {
+	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
+	for i := range said {
+		w.texts[i].json, w.texts[i].unchanged = said[i].text, said[i].unchecked
+		if v := j.Choices[i].JSON; v != nil {
+			w.texts[i].json = v
+		}
+	}
+	for i := range held {
+		w.last = max(w.last, held[i].Index)
+	}
+	for i := range held {
+		w.event(&held[i])
+	}
+	DropRaw(w.out)
+	return w.out
+}
+
+// rewriter writes an answer with other words.
+type rewriter struct {
+	texts []rewrittenText // by choice
+	out   []chat.Event
+	last  int // the highest index of a block
+}
+
+type rewrittenText struct {
+	json      []byte
+	unchanged bool // it is said as it came
+	written   bool
+	index     int   // of the block
+	dropped   []int // blocks whose text is a part of it
+}
+
+func (w *rewriter) event(ev *chat.Event) {
+	if ev.Choice < 0 || ev.Choice >= len(w.texts) || w.texts[ev.Choice].unchanged {
+		w.out = append(w.out, *ev)
+		return
+	}
+	t := &w.texts[ev.Choice]
+	switch ev.Kind { //nolint:exhaustive // the rest stays
+	case chat.Other: // it has a meaning only as it came
+		return
+	case chat.Text:
+		w.text(t, ev)
+		return
+	case chat.BlockStop:
+		if slices.Contains(t.dropped, ev.Index) {
+			return
+		}
+	case chat.Stop:
+		if !t.written {
+			w.last++
+			w.text(t, &chat.Event{Kind: chat.Text, Choice: ev.Choice, Index: w.last})
+			w.out = append(w.out, chat.Event{Kind: chat.BlockStop, Choice: ev.Choice, Index: w.last})
+		}
+		stop := *ev
+		if stop.Reason == chat.StopTool {
+			stop.Reason = chat.StopEnd
+		}
+		w.out = append(w.out, stop)
+		return
+	}
+	w.out = append(w.out, *ev)
+}
+
+// text writes all of a choice's text where its first piece stood.
+func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
+	if t.written {
+		if ev.Index != t.index {
+			t.dropped = append(t.dropped, ev.Index)
+		}
+		return
+	}
+	t.written, t.index = true, ev.Index
+	text := *ev
+	text.Text = t.json
+	w.out = append(w.out, text)
+}
+
+// ReplaceText are the events of an answer that says something else in the place of one that is no good, in each of its choices: of the latter,
+// who gave it and what it took.
+func ReplaceText(held []chat.Event, text []byte) []chat.Event {
+	out := make([]chat.Event, 0, len(held)+2)
+	said := make([]bool, countChoices(held))
+	say := func(n int) {
+		if n < 0 || n >= len(said) || said[n] {
+			return
+		}
+		said[n] = true
+		out = append(out, chat.Event{Kind: chat.Text, Choice: n, Index: n, Text: text},
+			chat.Event{Kind: chat.BlockStop, Choice: n, Index: n}, chat.Event{Kind: chat.Stop, Choice: n, Reason: chat.StopEnd})
+	}
+	for i := range held {
+		ev := &held[i]
+		switch ev.Kind { //nolint:exhaustive // the rest is the answer that is no good
+		case chat.Start, chat.UsageInfo:
+			out = append(out, *ev)
+		case chat.Stop:
+			say(ev.Choice)
+		case chat.End:
+			for n := range said {
+				say(n)
+			}
+			out = append(out, *ev)
+		}
+	}
+	DropRaw(out)
+	return out
+}
+
+// countChoices is how many choices an answer has.
+func countChoices(held []chat.Event) int {
+	n := 1
+	for i := range held {
+		n = max(n, held[i].Choice+1)
+	}
+	return min(n, maxChoices)
+}

@@ -1,0 +1,126 @@
+// Package runtime is the configuration as requests use it: providers and their adapters, time-outs, limits, prices, and what a candidate can
+// serve and costs extra. A value is made for each configuration and replaced as a whole.
+package runtime
+
+import (
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/provider"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/internal/origin"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/budget"
+	"bardo.money/gateway/policy/intent"
+	"bardo.money/gateway/policy/profile"
+	"bardo.money/gateway/policy/resolve"
+)
+
+// Config is the configuration as requests use it. It is immutable and replaced as a whole; a request keeps the one that was in force when it
+// arrived.
+type Config struct {
+	Providers map[policy.ProviderID]Provider
+	Resolver  *resolve.Resolver
+	Intents   intent.Rules
+	Pipeline  *pipeline.Pipeline
+	Profiles  *profile.Profiles // nil: only the built-in table
+	Wallet    budget.Wallet     // the wallet that pays for agents' inference; its state scales their budgets
+	Stake     policy.Micro      // what staked credit pays per day; 0: as the callers' hints state
+	Dialects  map[chat.Dialect]wire.Dialect
+	Timeouts  Timeouts
+	// Keyless admits requests without a credential, of programs on this machine: Demo while only the demo provider exists,
+	// Anyone when the operator switched authentication off.
+	Keyless       Keyless
+	Known         origin.Rule // the Host values and origins that are accepted without a key
+	Origins       []string    // of pages that may read answers; "*": all
+	MaxRetries    int         // attempts of one request beyond the first
+	MaxBody       int64       // bytes of a request
+	MaxBodies     int64       // bytes of all requests' bodies together; 0 means no bound
+	MaxAnswer     int64       // maximum bytes of a driven answer: Envoy buffers it for a slow client
+	ReserveOutput int         // tokens reserved for a request that names no maximum
+	SpreadPct     map[policy.Tier]int
+	Free          map[policy.Tier]bool // the plans whose keys can reach a model that costs them nothing
+	TakesKeys     bool                 // some provider accepts X-Bardo-Upstream-Key
+	DefaultSpread int
+	EgressSecret  string
+	Secrets       *secret.Redactor // knows every configured credential; nil knows none
+	Structured    Structured
+	VerifyRisk    VerifyRisk
+	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices
+	Escalation    Escalation
+}
+
+// Provider is a configured provider: its adapter, endpoint, keys and who pays.
+type Provider struct {
+	Adapter  provider.Adapter
+	Endpoint provider.Endpoint
+	Keys     []provider.Secret // all of its keys, the endpoint's first
+	Ring     *keyring.Ring     // of several keys; nil for one
+	Cluster  policy.ProviderID // its name in the control plane's state
+	Free     bool              // the demo provider: callers without a key may use it
+	Direct   bool              // a configured key of the user's own: not billed, and layers are skipped unless Engineered
+	BYOK     bool              // accepts X-Bardo-Upstream-Key
+	// Engineered: the layers run on requests of a direct key, too.
+	Engineered bool
+	// CountsTokens: the provider's API has a token counting endpoint.
+	CountsTokens bool
+	// Reasoning is how the provider's kind returns reasoning.
+	Reasoning kind.Reasoning
+}
+
+// Keyless is who may send requests without an API key.
+type Keyless uint8
+
+// The cases.
+const (
+	KeylessNobody Keyless = iota
+	KeylessDemo
+	KeylessAnyone
+)
+
+// Timeouts are the time limits of one request. All are positive, except those of uploads, where 0 means no limit.
+type Timeouts struct {
+	UploadIdle          time.Duration // between two chunks of a request's body, and until the first
+	UploadTotal         time.Duration // for the whole body
+	FirstToken          time.Duration // from sending an attempt to its first content
+	FirstTokenReasoning time.Duration // the same for a request with reasoning
+	Idle                time.Duration // between two chunks of an answer
+	Total               time.Duration // from the first attempt to the last byte
+	Heartbeat           time.Duration // silence after which a driven stream gets a comment
+}
+
+// ForFirstToken is the timeout of this request's attempts until their first content.
+func (t Timeouts) ForFirstToken(r *chat.Request) time.Duration {
+	if r.Thinking {
+		return t.FirstTokenReasoning
+	}
+	return t.FirstToken
+}
+
+// tokensPerFirstToken is the number of output tokens for which an answer that is not streamed gets one more first-token timeout.
+const tokensPerFirstToken = 1024
+
+// ForAnswer is the timeout of an answer that is not streamed: it grows with the maximum number of output tokens, up to Total.
+func (t Timeouts) ForAnswer(r *chat.Request, outputTokens int) time.Duration {
+	first := t.ForFirstToken(r)
+	d := first + first*time.Duration(outputTokens)/tokensPerFirstToken
+	if d > t.Total || d < first {
+		return t.Total
+	}
+	return d
+}
+
+// Spread is the percentage that is added to a provider's cost for a plan.
+func (rt *Config) Spread(t policy.Tier) int {
+	if pct, ok := rt.SpreadPct[t]; ok {
+		return pct
+	}
+	return rt.DefaultSpread
+}
+
+// SubsystemRisk is the subsystem whose answers are verified by default (VerifyRisk).
+const SubsystemRisk = "risk"

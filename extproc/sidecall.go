@@ -1,0 +1,192 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/extproc/attempt"
+	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/policy"
+)
+
+// sideCall is the call of a second model for verification, beside those of the request's order.
+type sideCall struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	began  time.Time // the last call went out
+	noted  bool      // its failures are in the request's record
+
+	to     policy.Resolution // the candidate; read only after done
+	a      *answer           // complete; nil if it failed
+	part   *meter.Count      // of an answer that was interrupted; nil for any other
+	failed []failedSideCall
+}
+
+type failedSideCall struct {
+	to policy.Resolution
+	f  *upstream.Failure
+	d  upstream.Decision
+}
+
+// startVerifier sends the request to the second model, too, if there is one. The caller calls endVerifier.
+func (s *drivenStream) startVerifier(ctx context.Context) {
+	x := s.x
+	if !x.review.Verifies() {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	o := &sideCall{cancel: cancel, done: make(chan struct{}), to: x.review.Verification.Verifier}
+	t := x.newAttempt(&x.View, &o.to, nil)
+	go func() {
+		defer close(o.done)
+		defer func() {
+			if r := recover(); r != nil {
+				o.a, o.failed = nil, append(o.failed, failedSideCall{to: o.to, f: &upstream.Failure{Provider: o.to.Provider, Kind: upstream.NotEncoded, Cause: x.panicked(r)}})
+			}
+		}()
+		o.run(ctx, x, t)
+	}()
+	s.verifier = o
+}
+
+// stop ends the call, and waits until it is over.
+func (o *sideCall) stop() {
+	if o != nil {
+		o.cancel()
+		<-o.done
+	}
+}
+
+// endVerifier ends the second model's call. If the client disconnected during verification, the call is billed as far as it went.
+func (s *drivenStream) endVerifier() {
+	o, x := s.verifier, s.x
+	o.stop()
+	if o == nil || x.trace.Settled != nil || x.trace.Fault != nil {
+		return
+	}
+	switch {
+	case o.a != nil && !o.a.counted:
+		x.charge(o.a)
+		x.noteAnswered(o.a, record.OK)
+	case o.part != nil:
+		x.bill.Add(&o.to, x.bill.Interrupted(&o.to, o.part, o.began))
+		x.trace.Attempts = append(x.trace.Attempts, record.Attempt{Provider: o.to.Provider, Model: o.to.Model, Outcome: record.ClientClosed})
+	}
+}
+
+// run calls the second model, and again without what its provider refuses of the request, as often as the request may be retried.
+func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
+	for {
+		o.began = time.Now()
+		a, f, err := x.gather(ctx, t)
+		if attempt.IsPanic(err) {
+			f, err = &upstream.Failure{Provider: t.To.Provider, Kind: upstream.NotEncoded, Cause: err}, nil
+		}
+		if f == nil && err == nil {
+			o.a, a.began = a, o.began
+			return
+		}
+		if err != nil || ctx.Err() != nil && f.Kind != upstream.NotEncoded {
+			if o.part = (&meter.Count{}); a != nil {
+				o.part = &a.count
+			}
+			return
+		}
+		again, ok := attempt.Amend(t.View, t.To, f)
+		d := upstream.Next(&upstream.State{Failure: f, Failures: len(o.failed) + 1, MaxRetries: x.Config.MaxRetries, Candidates: 1, Amendable: ok, Once: true})
+		o.failed = append(o.failed, failedSideCall{t.To, f, d})
+		if d.Move != upstream.Amend {
+			return
+		}
+		next := *t
+		next.To, t = again, &next
+		o.to = again
+	}
+}
+
+// verifierAnswer waits for the second model's answer, with heartbeats meanwhile, bills it and notes its failures. It is nil where the call failed
+// or its answer is invalid. The error is that the client has disconnected.
+func (s *drivenStream) verifierAnswer(ctx context.Context) (*answer, *review.Validation, error) {
+	o := s.verifier
+	if o == nil {
+		return nil, nil, nil
+	}
+	if err := s.waitFor(ctx, o); err != nil {
+		return nil, nil, err
+	}
+	x := s.x
+	if !o.noted {
+		o.noted = true
+		for i := range o.failed {
+			x.noteSideFailure(&o.failed[i])
+		}
+	}
+	if o.a == nil {
+		return nil, nil, nil
+	}
+	if !o.a.counted {
+		x.charge(o.a)
+		x.noteAnswered(o.a, record.OK)
+	}
+	j := x.review.ValidateHeld(o.a.form, o.a.held)
+	if !x.review.Accepts(j) {
+		return nil, nil, nil
+	}
+	return o.a, j, nil
+}
+
+// waitFor waits for the end of a side call. The error is that the client has disconnected.
+func (s *drivenStream) waitFor(ctx context.Context, o *sideCall) error {
+	for {
+		select {
+		case <-o.done:
+			return nil
+		case <-s.beat.C:
+			if err := s.heartbeat(s.x.Order[0]); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, upstream.ErrTotalTimeout) {
+				return cause
+			}
+			<-o.done // the total time-out ends it, too
+			return nil
+		}
+	}
+}
+
+// noteSideFailure notes a failed side call.
+func (x *exchange) noteSideFailure(s *failedSideCall) {
+	x.attempted(s.to, s.f.String(), s.f.Reason(), s.f.Measure())
+	x.decided(s.d)
+	if attempt.ConcernsOwnKey(&x.View, s.f) {
+		return
+	}
+	x.quarantine(&s.to, s.f)
+	r := s.f.Result()
+	if x.calls.RestKey(s.f) {
+		r.Outcome = policy.Ignored
+	}
+	x.gw.Health.Report(r)
+}
+
+// useVerifierAnswer answers with the second model's answer where no candidate gave a valid one; ok is false where that is not valid either.
+func (s *drivenStream) useVerifierAnswer(ctx context.Context) (ok bool, err error) {
+	x := s.x
+	b, j, err := s.verifierAnswer(ctx)
+	if b == nil || err != nil {
+		return false, err
+	}
+	x.review.Verification.Skip(review.SkippedFailed)
+	x.replaceAnswer(nil, b, j)
+	x.review.EmitVerified(&b.res)
+	b.release(ctx, x.visibleEvents(b, j))
+	if b.failure() != nil {
+		return false, nil
+	}
+	return true, s.send(ctx, b)
+}

@@ -1,0 +1,149 @@
+package upload
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/internal/fault"
+)
+
+// newBody is a body that announces a length, where all bodies may take most bytes.
+func newBody(announced int, most int64) *Body {
+	return &Body{Memory: new(Memory), Limits: Limits{Body: 64 << 20, Bodies: most}, announced: announced}
+}
+
+// TestABodyIsWholeHoweverItIsCut, whatever length was announced, and all of its memory is counted and given back.
+func TestABodyIsWholeHoweverItIsCut(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{1, 300, 65535, 65536, 65537, 131072, 131073, 262145, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5<<20 + 7} {
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(i * 7 >> 3)
+		}
+		for name, announced := range map[string]int{"its length": size, "nothing": 0, "less": size / 2, "more": 3 * size} {
+			u := newBody(announced, 0)
+			for rest := body; len(rest) > 0; {
+				n := min(1+r.IntN(128<<10), len(rest))
+				if err := u.Add(rest[:n]); err != nil {
+					t.Fatal(err)
+				}
+				rest = rest[n:]
+			}
+			if !bytes.Equal(u.bytes(), body) {
+				t.Errorf("%d bytes that announce %s are not what came", size, name)
+			}
+			held := u.Memory.Held()
+			if held != int64(cap(*u.buf)) || held > max(minPooled, maxAhead*2*int64(size)) {
+				t.Errorf("%d bytes that announce %s hold %d of a buffer of %d", size, name, held, cap(*u.buf))
+			}
+			if u.Release(); u.Memory.Held() != 0 {
+				t.Errorf("%d bytes are still held", u.Memory.Held())
+			}
+		}
+	}
+}
+
+// TestWhatIsCopiedStaysInProportionWhereMemoryIsShort: a body that comes in many pieces finds a new buffer a few times.
+func TestWhatIsCopiedStaysInProportionWhereMemoryIsShort(t *testing.T) {
+	const size = 8 << 20
+	u := newBody(32<<20, size+size/2)
+	buffers, last := 0, 0
+	piece := make([]byte, 1000)
+	for len(u.bytes()) < size {
+		if err := u.Add(piece); err != nil {
+			t.Fatal(err)
+		}
+		if c := cap(*u.buf); c != last {
+			buffers, last = buffers+1, c
+		}
+	}
+	if buffers > 20 {
+		t.Errorf("%d buffers for a body of 8 MiB", buffers)
+	}
+}
+
+func TestABodyBeyondTheBoundOfAllIsOverloaded(t *testing.T) {
+	u := newBody(0, 128<<10)
+	if err := u.Add(make([]byte, 100<<10)); err != nil {
+		t.Fatal(err)
+	}
+	other := Body{Memory: u.Memory, Limits: u.Limits, announced: 10}
+	err := other.Add(make([]byte, 40<<10))
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Kind != fault.Overloaded || f.RetryAfter != overloadedTime {
+		t.Fatalf("got %v", err)
+	}
+	if u.Release(); u.Memory.Held() != 0 {
+		t.Errorf("%d bytes are still held", u.Memory.Held())
+	}
+	if err := other.Add(make([]byte, 40<<10)); err != nil {
+		t.Errorf("once there is room: %v", err)
+	}
+}
+
+func TestBodiesNeverTakeMoreThanTheirBound(t *testing.T) {
+	var m Memory
+	const most = 1000
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			for range 10_000 {
+				n := 1 + r.Int64N(400)
+				if !m.take(n, most) {
+					continue
+				}
+				if held := m.held.Load(); held > most {
+					t.Errorf("%d are held", held)
+				}
+				m.release(n)
+			}
+		})
+	}
+	all.Wait()
+	if held := m.held.Load(); held != 0 {
+		t.Errorf("%d are left", held)
+	}
+}
+
+// TestABufferHasTheRoomThatWasAskedFor, whichever buffers were kept before.
+func TestABufferHasTheRoomThatWasAskedFor(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		n := 1 << r.IntN(23)
+		n += r.IntN(n)
+		b := GetBuffer(n)
+		if cap(*b) < n || len(*b) != 0 {
+			t.Fatalf("a buffer of %d for %d bytes", cap(*b), n)
+		}
+		PutBuffer(b)
+		odd := newBuffer(1 + r.IntN(2<<20))
+		PutBuffer(odd)
+	}
+}
+
+func TestAPieceMayTakeWhatIsLeftOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, row := range []struct{ idle, total, want time.Duration }{
+			{0, 0, 0}, {time.Second, 0, time.Second}, {0, time.Minute, time.Minute}, {time.Second, time.Minute, time.Second}, {time.Minute, time.Second, time.Second},
+		} {
+			u := newBody(0, 0)
+			u.Limits.Idle, u.Limits.Total = row.idle, row.total
+			if row.total > 0 {
+				u.deadline = time.Now().Add(row.total)
+			}
+			if got := u.Wait(); got != row.want {
+				t.Errorf("%v, %v: %v", row.idle, row.total, got)
+			}
+			time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
+			if got := u.Wait(); row.total > 0 && (got <= 0 || got > time.Millisecond) {
+				t.Errorf("%v, %v: %v when it is over", row.idle, row.total, got)
+			}
+		}
+	})
+}

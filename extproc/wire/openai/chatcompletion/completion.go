@@ -1,0 +1,50 @@
+package chatcompletion
+
+import (
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/wire"
+	"bardo.money/gateway/extproc/wire/errbody"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// completion reads a whole answer. One without choices is an error, whatever its status.
+func (d *Decoder) completion(v jsonx.Value) {
+	o := d.readObject(v)
+	if !o.err.IsNull() {
+		d.FailWith(errbody.InStream(v))
+		return
+	}
+	d.begin(&o, v)
+	empty := true
+	for i, c := range o.choices.Each {
+		empty = false
+		if d.choiceObject(i, c, true); d.Over {
+			d.Events = d.Events[len(d.Events)-1:] // the client sees the error only
+			return
+		}
+	}
+	if empty {
+		d.Events = d.Events[:0]
+		d.Fail("empty", "the provider's answer has no choices")
+		return
+	}
+	if o.usage.Kind() == jsonx.Object {
+		d.usage(o.usage, true)
+	}
+	d.done()
+	d.Carry(0, 0, d.Body, wire.ModelSpan(o.model, 0))
+}
+
+// usage emits a usage object: its numbers, and the provider's own text.
+func (d *Decoder) usage(v jsonx.Value, final bool) {
+	u := ReadUsage(v)
+	u.Final = final
+	if d.searched {
+		u.Searches = max(u.Searches, 1)
+	}
+	d.Emit(chat.Event{Kind: chat.UsageInfo, Usage: u, Text: v.Raw})
+	if !d.sent.usageDetails && hasBreakdown(v) {
+		d.sent.usageDetails = true
+		d.Emit(chat.Event{Kind: chat.Extra, ID: usageDetails})
+	}
+}

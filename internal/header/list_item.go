@@ -1,0 +1,20 @@
+package header
+
+import "slices"
+
+// ListItem makes a name fit for a comma-separated list in a header: printable ASCII without commas, at most 64 bytes. A client may have
+// chosen the name, and one that Envoy does not take, or that makes the headers too long, costs the whole answer.
+func ListItem(name string) string {
+	const most = 64
+	fits := func(c byte) bool { return c > ' ' && c < 0x7f && c != ',' }
+	if len(name) <= most && !slices.ContainsFunc([]byte(name), func(c byte) bool { return !fits(c) }) {
+		return name
+	}
+	b := []byte(name[:min(len(name), most)])
+	for i, c := range b {
+		if !fits(c) {
+			b[i] = '_'
+		}
+	}
+	return string(b)
+}
