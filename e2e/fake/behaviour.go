@@ -145,8 +145,11 @@ const defaultText = "Hello from the fake provider."
 func (b *Behaviour) pieces() []string {
 	if b.Tokens > 0 {
 		ps := make([]string, b.Tokens)
+		long := word(0, b.TokenSize) // shared by all pieces: thousands of long ones would take as much memory as the whole answer
 		for i := range ps {
-			ps[i] = word(i, b.TokenSize)
+			if ps[i] = long; b.TokenSize == 0 {
+				ps[i] = word(i, 0)
+			}
 		}
 		return ps
 	}
