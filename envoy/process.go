@@ -63,21 +63,22 @@ func (p *Process) Restarts() int64 { return p.restarts.Load() }
 func (p *Process) PID() int { return int(p.pid.Load()) }
 
 const (
-	firstPause = 100 * time.Millisecond
-	longPause  = 10 * time.Second
-	stable     = time.Minute // an Envoy that ran this long starts again without a pause
-	atOnce     = time.Second // an Envoy that ends before this never did anything
-	maxAtOnce  = 5           // as often as this from the first start on, and it never will
+	firstPause      = 100 * time.Millisecond
+	longPause       = 10 * time.Second
+	stable          = time.Minute // an Envoy that ran this long starts again after the first pause
+	maxFailedStarts = 5
 )
 
 // Run keeps an Envoy running until ctx is done, then stops it and returns nil. It returns an error only if Envoy cannot
-// be started at all. Call it once; it blocks.
+// be started at all, or none of the first ones was ever ready. Call it once; it blocks.
 func (p *Process) Run(ctx context.Context) error {
 	// The kernel kills the child when the thread that forked it ends, so that thread has to live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	stillborn := 0
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	ready, stopWatching := p.watchReady(ctx)
+	defer stopWatching()
+	var s starts
+	for {
 		began := time.Now()
 		err := p.once(ctx)
 		if ctx.Err() != nil {
@@ -86,18 +87,13 @@ func (p *Process) Run(ctx context.Context) error {
 		if errors.Is(err, errNotStarted) {
 			return err
 		}
-		ran := time.Since(began)
-		if ran > stable {
-			pause = firstPause
-		}
-		if restarts := int(p.restarts.Add(1)); ran < atOnce && stillborn == restarts-1 {
-			stillborn = restarts
-		}
+		p.restarts.Add(1)
 		if err == nil {
 			err = errors.New("exit status 0")
 		}
-		if stillborn == maxAtOnce {
-			return fmt.Errorf("%w: %s ended %d times at once: %w: `bardo doctor` looks at it", errNotStarted, p.cmd.Path, stillborn, err)
+		pause, again := s.ended(time.Since(began), ready.Load())
+		if !again {
+			return fmt.Errorf("%w: %s ended %d times before it was ready: %w: `bardo doctor` looks at it", errNotStarted, p.cmd.Path, maxFailedStarts, err)
 		}
 		p.cmd.Log.Error("envoy died and is started again", "error", err, "pause", pause.String())
 		select {
@@ -106,6 +102,43 @@ func (p *Process) Run(ctx context.Context) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// watchReady reports whether any Envoy of this Run was ready yet. The caller calls stop, which waits for the watch to end.
+func (p *Process) watchReady(ctx context.Context) (ready *atomic.Bool, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ready = new(atomic.Bool)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ready.Store(p.Ready(ctx) == nil)
+	}()
+	return ready, func() {
+		cancel()
+		<-done
+	}
+}
+
+// starts decides from the ends of Envoys when the next one is started. The zero value has seen none.
+type starts struct {
+	pause  time.Duration // before the last one
+	failed int           // consecutive ones that ended before any worked
+	worked bool          // one was ready, or ran long enough: its later ends are not a fault of the binary or of the bootstrap file
+}
+
+// ended notes the end of an Envoy that ran so long; ready means that it, or one before it, was ready. again is false when maxFailedStarts
+// ended and none was: how long each took does not count, since a busy machine starts a process that cannot run as slowly as any other.
+func (s *starts) ended(ran time.Duration, ready bool) (pause time.Duration, again bool) {
+	s.worked = s.worked || ready || ran > stable
+	if s.worked {
+		s.failed = 0
+	} else {
+		s.failed++
+	}
+	if s.pause = min(2*s.pause, longPause); s.pause == 0 || ran > stable {
+		s.pause = firstPause
+	}
+	return s.pause, s.failed < maxFailedStarts
 }
 
 var errNotStarted = errors.New("envoy could not be started")
