@@ -76,18 +76,19 @@ func mayHaveSchema(r *chat.Request) bool {
 	return false
 }
 
-// contentMarks are strings that a body with media contains, by dialect.
-var contentMarks = map[chat.Dialect][]string{
-	chat.OpenAI:      {`"image_url"`, `"input_audio"`, `"audio_url"`, `"video_url"`, `"file_data"`},
-	chat.Completions: nil,
-	chat.Embeddings:  nil,
-	chat.Anthropic:   {`"image"`, `"document"`},
-	chat.Responses:   {`"input_image"`, `"input_file"`, `"input_audio"`},
-	chat.Gemini:      {`"inlineData"`, `"inline_data"`, `"fileData"`, `"file_data"`},
+// contentMarks are names and types that a body with media has, by dialect.
+var contentMarks = map[chat.Dialect]jsonx.Words{
+	chat.OpenAI:      jsonx.WordsOf("image_url", "input_audio", "audio_url", "video_url", "file_data"),
+	chat.Completions: {},
+	chat.Embeddings:  {},
+	chat.Anthropic:   jsonx.WordsOf("image", "document"),
+	chat.Responses:   jsonx.WordsOf("input_image", "input_file", "input_audio"),
+	chat.Gemini:      jsonx.WordsOf("inlineData", "inline_data", "fileData", "file_data"),
 }
 
 func mayHaveContent(r *chat.Request) bool {
-	return slices.ContainsFunc(contentMarks[r.Dialect], r.Doc.MayHold)
+	marks := contentMarks[r.Dialect]
+	return r.Doc.MayHold(&marks)
 }
 
 // addContent adds the media in parts.

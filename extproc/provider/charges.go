@@ -34,7 +34,7 @@ type Charges struct {
 	Tools   []ChargedTool
 	Models  []string // suffixes of a model's name in the request that cost more
 	Keyed   bool     // tools are identified by their member, in either of Google's spellings, instead of by type
-	keys    jsonx.Keys
+	keys    jsonx.Words
 }
 
 // ChargedMember is a member whose values change what a request costs. Null, false, "" and [] never do.
@@ -73,7 +73,7 @@ func (c *Charges) With(members ...ChargedMember) Charges {
 		first := more.Members[i].Path[0]
 		names = append(names, first, snake(first))
 	}
-	more.keys = jsonx.KeysOf(names...)
+	more.keys = jsonx.WordsOf(names...)
 	return more
 }
 

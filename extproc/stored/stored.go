@@ -76,7 +76,7 @@ const (
 )
 
 // scanKeys are the member names that require a walk, by scope.
-var scanKeys = func() (keys [4]jsonx.Keys) {
+var scanKeys = func() (keys [4]jsonx.Words) {
 	for scope := range keys {
 		var names []string
 		if Scope(scope)&Items != 0 {
@@ -87,7 +87,7 @@ var scanKeys = func() (keys [4]jsonx.Keys) {
 				names = append(names, name)
 			}
 		}
-		keys[scope] = jsonx.KeysOf(names...)
+		keys[scope] = jsonx.WordsOf(names...)
 	}
 	return keys
 }()

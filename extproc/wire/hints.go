@@ -10,10 +10,12 @@ import (
 // HintKey is the member by which a client talks to the gateway: an object at the top level, a string on a block.
 const HintKey = "bardo"
 
+var hintKeys = jsonx.WordsOf(HintKey)
+
 // RemoveHints marks for removal what providers must not see: the hints at the top level, and those on messages, their blocks and tools.
 func RemoveHints(r *chat.Request) {
 	r.Edit.Delete(&r.Doc, HintKey)
-	if !r.Doc.MayHold(`"` + HintKey + `"`) {
+	if !r.Doc.Stats.Keys.Meets(&hintKeys) {
 		return
 	}
 	for i := range r.Doc.Members { // in document order, which is the cheapest for Edits

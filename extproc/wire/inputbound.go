@@ -32,12 +32,15 @@ type inputBound struct {
 }
 
 // mediaKeys are the members that hold media, or refer to them, in any dialect.
-var mediaKeys = jsonx.KeysOf("image_url", "image", "source", "input_audio", "audio", "audio_url", "video_url", "video", "input_video",
+var mediaKeys = jsonx.WordsOf("image_url", "image", "source", "input_audio", "audio", "audio_url", "video_url", "video", "input_video",
 	"file", "file_url", "file_data", "file_id", "inlineData", "inline_data", "fileData")
+
+// mediaTypes are the types of parts that refer to media without such a member.
+var mediaTypes = jsonx.WordsOf("item_reference")
 
 // mayHaveMedia is false for most requests, which are text: their messages are not walked.
 func mayHaveMedia(doc *jsonx.Doc) bool {
-	return doc.Stats.Keys.Meets(&mediaKeys) || doc.MayHold(`"item_reference"`)
+	return doc.Stats.Keys.Meets(&mediaKeys) || doc.MayHoldValue(&mediaTypes)
 }
 
 // MaxInputTokens is an upper bound of a request's input tokens at any provider.

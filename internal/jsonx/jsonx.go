@@ -69,7 +69,8 @@ type Stats struct {
 	TextBytes int64 // bytes inside strings that look like text: values anywhere, keys below the top level
 	Opaque    int   // string values that look like base64 data
 	Spelled   int   // escapes of letters, digits and underscores, of which none is needed
-	Keys      Keys  // of all members, at any depth
+	Keys      Words // of all members, at any depth
+	Values    Words // string values of at most maxWord bytes, at any depth
 }
 
 // Find returns the index of a top-level member, or -1.
@@ -93,9 +94,18 @@ func (d *Doc) Get(key string) Value {
 	return Value{Raw: Raw(d.Bytes[m.Start:m.End]), At: m.Start}
 }
 
-// MayHold reports whether a word, quotes and all, may stand in the document: false is certain, also where letters are spelled with escapes.
-func (d *Doc) MayHold(word string) bool {
-	return d.Stats.Spelled > 0 || bytes.Contains(d.Bytes, []byte(word))
+// MayHold reports whether one of some words may be a name or a string value in the document: false is certain. It does not read the text.
+func (d *Doc) MayHold(words *Words) bool { return d.Stats.Keys.Meets(words) || d.MayHoldValue(words) }
+
+// MayHoldValue is MayHold for string values alone. A word whose letters are spelled with escapes may be any.
+func (d *Doc) MayHoldValue(words *Words) bool {
+	return d.Stats.Spelled > 0 || d.Stats.Values.Meets(words)
+}
+
+// MayContain reports whether a text may stand in the document: false is certain, also where letters are spelled with escapes. It reads the
+// whole document.
+func (d *Doc) MayContain(text string) bool {
+	return d.Stats.Spelled > 0 || bytes.Contains(d.Bytes, []byte(text))
 }
 
 // Root is the object itself.

@@ -17,7 +17,7 @@ func Scan(b []byte) (Doc, error) { return topUnique.Scan(b) }
 
 // Scan is jsonx.Scan for a text whose members have to be those of a form, at any depth.
 func (f *Form) Scan(b []byte) (Doc, error) {
-	s := scanner{b: b, keys: true}
+	s := scanner{b: b, words: true}
 	i := skipSpace(b, 0)
 	if i == len(b) {
 		return Doc{}, syntaxError(b, i, "the body is empty; expected a JSON object")
@@ -56,7 +56,7 @@ func (f *Form) Parse(b []byte) (Value, error) {
 type scanner struct {
 	b       []byte
 	stats   Stats
-	keys    bool    // whether stats.Keys are wanted
+	words   bool    // whether stats.Keys and stats.Values are wanted
 	places  []place // of values, as far as there is room
 	noted   int     // how many there are, with or without room
 	escapes int     // in strings so far
@@ -163,8 +163,8 @@ func (s *scanner) key(i int) (end, value int) {
 	if end = s.string(i); end < 0 {
 		return 0, -1
 	}
-	if s.keys {
-		s.stats.Keys.add(s.b[i+1:end-1], s.escapes != escapes)
+	if s.words {
+		s.stats.Keys.addKey(s.b[i+1:end-1], s.escapes != escapes)
 	}
 	i = skipSpace(s.b, end)
 	if i >= len(s.b) || s.b[i] != ':' {
@@ -409,6 +409,9 @@ func invalidAt(b []byte) int {
 
 // count adds a string value to the statistics.
 func (s *scanner) count(text []byte) {
+	if len(text) <= maxWord && s.words {
+		s.stats.Values.add(text)
+	}
 	if looksOpaque(text) {
 		s.stats.Opaque++
 		return

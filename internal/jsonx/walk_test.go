@@ -100,25 +100,50 @@ func TestKeysTellWhetherANameMayBeThere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := jsonx.KeysOf(row.name)
+		names := jsonx.WordsOf(row.name)
 		if got := doc.Stats.Keys.Meets(&names); got != row.want {
 			t.Errorf("%s may have %s: %v", row.text, row.name, got)
 		}
 	}
 }
 
-// keyCollector collects the names of all members.
+func TestWordsTellWhetherAValueMayBeThere(t *testing.T) {
+	words := jsonx.WordsOf("item_reference")
+	for text, want := range map[string]bool{
+		`{"input":[{"type":"item_reference"}]}`:                     true,
+		`{"input":["item_reference"]}`:                              true,
+		`{"input":[{"type":"item\u005freference"}]}`:                true,
+		`{"input":[{"item_reference":1}]}`:                          false,
+		`{"input":"an item_reference"}`:                             false,
+		`{"input":[{"type":"message","role":"user","content":""}]}`: false,
+	} {
+		doc, err := jsonx.Scan([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := doc.MayHoldValue(&words); got != want {
+			t.Errorf("%s may have the value: %v", text, got)
+		}
+	}
+}
+
+// keyCollector collects the names of all members, and the short string values.
 type keyCollector struct {
 	counter
 
-	names []string
+	names, values []string
 }
 
 func (c *keyCollector) Enter(at jsonx.Step, _ jsonx.Kind, _ bool) bool {
 	c.add(at)
 	return true
 }
-func (c *keyCollector) Scalar(at jsonx.Step, _ jsonx.Value) { c.add(at) }
+func (c *keyCollector) Scalar(at jsonx.Step, v jsonx.Value) {
+	c.add(at)
+	if text, ok := v.Str(); ok && text != "" && len(text) <= 32 {
+		c.values = append(c.values, text)
+	}
+}
 
 func (c *keyCollector) add(at jsonx.Step) {
 	if at.Key != nil {
@@ -126,9 +151,15 @@ func (c *keyCollector) add(at jsonx.Step) {
 	}
 }
 
-// FuzzKeys: a name that is there is never missed.
+// isWord reports whether a value is one that may be looked for: letters and digits of ASCII and underscores.
+func isWord(s string) bool {
+	return strings.Trim(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
+}
+
+// FuzzKeys: a name or a value that is there is never missed.
 func FuzzKeys(f *testing.F) {
 	f.Add([]byte(`{"a":[{"file_id":1}],"F\u0049":{"é":1}}`))
+	f.Add([]byte(`{"a":["x",{"type":"\u0069mage","b":"it's"}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		doc, err := jsonx.Scan(text)
 		if err != nil {
@@ -138,10 +169,16 @@ func FuzzKeys(f *testing.F) {
 		doc.Root().Walk(&c)
 		for _, name := range c.names {
 			for _, spelled := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
-				one := jsonx.KeysOf(spelled)
+				one := jsonx.WordsOf(spelled)
 				if name != "" && !doc.Stats.Keys.Meets(&one) {
 					t.Errorf("%q is in %s", spelled, text)
 				}
+			}
+		}
+		for _, value := range c.values {
+			one := jsonx.WordsOf(value)
+			if isWord(value) && !doc.MayHoldValue(&one) {
+				t.Errorf("%q is a value in %s", value, text)
 			}
 		}
 	})

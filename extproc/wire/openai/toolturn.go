@@ -68,11 +68,13 @@ func (w *writer) reasoningContent(thoughts []chat.Part) {
 	}
 }
 
+var thoughtKeys = jsonx.WordsOf(keyReasoning, keyReasoningContent, keyDetails)
+
 // cutThoughts removes from the history of a request of this dialect the reasoning_content that the provider does not accept, and the other
 // two reasoning members if it does not accept these. It names reasoning_details: the others hold nothing that a provider could verify.
 func (o *RequestOptions) cutThoughts(e *jsonx.Edits, d *jsonx.Doc) (degraded []string) {
 	content, others := o.ReasoningContent != AnyReasoningContent, o.NoDetails
-	if !content && !others || !d.MayHold(`"`+keyReasoning) { // the prefix of all three
+	if !content && !others || !d.Stats.Keys.Meets(&thoughtKeys) {
 		return nil
 	}
 	var turn []jsonx.Value // assistant messages of this turn

@@ -47,9 +47,11 @@ type blockAttributes struct {
 	phase []byte // of a message: its JSON
 }
 
+var customTypes = jsonx.WordsOf(chat.CustomTool)
+
 // customTools are the names of the custom tools that a request offers; nil for none.
 func customTools(r *chat.Request) map[string]bool {
-	if r == nil || !r.Doc.MayHold(`"`+chat.CustomTool+`"`) {
+	if r == nil || !r.Doc.MayHoldValue(&customTypes) {
 		return nil
 	}
 	names := map[string]bool{}

@@ -75,7 +75,7 @@ func readInputKind(r *chat.Request, v jsonx.Value) error {
 		}
 		return nil
 	}
-	if !r.Doc.MayHold(itemReference) {
+	if !r.Doc.MayHoldValue(&referenceTypes) {
 		return nil
 	}
 	for i, item := range v.Each {
@@ -88,6 +88,8 @@ func readInputKind(r *chat.Request, v jsonx.Value) error {
 }
 
 const itemReference = "item_reference"
+
+var referenceTypes = jsonx.WordsOf(itemReference)
 
 func itemAt(i int) string { return "input[" + strconv.Itoa(i) + "]" }
 

@@ -85,7 +85,7 @@ func translate(buf []byte, req *chat.Request, o RequestOptions) (body []byte, de
 // decrypt them, and would refuse the request. It reports whether there were any.
 func dropOurs(e *jsonx.Edits, d *jsonx.Doc) (found bool) {
 	input := d.Get("input")
-	if input.Kind() != jsonx.Array || !d.MayHold(ownReasoning) && !d.MayHold(sealPrefix) {
+	if input.Kind() != jsonx.Array || !mayHaveReasoning(d) {
 		return false
 	}
 	end := input.At + 1 // end of the last item that stays
@@ -112,6 +112,13 @@ func separator(first bool) jsonx.Raw {
 		return nil
 	}
 	return jsonx.Raw(",")
+}
+
+var reasoningTypes = jsonx.WordsOf("reasoning")
+
+// mayHaveReasoning reports whether a document may have reasoning items that the gateway made.
+func mayHaveReasoning(d *jsonx.Doc) bool {
+	return d.MayHoldValue(&reasoningTypes) && (d.MayContain(ownReasoning) || d.MayContain(sealPrefix))
 }
 
 // madeHere reports whether the gateway made a reasoning item.
