@@ -40,46 +40,30 @@ func (s *drivenStream) run(ctx context.Context) error {
 	x.trace.Departs(x.Arrived, x.Waited)
 	s.startVerifier(ctx)
 	defer s.endVerifier()
-	var failures []*upstream.Failure
-	for n, i := 0, 0; i < len(x.Order); n++ {
-		f, err := s.attempt(ctx, x.Order[i])
+	seq := upstream.Sequence{Candidates: x.Order, MaxRetries: x.Config.MaxRetries}
+	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+		f, err := s.attempt(ctx, *to)
 		if err != nil || f == nil {
 			return err
 		}
 		if f.Kind == upstream.WrongForm { // not a failed attempt: the model is told what is wrong with its answer
-			n--
 			continue
 		}
 		if s.content { // the client has a part of it, which is billed
 			x.interrupt(x.current)
 		}
-		x.failed(x.Order[i], f)
+		x.failed(*to, f)
 		if !s.content {
 			x.current = nil
 		}
-		state := upstream.State{
-			Failure: f, Failures: n + 1, MaxRetries: x.Config.MaxRetries, Candidates: len(x.Order), Left: len(x.Order) - 1 - i, Sent: s.content, Over: ctx.Err() != nil,
-		}
-		again := x.Order[i]
+		again, state := *to, upstream.State{Failure: f, Sent: s.content, Over: ctx.Err() != nil}
 		if !state.Sent && !state.Over {
-			again, state.Amendable = x.amend(x.Order[i], f)
+			again, state.Amendable = x.amend(*to, f)
 			state.FreshKey = x.calls.HasFreshKey(f)
 		}
-		d := upstream.Next(&state)
-		x.decided(d)
-		if d.Move == upstream.Amend {
-			x.Order[i] = again
-			continue
-		}
-		failures = append(failures, f)
-		if d.Move == upstream.Stop {
-			break
-		}
-		if d.Move == upstream.Advance {
-			i++
-		}
+		x.decided(seq.Failed(state, again))
 	}
-	return s.giveUp(client, failures)
+	return s.giveUp(client, seq.Failures)
 }
 
 // drivenStream is the client's side of a driven stream, over all attempts.

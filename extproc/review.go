@@ -395,35 +395,30 @@ func (s *drivenStream) callTier2(ctx context.Context, a *answer) (*answer, *revi
 func (s *drivenStream) runTier2(ctx context.Context, v *request.View) (*answer, *review.Validation, error) {
 	x := s.x
 	var say []chat.Message
-	order, reasked := x.byHealth(x.review.Escalation.Candidates), 0
-	for i, calls := 0, 0; i < len(order) && calls <= x.Config.MaxRetries; calls++ {
-		b, j, f, err := s.sideAnswer(ctx, v, &order[i], say)
+	reasked := 0
+	seq := upstream.Sequence{Candidates: x.byHealth(x.review.Escalation.Candidates), MaxRetries: x.Config.MaxRetries, Once: true}
+	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+		b, j, f, err := s.sideAnswer(ctx, v, to, say)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case f != nil:
-			again, ok := attempt.Amend(v, order[i], f)
-			d := upstream.Next(&upstream.State{
-				Failure: f, Failures: calls + 1, MaxRetries: x.Config.MaxRetries, Candidates: len(order), Left: len(order) - 1 - i, Amendable: ok, Once: true,
-			})
-			x.noteSideFailure(&failedSideCall{order[i], f, d})
-			switch d.Move { //nolint:exhaustive // the next candidate is below
-			case upstream.Amend:
-				order[i] = again
-				continue
-			case upstream.Stop:
-				return nil, nil, nil
+			x.noteFailure(*to, f)
+			again, ok := attempt.Amend(v, *to, f)
+			d := seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)
+			x.decided(d)
+			if d.Move == upstream.Advance {
+				say = nil
 			}
 		case j != nil && x.review.Accepts(j):
 			return b, j, nil
 		case j != nil && reasked < x.review.SchemaRetries() && !j.Declined:
 			reasked++
+			seq.Calls++
 			say = append(say, review.TextMessage(chat.RoleAssistant, string(j.Raw)), review.TextMessage(chat.RoleUser, x.review.Schema.RetryPrompt(j.Choices[j.Wrong])))
-			continue
 		default:
 			return nil, nil, nil
 		}
-		i, say = i+1, nil
 	}
 	return nil, nil, nil
 }

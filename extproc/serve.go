@@ -181,11 +181,16 @@ func (x *exchange) uploadTimeout(f *fault.Fault, send func(stream.Reply) error) 
 	_ = send(r) // a client that disconnected needs no answer
 }
 
-// failed notes a failed attempt: in the trace, for the provider's health, its key and its list of models.
+// failed notes a failed attempt of the request's order, for which nobody pays.
 func (x *exchange) failed(to policy.Resolution, f *upstream.Failure) {
 	x.tellFallback(to, f)
-	x.attempted(to, f.String(), f.Reason(), f.Measure())
 	x.bill.Over()
+	x.noteFailure(to, f)
+}
+
+// noteFailure notes a failed attempt: in the trace, for the provider's health, its key and its list of models.
+func (x *exchange) noteFailure(to policy.Resolution, f *upstream.Failure) {
+	x.attempted(to, f.String(), f.Reason(), f.Measure())
 	if attempt.ConcernsOwnKey(&x.View, f) {
 		return
 	}

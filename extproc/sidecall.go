@@ -80,11 +80,13 @@ func (s *drivenStream) endVerifier() {
 
 // run calls the second model, and again without what its provider refuses of the request, as often as the request may be retried.
 func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
-	for {
-		o.began = time.Now()
-		a, f, err := x.gather(ctx, t)
+	seq := upstream.Sequence{Candidates: []policy.Resolution{t.To}, MaxRetries: x.Config.MaxRetries, Once: true}
+	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+		call := *t
+		call.To, o.to, o.began = *to, *to, time.Now()
+		a, f, err := x.gather(ctx, &call)
 		if attempt.IsPanic(err) {
-			f, err = &upstream.Failure{Provider: t.To.Provider, Kind: upstream.NotEncoded, Cause: err}, nil
+			f, err = &upstream.Failure{Provider: to.Provider, Kind: upstream.NotEncoded, Cause: err}, nil
 		}
 		if f == nil && err == nil {
 			o.a, a.began = a, o.began
@@ -96,15 +98,8 @@ func (o *sideCall) run(ctx context.Context, x *exchange, t *attempt.Attempt) {
 			}
 			return
 		}
-		again, ok := attempt.Amend(t.View, t.To, f)
-		d := upstream.Next(&upstream.State{Failure: f, Failures: len(o.failed) + 1, MaxRetries: x.Config.MaxRetries, Candidates: 1, Amendable: ok, Once: true})
-		o.failed = append(o.failed, failedSideCall{t.To, f, d})
-		if d.Move != upstream.Amend {
-			return
-		}
-		next := *t
-		next.To, t = again, &next
-		o.to = again
+		again, ok := attempt.Amend(t.View, *to, f)
+		o.failed = append(o.failed, failedSideCall{o.to, f, seq.Failed(upstream.State{Failure: f, Amendable: ok}, again)})
 	}
 }
 
@@ -122,7 +117,8 @@ func (s *drivenStream) verifierAnswer(ctx context.Context) (*answer, *review.Val
 	if !o.noted {
 		o.noted = true
 		for i := range o.failed {
-			x.noteSideFailure(&o.failed[i])
+			x.noteFailure(o.failed[i].to, o.failed[i].f)
+			x.decided(o.failed[i].d)
 		}
 	}
 	if o.a == nil {
@@ -157,21 +153,6 @@ func (s *drivenStream) waitFor(ctx context.Context, o *sideCall) error {
 			return nil
 		}
 	}
-}
-
-// noteSideFailure notes a failed side call.
-func (x *exchange) noteSideFailure(s *failedSideCall) {
-	x.attempted(s.to, s.f.String(), s.f.Reason(), s.f.Measure())
-	x.decided(s.d)
-	if attempt.ConcernsOwnKey(&x.View, s.f) {
-		return
-	}
-	x.quarantine(&s.to, s.f)
-	r := s.f.Result()
-	if x.calls.RestKey(s.f) {
-		r.Outcome = policy.Ignored
-	}
-	x.gw.Health.Report(r)
 }
 
 // useVerifierAnswer answers with the second model's answer where no candidate gave a valid one; ok is false where that is not valid either.

@@ -77,33 +77,19 @@ type Sink interface {
 func (c *Call) Do(client context.Context, d stream.Client) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(client), c.Timeout, upstream.ErrTotalTimeout)
 	defer cancel()
-	var failures []*upstream.Failure
-	for i := range c.Order {
-		for range 2 { // the first may be called twice
-			to := &c.Order[i]
-			c.Sink.Departs(to)
-			resp, f, err := c.attempt(ctx, to) //nolint:bodyclose // answer does it
-			if err != nil {
-				return err
-			}
-			if f == nil {
-				return c.answer(client, ctx, d, to, resp)
-			}
-			failures = append(failures, f)
-			next := upstream.Next(&upstream.State{
-				Failure: f, Failures: len(failures), MaxRetries: c.MaxRetries, Candidates: len(c.Order), Left: len(c.Order) - i - 1,
-				Over: ctx.Err() != nil || client.Err() != nil,
-			})
-			c.Sink.Failed(to, f, next)
-			if next.Move == upstream.Stop {
-				return c.exhausted(client, failures)
-			}
-			if next.Move == upstream.Advance {
-				break
-			}
+	seq := upstream.Sequence{Candidates: c.Order, MaxRetries: c.MaxRetries}
+	for to := seq.Candidate(); to != nil; to = seq.Candidate() {
+		c.Sink.Departs(to)
+		resp, f, err := c.attempt(ctx, to) //nolint:bodyclose // answer does it
+		if err != nil {
+			return err
 		}
+		if f == nil {
+			return c.answer(client, ctx, d, to, resp)
+		}
+		c.Sink.Failed(to, f, seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil || client.Err() != nil}, *to))
 	}
-	return c.exhausted(client, failures)
+	return c.exhausted(client, seq.Failures)
 }
 
 // exhausted ends a call that nobody answered.
