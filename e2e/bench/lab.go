@@ -15,10 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"bardo.money/gateway/e2e/gateway"
-	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/proctest"
 )
 
@@ -149,7 +147,7 @@ func (l *lab) startGateway(ctx context.Context, _ string) (err error) {
 	}
 	l.gateway, err = gateway.Start(ctx, gateway.Options{
 		Providers: []gateway.Provider{
-			at("burst", l.burst, modelOne, modelTwo), at("burst-spare", l.burst, modelTwo),
+			at(burstProvider, l.burst, modelOne, modelTwo), at("burst-spare", l.burst, modelTwo),
 			at("paced", l.paced, modelPacedOne, modelPacedTwo), at("paced-spare", l.paced, modelPacedTwo),
 		},
 		Config: "auth: {anonymous: true}\n" + limits,
@@ -173,12 +171,10 @@ func envoyOf(pid int) (process, error) {
 	return process{pid: id, envoy: true}, err
 }
 
-// startWithin bounds how long the plain Envoy may take.
-const startWithin = 30 * time.Second
+// burstProvider is the provider that answers immediately.
+const burstProvider = "burst"
 
 func (l *lab) startPlain(ctx context.Context, _ string) error {
-	ctx, cancel := context.WithTimeout(ctx, startWithin)
-	defer cancel()
 	dump, err := l.gatewayDump(ctx)
 	if err != nil {
 		return err
@@ -188,32 +184,7 @@ func (l *lab) startPlain(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(l.dir, "plain.json")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		return err
-	}
-	args, err := plainArguments(l.gatewayEnvoy.pid, file)
-	if err != nil {
-		return err
-	}
-	c := exec.Command(l.envoyBin, args...) //nolint:noctx // ended by tearDown
-	said, err := os.Create(filepath.Join(l.dir, "plain.log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = said.Close() }()
-	c.Stdout, c.Stderr = said, said
-	if err := l.start(c); err != nil {
-		return err
-	}
-	l.plainEnvoy = process{pid: c.Process.Pid, envoy: true}
-	a := envoy.NewAdmin(admin)
-	if err := a.Ready(ctx); err != nil {
-		why, _ := os.ReadFile(said.Name()) // the better half of the message
-		return fmt.Errorf("%w\n%s", err, why)
-	}
-	at, err := a.Addresses(ctx)
-	l.plainAddr = at[listenerName]
+	l.plainEnvoy, l.plainAddr, err = l.startEnvoy(ctx, "plain", admin, config)
 	return err
 }
 

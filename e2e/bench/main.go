@@ -2,7 +2,8 @@
 // to it, through a plain Envoy with the settings of the gateway's own listener, and through the gateway. What it reports
 // of the gateway is therefore a comparison within one run, on one machine, and not a promise of milliseconds.
 //
-// It knows the gateway by its commands, files and HTTP surface alone, and Envoy by its admin socket.
+// It knows the gateway by its commands, files and HTTP surface alone, and Envoy by its admin socket. With -anatomy it also serves ext_proc
+// itself, to tell what Envoy's part of a request costs from what the gateway's Go program does.
 package main
 
 import (
@@ -35,6 +36,8 @@ type options struct {
 	only       string
 	json, md   string
 	profileDir string
+	anatomy    bool
+	serveEmpty string
 }
 
 func flags() options {
@@ -46,6 +49,8 @@ func flags() options {
 	flag.StringVar(&o.json, "json", "", "write everything measured to this file")
 	flag.StringVar(&o.md, "md", "", "write the tables to this file, as Markdown")
 	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write CPU and heap profiles of the Go program for each case to this directory")
+	flag.BoolVar(&o.anatomy, "anatomy", false, "measure the gateway's Envoy without one part after the other, instead of the matrix")
+	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
 	flag.Parse()
 	if o.window == 0 {
 		o.window = 400 * time.Millisecond
@@ -61,6 +66,9 @@ func flags() options {
 
 func run(ctx context.Context) error {
 	o := flags()
+	if o.serveEmpty != "" {
+		return serveEmpty(ctx, o.serveEmpty)
+	}
 	only, err := regexp.Compile(o.only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
@@ -73,6 +81,9 @@ func run(ctx context.Context) error {
 	defer l.tearDown()
 	if o.profileDir != "" {
 		return l.profile(ctx, cases, o.profileDir)
+	}
+	if o.anatomy {
+		return l.anatomy(ctx, o.rounds, o.window, os.Stdout)
 	}
 	r := report{Machine: describe(ctx, l.envoyBin), Started: time.Now().UTC(), Rounds: o.rounds}
 	if r.Startup, err = measureStartup(ctx); err != nil {
@@ -117,7 +128,10 @@ const longestWindow = 30 * time.Second
 
 // measureCase runs every subject once; each round begins with another one.
 func (l *lab) measureCase(ctx context.Context, c testCase, round int, all *series) error {
-	subjects := l.subjects(c)
+	return l.measureWays(ctx, c, l.subjects(c), round, all)
+}
+
+func (l *lab) measureWays(ctx context.Context, c testCase, subjects []subject, round int, all *series) error {
 	for i := range subjects {
 		s := subjects[(i+round)%len(subjects)]
 		m, err := l.load(ctx, c, s, c.window)

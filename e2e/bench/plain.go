@@ -16,6 +16,7 @@ import (
 
 const (
 	listenerName = "http"
+	routesName   = "client"
 	pacedPrefix  = "/paced"
 	burstCluster = "burst"
 	pacedCluster = "paced"
@@ -40,6 +41,9 @@ type dump struct {
 				Listener object `json:"listener"`
 			} `json:"active_state"`
 		} `json:"dynamic_listeners"`
+		Routes []struct {
+			Config object `json:"route_config"`
+		} `json:"dynamic_route_configs"`
 	} `json:"configs"`
 }
 

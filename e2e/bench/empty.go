@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/extproc/stream/processor"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// serveEmpty serves Envoy's ext_proc filter with nothing behind it, until ctx is done.
+func serveEmpty(ctx context.Context, socket string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	return processor.Serve(ctx, empty{}, l)
+}
+
+// empty hands every body back as it came, with about as many changes of headers as the gateway makes.
+type empty struct{}
+
+var _ stream.Handler = empty{}
+
+// Serve implements stream.Handler.
+func (empty) Serve(_ context.Context, c stream.Client, h stream.Head, _ bool) error {
+	var body collected
+	if err := c.RequestBody(&body); err != nil {
+		return err
+	}
+	cluster := state.Cluster(burstProvider)
+	err := c.Forward(stream.Forward{
+		Set: emptyRequest(h.Path, len(body.b)), Remove: []string{"x-forwarded-for", "x-request-id"}, Body: body.b,
+		Exchange: "req_0123456789abcdefghjkmnpq", Clusters: []string{cluster, state.RetryCluster(burstProvider)},
+	})
+	if err != nil {
+		return err
+	}
+	var answer []byte
+	for {
+		p, err := c.Next()
+		if err != nil {
+			return err
+		}
+		if answer = append(answer, p.Body...); p.End {
+			return c.Answer(stream.Reply{Status: http.StatusOK, Header: emptyAnswer(len(answer)), Body: answer}, []string{"date", "x-envoy-attempt-count"})
+		}
+	}
+}
+
+func emptyRequest(path string, length int) header.List {
+	return header.List{
+		{Name: ":method", Value: "POST"},
+		{Name: ":path", Value: path},
+		{Name: ":authority", Value: "127.0.0.1"},
+		{Name: "content-type", Value: header.JSON},
+		{Name: "content-length", Value: strconv.Itoa(length)},
+		{Name: "accept", Value: "*/*"},
+		{Name: "accept-encoding", Value: "identity"},
+		{Name: "authorization", Value: "Bearer sk-fake"},
+		{Name: state.HeaderPath, Value: state.PathJSON},
+		{Name: "x-envoy-max-retries", Value: "1"},
+		{Name: "x-envoy-upstream-rq-timeout-ms", Value: "900000"},
+		{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: "60000"},
+	}
+}
+
+func emptyAnswer(length int) header.List {
+	return header.List{
+		{Name: "x-request-id", Value: "req_0123456789abcdefghjkmnpq"},
+		{Name: "request-id", Value: "req_0123456789abcdefghjkmnpq"},
+		{Name: "x-bardo-provider", Value: "burst"},
+		{Name: "x-bardo-model", Value: modelOne},
+		{Name: "x-bardo-attempts", Value: "1"},
+		{Name: "x-bardo-spread", Value: "0"},
+		{Name: "x-bardo-cache", Value: "miss"},
+		{Name: "x-bardo-cost", Value: "0.000000"},
+		{Name: "content-type", Value: header.JSON},
+		{Name: "content-length", Value: strconv.Itoa(length)},
+	}
+}
+
+// Attempt implements stream.Handler: the provider does not fail.
+func (empty) Attempt(*stream.Attempt) (stream.AttemptRequest, error) {
+	return stream.AttemptRequest{}, nil
+}
+
+// Opened implements stream.Handler.
+func (empty) Opened() {}
+
+// Closed implements stream.Handler.
+func (empty) Closed() {}
+
+// Panicked implements stream.Handler.
+func (empty) Panicked(value any) { panic(value) }
+
+// collected is a request's body.
+type collected struct{ b []byte }
+
+// Add implements stream.RequestBody.
+func (c *collected) Add(piece []byte) error {
+	c.b = append(c.b, piece...)
+	return nil
+}
+
+// Wait implements stream.RequestBody.
+func (*collected) Wait() time.Duration { return 0 }
+
+// TimedOut implements stream.RequestBody: there is no time limit.
+func (*collected) TimedOut(func(stream.Reply) error) {}
