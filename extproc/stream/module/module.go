@@ -5,15 +5,22 @@
 //   - the bootstrap extension "process". It comes first: Envoy creates bootstrap extensions before clusters and listeners. Its configuration string is
 //     given to the function that Register got; if that fails, Envoy does not start. Without this extension the filters below are refused.
 //   - the HTTP filter "client" of a listener, whose streams are one client request each.
-//   - the upstream HTTP filter "attempt" of a cluster, whose streams are one attempt each: it writes the request of retries (stream.Handler.Attempt) and
-//     notes how attempts failed.
+//   - the upstream HTTP filter "attempt" of a cluster, whose streams are one attempt each: it writes the request of retries (stream.Handler.Attempt),
+//     holds answers that are no streams until they are whole, and notes how attempts failed.
 //
-// Only this package knows Envoy's ABI for dynamic modules. Nothing that it links may call signal.Notify: signals belong to Envoy.
+// Each request is served by a goroutine. Envoy's hooks run on the thread of a worker, where nothing may wait: they copy what came and return. What the
+// goroutine does to the request is run on that thread as soon as Envoy's scheduler calls back. A panic ends one request: every hook, and every goroutine
+// of a request, recovers.
+//
+// Only this package knows Envoy's ABI for dynamic modules. Nothing that it links may call signal.Notify: signals belong to Envoy. Go cannot be unloaded:
+// another version of the library needs another Envoy.
 package module
 
 import (
 	"errors"
-	"net/http"
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"bardo.money/gateway/extproc/stream"
@@ -28,11 +35,11 @@ type App interface {
 	Shutdown()
 }
 
-// process is the state of the one module in this process.
+// process is the one module of this process.
 var process struct {
 	mu    sync.Mutex
 	start func(conf string) (App, error)
-	app   App
+	app   App // set before the first filter is made
 }
 
 // Register sets the function that makes the App. It is called once, on Envoy's main thread, with the configuration of the bootstrap extension. Call
@@ -43,11 +50,37 @@ func Register(start func(conf string) (App, error)) {
 	process.start = start
 }
 
-// Transport makes requests through Envoy's clusters, on behalf of the exchange whose context the request has. It fails for others.
-func Transport() http.RoundTripper { return transport{} }
+// maxWorkers is the most worker threads that an Envoy may have: its --concurrency.
+const maxWorkers = 256
 
-type transport struct{}
+// begin makes the App.
+func begin(conf string, concurrency int) (err error) {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("a panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	switch {
+	case process.start == nil:
+		return errors.New("the library registered nothing to serve with")
+	case process.app != nil:
+		return errors.New("the bootstrap extension is configured twice")
+	case concurrency > maxWorkers:
+		return fmt.Errorf("envoy has %d workers, at most %d are supported: set --concurrency", concurrency, maxWorkers)
+	}
+	// A worker's thread keeps a P for a while after a hook. With none to spare, a goroutine that the hook woke would wait for milliseconds until the
+	// runtime takes that P back.
+	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
+	app, err := process.start(conf)
+	process.app = app
+	return err
+}
 
-func (transport) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("the request's context belongs to no exchange")
+// started reports whether there is an App.
+func started() bool {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	return process.app != nil
 }

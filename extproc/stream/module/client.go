@@ -1,0 +1,466 @@
+package module
+
+// #include "abi.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// client is one request: a stream.Client over the filter of one HTTP stream. The hooks and what is posted run on the worker's thread, Serve in a
+// goroutine of its own.
+type client struct {
+	head     stream.Head
+	bodyless bool
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	// Of the worker's thread.
+	c            *C.dm_stream // freed once gone
+	forwarded    bool         // Envoy carries the request
+	requestEnded bool
+	calls        map[uint64]*call // in flight
+	starting     *call            // its hooks may run before its number is known
+
+	// Of the goroutine.
+	sent  bool // something of an answer went to Envoy: the stream cannot be answered otherwise
+	begun bool // the head of an answer went to the client
+
+	mu        sync.Mutex
+	scheduler unsafe.Pointer // nil once gone. It is used and deleted under the lock
+	gone      bool
+	due       bool // the scheduler will call back
+	posted    []posted
+	events    []event
+	queued    int  // bytes in events
+	held      bool // pieces of the request wait in Envoy
+	above     int  // watermarks that the answer is above of
+	ahead     int  // bytes of the answer that are posted
+	note      chan struct{}
+}
+
+var _ stream.Client = (*client)(nil)
+
+// event is what came from Envoy.
+type event struct {
+	kind eventKind
+	end  bool
+	body []byte
+	head *stream.AnswerHead
+}
+
+type eventKind uint8
+
+const (
+	requestBody eventKind = iota
+	requestTrailers
+	answerHead
+	answerBody
+)
+
+// String is the name in errors.
+func (k eventKind) String() string {
+	return [...]string{"a request body", "request trailers", "response headers", "a response body"}[k]
+}
+
+// posted is work for the worker's thread. done is closed when it ran, or never will.
+type posted struct {
+	run  func()
+	size int // bytes of an answer
+	done chan struct{}
+}
+
+// exchangeKey is the key of a client in its request's context.
+type exchangeKey struct{}
+
+func newClient(c *C.dm_stream, hd stream.Head, bodyless bool) *client {
+	d := &client{c: c, head: hd, bodyless: bodyless, requestEnded: bodyless, note: make(chan struct{}, 1)}
+	d.ctx, d.cancel = context.WithCancel(context.WithValue(context.Background(), exchangeKey{}, d))
+	d.scheduler = C.dm_scheduler(c)
+	return d
+}
+
+// begin serves the request in a goroutine.
+func (d *client) begin() {
+	select {
+	case idle <- d:
+	default:
+		go serveAll(d)
+	}
+}
+
+// idle passes requests to goroutines that have served one: their stacks have grown, which saves a part of a request's time.
+var (
+	idle      = make(chan *client)
+	idleSlots = make(chan struct{}, maxIdle)
+)
+
+// maxIdle is how many goroutines wait for requests.
+const maxIdle = 64
+
+func serveAll(d *client) {
+	for {
+		d.serve()
+		select {
+		case idleSlots <- struct{}{}:
+			d = <-idle
+			<-idleSlots
+		default:
+			return
+		}
+	}
+}
+
+// serve serves the request, and ends it if the handler did not.
+func (d *client) serve() {
+	app := process.app
+	app.Opened()
+	defer app.Closed()
+	defer d.cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			logf(levelError, "a panic: %v\n%s", v, debug.Stack())
+			app.Panicked(v)
+			d.abort(panicReply(&d.head))
+		}
+	}()
+	err := app.Serve(d.ctx, d, d.head, d.bodyless)
+	switch {
+	case err == nil && d.sent, errors.Is(err, stream.ErrDisconnected):
+	case errors.Is(err, stream.ErrTruncated):
+		d.reset()
+	default:
+		d.abort(stream.Reply{Status: http.StatusServiceUnavailable})
+	}
+}
+
+// abort ends a request that has no complete answer. A reply without a body gets one by Envoy's mapping of local replies.
+func (d *client) abort(r stream.Reply) {
+	if d.begun {
+		d.reset()
+		return
+	}
+	details := "bardo"
+	if len(r.Body) == 0 {
+		details = "module_error"
+	}
+	_ = d.reply(r, details)
+}
+
+// reset ends the client's stream where it is.
+func (d *client) reset() { _ = d.do(func() { C.dm_reset(d.c) }, 0, false) }
+
+// receives reports whether the hook may take the piece that came; otherwise it waits in Envoy, which stops reading from the client.
+func (d *client) receives(end bool) bool {
+	d.requestEnded = d.requestEnded || end
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.queued >= maxQueued {
+		d.held = true
+	}
+	return !d.held
+}
+
+// maxQueued is how many bytes of a request wait in Go's memory until they are read.
+const maxQueued = 1 << 20
+
+// push passes an event to the goroutine.
+func (d *client) push(e event) {
+	d.mu.Lock()
+	d.events = append(d.events, e)
+	d.queued += len(e.body)
+	d.mu.Unlock()
+	d.nudge()
+}
+
+func (d *client) nudge() {
+	select {
+	case d.note <- struct{}{}:
+	default:
+	}
+}
+
+// leave is the end of Envoy's stream; d.c is freed when it returns.
+func (d *client) leave() {
+	d.mu.Lock()
+	d.gone = true
+	scheduler, rest := d.scheduler, d.posted
+	d.scheduler, d.posted = nil, nil
+	d.mu.Unlock()
+	if scheduler != nil {
+		C.dm_unschedule(scheduler)
+	}
+	for _, p := range rest {
+		p.finish()
+	}
+	for _, k := range d.calls {
+		k.fail(stream.ErrDisconnected)
+	}
+	d.cancel()
+	d.nudge()
+}
+
+func (p *posted) finish() {
+	if p.done != nil {
+		close(p.done)
+	}
+}
+
+func (d *client) watermark(change int) {
+	d.mu.Lock()
+	d.above += change
+	d.mu.Unlock()
+	d.nudge()
+}
+
+// do runs f on the worker's thread. With borrows it returns only when f ran, or never will. size: the bytes of an answer that it sends.
+func (d *client) do(f func(), size int, borrows bool) error {
+	p := posted{run: f, size: size}
+	if borrows {
+		p.done = make(chan struct{})
+	}
+	if !d.post(p) {
+		return stream.ErrDisconnected
+	}
+	if borrows {
+		<-p.done
+	}
+	return nil
+}
+
+// post is for any goroutine. It reports whether the stream is still there.
+func (d *client) post(p posted) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return false
+	}
+	d.posted = append(d.posted, p)
+	d.ahead += p.size
+	if !d.due {
+		d.due = true
+		C.dm_commit(d.scheduler, 0)
+	}
+	return true
+}
+
+// runPosted runs what was posted. Each piece of it may end the stream, and d.c with it.
+func (d *client) runPosted() {
+	d.mu.Lock()
+	all := d.posted
+	d.posted, d.due = nil, false
+	d.mu.Unlock()
+	sent := 0
+	for i := range all {
+		if p := &all[i]; !d.isGone() {
+			p.run()
+			sent += p.size
+		}
+		all[i].finish()
+	}
+	if sent > 0 {
+		d.mu.Lock()
+		d.ahead -= sent
+		d.mu.Unlock()
+		d.nudge()
+	}
+}
+
+func (d *client) isGone() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone
+}
+
+// errLate is the end of a wait.
+var errLate = errors.New("nothing came in time")
+
+// await waits until ready, which runs under the lock.
+func (d *client) await(timeout time.Duration, ready func() bool) error {
+	var late <-chan time.Time
+	for {
+		d.mu.Lock()
+		ok, gone := ready(), d.gone
+		d.mu.Unlock()
+		switch {
+		case ok:
+			return nil
+		case gone:
+			return stream.ErrDisconnected
+		}
+		if timeout > 0 && late == nil {
+			t := time.NewTimer(timeout)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case <-d.note:
+		case <-late:
+			return errLate
+		}
+	}
+}
+
+// next waits for the next event. What came before the client disconnected comes first.
+func (d *client) next(timeout time.Duration) (e event, err error) {
+	take := false
+	err = d.await(timeout, func() bool {
+		if len(d.events) == 0 {
+			return false
+		}
+		e = d.events[0]
+		d.events[0] = event{}
+		d.events = d.events[1:]
+		d.queued -= len(e.body)
+		take = d.held && d.queued == 0
+		if take {
+			d.held = false
+		}
+		return true
+	})
+	if take {
+		_ = d.do(func() { C.dm_take(d.c) }, 0, false) // after the end of the stream there is nothing to take
+	}
+	return e, err
+}
+
+// RequestBody implements stream.Client.
+func (d *client) RequestBody(u stream.RequestBody) error {
+	for {
+		e, err := d.next(u.Wait())
+		switch {
+		case errors.Is(err, errLate):
+			u.TimedOut(d.Reply)
+			return stream.ErrAnswered
+		case err != nil:
+			return err
+		}
+		switch e.kind {
+		case requestBody:
+			if err := u.Add(e.body); err != nil || e.end {
+				return err
+			}
+		case requestTrailers:
+			// Envoy would send them behind a body with a content-length, where the provider expects the next request.
+			return fault.Newf(fault.InvalidRequest, "the request ends in trailers, which are not supported: send it without them")
+		default:
+			return fmt.Errorf("%s while reading a request body", e.kind)
+		}
+	}
+}
+
+// maxCopy is how large a body is that is copied, so that the goroutine need not wait until it was sent.
+const maxCopy = 64 << 10
+
+// borrow returns b, or a copy of it; borrows says which.
+func borrow(b []byte) (own []byte, borrows bool) {
+	if len(b) > maxCopy {
+		return b, true
+	}
+	return append([]byte(nil), b...), false
+}
+
+// Reply implements stream.Client.
+func (d *client) Reply(r stream.Reply) error { return d.reply(r, "bardo") }
+
+func (d *client) reply(r stream.Reply, details string) error {
+	d.sent, d.begun = true, true
+	body, borrows := borrow(r.Body)
+	set := pack(r.Header, nil)
+	return d.do(func() { C.dm_reply(d.c, C.uint32_t(r.Status), buf(set), buf(body), bufOf(details)) }, 0, borrows) //nolint:gosec // a status
+}
+
+// Forward implements stream.Client.
+func (d *client) Forward(f stream.Forward) error {
+	d.sent = true
+	body, borrows := borrow(f.Body)
+	set, order := pack(f.Set, f.Remove), stream.PriorityGroups(nil, f.Clusters)
+	return d.do(func() {
+		d.forwarded = true
+		C.dm_forward(d.c, buf(set), buf(body), buf(order), bufOf(f.Exchange), -1)
+	}, 0, borrows)
+}
+
+// Next implements stream.Client. The caller owns the result.
+func (d *client) Next() (stream.Piece, error) {
+	for {
+		e, err := d.next(0)
+		if err != nil {
+			return stream.Piece{}, err
+		}
+		switch e.kind {
+		case answerHead:
+			return stream.Piece{Head: e.head, End: e.end}, nil
+		case answerBody:
+			return stream.Piece{Body: e.body, End: e.end}, nil
+		case requestTrailers:
+			// Late trailers of a request that was forwarded already.
+		case requestBody:
+			return stream.Piece{}, fmt.Errorf("%s while waiting for an answer", e.kind)
+		}
+	}
+}
+
+// answerHeadOf reads Envoy's attributes of an answer. Within a hook.
+func answerHeadOf(c *C.dm_stream, h header.List, details string) *stream.AnswerHead {
+	a := &stream.AnswerHead{Header: h, Cluster: text(C.dm_cluster(c)), Details: details}
+	a.Status, _ = strconv.Atoi(h.Get(":status"))
+	a.Attempts, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
+	a.Attempts = max(a.Attempts, 1)
+	if a.Attempts > 1 && a.Attempts <= maxOutcomes {
+		a.Outcomes = make([]string, a.Attempts)
+		for i := range a.Outcomes {
+			a.Outcomes[i] = text(C.dm_noted(c, bufOf(state.KeyAttempt+strconv.Itoa(i+1))))
+		}
+	}
+	return a
+}
+
+// maxOutcomes is the most attempts whose outcomes are read.
+const maxOutcomes = 64
+
+// Answer implements stream.Client.
+func (d *client) Answer(r stream.Reply, remove []string) error {
+	d.sent, d.begun = true, true
+	body, borrows := borrow(r.Body)
+	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...), remove)
+	return d.do(func() { C.dm_answer(d.c, buf(set), buf(body), -1) }, 0, borrows)
+}
+
+// StreamHead implements stream.Client.
+func (d *client) StreamHead(code int, h header.List) error {
+	d.sent, d.begun = true, true
+	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...), nil)
+	return d.do(func() { C.dm_head(d.c, buf(set)) }, 0, false)
+}
+
+// maxAhead is how many bytes of an answer wait for the worker.
+const maxAhead = 256 << 10
+
+// StreamBody implements stream.Client. It waits while the client reads too slowly.
+func (d *client) StreamBody(b []byte, end bool) error {
+	if err := d.await(0, func() bool { return d.above <= 0 && d.ahead < maxAhead }); err != nil {
+		return err
+	}
+	own := append([]byte(nil), b...)
+	return d.do(func() { C.dm_data(d.c, buf(own), C.bool(end)) }, len(own), false)
+}
+
+// StreamTrailers implements stream.Client.
+func (d *client) StreamTrailers(h header.List) error {
+	set := pack(h, nil)
+	return d.do(func() { C.dm_trailers(d.c, buf(set)) }, 0, false)
+}

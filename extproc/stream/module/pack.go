@@ -1,0 +1,104 @@
+package module
+
+// #include "abi.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"bardo.money/gateway/internal/header"
+)
+
+// pack writes headers as the C side reads them: see abi.h. Those in remove are removed.
+func pack(set header.List, remove []string) []byte {
+	size := 4
+	for _, f := range set {
+		size += 8 + len(f.Name) + len(f.Value)
+	}
+	for _, name := range remove {
+		size += 8 + len(name)
+	}
+	b := binary.NativeEndian.AppendUint32(make([]byte, 0, size), uint32(len(set)+len(remove))) //nolint:gosec // a count of headers
+	for _, f := range set {
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Name)))  //nolint:gosec // a length of a header
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Value))) //nolint:gosec // a length of a header
+		b = append(append(b, f.Name...), f.Value...)
+	}
+	for _, name := range remove {
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(name))) //nolint:gosec // a length of a header
+		b = binary.NativeEndian.AppendUint32(b, C.REMOVE)
+		b = append(b, name...)
+	}
+	return b
+}
+
+// buf is a view of Go's memory for the time of a call.
+func buf(b []byte) C.dm_buf {
+	return C.dm_buf{ptr: (*C.char)(unsafe.Pointer(unsafe.SliceData(b))), length: C.size_t(len(b))}
+}
+
+func bufOf(s string) C.dm_buf {
+	return C.dm_buf{ptr: (*C.char)(unsafe.Pointer(unsafe.StringData(s))), length: C.size_t(len(s))}
+}
+
+// text copies a string of Envoy's.
+func text(b C.dm_buf) string { return string(view(b.ptr, b.length)) }
+
+// view is Envoy's memory, valid during the hook.
+func view(p *C.char, n C.size_t) []byte {
+	if p == nil {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n)) //nolint:gosec // a length of Envoy's
+}
+
+// headers copies a list of headers into one string that all fields share.
+func headers(p *C.dm_header, n C.size_t) header.List {
+	if n == 0 {
+		return nil
+	}
+	all := unsafe.Slice(p, int(n)) //nolint:gosec // a count of Envoy's
+	size := 0
+	for i := range all {
+		size += int(all[i].name_length + all[i].value_length) //nolint:gosec // lengths of Envoy's
+	}
+	arena := make([]byte, 0, size)
+	cut := func(p *C.char, n C.size_t) string {
+		at := len(arena)
+		arena = append(arena, view(p, n)...)
+		return unsafe.String(unsafe.SliceData(arena[at:]), len(arena)-at)
+	}
+	out := make(header.List, len(all))
+	for i := range all {
+		out[i] = header.Field{Name: cut(all[i].name, all[i].name_length), Value: cut(all[i].value, all[i].value_length)}
+	}
+	return out
+}
+
+// pieces are the pieces of a body, valid during the hook.
+func pieces(p *C.dm_buf, n C.size_t) []C.dm_buf {
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice(p, int(n)) //nolint:gosec // a count of Envoy's
+}
+
+func sizeOf(all []C.dm_buf) (n int) {
+	for i := range all {
+		n += int(all[i].length) //nolint:gosec // a length of Envoy's
+	}
+	return n
+}
+
+// appendPieces appends a body in pieces, up to most bytes of it.
+func appendPieces(b []byte, all []C.dm_buf, most int) []byte {
+	for i := range all {
+		p := view(all[i].ptr, all[i].length)
+		if len(p) >= most {
+			return append(b, p[:most]...)
+		}
+		b, most = append(b, p...), most-len(p)
+	}
+	return b
+}

@@ -1,0 +1,324 @@
+package module
+
+// #include "abi.h"
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/xds/state"
+)
+
+// MaxBuffered is how many bytes of an answer wait until they are read. Envoy does not stop reading from a provider on behalf of a module.
+const MaxBuffered = 64 << 20
+
+// Transport makes requests through Envoy's clusters, as the egress listener does: state.HeaderCluster names the cluster. The context of a request has to
+// be one of an exchange of this module, or derived from it: the exchange's filter makes the call, which ends with it. Redirects, retries and compression
+// are the caller's.
+func Transport() http.RoundTripper { return transport{} }
+
+type transport struct{}
+
+// errNoExchange is returned for requests outside of an exchange, such as probes.
+var errNoExchange = errors.New("the request's context belongs to no exchange of Envoy's")
+
+// RoundTrip implements http.RoundTripper.
+func (transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := readBody(req)
+	if err != nil {
+		return nil, err
+	}
+	d, ok := req.Context().Value(exchangeKey{}).(*client)
+	if !ok {
+		return nil, errNoExchange
+	}
+	k := &call{client: d, note: make(chan struct{}, 1), ctx: req.Context()}
+	cluster, set := req.Header.Get(state.HeaderCluster), pack(callHeaders(req, len(body)), nil)
+	if !d.post(posted{run: func() { d.start(k, cluster, set, body) }}) {
+		return nil, stream.ErrDisconnected
+	}
+	if err := k.awaitHead(); err != nil {
+		k.cancel()
+		return nil, err
+	}
+	return k.response(req), nil
+}
+
+func readBody(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer req.Body.Close()
+	if req.ContentLength <= 0 {
+		return io.ReadAll(req.Body)
+	}
+	b := make([]byte, req.ContentLength)
+	_, err := io.ReadFull(req.Body, b)
+	return b, err
+}
+
+// callHeaders are a request's headers as Envoy takes them, without those between the gateway's own parts.
+func callHeaders(req *http.Request, length int) header.List {
+	host := req.Host
+	if host == "" {
+		host = req.URL.Host
+	}
+	out := append(make(header.List, 0, len(req.Header)+5),
+		header.Field{Name: ":method", Value: req.Method}, header.Field{Name: ":path", Value: req.URL.RequestURI()},
+		header.Field{Name: ":scheme", Value: "http"}, header.Field{Name: ":authority", Value: host})
+	for k, values := range req.Header {
+		name := strings.ToLower(k)
+		switch name {
+		case state.HeaderCluster, state.HeaderExchange, state.HeaderAffinity, "connection", "content-length", "transfer-encoding":
+			continue
+		}
+		for _, v := range values {
+			if v != "" {
+				out = append(out, header.Field{Name: name, Value: v})
+			}
+		}
+	}
+	if length > 0 || req.Method == http.MethodPost || req.Method == http.MethodPut || req.Method == http.MethodPatch {
+		out = append(out, header.Field{Name: "content-length", Value: strconv.Itoa(length)})
+	}
+	return out
+}
+
+// start begins a call, on the worker's thread.
+func (d *client) start(k *call, cluster string, set, body []byte) {
+	if k.ended() {
+		return // cancelled meanwhile
+	}
+	var id C.uint64_t
+	d.starting = k
+	rc := C.dm_call(d.c, &id, bufOf(cluster), buf(set), buf(body)) //nolint:gosec // C does not keep the pointers
+	d.starting = nil
+	switch {
+	case d.isGone():
+		k.fail(stream.ErrDisconnected)
+	case rc == clusterNotFound:
+		k.begin(header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "cluster_not_found"}}, true)
+	case rc != 0:
+		k.fail(fmt.Errorf("envoy did not start the stream: %d", int(rc)))
+	case !k.ended():
+		if d.calls == nil {
+			d.calls = map[uint64]*call{}
+		}
+		k.id = uint64(id)
+		d.calls[k.id] = k
+	}
+}
+
+// clusterNotFound is a result of start_http_stream.
+const clusterNotFound = 2
+
+// call is the call in flight that a hook is about; nil for one that is over.
+func (d *client) call(id uint64) *call {
+	if k := d.calls[id]; k != nil {
+		return k
+	}
+	return d.starting
+}
+
+// call is one request of a Transport, and the body of its answer. The hooks write it, one goroutine reads it.
+type call struct {
+	client *client
+	ctx    context.Context
+	id     uint64 // of the worker's thread
+	rest   []byte // of the reader: what Read did not return yet
+
+	mu     sync.Mutex
+	head   header.List // nil before the answer begins
+	chunks [][]byte
+	size   int
+	end    bool
+	err    error // why there is no more
+	note   chan struct{}
+}
+
+// begin is the head of the answer.
+func (k *call) begin(h header.List, end bool) {
+	k.mu.Lock()
+	k.head, k.end = h, end
+	k.mu.Unlock()
+	k.changed(end)
+}
+
+// add is a piece of the answer; false if too much of it waits.
+func (k *call) add(b []byte, end bool) bool {
+	k.mu.Lock()
+	if k.size += len(b); k.size > MaxBuffered {
+		k.err = fmt.Errorf("more than %d bytes of the answer wait for the client", MaxBuffered)
+	} else if len(b) > 0 {
+		k.chunks = append(k.chunks, b)
+	}
+	k.end = k.end || end
+	tooMuch := k.err != nil
+	k.mu.Unlock()
+	k.changed(end || tooMuch)
+	return !tooMuch
+}
+
+// fail ends the answer.
+func (k *call) fail(err error) {
+	k.mu.Lock()
+	if !k.end && k.err == nil {
+		k.err = err
+	}
+	k.mu.Unlock()
+	k.changed(true)
+}
+
+// changed tells the reader. On the worker's thread; over: nothing more comes.
+func (k *call) changed(over bool) {
+	if over && k.id != 0 {
+		delete(k.client.calls, k.id)
+	}
+	select {
+	case k.note <- struct{}{}:
+	default:
+	}
+}
+
+func (k *call) ended() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.end || k.err != nil
+}
+
+// cancel resets a call that is not over.
+func (k *call) cancel() {
+	k.mu.Lock()
+	over := k.end || k.err != nil
+	if !over {
+		k.err = context.Canceled
+	}
+	k.mu.Unlock()
+	if !over {
+		k.client.post(posted{run: k.reset})
+	}
+}
+
+func (k *call) reset() {
+	if k.client.calls[k.id] == k {
+		delete(k.client.calls, k.id)
+		C.dm_reset_call(k.client.c, C.uint64_t(k.id))
+	}
+}
+
+// await waits until ready, which runs under the lock.
+func (k *call) await(ready func() bool) error {
+	for {
+		k.mu.Lock()
+		ok := ready()
+		k.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-k.note:
+		case <-k.ctx.Done():
+			return context.Cause(k.ctx)
+		}
+	}
+}
+
+// awaitHead waits for the answer's head; for one of Envoy's own also for its body, which says why.
+func (k *call) awaitHead() error {
+	if err := k.await(func() bool { return k.head != nil || k.err != nil }); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.head == nil {
+		return k.err
+	}
+	return nil
+}
+
+// serviceTime is a header that Envoy gives to answers of providers, and not to its own.
+const serviceTime = "x-envoy-upstream-service-time"
+
+// response is the answer whose head has come.
+func (k *call) response(req *http.Request) *http.Response {
+	r := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: make(http.Header, len(k.head)), ContentLength: -1, Body: k, Request: req}
+	own := true
+	for _, f := range k.head {
+		switch f.Name {
+		case ":status":
+			r.StatusCode, _ = strconv.Atoi(f.Value)
+		case serviceTime:
+			own = false
+		case "content-length":
+			if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
+				r.ContentLength = n
+			}
+			r.Header.Add(f.Name, f.Value)
+		default:
+			r.Header.Add(f.Name, f.Value)
+		}
+	}
+	r.Status = strconv.Itoa(r.StatusCode) + " " + http.StatusText(r.StatusCode)
+	if own && r.Header.Get(state.HeaderFailure) == "" {
+		r.Header.Set(state.HeaderFailure, k.why())
+	}
+	return r
+}
+
+// why is the reason of an answer of Envoy's own, as its response code details would name it. Its body comes with its head.
+func (k *call) why() string {
+	body, _ := io.ReadAll(k)
+	_, reason, ok := strings.Cut(string(body), "reset reason: ")
+	if ok {
+		reason, _, _ = strings.Cut(reason, ",")
+		return "upstream_reset_before_response_started{" + strings.ReplaceAll(reason, " ", "_") + "}"
+	}
+	return strings.ReplaceAll(string(body), " ", "_")
+}
+
+// Read implements io.Reader.
+func (k *call) Read(b []byte) (int, error) {
+	if len(k.rest) == 0 {
+		if err := k.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, k.rest)
+	k.rest = k.rest[n:]
+	return n, nil
+}
+
+// fill waits for the next piece. An answer that broke off ends after what came of it.
+func (k *call) fill() error {
+	if err := k.await(func() bool { return len(k.chunks) > 0 || k.end || k.err != nil }); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case len(k.chunks) > 0:
+		k.rest = k.chunks[0]
+		k.chunks[0] = nil
+		k.chunks = k.chunks[1:]
+		k.size -= len(k.rest)
+		return nil
+	case k.err != nil:
+		return k.err
+	}
+	return io.EOF
+}
+
+// Close implements io.Closer.
+func (k *call) Close() error {
+	k.cancel()
+	return nil
+}
