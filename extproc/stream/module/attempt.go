@@ -1,55 +1,52 @@
 package module
 
-// #include "abi.h"
-import "C"
-
 import (
 	"bytes"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
 )
 
 // attempt is the filter of one attempt of a forwarded request, on the worker's thread.
 type attempt struct {
-	cluster string
-	number  int
-	written bool // body replaces the request's
-	body    []byte
-	holds   bool   // the answer waits until it is whole
-	retry   string // the answer's retry-after
+	exchange, cluster string
+	number            int
+	written           bool // body replaces the request's
+	body              []byte
+	holds             bool   // the answer waits until it is whole
+	retryAfter        string // of the answer
 }
 
-// goAttempt writes the request of a retry. A request that no exchange forwarded passes: the gateway made it itself.
-//
-//export goAttempt
-func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
-	defer barrier(c, &r)
-	a := &attempt{cluster: text(C.dm_cluster(c))}
-	exchange := text(C.dm_noted(c, bufOf(state.KeyExchange)))
-	retries := string(state.ProviderOf(a.cluster)) != a.cluster
-	if exchange == "" && !retries {
-		return C.CONTINUE
+// newAttempt returns nil for requests that no exchange forwarded: the gateway made them itself.
+func newAttempt(cluster, exchange string) *attempt {
+	a := &attempt{exchange: exchange, cluster: cluster}
+	if exchange == "" && !a.retries() {
+		return nil
 	}
-	all := headers(h, n)
-	a.number, _ = strconv.Atoi(all.Get("x-envoy-attempt-count"))
+	return a
+}
+
+// retries reports whether the cluster is one whose requests the gateway writes.
+func (a *attempt) retries() bool { return string(state.ProviderOf(a.cluster)) != a.cluster }
+
+// write writes the request of a retry.
+func (a *attempt) write(f handle, h header.List) error {
+	a.number, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
 	a.number = max(a.number, 1)
-	workerOf(c).add(c, filter{attempt: a})
-	if !retries {
-		return C.CONTINUE
+	if !a.retries() {
+		return nil
 	}
-	req, err := writeAttempt(&stream.Attempt{Exchange: exchange, Cluster: a.cluster, Number: a.number, Header: all})
-	if err != nil { // Envoy does not retry then: the client's request ends
-		C.dm_reply(c, http.StatusServiceUnavailable, buf(pack(nil, nil)), buf(nil), bufOf("module_error"))
-		return C.STOP
+	r, err := writeAttempt(&stream.Attempt{Exchange: a.exchange, Cluster: a.cluster, Number: a.number, Header: h})
+	if err != nil {
+		return err
 	}
-	a.written, a.body = true, req.Body
-	C.dm_attempt(c, buf(pack(req.Set, req.Remove)), C.size_t(len(req.Body)))
-	return C.CONTINUE
+	a.written, a.body = true, r.Body
+	f.writeAttempt(&r)
+	return nil
 }
 
 func writeAttempt(a *stream.Attempt) (stream.AttemptRequest, error) {
@@ -58,92 +55,41 @@ func writeAttempt(a *stream.Attempt) (stream.AttemptRequest, error) {
 	return process.app.Attempt(a)
 }
 
-//export goAttemptBody
-func goAttemptBody(c *C.dm_stream, end C.bool) (r C.int) {
-	defer barrier(c, &r)
-	a := attemptOf(c)
-	switch {
-	case !a.written:
-		return C.CONTINUE
-	case !bool(end):
-		C.dm_drain(c, C.RECEIVED_REQUEST)
-		return C.STOP_NO_BUFFER
-	}
-	C.dm_attempt_body(c, buf(a.body))
-	a.body = nil
-	return C.CONTINUE
-}
-
-// goAttemptHead notes a failed attempt, and holds an answer that may turn out to be an error: as long as nothing of it has gone on, Envoy can retry.
-//
-//export goAttemptHead
-func goAttemptHead(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool) (r C.int) {
-	defer barrier(c, &r)
-	a, all := attemptOf(c), headers(h, n)
-	a.retry = all.Get("retry-after")
-	status := all.Get(":status")
+// answered reads the head of the answer. It notes a failure, and reports whether to hold the answer because it may turn out to be an error: as long as
+// nothing of it has gone on, Envoy can retry.
+func (a *attempt) answered(f handle, h header.List, end bool) (hold bool) {
+	a.retryAfter = h.Get("retry-after")
+	status := h.Get(":status")
 	switch {
 	case !strings.HasPrefix(status, "2"):
-		a.note(c, status)
-		return C.CONTINUE
-	case strings.Contains(all.Get("content-type"), "event-stream"):
-		return C.CONTINUE
-	case bool(end):
-		a.fail(c, meaning(nil))
-		return C.CONTINUE
+		a.note(f, status)
+		return false
+	case strings.Contains(h.Get("content-type"), header.EventStream):
+		return false
+	case end:
+		a.whole(f, func(int, int) []byte { return nil })
+		return false
 	}
 	a.holds = true
-	return C.STOP
+	return true
 }
 
-//export goAttemptHolds
-func goAttemptHolds(c *C.dm_stream) C.bool { return C.bool(attemptOf(c).holds) }
-
-// goAttemptAnswer has a whole answer.
-//
-//export goAttemptAnswer
-func goAttemptAnswer(c *C.dm_stream, p *C.dm_buf, n C.size_t) (r C.int) {
-	defer barrier(c, &r)
-	a := attemptOf(c)
+// whole gives an answer that is an error the status that it should have come with.
+func (a *attempt) whole(f handle, part func(at, n int) []byte) {
 	a.holds = false
-	if status := meaning(pieces(p, n)); status != "" {
-		a.fail(c, status)
+	if status := judge(part); status != "" {
+		f.setStatus(status)
+		a.note(f, status)
 	}
-	return C.CONTINUE
 }
 
 // note says for the request's answer how this attempt went.
-func (a *attempt) note(c *C.dm_stream, status string) {
-	C.dm_note(c, bufOf(state.KeyAttempt+strconv.Itoa(a.number)), bufOf(a.cluster+";"+status+";"+a.retry))
+func (a *attempt) note(f handle, status string) {
+	f.note(state.KeyAttempt+strconv.Itoa(a.number), a.cluster+";"+status+";"+a.retryAfter)
 }
 
-// fail gives an answer the status that its error should have come with.
-func (a *attempt) fail(c *C.dm_stream, status string) {
-	C.dm_status(c, bufOf(status))
-	a.note(c, status)
-}
-
-// meaning is the status of a whole answer that came with 2xx and is none: nothing, a web page, or an error; else "".
-func meaning(all []C.dm_buf) string {
-	return judge(func(at, n int) []byte { return part(all, at, n) })
-}
-
-// part copies n bytes of a body, or what there is, from an offset.
-func part(all []C.dm_buf, at, n int) []byte {
-	out := make([]byte, 0, n)
-	for i := range all {
-		p := view(all[i].ptr, all[i].length)
-		skip := min(at, len(p))
-		p, at = p[skip:], at-skip
-		if len(out)+len(p) >= n {
-			return append(out, p[:n-len(out)]...)
-		}
-		out = append(out, p...)
-	}
-	return out
-}
-
-// judge is meaning over a body that is read in parts. Some providers send blank lines while they work.
+// judge is the status of a whole answer that came with 2xx and is none: nothing, a web page, or an error; else "". Some providers send blank lines while
+// they work.
 func judge(part func(at, n int) []byte) string {
 	start := part(0, 64)
 	at := 0

@@ -1,8 +1,5 @@
 package module
 
-// #include "abi.h"
-import "C"
-
 import (
 	"context"
 	"errors"
@@ -12,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-	"unsafe"
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/fault"
@@ -29,8 +25,8 @@ type client struct {
 	cancel   context.CancelFunc
 
 	// Of the worker's thread.
-	c            *C.dm_stream // freed once gone
-	forwarded    bool         // Envoy carries the request
+	f            handle // not valid once gone
+	forwarded    bool   // Envoy carries the request
 	requestEnded bool
 	calls        map[uint64]*call // in flight
 	starting     *call            // its hooks may run before its number is known
@@ -40,7 +36,7 @@ type client struct {
 	begun bool // the head of an answer went to the client
 
 	mu        sync.Mutex
-	scheduler unsafe.Pointer // nil once gone. It is used and deleted under the lock
+	scheduler scheduler // used under the lock, while the stream is there
 	gone      bool
 	due       bool // the scheduler will call back
 	posted    []posted
@@ -86,10 +82,10 @@ type posted struct {
 // exchangeKey is the key of a client in its request's context.
 type exchangeKey struct{}
 
-func newClient(c *C.dm_stream, hd stream.Head, bodyless bool) *client {
-	d := &client{c: c, head: hd, bodyless: bodyless, requestEnded: bodyless, note: make(chan struct{}, 1)}
+func newClient(f handle, hd stream.Head, bodyless bool) *client {
+	d := &client{f: f, head: hd, bodyless: bodyless, requestEnded: bodyless, note: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.WithValue(context.Background(), exchangeKey{}, d))
-	d.scheduler = C.dm_scheduler(c)
+	d.scheduler = f.newScheduler()
 	return d
 }
 
@@ -147,21 +143,27 @@ func (d *client) serve() {
 	}
 }
 
+// Response code details. Envoy's mapping of local replies gives a body in the client's format to those that do not begin with "bardo".
+const (
+	detailsAnswer = "bardo"
+	detailsError  = "module_error"
+)
+
 // abort ends a request that has no complete answer. A reply without a body gets one by Envoy's mapping of local replies.
 func (d *client) abort(r stream.Reply) {
 	if d.begun {
 		d.reset()
 		return
 	}
-	details := "bardo"
+	details := detailsAnswer
 	if len(r.Body) == 0 {
-		details = "module_error"
+		details = detailsError
 	}
 	_ = d.reply(r, details)
 }
 
 // reset ends the client's stream where it is.
-func (d *client) reset() { _ = d.do(func() { C.dm_reset(d.c) }, 0, false) }
+func (d *client) reset() { _ = d.do(func() { d.f.reset() }, 0, false) }
 
 // receives reports whether the hook may take the piece that came; otherwise it waits in Envoy, which stops reading from the client.
 func (d *client) receives(end bool) bool {
@@ -193,16 +195,14 @@ func (d *client) nudge() {
 	}
 }
 
-// leave is the end of Envoy's stream; d.c is freed when it returns.
+// leave is the end of Envoy's stream; d.f is not valid when it returns.
 func (d *client) leave() {
 	d.mu.Lock()
 	d.gone = true
-	scheduler, rest := d.scheduler, d.posted
-	d.scheduler, d.posted = nil, nil
+	rest := d.posted
+	d.posted = nil
+	d.scheduler.delete()
 	d.mu.Unlock()
-	if scheduler != nil {
-		C.dm_unschedule(scheduler)
-	}
 	for _, p := range rest {
 		p.finish()
 	}
@@ -252,12 +252,12 @@ func (d *client) post(p posted) bool {
 	d.ahead += p.size
 	if !d.due {
 		d.due = true
-		C.dm_commit(d.scheduler, 0)
+		d.scheduler.commit()
 	}
 	return true
 }
 
-// runPosted runs what was posted. Each piece of it may end the stream, and d.c with it.
+// runPosted runs what was posted. Each piece of it may end the stream, and d.f with it.
 func (d *client) runPosted() {
 	d.mu.Lock()
 	all := d.posted
@@ -290,7 +290,13 @@ var errLate = errors.New("nothing came in time")
 
 // await waits until ready, which runs under the lock.
 func (d *client) await(timeout time.Duration, ready func() bool) error {
+	var timer *time.Timer
 	var late <-chan time.Time
+	defer func() {
+		if timer != nil {
+			timer.Stop()
+		}
+	}()
 	for {
 		d.mu.Lock()
 		ok, gone := ready(), d.gone
@@ -302,9 +308,8 @@ func (d *client) await(timeout time.Duration, ready func() bool) error {
 			return stream.ErrDisconnected
 		}
 		if timeout > 0 && late == nil {
-			t := time.NewTimer(timeout)
-			defer t.Stop()
-			late = t.C
+			timer = time.NewTimer(timeout)
+			late = timer.C
 		}
 		select {
 		case <-d.note:
@@ -332,7 +337,7 @@ func (d *client) next(timeout time.Duration) (e event, err error) {
 		return true
 	})
 	if take {
-		_ = d.do(func() { C.dm_take(d.c) }, 0, false) // after the end of the stream there is nothing to take
+		_ = d.do(func() { d.f.take() }, 0, false) // after the end of the stream there is nothing to take
 	}
 	return e, err
 }
@@ -374,13 +379,13 @@ func borrow(b []byte) (own []byte, borrows bool) {
 }
 
 // Reply implements stream.Client.
-func (d *client) Reply(r stream.Reply) error { return d.reply(r, "bardo") }
+func (d *client) Reply(r stream.Reply) error { return d.reply(r, detailsAnswer) }
 
 func (d *client) reply(r stream.Reply, details string) error {
 	d.sent, d.begun = true, true
 	body, borrows := borrow(r.Body)
 	set := pack(r.Header, nil)
-	return d.do(func() { C.dm_reply(d.c, C.uint32_t(r.Status), buf(set), buf(body), bufOf(details)) }, 0, borrows) //nolint:gosec // a status
+	return d.do(func() { d.f.reply(r.Status, set, body, details) }, 0, borrows)
 }
 
 // Forward implements stream.Client.
@@ -390,7 +395,7 @@ func (d *client) Forward(f stream.Forward) error {
 	set, order := pack(f.Set, f.Remove), stream.PriorityGroups(nil, f.Clusters)
 	return d.do(func() {
 		d.forwarded = true
-		C.dm_forward(d.c, buf(set), buf(body), buf(order), bufOf(f.Exchange), -1)
+		d.f.forward(set, body, order, f.Exchange, outsideHooks)
 	}, 0, borrows)
 }
 
@@ -415,15 +420,15 @@ func (d *client) Next() (stream.Piece, error) {
 }
 
 // answerHeadOf reads Envoy's attributes of an answer. Within a hook.
-func answerHeadOf(c *C.dm_stream, h header.List, details string) *stream.AnswerHead {
-	a := &stream.AnswerHead{Header: h, Cluster: text(C.dm_cluster(c)), Details: details}
+func answerHeadOf(f handle, h header.List, details string) *stream.AnswerHead {
+	a := &stream.AnswerHead{Header: h, Cluster: f.cluster(), Details: details}
 	a.Status, _ = strconv.Atoi(h.Get(":status"))
 	a.Attempts, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
 	a.Attempts = max(a.Attempts, 1)
 	if a.Attempts > 1 && a.Attempts <= maxOutcomes {
 		a.Outcomes = make([]string, a.Attempts)
 		for i := range a.Outcomes {
-			a.Outcomes[i] = text(C.dm_noted(c, bufOf(state.KeyAttempt+strconv.Itoa(i+1))))
+			a.Outcomes[i] = f.noted(state.KeyAttempt + strconv.Itoa(i+1))
 		}
 	}
 	return a
@@ -437,14 +442,14 @@ func (d *client) Answer(r stream.Reply, remove []string) error {
 	d.sent, d.begun = true, true
 	body, borrows := borrow(r.Body)
 	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...), remove)
-	return d.do(func() { C.dm_answer(d.c, buf(set), buf(body), -1) }, 0, borrows)
+	return d.do(func() { d.f.answer(set, body, outsideHooks) }, 0, borrows)
 }
 
 // StreamHead implements stream.Client.
 func (d *client) StreamHead(code int, h header.List) error {
 	d.sent, d.begun = true, true
 	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...), nil)
-	return d.do(func() { C.dm_head(d.c, buf(set)) }, 0, false)
+	return d.do(func() { d.f.streamHead(set) }, 0, false)
 }
 
 // maxAhead is how many bytes of an answer wait for the worker.
@@ -456,11 +461,11 @@ func (d *client) StreamBody(b []byte, end bool) error {
 		return err
 	}
 	own := append([]byte(nil), b...)
-	return d.do(func() { C.dm_data(d.c, buf(own), C.bool(end)) }, len(own), false)
+	return d.do(func() { d.f.streamBody(own, end) }, len(own), false)
 }
 
 // StreamTrailers implements stream.Client.
 func (d *client) StreamTrailers(h header.List) error {
 	set := pack(h, nil)
-	return d.do(func() { C.dm_trailers(d.c, buf(set)) }, 0, false)
+	return d.do(func() { d.f.streamTrailers(set) }, 0, false)
 }

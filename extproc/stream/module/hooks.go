@@ -1,51 +1,16 @@
 package module
 
-/*
-#cgo CFLAGS: -O2 -Wall
-#include "abi.h"
-#cgo noescape dm_log
-#cgo nocallback dm_log
-#cgo noescape dm_forward
-#cgo noescape dm_answer
-#cgo noescape dm_reply
-#cgo noescape dm_head
-#cgo noescape dm_data
-#cgo noescape dm_trailers
-#cgo noescape dm_call
-#cgo noescape dm_attempt
-#cgo nocallback dm_attempt
-#cgo noescape dm_attempt_body
-#cgo nocallback dm_attempt_body
-#cgo noescape dm_note
-#cgo nocallback dm_note
-#cgo noescape dm_status
-#cgo nocallback dm_status
-#cgo noescape dm_noted
-#cgo nocallback dm_noted
-#cgo nocallback dm_cluster
-#cgo nocallback dm_drain
-#cgo nocallback dm_scheduler
-#cgo nocallback dm_commit
-#cgo nocallback dm_unschedule
-*/
+// #include "abi.h"
 import "C"
 
 import (
 	"fmt"
+	"net/http"
 	"runtime/debug"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/xds/state"
 )
-
-// Levels of Envoy's log.
-const (
-	levelWarn  = 3
-	levelError = 4
-)
-
-func logf(level C.int, format string, args ...any) {
-	C.dm_log(level, bufOf("bardo: "+fmt.Sprintf(format, args...)))
-}
 
 // worker holds the filters of one of Envoy's worker threads. Only that thread uses it, so it needs no lock.
 type worker struct {
@@ -74,7 +39,7 @@ func (w *worker) add(c *C.dm_stream, f filter) {
 	if len(w.filters) == 0 {
 		w.filters = append(w.filters, filter{}) // slot 0 means none
 	}
-	c.slot = C.uint32_t(len(w.filters)) //nolint:gosec // a count of streams
+	c.slot = C.uint32_t(len(w.filters))
 	w.filters = append(w.filters, f)
 }
 
@@ -104,7 +69,8 @@ func barrier(c *C.dm_stream, r *C.int) {
 
 //export goStart
 func goStart(conf C.dm_buf, concurrency C.uint32_t) C.bool {
-	if err := begin(text(conf), int(concurrency)); err != nil {
+	err := begin(text(conf), int(concurrency))
+	if err != nil {
 		logf(levelError, "the gateway does not start: %v", err)
 		return false
 	}
@@ -139,7 +105,7 @@ func goShutdown() { guarded(process.app.Shutdown) }
 //export goRequest
 func goRequest(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, peer C.dm_buf) (r C.int) {
 	defer barrier(c, &r)
-	d := newClient(c, stream.NewHead(headers(h, n), text(peer)), bool(end))
+	d := newClient(handle{c}, stream.NewHead(headers(h, n), text(peer)), bool(end))
 	workerOf(c).add(c, filter{client: d})
 	d.begin()
 	return C.STOP
@@ -177,7 +143,7 @@ func goAnswer(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, details C.
 	if !d.forwarded {
 		return C.CONTINUE // Envoy answered before the request was forwarded
 	}
-	d.push(event{kind: answerHead, head: answerHeadOf(c, headers(h, n), text(details)), end: bool(end)})
+	d.push(event{kind: answerHead, head: answerHeadOf(handle{c}, headers(h, n), text(details)), end: bool(end)})
 	return C.STOP
 }
 
@@ -214,11 +180,11 @@ func goScheduled(c *C.dm_stream, _ C.uint64_t) {
 }
 
 //export goWatermark
-func goWatermark(c *C.dm_stream, d C.int) {
+func goWatermark(c *C.dm_stream, change C.int) {
 	var r C.int
 	defer barrier(c, &r)
-	if d2 := clientOf(c); d2 != nil {
-		d2.watermark(int(d))
+	if d := clientOf(c); d != nil { // attempts need none
+		d.watermark(int(change))
 	}
 }
 
@@ -266,3 +232,55 @@ func goCallReset(c *C.dm_stream, id C.uint64_t, reason C.int) {
 }
 
 const maxInt = int(^uint(0) >> 1)
+
+//export goAttempt
+func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
+	defer barrier(c, &r)
+	f := handle{c}
+	a := newAttempt(f.cluster(), f.noted(state.KeyExchange))
+	if a == nil {
+		return C.CONTINUE
+	}
+	workerOf(c).add(c, filter{attempt: a})
+	if a.write(f, headers(h, n)) != nil { // Envoy does not retry then: the client's request ends
+		f.reply(http.StatusServiceUnavailable, pack(nil, nil), nil, detailsError)
+		return C.STOP
+	}
+	return C.CONTINUE
+}
+
+//export goAttemptBody
+func goAttemptBody(c *C.dm_stream, end C.bool) (r C.int) {
+	defer barrier(c, &r)
+	a := attemptOf(c)
+	switch {
+	case !a.written:
+		return C.CONTINUE
+	case !bool(end):
+		C.dm_drain(c, C.RECEIVED_REQUEST)
+		return C.STOP_NO_BUFFER
+	}
+	handle{c}.writeAttemptBody(a.body)
+	a.body = nil
+	return C.CONTINUE
+}
+
+//export goAttemptHead
+func goAttemptHead(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool) (r C.int) {
+	defer barrier(c, &r)
+	if attemptOf(c).answered(handle{c}, headers(h, n), bool(end)) {
+		return C.STOP
+	}
+	return C.CONTINUE
+}
+
+//export goAttemptHolds
+func goAttemptHolds(c *C.dm_stream) C.bool { return C.bool(attemptOf(c).holds) }
+
+//export goAttemptAnswer
+func goAttemptAnswer(c *C.dm_stream, p *C.dm_buf, n C.size_t) (r C.int) {
+	defer barrier(c, &r)
+	all := pieces(p, n)
+	attemptOf(c).whole(handle{c}, func(at, n int) []byte { return part(all, at, n) })
+	return C.CONTINUE
+}

@@ -19,14 +19,14 @@ func pack(set header.List, remove []string) []byte {
 	for _, name := range remove {
 		size += 8 + len(name)
 	}
-	b := binary.NativeEndian.AppendUint32(make([]byte, 0, size), uint32(len(set)+len(remove))) //nolint:gosec // a count of headers
+	b := binary.NativeEndian.AppendUint32(make([]byte, 0, size), uint32(len(set)+len(remove)))
 	for _, f := range set {
-		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Name)))  //nolint:gosec // a length of a header
-		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Value))) //nolint:gosec // a length of a header
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Name)))
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(f.Value)))
 		b = append(append(b, f.Name...), f.Value...)
 	}
 	for _, name := range remove {
-		b = binary.NativeEndian.AppendUint32(b, uint32(len(name))) //nolint:gosec // a length of a header
+		b = binary.NativeEndian.AppendUint32(b, uint32(len(name)))
 		b = binary.NativeEndian.AppendUint32(b, C.REMOVE)
 		b = append(b, name...)
 	}
@@ -50,7 +50,7 @@ func view(p *C.char, n C.size_t) []byte {
 	if p == nil {
 		return nil
 	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n)) //nolint:gosec // a length of Envoy's
+	return unsafe.Slice((*byte)(unsafe.Pointer(p)), int(n))
 }
 
 // headers copies a list of headers into one string that all fields share.
@@ -58,10 +58,10 @@ func headers(p *C.dm_header, n C.size_t) header.List {
 	if n == 0 {
 		return nil
 	}
-	all := unsafe.Slice(p, int(n)) //nolint:gosec // a count of Envoy's
+	all := unsafe.Slice(p, int(n))
 	size := 0
 	for i := range all {
-		size += int(all[i].name_length + all[i].value_length) //nolint:gosec // lengths of Envoy's
+		size += int(all[i].name_length + all[i].value_length)
 	}
 	arena := make([]byte, 0, size)
 	cut := func(p *C.char, n C.size_t) string {
@@ -81,12 +81,12 @@ func pieces(p *C.dm_buf, n C.size_t) []C.dm_buf {
 	if n == 0 {
 		return nil
 	}
-	return unsafe.Slice(p, int(n)) //nolint:gosec // a count of Envoy's
+	return unsafe.Slice(p, int(n))
 }
 
 func sizeOf(all []C.dm_buf) (n int) {
 	for i := range all {
-		n += int(all[i].length) //nolint:gosec // a length of Envoy's
+		n += int(all[i].length)
 	}
 	return n
 }
@@ -101,4 +101,19 @@ func appendPieces(b []byte, all []C.dm_buf, most int) []byte {
 		b, most = append(b, p...), most-len(p)
 	}
 	return b
+}
+
+// part copies n bytes of a body, or what there is, from an offset.
+func part(all []C.dm_buf, at, n int) []byte {
+	out := make([]byte, 0, n)
+	for i := range all {
+		p := view(all[i].ptr, all[i].length)
+		skip := min(at, len(p))
+		p, at = p[skip:], at-skip
+		if len(out)+len(p) >= n {
+			return append(out, p[:n-len(out)]...)
+		}
+		out = append(out, p...)
+	}
+	return out
 }

@@ -1,8 +1,5 @@
 package module
 
-// #include "abi.h"
-import "C"
-
 import (
 	"context"
 	"errors"
@@ -98,22 +95,21 @@ func (d *client) start(k *call, cluster string, set, body []byte) {
 	if k.ended() {
 		return // cancelled meanwhile
 	}
-	var id C.uint64_t
 	d.starting = k
-	rc := C.dm_call(d.c, &id, bufOf(cluster), buf(set), buf(body)) //nolint:gosec // C does not keep the pointers
+	id, code := d.f.startCall(cluster, set, body)
 	d.starting = nil
 	switch {
 	case d.isGone():
 		k.fail(stream.ErrDisconnected)
-	case rc == clusterNotFound:
+	case code == clusterNotFound:
 		k.begin(header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "cluster_not_found"}}, true)
-	case rc != 0:
-		k.fail(fmt.Errorf("envoy did not start the stream: %d", int(rc)))
+	case code != 0:
+		k.fail(fmt.Errorf("envoy did not start the stream: %d", code))
 	case !k.ended():
 		if d.calls == nil {
 			d.calls = map[uint64]*call{}
 		}
-		k.id = uint64(id)
+		k.id = id
 		d.calls[k.id] = k
 	}
 }
@@ -211,7 +207,7 @@ func (k *call) cancel() {
 func (k *call) reset() {
 	if k.client.calls[k.id] == k {
 		delete(k.client.calls, k.id)
-		C.dm_reset_call(k.client.c, C.uint64_t(k.id))
+		k.client.f.resetCall(k.id)
 	}
 }
 
