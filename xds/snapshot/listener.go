@@ -31,19 +31,22 @@ const (
 	// A connection's buffers are small: bodies stream through the sidecar, and a client that does not read holds its
 	// provider back.
 	connectionBuffer = 1 << 20
+	// A client's are smaller: Envoy reads up to this much before it passes it on, so the sidecar takes the beginning of a large
+	// request while Envoy reads its rest, and what is copied is still in the processor's cache.
+	clientBuffer = 128 << 10
 )
 
 func (b *builder) listeners() []types.Resource {
 	var out []types.Resource
 	if b.HTTP != "" {
-		out = append(out, b.listener(ListenerHTTP, listen(b.HTTP), b.clientManager(ListenerHTTP), nil))
+		out = append(out, b.listener(ListenerHTTP, listen(b.HTTP), clientBuffer, b.clientManager(ListenerHTTP), nil))
 	}
 	if b.HTTPS != "" {
-		out = append(out, b.listener(ListenerHTTPS, listen(b.HTTPS), b.clientManager(ListenerHTTPS), b.serverTLS()))
+		out = append(out, b.listener(ListenerHTTPS, listen(b.HTTPS), clientBuffer, b.clientManager(ListenerHTTPS), b.serverTLS()))
 	}
 	if b.EgressSocket != "" {
 		at := envoy.Address(state.Address{Pipe: b.EgressSocket}, 0o600)
-		egress := b.listener(ListenerEgress, at, b.egressManager(), nil)
+		egress := b.listener(ListenerEgress, at, connectionBuffer, b.egressManager(), nil)
 		egress.IgnoreGlobalConnLimit = true
 		egress.TrafficDirection = corev3.TrafficDirection_OUTBOUND // goes on while the others drain
 		out = append(out, egress)
@@ -57,12 +60,14 @@ func listen(s string) *corev3.Address {
 	return envoy.Address(a, 0)
 }
 
-func (b *builder) listener(name string, at *corev3.Address, m *hcmv3.HttpConnectionManager, tls *corev3.TransportSocket) *listenerv3.Listener {
+func (b *builder) listener(
+	name string, at *corev3.Address, buffer uint32, m *hcmv3.HttpConnectionManager, tls *corev3.TransportSocket,
+) *listenerv3.Listener {
 	return &listenerv3.Listener{
 		Name:                          name,
 		Address:                       at,
 		TrafficDirection:              corev3.TrafficDirection_INBOUND,
-		PerConnectionBufferLimitBytes: wrapperspb.UInt32(connectionBuffer),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(buffer),
 		FilterChains: []*listenerv3.FilterChain{{
 			TransportSocket: tls,
 			Filters: []*listenerv3.Filter{{
