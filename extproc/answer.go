@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/render"
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
+	"bardo.money/gateway/extproc/stored"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
@@ -205,14 +206,6 @@ func (a *answer) drain() []byte {
 	return b
 }
 
-// total is the usage to bill. What the provider did not report is estimated from the events.
-func (a *answer) total() chat.Usage {
-	if a.ownUsage != nil {
-		return *a.ownUsage
-	}
-	return a.count.Total(a.x.Request.InputTokens)
-}
-
 // newAnswer prepares to read a provider's answer for this exchange's client.
 func (x *exchange) newAnswer(t *attempt.Attempt, status int, h header.List) *answer {
 	to := t.To
@@ -248,3 +241,22 @@ func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wir
 		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), Request: v.Request,
 	})
 }
+
+// names notes the ids of stored resources in members that only the answer's own format has.
+func (a *answer) names(ev *chat.Event) {
+	if len(ev.Text) == 0 || a.dialect != a.x.Request.Dialect {
+		return
+	}
+	switch ev.Text[0] {
+	case '"':
+		if ev.ID == itemID {
+			a.storedIDs = stored.AppendID(a.storedIDs, ev.Text)
+		}
+	case '{':
+		own := a.dialect == chat.Responses || ev.ID == "container" || ev.ID == "audio"
+		a.storedIDs = append(a.storedIDs, stored.IDs(ev.Text, own)...)
+	}
+}
+
+// itemID is the extra that names an item of a response.
+const itemID = "item_id"

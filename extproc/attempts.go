@@ -15,6 +15,15 @@ import (
 // How the attempts of a request are made: those of the driven path one after the other, a second model's beside them, and those that follow
 // a refusal on the native path.
 
+// callOwner is an exchange as the writer of its attempts sees it.
+type callOwner exchange
+
+// Written implements attempt.Owner.
+func (o *callOwner) Written(degraded []string) { (*exchange)(o).tellProfile(degraded) }
+
+// Panicked implements attempt.Owner.
+func (o *callOwner) Panicked(value any) error { return (*exchange)(o).panicked(value) }
+
 // newAttempt is a call of a candidate by the request as v has it. correction is put behind the messages.
 func (x *exchange) newAttempt(v *request.View, to *policy.Resolution, correction []chat.Message) *attempt.Attempt {
 	plan := x.review.PlanFor(v, to)

@@ -125,30 +125,6 @@ func (g *Gateway) spentByAgent(ctx context.Context, a budget.Agent, day time.Tim
 	return g.Ledger.SpentByPart(ctx, a.Account, a.ID, day)
 }
 
-// eventBudget is the event of a subsystem that has spent its budget.
-const eventBudget = "inference:budget_exhausted"
-
-type budgetExhausted struct {
-	RequestID string       `json:"request_id"`
-	GolemID   string       `json:"golem_id,omitempty"`
-	Subsystem string       `json:"subsystem"`
-	Part      string       `json:"part"`
-	Degraded  string       `json:"degraded"`
-	Budget    policy.Micro `json:"budget_usd"`
-	Spent     policy.Micro `json:"spent_usd"`
-	Held      policy.Micro `json:"held_usd"` // reserved by requests in flight
-}
-
-func (x *exchange) tellExhausted(d *budget.Decision, u budget.Use) {
-	if !x.gw.Events.On() {
-		return
-	}
-	b := &x.bill.Allowance
-	x.gw.Events.Emit(eventBudget, x.Principal.Account, budgetExhausted{
-		x.ID, x.Hints.GolemID, x.Hints.Subsystem, b.Part.String(), d.Degraded, b.Limits[b.Part], u.Spent, u.Held,
-	})
-}
-
 // What the searches of the web of a dream cycle may cost (I-10). A dream beyond it is dreamt without.
 
 // partDream is the part of an agent whose searches have a budget.

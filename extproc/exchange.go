@@ -13,10 +13,7 @@ import (
 	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/review"
 	"bardo.money/gateway/extproc/upload"
-	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
-	"bardo.money/gateway/internal/telemetry"
-	"bardo.money/gateway/policy"
 )
 
 // exchange is the state of one client request: the view that its steps read, and what each step owns. It belongs to the goroutine that serves its
@@ -65,13 +62,4 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 // answers with a schema may need a validation retry.
 func (x *exchange) driven() bool {
 	return x.Request.Op == chat.Generate && (x.Request.Stream || x.review.Schema != nil || x.review.MayReplaceAnswer())
-}
-
-// decided notes the decision after the last attempt.
-func (x *exchange) decided(d upstream.Decision) { x.trace.Decided(d.Move.String(), d.Why) }
-
-// attempted adds an attempt to the metrics and to the trace.
-func (x *exchange) attempted(to policy.Resolution, outcome, reason string, o telemetry.Outcome) {
-	x.trace.CountAttempt(x.gw.Metrics, &to, o, len(x.trace.Attempts)+1 < len(x.Order))
-	x.trace.Attempted(&to, outcome, reason)
 }

@@ -27,15 +27,6 @@ func (x *exchange) quarantine(to *policy.Resolution, f *upstream.Failure) {
 	x.gw.Events.Emit("catalog:model_quarantined", "", quarantined{to.Provider, to.Model, to.Upstream, f.Status, until.UTC()})
 }
 
-// quarantined is the event of a listed model that its provider does not have.
-type quarantined struct {
-	Provider policy.ProviderID `json:"provider"`
-	Model    policy.ModelID    `json:"model"`
-	Upstream string            `json:"upstream"`
-	Status   int               `json:"status"`
-	Until    time.Time         `json:"until"`
-}
-
 // demoteQuarantined moves quarantined models behind the others.
 func (x *exchange) demoteQuarantined(order []policy.Resolution) []policy.Resolution {
 	if x.gw.gone.Empty() || len(order) < 2 {

@@ -85,35 +85,6 @@ func (a *answer) chain() *reasoning.Chain {
 	return a.reasoning.Chain(&u, &a.res.Prices)
 }
 
-// eventCaptured tells that an answer was thought about: how much, and not what.
-const eventCaptured = "inference:reasoning_captured"
-
-type reasoningCaptured struct {
-	RequestID   string               `json:"request_id"`
-	Subsystem   string               `json:"subsystem"`
-	Provider    policy.ProviderID    `json:"provider"`
-	Model       policy.ModelID       `json:"model"`
-	Visibility  reasoning.Visibility `json:"visibility"`
-	Tokens      int64                `json:"reasoning_tokens"`
-	Estimated   bool                 `json:"estimated"`
-	Interleaved bool                 `json:"interleaved"`
-	Surface     string               `json:"surface"`
-}
-
-// tellReasoning reports that an answer showed reasoning, or that its provider counted some. Nothing was thought about a stored one.
-func (x *exchange) tellReasoning(a *answer) {
-	if !x.gw.Events.On() || a.reasoning == nil {
-		return
-	}
-	c := a.chain()
-	if c.Visibility == reasoning.None {
-		return
-	}
-	x.gw.Events.Emit(eventCaptured, x.Principal.Account, reasoningCaptured{
-		x.ID, x.Hints.Subsystem, c.Provider, c.Model, c.Visibility, c.Tokens, c.Estimated, c.Interleaved, a.reasoning.View.Surface.String(),
-	})
-}
-
 // keepReasoning keeps an answer's reasoning for its own account, where the surface may ask for it afterwards.
 func (x *exchange) keepReasoning(a *answer) {
 	if a == nil || a.reasoning == nil || !a.reasoning.View.Stores() || !x.MayRetain() {

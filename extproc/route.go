@@ -10,7 +10,6 @@ import (
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/request"
-	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/intent"
@@ -136,136 +135,6 @@ func (x *exchange) inOrder(found []policy.Resolution) []policy.Resolution {
 	return request.ByHealth(found, order)
 }
 
-// The events of routing.
-const (
-	eventResolved   = "provider:resolved"
-	eventNegotiated = "provider:feature_negotiated"
-	eventFallback   = "provider:fallback"
-)
-
-type providerResolved struct {
-	RequestID string            `json:"request_id"`
-	Subsystem string            `json:"subsystem"`
-	Provider  policy.ProviderID `json:"provider"`
-	Model     policy.ModelID    `json:"model"`
-	Features  []policy.Feature  `json:"features"`
-	Degraded  []string          `json:"degraded"`
-}
-
-type featuresNegotiated struct {
-	RequestID string           `json:"request_id"`
-	Subsystem string           `json:"subsystem"`
-	Requested []policy.Feature `json:"requested"`
-	Available []policy.Feature `json:"available"`
-	Mode      string           `json:"mode"` // full: all requested features are available; degraded
-}
-
-type providerFallback struct {
-	RequestID string            `json:"request_id"`
-	Failed    policy.ProviderID `json:"failed"`
-	Fallback  policy.ProviderID `json:"fallback"`
-	Reason    string            `json:"reason"`
-}
-
-// The events of answers.
-const (
-	eventCacheStats = "inference:cache_stats"
-	eventReasoning  = "venice:reasoning_extracted"
-	eventSearched   = "inference:web_search_used"
-	eventVenice     = "venice:web_search"
-)
-
-// nameVenice is the kind of provider whose reasoning has an event of its own.
-const nameVenice = "venice"
-
-type cacheStats struct {
-	RequestID string      `json:"request_id"`
-	Subsystem string      `json:"subsystem"`
-	Cached    int64       `json:"cached_tokens"`
-	Total     int64       `json:"total_tokens"`
-	Savings   policy.Pico `json:"savings_usd"` // by the provider's prices, against the same tokens uncached
-}
-
-type reasoningExtracted struct {
-	RequestID string `json:"request_id"`
-	Subsystem string `json:"subsystem"`
-	Tokens    int64  `json:"reasoning_tokens"`
-}
-
-// webSearched is the event of a provider that searched the web. It does not say for what.
-type webSearched struct {
-	RequestID string            `json:"request_id"`
-	Subsystem string            `json:"subsystem"`
-	Provider  policy.ProviderID `json:"provider"`
-	Searches  int64             `json:"searches"` // at least
-}
-
-// tellAnswer emits the events of an answer: tokens from the provider's prompt cache, web searches, Venice's reasoning.
-func (x *exchange) tellAnswer(a *answer, u *chat.Usage) {
-	if !x.gw.Events.On() {
-		return
-	}
-	if u.Cached > 0 {
-		x.gw.Events.Emit(eventCacheStats, x.Principal.Account, cacheStats{x.ID, x.Hints.Subsystem, u.Cached, u.TotalInput(), x.bill.CacheSaved()})
-	}
-	venice := x.Config.Providers[a.res.Provider].Adapter.Name() == nameVenice
-	if u.Searches > 0 {
-		told := webSearched{x.ID, x.Hints.Subsystem, a.res.Provider, u.Searches}
-		x.gw.Events.Emit(eventSearched, x.Principal.Account, told)
-		if venice {
-			x.gw.Events.Emit(eventVenice, x.Principal.Account, told)
-		}
-	}
-	if u.Reasoning > 0 && venice {
-		x.gw.Events.Emit(eventReasoning, x.Principal.Account, reasoningExtracted{x.ID, x.Hints.Subsystem, u.Reasoning})
-	}
-}
-
-// tellRoute emits the events of the decision: the first candidate, and which requested features it has.
-func (x *exchange) tellRoute() {
-	if !x.gw.Events.On() {
-		return
-	}
-	to := &x.Order[0]
-	x.gw.Events.Emit(eventResolved, x.Principal.Account, providerResolved{
-		x.ID, x.Hints.Subsystem, to.Provider, to.Model, listed(to.Features), listed(to.Degraded),
-	})
-	requested := slices.Concat(x.Intent.Require, x.Intent.Prefer)
-	if len(requested) == 0 {
-		return
-	}
-	n := featuresNegotiated{RequestID: x.ID, Subsystem: x.Hints.Subsystem, Requested: requested, Available: []policy.Feature{}, Mode: "full"}
-	for _, f := range requested {
-		if slices.Contains(to.Features, f) {
-			n.Available = append(n.Available, f)
-		}
-	}
-	if len(n.Available) < len(requested) {
-		n.Mode = "degraded"
-	}
-	x.gw.Events.Emit(eventNegotiated, x.Principal.Account, n)
-}
-
-// tellFallback emits the event of a failover to another provider.
-func (x *exchange) tellFallback(failed policy.Resolution, f *upstream.Failure) {
-	if !x.gw.Events.On() || !f.Retriable() {
-		return
-	}
-	i := slices.IndexFunc(x.Order, func(r policy.Resolution) bool { return r.Provider == failed.Provider && r.Model == failed.Model })
-	if i < 0 || i+1 >= len(x.Order) || x.Order[i+1].Provider == failed.Provider {
-		return
-	}
-	x.gw.Events.Emit(eventFallback, x.Principal.Account, providerFallback{x.ID, failed.Provider, x.Order[i+1].Provider, f.String()})
-}
-
-// listed is a list that JSON writes as [] where it is empty.
-func listed[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
 // turnOf identifies a turn of a conversation whose model the gateway chooses; the zero value for any other request.
 func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal, built *intent.Built) (t conversation.Turn) {
 	if built.Task.Name == "" || built.Hinted() || r == nil {
@@ -276,12 +145,4 @@ func (g *Gateway) turnOf(r *chat.Request, h *policy.Hints, who *policy.Principal
 		return t
 	}
 	return g.conversations.Turn(who.Account, r.Model, h.SessionID, c)
-}
-
-// stay remembers which candidate served the turn.
-func (x *exchange) stay(by *policy.Resolution) {
-	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
-		return
-	}
-	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
 }

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/meter"
+	"bardo.money/gateway/extproc/passthrough"
 	"bardo.money/gateway/extproc/record"
+	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
@@ -62,6 +65,22 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	return s, nil
 }
 
+// keepMade records the owner of what a provider stored with its answer: the response, its items, and what the answer gave access to, such as a
+// container. It is recorded before the client has the whole answer.
+func (x *exchange) keepMade(ctx context.Context, a *answer) error {
+	if x.OwnKey.IsSet() {
+		return nil
+	}
+	ids := a.storedIDs
+	if x.StoredAt(&a.res) && a.id != "" {
+		ids = append(ids, a.id)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return x.gw.Ledger.Keep(ctx, passthrough.Owned(x.Principal.Account, a.res.Provider, ids)...)
+}
+
 // billLastCall bills the call that the request ends with.
 func (x *exchange) billLastCall(a *answer, outcome string) {
 	switch {
@@ -104,6 +123,14 @@ func (x *exchange) billed(a *answer) policy.Resolution {
 		return x.Order[0]
 	}
 	return policy.Resolution{}
+}
+
+// decided notes the decision after the last attempt.
+func (x *exchange) decided(d upstream.Decision) { x.trace.Decided(d.Move.String(), d.Why) }
+
+// attempted adds an attempt to the metrics and to the trace.
+func (x *exchange) attempted(to policy.Resolution, outcome, reason string, o telemetry.Outcome) {
+	x.trace.Attempted(x.gw.Metrics, &to, o, outcome, reason, len(x.trace.Attempts)+1 < len(x.Order))
 }
 
 // served notes that a candidate answered.
@@ -258,6 +285,14 @@ func (x *exchange) billAnswer(a *answer, u chat.Usage) {
 	}
 }
 
+// total is the usage to bill. What the provider did not report is estimated from the events.
+func (a *answer) total() chat.Usage {
+	if a.ownUsage != nil {
+		return *a.ownUsage
+	}
+	return a.count.Total(a.x.Request.InputTokens)
+}
+
 // totalWith is the usage and cost of the request: all calls on the bill, and an answer that is not on it yet.
 func (x *exchange) totalWith(a *answer) meter.Total {
 	if a.counted {
@@ -276,6 +311,14 @@ func (x *exchange) notifyLayers(a *answer) {
 	}
 }
 
+// stay remembers which candidate served the turn.
+func (x *exchange) stay(by *policy.Resolution) {
+	if !slices.ContainsFunc(x.Found, func(r policy.Resolution) bool { return r.Provider == by.Provider && r.Model == by.Model }) || x.gw == nil {
+		return
+	}
+	x.gw.conversations.Keep(&x.turn, policy.Kept{Provider: by.Provider, Model: by.Model, Quality: x.Intent.Quality, Tokens: x.Request.InputTokens})
+}
+
 // setTotalUsage sets the usage in an answer's events to that of all calls: the client sees what it pays for. The provider's own bytes, which report
 // the last call alone, are dropped.
 func setTotalUsage(events []chat.Event, all chat.Usage) {
@@ -291,30 +334,6 @@ func setTotalUsage(events []chat.Event, all chat.Usage) {
 	if last >= 0 {
 		all.Final = true
 		events[last].Usage = all
-	}
-}
-
-// eventCapped is the event of a provider that reported more usage than a call can have.
-const eventCapped = "inference:usage_capped"
-
-type usageCapped struct {
-	RequestID string            `json:"request_id"`
-	Provider  policy.ProviderID `json:"provider"`
-	Model     policy.ModelID    `json:"model"`
-	Input     int64             `json:"reported_input_tokens"`
-	Output    int64             `json:"reported_output_tokens"`
-	Cost      policy.Pico       `json:"reported_cost_usd"`
-	Most      int64             `json:"most_tokens"`
-}
-
-// reportCapped reports capped usage in metrics, log and events: the provider is wrong, or the model's configured window.
-func (x *exchange) reportCapped(to *policy.Resolution, u *chat.Usage) {
-	most := x.MostTokens(to)
-	x.gw.Metrics.UsageCapped(string(to.Provider))
-	x.gw.Log.Warn("a provider reported more usage than a call can have; what is beyond is not charged", "request", x.ID, "provider", string(to.Provider),
-		"model", string(to.Model), "input_tokens", u.TotalInput(), "output_tokens", u.Output, "most", most)
-	if x.gw.Events.On() {
-		x.gw.Events.Emit(eventCapped, x.Principal.Account, usageCapped{x.ID, to.Provider, to.Model, u.TotalInput(), u.Output, u.Cost, most})
 	}
 }
 

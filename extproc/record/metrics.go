@@ -5,16 +5,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/telemetry"
-	"bardo.money/gateway/policy"
 )
-
-// CountAttempt adds the attempt under way to the metrics. more tells that the request has candidates that come after it.
-func (t *Trace) CountAttempt(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, more bool) {
-	m.AttemptDone(&telemetry.Attempt{
-		Operation: t.Operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
-		Duration: time.Since(t.AttemptStarted), FailedOver: o != telemetry.Served && more,
-	})
-}
 
 // Measure completes what the metrics count of a request that began at some time. r has its model and whether it is streamed; called tells
 // that a provider is owed something.

@@ -76,8 +76,13 @@ func (t *Trace) Departs(arrived time.Time, waited time.Duration) {
 	t.Overhead = t.AttemptStarted.Sub(arrived) - waited
 }
 
-// Attempted notes an attempt that is over. The next one starts now.
-func (t *Trace) Attempted(to *policy.Resolution, outcome, reason string) {
+// Attempted notes an attempt that is over, and counts it; more tells that the request has candidates that come after it. The next one starts
+// now.
+func (t *Trace) Attempted(m *telemetry.Metrics, to *policy.Resolution, o telemetry.Outcome, outcome, reason string, more bool) {
+	m.AttemptDone(&telemetry.Attempt{
+		Operation: t.Operation, Provider: string(to.Provider), Model: string(to.Model), Outcome: o,
+		Duration: time.Since(t.AttemptStarted), FailedOver: o != telemetry.Served && more,
+	})
 	t.Attempts = append(t.Attempts, Attempt{Provider: to.Provider, Model: to.Model, Outcome: outcome, Reason: reason})
 	t.AttemptStarted = time.Now()
 }

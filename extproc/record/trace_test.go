@@ -38,9 +38,10 @@ func TestVerdicts(t *testing.T) {
 func TestARecordHasEachAttemptWithWhyItEndedAndWhatWasDoneThen(t *testing.T) {
 	var trace Trace
 	trace.Departs(time.Now(), 0)
-	trace.Attempted(&small, "status_500", "the provider failed")
+	m := telemetry.New(telemetry.Build{})
+	trace.Attempted(m, &small, telemetry.Failed, "status_500", "the provider failed", true)
 	trace.Decided("next_candidate", "another candidate may do better")
-	trace.Attempted(&small, OK, "")
+	trace.Attempted(m, &small, telemetry.Served, OK, "", true)
 	trace.Settled = &Settlement{Outcome: OK, By: small, Usage: chat.Usage{Input: 3, Cached: 2, CacheWrite: 1, CacheWrite1h: 1, Output: 5}, Cost: 8, Charged: 9, Saved: 4}
 	r := Request{RequestID: "req_1"}
 	trace.Fill(&r, time.Now())
