@@ -26,6 +26,7 @@ type Options struct {
 	XDS            state.Peer // the control plane
 	AdminSocket    string     // path of Envoy's private admin socket, created with mode 0600
 	AdminTCP       string     // host:port that also leads to it; "" for none
+	Module         string     // what the dynamic module is started with; "" for an Envoy without the data path in its process
 	MaxConnections int64      // of clients, all listeners together; 0 means 50,000
 }
 
@@ -60,6 +61,9 @@ func Bootstrap(o Options) ([]byte, error) {
 		StaticResources:  &bootstrapv3.Bootstrap_StaticResources{Clusters: []*clusterv3.Cluster{xds}},
 		OverloadManager:  overload(&p, o.MaxConnections),
 		StatsConfig:      stats(),
+	}
+	if o.Module != "" {
+		b.BootstrapExtensions = []*corev3.TypedExtensionConfig{process(&p, o.Module)}
 	}
 	if o.AdminTCP != "" {
 		if err := publishAdmin(&p, b, admin, o.AdminTCP); err != nil {

@@ -23,6 +23,8 @@ type Command struct {
 	Bootstrap   Options       // AdminSocket may be empty: it is then inside Dir
 	Concurrency int           // worker threads; 0 means one per core
 	LogLevel    string        // of Envoy itself: "warning"
+	Env         []string      // variables besides those of this program, NAME=value
+	Files       []*os.File    // open files that it inherits, from file descriptor 3 on
 	DrainTime   time.Duration // how long listeners ask clients to leave: 30 s
 	StopTime    time.Duration // after SIGTERM until SIGKILL: 5 s
 	Log         *slog.Logger  // nil: slog.Default()
@@ -158,6 +160,10 @@ func (p *Process) once(ctx context.Context) error {
 		"--log-format", logFormat,
 	)
 	c.Stdout, c.Stderr = logs, logs
+	c.ExtraFiles = p.cmd.Files
+	if len(p.cmd.Env) > 0 {
+		c.Env = append(c.Environ(), p.cmd.Env...)
+	}
 	c.WaitDelay = time.Second
 	c.SysProcAttr = ownGroup()
 	if err := c.Start(); err != nil {

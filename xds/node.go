@@ -32,7 +32,7 @@ type node struct {
 // Envoys have the configuration: see Applied.
 func (s *Server) Set(ctx context.Context, st state.State) error {
 	err := st.ValidateShared()
-	if st.ExtProc.Address != "" || st.HTTP != "" {
+	if st.ExtProc.Address != "" || st.HTTP != "" || st.Module {
 		err = st.Validate()
 	}
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) push(ctx context.Context, id string, n *node) error {
 	switch {
 	case n.sendsLocal:
 		st = st.At(n.local, s.o.Secret(id))
-	case st.ExtProc.Address == "":
+	case st.ExtProc.Address == "" && !st.Module:
 		return errors.New("it sends no local settings: recreate its bootstrap with `bardo bootstrap`")
 	}
 	snap, err := snapshot.Build(st)

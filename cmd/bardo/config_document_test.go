@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/internal/config"
 )
 
@@ -17,7 +18,7 @@ func TestTheDocumentShowsTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := string(page)
-	for name, text := range config.Tables(providerKinds()...) {
+	for name, text := range config.Tables(parts.Kinds()...) {
 		got = between(t, got, name, text)
 	}
 	if got == string(page) {

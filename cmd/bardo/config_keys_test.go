@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/internal/config"
 )
 
@@ -25,7 +26,7 @@ func isTold(key string) bool {
 	if !ok {
 		return false
 	}
-	_, problems := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false }, providerKinds()...)
+	_, problems := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false }, parts.Kinds()...)
 	return slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Key == key })
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/extproc/wire/anthropic"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/config"
@@ -115,7 +116,7 @@ func TestConfigurationsInTheDocumentsAreSound(t *testing.T) {
 		return "sk-example", true
 	}
 	everyBlock(t, func(b *mdtest.Block) {
-		if _, problems := config.Parse(b.Page+".yaml", []byte(b.Text), set, providerKinds()...); len(problems) > 0 {
+		if _, problems := config.Parse(b.Page+".yaml", []byte(b.Text), set, parts.Kinds()...); len(problems) > 0 {
 			t.Errorf("%s:\n%s\n%v", b, b.Text, problems)
 		}
 	}, "yaml")

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"bardo.money/gateway/cmd/bardo/parts"
 )
 
 // namesKinds are the files of policy/ that may hold the name of a kind of provider, and what the string means there.
@@ -22,7 +24,7 @@ var namesKinds = map[string]string{
 // TestPolicyNamesNoKindOfProvider: what a kind of provider has stands beside its adapter, in its kind.Kind.
 func TestPolicyNamesNoKindOfProvider(t *testing.T) {
 	kinds := map[string]bool{}
-	for _, k := range providerKinds() {
+	for _, k := range parts.Kinds() {
 		kinds[k.Name] = true
 	}
 	tree, used := os.DirFS(filepath.Join("..", "..", "policy")), map[string]bool{}

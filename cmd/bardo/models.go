@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -124,7 +125,7 @@ func modelOffers(c *cobra.Command, f modelFilter) ([]servedModel, error) {
 		return nil, err
 	}
 	served := []servedModel{}
-	for _, o := range settings.Resolver(adapters(), models, cfg).Models() {
+	for _, o := range settings.Resolver(parts.Adapters(), models, cfg).Models() {
 		if m := f.filter(&o); len(m.Offers) > 0 {
 			served = append(served, m)
 		}

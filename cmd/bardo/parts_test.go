@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/providertest"
 	"bardo.money/gateway/extproc/reasoning"
@@ -17,7 +18,7 @@ import (
 
 func TestEveryAdapterConforms(t *testing.T) {
 	var all []provider.Adapter
-	for _, a := range adapters() {
+	for _, a := range parts.Adapters() {
 		if a.Kind().Name != a.Name() {
 			t.Errorf("the adapter %q describes the kind %q", a.Name(), a.Kind().Name)
 		}
@@ -32,7 +33,7 @@ func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
 		"l6": {"fast", "standard"}, "l7": nil, "l8": nil,
 	}
-	for _, l := range layers()(&config.Config{}, nil) {
+	for _, l := range parts.Layers()(&config.Config{}, nil) {
 		want, ok := table[l.Name()]
 		if got := slices.Sorted(slices.Values(l.Profiles())); !ok || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("layer %q runs in %v, want %v", l.Name(), got, want)
@@ -46,7 +47,7 @@ func TestEveryProviderIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range providerKinds() {
+	for _, k := range parts.Kinds() {
 		if k.Section == kind.NoSection {
 			continue
 		}
@@ -65,7 +66,7 @@ func TestEveryProviderIsDocumented(t *testing.T) {
 func TestTheDocumentShowsTheEndpoints(t *testing.T) {
 	const document = "../../docs/providers.md"
 	names := make(map[kind.Endpoint][]string)
-	for _, a := range adapters() {
+	for _, a := range parts.Adapters() {
 		for _, e := range a.Kind().Endpoints {
 			names[e] = append(names[e], a.Name())
 			relay, ok := a.(provider.Relay)
@@ -100,7 +101,7 @@ func TestTheDocumentShowsTheEndpoints(t *testing.T) {
 }
 
 func TestEveryDialectIsListedUnderItsName(t *testing.T) {
-	for name, d := range dialects() {
+	for name, d := range parts.Dialects() {
 		if d.Name() != name {
 			t.Errorf("the dialect %q calls itself %q", name, d.Name())
 		}
@@ -108,7 +109,7 @@ func TestEveryDialectIsListedUnderItsName(t *testing.T) {
 }
 
 func TestEveryKindHasAKnownDialectOfReasoning(t *testing.T) {
-	for _, k := range providerKinds() {
+	for _, k := range parts.Kinds() {
 		names := slices.Collect(maps.Values(k.Reasoning.Vendors))
 		if k.Reasoning.Dialect != "" {
 			names = append(names, k.Reasoning.Dialect)

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/parts"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/kind"
@@ -71,7 +72,7 @@ func plan(c *cobra.Command, ticks int64, mixes []projection.Mix, asJSON bool) er
 	if err != nil {
 		return err
 	}
-	p := planner{cfg: cfg, resolver: settings.Resolver(adapters(), models, cfg)}
+	p := planner{cfg: cfg, resolver: settings.Resolver(parts.Adapters(), models, cfg)}
 	out := p.project(ticks, mixes)
 	if asJSON {
 		return cli.PrintJSON(c, out)

@@ -81,7 +81,7 @@ var soundTree = map[string]string{
 	"extproc/stream/processor/server.go": `package processor; import (_ "bardo.money/gateway/extproc/stream"; _ "google.golang.org/grpc")`,
 	"internal/envoytest/binary.go":       `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
 	"cmd/bardo/main.go":                  `package main; import "os"; func main() { os.Getenv("HOME") }`,
-	"cmd/bardo/parts.go": `package main; import (_ "bardo.money/gateway/extproc/layers/mask"
+	"cmd/bardo/parts/parts.go": `package parts; import (_ "bardo.money/gateway/extproc/layers/mask"
 			_ "bardo.money/gateway/extproc/provider/anthropic")`,
 	"e2e/fake/fake.go":      `package fake`,
 	"e2e/bench/main.go":     `package main; import _ "bardo.money/gateway/e2e/fake"`,
@@ -178,19 +178,19 @@ var ruleCases = []struct {
 	},
 	{
 		"a provider and a layer are not plugged in",
-		map[string]string{"cmd/bardo/parts.go": `package main`},
+		map[string]string{"cmd/bardo/parts/parts.go": `package parts`},
 		[]string{
-			"cmd/bardo/parts.go: does not name extproc/layers/mask, so no gateway has it",
-			"cmd/bardo/parts.go: does not name extproc/provider/anthropic, so no gateway has it",
+			"cmd/bardo/parts/parts.go: does not name extproc/layers/mask, so no gateway has it",
+			"cmd/bardo/parts/parts.go: does not name extproc/provider/anthropic, so no gateway has it",
 		},
 	},
 	{
 		"a part is named in another file than parts.go",
 		map[string]string{
-			"cmd/bardo/parts.go": `package main; import _ "bardo.money/gateway/extproc/provider/anthropic"`,
-			"cmd/bardo/main.go":  `package main; import _ "bardo.money/gateway/extproc/layers/mask"`,
+			"cmd/bardo/parts/parts.go": `package parts; import _ "bardo.money/gateway/extproc/provider/anthropic"`,
+			"cmd/bardo/main.go":        `package main; import _ "bardo.money/gateway/extproc/layers/mask"`,
 		},
-		[]string{"cmd/bardo/parts.go: does not name extproc/layers/mask, so no gateway has it"},
+		[]string{"cmd/bardo/parts/parts.go: does not name extproc/layers/mask, so no gateway has it"},
 	},
 	{
 		"an engine knows gRPC",

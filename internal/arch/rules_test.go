@@ -70,4 +70,4 @@ var environment = []string{"cmd/...", "e2e/..."}
 // plugged lists the folders whose packages do nothing until partsFile names them.
 var plugged = []string{"extproc/layers/*", "extproc/provider/*"}
 
-const partsFile = "cmd/bardo/parts.go"
+const partsFile = "cmd/bardo/parts/parts.go"

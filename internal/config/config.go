@@ -16,6 +16,7 @@ import (
 // Config is the effective configuration: the file, the environment and the defaults, validated. It is never changed
 // after Parse returned it, so it may be shared.
 type Config struct {
+	DataPath  DataPath  `key:"data_path" default:"extproc" oneof:"extproc module" doc:"Where requests are processed by bardo up: extproc, in this program, which Envoy calls by ext_proc; or module, inside Envoy's process, where libbardo.so runs as a dynamic module."`
 	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
 	Auth      Auth      `key:"auth" doc:"Who may call."`
 	Providers Providers `key:"providers" doc:"Where models are served. If none is configured, the built-in demo provider answers."`
@@ -33,6 +34,15 @@ type Config struct {
 	kinds    kindsOf             // of the providers that can be configured
 	appeared []policy.ProviderID // providers in the order in which the file names them
 }
+
+// DataPath is the process in which requests are served.
+type DataPath string
+
+// The shapes of the data path.
+const (
+	DataPathExtproc DataPath = "extproc" // the Go program, over Envoy's external processing filter
+	DataPathModule  DataPath = "module"  // Envoy's process, as a dynamic module
+)
 
 // Listen holds the gateway's own addresses.
 type Listen struct {

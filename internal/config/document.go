@@ -22,8 +22,14 @@ func keysTable(kinds kindsOf) string {
 		}
 		if top, _, below := strings.Cut(f.Key, "."); top != section || !below {
 			section = top
-			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n| key | expected | default | what it does |\n|---|---|---|---|\n", section, f.Doc)
-			continue
+			about := f.Doc + "\n\n"
+			if f.Type != table.String() {
+				about = "" // it is in the row
+			}
+			fmt.Fprintf(&b, "\n### %s\n\n%s| key | expected | default | what it does |\n|---|---|---|---|\n", section, about)
+			if about != "" {
+				continue
+			}
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, f.Type, code(f.Default), f.Doc)
 	}

@@ -1,5 +1,5 @@
 // Package kind says what other packages must know of a kind of provider without knowing its adapter. The values stand beside the adapters, in
-// extproc/provider/<name>/kind.go, and cmd/bardo/parts.go lists them. Nothing here names a provider.
+// extproc/provider/<name>/kind.go, and cmd/bardo/parts lists them. Nothing here names a provider.
 package kind
 
 import (

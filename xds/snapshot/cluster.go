@@ -22,13 +22,16 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// clusters are two per provider, and the sidecar's. A disabled provider keeps its clusters, so that requests in flight finish.
+// clusters are two per provider, and the sidecar's, unless the data path is in Envoy's process. A disabled provider keeps its clusters, so that requests in flight finish.
 func (b *builder) clusters() ([]types.Resource, error) {
-	sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc)
-	if err != nil {
-		return nil, err
+	var out []types.Resource
+	if !b.Module {
+		sidecar, err := envoy.PeerCluster(&b.Packer, state.ClusterExtProc, b.ExtProc)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sidecar)
 	}
-	out := []types.Resource{sidecar}
 	for _, p := range b.Providers {
 		out = append(out,
 			b.provider(p, state.Cluster(p.ID), b.firstFilters(state.Cluster(p.ID))),

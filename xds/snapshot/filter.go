@@ -5,6 +5,7 @@ import (
 
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	modulesv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/dynamic_modules/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -35,6 +37,9 @@ func (b *builder) filter(name string, config proto.Message) *hcmv3.HttpFilter {
 // routerFilters are the client listeners' chain. One ext_proc filter sees both directions whole; a second one in the
 // same chain would truncate answers.
 func (b *builder) routerFilters() []*hcmv3.HttpFilter {
+	if b.Module {
+		return []*hcmv3.HttpFilter{b.module(state.ModuleClient), b.router()}
+	}
 	f := b.extProc(state.ModeRouter)
 	f.ProcessingMode = &extprocv3.ProcessingMode{
 		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
@@ -57,12 +62,18 @@ func (b *builder) router() *hcmv3.HttpFilter {
 
 // firstFilters watch an attempt whose request the sidecar has already written for the provider.
 func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
+	if b.Module {
+		return []*hcmv3.HttpFilter{b.withoutInternals(nil), b.codec()}
+	}
 	return []*hcmv3.HttpFilter{b.attempt(attemptScript, cluster, "1"), b.withoutInternals(nil), b.codec()}
 }
 
 // retryFilters let the sidecar write the request for the provider of this attempt first. The answer that replaces the
 // body drops content-length, so its length comes as metadata.
 func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
+	if b.Module {
+		return []*hcmv3.HttpFilter{b.module(state.ModuleAttempt), b.withoutInternals(nil), b.codec()}
+	}
 	f := b.extProc(state.ModeAttempt)
 	f.ProcessingMode = &extprocv3.ProcessingMode{
 		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
@@ -81,6 +92,13 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	return []*hcmv3.HttpFilter{
 		b.attempt(retryScript+attemptScript, cluster, ""), b.filter("envoy.filters.http.ext_proc", f), b.withoutInternals(length), b.codec(),
 	}
+}
+
+// module is one of the dynamic module's filters. It sees an answer before anything of it has gone on, so no script notes how attempts went.
+func (b *builder) module(name string) *hcmv3.HttpFilter {
+	return b.filter("envoy.filters.http.dynamic_modules", &modulesv3.DynamicModuleFilter{
+		DynamicModuleConfig: envoy.Module(), FilterName: name,
+	})
 }
 
 func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
@@ -134,6 +152,9 @@ const filterLua = "envoy.filters.http.lua"
 
 // unwatched turns the script off: the sidecar sees for itself how its own calls go.
 func (b *builder) unwatched() map[string]*anypb.Any {
+	if b.Module {
+		return nil
+	}
 	return map[string]*anypb.Any{filterLua: b.Any(&luav3.LuaPerRoute{Override: &luav3.LuaPerRoute_Disabled{Disabled: true}})}
 }
 

@@ -45,6 +45,15 @@ const (
 	// ModeAttempt is the stream of one further attempt.
 	ModeAttempt = "attempt"
 
+	// ModuleName is the dynamic module: Envoy loads lib{ModuleName}.so.
+	ModuleName = "bardo"
+	// ModuleClient is the module's filter of a client's request.
+	ModuleClient = "client"
+	// ModuleAttempt is the module's filter of one further attempt.
+	ModuleAttempt = "attempt"
+	// ModuleProcess is the module's bootstrap extension: what lives as long as Envoy.
+	ModuleProcess = "process"
+
 	// NodeID is the node id of every Envoy that this control plane serves.
 	NodeID = "bardo"
 )

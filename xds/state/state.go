@@ -25,7 +25,8 @@ type State struct {
 	EgressSocket string // path of the Unix socket through which the sidecar calls providers
 	EgressSecret string // what such a call must carry; letters and digits
 
-	ExtProc Peer   // the sidecar
+	ExtProc Peer   // the sidecar; empty with Module
+	Module  bool   // the data path is in Envoy's process, as a dynamic module: no request leaves it for a sidecar
 	CAPath  string // file of roots for providers' certificates; "" means DefaultCAPath
 
 	Providers []Provider
@@ -130,7 +131,9 @@ func (s State) validateLocal() error {
 		fail(validatePipe(s.EgressSocket), "egress listener")
 		fail(validateSecret(s.EgressSecret), "egress secret")
 	}
-	fail(s.ExtProc.Validate(), "ext_proc server")
+	if !s.Module {
+		fail(s.ExtProc.Validate(), "ext_proc server")
+	}
 	for _, p := range s.Providers {
 		if p.Demo && len(p.Endpoints) == 0 {
 			fail(errors.New("the node has no socket for it"), "provider %q", p.ID)

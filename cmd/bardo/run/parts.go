@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/policy/auth"
 )
 
-// Parts is what a gateway is made of. cmd/bardo/parts.go lists it.
+// Parts is what a gateway is made of. Package parts lists it.
 type Parts struct {
 	Adapters  []provider.Described
 	Dialects  map[chat.Dialect]wire.Dialect

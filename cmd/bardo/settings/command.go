@@ -15,7 +15,7 @@ import (
 	"bardo.money/gateway/internal/kind"
 )
 
-// Kinds are the kinds of providers that configurations may name. cmd/bardo/parts.go sets them before anything is read; they do not change.
+// Kinds are the kinds of providers that configurations may name. cmd/bardo/parts sets them before anything is read; they do not change.
 var Kinds []kind.Kind
 
 // Flag adds -c to a command.

@@ -1,4 +1,5 @@
-package main
+// Package parts names every part of the gateway: the program and libbardo.so are made of the same ones.
+package parts
 
 import (
 	"bardo.money/gateway/cmd/bardo/route"
@@ -36,12 +37,13 @@ import (
 
 // Every part of the gateway is named here, in its order, and nowhere else.
 
-func parts() run.Parts {
-	return run.Parts{Adapters: adapters(), Dialects: dialects(), Layers: layers(), Verifiers: verifiers, Explain: route.Explain}
+// All are the parts of a gateway.
+func All() run.Parts {
+	return run.Parts{Adapters: Adapters(), Dialects: Dialects(), Layers: Layers(), Verifiers: verifiers, Explain: route.Explain}
 }
 
-// adapters are the kinds of providers.
-func adapters() []provider.Described {
+// Adapters are the kinds of providers.
+func Adapters() []provider.Described {
 	return []provider.Described{
 		blockrun.Adapter{},
 		anthropicprovider.Adapter{},
@@ -67,19 +69,19 @@ func adapters() []provider.Described {
 	}
 }
 
-func init() { settings.Kinds = providerKinds() }
+func init() { settings.Kinds = Kinds() }
 
-// providerKinds describe the kinds of providers, in the order in which those are asked that no file names.
-func providerKinds() []kind.Kind {
+// Kinds describe the kinds of providers, in the order in which those are asked that no file names.
+func Kinds() []kind.Kind {
 	var out []kind.Kind
-	for _, a := range adapters() {
+	for _, a := range Adapters() {
 		out = append(out, a.Kind())
 	}
 	return out
 }
 
-// dialects are the formats that clients speak.
-func dialects() map[chat.Dialect]wire.Dialect {
+// Dialects are the formats that clients speak.
+func Dialects() map[chat.Dialect]wire.Dialect {
 	return map[chat.Dialect]wire.Dialect{
 		chat.OpenAI:      openai.Dialect{},
 		chat.Anthropic:   anthropic.Dialect{},
@@ -90,9 +92,9 @@ func dialects() map[chat.Dialect]wire.Dialect {
 	}
 }
 
-// layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
+// Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
-func layers() run.Layers {
+func Layers() run.Layers {
 	warm := affinity.New()
 	return func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
 		return []pipeline.Layer{
