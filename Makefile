@@ -9,6 +9,8 @@ include Tools.mk
 
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BARDO    := $(CURDIR)/bin/bardo
+MODULE   := $(CURDIR)/bin/libbardo.so
+STAMP    := -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)'
 FUZZTIME ?= 30s
 TIMEOUT  ?= 20m
 # Most end-to-end tests wait for something: more of them at once than there are cores.
@@ -32,8 +34,9 @@ help: ## list the targets
 run: tools build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
 	@exec $(BARDO) up $(ARGS)
 
-build: ## compile bin/bardo
-	go build -trimpath -ldflags '-X bardo.money/gateway/cmd/bardo/cli.Version=$(VERSION)' -o $(BARDO) ./cmd/bardo
+build: ## compile bin/bardo, and bin/libbardo.so for data_path: module
+	go build $(STAMP) -o $(BARDO) ./cmd/bardo
+	go build $(STAMP) -buildmode=c-shared -o $(MODULE) ./cmd/bardo/libbardo
 
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out

@@ -11,6 +11,7 @@ import (
 
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
@@ -30,6 +31,7 @@ func configCommand() *cobra.Command {
 			if !checkFiles(c.ErrOrStderr(), h, name, cfg) {
 				return cli.Exit(2)
 			}
+			warnOfModule(c, name, cfg)
 			if why := control.RefusedByEnvoy(c.Context(), h, path); why != "" {
 				_, _ = fmt.Fprintf(c.ErrOrStderr(), "%s: it has no mistakes, but in the running gateway %s\n", name, why) // nowhere to report a broken terminal to
 				return cli.Exit(2)
@@ -68,6 +70,17 @@ func checkFiles(w io.Writer, h home.Dir, name string, cfg *config.Config) (ok bo
 		}
 	}
 	return ok
+}
+
+// warnOfModule says what data_path: module lacks on this machine. The configuration may be for another one.
+func warnOfModule(c *cobra.Command, file string, cfg *config.Config) {
+	if cfg.DataPath != config.DataPathModule {
+		return
+	}
+	if f := doctor.Module(c.Context()); !f.OK {
+		warning := config.Problem{File: file, Key: "data_path", Message: f.Detail + ": " + f.Fix, Warning: true}
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), warning) // nowhere to report a broken terminal to
+	}
 }
 
 // withConfig runs a command on the loaded configuration.

@@ -68,10 +68,15 @@ func compile(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer cancel()
 	bin := filepath.Join(build.dir, "bardo")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/bardo")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building bardo: %w\n%s", err, out)
+	for _, args := range [][]string{
+		{"-o", bin, "./cmd/bardo"},
+		{"-buildmode=c-shared", "-o", filepath.Join(build.dir, "libbardo.so"), "./cmd/bardo/libbardo"},
+	} {
+		cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building bardo: %w\n%s", err, out)
+		}
 	}
 	return bin, nil
 }

@@ -17,6 +17,7 @@ type Options struct {
 	Stdout    *os.File // where the program prints; nil: what Log returns
 	Stderr    *os.File // where it logs; nil: what Log returns
 	Home      string   // state to go on with; "": a new, empty one
+	DataPath  string   // extproc or module; "": what $BARDO_DATA_PATH says, or else the default
 }
 
 // Provider is one configured provider, in order of preference.
@@ -43,6 +44,9 @@ func (o Options) yaml() string {
 	var b strings.Builder
 	if !strings.Contains("\n"+o.Config, "\nlisten:") {
 		b.WriteString("listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n")
+	}
+	if path := or(o.DataPath, os.Getenv("BARDO_DATA_PATH")); path != "" && !strings.Contains("\n"+o.Config, "\ndata_path:") {
+		fmt.Fprintf(&b, "data_path: %s\n", path)
 	}
 	if len(o.Providers) > 0 {
 		b.WriteString("providers:\n")

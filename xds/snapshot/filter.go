@@ -63,7 +63,7 @@ func (b *builder) router() *hcmv3.HttpFilter {
 // firstFilters watch an attempt whose request the sidecar has already written for the provider.
 func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
 	if b.Module {
-		return []*hcmv3.HttpFilter{b.withoutInternals(nil), b.codec()}
+		return b.moduleAttempt()
 	}
 	return []*hcmv3.HttpFilter{b.attempt(attemptScript, cluster, "1"), b.withoutInternals(nil), b.codec()}
 }
@@ -72,7 +72,7 @@ func (b *builder) firstFilters(cluster string) []*hcmv3.HttpFilter {
 // body drops content-length, so its length comes as metadata.
 func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	if b.Module {
-		return []*hcmv3.HttpFilter{b.module(state.ModuleAttempt), b.withoutInternals(nil), b.codec()}
+		return b.moduleAttempt()
 	}
 	f := b.extProc(state.ModeAttempt)
 	f.ProcessingMode = &extprocv3.ProcessingMode{
@@ -94,7 +94,12 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	}
 }
 
-// module is one of the dynamic module's filters. It sees an answer before anything of it has gone on, so no script notes how attempts went.
+// moduleAttempt writes the requests of retries, and notes how attempts went. It tells by the cluster which attempts it has to write.
+func (b *builder) moduleAttempt() []*hcmv3.HttpFilter {
+	return []*hcmv3.HttpFilter{b.module(state.ModuleAttempt), b.withoutInternals(nil), b.codec()}
+}
+
+// module is one of the dynamic module's filters.
 func (b *builder) module(name string) *hcmv3.HttpFilter {
 	return b.filter("envoy.filters.http.dynamic_modules", &modulesv3.DynamicModuleFilter{
 		DynamicModuleConfig: envoy.Module(), FilterName: name,

@@ -43,9 +43,19 @@ func (g *gateway) adopt(ctx context.Context, data []byte, problems io.Writer) er
 			return err
 		}
 	}
+	if g.module {
+		if err := g.inEnvoy.check(ctx, data); err != nil {
+			return err
+		}
+	}
 	if err := g.offer(ctx, cfg); err != nil {
 		g.models = before
 		return err
+	}
+	if g.module {
+		if err := g.inEnvoy.adopt(ctx, data); err != nil {
+			return err
+		}
 	}
 	g.enforce(ctx, cfg, rt, before)
 	if g.alone() {
@@ -143,7 +153,7 @@ func notify(c chan<- struct{}) {
 
 // use puts a runtime in force once Envoy has the clusters that its requests will name: those of an Envoy of this process were awaited.
 func (g *gateway) use(ctx context.Context, rt *runtime.Config) {
-	if g.link != nil {
+	if g.link != nil && !g.inside {
 		g.replaceWaiting(ctx, rt)
 		return
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -86,6 +87,18 @@ func (s *configState) failed(err error, now time.Time) (wait time.Duration, ok b
 		s.now.Failure.Retry = &at
 	}
 	return wait, true
+}
+
+// set replaces the state by what the program that reads the configuration says.
+func (s *configState) set(data []byte) error {
+	var now control.ConfigStatus
+	if err := json.Unmarshal(data, &now); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+	return nil
 }
 
 func (s *configState) status() control.ConfigStatus {

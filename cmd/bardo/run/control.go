@@ -20,7 +20,7 @@ const headerTime = 5 * time.Second
 func (g *gateway) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	guarded := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, g.noPages(h)) }
-	guarded("GET /metrics", g.metrics.Handler().ServeHTTP)
+	guarded("GET /metrics", g.metricsHandler().ServeHTTP)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
@@ -37,7 +37,26 @@ func (g *gateway) adminHandler() http.Handler {
 	guarded("GET /debug/pprof/symbol", pprof.Symbol)
 	guarded("GET /debug/pprof/trace", pprof.Trace)
 	guarded("GET /debug/pprof/cmdline", pprof.Cmdline)
+	if g.module {
+		guarded("GET /debug/envoy/pprof/", http.StripPrefix("/debug/envoy", underDebug(g.inEnvoy.proxy())).ServeHTTP)
+	}
 	return mux
+}
+
+// underDebug puts /debug before a path.
+func underDebug(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/debug" + r.URL.Path
+		h.ServeHTTP(w, r)
+	})
+}
+
+// metricsHandler serves this process's metrics, together with those of a data path in Envoy's process.
+func (g *gateway) metricsHandler() http.Handler {
+	if g.module {
+		return g.metrics.HandlerWith(g.inEnvoy.scrape)
+	}
+	return g.metrics.Handler()
 }
 
 // noPages refuses requests of foreign web pages to an interface without authentication.
@@ -63,11 +82,22 @@ func (g *gateway) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	g.handleProviders(mux)
 	g.handleConfig(mux)
+	if g.module {
+		for _, path := range []string{"/route", "/ledger", "/requests/{id}", "/watch"} {
+			mux.Handle("GET "+path, g.inEnvoy.proxy())
+		}
+		return mux
+	}
+	g.handleData(mux)
+	return mux
+}
+
+// handleData serves what the commands of this program ask of the data path.
+func (g *gateway) handleData(mux *http.ServeMux) {
 	mux.HandleFunc("GET /route", g.serveRoute)
 	mux.HandleFunc("GET /ledger", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.ledgerState()) })
 	mux.HandleFunc("GET /requests/{id}", g.serveRequest)
 	mux.HandleFunc("GET /watch", g.serveWatch)
-	return mux
 }
 
 // serveRoute answers a dry run with the configuration and the health that are in force.

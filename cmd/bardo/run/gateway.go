@@ -3,6 +3,7 @@ package run
 import (
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -41,7 +42,12 @@ type gateway struct {
 }
 
 // roles are the parts of the gateway that run in one process.
-type roles struct{ data, control, envoy bool }
+type roles struct {
+	data, control, envoy bool
+
+	module bool // the data path is in the process of this program's Envoy
+	inside bool // this process is that Envoy
+}
 
 // start is what the gateway was started with. It does not change.
 type start struct {
@@ -50,6 +56,8 @@ type start struct {
 	home    home.Dir
 	started time.Time
 	out     io.Writer // standard output
+	errOut  io.Writer // standard error
+	by      int       // process id of the program that started Envoy; 0 for this one
 }
 
 // reporting is what operators see of the gateway: log, metrics and events.
@@ -82,6 +90,8 @@ type dataPath struct {
 	listed   chan struct{}    // lists have changed
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
+	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener
+	applying sync.Mutex        // in Envoy's process: one configuration at a time
 
 	using       sync.Mutex // guards runtime
 	runtime     *runtime.Config
@@ -102,6 +112,7 @@ type controlPlane struct {
 type connections struct {
 	sockets sockets
 	child   *envoy.Process // of `bardo up`
+	inEnvoy *dataModule    // the data path in the child's process, if it is there
 	moved   chan struct{}  // Envoy may listen elsewhere
 	split   split
 	link    *link  // of a sidecar that runs alone

@@ -31,7 +31,7 @@ func (g *gateway) greeting(ctx context.Context, info home.RunInfo) (string, erro
 	if g.alone() && info.Admin != "" {
 		fmt.Fprintf(&b, "  admin      http://%s/metrics\n", info.Admin)
 	}
-	if !g.data {
+	if !g.data && !g.module {
 		return b.String(), nil
 	}
 	if info.Admin != "" {

@@ -70,7 +70,7 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		logged := loggedStates{}
 		g.tracker.Watch(ctx, func() {
 			now := time.Now()
-			for _, s := range g.tracker.Snapshot(now) {
+			for _, s := range g.reported(now) {
 				g.metrics.ProviderHealth(string(s.Provider), !s.State.Out() && s.State != health.Disabled)
 				g.logHealth(logged, now, s)
 			}
@@ -81,6 +81,14 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// reported is the health of providers as this process logs and counts it. A data path in Envoy's process does so itself.
+func (g *gateway) reported(now time.Time) []health.Status {
+	if g.module {
+		return nil
+	}
+	return g.tracker.Snapshot(now)
 }
 
 // loggedState is the last state of a provider that was logged.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"bardo.money/gateway/cmd/bardo/home"
@@ -38,12 +39,23 @@ func (g *gateway) keys(ctx context.Context) (*auth.APIKeys, error) {
 
 // firstKey makes a metered key where there is none at all, and returns its secret; "" where there are keys, or another gateway that
 // starts on the same ledger was faster.
-func (g *gateway) firstKey(ctx context.Context) (string, error) {
-	keys, err := g.books.Keys(ctx)
+func (g *gateway) firstKey(ctx context.Context) (secret string, err error) {
+	books := g.books
+	if books == nil { // it is open in Envoy's process
+		if books, err = g.home.OpenLedger(ctx, g.cfg.Load()); err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, books.Close()) }()
+	}
+	return g.firstKeyOf(ctx, books)
+}
+
+func (g *gateway) firstKeyOf(ctx context.Context, books *ledger.Ledger) (string, error) {
+	keys, err := books.Keys(ctx)
 	if err != nil || len(keys) > 0 {
 		return "", err
 	}
-	pepper, err := g.home.Pepper(g.books.Path())
+	pepper, err := g.home.Pepper(books.Path())
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +63,7 @@ func (g *gateway) firstKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the first API key: %w", err)
 	}
-	created, err := g.books.CreateFirstKey(ctx, row)
+	created, err := books.CreateFirstKey(ctx, row)
 	if err != nil || !created {
 		return "", err
 	}

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"bardo.money/gateway/extproc/api"
 )
@@ -10,7 +12,7 @@ import (
 func (g *gateway) serveReady(w http.ResponseWriter, r *http.Request) {
 	answer := readiness{Status: "ready"}
 	status := http.StatusOK
-	if answer.Reason = g.ledgerProblem(); answer.Reason != "" {
+	if answer.Reason = g.dataProblem(r.Context()); answer.Reason != "" {
 		answer.Status, status = "unavailable", http.StatusServiceUnavailable
 	}
 	if g.draining.Load() || !g.ready.Load() {
@@ -32,11 +34,28 @@ type readiness struct {
 func (g *gateway) checks() []api.ReadyDetail {
 	why := g.configStatus().Problem()
 	checks := []api.ReadyDetail{{Name: "configuration", OK: why == "", Detail: why}}
-	if g.books != nil {
-		why := g.ledgerProblem()
+	if g.books != nil || g.module {
+		why := g.dataProblem(context.Background())
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
 	return checks
+}
+
+// stateTime bounds how long the data path in Envoy's process may take to say how it is.
+const stateTime = time.Second
+
+// dataProblem is why the data path cannot serve; "" if it can.
+func (g *gateway) dataProblem(ctx context.Context) string {
+	if !g.module {
+		return g.ledgerProblem()
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateTime)
+	defer cancel()
+	s, err := g.inEnvoy.state(ctx)
+	if err != nil {
+		return errNoModule.Error()
+	}
+	return s.Reason
 }
 
 // ledgerProblem is why the ledger cannot be written; "" if it can, and on a control plane, which has none.

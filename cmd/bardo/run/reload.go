@@ -77,6 +77,9 @@ func (g *gateway) reload(ctx context.Context, problems io.Writer) (os.FileInfo, 
 	if ctx.Err() != nil {
 		return f.Info, ctx.Err()
 	}
+	if g.module {
+		defer func() { g.inEnvoy.told(ctx, g.configStatus()) }()
+	}
 	log := g.log.With("file", g.configPath, "version", settings.Digest(f.Data))
 	switch {
 	case err == nil:

@@ -30,7 +30,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		group.Go(func() error { return serve(l) })
 		return nil
 	}
-	if g.data {
+	if g.data || g.module {
 		if err := g.listenAdmin(ctx, group, "listen.admin", settings.Address(g.cfg.Load().Listen.Admin), &info); err != nil {
 			return info, err
 		}
@@ -41,6 +41,8 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		if err != nil {
 			return info, err
 		}
+	}
+	if g.data {
 		group.Go(func() error { return g.serveExtproc(ctx) })
 	}
 	if g.alone() {
@@ -49,7 +51,7 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 		}
 	}
 	if g.envoy {
-		if err := on(g.sockets.xds, func(l net.Listener) error { return g.server.Serve(ctx, l, nil) }); err != nil {
+		if err := on(g.sockets.xds, func(l net.Listener) error { return g.serveChild(ctx, l) }); err != nil {
 			return info, err
 		}
 	}
@@ -72,6 +74,14 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 	group.Go(func() error { return g.watchHealth(ctx) })
 	group.Go(func() error { return g.watchConfig(ctx) })
 	return info, nil
+}
+
+// serveChild serves the Envoy of this process, and the data path in it.
+func (p *controlPlane) serveChild(ctx context.Context, l net.Listener) error {
+	if p.feed == nil {
+		return p.server.Serve(ctx, l, nil)
+	}
+	return p.server.Serve(ctx, l, nil, p.feed.Register)
 }
 
 // listenAdmin serves the operator's interface, unless it is switched off.

@@ -39,10 +39,17 @@ type link struct {
 // openLink makes the link to the control plane. The view that the sidecar before this one received holds until the next one comes.
 func (g *gateway) openLink() {
 	l := &link{home: g.home, tracker: g.tracker, use: g.useSecret, ready: make(chan struct{}), changed: make(chan struct{})}
+	at := string(g.cfg.Load().XDS.At())
+	if g.inside {
+		at = g.sockets.xds
+	}
 	l.Client = feed.NewClient(feed.ClientOptions{
-		Node: g.split.node, Version: cli.Version, Address: string(g.cfg.Load().XDS.At()), Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
+		Node: g.split.node, Version: cli.Version, Address: at, Secure: g.split.toPlane(), Check: g.split.check, Log: g.log,
 		Heard: func(v feed.View) {
 			l.take(v)
+			if g.inside {
+				return // the control plane lives as long
+			}
 			if err := g.home.Keep(keptView, v); err != nil {
 				g.log.Error("the control plane's word was not kept", "error", err)
 			}
@@ -52,6 +59,11 @@ func (g *gateway) openLink() {
 	})
 	g.metrics.WatchFeed(func() (bool, uint64) { return l.Connected(), l.Dropped() })
 	g.link = l
+	if g.inside {
+		l.view.Secret = g.secret
+		close(l.ready)
+		return
+	}
 	v, err := lastView(g.home)
 	switch {
 	case err != nil:
@@ -247,7 +259,7 @@ func (d *dataPath) endWaiting() {
 
 // probe pings a provider, and reports the result to the control plane too. While Envoy is away no request is sent.
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
-	err := g.gate.Prober().Probe(ctx, id)
+	err := g.prober().Probe(ctx, id)
 	refusal, refused := errors.AsType[*probe.CredentialRefused](err)
 	missed, unmet := errors.AsType[*probe.Unreachable](err)
 	switch {

@@ -52,10 +52,8 @@ func (g *gateway) state() (state.State, error) {
 	}
 	st.Providers = g.offered.fleet.set(st.Providers, time.Now())
 	if g.envoy {
-		st = st.At(state.Node{
-			HTTP: settings.Address(cfg.Listen.HTTP), HTTPS: settings.Address(cfg.Listen.HTTPS),
-			EgressSocket: g.sockets.egress, DemoSocket: g.sockets.demo, ExtProc: g.sockets.extproc,
-		}, g.secret)
+		st = st.At(g.localNodeOfChild(settings.Address(cfg.Listen.HTTP), settings.Address(cfg.Listen.HTTPS)), g.secret)
+		st.Module = g.module
 	}
 	return st, nil
 }

@@ -123,6 +123,10 @@ func (g *gateway) drain(e *ending) {
 			g.log.Warn("envoy did not begin to drain", "error", err)
 		}
 	}
+	if g.module {
+		g.drainModule(e)
+		return
+	}
 	if !g.data {
 		return
 	}
@@ -131,9 +135,26 @@ func (g *gateway) drain(e *ending) {
 		g.log.Warn("the drain time is over", "exchanges", g.gate.Live())
 	}
 	if g.envoy {
-		if err := g.child.Idle(ctx, snapshot.ListenerHTTP, snapshot.ListenerHTTPS); err != nil {
-			g.log.Warn("envoy has not sent everything", "error", err)
-		}
+		g.awaitSent(ctx)
+	}
+}
+
+// awaitSent waits until Envoy has sent its clients everything.
+func (g *gateway) awaitSent(ctx context.Context) {
+	if err := g.child.Idle(ctx, snapshot.ListenerHTTP, snapshot.ListenerHTTPS); err != nil {
+		g.log.Warn("envoy has not sent everything", "error", err)
+	}
+}
+
+// drainModule lets what is under way in Envoy's process finish.
+func (g *gateway) drainModule(e *ending) {
+	g.log.Info("draining")
+	if err := g.inEnvoy.drain(e.drained); err != nil {
+		g.log.Warn("requests did not end in the drain time", "error", err)
+	}
+	g.awaitSent(e.drained)
+	if e.status() != nil {
+		g.inEnvoy.hurry()
 	}
 }
 
@@ -149,12 +170,17 @@ func (g *gateway) charge(e *ending) {
 	}
 }
 
-// close closes what open opened. The ledger and the events do not wait for each other.
+// close closes what open opened.
 func (g *gateway) close() {
 	over := context.Background()
 	if e := g.ending.Load(); e != nil {
 		over = e.over
 	}
+	g.closeBy(over)
+}
+
+// closeBy closes what open opened before over is done. The ledger and the events do not wait for each other.
+func (g *gateway) closeBy(over context.Context) {
 	notified := make(chan struct{})
 	go func() {
 		defer close(notified)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -25,6 +26,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/secret"
@@ -71,6 +73,10 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 			if err := port.apply(cfg); err != nil {
 				return err
 			}
+			keepsBooks := r.data
+			if err := r.useModule(cfg.DataPath == config.DataPathModule); err != nil {
+				return err
+			}
 			if r.control && !r.envoy {
 				unlock, err := h.LockAs("xds.lock", "a control plane already runs", "")
 				if err != nil {
@@ -78,7 +84,7 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 				}
 				defer unlock()
 			}
-			if r.data {
+			if keepsBooks {
 				unlock, err := h.Lock()
 				if err != nil {
 					return err
@@ -99,7 +105,7 @@ func roleCommand(p Parts, use, short string, r roles) *cobra.Command {
 func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file settings.File, r roles, port portFlag, out, errOut io.Writer) (err error) {
 	g := &gateway{
 		roles:         r,
-		start:         start{parts: p, port: port, home: h, started: time.Now(), out: out},
+		start:         start{parts: p, port: port, home: h, started: time.Now(), out: out, errOut: errOut},
 		configuration: configuration{configPath: file.Path, startedFrom: file.Info, readFile: settings.Read, reloads: make(chan reloadRequest), configured: make(chan struct{}, 1)},
 		dataPath:      dataPath{listed: make(chan struct{}, 1)},
 		connections:   connections{moved: make(chan struct{}, 1)},
@@ -121,6 +127,11 @@ func up(ctx context.Context, p Parts, h home.Dir, cfg *config.Config, file setti
 	defer remove()
 	if r.envoy {
 		if err := portsFree(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	if r.module {
+		if err := g.openModule(ctx, file.Data); err != nil {
 			return err
 		}
 	}
@@ -159,7 +170,7 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: cli.Version})
 	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(cfg)...)
-	if !g.envoy {
+	if !g.envoy && !g.inside {
 		if g.split, err = openSplit(cfg, g.log); err != nil {
 			return err
 		}
@@ -177,6 +188,9 @@ func (g *gateway) open(ctx context.Context) (err error) {
 			return err
 		}
 		g.server = xds.NewServer(g.log, xds.Options{})
+	}
+	if g.module {
+		g.openModuleFeed()
 	}
 	if g.alone() {
 		if err := g.openPlane(); err != nil {
@@ -223,10 +237,28 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: upstream.NewEgressClient(g.sockets.egress), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Log: g.log, Egress: g.egress(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return nil
+}
+
+// egress is the client of exchanges' own calls: through Envoy's egress listener, or, in Envoy's process, through its clusters.
+func (g *gateway) egress() *http.Client {
+	c := upstream.NewEgressClient(g.sockets.egress)
+	if g.calls != nil {
+		c.Transport = g.calls
+	}
+	return c
+}
+
+// prober makes calls outside of requests, which always go through the egress listener.
+func (g *gateway) prober() *probe.Client {
+	p := g.gate.Prober()
+	if g.calls != nil {
+		p.Egress = upstream.NewEgressClient(g.sockets.egress)
+	}
+	return p
 }
 
 func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
@@ -234,10 +266,12 @@ func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return envoy.NewProcess(envoy.Command{
+	c := envoy.Command{
 		Path: path, Dir: g.sockets.dir, Log: g.log, LogLevel: "warning", DrainTime: cfg.Listen.Drain,
 		Bootstrap: envoy.Options{XDS: state.Peer{Address: g.sockets.xds}, AdminTCP: settings.Address(cfg.Listen.EnvoyAdmin)},
-	})
+	}
+	g.moduleCommand(&c)
+	return envoy.NewProcess(c)
 }
 
 // run starts the servers, waits until everything serves, announces it, and drains once ctx is done.
@@ -289,6 +323,11 @@ func (g *gateway) await(ctx context.Context, failed chan error, info *home.RunIn
 		return fmt.Errorf("the gateway did not start: %w", err)
 	case err := <-ready:
 		if err != nil {
+			return err
+		}
+	}
+	if g.module {
+		if err := g.inEnvoy.greet(ctx); err != nil {
 			return err
 		}
 	}

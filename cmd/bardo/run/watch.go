@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -29,7 +30,7 @@ func (g *gateway) serveWatch(w http.ResponseWriter, r *http.Request) {
 	out, conn := json.NewEncoder(w), http.NewResponseController(w)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var line any = control.GatewayLine{Type: control.LineGateway, Version: cli.Version, PID: os.Getpid(), Home: string(g.home), Started: g.started}
+	var line any = control.GatewayLine{Type: control.LineGateway, Version: cli.Version, PID: cmp.Or(g.by, os.Getpid()), Home: string(g.home), Started: g.started}
 	for first := true; ; first = false {
 		if conn.SetWriteDeadline(time.Now().Add(watchPatience)) != nil || out.Encode(line) != nil || conn.Flush() != nil {
 			return // the watcher has gone

@@ -1,0 +1,16 @@
+// Command libbardo is libbardo.so: the data path of the gateway as a dynamic module of Envoy. It is built with -buildmode=c-shared, and started by
+// `bardo up` with data_path: module.
+package main
+
+import (
+	"bardo.money/gateway/cmd/bardo/parts"
+	"bardo.money/gateway/cmd/bardo/run"
+	"bardo.money/gateway/extproc/stream/module"
+)
+
+func init() {
+	module.Register(func(dir string) (module.App, error) { return run.StartInside(parts.All(), dir, module.Transport()) })
+}
+
+// main is not run: Envoy calls what package module exports.
+func main() {}

@@ -1,0 +1,248 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/cmd/bardo/control"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/xds"
+	"bardo.money/gateway/xds/state"
+)
+
+// Inside is the data path in Envoy's process. It is what a sidecar is, but that requests come from Envoy's own threads, and that the program which
+// started Envoy gives it its configuration. Its methods are those of the module's App.
+type Inside struct {
+	*extproc.Gateway
+
+	g       *gateway
+	stop    context.CancelFunc
+	servers *errgroup.Group
+	hurried atomic.Bool
+}
+
+// The files that Envoy inherits, in the order of gateway.inherited.
+const (
+	outputDescriptor = 3
+	logDescriptor    = 4
+)
+
+// StartInside starts the data path in Envoy's process. dir is the run directory; exchanges call providers by calls.
+func StartInside(p Parts, dir string, calls http.RoundTripper) (*Inside, error) {
+	h, data, err := readHandover(dir)
+	if err != nil {
+		return nil, err
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // a worker's thread keeps its share of the scheduler for a while after it left Go
+	}
+	in := &Inside{g: newInside(p, h, dir, calls)}
+	g := in.g
+	out, errOut := io.Discard, io.Writer(os.Stderr)
+	if h.Inherits {
+		out, errOut = os.NewFile(outputDescriptor, "stdout"), os.NewFile(logDescriptor, "stderr")
+	}
+	g.out = out
+	cfg, err := settings.Parse(h.ConfigPath, data, errOut)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", h.ConfigPath, err)
+	}
+	g.cfg.Store(cfg)
+	g.conf.now = control.ConfigStatus{File: h.ConfigPath, Version: settings.Digest(data), Since: time.Now()}
+	tuneGC(cfg)
+	g.learnSecrets(cfg)
+	g.events.Redact = func(line []byte) []byte { return g.secrets.Load().Bytes(line) }
+	if g.log, g.level, err = telemetry.NewLogger(secret.Writer(errOut, g.secrets.Load), cfg.Telemetry.LogLevel, h.LogText); err != nil {
+		return nil, err
+	}
+	g.log = g.log.With("process", "envoy")
+	if err := in.serve(); err != nil {
+		in.Shutdown()
+		return nil, err
+	}
+	return in, nil
+}
+
+func readHandover(dir string) (h handover, config []byte, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, handoverFile))
+	if err != nil {
+		return h, nil, err
+	}
+	if err := json.Unmarshal(b, &h); err != nil {
+		return h, nil, fmt.Errorf("%s: %w", handoverFile, err)
+	}
+	if h.Version != cli.Version {
+		return h, nil, fmt.Errorf("libbardo.so is version %s, and bardo is %s: build both with `make build`", cli.Version, h.Version)
+	}
+	config, err = os.ReadFile(filepath.Join(dir, adoptedConfig))
+	return h, config, err
+}
+
+func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gateway {
+	in := func(name string) string { return filepath.Join(dir, name+".sock") }
+	return &gateway{
+		roles:         roles{data: true, inside: true},
+		start:         start{parts: p, home: h.Home, started: h.Started, by: h.PID},
+		configuration: configuration{configPath: h.ConfigPath, configured: make(chan struct{}, 1)},
+		dataPath:      dataPath{listed: make(chan struct{}, 1), calls: calls},
+		connections: connections{
+			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), control: filepath.Join(dir, moduleSocket)},
+			split:   split{node: state.NodeID}, secret: h.Secret,
+		},
+	}
+}
+
+// serve opens everything and starts what runs beside requests.
+func (in *Inside) serve() error {
+	ctx, stop := context.WithCancel(context.Background())
+	in.stop = stop
+	in.servers, ctx = errgroup.WithContext(ctx)
+	g := in.g
+	if err := g.open(ctx); err != nil {
+		return err
+	}
+	in.Gateway = g.gate
+	l, err := xds.Listen(ctx, g.sockets.control)
+	if err != nil {
+		return err
+	}
+	in.servers.Go(func() error { return serveHTTP(ctx, l, in.handler()) })
+	in.servers.Go(func() error { return g.rest(ctx) })
+	in.servers.Go(func() error { return g.watchLists(ctx) })
+	in.servers.Go(func() error { return g.putListsInForce(ctx) })
+	in.servers.Go(func() error { g.link.Run(ctx); return nil })
+	in.servers.Go(func() error { return g.watchHealth(ctx) })
+	g.ready.Store(true)
+	return nil
+}
+
+// Drain is called when Envoy begins to drain.
+func (in *Inside) Drain() { in.g.draining.Store(true) }
+
+// Shutdown is called before Envoy ends: what it cuts is charged for, and the ledger closed.
+func (in *Inside) Shutdown() {
+	g := in.g
+	g.draining.Store(true)
+	charge, rest := chargeTime, moduleStop-keepTime
+	if in.hurried.Load() {
+		charge, rest = keepTime/2, hurryTime-keepTime
+	}
+	over, cancel := context.WithTimeout(context.Background(), rest)
+	defer cancel()
+	if g.gate != nil {
+		ctx, cancel := context.WithTimeout(over, charge)
+		if err := g.gate.Idle(ctx); err != nil {
+			g.log.Warn("exchanges did not end in time: they may not be charged for", "exchanges", g.gate.Live())
+		}
+		cancel()
+	}
+	in.stop()
+	if err := in.servers.Wait(); err != nil {
+		g.log.Error("the data path ends with an error", "error", err)
+	}
+	g.closeBy(over)
+}
+
+// putListsInForce takes providers' new lists of models into use until ctx is done.
+func (g *gateway) putListsInForce(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-g.listed:
+			g.applying.Lock()
+			g.relist(ctx)
+			g.applying.Unlock()
+		}
+	}
+}
+
+// maxConfig bounds a configuration that is handed over.
+const maxConfig = 16 << 20
+
+// handler serves the program that started Envoy.
+func (in *Inside) handler() http.Handler {
+	g, mux := in.g, http.NewServeMux()
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, moduleState{Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live()})
+	})
+	withBody := func(pattern string, do func(context.Context, []byte) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			data, err := io.ReadAll(io.LimitReader(r.Body, maxConfig))
+			if err == nil {
+				err = do(r.Context(), data)
+			}
+			if err != nil {
+				writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
+				return
+			}
+			writeJSON(w, http.StatusOK, struct{}{})
+		})
+	}
+	withBody("POST /config/check", func(_ context.Context, data []byte) error { return g.checkHandedOver(data) })
+	withBody("POST /config", g.adoptHandedOver)
+	withBody("PUT /config/status", func(_ context.Context, data []byte) error { return g.conf.set(data) })
+	withBody("POST /drain", func(ctx context.Context, _ []byte) error {
+		in.Drain()
+		return g.gate.Idle(ctx)
+	})
+	withBody("POST /hurry", func(context.Context, []byte) error {
+		in.hurried.Store(true)
+		return nil
+	})
+	g.handleData(mux)
+	mux.Handle("GET /metrics", g.metrics.Handler())
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// checkHandedOver reports why a configuration cannot be used. Its mistakes were reported by the program that read it.
+func (g *gateway) checkHandedOver(data []byte) error {
+	g.applying.Lock()
+	defer g.applying.Unlock()
+	cfg, err := settings.Parse(g.configPath, data, io.Discard)
+	if err != nil {
+		return err
+	}
+	before := g.models
+	_, err = g.assemble(cfg)
+	g.models = before
+	return err
+}
+
+// adoptHandedOver puts a configuration in force that Envoy has already.
+func (g *gateway) adoptHandedOver(ctx context.Context, data []byte) error {
+	g.applying.Lock()
+	defer g.applying.Unlock()
+	cfg, err := settings.Parse(g.configPath, data, io.Discard)
+	if err != nil {
+		return err
+	}
+	g.learnSecrets(cfg)
+	before := g.models
+	rt, err := g.assemble(cfg)
+	if err != nil {
+		return errors.Join(errors.New("the configuration was taken before, and is not now"), err)
+	}
+	g.enforce(ctx, cfg, rt, before)
+	return nil
+}

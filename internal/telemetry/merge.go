@@ -1,0 +1,90 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// scrapeTime bounds how long the other process may take.
+const scrapeTime = 5 * time.Second
+
+// HandlerWith serves these metrics together with those of the process that serves requests. scrape reads these in the format that it is given. What
+// both processes have is that process's, but for what is about a process itself: that is both processes', and has the label process there.
+// While it does not answer, only this process's are served.
+func (m *Metrics) HandlerWith(scrape func(ctx context.Context, accept string) (io.ReadCloser, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), scrapeTime)
+		defer cancel()
+		gather := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			own, err := m.registry.Gather()
+			if err != nil {
+				return nil, err
+			}
+			return merge(own, read(ctx, scrape)), nil
+		})
+		promhttp.HandlerFor(gather, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
+}
+
+// read reads the metrics of another process; none if it does not answer.
+func read(ctx context.Context, scrape func(context.Context, string) (io.ReadCloser, error)) (all []*dto.MetricFamily) {
+	format := expfmt.NewFormat(expfmt.TypeProtoDelim)
+	body, err := scrape(ctx, string(format))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = body.Close() }() // it was read
+	for decoder := expfmt.NewDecoder(body, format); ; {
+		family := &dto.MetricFamily{}
+		if err := decoder.Decode(family); err != nil {
+			if !errors.Is(err, io.EOF) {
+				return nil
+			}
+			return all
+		}
+		all = append(all, family)
+	}
+}
+
+// merge puts the families of the process that serves over this process's own.
+func merge(own, serving []*dto.MetricFamily) []*dto.MetricFamily {
+	out := slices.Clone(own)
+	for _, f := range serving {
+		at := slices.IndexFunc(out, func(o *dto.MetricFamily) bool { return o.GetName() == f.GetName() })
+		switch {
+		case at < 0:
+			out = append(out, f)
+		case ofProcess(f.GetName()):
+			labelled(f)
+			out[at].Metric = append(out[at].Metric, f.Metric...)
+		default:
+			out[at] = f
+		}
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out
+}
+
+// ofProcess reports whether a family is about a process, and not about what it serves.
+func ofProcess(name string) bool {
+	return strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") || name == "bardo_build_info"
+}
+
+// labelled marks the metrics of a family as those of Envoy's process.
+func labelled(f *dto.MetricFamily) {
+	name, value := "process", "envoy"
+	for _, m := range f.Metric {
+		m.Label = append(m.Label, &dto.LabelPair{Name: &name, Value: &value})
+		slices.SortFunc(m.Label, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+	}
+}
