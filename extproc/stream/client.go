@@ -91,7 +91,16 @@ type Client interface {
 	StreamHead(status int, h header.List) error
 	StreamBody(b []byte, end bool) error
 	StreamTrailers(h header.List) error
+	// Leave runs f, which ends the request and may wait for other things than the client, and returns its error. A client whose thread must not wait runs
+	// it later: it returns a *Leaving, which Serve has to return.
+	Leave(f func() error) error
 }
+
+// Leaving is returned by Serve for a request that is not over: the engine calls Rest on another thread, and its error counts.
+type Leaving struct{ Rest func() error }
+
+// Error implements error. Nobody sees it.
+func (*Leaving) Error() string { return "the request goes on elsewhere" }
 
 // Handler serves requests. Safe for concurrent use.
 type Handler interface {

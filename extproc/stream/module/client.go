@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"bardo.money/gateway/xds/state"
 )
 
-// client is one request: a stream.Client over the filter of one HTTP stream. The hooks and what is posted run on the worker's thread, Serve in a
-// goroutine of its own.
+// client is one request: a stream.Client over the filter of one HTTP stream. The hooks and what is posted run on the worker's thread; Serve runs in a
+// goroutine of its own, or in a coroutine on that thread.
 type client struct {
 	head     stream.Head
 	bodyless bool
@@ -26,14 +27,20 @@ type client struct {
 
 	// Of the worker's thread.
 	f            handle // not valid once gone
-	forwarded    bool   // Envoy carries the request
+	w            *worker
+	co           *coroutine // nil while a goroutine serves the request
+	in           hook       // the hook under way
+	continued    bool       // the hook under way may continue
+	forwarded    bool       // Envoy carries the request
 	requestEnded bool
+	taking       bool             // the hook is called for what waits in Envoy
 	calls        map[uint64]*call // in flight
 	starting     *call            // its hooks may run before its number is known
 
-	// Of the goroutine.
-	sent  bool // something of an answer went to Envoy: the stream cannot be answered otherwise
-	begun bool // the head of an answer went to the client
+	// Of the goroutine or coroutine.
+	step  func() error // what it runs
+	sent  bool         // something of an answer went to Envoy: the stream cannot be answered otherwise
+	begun bool         // the head of an answer went to the client
 
 	mu        sync.Mutex
 	scheduler scheduler // used under the lock, while the stream is there
@@ -72,9 +79,20 @@ func (k eventKind) String() string {
 	return [...]string{"a request body", "request trailers", "response headers", "a response body"}[k]
 }
 
-// posted is work for the worker's thread. done is closed when it ran, or never will.
+// hook is a hook of a client's filter, by what an operation may do in it.
+type hook uint8
+
+const (
+	inNone hook = iota
+	inRequest
+	inRequestEnd // the hook of the last piece of the request
+	inAnswerEnd  // that of the last piece of the answer
+	inOther
+)
+
+// posted is work for the worker's thread: at is the hook's body that it runs in, or outsideHooks. done is closed when it ran, or never will.
 type posted struct {
-	run  func()
+	run  func(at int)
 	size int // bytes of an answer
 	done chan struct{}
 }
@@ -82,58 +100,51 @@ type posted struct {
 // exchangeKey is the key of a client in its request's context.
 type exchangeKey struct{}
 
-func newClient(f handle, hd stream.Head, bodyless bool) *client {
-	d := &client{f: f, head: hd, bodyless: bodyless, requestEnded: bodyless, note: make(chan struct{}, 1)}
+func newClient(f handle, w *worker, hd stream.Head, bodyless bool) *client {
+	d := &client{f: f, w: w, head: hd, bodyless: bodyless, requestEnded: bodyless, note: make(chan struct{}, 1)}
 	d.ctx, d.cancel = context.WithCancel(context.WithValue(context.Background(), exchangeKey{}, d))
 	d.scheduler = f.newScheduler()
+	d.step = func() error { return process.app.Serve(d.ctx, d, d.head, d.bodyless) }
 	return d
 }
 
-// begin serves the request in a goroutine.
+// begin starts to serve the request.
 func (d *client) begin() {
-	select {
-	case idle <- d:
-	default:
-		go serveAll(d)
+	process.app.Opened()
+	if process.coroutines && d.isShort() {
+		d.w.begin(d)
+		return
 	}
+	dispatch(d)
 }
 
-// idle passes requests to goroutines that have served one: their stacks have grown, which saves a part of a request's time.
-var (
-	idle      = make(chan *client)
-	idleSlots = make(chan struct{}, maxIdle)
-)
+// longRequest is how many bytes of JSON occupy a thread for milliseconds: too long for a worker's.
+const longRequest = 256 << 10
 
-// maxIdle is how many goroutines wait for requests.
-const maxIdle = 64
-
-func serveAll(d *client) {
-	for {
-		d.serve()
-		select {
-		case idleSlots <- struct{}{}:
-			d = <-idle
-			<-idleSlots
-		default:
-			return
-		}
-	}
+// isShort reports whether a worker may read the request itself.
+func (d *client) isShort() bool {
+	n, err := strconv.ParseInt(d.head.Header.Get("content-length"), 10, 64)
+	return d.bodyless || err == nil && n <= longRequest
 }
 
-// serve serves the request, and ends it if the handler did not.
-func (d *client) serve() {
-	app := process.app
-	app.Opened()
-	defer app.Closed()
-	defer d.cancel()
+// serve runs the request, and ends it if the handler did not. It returns true if the rest is for a goroutine.
+func (d *client) serve() (leaves bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			logf(levelError, "a panic: %v\n%s", v, debug.Stack())
-			app.Panicked(v)
+			process.app.Panicked(v)
 			d.abort(panicReply(&d.head))
 		}
+		if !leaves {
+			d.cancel()
+			process.app.Closed()
+		}
 	}()
-	err := app.Serve(d.ctx, d, d.head, d.bodyless)
+	err := d.step()
+	if l, ok := errors.AsType[*stream.Leaving](err); ok {
+		d.step = l.Rest
+		return true
+	}
 	switch {
 	case err == nil && d.sent, errors.Is(err, stream.ErrDisconnected):
 	case errors.Is(err, stream.ErrTruncated):
@@ -141,6 +152,15 @@ func (d *client) serve() {
 	default:
 		d.abort(stream.Reply{Status: http.StatusServiceUnavailable})
 	}
+	return false
+}
+
+// Leave implements stream.Client.
+func (d *client) Leave(f func() error) error {
+	if d.co == nil {
+		return f()
+	}
+	return &stream.Leaving{Rest: f}
 }
 
 // Response code details. Envoy's mapping of local replies gives a body in the client's format to those that do not begin with "bardo".
@@ -163,7 +183,7 @@ func (d *client) abort(r stream.Reply) {
 }
 
 // reset ends the client's stream where it is.
-func (d *client) reset() { _ = d.do(func() { d.f.reset() }, 0, false) }
+func (d *client) reset() { _ = d.do(posted{run: func(int) { d.f.reset() }}, false) }
 
 // receives reports whether the hook may take the piece that came; otherwise it waits in Envoy, which stops reading from the client.
 func (d *client) receives(end bool) bool {
@@ -179,16 +199,31 @@ func (d *client) receives(end bool) bool {
 // maxQueued is how many bytes of a request wait in Go's memory until they are read.
 const maxQueued = 1 << 20
 
-// push passes an event to the goroutine.
-func (d *client) push(e event) {
+// push passes an event on, from a hook.
+func (d *client) push(in hook, e event) {
 	d.mu.Lock()
 	d.events = append(d.events, e)
 	d.queued += len(e.body)
 	d.mu.Unlock()
-	d.nudge()
+	d.continued = false
+	d.within(in, d.notify)
 }
 
-func (d *client) nudge() {
+// within runs f, and the coroutines that its operations woke, as in a hook of this filter.
+func (d *client) within(in hook, f func()) {
+	outer := d.in
+	d.in = in
+	f()
+	d.w.runLater()
+	d.in = outer
+}
+
+// notify lets the request go on, on the worker's thread.
+func (d *client) notify() {
+	if d.co != nil {
+		d.w.resume(d)
+		return
+	}
 	select {
 	case d.note <- struct{}{}:
 	default:
@@ -210,7 +245,7 @@ func (d *client) leave() {
 		k.fail(stream.ErrDisconnected)
 	}
 	d.cancel()
-	d.nudge()
+	d.notify()
 }
 
 func (p *posted) finish() {
@@ -223,22 +258,59 @@ func (d *client) watermark(change int) {
 	d.mu.Lock()
 	d.above += change
 	d.mu.Unlock()
-	d.nudge()
+	if d.co != nil { // Envoy does not expect that its callback sends
+		d.post(posted{run: func(int) {}})
+		return
+	}
+	d.notify()
 }
 
-// do runs f on the worker's thread. With borrows it returns only when f ran, or never will. size: the bytes of an answer that it sends.
-func (d *client) do(f func(), size int, borrows bool) error {
-	p := posted{run: f, size: size}
+// do runs p on the worker's thread. With borrows it returns only when p ran, or never will. A coroutine is on that thread: it runs p itself, within a
+// hook only if that one is in fits.
+func (d *client) do(p posted, borrows bool, fits ...hook) error {
+	if d.co != nil && !d.gone && (d.in == inNone || slices.Contains(fits, d.in)) {
+		d.runNow(p)
+		return nil
+	}
 	if borrows {
 		p.done = make(chan struct{})
 	}
 	if !d.post(p) {
 		return stream.ErrDisconnected
 	}
-	if borrows {
+	switch {
+	case borrows && d.co != nil:
+		return d.await(0, func() bool { return isClosed(p.done) })
+	case borrows:
 		<-p.done
 	}
 	return nil
+}
+
+// runNow runs p, within a hook or outside.
+func (d *client) runNow(p posted) {
+	at := outsideHooks
+	switch d.in {
+	case inNone:
+		p.run(at)
+		return
+	case inRequestEnd:
+		at = receivedRequest
+	case inAnswerEnd:
+		at = receivedAnswer
+	case inRequest, inOther:
+	}
+	d.in = inOther // what follows has to wait for the hook's end
+	p.run(at)
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // post is for any goroutine. It reports whether the stream is still there.
@@ -266,7 +338,7 @@ func (d *client) runPosted() {
 	sent := 0
 	for i := range all {
 		if p := &all[i]; !d.isGone() {
-			p.run()
+			p.run(outsideHooks)
 			sent += p.size
 		}
 		all[i].finish()
@@ -275,8 +347,8 @@ func (d *client) runPosted() {
 		d.mu.Lock()
 		d.ahead -= sent
 		d.mu.Unlock()
-		d.nudge()
 	}
+	d.notify()
 }
 
 func (d *client) isGone() bool {
@@ -290,13 +362,8 @@ var errLate = errors.New("nothing came in time")
 
 // await waits until ready, which runs under the lock.
 func (d *client) await(timeout time.Duration, ready func() bool) error {
-	var timer *time.Timer
-	var late <-chan time.Time
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
+	var t timer
+	defer t.stop()
 	for {
 		d.mu.Lock()
 		ok, gone := ready(), d.gone
@@ -306,16 +373,44 @@ func (d *client) await(timeout time.Duration, ready func() bool) error {
 			return nil
 		case gone:
 			return stream.ErrDisconnected
+		case t.late():
+			return errLate
 		}
-		if timeout > 0 && late == nil {
-			timer = time.NewTimer(timeout)
-			late = timer.C
+		t.start(timeout, d)
+		if d.co != nil {
+			d.co.yield(struct{}{})
+			continue
 		}
 		select {
 		case <-d.note:
-		case <-late:
-			return errLate
+		case <-t.fired:
 		}
+	}
+}
+
+// timer ends a wait. The zero value is not running.
+type timer struct {
+	t     *time.Timer
+	fired chan struct{}
+}
+
+func (t *timer) start(timeout time.Duration, d *client) {
+	if timeout <= 0 || t.t != nil {
+		return
+	}
+	fired := make(chan struct{})
+	t.fired = fired
+	t.t = time.AfterFunc(timeout, func() {
+		close(fired)
+		d.post(posted{run: func(int) {}}) // a coroutine has to be resumed by the worker
+	})
+}
+
+func (t *timer) late() bool { return t.fired != nil && isClosed(t.fired) }
+
+func (t *timer) stop() {
+	if t.t != nil {
+		t.t.Stop()
 	}
 }
 
@@ -337,9 +432,16 @@ func (d *client) next(timeout time.Duration) (e event, err error) {
 		return true
 	})
 	if take {
-		_ = d.do(func() { d.f.take() }, 0, false) // after the end of the stream there is nothing to take
+		d.post(posted{run: d.take}) // after the end of the stream there is nothing to take
 	}
 	return e, err
+}
+
+// take reads what of the request waits in Envoy.
+func (d *client) take(int) {
+	d.taking = true
+	d.f.take()
+	d.taking = false
 }
 
 // RequestBody implements stream.Client.
@@ -385,7 +487,7 @@ func (d *client) reply(r stream.Reply, details string) error {
 	d.sent, d.begun = true, true
 	body, borrows := borrow(r.Body)
 	set := pack(r.Header, nil)
-	return d.do(func() { d.f.reply(r.Status, set, body, details) }, 0, borrows)
+	return d.do(posted{run: func(int) { d.f.reply(r.Status, set, body, details) }}, borrows, inRequest, inRequestEnd)
 }
 
 // Forward implements stream.Client.
@@ -393,10 +495,10 @@ func (d *client) Forward(f stream.Forward) error {
 	d.sent = true
 	body, borrows := borrow(f.Body)
 	set, order := pack(f.Set, f.Remove), stream.PriorityGroups(nil, f.Clusters)
-	return d.do(func() {
-		d.forwarded = true
-		d.f.forward(set, body, order, f.Exchange, outsideHooks)
-	}, 0, borrows)
+	return d.do(posted{run: func(at int) {
+		d.forwarded, d.continued = true, at != outsideHooks
+		d.f.forward(set, body, order, f.Exchange, at)
+	}}, borrows, inRequestEnd)
 }
 
 // Next implements stream.Client. The caller owns the result.
@@ -442,14 +544,17 @@ func (d *client) Answer(r stream.Reply, remove []string) error {
 	d.sent, d.begun = true, true
 	body, borrows := borrow(r.Body)
 	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(r.Status)}}, r.Header...), remove)
-	return d.do(func() { d.f.answer(set, body, outsideHooks) }, 0, borrows)
+	return d.do(posted{run: func(at int) {
+		d.continued = at != outsideHooks
+		d.f.answer(set, body, at)
+	}}, borrows, inAnswerEnd)
 }
 
 // StreamHead implements stream.Client.
 func (d *client) StreamHead(code int, h header.List) error {
 	d.sent, d.begun = true, true
 	set := pack(append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...), nil)
-	return d.do(func() { d.f.streamHead(set) }, 0, false)
+	return d.do(posted{run: func(int) { d.f.streamHead(set) }}, false)
 }
 
 // maxAhead is how many bytes of an answer wait for the worker.
@@ -461,11 +566,11 @@ func (d *client) StreamBody(b []byte, end bool) error {
 		return err
 	}
 	own := append([]byte(nil), b...)
-	return d.do(func() { d.f.streamBody(own, end) }, len(own), false)
+	return d.do(posted{run: func(int) { d.f.streamBody(own, end) }, size: len(own)}, false)
 }
 
 // StreamTrailers implements stream.Client.
 func (d *client) StreamTrailers(h header.List) error {
 	set := pack(h, nil)
-	return d.do(func() { d.f.streamTrailers(set) }, 0, false)
+	return d.do(posted{run: func(int) { d.f.streamTrailers(set) }}, false)
 }

@@ -62,15 +62,20 @@ type cluster struct {
 	Port int
 }
 
+// engines runs a test with each engine.
+func engines(t *testing.T, test func(t *testing.T, g *gateway)) {
+	t.Helper()
+	for _, engine := range []string{"goroutines", "coroutines"} {
+		t.Run(engine, func(t *testing.T) { test(t, start(t, engine).ready()) })
+	}
+}
+
 // start runs an Envoy whose clusters a, b and their retry clusters lead to provider, and "dead" nowhere.
-func start(t *testing.T, config string) *gateway {
+func start(t *testing.T, engine string) *gateway {
 	t.Helper()
 	dir := proctest.Dir(t)
-	if config == "" {
-		config = dir
-	}
 	g := &gateway{t: t, dir: dir, log: &proctest.Output{}, admin: envoy.NewAdmin(filepath.Join(dir, "admin.sock")), ended: make(chan error, 1)}
-	g.configure(config)
+	g.configure(dir + " " + engine)
 	lib, err := library()
 	if err != nil {
 		t.Fatal(err)
@@ -221,8 +226,9 @@ func (g *gateway) quiet() {
 	polltest.Until(g.t, "the end of all requests", func() bool { return g.state().Open == 1 })
 }
 
-func TestRequestsAreServed(t *testing.T) {
-	g := start(t, "").ready()
+func TestRequestsAreServed(t *testing.T) { engines(t, testRequestsAreServed) }
+
+func testRequestsAreServed(t *testing.T, g *gateway) {
 	large := bytes.Repeat([]byte("0123456789abcdef"), 8<<16) // 8 MiB
 	for _, row := range rows(large) {
 		t.Run(row.name, func(t *testing.T) {
@@ -302,8 +308,9 @@ func rows(large []byte) []row {
 	}
 }
 
-func TestManyHeadersAreRead(t *testing.T) {
-	g := start(t, "").ready()
+func TestManyHeadersAreRead(t *testing.T) { engines(t, testManyHeadersAreRead) }
+
+func testManyHeadersAreRead(t *testing.T, g *gateway) {
 	for _, n := range []int{1, 90} { // Envoy's own limit is 100
 		var h []string
 		for i := range n {
@@ -316,8 +323,9 @@ func TestManyHeadersAreRead(t *testing.T) {
 	}
 }
 
-func TestTrailersEndAStream(t *testing.T) {
-	g := start(t, "").ready()
+func TestTrailersEndAStream(t *testing.T) { engines(t, testTrailersEndAStream) }
+
+func testTrailersEndAStream(t *testing.T, g *gateway) {
 	a := g.do(t.Context(), "/stream?n=2&size=10&trailers=1", nil, "te", "trailers")
 	if a.err != nil || len(a.body) != 20 || a.trailer.Get("x-end") != "reached" {
 		t.Errorf("%+v", a)
@@ -325,8 +333,9 @@ func TestTrailersEndAStream(t *testing.T) {
 }
 
 // TestK34ClientsDisconnect at each point: while their request is read, before and within an answer of the module, and while a provider is called.
-func TestK34ClientsDisconnect(t *testing.T) {
-	g := start(t, "").ready()
+func TestK34ClientsDisconnect(t *testing.T) { engines(t, testK34ClientsDisconnect) }
+
+func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 	for i, path := range []string{"/wait", "/wait?begin=1", "/forward?to=a&path=/silent", "/call?to=a&path=/silent", "/call?to=a&path=/endless"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if a := g.do(ctx, path, []byte("hello")); a.err == nil {
@@ -337,8 +346,9 @@ func TestK34ClientsDisconnect(t *testing.T) {
 	}
 }
 
-func TestManyStreamsAtOnce(t *testing.T) {
-	g := start(t, "").ready()
+func TestManyStreamsAtOnce(t *testing.T) { engines(t, testManyStreamsAtOnce) }
+
+func testManyStreamsAtOnce(t *testing.T, g *gateway) {
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {
@@ -359,7 +369,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 }
 
 func TestTheProcessEnds(t *testing.T) {
-	g := start(t, "").ready()
+	g := start(t, "goroutines").ready()
 	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,10 @@ import (
 type worker struct {
 	filters []filter
 	free    []C.uint32_t
+
+	depth int       // of hooks: one that comes within an operation of another is deeper
+	later []*client // to be resumed by the outermost hook
+	idle  []*coroutine
 }
 
 // filter is one of the two, or neither where a slot is free.
@@ -53,18 +57,30 @@ func clientOf(c *C.dm_stream) *client { return workerOf(c).filters[c.slot].clien
 
 func attemptOf(c *C.dm_stream) *attempt { return workerOf(c).filters[c.slot].attempt }
 
-// barrier ends a filter's request after a panic in a hook. For defer.
-func barrier(c *C.dm_stream, r *C.int) {
-	v := recover()
-	if v == nil {
-		return
+// visit is a hook under way.
+type visit struct {
+	w    *worker
+	c    *C.dm_stream
+	slot C.uint32_t
+}
+
+func enter(c *C.dm_stream) visit {
+	v := visit{workerOf(c), c, c.slot}
+	v.w.enter()
+	return v
+}
+
+// exit lets the coroutines run that wait for the end of the outermost hook. A panic ends the filter's request. For defer.
+func (v visit) exit(r *C.int) {
+	if p := recover(); p != nil {
+		process.app.Panicked(p)
+		logf(levelError, "a panic in a hook: %v\n%s", p, debug.Stack())
+		*r = C.STOP
+		if v.slot == 0 || v.w.filters[v.slot] != (filter{}) { // else it is gone
+			C.dm_reset(v.c)
+		}
 	}
-	process.app.Panicked(v)
-	logf(levelError, "a panic in a hook: %v\n%s", v, debug.Stack())
-	*r = C.STOP
-	if c.slot != 0 {
-		C.dm_reset(c)
-	}
+	v.w.exit()
 }
 
 //export goStart
@@ -104,16 +120,16 @@ func goShutdown() { guarded(process.app.Shutdown) }
 
 //export goRequest
 func goRequest(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, peer C.dm_buf) (r C.int) {
-	defer barrier(c, &r)
-	d := newClient(handle{c}, stream.NewHead(headers(h, n), text(peer)), bool(end))
+	defer enter(c).exit(&r)
+	d := newClient(handle{c}, workerOf(c), stream.NewHead(headers(h, n), text(peer)), bool(end))
 	workerOf(c).add(c, filter{client: d})
-	d.begin()
+	d.within(inRequest, d.begin)
 	return C.STOP
 }
 
 //export goRequestBody
 func goRequestBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	d := clientOf(c)
 	if !d.receives(bool(end)) {
 		return C.STOP_AND_WATERMARK
@@ -121,35 +137,45 @@ func goRequestBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int
 	all := pieces(p, n)
 	b := appendPieces(make([]byte, 0, sizeOf(all)), all, maxInt)
 	C.dm_drain(c, C.RECEIVED_REQUEST)
-	d.push(event{kind: requestBody, body: b, end: d.requestEnded})
+	in := inRequest
+	switch {
+	case d.taking:
+		in = inNone
+	case bool(end):
+		in = inRequestEnd
+	}
+	d.push(in, event{kind: requestBody, body: b, end: d.requestEnded})
+	if d.continued {
+		return C.CONTINUE
+	}
 	return C.STOP_NO_BUFFER
 }
 
 //export goRequestTrailers
 func goRequestTrailers(c *C.dm_stream) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	d := clientOf(c)
 	if d.forwarded {
 		return C.CONTINUE
 	}
-	d.push(event{kind: requestTrailers})
+	d.push(inRequest, event{kind: requestTrailers})
 	return C.STOP
 }
 
 //export goAnswer
 func goAnswer(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, details C.dm_buf) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	d := clientOf(c)
 	if !d.forwarded {
 		return C.CONTINUE // Envoy answered before the request was forwarded
 	}
-	d.push(event{kind: answerHead, head: answerHeadOf(handle{c}, headers(h, n), text(details)), end: bool(end)})
+	d.push(inOther, event{kind: answerHead, head: answerHeadOf(handle{c}, headers(h, n), text(details)), end: bool(end)})
 	return C.STOP
 }
 
 //export goAnswerBody
 func goAnswerBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	d := clientOf(c)
 	if !d.forwarded {
 		return C.CONTINUE
@@ -157,32 +183,39 @@ func goAnswerBody(c *C.dm_stream, p *C.dm_buf, n C.size_t, end C.bool) (r C.int)
 	all := pieces(p, n)
 	b := appendPieces(make([]byte, 0, sizeOf(all)), all, maxInt)
 	C.dm_drain(c, C.RECEIVED_RESPONSE)
-	d.push(event{kind: answerBody, body: b, end: bool(end)})
+	in := inOther
+	if bool(end) {
+		in = inAnswerEnd
+	}
+	d.push(in, event{kind: answerBody, body: b, end: bool(end)})
+	if d.continued {
+		return C.CONTINUE
+	}
 	return C.STOP_NO_BUFFER
 }
 
 //export goAnswerTrailers
 func goAnswerTrailers(c *C.dm_stream) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	d := clientOf(c)
 	if !d.forwarded {
 		return C.CONTINUE
 	}
-	d.push(event{kind: answerBody, end: true})
+	d.push(inOther, event{kind: answerBody, end: true})
 	return C.STOP
 }
 
 //export goScheduled
 func goScheduled(c *C.dm_stream, _ C.uint64_t) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	clientOf(c).runPosted()
 }
 
 //export goWatermark
 func goWatermark(c *C.dm_stream, change C.int) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	if d := clientOf(c); d != nil { // attempts need none
 		d.watermark(int(change))
 	}
@@ -191,7 +224,7 @@ func goWatermark(c *C.dm_stream, change C.int) {
 //export goGone
 func goGone(c *C.dm_stream) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	f := workerOf(c).filters[c.slot]
 	workerOf(c).remove(c)
 	if f.client != nil {
@@ -202,7 +235,7 @@ func goGone(c *C.dm_stream) {
 //export goCallHead
 func goCallHead(c *C.dm_stream, id C.uint64_t, h *C.dm_header, n C.size_t, end C.bool) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	if k := clientOf(c).call(uint64(id)); k != nil {
 		k.begin(headers(h, n), bool(end))
 	}
@@ -211,7 +244,7 @@ func goCallHead(c *C.dm_stream, id C.uint64_t, h *C.dm_header, n C.size_t, end C
 //export goCallBody
 func goCallBody(c *C.dm_stream, id C.uint64_t, p *C.dm_buf, n C.size_t, end C.bool) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	k := clientOf(c).call(uint64(id))
 	if k == nil {
 		return
@@ -225,7 +258,7 @@ func goCallBody(c *C.dm_stream, id C.uint64_t, p *C.dm_buf, n C.size_t, end C.bo
 //export goCallReset
 func goCallReset(c *C.dm_stream, id C.uint64_t, reason C.int) {
 	var r C.int
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	if k := clientOf(c).call(uint64(id)); k != nil {
 		k.fail(fmt.Errorf("envoy reset the stream: reason %d", int(reason)))
 	}
@@ -235,7 +268,7 @@ const maxInt = int(^uint(0) >> 1)
 
 //export goAttempt
 func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	f := handle{c}
 	a := newAttempt(f.cluster(), f.noted(state.KeyExchange))
 	if a == nil {
@@ -251,7 +284,7 @@ func goAttempt(c *C.dm_stream, h *C.dm_header, n C.size_t) (r C.int) {
 
 //export goAttemptBody
 func goAttemptBody(c *C.dm_stream, end C.bool) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	a := attemptOf(c)
 	switch {
 	case !a.written:
@@ -267,7 +300,7 @@ func goAttemptBody(c *C.dm_stream, end C.bool) (r C.int) {
 
 //export goAttemptHead
 func goAttemptHead(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	if attemptOf(c).answered(handle{c}, headers(h, n), bool(end)) {
 		return C.STOP
 	}
@@ -279,7 +312,7 @@ func goAttemptHolds(c *C.dm_stream) C.bool { return C.bool(attemptOf(c).holds) }
 
 //export goAttemptAnswer
 func goAttemptAnswer(c *C.dm_stream, p *C.dm_buf, n C.size_t) (r C.int) {
-	defer barrier(c, &r)
+	defer enter(c).exit(&r)
 	all := pieces(p, n)
 	attemptOf(c).whole(handle{c}, func(at, n int) []byte { return part(all, at, n) })
 	return C.CONTINUE

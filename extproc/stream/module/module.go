@@ -8,9 +8,9 @@
 //   - the upstream HTTP filter "attempt" of a cluster, whose streams are one attempt each: it writes the request of retries (stream.Handler.Attempt),
 //     holds answers that are no streams until they are whole, and notes how attempts failed.
 //
-// Each request is served by a goroutine. Envoy's hooks run on the thread of a worker, where nothing may wait: they copy what came and return. What the
-// goroutine does to the request is run on that thread as soon as Envoy's scheduler calls back. A panic ends one request: every hook, and every goroutine
-// of a request, recovers.
+// Each request is served by a goroutine, or, as far as nothing has to wait, by a coroutine on the thread of Envoy's worker (see Leaver). Envoy's hooks run
+// on that thread, where nothing may wait: they copy what came and return. What a goroutine does to the request is run there as soon as Envoy's scheduler
+// calls back. A panic ends one request: every hook, and every goroutine of a request, recovers.
 //
 // Only this package knows Envoy's ABI for dynamic modules. Nothing that it links may call signal.Notify: signals belong to Envoy. Go cannot be unloaded:
 // another version of the library needs another Envoy.
@@ -35,11 +35,19 @@ type App interface {
 	Shutdown()
 }
 
+// Leaver is implemented by an App whose Serve waits only for its client, and passes everything else that may wait to Client.Leave. Its requests are served
+// on the worker's thread until they leave it: there is no hop between threads on their way.
+type Leaver interface {
+	Leaves() bool
+}
+
 // process is the one module of this process.
 var process struct {
 	mu    sync.Mutex
 	start func(conf string) (App, error)
 	app   App // set before the first filter is made
+
+	coroutines bool
 }
 
 // Register sets the function that makes the App. It is called once, on Envoy's main thread, with the configuration of the bootstrap extension. Call
@@ -75,6 +83,8 @@ func begin(conf string, concurrency int) (err error) {
 	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	app, err := process.start(conf)
 	process.app = app
+	l, ok := app.(Leaver)
+	process.coroutines = ok && l.Leaves()
 	return err
 }
 

@@ -52,8 +52,12 @@ type handle struct{ c *C.dm_stream }
 
 // Operations take their headers packed, and at: the body of the hook that they run in, or outsideHooks.
 
-// outsideHooks says that an operation runs in no hook of a body.
-const outsideHooks = -1
+// Where an operation runs: in the hook of a body, or in none.
+const (
+	receivedRequest = C.RECEIVED_REQUEST
+	receivedAnswer  = C.RECEIVED_RESPONSE
+	outsideHooks    = -1
+)
 
 func (h handle) reply(status int, set, body []byte, details string) {
 	C.dm_reply(h.c, C.uint32_t(status), buf(set), buf(body), bufOf(details))

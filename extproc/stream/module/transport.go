@@ -25,22 +25,28 @@ func Transport() http.RoundTripper { return transport{} }
 
 type transport struct{}
 
+// Owns reports whether Transport takes requests with this context.
+func Owns(ctx context.Context) bool {
+	_, ok := ctx.Value(exchangeKey{}).(*client)
+	return ok
+}
+
 // errNoExchange is returned for requests outside of an exchange, such as probes.
 var errNoExchange = errors.New("the request's context belongs to no exchange of Envoy's")
 
 // RoundTrip implements http.RoundTripper.
 func (transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := readBody(req)
-	if err != nil {
-		return nil, err
-	}
 	d, ok := req.Context().Value(exchangeKey{}).(*client)
 	if !ok {
 		return nil, errNoExchange
 	}
+	body, err := readBody(req)
+	if err != nil {
+		return nil, err
+	}
 	k := &call{client: d, note: make(chan struct{}, 1), ctx: req.Context()}
 	cluster, set := req.Header.Get(state.HeaderCluster), pack(callHeaders(req, len(body)), nil)
-	if !d.post(posted{run: func() { d.start(k, cluster, set, body) }}) {
+	if !d.post(posted{run: func(int) { d.start(k, cluster, set, body) }}) {
 		return nil, stream.ErrDisconnected
 	}
 	if err := k.awaitHead(); err != nil {
@@ -204,7 +210,7 @@ func (k *call) cancel() {
 	}
 }
 
-func (k *call) reset() {
+func (k *call) reset(int) {
 	if k.client.calls[k.id] == k {
 		delete(k.client.calls, k.id)
 		k.client.f.resetCall(k.id)

@@ -301,6 +301,9 @@ func (c *client) Answer(r stream.Reply, remove []string) error {
 	return c.envoy.Send(responseTrailers(c.trailers))
 }
 
+// Leave implements stream.Client: each stream has a goroutine, which may wait.
+func (c *client) Leave(f func() error) error { return f() }
+
 // StreamHead implements stream.Client.
 func (c *client) StreamHead(code int, h header.List) error {
 	h = append(header.List{{Name: ":status", Value: strconv.Itoa(code)}}, h...)

@@ -28,16 +28,18 @@ func main() {}
 
 func init() {
 	module.Register(func(conf string) (module.App, error) {
-		if conf == "fail" {
+		if strings.HasSuffix(conf, " fail") {
 			return nil, errors.New("told to fail")
 		}
-		return &app{marks: conf}, nil
+		marks, engine, _ := strings.Cut(conf, " ")
+		return &app{marks: marks, leaves: engine == "coroutines"}, nil
 	})
 }
 
 // app counts what happens, and serves.
 type app struct {
 	marks                           string // directory of files that tell the test of the process's end
+	leaves                          bool
 	opened, closed, panics, disconn atomic.Int64
 	bodies                          sync.Map // of retries, by exchange
 	next                            atomic.Int64
@@ -46,6 +48,7 @@ type app struct {
 func (a *app) Opened()      { a.opened.Add(1) }
 func (a *app) Closed()      { a.closed.Add(1) }
 func (a *app) Panicked(any) { a.panics.Add(1) }
+func (a *app) Leaves() bool { return a.leaves }
 func (a *app) Drain()       { a.mark("drain") }
 func (a *app) Shutdown()    { a.mark("shutdown") }
 func (a *app) mark(name string) {
@@ -78,9 +81,16 @@ func (a *app) Serve(ctx context.Context, c stream.Client, hd stream.Head, bodyle
 		}
 		return err
 	}
+	if hd.Path == "/call" || hd.Path == "/wait" {
+		return r.Leave(func() error { return r.run(ctx) })
+	}
+	return r.run(ctx)
+}
+
+func (r *request) run(ctx context.Context) error {
 	err := r.served()(ctx, r)
 	if errors.Is(err, stream.ErrDisconnected) || ctx.Err() != nil {
-		a.disconn.Add(1)
+		r.disconn.Add(1)
 	}
 	return err
 }
