@@ -114,7 +114,7 @@ func (l *lab) startSpecimen(ctx context.Context, s *specimen, n int, empty empty
 	if err != nil {
 		return err
 	}
-	program := l.gatewayGo
+	program := l.gateways[0].program
 	if !s.gateway {
 		p.serveFrom(empty.socket)
 		program = empty.process
@@ -131,7 +131,7 @@ func (l *lab) startSpecimen(ctx context.Context, s *specimen, n int, empty empty
 	if err != nil {
 		return err
 	}
-	s.way = subject{s.name, addr, request("/v1/chat/completions", modelOne, "", testCase{size: 1_000}), []process{started, program}}
+	s.way = subject{s.name, addr, request("/v1/chat/completions", modelOne, "", testCase{size: 1_000}), []process{started, program}, nil}
 	return nil
 }
 
@@ -306,11 +306,12 @@ func (l *lab) startEnvoy(ctx context.Context, name, admin string, config []byte)
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return process{}, "", err
 	}
-	args, err := plainArguments(l.gatewayEnvoy.pid, file)
+	args, err := plainArguments(l.gateways[0].envoy.pid, file)
 	if err != nil {
 		return process{}, "", err
 	}
-	c := exec.Command(l.envoyBin, args...) //nolint:noctx // ended by tearDown
+	program, args := l.cores.command(l.envoyBin, args)
+	c := exec.Command(program, args...) //nolint:noctx // ended by tearDown
 	said, err := os.Create(filepath.Join(l.dir, name+".log"))
 	if err != nil {
 		return process{}, "", err

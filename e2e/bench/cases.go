@@ -10,6 +10,7 @@ import (
 type testCase struct {
 	stream bool
 	paced  bool // a stream whose tokens come one by one
+	held   bool // a stream that stays open after its first token
 	size   int  // bytes of the request
 	conns  int
 	ramp   time.Duration // before the measured window
@@ -53,7 +54,7 @@ func sizeName(n int) string {
 func matrix(quick bool, window time.Duration, only *regexp.Regexp) []testCase {
 	sizes, conns, streams := []int{1_000, 50_000, 1_000_000}, []int{1, 16, 64}, []int{100, 500}
 	if quick {
-		sizes, conns, streams = sizes[:2], []int{1, 64}, streams[:1]
+		conns, streams = []int{1, 64}, streams[:1]
 	}
 	var out []testCase
 	add := func(c testCase) {
@@ -72,48 +73,4 @@ func matrix(quick bool, window time.Duration, only *regexp.Regexp) []testCase {
 		add(testCase{stream: true, paced: true, size: 1_000, conns: n, ramp: pacedStream, window: pacedStream})
 	}
 	return out
-}
-
-// The subjects: ways to the provider. The backed ones are streams that another provider could take over.
-const (
-	direct      = "direct"
-	plain       = "plain Envoy"
-	anonymous   = "gateway"
-	keyed       = "gateway, key"
-	anonymousTo = "gateway, backed"
-	keyedTo     = "gateway, backed, key"
-)
-
-// gateways are the subjects that are compared with plain Envoy.
-var gateways = []string{anonymous, keyed, anonymousTo, keyedTo}
-
-// subject is one way to the provider, ready to be loaded.
-type subject struct {
-	name      string
-	addr      string
-	request   []byte
-	processes []process // whose CPU time the requests take
-}
-
-// subjects are the ways that c is measured on.
-func (l *lab) subjects(c testCase) []subject {
-	upstream, path, one, two := l.burst, "/v1/chat/completions", modelOne, modelTwo
-	if c.paced {
-		upstream, path, one, two = l.paced, pacedPrefix+path, modelPacedOne, modelPacedTwo
-	}
-	gateway := []process{l.gatewayEnvoy, l.gatewayGo}
-	out := []subject{
-		{direct, upstream, request(path, one, "", c), nil},
-		{plain, l.plainAddr, request(path, one, "", c), []process{l.plainEnvoy}},
-		l.through(anonymous, one, "", c, gateway),
-		l.through(keyed, one, l.key, c, gateway),
-	}
-	if c.stream {
-		out = append(out, l.through(anonymousTo, two, "", c, gateway), l.through(keyedTo, two, l.key, c, gateway))
-	}
-	return out
-}
-
-func (l *lab) through(name, model, key string, c testCase, processes []process) subject {
-	return subject{name, l.gatewayAddr, request("/v1/chat/completions", model, key, c), processes}
 }

@@ -67,6 +67,22 @@ func (c *client) do(request []byte, stream bool) (first time.Time, err error) {
 	return first, nil
 }
 
+// begin sends a request for a stream and waits for the first byte of its body.
+func (c *client) begin(request []byte) error {
+	if _, err := c.conn.Write(request); err != nil {
+		return err
+	}
+	status, _, err := c.head()
+	switch {
+	case err != nil:
+		return err
+	case status != 200:
+		return fmt.Errorf("status %d", status)
+	}
+	_, err = c.r.Peek(1)
+	return err
+}
+
 // head reads the status line and the headers. length is -1 for a chunked body.
 func (c *client) head() (status, length int, err error) {
 	line, err := c.r.ReadSlice('\n')

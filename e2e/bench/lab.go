@@ -25,13 +25,12 @@ type lab struct {
 	dir      string
 	envoyBin string
 	children []*exec.Cmd
-	gateway  *gateway.Gateway
+	cores    cores
+	gateways []*installed // of all shapes
 
-	burst, paced           string // the providers' addresses
-	plainAddr, gatewayAddr string
-	key                    string
-
-	plainEnvoy, gatewayEnvoy, gatewayGo process
+	burst, paced, held string // the providers' addresses
+	plainAddr          string
+	plainEnvoy         process
 }
 
 // What the gateway's models lead to.
@@ -40,22 +39,23 @@ const (
 	modelTwo      = "two-candidates"
 	modelPacedOne = "paced-one-candidate"
 	modelPacedTwo = "paced-two-candidates"
+	modelHeld     = "held-one-candidate"
 )
 
 // setUp starts the providers, the gateway, and a plain Envoy that is configured after the gateway's.
-func setUp(ctx context.Context) (*lab, error) {
+func setUp(ctx context.Context, pinned cores) (*lab, error) {
 	root, err := proctest.Root()
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{envoyBin: os.Getenv("ENVOY_BIN")}
+	l := &lab{envoyBin: os.Getenv("ENVOY_BIN"), cores: pinned}
 	if l.envoyBin == "" {
 		l.envoyBin = filepath.Join(root, ".tools", "envoy", "envoy")
 	}
 	if l.dir, err = os.MkdirTemp("", "bench"); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context, string) error{l.build, l.startProviders, l.startGateway, l.startPlain} {
+	for _, step := range []func(context.Context, string) error{l.build, l.pin, l.startProviders, l.startGateways, l.startPlain} {
 		if err := step(ctx, root); err != nil {
 			l.tearDown()
 			return nil, err
@@ -65,11 +65,11 @@ func setUp(ctx context.Context) (*lab, error) {
 }
 
 func (l *lab) tearDown() {
-	if l.gateway != nil {
-		if err := l.gateway.Stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "bench: stopping the gateway: %v\n%s", err, l.gateway.Log())
+	for _, g := range l.gateways {
+		if err := g.gateway.Stop(); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: stopping the gateway: %v\n%s", err, g.gateway.Log())
 		}
-		_ = os.RemoveAll(l.gateway.Home)
+		_ = os.RemoveAll(g.gateway.Home)
 	}
 	for _, c := range l.children {
 		_ = c.Process.Signal(syscall.SIGTERM) // it may be gone
@@ -111,7 +111,10 @@ func (l *lab) startProviders(context.Context, string) (err error) {
 	if l.burst, err = l.provider("-tokens", strconv.Itoa(burstTokens)); err != nil {
 		return err
 	}
-	l.paced, err = l.provider("-tokens", strconv.Itoa(pacedTokens), "-gap", pacedGap.String())
+	if l.paced, err = l.provider("-tokens", strconv.Itoa(pacedTokens), "-gap", pacedGap.String()); err != nil {
+		return err
+	}
+	l.held, err = l.provider("-hold")
 	return err
 }
 
@@ -135,7 +138,16 @@ func (l *lab) provider(args ...string) (string, error) {
 
 const limits = "limits: {rpm: 0}\n"
 
-func (l *lab) startGateway(ctx context.Context, _ string) (err error) {
+func (l *lab) startGateways(ctx context.Context, _ string) error {
+	for _, s := range shapes {
+		if err := l.startGateway(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (l *lab) startGateway(ctx context.Context, s shape) error {
 	models := func(names ...string) (out []gateway.Model) {
 		for _, n := range names {
 			out = append(out, gateway.Model{ID: n, Price: "{input: 3, output: 15}"})
@@ -145,24 +157,24 @@ func (l *lab) startGateway(ctx context.Context, _ string) (err error) {
 	at := func(id, addr string, names ...string) gateway.Provider {
 		return gateway.Provider{ID: id, BaseURL: "http://" + addr + "/v1", Key: "sk-fake", Models: models(names...)}
 	}
-	l.gateway, err = gateway.Start(ctx, gateway.Options{
+	g, err := gateway.Start(ctx, gateway.Options{
 		Providers: []gateway.Provider{
 			at(burstProvider, l.burst, modelOne, modelTwo), at("burst-spare", l.burst, modelTwo),
-			at("paced", l.paced, modelPacedOne, modelPacedTwo), at("paced-spare", l.paced, modelPacedTwo),
+			at("paced", l.paced, modelPacedOne, modelPacedTwo), at("paced-spare", l.paced, modelPacedTwo), at("held", l.held, modelHeld),
 		},
-		Config: "auth: {anonymous: true}\n" + limits,
+		Config: "auth: {anonymous: true}\n" + limits + s.config,
 		NoKey:  true,
 	})
 	if err != nil {
 		return err
 	}
-	l.gatewayAddr = strings.TrimPrefix(l.gateway.URL, "http://")
-	l.gatewayGo = process{pid: l.gateway.PID()}
-	if l.gatewayEnvoy, err = envoyOf(l.gateway.PID()); err != nil {
+	i := &installed{shape: s, gateway: g, addr: strings.TrimPrefix(g.URL, "http://"), program: process{pid: g.PID()}}
+	l.gateways = append(l.gateways, i)
+	if i.envoy, err = envoyOf(g.PID()); err != nil {
 		return err
 	}
-	k, err := l.gateway.MakeKey(ctx, "--name", "bench", "--balance-usd", "1000000")
-	l.key = k.Key
+	k, err := g.MakeKey(ctx, "--name", "bench", "--balance-usd", "1000000")
+	i.key = k.Key
 	return err
 }
 
@@ -180,7 +192,7 @@ func (l *lab) startPlain(ctx context.Context, _ string) error {
 		return err
 	}
 	admin := filepath.Join(l.dir, "admin.sock")
-	config, err := plainConfig(dump, upstreams{burst: l.burst, paced: l.paced}, admin)
+	config, err := plainConfig(dump, upstreams{burst: l.burst, paced: l.paced, held: l.held}, admin)
 	if err != nil {
 		return err
 	}
@@ -188,9 +200,9 @@ func (l *lab) startPlain(ctx context.Context, _ string) error {
 	return err
 }
 
-// gatewayDump is the configuration that the gateway's Envoy has now.
+// gatewayDump is the configuration that the first gateway's Envoy has now.
 func (l *lab) gatewayDump(ctx context.Context) ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(l.gateway.Home, "run.json"))
+	b, err := os.ReadFile(filepath.Join(l.gateways[0].gateway.Home, "run.json"))
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +235,9 @@ func get(ctx context.Context, c *http.Client, url string) (_ []byte, err error) 
 
 // memory is what every process holds now.
 func (l *lab) memory(when string) memory {
-	return memory{
-		When: when, PlainEnvoyMB: residentMB(l.plainEnvoy.pid),
-		GatewayEnvoyMB: residentMB(l.gatewayEnvoy.pid), GoMB: residentMB(l.gatewayGo.pid),
+	m := memory{When: when, PlainEnvoyMB: residentMB(l.plainEnvoy.pid)}
+	for _, g := range l.gateways {
+		m.Gateways = append(m.Gateways, gatewayMemory{g.name, residentMB(g.envoy.pid), residentMB(g.program.pid)})
 	}
+	return m
 }

@@ -78,14 +78,18 @@ func dialAll(ctx context.Context, addr string, n int, lasting time.Duration) ([]
 	for range n {
 		c, err := dial(ctx, addr, deadline)
 		if err != nil {
-			for _, c := range out {
-				c.close()
-			}
+			closeAll(out)
 			return nil, err
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+func closeAll(clients []*client) {
+	for _, c := range clients {
+		c.close()
+	}
 }
 
 // run stops at its first failure: the connection may be in the middle of an answer.

@@ -36,6 +36,7 @@ type options struct {
 	only       string
 	json, md   string
 	profileDir string
+	cores      int
 	anatomy    bool
 	serveEmpty string
 }
@@ -49,6 +50,7 @@ func flags() options {
 	flag.StringVar(&o.json, "json", "", "write everything measured to this file")
 	flag.StringVar(&o.md, "md", "", "write the tables to this file, as Markdown")
 	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write CPU and heap profiles of the Go program for each case to this directory")
+	flag.IntVar(&o.cores, "cores", 0, "pin Envoy and the gateway to so many cores with taskset, and the rest to the others (default: not pinned)")
 	flag.BoolVar(&o.anatomy, "anatomy", false, "measure the gateway's Envoy without one part after the other, instead of the matrix")
 	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
 	flag.Parse()
@@ -74,7 +76,7 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	cases := matrix(o.quick, o.window, only)
-	l, err := setUp(ctx)
+	l, err := setUp(ctx, cores(o.cores))
 	if err != nil {
 		return err
 	}
@@ -85,11 +87,21 @@ func run(ctx context.Context) error {
 	if o.anatomy {
 		return l.anatomy(ctx, o.rounds, o.window, os.Stdout)
 	}
-	r := report{Machine: describe(ctx, l.envoyBin), Started: time.Now().UTC(), Rounds: o.rounds}
+	r := report{Machine: describe(ctx, l.envoyBin), Started: time.Now().UTC(), Rounds: o.rounds, Pinned: o.cores}
 	if r.Startup, err = measureStartup(ctx); err != nil {
 		return err
 	}
 	r.Memory = append(r.Memory, l.memory("idle"))
+	if o.only == "" {
+		n := idleStreams
+		if o.quick {
+			n = idleQuick
+		}
+		if r.Idle, err = l.measureIdle(ctx, n); err != nil {
+			return err
+		}
+		r.Memory = append(r.Memory, l.memory(fmt.Sprintf("after %d idle streams", n)))
+	}
 	if r.Results, err = l.measure(ctx, cases, o.rounds, &r); err != nil {
 		return err
 	}

@@ -14,10 +14,14 @@ func (r *report) markdown(w io.Writer) error {
 	m := r.Machine
 	fmt.Fprintf(&b, "Measured %s on %d × %s, Linux %s, %s, Envoy %s, commit %s; %d rounds.\n",
 		r.Started.Format("2006-01-02"), m.Cores, m.CPU, m.Kernel, m.Go, m.Envoy, m.Commit, r.Rounds)
+	if r.Pinned > 0 {
+		fmt.Fprintf(&b, "Envoy and the gateway were pinned to %d of the cores.\n", r.Pinned)
+	}
 	r.aimTable(&b)
 	r.requestTable(&b, "Answers in one piece", "json/")
 	r.requestTable(&b, "Streams of "+fmt.Sprint(burstTokens)+" tokens without a pause", "stream/")
 	r.streamTable(&b)
+	r.idleTable(&b)
 	r.memoryTable(&b)
 	_, err := w.Write(b.Bytes())
 	return err
@@ -39,10 +43,10 @@ func (r *report) requestTable(b *bytes.Buffer, title, prefix string) {
 	if len(results) == 0 {
 		return
 	}
-	heading(b, title, "case", "way", "requests/s", "p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "× plain", "CPU µs: Envoy", "Go", "× plain", "failures")
+	heading(b, title, "case", "way", "requests/s", "p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "× plain", "CPU µs: Envoy", "Go", "× plain", "CPU hours a million", "failures")
 	for _, x := range results {
 		row(b, x.label(), x.Subject, fmt.Sprintf("%.0f", x.PerSecond), millis(x.P50), millis(x.P99), x.unlessDirect(millis(x.AddedP50)),
-			x.unlessDirect(millis(x.AddedP99)), x.times(x.AddedRatio), micros(x.EnvoyCPU), micros(x.GoCPU), x.times(x.CPURatio), fmt.Sprint(x.Failures))
+			x.unlessDirect(millis(x.AddedP99)), x.times(x.AddedRatio), micros(x.EnvoyCPU), micros(x.GoCPU), x.times(x.CPURatio), x.unlessDirect(fmt.Sprintf("%.2f", x.hoursPerMillion())), fmt.Sprint(x.Failures))
 	}
 }
 
@@ -60,11 +64,32 @@ func (r *report) streamTable(b *bytes.Buffer) {
 }
 
 func (r *report) memoryTable(b *bytes.Buffer) {
-	heading(b, "Resident memory, MB", "when", "plain Envoy", "the gateway's Envoy", "the Go program")
+	columns := []string{"when", "plain Envoy"}
+	for _, s := range shapes {
+		columns = append(columns, s.name+": Envoy", "Go")
+	}
+	heading(b, "Resident memory, MB", columns...)
 	for _, m := range r.Memory {
-		row(b, m.When, fmt.Sprintf("%.0f", m.PlainEnvoyMB), fmt.Sprintf("%.0f", m.GatewayEnvoyMB), fmt.Sprintf("%.0f", m.GoMB))
+		cells := []string{m.When, fmt.Sprintf("%.0f", m.PlainEnvoyMB)}
+		for _, g := range m.Gateways {
+			cells = append(cells, fmt.Sprintf("%.0f", g.EnvoyMB), fmt.Sprintf("%.0f", g.GoMB))
+		}
+		row(b, cells...)
 	}
 }
+
+func (r *report) idleTable(b *bytes.Buffer) {
+	if len(r.Idle) == 0 {
+		return
+	}
+	heading(b, fmt.Sprintf("Memory of %d silent streams", r.Idle[0].Streams), "way", "kB per stream: Envoy", "Go", "did not begin")
+	for _, m := range r.Idle {
+		row(b, m.Way, fmt.Sprintf("%.0f", m.EnvoyKB), fmt.Sprintf("%.0f", m.ProgramKB), fmt.Sprint(m.NotAnswered))
+	}
+}
+
+// hoursPerMillion is the processor time of a million requests.
+func (x *result) hoursPerMillion() float64 { return (x.EnvoyCPU + x.GoCPU).Hours() * 1e6 }
 
 func (r *report) of(prefix string) []result {
 	var out []result

@@ -20,10 +20,12 @@ const (
 	pacedPrefix  = "/paced"
 	burstCluster = "burst"
 	pacedCluster = "paced"
+	heldPrefix   = "/held"
+	heldCluster  = "held"
 )
 
 // upstreams are the addresses of the providers.
-type upstreams struct{ burst, paced string }
+type upstreams struct{ burst, paced, held string }
 
 // object is a piece of Envoy's configuration, as JSON.
 type object = map[string]any
@@ -77,15 +79,16 @@ func plainConfig(raw []byte, to upstreams, admin string) ([]byte, error) {
 	}
 	burst, err1 := clusterTo(cluster, burstCluster, to.burst)
 	paced, err2 := clusterTo(cluster, pacedCluster, to.paced)
-	if err := errors.Join(err1, err2); err != nil {
+	held, err3 := clusterTo(cluster, heldCluster, to.held)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	for _, resource := range []object{listener, burst, paced} {
+	for _, resource := range []object{listener, burst, paced, held} {
 		delete(resource, "@type") // it stands in a list of its kind now
 	}
 	delete(bootstrap, "dynamic_resources")
 	bootstrap["admin"] = object{"address": object{"pipe": object{"path": admin}}}
-	bootstrap["static_resources"] = object{"listeners": []any{listener}, "clusters": []any{burst, paced}}
+	bootstrap["static_resources"] = object{"listeners": []any{listener}, "clusters": []any{burst, paced, held}}
 	return json.Marshal(bootstrap)
 }
 
@@ -111,7 +114,7 @@ func withoutGateway(listener object) error {
 	delete(manager, "rds")
 	manager["route_config"] = object{"virtual_hosts": []any{object{
 		"name": "any", "domains": []any{"*"},
-		"routes": []any{route(pacedPrefix+"/", pacedCluster), route("/", burstCluster)},
+		"routes": []any{route(pacedPrefix+"/", pacedCluster), route(heldPrefix+"/", heldCluster), route("/", burstCluster)},
 	}}}
 	return nil
 }

@@ -25,7 +25,7 @@ const gatewayConfig = `{"configs": [
 ]}`
 
 func TestThePlainEnvoyIsTheGatewaysWithoutTheGateway(t *testing.T) {
-	raw, err := plainConfig([]byte(gatewayConfig), upstreams{burst: "127.0.0.1:1001", paced: "127.0.0.1:1002"}, "/run/admin.sock")
+	raw, err := plainConfig([]byte(gatewayConfig), upstreams{burst: "127.0.0.1:1001", paced: "127.0.0.1:1002", held: "127.0.0.1:1003"}, "/run/admin.sock")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func steps(path string) []any {
 
 func TestAConfigurationWithoutAListenerIsAnError(t *testing.T) {
 	for _, raw := range []string{`{}`, `nonsense`, gatewayConfig[:40], `{"configs": [{"bootstrap": {}}]}`} {
-		if _, err := plainConfig([]byte(raw), upstreams{"127.0.0.1:1", "127.0.0.1:2"}, "/a"); err == nil {
+		if _, err := plainConfig([]byte(raw), upstreams{burst: "127.0.0.1:1", paced: "127.0.0.1:2"}, "/a"); err == nil {
 			t.Errorf("no error for %.40s", raw)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +21,7 @@ func (l *lab) profile(ctx context.Context, cases []testCase, dir string) error {
 	}
 	for _, c := range cases {
 		for _, s := range l.subjects(c) {
-			if !slices.Contains(gateways, s.name) {
+			if s.gateway == nil {
 				continue
 			}
 			name := strings.NewReplacer("/", "-", ", ", "-", " ", "-").Replace(c.name()+"-"+s.name) + ".pprof"
@@ -31,7 +30,7 @@ func (l *lab) profile(ctx context.Context, cases []testCase, dir string) error {
 				return fmt.Errorf("%s, %s: %w", c.name(), s.name, err)
 			}
 			n := time.Duration(m.Requests)
-			if err := l.keep(ctx, "heap?gc=1", filepath.Join(dir, strings.Replace(name, ".pprof", ".heap.pprof", 1))); err != nil {
+			if err := l.keep(ctx, s.gateway, "heap?gc=1", filepath.Join(dir, strings.Replace(name, ".pprof", ".heap.pprof", 1))); err != nil {
 				return err
 			}
 			fmt.Printf("%-50s %6d requests, CPU per request: Envoy %s, Go %s\n", name, m.Requests, m.EnvoyCPU/n, m.GoCPU/n)
@@ -44,15 +43,15 @@ func (l *lab) profileOne(ctx context.Context, c testCase, s subject, file string
 	kept := make(chan error, 1)
 	go func() {
 		wait(ctx, time.Now().Add(c.ramp))
-		kept <- l.keep(ctx, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), file)
+		kept <- l.keep(ctx, s.gateway, fmt.Sprintf("profile?seconds=%d", int(profileTime.Seconds())), file)
 	}()
 	m, err := l.load(ctx, c, s, profileTime)
 	return m, errors.Join(err, <-kept)
 }
 
 // keep writes one of the Go program's profiles to a file.
-func (l *lab) keep(ctx context.Context, what, file string) error {
-	b, err := get(ctx, &http.Client{}, l.gateway.Admin+"/debug/pprof/"+what)
+func (l *lab) keep(ctx context.Context, g *installed, what, file string) error {
+	b, err := get(ctx, &http.Client{}, g.gateway.Admin+"/debug/pprof/"+what)
 	if err != nil {
 		return err
 	}

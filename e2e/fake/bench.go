@@ -17,6 +17,7 @@ type Bench struct {
 	TokenSize int           // bytes of each; 0: about 5
 	Latency   time.Duration // before the headers
 	Gap       time.Duration // between the events of a stream
+	Hold      bool          // a stream stays open after its first piece of content, until its caller ends it
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -52,7 +53,7 @@ func (b *Bench) handler(a api) http.Handler {
 			return
 		}
 		w.Header()["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
-		if b.Gap == 0 {
+		if b.Gap == 0 && !b.Hold {
 			_, _ = w.Write(all)
 			return
 		}
@@ -70,6 +71,10 @@ func (b *Bench) pace(w http.ResponseWriter, r *http.Request, frames []frame) {
 			return
 		}
 		if f.token && flush.Flush() != nil {
+			return
+		}
+		if f.token && b.Hold {
+			<-r.Context().Done()
 			return
 		}
 	}

@@ -138,6 +138,7 @@ func (c *keyCollector) Enter(at jsonx.Step, _ jsonx.Kind, _ bool) bool {
 	c.add(at)
 	return true
 }
+
 func (c *keyCollector) Scalar(at jsonx.Step, v jsonx.Value) {
 	c.add(at)
 	if text, ok := v.Str(); ok && text != "" && len(text) <= 32 {

@@ -30,6 +30,7 @@ func run() error {
 	size := flag.Int("token-size", 0, "bytes of each piece (0: about 5)")
 	latency := flag.Duration("latency", 0, "time before the headers")
 	gap := flag.Duration("gap", 0, "time between pieces of content")
+	hold := flag.Bool("hold", false, "with -bench: leave a stream open after its first piece of content")
 	bench := flag.Bool("bench", false, "answer with bytes rendered once; check and record nothing")
 	flag.Parse()
 
@@ -40,7 +41,7 @@ func run() error {
 		cfg.Models = strings.Split(*models, ",")
 	}
 	if *bench {
-		cfg.Bench = &fake.Bench{Tokens: *tokens, TokenSize: *size, Latency: *latency, Gap: *gap}
+		cfg.Bench = &fake.Bench{Tokens: *tokens, TokenSize: *size, Latency: *latency, Gap: *gap, Hold: *hold}
 	}
 	s, err := fake.New(ctx, cfg)
 	if err != nil {
