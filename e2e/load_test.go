@@ -75,7 +75,7 @@ func settled(t testing.TB, g *gateway.Gateway) footprint {
 
 // serving reports whether any of these goroutines serves a request or reads an answer.
 func serving(stacks string) bool {
-	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "attempt.(*reader).", "attempt.(*Writer)."} {
+	for _, frame := range []string{"extproc.(*Gateway).Serve", "processor.(*service).", "module.(*client).serve", "attempt.(*reader).", "attempt.(*Writer)."} {
 		if strings.Contains(stacks, frame) {
 			return true
 		}
@@ -83,9 +83,17 @@ func serving(stacks string) bool {
 	return false
 }
 
+// pprofOf is where the profiles of the program are that serves requests.
+func pprofOf(g *gateway.Gateway) string {
+	if g.InEnvoy {
+		return "/debug/envoy/pprof/"
+	}
+	return "/debug/pprof/"
+}
+
 func profile(t testing.TB, g *gateway.Gateway, name string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Admin+"/debug/pprof/"+name, http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Admin+pprofOf(g)+name, http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,15 @@ func envoyOf(t testing.TB, g *gateway.Gateway) process {
 	return 0
 }
 
+// dataPathOf is the process id of the program that serves requests.
+func dataPathOf(t testing.TB, g *gateway.Gateway) int {
+	t.Helper()
+	if g.InEnvoy {
+		return int(envoyOf(t, g))
+	}
+	return g.PID()
+}
+
 // readStat returns what a stat file says behind the command's name, which may hold anything.
 func readStat(path string) (rest string, ok bool) {
 	b, err := os.ReadFile(path)

@@ -8,13 +8,14 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// diskFull is a disk that takes nothing more: the process may not write beyond the first byte of any file.
+// diskFull is a disk that takes nothing more: the process with the ledger may not write beyond the first byte of any file.
 var diskFull = storeFault{"the disk is full", fillDisk, "full"}
 
 func fillDisk(t *testing.T, g *gateway.Gateway) (end func()) {
 	t.Helper()
-	before := limitFiles(t, g.PID(), 0)
-	return func() { limitFiles(t, g.PID(), before) }
+	pid := dataPathOf(t, g)
+	before := limitFiles(t, pid, 0)
+	return func() { limitFiles(t, pid, before) }
 }
 
 // limitFiles sets the size that a process may write files to, and returns what it was.

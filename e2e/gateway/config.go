@@ -45,7 +45,7 @@ func (o Options) yaml() string {
 	if !strings.Contains("\n"+o.Config, "\nlisten:") {
 		b.WriteString("listen: {http: 127.0.0.1:0, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n")
 	}
-	if path := or(o.DataPath, os.Getenv("BARDO_DATA_PATH")); path != "" && !strings.Contains("\n"+o.Config, "\ndata_path:") {
+	if path := o.dataPath(); path != "" {
 		fmt.Fprintf(&b, "data_path: %s\n", path)
 	}
 	if len(o.Providers) > 0 {
@@ -58,6 +58,9 @@ func (o Options) yaml() string {
 	b.WriteString(strings.TrimLeft(o.Config, "\n"))
 	return b.String()
 }
+
+// dataPath is the shape of the data path; "" is the program's default.
+func (o Options) dataPath() string { return or(o.DataPath, os.Getenv("BARDO_DATA_PATH")) }
 
 // sections are the providers that have one of their own in the configuration, by the key of their address.
 var sections = map[string]string{

@@ -28,6 +28,8 @@ type Gateway struct {
 	File  string // the configuration file
 	Key   string // a metered key; "" with NoKey
 
+	InEnvoy bool // requests are served in Envoy's process
+
 	bin    string
 	env    []string
 	cmd    *exec.Cmd
@@ -116,6 +118,7 @@ func (g *Gateway) prepare(o Options) error {
 		}
 	}
 	g.File = filepath.Join(g.Home, "config.yaml")
+	g.InEnvoy = o.dataPath() == "module"
 	g.env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + g.Home, "BARDO_HOME=" + g.Home, "ENVOY_BIN=" + envoy, "TMPDIR=" + os.TempDir(),
 	}, o.Env...)

@@ -65,6 +65,7 @@ type Part struct {
 // parts wrote is shown if the test failed.
 func RunSplit(t testing.TB, o Options) *Split {
 	t.Helper()
+	o.DataPath = "extproc" // the only one that has a process of its own
 	s := newSplit(t)
 	g := s.gateway(t)
 	o.Config += fmt.Sprintf("\nxds: {listen: %q, admin: 127.0.0.1:0}\n", "unix://"+filepath.Join(g.Home, "xds.sock"))
@@ -81,6 +82,7 @@ func RunSplit(t testing.TB, o Options) *Split {
 // over TCP with mutual TLS. They share one ledger. Certificates are of ca, in the state directories.
 func RunPairs(t testing.TB, o Options, ca *mtlstest.Authority, names ...string) *Split {
 	t.Helper()
+	o.DataPath = "extproc" // the only one that has a process of its own
 	s := newSplit(t)
 	s.Plane = s.gateway(t)
 	s.at = FreeAddress(t)

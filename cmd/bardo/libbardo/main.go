@@ -9,7 +9,9 @@ import (
 )
 
 func init() {
-	module.Register(func(dir string) (module.App, error) { return run.StartInside(parts.All(), dir, module.Transport()) })
+	module.Register(func(dir string) (module.App, error) {
+		return run.StartInside(parts.All(), dir, run.Host{Calls: module.Transport(), Cut: module.Cut})
+	})
 }
 
 // main is not run: Envoy calls what package module exports.

@@ -43,6 +43,9 @@ func BootstrapCommand() *cobra.Command {
 }
 
 func bootstrap(h home.Dir, cfg *config.Config) ([]byte, error) {
+	if cfg.DataPath == config.DataPathModule {
+		return nil, errModuleApart
+	}
 	peer, err := planePeer(h, cfg)
 	if err != nil {
 		return nil, err

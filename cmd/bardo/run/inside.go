@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +34,7 @@ type Inside struct {
 	*extproc.Gateway
 
 	g       *gateway
+	cut     func()
 	stop    context.CancelFunc
 	servers *errgroup.Group
 	hurried atomic.Bool
@@ -43,8 +46,14 @@ const (
 	logDescriptor    = 4
 )
 
-// StartInside starts the data path in Envoy's process. dir is the run directory; exchanges call providers by calls.
-func StartInside(p Parts, dir string, calls http.RoundTripper) (*Inside, error) {
+// Host is what Envoy's process has for the data path.
+type Host struct {
+	Calls http.RoundTripper // of exchanges, through Envoy's clusters
+	Cut   func()            // ends every request under way
+}
+
+// StartInside starts the data path in Envoy's process. dir is the run directory.
+func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 	h, data, err := readHandover(dir)
 	if err != nil {
 		return nil, err
@@ -52,7 +61,8 @@ func StartInside(p Parts, dir string, calls http.RoundTripper) (*Inside, error) 
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(2 * runtime.NumCPU()) // a worker's thread keeps its share of the scheduler for a while after it left Go
 	}
-	in := &Inside{g: newInside(p, h, dir, calls)}
+	signal.Ignore(syscall.SIGXFSZ) // a file that may not grow is an error of its writer, not the end of Envoy
+	in := &Inside{g: newInside(p, h, dir, host.Calls), cut: host.Cut}
 	g := in.g
 	out, errOut := io.Discard, io.Writer(os.Stderr)
 	if h.Inherits {
@@ -135,7 +145,7 @@ func (in *Inside) serve() error {
 // Drain is called when Envoy begins to drain.
 func (in *Inside) Drain() { in.g.draining.Store(true) }
 
-// Shutdown is called before Envoy ends: what it cuts is charged for, and the ledger closed.
+// Shutdown is called before Envoy ends: what is still under way is cut and charged for, and the ledger closed.
 func (in *Inside) Shutdown() {
 	g := in.g
 	g.draining.Store(true)
@@ -146,6 +156,7 @@ func (in *Inside) Shutdown() {
 	over, cancel := context.WithTimeout(context.Background(), rest)
 	defer cancel()
 	if g.gate != nil {
+		in.cut()
 		ctx, cancel := context.WithTimeout(over, charge)
 		if err := g.gate.Idle(ctx); err != nil {
 			g.log.Warn("exchanges did not end in time: they may not be charged for", "exchanges", g.gate.Live())

@@ -57,13 +57,16 @@ type dataModule struct {
 	log     *slog.Logger
 }
 
+// errModuleApart is that of a part of a split gateway.
+var errModuleApart = errors.New("data_path: module is for `bardo up`: the parts of a split gateway run with data_path: extproc")
+
 // useModule decides for a data path in Envoy's process, if the configuration says so.
 func (r *roles) useModule(wanted bool) error {
 	switch {
 	case !wanted:
 		return nil
 	case !r.envoy:
-		return errors.New("data_path: module is for `bardo up`: the parts of a split gateway run with data_path: extproc")
+		return errModuleApart
 	}
 	r.data, r.module = false, true
 	return nil

@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"sync"
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/xds/state"
 )
 
-// worker holds the filters of one of Envoy's worker threads. Only that thread uses it, so it needs no lock.
+// worker holds the filters of one of Envoy's worker threads. Only that thread changes it, under the lock: Cut reads it from another one.
 type worker struct {
+	mu      sync.Mutex
 	filters []filter
 	free    []C.uint32_t
 
@@ -34,6 +36,8 @@ var workers [maxWorkers]worker
 func workerOf(c *C.dm_stream) *worker { return &workers[c.worker%maxWorkers] }
 
 func (w *worker) add(c *C.dm_stream, f filter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if n := len(w.free); n > 0 {
 		c.slot = w.free[n-1]
 		w.free = w.free[:n-1]
@@ -48,6 +52,8 @@ func (w *worker) add(c *C.dm_stream, f filter) {
 }
 
 func (w *worker) remove(c *C.dm_stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.filters[c.slot] = filter{}
 	w.free = append(w.free, c.slot)
 	c.slot = 0
