@@ -81,8 +81,12 @@ func TestAStartAndItsFiles(t *testing.T) {
 			}
 		}
 	}
+	dataPath := "run/extproc.sock"
+	if g.InEnvoy {
+		dataPath = "run/module.sock"
+	}
 	for name, want := range map[string]fs.FileMode{
-		"run": 0o700, "run/envoy.sock": 0o600, "run/egress.sock": 0o600, "run/control.sock": 0o600, "run/extproc.sock": 0o600,
+		"run": 0o700, "run/envoy.sock": 0o600, "run/egress.sock": 0o600, "run/control.sock": 0o600, dataPath: 0o600,
 		"run/xds.sock": 0o600, "run/envoy.json": 0o600, "pepper": 0o600, "bardo.db": 0o600, "run.json": 0o600, "dev-key.pem": 0o600,
 	} {
 		st, err := os.Stat(filepath.Join(g.Home, name))

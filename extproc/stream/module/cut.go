@@ -4,7 +4,7 @@ package module
 func Cut() {
 	for i := range workers {
 		for _, d := range workers[i].clients() {
-			d.post(posted{run: d.f.reset})
+			d.post(posted{run: func(int) { d.f.reset() }})
 		}
 	}
 }
