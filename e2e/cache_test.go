@@ -439,59 +439,17 @@ func TestAHitCostsNothing(t *testing.T) {
 		if got := g.Do(t, c); known(t, a, got) != "miss" {
 			t.Fatalf("%s: %v", a.form(), got.Header)
 		}
-		cost := before - balanceOf(t, g, k.Key)
-		if cost != 2400 { // 1,000 tokens at 1 USD, 500 at 2 USD a million, and 20 percent
+		left := balanceOf(t, g, k.Key)
+		if cost := before - left; cost != 2400 { // 1,000 tokens at 1 USD, 500 at 2 USD a million, and 20 percent
 			t.Errorf("%s: the first cost %d", a.form(), cost)
 		}
-		got := g.Do(t, c)
-		if known(t, a, got) != "hash" {
-			t.Fatalf("%s: %v", a.form(), got.Header)
-		}
-		left := balanceOf(t, g, k.Key)
-		if left != before-cost {
-			t.Errorf("%s: the hit cost %d", a.form(), before-cost-left)
-		}
-		b := billOf(t, g, k.Key, got.Header.Get("X-Request-Id"))
-		if b.Cost != "0.000000" || b.ProviderCost != "0" || b.Attempts != 0 || b.Path != "cache" || b.Status != "ok" || b.OutputTokens != 500 {
-			t.Errorf("%s: record %+v", a.form(), b)
-		}
-		var r struct {
-			Cache    string
-			Savings  json.Number `json:"savings_usd"`
-			Pipeline string
-		}
-		get(t, g, k.Key, "/v1/requests/"+got.Header.Get("X-Request-Id"), &r)
-		if r.Cache != "hash" || r.Savings != "0.002400" || !strings.HasPrefix(r.Pipeline, "l3;") {
-			t.Errorf("%s: record %+v", a.form(), r)
-		}
-		money := fmt.Sprintf("%d.%06d", left/1e6, left%1e6)
-		if !a.stream {
-			if h := got.Header; h.Get("X-Bardo-Balance") != money || h.Get("X-Bardo-Savings") != "0.002400" {
-				t.Errorf("headers %v, want balance %s", h, money)
-			}
-			continue
-		}
-		if s := summaryOf(t, got); s.Cost != "0.000000" || s.Savings != "0.002400" || s.Balance == nil || string(*s.Balance) != money || s.OutputTokens != 500 || s.Attempts != 0 {
-			t.Errorf("summary %+v, want balance %s", s, money)
-		}
+		checkHitIsFree(t, g, a, c, left)
 	}
 	if n := balanceOf(t, g, k.Key); n != 10_000-4*2400 {
 		t.Errorf("%d are left", n)
 	}
-	var usage struct {
-		Data []struct {
-			Name         string
-			Requests     int
-			OutputTokens int `json:"output_tokens"`
-		}
-	}
 	eventually(t, "the hits as requests without tokens", func() bool { // hits are written behind
-		get(t, g, k.Key, "/v1/usage", &usage)
-		requests, output := 0, 0
-		for _, d := range usage.Data {
-			requests += d.Requests
-			output += d.OutputTokens
-		}
+		requests, output := countedUsage(t, g, k.Key)
 		return requests == 8 && output == 4*500
 	})
 	// What is left pays for no further call, but for what is stored.
@@ -501,6 +459,60 @@ func TestAHitCostsNothing(t *testing.T) {
 	c.Body = strings.Replace(c.Body, `"max_tokens":100`, `"max_tokens":100000`, 1)
 	mustFail(t, poor, g.Do(t, c), http.StatusPaymentRequired, "insufficient_balance")
 	g.AssertSound(t)
+}
+
+// checkHitIsFree sends a request whose answer is stored: its headers or its summary, its record and the balance say that it cost nothing. left is the
+// balance before.
+func checkHitIsFree(t *testing.T, g *gateway.Gateway, a ask, c gateway.Call, left int64) {
+	t.Helper()
+	got := g.Do(t, c)
+	if known(t, a, got) != "hash" {
+		t.Fatalf("%s: %v", a.form(), got.Header)
+	}
+	if now := balanceOf(t, g, c.Key); now != left {
+		t.Errorf("%s: the hit cost %d", a.form(), left-now)
+	}
+	id := got.Header.Get("X-Request-Id")
+	b := billOf(t, g, c.Key, id)
+	if b.Cost != "0.000000" || b.ProviderCost != "0" || b.Attempts != 0 || b.Path != "cache" || b.Status != "ok" || b.OutputTokens != 500 {
+		t.Errorf("%s: record %+v", a.form(), b)
+	}
+	var r struct {
+		Cache    string
+		Savings  json.Number `json:"savings_usd"`
+		Pipeline string
+	}
+	get(t, g, c.Key, "/v1/requests/"+id, &r)
+	if r.Cache != "hash" || r.Savings != "0.002400" || !strings.HasPrefix(r.Pipeline, "l3;") {
+		t.Errorf("%s: record %+v", a.form(), r)
+	}
+	money := fmt.Sprintf("%d.%06d", left/1e6, left%1e6)
+	if !a.stream {
+		if h := got.Header; h.Get("X-Bardo-Balance") != money || h.Get("X-Bardo-Savings") != "0.002400" {
+			t.Errorf("headers %v, want balance %s", h, money)
+		}
+		return
+	}
+	if s := summaryOf(t, got); s.Cost != "0.000000" || s.Savings != "0.002400" || s.Balance == nil || string(*s.Balance) != money || s.OutputTokens != 500 || s.Attempts != 0 {
+		t.Errorf("summary %+v, want balance %s", s, money)
+	}
+}
+
+// countedUsage is how many requests GET /v1/usage counts for a key, and their tokens of output.
+func countedUsage(t *testing.T, g *gateway.Gateway, key string) (requests, output int) {
+	t.Helper()
+	var usage struct {
+		Data []struct {
+			Requests     int
+			OutputTokens int `json:"output_tokens"`
+		}
+	}
+	get(t, g, key, "/v1/usage", &usage)
+	for _, d := range usage.Data {
+		requests += d.Requests
+		output += d.OutputTokens
+	}
+	return requests, output
 }
 
 // TestAHitCountsForTheRateAndNotForTheAllowance.

@@ -94,96 +94,129 @@ func costs(t *testing.T, g *gateway.Gateway, model string) (cost string, status 
 	return got.Header.Get("X-Bardo-Cost"), got.Status
 }
 
-var listedCases = []struct {
+type listedCase struct {
 	about, form, id, upstream string
 	market                    fake.Config
 	provider                  gateway.Provider
 	statesCosts               bool // answers say what they cost, and that is what counts
-}{
+}
+
+var listedCases = []listedCase{
 	{"openrouter K-89", fake.ListOpenRouter, "claude-opus-4-6", "anthropic/claude-opus-4.6", fake.Config{Vendor: fake.OpenRouter}, gateway.Provider{ID: "openrouter"}, true},
 	{"venice", fake.ListVenice, "llama-3.3-70b", "llama-3.3-70b", fake.Config{Vendor: fake.Venice}, gateway.Provider{ID: "venice"}, false},
 	{"blockrun", fake.ListBlockRun, "deepseek-r1", "deepseek/deepseek-r1", fake.Config{Vendor: fake.BlockRun}, gateway.Provider{ID: "blockrun"}, false},
 	{"custom", fake.ListOpenRouter, "gpt-4o", "openai/gpt-4o", fake.Config{Dialect: fake.OpenAI}, gateway.Provider{ID: "mine", More: "catalog: openrouter"}, false},
 }
 
-// TestAProvidersListIsWhatItServes goes through the life of a list: read, unchanged, changed, away, and kept for the next start.
+// TestAProvidersListIsWhatItServes goes through the life of a list: read, unchanged, changed, unavailable, and stored for the next start.
 func TestAProvidersListIsWhatItServes(t *testing.T) {
 	t.Parallel()
 	for _, row := range listedCases {
 		t.Run(row.about, func(t *testing.T) {
 			t.Parallel()
-			market := fake.Start(t, row.market)
-			row.provider.Fake = market
-			first := fake.Listed{ID: row.upstream, Input: "100", Output: "200", Context: 4096}
-			other := fake.Listed{ID: "newcorp/nova-9", Input: "1", Output: "2"}
-			market.Publish(row.form, first, other)
-			dir := t.TempDir()
-			o := gateway.Options{
-				Config:    lively(dir),
-				Providers: []gateway.Provider{row.provider},
-			}
-			g := gateway.Run(t, o)
-			eventually(t, "the list", func() bool {
-				m, _ := show(t, g, row.id)
-				return m.Price.Source == "provider"
-			})
-			m, _ := show(t, g, row.id)
-			if m.Price.Input != 100 || m.Price.Output != 200 || m.Context != 4096 || m.Price.Updated == "" || !slices.Equal(m.Providers, []string{row.provider.ID}) ||
-				len(m.Offers) != 1 || m.Offers[0].Upstream != row.upstream || m.Quality == "" || m.Health[row.provider.ID] == "" || m.Reasoning.Control == "" {
-				t.Errorf("shown as %+v", m)
-			}
-			if c, _ := show(t, g, row.id, "anthropic-version: 2023-06-01"); c.Type != "model" || c.Price != m.Price || len(c.Offers) != 1 {
-				t.Errorf("shown to Anthropic's clients as %+v", c)
-			}
-			dear, _ := costs(t, g, row.id)
-			if asked := market.Generations(); len(asked) != 1 || asked[0].Model != row.upstream {
-				t.Errorf("asked for %+v", asked)
-			}
-			eventually(t, "a look that finds nothing new", func() bool { return market.Unchanged() > 0 })
-
-			market.Publish(row.form, fake.Listed{ID: row.upstream, Input: "50.000001", Output: "100"}, fake.Listed{ID: "newcorp/nova-10", Input: "1", Output: "2"})
-			eventually(t, "the changes", func() bool { return len(modelEvents(t, dir, "catalog:model_vanished")) > 0 })
-			changed := modelEvents(t, dir, "catalog:price_changed")
-			if len(changed) != 1 || changed[0].Data.Model != row.id || changed[0].Data.Old.Input != 100 || changed[0].Data.New.Input != 50.000001 {
-				t.Errorf("told of prices: %+v", changed)
-			}
-			if e := modelEvents(t, dir, "catalog:model_appeared"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-10" || e[0].Data.Provider != row.provider.ID {
-				t.Errorf("told of new models: %+v", e)
-			}
-			if e := modelEvents(t, dir, "catalog:model_vanished"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-9" {
-				t.Errorf("told of models that are gone: %+v", e)
-			}
-			if cheap, status := costs(t, g, row.id); status != http.StatusOK || cheap >= dear && !row.statesCosts {
-				t.Errorf("%d, charged %s, and %s before", status, cheap, dear)
-			}
-			gone := ask{dialect: fake.OpenAI, model: "newcorp/nova-9"}
-			mustFail(t, gone, g.Do(t, gone.call()), http.StatusNotFound, "model_not_found")
-
-			market.BehaveOn("/models", fake.Behaviour{Status: http.StatusServiceUnavailable})
-			eventually(t, "the outage", func() bool { return len(modelEvents(t, dir, "catalog:refresh_failed")) > 1 })
-			half, status := costs(t, g, row.id)
-			if status != http.StatusOK || half >= dear && !row.statesCosts {
-				t.Errorf("in the outage: %d, charged %s", status, half)
-			}
-			if err := g.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			o.Home = g.Home
-			next := gateway.Run(t, o)
-			if again, status := costs(t, next, row.id); status != http.StatusOK || again != half {
-				t.Errorf("started anew in the outage: %d, charged %s, and %s before", status, again, half)
-			}
-			if _, status := show(t, next, "newcorp/nova-9"); status != http.StatusNotFound {
-				t.Errorf("a model that was gone is back: %d", status)
-			}
-			market.BehaveOn("/models", fake.Behaviour{})
-			market.Publish(row.form, first)
-			eventually(t, "the list after the outage", func() bool {
-				m, _ := show(t, next, row.id)
-				return m.Price.Input == 100
-			})
+			l := newListLab(t, row)
+			l.checkRead(t)
+			l.checkChanged(t)
+			l.checkOutage(t)
 		})
 	}
+}
+
+// listLab is a gateway before a provider whose list it reads.
+type listLab struct {
+	listedCase
+	*gateway.Gateway
+
+	options gateway.Options
+	dir     string // of events
+	market  *fake.Server
+	first   fake.Listed // the model as the list has it at first
+	before  string      // what a request for it cost then
+}
+
+func newListLab(t *testing.T, row listedCase) *listLab {
+	t.Helper()
+	l := &listLab{
+		listedCase: row, dir: t.TempDir(), market: fake.Start(t, row.market),
+		first: fake.Listed{ID: row.upstream, Input: "100", Output: "200", Context: 4096},
+	}
+	l.provider.Fake = l.market
+	l.market.Publish(l.form, l.first, fake.Listed{ID: "newcorp/nova-9", Input: "1", Output: "2"})
+	l.options = gateway.Options{Config: lively(l.dir), Providers: []gateway.Provider{l.provider}}
+	l.Gateway = gateway.Run(t, l.options)
+	return l
+}
+
+// checkRead waits for the list, and looks at the model as clients and the provider see it.
+func (l *listLab) checkRead(t *testing.T) {
+	t.Helper()
+	eventually(t, "the list", func() bool {
+		m, _ := show(t, l.Gateway, l.id)
+		return m.Price.Source == "provider"
+	})
+	m, _ := show(t, l.Gateway, l.id)
+	if m.Price.Input != 100 || m.Price.Output != 200 || m.Context != 4096 || m.Price.Updated == "" || !slices.Equal(m.Providers, []string{l.provider.ID}) ||
+		len(m.Offers) != 1 || m.Offers[0].Upstream != l.upstream || m.Quality == "" || m.Health[l.provider.ID] == "" || m.Reasoning.Control == "" {
+		t.Errorf("shown as %+v", m)
+	}
+	if c, _ := show(t, l.Gateway, l.id, "anthropic-version: 2023-06-01"); c.Type != "model" || c.Price != m.Price || len(c.Offers) != 1 {
+		t.Errorf("shown to Anthropic's clients as %+v", c)
+	}
+	l.before, _ = costs(t, l.Gateway, l.id)
+	if asked := l.market.Generations(); len(asked) != 1 || asked[0].Model != l.upstream {
+		t.Errorf("asked for %+v", asked)
+	}
+	eventually(t, "a look that finds nothing new", func() bool { return l.market.Unchanged() > 0 })
+}
+
+// checkChanged changes a price, adds a model and removes another.
+func (l *listLab) checkChanged(t *testing.T) {
+	t.Helper()
+	l.market.Publish(l.form, fake.Listed{ID: l.upstream, Input: "50.000001", Output: "100"}, fake.Listed{ID: "newcorp/nova-10", Input: "1", Output: "2"})
+	eventually(t, "the changes", func() bool { return len(modelEvents(t, l.dir, "catalog:model_vanished")) > 0 })
+	changed := modelEvents(t, l.dir, "catalog:price_changed")
+	if len(changed) != 1 || changed[0].Data.Model != l.id || changed[0].Data.Old.Input != 100 || changed[0].Data.New.Input != 50.000001 {
+		t.Errorf("told of prices: %+v", changed)
+	}
+	if e := modelEvents(t, l.dir, "catalog:model_appeared"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-10" || e[0].Data.Provider != l.provider.ID {
+		t.Errorf("told of new models: %+v", e)
+	}
+	if e := modelEvents(t, l.dir, "catalog:model_vanished"); len(e) != 1 || e[0].Data.Model != "newcorp/nova-9" {
+		t.Errorf("told of removed models: %+v", e)
+	}
+	if cost, status := costs(t, l.Gateway, l.id); status != http.StatusOK || cost >= l.before && !l.statesCosts {
+		t.Errorf("%d, charged %s, and %s before", status, cost, l.before)
+	}
+	removed := ask{dialect: fake.OpenAI, model: "newcorp/nova-9"}
+	mustFail(t, removed, l.Do(t, removed.call()), http.StatusNotFound, "model_not_found")
+}
+
+// checkOutage takes the list away: the last one stays in force, also after a restart, until there is another.
+func (l *listLab) checkOutage(t *testing.T) {
+	t.Helper()
+	l.market.BehaveOn("/models", fake.Behaviour{Status: http.StatusServiceUnavailable})
+	eventually(t, "the outage", func() bool { return len(modelEvents(t, l.dir, "catalog:refresh_failed")) > 1 })
+	cost, status := costs(t, l.Gateway, l.id)
+	if status != http.StatusOK || cost >= l.before && !l.statesCosts {
+		t.Errorf("in the outage: %d, charged %s", status, cost)
+	}
+	if err := l.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	l.options.Home = l.Home
+	next := gateway.Run(t, l.options)
+	if again, status := costs(t, next, l.id); status != http.StatusOK || again != cost {
+		t.Errorf("started again in the outage: %d, charged %s, and %s before", status, again, cost)
+	}
+	if _, status := show(t, next, "newcorp/nova-9"); status != http.StatusNotFound {
+		t.Errorf("a removed model is back: %d", status)
+	}
+	l.market.BehaveOn("/models", fake.Behaviour{})
+	l.market.Publish(l.form, l.first)
+	eventually(t, "the list after the outage", func() bool {
+		m, _ := show(t, next, l.id)
+		return m.Price.Input == 100
+	})
 }
 
 // TestAModelThatAProviderNoLongerHasIsAskedForLast: its list is wrong, the provider is not broken.

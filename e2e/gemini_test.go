@@ -397,56 +397,45 @@ type geminiErrorCase struct {
 	code       string
 }
 
+// geminiHi is a request of a client of Google's, and fakeHello what every fake provider answers to it.
+const (
+	geminiHi  = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`
+	fakeHello = "Hello from the fake provider."
+)
+
 // TestGeminiEndpoints: what a client of Google's finds besides answers, and how it shows its key.
 func TestGeminiEndpoints(t *testing.T) {
 	t.Parallel()
 	l := newGeminiLab(t)
-	f := l.fakes[fake.Gemini]
-	const hi = `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`
 	t.Run("the key in a header, in either version of the API", func(t *testing.T) {
 		for _, path := range []string{"/v1beta/models/m-gemini:generateContent", "/v1/models/m-gemini:generateContent", "/v1beta/v1beta/models/m-gemini:generateContent"} {
-			got := l.Do(t, gateway.Call{Path: path, Body: hi, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}})
-			if got.Status != http.StatusOK || readGemini(t, got, false).text != "Hello from the fake provider." {
+			got := l.Do(t, gateway.Call{Path: path, Body: geminiHi, NoKey: true, Header: []string{"x-goog-api-key: " + l.Key}})
+			if got.Status != http.StatusOK || readGemini(t, got, false).text != fakeHello {
 				t.Errorf("%s: %d %s", path, got.Status, got.Body)
 			}
 		}
 	})
-	t.Run("the key in the query reaches no provider and no log", func(t *testing.T) {
-		for _, stream := range []bool{false, true} {
-			path := geminiPath("m-gemini", stream)
-			sign := "?"
-			if strings.Contains(path, "?") {
-				sign = "&"
-			}
-			got := l.Do(t, gateway.Call{Path: path + sign + "key=" + l.Key, Body: hi, NoKey: true})
-			if got.Status != http.StatusOK || readGemini(t, got, stream).text != "Hello from the fake provider." {
-				t.Errorf("stream=%v: %d %s", stream, got.Status, got.Body)
-			}
-		}
-		if f.Saw(l.Key) || f.Saw("key=") {
-			t.Error("a provider saw the key")
-		}
-	})
+	t.Run("the key in the query reaches no provider and no log", func(t *testing.T) { checkGeminiQueryKey(t, l) })
 	t.Run("without a key, or with a wrong one", func(t *testing.T) {
 		for _, header := range [][]string{nil, {"x-goog-api-key: bardo_sk_wrong"}, {"x-goog-api-key: AIzaSomebodys"}} {
-			geminiFails(t, l.Do(t, gateway.Call{Path: geminiPath("m-gemini", false), Body: hi, NoKey: true, Header: header}), http.StatusUnauthorized, "invalid_api_key")
+			geminiFails(t, l.Do(t, gateway.Call{Path: geminiPath("m-gemini", false), Body: geminiHi, NoKey: true, Header: header}), http.StatusUnauthorized, "invalid_api_key")
 		}
 	})
 	t.Run("errors are in Google's form", func(t *testing.T) {
 		for _, c := range []geminiErrorCase{
-			{geminiPath("unheard-of", false), hi, 404, "model_not_found"},
-			{geminiPath("unheard-of", true), hi, 404, "model_not_found"},
+			{geminiPath("unheard-of", false), geminiHi, 404, "model_not_found"},
+			{geminiPath("unheard-of", true), geminiHi, 404, "model_not_found"},
 			{geminiPath("m-gemini", false), `{"contents":`, 400, "invalid_request"},
 			{geminiPath("m-gemini", false), `{}`, 400, "invalid_request"},
-			{"/v1beta/models/m-gemini:predict", hi, 404, "not_found"},
-			{"/v1beta/files", hi, 404, "not_found"},
+			{"/v1beta/models/m-gemini:predict", geminiHi, 404, "not_found"},
+			{"/v1beta/files", geminiHi, 404, "not_found"},
 		} {
 			geminiFails(t, l.Do(t, gateway.Call{Path: c.path, Body: c.body}), c.status, c.code)
 		}
 	})
 	t.Run("models", func(t *testing.T) { checkGeminiModels(t, l) })
 	t.Run("a count of tokens", func(t *testing.T) {
-		for _, body := range []string{hi, `{"generateContentRequest":{"model":"models/m-gemini",` + hi[1:] + `}`} {
+		for _, body := range []string{geminiHi, `{"generateContentRequest":{"model":"models/m-gemini",` + geminiHi[1:] + `}`} {
 			var count struct{ TotalTokens int }
 			l.Do(t, gateway.Call{Path: "/v1beta/models/m-gemini:countTokens", Body: body}).JSON(t, &count)
 			if count.TotalTokens == 0 {
@@ -454,21 +443,44 @@ func TestGeminiEndpoints(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a stream as an array", func(t *testing.T) {
-		for _, d := range formats {
-			got := l.Do(t, gateway.Call{Path: "/v1beta/models/m-" + string(d) + ":streamGenerateContent", Body: hi})
-			var chunks []json.RawMessage
-			got.JSON(t, &chunks)
-			var h geminiContent
-			for _, c := range chunks {
-				h.add(t, c)
-			}
-			if h.text != "Hello from the fake provider." || h.finish != "STOP" {
-				t.Errorf("%s: %s", d, got.Body)
-			}
-		}
-	})
+	t.Run("a stream as an array", func(t *testing.T) { checkGeminiArrays(t, l) })
 	l.AssertSound(t)
+}
+
+// checkGeminiQueryKey shows the key in the query, as Google's clients may.
+func checkGeminiQueryKey(t *testing.T, l geminiLab) {
+	t.Helper()
+	for _, stream := range []bool{false, true} {
+		path := geminiPath("m-gemini", stream)
+		sign := "?"
+		if strings.Contains(path, "?") {
+			sign = "&"
+		}
+		got := l.Do(t, gateway.Call{Path: path + sign + "key=" + l.Key, Body: geminiHi, NoKey: true})
+		if got.Status != http.StatusOK || readGemini(t, got, stream).text != fakeHello {
+			t.Errorf("stream=%v: %d %s", stream, got.Status, got.Body)
+		}
+	}
+	if f := l.fakes[fake.Gemini]; f.Saw(l.Key) || f.Saw("key=") {
+		t.Error("a provider saw the key")
+	}
+}
+
+// checkGeminiArrays asks each provider for a stream without saying how: it is an array of chunks.
+func checkGeminiArrays(t *testing.T, l geminiLab) {
+	t.Helper()
+	for _, d := range formats {
+		got := l.Do(t, gateway.Call{Path: "/v1beta/models/m-" + string(d) + ":streamGenerateContent", Body: geminiHi})
+		var chunks []json.RawMessage
+		got.JSON(t, &chunks)
+		var h geminiContent
+		for _, c := range chunks {
+			h.add(t, c)
+		}
+		if h.text != fakeHello || h.finish != "STOP" {
+			t.Errorf("%s: %s", d, got.Body)
+		}
+	}
 }
 
 func checkGeminiModels(t *testing.T, l geminiLab) {

@@ -102,69 +102,81 @@ func answerOf(t *testing.T, p *fake.Server, c gateway.Call) string {
 	return b.String()
 }
 
+type modalityCase struct {
+	name, path, body string
+	fields           []string
+	at               func(*modalityLab) *fake.Server
+	model            string
+	cost             int64 // in millionths
+}
+
+func (l *modalityLab) atOpenAI() *fake.Server   { return l.openai }
+func (l *modalityLab) atGroq() *fake.Server     { return l.groq }
+func (l *modalityLab) atTogether() *fake.Server { return l.together }
+
+var modalityCases = []modalityCase{
+	{"moderation is free", "/v1/moderations", `{ "model":"omni-moderation-latest", "input":"caf\u00e9" }`, nil, (*modalityLab).atOpenAI, "omni-moderation-latest", 0},
+	{"images by tokens", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a  cat","n":2,"quality":"low"}`, nil, (*modalityLab).atOpenAI, "gpt-image-1", 50*5 + 2*272*40},
+	{"images as events", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a cat","quality":"low","stream":true,"partial_images":1}`, nil, (*modalityLab).atOpenAI, "gpt-image-1", 50*5 + 272*40},
+	{"images by size and quality", "/v1/images/generations", `{"prompt":"a cat","model":"dall-e-3","size":"1024x1792","quality":"hd"}`, nil, (*modalityLab).atOpenAI, "dall-e-3", 120_000},
+	{"an image of the usual size", "/v1/images/generations", `{"prompt":"a cat","model":"dall-e-3"}`, nil, (*modalityLab).atOpenAI, "dall-e-3", 40_000},
+	{"an edited image", "/v1/images/edits", "", []string{"model=gpt-image-1", "image[]@", "prompt=more cat", "quality=low"}, (*modalityLab).atOpenAI, "gpt-image-1", 50*5 + 323*10 + 272*40},
+	{"variations", "/v1/images/variations", "", []string{"image@", "model=dall-e-2", "n=3", "size=256x256"}, (*modalityLab).atOpenAI, "dall-e-2", 48_000},
+	{"speech by characters", "/v1/audio/speech", `{"model":"tts-1","input":"ünïcödé und mehr.","voice":"alloy"}`, nil, (*modalityLab).atOpenAI, "tts-1", 255},
+	{"speech by its length, MP3", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds.","voice":"alloy"}`, nil, (*modalityLab).atOpenAI, "gpt-4o-mini-tts", 500},
+	{"speech by its length, WAV", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds.","voice":"alloy","response_format":"wav"}`, nil, (*modalityLab).atOpenAI, "gpt-4o-mini-tts", 501},
+	{"speech as events", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds, and then two more.","voice":"alloy","stream_format":"sse"}`, nil, (*modalityLab).atOpenAI, "gpt-4o-mini-tts", 14*6/10 + 101*12 + 1},
+	{"transcription by seconds", "/v1/audio/transcriptions", "", []string{"file@30", "model=whisper-1"}, (*modalityLab).atOpenAI, "whisper-1", 3_000},
+	{"subtitles, by the file's own length", "/v1/audio/transcriptions", "", []string{"model=whisper-1", "response_format=srt", "file@30"}, (*modalityLab).atOpenAI, "whisper-1", 3_000},
+	{"transcription by tokens", "/v1/audio/transcriptions", "", []string{"file@30", "model=gpt-4o-transcribe"}, (*modalityLab).atOpenAI, "gpt-4o-transcribe", 4*25/10 + 300*6 + 45*10},
+	{"transcription as events", "/v1/audio/transcriptions", "", []string{"file@30", "model=gpt-4o-transcribe", "stream=true"}, (*modalityLab).atOpenAI, "gpt-4o-transcribe", 4*25/10 + 300*6 + 45*10},
+	{"translation", "/v1/audio/translations", "", []string{"file@60", "model=whisper-1", "response_format=verbose_json"}, (*modalityLab).atOpenAI, "whisper-1", 6_000},
+	{"a vendor that lists nothing", "/v1/audio/transcriptions", "", []string{"file@", "model=whisper-large-v3"}, (*modalityLab).atGroq, "whisper-large-v3", 309},
+	{"images by pixels", "/v1/images/generations", `{"model":"black-forest-labs/FLUX.1-schnell","prompt":"a cat","width":1024,"height":1024,"steps":8}`, nil, (*modalityLab).atTogether, "black-forest-labs/FLUX.1-schnell", 5_663},
+	{"ranking", "/v1/rerank", `{"model":"Salesforce/Llama-Rank-V1","query":"q","documents":["` + strings.Repeat("a", 394) + `","b"]}`, nil, (*modalityLab).atTogether, "Salesforce/Llama-Rank-V1", 10},
+}
+
 // TestR02ModalitiesPassUnchangedAndAreCharged: each endpoint's request and answer pass as they came, and cost what the catalog says of what the
 // answer reports.
 func TestR02ModalitiesPassUnchangedAndAreCharged(t *testing.T) {
 	t.Parallel()
 	l := runModalityLab(t)
-	for _, row := range []struct {
-		name, path, body string
-		fields           []string
-		at               *fake.Server
-		model            string
-		cost             int64 // in millionths
-	}{
-		{"moderation is free", "/v1/moderations", `{ "model":"omni-moderation-latest", "input":"caf\u00e9" }`, nil, l.openai, "omni-moderation-latest", 0},
-		{"images by tokens", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a  cat","n":2,"quality":"low"}`, nil, l.openai, "gpt-image-1", 50*5 + 2*272*40},
-		{"images as events", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a cat","quality":"low","stream":true,"partial_images":1}`, nil, l.openai, "gpt-image-1", 50*5 + 272*40},
-		{"images by size and quality", "/v1/images/generations", `{"prompt":"a cat","model":"dall-e-3","size":"1024x1792","quality":"hd"}`, nil, l.openai, "dall-e-3", 120_000},
-		{"an image of the usual size", "/v1/images/generations", `{"prompt":"a cat","model":"dall-e-3"}`, nil, l.openai, "dall-e-3", 40_000},
-		{"an edited image", "/v1/images/edits", "", []string{"model=gpt-image-1", "image[]@", "prompt=more cat", "quality=low"}, l.openai, "gpt-image-1", 50*5 + 323*10 + 272*40},
-		{"variations", "/v1/images/variations", "", []string{"image@", "model=dall-e-2", "n=3", "size=256x256"}, l.openai, "dall-e-2", 48_000},
-		{"speech by characters", "/v1/audio/speech", `{"model":"tts-1","input":"ünïcödé und mehr.","voice":"alloy"}`, nil, l.openai, "tts-1", 255},
-		{"speech by its length, MP3", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds.","voice":"alloy"}`, nil, l.openai, "gpt-4o-mini-tts", 500},
-		{"speech by its length, WAV", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds.","voice":"alloy","response_format":"wav"}`, nil, l.openai, "gpt-4o-mini-tts", 501},
-		{"speech as events", "/v1/audio/speech", `{"model":"gpt-4o-mini-tts","input":"A sentence that takes two seconds, and then two more.","voice":"alloy","stream_format":"sse"}`, nil, l.openai, "gpt-4o-mini-tts", 14*6/10 + 101*12 + 1},
-		{"transcription by seconds", "/v1/audio/transcriptions", "", []string{"file@30", "model=whisper-1"}, l.openai, "whisper-1", 3_000},
-		{"subtitles, by the file's own length", "/v1/audio/transcriptions", "", []string{"model=whisper-1", "response_format=srt", "file@30"}, l.openai, "whisper-1", 3_000},
-		{"transcription by tokens", "/v1/audio/transcriptions", "", []string{"file@30", "model=gpt-4o-transcribe"}, l.openai, "gpt-4o-transcribe", 4*25/10 + 300*6 + 45*10},
-		{"transcription as events", "/v1/audio/transcriptions", "", []string{"file@30", "model=gpt-4o-transcribe", "stream=true"}, l.openai, "gpt-4o-transcribe", 4*25/10 + 300*6 + 45*10},
-		{"translation", "/v1/audio/translations", "", []string{"file@60", "model=whisper-1", "response_format=verbose_json"}, l.openai, "whisper-1", 6_000},
-		{"a vendor that lists nothing", "/v1/audio/transcriptions", "", []string{"file@", "model=whisper-large-v3"}, l.groq, "whisper-large-v3", 309},
-		{"images by pixels", "/v1/images/generations", `{"model":"black-forest-labs/FLUX.1-schnell","prompt":"a cat","width":1024,"height":1024,"steps":8}`, nil, l.together, "black-forest-labs/FLUX.1-schnell", 5_663},
-		{"ranking", "/v1/rerank", `{"model":"Salesforce/Llama-Rank-V1","query":"q","documents":["` + strings.Repeat("a", 394) + `","b"]}`, nil, l.together, "Salesforce/Llama-Rank-V1", 10},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			c := modalityCall(t, row.path, row.body, row.fields...)
-			c.Key = l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
-			got := l.Do(t, c)
-			if got.Status != http.StatusOK || got.Err != nil {
-				t.Fatalf("%d %v %.300s", got.Status, got.Err, got.Body)
-			}
-			calls := row.at.Calls()
-			if sent := calls[len(calls)-1]; string(sent.Body) != c.Body || sent.Path != row.path || sent.Key() != row.at.Key {
-				t.Errorf("%s got\n%.300s\nwant\n%.300s", sent.Path, sent.Body, c.Body)
-			}
-			if want := answerOf(t, row.at, c); got.Body != want {
-				t.Errorf("the client got %d bytes\n%.200q\nwant %d\n%.200q", len(got.Body), got.Body, len(want), want)
-			}
-			if paid := 5_000_000 - balanceOf(t, l.Gateway, c.Key); paid != row.cost {
-				t.Errorf("paid %d, want %d", paid, row.cost)
-			}
-			b := billOf(t, l.Gateway, c.Key, got.Header.Get("X-Request-Id"))
-			if b.Status != "ok" || b.Model != row.model || b.UsageEstimated != (row.path == "/v1/moderations") || !b.PriceKnown {
-				t.Errorf("the record is %+v", b)
-			}
-			h := got.Header
-			if h.Get("X-Bardo-Model") != row.model || h.Get("X-Bardo-Attempts") != "1" || h.Get("X-Request-Id") == "" {
-				t.Errorf("headers %v", h)
-			}
-			if want := fmt.Sprintf("0.%06d", row.cost); strings.HasPrefix(h.Get("Content-Type"), "application/json") && h.Get("X-Bardo-Cost") != want {
-				t.Errorf("the cost is %q, want %q", h.Get("X-Bardo-Cost"), want)
-			}
-		})
+	for _, row := range modalityCases {
+		t.Run(row.name, func(t *testing.T) { row.check(t, l) })
 	}
 	l.AssertSound(t)
+}
+
+func (row *modalityCase) check(t *testing.T, l *modalityLab) {
+	t.Helper()
+	c := modalityCall(t, row.path, row.body, row.fields...)
+	c.Key = l.CreateKey(t, "--name", "k", "--balance-usd", "5").Key
+	got := l.Do(t, c)
+	if got.Status != http.StatusOK || got.Err != nil {
+		t.Fatalf("%d %v %.300s", got.Status, got.Err, got.Body)
+	}
+	at := row.at(l)
+	calls := at.Calls()
+	if sent := calls[len(calls)-1]; string(sent.Body) != c.Body || sent.Path != row.path || sent.Key() != at.Key {
+		t.Errorf("%s got\n%.300s\nwant\n%.300s", sent.Path, sent.Body, c.Body)
+	}
+	if want := answerOf(t, at, c); got.Body != want {
+		t.Errorf("the client got %d bytes\n%.200q\nwant %d\n%.200q", len(got.Body), got.Body, len(want), want)
+	}
+	if paid := 5_000_000 - balanceOf(t, l.Gateway, c.Key); paid != row.cost {
+		t.Errorf("paid %d, want %d", paid, row.cost)
+	}
+	b := billOf(t, l.Gateway, c.Key, got.Header.Get("X-Request-Id"))
+	if b.Status != "ok" || b.Model != row.model || b.UsageEstimated != (row.path == "/v1/moderations") || !b.PriceKnown {
+		t.Errorf("the record is %+v", b)
+	}
+	h := got.Header
+	if h.Get("X-Bardo-Model") != row.model || h.Get("X-Bardo-Attempts") != "1" || h.Get("X-Request-Id") == "" {
+		t.Errorf("headers %v", h)
+	}
+	if want := fmt.Sprintf("0.%06d", row.cost); strings.HasPrefix(h.Get("Content-Type"), "application/json") && h.Get("X-Bardo-Cost") != want {
+		t.Errorf("the cost is %q, want %q", h.Get("X-Bardo-Cost"), want)
+	}
 }
 
 // TestModelsOfModalities: names with a provider, models left to the gateway, and models that do something else.

@@ -126,12 +126,14 @@ func summaryOf(t testing.TB, got gateway.Answer) (c lastComment) {
 	return c
 }
 
-var costCases = []struct {
+type costCase struct {
 	name, model               string
 	usage                     fake.Usage
 	input, cached, write, out int    // as the client is told
 	cost, charge              string // the provider's, exact, and the key's
-}{
+}
+
+var costCases = []costCase{
 	{"K-32", "claude-opus-4-5", fake.Usage{Input: 6, CacheWrite5m: 159_217, Output: 2_745}, 159_223, 0, 159_217, 2_745, "1.06376125", "1.276514"},
 	{"K-33 a cache write", "claude-sonnet-4-5", fake.Usage{Input: 3, CacheWrite5m: 12_304, Output: 550}, 12_307, 0, 12_304, 550, "0.054399", "0.065279"},
 	{"K-33 a cache read", "gemini-of-2025", fake.Usage{Input: 5_005, Cached: 257_955, Output: 1_744}, 262_960, 257_955, 0, 1_744, "0.184918125", "0.221902"},
@@ -143,7 +145,6 @@ var costCases = []struct {
 // on top, rounded up once.
 func TestCostsK29K32K33(t *testing.T) {
 	t.Parallel()
-	rows := costCases
 	n := fake.Start(t, fake.Config{Dialect: fake.Anthropic})
 	o := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	known := func(ids ...string) (ms []gateway.Model) {
@@ -159,61 +160,72 @@ func TestCostsK29K32K33(t *testing.T) {
 		{ID: "oo", Fake: o, Models: append(known("gpt-4o"), gateway.Model{ID: "gemini-of-2025", Price: "{input: 1.25, output: 10, cached_input: 0.625}"})},
 	}})
 	rich := g.CreateKey(t, "--name", "rich", "--balance-usd", "100").Key
-	for _, r := range rows {
+	for _, r := range costCases {
 		n.BehaveFor(r.model, fake.Behaviour{Usage: &r.usage})
 		o.BehaveFor(r.model, fake.Behaviour{Usage: &r.usage})
 		for _, client := range []fake.Dialect{fake.OpenAI, fake.Anthropic} {
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s/%s/stream=%v", r.name, client, stream), func(t *testing.T) {
-					before := balanceOf(t, g, rich)
-					c := ask{dialect: client, model: r.model, stream: stream}.call()
-					c.Key = rich
-					got := g.Do(t, c)
-					if got.Status != http.StatusOK {
-						t.Fatalf("%d %s", got.Status, got.Body)
-					}
-					after := balanceOf(t, g, rich)
-					b := billOf(t, g, rich, got.Header.Get("X-Request-Id"))
-					want := bill{
-						RequestID: got.Header.Get("X-Request-Id"), Status: "ok", Path: b.Path, Provider: got.Header.Get("X-Bardo-Provider"), Model: r.model,
-						Attempts: 1, InputTokens: r.input, CachedTokens: r.cached, CacheWriteTokens: r.write, OutputTokens: r.out,
-						ReasoningTokens: b.ReasoningTokens, PriceKnown: true, ProviderCost: json.Number(r.cost), Cost: json.Number(padded(r.charge)), SpreadPct: 20, HTTPStatus: 200,
-					}
-					if b != want {
-						t.Errorf("record\n%+v, want\n%+v", b, want)
-					}
-					if (b.Path == "driven") != stream {
-						t.Errorf("served by the %s path", b.Path)
-					}
-					if charge := micro(t, json.Number(padded(r.charge))); before-after != charge {
-						t.Errorf("the balance went down by %d, want %d", before-after, charge)
-					}
-					if got.Header.Get("X-Bardo-Spread") != "20" {
-						t.Errorf("spread %q", got.Header.Get("X-Bardo-Spread"))
-					}
-					left := fmt.Sprintf("%d.%06d", after/1e6, after%1e6)
-					if !stream {
-						if h := got.Header; h.Get("X-Bardo-Cost") != padded(r.charge) || h.Get("X-Bardo-Balance") != left || h.Get("X-Bardo-Balance-Warning") != "" {
-							t.Errorf("headers %v, want cost %s and balance %s", h, r.charge, left)
-						}
-						return
-					}
-					s := summaryOf(t, got)
-					if s.Balance == nil || string(*s.Balance) != left {
-						t.Errorf("summary's balance %v, want %s", s.Balance, left)
-					}
-					s.Balance = nil
-					if want := (lastComment{
-						RequestID: b.RequestID, Provider: b.Provider, Model: r.model, Attempts: 1, InputTokens: r.input, CachedTokens: r.cached,
-						CacheWriteTokens: r.write, OutputTokens: r.out, ReasoningTokens: b.ReasoningTokens, Cost: b.Cost, Savings: "0.000000", Cache: "miss",
-					}); s != want {
-						t.Errorf("summary\n%+v, want\n%+v", s, want)
-					}
+					r.check(t, g, rich, ask{dialect: client, model: r.model, stream: stream})
 				})
 			}
 		}
 	}
 	g.AssertSound(t)
+}
+
+// check sends a request with a key, and compares record, balance, and headers or summary with the row.
+func (r *costCase) check(t *testing.T, g *gateway.Gateway, key string, a ask) {
+	t.Helper()
+	before := balanceOf(t, g, key)
+	c := a.call()
+	c.Key = key
+	got := g.Do(t, c)
+	if got.Status != http.StatusOK {
+		t.Fatalf("%d %s", got.Status, got.Body)
+	}
+	after := balanceOf(t, g, key)
+	b := billOf(t, g, key, got.Header.Get("X-Request-Id"))
+	want := bill{
+		RequestID: got.Header.Get("X-Request-Id"), Status: "ok", Path: b.Path, Provider: got.Header.Get("X-Bardo-Provider"), Model: r.model,
+		Attempts: 1, InputTokens: r.input, CachedTokens: r.cached, CacheWriteTokens: r.write, OutputTokens: r.out,
+		ReasoningTokens: b.ReasoningTokens, PriceKnown: true, ProviderCost: json.Number(r.cost), Cost: json.Number(padded(r.charge)), SpreadPct: 20, HTTPStatus: 200,
+	}
+	if b != want {
+		t.Errorf("record\n%+v, want\n%+v", b, want)
+	}
+	if (b.Path == "driven") != a.stream {
+		t.Errorf("served by the %s path", b.Path)
+	}
+	if charge := micro(t, json.Number(padded(r.charge))); before-after != charge {
+		t.Errorf("the balance went down by %d, want %d", before-after, charge)
+	}
+	if got.Header.Get("X-Bardo-Spread") != "20" {
+		t.Errorf("spread %q", got.Header.Get("X-Bardo-Spread"))
+	}
+	left := fmt.Sprintf("%d.%06d", after/1e6, after%1e6)
+	if a.stream {
+		checkSummary(t, summaryOf(t, got), &b, left)
+		return
+	}
+	if h := got.Header; h.Get("X-Bardo-Cost") != padded(r.charge) || h.Get("X-Bardo-Balance") != left || h.Get("X-Bardo-Balance-Warning") != "" {
+		t.Errorf("headers %v, want cost %s and balance %s", h, r.charge, left)
+	}
+}
+
+// checkSummary compares the summary at the end of a stream with the request's record.
+func checkSummary(t *testing.T, s lastComment, b *bill, left string) {
+	t.Helper()
+	if s.Balance == nil || string(*s.Balance) != left {
+		t.Errorf("summary's balance %v, want %s", s.Balance, left)
+	}
+	s.Balance = nil
+	if want := (lastComment{
+		RequestID: b.RequestID, Provider: b.Provider, Model: b.Model, Attempts: 1, InputTokens: b.InputTokens, CachedTokens: b.CachedTokens,
+		CacheWriteTokens: b.CacheWriteTokens, OutputTokens: b.OutputTokens, ReasoningTokens: b.ReasoningTokens, Cost: b.Cost, Savings: "0.000000", Cache: "miss",
+	}); s != want {
+		t.Errorf("summary\n%+v, want\n%+v", s, want)
+	}
 }
 
 // padded gives an amount its six decimals.

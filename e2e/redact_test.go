@@ -66,90 +66,112 @@ func hides(t *testing.T, where, seen, key string) {
 	}
 }
 
+// redactLab is a gateway before providers of each format whose errors quote keys. Nothing in the keys looks like one of any vendor.
+type redactLab struct {
+	*gateway.Gateway
+
+	providers map[fake.Dialect]*fake.Server
+	watched   *watching
+	events    string   // the file
+	records   []string // ids of requests
+}
+
+const ownKey, othersKey = "Zq7vX2mN9pL4kT8wRb", "another.Hd83kfLq02/mVx+e"
+
+func newRedactLab(t *testing.T) *redactLab {
+	t.Helper()
+	l := &redactLab{providers: make(map[fake.Dialect]*fake.Server), events: filepath.Join(t.TempDir(), "events")}
+	o := gateway.Options{Config: quick + fmt.Sprintf("telemetry: {log_level: debug, events: %q}\n", "file:"+l.events)}
+	for _, d := range formats {
+		l.providers[d] = fake.Start(t, fake.Config{Dialect: d, Key: ownKey + string(d)})
+		o.Providers = append(o.Providers, gateway.Provider{ID: "p-" + string(d), Fake: l.providers[d], Format: string(d), Models: models("m-"+string(d), "")})
+	}
+	o.Providers = append(o.Providers, gateway.Provider{ID: "other", BaseURL: "http://" + deadAddress + "/v1", Key: othersKey, Models: models("m-other", "")})
+	l.Gateway = gateway.Run(t, o)
+	l.watched = watch(t, l.Gateway, "--json")
+	awaitWatched(t, l.Gateway, l.watched)
+	return l
+}
+
+// ask has a provider answer with raw, and looks for the key in what the client gets.
+func (l *redactLab) ask(t *testing.T, a ask, raw fake.Raw, key string) gateway.Answer {
+	t.Helper()
+	l.providers[a.dialect].Behave(fake.Behaviour{Raw: &raw})
+	got := l.Do(t, a.call())
+	hides(t, "the answer", got.Body, key)
+	hides(t, "a header", fmt.Sprint(got.Header, got.Trailer), key)
+	l.records = append(l.records, got.Header.Get("X-Request-Id"))
+	return got
+}
+
 // TestNoErrorOfAProviderShowsAConfiguredSecret: whichever it quotes, in whichever member, however it writes it, and whenever it fails. Not
 // to the client, in the record, in the log, in the events, in `bardo watch`, `bardo providers` and `bardo doctor`.
 func TestNoErrorOfAProviderShowsAConfiguredSecret(t *testing.T) {
 	t.Parallel()
-	// Nothing in them looks like a key of any vendor.
-	const own, others = "Zq7vX2mN9pL4kT8wRb", "another.Hd83kfLq02/mVx+e"
-	dialects := []fake.Dialect{fake.OpenAI, fake.Anthropic, fake.Gemini}
-	providers := make(map[fake.Dialect]*fake.Server)
-	events := filepath.Join(t.TempDir(), "events")
-	o := gateway.Options{Config: quick + fmt.Sprintf("telemetry: {log_level: debug, events: %q}\n", "file:"+events)}
-	for _, d := range dialects {
-		providers[d] = fake.Start(t, fake.Config{Dialect: d, Key: own + string(d)})
-		o.Providers = append(o.Providers, gateway.Provider{ID: "p-" + string(d), Fake: providers[d], Format: string(d), Models: models("m-"+string(d), "")})
-	}
-	o.Providers = append(o.Providers, gateway.Provider{ID: "other", BaseURL: "http://" + deadAddress + "/v1", Key: others, Models: models("m-other", "")})
-	g := gateway.Run(t, o)
-	w := watch(t, g, "--json")
-	awaitWatched(t, g, w)
-
-	var records []string
-	check := func(t *testing.T, key string, got gateway.Answer) {
-		t.Helper()
-		hides(t, "the answer", got.Body, key)
-		hides(t, "a header", fmt.Sprint(got.Header, got.Trailer), key)
-		records = append(records, got.Header.Get("X-Request-Id"))
-	}
-	for _, d := range dialects {
-		p := providers[d]
-		for _, key := range []string{p.Key, others} {
+	l := newRedactLab(t)
+	for _, d := range formats {
+		for _, key := range []string{l.providers[d].Key, othersKey} {
 			for form, body := range quotingErrors(key) {
 				for _, status := range []int{400, 401, 404, 422, 500} {
 					t.Run(fmt.Sprintf("%s/%s/%d/%.7s", d, form, status, key), func(t *testing.T) {
-						p.Behave(fake.Behaviour{Raw: &fake.Raw{Status: status, Header: []string{"content-type: application/json", "x-said: " + key}, Body: body}})
+						raw := fake.Raw{Status: status, Header: []string{"content-type: application/json", "x-said: " + key}, Body: body}
 						for _, stream := range []bool{false, true} {
-							a := ask{dialect: d, model: "m-" + string(d), stream: stream}
-							got := g.Do(t, a.call())
+							got := l.ask(t, ask{dialect: d, model: "m-" + string(d), stream: stream}, raw, key)
 							if got.Status < 400 {
 								t.Fatalf("%d: %s", got.Status, got.Body)
 							}
-							if (status == 400 || status == 413 || status == 422) && form != "cut in the key" && !strings.Contains(got.Body, "a key ***") {
+							if (status == 400 || status == 422) && form != "cut in the key" && !strings.Contains(got.Body, "a key ***") {
 								t.Errorf("the provider's words are lost: %s", got.Body)
 							}
-							check(t, key, got)
 						}
 					})
 				}
 			}
 		}
 	}
-	t.Run("in a stream", func(t *testing.T) {
-		for _, key := range []string{providers[fake.OpenAI].Key, others} {
-			for form, body := range quotingErrors(key) {
-				if !strings.HasPrefix(body, "{") {
-					body = "data: " + body // no JSON
-				}
-				for _, before := range []string{"", `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"so"},"finish_reason":null}]}` + "\n\n"} {
-					providers[fake.OpenAI].Behave(fake.Behaviour{Raw: &fake.Raw{Status: 200, Header: []string{"content-type: text/event-stream"}, Body: before + "data: " + body + "\n\n"}})
-					got := g.Do(t, ask{dialect: fake.OpenAI, model: "m-openai", stream: true}.call())
-					check(t, key, got)
-					if got.Status == http.StatusOK && before == "" && strings.HasPrefix(body, "{") {
-						t.Errorf("%s: %d %s", form, got.Status, got.Body)
-					}
+	t.Run("in a stream", func(t *testing.T) { l.checkStreams(t) })
+	l.watched.sees(t, l.records[len(l.records)-1])
+	for _, key := range []string{ownKey, othersKey} {
+		l.checkOperator(t, key)
+	}
+}
+
+// checkStreams has errors come as events, before content and after it.
+func (l *redactLab) checkStreams(t *testing.T) {
+	t.Helper()
+	const content = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"so"},"finish_reason":null}]}` + "\n\n"
+	for _, key := range []string{l.providers[fake.OpenAI].Key, othersKey} {
+		for form, body := range quotingErrors(key) {
+			if !strings.HasPrefix(body, "{") {
+				body = "data: " + body // no JSON
+			}
+			for _, before := range []string{"", content} {
+				raw := fake.Raw{Status: 200, Header: []string{"content-type: text/event-stream"}, Body: before + "data: " + body + "\n\n"}
+				got := l.ask(t, ask{dialect: fake.OpenAI, model: "m-openai", stream: true}, raw, key)
+				if got.Status == http.StatusOK && before == "" && strings.HasPrefix(body, "{") {
+					t.Errorf("%s: %d %s", form, got.Status, got.Body)
 				}
 			}
 		}
-	})
+	}
+}
 
-	id := records[len(records)-1]
-	w.sees(t, id)
-	for _, key := range []string{own, others} {
-		for i := 0; i < len(records); i += 37 {
-			hides(t, "a record", g.Do(t, gateway.Call{Path: "/v1/requests/" + records[i]}).Body, key)
-		}
-		hides(t, "the log", g.Log(), key)
-		hides(t, "bardo watch", strings.Join(w.all(), "\n"), key)
-		b, err := os.ReadFile(events)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hides(t, "an event", string(b), key)
-		for _, command := range [][]string{{"doctor"}, {"doctor", "--json"}, {"providers"}, {"providers", "--json"}, {"config"}} {
-			r := g.Try(t, append(command, "-c", g.File)...)
-			hides(t, strings.Join(command, " "), r.Stdout+r.Stderr, key)
-		}
+// checkOperator looks for the key in what an operator sees of the requests.
+func (l *redactLab) checkOperator(t *testing.T, key string) {
+	t.Helper()
+	for i := 0; i < len(l.records); i += 37 {
+		hides(t, "a record", l.Do(t, gateway.Call{Path: "/v1/requests/" + l.records[i]}).Body, key)
+	}
+	hides(t, "the log", l.Log(), key)
+	hides(t, "bardo watch", strings.Join(l.watched.all(), "\n"), key)
+	b, err := os.ReadFile(l.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hides(t, "an event", string(b), key)
+	for _, command := range [][]string{{"doctor"}, {"doctor", "--json"}, {"providers"}, {"providers", "--json"}, {"config"}} {
+		r := l.Try(t, append(command, "-c", l.File)...)
+		hides(t, strings.Join(command, " "), r.Stdout+r.Stderr, key)
 	}
 }
 

@@ -51,6 +51,19 @@ func bodyOf(t testing.TB, url string) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
+// whyRefused is what Envoy says of an address that another program listens on.
+const whyRefused = "Address already in use"
+
+// versionOf is the version of the configuration in the gateway's file.
+func versionOf(t *testing.T, g *gateway.Gateway) string {
+	t.Helper()
+	content, err := os.ReadFile(g.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%.6x", sha256.Sum256(content))
+}
+
 // TestAConfigurationThatEnvoyRefusesIsNotReloaded: it passes all checks, but Envoy cannot listen where it says. All of the configuration before
 // stays in force, everyone who asks is told why, nothing is sent in a loop, and the new one is taken once it can be.
 func TestAConfigurationThatEnvoyRefusesIsNotReloaded(t *testing.T) {
@@ -58,14 +71,7 @@ func TestAConfigurationThatEnvoyRefusesIsNotReloaded(t *testing.T) {
 	a := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "a"})
 	b := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "b"})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "a", Fake: a, Models: models("m", "")}}})
-	file := func() string {
-		content, err := os.ReadFile(g.File)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%.6x", sha256.Sum256(content))
-	}
-	first := file()
+	first := versionOf(t, g)
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -76,10 +82,9 @@ func TestAConfigurationThatEnvoyRefusesIsNotReloaded(t *testing.T) {
 		Config:    quick + fmt.Sprintf("listen: {http: %q, https: 127.0.0.1:0, admin: 127.0.0.1:0}\n", at),
 		Providers: []gateway.Provider{{ID: "b", Fake: b, Models: models("n", "")}},
 	})
-	second := file()
-	const why = "Address already in use"
+	second := versionOf(t, g)
 
-	if r := g.Try(t, "config", "reload"); r.Code != 1 || !strings.Contains(r.Stderr, why) {
+	if r := g.Try(t, "config", "reload"); r.Code != 1 || !strings.Contains(r.Stderr, whyRefused) {
 		t.Errorf("config reload: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	for range 100 {
@@ -89,31 +94,8 @@ func TestAConfigurationThatEnvoyRefusesIsNotReloaded(t *testing.T) {
 		}
 	}
 	mustFail(t, ask{dialect: fake.OpenAI}, g.Do(t, ask{dialect: fake.OpenAI, model: "n"}.call()), http.StatusNotFound, "model_not_found")
-	log := g.Log()
-	if strings.Contains(log, fmt.Sprintf(`"msg":"configuration reloaded","file":%q,"version":%q`, g.File, second)) {
-		t.Error("the log says that it was reloaded")
-	}
-	if !strings.Contains(log, "the configuration was not reloaded") || !strings.Contains(log, why) {
-		t.Error("the log does not say that it was not reloaded, and why")
-	}
-	if n := strings.Count(log, "envoy refused a configuration"); n == 0 || n > 5 {
-		t.Errorf("Envoy was given it %d times", n)
-	}
-	s, code := statusOfConfig(t, g)
-	if code != 1 || s.Version != first || s.Failure == nil || s.Failure.Version != second || !strings.Contains(s.Failure.Reason, why) {
-		t.Errorf("config status: exit %d, %+v", code, s)
-	}
-	if r := g.Try(t, "config", "check", "-c", g.File); r.Code != 2 || !strings.Contains(r.Stderr, why) {
-		t.Errorf("config check: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
-	}
-	for _, url := range []string{g.Admin, g.URL} {
-		if status, body := bodyOf(t, url+"/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, why) {
-			t.Errorf("%s/readyz?verbose: %d %s", url, status, body)
-		}
-		if status, body := bodyOf(t, url+"/readyz"); status != http.StatusOK || strings.Contains(body, "configuration") {
-			t.Errorf("%s/readyz: %d %s", url, status, body)
-		}
-	}
+	checkRefusedInLog(t, g, second)
+	checkRefusedInCommands(t, g, first, second)
 
 	// The port becomes free: nothing has to be restarted, and nobody has to say so.
 	if err := taken.Close(); err != nil {
@@ -125,13 +107,54 @@ func TestAConfigurationThatEnvoyRefusesIsNotReloaded(t *testing.T) {
 		got := g.Do(t, ask{dialect: fake.OpenAI, model: "n"}.call())
 		return got.Status == http.StatusOK && got.Header.Get("X-Bardo-Provider") == "b"
 	})
-	if s, code := statusOfConfig(t, g); code != 0 || s.Version != second || s.Failure != nil {
+	checkInForce(t, g, second)
+}
+
+// checkRefusedInLog: the log says that the version was not reloaded, and why, and Envoy was not given it again and again.
+func checkRefusedInLog(t *testing.T, g *gateway.Gateway, version string) {
+	t.Helper()
+	log := g.Log()
+	if strings.Contains(log, fmt.Sprintf(`"msg":"configuration reloaded","file":%q,"version":%q`, g.File, version)) {
+		t.Error("the log says that it was reloaded")
+	}
+	if !strings.Contains(log, "the configuration was not reloaded") || !strings.Contains(log, whyRefused) {
+		t.Error("the log does not say that it was not reloaded, and why")
+	}
+	if n := strings.Count(log, "envoy refused a configuration"); n == 0 || n > 5 {
+		t.Errorf("Envoy was given it %d times", n)
+	}
+}
+
+// checkRefusedInCommands: commands and /readyz?verbose say which version is in force, which was refused, and why.
+func checkRefusedInCommands(t *testing.T, g *gateway.Gateway, inForce, refused string) {
+	t.Helper()
+	s, code := statusOfConfig(t, g)
+	if code != 1 || s.Version != inForce || s.Failure == nil || s.Failure.Version != refused || !strings.Contains(s.Failure.Reason, whyRefused) {
+		t.Errorf("config status: exit %d, %+v", code, s)
+	}
+	if r := g.Try(t, "config", "check", "-c", g.File); r.Code != 2 || !strings.Contains(r.Stderr, whyRefused) {
+		t.Errorf("config check: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	for _, url := range []string{g.Admin, g.URL} {
+		if status, body := bodyOf(t, url+"/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, whyRefused) {
+			t.Errorf("%s/readyz?verbose: %d %s", url, status, body)
+		}
+		if status, body := bodyOf(t, url+"/readyz"); status != http.StatusOK || strings.Contains(body, "configuration") {
+			t.Errorf("%s/readyz: %d %s", url, status, body)
+		}
+	}
+}
+
+// checkInForce: everything that can be asked says that the version is in force.
+func checkInForce(t *testing.T, g *gateway.Gateway, version string) {
+	t.Helper()
+	if s, code := statusOfConfig(t, g); code != 0 || s.Version != version || s.Failure != nil {
 		t.Errorf("config status: exit %d, %+v", code, s)
 	}
 	if status, body := bodyOf(t, g.URL+"/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, `{"name":"configuration","ok":true}`) {
 		t.Errorf("/readyz?verbose: %d %s", status, body)
 	}
-	if r := g.Try(t, "config", "reload"); r.Code != 0 || !strings.Contains(r.Stdout, second) {
+	if r := g.Try(t, "config", "reload"); r.Code != 0 || !strings.Contains(r.Stdout, version) {
 		t.Errorf("config reload: exit %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

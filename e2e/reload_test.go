@@ -53,15 +53,8 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 	alone := begin(t, g, ask{dialect: fake.OpenAI, model: "slow-alone", stream: true})
 
 	t.Run("a provider is added", func(t *testing.T) {
-		asked := ask{dialect: fake.OpenAI, model: "new"}
-		mustFail(t, asked, g.Do(t, asked.call()), http.StatusNotFound, "model_not_found")
 		o.Providers = []gateway.Provider{pa, pb, pc}
-		reload(t, g, o)
-		for _, asked := range everyKind("new") {
-			if got := g.Do(t, asked.call()); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "c" {
-				t.Errorf("%+v: %d %s", asked, got.Status, got.Body)
-			}
-		}
+		checkProviderAdded(t, o, g)
 	})
 	t.Run("a provider moves", func(t *testing.T) { checkProviderMoves(t, o, moved, g, load, a) })
 	t.Run("the order changes", func(t *testing.T) {
@@ -94,15 +87,32 @@ func TestD60ReloadUnderLoad(t *testing.T) {
 		}
 	}
 	load.stop(t)
-	t.Run("limits change", func(t *testing.T) {
-		o.Config = strings.Replace(quick, "rpm: 0", "rpm: 1, max_body_bytes: 2000", 1)
-		reload(t, g, o)
-		asked := ask{dialect: fake.OpenAI, model: "m", say: strings.Repeat("x", 3000)}
-		mustFail(t, asked, g.Do(t, asked.call()), http.StatusRequestEntityTooLarge, "request_too_large")
-		asked.say = ""
-		eventually(t, "the rate limit", func() bool { return g.Do(t, asked.call()).Status == http.StatusTooManyRequests })
-	})
+	t.Run("limits change", func(t *testing.T) { checkLimitsChange(t, o, g) })
 	g.AssertSound(t)
+}
+
+// checkProviderAdded adds the provider "c", the only one of the model "new".
+func checkProviderAdded(t *testing.T, o gateway.Options, g *gateway.Gateway) {
+	t.Helper()
+	asked := ask{dialect: fake.OpenAI, model: "new"}
+	mustFail(t, asked, g.Do(t, asked.call()), http.StatusNotFound, "model_not_found")
+	reload(t, g, o)
+	for _, asked := range everyKind("new") {
+		if got := g.Do(t, asked.call()); got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "c" {
+			t.Errorf("%+v: %d %s", asked, got.Status, got.Body)
+		}
+	}
+}
+
+// checkLimitsChange sets limits of size and rate.
+func checkLimitsChange(t *testing.T, o gateway.Options, g *gateway.Gateway) {
+	t.Helper()
+	o.Config = strings.Replace(quick, "rpm: 0", "rpm: 1, max_body_bytes: 2000", 1)
+	reload(t, g, o)
+	asked := ask{dialect: fake.OpenAI, model: "m", say: strings.Repeat("x", 3000)}
+	mustFail(t, asked, g.Do(t, asked.call()), http.StatusRequestEntityTooLarge, "request_too_large")
+	asked.say = ""
+	eventually(t, "the rate limit", func() bool { return g.Do(t, asked.call()).Status == http.StatusTooManyRequests })
 }
 
 func checkProviderMoves(t *testing.T, o gateway.Options, moved *fake.Server, g *gateway.Gateway, load *crowd, a *fake.Server) {

@@ -12,50 +12,30 @@ import (
 	"bardo.money/gateway/e2e/gateway"
 )
 
-// TestPublishedSchemas: whoever has a key reads the forms of answers, and what stands in for one.
+// listedSchema is one of GET /v1/schemas.
+type listedSchema struct {
+	Object, Name string
+	Subsystems   []string
+	Strict       bool
+	Default      any
+	Schema       map[string]any
+}
+
+// TestPublishedSchemas: whoever has a key reads the schemas of answers, and the default of each.
 func TestPublishedSchemas(t *testing.T) {
 	t.Parallel()
 	p := fake.Start(t, fake.Config{Dialect: fake.OpenAI})
 	g := gateway.Run(t, gateway.Options{Config: quick, Providers: []gateway.Provider{{ID: "own", Fake: p, Models: models("m", "")}}})
 	var list struct {
 		Object string
-		Data   []struct {
-			Object, Name string
-			Subsystems   []string
-			Strict       bool
-			Default      any
-			Schema       map[string]any
-		}
+		Data   []listedSchema
 	}
 	got := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/schemas"})
 	if err := json.Unmarshal([]byte(got.Body), &list); err != nil || got.Status != http.StatusOK || list.Object != "list" || len(list.Data) != 13 {
 		t.Fatalf("%d, %v: %s", got.Status, err, got.Body)
 	}
-	for _, s := range list.Data {
-		got := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/schemas/" + s.Name})
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(got.Body))
-		if err != nil || got.Status != http.StatusOK || got.Header.Get("content-type") != "application/json" {
-			t.Fatalf("%s: %d %v, %v: %s", s.Name, got.Status, got.Header, err, got.Body)
-		}
-		c := jsonschema.NewCompiler()
-		if err := c.AddResource("form:///"+s.Name, doc); err != nil {
-			t.Fatal(err)
-		}
-		form, err := c.Compile("form:///" + s.Name)
-		if err != nil {
-			t.Fatalf("%s: %v", s.Name, err)
-		}
-		if s.Object != "schema" || form.Title != s.Name || s.Schema["title"] != s.Name || (form.Default == nil) != (s.Default == nil) || s.Subsystems == nil {
-			t.Errorf("%s is listed as %+v", s.Name, s)
-		}
-		if s.Default != nil {
-			if err := form.Validate(s.Default); err != nil {
-				t.Errorf("the default of %s: %v", s.Name, err)
-			}
-		}
-		if strict := s.Name == "CognitionPlan" || s.Name == "RiskRationale" || s.Name == "MemoryWriteIntent"; s.Strict != strict || strict && s.Default != nil {
-			t.Errorf("%s: strict %t, default %v", s.Name, s.Strict, s.Default)
-		}
+	for i := range list.Data {
+		list.Data[i].check(t, g)
 	}
 	for path, want := range map[string]string{
 		"/v1/schemas/HeartbeatDecison": `there is no schema \"HeartbeatDecison\"; did you mean HeartbeatDecision?`,
@@ -76,5 +56,34 @@ func TestPublishedSchemas(t *testing.T) {
 	}
 	if n := len(p.Generations()); n != 0 {
 		t.Errorf("a provider was asked %d times", n)
+	}
+}
+
+// check compares the entry with the schema itself, which compiles and has a valid default.
+func (s *listedSchema) check(t *testing.T, g *gateway.Gateway) {
+	t.Helper()
+	got := g.Do(t, gateway.Call{Method: http.MethodGet, Path: "/v1/schemas/" + s.Name})
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(got.Body))
+	if err != nil || got.Status != http.StatusOK || got.Header.Get("content-type") != "application/json" {
+		t.Fatalf("%s: %d %v, %v: %s", s.Name, got.Status, got.Header, err, got.Body)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("form:///"+s.Name, doc); err != nil {
+		t.Fatal(err)
+	}
+	form, err := c.Compile("form:///" + s.Name)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	if s.Object != "schema" || form.Title != s.Name || s.Schema["title"] != s.Name || (form.Default == nil) != (s.Default == nil) || s.Subsystems == nil {
+		t.Errorf("%s is listed as %+v", s.Name, s)
+	}
+	if s.Default != nil {
+		if err := form.Validate(s.Default); err != nil {
+			t.Errorf("the default of %s: %v", s.Name, err)
+		}
+	}
+	if strict := s.Name == "CognitionPlan" || s.Name == "RiskRationale" || s.Name == "MemoryWriteIntent"; s.Strict != strict || strict && s.Default != nil {
+		t.Errorf("%s: strict %t, default %v", s.Name, s.Strict, s.Default)
 	}
 }

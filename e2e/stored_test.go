@@ -148,66 +148,77 @@ func cachedOf(l *storedLab) string     { return l.cached }
 func claudeFileOf(l *storedLab) string { return l.claudeFile }
 func reasoningOf(l *storedLab) string  { return l.reasoning }
 
+// namingMember is what of a body names a stored thing, where the rest of the body depends on the model.
+type namingMember struct {
+	about, members string
+	mine           func(*storedLab) string
+}
+
+// inputWith is a member "input" of one message with one part.
+func inputWith(part string) string { return `"input":[{"role":"user","content":[` + part + `]}]` }
+
+var responsesNamings = []namingMember{
+	{"previous_response_id", `"input":"hi","previous_response_id":"%s"`, responseOf},
+	{"conversation", `"input":"hi","conversation":"%s"`, talkOf},
+	{"conversation.id", `"input":"hi","conversation":{"id":"%s"}`, talkOf},
+	{"input_file", inputWith(`{"type":"input_file","file_id":"%s"}`), fileOf},
+	{"input_image", inputWith(`{"type":"input_image","file_id":"%s"}`), fileOf},
+	{"an escaped key", inputWith(`{"type":"input_file","file\u005fid":"%s"}`), fileOf},
+	{"item_reference", `"input":[{"type":"item_reference","id":"%s"}]`, reasoningOf},
+	{"an item without a type", `"input":[{"id":"%s"}]`, reasoningOf},
+	{"reasoning without its content", `"input":[{"role":"user","content":"hi"},{"type":"reasoning","id":"%s","summary":[]}]`, reasoningOf},
+	{"a picture of before", `"input":[{"type":"image_generation_call","id":"%s"},{"role":"user","content":"hi"}]`, reasoningOf},
+	{"a file in a tool's output", `"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_file","file_id":"%s"}]}]`, fileOf},
+	{"files of a container", `"input":"hi","tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["%s"]}}]`, fileOf},
+	{"a container", `"input":"hi","tools":[{"type":"code_interpreter","container":"%s"}]`, fileOf},
+	{"vector stores", `"input":"hi","tools":[{"type":"file_search","vector_store_ids":["%s"]}]`, fileOf},
+	{"a prompt", `"input":"hi","prompt":{"id":"%s"}`, fileOf},
+	{"a file among a prompt's variables", `"input":"hi","metadata":{},"prompt":{"id":"%s","variables":{"x":{"type":"input_file","file_id":"%s"}}}`, fileOf},
+}
+
+var chatNamings = []namingMember{
+	{"file", `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"%s"}}]}]`, fileOf},
+	{"audio of before", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","audio":{"id":"%s"}},{"role":"user","content":"and?"}]`, fileOf},
+}
+
+var messagesNamings = []namingMember{
+	{"document", `"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"%s"}},{"type":"text","text":"hi"}]}]`, claudeFileOf},
+	{"image", `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"%s"}},{"type":"text","text":"hi"}]}]`, claudeFileOf},
+	{"in a tool's result", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"file","file_id":"%s"}}]}]}]`, claudeFileOf},
+	{"container_upload", `"messages":[{"role":"user","content":[{"type":"container_upload","file_id":"%s"},{"type":"text","text":"hi"}]}]`, claudeFileOf},
+	{"container", `"container":"%s","messages":[{"role":"user","content":"hi"}]`, claudeFileOf},
+	{"container.id", `"container":{"id":"%s"},"messages":[{"role":"user","content":"hi"}]`, claudeFileOf},
+}
+
+var geminiNamings = []namingMember{
+	{"cachedContent", `"cachedContent":"%s","contents":[{"role":"user","parts":[{"text":"hi"}]}]`, cachedOf},
+	{"cached_content", `"cached_content":"%s","contents":[{"role":"user","parts":[{"text":"hi"}]}]`, cachedOf},
+	{"fileUri", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]`, cachedOf},
+	{"file_uri", `"contents":[{"role":"user","parts":[{"file_data":{"mime_type":"text/plain","file_uri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]`, cachedOf},
+	{"a file's name", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"files/%s"}}]}]`, cachedOf},
+	{"a bucket's file", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"gs://%s/x"}}]}]`, cachedOf},
+}
+
 // namings are the members by which the formats name what a provider stores, at users' own keys and at the operator's.
 func namings() []naming {
-	var list []naming
-	add := func(about, path, body string, mine func(*storedLab) string) {
-		list = append(list, naming{about, path, body, mine})
+	list := []naming{
+		{"batch", "/v1/batches", `{"input_file_id":"%s","endpoint":"/v1/responses"}`, fileOf},
+		{"conversation's items", "/v1/conversations", `{"items":[{"type":"message","role":"user","content":[{"type":"input_file","file_id":"%s"}]}]}`, fileOf},
+		{"batch of messages", "/v1/messages/batches", `{"requests":[{"custom_id":"a","params":{"model":"claude-sonnet-4-5","max_tokens":10,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"%s"}}]}]}}]}`, claudeFileOf},
+		{"cached prompt", "/v1beta/cachedContents", `{"model":"models/gemini-2.5-pro","contents":[{"role":"user","parts":[{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]}`, cachedOf},
 	}
-	for _, model := range []string{"direct/openai/gpt-5", "openai/gpt-5"} {
-		of := func(members string) string { return fmt.Sprintf(`{"model":%q,%s}`, model, members) }
-		responses := func(about, members string, mine func(*storedLab) string) {
-			add(model+" responses "+about, "/v1/responses", of(members), mine)
+	add := func(about, path, body string, of []namingMember) {
+		for _, m := range of {
+			list = append(list, naming{about + " " + m.about, path, fmt.Sprintf(body, m.members), m.mine})
 		}
-		chat := func(about, members string, mine func(*storedLab) string) {
-			add(model+" chat "+about, "/v1/chat/completions", of(members), mine)
-		}
-		input := func(part string) string { return `"input":[{"role":"user","content":[` + part + `]}]` }
-		responses("previous_response_id", `"input":"hi","previous_response_id":"%s"`, responseOf)
-		responses("conversation", `"input":"hi","conversation":"%s"`, talkOf)
-		responses("conversation.id", `"input":"hi","conversation":{"id":"%s"}`, talkOf)
-		responses("input_file", input(`{"type":"input_file","file_id":"%s"}`), fileOf)
-		responses("input_image", input(`{"type":"input_image","file_id":"%s"}`), fileOf)
-		responses("an escaped key", input(`{"type":"input_file","file\u005fid":"%s"}`), fileOf)
-		responses("item_reference", `"input":[{"type":"item_reference","id":"%s"}]`, reasoningOf)
-		responses("an item without a type", `"input":[{"id":"%s"}]`, reasoningOf)
-		responses("reasoning without its content", `"input":[{"role":"user","content":"hi"},{"type":"reasoning","id":"%s","summary":[]}]`, reasoningOf)
-		responses("a picture of before", `"input":[{"type":"image_generation_call","id":"%s"},{"role":"user","content":"hi"}]`, reasoningOf)
-		responses("a file in a tool's output", `"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_file","file_id":"%s"}]}]`, fileOf)
-		responses("files of a container", `"input":"hi","tools":[{"type":"code_interpreter","container":{"type":"auto","file_ids":["%s"]}}]`, fileOf)
-		responses("a container", `"input":"hi","tools":[{"type":"code_interpreter","container":"%s"}]`, fileOf)
-		responses("vector stores", `"input":"hi","tools":[{"type":"file_search","vector_store_ids":["%s"]}]`, fileOf)
-		responses("a prompt", `"input":"hi","prompt":{"id":"%s"}`, fileOf)
-		responses("a file among a prompt's variables", `"input":"hi","metadata":{},"prompt":{"id":"%s","variables":{"x":{"type":"input_file","file_id":"%s"}}}`, fileOf)
-		chat("file", `"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"%s"}}]}]`, fileOf)
-		chat("audio of before", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","audio":{"id":"%s"}},{"role":"user","content":"and?"}]`, fileOf)
 	}
-	for _, model := range []string{"direct/anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"} {
-		messages := func(about, members string) {
-			add(model+" "+about, "/v1/messages", fmt.Sprintf(`{"model":%q,"max_tokens":10,%s}`, model, members), claudeFileOf)
-		}
-		messages("document", `"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"%s"}},{"type":"text","text":"hi"}]}]`)
-		messages("image", `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"file","file_id":"%s"}},{"type":"text","text":"hi"}]}]`)
-		messages("in a tool's result", `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"file","file_id":"%s"}}]}]}]`)
-		messages("container_upload", `"messages":[{"role":"user","content":[{"type":"container_upload","file_id":"%s"},{"type":"text","text":"hi"}]}]`)
-		messages("container", `"container":"%s","messages":[{"role":"user","content":"hi"}]`)
-		messages("container.id", `"container":{"id":"%s"},"messages":[{"role":"user","content":"hi"}]`)
+	for _, at := range []string{"direct/", ""} {
+		gpt, claude, gemini := at+"openai/gpt-5", at+"anthropic/claude-sonnet-4-5", at+"google/gemini-2.5-pro"
+		add(gpt+" responses", "/v1/responses", `{"model":"`+gpt+`",%s}`, responsesNamings)
+		add(gpt+" chat", "/v1/chat/completions", `{"model":"`+gpt+`",%s}`, chatNamings)
+		add(claude, "/v1/messages", `{"model":"`+claude+`","max_tokens":10,%s}`, messagesNamings)
+		add(gemini, "/v1beta/models/"+gemini+":generateContent", `{%s}`, geminiNamings)
 	}
-	for _, model := range []string{"direct/google/gemini-2.5-pro", "google/gemini-2.5-pro"} {
-		gemini := func(about, members string) {
-			add(model+" "+about, "/v1beta/models/"+model+":generateContent", `{`+members+`}`, cachedOf)
-		}
-		gemini("cachedContent", `"cachedContent":"%s","contents":[{"role":"user","parts":[{"text":"hi"}]}]`)
-		gemini("cached_content", `"cached_content":"%s","contents":[{"role":"user","parts":[{"text":"hi"}]}]`)
-		gemini("fileUri", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]`)
-		gemini("file_uri", `"contents":[{"role":"user","parts":[{"file_data":{"mime_type":"text/plain","file_uri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]`)
-		gemini("a file's name", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"files/%s"}}]}]`)
-		gemini("a bucket's file", `"contents":[{"role":"user","parts":[{"fileData":{"mimeType":"text/plain","fileUri":"gs://%s/x"}}]}]`)
-	}
-	add("batch", "/v1/batches", `{"input_file_id":"%s","endpoint":"/v1/responses"}`, fileOf)
-	add("conversation's items", "/v1/conversations", `{"items":[{"type":"message","role":"user","content":[{"type":"input_file","file_id":"%s"}]}]}`, fileOf)
-	add("batch of messages", "/v1/messages/batches", `{"requests":[{"custom_id":"a","params":{"model":"claude-sonnet-4-5","max_tokens":10,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"%s"}}]}]}}]}`, claudeFileOf)
-	add("cached prompt", "/v1beta/cachedContents", `{"model":"models/gemini-2.5-pro","contents":[{"role":"user","parts":[{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/%s"}}]}]}`, cachedOf)
 	return list
 }
 

@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -662,12 +665,35 @@ type captured struct {
 	Surface     string `json:"surface"`
 }
 
+// reasoningEvents are the events of reasoning in a file, by request.
+func reasoningEvents(t *testing.T, file []byte) map[string]captured {
+	t.Helper()
+	told := map[string]captured{}
+	for line := range bytes.Lines(file) {
+		var e struct {
+			Event string
+			Data  json.RawMessage
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if e.Event != "inference:reasoning_captured" {
+			continue
+		}
+		var c captured
+		if err := json.Unmarshal(e.Data, &c); err != nil {
+			t.Fatal(err)
+		}
+		told[c.RequestID] = c
+	}
+	return told
+}
+
 // TestReasoningIsToldAndNeverLeaks: the event tells of tokens; no log, event, record or list has a word of the thoughts.
 func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "events.jsonl")
 	g, fakes := surfacesLab(t, fmt.Sprintf("telemetry: {events: \"file:%s\", log_level: debug}\n", file))
-
 	want := map[string]captured{}
 	for _, row := range surfaceCases {
 		for _, stream := range []bool{false, true} {
@@ -682,11 +708,8 @@ func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 			if got.Status != http.StatusOK {
 				t.Fatalf("%d %s", got.Status, got.Body)
 			}
-			id, surface := got.Header.Get("X-Request-Id"), row.surface
-			if surface == "" {
-				surface = "api"
-			}
-			want[id] = captured{id, row.subsystem, row.model, row.model, row.visibility, 40, false, false, surface}
+			id := got.Header.Get("X-Request-Id")
+			want[id] = captured{id, row.subsystem, row.model, row.model, row.visibility, 40, false, false, cmp.Or(row.surface, "api")}
 			rec := g.Do(t, gateway.Call{Path: "/v1/requests/" + id})
 			if strings.Contains(rec.Body, whitby) {
 				t.Errorf("the record has the thoughts: %s", rec.Body)
@@ -696,45 +719,28 @@ func TestReasoningIsToldAndNeverLeaks(t *testing.T) {
 	fakes["openai-like"].Behave(fake.Behaviour{Text: "At nine."})
 	silent := g.Do(t, surfaceClients[0].ask("openai-like", false, ""))
 	var all []byte
-	told := map[string]captured{}
+	var told map[string]captured
 	eventually(t, "the events", func() bool {
 		b, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(b), silent.Header.Get("X-Request-Id")) {
+		if err != nil || !bytes.Contains(b, []byte(silent.Header.Get("X-Request-Id"))) {
 			return false
 		}
-		all = b
-		clear(told)
-		for line := range strings.Lines(string(b)) {
-			var e struct {
-				Event string
-				Data  json.RawMessage
-			}
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatalf("%v: %s", err, line)
-			}
-			if e.Event != "inference:reasoning_captured" {
-				continue
-			}
-			var c captured
-			if err := json.Unmarshal(e.Data, &c); err != nil {
-				t.Fatal(err)
-			}
-			told[c.RequestID] = c
-		}
+		all, told = b, reasoningEvents(t, b)
 		return len(told) >= len(want)
 	})
-	for id, w := range want {
-		if told[id] != w {
-			t.Errorf("told is %+v, want %+v", told[id], w)
-		}
+	if !maps.Equal(told, want) {
+		t.Errorf("told is %+v, want %+v", told, want)
 	}
-	if len(told) != len(want) {
-		t.Errorf("%d events of %d answers that were thought about", len(told), len(want))
-	}
-	places := map[string]string{"the events": string(all), "the log": g.Log(), "the cache's list": g.Do(t, gateway.Call{Path: "/v1/cache"}).Body}
+	checkNoThoughts(t, g, all)
+}
+
+// checkNoThoughts looks for words of the thoughts in the events, the log, the list of stored answers, and every file of the gateway.
+func checkNoThoughts(t *testing.T, g *gateway.Gateway, events []byte) {
+	t.Helper()
+	places := map[string]string{"the events": string(events), "the log": g.Log(), "the cache's list": g.Do(t, gateway.Call{Path: "/v1/cache"}).Body}
 	if err := filepath.WalkDir(g.Home, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
-			return nil //nolint:nilerr // a file that went meanwhile
+			return nil //nolint:nilerr // a file that was removed meanwhile
 		}
 		b, err := os.ReadFile(path)
 		places[path] = string(b)

@@ -53,57 +53,61 @@ func words(choice, index int, text string) chat.Event {
 	return chat.Event{Kind: chat.Text, Choice: choice, Index: index, Text: []byte(text), Raw: []byte("data: x\n\n")}
 }
 
+func stopOf(choice int, r chat.StopReason) chat.Event {
+	return chat.Event{Kind: chat.Stop, Choice: choice, Reason: r, Tail: true}
+}
+
+func blockStop(choice, index int) chat.Event {
+	return chat.Event{Kind: chat.BlockStop, Choice: choice, Index: index}
+}
+
+var rewriteCases = []struct {
+	about string
+	held  []chat.Event
+	json  []string
+	want  string
+}{
+	{
+		"one text",
+		[]chat.Event{{Kind: chat.Start}, words(0, 0, "well: "), words(0, 0, "{}"), blockStop(0, 0), stopOf(0, chat.StopEnd), {Kind: chat.End}},
+		[]string{"{}"},
+		"start 0.0:{} 0.0| stop=end end",
+	},
+	{
+		"several blocks, and thoughts",
+		[]chat.Event{
+			{Kind: chat.Start},
+			{Kind: chat.Other, Raw: []byte("ping")},
+			{Kind: chat.Thought, Index: 0, Text: []byte("hm")},
+			blockStop(0, 0),
+			words(0, 1, "a"), blockStop(0, 1), words(0, 2, "b"), blockStop(0, 2), stopOf(0, chat.StopTool),
+			{Kind: chat.End},
+		},
+		[]string{"[]"},
+		"start 0.0:(hm) 0.0| 0.1:[] 0.1| stop=end end",
+	},
+	{
+		"no text",
+		[]chat.Event{{Kind: chat.Start}, {Kind: chat.Thought, Index: 0, Text: []byte("hm")}, blockStop(0, 0), stopOf(0, chat.StopEnd), {Kind: chat.End}},
+		[]string{"{}"},
+		"start 0.0:(hm) 0.0| 0.1:{} 0.1| stop=end end",
+	},
+	{
+		"several choices",
+		[]chat.Event{{Kind: chat.Start}, words(1, 0, "b"), words(0, 0, "a"), words(1, 0, "b"), stopOf(0, chat.StopEnd), stopOf(1, chat.StopLength), {Kind: chat.End}},
+		[]string{"{}", ""},
+		"start 1.0:bb 0.0:{} stop=end stop=length end",
+	},
+	{
+		"choices of which one has no text",
+		[]chat.Event{{Kind: chat.Start}, stopOf(1, chat.StopEnd), words(0, 0, "a"), blockStop(0, 0), words(2, 1, "c"), blockStop(2, 1), stopOf(0, chat.StopEnd), stopOf(2, chat.StopEnd), {Kind: chat.End}},
+		[]string{"{}", "[]", "{}"},
+		"start 1.2:[] 1.2| stop=end 0.0:{} 0.0| 2.1:{} 2.1| stop=end stop=end end",
+	},
+}
+
 func TestARewrittenAnswerSaysWhatWasReadOutOfIt(t *testing.T) {
-	stop := func(choice int, r chat.StopReason) chat.Event {
-		return chat.Event{Kind: chat.Stop, Choice: choice, Reason: r, Tail: true}
-	}
-	block := func(choice, index int) chat.Event {
-		return chat.Event{Kind: chat.BlockStop, Choice: choice, Index: index}
-	}
-	for _, row := range []struct {
-		about string
-		held  []chat.Event
-		json  []string
-		want  string
-	}{
-		{
-			"one text",
-			[]chat.Event{{Kind: chat.Start}, words(0, 0, "well: "), words(0, 0, "{}"), block(0, 0), stop(0, chat.StopEnd), {Kind: chat.End}},
-			[]string{"{}"},
-			"start 0.0:{} 0.0| stop=end end",
-		},
-		{
-			"several blocks, and thoughts",
-			[]chat.Event{
-				{Kind: chat.Start},
-				{Kind: chat.Other, Raw: []byte("ping")},
-				{Kind: chat.Thought, Index: 0, Text: []byte("hm")},
-				block(0, 0),
-				words(0, 1, "a"), block(0, 1), words(0, 2, "b"), block(0, 2), stop(0, chat.StopTool),
-				{Kind: chat.End},
-			},
-			[]string{"[]"},
-			"start 0.0:(hm) 0.0| 0.1:[] 0.1| stop=end end",
-		},
-		{
-			"no text",
-			[]chat.Event{{Kind: chat.Start}, {Kind: chat.Thought, Index: 0, Text: []byte("hm")}, block(0, 0), stop(0, chat.StopEnd), {Kind: chat.End}},
-			[]string{"{}"},
-			"start 0.0:(hm) 0.0| 0.1:{} 0.1| stop=end end",
-		},
-		{
-			"several choices",
-			[]chat.Event{{Kind: chat.Start}, words(1, 0, "b"), words(0, 0, "a"), words(1, 0, "b"), stop(0, chat.StopEnd), stop(1, chat.StopLength), {Kind: chat.End}},
-			[]string{"{}", ""},
-			"start 1.0:bb 0.0:{} stop=end stop=length end",
-		},
-		{
-			"choices of which one has no text",
-			[]chat.Event{{Kind: chat.Start}, stop(1, chat.StopEnd), words(0, 0, "a"), block(0, 0), words(2, 1, "c"), block(2, 1), stop(0, chat.StopEnd), stop(2, chat.StopEnd), {Kind: chat.End}},
-			[]string{"{}", "[]", "{}"},
-			"start 1.2:[] 1.2| stop=end 0.0:{} 0.0| 2.1:{} 2.1| stop=end stop=end end",
-		},
-	} {
+	for _, row := range rewriteCases {
 		t.Run(row.about, func(t *testing.T) {
 			f := review.Transcript{}
 			j := review.Validation{Choices: make([]structured.Validation, len(row.json))}
@@ -151,75 +155,90 @@ func TestARewrittenAnswerIsReadByEveryClient(t *testing.T) {
 	}
 }
 
-// TestSeveralChoicesAreJudgedEach: one that follows the form is enough, but where the form is strict.
+// Two answers by the schema FragmentEvaluation.
+const goodChoice, badChoice = `{"novelty":0.1,"relevance":0.1,"coherence":0.1,"verdict":"stage"}`, `{"verdict":"stage"}`
+
+type choicesCase struct {
+	about               string
+	schema              string
+	choices             []string // "call" calls a tool of the client's
+	open, valid, passes bool
+	wrong               int
+	word                string
+	shown               string
+}
+
+var choicesCases = []choicesCase{
+	{
+		about: "all good", choices: []string{goodChoice, goodChoice}, valid: true, passes: true,
+		word: "prompted; valid=true; retries=0", shown: "0.0:" + goodChoice + " stop=end 1.1:" + goodChoice + " stop=end ",
+	},
+	{
+		about: "one of two", choices: []string{badChoice, "Well: " + goodChoice}, passes: true,
+		word: "prompted; valid=false; retries=0; choices=1/2", shown: "0.0:" + badChoice + " stop=end 1.1:" + goodChoice + " stop=end ",
+	},
+	{about: "none", choices: []string{badChoice, "x"}, word: "prompted; valid=false; retries=0; choices=0/2"},
+	{
+		about: "beside a call", choices: []string{"call", "Well: " + goodChoice}, valid: true, passes: true,
+		word: "prompted; valid=true; retries=0", shown: "?6 stop=tool 1.1:" + goodChoice + " stop=end ",
+	},
+	{
+		about: "a wrong one beside a call", choices: []string{"call", badChoice}, passes: true, wrong: 1,
+		word: "prompted; valid=false; retries=0; choices=1/2", shown: "?6 stop=tool 1.1:" + badChoice + " stop=end ",
+	},
+	{about: "calls alone", choices: []string{"call", "call"}, open: true, valid: true, passes: true, word: "prompted", shown: "?6 stop=tool ?6 stop=tool "},
+	{about: "one of two, strictly", schema: "RiskRationale", choices: []string{`{"risk_score":0.5,"factors":[],"recommendation":"abort"}`, badChoice}, wrong: 1, word: "prompted; valid=false; retries=0; choices=1/2"},
+}
+
+// TestSeveralChoicesAreJudgedEach: one that follows the schema is enough, but where the schema is strict.
 func TestSeveralChoicesAreJudgedEach(t *testing.T) {
-	const good, bad = `{"novelty":0.1,"relevance":0.1,"coherence":0.1,"verdict":"stage"}`, `{"verdict":"stage"}`
-	call := chat.Event{Kind: chat.ToolStart, Tool: chat.ToolCall{ID: "c", Name: "look"}}
-	for _, row := range []struct {
-		about               string
-		form                string
-		choices             []string // "call" calls a tool of the client's
-		open, valid, passes bool
-		wrong               int
-		word                string
-		shown               string
-	}{
-		{
-			about: "all good", choices: []string{good, good}, valid: true, passes: true,
-			word: "prompted; valid=true; retries=0", shown: "0.0:" + good + " stop=end 1.1:" + good + " stop=end ",
-		},
-		{
-			about: "one of two", choices: []string{bad, "Well: " + good}, passes: true,
-			word: "prompted; valid=false; retries=0; choices=1/2", shown: "0.0:" + bad + " stop=end 1.1:" + good + " stop=end ",
-		},
-		{about: "none", choices: []string{bad, "x"}, word: "prompted; valid=false; retries=0; choices=0/2"},
-		{
-			about: "beside a call", choices: []string{"call", "Well: " + good}, valid: true, passes: true,
-			word: "prompted; valid=true; retries=0", shown: "?6 stop=tool 1.1:" + good + " stop=end ",
-		},
-		{
-			about: "a wrong one beside a call", choices: []string{"call", bad}, passes: true, wrong: 1,
-			word: "prompted; valid=false; retries=0; choices=1/2", shown: "?6 stop=tool 1.1:" + bad + " stop=end ",
-		},
-		{about: "calls alone", choices: []string{"call", "call"}, open: true, valid: true, passes: true, word: "prompted", shown: "?6 stop=tool ?6 stop=tool "},
-		{about: "one of two, strictly", form: "RiskRationale", choices: []string{`{"risk_score":0.5,"factors":[],"recommendation":"abort"}`, bad}, wrong: 1, word: "prompted; valid=false; retries=0; choices=1/2"},
-	} {
+	for _, row := range choicesCases {
 		t.Run(row.about, func(t *testing.T) {
-			form := structured.Published(cmp.Or(row.form, "FragmentEvaluation"))
-			rt := &runtime.Config{}
-			rt.Structured.Validate = true
-			x := &exchange{View: request.View{Config: rt}}
-			x.review = review.Review{View: &x.View, Schema: form}
-			a := &answer{x: x, form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
-			for i, s := range row.choices {
-				ev, reason := words(i, i, s), chat.StopEnd
-				if s == "call" {
-					ev, reason = call, chat.StopTool
-					ev.Choice, ev.Index = i, i
-				}
-				a.held = append(a.held, ev, chat.Event{Kind: chat.Stop, Choice: i, Reason: reason})
-			}
-			for i := range a.held {
-				a.held[i].Raw = nil
-				a.form.Add(&a.held[i])
-			}
-			j := x.review.Validate(a.form)
-			x.review.SetResult(a.form.Plan, j)
-			if j.Open != row.open || j.Valid != row.valid || x.review.Accepts(j) != row.passes || j.Wrong != row.wrong {
-				t.Errorf("it comes to %+v, it passes: %v", j, x.review.Accepts(j))
-			}
-			if !j.Valid && len(j.Choices[j.Wrong].Issues) == 0 {
-				t.Error("nobody says what is wrong")
-			}
-			if word := x.review.Result.String(); word != row.word {
-				t.Errorf("X-Bardo-Schema: %s, want %s", word, row.word)
-			}
-			if row.passes {
-				if got := spell(x.visibleEvents(a, j)); got != row.shown {
-					t.Errorf("the client sees %s, want %s", got, row.shown)
-				}
-			}
+			x, a := row.answer()
+			row.check(t, x, a)
 		})
+	}
+}
+
+// answer is a held answer with the row's choices.
+func (row *choicesCase) answer() (*exchange, *answer) {
+	form := structured.Published(cmp.Or(row.schema, "FragmentEvaluation"))
+	rt := &runtime.Config{}
+	rt.Structured.Validate = true
+	x := &exchange{View: request.View{Config: rt}}
+	x.review = review.Review{View: &x.View, Schema: form}
+	a := &answer{x: x, form: &review.Transcript{Plan: form.Plan(structured.Target{})}}
+	for i, s := range row.choices {
+		ev, reason := words(i, i, s), chat.StopEnd
+		if s == "call" {
+			ev, reason = chat.Event{Kind: chat.ToolStart, Tool: chat.ToolCall{ID: "c", Name: "look"}, Choice: i, Index: i}, chat.StopTool
+		}
+		a.held = append(a.held, ev, chat.Event{Kind: chat.Stop, Choice: i, Reason: reason})
+	}
+	for i := range a.held {
+		a.held[i].Raw = nil
+		a.form.Add(&a.held[i])
+	}
+	return x, a
+}
+
+func (row *choicesCase) check(t *testing.T, x *exchange, a *answer) {
+	t.Helper()
+	j := x.review.Validate(a.form)
+	x.review.SetResult(a.form.Plan, j)
+	if j.Open != row.open || j.Valid != row.valid || x.review.Accepts(j) != row.passes || j.Wrong != row.wrong {
+		t.Errorf("it comes to %+v, it passes: %v", j, x.review.Accepts(j))
+	}
+	if !j.Valid && len(j.Choices[j.Wrong].Issues) == 0 {
+		t.Error("nobody says what is wrong")
+	}
+	if word := x.review.Result.String(); word != row.word {
+		t.Errorf("X-Bardo-Schema: %s, want %s", word, row.word)
+	}
+	if row.passes {
+		if got := spell(x.visibleEvents(a, j)); got != row.shown {
+			t.Errorf("the client sees %s, want %s", got, row.shown)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package fake_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -126,35 +127,130 @@ func read(t *testing.T, status int, answer string, stream bool) (out said) {
 // add reads a body or an event of any format: each has members of its own.
 func (s *said) add(t *testing.T, raw []byte) {
 	t.Helper()
-	type call struct {
-		Function struct{ Name, Arguments string }
+	s.addChat(t, raw)
+	s.addMessage(t, raw)
+	s.addResponse(t, raw)
+	s.addGemini(t, raw)
+}
+
+// decode reads the members of one format. Members of another type belong to another format: they stay empty.
+func decode(t *testing.T, raw []byte, to any) {
+	t.Helper()
+	var other *json.UnmarshalTypeError
+	if err := json.Unmarshal(raw, to); err != nil && !errors.As(err, &other) {
+		t.Fatalf("%v in %s", err, raw)
 	}
+}
+
+// beginCall is for the arguments of one more call; appendArgs appends to those of the last.
+func (s *said) beginCall(args string)  { s.args = append(s.args, args) }
+func (s *said) appendArgs(args string) { s.args[len(s.args)-1] += args }
+
+func (s *said) addChat(t *testing.T, raw []byte) {
+	t.Helper()
 	type message struct {
 		Content   any
-		ToolCalls []call `json:"tool_calls"`
+		ToolCalls []struct {
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
 	}
 	var v struct {
-		Type    string
 		Choices []struct {
 			Message, Delta message
 			Finish         string `json:"finish_reason"`
 		}
+	}
+	decode(t, raw, &v)
+	for _, c := range v.Choices {
+		for _, m := range []message{c.Message, c.Delta} {
+			if text, ok := m.Content.(string); ok {
+				s.text += text
+			}
+			for _, call := range m.ToolCalls {
+				if call.Function.Name != "" {
+					s.beginCall("")
+				}
+				s.appendArgs(call.Function.Arguments)
+			}
+		}
+		s.stop += c.Finish
+	}
+}
+
+func (s *said) addMessage(t *testing.T, raw []byte) {
+	t.Helper()
+	var v struct {
 		Content []struct {
 			Type, Text string
 			Input      json.RawMessage
 		}
-		Block  struct{ Type string } `json:"content_block"`
-		Delta  json.RawMessage
-		Stop   string `json:"stop_reason"`
+		Block struct{ Type string } `json:"content_block"`
+		Delta struct {
+			Text    string
+			Partial string `json:"partial_json"`
+			Stop    string `json:"stop_reason"`
+		}
+		Stop string `json:"stop_reason"`
+	}
+	decode(t, raw, &v)
+	for _, b := range v.Content {
+		s.text += b.Text
+		if b.Type == "tool_use" {
+			s.beginCall(compact(t, b.Input))
+		}
+	}
+	if v.Block.Type == "tool_use" {
+		s.beginCall("")
+	}
+	s.text += v.Delta.Text
+	if v.Delta.Partial != "" {
+		s.appendArgs(v.Delta.Partial)
+	}
+	s.stop += v.Stop + v.Delta.Stop
+}
+
+func (s *said) addResponse(t *testing.T, raw []byte) {
+	t.Helper()
+	type incomplete struct {
+		Details struct{ Reason string } `json:"incomplete_details"`
+	}
+	var v struct {
+		incomplete
+
+		Type   string
+		Delta  string
 		Item   struct{ Type string }
 		Output []struct {
 			Type, Arguments string
 			Content         []struct{ Text string }
 		}
-		Incomplete struct{ Reason string } `json:"incomplete_details"`
-		Response   struct {
-			Incomplete struct{ Reason string } `json:"incomplete_details"`
+		Response incomplete
+	}
+	decode(t, raw, &v)
+	switch v.Type {
+	case "response.output_item.added":
+		if v.Item.Type == "function_call" {
+			s.beginCall("")
 		}
+	case "response.output_text.delta":
+		s.text += v.Delta
+	case "response.function_call_arguments.delta":
+		s.appendArgs(v.Delta)
+	}
+	s.stop += v.Details.Reason + v.Response.Details.Reason
+	for _, it := range v.Output {
+		for _, p := range it.Content {
+			s.text += p.Text
+		}
+		if it.Type == "function_call" {
+			s.beginCall(it.Arguments)
+		}
+	}
+}
+
+func (s *said) addGemini(t *testing.T, raw []byte) {
+	t.Helper()
+	var v struct {
 		Candidates []struct {
 			Content struct {
 				Parts []struct {
@@ -165,65 +261,12 @@ func (s *said) add(t *testing.T, raw []byte) {
 			Finish string `json:"finishReason"`
 		}
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatalf("%v in %s", err, raw)
-	}
-	for _, c := range v.Choices {
-		for _, m := range []message{c.Message, c.Delta} {
-			if text, ok := m.Content.(string); ok {
-				s.text += text
-			}
-			for _, call := range m.ToolCalls {
-				if call.Function.Name != "" {
-					s.args = append(s.args, "")
-				}
-				s.args[len(s.args)-1] += call.Function.Arguments
-			}
-		}
-		s.stop += c.Finish
-	}
-	for _, b := range v.Content {
-		s.text += b.Text
-		if b.Type == "tool_use" {
-			s.args = append(s.args, compact(t, b.Input))
-		}
-	}
-	if v.Block.Type == "tool_use" || v.Type == "response.output_item.added" && v.Item.Type == "function_call" {
-		s.args = append(s.args, "")
-	}
-	var delta struct {
-		Text    string
-		Partial string `json:"partial_json"`
-		Stop    string `json:"stop_reason"`
-	}
-	piece := ""
-	if json.Unmarshal(v.Delta, &piece) != nil {
-		_ = json.Unmarshal(v.Delta, &delta) // of another type, or none
-	}
-	s.text += delta.Text
-	if delta.Partial != "" {
-		s.args[len(s.args)-1] += delta.Partial
-	}
-	switch v.Type {
-	case "response.output_text.delta":
-		s.text += piece
-	case "response.function_call_arguments.delta":
-		s.args[len(s.args)-1] += piece
-	}
-	s.stop += v.Stop + delta.Stop + v.Incomplete.Reason + v.Response.Incomplete.Reason
-	for _, it := range v.Output {
-		for _, p := range it.Content {
-			s.text += p.Text
-		}
-		if it.Type == "function_call" {
-			s.args = append(s.args, it.Arguments)
-		}
-	}
+	decode(t, raw, &v)
 	for _, c := range v.Candidates {
 		for _, p := range c.Content.Parts {
 			s.text += p.Text
 			if p.Call != nil {
-				s.args = append(s.args, compact(t, p.Call.Args))
+				s.beginCall(compact(t, p.Call.Args))
 			}
 		}
 		s.stop += c.Finish

@@ -159,29 +159,8 @@ func askInAForm(t *testing.T, r *rand.Rand, at *seat, s *fake.Server) string {
 	if status, _ := sent(t, s, before); status != http.StatusOK {
 		return ""
 	}
-	c, err := req.Conversation()
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := anyForm(t, r)
-	if own, name := wire.SchemaOf(req); own != nil {
-		if form, err = structured.Compile(name, own); err != nil {
-			t.Fatal(err)
-		}
-	}
-	plan := form.Plan(at.target(&to, req, c, r.IntN(3) == 0))
-	shape := wire.Shape{}
-	if plan.Shape != nil {
-		shape = *plan.Shape
-	} else {
-		shape.Schema, shape.Name = wire.SchemaOf(req)
-	}
-	if r.IntN(3) == 0 {
-		shape.Messages = []chat.Message{
-			{Role: chat.RoleAssistant, Parts: []chat.Part{{Kind: chat.PartText, Text: pick(r, "", `{"a":1}`, "no JSON ")}}},
-			{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "It is wrong."}}},
-		}
-	}
+	plan := planOf(t, r, at, &to, req)
+	shape := anyShape(r, plan, req)
 	again, err := d.(wire.Shaper).Shape(req, &shape) //nolint:forcetypeassert // every client's dialect is one
 	if err != nil {
 		t.Fatal(err)
@@ -196,6 +175,38 @@ func askInAForm(t *testing.T, r *rand.Rand, at *seat, s *fake.Server) string {
 	}
 	checkAnswer(t, at, again, to, plan, answer, string(call.Body))
 	return plan.Mode.String()
+}
+
+// planOf is how the answer to a request is made to follow the request's own schema, or any.
+func planOf(t *testing.T, r *rand.Rand, at *seat, to *policy.Resolution, req *chat.Request) *structured.Plan {
+	t.Helper()
+	c, err := req.Conversation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := anyForm(t, r)
+	if own, name := wire.SchemaOf(req); own != nil {
+		if form, err = structured.Compile(name, own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return form.Plan(at.target(to, req, c, r.IntN(3) == 0))
+}
+
+// anyShape is the shape of a plan, at times with the messages that follow an invalid answer.
+func anyShape(r *rand.Rand, plan *structured.Plan, req *chat.Request) (shape wire.Shape) {
+	if plan.Shape != nil {
+		shape = *plan.Shape
+	} else {
+		shape.Schema, shape.Name = wire.SchemaOf(req)
+	}
+	if r.IntN(3) == 0 {
+		shape.Messages = []chat.Message{
+			{Role: chat.RoleAssistant, Parts: []chat.Part{{Kind: chat.PartText, Text: pick(r, "", `{"a":1}`, "no JSON ")}}},
+			{Role: chat.RoleUser, Parts: []chat.Part{{Kind: chat.PartText, Text: "It is wrong."}}},
+		}
+	}
+	return shape
 }
 
 func endpoint(at *seat, s *fake.Server) provider.Endpoint {

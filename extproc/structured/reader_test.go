@@ -118,159 +118,170 @@ type planReaderCase struct {
 	live     bool // its first piece passes at once
 }
 
+// Targets whose answer is a call of a tool of the gateway's: the only tool, or beside the caller's.
+var (
+	forced = structured.Target{Tools: true}
+	beside = structured.Target{Tools: true, ClientTools: true}
+)
+
+var planReaderCases = []planReaderCase{
+	{"alone", forced, `
+		call 0 respond_own
+		args 0 {"a":
+		args 0 1}
+		end 0
+		stop tool`, `
+		text 0 {"a":
+		text 0 1}
+		end 0
+		stop end`, true},
+	{"behind thoughts and words", forced, `
+		thought 0 hm
+		end 0
+		text 1 Here it is:
+		end 1
+		call 2 respond_own
+		args 2 {"a":1}
+		end 2
+		text 3 Done.
+		end 3
+		stop tool`, `
+		thought 0 hm
+		end 0
+		text 1 {"a":1}
+		end 1
+		stop end`, true},
+	{"without arguments", forced, `
+		call 0 respond_own
+		end 0
+		stop tool`, `
+		text 0 {}
+		end 0
+		stop end`, false},
+	{"without arguments, and without an end", forced, `
+		call 0 respond_own
+		stop tool`, `
+		text 0 {}
+		stop end`, false},
+	{"cut off", forced, `
+		call 0 respond_own
+		args 0 {"a"
+		stop length`, `
+		text 0 {"a"
+		stop length`, true},
+	{"twice", forced, `
+		call 0 respond_own
+		args 0 {"a":1}
+		end 0
+		call 1 respond_own
+		args 1 {"a":2}
+		end 1
+		stop tool`, `
+		text 0 {"a":1}
+		end 0
+		stop end`, true},
+	{"not at all", forced, `
+		text 0 {"a":
+		text 0 1}
+		end 0
+		stop end`, `
+		text 0 {"a":
+		text 0 1}
+		end 0
+		stop end`, false},
+	{"a refusal of another kind", forced, `
+		text 0 no
+		stop refusal`, `
+		text 0 no
+		stop refusal`, false},
+	{"beside tools that are not called", beside, `
+		text 0 So:
+		end 0
+		call 1 respond_own
+		args 1 {"a":1}
+		end 1
+		stop tool`, `
+		text 0 {"a":1}
+		end 0
+		stop end`, false},
+	{"K-22 the caller's own tool", beside, `
+		text 0 Let me look.
+		end 0
+		call 1 weather
+		args 1 {}
+		end 1
+		stop tool`, `
+		text 0 Let me look.
+		end 0
+		call 1 weather
+		args 1 {}
+		end 1
+		stop tool`, false},
+	{"K-22 the caller's own tool, and the synthetic one too early", beside, `
+		text 0 Let me look.
+		end 0
+		call 1 respond_own
+		args 1 {"a":1}
+		end 1
+		call 2 weather
+		args 2 {}
+		end 2
+		stop tool`, `
+		text 0 Let me look.
+		end 0
+		call 1 weather
+		args 1 {}
+		end 1
+		stop tool`, false},
+	{"several choices", forced, `
+		call 0 respond_own
+		call#1 1 respond_own
+		args 0 {"a":
+		args#1 1 {"a":2
+		args 0 1}
+		args#1 1 }
+		stop tool
+		stop#1 tool`, `
+		text 0 {"a":
+		text#1 1 {"a":2
+		text 0 1}
+		text#1 1 }
+		stop end
+		stop#1 end`, true},
+	{"what only one dialect says", forced, `
+		call 0 respond_own
+		args 0 {}
+		extra 0 x
+		end 0
+		stop tool`, `
+		text 0 {}
+		extra 0 x
+		end 0
+		stop end`, true},
+	{"without a stop", forced, `
+		text 0 words`, `
+		text 0 words`, false},
+}
+
 func TestThePlansToolCallBecomesText(t *testing.T) {
-	forced := structured.Target{Tools: true}
-	beside := structured.Target{Tools: true, ClientTools: true}
-	for _, r := range []planReaderCase{
-		{"alone", forced, `
-			call 0 respond_own
-			args 0 {"a":
-			args 0 1}
-			end 0
-			stop tool`, `
-			text 0 {"a":
-			text 0 1}
-			end 0
-			stop end`, true},
-		{"behind thoughts and words", forced, `
-			thought 0 hm
-			end 0
-			text 1 Here it is:
-			end 1
-			call 2 respond_own
-			args 2 {"a":1}
-			end 2
-			text 3 Done.
-			end 3
-			stop tool`, `
-			thought 0 hm
-			end 0
-			text 1 {"a":1}
-			end 1
-			stop end`, true},
-		{"without arguments", forced, `
-			call 0 respond_own
-			end 0
-			stop tool`, `
-			text 0 {}
-			end 0
-			stop end`, false},
-		{"without arguments, and without an end", forced, `
-			call 0 respond_own
-			stop tool`, `
-			text 0 {}
-			stop end`, false},
-		{"cut off", forced, `
-			call 0 respond_own
-			args 0 {"a"
-			stop length`, `
-			text 0 {"a"
-			stop length`, true},
-		{"twice", forced, `
-			call 0 respond_own
-			args 0 {"a":1}
-			end 0
-			call 1 respond_own
-			args 1 {"a":2}
-			end 1
-			stop tool`, `
-			text 0 {"a":1}
-			end 0
-			stop end`, true},
-		{"not at all", forced, `
-			text 0 {"a":
-			text 0 1}
-			end 0
-			stop end`, `
-			text 0 {"a":
-			text 0 1}
-			end 0
-			stop end`, false},
-		{"a refusal of another kind", forced, `
-			text 0 no
-			stop refusal`, `
-			text 0 no
-			stop refusal`, false},
-		{"beside tools that are not called", beside, `
-			text 0 So:
-			end 0
-			call 1 respond_own
-			args 1 {"a":1}
-			end 1
-			stop tool`, `
-			text 0 {"a":1}
-			end 0
-			stop end`, false},
-		{"K-22 the caller's own tool", beside, `
-			text 0 Let me look.
-			end 0
-			call 1 weather
-			args 1 {}
-			end 1
-			stop tool`, `
-			text 0 Let me look.
-			end 0
-			call 1 weather
-			args 1 {}
-			end 1
-			stop tool`, false},
-		{"K-22 the caller's own tool, and the synthetic one too early", beside, `
-			text 0 Let me look.
-			end 0
-			call 1 respond_own
-			args 1 {"a":1}
-			end 1
-			call 2 weather
-			args 2 {}
-			end 2
-			stop tool`, `
-			text 0 Let me look.
-			end 0
-			call 1 weather
-			args 1 {}
-			end 1
-			stop tool`, false},
-		{"several choices", forced, `
-			call 0 respond_own
-			call#1 1 respond_own
-			args 0 {"a":
-			args#1 1 {"a":2
-			args 0 1}
-			args#1 1 }
-			stop tool
-			stop#1 tool`, `
-			text 0 {"a":
-			text#1 1 {"a":2
-			text 0 1}
-			text#1 1 }
-			stop end
-			stop#1 end`, true},
-		{"what only one dialect says", forced, `
-			call 0 respond_own
-			args 0 {}
-			extra 0 x
-			end 0
-			stop tool`, `
-			text 0 {}
-			extra 0 x
-			end 0
-			stop end`, true},
-		{"without a stop", forced, `
-			text 0 words`, `
-			text 0 words`, false},
-	} {
-		p := compiled(t, strictSchema).Plan(r.target)
-		out, first := read(t, p.NewReader(), script(t, r.in))
-		if got := shown(out); got != lines(r.want) {
-			t.Errorf("%s:\n%s", r.about, got)
-		}
-		if p.Streamable != (r.target.ClientTools == false) || r.live && first > strings.Count(lines(r.in), "\n")-1 {
-			t.Errorf("%s: live %t, first %d", r.about, p.Streamable, first)
-		}
-		counts := func(ev chat.Event) bool { return ev.Usage.Output == 3 }
-		if n := len(out); out[0].Kind != chat.Start || out[n-1].Kind != chat.End || !slices.ContainsFunc(out, counts) {
-			t.Errorf("%s: it begins or ends otherwise", r.about)
-		}
+	for _, r := range planReaderCases {
+		r.check(t)
+	}
+}
+
+func (r *planReaderCase) check(t *testing.T) {
+	t.Helper()
+	p := compiled(t, strictSchema).Plan(r.target)
+	out, first := read(t, p.NewReader(), script(t, r.in))
+	if got := shown(out); got != lines(r.want) {
+		t.Errorf("%s:\n%s", r.about, got)
+	}
+	if p.Streamable != (r.target.ClientTools == false) || r.live && first > strings.Count(lines(r.in), "\n")-1 {
+		t.Errorf("%s: live %t, first %d", r.about, p.Streamable, first)
+	}
+	counts := func(ev chat.Event) bool { return ev.Usage.Output == 3 }
+	if n := len(out); out[0].Kind != chat.Start || out[n-1].Kind != chat.End || !slices.ContainsFunc(out, counts) {
+		t.Errorf("%s: it begins or ends otherwise", r.about)
 	}
 }
 

@@ -42,108 +42,126 @@ func of(subsystem string, change func(*policy.Intent)) *policy.Intent {
 
 type decideCase struct {
 	about string
-	r     *resolve.Resolver
+	rules resolve.Rules
 	in    *policy.Intent
 	want  string // how the order begins, or the fault
 }
 
+// generalT1 is the order for a heartbeat of tier T1, which goes to no specialist.
+const generalT1 = "blockrun/gemini-3-flash; openrouter/gemini-3-flash; blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/qwen-plus; direct/local/qwen3-7b lacks low_effort"
+
+var decideCases = []decideCase{
+	{"a general query never goes to a specialist", resolve.Rules{}, of("heartbeat_t1", nil), generalT1},
+	{
+		"while staked credit pays, all goes to Venice",
+		resolve.Rules{},
+		of("heartbeat_t1", func(in *policy.Intent) { in.DIEM = true }), "venice/llama-3.3-70b lacks low_effort; blockrun/gemini-3-flash;",
+	},
+	{
+		"the operator's model for a tier comes first",
+		resolve.Rules{},
+		of("heartbeat_t2", func(in *policy.Intent) { in.First = "bankr/claude-sonnet-4-6" }), "bankr/claude-sonnet-4-6 lacks interleaved_thinking; blockrun/claude-opus-4-6;",
+	},
+	{
+		"a tier's model that does not exist changes nothing",
+		resolve.Rules{},
+		of("heartbeat_t1", func(in *policy.Intent) { in.First = "blockrun/nobody" }), generalT1,
+	},
+	{
+		"a tier's model may not cost what nothing may",
+		resolve.Rules{},
+		of("heartbeat_t0", func(in *policy.Intent) { in.First = "blockrun/claude-opus-4-6" }), "direct/local/qwen3-7b; blockrun/nvidia-gpt-oss-120b",
+	},
+	{"D-04: a wallet serves its parts of an agent", resolve.Rules{}, of("social", nil), "bankr/claude-sonnet-4-6 lacks low_effort; blockrun/gemini-3-flash;"},
+	{
+		"its tier's model stands behind it",
+		resolve.Rules{},
+		of("social", func(in *policy.Intent) { in.First = "blockrun/claude-opus-4-6" }), "bankr/claude-sonnet-4-6 lacks low_effort; blockrun/gemini-3-flash;",
+	},
+	{
+		"D-12: what is private goes to those that retain nothing, or to nobody",
+		resolve.Rules{},
+		of("risk", func(in *policy.Intent) { in.Security = policy.SecurityPrivate }), "venice/deepseek-r1 lacks interleaved_thinking, citations$",
+	},
+	{
+		"D-12: also under the mode that leaves Venice out",
+		resolve.Rules{Mode: resolve.ModeBardo},
+		of("risk", func(in *policy.Intent) { in.Security = policy.SecurityPrivate }), "venice/deepseek-r1 lacks interleaved_thinking, citations$",
+	},
+	{
+		"D-12: a model that no private provider has",
+		resolve.Rules{},
+		of("risk", func(in *policy.Intent) { in.Security, in.Model = policy.SecurityPrivate, "claude-opus-4-6" }), "no_private_provider",
+	},
+	{
+		"D-12: a sealed task goes to nobody where nobody seals",
+		resolve.Rules{},
+		of("risk", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyEndToEnd }), "no_private_provider",
+	},
+	{
+		"D-12: unless the operator says that it may",
+		resolve.Rules{Exhausted: resolve.ContinueE2E},
+		of("risk", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyEndToEnd }), "venice/deepseek-r1 lacks interleaved_thinking, citations, privacy_tier;",
+	},
+	{
+		"D-12: a task of an enclave goes on without one, and that is named",
+		resolve.Rules{},
+		of("heartbeat_t2", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "venice/deepseek-r1 lacks interleaved_thinking, citations, privacy_tier; blockrun/claude-opus-4-6 lacks privacy_tier;",
+	},
+	{
+		"D-12: or fails, where the operator says so",
+		resolve.Rules{Exhausted: resolve.Fail},
+		of("heartbeat_t2", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "no_private_provider",
+	},
+	{"D-28: everything to Venice", resolve.Rules{Mode: resolve.ModeVenice}, of("heartbeat_t1", nil), "venice/llama-3.3-70b lacks low_effort$"},
+	{"D-28: nothing to Venice", resolve.Rules{Mode: resolve.ModeBardo}, of("daimon", nil), "blockrun/gemini-3-flash lacks privacy;"},
+	{"D-28: what only prefers privacy does not go to Venice in both", resolve.Rules{Mode: resolve.ModeBoth}, of("daimon", nil), "blockrun/gemini-3-flash lacks privacy;"},
+	{
+		"D-28: what wants an enclave does",
+		resolve.Rules{Mode: resolve.ModeBoth},
+		of("daimon", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "venice/llama-3.3-70b lacks privacy_tier; blockrun/gemini-3-flash lacks privacy, privacy_tier;",
+	},
+	{"D-28: dreams have a provider of their own", resolve.Rules{Mode: resolve.ModeBoth, Dreams: "venice"}, of("dream", nil), "venice/deepseek-r1;"},
+	{"D-28: or stay away from Venice", resolve.Rules{Dreams: "bardo"}, of("dream", nil), "blockrun/deepseek-r1 lacks privacy;"},
+	{
+		"a caller's plan leaves providers out",
+		resolve.Rules{},
+		of("daimon", func(in *policy.Intent) { in.Barred = []policy.ProviderID{"venice", "bankr", "direct"} }), "blockrun/gemini-3-flash lacks privacy;",
+	},
+	{
+		"a plan without users' own keys",
+		resolve.Rules{},
+		of("playbook", func(in *policy.Intent) { in.Barred = []policy.ProviderID{"direct"} }), "blockrun/claude-sonnet-4-6 lacks predicted_outputs;",
+	},
+	{
+		"a plan without the only provider of a model",
+		resolve.Rules{},
+		&policy.Intent{Model: "llama-3.3-70b", Barred: []policy.ProviderID{"venice"}}, "key_restricted",
+	},
+	{"D-01: a native feature that is required is served by the vendors' own keys first", resolve.Rules{}, of("risk", func(in *policy.Intent) { in.Require = []policy.Feature{policy.BatchAPI} }), "direct/openai/gpt-5.4 lacks interleaved_thinking, citations; direct/anthropic/claude-sonnet-4-6 lacks interleaved_thinking; blockrun/claude-opus-4-6 lacks batch_api"},
+	{"a window that is too small", resolve.Rules{}, of("heartbeat_t1", func(in *policy.Intent) { in.InputTokens = 1_040_000; in.OutputTokens = 4000 }), "blockrun/gemini-3-flash; openrouter/gemini-3-flash$"},
+	{"a request that is too long for all", resolve.Rules{}, of("heartbeat_t1", func(in *policy.Intent) { in.InputTokens = 9_000_000 }), "no_provider"},
+	{"images", resolve.Rules{}, of("context", func(in *policy.Intent) { in.Images = true }), "blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/gemini-3-flash$"},
+	{"a model that is named, at each provider that has it", resolve.Rules{}, of("risk", func(in *policy.Intent) { in.Model = "claude-opus-4.6" }), "blockrun/claude-opus-4-6; openrouter/claude-opus-4-6; bankr/claude-opus-4-6$"},
+	{"a specialist first, for a model that is named", resolve.Rules{}, of("operator", func(in *policy.Intent) { in.Model = "claude-opus-4-6" }), "bankr/claude-opus-4-6; blockrun/claude-opus-4-6; openrouter/claude-opus-4-6$"},
+	{"a provider that is named", resolve.Rules{}, of("risk", func(in *policy.Intent) { in.Provider = "venice" }), "venice/deepseek-r1 lacks interleaved_thinking, citations$"},
+	{"a provider and a model", resolve.Rules{}, &policy.Intent{Model: "direct/openai/gpt-5.4"}, "direct/openai/gpt-5.4$"},
+	{"a model that is named is served, however slow", resolve.Rules{}, of("daimon", func(in *policy.Intent) { in.Model = "blockrun/deepseek-r1" }), "blockrun/deepseek-r1 lacks privacy$"},
+	{"what runs on rules pays for no model that is named", resolve.Rules{}, of("heartbeat_t0", func(in *policy.Intent) { in.Model = "claude-opus-4-6" }), "t0_has_no_model"},
+	{"a model that nobody knows", resolve.Rules{}, of("risk", func(in *policy.Intent) { in.Model = "claude-opus-4-5" }), "model_not_found"},
+	{"D-11: what is required and nowhere there is named", resolve.Rules{}, of("death", func(in *policy.Intent) { in.Require = []policy.Feature{policy.VisibleThinking, policy.WebSearch} }), "venice/deepseek-r1 lacks web_search;"},
+}
+
 func TestDecideOnTheFullStack(t *testing.T) {
 	f := readFixture(t, "full")
-	const t1 = "blockrun/gemini-3-flash; openrouter/gemini-3-flash; blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/qwen-plus; direct/local/qwen3-7b lacks low_effort"
-	under := f.Under
-	usual := under(resolve.Rules{})
-	for _, row := range []decideCase{
-		{"a general query never goes to a specialist", usual, of("heartbeat_t1", nil), t1},
-		{
-			"while staked credit pays, all goes to Venice", usual,
-			of("heartbeat_t1", func(in *policy.Intent) { in.DIEM = true }), "venice/llama-3.3-70b lacks low_effort; blockrun/gemini-3-flash;",
-		},
-		{
-			"the operator's model for a tier comes first", usual,
-			of("heartbeat_t2", func(in *policy.Intent) { in.First = "bankr/claude-sonnet-4-6" }), "bankr/claude-sonnet-4-6 lacks interleaved_thinking; blockrun/claude-opus-4-6;",
-		},
-		{
-			"a tier's model that does not exist changes nothing", usual,
-			of("heartbeat_t1", func(in *policy.Intent) { in.First = "blockrun/nobody" }), t1,
-		},
-		{
-			"a tier's model may not cost what nothing may", usual,
-			of("heartbeat_t0", func(in *policy.Intent) { in.First = "blockrun/claude-opus-4-6" }), "direct/local/qwen3-7b; blockrun/nvidia-gpt-oss-120b",
-		},
-		{"D-04: a wallet serves its parts of an agent", usual, of("social", nil), "bankr/claude-sonnet-4-6 lacks low_effort; blockrun/gemini-3-flash;"},
-		{
-			"its tier's model stands behind it", usual,
-			of("social", func(in *policy.Intent) { in.First = "blockrun/claude-opus-4-6" }), "bankr/claude-sonnet-4-6 lacks low_effort; blockrun/gemini-3-flash;",
-		},
-		{
-			"D-12: what is private goes to those that retain nothing, or to nobody", usual,
-			of("risk", func(in *policy.Intent) { in.Security = policy.SecurityPrivate }), "venice/deepseek-r1 lacks interleaved_thinking, citations$",
-		},
-		{
-			"D-12: also under the mode that leaves Venice out", under(resolve.Rules{Mode: resolve.ModeBardo}),
-			of("risk", func(in *policy.Intent) { in.Security = policy.SecurityPrivate }), "venice/deepseek-r1 lacks interleaved_thinking, citations$",
-		},
-		{
-			"D-12: a model that no private provider has", usual,
-			of("risk", func(in *policy.Intent) { in.Security, in.Model = policy.SecurityPrivate, "claude-opus-4-6" }), "no_private_provider",
-		},
-		{
-			"D-12: a sealed task goes to nobody where nobody seals", usual,
-			of("risk", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyEndToEnd }), "no_private_provider",
-		},
-		{
-			"D-12: unless the operator says that it may", under(resolve.Rules{Exhausted: resolve.ContinueE2E}),
-			of("risk", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyEndToEnd }), "venice/deepseek-r1 lacks interleaved_thinking, citations, privacy_tier;",
-		},
-		{
-			"D-12: a task of an enclave goes on without one, and that is named", usual,
-			of("heartbeat_t2", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "venice/deepseek-r1 lacks interleaved_thinking, citations, privacy_tier; blockrun/claude-opus-4-6 lacks privacy_tier;",
-		},
-		{
-			"D-12: or fails, where the operator says so", under(resolve.Rules{Exhausted: resolve.Fail}),
-			of("heartbeat_t2", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "no_private_provider",
-		},
-		{"D-28: everything to Venice", under(resolve.Rules{Mode: resolve.ModeVenice}), of("heartbeat_t1", nil), "venice/llama-3.3-70b lacks low_effort$"},
-		{"D-28: nothing to Venice", under(resolve.Rules{Mode: resolve.ModeBardo}), of("daimon", nil), "blockrun/gemini-3-flash lacks privacy;"},
-		{"D-28: what only prefers privacy does not go to Venice in both", under(resolve.Rules{Mode: resolve.ModeBoth}), of("daimon", nil), "blockrun/gemini-3-flash lacks privacy;"},
-		{
-			"D-28: what wants an enclave does", under(resolve.Rules{Mode: resolve.ModeBoth}),
-			of("daimon", func(in *policy.Intent) { in.PrivacyTier = policy.PrivacyTEE }), "venice/llama-3.3-70b lacks privacy_tier; blockrun/gemini-3-flash lacks privacy, privacy_tier;",
-		},
-		{"D-28: dreams have a provider of their own", under(resolve.Rules{Mode: resolve.ModeBoth, Dreams: "venice"}), of("dream", nil), "venice/deepseek-r1;"},
-		{"D-28: or stay away from Venice", under(resolve.Rules{Dreams: "bardo"}), of("dream", nil), "blockrun/deepseek-r1 lacks privacy;"},
-		{
-			"a caller's plan leaves providers out", usual,
-			of("daimon", func(in *policy.Intent) { in.Barred = []policy.ProviderID{"venice", "bankr", "direct"} }), "blockrun/gemini-3-flash lacks privacy;",
-		},
-		{
-			"a plan without users' own keys", usual,
-			of("playbook", func(in *policy.Intent) { in.Barred = []policy.ProviderID{"direct"} }), "blockrun/claude-sonnet-4-6 lacks predicted_outputs;",
-		},
-		{
-			"a plan without the only provider of a model", usual,
-			&policy.Intent{Model: "llama-3.3-70b", Barred: []policy.ProviderID{"venice"}}, "key_restricted",
-		},
-		{"D-01: a native feature that is required is served by the vendors' own keys first", usual, of("risk", func(in *policy.Intent) { in.Require = []policy.Feature{policy.BatchAPI} }), "direct/openai/gpt-5.4 lacks interleaved_thinking, citations; direct/anthropic/claude-sonnet-4-6 lacks interleaved_thinking; blockrun/claude-opus-4-6 lacks batch_api"},
-		{"a window that is too small", usual, of("heartbeat_t1", func(in *policy.Intent) { in.InputTokens = 1_040_000; in.OutputTokens = 4000 }), "blockrun/gemini-3-flash; openrouter/gemini-3-flash$"},
-		{"a request that is too long for all", usual, of("heartbeat_t1", func(in *policy.Intent) { in.InputTokens = 9_000_000 }), "no_provider"},
-		{"images", usual, of("context", func(in *policy.Intent) { in.Images = true }), "blockrun/claude-sonnet-4-6 lacks low_effort; openrouter/gemini-3-flash$"},
-		{"a model that is named, at each provider that has it", usual, of("risk", func(in *policy.Intent) { in.Model = "claude-opus-4.6" }), "blockrun/claude-opus-4-6; openrouter/claude-opus-4-6; bankr/claude-opus-4-6$"},
-		{"a specialist first, for a model that is named", usual, of("operator", func(in *policy.Intent) { in.Model = "claude-opus-4-6" }), "bankr/claude-opus-4-6; blockrun/claude-opus-4-6; openrouter/claude-opus-4-6$"},
-		{"a provider that is named", usual, of("risk", func(in *policy.Intent) { in.Provider = "venice" }), "venice/deepseek-r1 lacks interleaved_thinking, citations$"},
-		{"a provider and a model", usual, &policy.Intent{Model: "direct/openai/gpt-5.4"}, "direct/openai/gpt-5.4$"},
-		{"a model that is named is served, however slow", usual, of("daimon", func(in *policy.Intent) { in.Model = "blockrun/deepseek-r1" }), "blockrun/deepseek-r1 lacks privacy$"},
-		{"what runs on rules pays for no model that is named", usual, of("heartbeat_t0", func(in *policy.Intent) { in.Model = "claude-opus-4-6" }), "t0_has_no_model"},
-		{"a model that nobody knows", usual, of("risk", func(in *policy.Intent) { in.Model = "claude-opus-4-5" }), "model_not_found"},
-		{"D-11: what is required and nowhere there is named", usual, of("death", func(in *policy.Intent) { in.Require = []policy.Feature{policy.VisibleThinking, policy.WebSearch} }), "venice/deepseek-r1 lacks web_search;"},
-	} {
-		t.Run(row.about, func(t *testing.T) { checkDecision(t, row) })
+	for _, row := range decideCases {
+		t.Run(row.about, func(t *testing.T) { checkDecision(t, f.Under(row.rules), &row) })
 	}
 }
 
-func checkDecision(t *testing.T, row decideCase) {
+func checkDecision(t *testing.T, r *resolve.Resolver, row *decideCase) {
 	t.Helper()
-	d := row.r.Decide(row.in)
+	d := r.Decide(row.in)
 	got := ways(d.Order)
 	if d.Err != nil {
 		got = string(fault.From(d.Err).Kind)

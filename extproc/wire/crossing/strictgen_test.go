@@ -7,7 +7,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// trickster writes requests in which names come twice, in another case, with escapes, at odd lengths, and values are not what they should
+// docGenerator writes requests in which names come twice, in another case, with escapes, at odd lengths, and values are not what they should
 // be. A script draws what it does; an empty one writes a plain request.
 type docGenerator struct {
 	script []byte
@@ -121,58 +121,82 @@ func (g *docGenerator) choice(name string, values ...string) func() string {
 // request is a request of a dialect.
 func (g *docGenerator) request(d chat.Dialect) string {
 	g.camel = d == chat.Gemini
-	model, stream := g.choice("model", `"cheap"`, `"dear"`), g.choice("stream", `true`, `false`)
-	text := func() string {
-		return g.object(2, g.choice("type", `"text"`), g.choice("text", `"hi"`, `"a model, a stream"`))
-	}
 	switch d { //nolint:exhaustive // of the fifth it writes what the first reads
 	case chat.Anthropic:
-		tool := func() string {
-			return "[" + g.object(2, g.choice("name", `"f"`, `"g"`), g.choice("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
-		}
-		thinking := func() string {
-			return g.object(1, g.choice("type", `"enabled"`, `"disabled"`), g.choice("budget_tokens", `1024`, `90000`))
-		}
-		message := func() string {
-			return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
-		}
-		return g.object(3, model, g.of("messages", message), g.choice("max_tokens", `10`, `90000`), stream, g.of("tools", tool), g.of("thinking", thinking),
-			g.of("output_config", func() string { return g.object(1, g.choice("effort", `"low"`, `"max"`)) }))
+		return g.message()
 	case chat.Responses:
-		item := func() string {
-			return "[" + g.object(2, g.choice("role", `"user"`), g.choice("content", `"hi"`), g.choice("type", `"message"`, `"item\u005freference"`), g.choice("id", `"a"`, `"b"`)) + "]"
-		}
-		tool := func() string {
-			return "[" + g.object(2, g.choice("type", `"function"`), g.choice("name", `"f"`, `"g"`)) + "]"
-		}
-		return g.object(2, model, g.of("input", item), g.choice("max_output_tokens", `10`, `90000`), stream, g.of("tools", tool),
-			g.choice("previous_response_id", `"a"`, `"b"`), g.of("conversation", func() string { return g.object(1, g.choice("id", `"a"`, `"b"`)) }),
-			g.of("reasoning", func() string { return g.object(1, g.choice("effort", `"low"`, `"high"`, `"none"`)) }), g.choice("background", `true`, `false`))
+		return g.response()
 	case chat.Gemini:
-		thinking := func() string {
-			return g.object(0, g.choice("thinkingBudget", `0`, `90000`, `"512"`), g.choice("includeThoughts", `true`, `false`), g.choice("thinkingLevel", `"low"`, `"high"`))
-		}
-		config := func() string {
-			return g.object(0, g.choice("maxOutputTokens", `10`, `90000`, `"77"`), g.choice("candidateCount", `1`, `3`), g.of("thinkingConfig", thinking))
-		}
-		function := func() string { return "[" + g.object(1, g.choice("name", `"f"`, `"g"`)) + "]" }
-		return g.object(1, g.choice("contents", `[{"role":"user","parts":[{"text":"hi"}]}]`), g.of("generationConfig", config), g.choice("cachedContent", `"a"`, `"b"`),
-			g.of("tools", func() string { return "[" + g.object(1, g.of("functionDeclarations", function)) + "]" }))
+		return g.content()
 	}
+	return g.completion(d == chat.Completions)
+}
+
+// model and stream are members that most requests have.
+func (g *docGenerator) model() string  { return g.member("model", `"cheap"`, `"dear"`) }
+func (g *docGenerator) stream() string { return g.member("stream", `true`, `false`) }
+
+// text is a part of a message.
+func (g *docGenerator) text() string {
+	return g.object(2, g.choice("type", `"text"`), g.choice("text", `"hi"`, `"a model, a stream"`))
+}
+
+// messages are a list of one message of the user's.
+func (g *docGenerator) messages() string {
+	return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + g.text() + "]" })) + "]"
+}
+
+// message is a request of Anthropic's dialect.
+func (g *docGenerator) message() string {
+	tool := func() string {
+		return "[" + g.object(2, g.choice("name", `"f"`, `"g"`), g.choice("input_schema", `{"type":"object","properties":{"Name":{},"name":{},"name":{}}}`)) + "]"
+	}
+	thinking := func() string {
+		return g.object(1, g.choice("type", `"enabled"`, `"disabled"`), g.choice("budget_tokens", `1024`, `90000`))
+	}
+	return g.object(3, g.model, g.of("messages", g.messages), g.choice("max_tokens", `10`, `90000`), g.stream, g.of("tools", tool), g.of("thinking", thinking),
+		g.of("output_config", func() string { return g.object(1, g.choice("effort", `"low"`, `"max"`)) }))
+}
+
+// response is a request of the Responses dialect.
+func (g *docGenerator) response() string {
+	item := func() string {
+		return "[" + g.object(2, g.choice("role", `"user"`), g.choice("content", `"hi"`), g.choice("type", `"message"`, `"item\u005freference"`), g.choice("id", `"a"`, `"b"`)) + "]"
+	}
+	tool := func() string {
+		return "[" + g.object(2, g.choice("type", `"function"`), g.choice("name", `"f"`, `"g"`)) + "]"
+	}
+	return g.object(2, g.model, g.of("input", item), g.choice("max_output_tokens", `10`, `90000`), g.stream, g.of("tools", tool),
+		g.choice("previous_response_id", `"a"`, `"b"`), g.of("conversation", func() string { return g.object(1, g.choice("id", `"a"`, `"b"`)) }),
+		g.of("reasoning", func() string { return g.object(1, g.choice("effort", `"low"`, `"high"`, `"none"`)) }), g.choice("background", `true`, `false`))
+}
+
+// content is a request of Gemini's dialect.
+func (g *docGenerator) content() string {
+	thinking := func() string {
+		return g.object(0, g.choice("thinkingBudget", `0`, `90000`, `"512"`), g.choice("includeThoughts", `true`, `false`), g.choice("thinkingLevel", `"low"`, `"high"`))
+	}
+	config := func() string {
+		return g.object(0, g.choice("maxOutputTokens", `10`, `90000`, `"77"`), g.choice("candidateCount", `1`, `3`), g.of("thinkingConfig", thinking))
+	}
+	function := func() string { return "[" + g.object(1, g.choice("name", `"f"`, `"g"`)) + "]" }
+	return g.object(1, g.choice("contents", `[{"role":"user","parts":[{"text":"hi"}]}]`), g.of("generationConfig", config), g.choice("cachedContent", `"a"`, `"b"`),
+		g.of("tools", func() string { return "[" + g.object(1, g.of("functionDeclarations", function)) + "]" }))
+}
+
+// completion is a request of OpenAI's dialects: of a chat, or of a text to complete.
+func (g *docGenerator) completion(plain bool) string {
 	function := func() string {
 		return g.object(1, g.choice("name", `"f"`, `"g"`), g.choice("parameters", `{"type":"object","properties":{"Name":{},"name":{}}}`))
 	}
 	tool := func() string {
 		return "[" + g.object(2, g.choice("type", `"function"`), g.of("function", function)) + "]"
 	}
-	message := func() string {
-		return "[" + g.object(2, g.choice("role", `"user"`), g.of("content", func() string { return "[" + text() + "]" })) + "]"
-	}
-	prompt := g.of("messages", message)
-	if d == chat.Completions {
+	prompt := g.of("messages", g.messages)
+	if plain {
 		prompt = g.choice("prompt", `"hi"`)
 	}
-	return g.object(2, model, prompt, stream, g.of("stream_options", func() string { return g.object(1, g.choice("include_usage", `true`, `false`, `null`)) }),
+	return g.object(2, g.model, prompt, g.stream, g.of("stream_options", func() string { return g.object(1, g.choice("include_usage", `true`, `false`, `null`)) }),
 		g.choice("max_tokens", `10`, `90000`), g.choice("max_completion_tokens", `20`, `80000`), g.choice("n", `1`, `3`), g.of("tools", tool),
 		g.choice("reasoning_effort", `"low"`, `"high"`, `"none"`),
 		g.of("reasoning", func() string {
