@@ -176,7 +176,7 @@ func (s *drivenStream) finish(ctx context.Context, a *answer) error {
 		return s.fail(fault.From(err))
 	}
 	if !s.x.Request.Stream {
-		h := append(s.x.answerHeaders(a.res), sum.headers()...)
+		h := sum.headers(s.x.answerHeaders(a.res))
 		h = append(h, header.Field{Name: "content-type", Value: header.JSON})
 		return s.client.Reply(stream.Reply{Status: http.StatusOK, Header: h, Body: a.end})
 	}
@@ -252,7 +252,7 @@ func (s *drivenStream) fail(f *fault.Fault) error {
 	if !s.begun {
 		r := s.x.errorReply(f)
 		if sum != nil {
-			r.Header = append(r.Header, sum.headers()...)
+			r.Header = sum.headers(r.Header)
 		}
 		return s.client.Reply(r)
 	}

@@ -159,7 +159,7 @@ func (s *modalitySink) Settle(ctx context.Context, to *policy.Resolution, u *mod
 	if err != nil {
 		return nil, err
 	}
-	return sum.headers(), nil
+	return sum.headers(nil), nil
 }
 
 // cost is what an answer costs: never more than was reserved for it, whatever its provider reports.

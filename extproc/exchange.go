@@ -53,7 +53,8 @@ type exchange struct {
 func newID() string {
 	var b [15]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return "req_" + idEncoding.EncodeToString(b[:])
+	var id [len("req_") + len(b)*8/5]byte
+	return string(idEncoding.AppendEncode(append(id[:0], "req_"...), b[:]))
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)

@@ -17,8 +17,9 @@ import (
 )
 
 // idHeaders are the headers of every answer: the request's id, in each dialect's header, the caller's limits, and hints that were not understood.
-func (x *exchange) idHeaders() header.List {
-	h := make(header.List, 0, 9)
+func (x *exchange) idHeaders() header.List { return x.appendIDHeaders(make(header.List, 0, 9)) }
+
+func (x *exchange) appendIDHeaders(h header.List) header.List {
 	h = append(h, header.Field{Name: "x-request-id", Value: x.ID}, header.Field{Name: "request-id", Value: x.ID})
 	return x.WarningHeader(x.limitHeaders(h))
 }
@@ -55,8 +56,7 @@ func resetIn(d time.Duration) string {
 
 // answerHeaders are known before an answer's cost is.
 func (x *exchange) answerHeaders(to policy.Resolution) header.List {
-	h := make(header.List, 0, 20)
-	h = append(h, x.idHeaders()...)
+	h := x.appendIDHeaders(make(header.List, 0, 24))
 	h = append(h,
 		header.Field{Name: "x-bardo-provider", Value: string(to.Provider)},
 		header.Field{Name: "x-bardo-model", Value: string(to.Model)},
@@ -129,12 +129,13 @@ func (x *exchange) degraded(to policy.Resolution) []string {
 	return out.Degraded()
 }
 
-// headers are known once the answer is settled: cost, usage, balance.
-func (s *summary) headers() header.List {
-	h := header.List{{Name: "x-bardo-cost", Value: s.Charged.String()}}
-	if s.x.stored == nil && s.x.CallerPays(s.By.Provider) {
-		h[0].Value = passthrough.CostDirect
+// headers appends what is known once the answer is settled: cost, usage, balance.
+func (s *summary) headers(h header.List) header.List {
+	cost := header.Field{Name: "x-bardo-cost", Value: passthrough.CostDirect}
+	if s.x.stored != nil || !s.x.CallerPays(s.By.Provider) {
+		cost.Value = s.Charged.String()
 	}
+	h = append(h, cost)
 	if s.x.stored != nil {
 		h = append(h, header.Field{Name: "x-bardo-savings", Value: s.Saved.String()})
 	}
@@ -163,7 +164,7 @@ func (s *summary) last(terminator []byte) []byte {
 
 // trailers are headers and comment at the end of a driven stream, for clients that read trailers.
 func (s *summary) trailers() header.List {
-	return s.x.checkHeaders(s.x.schemaHeader(s.headers(), &s.By))
+	return s.x.checkHeaders(s.x.schemaHeader(s.headers(nil), &s.By))
 }
 
 // comment is the JSON of a stream's last comment.

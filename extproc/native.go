@@ -67,7 +67,7 @@ func (x *exchange) sendFirst(d stream.Client) error {
 	set, remove := call.Headers(x.Head.Header)
 	x.bill.Begin(plan[0], x.trace.AttemptStarted)
 	return d.Forward(stream.Forward{
-		Set: append(set, x.routeHeaders(plan)...), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: x.clusters(plan),
+		Set: x.routeHeaders(set, plan), Remove: append(remove, x.Head.Forged...), Body: call.Body, Exchange: x.ID, Clusters: x.clusters(plan),
 	})
 }
 
@@ -104,27 +104,31 @@ func (x *exchange) firstCall(buf []byte, plan []policy.Resolution) (attempt.Call
 // clusters are Envoy's clusters of a plan: the first attempt is written already; those after it go to retry clusters, whose streams write them.
 func (x *exchange) clusters(plan []policy.Resolution) []string {
 	out := make([]string, len(plan))
-	for i, to := range plan {
-		out[i] = state.RetryCluster(x.Config.Providers[to.Provider].Cluster)
+	for i := 1; i < len(plan); i++ {
+		if i > 1 && plan[i].Provider == plan[i-1].Provider {
+			out[i] = out[i-1]
+			continue
+		}
+		out[i] = state.RetryCluster(x.Config.Providers[plan[i].Provider].Cluster)
 	}
 	out[0] = state.Cluster(x.Config.Providers[plan[0].Provider].Cluster)
 	return out
 }
 
-// routeHeaders choose Envoy's route, the number of its retries and their time-outs.
-func (x *exchange) routeHeaders(plan []policy.Resolution) header.List {
-	total := strconv.FormatInt(x.TotalTime().Milliseconds(), 10)
-	h := header.List{
-		{Name: state.HeaderPath, Value: state.PathJSON},
-		{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
-		{Name: "x-envoy-upstream-rq-timeout-ms", Value: total},
-	}
+// routeHeaders append the headers that choose Envoy's route, the number of its retries and their time-outs.
+func (x *exchange) routeHeaders(h header.List, plan []policy.Resolution) header.List {
+	path := state.PathJSON
 	if len(x.Order) == 1 && x.Config.Providers[x.Order[0].Provider].Ring.Len() == 0 {
-		h[0].Value = state.PathAlone
+		path = state.PathAlone
 	}
-	h = append(h, x.AffinityHeader()...)
 	try := x.Config.Timeouts.ForAnswer(x.Request, x.OutputTokens(plan[0]))
-	return append(h, header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)})
+	h = append(h,
+		header.Field{Name: state.HeaderPath, Value: path},
+		header.Field{Name: "x-envoy-max-retries", Value: strconv.Itoa(len(plan) - 1)},
+		header.Field{Name: "x-envoy-upstream-rq-timeout-ms", Value: strconv.FormatInt(x.TotalTime().Milliseconds(), 10)},
+		header.Field{Name: "x-envoy-upstream-rq-per-try-timeout-ms", Value: strconv.FormatInt(try.Milliseconds(), 10)},
+	)
+	return append(h, x.AffinityHeader()...)
 }
 
 // Attempt implements stream.Handler: it writes an attempt at a retry cluster.
@@ -351,8 +355,7 @@ func (n *nativeAnswer) whole(ctx context.Context) error {
 		return n.refuse(fault.From(err))
 	}
 	body := n.a.end
-	set := append(n.x.answerHeaders(n.to), sum.headers()...)
-	set = append(set, header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
+	set := append(sum.headers(n.x.answerHeaders(n.to)), header.Field{Name: "content-type", Value: header.JSON}, header.Field{Name: "content-length", Value: strconv.Itoa(len(body))})
 	return n.client.Answer(stream.Reply{Status: http.StatusOK, Header: set, Body: body}, otherHeaders(n.head.Header, set))
 }
 

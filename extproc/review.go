@@ -194,7 +194,7 @@ func (s *drivenStream) refuseInvalid(ctx context.Context, a *answer, j *review.V
 	}
 	x.refused(f)
 	r := x.errorReply(f)
-	r.Header = append(x.schemaHeader(r.Header, &a.res), sum.headers()...)
+	r.Header = sum.headers(x.schemaHeader(r.Header, &a.res))
 	return s.client.Reply(r)
 }
 

@@ -3,7 +3,6 @@ package extproc
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -50,7 +49,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if outcome == record.OK || outcome == record.Invalid || outcome == record.Cancelled && a != nil && a.content {
 		x.served(a, outcome)
 	}
-	if err := s.book(context.WithoutCancel(ctx), &total); err != nil {
+	if err := s.book(ctx, &total); err != nil {
 		return nil, err
 	}
 	if a == nil {
@@ -59,7 +58,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	x.tellAnswer(a, &s.Usage)
 	x.tellReasoning(a)
 	x.keepReasoning(a)
-	if err := x.keepMade(context.WithoutCancel(ctx), a); err != nil {
+	if err := x.keepMade(ctx, a); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -78,7 +77,7 @@ func (x *exchange) keepMade(ctx context.Context, a *answer) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return x.gw.Ledger.Keep(ctx, passthrough.Owned(x.Principal.Account, a.res.Provider, ids)...)
+	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.res.Provider, ids)...)
 }
 
 // billLastCall bills the call that the request ends with.
@@ -371,7 +370,7 @@ func (s *summary) record() []byte {
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
 	}
 	x.trace.Fill(&r, x.Started)
-	b, err := json.Marshal(r)
+	b, err := r.JSON()
 	if err != nil {
 		x.gw.Log.Error("a request's record cannot be written", "request", x.ID, "error", err)
 	}

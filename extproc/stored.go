@@ -126,7 +126,7 @@ func (x *exchange) storedReply(ctx context.Context, a *answer) (stream.Reply, er
 	if err != nil {
 		return stream.Reply{}, err
 	}
-	h := append(x.answerHeaders(a.res), sum.headers()...)
+	h := sum.headers(x.answerHeaders(a.res))
 	return stream.Reply{Status: http.StatusOK, Header: append(h, header.Field{Name: "content-type", Value: header.JSON}), Body: a.end}, nil
 }
 
@@ -146,7 +146,7 @@ func (x *exchange) settleStored(ctx context.Context, outcome string) (*summary, 
 	s := x.newSummary(outcome)
 	s.By, s.Usage, s.Saved = e.By, e.Usage, e.Cost.Charge(x.Config.Spread(x.Principal.Tier)) // its original usage and cost are shown, and not charged
 	x.Cache.Hit(e, s.Saved)
-	if err := s.book(context.WithoutCancel(ctx), &meter.Total{}); err != nil {
+	if err := s.book(ctx, &meter.Total{}); err != nil {
 		return nil, err
 	}
 	if err := x.bill.Payer().ReadBalance(ctx); err != nil { // the answer is sent whether that can be read or not

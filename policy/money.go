@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/bits"
@@ -104,28 +105,41 @@ func (c Pico) Charge(spreadPct int) Micro {
 
 // String is the amount in dollars with six decimals, as in X-Bardo-Cost.
 func (m Micro) String() string {
-	sign := ""
-	if m < 0 {
-		sign, m = "-", -m
-	}
-	return fmt.Sprintf("%s%d.%06d", sign, int64(m)/1_000_000, int64(m)%1_000_000)
+	var b [24]byte
+	return string(m.AppendTo(b[:0]))
 }
+
+// AppendTo appends the amount as String writes it.
+func (m Micro) AppendTo(b []byte) []byte { return appendDecimal(b, int64(m), 1_000_000) }
 
 // String is the cost in dollars, exact, without trailing zeros: 1.06376125.
 func (c Pico) String() string {
-	sign := ""
-	if c < 0 {
-		sign, c = "-", -c
+	var b [24]byte
+	return string(c.AppendTo(b[:0]))
+}
+
+// AppendTo appends the cost as String writes it.
+func (c Pico) AppendTo(b []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimRight(appendDecimal(b, int64(c), 1_000_000_000_000), "0"), []byte{'.'})
+}
+
+// appendDecimal appends n/unit with as many decimals as the unit, a power of ten, has zeros.
+func appendDecimal(b []byte, n, unit int64) []byte {
+	if n < 0 {
+		b, n = append(b, '-'), -n
 	}
-	s := fmt.Sprintf("%d.%012d", int64(c)/1_000_000_000_000, int64(c)%1_000_000_000_000)
-	return sign + strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	b = append(strconv.AppendInt(b, n/unit, 10), '.')
+	for rest, digit := n%unit, unit/10; digit > 0; digit /= 10 {
+		b = append(b, byte('0'+rest/digit%10))
+	}
+	return b
 }
 
 // MarshalJSON writes the amount as a JSON number of dollars.
-func (m Micro) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }
+func (m Micro) MarshalJSON() ([]byte, error) { return m.AppendTo(nil), nil }
 
 // MarshalJSON writes the cost as a JSON number of dollars.
-func (c Pico) MarshalJSON() ([]byte, error) { return []byte(c.String()), nil }
+func (c Pico) MarshalJSON() ([]byte, error) { return c.AppendTo(nil), nil }
 
 // ParseUSD reads a decimal amount of dollars ("12", "0.5", "1e3" is refused) with at most six decimals.
 func ParseUSD(s string) (Micro, error) {

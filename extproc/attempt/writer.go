@@ -138,10 +138,14 @@ func (w *Writer) Close() {
 // provider clusters drop it).
 var keptHeaders = map[string]bool{"user-agent": true, "accept-language": true, "x-forwarded-proto": true}
 
+// usualHeaders is how many headers an attempt has besides its adapter's: those that Headers sets, and those that choose a route.
+const usualHeaders = 14
+
 // Headers are the changes to the headers h of a stream that make them this attempt's. Whatever an earlier attempt set is overwritten or
 // removed: header changes of one attempt outlive it in Envoy.
 func (c Call) Headers(h header.List) (set header.List, remove []string) {
-	set = make(header.List, 0, len(c.Header)+8)
+	set = make(header.List, 0, len(c.Header)+usualHeaders)
+	remove = make([]string, 0, len(h)+len(provider.CredentialHeaders))
 	set = append(set,
 		header.Field{Name: ":method", Value: "POST"},
 		header.Field{Name: ":path", Value: c.Path},

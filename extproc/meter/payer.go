@@ -65,17 +65,17 @@ func (m *Meter) PayerOf(p *policy.Principal) Payer {
 	if p.Prepaid {
 		return &prepaid{books: m.Books, account: p.Account}
 	}
-	return postpaid{m.Books}
+	return postpaid{m}
 }
 
 // postpaid are callers without a balance: keys that are billed later, and callers without a key. Charges are booked.
-type postpaid struct{ books Books }
+type postpaid struct{ meter *Meter }
 
 func (postpaid) Admit(context.Context) error                         { return nil }
 func (postpaid) Reserve(context.Context, string, policy.Micro) error { return nil }
 
 func (p postpaid) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
-	return ledger.Receipt{Charged: c.Amount}, p.books.Record(c)
+	return ledger.Receipt{Charged: c.Amount}, p.meter.Books.Record(c)
 }
 
 func (postpaid) Balance() (left policy.Micro, known bool) { return 0, false }
@@ -144,6 +144,9 @@ func (p *prepaid) Release() { p.books.Release(p.hold) }
 
 // unpaid tells a caller that its key cannot pay, and how much is missing.
 func unpaid(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, ledger.ErrAmount) {
 		return fault.New(fault.InsufficientFunds, "this request may cost more than any balance holds: lower max_tokens or n", err)
 	}

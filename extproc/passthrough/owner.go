@@ -2,7 +2,6 @@ package passthrough
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -146,7 +145,7 @@ func (c *call) ended(outcome string, status int, why *fault.Fault) {
 	if why != nil {
 		r.Error = why.CodeString()
 	}
-	b, err := json.Marshal(r)
+	b, err := r.JSON()
 	if err == nil {
 		err = c.s.Ledger.Record(ledger.Charge{
 			RequestID: c.ID, Account: c.Account, Provider: c.id, Status: outcome, Record: b, At: c.Started,

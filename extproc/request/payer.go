@@ -22,7 +22,9 @@ func (v *View) ParseOwnKey() error {
 	if len(key) > maxKeyLength {
 		return fault.Newf(fault.InvalidRequest, "X-Bardo-Upstream-Key: longer than %d characters", maxKeyLength)
 	}
-	v.OwnKey = secret.New(key)
+	if key != "" {
+		v.OwnKey = secret.New(key)
+	}
 	return nil
 }
 

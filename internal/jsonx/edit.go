@@ -180,6 +180,9 @@ func (e *Edits) tail(d *Doc) int {
 }
 
 func (e *Edits) additions(comma bool, put func([]byte)) {
+	if len(e.added) == 0 {
+		return
+	}
 	var scratch [64]byte
 	for _, a := range e.added {
 		key := scratch[:0]

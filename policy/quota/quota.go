@@ -233,8 +233,9 @@ func (l *Limiter) lock(account policy.Account, client netip.Addr) (*sync.Mutex, 
 // network identifies an anonymous client: its IPv4 address or its IPv6 /64.
 func network(client netip.Addr) netip.Addr {
 	client = client.Unmap().WithZone("")
-	if p, err := client.Prefix(64); err == nil && client.Is6() {
-		return p.Addr()
+	if !client.Is6() {
+		return client
 	}
-	return client
+	p, _ := client.Prefix(64) // fails for IPv4 only
+	return p.Addr()
 }
