@@ -350,39 +350,65 @@ func (s *scanner) string(i int) int {
 
 // longString validates the rest of a string from i on. What is before is plain.
 func (s *scanner) longString(start, i int) int {
-	b, ascii := s.b, true
+	b, seen, escapes := s.b, uint64(0), 0
 	for {
-		var plain bool
-		i, plain = skipPlain(b, i)
-		ascii = ascii && plain
-		if i >= len(b) {
-			return s.fail(i, "")
+		if i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			seen |= w // also of what is behind the string: then it is checked in vain
+			hit := special(w)
+			if hit == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(hit) >> 3
+		} else if i = s.shortRest(i, &seen); i < 0 {
+			return -1
 		}
-		switch b[i] {
-		case '"':
-			if !ascii && !utf8.Valid(b[start:i]) {
+		switch {
+		case b[i] == '"':
+			s.escapes += escapes
+			if seen&highs != 0 && !utf8.Valid(b[start:i]) {
 				return s.fail(start+invalidAt(b[start:i]), "a string is not valid UTF-8")
 			}
 			return i + 1
-		case '\\':
-			s.escapes++
-			if i = s.escape(i); i < 0 {
-				return -1
-			}
-		default:
+		case b[i] != '\\':
 			return s.fail(i, "a control character in a string must be escaped")
+		}
+		escapes++
+		if i+1 < len(b) && shortEscape[b[i+1]] {
+			i += 2
+		} else if i = s.escape(i); i < 0 {
+			return -1
 		}
 	}
 }
 
+// shortRest is where the next quote, backslash or control character is in the last bytes of the text, or -1 after fail.
+func (s *scanner) shortRest(i int, seen *uint64) int {
+	i, plain := skipPlain(s.b, i)
+	if !plain {
+		*seen |= highs
+	}
+	if i >= len(s.b) {
+		return s.fail(i, "")
+	}
+	return i
+}
+
+// shortEscape are the characters that make an escape with the backslash before them.
+var shortEscape = func() (t [256]bool) {
+	for _, c := range []byte(`"\/bfnrt`) {
+		t[c] = true
+	}
+	return t
+}()
+
+// escape validates an escape that is not short.
 func (s *scanner) escape(i int) int {
 	if i+1 >= len(s.b) {
 		return s.fail(i+1, "")
 	}
-	switch s.b[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
-	case 'u':
+	if s.b[i+1] == 'u' {
 		if i+6 > len(s.b) {
 			return s.fail(len(s.b), "")
 		}

@@ -32,10 +32,11 @@ func skipPlain(b []byte, i int) (end int, plain bool) {
 }
 
 // special flags the quotes, backslashes and control characters of eight bytes. The lowest flag is exact: a borrow only ever spreads
-// upwards from a true hit.
+// upwards from a true hit. With its second bit flipped, a quote is the least character after the control characters, which stay among
+// themselves.
 func special(w uint64) uint64 {
-	quote, slash := w^('"'*ones), w^('\\'*ones)
-	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
+	flipped, slash := w^('"'^' ')*ones, w^('\\'*ones)
+	return ((flipped-(' '+1)*ones)&^flipped | (slash-ones)&^slash) & highs
 }
 
 // skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close.
@@ -124,19 +125,28 @@ func hex4(s []byte) (rune, bool) {
 	if len(s) < 4 {
 		return 0, false
 	}
-	var r rune
-	for _, c := range s[:4] {
-		switch {
-		case c-'0' <= 9:
-			r = r<<4 | rune(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			r = r<<4 | rune(c|0x20-'a'+10)
-		default:
-			return 0, false
+	a, b, c, d := hexValue[s[0]], hexValue[s[1]], hexValue[s[2]], hexValue[s[3]]
+	if a|b|c|d == noHex {
+		return 0, false
+	}
+	return rune(a)<<12 | rune(b)<<8 | rune(c)<<4 | rune(d), true
+}
+
+const noHex = 0xff
+
+// hexValue is the value of a hexadecimal digit, and noHex for any other byte.
+var hexValue = func() (t [256]uint8) {
+	for c := range t {
+		t[c] = noHex
+	}
+	for v, c := range []byte("0123456789abcdef") {
+		t[c] = uint8(v) //nolint:gosec // below 16
+		if c >= 'a' {
+			t[c-'a'+'A'] = uint8(v) //nolint:gosec // below 16
 		}
 	}
-	return r, true
-}
+	return t
+}()
 
 // AppendString appends s as a JSON string with quotes. It escapes only what JSON requires; bytes that are not UTF-8
 // become \ufffd.
