@@ -25,9 +25,7 @@ type storeFault struct {
 	reason string // a part of what /readyz says
 }
 
-// lockHeld is another process that holds the store's write lock, as a backup script or a shell of SQLite does.
-var lockHeld = storeFault{"another process holds the lock", holdWriteLock, "lock"}
-
+// holdWriteLock is another process that holds the store's write lock, as a backup script or a shell of SQLite does.
 func holdWriteLock(t *testing.T, g *gateway.Gateway) (end func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(g.Home, "bardo.db")+"?_busy_timeout=5000")
@@ -267,9 +265,6 @@ func testUnwritable(t *testing.T, f storeFault) {
 			t.Errorf("before it is written request %s costs %s", s.id, b.Cost)
 		}
 	}
-	if held := fundsOf(t, u.g, u.prepaid.Key).Held; micro(t, held) < unwrittenCost*u.of(u.prepaid.Key) {
-		t.Errorf("%s are held for the charges that wait", held)
-	}
 	if m := u.g.Metrics(t); m["bardo_ledger_writable"] != 0 || m["bardo_ledger_unwritten_charges"] != float64(len(u.answers)) {
 		t.Errorf("metrics: writable %v, unwritten charges %v", m["bardo_ledger_writable"], m["bardo_ledger_unwritten_charges"])
 	}
@@ -282,9 +277,10 @@ func testUnwritable(t *testing.T, f storeFault) {
 	if got := u.g.Do(t, u.ask(true).with(u.prepaid.Key)); got.Status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", got.Status, got.Body)
 	}
-	if m := u.g.Metrics(t); m["bardo_ledger_writable"] != 1 || m["bardo_ledger_unwritten_charges"] != 0 {
-		t.Errorf("metrics: writable %v, unwritten charges %v", m["bardo_ledger_writable"], m["bardo_ledger_unwritten_charges"])
-	}
+	eventually(t, "the metrics say so", func() bool {
+		m := u.g.Metrics(t)
+		return m["bardo_ledger_writable"] == 1 && m["bardo_ledger_unwritten_charges"] == 0
+	})
 	for _, once := range []string{`"msg":"the ledger cannot be written`, `"msg":"the ledger is written again`, `"event":"ledger:unwritable"`, `"event":"ledger:writable"`} {
 		if n := strings.Count(u.g.Log(), once); n != 1 {
 			t.Errorf("the gateway wrote %s %d times", once, n)
@@ -292,66 +288,48 @@ func testUnwritable(t *testing.T, f storeFault) {
 	}
 }
 
-// TestD82ALockThatAnotherProcessHoldsGivesNothingAway: another process keeps the store's write lock.
+// TestD82ALockThatAnotherProcessHoldsGivesNothingAway: another process keeps the store's write lock. Charges are in the charge log meanwhile, and
+// everybody sees them.
 func TestD82ALockThatAnotherProcessHoldsGivesNothingAway(t *testing.T) {
 	t.Parallel()
-	testUnwritable(t, lockHeld)
+	u := newUnwritable(t)
+	u.begin(t, 9)
+	end := holdWriteLock(t, u.g)
+	u.finish(t)
+	for _, k := range []string{u.prepaid.Key, u.metered.Key} {
+		got := u.g.Do(t, u.ask(false).with(k))
+		if got.Status != http.StatusOK {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		u.answers = append(u.answers, &underWay{key: k, id: got.Header.Get("X-Request-Id")})
+	}
+	if status := u.ready(t, u.g.URL, ""); status != http.StatusOK {
+		t.Errorf("/readyz: %d", status)
+	}
+	u.charged(t, u.g)
+	if a, code := u.audit(t); !a.OK || code != 0 || a.Unwritten.Charges != len(u.answers) {
+		t.Errorf("audit: exit %d, %+v, want %d charges in the log", code, a, len(u.answers))
+	}
+	if m := u.g.Metrics(t); m["bardo_ledger_writable"] != 1 || m["bardo_ledger_unwritten_charges"] != float64(len(u.answers)) {
+		t.Errorf("metrics: writable %v, unwritten charges %v", m["bardo_ledger_writable"], m["bardo_ledger_unwritten_charges"])
+	}
+	end()
+	eventually(t, "all are applied", func() bool { return u.g.Metrics(t)["bardo_ledger_unwritten_charges"] == 0 })
+	u.charged(t, u.g)
 }
 
 // TestD82ChargesThatWaitOutliveAKill: the answers were delivered, the store could not be written, and the gateway is killed. The next one
-// writes their charges, once.
+// applies their charges, once.
 func TestD82ChargesThatWaitOutliveAKill(t *testing.T) {
 	t.Parallel()
 	u := newUnwritable(t)
 	u.begin(t, 6)
-	end := lockHeld.begin(t, u.g)
+	end := holdWriteLock(t, u.g)
 	u.finish(t)
-	eventually(t, "/readyz fails", func() bool { return u.ready(t, u.g.URL, lockHeld.reason) == http.StatusServiceUnavailable })
 	u.g.Kill()
 	end()
 	again := gateway.Run(t, gateway.Options{
 		Config: quick, Home: u.g.Home, NoKey: true, Providers: []gateway.Provider{{ID: "own", Fake: u.p, Models: models("m", "")}},
 	})
 	u.charged(t, again)
-}
-
-// TestD82WhatCostsNothingIsServedWithoutTheLedger: while nobody can be charged, a free candidate answers; the paid ones behind it are not
-// tried, nor is a paid model asked to verify a free answer.
-func TestD82WhatCostsNothingIsServedWithoutTheLedger(t *testing.T) {
-	t.Parallel()
-	free, paid := fake.Start(t, fake.Config{Dialect: fake.Anthropic, Name: "free"}), fake.Start(t, fake.Config{Dialect: fake.OpenAI, Name: "paid"})
-	const price = "{input: 3, output: 4}"
-	g := gateway.Run(t, gateway.Options{Config: inOrder, Providers: []gateway.Provider{
-		{ID: "free", Fake: free, Format: "anthropic", Models: []gateway.Model{{ID: "claude-opus-4-6", Price: "{input: 0, output: 0, cached_input: 0, cache_write: 0, cache_write_1h: 0}"}, {ID: "both", Price: "{input: 0, output: 0}"}}},
-		{ID: "paid", Fake: paid, Models: []gateway.Model{{ID: "gpt-4.1", Price: price}, {ID: "both", Price: price}}},
-	}})
-	u := &unwritable{g: g, p: paid}
-	lockHeld.begin(t, g)
-	expensive := ask{dialect: fake.OpenAI, model: "gpt-4.1"}
-	if got := g.Do(t, expensive.call()); got.Status != http.StatusOK { // its charge waits
-		t.Fatalf("%d %s", got.Status, got.Body)
-	}
-	eventually(t, "/readyz fails", func() bool { return u.ready(t, g.URL, lockHeld.reason) == http.StatusServiceUnavailable })
-	paid.Forget()
-
-	mustFail(t, expensive, g.Do(t, expensive.call()), http.StatusServiceUnavailable, "gateway_unavailable")
-	for _, stream := range []bool{false, true} {
-		got := g.Do(t, ask{dialect: fake.OpenAI, model: "claude-opus-4-6", stream: stream}.call())
-		if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != "free" {
-			t.Errorf("what costs nothing: %d %s", got.Status, got.Body)
-		}
-	}
-	free.Forget()
-	verified := g.Do(t, shaper("openai").call("claude-opus-4-6", false, "May it?", "", "X-Bardo-Verify: true"))
-	mustFail(t, expensive, verified, http.StatusServiceUnavailable, "gateway_unavailable")
-	if n := len(free.Generations()); n != 0 {
-		t.Errorf("%d calls for an answer that nobody can verify", n)
-	}
-	free.Behave(fake.Behaviour{Status: http.StatusInternalServerError})
-	if got := g.Do(t, ask{dialect: fake.OpenAI, model: "both"}.call()); got.Status < http.StatusInternalServerError {
-		t.Errorf("a free provider that fails: %d %s", got.Status, got.Body)
-	}
-	if n := len(paid.Generations()); n != 0 {
-		t.Errorf("%d calls of a provider that nobody can be charged for", n)
-	}
 }

@@ -45,7 +45,8 @@ var soundTree = map[string]string{
 	"extproc/probe/probe.go":       `package probe; import _ "bardo.money/gateway/extproc/runtime"`,
 	"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
 			_ "bardo.money/gateway/policy/ledger"; _ "bardo.money/gateway/policy/quota")`,
-	"policy/ledger/ledger.go":             `package ledger`,
+	"policy/ledger/ledger.go":             `package ledger; import _ "bardo.money/gateway/policy/ledger/chargelog"`,
+	"policy/ledger/chargelog/log.go":      `package chargelog`,
 	"policy/quota/quota.go":               `package quota`,
 	"policy/catalog/catalog.go":           `package catalog`,
 	"policy/intent/intent.go":             `package intent`,

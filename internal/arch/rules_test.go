@@ -12,7 +12,7 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
-		"policy/*", "policy/catalog/catalogtest", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -43,7 +43,8 @@ var engines = map[string][]string{
 	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts
 	"policy/resolve":     {"policy/catalog", "policy/budget"},                                     // what a wallet affords is one table
 	"policy/profile":     {"policy/intent"},
-	"policy/budget":      {"policy/intent"}, // a budget belongs to an intent
+	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
+	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent
 
 	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
 	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers

@@ -1,8 +1,8 @@
 package telemetry
 
 var ledgerSamples = []sample{
-	gauge("bardo_ledger_writable", "1 while the ledger can be written, else 0."),
-	gauge("bardo_ledger_unwritten_charges", "Charges that wait until the ledger can be written."),
+	gauge("bardo_ledger_writable", "1 while charges can be written, else 0."),
+	gauge("bardo_ledger_unwritten_charges", "Charges in the charge log that are not in the store yet."),
 }
 
 // WatchLedger registers a function that every scrape calls: whether the ledger can be written, and how many charges wait for that. Call it

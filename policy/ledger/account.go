@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// account is a key's money in memory. Held and free money add up to the key's block in the store, except while the writer moves money
-// between them.
+// account is a key's money in memory. Held and free money and what unapplied charges paid add up to the key's block in the store, except while
+// the writer moves money between them.
 type account struct {
 	name      policy.Account
 	blockLock chan struct{} // semaphore: its holder moves money between the block and the balance
@@ -20,7 +21,8 @@ type account struct {
 	free      policy.Micro
 	held      policy.Micro // in open holds
 	openHolds int          // holds
-	balance   policy.Micro // the store's balance when last read, less what is not written yet
+	stored    policy.Micro // the store's balance when last read
+	unapplied policy.Micro // charges that it does not include
 	lastUsed  time.Time    // the last reserve, capture or release
 	spent     spent
 }
@@ -40,6 +42,11 @@ func (s *spent) begin(amount policy.Micro) { s.pending += amount }
 // end counts its result: charged is zero if it failed or was a duplicate.
 func (s *spent) end(amount, charged policy.Micro, day int64) {
 	s.pending -= amount
+	s.add(charged, day)
+}
+
+// add counts what the store has of a day.
+func (s *spent) add(charged policy.Micro, day int64) {
 	if s.loaded && s.day == day {
 		s.sum += charged
 	}
@@ -50,7 +57,10 @@ type Hold struct {
 	account *account
 	request string
 
+	captures sync.Mutex // one capture at a time
+
 	// Guarded by account.mu.
+	receipt   *Receipt // of the capture
 	amount    policy.Micro
 	epoch     int // of the account when money was last added
 	capturing int
@@ -119,48 +129,124 @@ func (a *account) takeFree(amount policy.Micro) policy.Micro {
 }
 
 // beginCapture keeps a concurrent Release from freeing money that a charge is about to take.
-func (h *Hold) beginCapture(amount policy.Micro, now time.Time) {
+func (h *Hold) beginCapture(now time.Time) {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lastUsed = now
 	h.capturing++
-	a.spent.begin(amount)
 }
 
-// expectedReceipt is the expected result of a deferred charge.
-func (h *Hold) expectedReceipt(amount policy.Micro) Receipt {
-	a := h.account
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.balance -= amount
-	return Receipt{Charged: amount, Balance: a.balance, Late: true}
-}
-
-// endCapture takes the charge out of the hold and frees the rest. If the charge failed, the hold stays open.
-func (h *Hold) endCapture(amount policy.Micro, day int64, r Receipt, err error) {
+// abandonCapture ends a capture that did not happen. The hold stays open, unless it was released meanwhile.
+func (h *Hold) abandonCapture() {
 	a := h.account
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h.capturing--
-	if err != nil {
-		a.spent.end(amount, 0, day)
-		h.freeIfReleased()
-		return
+	h.freeIfReleased()
+}
+
+// repeated is the receipt of the hold's charge, if there was one.
+func (h *Hold) repeated() (Receipt, bool) {
+	a := h.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.receipt == nil {
+		return Receipt{}, false
 	}
-	charged := r.Charged
-	a.balance = r.Balance
-	if r.Repeated {
-		charged = 0
-	}
-	a.spent.end(amount, charged, day)
-	h.amount -= charged
-	a.held -= charged
+	r := *h.receipt
+	r.Repeated = true
+	return r, true
+}
+
+// payment is a charge that memory has taken and the store has not yet.
+type payment struct {
+	hold    *Hold
+	entry   *chargelog.Entry
+	epoch   int     // of the account, when the money was taken
+	receipt Receipt // for the request
+	applied Receipt // from the store
+}
+
+// pay takes a charge out of its hold, which ends, and frees the rest.
+func (h *Hold) pay(c *Charge, open bool) *payment {
+	a := h.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := &payment{hold: h, entry: &chargelog.Entry{Charge: c, Prepaid: true, Paid: min(c.Amount, h.amount), Open: open}, epoch: h.epoch}
+	h.amount -= p.entry.Paid
+	a.held -= p.entry.Paid
+	charged := expected(p.entry)
+	a.unapplied += charged
+	a.spent.begin(c.Amount)
+	p.receipt = Receipt{Charged: charged, Loss: c.Amount - charged, Balance: a.stored - a.unapplied, Late: open}
+	a.ready = a.ready && p.receipt.Loss == 0 // blocked: look for a deposit in the store at each reserve
+	h.receipt = &p.receipt
+	h.capturing--
 	h.released = true
 	h.freeIfReleased()
-	if r.Loss > 0 {
-		a.ready = false // blocked: look for a deposit in the store at each reserve
+	return p
+}
+
+// undo restores the hold of a charge that nobody has taken: it is open again.
+func (p *payment) undo() {
+	h, a := p.hold, p.hold.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.drop()
+	h.receipt, h.released = nil, false
+	h.amount += p.entry.Paid
+	a.held += p.entry.Paid
+	if h.ended {
+		h.ended = false
+		a.openHolds++
 	}
+}
+
+// drop takes the charge out of what is not applied. account.mu is locked.
+func (p *payment) drop() {
+	p.hold.account.unapplied -= expected(p.entry)
+	p.hold.account.spent.end(p.entry.Charge.Amount, 0, 0)
+}
+
+// end is told what became of the charge in the store. What it did not take there is free again.
+func (p *payment) end(err error) {
+	a, r := p.hold.account, p.applied
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.drop()
+	if err != nil || r.Repeated {
+		if p.epoch == a.epoch {
+			a.free += p.entry.Paid
+		}
+		return
+	}
+	a.stored = r.Balance
+	a.spent.add(r.Charged, dayOf(p.entry.Charge.At))
+	if r.Loss > 0 {
+		a.ready = false
+	}
+}
+
+// balanceNow is the balance as far as memory knows it.
+func (a *account) balanceNow() policy.Micro {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stored - a.unapplied
+}
+
+// beginSpending counts what a metered key spends.
+func (a *account) beginSpending(amount policy.Micro) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent.begin(amount)
+}
+
+// endSpending counts what of it is in the store.
+func (a *account) endSpending(c *Charge, charged policy.Micro) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent.end(c.Amount, charged, dayOf(c.At))
 }
 
 // freeIfReleased frees the hold's amount if it was released and no charge is in progress. account.mu is locked.

@@ -4,30 +4,92 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// write applies a note that another gateway could not write. A note that was applied before changes nothing.
-func (b *book) write(n *note, instance int64) error {
-	if err := b.keep(n); err != nil || n.Charge == nil {
+// logOf is what the names of an instance's charge log begin with.
+func logOf(store string, instance int64) string { return store + "." + strconv.FormatInt(instance, 10) }
+
+// logsBeside are the charge logs beside a store, by their instances.
+func logsBeside(store string) (logs map[int64]string, err error) {
+	dir, name := filepath.Split(store)
+	entries, err := os.ReadDir(filepath.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	logs = map[int64]string{}
+	for _, e := range entries {
+		rest, beside := strings.CutPrefix(e.Name(), name+".")
+		number, segment := strings.CutSuffix(strings.TrimSuffix(rest, chargelog.Suffix(1)), chargelog.Suffix(0))
+		segment = segment || strings.HasSuffix(rest, chargelog.Suffix(1))
+		if id, err := strconv.ParseInt(number, 10, 64); beside && segment && err == nil {
+			logs[id] = logOf(store, id)
+		}
+	}
+	return logs, nil
+}
+
+// leftover is the charge log of a dead gateway.
+type leftover struct {
+	*chargelog.Adopted
+	instance int64
+	prefix   string
+	entries  []*chargelog.Entry
+}
+
+// abandoned are the logs of dead gateways, which this process takes over. taken are those that another process has.
+func abandoned(store string) (left []leftover, taken []int64, err error) {
+	logs, err := logsBeside(store)
+	if err != nil {
+		return nil, nil, err
+	}
+	for id, prefix := range logs {
+		if alive, err := isTaken(lockOf(store, id)); err != nil || alive {
+			if err != nil {
+				return left, taken, err
+			}
+			continue
+		}
+		a, err := chargelog.Adopt(prefix)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case errors.Is(err, chargelog.ErrTaken):
+			taken = append(taken, id)
+			continue
+		case err != nil:
+			return left, append(taken, id), err
+		}
+		left = append(left, leftover{a, id, prefix, a.Unapplied()})
+	}
+	slices.SortFunc(left, func(a, b leftover) int { return int(a.instance - b.instance) })
+	return left, taken, nil
+}
+
+// write applies an entry of another gateway's log. One that was applied before changes nothing.
+func (b *book) write(e *chargelog.Entry, instance int64) error {
+	if err := b.keep(e); err != nil || e.Charge == nil {
 		return err
 	}
-	c := *n.Charge
-	if !n.Prepaid {
-		_, err := b.record(c)
+	if !e.Prepaid {
+		_, err := b.record(e.Charge)
 		return err
 	}
-	account, err := b.accountOf(c.Account)
+	account, err := b.accountOf(e.Charge.Account)
 	if err != nil {
 		return err
 	}
-	if charged, err := b.isJournaled(c.RequestID); charged || err != nil {
+	if charged, err := b.isJournaled(e.Charge.RequestID); charged || err != nil {
 		return err // its request may be pruned: it is older than the retention
 	}
-	_, err = b.capture(c, from{account, instance, n.Hold})
+	_, err = b.capture(e, from{account, instance})
 	return err
 }
 
@@ -37,12 +99,12 @@ func (b *book) isJournaled(request string) (is bool, err error) {
 	return is, err
 }
 
-// adopt applies the notes of dead gateways, against their blocks. It returns those that the store refuses.
-func (b *book) adopt(left []leftover) (refused map[*note]error, err error) {
-	refused = map[*note]error{}
+// adopt applies the logs of dead gateways, against their blocks. It returns the entries that the store refuses.
+func (b *book) adopt(left []leftover) (refused map[*chargelog.Entry]error, err error) {
+	refused = map[*chargelog.Entry]error{}
 	for _, f := range left {
-		for _, n := range f.notes {
-			o := &op{apply: func(b *book) error { return b.write(n, f.instance) }}
+		for _, e := range f.entries {
+			o := &op{apply: func(b *book) error { return b.write(e, f.instance) }}
 			if err := b.apply(o); err != nil {
 				return nil, err
 			}
@@ -50,21 +112,21 @@ func (b *book) adopt(left []leftover) (refused map[*note]error, err error) {
 				return nil, o.err
 			}
 			if o.err != nil {
-				refused[n] = o.err
+				refused[e] = o.err
 			}
 		}
 	}
 	return refused, nil
 }
 
-// recoverDead applies the spill files of gateways that died, and returns their blocks. All their captured charges are either committed or in
-// their spill files, so nothing of theirs stays open. Blocks of running gateways are not touched, nor those of a dead one whose spill file
-// another process is applying.
+// recoverDead applies the charge logs of gateways that died, and then returns their blocks. All their captured charges are in the store or in
+// their logs, so nothing of theirs stays open. Blocks of running gateways are not touched, nor those of a dead one whose log another process is
+// applying.
 func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, err error) {
 	left, taken, err := abandoned(l.path)
 	defer func() {
 		for _, f := range left {
-			err = errors.Join(err, f.close())
+			err = errors.Join(err, f.Close())
 		}
 	}()
 	if err != nil {
@@ -77,7 +139,7 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, 
 	if len(c.dead)+len(left) == 0 {
 		return c, nil
 	}
-	var refused map[*note]error
+	var refused map[*chargelog.Entry]error
 	err = write(func(b *book) (err error) {
 		if refused, err = b.adopt(left); err != nil {
 			return err
@@ -90,37 +152,41 @@ func (l *Ledger) recoverDead(write func(func(*book) error) error) (c instances, 
 	return c, l.removeAdopted(left, refused)
 }
 
-// removeAdopted removes spill files that were applied. Refused notes are written to a file beside the store, for the operator.
-func (l *Ledger) removeAdopted(left []leftover, refused map[*note]error) error {
+// removeAdopted removes logs that were applied. Refused entries are written to a file beside the store, for the operator.
+func (l *Ledger) removeAdopted(left []leftover, refused map[*chargelog.Entry]error) error {
 	for _, f := range left {
-		if len(f.notes) > 0 {
-			l.o.Log.Warn("ledger: wrote the charges that a gateway could not write before it ended", "changes", len(f.notes), "file", f.path)
+		if len(f.entries) > 0 {
+			l.o.Log.Warn("ledger: applied the charges that a gateway had not before it ended", "changes", len(f.entries), "log", f.prefix)
 		}
-		for _, n := range f.notes {
-			if err := l.keepRefused(f.path, n, refused[n]); err != nil {
+		if f.Damaged > 0 {
+			l.o.Log.Error("ledger: the charge log of a gateway is damaged, as after a power failure: what stood there is not charged", "bytes", f.Damaged, "log", f.prefix)
+		}
+		for _, e := range f.entries {
+			if err := l.keepRefused(f.prefix, e, refused[e]); err != nil {
 				return err
 			}
 		}
-		if err := os.Remove(f.path); err != nil {
+		if err := f.Remove(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refusedSuffix is the suffix of files with refused notes, one JSON object per line.
+// refusedSuffix is the suffix of files with refused entries, one JSON object per line.
 const refusedSuffix = ".refused"
 
-func (l *Ledger) keepRefused(path string, n *note, why error) error {
+// keepRefused stores an entry that the store refuses.
+func (l *Ledger) keepRefused(prefix string, e *chargelog.Entry, why error) error {
 	if why == nil {
 		return nil
 	}
-	l.o.Log.Error("ledger: the store refuses a charge that waited for it", "error", why, "kept_in", path+refusedSuffix)
-	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": n})
+	l.o.Log.Error("ledger: the store refuses a charge of the charge log", "error", why, "kept_in", prefix+refusedSuffix)
+	line, err := json.Marshal(map[string]any{"error": why.Error(), "change": e})
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+refusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(prefix+refusedSuffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -128,11 +194,18 @@ func (l *Ledger) keepRefused(path string, n *note, why error) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// refusedFiles are the names of the files with refused notes.
+// keepOwnRefused is keepRefused for an entry of this gateway. Nothing of a closed ledger, or of an account that is not there, is a charge.
+func (l *Ledger) keepOwnRefused(o *op) {
+	if err := l.keepRefused(logOf(l.path, l.instance.Load()), o.entry, o.err); err != nil {
+		l.o.Log.Error("ledger: a refused charge could not be kept", "error", err)
+	}
+}
+
+// refusedFiles are the names of the files with refused entries.
 func refusedFiles(store string) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(store))
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), filepath.Base(store)+".") && strings.HasSuffix(e.Name(), ".spill"+refusedSuffix) {
+		if strings.HasPrefix(e.Name(), filepath.Base(store)+".") && strings.HasSuffix(e.Name(), refusedSuffix) {
 			names = append(names, e.Name())
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // Report is the result of an audit.
@@ -20,7 +21,7 @@ type Report struct {
 	Requests int64   `json:"requests"` // requests within the retention
 	Checks   []Check `json:"checks"`
 
-	// Unwritten is charges that running gateways could not write yet, in their spill files or in this program's memory.
+	// Unwritten is charges that are not applied yet, in the charge logs or in this program's memory. Those in a log are safe.
 	Unwritten Unwritten `json:"unwritten"`
 }
 
@@ -88,6 +89,10 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 	if _, err := l.recoverDead(l.write); err != nil && !isUnwritable(err) {
 		return Report{}, err
 	}
+	logs, err := l.readLogs() // first: what is applied afterwards is in the snapshot
+	if err != nil {
+		return Report{}, err
+	}
 	tx, err := l.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return Report{}, err
@@ -107,73 +112,145 @@ func (l *Ledger) audit(ctx context.Context) (r Report, err error) {
 		r.Checks = append(r.Checks, Check{Name: a.name, OK: len(offending) == 0, Offending: offending})
 		r.OK = r.OK && len(offending) == 0
 	}
-	return r, l.auditWaiting(ctx, tx, &r)
+	return r, l.auditLogs(ctx, tx, logs, &r)
 }
 
-// checkWritten is the invariant that no charge is unwritten.
-const checkWritten = "every charge is written"
+// The invariants of charges that are not in the store.
+const (
+	checkWritten = "every charge is in the ledger or in a charge log"
+	checkLogs    = "every charge log agrees with the ledger"
+	checkBlocks  = "what charge logs take is in the blocks of their gateways"
+)
 
-// auditWaiting adds unwritten charges to a report.
-func (l *Ledger) auditWaiting(ctx context.Context, tx *sql.Tx, r *Report) error {
-	c := Check{Name: checkWritten}
-	if r.Unwritten = l.Unwritten(); r.Unwritten.Charges > 0 {
-		c.Offending = append(c.Offending, "this gateway could not write "+r.Unwritten.String())
-	}
-	files, err := spillFiles(l.path)
+// readLogs reads all charge logs beside the store.
+func (l *Ledger) readLogs() (logs []logAudit, err error) {
+	names, err := logsBeside(l.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(files)) {
-		if id == l.instance.Load() {
-			continue
-		}
-		u, err := unwrittenIn(ctx, tx, files[id])
+	for _, id := range slices.Sorted(maps.Keys(names)) {
+		found, err := chargelog.Read(names[id])
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("charge log %s: %w", names[id], err)
 		}
-		if u.Charges > 0 {
-			c.Offending = append(c.Offending, fmt.Sprintf("gateway %d could not write %s: they wait in %s", id, u, filepath.Base(files[id])))
-			r.Unwritten.Charges += u.Charges
-			r.Unwritten.Amount += u.Amount
+		logs = append(logs, logAudit{entries: found.Entries, instance: id, name: filepath.Base(names[id])})
+	}
+	return logs, nil
+}
+
+// auditLogs adds what the charge logs say to a report.
+func (l *Ledger) auditLogs(ctx context.Context, tx *sql.Tx, logs []logAudit, r *Report) error {
+	written, agree, blocks := Check{Name: checkWritten}, Check{Name: checkLogs}, Check{Name: checkBlocks}
+	if m := l.Unwritten().InMemory; m.Charges > 0 {
+		r.Unwritten.InMemory = m
+		written.offend("this gateway has %d charges of %s USD in memory alone", m.Charges, m.Amount)
+	}
+	for i := range logs {
+		a := &logs[i]
+		a.Tx = tx
+		if err := a.run(ctx); err != nil {
+			return fmt.Errorf("charge log %s: %w", a.name, err)
 		}
+		r.Unwritten.Charges += a.unapplied.Charges
+		r.Unwritten.Amount += a.unapplied.Amount
+		agree.Offending, blocks.Offending = append(agree.Offending, a.disagree...), append(blocks.Offending, a.beyond...)
 	}
 	refused, err := refusedFiles(l.path)
 	for _, name := range refused {
-		c.Offending = append(c.Offending, "the store refused the charges in "+name)
+		written.offend("the store refused the charges in %s", name)
 	}
-	c.OK = len(c.Offending) == 0
-	r.OK = r.OK && c.OK
-	r.Checks = append(r.Checks, c)
+	for _, c := range []Check{written, agree, blocks} {
+		c.OK = len(c.Offending) == 0
+		r.OK = r.OK && c.OK
+		r.Checks = append(r.Checks, c)
+	}
 	return err
 }
 
-// unwrittenIn is the charges in a spill file that are not in the store.
-func unwrittenIn(ctx context.Context, tx *sql.Tx, path string) (u Unwritten, err error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return u, nil
+func (c *Check) offend(format string, args ...any) {
+	const most = 100
+	if len(c.Offending) < most {
+		c.Offending = append(c.Offending, fmt.Sprintf(format, args...))
 	}
-	if err != nil {
-		return u, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	notes, err := (&spill{path: path, file: f}).notes()
-	if err != nil {
-		return u, err
-	}
-	for _, n := range notes {
-		if n.Charge == nil {
+}
+
+// logAudit compares one charge log with a snapshot of the store.
+type logAudit struct {
+	*sql.Tx
+
+	entries   []chargelog.Located
+	instance  int64
+	name      string
+	unapplied Unwritten
+	disagree  []string
+	beyond    []string // what it takes beyond its gateway's blocks
+}
+
+func (a *logAudit) run(ctx context.Context) error {
+	takes := map[policy.Account]policy.Micro{}
+	seen := map[string]bool{}
+	for _, e := range a.entries {
+		if e.Charge == nil || seen[e.Charge.RequestID] {
 			continue
 		}
-		var written bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM request WHERE id = ?)`, n.Charge.RequestID).Scan(&written); err != nil {
-			return u, err
+		seen[e.Charge.RequestID] = true
+		stored, err := a.compare(ctx, &e)
+		if err != nil {
+			return err
 		}
-		if !written {
-			u = u.plus(n.Charge.Amount, false)
+		if !stored && !e.Applied {
+			a.unapplied = a.unapplied.plus(e.Charge.Amount, false)
+			takes[e.Charge.Account] += e.Paid
 		}
 	}
-	return u, nil
+	for _, account := range slices.Sorted(maps.Keys(takes)) {
+		if err := a.compareBlock(ctx, account, takes[account]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare compares an entry with its request's row, or with its journal, where the row is older than the retention.
+func (a *logAudit) compare(ctx context.Context, e *chargelog.Located) (stored bool, err error) {
+	var account policy.Account
+	var amount policy.Micro
+	c := e.Charge
+	err = a.QueryRowContext(ctx, `SELECT account, amount FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && e.Applied && e.Prepaid && c.Amount > 0:
+		return a.isJournaled(ctx, c.RequestID)
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if account != c.Account || amount != c.Amount {
+		a.disagree = append(a.disagree, fmt.Sprintf("request %s: %s has %s USD of key %q, the ledger %s USD of key %q", c.RequestID, a.name, c.Amount, c.Account, amount, account))
+	}
+	return true, nil
+}
+
+func (a *logAudit) isJournaled(ctx context.Context, request string) (is bool, err error) {
+	err = a.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE idem = 'request:' || ?)`, request).Scan(&is)
+	if err == nil && !is {
+		a.disagree = append(a.disagree, fmt.Sprintf("request %s: %s says that it is in the ledger, and it is not", request, a.name))
+	}
+	return true, err
+}
+
+// compareBlock compares what the log takes from an account with the gateway's block. A gateway whose block others have returned takes it from the
+// balance.
+func (a *logAudit) compareBlock(ctx context.Context, account policy.Account, takes policy.Micro) error {
+	var block policy.Micro
+	err := a.QueryRowContext(ctx, `SELECT k.micro FROM block k JOIN account a ON a.id = k.account WHERE a.name = ? AND k.instance = ?`, account, a.instance).Scan(&block)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil && takes > block {
+		a.beyond = append(a.beyond, fmt.Sprintf("%s takes %s USD of key %q, the block has %s USD", a.name, takes, account, block))
+	}
+	return err
 }
 
 // AddInMemory adds charges that another process reports to have only in memory.

@@ -90,6 +90,7 @@ func TestAuditIsReadableByPrograms(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	capture(t, l, reserve(t, l, "k", "r", usd), usd)
+	flush(t, l)
 	r, err := l.Audit(t.Context())
 	if err != nil {
 		t.Fatal(err)

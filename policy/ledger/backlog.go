@@ -9,269 +9,297 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// errDeferred is returned for a change that will be written later, because the store cannot be written now.
-var errDeferred = errors.New("it is written once the store can be")
-
-// Limits of deferred changes. During an outage no requests that cost money are admitted, so they come from requests in flight.
+// Limits of entries that the store does not have. At half of them the gateway takes no new requests that cost money, so that those in flight have
+// room.
 const (
 	backlogOps   = 1 << 15
 	backlogBytes = 64 << 20
 )
 
-// backlog is a gateway's deferred changes while the store cannot be written: in order, in memory and, if the disk allows, in the spill file.
+// backlog is the part of the writer's queue that is in the charge log, or is to be: the charges and resources that the store does not have.
 type backlog struct {
-	failure  atomic.Pointer[UnwritableError] // nil while the store can be written
-	onOutage func(Outage)                    // called at the start and end of an outage
+	writer   *writer
 	log      *slog.Logger
 	now      func() time.Time
+	options  chargelog.Options
+	onOutage func(Outage) // called at the start and end of an outage
 
-	mu          sync.Mutex
-	closed      bool
-	ops         []*op
-	bytes       int64
-	spill       *spill // nil if it could not be created
-	spilled     int    // number of ops, from the first, that are in the file
-	diskRefused bool   // logged that the disk accepts no more
-	written     int    // since the start of the outage
+	store   atomic.Pointer[UnwritableError] // why the store cannot be written; nil if it can
+	failure atomic.Pointer[UnwritableError] // why charges cannot be relied on to outlive the process, or are too many; nil if they do
+
+	logging sync.Mutex // for appends: the queue is in the log's order
+	charges *chargelog.Log
+
+	mu      sync.Mutex
+	ops     int
+	bytes   int64
+	written int // since the start of the outage
 }
 
-// failed is why the store cannot be written; nil if it can. Tools have no backlog: they fail immediately.
-func (l *backlog) failed() *UnwritableError {
+func newBacklog(w *writer, o Options) *backlog {
+	l := &backlog{writer: w, log: o.Log, now: o.Now, onOutage: o.Outage, options: o.charges}
+	l.options.Delay = o.Sync
+	l.options.Trouble = l.begin
+	return l
+}
+
+// storeFailure is why the store cannot be written; nil if it can. Tools have no backlog: they find out.
+func (l *backlog) storeFailure() error {
 	if l == nil {
 		return nil
 	}
-	return l.failure.Load()
-}
-
-// begin starts an outage and returns its error.
-func (l *backlog) begin(cause error) *UnwritableError {
-	l.mu.Lock()
-	if f := l.failure.Load(); f != nil {
-		l.mu.Unlock()
+	if f := l.store.Load(); f != nil { // avoid a non-nil error with a nil pointer
 		return f
 	}
-	f := &UnwritableError{Reason: reasonOf(cause), Since: l.now(), cause: cause}
-	l.failure.Store(f)
+	return nil
+}
+
+// failureOf is the error for what has failed.
+func (l *backlog) failureOf(cause error) *UnwritableError {
+	return &UnwritableError{Reason: reasonOf(cause), Since: l.now(), cause: cause}
+}
+
+// beginStore notes that the store cannot be written.
+func (l *backlog) beginStore(cause error) {
+	f := l.failureOf(cause)
+	if !l.store.CompareAndSwap(nil, f) {
+		return
+	}
+	l.log.Warn("ledger: the store cannot be written: charges are in the charge log until it can be", "reason", f.Reason, "error", cause)
+	signal(l.writer.outageBegan)
+}
+
+// endStore notes that the store can be written.
+func (l *backlog) endStore() {
+	if f := l.store.Swap(nil); f != nil {
+		l.log.Info("ledger: the store is written again", "lasted", l.now().Sub(f.Since).String(), "reason", f.Reason)
+	}
+}
+
+// begin starts an outage: nothing that costs money is served until it ends.
+func (l *backlog) begin(cause error) {
+	f := l.failureOf(cause)
+	if !l.failure.CompareAndSwap(nil, f) {
+		return
+	}
+	l.mu.Lock()
 	l.written = 0
 	l.mu.Unlock()
 	l.log.Error("the ledger cannot be written: nothing that costs money is served until it can be, and charges of requests under way wait",
 		"reason", f.Reason, "error", cause)
 	l.onOutage(Outage{Err: f})
-	return f
+	signal(l.writer.outageBegan)
 }
 
-// stillFailing updates the cause of the outage.
-func (l *backlog) stillFailing(cause error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f := l.failure.Load(); f != nil {
-		l.failure.Store(&UnwritableError{Reason: reasonOf(cause), Since: f.Since, cause: cause})
+// end ends the outage.
+func (l *backlog) end() {
+	f := l.failure.Swap(nil)
+	if f == nil {
+		return
 	}
-	l.spillOps() // a full disk may have space now
-}
-
-// end ends the outage, unless there is more to write.
-func (l *backlog) end() bool {
 	l.mu.Lock()
-	f := l.failure.Load()
-	if f == nil || len(l.ops) > 0 {
-		l.mu.Unlock()
-		return f == nil
-	}
-	l.failure.Store(nil)
-	l.diskRefused = false
 	o := Outage{Err: f, Ended: true, Lasted: l.now().Sub(f.Since), Written: l.written}
 	l.mu.Unlock()
 	l.log.Info("the ledger is written again", "lasted", o.Lasted.String(), "written", o.Written, "reason", f.Reason)
 	l.onOutage(o)
-	return true
 }
 
-// add defers changes in order and answers them. Those that cannot be deferred fail. It returns false and does nothing if the outage is over.
-func (l *backlog) add(ops ...*op) bool {
-	l.mu.Lock()
-	f := l.failure.Load()
-	if f == nil || l.closed {
-		l.mu.Unlock()
-		return false
-	}
-	var refused []*op
-	first := len(l.ops)
-	for _, o := range ops {
-		size := o.size()
-		if o.note == nil || len(l.ops) >= backlogOps || l.bytes+size > backlogBytes {
-			refused = append(refused, o)
-			continue
-		}
-		l.ops = append(l.ops, o)
-		l.bytes += size
-	}
-	l.spillOps()
-	for _, o := range l.ops[first:] {
-		o.wait()
-	}
-	l.mu.Unlock()
-	for _, o := range refused {
-		o.answer(f)
-	}
-	return true
-}
-
-// spillOps writes ops to the spill file that are not in it yet. What the disk refuses stays in memory only. l.mu is locked.
-func (l *backlog) spillOps() {
-	if l.spill == nil || l.spilled == len(l.ops) {
-		return
-	}
-	notes := make([]*note, 0, len(l.ops)-l.spilled)
-	for _, o := range l.ops[l.spilled:] {
-		notes = append(notes, o.note)
-	}
-	err := l.spill.add(notes)
-	if err == nil {
-		l.spilled = len(l.ops)
-		return
-	}
-	if !l.diskRefused {
-		l.diskRefused = true
-		l.log.Warn("ledger: the disk does not take the charges that wait: they are in memory alone, and a kill loses them", "error", err)
-	}
-}
-
-// next are the first changes to write.
-func (l *backlog) next(limit int) []*op {
+// isAbove reports whether more waits than a part of the limits.
+func (l *backlog) isAbove(part int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]*op(nil), l.ops[:min(limit, len(l.ops))]...)
+	return l.ops >= backlogOps/part || l.bytes >= backlogBytes/int64(part)
 }
 
-// drop removes changes that were written.
-func (l *backlog) drop(done []*op) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	gone := make(map[*op]bool, len(done))
-	for _, o := range done {
-		gone[o] = true
-	}
-	left, spilled := l.ops[:0], 0
-	for i, o := range l.ops {
-		if gone[o] {
-			l.bytes -= o.size()
-			l.written++
-			continue
-		}
-		if i < l.spilled {
-			spilled++
-		}
-		left = append(left, o)
-	}
-	clear(l.ops[len(left):])
-	// The rest is a suffix of the ops, except for changes that failed again: the file has all of them and more.
-	l.ops = left
-	l.setSpilled(spilled)
-}
-
-// setSpilled sets how many of the ops are in the file. Records that are already in the store stay in the file until the outage ends. l.mu is
-// locked.
-func (l *backlog) setSpilled(n int) {
-	if n > 0 || l.spilled == 0 {
-		l.spilled = n
-		return
-	}
-	l.spilled = 0
-	if err := l.spill.reset(); err != nil {
-		l.log.Debug("ledger: the spill file was not emptied", "error", err)
-	}
-}
-
-// renameSpill renames the spill file to the instance's id, and creates it if there is none.
-func (l *backlog) renameSpill(store string, instance int64) error {
+// append writes an entry to the charge log and queues it for the store. If the log does not take it, it is in the queue alone, and an outage
+// begins. The error is ErrClosed, or an *UnwritableError if there are too many.
+func (w *writer) append(o *op) error {
+	l := w.backlog
 	if l == nil {
-		return nil
+		return ErrNotGateway
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.spill != nil && l.spill.isThere() && l.spill.rename(spillOf(store, instance)) == nil {
-		return nil
+	const fixed = 1024
+	o.size = fixed
+	if o.entry.Charge != nil {
+		o.size += int64(len(o.entry.Charge.Record))
 	}
-	next, err := createSpill(store, instance)
-	if err != nil {
+	if l.isAbove(1) {
+		l.begin(errBacklog)
+		return l.failureOf(errBacklog)
+	}
+	if err := l.append(o); err != nil {
 		return err
 	}
-	if l.spill != nil {
-		_ = l.spill.close() // it was removed
+	if l.isAbove(2) {
+		l.begin(errBacklog)
 	}
-	l.spill, l.spilled = next, 0
-	l.spillOps()
 	return nil
 }
 
-// close ends the backlog: nothing can be added. It returns what is unwritten, and how much of it is in no file.
-func (l *backlog) close() (left Unwritten, err error) {
+func (l *backlog) append(o *op) error {
+	l.logging.Lock()
+	defer l.logging.Unlock()
+	var err error
+	o.span, err = l.charges.Append(o.entry)
+	o.logged = err == nil
+	if err := l.writer.enqueue(o); err != nil {
+		return err
+	}
+	if err != nil {
+		l.begin(err)
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	l.spillOps()
-	left = l.sum()
-	if l.spill == nil {
-		return left, nil
-	}
-	s := l.spill
-	l.spill = nil
-	if len(l.ops) > 0 {
-		return left, s.close()
-	}
-	return left, s.remove()
+	l.ops++
+	l.bytes += o.size
+	l.mu.Unlock()
+	return nil
 }
 
-// spillExtra writes changes to the spill file that may be in neither the store nor the backlog; applying them twice changes nothing. It
-// returns the number of unwritten charges.
-func (l *backlog) spillExtra(ops []*op) (charges int, err error) {
+// waitSynced returns once an entry is on disk: in the log, or in the queue alone, if an outage has begun.
+func (w *writer) waitSynced(o *op) {
+	w.mu.Lock()
+	logged, end := o.logged, o.span.End
+	w.mu.Unlock()
+	if !logged {
+		return
+	}
+	if err := w.backlog.current().WaitSynced(end); err != nil {
+		w.backlog.begin(err)
+	}
+}
+
+// dropped are entries that are in the store.
+type dropped struct {
+	ops   int
+	bytes int64
+	end   chargelog.Position // of the last one in the log
+}
+
+func (d *dropped) add(o *op) {
+	if o.entry == nil {
+		return
+	}
+	d.ops++
+	d.bytes += o.size
+	if o.logged {
+		d.end = max(d.end, o.span.End)
+	}
+}
+
+// drop removes entries that are in the store.
+func (l *backlog) drop(d dropped) {
+	if d.ops == 0 {
+		return
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.spillOps()
-	charges = l.sum().Charges
-	var notes []*note
-	for _, o := range ops {
-		if o.note == nil {
+	l.ops -= d.ops
+	l.bytes -= d.bytes
+	l.written += d.ops
+	l.mu.Unlock()
+	l.current().Applied(d.end)
+}
+
+// current is the charge log.
+func (l *backlog) current() *chargelog.Log {
+	l.logging.Lock()
+	defer l.logging.Unlock()
+	return l.charges
+}
+
+// place gives the charge log the name of the instance. It makes a new one if there is none, or for another store: applied entries of the
+// old one are not there.
+func (l *backlog) place(store string, instance int64, another bool) error {
+	l.logging.Lock()
+	defer l.logging.Unlock()
+	prefix := logOf(store, instance)
+	before := l.charges
+	if before != nil && !another && before.IsThere() && before.Rename(prefix) == nil {
+		return nil
+	}
+	next, err := chargelog.Create(prefix, l.options)
+	if err != nil {
+		return err
+	}
+	l.charges = next
+	if err := errors.Join(l.repeat(0), next.Sync()); err != nil || before == nil {
+		return err
+	}
+	return before.Remove()
+}
+
+// secure writes to the log what it does not have for sure, and returns nil if it can be relied on.
+func (l *backlog) secure() error {
+	l.logging.Lock()
+	defer l.logging.Unlock()
+	if err := l.repeat(l.charges.Synced()); err != nil {
+		return err
+	}
+	return l.charges.Check()
+}
+
+// repeat appends all entries again from the first one on that is not in the log, or behind what is on disk for sure: an entry that is there twice is
+// applied once. l.logging is locked.
+func (l *backlog) repeat(synced chargelog.Position) error {
+	w := l.writer
+	repeating := false
+	for _, o := range w.unapplied() {
+		w.mu.Lock()
+		repeating = repeating || !o.logged || o.span.End > synced
+		w.mu.Unlock()
+		if !repeating {
 			continue
 		}
-		notes = append(notes, o.note)
-		if o.note.Charge != nil && o.note.Charge.Amount != 0 {
-			charges++
+		span, err := l.charges.Append(o.entry)
+		w.mu.Lock()
+		o.span, o.logged = span, err == nil
+		w.mu.Unlock()
+		if err != nil {
+			return err
 		}
 	}
-	if len(notes) == 0 {
-		return charges, nil
-	}
-	if l.spill == nil {
-		return charges, errors.New("there is no spill file")
-	}
-	return charges, l.spill.add(notes)
+	return nil
 }
 
-// abandon closes the file without removing it.
+// unapplied are the ops with entries that are not in the store for sure.
+func (w *writer) unapplied() (ops []*op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, group := range [][]*op{w.atBook, w.queue} {
+		for _, o := range group {
+			if o.entry != nil {
+				ops = append(ops, o)
+			}
+		}
+	}
+	return ops
+}
+
+// close closes the log, and removes it if everything in it is in the store. It returns what is not.
+func (l *backlog) close() (left Unwritten, err error) {
+	left = l.unwritten()
+	if len(l.writer.unapplied()) > 0 {
+		_ = l.secure()
+		return l.unwritten(), l.charges.Close()
+	}
+	return left, l.charges.Remove()
+}
+
+// abandon closes the log without removing it.
 func (l *backlog) abandon() error {
-	if l == nil {
+	if l == nil || l.charges == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	if l.spill == nil {
-		return nil
-	}
-	s := l.spill
-	l.spill = nil
-	return s.close()
+	return l.charges.Close()
 }
 
 // Unwritten are charges that are not in the store yet.
 type Unwritten struct {
 	Charges  int          `json:"charges"`
 	Amount   policy.Micro `json:"usd"`
-	InMemory Waiting      `json:"in_memory"` // the part that is lost if the process is killed
+	InMemory Waiting      `json:"in_memory"` // the part that is in no charge log: it is lost if the process is killed
 }
 
 // Waiting is a number of charges and their sum.
@@ -280,20 +308,17 @@ type Waiting struct {
 	Amount  policy.Micro `json:"usd"`
 }
 
-func (l *backlog) unwritten() Unwritten {
+// unwritten adds up the charges that are not in the store.
+func (l *backlog) unwritten() (u Unwritten) {
 	if l == nil {
-		return Unwritten{}
+		return u
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sum()
-}
-
-// sum adds up the deferred charges. l.mu is locked.
-func (l *backlog) sum() (u Unwritten) {
-	for i, o := range l.ops {
-		if c := o.note.Charge; c != nil {
-			u = u.plus(c.Amount, i >= l.spilled)
+	ops := l.writer.unapplied()
+	l.writer.mu.Lock()
+	defer l.writer.mu.Unlock()
+	for _, o := range ops {
+		if c := o.entry.Charge; c != nil {
+			u = u.plus(c.Amount, !o.logged)
 		}
 	}
 	return u
@@ -313,10 +338,20 @@ func (u Unwritten) plus(amount policy.Micro, inMemory bool) Unwritten {
 	return u
 }
 
-// Unwritten is this gateway's deferred charges; zero unless there is an outage.
+// Unwritten is this gateway's charges that are not in the store.
 func (l *Ledger) Unwritten() Unwritten { return l.writer.backlog.unwritten() }
 
 // String is the text in logs and audits.
 func (u Unwritten) String() string {
 	return fmt.Sprintf("%d charges of %s USD, %d of them in memory alone", u.Charges, u.Amount, u.InMemory.Charges)
+}
+
+// isThere is an error if the charge log was removed.
+func (l *backlog) isThere() error {
+	l.logging.Lock()
+	defer l.logging.Unlock()
+	if l.charges.IsThere() {
+		return nil
+	}
+	return errLogGone
 }

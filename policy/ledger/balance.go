@@ -20,25 +20,36 @@ type Balance struct {
 	Available policy.Micro
 }
 
-// Balance reads a key's balance. The error is ErrUnknownKey or the store's.
+// Balance reads a key's balance, less the charges that are not in the store yet. The error is ErrUnknownKey or the store's.
 func (l *Ledger) Balance(ctx context.Context, acct policy.Account) (Balance, error) {
-	row, err := scanBalance(l.reads.QueryRowContext(ctx, selectBalance, acct))
+	b, err := l.balance(ctx, acct)
 	if err != nil {
 		return Balance{}, fmt.Errorf("balance of key %s: %w", acct, err)
 	}
-	if !row.prepaid {
-		return Balance{}, nil
+	return b, nil
+}
+
+func (l *Ledger) balance(ctx context.Context, acct policy.Account) (Balance, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return Balance{}, err
 	}
-	held := row.held
-	if l.o.Gateway {
-		if held, err = l.heldByOthers(ctx, row.account); err != nil {
-			return Balance{}, fmt.Errorf("balance of key %s: %w", acct, err)
+	defer v.close()
+	row, err := scanBalance(v.QueryRowContext(ctx, selectBalance, acct))
+	if err != nil || !row.prepaid {
+		return Balance{}, err
+	}
+	row = row.less(acct, v.unapplied())
+	if l.o.Gateway { // of the own block only what requests hold
+		own, err := l.unpaidBlock(ctx, v, acct, row.account)
+		if err != nil {
+			return Balance{}, err
 		}
-		held += l.account(acct).heldNow()
+		row.held += l.account(acct).heldNow() - own
 	}
 	return Balance{
-		Prepaid: true, Amount: row.micro, Held: held, Credit: row.credit, Blocked: row.blocked,
-		Available: row.micro - held + row.credit,
+		Prepaid: true, Amount: row.micro, Held: row.held, Credit: row.credit, Blocked: row.blocked,
+		Available: row.available(),
 	}, nil
 }
 
@@ -48,18 +59,33 @@ func (a *account) heldNow() policy.Micro {
 	return a.held
 }
 
+// setStored notes the store's balance, which includes exactly the charges that were answered.
+func (a *account) setStored(balance policy.Micro) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stored = balance
+}
+
 // Deposit adds to a prepaid key's balance, unblocks the key, and returns the balance. A reference is applied once per key: repeating it changes
 // nothing, and with another amount it is ErrReused. Other errors are ErrUnknownKey, ErrMetered, ErrAmount, ErrClosed, or the store's.
 func (l *Ledger) Deposit(ctx context.Context, acct policy.Account, amount policy.Micro, ref string) (policy.Micro, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	var balance policy.Micro
-	err := l.writer.do(func(b *book) (err error) { balance, err = b.deposit(acct, amount, ref, l.o.Now()); return err }, nil)
+	var stored policy.Micro
+	err := l.writer.do(func(b *book) (err error) { stored, err = b.deposit(acct, amount, ref, l.o.Now()); return err }, func(err error) {
+		if a := l.inMemory(acct); a != nil && err == nil {
+			a.setStored(stored)
+		}
+	})
 	if err != nil {
 		return 0, fmt.Errorf("deposit to key %s: %w", acct, err)
 	}
-	return balance, nil
+	b, err := l.balance(ctx, acct)
+	if err != nil { // the deposit is in the store
+		return stored, nil //nolint:nilerr // as above
+	}
+	return b.Amount, nil
 }
 
 // Deposited is the amount deposited with a reference; zero if it was not used.

@@ -8,39 +8,14 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // Charge is the usage and cost of one request.
-type Charge struct {
-	RequestID string
-	Account   policy.Account // "" for an anonymous request
-	Amount    policy.Micro   // what it costs the account
+type Charge = chargelog.Charge
 
-	ProviderCost policy.Pico // what it costs the operator, exact
-	Tokens       Tokens
-
-	Provider  policy.ProviderID
-	Model     policy.ModelID
-	Subsystem string
-	Status    string    // how the request ended (record.OK, …)
-	Record    []byte    // the request's record as JSON
-	At        time.Time // zero means now
-
-	// The budget that it counts toward, see SpentByPart.
-	Agent string // id of the agent within the key; "" if not given
-	Part  string // the agent's part; "" means no budget
-
-	Staked policy.Micro // paid by the operator's staked credit, see PartStake
-}
-
-// Tokens are a request's tokens. Input excludes tokens read from or written to a cache; Output includes Reasoning.
-type Tokens struct {
-	Input      int64 `json:"input_tokens"`
-	Cached     int64 `json:"cached_tokens"`
-	CacheWrite int64 `json:"cache_write_tokens"`
-	Output     int64 `json:"output_tokens"`
-	Reasoning  int64 `json:"reasoning_tokens"`
-}
+// Tokens are a request's tokens.
+type Tokens = chargelog.Tokens
 
 // Receipt is the result of a charge.
 type Receipt struct {
@@ -48,16 +23,17 @@ type Receipt struct {
 	Loss     policy.Micro // what it could not pay: a loss of the operator; the key is blocked until a deposit
 	Balance  policy.Micro // the balance afterwards, including reservations of other requests
 	Repeated bool         // the request was charged before and not again
-	Late     bool         // the charge is deferred, because the store cannot be written; the other fields are expected values
+	Late     bool         // how much the balance pays is not known yet, because the store cannot be written: the other fields are expected values
 }
 
-// Capture charges a request to its hold, which ends, and returns once that is durable. The charge's RequestID and Account are the hold's. A charge
-// above the hold takes from the rest of the balance, and what that cannot pay is recorded as a loss. A request id is charged once: repeating it
-// returns the first receipt. Capture does not stop when the context ends, so that a client that disconnects still pays. After an error the hold
-// is still open.
+// Capture charges a request to its hold, which ends, and returns once the charge is in the gateway's charge log; with Options.Durable, once it
+// is on disk. The charge's RequestID and Account are the hold's. A charge above the hold takes from the rest of the balance, and what that cannot
+// pay is recorded as a loss. A request id is charged once: repeating it for the same hold, or before the first charge is in the store, returns the
+// first receipt; a later repetition is found when it is applied, and costs nothing. Capture does not stop when the context ends, so that a client
+// that disconnects still pays. After an error the hold is still open.
 //
-// While the store cannot be written, the charge is deferred, on disk if possible, and written later. Its hold is kept until then. The error is an
-// *UnwritableError if too many are deferred.
+// A charge that the log does not take stays in memory, and Writable fails until the log has it. The error is an *UnwritableError if there are too
+// many of them.
 func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
 	c.RequestID, c.Account = h.request, h.account.name
 	r, err := l.capture(context.WithoutCancel(ctx), h, l.complete(c))
@@ -68,61 +44,96 @@ func (l *Ledger) Capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 }
 
 func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error) {
-	if err := c.check(); err != nil {
+	if err := check(&c); err != nil {
 		return Receipt{}, err
 	}
-	var r Receipt // for a deferred charge it is set after the return
-	h.beginCapture(c.Amount, l.o.Now())
-	done := func(err error) { h.endCapture(c.Amount, dayOf(c.At), r, err) }
-	if more := c.Amount - h.Amount(); more > 0 {
-		if err := l.grow(ctx, h, more, false); err != nil && !isUnwritable(err) {
-			done(err)
-			return Receipt{}, err
-		}
+	h.captures.Lock()
+	defer h.captures.Unlock()
+	if r, ok := l.chargedBefore(h); ok {
+		return r, nil
 	}
-	n := &note{Charge: &c, Prepaid: true, Hold: h.Amount()}
-	err := l.writer.await(&op{
-		apply:      func(b *book) (err error) { r, err = b.captureHold(c, h); return err },
-		done:       func(err error) { l.waiting.remove(c.RequestID); done(err) },
-		note:       n,
-		onDeferred: func() { l.waiting.add(c) },
-	})
-	if errors.Is(err, errDeferred) {
-		return h.expectedReceipt(c.Amount), nil
+	h.beginCapture(l.o.Now())
+	open, err := l.cover(ctx, h, c.Amount)
+	if err != nil {
+		h.abandonCapture()
+		return Receipt{}, err
 	}
-	return r, err
+	p := h.pay(&c, open)
+	o := &op{entry: p.entry}
+	o.apply = func(b *book) (err error) { p.applied, err = b.captureHold(p.entry, h.account); return err }
+	o.done = func(err error) { l.pending.remove(p.entry); p.end(err) }
+	l.pending.add(p.entry)
+	if err := l.writer.append(o); err != nil {
+		l.pending.remove(p.entry)
+		p.undo()
+		return Receipt{}, err
+	}
+	if l.durable.Load() {
+		l.writer.waitSynced(o)
+	}
+	if p.receipt.Loss > 0 { // the key is blocked before it may be unblocked by a deposit
+		_ = l.writer.do(func(*book) error { return nil }, nil)
+	}
+	return p.receipt, nil
 }
 
-// Record stores a request that no balance pays for: of a metered key or without a key. It is written asynchronously within Options.Flush, or after
-// an outage; Request returns it immediately. A request id is recorded once. The error is ErrAmount, ErrClosed, or an *UnwritableError if too
-// many are deferred.
+// chargedBefore is the receipt of an earlier charge of the hold, or of another hold of the request whose charge is not in the store yet.
+func (l *Ledger) chargedBefore(h *Hold) (Receipt, bool) {
+	if r, ok := h.repeated(); ok {
+		return r, true
+	}
+	e, ok := l.pending.entry(h.request)
+	if !ok || e.Charge.Account != h.account.name {
+		return Receipt{}, false
+	}
+	l.Release(h)
+	paid := expected(e)
+	return Receipt{Charged: paid, Loss: e.Charge.Amount - paid, Balance: h.account.balanceNow(), Repeated: true, Late: e.Open}, true
+}
+
+// cover adds to a hold what a charge is above it, as far as there is money. open tells that nobody could say how much there is.
+func (l *Ledger) cover(ctx context.Context, h *Hold, amount policy.Micro) (open bool, err error) {
+	more := amount - h.Amount()
+	if more <= 0 {
+		return false, nil
+	}
+	err = l.grow(ctx, h, more, false)
+	if isUnwritable(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// expected is what an entry most likely takes from its account, or counts as spent of a metered one.
+func expected(e *chargelog.Entry) policy.Micro {
+	if e.Prepaid && !e.Open {
+		return e.Paid
+	}
+	return e.Charge.Amount
+}
+
+// Record stores a request that no balance pays for: of a metered key or without a key. It goes the way of Capture, without a reservation, and
+// waits for nothing. A request id is recorded once. The error is ErrAmount, ErrClosed, or an *UnwritableError if too many wait.
 func (l *Ledger) Record(c Charge) error {
 	c = l.complete(c)
-	if err := c.check(); err != nil {
+	if err := check(&c); err != nil {
 		return fmt.Errorf("record request %s: %w", c.RequestID, err)
 	}
 	a := l.account(c.Account)
-	a.mu.Lock()
-	a.spent.begin(c.Amount)
-	a.mu.Unlock()
+	a.beginSpending(c.Amount)
+	e := &chargelog.Entry{Charge: &c}
 	var charged policy.Micro
-	end := func(err error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
+	o := &op{entry: e, apply: func(b *book) (err error) { charged, err = b.record(&c); return err }}
+	o.done = func(err error) {
 		if err != nil {
 			charged = 0
 		}
-		a.spent.end(c.Amount, charged, dayOf(c.At))
+		l.pending.remove(e)
+		a.endSpending(&c, charged)
 	}
-	l.waiting.add(c)
-	err := l.writer.enqueue(&op{
-		apply: func(b *book) (err error) { charged, err = b.record(c); return err },
-		done:  func(err error) { l.waiting.remove(c.RequestID); end(err) },
-		note:  &note{Charge: &c},
-	})
-	if err != nil {
-		l.waiting.remove(c.RequestID)
-		end(err)
+	l.pending.add(e)
+	if err := l.writer.append(o); err != nil {
+		o.done(err)
 		return fmt.Errorf("record request %s: %w", c.RequestID, err)
 	}
 	return nil
@@ -135,29 +146,26 @@ func (l *Ledger) complete(c Charge) Charge {
 	return c
 }
 
-func (c Charge) check() error {
+func check(c *Charge) error {
 	if c.Amount < 0 || c.Amount > maxAmount || c.ProviderCost < 0 {
 		return fmt.Errorf("%w: %s USD, cost %s USD", ErrAmount, c.Amount, c.ProviderCost)
 	}
 	return nil
 }
 
-// captureHold charges a request to its hold.
-func (b *book) captureHold(c Charge, h *Hold) (r Receipt, err error) {
-	account := h.account.number()
+// captureHold applies a charge of this gateway.
+func (b *book) captureHold(e *chargelog.Entry, a *account) (r Receipt, err error) {
+	account := a.number()
 	if account == 0 { // the store's file was replaced since the hold was made
-		if account, err = b.accountOf(c.Account); err != nil {
+		if account, err = b.accountOf(e.Charge.Account); err != nil {
 			return Receipt{}, err
 		}
 	}
-	return b.capture(c, from{account, b.instance, h.Amount()})
+	return b.capture(e, from{account, b.instance})
 }
 
-// from is the source of a charge: an account, and the part of the gateway's block that is held for the request.
-type from struct {
-	account, instance int64
-	hold              policy.Micro
-}
+// from is the source of a charge: an account, and the gateway whose block pays.
+type from struct{ account, instance int64 }
 
 // accountOf is an account's id in the store.
 func (b *book) accountOf(name policy.Account) (id int64, err error) {
@@ -169,11 +177,12 @@ func (b *book) accountOf(name policy.Account) (id int64, err error) {
 }
 
 // capture charges a request to an account.
-func (b *book) capture(c Charge, f from) (Receipt, error) {
+func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
+	c := e.Charge
 	if r, ok, err := b.repeated(c, f.account); ok || err != nil {
 		return r, err
 	}
-	paid, balance, err := b.pay(c.Amount, f)
+	paid, balance, err := b.pay(e, f)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -189,14 +198,14 @@ func (b *book) capture(c Charge, f from) (Receipt, error) {
 	return r, err
 }
 
-// pay takes an amount out of a balance and returns the remaining balance. The held part comes out of the gateway's block; the rest, or all of it
-// if others considered this gateway dead and returned its block, comes out of what no block holds.
-func (b *book) pay(amount policy.Micro, f from) (paid, left policy.Micro, err error) {
+// pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
+// dead and returned its block, out of what no block holds. From there comes the rest of an open entry, too.
+func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
+	amount, held := expected(e), e.Paid
 	if amount == 0 {
 		left, err = b.micro(f.account)
 		return 0, left, err
 	}
-	held := min(amount, f.hold)
 	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
 	if err != nil {
 		return 0, 0, err
@@ -222,7 +231,7 @@ func (b *book) micro(account int64) (m policy.Micro, err error) {
 }
 
 // repeated returns the receipt of an earlier charge of the request.
-func (b *book) repeated(c Charge, account int64) (Receipt, bool, error) {
+func (b *book) repeated(c *Charge, account int64) (Receipt, bool, error) {
 	amount, charged, ok, err := b.before(c)
 	if !ok || err != nil {
 		return Receipt{}, ok, err
@@ -232,7 +241,7 @@ func (b *book) repeated(c Charge, account int64) (Receipt, bool, error) {
 }
 
 // before finds an earlier charge of a request. The error is ErrReused if it was of another account.
-func (b *book) before(c Charge) (amount, charged policy.Micro, ok bool, err error) {
+func (b *book) before(c *Charge) (amount, charged policy.Micro, ok bool, err error) {
 	var account policy.Account
 	err = b.row(`SELECT account, amount, charged FROM request WHERE id = ?`, c.RequestID).Scan(&account, &amount, &charged)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -245,7 +254,7 @@ func (b *book) before(c Charge) (amount, charged policy.Micro, ok bool, err erro
 }
 
 // charge writes the journal of a request: revenue from the key and, for what it could not pay, from the loss account.
-func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
+func (b *book) charge(c *Charge, account int64, r Receipt) (int64, error) {
 	journal, err := b.addJournal("charge", "request:"+c.RequestID, c.RequestID, c.At, []entry{
 		{account, -r.Charged}, {accountRevenue, c.Amount}, {accountLoss, -r.Loss},
 	})
@@ -257,7 +266,7 @@ func (b *book) charge(c Charge, account int64, r Receipt) (int64, error) {
 }
 
 // record writes a request without moving money, and returns the amount that counts as spent.
-func (b *book) record(c Charge) (policy.Micro, error) {
+func (b *book) record(c *Charge) (policy.Micro, error) {
 	added, err := b.addRequest(c, sql.NullInt64{}, c.Amount)
 	if added || err != nil {
 		return c.Amount, err
@@ -267,7 +276,7 @@ func (b *book) record(c Charge) (policy.Micro, error) {
 }
 
 // addRequest writes a request's row and adds it to the totals, unless its id exists.
-func (b *book) addRequest(c Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
+func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
 	t := c.Tokens
 	n, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
 	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record)

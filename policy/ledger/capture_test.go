@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -64,14 +66,20 @@ func TestCaptureChargesARequestOnce(t *testing.T) {
 	if again := capture(t, l, reserve(t, l, "k", "r", usd), 2*usd); again != want {
 		t.Errorf("another hold of the request: %+v, want %+v", again, want)
 	}
+	flush(t, l)
+	if again := capture(t, l, h, usd); again != want {
+		t.Errorf("the same hold when it was applied: %+v, want %+v", again, want)
+	}
+	capture(t, l, reserve(t, l, "k", "r", usd), usd/2)
+	wantBlockMatchesMemory(t, l, "k") // it was found to be a repetition
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l = gateway(t, path)
-	if again := capture(t, l, reserve(t, l, "k", "r", usd), usd); again != want {
-		t.Errorf("after a restart: %+v, want %+v", again, want)
-	}
+	capture(t, l, reserve(t, l, "k", "r", usd), usd)
+	wantBlockMatchesMemory(t, l, "k")
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
 	wantClean(t, l)
 }
 
@@ -95,19 +103,18 @@ func TestConcurrentCapturesOfARequestChargeItOnce(t *testing.T) {
 }
 
 func TestARequestIDBelongsToOneKey(t *testing.T) {
-	l := gateway(t, storePath(t))
+	path := storePath(t)
+	l := gateway(t, path)
 	withKey(t, l, "a", usd)
 	withKey(t, l, "b", usd)
 	capture(t, l, reserve(t, l, "a", "r", 1), 1)
-	h := reserve(t, l, "b", "r", 1)
-	if _, err := l.Capture(t.Context(), h, Charge{Amount: 1}); !errors.Is(err, ErrReused) {
-		t.Errorf("%v, want ErrReused", err)
-	}
-	if h.Amount() != 1 {
-		t.Error("a hold whose capture failed was ended")
-	}
-	l.Release(h)
+	capture(t, l, reserve(t, l, "b", "r", 1), 1)
+	wantBlockMatchesMemory(t, l, "b")
 	wantBalance(t, l, "b", Balance{Prepaid: true, Amount: usd, Available: usd})
+	b, err := os.ReadFile(logOf(path, l.instance.Load()) + refusedSuffix)
+	if err != nil || !strings.Contains(string(b), ErrReused.Error()) {
+		t.Errorf("%s, %v", b, err)
+	}
 }
 
 func TestALossBlocksTheKeyUntilADeposit(t *testing.T) {
@@ -140,8 +147,13 @@ func TestADamagedBalanceIsPaidNothingBack(t *testing.T) {
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
 	change(t, path, fmt.Sprintf(`UPDATE balance SET micro = micro - %d`, 6*usd))
-	if r, err := l.Capture(t.Context(), h, Charge{Amount: 3 * usd}); err == nil {
-		t.Errorf("charged %+v", r)
+	if _, err := l.Capture(t.Context(), h, Charge{Amount: 3 * usd}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, l)
+	b, err := os.ReadFile(logOf(path, l.instance.Load()) + refusedSuffix)
+	if err != nil || !strings.Contains(string(b), "CHECK constraint") {
+		t.Errorf("%s, %v", b, err)
 	}
 }
 
@@ -218,6 +230,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 // wantBlockMatchesMemory compares a key's block with what memory says is in it.
 func wantBlockMatchesMemory(t testing.TB, l *Ledger, id policy.Account) {
 	t.Helper()
+	flush(t, l)
 	a := l.account(id)
 	a.mu.Lock()
 	memory := a.free + a.held
@@ -230,5 +243,13 @@ WHERE a.name = ? AND k.instance = ?`, id, l.instance.Load()).Scan(&block)
 	}
 	if block != memory {
 		t.Errorf("the block of %s is %s, memory says %s", id, block, memory)
+	}
+}
+
+// flush applies what is in the charge log.
+func flush(t testing.TB, l *Ledger) {
+	t.Helper()
+	if err := l.writer.do(func(*book) error { return nil }, nil); err != nil {
+		t.Fatal(err)
 	}
 }

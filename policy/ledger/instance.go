@@ -34,10 +34,7 @@ func (l *Ledger) joinStore(b *book) error {
 	err = l.alive.release()
 	l.alive = lock
 	l.instance.Store(b.instance)
-	if err := l.writer.backlog.renameSpill(b.path, b.instance); err != nil {
-		l.o.Log.Warn("ledger: charges that have to wait for the store will be in memory alone", "error", err)
-	}
-	return err
+	return errors.Join(err, l.writer.backlog.place(b.path, b.instance, earlier == 0))
 }
 
 // rejoin joins a store whose file was replaced, for instance by a backup. Money in memory is not backed by blocks there.
@@ -174,11 +171,14 @@ func scanNumber(row scanner) (n int64, err error) {
 
 // heartbeat runs every second in a gateway: it checks that the store exists, recovers dead gateways, and re-registers if it looks dead itself.
 func (l *Ledger) heartbeat() {
-	if l.Writable() != nil {
+	if err := l.writer.backlog.isThere(); err != nil {
+		l.writer.backlog.begin(err)
+	}
+	if l.writer.backlog.storeFailure() != nil {
 		return
 	}
 	if err := l.writer.between((*book).checkFile); err != nil {
-		l.writer.fail(err)
+		l.writer.backlog.beginStore(err)
 		return
 	}
 	c, err := l.recoverDead(l.write)
@@ -214,9 +214,14 @@ func (l *Ledger) forgetFree() {
 	}
 }
 
-// heldByOthers is the sum of other gateways' blocks of a key.
-func (l *Ledger) heldByOthers(ctx context.Context, account int64) (sum policy.Micro, err error) {
-	err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM block WHERE account = ? AND instance <> ?`,
+// unpaidBlock is what this gateway's block of a key has beyond the charges that the store lacks.
+func (l *Ledger) unpaidBlock(ctx context.Context, v *view, acct policy.Account, account int64) (sum policy.Micro, err error) {
+	err = v.QueryRowContext(ctx, `SELECT coalesce(sum(micro), 0) FROM block WHERE account = ? AND instance = ?`,
 		account, l.instance.Load()).Scan(&sum)
+	for _, e := range v.own {
+		if e.Prepaid && isOf(e, acct) {
+			sum -= e.Paid
+		}
+	}
 	return sum, err
 }

@@ -42,7 +42,7 @@ type surplus struct {
 
 // returnIdle returns the free part of the blocks of keys that were idle.
 func (l *Ledger) returnIdle() {
-	if l.Writable() != nil {
+	if l.writer.backlog.storeFailure() != nil {
 		return
 	}
 	quiet := l.collectIdle(l.o.Now().Add(-l.o.IdleReturn))
@@ -123,7 +123,7 @@ func (l *Ledger) prune() {
 // removeOld removes rows in small steps, so that charges are not delayed.
 func (l *Ledger) removeOld(what string, remove func(*book) (int64, error)) {
 	removed := int64(pruneLimit)
-	for removed == pruneLimit && !l.stopping() && l.Writable() == nil {
+	for removed == pruneLimit && !l.stopping() && l.writer.backlog.storeFailure() == nil {
 		err := l.writer.do(func(b *book) (err error) { removed, err = remove(b); return err }, nil)
 		if isUnwritable(err) {
 			return

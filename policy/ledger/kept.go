@@ -7,39 +7,36 @@ import (
 	"errors"
 	"fmt"
 
-	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
-// Kept is a resource that a provider stores (a file, batch or response) and the account that owns it. Several accounts may share the
-// provider's key, which can access all of them.
-type Kept struct {
-	ID       string // issued by the provider
-	Account  policy.Account
-	Provider policy.ProviderID
-}
+// Kept is a resource that a provider stores.
+type Kept = chargelog.Kept
 
-// Keep stores the owners of resources until Drop, and returns once that is durable or deferred. The first account to claim a resource owns it;
-// later claims change nothing.
+// Keep stores the owners of resources until Drop, and returns once that is on disk. The first account to claim a resource owns it; later
+// claims change nothing.
 func (l *Ledger) Keep(ctx context.Context, things ...Kept) error {
 	if err := ctx.Err(); err != nil || len(things) == 0 {
 		return err
 	}
-	n := &note{Kept: things, At: l.o.Now().UnixMicro()}
-	err := l.writer.await(&op{
-		apply:      func(b *book) error { return b.keep(n) },
-		done:       func(error) { l.waiting.removeThings(things) },
-		note:       n,
-		onDeferred: func() { l.waiting.addThings(things) },
-	})
-	if err != nil && !errors.Is(err, errDeferred) {
+	e := &chargelog.Entry{Kept: things, KeptAt: l.o.Now().UnixMicro()}
+	o := &op{
+		entry: e,
+		apply: func(b *book) error { return b.keep(e) },
+		done:  func(error) { l.pending.remove(e) },
+	}
+	l.pending.add(e)
+	if err := l.writer.append(o); err != nil {
+		l.pending.remove(e)
 		return fmt.Errorf("keep %s: %w", things[0].ID, err)
 	}
+	l.writer.waitSynced(o)
 	return nil
 }
 
-func (b *book) keep(n *note) error {
-	for _, k := range n.Kept {
-		if _, err := b.exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, n.At); err != nil {
+func (b *book) keep(e *chargelog.Entry) error {
+	for _, k := range e.Kept {
+		if _, err := b.exec(`INSERT INTO kept (id, account, provider, at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`, k.ID, k.Account, k.Provider, e.KeptAt); err != nil {
 			return err
 		}
 	}
@@ -48,7 +45,7 @@ func (b *book) keep(n *note) error {
 
 // Kept finds a resource by its id; ok is false if it is unknown.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
-	if k, ok := l.waiting.thing(id); ok {
+	if k, ok := l.pending.resource(id); ok {
 		return k, true, nil
 	}
 	k.ID = id
@@ -65,7 +62,12 @@ func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err erro
 // KeptOf finds several resources by their ids. Unknown ones are missing in the result.
 func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kept, err error) {
 	known = make(map[string]Kept, len(ids))
-	if len(ids) == 0 {
+	for _, id := range ids {
+		if k, ok := l.pending.resource(id); ok {
+			known[id] = k
+		}
+	}
+	if len(known) == len(ids) {
 		return known, nil
 	}
 	list, err := json.Marshal(ids)

@@ -3,8 +3,9 @@
 // how a key is verified.
 //
 // A key's balance is durable. A part of it, the block, is durably marked as held by a gateway. A request's reservation is taken out of the block
-// in memory only, so that normally no commit precedes the provider's call. A charge is committed before Capture returns. What a crashed gateway
-// held is returned to the balances at the next Open, or within a second if another gateway runs.
+// in memory only, so that normally no commit precedes the provider's call. A charge is in the gateway's charge log (package chargelog) before
+// Capture returns, and is applied to the store a little later, with others. What a crashed gateway has charged is applied, and what it held is
+// returned to the balances, at the next Open, or within a second if another gateway runs. Reads include charges that are not applied yet.
 //
 // Several gateways on one machine may share a store. Each is an instance with its own blocks, and is running as long as it has the lock on a file
 // beside the store. A gateway that is short of a key's money asks the others to return what they do not use. Network file systems lack the locks
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // Options of a ledger. The zero value is for command-line tools.
@@ -31,12 +33,16 @@ type Options struct {
 	Retention   time.Duration                            // how long requests are kept; zero means 30 days, negative forever
 	ReserveWait time.Duration                            // how long Reserve waits for other gateways to return money of the key; zero means 1.5 seconds
 	IdleReturn  time.Duration                            // idle time after which a key's block is returned to its balance; zero means 1 second
-	Flush       time.Duration                            // longest delay of writing what Record takes; zero means 200 ms
+	Durable     bool                                     // Capture waits until the charge is on disk; else a power failure may lose the last milliseconds
+	Sync        time.Duration                            // how long a charge in the charge log waits for others before it is synced to the disk; zero means 4 ms
+	Flush       time.Duration                            // how long it waits for others before it is applied to the store; zero means 100 ms
 	Poll        time.Duration                            // interval of checking for other processes' changes of keys; zero means 250 ms
 	Committed   func(took time.Duration, operations int) // called after every commit; may be nil
-	Outage      func(Outage)                             // called at the start and end of an outage of the store; may be nil
+	Outage      func(Outage)                             // called when Writable begins to fail, and when that ends; may be nil
 	Log         *slog.Logger                             // for background failures; nil means slog.Default
 	Now         func() time.Time                         // nil means time.Now
+
+	charges chargelog.Options // in tests: of the charge log
 }
 
 // Errors of the ledger. A lack of money is an *InsufficientError.
@@ -76,10 +82,11 @@ type Ledger struct {
 	alive      fileLock     // held while this gateway runs; changed by the writer's goroutine
 	instance   atomic.Int64 // this gateway's id; zero for tools
 	reads      *readers
-	waiting    waiting
+	pending    pending
 	refused    refusals
 	writer     *writer
 	generation atomic.Uint64
+	durable    atomic.Bool // as Options.Durable
 
 	mu       sync.Mutex
 	accounts map[policy.Account]*account // of keys used since the start
@@ -97,6 +104,7 @@ func Open(ctx context.Context, path string, o Options) (*Ledger, error) {
 	if err := l.open(ctx, path); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
+	l.durable.Store(o.Durable)
 	l.closed = sync.OnceValue(l.shutDown)
 	l.writer.start()
 	l.janitor.Go(l.tidy)
@@ -107,7 +115,7 @@ func (o Options) withDefaults() Options {
 	o.Retention = positive(o.Retention, 30*24*time.Hour)
 	o.ReserveWait = positive(o.ReserveWait, 1500*time.Millisecond)
 	o.IdleReturn = positive(o.IdleReturn, time.Second)
-	o.Flush = positive(o.Flush, 200*time.Millisecond)
+	o.Flush = positive(o.Flush, 100*time.Millisecond)
 	o.Poll = positive(o.Poll, 250*time.Millisecond)
 	if o.Outage == nil {
 		o.Outage = func(Outage) {}
@@ -162,7 +170,7 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	if b.turn, err = openTurn(path); err != nil {
 		return err
 	}
-	l.writer.changed, l.writer.renewed = l.readChanges, l.rejoin
+	l.writer.changed, l.writer.renewed, l.writer.refused = l.readChanges, l.rejoin, l.keepOwnRefused
 	reads, err := openReads(ctx, path)
 	if err != nil {
 		return err
@@ -182,6 +190,9 @@ func (l *Ledger) open(ctx context.Context, path string) (err error) {
 	return l.opening.release()
 }
 
+// SetDurable changes Options.Durable.
+func (l *Ledger) SetDurable(durable bool) { l.durable.Store(durable) }
+
 // Path is the store's file, with symbolic links resolved.
 func (l *Ledger) Path() string { return l.path }
 
@@ -189,8 +200,8 @@ func (l *Ledger) Path() string { return l.path }
 // the first result.
 func (l *Ledger) Close() error { return l.closed() }
 
-// CloseWithin is Close with a deadline. If the store is not closed when ctx ends, for instance because another process holds its lock, pending
-// charges are written to the spill file and the error says so; the next gateway on the store applies them. The process must exit after an error.
+// CloseWithin is Close with a deadline. If the store is not closed when ctx ends, for instance because another process holds its lock, the charges
+// that it lacks stay in the charge log and the error says so; the next gateway on the store applies them. The process must exit after an error.
 func (l *Ledger) CloseWithin(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- l.Close() }()
@@ -199,8 +210,11 @@ func (l *Ledger) CloseWithin(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	n, err := l.writer.spillAll()
-	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", n), err)
+	var err error
+	if l.writer.backlog != nil {
+		err = l.writer.backlog.secure()
+	}
+	return errors.Join(fmt.Errorf("close ledger: the store did not take everything in time; %d charges are kept beside it for the next start", l.Unwritten().Charges), err)
 }
 
 func (l *Ledger) shutDown() error {
@@ -215,14 +229,14 @@ func (l *Ledger) shutDown() error {
 	return nil
 }
 
-// leaveStore unregisters the instance, unless the store cannot be written: then the next process to open it applies the spill file and returns the
+// leaveStore unregisters the instance, unless the store cannot be written: then the next process to open it applies the charge log and returns the
 // blocks.
 func (l *Ledger) leaveStore() error {
 	if !l.o.Gateway {
 		return nil
 	}
 	left, err := l.writer.backlog.close()
-	if f := l.Writable(); f != nil {
+	if f := l.writer.backlog.storeFailure(); f != nil {
 		return errors.Join(err, fmt.Errorf("%s wait: %w", left, f))
 	}
 	return errors.Join(err, l.writer.book.atomically(func(b *book) error { return b.removeDead([]int64{b.instance}) }))

@@ -145,7 +145,7 @@ func TestAClosedLedgerSaysSo(t *testing.T) {
 func TestTheStoreIsPrivate(t *testing.T) {
 	path := storePath(t)
 	withKey(t, gateway(t, path), "k", usd)
-	for _, suffix := range []string{"", "-wal", "-shm", ".lock", ".1.lock", ".1.spill", ".queue.lock", ".write.lock"} {
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock", ".1.lock", ".1.0.log", ".1.1.log", ".queue.lock", ".write.lock"} {
 		info, err := os.Stat(path + suffix)
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,9 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
 
 	"bardo.money/gateway/policy"
 )
@@ -17,8 +20,11 @@ type keyChange struct {
 // readChanges is called by the writer's goroutine after another process changed the store.
 func (l *Ledger) readChanges() {
 	l.generation.Add(1)
-	if !l.o.Gateway || l.Writable() != nil { // at the end of an outage it is called again
+	if !l.o.Gateway || l.writer.backlog.storeFailure() != nil { // at the end of an outage it is called again
 		return
+	}
+	if err := l.rereadBalances(); err != nil {
+		l.o.Log.Error("ledger: what other processes have changed cannot be read", "error", err)
 	}
 	all, err := readAll(context.Background(), l.writer.book.conn, scanNews, `SELECT a.name, b.blocked, b.short_at, coalesce(k.answered, b.short_at)
 FROM balance b JOIN account a ON a.id = b.account LEFT JOIN block k ON k.account = b.account AND k.instance = ?
@@ -34,6 +40,44 @@ WHERE b.blocked = 1 OR b.short_at > 0`, l.instance.Load())
 		}
 	}
 	l.writer.commit(answers)
+}
+
+// rereadBalances reads the balances of keys in use, which other processes may have changed. Nothing is being committed, so that the store has exactly
+// what was answered.
+func (l *Ledger) rereadBalances() error {
+	used := l.inUse()
+	if len(used) == 0 {
+		return nil
+	}
+	list, err := json.Marshal(slices.Collect(maps.Keys(used)))
+	if err != nil {
+		return err
+	}
+	rows, err := readAll(context.Background(), l.writer.book.conn, scanEntry,
+		`SELECT account, micro FROM balance WHERE account IN (SELECT value FROM json_each(?))`, string(list))
+	for _, r := range rows {
+		used[r.account].setStored(r.amount)
+	}
+	return err
+}
+
+// inUse are the accounts with money in memory, by their numbers in the store.
+func (l *Ledger) inUse() map[int64]*account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	used := map[int64]*account{}
+	for _, a := range l.accounts {
+		if row, ok := a.inUse(); ok {
+			used[row] = a
+		}
+	}
+	return used
+}
+
+func (a *account) inUse() (row int64, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.row, a.row != 0 && (a.free > 0 || a.openHolds > 0)
 }
 
 func scanNews(row scanner) (n keyChange, err error) {

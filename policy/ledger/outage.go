@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"syscall"
 	"time"
@@ -14,10 +15,10 @@ import (
 	"bardo.money/gateway/internal/fault"
 )
 
-// UnwritableError means that the store cannot be written at the moment. For clients it is a fault of kind Unavailable.
+// UnwritableError means that the store or the charge log cannot be written at the moment. For clients it is a fault of kind Unavailable.
 type UnwritableError struct {
 	Reason string    // without file names, may be shown to clients
-	Since  time.Time // of the first commit that failed
+	Since  time.Time // of the first failure
 	cause  error
 }
 
@@ -36,29 +37,33 @@ func (e *UnwritableError) Unwrap() []error {
 	return []error{f, e.cause}
 }
 
-// Outage is a period in which the store could not be written.
+// Outage is a period in which charges could not be written to the charge log, or too many of them waited for the store.
 type Outage struct {
 	Err     *UnwritableError
 	Ended   bool
 	Lasted  time.Duration // set at its end
-	Written int           // deferred changes that were written at its end
+	Written int           // changes that were written to the store meanwhile
 }
 
-// Writable is nil unless the last commit failed. Otherwise the gateway admits no request that costs money, because it could not charge for it.
-// Charges of requests in flight are deferred, on disk if possible, and written when the store works again, without a restart. It is an atomic
-// load.
+// Writable is nil while charges are safe: the charge log takes them and syncs them, and the store is not too far behind. Otherwise the gateway admits
+// no request that costs money, because it could not charge for it. Charges of requests in flight stay in memory and are written when the log or
+// the store works again, without a restart. It is an atomic load.
 func (l *Ledger) Writable() error {
-	err := l.writer.backlog.failed()
-	if err == nil { // avoid a non-nil error with a nil pointer
+	if l.writer.backlog == nil {
 		return nil
 	}
-	return err
+	if err := l.writer.backlog.failure.Load(); err != nil { // avoid a non-nil error with a nil pointer
+		return err
+	}
+	return nil
 }
 
 // The conditions that the store itself does not report.
 var (
 	errGone     = errors.New("the store's file is not there")
 	errReplaced = errors.New("another file has taken the place of the store's")
+	errLogGone  = errors.New("the charge log's files are not there")
+	errBacklog  = errors.New("too many charges wait for the store")
 )
 
 // reasons are texts for SQLite's error codes that mean an outage.
@@ -76,6 +81,7 @@ const (
 	reasonDisk     = "the disk fails"
 	reasonGone     = "its file is not there"
 	reasonDamaged  = "its file is damaged"
+	reasonBacklog  = "too many charges wait for the store"
 	reasonOther    = "a commit failed"
 )
 
@@ -86,8 +92,10 @@ func outageOf(err error) (reason string, ok bool) {
 	switch {
 	case err == nil:
 		return "", false
-	case errors.Is(err, errGone), errors.Is(err, errReplaced):
+	case errors.Is(err, errGone), errors.Is(err, errReplaced), errors.Is(err, errLogGone), errors.Is(err, fs.ErrNotExist):
 		return reasonGone, true
+	case errors.Is(err, errBacklog):
+		return reasonBacklog, true
 	case errors.As(err, &s):
 		if reason, ok := ofErrno(s.SystemErrno); ok {
 			return reason, true

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // faulty fails the commits of a gateway while its error is set.
@@ -57,61 +60,123 @@ func wantUnwritable(t testing.TB, l *Ledger, reason string) {
 	}
 }
 
-func wantWritten(t testing.TB, l *Ledger) {
+// wantStoreFails waits until the gateway has noticed that its store cannot be written. Charges are safe nevertheless.
+func wantStoreFails(t testing.TB, l *Ledger, reason string) {
 	t.Helper()
-	eventually(t, "the store is written again", func() bool { return l.Writable() == nil })
-	if u := l.Unwritten(); u.Charges != 0 {
-		t.Errorf("%s wait", u)
+	eventually(t, "the gateway notices", func() bool { return l.writer.backlog.storeFailure() != nil })
+	var u *UnwritableError
+	if err := l.writer.backlog.storeFailure(); !errors.As(err, &u) || u.Reason != reason {
+		t.Errorf("%v, want an UnwritableError: %s", err, reason)
+	}
+	if err := l.Writable(); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestD82AFailedCommitClosesTheLedgerUntilItIsWrittenAgain(t *testing.T) {
-	outages := make(chan Outage, 2)
-	l, f := breakableWith(t, storePath(t), Options{Now: func() time.Time { return monday }, Outage: func(o Outage) { outages <- o }})
+// wantWritten waits until the store has everything.
+func wantWritten(t testing.TB, l *Ledger) {
+	t.Helper()
+	eventually(t, "everything is written", func() bool {
+		return l.Writable() == nil && l.writer.backlog.storeFailure() == nil && len(l.writer.unapplied()) == 0
+	})
+}
+
+// faultyLog fails the writes and syncs of a gateway's charge log while its errors are set.
+type faultyLog struct {
+	mu          sync.Mutex
+	write, sync error
+}
+
+func (f *faultyLog) set(write, sync error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.write, f.sync = write, sync
+}
+
+func (f *faultyLog) wrap(file *os.File) chargelog.File { return faultyFile{file, f} }
+
+type faultyFile struct {
+	*os.File
+
+	fault *faultyLog
+}
+
+func (f faultyFile) WriteAt(b []byte, at int64) (int, error) {
+	f.fault.mu.Lock()
+	defer f.fault.mu.Unlock()
+	if f.fault.write != nil {
+		return 0, f.fault.write
+	}
+	return f.File.WriteAt(b, at)
+}
+
+func (f faultyFile) Sync() error {
+	f.fault.mu.Lock()
+	defer f.fault.mu.Unlock()
+	if f.fault.sync != nil {
+		return f.fault.sync
+	}
+	return f.File.Sync()
+}
+
+func TestD83AStoreThatCannotBeWrittenIsNoOutage(t *testing.T) {
+	path := storePath(t)
+	l, f := breakable(t, path)
 	withKey(t, l, "k", 5*usd)
-	h := reserve(t, l, "k", "paid", usd)
+	h := reserve(t, l, "k", "paid", usd/2)
 	f.set(errFull)
-	if r := capture(t, l, h, usd/2); r != (Receipt{Charged: usd / 2, Balance: 5*usd - usd/2, Late: true}) {
+	if r := capture(t, l, h, usd/2); r != (Receipt{Charged: usd / 2, Balance: 5*usd - usd/2}) {
 		t.Errorf("%+v", r)
 	}
-	wantUnwritable(t, l, reasonFull)
 	if err := l.Record(Charge{RequestID: "metered", Account: "m", Amount: usd}); err != nil {
 		t.Error(err)
 	}
-	for id, key := range map[string]policy.Account{"paid": "k", "metered": "m"} {
-		if r, err := l.Request(t.Context(), key, id); err != nil || r.Charged != r.Amount {
-			t.Errorf("%s: %+v, %v", id, r, err)
-		}
+	wantStoreFails(t, l, reasonFull)
+	if err := errors.Join(l.Keep(t.Context(), Kept{ID: "file-1", Account: "k", Provider: "p"})); err != nil {
+		t.Error(err)
 	}
-	if u := l.Unwritten(); u.Charges != 2 || u.Amount != 3*usd/2 || u.InMemory.Charges != 0 {
+	capture(t, l, reserve(t, l, "k", "from the block", usd/100), usd/100)
+	if u := l.Unwritten(); u.Charges != 3 || u.Amount != 151*usd/100 || u.InMemory.Charges != 0 {
 		t.Errorf("%s wait", u)
 	}
-	if b, err := l.Balance(t.Context(), "k"); err != nil || b.Amount != 5*usd || b.Held != usd {
-		t.Errorf("the reserve is not held: %+v, %v", b, err)
+	for _, reader := range []*Ledger{l, tool(t, path)} {
+		wantUnappliedSeen(t, reader)
 	}
 	f.set(nil)
 	wantWritten(t, l)
-	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 9 * usd / 2, Available: 9 * usd / 2})
+	wantUnappliedSeen(t, l)
 	wantBlockMatchesMemory(t, l, "k")
-	if rows, err := l.Usage(t.Context(), Filter{}, ByDay); err != nil || len(rows) != 1 || rows[0].Requests != 2 || rows[0].Cost != 3*usd/2 {
+	if k, ok, err := tool(t, path).Kept(t.Context(), "file-1"); err != nil || !ok || k.Account != "k" {
+		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+}
+
+// wantUnappliedSeen wants reads to include the charges of the test above, whether they are in the store or not.
+func wantUnappliedSeen(t *testing.T, l *Ledger) {
+	t.Helper()
+	const left = 449 * usd / 100
+	if b, err := l.Balance(t.Context(), "k"); err != nil || b.Amount != left || b.Amount-b.Held != b.Available {
+		t.Errorf("%+v, %v, want a balance of %s", b, err, left)
+	}
+	for id, key := range map[string]policy.Account{"paid": "k", "metered": "m"} {
+		if r, err := l.Request(t.Context(), key, id); err != nil || r.Charged != r.Amount || r.Amount == 0 {
+			t.Errorf("%s: %+v, %v", id, r, err)
+		}
+	}
+	if rows, err := l.Usage(t.Context(), Filter{}, ByDay); err != nil || len(rows) != 1 || rows[0].Requests != 3 || rows[0].Cost != 151*usd/100 {
 		t.Errorf("%+v, %v", rows, err)
 	}
-	if begun, over := <-outages, <-outages; begun.Ended || !over.Ended || over.Written != 2 {
-		t.Errorf("told %+v and %+v, want a beginning and an end", begun, over)
+	if rows, err := l.Requests(t.Context(), RequestFilter{Account: "k"}); err != nil || len(rows) != 2 || rows[1].RequestID != "paid" || rows[1].Charged != usd/2 {
+		t.Errorf("%+v, %v", rows, err)
 	}
 	wantClean(t, l)
 }
 
-func TestD82WhatNeedsTheStoreIsUnavailableDuringAnOutage(t *testing.T) {
+func TestD83WhatNeedsTheStoreFailsWithoutIt(t *testing.T) {
 	l, f := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	f.set(errFull)
 	_, reserved := l.Reserve(t.Context(), "k", "r", usd)
-	if h, err := l.Reserve(t.Context(), "k", "free", 0); err != nil {
-		t.Errorf("a request that costs nothing: %v", err)
-	} else if _, err := l.Capture(t.Context(), h, Charge{}); err != nil {
-		t.Errorf("a request that costs nothing: %v", err)
-	}
 	_, deposited := l.Deposit(t.Context(), "k", usd, "d")
 	for what, err := range map[string]error{
 		"reserve": reserved, "deposit": deposited, "create": l.CreateKey(t.Context(), KeyRow{ID: "n"}, 0), "drop": l.Drop(t.Context(), "x"),
@@ -120,24 +185,98 @@ func TestD82WhatNeedsTheStoreIsUnavailableDuringAnOutage(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	if h, err := l.Reserve(t.Context(), "k", "free", 0); err != nil {
+		t.Errorf("a request that costs nothing: %v", err)
+	} else if _, err := l.Capture(t.Context(), h, Charge{}); err != nil {
+		t.Errorf("a request that costs nothing: %v", err)
+	}
 	if sum, err := l.SpentSince(t.Context(), "k", time.Now()); err != nil || sum != 0 {
 		t.Errorf("spent: %s, %v", sum, err)
 	}
 	if _, err := l.SpentByPart(t.Context(), "k", "", time.Now()); err != nil {
 		t.Errorf("spent by part: %v", err)
 	}
-	if err := l.Keep(t.Context(), Kept{ID: "file-1", Account: "k", Provider: "p"}); err != nil {
-		t.Error(err)
-	}
-	if k, ok, err := l.Kept(t.Context(), "file-1"); err != nil || !ok || k.Account != "k" {
-		t.Errorf("%+v, %v, %v", k, ok, err)
-	}
 	f.set(nil)
 	wantWritten(t, l)
-	if k, ok, err := tool(t, l.Path()).Kept(t.Context(), "file-1"); err != nil || !ok || k.Account != "k" {
-		t.Errorf("afterwards: %+v, %v, %v", k, ok, err)
-	}
 	reserve(t, l, "k", "r", usd)
+}
+
+// TestD83AChargeAboveItsHoldWithoutTheStore is paid with what the balance turns out to have.
+func TestD83AChargeAboveItsHoldWithoutTheStore(t *testing.T) {
+	l, f := breakable(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", usd)
+	f.set(errFull)
+	if r := capture(t, l, h, 6*usd); r != (Receipt{Charged: 6 * usd, Balance: -usd, Late: true}) {
+		t.Errorf("%+v", r)
+	}
+	wantBalance(t, l, "k", Balance{Prepaid: true, Blocked: true})
+	f.set(nil)
+	wantWritten(t, l)
+	wantBalance(t, l, "k", Balance{Prepaid: true, Blocked: true})
+	wantClean(t, l)
+}
+
+func TestD82ALogThatFailsClosesTheLedger(t *testing.T) {
+	for name, faults := range map[string]struct{ write, sync error }{
+		"at a write": {write: syscall.ENOSPC}, "at a sync": {sync: syscall.EIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outages := make(chan Outage, 2)
+			var fault faultyLog
+			path := storePath(t)
+			l, store := breakableWith(t, path, Options{Outage: func(o Outage) { outages <- o }, charges: chargelog.Options{Wrap: fault.wrap}})
+			withKey(t, l, "k", 5*usd)
+			h := reserve(t, l, "k", "paid", usd)
+			store.set(errFull)
+			fault.set(faults.write, faults.sync)
+			capture(t, l, h, usd/2)
+			if o := <-outages; o.Ended {
+				t.Errorf("%+v, want the beginning of an outage", o)
+			}
+			if _, err := l.Reserve(t.Context(), "k", "next", 1); !isUnwritable(err) {
+				t.Errorf("reserve: %v", err)
+			}
+			if u := l.Unwritten(); u.Charges != 1 || (u.InMemory.Charges == 1) != (faults.write != nil) {
+				t.Errorf("%s wait", u)
+			}
+			wantChargedOnceOrWaiting(t, l)
+			fault.set(nil, nil) // the store still fails
+			if o := <-outages; !o.Ended {
+				t.Errorf("%+v, want the end of the outage", o)
+			}
+			wantClean(t, tool(t, path))
+			crash(t, l, store)
+			wantBalance(t, tool(t, path), "k", Balance{Prepaid: true, Amount: 9 * usd / 2, Available: 9 * usd / 2})
+		})
+	}
+}
+
+func wantChargedOnceOrWaiting(t *testing.T, l *Ledger) {
+	t.Helper()
+	if r, err := l.Request(t.Context(), "k", "paid"); err != nil || r.Charged != usd/2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if b, err := l.Balance(t.Context(), "k"); err != nil || b.Amount != 9*usd/2 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestD83ADurableChargeWaitsForTheDisk: while nothing is synced no Capture returns.
+func TestD83ADurableChargeWaitsForTheDisk(t *testing.T) {
+	var fault faultyLog
+	l := openWith(t, storePath(t), Options{Gateway: true, Durable: true, Sync: time.Hour, charges: chargelog.Options{Wrap: fault.wrap}})
+	withKey(t, l, "k", 5*usd)
+	h := reserve(t, l, "k", "r", usd)
+	capture(t, l, h, usd)
+	if log := l.writer.backlog.current(); log.Synced() != log.End() {
+		t.Errorf("%d of %d bytes are on disk", log.Synced(), log.End())
+	}
+	fault.set(nil, syscall.EIO)
+	capture(t, l, reserve(t, l, "k", "s", usd), usd)
+	wantUnwritable(t, l, reasonDisk)
+	fault.set(nil, nil)
+	wantWritten(t, l)
 }
 
 func TestAMistakeInAChangeIsNoOutage(t *testing.T) {
@@ -179,7 +318,7 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 	if _, err := l.Capture(t.Context(), h, Charge{Amount: usd, Record: make([]byte, 1<<20)}); err != nil {
 		t.Fatal(err)
 	}
-	wantUnwritable(t, l, reasonFull)
+	wantStoreFails(t, l, reasonFull)
 	pages("1000000")
 	wantWritten(t, l)
 	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
@@ -193,7 +332,7 @@ func TestD82ALockThatAnotherProcessHolds(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	unlock := lockStore(t, path)
 	capture(t, l, h, usd)
-	wantUnwritable(t, l, reasonLocked)
+	wantStoreFails(t, l, reasonLocked)
 	unlock()
 	wantWritten(t, l)
 	wantClean(t, l)
@@ -234,6 +373,7 @@ func TestD82AFolderThatWasMovedAwayAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	capture(t, l, h, usd)
+	eventually(t, "it is noticed", func() bool { return l.Writable() != nil })
 	wantUnwritable(t, l, reasonGone)
 	if err := os.Rename(dir+".gone", dir); err != nil {
 		t.Fatal(err)
@@ -272,8 +412,8 @@ func TestD82AFolderThatWasDeletedAndIsRestored(t *testing.T) {
 	})
 	capture(t, l, reserve(t, l, "k", "afterwards", usd), usd)
 	wantClean(t, l)
-	if len(must(spillFiles(path))) != 1 {
-		t.Error("the gateway has no spill file there")
+	if len(must(logsBeside(path))) != 1 {
+		t.Error("the gateway has no charge log there")
 	}
 }
 
@@ -285,17 +425,13 @@ func must[T any](v T, err error) T {
 }
 
 func TestD82AStoreThatIsReadOnly(t *testing.T) {
-	outages := make(chan Outage, 2)
-	l, _ := breakableWith(t, storePath(t), Options{Outage: func(o Outage) { outages <- o }})
+	l, _ := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
 	h := reserve(t, l, "k", "r", usd)
 	if err := l.writer.between(func(b *book) error { return b.do("PRAGMA query_only = on") }); err != nil {
 		t.Fatal(err)
 	}
 	capture(t, l, h, usd)
-	if o := <-outages; o.Err == nil || o.Err.Reason != reasonReadOnly {
-		t.Errorf("%+v, want the beginning of an outage: %s", o, reasonReadOnly)
-	}
 	wantWritten(t, l) // on another connection
 	wantClean(t, l)
 }
@@ -303,23 +439,29 @@ func TestD82AStoreThatIsReadOnly(t *testing.T) {
 func TestD82TooManyWaitingChargesAreRefused(t *testing.T) {
 	l, f := breakable(t, storePath(t))
 	withKey(t, l, "k", 5*usd)
-	h := reserve(t, l, "k", "r", usd)
-	first := reserve(t, l, "k", "first", usd)
+	h, second, third := reserve(t, l, "k", "r", usd/10), reserve(t, l, "k", "second", usd/10), reserve(t, l, "k", "third", usd/10)
 	f.set(errFull)
-	capture(t, l, first, usd)
-	l.writer.backlog.mu.Lock()
-	l.writer.backlog.bytes = backlogBytes
-	l.writer.backlog.mu.Unlock()
-	if _, err := l.Capture(t.Context(), h, Charge{Amount: usd}); fault.From(err).Kind != fault.Unavailable {
+	waiting := func(bytes int64) {
+		l.writer.backlog.mu.Lock()
+		defer l.writer.backlog.mu.Unlock()
+		l.writer.backlog.bytes += bytes
+	}
+	waiting(backlogBytes / 2)
+	capture(t, l, h, usd/10)
+	wantUnwritable(t, l, reasonBacklog)
+	capture(t, l, second, usd/10) // it was in flight
+	waiting(backlogBytes / 2)
+	if _, err := l.Capture(t.Context(), third, Charge{Amount: usd / 10}); fault.From(err).Kind != fault.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if err := l.Record(Charge{RequestID: "m", Amount: 1}); err != nil && fault.From(err).Kind != fault.Unavailable {
+	if err := l.Record(Charge{RequestID: "m", Amount: 1}); fault.From(err).Kind != fault.Unavailable {
 		t.Errorf("%v", err)
 	}
-	l.Release(h) // its answer was not delivered
+	l.Release(third) // its answer was not delivered
+	waiting(-backlogBytes)
 	f.set(nil)
 	wantWritten(t, l)
-	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 4 * usd, Available: 4 * usd})
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 48 * usd / 10, Available: 48 * usd / 10})
 	wantClean(t, l)
 }
 
@@ -330,12 +472,12 @@ func crash(t testing.TB, l *Ledger, f *faulty) {
 	kill(t, l)
 }
 
-func TestD82ChargesInTheSpillFileOutliveACrash(t *testing.T) {
+func TestD83ChargesInTheLogOutliveACrash(t *testing.T) {
 	for name, adopt := range map[string]func(t *testing.T, path string){
 		"whoever opens next": func(t *testing.T, path string) { t.Helper(); tool(t, path) },
 		"a gateway that runs beside it": func(t *testing.T, path string) {
 			t.Helper()
-			eventually(t, "it writes them", func() bool { return len(must(spillFiles(path))) == 1 })
+			eventually(t, "it writes them", func() bool { return len(must(logsBeside(path))) == 1 })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +496,7 @@ func TestD82ChargesInTheSpillFileOutliveACrash(t *testing.T) {
 			}
 			cli := tool(t, path)
 			r, err := cli.Audit(t.Context())
-			if err != nil || r.OK || r.Unwritten.Charges != 2 || r.Unwritten.Amount != 2*usd {
+			if err != nil || !r.OK || r.Unwritten.Charges != 2 || r.Unwritten.Amount != 2*usd {
 				t.Errorf("audit: %+v, %v", r, err)
 			}
 			crash(t, l, f)
@@ -370,60 +512,12 @@ func TestD82ChargesInTheSpillFileOutliveACrash(t *testing.T) {
 	}
 }
 
-func TestASpillFileIsReadUpToWhatIsWhole(t *testing.T) {
-	store := storePath(t)
-	s, err := createSpill(store, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	some := func(ids ...string) (notes []*note) {
-		for _, id := range ids {
-			notes = append(notes, &note{Charge: &Charge{RequestID: id, Amount: 3, At: monday}, Prepaid: true, Hold: 2})
-		}
-		return notes
-	}
-	want := func(what, ids string) {
-		t.Helper()
-		notes, err := s.notes()
-		var have []string
-		for _, n := range notes {
-			if n.Charge.Amount != 3 || !n.Prepaid || n.Hold != 2 || !n.Charge.At.Equal(monday) {
-				t.Errorf("%s: %+v", what, n.Charge)
-			}
-			have = append(have, n.Charge.RequestID)
-		}
-		if err != nil || strings.Join(have, " ") != ids {
-			t.Errorf("%s: %v, %v, want %s", what, have, err, ids)
-		}
-	}
-	want("empty", "")
-	if err := errors.Join(s.add(some("a", "b")), s.add(some("c"))); err != nil {
-		t.Fatal(err)
-	}
-	want("two records", "a b c")
-	if _, err := s.file.WriteAt([]byte{0xff}, s.end-1); err != nil {
-		t.Fatal(err)
-	}
-	want("the last one damaged", "a b")
-	if err := errors.Join(s.reset(), s.add(some("d"))); err != nil {
-		t.Fatal(err)
-	}
-	want("in a new epoch", "d")
-	if _, err := s.file.WriteAt([]byte("x"), 12); err != nil {
-		t.Fatal(err)
-	}
-	want("a header that is damaged", "")
-	if info, err := s.file.Stat(); err != nil || info.Size() < spillReserved {
-		t.Logf("no space is reserved here: %v, %v", info.Size(), err)
-	}
-}
-
-func TestASpillFileOfAnotherStoreIsKept(t *testing.T) {
+func TestALogOfAnotherStoreIsKept(t *testing.T) {
 	path := storePath(t)
-	s, err := createSpill(path, 9)
+	log, err := chargelog.Create(logOf(path, 9), chargelog.Options{})
 	if err == nil {
-		err = errors.Join(s.add([]*note{{Charge: &Charge{RequestID: "r", Account: "stranger", Amount: usd, At: monday}, Prepaid: true}}), s.close())
+		_, err = log.Append(&chargelog.Entry{Charge: &Charge{RequestID: "r", Account: "stranger", Amount: usd, At: monday}, Prepaid: true, Paid: usd})
+		err = errors.Join(err, log.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -433,7 +527,7 @@ func TestASpillFileOfAnotherStoreIsKept(t *testing.T) {
 	if err != nil || r.OK {
 		t.Errorf("audit: %+v, %v", r, err)
 	}
-	b, err := os.ReadFile(spillOf(path, 9) + refusedSuffix)
+	b, err := os.ReadFile(logOf(path, 9) + refusedSuffix)
 	if err != nil || !strings.Contains(string(b), "stranger") || !strings.Contains(string(b), ErrUnknownKey.Error()) {
 		t.Errorf("%s, %v", b, err)
 	}

@@ -131,6 +131,15 @@ func (p *trial) deposit(m *model, amount policy.Micro) {
 	if err != nil || balance != m.balance {
 		p.Errorf("step %d: deposit: %s, %v, want %s", p.step, balance, err, m.balance)
 	}
+	poll(p, p.l)
+}
+
+// poll has a gateway look at once what other processes did.
+func poll(t testing.TB, l *Ledger) {
+	t.Helper()
+	if err := l.writer.between(func(*book) error { l.writer.pollChanges(); return nil }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // returnIdle does at once what happens to a key that is quiet for a while.

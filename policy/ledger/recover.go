@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -28,17 +29,27 @@ func (w *writer) nextPause() time.Duration {
 	return w.pause
 }
 
-// fail starts an outage that was noticed without a commit.
-func (w *writer) fail(cause error) {
-	_ = w.backlog.begin(cause)
-	signal(w.outageBegan)
+// recover tries to end what fails, and reports whether nothing does. Only the holder of the book may call it.
+func (w *writer) recover() bool {
+	l := w.backlog
+	if l == nil {
+		return true
+	}
+	healthy := w.recoverStore()
+	if l.failure.Load() == nil {
+		return healthy
+	}
+	if err := l.secure(); err != nil || l.isAbove(4) {
+		return false
+	}
+	l.end()
+	return healthy
 }
 
-// tryRecover tries to end an outage: it writes the deferred changes, and reports whether the store can be written. Only the holder of the book
-// may call it.
-func (w *writer) tryRecover() bool {
+// recoverStore tries to write what waits for a store that could not be written.
+func (w *writer) recoverStore() bool {
 	l := w.backlog
-	f := l.failed()
+	f := l.store.Load()
 	if f == nil {
 		return true
 	}
@@ -47,18 +58,30 @@ func (w *writer) tryRecover() bool {
 		return false
 	}
 	for {
-		waiting := l.next(groupLimit)
-		failed, cause := w.try(append([]*op{{apply: (*book).probeWrite}}, waiting...))
-		l.drop(difference(waiting, failed))
+		w.mu.Lock()
+		group := w.gather()
+		w.mu.Unlock()
+		failed, cause := w.try(append([]*op{{apply: (*book).probeWrite}}, group...))
 		if len(failed) > 0 {
 			l.stillFailing(cause)
+			failed = slices.DeleteFunc(failed, func(o *op) bool { return o.entry == nil && o.reply == nil })
+			w.putBack(failed, l.failureOf(cause))
 			return false
 		}
-		if l.end() {
+		w.applied(group)
+		if len(group) == 0 {
+			l.endStore()
 			w.lastRecovery = time.Now()
 			w.changed() // answer other gateways' requests of the meantime
 			return true
 		}
+	}
+}
+
+// stillFailing updates why the store cannot be written.
+func (l *backlog) stillFailing(cause error) {
+	if f := l.store.Load(); f != nil {
+		l.store.Store(&UnwritableError{Reason: reasonOf(cause), Since: f.Since, cause: cause})
 	}
 }
 

@@ -80,15 +80,6 @@ func (s *refusals) addRecent(r Refusal) {
 	s.next = (s.next + 1) % refusalRing
 }
 
-// find finds one of the latest refusals of an account.
-func (s *refusals) find(acct policy.Account, id string) (Request, bool) {
-	r, ok := s.findAny(id)
-	if !ok || r.Account != acct {
-		return Request{}, false
-	}
-	return r, true
-}
-
 // findAny finds one of the latest refusals of any account.
 func (s *refusals) findAny(id string) (Request, bool) {
 	s.mu.Lock()
@@ -112,7 +103,7 @@ func (s *refusals) take() map[refusalKey]int64 {
 
 // writeRefusals writes the counters, or keeps them after an error.
 func (l *Ledger) writeRefusals() {
-	if l.Writable() != nil {
+	if l.writer.backlog.storeFailure() != nil {
 		return
 	}
 	counts := l.refused.take()

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +30,6 @@ const requestColumns = `id, account, at, provider, model, subsystem, status,
 const recordText = `CAST(coalesce(record, '{}') AS TEXT)`
 
 // Requests are the selected requests, latest first. Requests older than the retention are deleted, and refusals are only stored as counters.
-// Requests that a gateway has not written yet are missing.
 func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -42,19 +42,54 @@ func (l *Ledger) Requests(ctx context.Context, f RequestFilter) ([]Request, erro
 	if !f.Until.IsZero() {
 		until = f.Until.UnixMicro()
 	}
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
+	defer v.close()
+	from, more, err := v.requests()
+	if err != nil {
+		return nil, fmt.Errorf("requests: %w", err)
+	}
 	low, high := statusClass(f.Status)
-	rows, err := readAll(ctx, l.reads, scanRequest, `SELECT `+requestColumns+`
-FROM request
+	rows, err := readAll(ctx, v, scanRequest, `SELECT `+requestColumns+`
+FROM `+from+`
 WHERE (?1 = '' OR account = ?1)
 	AND (?2 = '' OR model = ?2 OR json_extract(`+recordText+`, '$.requested_model') = ?2)
 	AND (?3 = '' OR provider = ?3 OR EXISTS (SELECT 1 FROM json_each(`+recordText+`, '$.attempt_log') AS a WHERE json_extract(a.value, '$.provider') = ?3))
 	AND (?4 = '' OR status = ?4 OR json_extract(`+recordText+`, '$.error') = ?4 OR json_extract(`+recordText+`, '$.http_status') BETWEEN ?5 AND ?6)
 	AND at BETWEEN ?7 AND ?8
-ORDER BY at DESC, rowid DESC LIMIT ?9`, f.Account, f.Model, f.Provider, f.Status, low, high, since, until, limit)
+ORDER BY at DESC, rowid DESC LIMIT ?9`, append([]any{f.Account, f.Model, f.Provider, f.Status, low, high, since, until, limit}, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("requests: %w", err)
 	}
 	return rows, nil
+}
+
+// unappliedRequests are rows of requests, from a JSON array that is parameter 10.
+const unappliedRequests = `(SELECT rowid, ` + requestColumns + ` FROM request UNION ALL
+	SELECT (1 << 61) + key, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
+	value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14, value ->> 15 FROM json_each(?10))`
+
+// requests is what to select requests from, with those that the store lacks, and the parameter for that.
+func (v *view) requests() (from string, more []any, err error) {
+	var rows [][]any
+	for _, e := range v.unapplied() {
+		c, t := e.Charge, &e.Charge.Tokens
+		var record any
+		if c.Record != nil {
+			record = string(c.Record)
+		}
+		rows = append(rows, []any{
+			c.RequestID, c.Account, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
+			t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(expected(e)), int64(c.ProviderCost), record,
+		})
+	}
+	if len(rows) == 0 {
+		return "request", nil, nil
+	}
+	list, err := json.Marshal(rows)
+	return unappliedRequests, []any{string(list)}, err
 }
 
 // statusClass is the range of HTTP statuses for a text: 503, or 500 to 599 for 5xx. The range is empty for any other text.
@@ -70,22 +105,41 @@ func statusClass(s string) (low, high int) {
 }
 
 // AnyRequest reads one request of any account. The error is ErrUnknownRequest if there is none, or it is older than the retention. It includes
-// unwritten requests of this handle and its latest refusals.
+// the latest refusals of this handle.
 func (l *Ledger) AnyRequest(ctx context.Context, id string) (Request, error) {
-	if r, ok := l.waiting.findAny(id); ok {
-		return r, nil
+	if e, ok := l.pending.entry(id); ok {
+		return requestOf(e), nil
 	}
 	if r, ok := l.refused.findAny(id); ok {
 		return r, nil
 	}
 	r, err := scanRequest(l.reads.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ?`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrUnknownRequest
+		r, err = l.findUnapplied(ctx, id)
 	}
 	if err != nil {
 		return Request{}, fmt.Errorf("request %s: %w", id, err)
 	}
 	return r, nil
+}
+
+// findUnapplied finds a request that the store does not have in the logs of other gateways, or in the store, if it was applied meanwhile.
+func (l *Ledger) findUnapplied(ctx context.Context, id string) (Request, error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return Request{}, err
+	}
+	defer v.close()
+	for _, e := range v.unapplied() {
+		if e.Charge.RequestID == id {
+			return requestOf(e), nil
+		}
+	}
+	r, err := scanRequest(v.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ?`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrUnknownRequest
+	}
+	return r, err
 }
 
 func scanRequest(row scanner) (r Request, err error) {

@@ -157,7 +157,7 @@ func (l *Ledger) refill(h *Hold, w *shortfall) (asked bool, err error) {
 		if err != nil {
 			return
 		}
-		a.row, a.ready, a.balance = g.account, !g.blocked, g.micro
+		a.row, a.ready, a.stored = g.account, !g.blocked, g.micro
 		a.free += g.amount
 		if w.all && (g.blocked || a.free < w.amount) {
 			short = &InsufficientError{Account: a.name, Needed: w.amount, Available: g.available() - g.amount + a.free, Blocked: g.blocked}

@@ -13,6 +13,7 @@ import (
 
 	"bardo.money/gateway/internal/polltest"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // pair opens two gateways on one store, which keep what they have until the other one asks.
@@ -34,7 +35,7 @@ func kill(t testing.TB, l *Ledger) {
 	close(l.stop)
 	l.janitor.Wait()
 	l.writer.stop()
-	if err := l.release(); err != nil {
+	if err := l.release(); err != nil && !errors.Is(err, errDead) {
 		t.Error(err)
 	}
 }
@@ -56,6 +57,8 @@ func TestTwoGatewaysChargeOneBalance(t *testing.T) {
 	first, second := reserve(t, a, "k", "first", usd), reserve(t, b, "k", "second", usd)
 	wantClean(t, tool(t, path))
 	capture(t, a, first, usd)
+	flush(t, a)
+	poll(t, b)
 	if r := capture(t, b, second, usd); r != (Receipt{Charged: usd, Balance: 3 * usd}) {
 		t.Errorf("%+v", r)
 	}
@@ -301,17 +304,17 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	large := reserve(t, a, "k", "open too", 3*usd)
 	old := a.instance.Load()
 	a.writer.enter() // so that a does not look after its lock before the next one does
-	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(spillOf(path, old))); err != nil {
+	if err := errors.Join(os.Remove(lockOf(path, old)), os.Remove(logOf(path, old)+chargelog.Suffix(0))); err != nil {
 		t.Fatal(err)
 	}
 	cli := tool(t, path) // takes a for dead
 	a.writer.exit()
 	taken := reserve(t, b, "k", "backed", 2*usd)
-	if r := capture(t, a, open, 2*usd); r.Charged != 2*usd || r.Loss != 0 {
-		t.Errorf("%+v", r)
-	}
-	if r := capture(t, a, large, 3*usd); r.Charged != usd || r.Loss != 2*usd {
-		t.Errorf("more than is left: %+v", r)
+	capture(t, a, open, 2*usd)
+	capture(t, a, large, 3*usd)
+	flush(t, a)
+	if r, err := cli.Request(t.Context(), "k", "open too"); err != nil || r.Charged != usd {
+		t.Errorf("more than is left: %+v, %v", r, err)
 	}
 	capture(t, b, taken, 2*usd)
 	wantClean(t, cli)
@@ -319,6 +322,7 @@ func TestAGatewayWhoseLockFileIsRemovedKeepsTheBooksRight(t *testing.T) {
 	if _, err := cli.Deposit(t.Context(), "k", 3*usd, "top-up"); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "a has a charge log again", func() bool { return a.Writable() == nil })
 	capture(t, a, reserve(t, a, "k", "afterwards", 3*usd), 3*usd)
 	wantBalance(t, cli, "k", Balance{Prepaid: true})
 	wantBlockMatchesMemory(t, a, "k")

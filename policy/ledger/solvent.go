@@ -14,7 +14,14 @@ func (l *Ledger) Solvent(ctx context.Context, acct policy.Account) error {
 	if l.account(acct).hasFree() {
 		return nil
 	}
-	row, err := scanBalance(l.reads.QueryRowContext(ctx, selectBalance, acct))
+	v := &view{own: l.pending.all()}
+	err := v.open(ctx, l.reads)
+	if err != nil {
+		return fmt.Errorf("balance of key %s: %w", acct, err)
+	}
+	defer v.close()
+	row, err := scanBalance(v.QueryRowContext(ctx, selectBalance, acct))
+	row = row.less(acct, v.own)
 	switch {
 	case err != nil:
 		return fmt.Errorf("balance of key %s: %w", acct, err)

@@ -22,7 +22,7 @@ type spendingKey struct {
 const PartStake = "stake"
 
 // add counts a charge that has a part. An op calls it as its last step.
-func (s spending) add(c Charge, charged policy.Micro) {
+func (s spending) add(c *Charge, charged policy.Micro) {
 	if c.Staked > 0 {
 		s[spendingKey{day: dayOf(c.At), part: PartStake}] += c.Staked
 	}

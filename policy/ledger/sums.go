@@ -23,18 +23,22 @@ type sum struct {
 	cost     policy.Pico
 }
 
-func (s sums) add(c Charge, charged policy.Micro) {
+func (s sums) add(c *Charge, charged policy.Micro) {
 	k := sumKey{c.Account, dayOf(c.At), c.Model, c.Provider, c.Subsystem}
-	v, t := s[k], c.Tokens
+	v := s[k]
 	v.requests++
-	v.tokens.Input += t.Input
-	v.tokens.Cached += t.Cached
-	v.tokens.CacheWrite += t.CacheWrite
-	v.tokens.Output += t.Output
-	v.tokens.Reasoning += t.Reasoning
+	addTokens(&v.tokens, &c.Tokens)
 	v.charged += charged
 	v.cost += c.ProviderCost
 	s[k] = v
+}
+
+func addTokens(to, t *Tokens) {
+	to.Input += t.Input
+	to.Cached += t.Cached
+	to.CacheWrite += t.CacheWrite
+	to.Output += t.Output
+	to.Reasoning += t.Reasoning
 }
 
 // refuse counts requests of a day that no provider was called for.

@@ -9,7 +9,7 @@ import (
 // noted records a request of a metered key.
 func noted(id string, account policy.Account, amount policy.Micro) func(*book) error {
 	return func(b *book) error {
-		_, err := b.record(Charge{RequestID: id, Account: account, Amount: amount, At: monday, Tokens: Tokens{Input: 3, Output: 2}})
+		_, err := b.record(&Charge{RequestID: id, Account: account, Amount: amount, At: monday, Tokens: Tokens{Input: 3, Output: 2}})
 		return err
 	}
 }

@@ -1,13 +1,15 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // Request is the record of one request.
@@ -17,23 +19,13 @@ type Request struct {
 }
 
 // Request reads one request of an account ("" for anonymous ones). The error is ErrUnknownRequest if there is none, or it is older than the
-// retention. Requests of this handle are visible immediately, those of another gateway after its Options.Flush. Only the latest refusals of this
-// handle are included.
+// retention. Only the latest refusals of this handle are included.
 func (l *Ledger) Request(ctx context.Context, acct policy.Account, id string) (Request, error) {
-	if r, ok := l.waiting.find(acct, id); ok {
-		return r, nil
+	r, err := l.AnyRequest(ctx, id)
+	if err == nil && r.Account != acct {
+		return Request{}, fmt.Errorf("request %s: %w", id, ErrUnknownRequest)
 	}
-	if r, ok := l.refused.find(acct, id); ok {
-		return r, nil
-	}
-	r, err := scanRequest(l.reads.QueryRowContext(ctx, `SELECT `+requestColumns+` FROM request WHERE id = ? AND account = ?`, id, acct))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrUnknownRequest
-	}
-	if err != nil {
-		return Request{}, fmt.Errorf("request %s: %w", id, err)
-	}
-	return r, nil
+	return r, err
 }
 
 // By is the grouping of usage.
@@ -79,7 +71,12 @@ func (l *Ledger) Usage(ctx context.Context, f Filter, by By) ([]UsageRow, error)
 	if !f.Until.IsZero() {
 		last = dayOf(f.Until)
 	}
-	rows, err := readAll(ctx, l.reads, scanUsage, `SELECT
+	v, err := l.view(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("usage: %w", err)
+	}
+	defer v.close()
+	rows, err := readAll(ctx, v, scanUsage, `SELECT
 	CASE ?1 WHEN 'model' THEN model WHEN 'provider' THEN provider WHEN 'subsystem' THEN subsystem
 		ELSE date(day * 86400, 'unixepoch') END AS name,
 	sum(requests), sum(refused), sum(input), sum(cached), sum(cache_write), sum(output), sum(reasoning), sum(charged), sum(provider_cost)
@@ -88,7 +85,55 @@ GROUP BY name ORDER BY CASE ?1 WHEN 'day' THEN 0 ELSE -sum(charged) END, name`, 
 	if err != nil {
 		return nil, fmt.Errorf("usage: %w", err)
 	}
-	return rows, nil
+	return addUnapplied(rows, v.unapplied(), by, func(e *chargelog.Entry) bool {
+		day := dayOf(e.Charge.At)
+		return isOf(e, f.Account) && first <= day && day <= last
+	}), nil
+}
+
+// addUnapplied adds charges that are not in the store to sums of it.
+func addUnapplied(rows []UsageRow, entries []*chargelog.Entry, by By, selected func(*chargelog.Entry) bool) []UsageRow {
+	added := false
+	for _, e := range entries {
+		if !selected(e) {
+			continue
+		}
+		added = true
+		name := by.nameOf(e.Charge)
+		i := slices.IndexFunc(rows, func(u UsageRow) bool { return u.Name == name })
+		if i < 0 {
+			i = len(rows)
+			rows = append(rows, UsageRow{Name: name})
+		}
+		u := &rows[i]
+		u.Requests++
+		addTokens(&u.Tokens, &e.Charge.Tokens)
+		u.Cost += expected(e)
+		u.ProviderCost += e.Charge.ProviderCost
+	}
+	if added {
+		slices.SortFunc(rows, func(a, b UsageRow) int {
+			if by == ByDay || a.Cost == b.Cost {
+				return cmp.Compare(a.Name, b.Name)
+			}
+			return cmp.Compare(b.Cost, a.Cost)
+		})
+	}
+	return rows
+}
+
+// nameOf is the name of the sum that a charge belongs to.
+func (by By) nameOf(c *Charge) string {
+	switch by {
+	case ByModel:
+		return string(c.Model)
+	case ByProvider:
+		return string(c.Provider)
+	case BySubsystem:
+		return c.Subsystem
+	case ByDay:
+	}
+	return c.At.UTC().Format(time.DateOnly)
 }
 
 func scanUsage(row scanner) (u UsageRow, err error) {
@@ -100,18 +145,40 @@ func scanUsage(row scanner) (u UsageRow, err error) {
 // charges on their way to the store included. In a gateway's handle today's part is kept in memory; what other processes
 // charge is in it within half a second.
 func (l *Ledger) SpentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
-	today := dayOf(l.o.Now())
-	sum, err := l.spentToday(l.account(acct), today)
-	if first := dayOf(t); err == nil && first < today {
-		var earlier policy.Micro
-		err = l.reads.QueryRowContext(ctx, `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day >= ? AND day < ?`,
-			acct, first, today).Scan(&earlier)
-		sum += earlier
-	}
+	sum, err := l.spentSince(ctx, acct, t)
 	if err != nil {
 		return 0, fmt.Errorf("spent by key %s: %w", acct, err)
 	}
 	return sum, nil
+}
+
+func (l *Ledger) spentSince(ctx context.Context, acct policy.Account, t time.Time) (policy.Micro, error) {
+	first, today := dayOf(t), dayOf(l.o.Now())
+	if !l.o.Gateway {
+		return l.spentBetween(ctx, acct, first, today)
+	}
+	sum, err := l.spentToday(l.account(acct), today)
+	if err != nil || first >= today {
+		return sum, err
+	}
+	earlier, err := l.spentBetween(ctx, acct, first, today-1)
+	return sum + earlier, err
+}
+
+// spentBetween is what an account was charged on the days from first to last.
+func (l *Ledger) spentBetween(ctx context.Context, acct policy.Account, first, last int64) (sum policy.Micro, err error) {
+	v, err := l.view(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer v.close()
+	err = v.QueryRowContext(ctx, `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day BETWEEN ? AND ?`, acct, first, last).Scan(&sum)
+	for _, e := range v.unapplied() {
+		if day := dayOf(e.Charge.At); e.Charge.Account == acct && first <= day && day <= last {
+			sum += expected(e)
+		}
+	}
+	return sum, err
 }
 
 func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
@@ -129,7 +196,7 @@ func (l *Ledger) spentToday(a *account, today int64) (policy.Micro, error) {
 	if !isUnwritable(err) {
 		return sum, err
 	}
-	// Nothing is being written, so that what is committed and what waits make the sum. Who costs nothing is served nevertheless.
+	// Nothing is being applied, so that what the store has and what waits make the sum. Who costs nothing is served nevertheless.
 	err = l.reads.QueryRowContext(context.Background(), selectCharged, a.name, today).Scan(&stored)
 	return stored + a.pending(), err
 }

@@ -215,9 +215,6 @@ func TestOldRequestsArePruned(t *testing.T) {
 	if _, err := l.Request(t.Context(), "k", "young"); err != nil {
 		t.Errorf("a young request: %v", err)
 	}
-	if _, err := l.Capture(t.Context(), reserve(t, l, "k", "paid", usd), c); !errors.Is(err, ErrReused) {
-		t.Errorf("a request whose row is gone was charged again: %v", err)
-	}
 	r, err := l.Audit(t.Context())
 	if err != nil || !r.OK || r.Requests != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -226,6 +223,11 @@ func TestOldRequestsArePruned(t *testing.T) {
 	if err != nil || len(rows) != 2 || rows[0].Requests != old+1 {
 		t.Errorf("the sums: %+v, %v", rows, err)
 	}
+	if _, err := l.Capture(t.Context(), reserve(t, l, "k", "paid", usd), c); err != nil {
+		t.Error(err)
+	}
+	wantBlockMatchesMemory(t, l, "k")
+	wantBalance(t, l, "k", Balance{Prepaid: true, Amount: 98 * usd, Available: 98 * usd}) // it is not charged again
 }
 
 func compact(t *testing.T, s string) string {

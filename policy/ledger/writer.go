@@ -7,37 +7,21 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // An op is one change of the store. It succeeds or fails by itself, but is committed in a group.
 type op struct {
-	apply      func(*book) error // runs in the writer's transaction, and again if another op of its group failed, or the commit
-	done       func(error)       // runs after the commit, in the order of the ops, before the next group; may be nil
-	reply      chan error        // nil for an asynchronous op
-	err        error             // what apply returned
-	note       *note             // for deferral during an outage; nil if the op cannot be deferred and fails
-	onDeferred func()            // runs once it is deferred; may be nil
-}
+	apply func(*book) error // runs in the writer's transaction, and again if another op of its group failed, or the commit
+	done  func(error)       // runs after the commit, in the order of the ops, before the next group; may be nil
+	reply chan error        // nil for an entry of the charge log, which nobody waits for
+	err   error             // what apply returned
 
-// size is the approximate memory of a deferred op.
-func (o *op) size() int64 {
-	const fixed = 1024
-	if o.note == nil || o.note.Charge == nil {
-		return fixed
-	}
-	return fixed + int64(len(o.note.Charge.Record))
-}
-
-// wait answers a deferred op.
-func (o *op) wait() {
-	if o.onDeferred != nil {
-		o.onDeferred()
-		o.onDeferred = nil
-	}
-	if o.reply != nil {
-		o.reply <- errDeferred
-		o.reply = nil
-	}
+	entry  *chargelog.Entry // nil for an op that fails while the store cannot be written
+	span   chargelog.Span   // of the entry
+	logged bool             // the charge log has the entry
+	size   int64            // approximate memory
 }
 
 // answer ends an op.
@@ -50,23 +34,24 @@ func (o *op) answer(err error) {
 	}
 }
 
-// writer commits ops in groups. A sender that finds the book free commits its op itself, together with the queue. Ops that arrive meanwhile are
-// committed by the writer's goroutine in one group. So a single op needs no goroutine switch, and concurrent ops share the cost of a durable
-// commit.
+// writer commits ops in groups. Entries of the charge log are committed by the writer's goroutine, many at once. The sender of another op commits it
+// itself if the book is free, together with the queue, so that a single one needs no goroutine switch; those that arrive meanwhile are committed
+// in one group.
 type writer struct {
 	book        *book
 	backlog     *backlog          // nil for tools
 	changed     func()            // called after another process changed the store
 	renewed     func(*book) error // called after the store's file was replaced
+	refused     func(*op)         // called for an entry that the store refuses
 	shared      atomic.Bool       // other gateways use the store: poll more often
 	flush       time.Duration
 	poll        time.Duration
 	log         *slog.Logger
 	count       func(time.Duration, int) // counts commits; may be nil
 	asides      chan func()
-	wake        chan struct{} // an op waits for a commit
-	late        chan struct{} // there are asynchronous ops
-	outageBegan chan struct{} // an outage has started
+	wake        chan struct{} // an op waits for a commit, or a whole group is queued
+	late        chan struct{} // entries are queued
+	outageBegan chan struct{}
 	ended       chan struct{}
 
 	mu       sync.Mutex
@@ -76,7 +61,7 @@ type writer struct {
 	stopped  bool
 	queue    []*op
 	atBook   []*op // the group that is being committed
-	waiters  int   // synchronous ops in the queue
+	waiters  int   // ops in the queue that somebody waits for
 	running  sync.WaitGroup
 
 	version      int64         // SQLite's data version, incremented by other connections' commits
@@ -91,12 +76,12 @@ const groupLimit = 512
 
 func newWriter(b *book, o Options) *writer {
 	w := &writer{
-		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {},
+		book: b, flush: o.Flush, poll: o.Poll, log: o.Log, count: o.Committed, changed: func() {}, refused: func(*op) {},
 		asides: make(chan func()), wake: make(chan struct{}, 1), late: make(chan struct{}, 1), outageBegan: make(chan struct{}, 1), ended: make(chan struct{}),
 		renewed: func(*book) error { return nil },
 	}
 	if o.Gateway {
-		w.backlog = &backlog{log: o.Log, now: o.Now, onOutage: o.Outage}
+		w.backlog = newBacklog(w, o)
 	}
 	w.freed.L = &w.mu
 	return w
@@ -118,30 +103,19 @@ func (w *writer) stop() {
 
 // do runs a change and returns once it is durable or has failed.
 func (w *writer) do(apply func(*book) error, done func(error)) error {
-	return w.await(&op{apply: apply, done: done})
-}
-
-// await is do for a change that may be deferred: then the error is errDeferred.
-func (w *writer) await(o *op) error {
+	if f := w.backlog.storeFailure(); f != nil {
+		return f
+	}
 	reply := make(chan error, 1)
-	o.reply = reply
-	if err := w.submit(o); err != nil {
-		return err
-	}
-	return <-reply
-}
-
-// submit gives an op to whoever is to commit it, which may be its sender.
-func (w *writer) submit(o *op) error {
-	if w.backlog.failed() != nil && w.backlog.add(o) {
-		return nil
-	}
-	group, err := w.send(o)
+	group, err := w.send(&op{apply: apply, done: done, reply: reply})
 	if group != nil {
 		w.commit(group)
 		w.exit()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return <-reply
 }
 
 // between runs something on the store between two groups, in the writer's goroutine. Only the janitor may call it, which
@@ -152,33 +126,41 @@ func (w *writer) between(run func(*book) error) error {
 	return <-reply
 }
 
-// enqueue submits an asynchronous change, which is written with the next group or within the flush interval. It only blocks while a whole group is
-// queued.
-func (w *writer) enqueue(o *op) error { return w.submit(o) }
-
-// send queues an op. If the sender is to commit now, it returns the group; the sender must exit the book afterwards.
+// send queues an op that its sender waits for. If the sender is to commit now, it returns the group; the sender must exit the book afterwards.
 func (w *writer) send(o *op) (group []*op, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for !w.stopped && o.reply == nil && w.busy && len(w.queue) >= groupLimit {
-		w.freed.Wait()
-	}
 	if w.stopped {
 		return nil, ErrClosed
 	}
 	w.queue = append(w.queue, o)
-	free := !w.busy && w.entering == 0 && w.waiters == 0 // the book is free and no one waits for it
-	if o.reply != nil {
-		w.waiters++
-	}
-	if free && (o.reply != nil || len(w.queue) >= groupLimit) {
+	free := !w.busy && w.entering == 0 && w.waiters == 0 && len(w.queue) <= groupLimit // nobody is at the book or waits for it
+	w.waiters++
+	if free {
 		w.busy = true
 		return w.gather(), nil
 	}
-	if o.reply == nil && len(w.queue) == 1 {
-		signal(w.late)
+	if !w.busy {
+		signal(w.wake)
 	}
 	return nil, nil
+}
+
+// enqueue queues an entry of the charge log, which is committed within the flush interval.
+func (w *writer) enqueue(o *op) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return ErrClosed
+	}
+	w.queue = append(w.queue, o)
+	switch n := len(w.queue); {
+	case n >= groupLimit && !w.busy:
+		signal(w.wake)
+	case n == 1:
+		signal(w.late)
+	}
+	return nil
 }
 
 // signal wakes the writer's goroutine without blocking.
@@ -207,7 +189,7 @@ func (w *writer) exit() {
 	defer w.mu.Unlock()
 	w.busy, w.atBook = false, nil
 	w.freed.Broadcast()
-	if w.waiters > 0 {
+	if w.waiters > 0 || len(w.queue) >= groupLimit {
 		signal(w.wake)
 	}
 }
@@ -226,34 +208,21 @@ func (w *writer) gather() []*op {
 	return group
 }
 
-// spillAll writes to the spill file what is not known to be durable: the queue, and the group at the book, which may still be committed as
-// well. It returns how many charges that are, those that wait already included. The program is about to end: nothing is answered.
-func (w *writer) spillAll() (charges int, err error) {
-	w.mu.Lock()
-	ops := append(slices.Clone(w.atBook), w.queue...)
-	w.mu.Unlock()
-	if w.backlog == nil {
-		return 0, nil
-	}
-	return w.backlog.spillExtra(ops)
-}
-
 // write commits the queue: all of it, or until there are no synchronous ops.
 func (w *writer) write(all bool) {
 	w.enter()
 	defer w.exit()
 	for {
 		w.mu.Lock()
-		if w.waiters == 0 && !all {
+		if w.waiters == 0 && len(w.queue) < groupLimit && !all {
 			w.mu.Unlock()
 			return
 		}
 		group := w.gather()
 		w.mu.Unlock()
-		if len(group) == 0 {
+		if len(group) == 0 || !w.commit(group) {
 			return
 		}
-		w.commit(group)
 	}
 }
 
@@ -271,13 +240,13 @@ func (w *writer) run() {
 		select {
 		case <-w.ended:
 			w.write(true)
-			w.exclusive(func() { w.tryRecover() })
+			w.exclusive(func() { w.recover() })
 			return
 		case <-w.outageBegan:
 			retry.Reset(w.firstPause())
 		case <-retry.C:
 			w.exclusive(func() {
-				if !w.tryRecover() {
+				if !w.recover() {
 					retry.Reset(w.nextPause())
 				}
 			})
@@ -307,31 +276,67 @@ func (w *writer) exclusive(run func()) {
 	run()
 }
 
-// commit commits a group and answers its ops. During an outage ops are deferred if they can be.
-func (w *writer) commit(group []*op) {
+// commit commits a group and answers its ops. While the store cannot be written, entries stay in the queue and other ops fail; ok is false then.
+func (w *writer) commit(group []*op) (ok bool) {
 	if len(group) == 0 {
-		return
+		return true
 	}
-	if w.backlog.failed() != nil && w.backlog.add(group...) {
-		return
+	if f := w.backlog.storeFailure(); f != nil {
+		w.putBack(group, f)
+		return false
 	}
 	failed, cause := w.try(group)
 	if len(failed) == 0 {
-		return
+		w.applied(group)
+		return true
 	}
 	if w.backlog == nil {
 		for _, o := range failed {
 			w.answer(o, cause)
 		}
+		return true
+	}
+	w.backlog.beginStore(cause)
+	w.putBack(failed, w.backlog.failureOf(cause))
+	w.applied(difference(group, failed))
+	return false
+}
+
+// putBack puts the entries of ops at the head of the queue, in order, and fails the others.
+func (w *writer) putBack(ops []*op, f error) {
+	var entries []*op
+	for _, o := range ops {
+		if o.entry != nil {
+			entries = append(entries, o)
+			continue
+		}
+		w.answer(o, f)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue = append(entries, w.queue...)
+	w.atBook = nil
+}
+
+// applied tells the charge log and the backlog which entries are in the store.
+func (w *writer) applied(ops []*op) {
+	if w.backlog == nil {
 		return
 	}
-	f := w.backlog.begin(cause)
-	signal(w.outageBegan)
-	if !w.backlog.add(failed...) { // it is closed
-		for _, o := range failed {
-			w.answer(o, f)
+	w.mu.Lock()
+	w.atBook = nil
+	var d dropped
+	for _, o := range ops {
+		d.add(o)
+	}
+	for _, o := range w.queue { // it is in the log's order, and begins behind what was applied
+		if o.logged {
+			d.end = min(d.end, o.span.Start)
+			break
 		}
 	}
+	w.mu.Unlock()
+	w.backlog.drop(d)
 }
 
 // try commits a group and answers the ops that were written or are invalid. It returns those that failed because the store cannot be written, and
@@ -363,8 +368,9 @@ func (w *writer) try(group []*op) (failed []*op, cause error) {
 
 // answer sends an op's result.
 func (w *writer) answer(o *op, err error) {
-	if o.reply == nil && err != nil {
-		w.log.Error("ledger: a record was not written", "error", err)
+	o.err = err
+	if o.entry != nil && err != nil {
+		w.refused(o)
 	}
 	o.answer(err)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 var errMine = errors.New("mine")
@@ -74,7 +76,7 @@ func TestALostTransactionFailsItsWholeGroup(t *testing.T) {
 	if n := countAccounts(t, l); n != 0 {
 		t.Errorf("%d accounts are left", n)
 	}
-	eventually(t, "the store is tried again", func() bool { return l.Writable() == nil })
+	eventually(t, "the store is tried again", func() bool { return l.writer.backlog.storeFailure() == nil })
 	if errs := asOneGroup(t, l.writer, addAccount("c")); errs[0] != nil {
 		t.Errorf("the writer did not recover: %v", errs[0])
 	}
@@ -97,13 +99,14 @@ func TestTheWorldGoesOnAfterAFailedCapture(t *testing.T) {
 	h := reserve(t, l, "k", "r", usd)
 	breakNext := func(b *book) error { return errors.Join(b.do("ROLLBACK"), errMine) }
 	charge := func(b *book) error {
-		_, err := b.capture(Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, from{h.account.number(), b.instance, usd})
+		e := &chargelog.Entry{Charge: &Charge{RequestID: "r", Account: "k", Amount: usd, At: monday}, Prepaid: true, Paid: usd}
+		_, err := b.captureHold(e, h.account)
 		return err
 	}
 	if errs := asOneGroup(t, l.writer, charge, breakNext); errs[0] == nil {
 		t.Fatal("a charge whose commit failed was acknowledged")
 	}
-	eventually(t, "the store is tried again", func() bool { return l.Writable() == nil })
+	eventually(t, "the store is tried again", func() bool { return l.writer.backlog.storeFailure() == nil })
 	if r := capture(t, l, h, usd); r != (Receipt{Charged: usd}) {
 		t.Errorf("%+v", r)
 	}

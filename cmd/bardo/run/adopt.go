@@ -120,6 +120,7 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 			g.log.Error("events go where they went", "error", err)
 		}
 		g.limiter.SetRules(quotaRules(cfg))
+		g.books.SetDurable(isDurable(cfg))
 		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
 		tuneGC(cfg)
 	}

@@ -204,9 +204,12 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	return err
 }
 
+// isDurable reports whether charges wait for the disk before the last byte of their answers.
+func isDurable(cfg *config.Config) bool { return cfg.Billing.Durability == "commit" }
+
 func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) {
 	if g.books, err = home.OpenLedger(ctx, cfg.Store.LedgerFile(string(g.home)), ledger.Options{
-		Gateway: true, Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
+		Gateway: true, Durable: isDurable(cfg), Log: g.log, Committed: g.metrics.LedgerCommitted, Outage: g.tellOutage,
 	}); err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ledger
+package chargelog
 
 import (
 	"errors"
@@ -9,3 +9,6 @@ import (
 
 // preallocate takes no disk space on this system.
 func preallocate(*os.File, int64) error { return errors.ErrUnsupported }
+
+// osFile is a file.
+type osFile struct{ *os.File }

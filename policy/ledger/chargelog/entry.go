@@ -1,0 +1,213 @@
+package chargelog
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// Charge is the usage and cost of one request.
+type Charge struct {
+	RequestID string
+	Account   policy.Account // "" for an anonymous request
+	Amount    policy.Micro   // what it costs the account
+
+	ProviderCost policy.Pico // what it costs the operator, exact
+	Tokens       Tokens
+
+	Provider  policy.ProviderID
+	Model     policy.ModelID
+	Subsystem string
+	Status    string    // how the request ended (record.OK, …)
+	Record    []byte    // the request's record as JSON
+	At        time.Time // zero means now
+
+	// The budget that it counts toward, see ledger.SpentByPart.
+	Agent string // id of the agent within the key; "" if not given
+	Part  string // the agent's part; "" means no budget
+
+	Staked policy.Micro // paid by the operator's staked credit, see ledger.PartStake
+}
+
+// Tokens are a request's tokens. Input excludes tokens read from or written to a cache; Output includes Reasoning.
+type Tokens struct {
+	Input      int64 `json:"input_tokens"`
+	Cached     int64 `json:"cached_tokens"`
+	CacheWrite int64 `json:"cache_write_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Reasoning  int64 `json:"reasoning_tokens"`
+}
+
+// Kept is a resource that a provider stores (a file, batch or response) and the account that owns it. Several accounts may share the
+// provider's key, which can access all of them.
+type Kept struct {
+	ID       string // issued by the provider
+	Account  policy.Account
+	Provider policy.ProviderID
+}
+
+// Entry is one change that a gateway has made and that the store may not have yet. Applying it twice changes nothing: a charge is known by its
+// request's id, a resource by its own.
+type Entry struct {
+	Charge  *Charge
+	Prepaid bool         // the charge is taken from a balance
+	Paid    policy.Micro // the part of it that the gateway's block pays
+	Open    bool         // the rest is taken from what the balance has when the entry is applied; else it is a loss
+	Kept    []Kept
+	KeptAt  int64 // in microseconds since 1970
+}
+
+// The flags of an encoded entry.
+const (
+	hasCharge = 1 << iota
+	isPrepaid
+	isOpen
+	hasKept
+)
+
+// errEncoding says that an entry with a valid checksum cannot be read: a newer version wrote it.
+var errEncoding = errors.New("an entry is not of a form that this version reads")
+
+// encode appends the entry to b. Its checksum and length are the record's.
+func (e *Entry) encode(b []byte) []byte {
+	b = append(b, e.flags())
+	if e.Charge != nil {
+		b = appendInts(b, int64(e.Paid))
+		b = e.Charge.encode(b)
+	}
+	if len(e.Kept) == 0 {
+		return b
+	}
+	b = appendInts(b, e.KeptAt, int64(len(e.Kept)))
+	for _, k := range e.Kept {
+		b = appendStrings(b, k.ID, string(k.Account), string(k.Provider))
+	}
+	return b
+}
+
+func (e *Entry) flags() (f byte) {
+	if e.Charge != nil {
+		f |= hasCharge
+	}
+	if e.Prepaid {
+		f |= isPrepaid
+	}
+	if e.Open {
+		f |= isOpen
+	}
+	if len(e.Kept) > 0 {
+		f |= hasKept
+	}
+	return f
+}
+
+func (c *Charge) encode(b []byte) []byte {
+	t := &c.Tokens
+	b = appendStrings(b, c.RequestID, string(c.Account), string(c.Provider), string(c.Model), c.Subsystem, c.Status, c.Agent, c.Part)
+	b = appendInts(b, int64(c.Amount), int64(c.ProviderCost), int64(c.Staked), c.At.UnixMicro(),
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(len(c.Record)))
+	return append(b, c.Record...)
+}
+
+func appendStrings(b []byte, all ...string) []byte {
+	for _, s := range all {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+func appendInts(b []byte, all ...int64) []byte {
+	for _, n := range all {
+		b = binary.AppendVarint(b, n)
+	}
+	return b
+}
+
+// decode reads an entry.
+func decode(b []byte) (*Entry, error) {
+	r := reader{b: b}
+	flags := r.take(1)
+	if len(flags) == 0 || flags[0]&^(hasCharge|isPrepaid|isOpen|hasKept) != 0 {
+		return nil, errEncoding
+	}
+	e := &Entry{Prepaid: flags[0]&isPrepaid != 0, Open: flags[0]&isOpen != 0}
+	if flags[0]&hasCharge != 0 {
+		e.Paid = policy.Micro(r.int())
+		e.Charge = r.charge()
+	}
+	if flags[0]&hasKept != 0 {
+		e.KeptAt = r.int()
+		for range r.length() {
+			e.Kept = append(e.Kept, Kept{ID: r.string(), Account: policy.Account(r.string()), Provider: policy.ProviderID(r.string())})
+		}
+	}
+	if r.failed || len(r.b) > 0 {
+		return nil, errEncoding
+	}
+	return e, nil
+}
+
+// reader reads the values of an entry. After a failure they are zero.
+type reader struct {
+	b      []byte
+	failed bool
+}
+
+func (r *reader) charge() *Charge {
+	c := &Charge{
+		RequestID: r.string(), Account: policy.Account(r.string()), Provider: policy.ProviderID(r.string()), Model: policy.ModelID(r.string()),
+		Subsystem: r.string(), Status: r.string(), Agent: r.string(), Part: r.string(),
+		Amount: policy.Micro(r.int()), ProviderCost: policy.Pico(r.int()), Staked: policy.Micro(r.int()), At: time.UnixMicro(r.int()),
+		Tokens: Tokens{Input: r.int(), Cached: r.int(), CacheWrite: r.int(), Output: r.int(), Reasoning: r.int()},
+	}
+	if n := r.length(); n > 0 {
+		c.Record = append([]byte(nil), r.take(n)...)
+	}
+	return c
+}
+
+func (r *reader) int() int64 {
+	n, size := binary.Varint(r.b)
+	if size <= 0 {
+		return r.fail()
+	}
+	r.b = r.b[size:]
+	return n
+}
+
+func (r *reader) fail() int64 {
+	r.failed, r.b = true, nil
+	return 0
+}
+
+// length is a number of things that follow: each takes a byte at least.
+func (r *reader) length() int {
+	n := r.int()
+	if n < 0 || n > int64(len(r.b)) {
+		return int(r.fail())
+	}
+	return int(n)
+}
+
+func (r *reader) string() string {
+	n, size := binary.Uvarint(r.b)
+	if size <= 0 || n > uint64(len(r.b)-size) { //nolint:gosec // not negative
+		r.fail()
+		return ""
+	}
+	r.b = r.b[size:]
+	return string(r.take(int(n))) //nolint:gosec // not longer than what is left
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.fail()
+		return nil
+	}
+	taken := r.b[:n]
+	r.b = r.b[n:]
+	return taken
+}
