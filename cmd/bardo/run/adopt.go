@@ -136,6 +136,9 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 	if g.envoy {
 		notify(g.moved)
 	}
+	if g.module { // with a data path of its own, it learns this with the runtime
+		g.tracker.Renew(otherwiseConfigured(old, cfg)...)
+	}
 	if rt == nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/cli"
@@ -20,6 +21,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/envoy"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
 	"bardo.money/gateway/xds/state"
@@ -255,6 +258,17 @@ func (m *dataModule) proxy() *httputil.ReverseProxy {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": errNoModule.Error() + ": Envoy may be starting"})
 		},
 	}
+}
+
+// otherwiseConfigured are the providers whose address or keys a new configuration changes: what is known of their health is of no use any more.
+func otherwiseConfigured(before, after *config.Config) (ids []policy.ProviderID) {
+	for _, now := range after.Enabled() {
+		old, ok := before.Provider(now.ID)
+		if ok && (clusterID(old) != clusterID(now) || !slices.Equal(old.Keys, now.Keys)) {
+			ids = append(ids, now.ID)
+		}
+	}
+	return ids
 }
 
 // localNodeOfChild is where the Envoy of this process meets its data path.
