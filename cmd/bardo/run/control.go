@@ -129,13 +129,13 @@ func (g *gateway) planeHandler() http.Handler {
 }
 
 func (g *gateway) handleProviders(mux *http.ServeMux) {
-	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
+	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.shownProviders()) })
 	mux.HandleFunc("POST /providers/{name}/{verb}", func(w http.ResponseWriter, r *http.Request) {
 		if err := g.switchProvider(r.Context(), r.PathValue("name"), r.PathValue("verb")); err != nil {
 			writeJSON(w, http.StatusUnprocessableEntity, map[string]string{"error": err.Error()})
 			return
 		}
-		writeJSON(w, http.StatusOK, g.providerStates())
+		writeJSON(w, http.StatusOK, g.shownProviders())
 	})
 }
 

@@ -154,6 +154,18 @@ func (g *gateway) providerStates() []control.Provider {
 	return out
 }
 
+// shownProviders are the providers as operators see them. A data path in Envoy's process knows its results a moment before this one does.
+func (g *gateway) shownProviders() []control.Provider {
+	if g.module {
+		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
+		defer cancel()
+		if states, err := g.inEnvoy.providers(ctx); err == nil {
+			return states
+		}
+	}
+	return g.providerStates()
+}
+
 // switchProvider takes a provider out of the order or back into it, and waits until Envoy has the new order.
 func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	if verb != "disable" && verb != "enable" {
@@ -172,6 +184,9 @@ func (g *gateway) switchProvider(ctx context.Context, name, verb string) error {
 	defer cancel()
 	if g.alone() {
 		return g.switched(ctx)
+	}
+	if g.module {
+		g.inEnvoy.awaitSwitch(ctx, policy.ProviderID(name), verb == "disable")
 	}
 	return g.applied(ctx)
 }

@@ -193,6 +193,7 @@ func (in *Inside) handler() http.Handler {
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, moduleState{Version: cli.Version, Reason: g.ledgerProblem(), Live: g.gate.Live()})
 	})
+	mux.HandleFunc("GET /providers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, g.providerStates()) })
 	withBody := func(pattern string, do func(context.Context, []byte) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			data, err := io.ReadAll(io.LimitReader(r.Body, maxConfig))

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
+	"bardo.money/gateway/xds/health"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -174,6 +175,32 @@ func (m *dataModule) call(ctx context.Context, method, path string, body []byte,
 // state asks how the data path is.
 func (m *dataModule) state(ctx context.Context) (s moduleState, err error) {
 	return s, m.call(ctx, http.MethodGet, "/state", nil, &s)
+}
+
+// providers are the providers as the data path sees them.
+func (m *dataModule) providers(ctx context.Context) (all []control.Provider, err error) {
+	return all, m.call(ctx, http.MethodGet, "/providers", nil, &all)
+}
+
+// switchPoll is how often awaitSwitch looks.
+const switchPoll = 5 * time.Millisecond
+
+// awaitSwitch waits until the data path knows that a provider was switched off or on, or ctx is done. One that is away learns it at its start.
+func (m *dataModule) awaitSwitch(ctx context.Context, id policy.ProviderID, off bool) {
+	tick := time.NewTicker(switchPoll)
+	defer tick.Stop()
+	for {
+		all, err := m.providers(ctx)
+		i := slices.IndexFunc(all, func(p control.Provider) bool { return p.Provider == id })
+		if err != nil || i >= 0 && (all[i].State == string(health.Disabled)) == off {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // greet checks that the data path is of this program's version.
