@@ -216,8 +216,8 @@ func (x *exchange) heartbeat() string {
 	if line := x.current.thinking(); line != "" {
 		return line
 	}
-	if plain, ok := x.Dialect.(wire.Heartbeater); ok {
-		return plain.Heartbeat()
+	if d, ok := x.Dialect.(wire.CommentFree); ok {
+		return d.Heartbeat()
 	}
 	return sse.Heartbeat
 }

@@ -154,9 +154,9 @@ func remainingTokens(s quota.Standing) header.Field {
 	return header.Field{Name: "x-remaining-tokens", Value: strconv.FormatInt(s.RemainingTokens, 10)}
 }
 
-// last is the end of a stream, with the summary before its terminator, if the client reads comments.
+// last is the end of a stream, with the summary before its terminator, if the client's format has comments.
 func (s *summary) last(terminator []byte) []byte {
-	if _, plain := s.x.Dialect.(wire.Heartbeater); plain {
+	if !wire.TakesComments(s.x.Dialect) {
 		return terminator
 	}
 	return append(sse.AppendComment(nil, "bardo "+string(s.comment())), terminator...)

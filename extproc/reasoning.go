@@ -40,9 +40,8 @@ func (x *exchange) newPresenter(to *policy.Resolution, dialect chat.Dialect) *re
 	if x.Request.Op != chat.Generate || x.Verbatim() || v == (render.View{}) && !x.gw.Events.On() {
 		return nil
 	}
-	_, plain := x.Dialect.(wire.Heartbeater)
 	recorder := reasoning.NewRecorder(reasoning.Of(x.Config.Providers[to.Provider].Reasoning, to, dialect), to)
-	return render.NewPresenter(v, recorder, x.Request.Stream && !plain)
+	return render.NewPresenter(v, recorder, x.Request.Stream && wire.TakesComments(x.Dialect))
 }
 
 // thinking is the comment that keeps a terminal's stream alive while the model thinks in silence; "" while it does not.

@@ -1,5 +1,5 @@
-// Package dryrun says what would be done with a request: who would serve it, in which order, why others would not, and what it may cost.
-// Nothing is sent, counted or charged.
+// Package dryrun explains the routing of a request: its candidates in order, the refused ones with reasons, and estimated costs. Nothing is sent,
+// counted or charged.
 package dryrun
 
 import (
@@ -23,38 +23,38 @@ type Query struct {
 	Facts       intent.Facts
 	Principal   policy.Principal
 	At          time.Time // of schedules
-	ServiceTier string    // the tier of service that it asks for; "" for the usual one
+	ServiceTier string    // the requested tier of service; "" for the default
 
-	Affinity func(*intent.Built) policy.Kept // where its conversation is served; may be nil
+	Affinity func(*intent.Built) policy.Kept // the model that served its conversation; may be nil
 
-	Request *chat.Request // what it holds; nil: nothing is known of it
+	Request *chat.Request // nil: only the facts are known
 }
 
-// Result is what would be done with a request, and why.
+// Result is the explanation of a request's routing.
 type Result struct {
 	Order     []Candidate
 	Refused   []resolve.Refusal
-	Profile   policy.Profile    // how its answer is to be made
-	Pipeline  string            // how much context engineering it gets
-	Reasoning profile.Reasoning // how its answer is thought about
-	Why       []string          // what was changed about its needs, for people
-	Warning   string            // hints that mean nothing, as X-Bardo-Warning has it
-	Error     string            // the fault's code and sentence, when nobody serves it
-	Inferred  *Inferred         // what the request seems to need; nil where it says so itself, or names its model
-	Input     int64             // the tokens of the estimates
+	Profile   policy.Profile // the inference parameters
+	Pipeline  string         // the pipeline profile
+	Reasoning profile.Reasoning
+	Why       []string  // changes of the intent, as text
+	Warning   string    // ignored hints, as in X-Bardo-Warning
+	Error     string    // code and message of the fault, when no candidate can serve it
+	Inferred  *Inferred // nil for a request with hints, or that names its model
+	Input     int64     // tokens of the cost estimates
 	Output    int64
 
-	serviceTier string // of service
+	serviceTier string
 }
 
-// Inferred is what a request that leaves its model to the gateway seems to need.
+// Inferred is the inferred task of a request whose model the gateway chooses.
 type Inferred struct {
 	Task       string         `json:"task"`
 	Difficulty float64        `json:"difficulty"`
 	Quality    string         `json:"quality"`
 	Expected   int64          `json:"expected_output_tokens"`
 	Points     []intent.Point `json:"points"`
-	Stays      string         `json:"stays_at,omitempty"` // where the conversation was served
+	Stays      string         `json:"stays_at,omitempty"` // the candidate that served the conversation
 }
 
 func newInferred(b *intent.Built) *Inferred {
@@ -71,7 +71,7 @@ func newInferred(b *intent.Built) *Inferred {
 	return i
 }
 
-// Candidate is one way to serve a request.
+// Candidate is a provider and model that may serve the request.
 type Candidate struct {
 	Provider     policy.ProviderID
 	Model        policy.ModelID
@@ -79,17 +79,16 @@ type Candidate struct {
 	State        string // of health
 	Features     []policy.Feature
 	Degraded     []string
-	Score        float64 // 0: it was not scored
+	Score        float64 // 0: not scored
 	ProviderCost int64   // policy.Pico
 	Cost         int64   // policy.Micro, with the spread
 	PriceKnown   bool
-	Direct       bool // its user pays
+	Direct       bool // a user's own key pays
 	Why          string
-	Terms        *policy.Terms // of the score; nil where it was not scored
+	Terms        *policy.Terms // of the score; nil: not scored
 }
 
-// Run says what would be done with a request, for a plan that orders providers by their health and leaves out those that an
-// operator disabled, and for what is known of that health.
+// Run explains a request. plan orders providers by health and leaves out disabled ones; state is a provider's health for display.
 func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy.ProviderID, state func(policy.ProviderID) string) Result {
 	built := rt.Needs(&ask.Hints, &ask.Facts, &ask.Principal)
 	if ask.Affinity != nil {
@@ -119,24 +118,24 @@ func Run(rt *runtime.Config, ask *Query, plan func([]policy.ProviderID) []policy
 		e.Order = append(e.Order, newCandidate(rt, &to, &e, ask.Principal.Tier, state(to.Provider)))
 	}
 	e.refuseDisabled(d.Order, order)
-	if second := verifierOf(rt, &ask.Hints, &built.Intent, e.Order); second != "" {
-		e.Why = append(e.Why, second)
+	if verifier := verifierOf(rt, &ask.Hints, &built.Intent, e.Order); verifier != "" {
+		e.Why = append(e.Why, verifier)
 	}
 	return e
 }
 
-// setReasoning notes how the answer is made and thought about, by its profile, if it has one, and by the effort that the client's own
-// parameters say, which stands over it unless it is locked.
-func (e *Result) setReasoning(d *profile.Decision, said policy.Effort) {
+// setReasoning sets the parameters and the reasoning of the answer: of the profile, if there is one. The effort of the client's own parameters
+// overrides the profile's, unless that is locked.
+func (e *Result) setReasoning(d *profile.Decision, effort policy.Effort) {
 	if d != nil {
 		e.Profile, e.Reasoning = d.Applied, d.Reasoning
 	}
-	if said == policy.EffortUnsaid || d != nil && d.Locked {
+	if effort == policy.EffortUnsaid || d != nil && d.Locked {
 		return
 	}
-	e.Reasoning.Depth = said
-	if said == policy.EffortNone {
-		e.Reasoning = profile.Reasoning{Depth: said}
+	e.Reasoning.Depth = effort
+	if effort == policy.EffortNone {
+		e.Reasoning = profile.Reasoning{Depth: effort}
 	}
 }
 
@@ -153,7 +152,7 @@ func newCandidate(rt *runtime.Config, to *policy.Resolution, e *Result, tier pol
 	}
 }
 
-// refuseDisabled refuses the providers that an operator disabled.
+// refuseDisabled adds disabled providers to the refused ones.
 func (e *Result) refuseDisabled(found []policy.Resolution, order []policy.ProviderID) {
 	var disabled []resolve.Refusal
 	for _, id := range request.ProvidersOf(found) {
@@ -168,7 +167,7 @@ func (e *Result) refuseDisabled(found []policy.Resolution, order []policy.Provid
 	}
 }
 
-// publicError is a fault as a client reads it.
+// publicError is a fault as a client gets it.
 func publicError(err error) string {
 	f := fault.From(err)
 	return f.CodeString() + ": " + f.Public

@@ -17,7 +17,7 @@ import (
 	"bardo.money/gateway/policy/profile"
 )
 
-// explanationJSON is an explanation as the contract has it.
+// explanationJSON is the documented JSON of an explanation.
 type explanationJSON struct {
 	Order     []candidateJSON `json:"order"`
 	Refused   []refusalJSON   `json:"refused"`
@@ -29,9 +29,9 @@ type explanationJSON struct {
 	Error     string          `json:"error,omitempty"`
 }
 
-// reasoningJSON is how an answer is thought about.
+// reasoningJSON is the reasoning of the answer.
 type reasoningJSON struct {
-	Depth       string `json:"depth"` // default: as the provider does without a word
+	Depth       string `json:"depth"` // default: the provider's default
 	Visible     bool   `json:"visible"`
 	Interleaved bool   `json:"interleaved"`
 }
@@ -46,8 +46,8 @@ type candidateJSON struct {
 	Features []policy.Feature  `json:"features"`
 	Degraded []string          `json:"degraded"`
 	Cost     policy.Pico       `json:"estimated_cost_usd"` // the provider's
-	Score    *float64          `json:"score"`              // null: nothing was scored
-	Terms    *termsJSON        `json:"terms,omitempty"`    // of the score, where the model was left to the gateway
+	Score    *float64          `json:"score"`              // null: not scored
+	Terms    *termsJSON        `json:"terms,omitempty"`    // of the score, for a model that the gateway chooses
 }
 
 type refusalJSON struct {
@@ -56,7 +56,7 @@ type refusalJSON struct {
 	Reason   string            `json:"reason"`
 }
 
-// profileJSON is a profile by the names that hints give its members.
+// profileJSON is a profile, with the names that hints have.
 type profileJSON struct {
 	Temperature      *float64 `json:"temperature,omitempty"`
 	TopP             *float64 `json:"top_p,omitempty"`
@@ -91,7 +91,7 @@ func newProfileJSON(p *policy.Profile) profileJSON {
 	return out
 }
 
-// JSON is the explanation as the contract has it, indented.
+// JSON is the explanation as documented, indented.
 func (e *Result) JSON() []byte {
 	out := explanationJSON{
 		Order: make([]candidateJSON, 0, len(e.Order)), Refused: make([]refusalJSON, 0, len(e.Refused)),
@@ -118,7 +118,7 @@ func (e *Result) JSON() []byte {
 	return append(b, '\n')
 }
 
-// Text is the explanation as tables, for people.
+// Text is the explanation as tables.
 func (e *Result) Text() string {
 	var b strings.Builder
 	rows := make([][]string, len(e.Order))
@@ -154,7 +154,7 @@ type termsJSON struct {
 	Quality  policy.Term `json:"quality"`
 	Latency  policy.Term `json:"latency"`
 	Features policy.Term `json:"features"`
-	Expected policy.Pico `json:"expected_cost_usd,omitempty"` // that the first one is of, where the model was left to the gateway
+	Expected policy.Pico `json:"expected_cost_usd,omitempty"` // of which Cost is the term, for a model that the gateway chooses
 }
 
 func newTermsJSON(t *policy.Terms) *termsJSON {
@@ -169,7 +169,7 @@ func newTermsJSON(t *policy.Terms) *termsJSON {
 
 func round4(f float64) float64 { return math.Round(f*1e4) / 1e4 }
 
-// scored is what the request seems to need, and how the candidates were scored by that.
+// scored is the inferred task, and the terms of each candidate's score.
 func (e *Result) scored() string {
 	if e.Inferred == nil {
 		return ""
@@ -204,7 +204,7 @@ func (e *Result) scored() string {
 	return b.String()
 }
 
-// reasoning is how the answer is thought about, in a few words.
+// reasoning is the reasoning in one phrase.
 func (e *Result) reasoning() string {
 	r := newReasoningJSON(e.Reasoning)
 	if r.Visible {
@@ -253,7 +253,7 @@ func writeTable(w io.Writer, heads []string, rows [][]string) {
 	_ = t.Flush()
 }
 
-// printable is s as a terminal may show it. Some of what is shown was chosen by clients.
+// printable quotes text that has control characters: some of it comes from clients.
 func printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)

@@ -31,7 +31,7 @@ func (v *View) FilterByContent() error {
 
 // WithContentPath adds the JSON path of the content to a resolver's error about unsupported content; it returns any other error unchanged.
 func WithContentPath(req *chat.Request, err error) error {
-	u, ok := errors.AsType[*resolve.Untaken](err)
+	u, ok := errors.AsType[*resolve.UnsupportedContentError](err)
 	if !ok {
 		return err
 	}

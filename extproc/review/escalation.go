@@ -16,7 +16,7 @@ import (
 // HeaderEscalated says that a better model answered than the one that was asked first.
 const HeaderEscalated = "x-bardo-escalated"
 
-// checkEscalate marks questions that may be answered by a better model than they ask for.
+// checkEscalate is the part of a cache key for requests that may be escalated to tier T2: their answers are stored apart.
 const checkEscalate = "escalate"
 
 // The tiers of heartbeats.
@@ -25,26 +25,26 @@ const (
 	Tier2 = "heartbeat_t2"
 )
 
-// Escalation is how a request is asked at tier T2, should it come to that.
+// Escalation is how the request is sent to tier T2, if its answer asks for that.
 type Escalation struct {
 	Candidates []policy.Resolution
 	Request    *chat.Request // with the profile of that tier
 	Reason     structured.Escalation
-	From       policy.Resolution // whose answer was not given; no provider while that is open
+	From       policy.Resolution // the candidate of T1 whose answer was replaced; no provider if none was
 }
 
-// PlanEscalation finds out whether the request may be answered by tier T2, and how that is asked. What keeps a request from some
-// providers keeps this one from them, too; what an agent's life does not allow, it does not get. It is a second call that the gateway
-// makes by itself: no user's own key pays for it, nor does the operator's account where the first call was on a user's own key.
+// PlanEscalation decides whether the request may be escalated to tier T2, and finds the candidates there. Constraints on providers, and those of
+// the agent's vitality, apply as to the first call. The gateway makes the second call by itself: it never uses a user's own key, and none is made
+// where the first call uses one.
 func (r *Review) PlanEscalation() {
 	if r.Hints.Subsystem != tier1 || !r.mayEscalate() || r.Request.Op != chat.Generate || r.Verbatim() || r.Verifies() || r.SchemaName() == "" || !r.verifiable() || r.CallerPays(r.Found[0].Provider) {
 		return
 	}
 	h := r.Hints
-	h.Subsystem, h.Quality = Tier2, policy.QualityUnsaid // the class was said for the first tier
+	h.Subsystem, h.Quality = Tier2, policy.QualityUnsaid // the hint is for the first tier
 	f := hint.Facts(r.Request, int64(r.Request.MaxTokens))
 	f.Model, f.Provider = "", ""
-	if !r.Request.HasThinking() { // then the profile of tier T1 did
+	if !r.Request.HasThinking() { // the effort is that of the profile of tier T1
 		f.Effort = policy.EffortUnsaid
 	}
 	built := r.Config.Needs(&h, &f, &r.Principal)
@@ -64,7 +64,7 @@ func (r *Review) PlanEscalation() {
 	r.Request.Check = checkEscalate
 }
 
-// mayEscalate reports whether the request says, or else the operator, that tier T2 may answer it.
+// mayEscalate reports whether the request's hint, or else the configuration, allows escalation.
 func (r *Review) mayEscalate() bool {
 	if r.Hints.Escalate != nil {
 		return *r.Hints.Escalate
@@ -75,7 +75,7 @@ func (r *Review) mayEscalate() bool {
 // tier2Request is the client's request under the profile of tier T2.
 func (r *Review) tier2Request(h *policy.Hints, in *policy.Intent, first *policy.Resolution) *chat.Request {
 	req := *r.Request
-	if !req.HasThinking() { // then the profile of tier T1 did
+	if !req.HasThinking() { // it was set by the profile of tier T1
 		req.Thinking, req.HighEffort = false, false
 	}
 	if r.Intent.Model == "" {
@@ -95,10 +95,10 @@ func (r *Review) tier2Request(h *policy.Hints, in *policy.Intent, first *policy.
 	return &req
 }
 
-// Escalates reports whether tier T2 may be asked.
+// Escalates reports whether tier T2 may be called.
 func (r *Review) Escalates() bool { return r.Escalation != nil && len(r.Escalation.Candidates) > 0 }
 
-// EscalatedStatus is what there is to say of the tier that answered; "" for the one that was asked.
+// EscalatedStatus is the value of X-Bardo-Escalated; "" for an answer that was not escalated.
 func (r *Review) EscalatedStatus() string {
 	if r.Escalation == nil || r.Escalation.From.Provider == "" {
 		return ""
@@ -114,13 +114,13 @@ type escalatedEvent struct {
 	From         string            `json:"from"`
 	To           string            `json:"to"`
 	Reason       string            `json:"reason"`
-	Provider     policy.ProviderID `json:"provider"` // of the answer that is given
+	Provider     policy.ProviderID `json:"provider"` // of the answer that is sent
 	Model        policy.ModelID    `json:"model"`
 	FromProvider policy.ProviderID `json:"from_provider"`
 	FromModel    policy.ModelID    `json:"from_model"`
 }
 
-// EmitEscalated emits the event of an escalation; to is the candidate whose answer is given.
+// EmitEscalated emits the event of an escalation; to is the candidate whose answer is sent.
 func (r *Review) EmitEscalated(to *policy.Resolution) {
 	if !r.Events.On() {
 		return
@@ -131,7 +131,7 @@ func (r *Review) EmitEscalated(to *policy.Resolution) {
 	})
 }
 
-// EscalationRecord is the part of the request's record; nil for one that stayed at its tier.
+// EscalationRecord is the escalation in the request's record; nil for none.
 func (r *Review) EscalationRecord() *record.Escalation {
 	e := r.Escalation
 	if e == nil || e.From.Provider == "" {
@@ -140,10 +140,10 @@ func (r *Review) EscalationRecord() *record.Escalation {
 	return &record.Escalation{From: tier1, To: Tier2, Reason: string(e.Reason), By: &record.Model{Provider: e.From.Provider, Model: e.From.Model}}
 }
 
-// MayReplaceAnswer reports whether a good answer of the request may be replaced by another model's.
+// MayReplaceAnswer reports whether a valid answer may be replaced by another model's.
 func (r *Review) MayReplaceAnswer() bool { return r.Verifies() || r.Escalates() }
 
-// MaxSideCost is the most that calls beside those of the order may cost.
+// MaxSideCost is the highest possible cost of side calls: of the verifier, and of tier T2.
 func (r *Review) MaxSideCost() policy.Pico {
 	var cost policy.Pico
 	input, output := r.Request.MaxInput, int64(r.MaxTokens())
@@ -161,7 +161,7 @@ func (r *Review) MaxSideCost() policy.Pico {
 	return cost
 }
 
-// pinnedProvider is the one provider that the request asks for; "" for any.
+// pinnedProvider is the provider that the request names; "" for none.
 func (r *Review) pinnedProvider() policy.ProviderID {
 	if r.Intent.Provider != "" {
 		return r.Intent.Provider

@@ -8,23 +8,23 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// HeaderSchema says how the form of an answer was asked for, and whether the answer has it.
+// HeaderSchema says how the schema of the answer was enforced, and whether the answer is valid.
 const HeaderSchema = "x-bardo-schema"
 
-// DegradedDefault is what an answer lacks that is its form's default.
+// DegradedDefault is the entry in X-Bardo-Degraded of an answer that is its schema's default.
 const DegradedDefault = "schema_default"
 
-// SchemaResult is what X-Bardo-Schema says.
+// SchemaResult is the value of X-Bardo-Schema.
 type SchemaResult struct {
 	mode              structured.Mode
 	checked           bool
 	valid             bool
 	Defaulted         bool
 	retries           int
-	accepted, choices int // choices, where there are several
+	accepted, choices int // for an answer of several choices
 }
 
-// String is the header's value: with nothing behind the mode, nothing was checked.
+// String is the header's value. The mode alone means that the answer was not checked.
 func (f *SchemaResult) String() string {
 	if !f.checked {
 		return f.mode.String()
@@ -39,7 +39,7 @@ func (f *SchemaResult) String() string {
 	return s
 }
 
-// SchemaStatus is what there is to say of the answer's form at this moment, if to gives it; "" for an answer without one.
+// SchemaStatus is the value of X-Bardo-Schema as known now, for an answer of candidate to; "" for a request without a schema.
 func (r *Review) SchemaStatus(to *policy.Resolution) string {
 	switch {
 	case r.Schema == nil:
@@ -53,13 +53,13 @@ func (r *Review) SchemaStatus(to *policy.Resolution) string {
 	return ""
 }
 
-// HoldsBack reports whether an answer of a plan is looked at as a whole before its client sees any of it.
+// HoldsBack reports whether an answer of a plan is held until it is complete and checked.
 func (r *Review) HoldsBack(plan *structured.Plan) bool {
 	return plan != nil && (!r.Request.Stream || !plan.Streamable || r.MayReplaceAnswer())
 }
 
-// SetResult notes what the check of an answer came to.
-func (r *Review) SetResult(plan *structured.Plan, j *Validation) (unfit bool) {
+// SetResult notes the result of an answer's validation. invalid is true for an answer that was checked and failed.
+func (r *Review) SetResult(plan *structured.Plan, j *Validation) (invalid bool) {
 	r.Result = &SchemaResult{
 		mode: plan.Mode, checked: !j.Open && r.Config.Structured.Validate, valid: j.Valid, retries: r.Retried,
 		accepted: j.accepted, choices: len(j.Choices),
@@ -67,7 +67,7 @@ func (r *Review) SetResult(plan *structured.Plan, j *Validation) (unfit bool) {
 	return r.Result.checked && !j.Valid
 }
 
-// SchemaError is the cause of a failed attempt whose answer does not have its form.
+// SchemaError is the cause of an attempt that failed because its answer does not follow the schema.
 type SchemaError struct{}
 
 func (SchemaError) Error() string { return "the answer does not have the form that was asked for" }
@@ -77,15 +77,15 @@ func TextMessage(r chat.Role, text string) chat.Message {
 	return chat.Message{Role: r, Parts: []chat.Part{{Kind: chat.PartText, Text: text}}}
 }
 
-// The events of forms.
+// The events of schemas.
 const (
 	eventSchema         = "inference:schema_validated"
 	eventSchemaFallback = "inference:schema_fallback"
 )
 
-// Why an answer's form was not simply enforced.
+// Reasons why a schema was not enforced by the provider or a tool.
 const (
-	fallbackPrompted = "prompted" // neither the provider nor a tool enforces it
+	fallbackPrompted = "prompted" // it is only described in the prompt
 	FallbackDefault  = "default"
 	FallbackError    = "error"
 )
@@ -104,7 +104,7 @@ type schemaFallback struct {
 	Reason string `json:"reason"`
 }
 
-// EmitSchema reports what the last check of the request's answers came to.
+// EmitSchema emits the event of the last validation.
 func (r *Review) EmitSchema() {
 	if !r.Events.On() || !r.Result.checked {
 		return
@@ -115,7 +115,7 @@ func (r *Review) EmitSchema() {
 	}
 }
 
-// EmitSchemaFallback emits the event of an answer whose schema was not simply enforced; reason is why.
+// EmitSchemaFallback emits the event of an answer whose schema was not enforced; reason is one of the reasons above.
 func (r *Review) EmitSchemaFallback(reason string) {
 	if r.Events.On() {
 		r.Events.Emit(eventSchemaFallback, r.Principal.Account, schemaFallback{r.schemaEvent(), reason})

@@ -1,6 +1,6 @@
-// Package review decides about answers before they go out: whether they follow the schema that was asked for, whether a second model agrees
-// with them, and whether a better model is to answer instead. It makes no calls and moves no money: the state machine does, as the values
-// here say.
+// Package review decides about answers before they are sent: whether they follow the requested schema, whether a second model agrees with them
+// (verification), and whether a better model answers instead (escalation). It makes no calls and charges nothing: the state machine does both, by
+// these decisions.
 package review
 
 import (
@@ -11,20 +11,20 @@ import (
 	"bardo.money/gateway/internal/event"
 )
 
-// Review is what one request's answers are held to, and what came of that. The state machine owns it. Not safe for concurrent use, but for
-// PlanFor where the request has no schema.
+// Review is what one request's answers are checked for, and the results. The state machine owns it. Not safe for concurrent use, except PlanFor
+// of a request without a schema.
 type Review struct {
 	*request.View
 	Events *event.Sink // may be nil
 
 	Schema       *structured.Schema // of the answer; nil: none
-	clientFormat wire.Format        // what the client itself says of its answer's form
+	clientFormat wire.Format        // the response format of the client's own request
 	clientTools  []chat.Tool        // that the client offers
 	clientChoice chat.ToolChoiceMode
 	plans        []schemaPlan
 	Result       *SchemaResult // of the last check of an answer
-	Retried      int           // how often a model was told what is wrong with its answer
+	Retried      int           // validation retries so far
 
-	Verification *Verification // by a second model; nil: none is wanted
-	Escalation   *Escalation   // to a better tier; nil: it is not called
+	Verification *Verification // by a second model; nil: none
+	Escalation   *Escalation   // to a better tier; nil: none
 }

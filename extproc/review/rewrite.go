@@ -6,14 +6,14 @@ import (
 	"bardo.money/gateway/extproc/chat"
 )
 
-// DropRaw takes the provider's own bytes off events: they no longer say what is meant.
+// DropRaw removes the provider's own bytes from events that were changed: the bytes no longer match them.
 func DropRaw(events []chat.Event) {
 	for i := range events {
 		events[i].Raw, events[i].Tail, events[i].UsageChunk = nil, false, false
 	}
 }
 
-// Rewrite puts what was read out of an answer in the place of its text.
+// Rewrite replaces the text of each choice with the JSON that was found in it.
 func (j *Validation) Rewrite(held []chat.Event, said []choiceText) []chat.Event {
 	w := rewriter{texts: make([]rewrittenText, len(said)), out: make([]chat.Event, 0, len(held)+1)}
 	for i := range said {
@@ -32,7 +32,7 @@ func (j *Validation) Rewrite(held []chat.Event, said []choiceText) []chat.Event 
 	return w.out
 }
 
-// rewriter writes an answer with other words.
+// rewriter copies an answer's events with other texts.
 type rewriter struct {
 	texts []rewrittenText // by choice
 	out   []chat.Event
@@ -41,10 +41,10 @@ type rewriter struct {
 
 type rewrittenText struct {
 	json      []byte
-	unchanged bool // it is said as it came
+	unchanged bool // the choice keeps its events
 	written   bool
 	index     int   // of the block
-	dropped   []int // blocks whose text is a part of it
+	dropped   []int // blocks whose text was merged into this one
 }
 
 func (w *rewriter) event(ev *chat.Event) {
@@ -53,8 +53,8 @@ func (w *rewriter) event(ev *chat.Event) {
 		return
 	}
 	t := &w.texts[ev.Choice]
-	switch ev.Kind { //nolint:exhaustive // the rest stays
-	case chat.Other: // it has a meaning only as it came
+	switch ev.Kind { //nolint:exhaustive // others are copied
+	case chat.Other: // only meaningful beside the provider's own bytes
 		return
 	case chat.Text:
 		w.text(t, ev)
@@ -79,7 +79,7 @@ func (w *rewriter) event(ev *chat.Event) {
 	w.out = append(w.out, *ev)
 }
 
-// text writes all of a choice's text where its first piece stood.
+// text writes all of a choice's text at the place of its first piece.
 func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
 	if t.written {
 		if ev.Index != t.index {
@@ -93,8 +93,7 @@ func (w *rewriter) text(t *rewrittenText, ev *chat.Event) {
 	w.out = append(w.out, text)
 }
 
-// ReplaceText are the events of an answer that says something else in the place of one that is no good, in each of its choices: of the latter,
-// who gave it and what it took.
+// ReplaceText are the events of an answer with another text in each choice, for an answer that was rejected. Its start and its usage are kept.
 func ReplaceText(held []chat.Event, text []byte) []chat.Event {
 	out := make([]chat.Event, 0, len(held)+2)
 	said := make([]bool, countChoices(held))
@@ -108,7 +107,7 @@ func ReplaceText(held []chat.Event, text []byte) []chat.Event {
 	}
 	for i := range held {
 		ev := &held[i]
-		switch ev.Kind { //nolint:exhaustive // the rest is the answer that is no good
+		switch ev.Kind { //nolint:exhaustive // the rest is the rejected answer
 		case chat.Start, chat.UsageInfo:
 			out = append(out, *ev)
 		case chat.Stop:

@@ -19,10 +19,10 @@ import (
 	"bardo.money/gateway/policy"
 )
 
-// Answers in a form: which form a request has, and how each candidate is asked for it.
+// Structured output: the schema of a request, and how it is enforced at each candidate.
 
-// FindSchema finds the form that the answer is to have: the client's own, else its hint's, the operator's or that of the part of an agent
-// that asks. A request that passes as it is has none.
+// FindSchema finds the schema of the answer: of the client's own request, else of its hint, the configuration or the subsystem's profile. A request
+// that is forwarded unchanged has none.
 func (r *Review) FindSchema() error {
 	if !r.Config.Structured.Enabled || r.Request.Op != chat.Generate || r.Verbatim() || r.SkipsLayers() || r.Intent.PrivacyTier == policy.PrivacyEndToEnd {
 		return nil
@@ -43,24 +43,24 @@ func (r *Review) FindSchema() error {
 	return nil
 }
 
-// clientSchema is the form that the client's own request asks for; nil for none.
+// clientSchema is the schema in the client's own request; nil for none.
 func (r *Review) clientSchema() (*structured.Schema, error) {
 	if !statesSchema(r.Request) {
 		return nil, nil //nolint:nilnil // none, and nothing is wrong
 	}
-	said := wire.FormatOf(r.Request)
+	format := wire.FormatOf(r.Request)
 	switch {
-	case said.JSON:
-		r.clientFormat = said
+	case format.JSON:
+		r.clientFormat = format
 		return structured.AnyObject(), nil
-	case said.Schema == nil:
-		return nil, nil //nolint:nilnil // text, or what only its own provider knows
+	case format.Schema == nil:
+		return nil, nil //nolint:nilnil // text, or a format that only its own provider knows
 	}
-	r.clientFormat = said
-	return compile(said.Name, said.Schema, schemaMembers[r.Request.Dialect])
+	r.clientFormat = format
+	return compile(format.Name, format.Schema, schemaMembers[r.Request.Dialect])
 }
 
-// compile is the form of a caller's schema, which stands at a place of its request.
+// compile compiles a client's schema; at is its member of the request, for errors.
 func compile(name string, schema []byte, at string) (*structured.Schema, error) {
 	f, err := structured.Compile(name, schema)
 	if err != nil {
@@ -69,19 +69,19 @@ func compile(name string, schema []byte, at string) (*structured.Schema, error) 
 	return f, nil
 }
 
-// schemaMembers are where clients have the schema of an answer.
+// schemaMembers are the members of requests that hold the schema of the answer.
 var schemaMembers = map[chat.Dialect]string{
 	chat.OpenAI: "response_format.json_schema.schema", chat.Completions: "response_format.json_schema.schema",
 	chat.Responses: "text.format.schema", chat.Anthropic: "output_config.format.schema", chat.Gemini: "generationConfig.responseSchema", chat.Embeddings: "",
 }
 
-// geminiFormatMembers are the members by which Google's clients ask for a form.
+// geminiFormatMembers are the members by which Google's clients request a response format.
 var geminiFormatMembers = []string{
 	"responseSchema", "response_schema", "responseJsonSchema", "response_json_schema", "_responseJsonSchema", "responseMimeType",
 	"response_mime_type",
 }
 
-// statesSchema reports whether a client says itself in which form it wants the answer, be it any JSON, or text.
+// statesSchema reports whether the client's own request has a response format: a schema, any JSON, or text.
 func statesSchema(r *chat.Request) bool {
 	d := &r.Doc
 	switch r.Dialect {
@@ -110,10 +110,10 @@ func anyMember(object jsonx.Value, names []string) bool {
 	return false
 }
 
-// profileSchema is the form that the request's profile has; nil for none.
+// profileSchema is the schema of the request's profile; nil for none.
 func (r *Review) profileSchema() (*structured.Schema, error) {
 	if r.ProfileDecision == nil {
-		return nil, nil //nolint:nilnil // nobody says anything
+		return nil, nil //nolint:nilnil // no profile
 	}
 	const at = "bardo.profile.response_schema"
 	p := &r.ProfileDecision.Applied
@@ -127,12 +127,11 @@ func (r *Review) profileSchema() (*structured.Schema, error) {
 	if f == nil {
 		return nil, wire.Invalid(at, "%s: there is no schema %q here: see GET /v1/schemas", at, fault.Clip(p.SchemaName))
 	}
-	r.Request.Profile.Default.SchemaName = p.SchemaName // questions of different forms have different answers
+	r.Request.Profile.Default.SchemaName = p.SchemaName // part of the cache key
 	return f, nil
 }
 
-// parseTools notes what tools the client offers by itself, and how they are to be used. It is false for a request that only its own
-// provider may be able to read.
+// parseTools notes the client's own tools and its tool choice. It is false for a request that the gateway cannot parse: only its own provider may.
 func (r *Review) parseTools() bool {
 	if r.Request.Doc.Find("tools") < 0 && r.Request.Doc.Find("functions") < 0 {
 		return true
@@ -145,16 +144,16 @@ func (r *Review) parseTools() bool {
 	return true
 }
 
-// planned is how a candidate is asked for the form, worked out once.
+// schemaPlan is how the schema is enforced at a candidate, computed once.
 type schemaPlan struct {
 	request  *chat.Request
 	provider policy.ProviderID
 	model    policy.ModelID
 	plan     *structured.Plan
-	lowered  bool // its provider refused another way
+	lowered  bool // its provider refused another mode
 }
 
-// PlanFor is how a candidate is asked for the form; nil for one that is asked as the client asks.
+// PlanFor is how the schema is enforced at a candidate; nil where the client's request is sent as it is.
 func (r *Review) PlanFor(v *request.View, to *policy.Resolution) *structured.Plan {
 	if r.Schema == nil {
 		return nil
@@ -172,17 +171,17 @@ func (r *Review) PlanFor(v *request.View, to *policy.Resolution) *structured.Pla
 	return plan
 }
 
-// schemaErrorTerms are what providers say of a form that they do not take.
+// schemaErrorTerms occur in errors of providers that refuse a schema.
 var schemaErrorTerms = []string{
 	"response_format", "json_schema", "output_config", "output_format", "text.format", "responseschema", "response_schema", "responsejsonschema",
 	"schema", "tool_choice", toolPrefix, "structured output",
 }
 
-// toolPrefix begins the names of the tools that models are to answer by.
+// toolPrefix is the prefix of the names of tools by whose calls models answer.
 const toolPrefix = "respond_"
 
-// LowerEnforcement has a candidate that refused the way in which it was asked for the form asked in another one: by a tool, or in words. It is
-// false where there is no other, or the refusal is about something else.
+// LowerEnforcement chooses another mode for a candidate that refused the schema: a tool, or the prompt. It is false where there is none, or the
+// refusal is about something else.
 func (r *Review) LowerEnforcement(to policy.Resolution, f *upstream.Failure) bool {
 	i := slices.IndexFunc(r.plans, func(p schemaPlan) bool {
 		return p.request == r.Request && p.provider == to.Provider && p.model == to.Model && p.plan != nil
@@ -200,7 +199,7 @@ func (r *Review) LowerEnforcement(to policy.Resolution, f *upstream.Failure) boo
 	}
 	target := r.target(r.View, &to, &at)
 	if r.Schema.IsAnyObject() && strings.Contains(text, missingJSONWord) {
-		if again := p.plan.WithGuide(target); again != nil && !target.SameDialect { // a client of the format itself is to hear it
+		if again := p.plan.WithGuide(target); again != nil && !target.SameDialect { // a client of the same format gets the error
 			p.plan = again
 			return true
 		}
@@ -213,10 +212,10 @@ func (r *Review) LowerEnforcement(to policy.Resolution, f *upstream.Failure) boo
 	return true
 }
 
-// missingJSONWord is what OpenAI says, in lower case, where it is asked for JSON by a prompt without the word.
+// missingJSONWord is in OpenAI's error, in lower case, for JSON mode with a prompt that does not contain the word.
 const missingJSONWord = "must contain the word 'json'"
 
-// EndTrial has a candidate of which nobody knew whether it follows forms, and whose answer does not, asked in another way from here on.
+// EndTrial changes the mode of a candidate whose support of schemas was unknown, after an answer that does not follow the schema.
 func (r *Review) EndTrial(to *policy.Resolution) {
 	i := slices.IndexFunc(r.plans, func(p schemaPlan) bool {
 		return p.request == r.Request && p.provider == to.Provider && p.model == to.Model && p.plan != nil
@@ -230,8 +229,8 @@ func (r *Review) EndTrial(to *policy.Resolution) {
 	p.plan, p.lowered = r.Schema.Plan(target), true
 }
 
-// Substituted names what takes the place of the client's own words about the form of its answer; "" for nothing: words in the prompt, a tool, or a
-// schema that is stricter than its own.
+// Substituted is the entry in X-Bardo-Degraded for a response format of the client's that was replaced by a tool, by instructions in the prompt, or
+// by a stricter schema; "" for none.
 func (r *Review) Substituted(p *structured.Plan) string {
 	instead := ""
 	switch {
@@ -249,7 +248,7 @@ func (r *Review) Substituted(p *structured.Plan) string {
 	return wire.Replaced(r.clientFormat.Member, r.clientFormat.Value, instead)
 }
 
-// modeAt is how a candidate is asked for the form.
+// modeAt is the mode in which the schema is enforced at a candidate.
 func (r *Review) modeAt(to *policy.Resolution) structured.Mode {
 	if plan := r.PlanFor(r.View, to); plan != nil {
 		return plan.Mode
@@ -257,8 +256,7 @@ func (r *Review) modeAt(to *policy.Resolution) structured.Mode {
 	return structured.None
 }
 
-// SchemaRetries is how often a model may be told what is wrong with its answer. Never in a conversation that its provider keeps: what was said
-// there, stays there.
+// SchemaRetries is the maximum number of validation retries. It is 0 in a conversation that its provider stores: an invalid answer would stay in it.
 func (r *Review) SchemaRetries() int {
 	if r.Schema == nil || !r.Config.Structured.Validate || r.Schema.Strict() || r.InStoredConversation() {
 		return 0
@@ -266,7 +264,7 @@ func (r *Review) SchemaRetries() int {
 	return r.Config.Structured.Retries
 }
 
-// SchemaFault tells who asked for a form that no answer had it.
+// SchemaFault is the error for a client whose request got no valid answer.
 func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 	kind := fault.SchemaInvalid
 	if r.Schema.Strict() {
@@ -280,10 +278,10 @@ func (r *Review) SchemaFault(j *Validation, retries int) *fault.Fault {
 	return f
 }
 
-// CorrectionTokens is about how long it takes to tell a model what is wrong with its answer.
+// CorrectionTokens is an estimate of the tokens of a validation retry's prompt.
 const CorrectionTokens = 512
 
-// MaxSchemaRetries is how often candidates may be asked again for an answer in its form: never where the client sees it come.
+// MaxSchemaRetries is the maximum number of validation retries over the candidates: 0 where the client gets the answer as it comes.
 func (r *Review) MaxSchemaRetries(candidates []policy.Resolution) int {
 	if r.Schema == nil || r.SchemaRetries() == 0 {
 		return 0
@@ -296,7 +294,7 @@ func (r *Review) MaxSchemaRetries(candidates []policy.Resolution) int {
 	return 0
 }
 
-// SchemaTokens is about how many tokens longer a request gets by asking for its form.
+// SchemaTokens is an estimate of the tokens that enforcing the schema adds to the request.
 func (r *Review) SchemaTokens(candidates []policy.Resolution) int64 {
 	most := 0
 	if r.Schema != nil {
@@ -318,7 +316,7 @@ func shapeBytes(s *wire.Shape) int {
 	return n
 }
 
-// target is what a candidate can do to keep an answer to its form.
+// target is what a candidate supports for enforcing a schema.
 func (r *Review) target(v *request.View, to *policy.Resolution, p *runtime.Provider) structured.Target {
 	format := p.Adapter.Dialect(*to, p.Endpoint, r.Request.Dialect)
 	alone := !to.SchemaAlone || len(r.clientTools) == 0
@@ -338,8 +336,8 @@ func (r *Review) target(v *request.View, to *policy.Resolution, p *runtime.Provi
 	}
 }
 
-// enforces reports whether a candidate's provider holds answers to the form. Who enforces schemas at which provider, the catalog knows; JSON
-// of any form is older than that, and every format has it but Anthropic's.
+// enforces reports whether a candidate's provider enforces the schema. For schemas the catalog says so; plain JSON mode is supported by every
+// format but Anthropic's.
 func (r *Review) enforces(to *policy.Resolution, format chat.Dialect) bool {
 	if r.Schema.IsAnyObject() {
 		return format != chat.Anthropic
@@ -347,8 +345,8 @@ func (r *Review) enforces(to *policy.Resolution, format chat.Dialect) bool {
 	return to.StructuredOutputs
 }
 
-// mayAnswerByTool reports whether a candidate may answer by a call of a tool. In a response that its provider keeps, the call would wait for its
-// result, and whoever goes on from there be refused.
+// mayAnswerByTool reports whether a candidate may answer by a tool call. Not in a response that its provider stores: the call would lack its result,
+// and the provider refuses requests that continue from there.
 func (r *Review) mayAnswerByTool(to *policy.Resolution) bool {
 	return !toolcall.Format(to.ToolFormat).Known() && slices.Contains(to.Features, policy.Tools) && !r.StoredAt(to)
 }

@@ -5,7 +5,7 @@ import (
 	"bardo.money/gateway/extproc/structured"
 )
 
-// Transcript is what an answer said so far, of what its form is about.
+// Transcript is the part of an answer that validation reads, so far.
 type Transcript struct {
 	Plan  *structured.Plan
 	Texts []choiceText // by choice
@@ -17,19 +17,19 @@ type choiceText struct {
 	callsTool bool // a tool of the client's own
 	refused   bool
 	stop      chat.StopReason
-	unchecked bool // it is no answer to be checked
+	unchecked bool // the choice is not validated
 }
 
-// skipsCheck reports whether there is nothing to be checked: the model calls a tool of the client's, pauses, or declines what the client asked
-// for.
+// skipsCheck reports whether the choice is not validated: the model calls a tool of the client's, pauses, or refuses. ours: the schema is the
+// gateway's, not the client's.
 func (s *choiceText) skipsCheck(ours bool) bool {
 	return s.callsTool || s.stop == chat.StopPause || s.refused && !ours
 }
 
-// maxChoices bounds what an answer's numbers of choices may make the gateway set up.
+// maxChoices bounds the memory that an answer's choice numbers can take.
 const maxChoices = 128
 
-// Add notes what an event adds to the answer's choices.
+// Add adds an event to its choice.
 func (f *Transcript) Add(ev *chat.Event) {
 	switch ev.Kind {
 	case chat.Text, chat.Refusal, chat.ToolStart, chat.Stop:

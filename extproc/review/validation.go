@@ -9,15 +9,15 @@ import (
 	"bardo.money/gateway/internal/jsonx"
 )
 
-// Validation is what the check of a complete answer came to. Of several choices the client takes the one it likes.
+// Validation is the result of checking a complete answer. A client of several choices takes any of them.
 type Validation struct {
-	Open     bool // no choice is an answer to be checked
-	Valid    bool // every choice that is to be checked follows the form
-	accepted int  // choices that the client may take
+	Open     bool // no choice was to be checked
+	Valid    bool // every checked choice follows the schema
+	accepted int  // choices that the client may use
 	Declined bool
 	Choices  []structured.Validation // by choice
-	Wrong    int                     // the first choice that does not follow the form
-	cut      bool                    // that choice was cut off where it grew too long
+	Wrong    int                     // the first choice that does not follow the schema
+	cut      bool                    // that choice was truncated by its maximum length
 	Raw      []byte                  // that choice, else the first, as the model wrote it
 }
 
@@ -45,16 +45,16 @@ func (r *Review) Validate(f *Transcript) *Validation {
 	return j
 }
 
-// Accepts reports whether an answer goes to the client as it was read. One choice that follows the form is enough, but of a form that is
-// strict. In JSON mode, so does an answer that was cut off where it grew too long, and says so: it would be cut off again.
+// Accepts reports whether an answer is sent. One valid choice is enough, unless the schema is strict. In JSON mode a truncated answer is sent, too,
+// with its stop reason: a retry would be truncated again.
 func (r *Review) Accepts(j *Validation) bool {
 	return j.Open || j.Valid || r.Schema.IsAnyObject() && j.cut || !r.Config.Structured.Validate || j.accepted > 0 && !r.Schema.Strict()
 }
 
-// MaxRaw is how much of a model's answer stands in an error.
+// MaxRaw is the maximum of bytes of a model's answer in an error.
 const MaxRaw = 16 << 10
 
-// Details tell a caller what its model said in the place of an answer, and what is wrong with that.
+// Details are the details of an error: the schema, the issues, and the model's answer, truncated.
 func (j *Validation) Details(schema string, retries int) string {
 	b := jsonx.AppendString([]byte(`{"schema":`), schema)
 	b = strconv.AppendInt(append(b, `,"retries":`...), int64(retries), 10)
@@ -83,14 +83,14 @@ func (j *Validation) Unchanged(said []choiceText) bool {
 	return true
 }
 
-// ValidateHeld is what the check of a complete answer comes to. One without a form is whatever it says.
+// ValidateHeld validates a held answer. Without a schema any answer is valid.
 func (r *Review) ValidateHeld(f *Transcript, held []chat.Event) *Validation {
 	if f != nil {
 		return r.Validate(f)
 	}
 	j := &Validation{Valid: true}
 	for i := range held {
-		switch ev := &held[i]; ev.Kind { //nolint:exhaustive // the rest is no word of it
+		switch ev := &held[i]; ev.Kind { //nolint:exhaustive // others are not validated
 		case chat.Text:
 			j.Raw = append(j.Raw, ev.Text...)
 		case chat.ToolStart, chat.Refusal:
@@ -103,7 +103,7 @@ func (r *Review) ValidateHeld(f *Transcript, held []chat.Event) *Validation {
 	return j
 }
 
-// Text is what an answer says, by its form where it has one.
+// Text is the answer's text: the JSON that was found in it, where there is a schema.
 func (j *Validation) Text() []byte {
 	if len(j.Choices) > 0 && j.Choices[0].JSON != nil {
 		return j.Choices[0].JSON

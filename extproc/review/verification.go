@@ -14,20 +14,20 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// HeaderVerified says what a second model made of the answer.
+// HeaderVerified is the result of verification by a second model.
 const HeaderVerified = "x-bardo-verified"
 
-// checkVerify marks questions whose answers are given after a second opinion.
+// checkVerify is the part of a cache key for requests that are verified: their answers are stored apart.
 const checkVerify = "verify"
 
-// Verification is what a request's verification comes to.
+// Verification is a request's verification and its result.
 type Verification struct {
-	Requested bool              // its absence is named as degraded
-	Verifier  policy.Resolution // who is asked besides; no provider: nobody
+	Requested bool              // if it is skipped, X-Bardo-Degraded says so
+	Verifier  policy.Resolution // the second model; no provider: none
 
 	result     string             // "" until it is known
-	SkipReason string             // why there is none
-	By         *policy.Resolution // who was asked besides the one that answers
+	SkipReason string             // why it was skipped
+	By         *policy.Resolution // the model that was called beside the one whose answer is sent
 	chosen     structured.Side
 	Compared   structured.Comparison
 }
@@ -39,32 +39,32 @@ const (
 	verifiedSkipped   = "skipped"
 )
 
-// Why there was no verification.
+// Reasons why verification was skipped.
 const (
 	skippedNoCandidate   = "no_second_model"
-	skippedNotVerifiable = "not_verifiable" // the request is of a kind that is not verified
+	skippedNotVerifiable = "not_verifiable" // see verifiable
 	SkippedFailed        = "failed"
-	SkippedSameFamily    = "same_family" // those that came before failed, and the one that answered is of the other's family
-	SkippedNoAnswer      = "no_answer"   // a model called a tool of the client's, or declined
+	SkippedSameFamily    = "same_family" // after failures, the candidate that answered is of the verifier's family
+	SkippedNoAnswer      = "no_answer"   // a model called a tool of the client's, or refused
 )
 
 // Skip ends a verification without a result.
 func (o *Verification) Skip(why string) { o.result, o.SkipReason = verifiedSkipped, why }
 
-// PlanVerification finds out whether the request is verified, and by whom.
+// PlanVerification decides whether the request is verified, and by which model.
 func (r *Review) PlanVerification() {
 	if r.Request.Op != chat.Generate || r.Verbatim() {
 		return
 	}
 	isRisk := intent.Root(r.Hints.Subsystem) == runtime.SubsystemRisk && r.Hints.Subsystem != ""
-	owed := r.Hints.Verify || isRisk && r.Config.VerifyRisk == runtime.VerifyAlways
-	if !owed && (!isRisk || r.Config.VerifyRisk == runtime.VerifyOnRequest || !r.Config.Resolver.Offers(policy.CrossVerify)) {
+	required := r.Hints.Verify || isRisk && r.Config.VerifyRisk == runtime.VerifyAlways
+	if !required && (!isRisk || r.Config.VerifyRisk == runtime.VerifyOnRequest || !r.Config.Resolver.Offers(policy.CrossVerify)) {
 		return
 	}
-	o := &Verification{Requested: owed}
+	o := &Verification{Requested: required}
 	seconds := r.verifiers(&r.Found[0])
 	switch {
-	case !owed && (r.pinned() || !r.verifiable() || !slices.ContainsFunc(seconds, hasCrossVerify)):
+	case !required && (r.pinned() || !r.verifiable() || !slices.ContainsFunc(seconds, hasCrossVerify)):
 		return
 	case !r.verifiable():
 		o.Skip(skippedNotVerifiable)
@@ -77,17 +77,17 @@ func (r *Review) PlanVerification() {
 	r.Verification = o
 }
 
-// Unverified reports whether the answer lacks the check that its question is marked for: another request may have more luck.
+// Unverified reports whether verification was planned and skipped: the answer is not stored, since another request may be verified.
 func (r *Review) Unverified() bool {
 	return r.Request.Check == checkVerify && r.Verification.SkipReason != ""
 }
 
-// verifier tells whether a model is offered for verification.
+// hasCrossVerify reports whether a model is offered for verification.
 func hasCrossVerify(to policy.Resolution) bool {
 	return slices.Contains(to.Features, policy.CrossVerify)
 }
 
-// pinned reports whether the request asks for one provider alone.
+// pinned reports whether the request names a provider.
 func (r *Review) pinned() bool {
 	if r.Intent.Provider != "" {
 		return true
@@ -96,13 +96,13 @@ func (r *Review) pinned() bool {
 	return ok
 }
 
-// verifiable reports whether a second answer to the request could be compared with the first: those that pass as they are, those of
-// several choices and those that go on from what a provider keeps have none.
+// verifiable reports whether a second model's answer could be compared with the first: not for requests that are forwarded unchanged, that have
+// several choices, or that continue from what a provider stores.
 func (r *Review) verifiable() bool {
 	return !r.SkipsLayers() && r.Request.Choices <= 1 && r.AnyProvider()
 }
 
-// verifiers are those who may be asked besides a candidate, best first: nobody who could not answer the request itself.
+// verifiers are the models that may verify a candidate's answer, best first. Each could serve the request itself.
 func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	list := r.Config.Resolver.Seconds(&r.Intent, first)
 	return slices.DeleteFunc(list, func(to policy.Resolution) bool {
@@ -110,25 +110,25 @@ func (r *Review) verifiers(first *policy.Resolution) []policy.Resolution {
 	})
 }
 
-// mayCall reports whether a provider may be asked on this request's behalf, by the credentials that it takes.
+// mayCall reports whether a provider may be called for this request, by the credentials that it requires.
 func (r *Review) mayCall(id policy.ProviderID) bool {
 	p := r.Config.Providers[id]
 	switch {
 	case r.OwnKey.IsSet() && !p.BYOK, !r.OwnKey.IsSet() && p.BYOK && !p.Endpoint.Key.IsSet():
 		return false
-	case p.Direct && !p.Engineered: // it takes requests as they are
+	case p.Direct && !p.Engineered: // it gets requests unchanged
 		return false
 	}
 	return p.Free || !r.Principal.Anonymous || r.Config.Keyless == runtime.KeylessAnyone
 }
 
-// ChooseVerifier settles who is asked besides the first of the order: of those that are well, the best.
-func (r *Review) ChooseVerifier(well func([]policy.Resolution) []policy.Resolution) {
+// ChooseVerifier chooses the verifier of the first candidate's answer: the best healthy one. byHealth leaves out the others.
+func (r *Review) ChooseVerifier(byHealth func([]policy.Resolution) []policy.Resolution) {
 	o := r.Verification
 	if o == nil || o.result != "" {
 		return
 	}
-	list := well(r.verifiers(&r.Order[0]))
+	list := byHealth(r.verifiers(&r.Order[0]))
 	if len(list) == 0 {
 		o.Verifier = policy.Resolution{}
 		o.Skip(skippedNoCandidate)
@@ -140,7 +140,7 @@ func (r *Review) ChooseVerifier(well func([]policy.Resolution) []policy.Resoluti
 	}
 }
 
-// Verifies reports whether a second model is asked.
+// Verifies reports whether a second model is called.
 func (r *Review) Verifies() bool {
 	return r.Verification != nil && r.Verification.Verifier.Provider != ""
 }
@@ -160,7 +160,7 @@ func (o *Verification) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// VerifiedStatus is what there is to say of the answer's verification at this moment; "" for one without.
+// VerifiedStatus is the value of X-Bardo-Verified as known now; "" for a request that is not verified.
 func (r *Review) VerifiedStatus() string {
 	if r.Verification == nil || r.Verification.result == "" {
 		return ""
@@ -168,7 +168,7 @@ func (r *Review) VerifiedStatus() string {
 	return r.Verification.String()
 }
 
-// Compare notes how a good answer and a second model's compare, and says which of them is given.
+// Compare compares two valid answers, notes the result, and returns which of them is sent.
 func (r *Review) Compare(first, second *policy.Resolution, j, jb *Validation) structured.Side {
 	o := r.Verification
 	o.Compared = structured.Compare(r.SchemaName(), j.Text(), jb.Text())
@@ -182,7 +182,7 @@ func (r *Review) Compare(first, second *policy.Resolution, j, jb *Validation) st
 	return o.chosen
 }
 
-// SchemaName is the name of the answer's form, if it is one of ours; "" for any other.
+// SchemaName is the name of the answer's schema, if it is a published one; "" for any other.
 func (r *Review) SchemaName() string {
 	if r.Schema == nil || !r.Schema.Builtin() {
 		return ""
@@ -198,31 +198,31 @@ type verifiedEvent struct {
 	Subsystem string            `json:"subsystem"`
 	Result    string            `json:"result"`
 	Reason    string            `json:"reason,omitempty"` // why it was skipped
-	Provider  policy.ProviderID `json:"provider"`         // of the answer that is given
+	Provider  policy.ProviderID `json:"provider"`         // of the answer that is sent
 	Model     policy.ModelID    `json:"model"`
-	By        policy.ProviderID `json:"by_provider,omitempty"` // who was asked besides
+	By        policy.ProviderID `json:"by_provider,omitempty"` // the other model
 	ByModel   policy.ModelID    `json:"by_model,omitempty"`
 	Agree     int               `json:"agree"`
 	Fields    int               `json:"fields"`
 }
 
-// EmitVerified emits the event of a verification; to is the candidate whose answer is given.
+// EmitVerified emits the event of a verification; to is the candidate whose answer is sent.
 func (r *Review) EmitVerified(to *policy.Resolution) {
 	if !r.Events.On() {
 		return
 	}
 	o := r.Verification
-	told := verifiedEvent{
+	e := verifiedEvent{
 		RequestID: r.ID, Subsystem: r.Hints.Subsystem, Result: o.result, Reason: o.SkipReason, Provider: to.Provider, Model: to.Model,
 		Agree: o.Compared.Agreed(), Fields: len(o.Compared.Fields),
 	}
 	if o.By != nil {
-		told.By, told.ByModel = o.By.Provider, o.By.Model
+		e.By, e.ByModel = o.By.Provider, o.By.Model
 	}
-	r.Events.Emit(eventVerified, r.Principal.Account, told)
+	r.Events.Emit(eventVerified, r.Principal.Account, e)
 }
 
-// VerificationRecord is the part of the request's record: names of fields, and nothing that stands in them. It is nil for a request that is not
+// VerificationRecord is the verification in the request's record: names of fields, without their values. It is nil for a request that is not
 // verified.
 func (r *Review) VerificationRecord() *record.Verification {
 	o := r.Verification

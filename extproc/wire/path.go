@@ -6,8 +6,14 @@ type Addressed interface {
 	ForPath(path, query string) Dialect
 }
 
-// Heartbeater is implemented by dialects whose clients do not accept comments in a stream. The gateway writes no comments there.
-type Heartbeater interface {
-	// Heartbeat is the text that keeps an idle stream alive. It may be written between events only.
+// CommentFree is implemented by dialects whose clients do not accept comments in a stream. The gateway writes none there.
+type CommentFree interface {
+	// Heartbeat is the text that keeps an idle stream alive in place of a comment. It may be written between events only.
 	Heartbeat() string
+}
+
+// TakesComments reports whether a dialect's clients accept comments in a stream.
+func TakesComments(d Dialect) bool {
+	_, free := d.(CommentFree)
+	return !free
 }

@@ -1,5 +1,4 @@
-// Package example makes up values that a JSON Schema allows, for programs that stand in for a model. It is no validator, and knows nothing
-// of who asked for what.
+// Package example generates values that a JSON Schema allows, for fake models. It is not a validator.
 package example
 
 import (
@@ -13,52 +12,52 @@ import (
 	"bardo.money/gateway/internal/rawjson"
 )
 
-// Options change what is made. The zero value makes the first valid value.
+// Options select the value. The zero value selects the first valid one.
 type Options struct {
 	Variant int // another value, where the schema leaves a choice
 
-	// What is wrong with it, where the schema has what can be: numbers, enumerations, required properties of the whole.
+	// Flaws, where the schema has numbers, enumerations, or required properties of the root.
 	OutOfRange bool // every number is far below its minimum, else far above its maximum, else far below zero
-	OffEnum    bool // no enumeration has the value that is given for it
+	OffEnum    bool // values of enumerations are not among them
 	Incomplete bool // the first required property is missing
 }
 
-// Of makes up a value, as JSON: the same one for the same schema and options. Its properties stand in the schema's order, and all of them
-// are there; what may be null is null, in the first variant.
+// Of generates a value, as JSON: always the same one for a schema and options. It has all properties, in the schema's order; what may be null is
+// null in the first variant.
 //
-// It goes by types, enumerations, ranges, lengths, formats, patterns, references inside the schema, and the first of alternatives, and heeds
-// limits that a description has in words: "minimum 3". It knows nothing of not, of if, and of what depends on other properties.
+// It follows types, enumerations, ranges, lengths, formats, patterns, references inside the schema, the first of alternatives, and limits in the text
+// of a description: "minimum 3". It ignores not, if, and dependencies between properties.
 func Of(schema []byte, o Options) string {
 	left := mostValues
 	return maker{Options: o, root: schema, top: true, left: &left}.value(schema, 0)
 }
 
-// maker makes values up.
+// maker generates values.
 type maker struct {
 	Options
 	root []byte
-	top  bool // what is made is the whole
-	left *int // values that may still be made
+	top  bool // the value is the root
+	left *int // values that may still be generated
 }
 
-// Bounds of what is made: beyond them it is null, or shorter than its schema wants it.
+// Limits of generated values: beyond them a value is null, or shorter than its schema requires.
 const (
 	mostValues = 10_000
 	mostItems  = 1000
 	mostLength = 10_000
 )
 
-// bounded is a count that a schema wants.
+// bounded is a count that a schema requires, within the limits.
 func bounded(n float64, most int) int { return int(min(max(n, 0), float64(most))) }
 
-// inside makes what stands in the i-th place of something.
+// inside generates the value at place i of an object or array.
 func (m maker) inside(i int) maker {
 	m.top = false
 	m.Variant += i
 	return m
 }
 
-// Depths at which a schema that has itself inside ends: of what may be left out, and of all.
+// Depths at which a recursive schema ends: for optional values, and for all.
 const (
 	depthOfOptional = 10
 	depthOfAll      = 60
@@ -99,7 +98,7 @@ func (m maker) value(raw json.RawMessage, depth int) string {
 	return "null"
 }
 
-// limits are what a description may say of a value that its schema does not: a keyword and what it is.
+// limits are the keywords of limits in a description, and what they stand for.
 var limits = regexp.MustCompile(`\b(minimum|maximum|exclusiveMinimum|exclusiveMaximum|multipleOf|minLength|maxLength|minItems|maxItems|minProperties|format|pattern|uniqueItems) (-?\d[\d.eE+-]*|true|"(?:[^"\\]|\\.)*")`)
 
 // withStatedLimits adds the limits that a description states, such as "minimum 2".
@@ -117,7 +116,7 @@ func withStatedLimits(s object) object {
 	return out
 }
 
-// kind is the type of what to make, guessed where the schema does not say. Google spells types in capitals.
+// kind is the type of the value, guessed where the schema has none. Google writes types in capitals.
 func (m maker) kind(s object) string {
 	kinds := s.Strings("type")
 	if kind := s.Str("type"); kind != "" {
@@ -149,10 +148,10 @@ func (m maker) kind(s object) string {
 	return "null"
 }
 
-// nulls reports whether what may be null is: not the whole answer.
+// nulls reports whether a nullable value is null: never the root.
 func (m maker) nulls() bool { return !m.top && m.Variant == 0 }
 
-// chosen is a value of a schema's own, or what none of them is.
+// chosen is one of a schema's enumerated values, or a value that is none of them.
 func (m maker) chosen(value json.RawMessage) string {
 	if m.OffEnum {
 		return `"none of these"`
@@ -169,7 +168,7 @@ func (m maker) enum(s object) string {
 	return m.chosen(values[m.Variant%len(values)])
 }
 
-// any is a value of one of several schemas, beside what else the schema says.
+// any is a value of one of several alternative schemas, merged with the schema's other keywords.
 func (m maker) any(s object, key string, depth int) string {
 	var of []json.RawMessage
 	_ = json.Unmarshal(s[key], &of) // another type reads as empty
@@ -250,7 +249,7 @@ func (m maker) array(s object, depth int) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// formats are examples of them.
+// formats are examples of values by format.
 var formats = map[string]string{
 	"date-time": "2026-01-01T00:00:00Z", "date": "2026-01-01", "time": "00:00:00Z", "duration": "P1D", "email": "a@example.com",
 	"hostname": "example.com", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uri": "https://example.com/", "uuid": "00000000-0000-4000-8000-000000000000",
@@ -320,7 +319,7 @@ func (m maker) number(s object, whole bool) string {
 	return strconv.FormatFloat(n, 'f', -1, 64)
 }
 
-// stepped is a multiple near a number, and another one for another variant.
+// stepped is a multiple near a number; each variant has another.
 func (m maker) stepped(s object, n, high float64, below bool) float64 {
 	by, ok := s.Num("multipleOf")
 	if ok && by > 0 {

@@ -19,7 +19,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// all is what the schemas of an allOf say together.
+// all merges the schemas of an allOf.
 func all(s object) json.RawMessage {
 	var of []json.RawMessage
 	_ = json.Unmarshal(s["allOf"], &of) // another type reads as empty
@@ -32,7 +32,7 @@ func all(s object) json.RawMessage {
 	return raw
 }
 
-// merged is what two schemas say together: the properties and the required ones of both; of what else both say, the second counts.
+// merged merges two schemas: the properties and required names of both; for other keywords the second overrides the first.
 func merged(a, b json.RawMessage) json.RawMessage {
 	one, _ := rawjson.Parse(a)
 	two, err := rawjson.Parse(b)

@@ -1,5 +1,5 @@
-// Package modelfile is what a file, a configuration or a provider's own list says about models: limits, prices, features. What nobody said is
-// nil, zero or empty. It reads nothing itself: the tags are those of internal/config, which decodes, prints and documents the fields by them.
+// Package modelfile has the types of model entries in files, configurations and providers' lists: limits, prices, features. Unknown values are nil,
+// zero or empty. It reads nothing itself: internal/config decodes, prints and documents the fields by their tags.
 package modelfile
 
 import (
@@ -26,8 +26,8 @@ type Vendor struct {
 	SignsThinking bool     `key:"signs_thinking" doc:"Its models sign their thinking and refuse a history with other signatures."`
 }
 
-// Model is what the operator, or the embedded catalog, says about a model. Only ID is required; what is not said is nil,
-// zero or empty, and comes from the catalog.
+// Model is an entry of the operator's, or of the embedded catalog. Only ID is required; unset values are nil, zero or empty, and are taken from the
+// catalog.
 type Model struct {
 	ID            string           `key:"id" doc:"The id that clients use."`
 	UpstreamID    string           `key:"upstream_id" doc:"The provider's name of the model. Without it, the id."`
@@ -53,7 +53,7 @@ type Model struct {
 	MinCache      int              `key:"min_cache" min:"0" max:"1000000000" doc:"Minimum prompt length in tokens that its provider caches."`
 }
 
-// Strengths say how good a model is at what, from 0 to 1. What is nil is not known.
+// Strengths are a model's quality by task, from 0 to 1; nil is unknown.
 type Strengths struct {
 	Reasoning            *float64 `key:"reasoning" min:"0" max:"1" doc:"Long reasoning."`
 	CodeGeneration       *float64 `key:"code_generation" min:"0" max:"1" doc:"Writing code."`
@@ -80,7 +80,7 @@ func (s *Strengths) Known() map[string]float64 {
 	return out
 }
 
-// Thinking says how a model is told how hard to think.
+// Thinking is how a model's reasoning effort is controlled.
 type Thinking struct {
 	Control policy.ReasoningControl `key:"control" oneof:"none always effort toggle streamed template slash budget level adaptive" doc:"The kind of control. Without it, as is usual at its provider."`
 	Efforts []string                `key:"efforts" doc:"The efforts that it accepts, lowest first; an empty list for none. Without it, any."`
@@ -111,11 +111,11 @@ type Price struct {
 	PerMegapixel *policy.Micro           `key:"per_megapixel" doc:"USD per million pixels of a generated image."`
 	Steps        int                     `key:"steps" min:"0" max:"1000" doc:"Inference steps that per_megapixel includes: more cost in proportion."`
 
-	Source  string    // where the price was read; not a key: whoever read it says so
-	Updated time.Time // when
+	Source  string    // where the price was read; not a key, set by the reader
+	Updated time.Time // when it was read
 }
 
-// LongPrice is what requests cost whose prompts are longer than a number of tokens.
+// LongPrice is the price of requests with prompts above a number of tokens.
 type LongPrice struct {
 	Tokens       int           `key:"tokens" min:"1" max:"1000000000" doc:"Applies above this number of tokens, cached ones included."`
 	Input        *policy.Price `key:"input" doc:"Input tokens."`
@@ -125,7 +125,7 @@ type LongPrice struct {
 	CacheWrite1h *policy.Price `key:"cache_write_1h" doc:"Input tokens written to a one-hour cache. Without it, as cache_write."`
 }
 
-// TierPrice is what requests cost in a tier of service.
+// TierPrice is the price in a tier of service.
 type TierPrice struct {
 	Input        *policy.Price `key:"input" doc:"Input tokens."`
 	Output       *policy.Price `key:"output" doc:"Output tokens, reasoning included."`

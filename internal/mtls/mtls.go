@@ -1,5 +1,5 @@
-// Package mtls is how the parts of a gateway know each other across machines: TLS 1.3 with certificates on both sides, from files that
-// are read again when they change. It does not know which parts there are: which names are good is its callers' business.
+// Package mtls authenticates the processes of a gateway to each other: TLS 1.3 with certificates on both sides, from files that are read again
+// when they change. Which names are accepted is up to the callers.
 package mtls
 
 import (
@@ -18,8 +18,8 @@ import (
 // Files are PEM files: a certificate chain, its private key, and the authorities that sign the other side's certificates.
 type Files struct{ Cert, Key, CA string }
 
-// Identity is a program's certificate, and whom it trusts. Its files are looked at when a connection begins; files that cannot be used
-// leave in force what was read before. Safe for concurrent use.
+// Identity is a program's certificate and the authorities that it trusts. Its files are checked for changes when a connection begins; if they cannot
+// be used, the last good ones stay in force. Safe for concurrent use.
 type Identity struct {
 	files Files
 	log   *slog.Logger
@@ -27,22 +27,22 @@ type Identity struct {
 	mu     sync.Mutex
 	stamps [3]stamp
 	now    pair
-	logged map[string]time.Time // sentences logged lately
+	logged map[string]time.Time // messages logged recently
 }
 
-// pair is what was read together.
+// pair is a certificate with the authorities, as read together.
 type pair struct {
 	cert  tls.Certificate
 	roots *x509.CertPool
 }
 
-// stamp tells one version of a file from the next.
+// stamp identifies a version of a file.
 type stamp struct {
 	modified time.Time
 	size     int64
 }
 
-// sayEvery is how often the same is logged.
+// sayEvery is the minimum time between equal log messages.
 const sayEvery = 30 * time.Second
 
 // Load reads the files. It fails if they cannot be used now.
@@ -79,7 +79,7 @@ func (f Files) stamps() (s [3]stamp) {
 	return s
 }
 
-// current is what is in force now.
+// current is the pair in force, read again if a file changed.
 func (i *Identity) current() pair {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -88,7 +88,7 @@ func (i *Identity) current() pair {
 		return i.now
 	}
 	next, err := i.files.read()
-	if err != nil { // half of a renewal: the next look finds the rest
+	if err != nil { // a renewal in progress: the next connection reads it
 		if i.news(err.Error()) {
 			i.log.Warn("the certificate was not read again", "error", err)
 		}
@@ -99,7 +99,7 @@ func (i *Identity) current() pair {
 	return i.now
 }
 
-// Server accepts clients whose certificate an authority signed and permit lets pass; nil lets all pass. Who is refused is logged.
+// Server accepts clients whose certificate is signed by an authority and accepted by permit; a nil permit accepts all. Refusals are logged.
 func (i *Identity) Server(permit func(*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -110,7 +110,7 @@ func (i *Identity) Server(permit func(*x509.Certificate) error) *tls.Config {
 				MinVersion:             tls.VersionTLS13,
 				NextProtos:             []string{"h2"},
 				Certificates:           []tls.Certificate{now.cert},
-				SessionTicketsDisabled: true,                  // who comes back is looked at again
+				SessionTicketsDisabled: true,                  // every connection is verified
 				ClientAuth:             tls.RequestClientCert, // verified below, where a refusal can be logged
 				VerifyConnection: func(cs tls.ConnectionState) error {
 					err := verify(cs, now.roots, permit)
@@ -151,7 +151,7 @@ func (i *Identity) refused(from net.Addr, why error) {
 	}
 }
 
-// news reports whether this was not said lately; the caller holds mu.
+// news reports whether a message was not logged recently; the caller holds mu.
 func (i *Identity) news(sentence string) bool {
 	if time.Since(i.logged[sentence]) < sayEvery {
 		return false
@@ -172,7 +172,7 @@ func (i *Identity) Client(server string) *tls.Config {
 		ServerName: server,
 		RootCAs:    now.roots,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &now.cert, nil // even where the server hints at other authorities: it says why it refuses
+			return &now.cert, nil // also if the server names other authorities: its refusal has a reason
 		},
 	}
 }
@@ -180,8 +180,7 @@ func (i *Identity) Client(server string) *tls.Config {
 // End is when this side's own certificate ends.
 func (i *Identity) End() time.Time { return i.current().cert.Leaf.NotAfter }
 
-// Check reports what is wrong with this side's own certificate, as a peer that trusts the same authorities and expects this name would
-// find it; nil if nothing is. Without a name, any will do.
+// Check verifies this side's own certificate like a peer that trusts the same authorities and expects this name; an empty name is not checked.
 func (i *Identity) Check(name string) error {
 	now := i.current()
 	others := x509.NewCertPool()

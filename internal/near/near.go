@@ -1,4 +1,4 @@
-// Package near finds the names that someone probably meant. It does not know what the names name.
+// Package near finds names that are similar to a misspelled one, for "did you mean".
 package near
 
 import (
@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxLen bounds the work for a name that came from outside; longer names are compared by their beginning.
+// maxLen limits the work for a name from a client, in bytes: of longer names the prefix is compared.
 const maxLen = 64
 
-// Names returns up to n of names that resemble want, best first, equals in their given order. Names too different to be
-// a slip of the pen are left out, so the result may be empty. Case does not matter.
+// Names returns up to n of names that resemble want, best first, equals in their given order. Names that differ too
+// much for a typing error are left out, so the result may be empty. Case does not matter.
 func Names(want string, names []string, n int) []string {
 	type scored struct {
 		name string
@@ -32,14 +32,14 @@ func Names(want string, names []string, n int) []string {
 	return out
 }
 
-// clip is the beginning of a name in lower case, which can take more bytes than the name did.
+// clip is the prefix of a name in lower case, which can take more bytes than the name.
 func clip(s string) string {
 	s = strings.ToLower(s[:min(len(s), maxLen)])
 	return s[:min(len(s), maxLen)]
 }
 
-// compare is the number of edits between two names; ok is false when they are too many. A name that begins with the
-// other is always near: people shorten.
+// compare is the number of edits between two names; ok is false when they are too many. A name that is a
+// prefix of the other always matches: people abbreviate.
 func compare(a, b string) (cost int, ok bool) {
 	cost = distance(a, b)
 	if len(a) >= 3 && len(b) >= 3 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a)) {

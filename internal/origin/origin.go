@@ -1,5 +1,5 @@
-// Package origin tells requests of programs from those that a web page of somebody else made a browser send. Where no credential is asked
-// for, that is all that keeps a page from using what only this machine, or this network, can reach. It knows no HTTP library.
+// Package origin distinguishes requests of programs from those that a foreign web page makes a browser send. Where no credential is required,
+// this check alone keeps such a page from using a listener that only this machine or network can reach. It knows no HTTP library.
 package origin
 
 import (
@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// Request is what is known of a request before it is admitted. Browsers do not let a page choose any of it.
+// Request has the headers that the check reads. Browsers do not let a page set any of them.
 type Request struct {
 	Host   string // with or without port
 	Origin string // the Origin header; "" without one, as programs and same-origin GETs of browsers send
 	Site   string // the Sec-Fetch-Site header; "" without one
 }
 
-// Rule says under which hosts a listener is known. A name that leads here by somebody else's DNS (rebinding) is none of them.
+// Rule lists the hosts of a listener. A name that a foreign DNS resolves to it (DNS rebinding) is not among them.
 type Rule struct {
 	Hosts []string // names and addresses besides loopback's, without port
-	AnyIP bool     // any address will do: no DNS leads to a host that is an address
-	Pages []string // origins whose pages are trusted as programs of this machine are; "*" is none
+	AnyIP bool     // any IP address is accepted: rebinding needs a name
+	Pages []string // origins whose pages are trusted like local programs; "*" is not supported
 }
 
-// Refuses says why a request may be the work of somebody else's page; "" if it cannot.
+// Refuses is the reason why a request may come from a foreign page; "" if it cannot.
 func (r *Rule) Refuses(q Request) string {
 	host := Hostname(q.Host)
 	if !r.allowedHost(host) {
@@ -51,7 +51,7 @@ func (r *Rule) trusts(origin string) bool {
 	return false
 }
 
-// allowedHost reports whether a host is one of ours.
+// allowedHost reports whether a host is one of the listener's.
 func (r *Rule) allowedHost(host string) bool {
 	if r.named(host) {
 		return true
@@ -73,7 +73,7 @@ func (r *Rule) named(host string) bool {
 	return false
 }
 
-// ours reports whether the page of an origin lives on a host of ours, or on the one that it sends its request to.
+// ours reports whether the page's origin is a host of the listener's, or the one that the request is sent to.
 func (r *Rule) ours(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.User != nil {
@@ -83,7 +83,7 @@ func (r *Rule) ours(origin, host string) bool {
 	return r.named(from) || strings.EqualFold(from, host)
 }
 
-// IsLoopback reports whether a host without port is this machine's alone.
+// IsLoopback reports whether a host without port is a loopback address, or localhost.
 func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
@@ -106,7 +106,7 @@ func Hostname(hostport string) string {
 	return strings.TrimSuffix(host, ".")
 }
 
-// cut keeps what a client sent from filling an error.
+// cut limits a client's text in an error.
 func cut(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Redactor removes known credentials from texts: wherever one stands as it is or in base64, and where some of its characters are written
-// as escapes of JSON (up to four times over), of URLs or of HTML. A nil Redactor knows none. It is immutable: safe for concurrent use.
+// Redactor removes known credentials from texts: verbatim, in base64, and with characters escaped as in JSON (up to four levels), URLs or HTML. A
+// nil Redactor removes nothing. It is immutable: safe for concurrent use.
 type Redactor struct {
-	secrets []string // as they are
-	texts   []string // in every way in which they are written
+	secrets []string // verbatim
+	texts   []string // in every encoding that is searched
 	byFirst [256][]string
 }
 
-// shortest is the length in bytes below which a credential is only removed where it stands as a word of its own, as the placeholders
-// "none" and "EMPTY" of servers that want no key: inside other words it means nothing.
+// shortest is the length in bytes below which a credential is only removed as a whole word, such as "none" and "EMPTY", the placeholders for
+// servers that require no key: inside other words it is no credential.
 const shortest = 8
 
-// leastPart is how much of a credential's beginning is removed from the end of a text, which may have been cut there.
+// leastPart is the shortest prefix of a credential, in bytes, that is removed at the end of a text: the text may have been truncated there.
 const leastPart = 6
 
-// NewRedactor makes a redactor of credentials. Those that are not set, and those that come twice, count for nothing.
+// NewRedactor makes a redactor of credentials. Unset and repeated ones are ignored.
 func NewRedactor(credentials ...Text) *Redactor {
 	r := &Redactor{}
 	for _, c := range credentials {
@@ -33,20 +33,20 @@ func NewRedactor(credentials ...Text) *Redactor {
 	for _, s := range r.secrets {
 		r.texts = append(append(r.texts, s), inBase64(s)...)
 	}
-	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // of two that begin alike, the longer one is found
+	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) }) // the longer of two with a common prefix is found
 	for _, s := range r.texts {
 		r.byFirst[s[0]] = append(r.byFirst[s[0]], s)
 	}
 	return r
 }
 
-// inBase64 are the parts of base64 texts that say a credential, whichever its place in what is encoded, as behind "Bearer ", and in both
-// alphabets. Their first and last characters, which say something of its neighbours too, are left out.
+// inBase64 are the base64 encodings of a credential at any offset of the encoded text, such as behind "Bearer ", in both alphabets. The first and
+// last characters, which also encode neighbouring bytes, are left out.
 func inBase64(s string) (all []string) {
 	if len(s) < shortest {
 		return nil
 	}
-	for before := range 3 { // bytes, of which base64 takes three at a time
+	for before := range 3 { // bytes before it; base64 encodes groups of three
 		b := append(make([]byte, before, before+len(s)), s...)
 		text := base64.RawStdEncoding.EncodeToString(b)
 		if before > 0 {
@@ -82,7 +82,7 @@ func (r *Redactor) String(s string) string {
 		return s
 	}
 	var out []byte
-	kept := 0 // how much of s is in out
+	kept := 0 // bytes of s that are in out
 	for i := 0; i < len(s); {
 		n := r.match(s, i)
 		if n == 0 {
@@ -99,7 +99,7 @@ func (r *Redactor) String(s string) string {
 	return string(append(out, s[kept:]...))
 }
 
-// Bytes is b without credentials; b itself where it holds none.
+// Bytes is b without credentials; b itself if it has none.
 func (r *Redactor) Bytes(b []byte) []byte {
 	if r == nil || len(r.texts) == 0 {
 		return b
@@ -111,15 +111,15 @@ func (r *Redactor) Bytes(b []byte) []byte {
 	return b
 }
 
-// Strings removes credentials from each of some texts, in place.
+// Strings removes credentials from texts, in place.
 func (r *Redactor) Strings(texts ...*string) {
 	for _, s := range texts {
 		*s = r.String(*s)
 	}
 }
 
-// Writer writes to w what it is given, without credentials. A credential that is cut between two calls is not found, so each has to be
-// a whole line or more. redactor is asked for each call and may be nil.
+// Writer writes to w without credentials. A credential that is split over two calls is not found, so each call has to write whole lines. redactor
+// is called for each write and may be nil.
 func Writer(w io.Writer, redactor func() *Redactor) io.Writer { return writer{w, redactor} }
 
 type writer struct {
@@ -160,10 +160,10 @@ func (r *Redactor) match(s string, i int) int {
 	return 0
 }
 
-// escapes reports whether an escaped character may begin so.
+// escapes reports whether a byte can begin an escaped character.
 func escapes(c byte) bool { return c == '\\' || c == '%' || c == '&' }
 
-// matchText is how many bytes of s at i say text; 0 if they do not.
+// matchText is how many bytes of s at i encode text; 0 if they do not.
 func matchText(s string, i int, text string) int {
 	at := i
 	for j := range len(text) {
@@ -193,11 +193,11 @@ func isWord(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }
 
-// mostBackslashes bounds how deep a character may be escaped: JSON in JSON in JSON in JSON. It also bounds the work on a text of nothing else.
+// mostBackslashes limits the levels of escaping: JSON in JSON in JSON in JSON. It also limits the work for a text of backslashes.
 const mostBackslashes = 15
 
-// unescape reads an escaped character that s begins with, and says how many bytes it takes; 0 for none. Backslashes may stand several
-// times, as where JSON is quoted in JSON.
+// unescape decodes the escaped character that s begins with, and returns its length in bytes; 0 for none. Backslashes may be repeated, as in
+// JSON that is quoted in JSON.
 func unescape(s string) (c byte, n int) {
 	if s == "" {
 		return 0, 0
@@ -242,7 +242,7 @@ func entity(s string) (c byte, n int) {
 	return c, len(body) + 1
 }
 
-// coded reads the ASCII character whose number stands in so many digits of s at from, and says where they end; 0 if it is none.
+// coded decodes an ASCII character from its number in digits of s at from, and returns their end; 0 for any other.
 func coded(s string, from, digits, base int) (c byte, n int) {
 	if digits == 0 || len(s) < from+digits {
 		return 0, 0
@@ -260,7 +260,7 @@ func coded(s string, from, digits, base int) (c byte, n int) {
 	return byte(number), from + digits
 }
 
-// digit is what a digit stands for; 16 for none.
+// digit is the value of a digit; 16 for any other byte.
 func digit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

@@ -1,5 +1,4 @@
-// Package secret holds credentials so that they cannot be shown by accident, and removes them from texts that others wrote. It does not
-// know where they come from or what they are for.
+// Package secret holds credentials so that they are not printed by accident, and removes them from texts such as providers' errors.
 package secret
 
 import (
@@ -9,7 +8,7 @@ import (
 )
 
 // Text is a credential. It prints and encodes as "***" (as nothing where it is not set), also inside values that are printed with
-// their unexported fields; Reveal alone gives the text. The zero value is not set. Two of them must not be compared by ==.
+// their unexported fields; only Reveal returns the text. The zero value is not set. Do not compare two of them by ==.
 type Text struct{ text *string }
 
 // New makes a credential; of an empty text, one that is not set.
@@ -20,7 +19,7 @@ func New(text string) Text {
 	return Text{&text}
 }
 
-// Reveal is the credential itself, for what goes on the wire; "" where it is not set.
+// Reveal is the credential itself, to be sent; "" where it is not set.
 func (t Text) Reveal() string {
 	if t.text == nil {
 		return ""
@@ -31,7 +30,7 @@ func (t Text) Reveal() string {
 // IsSet reports whether there is a credential.
 func (t Text) IsSet() bool { return t.text != nil }
 
-// mask stands for every credential.
+// mask is printed for every credential.
 const mask = "***"
 
 // String hides the credential.

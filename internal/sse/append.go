@@ -2,8 +2,8 @@ package sse
 
 import "bytes"
 
-// Heartbeat is the comment line that keeps a silent stream alive. It has no blank line after it: that would be an empty
-// event, which breaks some clients. It goes between frames only.
+// Heartbeat is the comment line that keeps an idle stream alive. No blank line follows: that would be an empty event,
+// which breaks some clients. Write it between frames only.
 const Heartbeat = ": heartbeat\n"
 
 // AppendEvent appends a frame; without a name it has no event field. Data of several lines takes several fields.
@@ -25,7 +25,7 @@ func AppendEvent(dst []byte, event string, data []byte) []byte {
 	}
 }
 
-// AppendComment appends text as one comment line, without a blank line after it. It goes between frames only. Line ends
+// AppendComment appends text as one comment line, without a blank line after it. Write it between frames only. Line ends
 // inside text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ": "...)

@@ -1,3 +1,3 @@
-// Package sse frames and writes event streams (text/event-stream, WHATWG HTML §9.2), byte-exact: what a Scanner hands
-// out is what came in. It does not know what the data of an event mean.
+// Package sse frames and writes event streams (text/event-stream, WHATWG HTML §9.2), byte-exact: the frames of
+// a Scanner joined are its input. It does not interpret the data of events.
 package sse

@@ -38,8 +38,8 @@ func (s *Scanner) parse(raw []byte) Frame {
 	return f
 }
 
-// plainFrame reads the frame at from of a chunk without CRs in one go, and returns where it ends. Almost all are so: whole, with
-// one line of data at most. It returns 0 for any other.
+// plainFrame parses the frame at from in one pass and returns its end, for the usual case: a chunk without CRs that has the whole frame, with at
+// most one line of data. It returns 0 for any other.
 func plainFrame(chunk []byte, from int) (f Frame, to int) {
 	f.DataAt = -1
 	for i := from; ; {

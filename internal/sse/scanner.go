@@ -8,7 +8,7 @@ import (
 // DefaultMax is the size in bytes of the longest frame when Scanner.Max is zero.
 const DefaultMax = 1 << 20
 
-// Room for frames is made at once: for as many as a chunk usually has.
+// Sizes of the first allocations, for the frames that a chunk usually has.
 const (
 	usualFrame = 256 // bytes
 	manyFrames = 64
@@ -21,13 +21,13 @@ type Frame struct {
 	Event   []byte // the event field's value; nil if there is none
 	Data    []byte // the data lines, joined by "\n"; nil if there are none, as in a block of comments
 	DataAt  int    // where Data starts in Raw; -1 when several lines were joined, or there are none
-	TooLong bool   // the frame was longer than Max and is lost
+	TooLong bool   // the frame was longer than Max and is dropped
 }
 
-// Scanner cuts a stream into frames. Where the stream is cut into chunks changes nothing, and the frames' Raw joined are
-// the stream (but for frames that were too long). The zero value is ready. Not safe for concurrent use.
+// Scanner splits a stream into frames. The result does not depend on how the stream is divided into chunks, and the frames' Raw joined are the
+// stream, except for frames that were too long. The zero value is ready. Not safe for concurrent use.
 //
-// A frame that lies inside one chunk aliases that chunk; only a frame cut by a chunk's end is copied.
+// A frame that lies inside one chunk aliases that chunk; only a frame that crosses a chunk's end is copied.
 type Scanner struct {
 	Max int // bytes of the longest frame; zero means DefaultMax
 
@@ -35,7 +35,7 @@ type Scanner struct {
 	started  bool // the stream's first frame is complete, so a byte order mark is no longer expected
 	skipping bool // inside a frame that is too long
 	frames   []Frame
-	buf      []byte // frames cut by a chunk's end; the unfinished one starts at rest
+	buf      []byte // frames that cross a chunk's end; the unfinished one starts at rest
 	rest     int
 	joined   []byte // data of several lines
 }
@@ -62,8 +62,8 @@ func (s *Scanner) Next(chunk []byte) []Frame {
 }
 
 // End returns the frame that the stream's end leaves unterminated, if any. It counts as an event, because some servers
-// forget the last blank line. What the call of Next before it returned stays valid with it. The Scanner is then ready for
-// another stream.
+// omit the last blank line. The frames of the preceding call of Next stay valid. The Scanner is then ready for another
+// stream.
 func (s *Scanner) End() []Frame {
 	s.frames = s.frames[:0]
 	if s.skipping || len(s.buf) > s.rest {
@@ -109,17 +109,17 @@ func (s *Scanner) limit() int {
 	return s.Max
 }
 
-// isBetween reports whether the bytes so far are whole frames.
+// isBetween reports whether no frame is unfinished.
 func (s *Scanner) isBetween() bool {
 	return s.state == lineStart && len(s.buf) == s.rest && !s.skipping
 }
 
-// takes reports whether a whole frame may go out as it is: it is not too long, and does not begin with a byte order mark.
+// takes reports whether a whole frame can be returned as it is: it is not too long, and does not begin with a byte order mark.
 func (s *Scanner) takes(raw []byte) bool {
 	return len(raw) <= s.limit() && (s.started || raw[0] != byteOrderMark[0])
 }
 
-// state is what the bytes before say about the next one.
+// state is the parser's position, by the bytes before the next one.
 type state uint8
 
 const (
@@ -133,7 +133,7 @@ const (
 // boundary returns where in the chunk the bytes from i on stop belonging to the unfinished frame, and whether they
 // complete it.
 //
-// A stream of bare CRs must not wait for a byte after the CR that ends a frame, so there the frame ends at once; where
+// A stream of bare CRs must not wait for a byte after the CR that ends a frame, so there the frame ends immediately; where
 // lines end otherwise, LF is waited for.
 func (s *Scanner) boundary(ends *lineEnds, i int) (end int, done bool) {
 	for b := ends.b; i < len(b); {
@@ -196,7 +196,7 @@ func (e *lineEnds) next(i int) int {
 		e.lf = indexFrom(e.b, i, '\n')
 	}
 	if e.cr < i {
-		// Almost no stream has a CR: look no further than the line at hand, unless there is one.
+		// Almost no stream has a CR: search the current line only, unless there is one.
 		if cr := indexFrom(e.b[:e.lf], i, '\r'); cr < e.lf {
 			e.cr = cr
 		} else {

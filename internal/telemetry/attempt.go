@@ -12,7 +12,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	Served      Outcome = iota // a complete answer
-	Canceled                   // the client went away
+	Canceled                   // the client disconnected
 	Refused                    // no connection
 	Reset                      // the connection broke before content
 	TimedOut                   // no answer, or no first token, in time
@@ -37,14 +37,14 @@ func (o Outcome) String() string {
 	return Other
 }
 
-// Attempt is one try at one provider at its end.
+// Attempt is one attempt at its end.
 type Attempt struct {
 	Operation  Operation
 	Provider   string
 	Model      string // id in the catalog
 	Outcome    Outcome
 	Duration   time.Duration
-	FailedOver bool // the next provider was tried after it
+	FailedOver bool // another candidate followed
 }
 
 type call struct {

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// WatchConfig has the state of the configuration read at every scrape: failed says that the last reload failed, or that an Envoy refuses what is in
+// WatchConfig registers a function that every scrape calls: failed reports that the last reload failed, or that an Envoy refuses the configuration in
 // force. Call it once.
 func (m *Metrics) WatchConfig(failed func() bool) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// longest is the most bytes that one value may have in a log: enough for a stack, too short for a conversation.
+// longest is the maximum length of a value in the log, in bytes: enough for a stack trace, too short for a conversation.
 const longest = 4096
 
 // NewLogger makes the program's logger: a JSON object per line, or for people, with text, the time of day, the level, the message and

@@ -1,6 +1,6 @@
 package telemetry
 
-// ControlPlane are the numbers of a control plane.
+// ControlPlane are the metrics of a control plane.
 type ControlPlane struct {
 	Nodes, Feeds                int   // connected Envoys and sidecars
 	Pushes, Rejections, Results int64 // configurations sent and refused; results reported

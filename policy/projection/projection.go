@@ -1,5 +1,5 @@
-// Package projection works out what an agent's inference will cost: by day, from how often its heartbeats need a model, and by month, from
-// its tasks and the privacy that they need. It is pure arithmetic over the prices that it is given, exact until it is shown.
+// Package projection estimates the cost of an agent's inference: per day, from the share of heartbeats that need a model, and per month, from its
+// tasks and their privacy tiers. It is integer arithmetic over given prices, without rounding.
 package projection
 
 import "bardo.money/gateway/policy"
@@ -18,11 +18,11 @@ var (
 	Deepest = Call{Input: 20_000, Output: 6_000}
 )
 
-// Mix is how the ticks of a day divide: in thousandths, so that sums are exact.
+// Mix is the share of each tier in a day's ticks, in thousandths, so that sums are exact.
 type Mix struct {
 	Name       string
 	T0, T1, T2 int64 // thousandths of all ticks
-	Deepest    int64 // of those of T2, the thousandths that the strongest model answers
+	Deepest    int64 // of T2's ticks, the thousandths that the strongest model answers
 }
 
 // Mixes are three states of the market.
@@ -32,7 +32,7 @@ var Mixes = []Mix{
 	{Name: "volatile", T0: 600, T1: 250, T2: 150, Deepest: 167},
 }
 
-// Tier is what the calls of one tier come to in a day.
+// Tier is the cost of one tier's calls in a day.
 type Tier struct {
 	Name      string // T0, T1, T2 or T2+, the strongest model
 	Model     policy.ModelID
@@ -43,10 +43,10 @@ type Tier struct {
 	Estimated bool // the price is not known
 }
 
-// Models are who answers each tier.
+// Models are the models of the tiers.
 type Models struct{ T1, T2, Deepest policy.Resolution }
 
-// Day projects a day of so many ticks.
+// Day projects a day of a number of ticks.
 func Day(ticks int64, mix Mix, m *Models) (tiers []Tier, total policy.Pico) {
 	deepest := ticks * mix.T2 * mix.Deepest / 1000
 	tiers = []Tier{
@@ -75,7 +75,7 @@ const (
 	PremiumEndToEnd = 65
 )
 
-// Premium is what a tier of privacy adds to the price, in percent.
+// Premium is the surcharge of a privacy tier, in percent.
 func Premium(t policy.PrivacyTier) int64 {
 	switch t {
 	case policy.PrivacyTEE:
@@ -93,7 +93,7 @@ type Task struct {
 	PerDay int64 // calls; of the heartbeat, in a hundred ticks
 	Tier   policy.PrivacyTier
 	Call   Call
-	Ticks  bool // it grows with the ticks of a day
+	Ticks  bool // in proportion to the ticks of a day
 }
 
 // Tasks are those of a stable agent with a hundred ticks a day, as R-25 tabulates them. At $1 and $4 per million tokens
@@ -107,10 +107,10 @@ var Tasks = []Task{
 	{Class: "dream_integration", PerDay: 1, Tier: policy.PrivacyTEE, Call: Call{Input: 6_648, Output: 1_800}},
 }
 
-// DaysPerMonth is how long a month is here.
+// DaysPerMonth is the length of a month in projections.
 const DaysPerMonth = 30
 
-// TaskCost is what a class of tasks comes to in a month.
+// TaskCost is the cost of a class of tasks in a month.
 type TaskCost struct {
 	Task
 	Model     policy.ModelID
@@ -121,8 +121,8 @@ type TaskCost struct {
 	Estimated bool
 }
 
-// Month projects thirty days of so many ticks. private serves the tasks that want a tier of privacy, ordinary the rest. Staked credit makes
-// private inference free: the caller gives a price of zero then. Where private does not keep what it sees to itself, it costs no premium.
+// Month projects thirty days of a number of ticks. private serves the tasks with a privacy tier, ordinary the rest. With staked credit private
+// inference is free: pass a price of zero. A provider that is not private has no surcharge.
 func Month(ticks int64, ordinary, private *policy.Resolution) (tasks []TaskCost, elsewhere, onPrivate policy.Pico) {
 	for _, t := range Tasks {
 		to := ordinary

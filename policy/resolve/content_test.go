@@ -50,7 +50,7 @@ func TestD86ModelsThatTakeNotWhatTheRequestHoldsAreSkipped(t *testing.T) {
 			d := row.r.Decide(in)
 			got := ways(d.Order)
 			if d.Err != nil {
-				var u *resolve.Untaken
+				var u *resolve.UnsupportedContentError
 				if f := fault.From(d.Err); f.Kind != fault.InvalidRequest || !errors.As(d.Err, &u) {
 					t.Fatalf("got %v", d.Err)
 				}

@@ -299,16 +299,16 @@ func (d *ranking) fault() error {
 	return f
 }
 
-// Untaken is the cause of a fault because no available model supports some content of the request.
-type Untaken struct {
+// UnsupportedContentError is the cause of a fault because no available model supports some content of the request.
+type UnsupportedContentError struct {
 	Content policy.Feature // the missing feature: Vision, Audio, Video or Documents
 	What    string         // "audio"
 }
 
-func (u *Untaken) Error() string { return "no available model takes " + u.What }
+func (e *UnsupportedContentError) Error() string { return "no available model takes " + e.What }
 
 // unsupportedContent is content of the request that no available model supports; nil if there is none.
-func (d *ranking) unsupportedContent() *Untaken {
+func (d *ranking) unsupportedContent() *UnsupportedContentError {
 	features := [...]policy.Feature{policy.Vision, policy.Audio, policy.Video, policy.Documents}
 	for k := range contents {
 		c := &contents[k]
@@ -326,7 +326,7 @@ func (d *ranking) unsupportedContent() *Untaken {
 			}
 		}
 		if some && !takes {
-			return &Untaken{Content: features[k], What: c.name}
+			return &UnsupportedContentError{Content: features[k], What: c.name}
 		}
 	}
 	return nil

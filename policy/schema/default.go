@@ -1,9 +1,8 @@
 package schema
 
-// What stands in for an answer that cannot be had. Each says what nobody knows, and does nothing: it approves, promotes, prunes and
-// moves nothing.
+// Default answers, used when no model gave a valid one. Each is neutral and without effect: it approves, promotes, prunes and moves nothing.
 
-// noAnswer is what defaults say in words.
+// noAnswer is the text of defaults.
 const noAnswer = "No valid answer could be had from a model."
 
 // DefaultHeartbeatDecision observes, with no confidence, and leaves the decision to a higher tier.
@@ -27,7 +26,7 @@ func DefaultRiskAssessment() RiskAssessment {
 	}
 }
 
-// DefaultCuratorEvaluation changes no entry, and takes the Grimoire to be neither well nor ill.
+// DefaultCuratorEvaluation changes no entry, and rates the Grimoire's health at the middle.
 func DefaultCuratorEvaluation() CuratorEvaluation {
 	return CuratorEvaluation{CrossReferences: []CrossRef{}, Promotions: []Promotion{}, GrimoireHealth: 0.5}
 }
@@ -47,7 +46,7 @@ func DefaultDreamIntegration() DreamIntegration {
 	return DreamIntegration{Promoted: []IntegrationItem{}, Staged: []IntegrationItem{}, Discarded: []IntegrationItem{}}
 }
 
-// DefaultThreatAssessment is a threat that nobody looked at: not harmless, and no reason to act.
+// DefaultThreatAssessment is an unassessed threat: not harmless, and no reason to act.
 func DefaultThreatAssessment() ThreatAssessment {
 	return ThreatAssessment{
 		ThreatType: "unknown", Severity: Medium, ImpactIfRealized: "unknown", MitigationActions: []string{}, DetectionSignals: []string{},

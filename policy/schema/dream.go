@@ -1,6 +1,6 @@
 package schema
 
-// ReplayAnalysis is what a dream learns from an episode that it lives through again.
+// ReplayAnalysis is what a dream learns from replaying an episode.
 type ReplayAnalysis struct {
 	EpisodeID       string           `json:"episode_id"`
 	Lessons         []Lesson         `json:"lessons"`
@@ -16,14 +16,14 @@ type Lesson struct {
 	ApplicableConditions string  `json:"applicable_conditions"`
 }
 
-// Counterfactual is what would have come of another action.
+// Counterfactual is the likely outcome of another action.
 type Counterfactual struct {
 	AlternativeAction string  `json:"alternative_action"`
 	EstimatedOutcome  string  `json:"estimated_outcome"`
 	Plausibility      float64 `json:"plausibility"` // 0 to 1
 }
 
-// FragmentEvaluation is what a fragment of hypnagogic thought is worth. Its scores are 0 to 1.
+// FragmentEvaluation rates a fragment of hypnagogic thought. Its scores are 0 to 1.
 type FragmentEvaluation struct {
 	Novelty   float64 `json:"novelty"`
 	Relevance float64 `json:"relevance"`
@@ -31,7 +31,7 @@ type FragmentEvaluation struct {
 	Verdict   Fate    `json:"verdict"`
 }
 
-// Fate is what becomes of a fragment.
+// Fate is what is done with a fragment.
 type Fate string
 
 // The fates.
@@ -41,7 +41,7 @@ const (
 	Discard Fate = "discard"
 )
 
-// DreamIntegration says which hypotheses of a dream are kept, which wait, and which are given up.
+// DreamIntegration decides which hypotheses of a dream are kept, deferred, or dropped.
 type DreamIntegration struct {
 	Promoted     []IntegrationItem `json:"promoted"`
 	Staged       []IntegrationItem `json:"staged"`
@@ -68,7 +68,7 @@ type ThreatAssessment struct {
 	RehearsalOutcome  string   `json:"rehearsal_outcome"`
 }
 
-// CaptureResult is what is taken out of a lucid capture.
+// CaptureResult are the decisions on the fragments of a lucid capture.
 type CaptureResult struct {
 	Captures []Capture `json:"captures"`
 }

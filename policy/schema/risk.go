@@ -9,7 +9,7 @@ type RiskAssessment struct {
 	Reasoning       *string    `json:"reasoning,omitempty"`
 }
 
-// RiskLayers is what each layer of the risk engine says.
+// RiskLayers are the results of the risk engine's layers.
 type RiskLayers struct {
 	HardShields        LayerResult `json:"hard_shields"`
 	PositionSizing     LayerResult `json:"position_sizing"`
@@ -18,7 +18,7 @@ type RiskLayers struct {
 	DefiThreats        LayerResult `json:"defi_threats"`
 }
 
-// LayerResult is what one layer says.
+// LayerResult is the result of one layer.
 type LayerResult struct {
 	Passed bool    `json:"passed"`
 	Score  float64 `json:"score"` // 0 to 1
@@ -36,8 +36,8 @@ const (
 	Critical Severity = "critical"
 )
 
-// CognitionPlan is what is to be done next. It may move money, so that an answer that does not follow its schema is an error, and
-// nothing is made of it.
+// CognitionPlan is the agent's next action. It may move money, so an answer that does not follow the schema is an error: it is neither repaired nor
+// replaced by a default.
 type CognitionPlan struct {
 	Action     CognitionAction  `json:"action"`
 	Confidence float64          `json:"confidence"` // 0 to 1
@@ -63,12 +63,12 @@ const (
 type TradeParameters struct {
 	TokenIn     string `json:"token_in"`     // an address: 0x and 40 hexadecimal digits
 	TokenOut    string `json:"token_out"`    // the same
-	AmountIn    string `json:"amount_in"`    // wei, as digits, for a float would lose some
+	AmountIn    string `json:"amount_in"`    // wei, as decimal digits: a float would lose precision
 	SlippageBPS uint16 `json:"slippage_bps"` // hundredths of a percent, 0 to 2000
 	Deadline    uint64 `json:"deadline"`     // Unix time in seconds
 }
 
-// RiskRationale says why something is risky, and what follows. As of CognitionPlan, nothing is made of an answer that does not follow it.
+// RiskRationale has the reasons for a risk and a recommendation. An invalid answer is an error, as for CognitionPlan.
 type RiskRationale struct {
 	RiskScore      float64            `json:"risk_score"` // 0 to 1
 	Factors        []RiskFactor       `json:"factors"`
@@ -82,7 +82,7 @@ type RiskFactor struct {
 	Description string   `json:"description"`
 }
 
-// RiskRecommendation is what follows from a risk.
+// RiskRecommendation is the recommended action.
 type RiskRecommendation string
 
 // The recommendations.
@@ -93,7 +93,7 @@ const (
 	Abort      RiskRecommendation = "abort"
 )
 
-// MemoryWriteIntent is an entry that is to be written to memory. As of CognitionPlan, nothing is made of an answer that does not follow it.
+// MemoryWriteIntent is an entry to be written to memory. An invalid answer is an error, as for CognitionPlan.
 type MemoryWriteIntent struct {
 	EntryType          MemoryEntryType `json:"entry_type"`
 	Content            string          `json:"content"`

@@ -10,16 +10,16 @@ import (
 //go:embed json
 var files embed.FS
 
-// Schema is one published form.
+// Schema is one published schema.
 type Schema struct {
 	Name       string
-	Subsystems []string        // that answer in it by default
+	Subsystems []string        // that use it by default
 	JSON       json.RawMessage // its JSON Schema, draft 2020-12
-	Default    json.RawMessage // what stands in for an answer that cannot be had; nil: nothing does
-	Strict     bool            // an answer is taken as it comes, or not at all: it is neither repaired, nor asked for again, nor made up
+	Default    json.RawMessage // the default answer; nil: none
+	Strict     bool            // an invalid answer is an error: no repair, no validation retry, no default
 }
 
-// entry is how a form is listed. fallback makes its default; nil for none.
+// entry is a listed schema. fallback makes its default; nil for none.
 type entry struct {
 	name       string
 	subsystems []string
@@ -43,7 +43,7 @@ var entries = []entry{
 	{name: "MemoryWriteIntent", strict: true},
 }
 
-// published reads the forms once.
+// published reads the schemas once.
 var published = sync.OnceValues(func() ([]Schema, error) {
 	list := make([]Schema, 0, len(entries))
 	for _, e := range entries {
@@ -62,13 +62,13 @@ var published = sync.OnceValues(func() ([]Schema, error) {
 	return list, nil
 })
 
-// All lists the forms. The list and what is in it are read-only. Safe for concurrent use.
+// All lists the schemas. The list and its elements are read-only. Safe for concurrent use.
 func All() []Schema {
 	list, _ := published() // the files are part of the program, and a test reads them
 	return list
 }
 
-// Get is the form of a name. Safe for concurrent use.
+// Get is the schema of a name. Safe for concurrent use.
 func Get(name string) (s Schema, ok bool) {
 	i := slices.IndexFunc(All(), func(s Schema) bool { return s.Name == name })
 	if i < 0 {
@@ -77,7 +77,7 @@ func Get(name string) (s Schema, ok bool) {
 	return All()[i], true
 }
 
-// Names are the names of the forms, in their order.
+// Names are the names of the schemas, in order.
 func Names() []string {
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {

@@ -30,7 +30,7 @@ type Dialect struct {
 var (
 	_ wire.Dialect     = Dialect{}
 	_ wire.Addressed   = Dialect{}
-	_ wire.Heartbeater = Dialect{}
+	_ wire.CommentFree = Dialect{}
 )
 
 // Name is chat.Gemini.
