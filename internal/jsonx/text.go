@@ -140,9 +140,9 @@ var hexValue = func() (t [256]uint8) {
 		t[c] = noHex
 	}
 	for v, c := range []byte("0123456789abcdef") {
-		t[c] = uint8(v) //nolint:gosec // below 16
+		t[c] = uint8(v)
 		if c >= 'a' {
-			t[c-'a'+'A'] = uint8(v) //nolint:gosec // below 16
+			t[c-'a'+'A'] = uint8(v)
 		}
 	}
 	return t
