@@ -35,7 +35,6 @@ type sidecar struct {
 // observation is what the router stream of one request was told.
 type observation struct {
 	request  map[string]string
-	peer     string
 	response map[string]string // headers of the answer
 	cluster  string
 	details  string
@@ -103,7 +102,6 @@ func (s *sidecar) router(stream extprocStream) error {
 		switch v := req.Request.(type) {
 		case *extprocv3.ProcessingRequest_RequestHeaders:
 			o.request = headerMap(v.RequestHeaders.GetHeaders())
-			o.peer = attribute(req, "source.address")
 			if v.RequestHeaders.GetEndOfStream() {
 				err = forward(stream, o.request, nil)
 			}
@@ -293,7 +291,7 @@ func attribute(req *extprocv3.ProcessingRequest, name string) string {
 
 func attempts(req *extprocv3.ProcessingRequest) map[string]string {
 	out := map[string]string{}
-	for name, v := range req.GetMetadataContext().GetFilterMetadata()[state.Metadata].GetFields() {
+	for name, v := range req.GetMetadataContext().GetFilterMetadata()[state.MetadataAttempts].GetFields() {
 		if strings.HasPrefix(name, state.KeyAttempt) {
 			out[name] = v.GetStringValue()
 		}

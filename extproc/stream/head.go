@@ -27,7 +27,7 @@ type Head struct {
 // internalPrefix is the prefix of headers between the gateway's own parts. They are removed from clients' requests and never sent to providers.
 const internalPrefix = "x-bardo-internal-"
 
-// NewHead parses a request's headers. It modifies and keeps the list.
+// NewHead parses a request's headers. It modifies and keeps the list. peer is the client's address, with or without its port.
 func NewHead(all header.List, peer string) Head {
 	var hd Head
 	var key string
@@ -58,10 +58,17 @@ func NewHead(all header.List, peer string) Head {
 	if hd.Header.Has(googleKey) && isModels(hd.Path) { // Google's clients may use the v1 of its API
 		hd.Path = "/v1beta" + strings.TrimPrefix(hd.Path, "/v1")
 	}
-	if ap, err := netip.ParseAddrPort(peer); err == nil {
-		hd.Peer = ap.Addr().Unmap()
-	}
+	hd.Peer = addressOf(peer)
 	return hd
+}
+
+// addressOf is the address in "ip" or "ip:port"; the zero one if it is neither.
+func addressOf(peer string) netip.Addr {
+	if at, err := netip.ParseAddr(peer); err == nil {
+		return at.Unmap()
+	}
+	at, _ := netip.ParseAddrPort(peer) // zero on error
+	return at.Addr().Unmap()
 }
 
 // googleKey is the header with the key of Google's clients.

@@ -62,7 +62,7 @@ end
 
 -- Says for the sidecar how this attempt went. The objects of a stream do not outlive a wait: they are asked for each time.
 local function note(handle, status)
-  handle:streamInfo():dynamicMetadata():set("bardo", "attempt_" .. number(handle),
+  handle:streamInfo():dynamicMetadata():set("bardo.attempts", "attempt_" .. number(handle),
     handle:filterContext():get("cluster") .. ";" .. status .. ";" .. (handle:headers():get("retry-after") or ""))
 end
 

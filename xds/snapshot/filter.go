@@ -25,7 +25,6 @@ import (
 
 // The attributes that the sidecar asks for.
 const (
-	attrPeer    = "source.address"        // the client's ip:port
 	attrCluster = "xds.cluster_name"      // which provider
 	attrDetails = "response.code_details" // "via_upstream", or why Envoy answered itself
 )
@@ -40,7 +39,7 @@ func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 	if b.Module {
 		return []*hcmv3.HttpFilter{b.module(state.ModuleClient), b.router()}
 	}
-	f := b.extProc(state.ModeRouter)
+	f := b.extProc(state.ModeRouter, state.MetadataAttempts)
 	f.ProcessingMode = &extprocv3.ProcessingMode{
 		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
 		RequestBodyMode:     extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED,
@@ -49,7 +48,6 @@ func (b *builder) routerFilters() []*hcmv3.HttpFilter {
 		ResponseBodyMode:    extprocv3.ProcessingMode_FULL_DUPLEX_STREAMED,
 		ResponseTrailerMode: extprocv3.ProcessingMode_SEND,
 	}
-	f.RequestAttributes = []string{attrPeer}
 	f.ResponseAttributes = []string{attrCluster, attrDetails}
 	f.AllowContentLengthHeader = true
 	return []*hcmv3.HttpFilter{b.filter("envoy.filters.http.ext_proc", f), b.router()}
@@ -74,7 +72,7 @@ func (b *builder) retryFilters(cluster string) []*hcmv3.HttpFilter {
 	if b.Module {
 		return b.moduleAttempt()
 	}
-	f := b.extProc(state.ModeAttempt)
+	f := b.extProc(state.ModeAttempt, state.Metadata)
 	f.ProcessingMode = &extprocv3.ProcessingMode{
 		RequestHeaderMode:   extprocv3.ProcessingMode_SEND,
 		RequestTrailerMode:  extprocv3.ProcessingMode_SKIP,
@@ -106,7 +104,8 @@ func (b *builder) module(name string) *hcmv3.HttpFilter {
 	})
 }
 
-func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
+// extProc is the filter with a mode of the sidecar's. metadata is the namespace that is sent along with every message.
+func (b *builder) extProc(mode, metadata string) *extprocv3.ExternalProcessor {
 	namespaces := &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{state.Metadata, state.MetadataOrder}}
 	return &extprocv3.ExternalProcessor{
 		GrpcService: &corev3.GrpcService{
@@ -123,7 +122,7 @@ func (b *builder) extProc(mode string) *extprocv3.ExternalProcessor {
 		},
 		MetadataOptions: &extprocv3.MetadataOptions{
 			ReceivingNamespaces:  namespaces,
-			ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{state.Metadata}},
+			ForwardingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{metadata}},
 		},
 	}
 }

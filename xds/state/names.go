@@ -25,9 +25,14 @@ const (
 	// PathAlone is the same for a single candidate, which is not asked again at once when it says that it is asked too often.
 	PathAlone = "alone"
 
-	// Metadata is the dynamic metadata namespace that the sidecar and Envoy's filters share. It holds KeyExchange,
-	// KeyContentLength and one KeyAttempt per answered attempt.
+	// Metadata is the dynamic metadata namespace of what the sidecar tells the filters of further attempts. It holds KeyExchange and
+	// KeyContentLength.
 	Metadata = "bardo"
+	// MetadataAttempts is the namespace in which Envoy's filters note failed attempts for the sidecar, one KeyAttempt each. It is one of its
+	// own because Envoy encodes a namespace anew for every message to the sidecar: most requests have none.
+	MetadataAttempts = "bardo.attempts"
+	// HeaderPeer is the client's IP address. Envoy sets it in every request of a client, whatever the client sent.
+	HeaderPeer = "x-envoy-external-address"
 	// MetadataOrder is the namespace of a request's own failover order: {"priority_groups": [{"name": CLUSTER}, …]}.
 	MetadataOrder = "bardo.order"
 	// KeyExchange is the exchange's id. Attempt streams read it here, because request headers that one attempt removes

@@ -156,7 +156,7 @@ func (m *message) readMetadata(metadata []byte) error {
 		if f.tag != tagFilter {
 			continue
 		}
-		if key, value := entry(f.bytes); string(key) == state.Metadata {
+		if key, value := entry(f.bytes); string(key) == state.Metadata || string(key) == state.MetadataAttempts { // a filter sends one of them
 			m.metadata = value
 		}
 	}

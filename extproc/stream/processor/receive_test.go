@@ -38,7 +38,7 @@ func fromEnvoy() []*ep.ProcessingRequest {
 		"other": object(state.KeyExchange, "wrong"), state.Metadata: object(state.KeyExchange, "req_1", state.KeyAttempt+"1", "p:a;429;7"),
 	}}
 	attributes := map[string]*structpb.Struct{
-		"other": object(attrPeer, "wrong"), filterName: object(attrPeer, "192.0.2.1:5", attrCluster, "p:a", attrDetails, "via_upstream"),
+		"other": object(attrCluster, "wrong"), filterName: object(attrCluster, "p:a", attrDetails, "via_upstream"),
 	}
 	return []*ep.ProcessingRequest{
 		{Request: &ep.ProcessingRequest_RequestHeaders{RequestHeaders: &ep.HttpHeaders{Headers: headers}}, Attributes: attributes},
@@ -106,7 +106,7 @@ func compare(t *testing.T, m *message, want *ep.ProcessingRequest) {
 	if !slices.Equal(m.headers, headers) {
 		t.Errorf("%s: headers %q, want %q", kind, m.headers, headers)
 	}
-	for _, name := range []string{attrPeer, attrCluster, attrDetails, "none"} {
+	for _, name := range []string{attrCluster, attrDetails, "none"} {
 		if got, want := m.attribute(name), want.GetAttributes()[filterName].GetFields()[name].GetStringValue(); got != want {
 			t.Errorf("%s: attribute %s is %q, want %q", kind, name, got, want)
 		}
@@ -143,7 +143,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var m message
 		_ = m.read(mem.SliceBuffer(raw)) // it may be an error
-		_, _ = m.attribute(attrPeer), m.metadataValue(state.KeyExchange)
+		_, _ = m.attribute(attrCluster), m.metadataValue(state.KeyExchange)
 		var theirs ep.ProcessingRequest
 		if proto.Unmarshal(raw, &theirs) != nil {
 			return

@@ -93,7 +93,7 @@ func (s *service) client(envoy ep.ExternalProcessor_ProcessServer) error {
 	if d.in.kind != kindRequestHeaders {
 		return d.passThrough()
 	}
-	return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.attribute(attrPeer)), d.in.end)
+	return s.handler.Serve(envoy.Context(), d, stream.NewHead(d.in.headers, d.in.headers.Get(state.HeaderPeer)), d.in.end)
 }
 
 // attempt serves the filter of a provider's retry cluster: it encodes the attempt's request from the exchange.
@@ -123,7 +123,6 @@ func (s *service) attempt(envoy ep.ExternalProcessor_ProcessServer) error {
 
 // The attributes that Envoy sends.
 const (
-	attrPeer    = "source.address"
 	attrCluster = "xds.cluster_name"
 	attrDetails = "response.code_details"
 )
