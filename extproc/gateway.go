@@ -112,14 +112,25 @@ func (g *Gateway) Use(rt *runtime.Config) {
 	g.runtime.Store(rt)
 }
 
+// Leaves implements module.Leaver: whatever may wait for others than the client goes through Client.Leave.
+func (*Gateway) Leaves() bool { return true }
+
 // Serve implements stream.Handler.
 func (g *Gateway) Serve(ctx context.Context, d stream.Client, hd stream.Head, bodyless bool) error {
 	x := g.newExchange(hd)
-	defer x.closeGuarded()
 	if p := x.cors(); p.Allows() {
 		d = cors.Client{Client: d, Policy: p}
 	}
-	err := x.guarded(ctx, d, bodyless)
+	return x.serve(ctx, d, func() error { return x.run(ctx, d, bodyless) })
+}
+
+// serve runs the request, or its rest, to its end.
+func (x *exchange) serve(ctx context.Context, d stream.Client, run func() error) error {
+	err := x.guarded(run)
+	if l, ok := errors.AsType[*stream.Leaving](err); ok {
+		return &stream.Leaving{Rest: func() error { return x.serve(ctx, d, l.Rest) }}
+	}
+	defer x.closeGuarded()
 	if late, ok := errors.AsType[upload.AnsweredError](err); ok {
 		x.refused(late.Fault)
 		return nil

@@ -229,6 +229,9 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	case !n.a.ended:
 		return false, nil
 	}
+	if n.x.stores(n.a) {
+		return true, n.client.Leave(func() error { return n.whole(ctx) })
+	}
 	return true, n.whole(ctx)
 }
 
@@ -313,7 +316,7 @@ func (n *nativeAnswer) errorBody(ctx context.Context, p stream.Piece) (done bool
 	d := upstream.Next(&state)
 	n.x.decided(d)
 	if d.Move == upstream.Amend {
-		return true, n.callAmended(ctx, again)
+		return true, n.client.Leave(func() error { return n.callAmended(ctx, again) })
 	}
 	return true, n.giveUp(ctx, append(n.x.native.earlierFailures, f))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,6 +58,23 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 		return err
 	}
 	x.trace.Operation = e.Operation()
+	if !x.staysOnThread(&e) {
+		return d.Leave(func() error { return x.answer(ctx, d, e, bodyless) })
+	}
+	return x.answer(ctx, d, e, bodyless)
+}
+
+// credentials are the headers with which a client names who pays. Those of Google's clients are among them.
+var credentials = []string{"authorization", "x-api-key", "x-goog-api-key", "x-payment", "payment-signature"}
+
+// staysOnThread reports whether nothing has to be looked up before the request can be routed. Keys may have to be read from the ledger, and what prepaid
+// ones pay is written before the answer ends.
+func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
+	return e.Local == nil && !e.Stored && e.Modality == nil && e.Class == endpoint.Generate && !slices.ContainsFunc(credentials, x.Head.Header.Has)
+}
+
+// answer admits the caller and answers it.
+func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
 	if err := x.admit(ctx, &e); err != nil {
 		return err
 	}
@@ -83,6 +101,14 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 	if x.dry {
 		return x.explain(d)
 	}
+	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable { // what was spent is read from the ledger
+		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
+	}
+	return x.routeAndCall(ctx, d)
+}
+
+// routeAndCall decides who serves the request, and has it served.
+func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 	if err := x.route(ctx); err != nil {
 		return err
 	}
@@ -90,9 +116,9 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 	case x.IsTokenCount() && !x.countsUpstream():
 		return x.reply(d, x.countReply())
 	case x.Answer != nil:
-		return x.replay(ctx, d, x.Answer, record.CacheHash)
+		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, record.CacheHash) })
 	case x.trace.Cache == record.CacheCoalesced:
-		return x.follow(ctx, d)
+		return d.Leave(func() error { return x.follow(ctx, d) })
 	}
 	return x.call(ctx, d)
 }
@@ -106,7 +132,7 @@ func (x *exchange) reply(d stream.Client, r stream.Reply) error {
 // call calls the candidates, on the driven or the native path.
 func (x *exchange) call(ctx context.Context, d stream.Client) error {
 	if x.driven() {
-		return x.drive(ctx, d)
+		return d.Leave(func() error { return x.drive(ctx, d) })
 	}
 	return x.forwardViaEnvoy(ctx, d)
 }
@@ -268,13 +294,13 @@ func (x *exchange) close() {
 // that is not recovered would end the program.
 
 // guarded is run with panics as errors.
-func (x *exchange) guarded(ctx context.Context, d stream.Client, bodyless bool) (err error) {
+func (x *exchange) guarded(run func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = x.broken(x.panicked(r))
 		}
 	}()
-	return x.run(ctx, d, bodyless)
+	return run()
 }
 
 // broken is the error that ends an exchange after a panic.

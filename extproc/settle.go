@@ -67,17 +67,19 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 // keepMade records the owner of what a provider stored with its answer: the response, its items, and what the answer gave access to, such as a
 // container. It is recorded before the client has the whole answer.
 func (x *exchange) keepMade(ctx context.Context, a *answer) error {
-	if x.OwnKey.IsSet() {
+	if !x.stores(a) {
 		return nil
 	}
 	ids := a.storedIDs
 	if x.StoredAt(&a.res) && a.id != "" {
 		ids = append(ids, a.id)
 	}
-	if len(ids) == 0 {
-		return nil
-	}
 	return x.gw.Ledger.Keep(context.WithoutCancel(ctx), passthrough.Owned(x.Principal.Account, a.res.Provider, ids)...)
+}
+
+// stores reports whether the provider stored anything with its answer whose owner has to be recorded.
+func (x *exchange) stores(a *answer) bool {
+	return !x.OwnKey.IsSet() && (len(a.storedIDs) > 0 || x.StoredAt(&a.res) && a.id != "")
 }
 
 // billLastCall bills the call that the request ends with.

@@ -229,6 +229,7 @@ func (g *gateway) quiet() {
 func TestRequestsAreServed(t *testing.T) { engines(t, testRequestsAreServed) }
 
 func testRequestsAreServed(t *testing.T, g *gateway) {
+	t.Helper()
 	large := bytes.Repeat([]byte("0123456789abcdef"), 8<<16) // 8 MiB
 	for _, row := range rows(large) {
 		t.Run(row.name, func(t *testing.T) {
@@ -311,6 +312,7 @@ func rows(large []byte) []row {
 func TestManyHeadersAreRead(t *testing.T) { engines(t, testManyHeadersAreRead) }
 
 func testManyHeadersAreRead(t *testing.T, g *gateway) {
+	t.Helper()
 	for _, n := range []int{1, 90} { // Envoy's own limit is 100
 		var h []string
 		for i := range n {
@@ -326,6 +328,7 @@ func testManyHeadersAreRead(t *testing.T, g *gateway) {
 func TestTrailersEndAStream(t *testing.T) { engines(t, testTrailersEndAStream) }
 
 func testTrailersEndAStream(t *testing.T, g *gateway) {
+	t.Helper()
 	a := g.do(t.Context(), "/stream?n=2&size=10&trailers=1", nil, "te", "trailers")
 	if a.err != nil || len(a.body) != 20 || a.trailer.Get("x-end") != "reached" {
 		t.Errorf("%+v", a)
@@ -336,6 +339,7 @@ func testTrailersEndAStream(t *testing.T, g *gateway) {
 func TestK34ClientsDisconnect(t *testing.T) { engines(t, testK34ClientsDisconnect) }
 
 func testK34ClientsDisconnect(t *testing.T, g *gateway) {
+	t.Helper()
 	for i, path := range []string{"/wait", "/wait?begin=1", "/forward?to=a&path=/silent", "/call?to=a&path=/silent", "/call?to=a&path=/endless"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		if a := g.do(ctx, path, []byte("hello")); a.err == nil {
@@ -349,6 +353,7 @@ func testK34ClientsDisconnect(t *testing.T, g *gateway) {
 func TestManyStreamsAtOnce(t *testing.T) { engines(t, testManyStreamsAtOnce) }
 
 func testManyStreamsAtOnce(t *testing.T, g *gateway) {
+	t.Helper()
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {

@@ -12,6 +12,9 @@
 // on that thread, where nothing may wait: they copy what came and return. What a goroutine does to the request is run there as soon as Envoy's scheduler
 // calls back. A panic ends one request: every hook, and every goroutine of a request, recovers.
 //
+// A worker's thread keeps a P of Go's runtime for a while after a hook. With none to spare, a goroutine that the hook woke waits for milliseconds until the
+// runtime takes that P back: an App should set GOMAXPROCS to twice the number of cores when it is made.
+//
 // Only this package knows Envoy's ABI for dynamic modules. Nothing that it links may call signal.Notify: signals belong to Envoy. Go cannot be unloaded:
 // another version of the library needs another Envoy.
 package module
@@ -19,7 +22,6 @@ package module
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -78,9 +80,6 @@ func begin(conf string, concurrency int) (err error) {
 	case concurrency > maxWorkers:
 		return fmt.Errorf("envoy has %d workers, at most %d are supported: set --concurrency", concurrency, maxWorkers)
 	}
-	// A worker's thread keeps a P for a while after a hook. With none to spare, a goroutine that the hook woke would wait for milliseconds until the
-	// runtime takes that P back.
-	runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	app, err := process.start(conf)
 	process.app = app
 	l, ok := app.(Leaver)
