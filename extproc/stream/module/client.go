@@ -242,7 +242,7 @@ func (d *client) leave() {
 		p.finish()
 	}
 	for _, k := range d.calls {
-		k.fail(stream.ErrDisconnected)
+		k.abandonLater()
 	}
 	d.cancel()
 	d.notify()

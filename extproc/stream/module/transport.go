@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/internal/header"
@@ -19,7 +20,7 @@ import (
 const MaxBuffered = 64 << 20
 
 // Transport makes requests through Envoy's clusters, as the egress listener does: state.HeaderCluster names the cluster. The context of a request has to
-// be one of an exchange of this module, or derived from it: the exchange's filter makes the call, which ends with it. Redirects, retries and compression
+// be one of an exchange of this module, or derived from it: the exchange's filter makes the call, which ends when the client disconnects. Redirects, retries and compression
 // are the caller's.
 func Transport() http.RoundTripper { return transport{} }
 
@@ -47,7 +48,7 @@ func (transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	k := &call{client: d, note: make(chan struct{}, 1), ctx: req.Context()}
 	cluster, set := req.Header.Get(state.HeaderCluster), pack(callHeaders(req, len(body)), nil)
 	if !d.post(posted{run: func(int) { d.start(k, cluster, set, body) }}) {
-		return nil, stream.ErrDisconnected
+		k.abandonLater()
 	}
 	if err := k.awaitHead(); err != nil {
 		k.cancel()
@@ -106,7 +107,7 @@ func (d *client) start(k *call, cluster string, set, body []byte) {
 	d.starting = nil
 	switch {
 	case d.isGone():
-		k.fail(stream.ErrDisconnected)
+		k.abandonLater()
 	case code == clusterNotFound:
 		k.begin(header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "cluster_not_found"}}, true)
 	case code != 0:
@@ -185,6 +186,26 @@ func (k *call) changed(over bool) {
 	if over && k.id != 0 {
 		delete(k.client.calls, k.id)
 	}
+	k.nudge()
+}
+
+// grace is how long a call waits for its caller to give it up, after the client has disconnected and Envoy has reset the call. The caller learns of the
+// disconnect from the request's context, and should not take its consequence for a failure of the provider's.
+const grace = 3 * time.Second
+
+// abandonLater ends a call that Envoy has reset because its client disconnected. For any goroutine.
+func (k *call) abandonLater() {
+	time.AfterFunc(grace, func() {
+		k.mu.Lock()
+		if !k.end && k.err == nil {
+			k.err = stream.ErrDisconnected
+		}
+		k.mu.Unlock()
+		k.nudge()
+	})
+}
+
+func (k *call) nudge() {
 	select {
 	case k.note <- struct{}{}:
 	default:
@@ -206,6 +227,7 @@ func (k *call) cancel() {
 	}
 	k.mu.Unlock()
 	if !over {
+		k.nudge() // a Read under way returns
 		k.client.post(posted{run: k.reset})
 	}
 }
