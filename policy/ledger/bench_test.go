@@ -167,6 +167,22 @@ func BenchmarkCaptureAlone(b *testing.B) {
 	}
 }
 
+// BenchmarkApplied is a charge's whole cost: its capture, and its part of the commits that apply it.
+func BenchmarkApplied(b *testing.B) {
+	l := gateway(b, storePath(b))
+	withKey(b, l, "k", 1_000_000*usd)
+	record := make([]byte, 700)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		h := reserve(b, l, "k", strconv.Itoa(i), 2000)
+		if _, err := l.Capture(b.Context(), h, Charge{Amount: 1500, Record: record}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	flush(b, l)
+}
+
 // BenchmarkReserve is what stands before a provider's call: a reserve out of the block.
 func BenchmarkReserve(b *testing.B) {
 	l := gateway(b, storePath(b))

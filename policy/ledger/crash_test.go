@@ -8,9 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
 )
 
 // crashEnv names the store that a child process of the crash test works on, until it is killed.
@@ -31,14 +35,65 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// crashStepEnv says at which step the child kills itself, and whether after it: "12 true".
+const crashStepEnv = "LEDGER_CRASH_STEP"
+
+// killSteps kills the process at a write or sync of the charge log, or at a commit of the store.
+type killSteps struct {
+	mu    sync.Mutex
+	left  int // negative: never
+	after bool
+}
+
+func (k *killSteps) commit() error { return k.step(func() error { return nil }) }
+
+func (k *killSteps) step(do func() error) error {
+	k.mu.Lock()
+	k.left--
+	now := k.left == 0
+	k.mu.Unlock()
+	if now && !k.after {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	err := do()
+	if now {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	return err
+}
+
+func (k *killSteps) wrap(f *os.File) chargelog.File { return killingFile{f, k} }
+
+type killingFile struct {
+	*os.File
+
+	steps *killSteps
+}
+
+func (f killingFile) WriteAt(b []byte, at int64) (n int, err error) {
+	err = f.steps.step(func() error { n, err = f.File.WriteAt(b, at); return err })
+	return n, err
+}
+
+func (f killingFile) Sync() error { return f.steps.step(f.File.Sync) }
+
 // crashKeys are two keys that pay, of which one runs out of money.
 var crashKeys = map[policy.Account]policy.Micro{"rich": 1_000_000 * usd, "poor": usd / 10}
 
 // serveUntilKilled reserves and captures without end, and writes a line for every capture that was acknowledged.
 func serveUntilKilled(path string) error {
 	ctx := context.Background()
-	l, err := Open(ctx, path, Options{Gateway: true})
+	steps := killSteps{left: -1}
+	if s := os.Getenv(crashStepEnv); s != "" {
+		if _, err := fmt.Sscan(s, &steps.left, &steps.after); err != nil {
+			return err
+		}
+	}
+	l, err := Open(ctx, path, Options{Gateway: true, Flush: 20 * time.Millisecond, charges: chargelog.Options{Segment: 16 << 10, Wrap: steps.wrap}})
 	if err != nil {
+		return err
+	}
+	if err := l.writer.between(func(b *book) error { b.hook = steps.commit; return nil }); err != nil {
 		return err
 	}
 	failed := make(chan error)
@@ -92,30 +147,45 @@ func TestAKilledGatewayLosesNothing(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	rounds := 20
+	if os.Getenv("BARDO_SOAK") != "" {
+		rounds = 200
+	}
 	total := 0
-	for range 10 {
-		acks := killAfter(t, path, 1+rand.IntN(1500))
+	for round := range rounds {
+		var acks []acknowledged
+		if round%2 == 0 {
+			acks = killAfter(t, path, 1+rand.IntN(1500), "")
+		} else { // between append, sync, commit and the log's use of its files again
+			acks = killAfter(t, path, 0, fmt.Sprint(1+rand.IntN(1000), rand.IntN(2) == 0))
+		}
 		total += len(acks)
-		cli := tool(t, path)
-		wantClean(t, cli)
-		for id := range crashKeys {
-			if b, err := cli.Balance(t.Context(), id); err != nil || b.Held != 0 {
-				t.Errorf("%s is left with %+v, %v", id, b, err)
-			}
-		}
-		for _, a := range acks {
-			wantChargedOnce(t, cli, a)
-		}
-		wantSpentAsCharged(t, cli)
+		wantAcknowledged(t, path, acks)
 	}
 	t.Logf("%d captures were acknowledged", total)
 }
 
-// killAfter lets a child serve until it has acknowledged a number of captures, kills it, and returns all it acknowledged.
-func killAfter(t *testing.T, path string, captures int) []acknowledged {
+// wantAcknowledged wants each capture that a dead gateway has acknowledged to be charged once, and nothing to be held.
+func wantAcknowledged(t *testing.T, path string, acks []acknowledged) {
+	t.Helper()
+	cli := tool(t, path)
+	wantClean(t, cli)
+	for id := range crashKeys {
+		if b, err := cli.Balance(t.Context(), id); err != nil || b.Held != 0 {
+			t.Errorf("%s is left with %+v, %v", id, b, err)
+		}
+	}
+	for _, a := range acks {
+		wantChargedOnce(t, cli, a)
+	}
+	wantSpentAsCharged(t, cli)
+}
+
+// killAfter lets a child serve until it has acknowledged a number of captures, or kills itself at a step, and returns all it acknowledged.
+func killAfter(t *testing.T, path string, captures int, step string) []acknowledged {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(os.Environ(), crashEnv+"="+path)
+	child.Env = append(os.Environ(), crashEnv+"="+path, crashStepEnv+"="+step)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {
