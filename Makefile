@@ -16,6 +16,8 @@ TIMEOUT  ?= 20m
 # Most end-to-end tests wait for something: more of them at once than there are cores.
 PARALLEL ?= 8
 RACE     ?=
+# With data_path: module, make test runs these; make soak runs everything in both shapes.
+IN_MODULE = ^Test(FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients)$$
 # make lint vets.
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg -- -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)
@@ -41,8 +43,8 @@ build: ## compile bin/bardo, and bin/libbardo.so for data_path: module
 clean: ## remove what was built and installed here
 	rm -rf bin .tools bench-out
 
-.PHONY: test unit e2e soak race fuzz bench microbench golden
-test: unit e2e ## run every test
+.PHONY: test unit e2e module soak race fuzz bench microbench golden
+test: unit e2e module ## run every test
 
 unit: tools $(gotestsum) ## run the packages' own tests
 	$(TESTSUM) -timeout 10m $(RACE) $(SHARING)
@@ -54,9 +56,15 @@ e2e: export BARDO_BIN := $(BARDO)
 e2e: tools sdks build $(gotestsum) ## run the program with real clients and Envoy
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
 
+module: export BARDO_BIN := $(BARDO)
+module: export BARDO_DATA_PATH := module
+module: tools build $(gotestsum) ## run some of the same with the data path in Envoy's process
+	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)' ./e2e
+
 soak: export BARDO_SOAK := 1
 soak: ## the same with long counts, and long fuzzing; takes hours
 	@$(MAKE) e2e TIMEOUT=120m
+	@BARDO_DATA_PATH=module $(MAKE) e2e TIMEOUT=120m
 	@$(MAKE) fuzz FUZZTIME=10m
 
 race: ## run the packages' own tests with the race detector
