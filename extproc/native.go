@@ -398,34 +398,24 @@ func (n *nativeAnswer) callAmended(client context.Context, to policy.Resolution)
 	left := max(x.TotalTime()-time.Since(x.Arrived), time.Second)
 	ctx, cancel := context.WithTimeoutCause(client, left, upstream.ErrTotalTimeout)
 	defer cancel()
-	fs, rest := x.native.earlierFailures, append([]policy.Resolution{to}, n.remaining(to.Provider)...)
-	for i := 0; i < len(rest); {
-		a, f, err := x.fetch(ctx, &rest[i])
+	seq := upstream.Sequence{
+		Candidates: append([]policy.Resolution{to}, n.remaining(to.Provider)...), Failures: x.native.earlierFailures,
+		Calls: len(x.trace.Attempts), MaxRetries: x.Config.MaxRetries, Once: true,
+	}
+	for next := seq.Candidate(); next != nil; next = seq.Candidate() {
+		a, f, err := x.fetch(ctx, next)
 		if err != nil {
 			return err
 		}
 		if f == nil {
-			n.a, n.to = a, rest[i]
+			n.a, n.to = a, *next
 			return n.whole(client)
 		}
-		x.failed(rest[i], f)
-		state := upstream.State{
-			Failure: f, Failures: len(x.trace.Attempts), MaxRetries: x.Config.MaxRetries, Candidates: len(rest), Left: len(rest) - 1 - i, Over: ctx.Err() != nil, Once: true,
-		}
-		again, ok := x.amend(rest[i], f)
-		state.Amendable = ok
-		d := upstream.Next(&state)
-		x.decided(d)
-		if d.Move == upstream.Amend {
-			rest[i] = again
-			continue
-		}
-		if fs = append(fs, f); d.Move == upstream.Stop {
-			break
-		}
-		i++
+		x.failed(*next, f)
+		again, ok := x.amend(*next, f)
+		x.decided(seq.Failed(upstream.State{Failure: f, Over: ctx.Err() != nil, Amendable: ok}, again))
 	}
-	return n.giveUp(client, fs)
+	return n.giveUp(client, seq.Failures)
 }
 
 // remaining are the candidates that Envoy would have called next, without the one that just answered.
