@@ -86,11 +86,18 @@ func (w *worker) resume(d *client) {
 	w.run(d)
 }
 
-func (w *worker) enter() { w.depth++ }
+func (w *worker) enter() {
+	if w.depth++; w.depth == 1 {
+		w.visits.Add(1)
+		watching.arm()
+	}
+}
 
 func (w *worker) exit() {
 	w.runLater()
-	w.depth--
+	if w.depth--; w.depth == 0 {
+		w.visits.Add(1)
+	}
 }
 
 // runLater runs, in the outermost hook, the coroutines that could not be resumed within it.

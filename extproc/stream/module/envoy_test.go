@@ -209,7 +209,7 @@ func (g *gateway) do(ctx context.Context, path string, body []byte, headers ...s
 }
 
 // state is what the stub says of itself.
-type state struct{ Open, Panics, Disconnected, Goroutines int }
+type state struct{ Open, Panics, Disconnected, Goroutines, Holds int }
 
 func (g *gateway) state() (s state) {
 	g.t.Helper()
@@ -371,6 +371,18 @@ func testManyStreamsAtOnce(t *testing.T, g *gateway) {
 	if s := g.state(); s.Goroutines > 90 {
 		t.Errorf("%d goroutines are left", s.Goroutines)
 	}
+}
+
+// TestAHeldWorkerIsReported by the stack of what held it.
+func TestAHeldWorkerIsReported(t *testing.T) {
+	g := start(t, "coroutines").ready()
+	polltest.Until(t, "a hold", func() bool {
+		return g.do(t.Context(), "/slow", nil).status == 200 && g.state().Holds > 0
+	})
+	polltest.Until(t, "a report", func() bool {
+		log := g.log.String()
+		return strings.Contains(log, "is held by one hook") && strings.Contains(log, "main.slow+")
+	})
 }
 
 func TestTheProcessEnds(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/xds/state"
@@ -22,6 +23,8 @@ type worker struct {
 	depth int       // of hooks: one that comes within an operation of another is deeper
 	later []*client // to be resumed by the outermost hook
 	idle  []*coroutine
+
+	visits atomic.Uint64 // starts and ends of outermost hooks: odd while one runs
 }
 
 // filter is one of the two, or neither where a slot is free.

@@ -98,7 +98,7 @@ func (r *request) run(ctx context.Context) error {
 func (r *request) served() served {
 	return map[string]served{
 		"/echo": echo, "/state": stateOf, "/forward": forward, "/stream": streamed, "/panic": panics, "/goroutine": panicsBeside, "/error": fails, "/nothing": nothing,
-		"/truncate": truncates, "/call": calls, "/wait": waits, "/deny": denies,
+		"/truncate": truncates, "/call": calls, "/wait": waits, "/deny": denies, "/slow": slow,
 	}[r.head.Path]
 }
 
@@ -133,12 +133,20 @@ func echo(_ context.Context, r *request) error {
 	return r.Reply(stream.Reply{Status: 201, Header: h, Body: r.body})
 }
 
+// slow occupies a worker's thread, which a handler must not do.
+func slow(_ context.Context, r *request) error {
+	for begin := time.Now(); time.Since(begin) < 50*time.Millisecond; {
+		runtime.Gosched()
+	}
+	return r.Reply(stream.Reply{Status: 200, Body: []byte("late")})
+}
+
 func denies(_ context.Context, r *request) error {
 	return r.Reply(stream.Reply{Status: 401, Body: []byte("who?")})
 }
 
 func stateOf(_ context.Context, r *request) error {
-	body := fmt.Sprintf(`{"open":%d,"panics":%d,"disconnected":%d,"goroutines":%d}`, r.opened.Load()-r.closed.Load(), r.panics.Load(), r.disconn.Load(), runtime.NumGoroutine())
+	body := fmt.Sprintf(`{"open":%d,"panics":%d,"disconnected":%d,"goroutines":%d,"holds":%d}`, r.opened.Load()-r.closed.Load(), r.panics.Load(), r.disconn.Load(), runtime.NumGoroutine(), module.Holds())
 	return r.Reply(stream.Reply{Status: 200, Body: []byte(body)})
 }
 
