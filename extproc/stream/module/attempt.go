@@ -111,8 +111,8 @@ func judge(part func(at, n int) []byte) string {
 	return stated(part(at, 4096))
 }
 
-// errorShape is how the errors of OpenAI, Anthropic and vLLM begin.
-var errorShape = regexp.MustCompile(`^\{\s*("error"\s*:\s*[{"]|"type"\s*:\s*"error"|"object"\s*:\s*"error")`)
+// errorShape is how the errors of OpenAI, Anthropic and vLLM begin. A vertical tab is white space to Lua, too.
+var errorShape = regexp.MustCompile(`^\{[\s\v]*("error"[\s\v]*:[\s\v]*[{"]|"type"[\s\v]*:[\s\v]*"error"|"object"[\s\v]*:[\s\v]*"error")`)
 
 // statuses is what the code or the type of an error means. One that is not here means that the provider failed.
 var statuses = map[string]string{
@@ -127,7 +127,7 @@ var statuses = map[string]string{
 
 // errorMembers are the members that say what an error is, the most exact one first.
 var errorMembers = []*regexp.Regexp{
-	regexp.MustCompile(`"code"\s*:\s*"?(\w+)`), regexp.MustCompile(`"type"\s*:\s*"?(\w+)`), regexp.MustCompile(`"status"\s*:\s*"?(\w+)`),
+	regexp.MustCompile(`"code"[\s\v]*:[\s\v]*"?(\w+)`), regexp.MustCompile(`"type"[\s\v]*:[\s\v]*"?(\w+)`), regexp.MustCompile(`"status"[\s\v]*:[\s\v]*"?(\w+)`),
 }
 
 var errorStatus = regexp.MustCompile(`^[45]\d\d$`)
