@@ -20,9 +20,14 @@ import (
 	"bardo.money/gateway/policy/resolve"
 )
 
+// authRequest is the request as verifiers see it.
+func (x *exchange) authRequest() auth.Request {
+	return auth.Request{Header: x.Head.Header, Client: x.Head.Peer}
+}
+
 // authenticate finds the caller. A credential that is present is checked, even where none is required.
 func (x *exchange) authenticate(ctx context.Context) (policy.Principal, error) {
-	p, ok, err := x.gw.Verifier.Verify(ctx, auth.Request{Header: x.Head.Header, Client: x.Head.Peer})
+	p, ok, err := x.gw.Verifier.Verify(ctx, x.authRequest())
 	if err != nil || ok {
 		return p, err
 	}

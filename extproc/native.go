@@ -229,7 +229,7 @@ func (n *nativeAnswer) take(ctx context.Context, p stream.Piece) (done bool, err
 	case !n.a.ended:
 		return false, nil
 	}
-	if n.x.stores(n.a) {
+	if n.x.stores(n.a) || !n.x.bill.Reserved(n.x.totalWith(n.a).Charged) { // an owner is written down, or more money is looked for
 		return true, n.client.Leave(func() error { return n.whole(ctx) })
 	}
 	return true, n.whole(ctx)

@@ -15,8 +15,8 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// route finds the candidates and runs the layers. For a request that needs a call of its own, it also checks the limits and makes the reservation; a
-// coalesced request waits without a reservation, and a stored answer needs none.
+// route finds the candidates and runs the layers. A request that needs a call of its own then has to be paid for (payAndCall); a coalesced one waits
+// without a reservation, and a stored answer needs none.
 func (x *exchange) route(ctx context.Context) error {
 	if err := x.keepToStake(ctx); err != nil {
 		return err
@@ -47,10 +47,7 @@ func (x *exchange) route(ctx context.Context) error {
 	}
 	x.review.ChooseVerifier(x.byHealth)
 	x.tellRoute()
-	if x.IsTokenCount() {
-		return nil
-	}
-	return x.afford(ctx)
+	return nil
 }
 
 // decide derives the request's intent, its candidates, best first, and its profile. Where the gateway chooses the model, it is the first

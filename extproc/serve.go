@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +24,8 @@ import (
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/auth"
+	"bardo.money/gateway/policy/quota"
 )
 
 func (g *Gateway) newExchange(hd stream.Head) *exchange {
@@ -64,20 +65,39 @@ func (x *exchange) run(ctx context.Context, d stream.Client, bodyless bool) erro
 	return x.answer(ctx, d, e, bodyless)
 }
 
-// credentials are the headers with which a client names who pays. Those of Google's clients are among them.
-var credentials = []string{"authorization", "x-api-key", "x-goog-api-key", "x-payment", "payment-signature"}
-
-// staysOnThread reports whether nothing has to be looked up before the request can be routed. Keys may have to be read from the ledger, and what prepaid
-// ones pay is written before the answer ends.
+// staysOnThread reports whether the caller can be authenticated without waiting, and the endpoint is one whose requests may be served so.
 func (x *exchange) staysOnThread(e *endpoint.Endpoint) bool {
-	return e.Local == nil && !e.Stored && e.Modality == nil && e.Class == endpoint.Generate && !slices.ContainsFunc(credentials, x.Head.Header.Has)
+	if e.Local != nil || e.Stored || e.Modality != nil || e.Class != endpoint.Generate {
+		return false
+	}
+	v, ok := x.gw.Verifier.(auth.Immediate)
+	return ok && v.Immediate(x.authRequest())
 }
 
-// answer admits the caller and answers it.
+// answer authenticates the caller and answers it.
 func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
-	if err := x.admit(ctx, &e); err != nil {
+	if e.Class == endpoint.Open {
+		return x.admitted(ctx, d, e, bodyless)
+	}
+	if err := x.identify(ctx); err != nil {
 		return err
 	}
+	if !x.bill.Immediate(&quota.Ask{Client: x.Head.Peer, Class: quota.Generation}) {
+		return d.Leave(func() error { return x.admit(ctx, d, e, bodyless) })
+	}
+	return x.admit(ctx, d, e, bodyless)
+}
+
+// admit checks the caller's limits and answers it. It runs before the body is read: a refused request uses no memory for it.
+func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
+	if err := x.limit(ctx, &e); err != nil {
+		return err
+	}
+	return x.admitted(ctx, d, e, bodyless)
+}
+
+// admitted answers a caller who may be served.
+func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
 	if e.Local != nil {
 		r, err := e.Local(&x.gw.api, ctx, &api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver})
 		if err != nil {
@@ -101,7 +121,7 @@ func (x *exchange) answer(ctx context.Context, d stream.Client, e endpoint.Endpo
 	if x.dry {
 		return x.explain(d)
 	}
-	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable { // what was spent is read from the ledger
+	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() { // what was spent, and who owns what is named, is read from the ledger
 		return d.Leave(func() error { return x.routeAndCall(ctx, d) })
 	}
 	return x.routeAndCall(ctx, d)
@@ -120,6 +140,30 @@ func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 	case x.trace.Cache == record.CacheCoalesced:
 		return d.Leave(func() error { return x.follow(ctx, d) })
 	}
+	if !x.reserveNow() {
+		return d.Leave(func() error { return x.payAndCall(ctx, d) })
+	}
+	return x.payAndCall(ctx, d)
+}
+
+// reserveNow reserves what the request may cost, if that needs no waiting.
+func (x *exchange) reserveNow() bool {
+	if x.IsTokenCount() || !x.Principal.Prepaid {
+		return true
+	}
+	if x.ownKeysPay(x.Order) {
+		return x.bill.ReserveNow(0)
+	}
+	return x.bill.ReserveNow(x.worst(x.Order))
+}
+
+// payAndCall checks the limits, makes the reservation, and calls the candidates.
+func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
+	if !x.IsTokenCount() {
+		if err := x.afford(ctx); err != nil {
+			return err
+		}
+	}
 	return x.call(ctx, d)
 }
 
@@ -137,18 +181,15 @@ func (x *exchange) call(ctx context.Context, d stream.Client) error {
 	return x.forwardViaEnvoy(ctx, d)
 }
 
-// admit authenticates the caller and checks its limits. It runs before the body is read: a refused request uses no memory for it.
-func (x *exchange) admit(ctx context.Context, e *endpoint.Endpoint) error {
-	if e.Class == endpoint.Open {
-		return nil
-	}
+// identify authenticates the caller, and finds out who pays.
+func (x *exchange) identify(ctx context.Context) error {
 	p, err := x.authenticate(ctx)
 	if err != nil {
 		return err
 	}
 	x.Principal = p
 	x.bill.Charge(p, x.gw.meter.PayerOf(&p), x.Config.Spread(p.Tier))
-	return x.limit(ctx, e)
+	return nil
 }
 
 // readBody reads the body of a request that needs one. The error is a fault.

@@ -93,6 +93,18 @@ func (b *Bill) Reserve(ctx context.Context, most policy.Micro) error {
 	return b.payer.Reserve(ctx, b.requestID, most)
 }
 
+// ReserveNow is Reserve without waiting. Where it is false, nothing has changed, and Reserve decides. Reserve of the same amount keeps it.
+func (b *Bill) ReserveNow(most policy.Micro) bool { return b.payer.ReserveNow(b.requestID, most) }
+
+// Immediate reports whether admission, reservation and charge most likely wait for nothing.
+func (b *Bill) Immediate(ask *quota.Ask) bool {
+	ask.Principal = b.principal
+	return b.payer.Immediate() && b.meter.Limiter.Immediate(time.Now(), ask)
+}
+
+// Reserved reports whether a charge is at most what was reserved, so that Settle need not find more.
+func (b *Bill) Reserved(charge policy.Micro) bool { return !b.principal.Prepaid || charge <= b.most }
+
 // Exceeds reports whether the generation must stop: with what a call of a candidate under way has used so far, the request costs more than
 // its payer allows. usage is only called for a payer that has a limit.
 func (b *Bill) Exceeds(to *policy.Resolution, usage func() chat.Usage) bool {

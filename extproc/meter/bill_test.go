@@ -18,6 +18,7 @@ type books struct {
 	reserved policy.Micro
 	booked   []ledger.Charge
 	released int
+	waits    bool // a reservation would have to wait
 }
 
 func (*books) Solvent(context.Context, policy.Account) error { return nil }
@@ -30,6 +31,16 @@ func (p *books) Reserve(_ context.Context, _ policy.Account, _ string, amount po
 	p.reserved = amount
 	return &ledger.Hold{}, nil
 }
+
+func (p *books) ReserveNow(_ policy.Account, _ string, amount policy.Micro) (*ledger.Hold, bool) {
+	if p.waits {
+		return nil, false
+	}
+	p.reserved = amount
+	return &ledger.Hold{}, true
+}
+
+func (p *books) Immediate(policy.Account) bool { return !p.waits }
 
 func (p *books) Capture(_ context.Context, _ *ledger.Hold, c ledger.Charge) (ledger.Receipt, error) {
 	p.booked = append(p.booked, c)

@@ -16,8 +16,12 @@ import (
 type Payer interface {
 	// Admit refuses a request that nothing is left for. It is for before the request's body is read.
 	Admit(ctx context.Context) error
-	// Reserve makes sure of the most that the request may cost, or refuses it.
+	// Immediate reports whether the payer most likely admits, reserves and settles without waiting.
+	Immediate() bool
+	// Reserve makes sure of the most that the request may cost, or refuses it. It replaces an earlier reservation of another amount.
 	Reserve(ctx context.Context, requestID string, most policy.Micro) error
+	// ReserveNow is Reserve without waiting; false leaves everything as it was.
+	ReserveNow(requestID string, most policy.Micro) bool
 	// Settle takes the charge, and returns when that is durable, or booked where no balance pays. owed tells that a provider was called:
 	// otherwise what was reserved is given back, and the charge is only a note of how the request ended. It does not end with the context.
 	Settle(ctx context.Context, c ledger.Charge, owed bool) (ledger.Receipt, error)
@@ -52,6 +56,10 @@ type Books interface {
 	Balance(ctx context.Context, account policy.Account) (ledger.Balance, error)
 	// Reserve sets an amount of a prepaid account's money aside. The error is an *ledger.InsufficientError where it has too little.
 	Reserve(ctx context.Context, account policy.Account, requestID string, amount policy.Micro) (*ledger.Hold, error)
+	// ReserveNow is Reserve without waiting; ok is false where that is not possible.
+	ReserveNow(account policy.Account, requestID string, amount policy.Micro) (h *ledger.Hold, ok bool)
+	// Immediate reports whether an account's requests most likely need not wait.
+	Immediate(account policy.Account) bool
 	// Capture charges a reservation, which ends, and returns when that is durable. It does not end with the context.
 	Capture(ctx context.Context, h *ledger.Hold, c ledger.Charge) (ledger.Receipt, error)
 	// Record books a charge that no balance pays. It does not wait for the store.
@@ -71,8 +79,10 @@ func (m *Meter) PayerOf(p *policy.Principal) Payer {
 // postpaid are callers without a balance: keys that are billed later, and callers without a key. Charges are booked.
 type postpaid struct{ meter *Meter }
 
+func (postpaid) Immediate() bool                                     { return true }
 func (postpaid) Admit(context.Context) error                         { return nil }
 func (postpaid) Reserve(context.Context, string, policy.Micro) error { return nil }
+func (postpaid) ReserveNow(string, policy.Micro) bool                { return true }
 
 func (p postpaid) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
 	return ledger.Receipt{Charged: c.Amount}, p.meter.Books.Record(c)
@@ -86,18 +96,42 @@ func (postpaid) Release()                                 {}
 
 // prepaid is the balance of a key.
 type prepaid struct {
-	books   Books
-	account policy.Account
-	hold    *ledger.Hold
-	balance policy.Micro
-	known   bool
+	books    Books
+	account  policy.Account
+	hold     *ledger.Hold
+	reserved policy.Micro // as hold has it
+	balance  policy.Micro
+	known    bool
 }
 
 func (p *prepaid) Admit(ctx context.Context) error { return unpaid(p.books.Solvent(ctx, p.account)) }
 
+func (p *prepaid) Immediate() bool { return p.books.Immediate(p.account) }
+
 func (p *prepaid) Reserve(ctx context.Context, requestID string, most policy.Micro) (err error) {
+	if p.hold != nil && p.reserved == most {
+		return nil
+	}
+	p.dropHold()
 	p.hold, err = p.books.Reserve(ctx, p.account, requestID, most)
+	p.reserved = most
 	return unpaid(err)
+}
+
+func (p *prepaid) ReserveNow(requestID string, most policy.Micro) (ok bool) {
+	h, ok := p.books.ReserveNow(p.account, requestID, most)
+	if ok {
+		p.dropHold()
+		p.hold, p.reserved = h, most
+	}
+	return ok
+}
+
+// dropHold gives back an earlier reservation.
+func (p *prepaid) dropHold() {
+	if p.hold != nil {
+		p.books.Release(p.hold)
+	}
 }
 
 func (p *prepaid) Settle(ctx context.Context, c ledger.Charge, owed bool) (r ledger.Receipt, err error) {

@@ -32,6 +32,10 @@ func (p *perRequest) Reserve(_ context.Context, requestID string, most policy.Mi
 	return nil
 }
 
+func (*perRequest) Immediate() bool { return false }
+
+func (p *perRequest) ReserveNow(_ string, most policy.Micro) bool { return p.paid >= most }
+
 func (p *perRequest) Settle(_ context.Context, c ledger.Charge, _ bool) (ledger.Receipt, error) {
 	p.charged += c.Amount
 	return ledger.Receipt{Charged: c.Amount}, nil
@@ -67,6 +71,35 @@ func TestAPayerChallengesBeforeItPays(t *testing.T) {
 	p.paid = 30
 	if err := b.Reserve(t.Context(), 30); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAReservationThatNeedNotWait is kept by Reserve of the same amount, replaced by Reserve of another, and given back once.
+func TestAReservationThatNeedNotWait(t *testing.T) {
+	b, p := open(t, &request{most: 1_000_000}, 0)
+	before := p.released
+	for _, c := range []struct {
+		sentence           string
+		now, then          policy.Micro
+		reserved, released int
+	}{
+		{"the same amount", 40, 40, 40, 1}, // the bill had a reservation before
+		{"less", 40, 30, 30, 2},
+		{"nothing", 40, 0, 0, 2},
+	} {
+		p.released = before
+		if !b.ReserveNow(c.now) || p.reserved != c.now {
+			t.Fatalf("%s: reserved %d", c.sentence, p.reserved)
+		}
+		if err := b.Reserve(t.Context(), c.then); err != nil || p.reserved != policy.Micro(c.reserved) || p.released-before != c.released {
+			t.Errorf("%s: %v, reserved %d, released %d times", c.sentence, err, p.reserved, p.released-before)
+		}
+	}
+	if p.waits = true; b.ReserveNow(1) || b.Immediate(&quota.Ask{}) {
+		t.Error("a reservation that has to wait")
+	}
+	if p.waits = false; !b.Immediate(&quota.Ask{}) || !b.Reserved(0) || b.Reserved(1) {
+		t.Error("a bill that has nothing reserved")
 	}
 }
 

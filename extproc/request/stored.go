@@ -40,6 +40,11 @@ func (v *View) FilterByStored(ctx context.Context, owners func(context.Context, 
 	return nil
 }
 
+// MayNameStored reports whether FilterByStored may have to look up an owner. It is for before the candidates are known.
+func (v *View) MayNameStored() bool {
+	return !v.OwnKey.IsSet() && (stored.Named(&v.Request.Doc, stored.Items) || stored.Named(&v.Request.Doc, stored.URLs))
+}
+
 // namesStored reports whether the request may name something, by the names of its members. Few do: the others are not walked.
 func (v *View) namesStored() bool {
 	scope := stored.Scope(0)

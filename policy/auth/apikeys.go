@@ -52,7 +52,10 @@ type APIKeys struct {
 	lookupTimeout time.Duration
 }
 
-var _ Verifier = (*APIKeys)(nil)
+var (
+	_ Verifier  = (*APIKeys)(nil)
+	_ Immediate = (*APIKeys)(nil)
+)
 
 // claim is a key's id and the MAC of the secret that came with it.
 type claim struct {
@@ -114,6 +117,20 @@ func (a *APIKeys) Verify(ctx context.Context, r Request) (p policy.Principal, ok
 		return policy.Principal{}, false, err
 	}
 	return proof.row.Principal, true, nil
+}
+
+// Immediate reports whether the key's proof is cached and current, or there is no key to look up.
+func (a *APIKeys) Immediate(r Request) bool {
+	text, ok := credential(r.Header, brand)
+	if !ok {
+		return true
+	}
+	key, err := Parse(text)
+	if err != nil {
+		return true
+	}
+	known, ok := a.proofs.Peek(key.id)
+	return ok && known.generation == a.store.Generation()
 }
 
 // prove returns the cached proof of a key if it is of the store's current generation.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
@@ -46,6 +47,32 @@ func TestVerifiedKeyCostsNeitherBcryptNorAStoreRead(t *testing.T) {
 	if n := b.store.reads.Load() - reads; n != 0 {
 		t.Errorf("%d reads of the store, want none", n)
 	}
+}
+
+func TestWhetherVerifyingWaits(t *testing.T) {
+	b := newBench(t, policy.Principal{Name: "ada"})
+	chain := Chain{b.keys}
+	immediate := func(want bool, sentence string, r Request) {
+		t.Helper()
+		if chain.Immediate(r) != want {
+			t.Errorf("%s: %v", sentence, !want)
+		}
+	}
+	immediate(true, "no key", Request{})
+	immediate(true, "a key that cannot be one", Request{Header: header.List{{Name: "x-api-key", Value: keyPrefix + "x"}}})
+	immediate(false, "a key that was never verified", Request{Header: with(b.key)})
+	b.mustVerify(t)
+	immediate(true, "a key that was", Request{Header: with(b.key)})
+	b.store.generation.Add(1)
+	immediate(false, "a key whose row may have changed", Request{Header: with(b.key)})
+	if (Chain{b.keys, b}).Immediate(Request{}) {
+		t.Error("a verifier that cannot tell")
+	}
+}
+
+// Verify makes the bench a verifier that says nothing of itself.
+func (b *bench) Verify(context.Context, Request) (p policy.Principal, ok bool, err error) {
+	return p, false, nil
 }
 
 func TestFirstRequestsOfAKeyShareOneProof(t *testing.T) {

@@ -41,6 +41,23 @@ func (c Chain) Verify(ctx context.Context, r Request) (p policy.Principal, ok bo
 	return policy.Principal{}, false, nil
 }
 
+// Immediate is implemented by verifiers that can tell in advance whether Verify returns without waiting for a store or a hash. Safe for concurrent use.
+type Immediate interface {
+	Immediate(r Request) bool
+}
+
+var _ Immediate = Chain(nil)
+
+// Immediate reports whether every verifier says so of itself.
+func (c Chain) Immediate(r Request) bool {
+	for _, v := range c {
+		if i, ok := v.(Immediate); !ok || !i.Immediate(r) {
+			return false
+		}
+	}
+	return true
+}
+
 // Missing is the fault of a request to which no scheme applied. Its message differs for a credential of an unknown kind and for none.
 func Missing(h header.List) *fault.Fault {
 	for i := range credentialHeaders {

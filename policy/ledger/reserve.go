@@ -63,6 +63,26 @@ func (l *Ledger) Reserve(ctx context.Context, acct policy.Account, requestID str
 	return h, nil
 }
 
+// ReserveNow is Reserve without waiting: ok is false if the key's block in memory lacks the amount, or no charge can be written at the moment.
+func (l *Ledger) ReserveNow(acct policy.Account, requestID string, amount policy.Micro) (h *Hold, ok bool) {
+	if !l.o.Gateway || amount < 0 || amount > maxAmount || l.Writable() != nil {
+		return nil, false
+	}
+	h = &Hold{account: l.account(acct), request: requestID}
+	if !h.account.reserve(h, amount, l.o.Now()) {
+		return nil, false
+	}
+	h.account.mu.Lock()
+	h.account.openHolds++
+	h.account.mu.Unlock()
+	return h, true
+}
+
+// Immediate reports whether a prepaid key's block has free money in memory, and charges do not wait for the disk.
+func (l *Ledger) Immediate(acct policy.Account) bool {
+	return !l.durable.Load() && l.account(acct).hasFree()
+}
+
 // Holds is the number of open holds of this handle and their sum.
 func (l *Ledger) Holds() (open int, held policy.Micro) {
 	l.mu.Lock()

@@ -40,6 +40,35 @@ func TestReserveRefuses(t *testing.T) {
 	}
 }
 
+// TestReserveNow takes what is in memory, and nothing else.
+func TestReserveNow(t *testing.T) {
+	l := gateway(t, storePath(t))
+	withKey(t, l, "k", 5*usd)
+	if _, ok := l.ReserveNow("k", "cold", 1); ok || l.Immediate("k") {
+		t.Error("a key without a block")
+	}
+	reserve(t, l, "k", "first", usd/100)
+	h, ok := l.ReserveNow("k", "second", usd/100)
+	if !ok || h.Amount() != usd/100 || !l.Immediate("k") {
+		t.Fatalf("ok %v, hold %v", ok, h)
+	}
+	if open, held := l.Holds(); open != 2 || held != usd/50 {
+		t.Errorf("%d holds of %d", open, held)
+	}
+	for _, amount := range []policy.Micro{-1, 5 * usd, maxAmount + 1} {
+		if _, ok := l.ReserveNow("k", "third", amount); ok {
+			t.Errorf("%d is reserved", amount)
+		}
+	}
+	l.Release(h)
+	if open, held := l.Holds(); open != 1 || held != usd/100 {
+		t.Errorf("after a release %d holds of %d", open, held)
+	}
+	if l.SetDurable(true); l.Immediate("k") {
+		t.Error("charges that wait for the disk")
+	}
+}
+
 func TestReserveRefusesMoreThanThereIs(t *testing.T) {
 	l := gateway(t, storePath(t))
 	withKey(t, l, "k", 5*usd)

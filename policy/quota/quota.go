@@ -210,6 +210,17 @@ func (l *Limiter) ready(ctx context.Context, now time.Time, ask *Ask, lim *limit
 	return mu, u, nil
 }
 
+// Immediate reports whether Admit and Hold need not read what other processes spent.
+func (l *Limiter) Immediate(now time.Time, ask *Ask) bool {
+	lim := l.rules.Load().of(&ask.Principal)
+	if ask.Class == Lookup || lim.spend == 0 || l.spent == nil {
+		return true
+	}
+	mu, u := l.lock(ask.Principal.Account, ask.Client)
+	defer mu.Unlock()
+	return !u.stale(u.advance(now))
+}
+
 // spentToday shares one read between concurrent requests of an account; it does not end with the request that started it.
 func (l *Limiter) spentToday(ctx context.Context, account policy.Account, now time.Time) (policy.Micro, error) {
 	const patience = 5 * time.Second

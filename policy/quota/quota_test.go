@@ -503,6 +503,22 @@ func TestADayThatEndsDuringTheReadTakesNothingAlong(t *testing.T) {
 	}
 }
 
+func TestWhetherAdmittingReads(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, nil }})
+	ask := generation(limited(policy.Limits{SpendPerDay: 100}), 0, 1)
+	if !l.Immediate(now, generation(limited(policy.Limits{}), 0, 1)) {
+		t.Error("a key without a daily limit")
+	}
+	if l.Immediate(now, ask) {
+		t.Error("the first request of a key")
+	}
+	mustAdmit(t, l, now, ask)
+	if !l.Immediate(now, ask) || l.Immediate(now.Add(refreshTime), ask) {
+		t.Error("later requests")
+	}
+}
+
 func TestSpendThatCannotBeReadAdmitsNobody(t *testing.T) {
 	broken := errors.New("disk full")
 	l := New(Options{SpentSince: func(context.Context, policy.Account, time.Time) (policy.Micro, error) { return 0, broken }})
