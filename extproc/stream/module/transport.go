@@ -26,12 +26,6 @@ func Transport() http.RoundTripper { return transport{} }
 
 type transport struct{}
 
-// Owns reports whether Transport takes requests with this context.
-func Owns(ctx context.Context) bool {
-	_, ok := ctx.Value(exchangeKey{}).(*client)
-	return ok
-}
-
 // errNoExchange is returned for requests outside of an exchange, such as probes.
 var errNoExchange = errors.New("the request's context belongs to no exchange of Envoy's")
 
