@@ -173,7 +173,7 @@ func TestD83RandomCrashesLoseNoMoreThanTheWindow(t *testing.T) {
 			p := newJournalTrial(t, seed, Options{Durable: seed == 3})
 			for range rounds {
 				p.start()
-				p.disk.diesAt(p.disk.steps + 1 + p.random.IntN(60))
+				p.disk.diesAt(p.disk.taken() + 1 + p.random.IntN(60))
 				for range 30 {
 					p.one()
 				}
@@ -193,12 +193,12 @@ func TestD83ACrashAtEveryStep(t *testing.T) {
 			for step := 1; ; step++ {
 				p.random = rand.New(rand.NewPCG(5, 5))
 				p.start()
-				begun := p.disk.steps
+				begun := p.disk.taken()
 				p.disk.diesAt(begun + step)
 				for range 24 {
 					p.one()
 				}
-				over := p.disk.steps < begun+step
+				over := p.disk.taken() < begun+step
 				p.end(power)
 				if over {
 					t.Logf("%d steps", step)
@@ -218,12 +218,12 @@ func TestD83AFullDiskAtEveryStep(t *testing.T) {
 			for step := 1; ; step += 2 {
 				p.random = rand.New(rand.NewPCG(6, 6))
 				p.start()
-				begun := p.disk.steps
+				begun := p.disk.taken()
 				p.disk.isFullAt(begun+step, begun+step+failures-1)
 				for range 24 {
 					p.one()
 				}
-				over := p.disk.steps < begun+step
+				over := p.disk.taken() < begun+step
 				wantSafe(p, p.l)
 				for id, j := range p.this {
 					j.end = 0

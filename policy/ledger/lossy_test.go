@@ -40,6 +40,13 @@ func (d *lossyDisk) step() error {
 	return err
 }
 
+// taken is the number of steps so far.
+func (d *lossyDisk) taken() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.steps
+}
+
 // commit is the hook of the store's commits.
 func (d *lossyDisk) commit() error {
 	d.mu.Lock()
