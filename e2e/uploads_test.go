@@ -279,7 +279,7 @@ func TestTheBodiesOfAllRequestsTogetherAreBounded(t *testing.T) {
 	nothingHeld(t, g)
 
 	h := hold(t, g, a.call(), bound)
-	h.send(t, strings.Repeat(" ", bound/2))
+	h.send(t, strings.Repeat(" ", bound/2+1)) // more than half has room for all, wherever Envoy cuts it
 	eventually(t, "an upload that fills the memory", func() bool { return bodyBytes(t, g) == bound })
 	for _, a := range eachFormat {
 		got := g.Do(t, a.with(other.Key))
