@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -238,7 +239,7 @@ func newEncoder(v *request.View, by policy.Resolution, dialect chat.Dialect) wir
 	}
 	return v.Dialect.NewEncoder(wire.Options{
 		Same: same, Stream: v.Request.Stream, Model: model, RequestID: v.ID,
-		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), Request: v.Request,
+		ShowUsage: v.Request.StreamUsage, Created: v.Started.Unix(), Request: cmp.Or(v.Asked, v.Request),
 	})
 }
 

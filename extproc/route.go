@@ -27,11 +27,8 @@ func (x *exchange) route(ctx context.Context) error {
 	if err := x.decide(ctx); err != nil {
 		return err
 	}
-	x.Current = x.offers
-	if !x.SkipsLayers() && !x.Verbatim() {
-		if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
-			return err
-		}
+	if err := x.runLayers(ctx); err != nil {
+		return err
 	}
 	if err := x.CheckKeyless(); err != nil {
 		return err
@@ -47,6 +44,21 @@ func (x *exchange) route(ctx context.Context) error {
 	}
 	x.review.ChooseVerifier(x.byHealth)
 	x.tellRoute()
+	return nil
+}
+
+// runLayers runs the layers on the request, which may change it.
+func (x *exchange) runLayers(ctx context.Context) error {
+	x.Current, x.Asked = x.offers, x.Request
+	if x.SkipsLayers() || x.Verbatim() {
+		return nil
+	}
+	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
+		return err
+	}
+	if x.Request != x.Asked {
+		x.review.FollowRequest()
+	}
 	return nil
 }
 

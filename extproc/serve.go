@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -316,7 +317,7 @@ func (x *exchange) errorEncoder() wire.Encoder {
 	if x.current != nil {
 		return x.current.enc
 	}
-	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: x.Request})
+	return x.Dialect.NewEncoder(wire.Options{Stream: true, RequestID: x.ID, Created: x.Started.Unix(), Request: cmp.Or(x.Asked, x.Request)})
 }
 
 // close releases what the exchange still holds and writes its record.

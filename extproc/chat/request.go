@@ -68,6 +68,15 @@ type Request struct {
 	Profile *Profile        // parameters that the gateway adds; nil for none
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
+
+	// Renew derives again what follows from the document, after it was changed, where that is more than the counts of tokens; nil for most dialects.
+	Renew func(*Request) error
+}
+
+// SetDocument takes over the document of another form of the same request, and what follows from it.
+func (r *Request) SetDocument(of *Request) {
+	r.Doc, r.Edit, r.Conv = of.Doc, of.Edit, of.Conv
+	r.InputTokens, r.MaxInput, r.Turn, r.TurnError = of.InputTokens, of.MaxInput, of.Turn, of.TurnError
 }
 
 // OwnReasoning is the prefix of ids of reasoning items that the gateway converted from another format: no provider stores them.

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/transcript"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
@@ -34,6 +35,8 @@ type Exchange struct {
 	CacheLayer string                   // name of the layer that stores answers in Cache
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
+
+	transcript *transcript.Transcript // of Request, or of an earlier form of it
 
 	slots    []any // by Slot.index
 	watchers []watcher
@@ -97,6 +100,28 @@ type Responder interface {
 type watcher struct {
 	name string
 	Responder
+}
+
+// Transcript is the request's turns, texts and tools at their places. Layers share it until one changes the request.
+func (x *Exchange) Transcript() (*transcript.Transcript, error) {
+	if x.transcript == nil || !x.transcript.Is(x.Request) {
+		t, err := transcript.Of(x.Request)
+		if err != nil {
+			return nil, fmt.Errorf("reading the request again: %w", err)
+		}
+		x.transcript = t
+	}
+	return x.transcript, nil
+}
+
+// Change makes the request what a transcript says. Where that is not possible the request stays as it is.
+func (x *Exchange) Change(t *transcript.Transcript) error {
+	r, err := t.Request()
+	if err != nil {
+		return fmt.Errorf("changing the request: %w", err)
+	}
+	x.Request = r
+	return nil
 }
 
 // Watch registers a layer for this exchange's answer. Without watchers an answer may be forwarded without parsing.

@@ -6,6 +6,7 @@ package request
 import (
 	"time"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/hint"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -27,6 +28,7 @@ type View struct {
 	Arrived     time.Time     // when the whole request body had arrived
 	Waited      time.Duration // time spent waiting for a coalesced request's answer
 
+	Asked           *chat.Request     // the request before layers changed it, as answers repeat it to the client; nil before they ran
 	ClientModel     string            // the model as the client wrote it
 	OwnKey          provider.Secret   // X-Bardo-Upstream-Key: the user's own provider key
 	NamesStored     bool              // the request names a resource that one provider stores (a file, a response)

@@ -64,6 +64,13 @@ func (r *Review) PlanEscalation() {
 	r.Request.Check = checkEscalate
 }
 
+// FollowRequest takes over what the layers changed of the request: tier T2 gets what tier T1 gets.
+func (r *Review) FollowRequest() {
+	if r.Escalation != nil {
+		r.Escalation.Request.SetDocument(r.Request)
+	}
+}
+
 // mayEscalate reports whether the request's hint, or else the configuration, allows escalation.
 func (r *Review) mayEscalate() bool {
 	if r.Hints.Escalate != nil {

@@ -39,10 +39,12 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
 	"extproc/wire/embeddings/dialect.go": `package embeddings; import (_ "bardo.money/gateway/extproc/wire/openai"
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
-	"extproc/cache/cache.go":       `package cache`,
-	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring")`,
-	"extproc/keyring/keyring.go":   `package keyring`,
-	"extproc/probe/probe.go":       `package probe; import _ "bardo.money/gateway/extproc/runtime"`,
+	"extproc/cache/cache.go": `package cache`,
+	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring"
+			_ "bardo.money/gateway/extproc/transcript")`,
+	"extproc/transcript/transcript.go": `package transcript; import _ "bardo.money/gateway/extproc/wire"`,
+	"extproc/keyring/keyring.go":       `package keyring`,
+	"extproc/probe/probe.go":           `package probe; import _ "bardo.money/gateway/extproc/runtime"`,
 	"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
 			_ "bardo.money/gateway/policy/ledger"; _ "bardo.money/gateway/policy/quota")`,
 	"policy/ledger/ledger.go":             `package ledger; import _ "bardo.money/gateway/policy/ledger/chargelog"`,

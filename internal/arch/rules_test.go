@@ -9,7 +9,7 @@ var levels = []struct {
 }{
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
-		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/wire/...",
+		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
@@ -28,9 +28,10 @@ var levels = []struct {
 var engines = map[string][]string{
 	"envoy":              {"xds/state"},
 	"extproc/hint":       {"policy/intent"},                                                                   // an agent's parts and its kinds of task are closed sets
-	"extproc/pipeline":   {"extproc/cache", "extproc/keyring"},                                                // an exchange holds its place in the cache, the answer that came of it, and which key is warm
+	"extproc/pipeline":   {"extproc/cache", "extproc/keyring", "extproc/transcript"},                          // an exchange holds its place in the cache, the answer that came of it, and which key is warm
 	"extproc/wire/...":   {"extproc/wire", "extproc/wire/answer", "extproc/wire/errbody", "extproc/provider"}, // a dialect also writes a provider's call
 	"extproc/structured": {"extproc/wire", "policy/schema"},
+	"extproc/transcript": {"extproc/wire"},
 	"extproc/request":    {"extproc/runtime"},
 	"extproc/probe":      {"extproc/runtime"},
 	"extproc/attempt":    {"extproc/runtime", "extproc/request"},

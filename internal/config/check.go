@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkClearText(cfg)
 	d.checkStore(cfg.Store)
 	d.checkEvents(cfg.Telemetry.Events)
+	d.checkTasks(cfg.Pipeline.Tools.Map)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}
@@ -43,6 +45,17 @@ func (d *decoder) problem(key, expected, format string, args ...any) {
 		return
 	}
 	d.fail(d.place(key), key, expected, format, args...)
+}
+
+// checkTasks checks the patterns of tools' names.
+func (d *decoder) checkTasks(tasks map[string][]string) {
+	for _, task := range slices.Sorted(maps.Keys(tasks)) {
+		for i, p := range tasks[task] {
+			if _, err := path.Match(p, ""); err != nil {
+				d.problem(fmt.Sprintf("pipeline.tools.map.%s[%d]", task, i), "a tool's name, with * for any text", "%q cannot be read as a pattern", p)
+			}
+		}
+	}
 }
 
 func (d *decoder) checkListeners(cfg *Config) {

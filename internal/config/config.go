@@ -183,6 +183,14 @@ func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time
 type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
+
+	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
+}
+
+// ToolPruning holds the settings of layer l4.
+type ToolPruning struct {
+	Mode string              `key:"mode" default:"auto" oneof:"auto on off" doc:"Whose tools are chosen: agents' (at most 12 and 1,500 tokens) and those of requests with more than 40 tools, which keep 40; every request's, as if it came from an agent; or nobody's."`
+	Map  map[string][]string `key:"map" doc:"Names of tools by an agent's tick type, most needed first; * stands for any text. A tick type named here replaces the built-in list of that type."`
 }
 
 // Billing holds the rules of price and reserve.

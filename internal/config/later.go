@@ -36,7 +36,6 @@ var laterKeys = []laterKey{
 	{"pipeline.injection", "Detection of injected instructions.", "policy threshold"},
 	{"pipeline.pii", "Masking of personal data.", "policy patterns"},
 	{"pipeline.compression", "Compression of histories.", ""},
-	{"pipeline.tools", "Pruning of tools.", "map"},
 	{"pipeline.governor", "Adjustment of the layers by their measured effect.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"billing.x402", "Payment per request.", "network rpc facilitator pay_to asset"},

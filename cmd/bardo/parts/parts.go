@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/hashcache"
+	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	anthropicprovider "bardo.money/gateway/extproc/provider/anthropic"
@@ -95,10 +96,11 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm := affinity.New()
+	warm, choices := affinity.New(), toolprune.NewChoices()
 	return func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
 		return []pipeline.Layer{
 			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}
 	}

@@ -48,6 +48,13 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	r.InputTokens, r.MaxInput = prompts.Estimate(), prompts.Bound(wire.MaxInputTokens(&doc))
 	r.Turn, r.TurnError = turn(r, best, h)
 	r.Choices = max(r.Choices, best) * r.Prompts
+	r.Renew = func(changed *chat.Request) error {
+		again, err := (Dialect{}).Decode(op, h, query, changed.Doc.Bytes)
+		if err == nil {
+			changed.InputTokens, changed.MaxInput, changed.Turn, changed.TurnError = again.InputTokens, again.MaxInput, again.Turn, again.TurnError
+		}
+		return err
+	}
 	wire.RemoveHints(r)
 	return r, nil
 }

@@ -45,8 +45,16 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 		return nil, err
 	}
 	r.InputTokens, r.MaxInput = n.Estimate(), n.Bound(wire.MaxInputTokens(&doc))
+	r.Renew = measure
 	wire.RemoveHints(r)
 	return r, nil
+}
+
+// measure counts the tokens of a changed request.
+func measure(r *chat.Request) error {
+	n, err := checkInput(r.Doc.Get("input"))
+	r.InputTokens, r.MaxInput = n.Estimate(), n.Bound(wire.MaxInputTokens(&r.Doc))
+	return err
 }
 
 // noConversation is the empty conversation of a request that has none.

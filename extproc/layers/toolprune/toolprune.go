@@ -1,0 +1,219 @@
+// Package toolprune is layer L4: it leaves out tool definitions that a request does not need (D-36). It keeps tools that the conversation names, and a
+// conversation keeps its choice, since a changed list of tools costs more of the provider's prompt cache than it saves.
+package toolprune
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+const Name = "l4"
+
+// Limits for agents' requests, and for those of other clients.
+const (
+	maxAgentTools  = 12
+	maxAgentTokens = 1500
+	maxTools       = 40 // from this number on, other clients' tools are chosen, too
+)
+
+// Mode is which requests are pruned.
+type Mode string
+
+// The modes.
+const (
+	Auto Mode = "auto" // agents' requests, and requests with more than 40 tools
+	On   Mode = "on"   // all requests, as those of agents
+	Off  Mode = "off"
+)
+
+// Layer chooses tools. Safe for concurrent use.
+type Layer struct {
+	Mode   Mode     // "" means Auto
+	Tasks  TaskMap  // nil means DefaultTasks
+	Memory *Choices // shared across changes of the configuration
+}
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+)
+
+// Name is "l4".
+func (Layer) Name() string { return Name }
+
+var profiles = []string{pipeline.ProfileStandard}
+
+// Profiles implements pipeline.Layer.
+func (Layer) Profiles() []string { return profiles }
+
+// limit is how many tools a request may keep, and how many tokens of definitions.
+type limit struct{ tools, tokens int }
+
+// limitOf is the limit of a request; ok is false if none applies.
+func (l Layer) limitOf(h *policy.Hints, n int) (limit, bool) {
+	agent := l.Mode == On || h.GolemID != "" || h.Subsystem != "" || h.TickType != ""
+	switch {
+	case l.Mode == Off:
+		return limit{}, false
+	case agent: // without a task there is no better reason to leave a tool out than that there are too many
+		return limit{maxAgentTools, maxAgentTokens}, n > maxAgentTools || h.TickType != ""
+	}
+	return limit{tools: maxTools}, n > maxTools
+}
+
+// Applies reports whether the request has tools that may be left out.
+func (l Layer) Applies(x *pipeline.Exchange) bool {
+	if l.Mode == Off || x.Request.Op != chat.Generate {
+		return false
+	}
+	n := count(x.Request.Member("tools", "functions"))
+	_, ok := l.limitOf(&x.Hints, n)
+	return n > 0 && ok
+}
+
+// count is the number of tools. An element of Gemini's list is a list of functions.
+func count(tools jsonx.Value) (n int) {
+	for _, e := range tools.Each {
+		declared := e.Get("functionDeclarations")
+		if !declared.Exists() {
+			declared = e.Get("function_declarations")
+		}
+		if declared.Kind() != jsonx.Array {
+			n++
+			continue
+		}
+		for range declared.Each {
+			n++
+		}
+	}
+	return n
+}
+
+// Request removes the tools that are not chosen.
+func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+	t, err := x.Transcript()
+	if err != nil {
+		return err
+	}
+	lim, ok := l.limitOf(&x.Hints, len(t.Tools))
+	if !ok {
+		return nil
+	}
+	keep := l.choose(x, t, lim)
+	saved := 0
+	for i := range t.Tools {
+		if !keep[i] {
+			t.RemoveTool(i)
+			saved += tokens(&t.Tools[i])
+		}
+	}
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(saved)})
+	if saved == 0 {
+		return nil
+	}
+	return x.Change(t)
+}
+
+// tokens estimates the tokens of a definition.
+func tokens(t *transcript.Tool) int { return (2*len(t.Value.Raw) + 6) / 7 }
+
+// choose reports for each tool whether it is kept.
+func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit) []bool {
+	keep := required(x.Request, t)
+	key := keyOf(x, t)
+	known, found := l.Memory.find(key)
+	left := lim
+	for i := range t.Tools {
+		keep[i] = keep[i] || found && known.has(t.Tools[i].Name)
+		if keep[i] {
+			left.tools--
+			left.tokens -= tokens(&t.Tools[i])
+		}
+	}
+	if found {
+		return keep
+	}
+	for _, i := range l.rank(x, t) {
+		n := tokens(&t.Tools[i])
+		if left.tools <= 0 || lim.tokens > 0 && left.tokens < n {
+			continue
+		}
+		if !keep[i] {
+			keep[i] = true
+			left.tools--
+			left.tokens -= n
+		}
+	}
+	l.Memory.store(key, names(t, keep))
+	return keep
+}
+
+// rank is the order in which tools are kept: by the task of the agent's tick, else by how much they have in common with the last user message.
+func (l Layer) rank(x *pipeline.Exchange, t *transcript.Transcript) []int {
+	tasks := l.Tasks
+	if tasks == nil {
+		tasks = DefaultTasks
+	}
+	if order := tasks.order(x.Hints.TickType, t); len(order) > 0 {
+		return order
+	}
+	return bySimilarity(t, lastUserText(t))
+}
+
+// required reports for each tool whether it must stay: it was called before, the request names it, it carries a cache mark, or only its provider knows
+// what it is.
+func required(r *chat.Request, t *transcript.Transcript) []bool {
+	named := map[string]bool{}
+	for i := range t.Turns {
+		for _, c := range t.Turns[i].Calls {
+			named[c.Name] = true
+		}
+	}
+	for _, key := range [...]string{"tool_choice", "function_call", "toolConfig", "tool_config"} {
+		for s, isName := range r.Doc.Get(key).Strings {
+			if name, ok := s.Str(); ok && !isName {
+				named[name] = true
+			}
+		}
+	}
+	keep := make([]bool, len(t.Tools))
+	for i := range t.Tools {
+		tool := &t.Tools[i]
+		keep[i] = tool.Builtin || tool.Marked || named[tool.Name]
+	}
+	return keep
+}
+
+func names(t *transcript.Transcript, keep []bool) []string {
+	var out []string
+	for i := range t.Tools {
+		if keep[i] {
+			out = append(out, t.Tools[i].Name)
+		}
+	}
+	return out
+}
+
+// lastUserText is the text of the last turn in which the user says something.
+func lastUserText(t *transcript.Transcript) string {
+	for i := range slices.Backward(t.Turns) {
+		var texts []string
+		for j := t.Turns[i].First; j < t.Turns[i].End; j++ {
+			if t.Texts[j].Kind == transcript.User {
+				texts = append(texts, t.String(j))
+			}
+		}
+		if len(texts) > 0 {
+			return strings.Join(texts, " ")
+		}
+	}
+	return ""
+}

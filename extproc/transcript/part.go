@@ -1,0 +1,180 @@
+package transcript
+
+import (
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// reader reads the texts of one turn.
+type reader struct {
+	t    *Transcript
+	at   *Turn
+	turn int
+}
+
+// text adds a text.
+func (r *reader) text(kind Kind, v jsonx.Value) {
+	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v})
+}
+
+// value reads a content: a string, an array of parts, or a part.
+func (r *reader) value(kind Kind, v jsonx.Value) {
+	switch v.Kind() { //nolint:exhaustive // nothing else holds text
+	case jsonx.String:
+		r.text(kind, v)
+	case jsonx.Array:
+		for _, e := range v.Each {
+			r.value(kind, e)
+		}
+	case jsonx.Object:
+		r.part(kind, v)
+	}
+}
+
+// plainTypes are the types of messages and parts that hold texts, calls and results only.
+var plainTypes = map[string]bool{
+	"": true, "message": true, "text": true, "input_text": true, "output_text": true, "summary_text": true, "reasoning_text": true, "refusal": true,
+	"thinking": true, "reasoning": true, "tool_use": true, "tool_result": true, "function": true, "custom": true, "function_call": true,
+	"function_call_output": true, "custom_tool_call": true, "custom_tool_call_output": true, "search_result": true, "document": true,
+}
+
+// part reads a message or a part of one. Nesting is bounded by the document's.
+func (r *reader) part(kind Kind, v jsonx.Value) {
+	typed, _ := v.Get("type").Str()
+	switch typed {
+	case "tool_use", "function_call", "custom_tool_call":
+		r.calls(v, v)
+	case "tool_result", "function_call_output", "custom_tool_call_output":
+		kind = Result
+		r.answers(v)
+	case "document", "search_result":
+		kind = Document
+	case "thinking", "reasoning":
+		kind = Thinking
+	default:
+		if !plainTypes[typed] && kind != Thinking {
+			kind, r.at.Opaque = Other, true
+		}
+	}
+	if thought, _ := v.Get("thought").Bool(); thought { // Gemini
+		kind = Thinking
+	}
+	for key, m := range v.Members {
+		r.member(kind, string(key), m)
+	}
+}
+
+// member reads a member of a part.
+func (r *reader) member(kind Kind, key string, m jsonx.Value) {
+	switch key {
+	case "content", "parts", "text", "output", "refusal", "title", "context":
+		r.value(kind, m)
+	case "thinking", "reasoning", "reasoning_content", "reasoning_details", "summary":
+		r.value(Thinking, m)
+	case "arguments", "args", "input":
+		r.arguments(m)
+	case "tool_calls":
+		r.toolCalls(m)
+	case "function_call", "functionCall":
+		r.calls(m, m)
+		r.value(Other, m)
+	case "functionResponse", "function_response":
+		r.answers(m)
+		r.value(Result, m)
+	case "response":
+		r.text(Result, m)
+	case "function", "custom":
+		r.value(kind, m)
+	case "source":
+		r.source(m)
+	case "cache_control":
+		r.at.Marked = true
+	default:
+		r.rest(key, m)
+	}
+}
+
+// structure are members of parts that are no text: ids, names and types, and what providers sign or encrypt.
+var structure = map[string]bool{
+	"type": true, "role": true, "id": true, "name": true, "call_id": true, "tool_use_id": true, "tool_call_id": true, "tool_name": true, "status": true,
+	"signature": true, "thoughtSignature": true, "thought_signature": true, "encrypted_content": true, "format": true, "thought": true, "is_error": true,
+	"index": true, "caller": true, "phase": true,
+}
+
+// media are members with media, or where to find them.
+var media = map[string]bool{
+	"image_url": true, "input_audio": true, "audio_url": true, "video_url": true, "audio": true, "images": true, "inlineData": true, "inline_data": true,
+	"fileData": true, "file_data": true, "file": true, "file_id": true, "file_url": true, "data": true, "detail": true,
+}
+
+// rest reads any other member of a part.
+func (r *reader) rest(key string, m jsonx.Value) {
+	switch {
+	case structure[key]:
+	case media[key]:
+		r.at.Opaque = true
+	default:
+		for s, isName := range m.Strings {
+			if !isName && !isData(s) {
+				r.text(Other, s)
+			}
+		}
+	}
+}
+
+// arguments adds a call's arguments: an object, or JSON or any text in a string.
+func (r *reader) arguments(m jsonx.Value) {
+	switch m.Kind() { //nolint:exhaustive // nothing else holds text
+	case jsonx.String:
+		r.text(Arguments, m)
+		r.t.Texts[len(r.t.Texts)-1].JSON = true
+	case jsonx.Object, jsonx.Array:
+		r.text(Arguments, m)
+	}
+}
+
+// toolCalls reads the calls of an assistant's message in OpenAI's format.
+func (r *reader) toolCalls(m jsonx.Value) {
+	for _, call := range m.Each {
+		f := call.Get("function")
+		if custom := call.Get("custom"); custom.Exists() {
+			f = custom
+		}
+		r.calls(call, f)
+		r.value(Other, call)
+	}
+}
+
+// calls notes a call: id and name are members of the call and of its function.
+func (r *reader) calls(call, function jsonx.Value) {
+	id, ok := call.Get("call_id").Str() // the Responses API
+	if !ok {
+		id, _ = call.Get("id").Str()
+	}
+	name, _ := function.Get("name").Str()
+	r.at.Calls = append(r.at.Calls, Call{ID: id, Name: name})
+}
+
+// answers notes whose result a part is. Legacy functions, and Gemini's without ids, are known by name.
+func (r *reader) answers(v jsonx.Value) {
+	for _, key := range [...]string{"tool_use_id", "tool_call_id", "call_id", "id", "name"} {
+		if id, ok := v.Get(key).Str(); ok && id != "" {
+			r.at.Answer = append(r.at.Answer, id)
+			return
+		}
+	}
+	r.at.Answer = append(r.at.Answer, "")
+}
+
+// source reads the source of a document: text, blocks, a label, or bytes that are left alone.
+func (r *reader) source(m jsonx.Value) {
+	switch kind, _ := m.Get("type").Str(); {
+	case m.Kind() == jsonx.String:
+		r.text(Document, m)
+	case kind == "text":
+		r.value(Document, m.Get("data"))
+	case kind == "content":
+		r.value(Document, m.Get("content"))
+	default:
+		r.at.Opaque = true
+	}
+}

@@ -1,0 +1,190 @@
+package transcript
+
+import (
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// read finds the turns, texts and tools of a document.
+func (t *Transcript) read(d chat.Dialect) {
+	members := t.doc.Root()
+	if d == chat.Gemini {
+		if whole := either(members, "generateContentRequest", "generate_content_request"); whole.Kind() == jsonx.Object { // a form of requests for a count of tokens
+			members = whole
+		}
+	}
+	for key, v := range members.Members {
+		if !t.member(d, string(key), v) {
+			t.strings(Other, v)
+		}
+	}
+}
+
+// member reads a top-level member; false if it has neither turns nor tools.
+func (t *Transcript) member(d chat.Dialect, key string, v jsonx.Value) bool {
+	switch key {
+	case "messages":
+		t.each(v, t.message)
+	case "contents":
+		t.each(v, t.content)
+	case "system", "instructions", "systemInstruction", "system_instruction":
+		t.turn(chat.RoleSystem, -1, 0, v, func(r *reader) { r.value(System, v) })
+	case "input", "prompt":
+		t.input(d, v)
+	case "tools", "functions":
+		t.tools(v)
+	case "model", "stream", "tool_choice", "function_call", "toolConfig", "tool_config":
+	default:
+		return false
+	}
+	return true
+}
+
+// each reads the elements of an array of turns, or a single turn.
+func (t *Transcript) each(v jsonx.Value, read func(list, index int, v jsonx.Value)) {
+	if v.Kind() != jsonx.Array {
+		read(-1, 0, v)
+		return
+	}
+	t.lists = append(t.lists, v)
+	list := len(t.lists) - 1
+	for i, e := range v.Each {
+		read(list, i, e)
+	}
+}
+
+// turn adds a turn, whose texts read adds.
+func (t *Transcript) turn(role chat.Role, list, index int, v jsonx.Value, read func(*reader)) {
+	t.Turns = append(t.Turns, Turn{Role: role, Value: v, First: len(t.Texts), list: list, index: index})
+	n := len(t.Turns) - 1
+	read(&reader{t: t, at: &t.Turns[n], turn: n})
+	t.Turns[n].End = len(t.Texts)
+}
+
+var roles = map[string]chat.Role{
+	"system": chat.RoleSystem, "developer": chat.RoleSystem, "assistant": chat.RoleAssistant, "model": chat.RoleAssistant,
+	"tool": chat.RoleTool, "function": chat.RoleTool,
+}
+
+// roleOf is the role of a message; an unknown one is the user.
+func roleOf(v jsonx.Value) chat.Role {
+	name, _ := v.Get("role").Str()
+	if role, ok := roles[strings.ToLower(name)]; ok {
+		return role
+	}
+	return chat.RoleUser
+}
+
+// kindOf is the kind of plain text of a role.
+func kindOf(role chat.Role) Kind {
+	switch role {
+	case chat.RoleSystem:
+		return System
+	case chat.RoleAssistant:
+		return Assistant
+	case chat.RoleTool:
+		return Result
+	case chat.RoleUser:
+	}
+	return User
+}
+
+// message reads a message of OpenAI's or Anthropic's format.
+func (t *Transcript) message(list, index int, v jsonx.Value) {
+	role := roleOf(v)
+	t.turn(role, list, index, v, func(r *reader) {
+		if role == chat.RoleTool {
+			r.answers(v)
+		}
+		r.value(kindOf(role), v)
+	})
+}
+
+// content reads a content of Gemini's format.
+func (t *Transcript) content(list, index int, v jsonx.Value) {
+	role := roleOf(v)
+	if role == chat.RoleTool {
+		role = chat.RoleUser
+	}
+	t.turn(role, list, index, v, func(r *reader) { r.value(kindOf(role), v) })
+}
+
+// input reads the input of the Responses API, the prompts of a completion, or the texts of embeddings.
+func (t *Transcript) input(d chat.Dialect, v jsonx.Value) {
+	if d != chat.Responses || v.Kind() != jsonx.Array {
+		t.turn(chat.RoleUser, -1, 0, v, func(r *reader) { r.value(User, v) })
+		return
+	}
+	t.each(v, t.item)
+}
+
+// item reads an item of the Responses API.
+func (t *Transcript) item(list, index int, v jsonx.Value) {
+	kind, _ := v.Get("type").Str()
+	role := chat.RoleAssistant
+	switch {
+	case kind == "" || kind == "message":
+		role = roleOf(v)
+	case strings.HasSuffix(kind, "_output"):
+		role = chat.RoleTool
+	}
+	t.turn(role, list, index, v, func(r *reader) { r.value(kindOf(role), v) })
+}
+
+// tools reads an array of tools.
+func (t *Transcript) tools(v jsonx.Value) {
+	t.each(v, func(list, index int, e jsonx.Value) {
+		declared := either(e, "functionDeclarations", "function_declarations")
+		if declared.Kind() != jsonx.Array {
+			t.tool(list, index, e)
+			return
+		}
+		t.each(declared, t.tool)
+	})
+}
+
+// tool reads a tool.
+func (t *Transcript) tool(list, index int, e jsonx.Value) {
+	f := e
+	for _, key := range [...]string{"function", "custom"} {
+		if inner := e.Get(key); inner.Kind() == jsonx.Object {
+			f = inner
+		}
+	}
+	name, _ := f.Get("name").Str()
+	kind, typed := e.Get("type").Str()
+	tool := Tool{
+		Name: name, Value: e, Description: f.Get("description"), Marked: e.Get("cache_control").Exists(), list: list, index: index,
+		Builtin: name == "" || typed && kind != "function" && kind != "custom",
+	}
+	for _, key := range [...]string{"parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"} {
+		if s := f.Get(key); s.Exists() {
+			tool.Schema = s
+		}
+	}
+	t.Tools = append(t.Tools, tool)
+	t.strings(Definition, e)
+}
+
+// strings adds the strings of a value outside of the turns, except those that cannot be text.
+func (t *Transcript) strings(kind Kind, v jsonx.Value) {
+	for s, isName := range v.Strings {
+		if !isName && !isData(s) {
+			t.Texts = append(t.Texts, Text{Kind: kind, Turn: -1, Value: s})
+		}
+	}
+}
+
+// isData reports whether a string is a data URL.
+func isData(s jsonx.Value) bool {
+	return strings.HasPrefix(string(s.Raw[:min(len(s.Raw), len(`"data:`))]), `"data:`)
+}
+
+func either(object jsonx.Value, camel, snake string) jsonx.Value {
+	if v := object.Get(camel); v.Exists() {
+		return v
+	}
+	return object.Get(snake)
+}
