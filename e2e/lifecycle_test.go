@@ -176,7 +176,8 @@ func TestDrainWaitsForSlowReaders(t *testing.T) {
 			}
 			g := gateway.Run(t, o)
 			s := begin(t, g, ask{dialect: fake.OpenAI, model: "m", stream: true})
-			if path == "backed" {
+			// A data path in Envoy's process does not give out what Envoy's connection has no room for: its last byte waits for the reader.
+			if path == "backed" && !g.InEnvoy {
 				eventually(t, "the sidecar's last byte", func() bool { return g.Metrics(t).Sum("bardo_active_exchanges") == 0 })
 			}
 			if err := g.Terminate(); err != nil {

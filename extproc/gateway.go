@@ -7,6 +7,7 @@
 package extproc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -59,6 +60,7 @@ type Deps struct {
 	Metrics  *telemetry.Metrics
 	Log      *slog.Logger
 	Egress   *http.Client             // see upstream.NewEgressClient
+	Listener *http.Client             // of the egress listener, where Egress is not; see attempt.Writer
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
@@ -161,7 +163,7 @@ func (x *exchange) options() (stream.Reply, error) {
 
 // Prober makes calls of providers outside of requests, with the configuration now in force.
 func (g *Gateway) Prober() *probe.Client {
-	return &probe.Client{Config: g.runtime.Load(), Egress: g.Egress}
+	return &probe.Client{Config: g.runtime.Load(), Egress: cmp.Or(g.Listener, g.Egress)}
 }
 
 // Opened implements stream.Handler.

@@ -36,7 +36,7 @@ func (g *Gateway) newExchange(hd stream.Head) *exchange {
 	}
 	x.ID, x.Header = newID(), hd.Header
 	x.review.View, x.review.Events = &x.View, g.Events
-	x.calls.Client, x.calls.Owner = g.Egress, (*callOwner)(x)
+	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
 	x.wantsTrailers = hd.Header.Get("te") == "trailers"
 	g.live.Add(1)

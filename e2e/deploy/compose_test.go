@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,6 +63,31 @@ func TestComposeIsPinnedAndClosed(t *testing.T) {
 		}
 		if s.StopGracePeriod != nil && time.Duration(*s.StopGracePeriod) < 35*time.Second {
 			t.Errorf("%s is killed while it drains", s.Name)
+		}
+	}
+}
+
+// TestTheImageHasBothShapesOfTheDataPath: make puts libbardo.so beside bardo, and the image takes all that is there.
+func TestTheImageHasBothShapesOfTheDataPath(t *testing.T) {
+	build := exec.CommandContext(t.Context(), "make", "--dry-run", "build")
+	build.Dir = "../.."
+	out, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"/bin/bardo ./cmd/bardo\n", "-buildmode=c-shared", "/bin/libbardo.so ./cmd/bardo/libbardo\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("make build lacks %q: %s", want, out)
+		}
+	}
+	for _, s := range composed(t).Services {
+		if s.Build == nil {
+			continue
+		}
+		for _, want := range []string{"RUN make tools build ", "COPY --from=build /src/bin/ /usr/local/bin/\n"} {
+			if !strings.Contains(s.Build.DockerfileInline, want) {
+				t.Errorf("%s: the image lacks %q", s.Name, want)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 )
 
@@ -50,7 +51,7 @@ func (s *ReasoningStore) Put(id string, account policy.Account, json []byte) {
 		s.drop()
 	}
 	if s.ending == nil {
-		s.ending = time.AfterFunc(time.Until(s.queue[0].over), s.clear)
+		s.ending = time.AfterFunc(time.Until(s.queue[0].over), guard.Func(s.clear))
 	}
 }
 
@@ -73,7 +74,7 @@ func (s *ReasoningStore) clear() {
 	}
 	s.ending = nil
 	if len(s.queue) > 0 {
-		s.ending = time.AfterFunc(time.Until(s.queue[0].over), s.clear)
+		s.ending = time.AfterFunc(time.Until(s.queue[0].over), guard.Func(s.clear))
 	}
 }
 

@@ -84,7 +84,7 @@ func (c *call) head() (*http.Response, *upstream.Failure, error) {
 	if err != nil {
 		return nil, c.failure(upstream.NotEncoded, err), nil
 	}
-	heads := c.w.send(req)
+	heads := c.w.send(c.w.clientFor(c.t), req)
 	for {
 		select {
 		case h := <-heads:
@@ -243,11 +243,25 @@ func (w *Writer) request(ctx context.Context, t *Attempt) (*http.Request, error)
 	v := t.View
 	req.Header.Set("User-Agent", v.Head.Header.Get("user-agent"))
 	req.Header.Set(state.HeaderCluster, state.Cluster(v.Config.Providers[t.To.Provider].Cluster))
-	for _, f := range v.AffinityHeader() {
-		req.Header.Set(f.Name, f.Value)
+	if v.Config.Providers[t.To.Provider].Spread {
+		for _, f := range v.AffinityHeader() {
+			req.Header.Set(f.Name, f.Value)
+		}
 	}
 	req.Header.Set(state.HeaderExchange, v.Config.EgressSecret+"."+v.ID)
 	return req, nil
+}
+
+// clientFor is the client of an attempt. A call through Envoy's clusters ends with its client's connection, and knows no affinity: what may have to be read
+// on for its usage (see awaitUsage), and conversations that stay at one of several endpoints, take the way through the listener. Answers that are not
+// streamed have their usage in them.
+func (w *Writer) clientFor(t *Attempt) *http.Client {
+	v := t.View
+	spread := v.Config.Providers[t.To.Provider].Spread && v.Affinity.Hash != 0
+	if w.Listener != nil && (spread || v.Request.Stream && v.Terms(&t.To).Thinks) {
+		return w.Listener
+	}
+	return w.Client
 }
 
 // head is the response headers of a request, or its error.
@@ -258,7 +272,7 @@ type head struct {
 
 // send sends a request in its own goroutine, so that the caller can also wait for heartbeats and disconnects. The channel is buffered: the
 // goroutine ends if nobody receives.
-func (w *Writer) send(req *http.Request) <-chan head {
+func (w *Writer) send(client *http.Client, req *http.Request) <-chan head {
 	heads := make(chan head, 1)
 	go func() {
 		defer func() {
@@ -266,7 +280,7 @@ func (w *Writer) send(req *http.Request) <-chan head {
 				heads <- head{nil, PanicError{w.Owner.Panicked(r)}}
 			}
 		}()
-		resp, err := w.Client.Do(req) //nolint:bodyclose // closed by who reads it
+		resp, err := client.Do(req) //nolint:bodyclose // closed by who reads it
 		heads <- head{resp, err}
 	}()
 	return heads

@@ -12,6 +12,7 @@ import (
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/upstream"
+	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/state"
 )
 
@@ -233,4 +234,52 @@ func TestHeartbeatsWhileAnAttemptIsSilent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatNeedsTheListenerGoesThere: streams whose usage may have to be awaited after their client, and conversations at one of several endpoints.
+func TestWhatNeedsTheListenerGoesThere(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		change   func(*attempt.Attempt)
+		listener bool
+	}{
+		{"a stream", func(*attempt.Attempt) {}, false},
+		{"a stream of a model that may reason", func(a *attempt.Attempt) { a.To.Thinks = policy.ThinksAlways }, true},
+		{"a whole answer of a model that may reason", func(a *attempt.Attempt) { a.To.Thinks = policy.ThinksAlways; a.View.Request.Stream = false }, false},
+		{"a conversation", func(a *attempt.Attempt) { a.View.Affinity.Hash = 7 }, false},
+		{"a conversation at several endpoints", func(a *attempt.Attempt) { a.View.Affinity.Hash = 7; spread(a) }, true},
+		{"several endpoints", spread, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			a := newAttempt(t)
+			row.change(a)
+			var affinity string
+			took := map[bool]int{}
+			through := func(listener bool) transport {
+				return func(r *http.Request) (*http.Response, error) {
+					took[listener]++
+					affinity = r.Header.Get(state.HeaderAffinity)
+					return replies(http.StatusOK, "done")(r)
+				}
+			}
+			w, _ := newWriter(through(false))
+			w.Listener = &http.Client{Transport: through(true)}
+			if f, err := w.Do(t.Context(), a, (&sink{}).open, attempt.Wait{}); f != nil || err != nil {
+				t.Fatal(f, err)
+			}
+			if took[row.listener] != 1 || took[!row.listener] != 0 {
+				t.Errorf("by way of the listener: %v", took)
+			}
+			if several := a.View.Config.Providers["p"].Spread && a.View.Affinity.Hash != 0; several != (affinity != "") {
+				t.Errorf("the affinity is %q", affinity)
+			}
+		})
+	}
+}
+
+// spread gives an attempt's provider several endpoints.
+func spread(a *attempt.Attempt) {
+	p := a.View.Config.Providers["p"]
+	p.Spread = true
+	a.View.Config.Providers["p"] = p
 }

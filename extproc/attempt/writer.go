@@ -18,8 +18,10 @@ import (
 // Writer encodes the attempts of one request (Write), and makes those that Envoy does not make by itself (Do). Safe for concurrent use: each
 // of Envoy's retries is encoded on a stream of its own.
 type Writer struct {
-	Client *http.Client // of Envoy's egress listener
+	Client *http.Client // of Envoy's egress listener, or of its clusters
 	Owner  Owner
+	// Listener is always of the egress listener, for calls that need what Envoy does for those alone; nil: Client is it.
+	Listener *http.Client
 
 	mu       sync.Mutex // also guards the parsing of the conversation, which happens at most once
 	closed   bool       // the request's body has gone back to its pool

@@ -61,6 +61,7 @@ type Provider struct {
 	Keys     []provider.Secret // all of its keys, the endpoint's first
 	Ring     *keyring.Ring     // of several keys; nil for one
 	Cluster  policy.ProviderID // its name in the control plane's state
+	Spread   bool              // it has several equal endpoints, among which Envoy chooses
 	Free     bool              // the demo provider: callers without a key may use it
 	Direct   bool              // a configured key of the user's own: not billed, and layers are skipped unless Engineered
 	BYOK     bool              // accepts X-Bardo-Upstream-Key

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 )
 
@@ -140,7 +141,7 @@ func open(to string, standard io.Writer, redact func([]byte) []byte) (*outlet, e
 	case to != "stdout":
 		return nil, fmt.Errorf("events: %q is neither stdout nor file:/path", to)
 	}
-	go o.run()
+	guard.Go(o.run)
 	return o, nil
 }
 

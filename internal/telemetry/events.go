@@ -2,11 +2,27 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
+const taskPanics = "bardo_task_panics_total"
+
 // WatchEvents registers a function that every scrape calls for the number of dropped events. Call it once.
 func (m *Metrics) WatchEvents(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "bardo_events_dropped_total", Help: "Events that telemetry.events was too slow for.",
 	}, func() float64 { return float64(dropped()) }))
+}
+
+// WatchTasks registers a function that every scrape calls for the number of panics beside requests. Call it once.
+func (m *Metrics) WatchTasks(panics func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: taskPanics, Help: "Tasks beside requests that ended in a fault of the program.",
+	}, func() float64 { return float64(panics()) }))
+}
+
+// WatchWorkers registers a function that every scrape calls for how often Envoy's worker threads were held. Call it once.
+func (m *Metrics) WatchWorkers(holds func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "bardo_worker_holds_total", Help: "Times that the data path held one of Envoy's worker threads for longer than 5 ms.",
+	}, func() float64 { return float64(holds()) }))
 }
 
 // WatchBodies registers a function that every scrape calls for the memory of requests' bodies. Call it once.

@@ -16,6 +16,17 @@ func TestLostEventsAreCounted(t *testing.T) {
 	}
 }
 
+func TestTheProcessIsWatched(t *testing.T) {
+	m := New(Build{Version: "v"})
+	m.WatchTasks(func() int64 { return 3 })
+	m.WatchWorkers(func() int64 { return 5 })
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if got := w.Body.String(); !strings.Contains(got, "bardo_task_panics_total 3\n") || !strings.Contains(got, "bardo_worker_holds_total 5\n") {
+		t.Error(got)
+	}
+}
+
 func TestTheMemoryOfBodiesIsRead(t *testing.T) {
 	m := New(Build{Version: "v"})
 	m.WatchBodies(func() int64 { return 65536 })

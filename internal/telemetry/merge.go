@@ -77,7 +77,8 @@ func merge(own, serving []*dto.MetricFamily) []*dto.MetricFamily {
 
 // ofProcess reports whether a family is about a process, and not about what it serves.
 func ofProcess(name string) bool {
-	return strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") || name == "bardo_build_info"
+	return strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_") ||
+		name == "bardo_build_info" || name == taskPanics
 }
 
 // labelled marks the metrics of a family as those of Envoy's process.

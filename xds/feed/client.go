@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/feed/feedpb"
 	"bardo.money/gateway/xds/health"
@@ -130,8 +131,8 @@ func (c *Client) runStream(ctx context.Context) error {
 		_, err = stream.Recv() // says why
 		return err
 	}
-	group.Go(func() error { return c.listen(stream) })
-	group.Go(func() error { return c.sendReports(ctx, stream) })
+	group.Go(guard.Err(func() error { return c.listen(stream) }))
+	group.Go(guard.Err(func() error { return c.sendReports(ctx, stream) }))
 	return group.Wait()
 }
 
@@ -162,7 +163,7 @@ func (c *Client) listen(stream feedpb.Feed_ConnectClient) error {
 		for _, id := range u.GetGranted() {
 			p := policy.ProviderID(id)
 			c.o.Granted(p)
-			time.AfterFunc(grantTime, func() { c.o.Revoke(p) })
+			time.AfterFunc(grantTime, guard.Func(func() { c.o.Revoke(p) }))
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 )
 
@@ -58,8 +59,10 @@ type Prober struct {
 func (p Prober) Run(ctx context.Context) {
 	p.Every, p.Timeout, p.Soon = cmp.Or(p.Every, 30*time.Second), cmp.Or(p.Timeout, 10*time.Second), cmp.Or(p.Soon, time.Second)
 	r := schedule{Prober: p, due: map[policy.ProviderID]time.Time{}, began: map[policy.ProviderID]time.Time{}, inFlight: map[policy.ProviderID]bool{}, ended: make(chan pingEnd)}
+	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	defer stop() // a panic must not wait for pings
 	wake := time.NewTimer(0)
 	defer wake.Stop()
 	for {
@@ -73,13 +76,16 @@ func (p Prober) Run(ctx context.Context) {
 		case <-wake.C:
 		}
 		for _, id := range r.begin(time.Now()) {
-			wg.Go(func() {
-				again := p.ping(ctx, id)
-				select {
-				case r.ended <- pingEnd{id, again}:
-				case <-ctx.Done():
-				}
-			})
+			wg.Go(guard.Func(func() {
+				e := pingEnd{id: id}
+				defer func() { // after a panic, too: else it is in flight for ever
+					select {
+					case r.ended <- e:
+					case <-ctx.Done():
+					}
+				}()
+				e.again = p.ping(ctx, id)
+			}))
 		}
 		wake.Reset(r.next(time.Now()))
 	}

@@ -50,7 +50,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		}
 		rt.TakesKeys = rt.TakesKeys || p.BYOK
 		rt.Providers[p.ID] = runtime.Provider{
-			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
+			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 			Reasoning: a.Kind().Reasoning,
 		}
 	}

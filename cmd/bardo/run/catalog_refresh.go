@@ -117,7 +117,7 @@ func (g *gateway) readList(ctx context.Context, p *config.Provider) (changed boo
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	before, known := g.lists.Of(p)
-	got, err := g.prober().ListModels(ctx, p.ID, before.ETag)
+	got, err := g.gate.Prober().ListModels(ctx, p.ID, before.ETag)
 	if err != nil {
 		return false, err
 	}

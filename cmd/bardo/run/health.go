@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds/health"
 )
@@ -61,12 +62,12 @@ func (v healthView) State(p policy.ProviderID) string {
 func (g *gateway) watchHealth(ctx context.Context) error {
 	var group errgroup.Group
 	if g.data { // pings leave through Envoy, as everything does
-		group.Go(func() error {
+		group.Go(guard.Again(ctx, func() error {
 			health.Prober{Tracker: g.tracker, Probe: g.probe, Every: g.cfg.Load().Routing.PingInterval}.Run(ctx)
 			return nil
-		})
+		}))
 	}
-	group.Go(func() error {
+	group.Go(guard.Again(ctx, func() error {
 		logged := loggedStates{}
 		g.tracker.Watch(ctx, func() {
 			now := time.Now()
@@ -79,7 +80,7 @@ func (g *gateway) watchHealth(ctx context.Context) error {
 			}
 		})
 		return nil
-	})
+	}))
 	return group.Wait()
 }
 

@@ -22,6 +22,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/xds"
@@ -50,6 +51,7 @@ const (
 type Host struct {
 	Calls http.RoundTripper // of exchanges, through Envoy's clusters
 	Cut   func()            // ends every request under way
+	Holds func() int64      // how often its worker threads were held
 }
 
 // StartInside starts the data path in Envoy's process. dir is the run directory.
@@ -86,6 +88,7 @@ func StartInside(p Parts, dir string, host Host) (*Inside, error) {
 		in.Shutdown()
 		return nil, err
 	}
+	g.metrics.WatchWorkers(host.Holds)
 	return in, nil
 }
 
@@ -132,12 +135,12 @@ func (in *Inside) serve() error {
 	if err != nil {
 		return err
 	}
-	in.servers.Go(func() error { return serveHTTP(ctx, l, in.handler()) })
-	in.servers.Go(func() error { return g.rest(ctx) })
-	in.servers.Go(func() error { return g.watchLists(ctx) })
-	in.servers.Go(func() error { return g.putListsInForce(ctx) })
-	in.servers.Go(func() error { g.link.Run(ctx); return nil })
-	in.servers.Go(func() error { return g.watchHealth(ctx) })
+	in.servers.Go(guard.Again(ctx, func() error { return serveHTTP(ctx, l, in.handler()) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.rest(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.watchLists(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.putListsInForce(ctx) }))
+	in.servers.Go(guard.Again(ctx, func() error { g.link.Run(ctx); return nil }))
+	in.servers.Go(guard.Again(ctx, func() error { return g.watchHealth(ctx) }))
 	g.ready.Store(true)
 	return nil
 }
@@ -177,11 +180,15 @@ func (g *gateway) putListsInForce(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-g.listed:
-			g.applying.Lock()
-			g.relist(ctx)
-			g.applying.Unlock()
+			g.relistAlone(ctx)
 		}
 	}
+}
+
+func (g *gateway) relistAlone(ctx context.Context) {
+	g.applying.Lock()
+	defer g.applying.Unlock()
+	g.relist(ctx)
 }
 
 // maxConfig bounds a configuration that is handed over.

@@ -17,6 +17,7 @@ import (
 	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/extproc/stream/processor"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -245,10 +246,10 @@ func (g *gateway) replaceWaiting(ctx context.Context, rt *runtime.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	g.stopWaiting = func() { cancel(); <-done }
-	go func() {
+	guard.Go(func() {
 		defer close(done)
 		g.useWhenReachable(ctx, rt)
-	}()
+	})
 }
 
 func (d *dataPath) endWaiting() {
@@ -259,7 +260,7 @@ func (d *dataPath) endWaiting() {
 
 // probe pings a provider, and reports the result to the control plane too. While Envoy is away no request is sent.
 func (g *gateway) probe(ctx context.Context, id policy.ProviderID) error {
-	err := g.prober().Probe(ctx, id)
+	err := g.gate.Prober().Probe(ctx, id)
 	refusal, refused := errors.AsType[*probe.CredentialRefused](err)
 	missed, unmet := errors.AsType[*probe.Unreachable](err)
 	switch {

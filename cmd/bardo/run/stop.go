@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/cli"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/xds/snapshot"
 )
 
@@ -182,7 +183,7 @@ func (g *gateway) close() {
 // closeBy closes what open opened before over is done. The ledger and the events do not wait for each other.
 func (g *gateway) closeBy(over context.Context) {
 	notified := make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(notified)
 		if err := g.events.Close(); err != nil {
 			g.log.Error("not every event was written", "error", err)
@@ -190,7 +191,7 @@ func (g *gateway) closeBy(over context.Context) {
 		if n := g.events.Dropped(); n > 0 {
 			g.log.Warn("events were lost: the place that they go to is too slow", "events", n)
 		}
-	}()
+	})
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
 		if deadline, ok := over.Deadline(); ok {

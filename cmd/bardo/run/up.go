@@ -26,9 +26,9 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
-	"bardo.money/gateway/extproc/probe"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/policy/ledger"
@@ -169,6 +169,10 @@ func tuneGC(cfg *config.Config) {
 func (g *gateway) open(ctx context.Context) (err error) {
 	cfg := g.cfg.Load()
 	g.metrics = telemetry.New(telemetry.Build{Version: cli.Version})
+	g.metrics.WatchTasks(guard.Count)
+	guard.Report(func(p *guard.Panic, stack string) {
+		g.log.Error("a task ended in a fault of the program", "error", p, "stack", stack)
+	})
 	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(cfg)...)
 	if !g.envoy && !g.inside {
 		if g.split, err = openSplit(cfg, g.log); err != nil {
@@ -240,7 +244,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: g.egress(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
 	return nil
@@ -255,13 +259,12 @@ func (g *gateway) egress() *http.Client {
 	return c
 }
 
-// prober makes calls outside of requests, which always go through the egress listener.
-func (g *gateway) prober() *probe.Client {
-	p := g.gate.Prober()
-	if g.calls != nil {
-		p.Egress = upstream.NewEgressClient(g.sockets.egress)
+// listener is the client of the egress listener, where egress has another way; else nil.
+func (g *gateway) listener() *http.Client {
+	if g.calls == nil {
+		return nil
 	}
-	return p
+	return upstream.NewEgressClient(g.sockets.egress)
 }
 
 func (g *gateway) newEnvoy(cfg *config.Config) (*envoy.Process, error) {

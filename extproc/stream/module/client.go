@@ -32,6 +32,7 @@ type client struct {
 	in           hook       // the hook under way
 	continued    bool       // the hook under way may continue
 	forwarded    bool       // Envoy carries the request
+	planned      int        // how many attempts Envoy may make
 	requestEnded bool
 	taking       bool             // the hook is called for what waits in Envoy
 	calls        map[uint64]*call // in flight
@@ -496,7 +497,7 @@ func (d *client) Forward(f stream.Forward) error {
 	body, borrows := borrow(f.Body)
 	set, order := pack(f.Set, f.Remove), stream.PriorityGroups(nil, f.Clusters)
 	return d.do(posted{run: func(at int) {
-		d.forwarded, d.continued = true, at != outsideHooks
+		d.forwarded, d.planned, d.continued = true, len(f.Clusters), at != outsideHooks
 		d.f.forward(set, body, order, f.Exchange, at)
 	}}, borrows, inRequestEnd)
 }
@@ -521,14 +522,21 @@ func (d *client) Next() (stream.Piece, error) {
 	}
 }
 
-// answerHeadOf reads Envoy's attributes of an answer. Within a hook.
-func answerHeadOf(f handle, h header.List, details string) *stream.AnswerHead {
+// viaUpstream are the response code details of an answer that a provider made.
+const viaUpstream = "via_upstream"
+
+// answerHeadOf reads Envoy's attributes of an answer to a request with so many attempts planned. Within a hook.
+func answerHeadOf(f handle, h header.List, details string, planned int) *stream.AnswerHead {
 	a := &stream.AnswerHead{Header: h, Cluster: f.cluster(), Details: details}
 	a.Status, _ = strconv.Atoi(h.Get(":status"))
 	a.Attempts, _ = strconv.Atoi(h.Get("x-envoy-attempt-count"))
 	a.Attempts = max(a.Attempts, 1)
-	if a.Attempts > 1 && a.Attempts <= maxOutcomes {
-		a.Outcomes = make([]string, a.Attempts)
+	noted := a.Attempts
+	if details != viaUpstream { // Envoy's own answer does not say how many there were
+		noted = max(noted, planned)
+	}
+	if noted > 1 && noted <= maxOutcomes {
+		a.Outcomes = make([]string, noted)
 		for i := range a.Outcomes {
 			a.Outcomes[i] = f.noted(state.KeyAttempt + strconv.Itoa(i+1))
 		}

@@ -160,6 +160,8 @@ func provide(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: begun\n\n")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
+	case strings.HasSuffix(r.URL.Path, "/claims"):
+		w.Header().Set("X-Bardo-Internal-Failure", "cluster_not_found")
 	case strings.HasSuffix(r.URL.Path, "/silent"):
 		<-r.Context().Done()
 		return
@@ -296,7 +298,7 @@ func rows(large []byte) []row {
 		{name: "a reset attempt", path: "/forward?to=a,b~retry&path=/reset", body: []byte("hello"), status: 203, want: "A:" + provided("/reset", "2", "", "b~retry", "2: hello"), headers: map[string]string{"x-outcomes": "|"}},
 		{name: "no connection", path: "/forward?to=dead,b~retry", body: []byte("hello"), status: 203, want: "A:" + provided("", "2", "", "b~retry", "2: hello")},
 		{name: "every attempt refused", path: "/forward?to=dead&replace=1", status: 502, want: "replaced", headers: map[string]string{"x-was": "upstream_reset_before_response_started{remote_connection_failure|delayed_connect_error:_Connection_refused}"}},
-		{name: "a retry that cannot be written", path: "/forward?to=a,b~retry&path=/503&replace=1", body: []byte("unwritable"), status: 502, want: "replaced", headers: map[string]string{"x-was": "module_error"}},
+		{name: "a retry that cannot be written", path: "/forward?to=a,b~retry&path=/503&replace=1", body: []byte("unwritable"), status: 502, want: "replaced", headers: map[string]string{"x-was": "module_error", "x-outcomes": "a;503;7|"}},
 		{name: "an answer that is replaced", path: "/forward?to=a&replace=1", status: 502, want: "replaced", headers: map[string]string{"x-was": "via_upstream", "x-provider": ""}},
 
 		{name: "a call", path: "/call?to=a", body: []byte("hello"), status: 200, want: provided("", "own", "", "", "hello"), headers: map[string]string{"x-failure": "", "x-provider": "yes"}},
@@ -304,6 +306,7 @@ func rows(large []byte) []row {
 		{name: "a call that is refused", path: "/call?to=a&path=/503", body: []byte("hello"), status: 503, want: provided("/503", "own", "", "", "hello"), headers: map[string]string{"x-failure": ""}},
 		{name: "a call of a cluster without a provider", path: "/call?to=dead", status: 503, headers: map[string]string{"x-failure": "upstream_reset_before_response_started{remote_connection_failure}"}},
 		{name: "a call of an unknown cluster", path: "/call?to=unknown", status: 503, headers: map[string]string{"x-failure": "cluster_not_found"}},
+		{name: "a call whose provider takes Envoy's word", path: "/call?to=a&path=/claims", body: []byte("hello"), status: 200, want: provided("/claims", "own", "", "", "hello"), headers: map[string]string{"x-failure": ""}},
 		{name: "a call that breaks off", path: "/call?to=a&path=/cut", status: 200, want: "data: begun\n\n", broken: true},
 		{name: "a call that is cancelled", path: "/call?to=a&path=/silent&cancel=1", status: 502, want: `Post "http://egress/provider/silent": context deadline exceeded`},
 	}

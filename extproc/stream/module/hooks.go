@@ -178,7 +178,7 @@ func goAnswer(c *C.dm_stream, h *C.dm_header, n C.size_t, end C.bool, details C.
 	if !d.forwarded {
 		return C.CONTINUE // Envoy answered before the request was forwarded
 	}
-	d.push(inOther, event{kind: answerHead, head: answerHeadOf(handle{c}, headers(h, n), text(details)), end: bool(end)})
+	d.push(inOther, event{kind: answerHead, head: answerHeadOf(handle{c}, headers(h, n), text(details), d.planned), end: bool(end)})
 	return C.STOP
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/xds/state"
 )
@@ -103,7 +104,8 @@ func (d *client) start(k *call, cluster string, set, body []byte) {
 	case d.isGone():
 		k.abandonLater()
 	case code == clusterNotFound:
-		k.begin(header.List{{Name: ":status", Value: "503"}, {Name: state.HeaderFailure, Value: "cluster_not_found"}}, true)
+		k.begin(header.List{{Name: ":status", Value: "503"}}, false) // as Envoy's own answers come
+		k.add([]byte("cluster_not_found"), true)
 	case code != 0:
 		k.fail(fmt.Errorf("envoy did not start the stream: %d", code))
 	case !k.ended():
@@ -189,14 +191,14 @@ const grace = 3 * time.Second
 
 // abandonLater ends a call that Envoy has reset because its client disconnected. For any goroutine.
 func (k *call) abandonLater() {
-	time.AfterFunc(grace, func() {
+	time.AfterFunc(grace, guard.Func(func() {
 		k.mu.Lock()
 		if !k.end && k.err == nil {
 			k.err = stream.ErrDisconnected
 		}
 		k.mu.Unlock()
 		k.nudge()
-	})
+	}))
 }
 
 func (k *call) nudge() {
@@ -276,6 +278,7 @@ func (k *call) response(req *http.Request) *http.Response {
 			r.StatusCode, _ = strconv.Atoi(f.Value)
 		case serviceTime:
 			own = false
+		case state.HeaderFailure: // a provider's is not Envoy's word
 		case "content-length":
 			if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
 				r.ContentLength = n
@@ -286,7 +289,7 @@ func (k *call) response(req *http.Request) *http.Response {
 		}
 	}
 	r.Status = strconv.Itoa(r.StatusCode) + " " + http.StatusText(r.StatusCode)
-	if own && r.Header.Get(state.HeaderFailure) == "" {
+	if own {
 		r.Header.Set(state.HeaderFailure, k.why())
 	}
 	return r

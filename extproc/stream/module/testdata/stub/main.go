@@ -231,7 +231,8 @@ func forward(_ context.Context, r *request) error {
 
 func (r *request) finish(head *stream.AnswerHead, answer []byte) error {
 	if r.query["replace"] != "" {
-		return r.Reply(stream.Reply{Status: 502, Header: header.List{{Name: "x-was", Value: head.Details}}, Body: []byte("replaced")})
+		h := header.List{{Name: "x-was", Value: head.Details}, {Name: "x-outcomes", Value: strings.Join(head.Outcomes, "|")}}
+		return r.Reply(stream.Reply{Status: 502, Header: h, Body: []byte("replaced")})
 	}
 	set := header.List{
 		{Name: "x-cluster", Value: head.Cluster}, {Name: "x-details", Value: head.Details}, {Name: "x-attempts", Value: strconv.Itoa(head.Attempts)},
