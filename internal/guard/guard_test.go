@@ -53,7 +53,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestNobodyNeedsToBeTold(t *testing.T) {
+func TestNobodyNeedsToBeTold(*testing.T) {
 	guard.Report(nil)
 	guard.Func(func() { panic(1) })()
 }
