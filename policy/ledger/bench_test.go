@@ -3,6 +3,7 @@ package ledger
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -181,6 +183,88 @@ func BenchmarkApplied(b *testing.B) {
 		}
 	}
 	flush(b, l)
+}
+
+// BenchmarkApply applies groups of 100 charges to a store that has many already: the processor's time, and what is written, of each charge.
+func BenchmarkApply(b *testing.B) {
+	for _, keys := range []int{1, 1000} {
+		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
+			const group, before = 100, 100_000
+			l := gateway(b, storePath(b))
+			for k := range keys {
+				id := policy.Account(fmt.Sprint("key", k))
+				withKey(b, l, id, 1_000_000*usd)
+				l.Release(reserve(b, l, id, "first", 1_000_000*usd)) // all of it is in the block
+			}
+			n := 0
+			apply := func() {
+				ops := make([]*op, group)
+				for i := range ops {
+					ops[i] = chargeOp(l, fmt.Sprint("key", n%keys))
+					n++
+				}
+				l.writer.exclusive(func() {
+					if !l.writer.commit(ops) {
+						b.Fatal("the group was not committed")
+					}
+				})
+			}
+			for n < before {
+				apply()
+			}
+			cpu, written := processorTime(b), bytesWritten(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				apply()
+			}
+			charges := float64(b.N) * group
+			b.ReportMetric(float64(processorTime(b)-cpu)/charges, "cpu-ns/charge")
+			b.ReportMetric(float64(bytesWritten(b)-written)/charges, "written-B/charge")
+			b.ReportMetric(float64(b.Elapsed())/charges, "ns/charge")
+		})
+	}
+}
+
+// chargeOp is a charge of an account whose block pays.
+func chargeOp(l *Ledger, key string) *op {
+	h := &Hold{account: l.account(policy.Account(key)), request: newRequestID(), amount: 1500}
+	p := h.pay(&Charge{
+		RequestID: h.request, Account: h.account.name, Amount: 1500, ProviderCost: 1_400_000_000, Tokens: Tokens{Input: 250, Output: 30},
+		Provider: "openai", Model: "gpt-4o-mini", Status: "ok", Record: make([]byte, 700), At: time.Now(),
+	}, false)
+	return &op{
+		entry: p.entry, payer: h.account, receipt: &p.applied, done: p.end,
+		apply: func(b *book) (err error) { p.applied, err = b.captureHold(p.entry, h.account); return err },
+	}
+}
+
+// newRequestID is an id like the gateway's: it begins with the time.
+func newRequestID() string {
+	return fmt.Sprintf("req_%08x%s", time.Now().UnixMicro()>>14, rand.Text()[:16])
+}
+
+// processorTime is what the process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// bytesWritten is what the process has written to files.
+func bytesWritten(b *testing.B) (n int64) {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var read int64
+	if _, err := fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", &read, &n); err != nil {
+		b.Fatal(err)
+	}
+	return n
 }
 
 // BenchmarkReserve is what stands before a provider's call: a reserve out of the block.

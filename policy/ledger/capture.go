@@ -59,7 +59,7 @@ func (l *Ledger) capture(ctx context.Context, h *Hold, c Charge) (Receipt, error
 		return Receipt{}, err
 	}
 	p := h.pay(&c, open)
-	o := &op{entry: p.entry}
+	o := &op{entry: p.entry, payer: h.account, receipt: &p.applied}
 	o.apply = func(b *book) (err error) { p.applied, err = b.captureHold(p.entry, h.account); return err }
 	o.done = func(err error) { l.pending.remove(p.entry); p.end(err) }
 	l.pending.add(p.entry)
@@ -122,14 +122,14 @@ func (l *Ledger) Record(c Charge) error {
 	a := l.account(c.Account)
 	a.beginSpending(c.Amount)
 	e := &chargelog.Entry{Charge: &c}
-	var charged policy.Micro
-	o := &op{entry: e, apply: func(b *book) (err error) { charged, err = b.record(&c); return err }}
+	var r Receipt
+	o := &op{entry: e, receipt: &r, apply: func(b *book) (err error) { r.Charged, err = b.record(&c); return err }}
 	o.done = func(err error) {
 		if err != nil {
-			charged = 0
+			r.Charged = 0
 		}
 		l.pending.remove(e)
-		a.endSpending(&c, charged)
+		a.endSpending(&c, r.Charged)
 	}
 	l.pending.add(e)
 	if err := l.writer.append(o); err != nil {
@@ -154,14 +154,20 @@ func check(c *Charge) error {
 }
 
 // captureHold applies a charge of this gateway.
-func (b *book) captureHold(e *chargelog.Entry, a *account) (r Receipt, err error) {
-	account := a.number()
-	if account == 0 { // the store's file was replaced since the hold was made
-		if account, err = b.accountOf(e.Charge.Account); err != nil {
-			return Receipt{}, err
-		}
+func (b *book) captureHold(e *chargelog.Entry, a *account) (Receipt, error) {
+	account, err := b.numberOf(a)
+	if err != nil {
+		return Receipt{}, err
 	}
 	return b.capture(e, from{account, b.instance})
+}
+
+// numberOf is an account's number in the store.
+func (b *book) numberOf(a *account) (int64, error) {
+	if n := a.number(); n != 0 {
+		return n, nil
+	}
+	return b.accountOf(a.name) // the store's file was replaced since the hold was made
 }
 
 // from is the source of a charge: an account, and the gateway whose block pays.
@@ -198,6 +204,12 @@ func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
 	return r, err
 }
 
+// What takes money out of a block and a balance.
+const (
+	takeFromBlock   = `UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`
+	takeFromBalance = `UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`
+)
+
 // pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
 // dead and returned its block, out of what no block holds. From there comes the rest of an open entry, too.
 func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
@@ -206,7 +218,7 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 		left, err = b.micro(f.account)
 		return 0, left, err
 	}
-	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
+	n, err := b.exec(takeFromBlock, held, f.account, f.instance)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -220,7 +232,7 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 		}
 		amount = held + max(0, min(amount-held, available))
 	}
-	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
+	err = b.row(takeFromBalance, amount, held, f.account).Scan(&left)
 	return amount, left, err
 }
 
@@ -275,14 +287,21 @@ func (b *book) record(c *Charge) (policy.Micro, error) {
 	return 0, err
 }
 
+// insertRequest is followed by rows.
+const insertRequest = `INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
+	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record) VALUES `
+
+// appendRequest appends the values of a request's row.
+func appendRequest(row []any, c *Charge, journal any, charged policy.Micro) []any {
+	t := &c.Tokens
+	return append(row, c.RequestID, string(c.Account), journal, c.At.UnixMicro(), string(c.Provider), string(c.Model), c.Subsystem, c.Status,
+		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(c.Amount), int64(charged), int64(c.ProviderCost), c.Record)
+}
+
 // addRequest writes a request's row and adds it to the totals, unless its id exists.
 func (b *book) addRequest(c *Charge, journal sql.NullInt64, charged policy.Micro) (added bool, err error) {
-	t := c.Tokens
-	n, err := b.exec(`INSERT INTO request (id, account, journal, at, provider, model, subsystem, status,
-	input, cached, cache_write, output, reasoning, amount, charged, provider_cost, record)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-		c.RequestID, c.Account, journal, c.At.UnixMicro(), c.Provider, c.Model, c.Subsystem, c.Status,
-		t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, c.Amount, charged, c.ProviderCost, c.Record)
+	n, err := b.exec(insertRequest+`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+		appendRequest(nil, c, journal, charged)...)
 	if n == 0 || err != nil {
 		return false, err
 	}

@@ -64,6 +64,7 @@ type book struct {
 	instance int64 // the number of the gateway that it writes for; zero for tools
 	sums     sums  // what the transaction adds to the sums of usage
 	spending spending
+	batch    batch
 	hook     func() error // in tests: fails commits
 }
 

@@ -18,10 +18,13 @@ type op struct {
 	reply chan error        // nil for an entry of the charge log, which nobody waits for
 	err   error             // what apply returned
 
-	entry  *chargelog.Entry // nil for an op that fails while the store cannot be written
-	span   chargelog.Span   // of the entry
-	logged bool             // the charge log has the entry
-	size   int64            // approximate memory
+	entry   *chargelog.Entry // nil for an op that fails while the store cannot be written
+	payer   *account         // of a prepaid charge of this gateway
+	receipt *Receipt         // nil for all but charges of this gateway: what apply sets
+
+	span   chargelog.Span // of the entry
+	logged bool           // the charge log has the entry
+	size   int64          // approximate memory
 }
 
 // answer ends an op.
@@ -375,7 +378,8 @@ func (w *writer) answer(o *op, err error) {
 	o.answer(err)
 }
 
-// commitGroup runs a group's ops in one transaction, first together; if one of several fails, each in a savepoint, so an op's apply may run twice.
+// commitGroup runs a group's ops in one transaction, first together; if that fails for other reasons than an outage, each in a savepoint, so an op's
+// apply may run twice.
 // The error concerns the whole group; an op's own error is stored in it.
 func (b *book) commitGroup(group []*op) error {
 	failed, err := b.runAll(group)
@@ -395,18 +399,30 @@ func (b *book) commitGroup(group []*op) error {
 	})
 }
 
-// runAll runs a group as one. failed is true when an op failed: then none has happened.
+// runAll runs a group as one. failed is true when ops failed by themselves: then none has happened.
 func (b *book) runAll(group []*op) (failed bool, err error) {
 	err = b.atomically(func(b *book) error {
-		for _, o := range group {
-			if o.err = o.apply(b); o.err != nil {
-				failed = !isOutage(o.err)
-				return o.err
+		for left := group; len(left) > 0; {
+			done, err := b.runSome(left)
+			if err != nil {
+				failed = !isOutage(err)
+				return err
 			}
+			left = left[done:]
 		}
 		return nil
 	})
 	return failed, err
+}
+
+// runSome runs the first ops of a group, and returns how many.
+func (b *book) runSome(ops []*op) (done int, err error) {
+	if n := plain(ops); n >= batchLeast {
+		return n, b.applyTogether(ops[:n])
+	}
+	o := ops[0]
+	o.err = o.apply(b)
+	return 1, o.err
 }
 
 // apply runs an op in a savepoint. The error concerns the whole transaction; the op's own error is stored in it.

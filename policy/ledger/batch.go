@@ -1,0 +1,161 @@
+package ledger
+
+import (
+	"errors"
+	"strconv"
+
+	"bardo.money/gateway/policy"
+)
+
+// Most ops are charges that take what their gateway's block has set aside for them. Those of a group are applied together: each balance and block is
+// updated once, and rows are inserted many at a time. Where that fails, as for a request that was charged before, the group's ops are applied one
+// by one, which finds out what each of them is.
+
+// errOneByOne means that a batch does not hold what it was taken for.
+var errOneByOne = errors.New("the charges of a batch are to be applied one by one")
+
+// batchLeast is the least number of charges that are applied together.
+const batchLeast = 2
+
+// isPlain reports whether an op is a charge that can be applied together with others: it has no loss, and takes nothing beyond its gateway's block.
+func (o *op) isPlain() bool {
+	if o.receipt == nil || o.entry.Charge == nil || len(o.entry.Kept) > 0 {
+		return false
+	}
+	return !o.entry.Prepaid || !o.entry.Open && o.entry.Paid == o.entry.Charge.Amount
+}
+
+// plain is how many of the first ops are plain charges.
+func plain(ops []*op) (n int) {
+	for n < len(ops) && ops[n].isPlain() {
+		n++
+	}
+	return n
+}
+
+// The rows of a charge.
+var (
+	journalRows = newTable(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`)
+	entryRows   = newTable(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -$3), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`)
+	requestRows = newTable(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`)
+)
+
+// batch has what the charges of a batch take from each account, and the rows to insert. It is used again for the next one.
+type batch struct {
+	drafts                     map[*account]*draft
+	journals, entries, request []any
+}
+
+// draft is what a batch takes from an account.
+type draft struct {
+	row  int64        // the account's number in the store
+	sum  policy.Micro // of the charges
+	left policy.Micro // the balance; while receipts are written, behind the charge at hand
+}
+
+// reset empties a batch, with nothing left that it points to.
+func (t *batch) reset() {
+	clear(t.drafts)
+	for _, rows := range []*[]any{&t.journals, &t.entries, &t.request} {
+		clear(*rows)
+		*rows = (*rows)[:0]
+	}
+}
+
+// applyTogether applies plain charges, and sets their receipts. After an error nothing of the transaction may be kept.
+func (b *book) applyTogether(ops []*op) error {
+	t := &b.batch
+	defer t.reset()
+	if err := b.draw(t, ops); err != nil {
+		return err
+	}
+	var last int64
+	if err := b.row(`SELECT coalesce(max(id), 0) FROM journal`).Scan(&last); err != nil {
+		return err
+	}
+	for _, o := range ops {
+		t.add(o, &last)
+	}
+	for _, i := range []struct {
+		into   *table
+		values []any
+	}{{journalRows, t.journals}, {entryRows, t.entries}, {requestRows, t.request}} {
+		if err := b.insertRows(i.into, i.values); err != nil {
+			return err
+		}
+	}
+	for _, o := range ops {
+		b.receive(t, o)
+	}
+	return nil
+}
+
+// draw takes the charges out of the blocks and balances.
+func (b *book) draw(t *batch, ops []*op) error {
+	if t.drafts == nil {
+		t.drafts = map[*account]*draft{}
+	}
+	for _, o := range ops {
+		if !o.entry.Prepaid {
+			continue
+		}
+		d, ok := t.drafts[o.payer]
+		if !ok {
+			row, err := b.numberOf(o.payer)
+			if err != nil {
+				return err
+			}
+			d = &draft{row: row}
+			t.drafts[o.payer] = d
+		}
+		d.sum += o.entry.Paid
+	}
+	for _, d := range t.drafts {
+		if err := b.drawFrom(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawFrom takes the charges of one account. The error is errOneByOne where others have returned the gateway's block.
+func (b *book) drawFrom(d *draft) (err error) {
+	if d.sum == 0 {
+		d.left, err = b.micro(d.row)
+		return err
+	}
+	n, err := b.exec(takeFromBlock, int64(d.sum), d.row, b.instance)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errOneByOne
+	}
+	return b.row(takeFromBalance, int64(d.sum), int64(d.sum), d.row).Scan(&d.left)
+}
+
+// add adds the rows of a charge. last is the latest journal's id.
+func (t *batch) add(o *op, last *int64) {
+	c := o.entry.Charge
+	var journal any
+	if o.entry.Prepaid && c.Amount > 0 {
+		*last++
+		journal = *last
+		t.journals = append(t.journals, journal, c.RequestID, c.At.UnixMicro())
+		t.entries = append(t.entries, journal, t.drafts[o.payer].row, int64(c.Amount))
+	}
+	t.request = appendRequest(t.request, c, journal, c.Amount)
+}
+
+// receive sets the receipt of a charge that was applied, and adds it to the sums.
+func (b *book) receive(t *batch, o *op) {
+	c := o.entry.Charge
+	*o.receipt = Receipt{Charged: c.Amount}
+	if o.entry.Prepaid {
+		d := t.drafts[o.payer]
+		d.sum -= c.Amount
+		o.receipt.Balance = d.left + d.sum
+	}
+	b.sums.add(c, c.Amount)
+	b.spending.add(c, c.Amount)
+}

@@ -1,0 +1,183 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/ledger/chargelog"
+)
+
+// batchStore is a store to which a test applies charges itself.
+type batchStore struct {
+	*Ledger
+	t testing.TB
+}
+
+func newBatchStore(t testing.TB) batchStore {
+	t.Helper()
+	l := openWith(t, storePath(t), Options{
+		Gateway: true, IdleReturn: time.Hour, Flush: time.Hour, Poll: time.Hour, Retention: -1, Now: func() time.Time { return monday },
+	})
+	for _, id := range []policy.Account{"a", "b", "poor"} {
+		balance := 100 * usd
+		if id == "poor" {
+			balance = usd
+		}
+		withKey(t, l, id, balance)
+		l.Release(reserve(t, l, id, "block", balance/2)) // half of it is in the block
+	}
+	l.writer.exclusive(func() { l.writer.refused = func(*op) {} }) // an audit would report what is kept of them
+	return batchStore{l, t}
+}
+
+// apply applies entries in one group, and returns what their receipts say.
+func (s batchStore) apply(entries ...chargelog.Entry) (receipts []string) {
+	s.t.Helper()
+	ops := make([]*op, len(entries))
+	for i, e := range entries {
+		o := &op{entry: &e, receipt: &Receipt{}}
+		if e.Prepaid {
+			o.payer = s.account(e.Charge.Account)
+			o.apply = func(b *book) (err error) { *o.receipt, err = b.captureHold(&e, o.payer); return err }
+		} else {
+			o.apply = func(b *book) (err error) { o.receipt.Charged, err = b.record(e.Charge); return err }
+		}
+		o.done = func(err error) {
+			receipts = append(receipts, fmt.Sprintf("%s: %+v, %v", e.Charge.RequestID, *o.receipt, err))
+		}
+		ops[i] = o
+	}
+	s.writer.exclusive(func() {
+		if !s.writer.commit(ops) {
+			s.t.Fatal("the group was not committed")
+		}
+	})
+	return receipts
+}
+
+// contents are the rows of the tables that charges are written to.
+func (s batchStore) contents() (all []string) {
+	s.t.Helper()
+	for table, columns := range map[string]string{
+		"journal": "id, idem, kind, at, ref", "entry": "journal, account, amount", "balance": "account, micro, held, blocked", "block": "account, micro",
+		"usage": "account, day, model, provider, requests, input, output, charged, provider_cost", "spending": "day, account, agent, part, charged",
+		"request": "id, account, coalesce(journal, 0), at, provider, model, subsystem, status, input, cached, cache_write, output, reasoning, amount, charged, provider_cost, hex(record)",
+	} {
+		row := strings.Repeat("%s ", strings.Count(columns, ",")+1)
+		rows, err := readAll(s.t.Context(), s.reads, scanSentence, fmt.Sprintf(`SELECT printf('%s %s', %s) FROM %s`, table, row, columns, table))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// randomEntry is a charge: most often one that takes what the block has for it, sometimes of an id that was used before.
+func randomEntry(random *rand.Rand) chargelog.Entry {
+	n := random.IntN(100_000)
+	if random.IntN(60) == 0 {
+		n = random.IntN(20)
+	}
+	c := &Charge{
+		RequestID: fmt.Sprint("r", n), Account: []policy.Account{"a", "b"}[random.IntN(2)], Amount: policy.Micro(random.IntN(2000)), ProviderCost: policy.Pico(random.IntN(1e6)),
+		Tokens: Tokens{Input: random.Int64N(9), Output: random.Int64N(9)}, Provider: "p", Model: policy.ModelID(fmt.Sprint("m", random.IntN(3))), Status: "ok",
+		Record: make([]byte, random.IntN(50)), At: monday.Add(time.Duration(random.IntN(90)) * time.Hour), Part: []string{"", "dream"}[random.IntN(2)],
+	}
+	e := chargelog.Entry{Charge: c, Prepaid: true, Paid: c.Amount}
+	switch random.IntN(40) {
+	case 0, 1, 2:
+		c.Amount, e.Paid = 0, 0
+	case 3, 4, 5, 6:
+		e.Prepaid, e.Paid = false, 0
+	case 7:
+		c.Account, e.Open = "poor", true
+		e.Paid /= 2
+	case 8:
+		e.Paid /= 2
+	case 9:
+		c.Amount, e.Paid = 300*usd, 300*usd // the block has less
+	}
+	return e
+}
+
+// TestAGroupIsAppliedLikeItsChargesOneByOne: whatever is in a group, the store and the receipts are as if each charge had been applied alone.
+func TestAGroupIsAppliedLikeItsChargesOneByOne(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 4))
+			together, apart := newBatchStore(t), newBatchStore(t)
+			for group := range 12 {
+				entries := make([]chargelog.Entry, 1+random.IntN(100))
+				for i := range entries {
+					entries[i] = randomEntry(random)
+				}
+				have := together.apply(entries...)
+				for i, e := range entries {
+					if want := apart.apply(e); have[i] != want[0] {
+						t.Fatalf("group %d, charge %d of %d: %s, alone it is %s", group, i, len(entries), have[i], want[0])
+					}
+				}
+			}
+			have, want := together.contents(), apart.contents()
+			for _, row := range have {
+				if !slices.Contains(want, row) {
+					t.Errorf("there is %s", row)
+				}
+			}
+			for _, row := range want {
+				if !slices.Contains(have, row) {
+					t.Errorf("there is no %s", row)
+				}
+			}
+			wantClean(t, together.Ledger)
+		})
+	}
+}
+
+// TestABalanceIsUpdatedOnceForAGroup: the charges of one key in a group are one change of its balance and of its block.
+func TestABalanceIsUpdatedOnceForAGroup(t *testing.T) {
+	s := newBatchStore(t)
+	err := s.writer.do(func(b *book) error {
+		return b.do(`CREATE TEMP TABLE changed (what TEXT)`,
+			`CREATE TEMP TRIGGER of_balance AFTER UPDATE ON balance BEGIN INSERT INTO changed VALUES ('balance'); END`,
+			`CREATE TEMP TRIGGER of_block AFTER UPDATE ON block BEGIN INSERT INTO changed VALUES ('block'); END`)
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := make([]chargelog.Entry, 100)
+	for i := range entries {
+		c := &Charge{RequestID: fmt.Sprint(i), Account: []policy.Account{"a", "b"}[i%2], Amount: 10, At: monday}
+		entries[i] = chargelog.Entry{Charge: c, Prepaid: true, Paid: c.Amount}
+	}
+	s.apply(entries...)
+	changed := map[string]int{}
+	err = s.writer.between(func(b *book) error {
+		rows, err := readAll(t.Context(), b.conn, scanSentence, `SELECT what FROM changed`)
+		for _, r := range rows {
+			changed[r]++
+		}
+		return err
+	})
+	if want := map[string]int{"balance": 2, "block": 2}; err != nil || !maps.Equal(changed, want) {
+		t.Errorf("%v, %v, want %v", changed, err, want)
+	}
+	wantBalance(t, s.Ledger, "a", Balance{Prepaid: true, Amount: 100*usd - 500, Held: 0, Available: 100*usd - 500})
+}
+
+func TestRowsAreNumberedAcrossAStatement(t *testing.T) {
+	r := newTable("INSERT INTO t VALUES ", "($1, $2 + $1, $10$3$4$5$6$7$8$9)")
+	if have, want := r.inserts[2], "INSERT INTO t VALUES (?1, ?2 + ?1, ?10?3?4?5?6?7?8?9), (?11, ?12 + ?11, ?20?13?14?15?16?17?18?19), "+
+		"(?21, ?22 + ?21, ?30?23?24?25?26?27?28?29), (?31, ?32 + ?31, ?40?33?34?35?36?37?38?39)"; have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+}
