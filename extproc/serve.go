@@ -34,7 +34,7 @@ func (g *Gateway) newExchange(hd stream.Head) *exchange {
 	x := &exchange{
 		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, trace: record.Trace{Operation: telemetry.Unrouted},
 	}
-	x.ID, x.Header = newID(), hd.Header
+	x.ID, x.Header = newID(x.Started), hd.Header
 	x.review.View, x.review.Events = &x.View, g.Events
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
