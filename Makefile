@@ -86,6 +86,10 @@ bench: tools build ## measure the gateway against plain Envoy; ARGS=-quick is sh
 eval-auto: ## print how well the model auto is chosen for the labelled prompts; ARGS=tuning takes their other half
 	go run ./e2e/autoeval/cmd/evalauto $(ARGS)
 
+.PHONY: replay
+replay: build ## replay the recorded conversations of e2e/traces through the layers, and print what they save
+	bin/bardo replay -c e2e/traces/replay.yaml e2e/traces/*.jsonl $(ARGS)
+
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
 	go test -run '^$$' -bench . -benchmem -count 6 $(UNITS) | tee bench-out/$(VERSION).txt

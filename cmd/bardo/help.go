@@ -16,7 +16,7 @@ type purpose struct {
 // purposes are the groups, in their order. Each command is in one of them.
 var purposes = []purpose{
 	{"run", "Run the gateway", "bardo up --port 8081", []string{"up", "extproc", "xds", "bootstrap"}},
-	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan"}},
+	{"ask", "Models and routing", "bardo route --model auto --input-tokens 2000", []string{"models", "route", "plan", "replay"}},
 	{"money", "Keys and money", "bardo keys create --name alice --balance-usd 5", []string{"keys", "balance", "deposit", "usage", "audit"}},
 	{"look", "Inspect requests and providers", "bardo requests --status 5xx --since 2h", []string{"requests", "watch", "providers"}},
 	{"operate", "Operate", "bardo doctor", []string{"doctor", "config", "version", "help", "completion"}},

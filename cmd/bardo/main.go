@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/cli"
 	"bardo.money/gateway/cmd/bardo/doctor"
 	"bardo.money/gateway/cmd/bardo/parts"
+	"bardo.money/gateway/cmd/bardo/replay"
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/cmd/bardo/watch"
@@ -52,7 +53,7 @@ func root() *cobra.Command {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
-		usageCommand(), auditCommand(), providersCommand(), route.Command(parts.Adapters()), planCommand(), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
+		usageCommand(), auditCommand(), providersCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All()), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
 	arrangeHelp(c)
 	return c
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/policy"
 )
 
@@ -19,7 +20,7 @@ const DefaultMaxBytes = 64 << 20
 // Options of a store.
 type Options struct {
 	MaxBytes int64            // zero means DefaultMaxBytes
-	Now      func() time.Time // nil means time.Now
+	Now      func() time.Time // nil means clock.Now
 }
 
 // Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
@@ -70,7 +71,7 @@ func New(o Options) *Store {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = clock.Now
 	}
 	s := &Store{now: o.Now, seed: maphash.MakeSeed()}
 	s.max.Store(o.MaxBytes)

@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/policy"
 )
 
@@ -98,7 +99,7 @@ func (m *Memory) Find(t *Turn) policy.Kept {
 	}
 	for _, mark := range append(t.earlier[:], t.session) {
 		p, ok := m.entries.Get(mark)
-		switch age := time.Since(p.at); {
+		switch age := clock.Since(p.at); {
 		case mark == 0 || !ok || age > lifetime:
 			continue
 		case age > cacheLifetime:
@@ -114,7 +115,7 @@ func (m *Memory) Keep(t *Turn, where policy.Kept) {
 	if m == nil || t.own == 0 {
 		return
 	}
-	p := entry{time.Now(), where}
+	p := entry{clock.Now(), where}
 	m.entries.Add(t.own, p)
 	if t.session != 0 {
 		m.entries.Add(t.session, p)

@@ -21,6 +21,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/internal/jsonx"
 	"bardo.money/gateway/policy"
 )
@@ -116,7 +117,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	lookedUp.Of(x).prefixes = marks
 	for _, m := range slices.Backward(marks) {
 		p, ok := l.Memory.places.Get(m)
-		if !ok || time.Now().After(p.until) {
+		if !ok || clock.Now().After(p.until) {
 			continue
 		}
 		x.Affinity.Provider, x.Affinity.Key = p.provider, p.key
@@ -130,7 +131,7 @@ func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 
 // Finish stores the provider and key of a complete answer, for the shortest and the longest prefix.
 func (l Layer) Finish(x *pipeline.Exchange, by policy.ProviderID, key keyring.ID) {
-	s, p := lookedUp.In(x), place{by, key, time.Now().Add(lifetime)}
+	s, p := lookedUp.In(x), place{by, key, clock.Now().Add(lifetime)}
 	if s == nil {
 		return
 	}

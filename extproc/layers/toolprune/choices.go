@@ -15,6 +15,7 @@ import (
 
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/clock"
 )
 
 const (
@@ -99,17 +100,17 @@ func writeText(m hash.Hash, s string) {
 func (c *Choices) find(k key) (*choice, bool) {
 	sum := c.sum(k)
 	kept, ok := c.kept.Get(sum)
-	if !ok || time.Now().After(kept.until) {
+	if !ok || clock.Now().After(kept.until) {
 		return nil, false
 	}
-	kept.until = time.Now().Add(lifetime)
+	kept.until = clock.Now().Add(lifetime)
 	c.kept.Add(sum, kept)
 	return &kept, true
 }
 
 func (c *Choices) store(k key, names []string) {
 	slices.Sort(names)
-	c.kept.Add(c.sum(k), choice{names, time.Now().Add(lifetime)})
+	c.kept.Add(c.sum(k), choice{names, clock.Now().Add(lifetime)})
 }
 
 // matches reports whether a tool's name fits a pattern, in lower case. A name may have slashes.

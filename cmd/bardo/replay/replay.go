@@ -1,0 +1,226 @@
+// Package replay runs recorded conversations through the layers of the gateway, with simulated providers that model prompt caches, and says what each
+// layer saved.
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/cmd/bardo/run"
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/clock"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// Result is what a trace cost, in one way.
+type Result struct {
+	Requests int
+	Local    int // answered without a provider
+	Bill
+	Layers map[string]*LayerResult // by name
+}
+
+// LayerResult is what one layer did.
+type LayerResult struct {
+	Runs  int
+	Took  time.Duration
+	Saved int64       // tokens, as the layer says
+	Worth policy.Pico // what the trace costs more without the layer
+}
+
+// Options are how a trace is replayed.
+type Options struct {
+	Config *config.Config
+	Parts  run.Parts
+	Prices func(model string) policy.Prices
+}
+
+// Direct is what a trace costs without a gateway: what the clients send, with the marks that they set.
+func Direct(o Options, trace []Request) Result {
+	var now time.Time
+	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[[32]byte]time.Time{}}
+	out := Result{Requests: len(trace)}
+	for _, r := range trace {
+		now, p.answer = r.At, r.Answer
+		p.call(r.Path, r.Body)
+	}
+	out.Bill = p.take()
+	return out
+}
+
+// Through is what a trace costs through the gateway, without some of its layers. It replaces the process's clock while it runs.
+func Through(ctx context.Context, o Options, trace []Request, without ...string) (out Result, err error) {
+	dir, err := os.MkdirTemp("", "bardo-replay-")
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		if gone := os.RemoveAll(dir); err == nil {
+			err = gone
+		}
+	}()
+	var now time.Time
+	clock.Replace(func() time.Time { return now })
+	defer clock.Replace(nil)
+	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[[32]byte]time.Time{}}
+	parts := o.Parts
+	layers := parts.Layers
+	parts.Layers = func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+		return slices.DeleteFunc(layers(cfg, answers), func(l pipeline.Layer) bool { return slices.Contains(without, l.Name()) })
+	}
+	g, err := run.Rehearse(ctx, o.Config, parts, dir, func(c run.UpstreamCall) []byte { return p.call(c.Path, c.Body) })
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		if closed := g.Close(); err == nil {
+			err = closed
+		}
+	}()
+	out.Layers = map[string]*LayerResult{}
+	for i, r := range trace {
+		now, p.answer = r.At, r.Answer
+		if err := out.add(ctx, g, r); err != nil {
+			return out, fmt.Errorf("request %d: %w", i+1, err)
+		}
+	}
+	out.Bill = p.take()
+	return out, nil
+}
+
+// add serves one request and notes what its layers did.
+func (out *Result) add(ctx context.Context, g *run.Rehearsal, r Request) error {
+	reply, err := g.Serve(ctx, headersOf(r), r.Body)
+	if err != nil {
+		return err
+	}
+	if reply.Status != http.StatusOK {
+		return fmt.Errorf("%d %s", reply.Status, bytes.TrimSpace(reply.Body))
+	}
+	out.Requests++
+	if c := reply.Header.Get("x-bardo-cache"); c != "" && c != "miss" {
+		out.Local++
+	}
+	out.note(reply.Header.Get("x-bardo-pipeline"))
+	return nil
+}
+
+// note reads the log of the layers: "l3;dur=0.04, l4;dur=1.20;saved=11800".
+func (out *Result) note(did string) {
+	for entry := range strings.SplitSeq(did, ", ") {
+		fields := strings.Split(entry, ";")
+		if fields[0] == "" {
+			continue
+		}
+		l := out.Layers[fields[0]]
+		if l == nil {
+			l = &LayerResult{}
+			out.Layers[fields[0]] = l
+		}
+		l.Runs++
+		for _, f := range fields[1:] {
+			switch key, value, _ := strings.Cut(f, "="); key {
+			case "dur":
+				ms, _ := strconv.ParseFloat(value, 64)
+				l.Took += time.Duration(ms * float64(time.Millisecond))
+			case "saved":
+				n, _ := strconv.ParseInt(value, 10, 64)
+				l.Saved += n
+			}
+		}
+	}
+}
+
+// headersOf are a request's headers, as Envoy passes them.
+func headersOf(r Request) header.List {
+	h := header.List{
+		{Name: ":method", Value: http.MethodPost},
+		{Name: ":path", Value: r.Path},
+		{Name: ":authority", Value: "127.0.0.1"},
+		{Name: ":scheme", Value: "http"},
+		{Name: "content-type", Value: header.JSON},
+		{Name: "content-length", Value: strconv.Itoa(len(r.Body))},
+		{Name: "x-forwarded-proto", Value: "http"},
+		{Name: "x-envoy-external-address", Value: "127.0.0.1"},
+	}
+	for name, value := range r.Headers {
+		h = append(h, header.Field{Name: strings.ToLower(name), Value: value})
+	}
+	return h
+}
+
+// Compared is a trace in both ways.
+type Compared struct {
+	Direct, Gateway Result
+}
+
+// Compare replays a trace directly, through the gateway, and through the gateway without each of its layers.
+func Compare(ctx context.Context, o Options, trace []Request) (out Compared, err error) {
+	out.Direct = Direct(o, trace)
+	if out.Gateway, err = Through(ctx, o, trace); err != nil {
+		return out, err
+	}
+	for name, l := range out.Gateway.Layers {
+		less, err := Through(ctx, o, trace, name)
+		if err != nil {
+			return out, fmt.Errorf("without %s: %w", name, err)
+		}
+		l.Worth = less.Cost - out.Gateway.Cost
+	}
+	return out, nil
+}
+
+// Saved is the share of the direct cost that the gateway saves; negative if it costs more.
+func (c Compared) Saved() float64 {
+	if c.Direct.Cost == 0 {
+		return 0
+	}
+	return 1 - float64(c.Gateway.Cost)/float64(c.Direct.Cost)
+}
+
+// MarshalJSON writes the comparison with amounts in dollars.
+func (c Compared) MarshalJSON() ([]byte, error) {
+	type way struct {
+		Requests    int     `json:"requests"`
+		Local       int     `json:"local"`
+		Calls       int     `json:"calls"`
+		Input       int64   `json:"input_tokens"`
+		Cached      int64   `json:"cached_tokens"`
+		Written     int64   `json:"cache_write_tokens"`
+		Output      int64   `json:"output_tokens"`
+		CachedShare float64 `json:"cached_share"`
+		Cost        float64 `json:"cost_usd"`
+	}
+	type layer struct {
+		Runs  int     `json:"runs"`
+		Saved int64   `json:"saved_tokens"`
+		Worth float64 `json:"worth_usd"`
+		MS    float64 `json:"mean_ms"`
+	}
+	of := func(r *Result) way {
+		return way{r.Requests, r.Local, r.Calls, r.Input, r.Cached, r.Written, r.Output, r.CachedShare(), dollars(r.Cost)}
+	}
+	layers := map[string]layer{}
+	for name, l := range c.Gateway.Layers {
+		layers[name] = layer{l.Runs, l.Saved, dollars(l.Worth), l.Took.Seconds() * 1000 / float64(max(l.Runs, 1))}
+	}
+	return json.Marshal(struct {
+		Direct  way              `json:"direct"`
+		Gateway way              `json:"gateway"`
+		Saved   float64          `json:"saved_share"`
+		Layers  map[string]layer `json:"layers"`
+	}{of(&c.Direct), of(&c.Gateway), c.Saved(), layers})
+}
+
+func dollars(p policy.Pico) float64 { return float64(p) / 1e12 }

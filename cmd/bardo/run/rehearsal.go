@@ -1,0 +1,137 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/xds/health"
+)
+
+// UpstreamCall is a call of a provider in a rehearsal.
+type UpstreamCall struct {
+	Cluster string
+	Path    string
+	Header  header.List // of the forwarded request
+	Body    []byte
+}
+
+// Upstream answers the calls of a rehearsal in place of the providers, with 200 and JSON in the format of the call's path. Safe for concurrent use.
+type Upstream func(c UpstreamCall) []byte
+
+// Rehearsal is a data path without Envoy, in this process: its calls of providers go to a function, and its state is in a directory of its own. Safe for
+// concurrent use.
+type Rehearsal struct {
+	g        *gateway
+	upstream Upstream
+}
+
+// Rehearse opens a data path over a directory. Nothing of the configuration listens, and no provider is called.
+func Rehearse(ctx context.Context, cfg *config.Config, parts Parts, dir string, upstream Upstream) (*Rehearsal, error) {
+	r := &Rehearsal{upstream: upstream, g: &gateway{start: start{home: home.Dir(dir), out: io.Discard, parts: parts}}}
+	g := r.g
+	own := *cfg
+	own.Auth.Anonymous, own.Store.Ledger, own.Telemetry.Events = true, "sqlite://$BARDO_HOME/bardo.db", ""
+	g.cfg.Store(&own)
+	g.log = slog.New(slog.DiscardHandler)
+	g.metrics = telemetry.New(telemetry.Build{})
+	g.tracker = health.NewTracker(health.Options{}, settings.ProviderIDs(&own)...)
+	g.calls = r
+	g.learnSecrets(&own)
+	if err := g.openData(ctx, &own); err != nil {
+		return nil, fmt.Errorf("opening the data path: %w", err)
+	}
+	g.ready.Store(true)
+	return r, nil
+}
+
+// Close releases what the rehearsal holds.
+func (r *Rehearsal) Close() error { return r.g.books.Close() }
+
+// Serve serves one request. The headers have the pseudo-headers, as Envoy passes them.
+func (r *Rehearsal) Serve(ctx context.Context, h header.List, body []byte) (stream.Reply, error) {
+	c := &rehearsedClient{upstream: r.upstream, body: body}
+	err := r.g.gate.Serve(ctx, c, stream.NewHead(h, "127.0.0.1:1"), false)
+	return c.reply, err
+}
+
+// RoundTrip answers a call that the gateway makes itself.
+func (r *Rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	answer := r.upstream(UpstreamCall{Path: req.URL.Path, Body: body})
+	return &http.Response{
+		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {header.JSON}}, Body: io.NopCloser(bytes.NewReader(answer)), Request: req,
+		ContentLength: int64(len(answer)),
+	}, nil
+}
+
+// rehearsedClient is the client of one request, and its Envoy.
+type rehearsedClient struct {
+	upstream Upstream
+	body     []byte
+	call     UpstreamCall
+	read     int // pieces of the answer that were read
+	reply    stream.Reply
+}
+
+var _ stream.Client = (*rehearsedClient)(nil)
+
+// RequestBody implements stream.Client.
+func (c *rehearsedClient) RequestBody(u stream.RequestBody) error {
+	u.Wait()
+	return u.Add(c.body)
+}
+
+// Forward implements stream.Client.
+func (c *rehearsedClient) Forward(f stream.Forward) error {
+	c.call = UpstreamCall{Cluster: f.Clusters[0], Path: f.Set.Get(":path"), Header: f.Set, Body: bytes.Clone(f.Body)}
+	return nil
+}
+
+// Next implements stream.Client.
+func (c *rehearsedClient) Next() (stream.Piece, error) {
+	if c.read++; c.read == 1 {
+		h := header.List{{Name: ":status", Value: "200"}, {Name: "content-type", Value: header.JSON}}
+		return stream.Piece{Head: &stream.AnswerHead{Status: http.StatusOK, Header: h, Cluster: c.call.Cluster, Details: "via_upstream", Attempts: 1}}, nil
+	}
+	return stream.Piece{Body: c.upstream(c.call), End: true}, nil
+}
+
+// Answer implements stream.Client.
+func (c *rehearsedClient) Answer(r stream.Reply, _ []string) error { return c.Reply(r) }
+
+// Reply implements stream.Client.
+func (c *rehearsedClient) Reply(r stream.Reply) error {
+	c.reply = stream.Reply{Status: r.Status, Header: append(header.List(nil), r.Header...), Body: bytes.Clone(r.Body)}
+	return nil
+}
+
+// StreamHead implements stream.Client.
+func (c *rehearsedClient) StreamHead(status int, h header.List) error {
+	c.reply = stream.Reply{Status: status, Header: append(header.List(nil), h...)}
+	return nil
+}
+
+// StreamBody implements stream.Client.
+func (c *rehearsedClient) StreamBody(b []byte, _ bool) error {
+	c.reply.Body = append(c.reply.Body, b...)
+	return nil
+}
+
+// StreamTrailers implements stream.Client.
+func (*rehearsedClient) StreamTrailers(header.List) error { return nil }
+
+// Leave implements stream.Client.
+func (*rehearsedClient) Leave(f func() error) error { return f() }
