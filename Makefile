@@ -33,7 +33,7 @@ export CGO_ENABLED := 1
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12 | sort
 
-run: tools build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
+run: tools models build ## start everything on one machine; ARGS="-c bardo.yaml" adds flags
 	@exec $(BARDO) up $(ARGS)
 
 build: ## compile bin/bardo, and bin/libbardo.so for data_path: module
@@ -46,19 +46,19 @@ clean: ## remove what was built and installed here
 .PHONY: test unit e2e module soak race fuzz bench microbench golden
 test: unit e2e module ## run every test
 
-unit: tools $(gotestsum) ## run the packages' own tests
+unit: tools models $(gotestsum) ## run the packages' own tests
 	$(TESTSUM) -timeout 10m $(RACE) $(SHARING)
 	$(TESTSUM) -timeout 10m $$(go list ./... | grep -v /e2e | grep -vxF "$$(go list $(SHARING))")
 
 # The go command does not see that these depend on the program, so it must not answer from its cache. They wait more than they work, so two
 # packages run at once.
 e2e: export BARDO_BIN := $(BARDO)
-e2e: tools sdks build $(gotestsum) ## run the program with real clients and Envoy
+e2e: tools models sdks build $(gotestsum) ## run the program with real clients and Envoy
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -p 2 -parallel $(PARALLEL) ./e2e/...
 
 module: export BARDO_BIN := $(BARDO)
 module: export BARDO_DATA_PATH := module
-module: tools build $(gotestsum) ## run some of the same with the data path in Envoy's process
+module: tools models build $(gotestsum) ## run some of the same with the data path in Envoy's process
 	$(TESTSUM) -timeout $(TIMEOUT) -count 1 -parallel $(PARALLEL) -run '$(IN_MODULE)' ./e2e
 
 soak: export BARDO_SOAK := 1

@@ -47,3 +47,8 @@ sdks: ## install the clients that the end-to-end tests run
 	@.ci/npm $(TOOLS)/npm e2e/sdk
 	@$(SDK_GO) -o $(TOOLS)/go/ ./openai ./anthropic
 	@$(SDK_GO) -modfile=old.mod -o $(TOOLS)/go/openai-old ./openai
+
+# The local models and the ONNX Runtime library, which the gateway looks for here.
+.PHONY: models
+models: ## install ONNX Runtime and the local models
+	@.ci/models $(TOOLS)/models models/build

@@ -82,6 +82,10 @@ var soundTree = map[string]string{
 	"extproc/gateway.go":                 `package extproc; import (_ "bardo.money/gateway/extproc/chat"; _ "bardo.money/gateway/extproc/stream")`,
 	"extproc/stream/head.go":             `package stream; import _ "bardo.money/gateway/xds/state"`,
 	"extproc/stream/processor/server.go": `package processor; import (_ "bardo.money/gateway/extproc/stream"; _ "google.golang.org/grpc")`,
+	"models/vocab/vocab.go":              `package vocab`,
+	"models/wordpiece/wordpiece.go":      `package wordpiece; import _ "bardo.money/gateway/models/vocab"`,
+	"models/onnx/onnx.go":                `package onnx; import _ "github.com/yalue/onnxruntime_go"`,
+	"cmd/bardo/libbardo/main.go":         `package main; import _ "bardo.money/gateway/cmd/bardo/parts"`,
 	"internal/envoytest/binary.go":       `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,
 	"cmd/bardo/main.go":                  `package main; import "os"; func main() { os.Getenv("HOME") }`,
 	"cmd/bardo/parts/parts.go": `package parts; import (_ "bardo.money/gateway/extproc/layers/mask"
@@ -209,6 +213,21 @@ var ruleCases = []struct {
 		"a noun knows Envoy's protobufs",
 		map[string]string{"policy/policy.go": `package policy; import _ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"`},
 		[]string{"policy/policy.go: package policy imports github.com/envoyproxy/go-control-plane/envoy/config/core/v3: only extproc/stream/processor, xds/..., envoy may"},
+	},
+	{
+		"Envoy's process would contain ONNX Runtime",
+		map[string]string{
+			"cmd/bardo/parts/parts.go": `package parts; import (_ "bardo.money/gateway/extproc/layers/mask"
+			_ "bardo.money/gateway/extproc/provider/anthropic"; _ "bardo.money/gateway/cmd/bardo/run")`,
+			"cmd/bardo/run/up.go":      `package run; import _ "bardo.money/gateway/models/onnx"`,
+			"cmd/bardo/run/up_test.go": `package run; import _ "bardo.money/gateway/cmd/bardo/libbardo"`,
+		},
+		[]string{"cmd/bardo/libbardo: contains models/onnx, by cmd/bardo/run: only other programs may"},
+	},
+	{
+		"a package besides models/onnx runs models",
+		map[string]string{"models/wordpiece/more.go": `package wordpiece; import _ "github.com/yalue/onnxruntime_go"`},
+		[]string{"models/wordpiece/more.go: package models/wordpiece imports github.com/yalue/onnxruntime_go: only models/onnx may"},
 	},
 	{
 		"a policy imports the configuration",

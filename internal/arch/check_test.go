@@ -16,6 +16,7 @@ func check(files []file) []string {
 		broken = append(broken, checkFile(f, used)...)
 	}
 	broken = append(broken, checkPlugged(files)...)
+	broken = append(broken, checkReach(files)...)
 	for _, from := range slices.Sorted(maps.Keys(engines)) {
 		for _, to := range engines[from] {
 			if !used[from+to] {
@@ -109,6 +110,34 @@ func checkPlugged(files []file) []string {
 	for part := range parts {
 		if !slices.Contains(named, part) {
 			broken = append(broken, fmt.Sprintf("%s: does not name %s, so no gateway has it", partsFile, part))
+		}
+	}
+	return broken
+}
+
+// checkReach finds packages in programs that must not contain them, however they came there.
+func checkReach(files []file) []string {
+	imports := map[string][]string{}
+	for _, f := range files {
+		if !f.test() {
+			imports[f.pkg] = append(imports[f.pkg], f.ours...)
+		}
+	}
+	var broken []string
+	for program, forbidden := range unreachable {
+		via := map[string]string{program: ""} // a package, and one that imports it
+		for queue := []string{program}; len(queue) > 0; queue = queue[1:] {
+			for _, to := range imports[queue[0]] {
+				if _, seen := via[to]; !seen {
+					via[to] = queue[0]
+					queue = append(queue, to)
+				}
+			}
+		}
+		for _, pkg := range forbidden {
+			if by, ok := via[pkg]; ok {
+				broken = append(broken, fmt.Sprintf("%s: contains %s, by %s: only other programs may", program, pkg, by))
+			}
 		}
 	}
 	return broken

@@ -12,7 +12,7 @@ var levels = []struct {
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
-		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
+		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
 		"extproc/api", "extproc/passthrough", "extproc/layers/*", "extproc/provider/*", "xds/snapshot", "xds/health",
@@ -46,6 +46,7 @@ var engines = map[string][]string{
 	"policy/profile":     {"policy/intent"},
 	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
 	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent
+	"models/wordpiece":   {"models/vocab"},            // the form of tokenizer files
 
 	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
 	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers
@@ -59,6 +60,12 @@ var engines = map[string][]string{
 var outside = map[string][]string{
 	"google.golang.org/grpc":                 {"extproc/stream/processor", "xds/...", "envoy"},
 	"github.com/envoyproxy/go-control-plane": {"extproc/stream/processor", "xds/...", "envoy"},
+	"github.com/yalue/onnxruntime_go":        {"models/onnx"},
+}
+
+// unreachable lists packages that a program must not contain.
+var unreachable = map[string][]string{
+	"cmd/bardo/libbardo": {"models/onnx"}, // a fault of a C library would end Envoy; and the models are needed once per machine
 }
 
 // apart lists packages that the packages of a pattern may not import besides in tests: what they hold is passed down as values.

@@ -1,0 +1,131 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Dirs are the directories in which files of models lie, first choice first.
+type Dirs []string
+
+// ErrAbsent is that of a file that is in no directory.
+var ErrAbsent = errors.New("not installed")
+
+// Find is the path of a file that is there, unread. The error wraps ErrAbsent if it is not.
+func (d Dirs) Find(f File) (string, error) {
+	for _, dir := range d {
+		path := filepath.Join(dir, f.Name)
+		switch st, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case !st.Mode().IsRegular():
+			return "", fmt.Errorf("%s is no file", path)
+		default:
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s is not in %s", ErrAbsent, f.Name, strings.Join(d, " or "))
+}
+
+// Check finds a file and compares its content with its hash.
+func (d Dirs) Check(f File) (path string, err error) {
+	path, err = d.Find(f)
+	if err != nil {
+		return "", err
+	}
+	want, err := f.hash(path)
+	if err != nil {
+		return "", err
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = in.Close() }()
+	got, err := Hash(in)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	if got != want {
+		return "", fmt.Errorf("%s is not the file that was meant: its SHA-256 is %s, expected %s", path, got, want)
+	}
+	return path, nil
+}
+
+// hashSuffix is that of the file beside an installed one which records its hash.
+const hashSuffix = ".sha256"
+
+// hash is what a file's content must hash to: by the manifest, else by what was recorded when it was installed.
+func (f *File) hash(path string) (string, error) {
+	if f.SHA256 != "" {
+		return f.SHA256, nil
+	}
+	b, err := os.ReadFile(path + hashSuffix)
+	if err != nil {
+		return "", fmt.Errorf("the hash of %s is not known: install it with bardo models install: %w", path, err)
+	}
+	sum := strings.TrimSpace(string(b))
+	if !hexHash.MatchString(sum) {
+		return "", fmt.Errorf("%s holds no SHA-256", path+hashSuffix)
+	}
+	return sum, nil
+}
+
+// Hash is the SHA-256 of what r holds, in hexadecimal digits.
+func Hash(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Install writes a file of a model into a directory: whole, if its content has the expected hash, or not at all. sum is the hash that the operator
+// expects, which is recorded; it may be empty if the manifest has one, and must be the same if both are there.
+func Install(dir string, f File, sum string, content io.Reader) (err error) {
+	switch sum = strings.ToLower(sum); {
+	case sum == "" && f.SHA256 == "":
+		return fmt.Errorf("the hash of %s is not known: say which one you expect, as its publisher does", f.Name)
+	case sum != "" && !hexHash.MatchString(sum):
+		return fmt.Errorf("%q is no SHA-256: expected 64 hexadecimal digits", sum)
+	case sum == "":
+		sum = f.SHA256
+	case f.SHA256 != "" && sum != f.SHA256:
+		return fmt.Errorf("the hash of %s is %s, not %s", f.Name, f.SHA256, sum)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, ".install-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeIfThere(tmp.Name())) }()
+	got, err := Hash(io.TeeReader(content, tmp))
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if got != sum {
+		return fmt.Errorf("%s: the content's SHA-256 is %s, expected %s", f.Name, got, sum)
+	}
+	path := filepath.Join(dir, f.Name)
+	if err := os.WriteFile(path+hashSuffix, []byte(sum+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
