@@ -11,7 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
-		"extproc/meter", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
+		"extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{

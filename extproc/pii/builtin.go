@@ -1,0 +1,171 @@
+package pii
+
+import (
+	"context"
+	"slices"
+)
+
+// Detectors is the built-in detector. It reads a text once and looks closer only where a byte or a word begins a candidate. The zero value finds nothing.
+// Safe for concurrent use.
+type Detectors struct {
+	Types   []Type   // that are looked for
+	Regions []string // whose national phone numbers are known without a label, as ISO 3166 codes: "DE"
+}
+
+var _ Detector = Detectors{}
+
+// Classes of bytes.
+const (
+	digit = 1 << iota
+	lower
+	upper
+	underscore
+	start // begins a candidate by itself
+)
+
+const (
+	letter = lower | upper
+	word   = digit | letter | underscore
+)
+
+var classes = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c >= '0' && c <= '9':
+			t[c] = digit
+		case c >= 'a' && c <= 'z':
+			t[c] = lower
+		case c >= 'A' && c <= 'Z':
+			t[c] = upper
+		case c == '_':
+			t[c] = underscore
+		}
+	}
+	for _, c := range "@+(-:" {
+		t[c] = start
+	}
+	return t
+}()
+
+// scan is one pass over a text.
+type scan struct {
+	Detectors
+	text   string
+	out    []Span
+	phrase phrase
+	masks  map[Type]bool
+}
+
+// Find implements Detector.
+func (d Detectors) Find(_ context.Context, text string, out []Span) ([]Span, error) {
+	s := scan{Detectors: d, text: text, out: out, masks: make(map[Type]bool, len(d.Types))}
+	for _, t := range d.Types {
+		s.masks[t] = true
+	}
+	for i := 0; i < len(text); {
+		switch c := classes[text[i]]; {
+		case c&word != 0:
+			i = s.word(i)
+		case c == start:
+			i = s.mark(i)
+		default:
+			i++
+		}
+	}
+	s.phrase.finish(&s)
+	return s.out, nil
+}
+
+// wants reports whether a type is looked for.
+func (s *scan) wants(t Type) bool { return s.masks[t] }
+
+// add notes a value.
+func (s *scan) add(from, to int, t Type, confidence float32) {
+	if s.wants(t) {
+		s.out = append(s.out, Span{from, to, t, confidence})
+	}
+}
+
+// mark reads a candidate that begins with a mark, and returns where to continue.
+func (s *scan) mark(i int) int {
+	switch s.text[i] {
+	case '@':
+		s.email(i)
+	case '+', '(':
+		if end := s.phone(i); end > 0 {
+			return end
+		}
+	case '-':
+		if end := s.pem(i); end > 0 {
+			return end
+		}
+	case ':':
+		s.url(i)
+	}
+	return i + 1
+}
+
+// word reads the word at i, and returns where to continue: behind it, or behind the value that it begins.
+func (s *scan) word(i int) int {
+	end, has := i, uint8(0)
+	for end < len(s.text) && classes[s.text[end]]&word != 0 {
+		has |= classes[s.text[end]]
+		end++
+	}
+	s.phrase.word(s, i, end, has)
+	if has&digit == 0 {
+		s.secret(i, end)
+		return end
+	}
+	if classes[s.text[i]]&digit != 0 {
+		if to := s.number(i, end, has); to > end {
+			return to
+		}
+	}
+	s.secret(i, end)
+	s.key(i, end, has)
+	s.iban(i, end)
+	return end
+}
+
+// at is the byte at i, and 0 outside of the text.
+func (s *scan) at(i int) byte {
+	if i < 0 || i >= len(s.text) {
+		return 0
+	}
+	return s.text[i]
+}
+
+// is reports whether the byte at i is of one of the classes.
+func (s *scan) is(i int, class uint8) bool { return classes[s.at(i)]&class != 0 }
+
+// lowered is up to n bytes before i, in lower case as far as they are ASCII.
+func (s *scan) lowered(i, n int) []byte {
+	b := []byte(s.text[max(0, i-n):i])
+	for j, c := range b {
+		if classes[c]&upper != 0 {
+			b[j] = c + 'a' - 'A'
+		}
+	}
+	return b
+}
+
+// labelled reports whether one of some labels, in lower case, ends at most gap bytes before i, as a word of its own, with no digit between.
+func (s *scan) labelled(i, gap int, labels []string) bool {
+	const longest = 24
+	before := s.lowered(i, gap+longest)
+	return slices.ContainsFunc(labels, func(label string) bool { return endsWithLabel(before, label, gap) })
+}
+
+func endsWithLabel(before []byte, label string, gap int) bool {
+	for at := len(before) - len(label); at >= 0 && len(before)-at-len(label) <= gap; at-- {
+		if string(before[at:at+len(label)]) != label {
+			if classes[before[at+len(label)-1]]&digit != 0 {
+				return false
+			}
+			continue
+		}
+		return at == 0 || classes[before[at-1]]&(letter|digit) == 0
+	}
+	return false
+}
