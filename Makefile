@@ -65,6 +65,7 @@ soak: export BARDO_SOAK := 1
 soak: ## the same with long counts, and long fuzzing; takes hours
 	@$(MAKE) e2e TIMEOUT=120m
 	@BARDO_DATA_PATH=module $(MAKE) e2e TIMEOUT=120m
+	go test -count 1 -timeout 120m ./policy/ledger/...
 	@$(MAKE) fuzz FUZZTIME=10m
 
 race: ## run the packages' own tests with the race detector

@@ -28,11 +28,13 @@ func tool(t testing.TB, path string) *Ledger {
 }
 
 // openWith opens a store that keeps its requests for ever unless told otherwise: the tests' requests are from long ago, and the removal of
-// old ones, which begins when a store is opened, would take them. It gives other gateways all the time that a busy machine needs to answer.
+// old ones, which begins when a store is opened, would take them. It gives other gateways all the time that a busy machine needs to answer. The files
+// of charge logs are short, so that they are read fast, and used again often.
 func openWith(t testing.TB, path string, o Options) *Ledger {
 	t.Helper()
 	o.Retention = cmp.Or(o.Retention, -1)
 	o.ReserveWait = cmp.Or(o.ReserveWait, polltest.Patience)
+	o.charges.Segment = cmp.Or(o.charges.Segment, 64<<10)
 	l, err := Open(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +45,14 @@ func openWith(t testing.TB, path string, o Options) *Ledger {
 		}
 	})
 	return l
+}
+
+// often is how often a test does what is random: a short form, or the long one of make soak.
+func often(short, soak int) int {
+	if os.Getenv("BARDO_SOAK") != "" {
+		return soak
+	}
+	return short
 }
 
 func storePath(t testing.TB) string {

@@ -326,6 +326,7 @@ func TestD82AStoreOfItsGreatestSizeIsFull(t *testing.T) {
 }
 
 func TestD82ALockThatAnotherProcessHolds(t *testing.T) {
+	t.Parallel()
 	path := storePath(t)
 	l, _ := breakable(t, path)
 	withKey(t, l, "k", 5*usd)

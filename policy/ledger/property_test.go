@@ -49,8 +49,9 @@ type trial struct {
 }
 
 func TestRandomOperationsKeepTheBooks(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(often(4, 32)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			path := storePath(t)
 			p := &trial{
 				T: t, random: rand.New(rand.NewPCG(seed, 0)),
