@@ -33,30 +33,38 @@ func plain(ops []*op) (n int) {
 	return n
 }
 
-// The rows of a charge.
+// The rows of a charge, and what the charges of one account take from it: each is an account, an amount and an instance.
 var (
-	journalRows = newTable(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`)
-	entryRows   = newTable(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -$3), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`)
-	requestRows = newTable(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`)
+	journalRows = newBulk(`INSERT INTO journal (id, idem, kind, at, ref) VALUES `, `($1, 'request:' || $2, 'charge', $3, $2)`, ``)
+	entryRows   = newBulk(`INSERT INTO entry (journal, account, amount) VALUES `, `($1, $2, -$3), ($1, `+strconv.Itoa(accountRevenue)+`, $3)`, ``)
+	requestRows = newBulk(insertRequest, `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`, ``)
+
+	fromBlocks = newBulk(`UPDATE block SET micro = micro - d.column2 FROM (VALUES `, `($1, $2, $3)`,
+		`) d WHERE account = d.column1 AND instance = d.column3 AND micro >= d.column2`)
+	fromBalances = newBulk(`UPDATE balance SET micro = micro - d.column2, held = held - d.column2 FROM (VALUES `, `($1, $2, $3)`,
+		`) d WHERE account = d.column1 RETURNING account, micro`)
 )
 
 // batch has what the charges of a batch take from each account, and the rows to insert. It is used again for the next one.
 type batch struct {
-	drafts                     map[*account]*draft
-	journals, entries, request []any
+	drafts map[*account]*draft
+	byRow  map[int64]*draft
+
+	draws, journals, entries, request []any
 }
 
 // draft is what a batch takes from an account.
 type draft struct {
 	row  int64        // the account's number in the store
-	sum  policy.Micro // of the charges
-	left policy.Micro // the balance; while receipts are written, behind the charge at hand
+	sum  policy.Micro // of the charges; while receipts are written, of those behind the charge at hand
+	left policy.Micro // the balance behind all of them
 }
 
 // reset empties a batch, with nothing left that it points to.
 func (t *batch) reset() {
 	clear(t.drafts)
-	for _, rows := range []*[]any{&t.journals, &t.entries, &t.request} {
+	clear(t.byRow)
+	for _, rows := range []*[]any{&t.draws, &t.journals, &t.entries, &t.request} {
 		clear(*rows)
 		*rows = (*rows)[:0]
 	}
@@ -77,10 +85,10 @@ func (b *book) applyTogether(ops []*op) error {
 		t.add(o, &last)
 	}
 	for _, i := range []struct {
-		into   *table
+		into   *bulk
 		values []any
 	}{{journalRows, t.journals}, {entryRows, t.entries}, {requestRows, t.request}} {
-		if err := b.insertRows(i.into, i.values); err != nil {
+		if _, err := b.execAll(i.into, i.values); err != nil {
 			return err
 		}
 	}
@@ -90,10 +98,39 @@ func (b *book) applyTogether(ops []*op) error {
 	return nil
 }
 
-// draw takes the charges out of the blocks and balances.
+// draw takes the charges out of the blocks and balances. The error is errOneByOne where others have returned one of the gateway's blocks.
 func (b *book) draw(t *batch, ops []*op) error {
+	if err := b.draft(t, ops); err != nil {
+		return err
+	}
+	for row, d := range t.byRow {
+		if d.sum == 0 {
+			var err error
+			if d.left, err = b.micro(row); err != nil {
+				return err
+			}
+			continue
+		}
+		t.draws = append(t.draws, row, int64(d.sum), b.instance)
+	}
+	changed, err := b.execAll(fromBlocks, t.draws)
+	if err != nil {
+		return err
+	}
+	if changed*int64(fromBlocks.width) != int64(len(t.draws)) {
+		return errOneByOne
+	}
+	balances, err := b.queryAll(fromBalances, t.draws)
+	for _, left := range balances {
+		t.byRow[left.account].left = left.amount
+	}
+	return err
+}
+
+// draft adds up the charges of each account.
+func (b *book) draft(t *batch, ops []*op) error {
 	if t.drafts == nil {
-		t.drafts = map[*account]*draft{}
+		t.drafts, t.byRow = map[*account]*draft{}, map[int64]*draft{}
 	}
 	for _, o := range ops {
 		if !o.entry.Prepaid {
@@ -106,32 +143,11 @@ func (b *book) draw(t *batch, ops []*op) error {
 				return err
 			}
 			d = &draft{row: row}
-			t.drafts[o.payer] = d
+			t.drafts[o.payer], t.byRow[row] = d, d
 		}
 		d.sum += o.entry.Paid
 	}
-	for _, d := range t.drafts {
-		if err := b.drawFrom(d); err != nil {
-			return err
-		}
-	}
 	return nil
-}
-
-// drawFrom takes the charges of one account. The error is errOneByOne where others have returned the gateway's block.
-func (b *book) drawFrom(d *draft) (err error) {
-	if d.sum == 0 {
-		d.left, err = b.micro(d.row)
-		return err
-	}
-	n, err := b.exec(takeFromBlock, int64(d.sum), d.row, b.instance)
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return errOneByOne
-	}
-	return b.row(takeFromBalance, int64(d.sum), int64(d.sum), d.row).Scan(&d.left)
 }
 
 // add adds the rows of a charge. last is the latest journal's id.

@@ -204,12 +204,6 @@ func (b *book) capture(e *chargelog.Entry, f from) (Receipt, error) {
 	return r, err
 }
 
-// What takes money out of a block and a balance.
-const (
-	takeFromBlock   = `UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`
-	takeFromBalance = `UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`
-)
-
 // pay takes a charge out of a balance and returns the remaining balance. It comes out of the gateway's block; or, if others considered the gateway
 // dead and returned its block, out of what no block holds. From there comes the rest of an open entry, too.
 func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err error) {
@@ -218,7 +212,7 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 		left, err = b.micro(f.account)
 		return 0, left, err
 	}
-	n, err := b.exec(takeFromBlock, held, f.account, f.instance)
+	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, held, f.account, f.instance)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -232,7 +226,7 @@ func (b *book) pay(e *chargelog.Entry, f from) (paid, left policy.Micro, err err
 		}
 		amount = held + max(0, min(amount-held, available))
 	}
-	err = b.row(takeFromBalance, amount, held, f.account).Scan(&left)
+	err = b.row(`UPDATE balance SET micro = micro - ?, held = held - ? WHERE account = ? RETURNING micro`, amount, held, f.account).Scan(&left)
 	return amount, left, err
 }
 

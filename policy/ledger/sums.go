@@ -50,23 +50,28 @@ func (s sums) refuse(account policy.Account, day, n int64) {
 	s[k] = v
 }
 
-// writeSums adds the transaction's sums to the store.
-func (b *book) writeSums() error {
-	for k, v := range b.sums {
-		if _, err := b.exec(`INSERT INTO usage (account, day, model, provider, subsystem,
-	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+var usageRows = newBulk(`INSERT INTO usage (account, day, model, provider, subsystem,
+	requests, refused, input, cached, cache_write, output, reasoning, charged, provider_cost) VALUES `,
+	`($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`, `
 ON CONFLICT (account, day, model, provider, subsystem) DO UPDATE SET requests = requests + excluded.requests, refused = refused + excluded.refused,
 	input = input + excluded.input, cached = cached + excluded.cached, cache_write = cache_write + excluded.cache_write,
 	output = output + excluded.output, reasoning = reasoning + excluded.reasoning,
-	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`,
-			k.account, k.day, k.model, k.provider, k.subsystem,
-			v.requests, v.refused, v.tokens.Input, v.tokens.Cached, v.tokens.CacheWrite, v.tokens.Output, v.tokens.Reasoning, v.charged, v.cost); err != nil {
-			return err
-		}
+	charged = charged + excluded.charged, provider_cost = provider_cost + excluded.provider_cost`)
+
+// writeSums adds the transaction's sums to the store.
+func (b *book) writeSums() error {
+	if len(b.sums) == 0 {
+		return nil
 	}
+	values := make([]any, 0, len(b.sums)*usageRows.width)
+	for k, v := range b.sums {
+		t := &v.tokens
+		values = append(values, string(k.account), k.day, string(k.model), string(k.provider), k.subsystem,
+			v.requests, v.refused, t.Input, t.Cached, t.CacheWrite, t.Output, t.Reasoning, int64(v.charged), int64(v.cost))
+	}
+	_, err := b.execAll(usageRows, values)
 	clear(b.sums)
-	return nil
+	return err
 }
 
 const selectCharged = `SELECT coalesce(sum(charged), 0) FROM usage WHERE account = ? AND day = ?`
