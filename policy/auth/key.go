@@ -88,9 +88,13 @@ func Mask(key string) string {
 	return keyPrefix + id + "_…"
 }
 
-// checksum is the CRC-32 of s as six characters.
+// checksum is the CRC-32 of s as six characters. It leaves no copy of s on the heap.
 func checksum(s string) (sum [checksumLen]byte) {
-	n := crc32.ChecksumIEEE([]byte(s))
+	n := ^uint32(0)
+	for i := range len(s) {
+		n = crc32.IEEETable[(n^uint32(s[i]))&0xff] ^ n>>8
+	}
+	n = ^n
 	for i := checksumLen - 1; i >= 0; i-- {
 		sum[i] = base62[n%62]
 		n /= 62

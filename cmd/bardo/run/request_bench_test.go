@@ -71,6 +71,9 @@ func (l *loopback) Answer(r stream.Reply, _ []string) error {
 	return nil
 }
 
+// Leave implements stream.Client.
+func (l *loopback) Leave(work func() error) error { return work() }
+
 // Reply implements stream.Client: the gateway refused the request.
 func (l *loopback) Reply(r stream.Reply) error {
 	l.sent = r.Body
