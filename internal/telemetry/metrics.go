@@ -30,6 +30,7 @@ type Metrics struct {
 
 	client client
 	money  money
+	local  localModels
 
 	requests  *prometheus.CounterVec
 	byStatus  handles[status, prometheus.Counter]
@@ -103,6 +104,7 @@ func New(b Build) *Metrics {
 	m.healthy = register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "bardo_provider_healthy", Help: "1 while a provider is fit to be used, else 0."}, []string{"provider"}))
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
+	m.local = newLocalModels(m)
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)

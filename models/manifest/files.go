@@ -60,6 +60,15 @@ func (d Dirs) Check(f File) (path string, err error) {
 	return path, nil
 }
 
+// Sum is the hash that a file must have.
+func (d Dirs) Sum(f File) (string, error) {
+	path, err := d.Find(f)
+	if err != nil {
+		return "", err
+	}
+	return f.hash(path)
+}
+
 // hashSuffix is that of the file beside an installed one which records its hash.
 const hashSuffix = ".sha256"
 

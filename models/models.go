@@ -1,0 +1,377 @@
+// Package models runs small models on this machine: one that turns texts into vectors, and one that finds instructions in texts. It knows the
+// models by their manifest, and the library that runs them by an interface. A model that is not there, or not what it should be, is off, with the
+// reason: nothing stands in for it.
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"bardo.money/gateway/models/manifest"
+	"bardo.money/gateway/models/wordpiece"
+)
+
+// Embedder turns texts into vectors.
+type Embedder interface {
+	// Embed is the vector of a text, of length 1. A text beyond the model's window is cut. Errors wrap ErrOff, ErrBusy, or what ctx says.
+	// Safe for concurrent use.
+	Embed(ctx context.Context, text string) ([]float32, error)
+	// Dims is the number of dimensions.
+	Dims() int
+	// Threshold is the cosine above which two texts may mean the same.
+	Threshold() float64
+	// Tag identifies the model and the version of the runtime: vectors of different tags are not to be compared. It is "" before the first Embed.
+	Tag() string
+}
+
+// Classifier finds instructions for a model in texts.
+type Classifier interface {
+	// Score is the probability that a text holds such instructions, from 0 to 1: of a long text, the highest of its windows. Errors are those of Embed.
+	// Safe for concurrent use.
+	Score(ctx context.Context, text string) (float64, error)
+	// Threshold is the score from which on a text counts as holding some.
+	Threshold() float64
+	// Tag is that of an Embedder.
+	Tag() string
+}
+
+// Runtime is the library that runs models, loaded.
+type Runtime struct {
+	Version string
+	Open    func(path, output string) (Session, error)
+}
+
+// ErrOff is that of a model that does not run. What wraps it says why.
+var ErrOff = errors.New("the local model is off")
+
+// Off is the name for no model.
+const Off = "off"
+
+// Auto is the name for the usual model of a kind, if it is installed.
+const Auto = "auto"
+
+// Options say which models are used.
+type Options struct {
+	Manifest *manifest.Manifest
+	Dirs     manifest.Dirs                              // where the files are looked for
+	Library  string                                     // path of ONNX Runtime; "": the manifest's, in Dirs
+	Load     func(library string) (Runtime, error)      // nil: this program cannot run models
+	Choice   map[manifest.Kind]string                   // name, Auto (or "") or Off, by kind
+	Threads  int                                        // sessions of each model; zero means 1
+	Log      *slog.Logger
+	Meter    Meter
+}
+
+// Host has the models of a process. It reads a model when it is asked for it first. Safe for concurrent use.
+type Host struct {
+	o     Options
+	slots map[manifest.Kind]*slot
+}
+
+// NewHost looks for the files of the models; it does not read them. The error is about a name that there is not.
+func NewHost(o Options) (*Host, error) {
+	h := &Host{o: o, slots: make(map[manifest.Kind]*slot)}
+	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
+		s := &slot{o: &h.o, kind: kind, name: o.Choice[kind]}
+		if s.name == "" {
+			s.name = Auto
+		}
+		if err := s.find(); err != nil {
+			return nil, err
+		}
+		h.slots[kind] = s
+	}
+	return h, nil
+}
+
+// Embedder is the model that turns texts into vectors.
+func (h *Host) Embedder() Embedder { return embedder{h.slots[manifest.Embedding]} }
+
+// Classifier is the model that finds instructions.
+func (h *Host) Classifier() Classifier { return classifier{h.slots[manifest.Injection]} }
+
+// Load reads the models that are installed. Those that cannot be read are off; Status says why.
+func (h *Host) Load() {
+	for _, kind := range h.kinds() {
+		_, _ = h.slots[kind].ready() // Status has the error
+	}
+}
+
+func (h *Host) kinds() []manifest.Kind { return []manifest.Kind{manifest.Embedding, manifest.Injection} }
+
+// Status is how the models are, by kind.
+func (h *Host) Status() []Status {
+	var all []Status
+	for _, kind := range h.kinds() {
+		all = append(all, h.slots[kind].status())
+	}
+	return all
+}
+
+// Close frees the models. What is asked of them afterwards fails.
+func (h *Host) Close() error {
+	var errs []error
+	for _, s := range h.slots {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}
+
+// State is how far a model is.
+type State string
+
+// The states.
+const (
+	StateOff       State = "off"       // by configuration
+	StateAbsent    State = "absent"    // not installed
+	StateInstalled State = "installed" // its files are there, and not read yet
+	StateReady     State = "ready"     // in memory
+	StateFailed    State = "failed"    // its files are not what they should be, or cannot be read
+)
+
+// Status is how a model is.
+type Status struct {
+	Kind   manifest.Kind `json:"kind"`
+	Name   string        `json:"name"` // "" if none is chosen
+	State  State         `json:"state"`
+	Detail string        `json:"detail"` // why it is off, or where it is
+	Chosen bool          `json:"chosen"` // the configuration names it
+}
+
+// Wrong reports whether an operator has to do something: a model is broken, or one that the configuration names is not there.
+func (s *Status) Wrong() bool { return s.State == StateFailed || s.State == StateAbsent && s.Chosen }
+
+// slot is the place of one kind's model.
+type slot struct {
+	o     *Options
+	kind  manifest.Kind
+	name  string // Auto, Off, or a model's
+	model *manifest.Model
+
+	loading sync.Mutex // held while the files are read
+	mu      sync.Mutex // guards what follows
+	state   State
+	why     string // of the state
+	tag     string
+	reader  *reader
+	sum     string // of the model's file; guarded by loading
+}
+
+// find chooses the model, and looks for its files.
+func (s *slot) find() error {
+	if s.name == Off {
+		s.state, s.why = StateOff, fmt.Sprintf("models.%s is off", s.kind)
+		return nil
+	}
+	name := s.name
+	if name == Auto {
+		name = s.o.Manifest.Of(s.kind)[0]
+	}
+	m, ok := s.o.Manifest.Model(name)
+	if !ok || m.Kind != s.kind {
+		return fmt.Errorf("models.%s: there is no model %q; there are %v", s.kind, name, s.o.Manifest.Of(s.kind))
+	}
+	s.model = m
+	s.state = StateInstalled
+	library, err := s.library()
+	if err == nil && s.o.Library == "" {
+		_, err = s.o.Dirs.Find(library)
+	}
+	for _, f := range []manifest.File{m.Files.Model, m.Files.Tokenizer} {
+		path, e := s.o.Dirs.Find(f)
+		err = errors.Join(err, e)
+		if f == m.Files.Model {
+			s.why = path
+		}
+	}
+	switch {
+	case s.o.Load == nil:
+		s.state, s.why = StateOff, "this program runs no models"
+	case errors.Is(err, manifest.ErrAbsent):
+		s.state, s.why = StateAbsent, err.Error()
+	case err != nil:
+		s.state, s.why = StateFailed, err.Error()
+	}
+	return nil
+}
+
+// library is the runtime's file for this machine.
+func (s *slot) library() (manifest.File, error) {
+	f, ok := s.o.Manifest.Runtime.Library()
+	if !ok && s.o.Library == "" {
+		return f, errors.New("there is no ONNX Runtime for this kind of machine: models.runtime can name one")
+	}
+	return f, nil
+}
+
+func (s *slot) status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Status{Kind: s.kind, State: s.state, Detail: s.why, Chosen: s.name != Auto}
+	if s.model != nil {
+		st.Name = s.model.Name
+	}
+	return st
+}
+
+// get is what is known of the model; ok is false while it is not read.
+func (s *slot) get() (r *reader, err error, ok bool) { //nolint:revive // the error is part of what is known
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == StateReady {
+		return s.reader, nil, true
+	}
+	return nil, fmt.Errorf("%w: %s", ErrOff, s.why), s.state != StateInstalled
+}
+
+// ready is the model, read if it was not.
+func (s *slot) ready() (*reader, error) {
+	s.loading.Lock() // by one at a time; the others wait for it
+	defer s.loading.Unlock()
+	if r, err, ok := s.get(); ok {
+		return r, err
+	}
+	r, version, err := s.read()
+	s.mu.Lock()
+	if err == nil {
+		s.state, s.reader, s.tag = StateReady, r, s.sum+" "+version
+		s.why += ", ONNX Runtime " + version
+	} else {
+		s.state, s.why = StateFailed, err.Error()
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.o.Log.Error("a local model is off: it cannot be used", "kind", string(s.kind), "model", s.model.Name, "error", err)
+	}
+	r, err, _ = s.get()
+	return r, err
+}
+
+// read checks the files, and makes a reader of them.
+func (s *slot) read() (r *reader, version string, err error) {
+	library := s.o.Library
+	if library == "" {
+		f, err := s.library()
+		if err != nil {
+			return nil, "", err
+		}
+		if library, err = s.o.Dirs.Check(f); err != nil {
+			return nil, "", err
+		}
+	}
+	path, err := s.o.Dirs.Check(s.model.Files.Model)
+	if err != nil {
+		return nil, "", err
+	}
+	words, err := s.tokenizer()
+	if err != nil {
+		return nil, "", err
+	}
+	runtime, err := s.o.Load(library)
+	if err != nil {
+		return nil, "", err
+	}
+	if s.sum, err = s.o.Dirs.Sum(s.model.Files.Model); err != nil {
+		return nil, "", err
+	}
+	o := PoolOptions{Sessions: s.o.Threads, Meter: s.o.Meter}
+	pool, err := NewPool(s.model.Name, s.model.Dimensions, o, func() (Session, error) { return runtime.Open(path, s.model.Output) })
+	if err != nil {
+		return nil, "", err
+	}
+	return &reader{model: s.model, words: words, pool: pool}, runtime.Version, nil
+}
+
+// tokenizer reads the model's tokenizer.
+func (s *slot) tokenizer() (Tokenizer, error) {
+	path, err := s.o.Dirs.Check(s.model.Files.Tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if s.model.Tokenizer != "wordpiece" {
+		return nil, fmt.Errorf("%s: this version has no %s tokenizer", path, s.model.Tokenizer)
+	}
+	return wordpiece.Read(b)
+}
+
+// close frees the model, and keeps it from being read again.
+func (s *slot) close() error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	s.mu.Lock()
+	r := s.reader
+	s.reader, s.state, s.why = nil, StateOff, "the gateway stops"
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.pool.Close()
+}
+
+// threshold is that of the chosen model; 1, which nothing reaches, if there is none.
+func (s *slot) threshold() float64 {
+	if s.model == nil {
+		return 1
+	}
+	return s.model.Threshold
+}
+
+func (s *slot) tagged() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tag
+}
+
+type embedder struct{ *slot }
+
+var _ Embedder = embedder{}
+
+// Embed implements Embedder.
+func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
+	r, err := e.ready()
+	if err != nil {
+		return nil, err
+	}
+	return r.embed(ctx, text)
+}
+
+// Dims implements Embedder.
+func (e embedder) Dims() int {
+	if e.model == nil {
+		return 0
+	}
+	return e.model.Dimensions
+}
+
+// Threshold implements Embedder.
+func (e embedder) Threshold() float64 { return e.threshold() }
+
+// Tag implements Embedder.
+func (e embedder) Tag() string { return e.tagged() }
+
+type classifier struct{ *slot }
+
+var _ Classifier = classifier{}
+
+// Score implements Classifier.
+func (c classifier) Score(ctx context.Context, text string) (float64, error) {
+	r, err := c.ready()
+	if err != nil {
+		return 0, err
+	}
+	return r.score(ctx, text)
+}
+
+// Threshold implements Classifier.
+func (c classifier) Threshold() float64 { return c.threshold() }
+
+// Tag implements Classifier.
+func (c classifier) Tag() string { return c.tagged() }

@@ -1,0 +1,132 @@
+package models
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"bardo.money/gateway/models/manifest"
+)
+
+// Tokenizer cuts texts into tokens. Safe for concurrent use.
+type Tokenizer interface {
+	// Encode is a text's tokens without its frame, the first limit of them if that is above 0.
+	Encode(text string, limit int) []int32
+	// Frame is the special tokens before and after a text.
+	Frame() (before, after int32)
+	// Unknown is the token of what has no other.
+	Unknown() int32
+}
+
+// reader makes inputs of texts, and meanings of outputs.
+type reader struct {
+	model *manifest.Model
+	words Tokenizer
+	pool  *Pool
+}
+
+// frame puts tokens between the special ones.
+func (r *reader) frame(tokens []int32) []int64 {
+	before, after := r.words.Frame()
+	ids := make([]int64, 0, len(tokens)+2)
+	ids = append(ids, int64(before))
+	for _, t := range tokens {
+		ids = append(ids, int64(t))
+	}
+	return append(ids, int64(after))
+}
+
+// embed is a text's vector. A text that is longer than the model's window is cut.
+func (r *reader) embed(ctx context.Context, text string) ([]float32, error) {
+	ids := r.frame(r.words.Encode(r.model.Prefix+text, r.model.Window-2))
+	out, err := r.pool.Do(ctx, ids)
+	if err != nil || r.model.Pooling == "" {
+		return out, err
+	}
+	return mean(out, r.model.Dimensions), nil
+}
+
+// mean is the mean of rows, scaled to length 1.
+func mean(rows []float32, width int) []float32 {
+	sum, length := make([]float64, width), 0.0
+	for i, x := range rows {
+		sum[i%width] += float64(x)
+	}
+	for _, x := range sum {
+		length += x * x
+	}
+	out := make([]float32, width)
+	for i, x := range sum {
+		out[i] = float32(x / math.Max(math.Sqrt(length), 1e-12))
+	}
+	return out
+}
+
+// score is the largest of the scores of a text's windows, which overlap.
+func (r *reader) score(ctx context.Context, text string) (float64, error) {
+	highest := 0.0
+	for w := range windows(r.words.Encode(r.model.Prefix+text, 0), r.model.Window-2, r.model.Overlap) {
+		if r.model.Degenerate && degenerate(w, r.words.Unknown()) {
+			continue
+		}
+		out, err := r.pool.Do(ctx, r.frame(w))
+		if err != nil {
+			return 0, err
+		}
+		highest = max(highest, probability(r.model, out))
+	}
+	return highest, nil
+}
+
+// windows yields the parts of a text of at most size tokens, each beginning overlap tokens before the end of the one before. Without an
+// overlap, there is one. A text without tokens has none.
+func windows(tokens []int32, size, overlap int) func(yield func([]int32) bool) {
+	return func(yield func([]int32) bool) {
+		for len(tokens) > 0 {
+			n := min(size, len(tokens))
+			if !yield(tokens[:n]) || n == len(tokens) || overlap == 0 {
+				return
+			}
+			tokens = tokens[n-overlap:]
+		}
+	}
+}
+
+// What a degenerate text is, by the classifier's publisher: it has at least three tokens, of at most four kinds, and two thirds of them are the same, which
+// is not the unknown one.
+const (
+	leastTokens = 3
+	mostKinds   = 4
+)
+
+// degenerate reports whether a text is so unlike those that the classifier was trained with that its score says nothing.
+func degenerate(tokens []int32, unknown int32) bool {
+	if len(tokens) < leastTokens {
+		return false
+	}
+	var kinds []int32
+	var counts []int
+	for _, t := range tokens {
+		i := slices.Index(kinds, t)
+		if i < 0 {
+			if len(kinds) == mostKinds {
+				return false
+			}
+			i = len(kinds)
+			kinds, counts = append(kinds, t), append(counts, 0)
+		}
+		counts[i]++
+	}
+	most := slices.Max(counts)
+	return 3*most >= 2*len(tokens) && kinds[slices.Index(counts, most)] != unknown
+}
+
+// probability is that of an injection.
+func probability(m *manifest.Model, out []float32) float64 {
+	if m.Head == "softmax" {
+		return sigmoid((float64(out[1]) - float64(out[0])) / m.Temperature)
+	}
+	return sigmoid(float64(out[0]) / m.Temperature)
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
