@@ -57,11 +57,11 @@ const Auto = "auto"
 // Options say which models are used.
 type Options struct {
 	Manifest *manifest.Manifest
-	Dirs     manifest.Dirs                              // where the files are looked for
-	Library  string                                     // path of ONNX Runtime; "": the manifest's, in Dirs
-	Load     func(library string) (Runtime, error)      // nil: this program cannot run models
-	Choice   map[manifest.Kind]string                   // name, Auto (or "") or Off, by kind
-	Threads  int                                        // sessions of each model; zero means 1
+	Dirs     manifest.Dirs                         // where the files are looked for
+	Library  string                                // path of ONNX Runtime; "": the manifest's, in Dirs
+	Load     func(library string) (Runtime, error) // nil: this program cannot run models
+	Choice   map[manifest.Kind]string              // name, Auto (or "") or Off, by kind
+	Threads  int                                   // sessions of each model; zero means 1
 	Log      *slog.Logger
 	Meter    Meter
 }
@@ -101,7 +101,9 @@ func (h *Host) Load() {
 	}
 }
 
-func (h *Host) kinds() []manifest.Kind { return []manifest.Kind{manifest.Embedding, manifest.Injection} }
+func (h *Host) kinds() []manifest.Kind {
+	return []manifest.Kind{manifest.Embedding, manifest.Injection}
+}
 
 // Status is how the models are, by kind.
 func (h *Host) Status() []Status {
@@ -142,6 +144,22 @@ type Status struct {
 	Chosen bool          `json:"chosen"` // the configuration names it
 }
 
+// Brief is how a model is, without the places of files.
+func (s *Status) Brief() string {
+	switch s.State {
+	case StateOff:
+		return s.Detail
+	case StateAbsent:
+		return s.Name + " is not installed: what needs it is off"
+	case StateFailed:
+		return s.Name + " cannot be used: what needs it is off, and bardo doctor says more"
+	case StateInstalled:
+		return s.Name + " is installed, and read when it is needed"
+	case StateReady:
+	}
+	return s.Name + " is in memory"
+}
+
 // Wrong reports whether an operator has to do something: a model is broken, or one that the configuration names is not there.
 func (s *Status) Wrong() bool { return s.State == StateFailed || s.State == StateAbsent && s.Chosen }
 
@@ -177,26 +195,28 @@ func (s *slot) find() error {
 	}
 	s.model = m
 	s.state = StateInstalled
-	library, err := s.library()
-	if err == nil && s.o.Library == "" {
-		_, err = s.o.Dirs.Find(library)
-	}
-	for _, f := range []manifest.File{m.Files.Model, m.Files.Tokenizer} {
-		path, e := s.o.Dirs.Find(f)
-		err = errors.Join(err, e)
-		if f == m.Files.Model {
-			s.why = path
-		}
-	}
-	switch {
-	case s.o.Load == nil:
-		s.state, s.why = StateOff, "this program runs no models"
+	switch err := s.locate(); {
 	case errors.Is(err, manifest.ErrAbsent):
 		s.state, s.why = StateAbsent, err.Error()
 	case err != nil:
 		s.state, s.why = StateFailed, err.Error()
 	}
 	return nil
+}
+
+// locate looks for the files, and notes where the model is.
+func (s *slot) locate() (err error) {
+	if s.why, err = s.o.Dirs.Find(s.model.Files.Model); err != nil {
+		return err
+	}
+	if _, err = s.o.Dirs.Find(s.model.Files.Tokenizer); err != nil || s.o.Library != "" {
+		return err
+	}
+	library, err := s.library()
+	if err == nil {
+		_, err = s.o.Dirs.Find(library)
+	}
+	return err
 }
 
 // library is the runtime's file for this machine.
@@ -253,17 +273,10 @@ func (s *slot) ready() (*reader, error) {
 
 // read checks the files, and makes a reader of them.
 func (s *slot) read() (r *reader, version string, err error) {
-	library := s.o.Library
-	if library == "" {
-		f, err := s.library()
-		if err != nil {
-			return nil, "", err
-		}
-		if library, err = s.o.Dirs.Check(f); err != nil {
-			return nil, "", err
-		}
+	if s.o.Load == nil {
+		return nil, "", errors.New("this program runs no models")
 	}
-	path, err := s.o.Dirs.Check(s.model.Files.Model)
+	library, path, err := s.check()
 	if err != nil {
 		return nil, "", err
 	}
@@ -284,6 +297,49 @@ func (s *slot) read() (r *reader, version string, err error) {
 		return nil, "", err
 	}
 	return &reader{model: s.model, words: words, pool: pool}, runtime.Version, nil
+}
+
+// check compares the files with their hashes. An operator's own runtime has none.
+func (s *slot) check() (library, model string, err error) {
+	library = s.o.Library
+	if library == "" {
+		f, err := s.library()
+		if err != nil {
+			return "", "", err
+		}
+		if library, err = s.o.Dirs.Check(f); err != nil {
+			return "", "", err
+		}
+	}
+	if _, err := os.Stat(library); err != nil {
+		return "", "", fmt.Errorf("models.runtime: %w", err)
+	}
+	if _, err = s.o.Dirs.Check(s.model.Files.Tokenizer); err != nil {
+		return "", "", err
+	}
+	model, err = s.o.Dirs.Check(s.model.Files.Model)
+	return library, model, err
+}
+
+// Examine compares the files of all models with their hashes. It runs none of them.
+func Examine(o Options) ([]Status, error) {
+	var all []Status
+	for i := range o.Manifest.Models {
+		m := &o.Manifest.Models[i]
+		s := slot{o: &o, kind: m.Kind, name: m.Name}
+		if err := s.find(); err != nil {
+			return nil, err
+		}
+		if s.state == StateInstalled {
+			if _, _, err := s.check(); err != nil {
+				s.state, s.why = StateFailed, err.Error()
+			}
+		}
+		st := s.status()
+		st.Chosen = o.Choice[m.Kind] == m.Name
+		all = append(all, st)
+	}
+	return all, nil
 }
 
 // tokenizer reads the model's tokenizer.

@@ -178,7 +178,7 @@ func TestAModelThatIsNotThereIsOffAndSaysWhy(t *testing.T) {
 		{"the runtime is another", func(o *models.Options) { o.Dirs[0] = broken("libonnxruntime.so.1.27.0", "other") }, models.StateFailed, "is not the file that was meant", true},
 		{"the operator's runtime is none", func(o *models.Options) { o.Library = "/etc/passwd" }, models.StateFailed, "/etc/passwd", true},
 		{"off", func(o *models.Options) { o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off} }, models.StateOff, "models.embedding is off", false},
-		{"a program that runs none", func(o *models.Options) { o.Load = nil }, models.StateOff, "runs no models", false},
+		{"a program that runs none", func(o *models.Options) { o.Load = nil }, models.StateFailed, "runs no models", true},
 	} {
 		o := options(t)
 		row.set(&o)
@@ -216,6 +216,28 @@ func TestStatusFollowsTheModels(t *testing.T) {
 	}
 }
 
+func TestEveryModelOfTheManifestIsExamined(t *testing.T) {
+	o := options(t)
+	o.Load = nil // it is not needed
+	all, err := models.Examine(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]models.State{
+		"all-minilm-l6-v2": models.StateInstalled, "stackone-defender-v5": models.StateInstalled,
+		"nomic-embed-text-v1.5": models.StateAbsent, "deberta-v3-base-prompt-injection-v2": models.StateAbsent,
+	}
+	for _, s := range all {
+		if s.State != want[s.Name] || s.Brief() == "" {
+			t.Errorf("%+v", s)
+		}
+		delete(want, s.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
 func BenchmarkEmbed(b *testing.B) {
 	h := start(b, options(b))
 	h.Load()
@@ -240,4 +262,3 @@ func BenchmarkEmbed(b *testing.B) {
 		})
 	}
 }
-

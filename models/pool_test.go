@@ -223,9 +223,14 @@ func TestDegenerateTexts(t *testing.T) {
 		tokens []int32
 		want   bool
 	}{
-		{nil, false}, {[]int32{7, 7}, false}, {[]int32{7, 7, 7}, true}, {[]int32{7, 7, 8}, true}, {[]int32{7, 7, 8, 9}, false},
+		{nil, false},
+		{[]int32{7, 7}, false},
+		{[]int32{7, 7, 7}, true},
+		{[]int32{7, 7, 8}, true},
+		{[]int32{7, 7, 8, 9}, false},
 		{[]int32{1, 1, 1}, false}, // the unknown token: other scripts, or an attempt to hide
-		{[]int32{7, 7, 7, 7, 7, 7, 7, 7, 2, 3, 4}, true}, {[]int32{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 2, 3, 4, 5}, false},
+		{[]int32{7, 7, 7, 7, 7, 7, 7, 7, 2, 3, 4}, true},
+		{[]int32{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 2, 3, 4, 5}, false},
 	} {
 		if got := degenerate(c.tokens, 1); got != c.want {
 			t.Errorf("%v: %v", c.tokens, got)

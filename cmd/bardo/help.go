@@ -49,6 +49,8 @@ var examples = map[string]string{
 	"bardo plan":              "bardo plan --ticks 300 --mix volatile",
 	"bardo watch":             "bardo watch\nbardo watch --json",
 	"bardo doctor":            "bardo doctor -c bardo.yaml",
+	"bardo models local":      "bardo models local --json",
+	"bardo models install":    "bardo models install nomic-embed-text-v1.5 --sha256 HASH --tokenizer-sha256 HASH\nbardo models install nomic-embed-text-v1.5 --file model.onnx --sha256 HASH --tokenizer-file tokenizer.json --tokenizer-sha256 HASH",
 }
 
 // arrangeHelp groups the commands by purpose and gives each its examples.

@@ -52,6 +52,7 @@ func root() *cobra.Command {
 	})
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // no argument is a file
 	p := parts.All()
+	p.Runtime = loadRuntime
 	c.AddCommand(run.UpCommand(p), run.ExtprocCommand(p), run.XDSCommand(p), run.BootstrapCommand(), configCommand(), keysCommand(), balanceCommand(), depositCommand(),
 		usageCommand(), auditCommand(), providersCommand(), route.Command(parts.Adapters()), planCommand(), replay.Command(parts.All()), watch.Command(), doctor.Command(), versionCommand(), modelsCommand(), requestsCommand())
 	arrangeHelp(c)

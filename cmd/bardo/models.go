@@ -41,6 +41,7 @@ func modelsCommand() *cobra.Command {
 	c.Flags().StringVar(&maxPrice, "max-price", "", "only models whose input tokens cost at most so many dollars per million")
 	asJSON := cli.JSONFlag(c)
 	settings.Flag(c)
+	c.AddCommand(modelsLocalCommand(), modelsInstallCommand())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if f.maxPrice, err = parseMaxPrice(maxPrice); err != nil {
 			return err

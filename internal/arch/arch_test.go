@@ -84,6 +84,8 @@ var soundTree = map[string]string{
 	"extproc/stream/processor/server.go": `package processor; import (_ "bardo.money/gateway/extproc/stream"; _ "google.golang.org/grpc")`,
 	"models/vocab/vocab.go":              `package vocab`,
 	"models/wordpiece/wordpiece.go":      `package wordpiece; import _ "bardo.money/gateway/models/vocab"`,
+	"models/manifest/manifest.go":        `package manifest`,
+	"models/models.go":                   `package models; import (_ "bardo.money/gateway/models/manifest"; _ "bardo.money/gateway/models/wordpiece")`,
 	"models/onnx/onnx.go":                `package onnx; import _ "github.com/yalue/onnxruntime_go"`,
 	"cmd/bardo/libbardo/main.go":         `package main; import _ "bardo.money/gateway/cmd/bardo/parts"`,
 	"internal/envoytest/binary.go":       `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,

@@ -33,6 +33,7 @@ var goroutines = map[string]struct {
 	"internal/guard/guard.go":         {1, "recovers"},
 	"xds/feed/server.go":              {1, "of the control plane, which is a process of its own"},
 	"cmd/bardo/run/control.go":        {1, "closes a server"},
+	"cmd/bardo/run/models.go":         {1, "in the program bardo alone"},
 	"cmd/bardo/run/stop.go":           {2, "of the program bardo alone: signals, and the time that is left"},
 }
 

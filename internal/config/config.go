@@ -20,7 +20,7 @@ type Config struct {
 	Listen    Listen    `key:"listen" doc:"Addresses that clients and operators connect to."`
 	Auth      Auth      `key:"auth" doc:"Who may call."`
 	Providers Providers `key:"providers" doc:"Where models are served. If none is configured, the built-in demo provider answers."`
-	Models    Models    `key:"models" doc:"The model catalog."`
+	Models    Models    `key:"models" doc:"The model catalog, and the models that run on this machine."`
 	Routing   Routing   `key:"routing" doc:"Order of candidates, retries, timeouts and health."`
 	Inference Inference `key:"inference" doc:"Parameters of answers, and the response cache."`
 	Pipeline  Pipeline  `key:"pipeline" doc:"The layers that run between client and provider."`
@@ -70,10 +70,17 @@ type Auth struct {
 	Anonymous bool `key:"anonymous" default:"false" doc:"Programs on this machine need no key; web pages of other origins, and names other than localhost, loopback addresses and the host of public_url, do. Refused unless every listener is on loopback."`
 }
 
-// Models names the operator's additions to the model catalog.
+// Models names the operator's additions to the model catalog, and the models that run on this machine.
 type Models struct {
 	Catalog string   `key:"catalog" doc:"File with additions and overrides to the model catalog; beside this file, if its path is relative."`
 	Refresh Interval `key:"refresh" default:"1h" doc:"Interval between reads of providers' model lists; 0 or off: never."`
+
+	Embedding string `key:"embedding" default:"auto" doc:"The local model that turns texts into vectors, by its name in bardo models local; auto: the usual one, if it is installed; off: none."`
+	Injection string `key:"injection" default:"auto" doc:"The local model that finds instructions in texts; as embedding."`
+	Dir       string `key:"dir" doc:"Directory of the local models' files, beside this file if its path is relative. Without it, models in $BARDO_HOME, then those that make models installs, then share/bardo/models beside the program's directory."`
+	Runtime   string `key:"runtime" doc:"ONNX Runtime library that runs the local models, beside this file if its path is relative. Without it, the one among the models' files."`
+	Threads   int    `key:"threads" default:"1" min:"1" max:"64" doc:"How many texts a local model works on at a time, with a thread and its own memory each."`
+	Load      string `key:"load" default:"first_use" oneof:"first_use start" doc:"When local models are read: when one is needed first, or at the start."`
 }
 
 // Routing holds the rules of choice and failover.

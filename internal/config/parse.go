@@ -26,8 +26,10 @@ func Parse(name string, data []byte, env func(string) (string, bool), kinds ...k
 	cfg := &Config{kinds: kinds, Providers: Providers{Hosts: map[policy.ProviderID]*Host{}}}
 	setDefaults(reflect.ValueOf(cfg).Elem())
 	d.value("", root, reflect.ValueOf(cfg).Elem(), field{})
-	if path := cfg.Models.Catalog; path != "" && !filepath.IsAbs(path) {
-		cfg.Models.Catalog = filepath.Join(filepath.Dir(name), path)
+	for _, path := range []*string{&cfg.Models.Catalog, &cfg.Models.Dir, &cfg.Models.Runtime} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(filepath.Dir(name), *path)
+		}
 	}
 	cfg.appeared = appearance(root, cfg)
 	d.enable(cfg)

@@ -110,6 +110,7 @@ func examineWith(ctx context.Context, h home.Dir, cfg *config.Config, found []Fi
 	if cfg.DataPath == config.DataPathModule {
 		found = append(found, Module(ctx))
 	}
+	found = append(found, checkModels(h, cfg)...)
 	return append(found, checkRoots(cfg))
 }
 

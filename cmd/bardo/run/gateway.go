@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/internal/event"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -38,6 +39,7 @@ type gateway struct {
 	dataPath
 	controlPlane
 	connections
+	localModels
 	shutdown
 }
 
@@ -67,6 +69,12 @@ type reporting struct {
 	level   *slog.LevelVar
 	metrics *telemetry.Metrics
 	events  event.Sink
+}
+
+// localModels are those that run in this process; nil in Envoy's, and in a control plane.
+type localModels struct {
+	local       *models.Host
+	localLoaded sync.WaitGroup // the models that are read at the start
 }
 
 // configuration is the one in force, and what reads the next one.

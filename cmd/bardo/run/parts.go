@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
 )
 
@@ -22,7 +23,11 @@ type Parts struct {
 	Layers    Layers
 	Verifiers func(*auth.APIKeys) auth.Chain
 	Explain   Explainer
+	Runtime   ModelRuntime // nil: this program runs no local models
 }
+
+// ModelRuntime loads the library that runs local models.
+type ModelRuntime func(library string) (models.Runtime, error)
 
 // Layers makes the context pipeline of a configuration, in order of execution, over the gateway's store of answers. It is called again for
 // each configuration that is reloaded, one at a time.

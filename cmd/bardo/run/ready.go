@@ -38,7 +38,7 @@ func (g *gateway) checks() []api.ReadyDetail {
 		why := g.dataProblem(context.Background())
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
-	return checks
+	return append(checks, g.modelChecks()...)
 }
 
 // stateTime bounds how long the data path in Envoy's process may take to say how it is.

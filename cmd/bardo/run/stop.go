@@ -177,6 +177,7 @@ func (g *gateway) close() {
 	if e := g.ending.Load(); e != nil {
 		over = e.over
 	}
+	g.closeModels()
 	g.closeBy(over)
 }
 

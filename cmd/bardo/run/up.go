@@ -201,6 +201,9 @@ func (g *gateway) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := g.openModels(cfg); err != nil {
+		return err
+	}
 	g.metrics.WatchConfig(func() bool { return g.configStatus().Problem() != "" })
 	if g.envoy {
 		g.child, err = g.newEnvoy(cfg)

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"bardo.money/gateway/cmd/bardo/home"
+	"bardo.money/gateway/cmd/bardo/settings"
+	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models"
+	"bardo.money/gateway/models/manifest"
+)
+
+// checkModels compares the files of the local models with their hashes. A usual model that is not installed is no failure: what needs it is off.
+func checkModels(h home.Dir, cfg *config.Config) (found []Finding) {
+	o, err := settings.LocalModels(cfg, h)
+	if err != nil {
+		return []Finding{brokenBy("local models", err)}
+	}
+	all, err := models.Examine(o)
+	if err != nil {
+		return []Finding{brokenBy("local models", err)}
+	}
+	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
+		found = append(found, checkModel(kind, o.Choice[kind], o.Manifest, all))
+	}
+	return found
+}
+
+func checkModel(kind manifest.Kind, choice string, m *manifest.Manifest, all []models.Status) Finding {
+	check, name := "models."+string(kind), choice
+	switch choice {
+	case models.Off:
+		return fine(check, "off by configuration")
+	case models.Auto:
+		name = m.Of(kind)[0]
+	}
+	for i := range all {
+		s := &all[i]
+		switch {
+		case s.Name != name || s.Kind != kind:
+		case s.State == models.StateInstalled:
+			return fine(check, "%s, %s", name, s.Detail)
+		case s.State == models.StateAbsent && choice == models.Auto:
+			return fine(check, "off: %s is not installed; `make models` installs it", name)
+		case s.State == models.StateAbsent:
+			return broken(check, "install it with `bardo models install "+name+"`, or set "+check+" to auto or off", "%s", s.Detail)
+		default:
+			return broken(check, "install its files again with `make models` or `bardo models install "+name+"`, or set "+check+" to off", "%s", s.Detail)
+		}
+	}
+	return broken(check, "`bardo models local` lists them", "there is no model %q", name)
+}
