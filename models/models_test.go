@@ -50,6 +50,10 @@ func start(tb testing.TB, o models.Options) *models.Host {
 	return h
 }
 
+func choice(embedding, injection string) map[manifest.Kind]string {
+	return map[manifest.Kind]string{manifest.Embedding: embedding, manifest.Injection: injection}
+}
+
 func cosine(a, b []float32) (sum float64) {
 	for i := range a {
 		sum += float64(a[i]) * float64(b[i])
@@ -171,13 +175,13 @@ func TestAModelThatIsNotThereIsOffAndSaysWhy(t *testing.T) {
 	}{
 		{"nothing is installed", func(o *models.Options) { o.Dirs = manifest.Dirs{t.TempDir()} }, models.StateAbsent, "not installed: ", false},
 		{"nothing of what was chosen is installed", func(o *models.Options) {
-			o.Choice = map[manifest.Kind]string{manifest.Embedding: "nomic-embed-text-v1.5"}
+			o.Choice = choice("nomic-embed-text-v1.5", models.Auto)
 		}, models.StateAbsent, "nomic-embed-text-v1.5.onnx", true},
 		{"a tokenizer is missing", func(o *models.Options) { o.Dirs[0] = broken("all-minilm-l6-v2.tokenizer.json", "") }, models.StateAbsent, "not installed: ", false},
 		{"a model is another", func(o *models.Options) { o.Dirs[0] = broken("all-minilm-l6-v2.int8.onnx", "other") }, models.StateFailed, "is not the file that was meant", true},
 		{"the runtime is another", func(o *models.Options) { o.Dirs[0] = broken("libonnxruntime.so.1.27.0", "other") }, models.StateFailed, "is not the file that was meant", true},
 		{"the operator's runtime is none", func(o *models.Options) { o.Library = "/etc/passwd" }, models.StateFailed, "/etc/passwd", true},
-		{"off", func(o *models.Options) { o.Choice = map[manifest.Kind]string{manifest.Embedding: models.Off} }, models.StateOff, "models.embedding is off", false},
+		{"off", func(o *models.Options) { o.Choice = choice(models.Off, "") }, models.StateOff, "models.embedding is off", false},
 		{"a program that runs none", func(o *models.Options) { o.Load = nil }, models.StateFailed, "runs no models", true},
 	} {
 		o := options(t)
@@ -189,7 +193,7 @@ func TestAModelThatIsNotThereIsOffAndSaysWhy(t *testing.T) {
 		}
 	}
 	o := options(t)
-	o.Choice = map[manifest.Kind]string{manifest.Injection: "all-minilm-l6-v2"}
+	o.Choice = choice("", "all-minilm-l6-v2")
 	if _, err := models.NewHost(o); err == nil || !strings.Contains(err.Error(), "models.injection: there is no model") {
 		t.Error(err)
 	}

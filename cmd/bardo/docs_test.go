@@ -239,7 +239,7 @@ func checkMake(t *testing.T, args []string) error {
 		if strings.ContainsAny(arg, "=/") {
 			continue
 		}
-		if !slices.ContainsFunc(target.FindAllStringSubmatch(page(t, "Makefile"), -1), func(m []string) bool { return m[1] == arg }) {
+		if !slices.ContainsFunc(target.FindAllStringSubmatch(page(t, "Makefile")+page(t, "Tools.mk"), -1), func(m []string) bool { return m[1] == arg }) {
 			return fmt.Errorf("the Makefile has no target %s", arg)
 		}
 	}
