@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"bardo.money/gateway/models/manifest"
+	"bardo.money/gateway/models/unigram"
 	"bardo.money/gateway/models/wordpiece"
 )
 
@@ -352,8 +353,8 @@ func (s *slot) tokenizer() (Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.model.Tokenizer != "wordpiece" {
-		return nil, fmt.Errorf("%s: this version has no %s tokenizer", path, s.model.Tokenizer)
+	if s.model.Tokenizer == "unigram" {
+		return unigram.Read(b)
 	}
 	return wordpiece.Read(b)
 }

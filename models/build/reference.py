@@ -69,10 +69,10 @@ def train(path):
     from sentencepiece import sentencepiece_model_pb2
     from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    lines = [line for t in texts() for line in t.split("\n") if line.strip() and "\x00" not in line]
+    lines = [line for t in texts() for line in t.split("\n") if line.strip() and set(line) <= set(SAMPLES)]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, vocab_size=4000, model_type="unigram", normalization_rule_name="nmt_nfkc",
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=3000, model_type="unigram", normalization_rule_name="nmt_nfkc",
         character_coverage=0.995, hard_vocab_limit=False, num_threads=1, pad_id=-1, bos_id=-1, eos_id=-1, minloglevel=2,
     )
     proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
