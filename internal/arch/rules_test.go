@@ -47,7 +47,8 @@ var engines = map[string][]string{
 	"policy/ledger":      {"policy/ledger/chargelog"}, // it applies what the log has
 	"policy/budget":      {"policy/intent"},           // a budget belongs to an intent
 	"models/wordpiece":   {"models/vocab"},            // the form of tokenizer files
-	"models":             {"models/manifest", "models/wordpiece"},
+	"models/unigram":     {"models/vocab"},
+	"models":             {"models/manifest", "models/wordpiece", "models/unigram"},
 
 	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
 	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers

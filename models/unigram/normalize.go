@@ -1,7 +1,6 @@
 package unigram
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -36,10 +35,6 @@ func readNormalizer(b json.RawMessage) ([]step, error) {
 		} `json:"pattern"`
 	}
 	if err := json.Unmarshal(b, &n); err != nil {
-		var bad base64.CorruptInputError
-		if errors.As(err, &bad) {
-			return nil, fmt.Errorf("tokenizer: its table of characters is broken: %w", err)
-		}
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	forms := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}

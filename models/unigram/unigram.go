@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -73,7 +74,7 @@ func (t *Tokenizer) readModel(b json.RawMessage) error {
 		if err := errors.Join(json.Unmarshal(entry[0], &pieces[i].piece), json.Unmarshal(entry[1], &t.scores[i])); err != nil {
 			return fmt.Errorf("tokenizer: piece %d: %w", i, err)
 		}
-		pieces[i].id = int32(i) //nolint:gosec // a vocabulary has fewer pieces
+		pieces[i].id = int32(i)
 		lowest = min(lowest, t.scores[i])
 	}
 	t.pieces, t.penalty = newTrie(pieces), lowest-unknownPenalty
@@ -204,9 +205,8 @@ func (c *cutter) word(w string) {
 		}
 		c.rev = append(c.rev, id)
 	}
-	for i := len(c.rev) - 1; i >= 0; i-- {
-		c.out = append(c.out, c.rev[i])
-	}
+	slices.Reverse(c.rev)
+	c.out = append(c.out, c.rev...)
 }
 
 // extend offers all pieces that stand at a place of a word. single reports whether the character there is one.
