@@ -193,6 +193,9 @@ func (x *exchange) pipelineLog() string {
 		if e.Saved > 0 {
 			b = strconv.AppendInt(append(b, ";saved="...), e.Saved, 10)
 		}
+		if e.Note != "" {
+			b = append(append(b, ';'), e.Note...)
+		}
 	}
 	return string(b)
 }

@@ -31,9 +31,9 @@ func TestEveryAdapterConforms(t *testing.T) {
 func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 	table := map[string][]string{
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
-		"l6": {"fast", "standard"}, "l7": nil, "l8": nil,
+		"l6": {"fast", "standard"}, "l7": {"minimal", "fast", "standard"}, "l8": nil,
 	}
-	for _, l := range parts.Layers()(&config.Config{}, nil) {
+	for _, l := range parts.Layers()(&config.Config{}, nil, nil) {
 		want, ok := table[l.Name()]
 		if got := slices.Sorted(slices.Values(l.Profiles())); !ok || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("layer %q runs in %v, want %v", l.Name(), got, want)

@@ -49,7 +49,7 @@ type Behaviour struct {
 	// How its bytes look.
 	Shape Shape
 
-	piece int // characters of a piece of text; 0: a word
+	Piece int // characters of a piece of text; 0: a word
 }
 
 // ToolCall is a call the fake makes. Pieces is into how many deltas a stream cuts the arguments; 0 means one, and
@@ -160,8 +160,8 @@ func (b *Behaviour) pieces() []string {
 	if text == "" {
 		return nil
 	}
-	if b.piece > 0 {
-		return cut(text, 1+len(text)/b.piece)
+	if b.Piece > 0 {
+		return cut(text, 1+len(text)/b.Piece)
 	}
 	return strings.SplitAfter(text, " ")
 }

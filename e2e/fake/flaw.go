@@ -49,7 +49,7 @@ func (b *Behaviour) formed(q *asked) *Behaviour {
 		return b
 	}
 	f := *b
-	f.piece = pieceOfJSON
+	f.Piece = pieceOfJSON
 	first, second := or(b.JSON, b.Flaw.instance(q.form.Schema, 0)), b.Flaw.instance(q.form.Schema, 1)
 	switch b.Flaw {
 	case ExtraField:

@@ -58,6 +58,7 @@ type Entry struct {
 	Budget   time.Duration // the layer's time limit; 0 means none
 	TimedOut bool          // it exceeded its budget, and its changes were not made
 	Saved    int64         // tokens saved
+	Note     string        // further parameters in X-Bardo-Pipeline, without content: masked;email=2
 }
 
 // Late reports whether the layer exceeded its budget.

@@ -34,6 +34,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkStore(cfg.Store)
 	d.checkEvents(cfg.Telemetry.Events)
 	d.checkTasks(cfg.Pipeline.Tools.Map)
+	d.checkPatterns(cfg.Pipeline.PII.Patterns)
 	if cfg.Limits.Overage == "bill" {
 		d.warn(d.place("limits.overage"), "limits.overage", "this version denies what is beyond an allowance")
 	}
@@ -54,6 +55,53 @@ func (d *decoder) checkTasks(tasks map[string][]string) {
 			if _, err := path.Match(p, ""); err != nil {
 				d.problem(fmt.Sprintf("pipeline.tools.map.%s[%d]", task, i), "a tool's name, with * for any text", "%q cannot be read as a pattern", p)
 			}
+		}
+	}
+}
+
+// Limits of an operator's patterns of personal data.
+const (
+	maxPIIPatterns = 64
+	maxPIIPattern  = 1024
+)
+
+var piiName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,23}$`)
+
+// checkPatterns tries the patterns of personal data on their examples.
+func (d *decoder) checkPatterns(patterns map[string]PIIPattern) {
+	if len(patterns) > maxPIIPatterns {
+		d.problem("pipeline.pii.patterns", fmt.Sprintf("at most %d", maxPIIPatterns), "%d patterns", len(patterns))
+	}
+	for _, name := range slices.Sorted(maps.Keys(patterns)) {
+		p, key := patterns[name], "pipeline.pii.patterns."+name
+		re, err := regexp.Compile(p.Regexp)
+		switch {
+		case !piiName.MatchString(name) || slices.Contains(piiTypes, name):
+			d.problem(key, "a new name of lower-case letters, digits and underscores, at most 24", "%q cannot name a type", name)
+		case p.Regexp == "" || len(p.Regexp) > maxPIIPattern:
+			d.problem(key+".regexp", fmt.Sprintf("1 to %d bytes", maxPIIPattern), "%d bytes", len(p.Regexp))
+		case err != nil:
+			d.problem(key+".regexp", "a regular expression (RE2)", "%v", err)
+		case re.MatchString(""):
+			d.problem(key+".regexp", "a pattern of something", "it matches an empty text")
+		default:
+			d.tryPattern(key, re, &p)
+		}
+	}
+}
+
+// piiTypes are the names of types that are built in.
+var piiTypes = []string{"private_key", "seed_phrase", "secret", "password", "iban", "card", "ssn", "email", "phone", "ip", "evm_address", "literal"}
+
+func (d *decoder) tryPattern(key string, re *regexp.Regexp, p *PIIPattern) {
+	for i, e := range p.Examples {
+		if at := re.FindStringIndex(e); len(at) != 2 || at[0] != 0 || at[1] != len(e) {
+			d.problem(fmt.Sprintf("%s.examples[%d]", key, i), "a value that the pattern matches", "the pattern does not match the whole of %q", e)
+		}
+	}
+	for i, e := range p.Not {
+		if found := re.FindString(e); found != "" {
+			d.problem(fmt.Sprintf("%s.not[%d]", key, i), "a text in which the pattern finds nothing", "the pattern finds %q", found)
 		}
 	}
 }

@@ -191,7 +191,24 @@ type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 
+	PII   PII         `key:"pii" doc:"Personal data and secrets in requests."`
 	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
+}
+
+// PII holds the settings of layer l7.
+type PII struct {
+	Policy       string                `key:"policy" default:"detect" oneof:"off detect mask block" doc:"What happens to personal data and secrets in requests: nothing; they are counted, by type; they are replaced by placeholders and restored in the answer; or the request is refused. Private keys and seed phrases are refused unless the policy is off. Confidential requests are masked at least."`
+	Types        []string              `key:"types" oneof:"secret password iban card ssn email phone ip evm_address" doc:"What is looked for, besides patterns: secret, password, iban, card, ssn, email, phone, ip, evm_address. Without it, all but evm_address. Private keys and seed phrases are always looked for."`
+	PhoneRegions []string              `key:"phone_regions" doc:"Countries whose national phone numbers are known without a word such as phone before them, as ISO 3166 codes."`
+	Patterns     map[string]PIIPattern `key:"patterns" doc:"Further types of values, by name."`
+	Secret       Secret                `key:"secret" doc:"What placeholders are derived from. Gateways with the same one give the same value the same placeholder. Without it, the pepper of the ledger."`
+}
+
+// PIIPattern is an operator's own type of value.
+type PIIPattern struct {
+	Regexp   string   `key:"regexp" doc:"Regular expression (RE2) of the values."`
+	Examples []string `key:"examples" doc:"Values that it must match as a whole, tried when the configuration is read."`
+	Not      []string `key:"not" doc:"Texts in which it must find nothing."`
 }
 
 // ToolPruning holds the settings of layer l4.

@@ -34,7 +34,6 @@ var laterKeys = []laterKey{
 	{"inference.caching.threshold", "Similarity threshold of the semantic cache.", ""},
 	{"pipeline.semantic", "The semantic cache.", ""},
 	{"pipeline.injection", "Detection of injected instructions.", "policy threshold"},
-	{"pipeline.pii", "Masking of personal data.", "policy patterns"},
 	{"pipeline.compression", "Compression of histories.", ""},
 	{"pipeline.governor", "Adjustment of the layers by their measured effect.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},

@@ -16,6 +16,7 @@ type Kind string
 // The codes, in the order of their statuses.
 const (
 	InvalidRequest     Kind = "invalid_request"
+	SecretInPrompt     Kind = "secret_in_prompt"
 	UnpricedParameter  Kind = "unpriced_parameter"
 	UnsupportedMedia   Kind = "unsupported_media_type"
 	InvalidAPIKey      Kind = "invalid_api_key"
@@ -60,6 +61,7 @@ const (
 var traits = map[Kind]trait{
 	InvalidRequest:     {400, futile},
 	RequiresDirectKey:  {400, futile},
+	SecretInPrompt:     {400, futile},
 	UnpricedParameter:  {400, futile},
 	InvalidAPIKey:      {401, futile},
 	PaymentRequired:    {402, futile},

@@ -9,6 +9,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/hashcache"
+	"bardo.money/gateway/extproc/layers/pii"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -97,8 +98,9 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // requests outlives a reload.
 func Layers() run.Layers {
 	warm, choices := affinity.New(), toolprune.NewChoices()
-	return func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+	return func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer {
 		return []pipeline.Layer{
+			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: secret},
 			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},

@@ -27,7 +27,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	}
 	rt := &runtime.Config{
 		Providers: map[policy.ProviderID]runtime.Provider{},
-		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.answers)...),
+		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.answers, g.layersSecret(cfg))...),
 		Dialects:  g.parts.Dialects,
 		Profiles:  g.profiles(cfg),
 		Timeouts: runtime.Timeouts{

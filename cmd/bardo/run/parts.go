@@ -30,8 +30,8 @@ type Parts struct {
 type ModelRuntime func(library string) (models.Runtime, error)
 
 // Layers makes the context pipeline of a configuration, in order of execution, over the gateway's store of answers. It is called again for
-// each configuration that is reloaded, one at a time.
-type Layers func(cfg *config.Config, answers *cache.Store) []pipeline.Layer
+// each configuration that is reloaded, one at a time. secret gives the bytes that keys are derived from.
+type Layers func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.
 type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (dryrun.Result, error)

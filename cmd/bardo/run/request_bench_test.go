@@ -95,7 +95,7 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 		Adapters:  []provider.Described{custom.Adapter{}},
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Verifiers: func(k *auth.APIKeys) auth.Chain { return auth.Chain{k} },
-		Layers: func(cfg *config.Config, answers *cache.Store) []pipeline.Layer {
+		Layers: func(cfg *config.Config, answers *cache.Store, _ func() []byte) []pipeline.Layer {
 			return []pipeline.Layer{
 				hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 				affinity.Layer{Memory: affinity.New()},

@@ -1,0 +1,239 @@
+// Package pii is layer L7: it finds personal data and secrets in requests, and where a tenant asks for it masks them before anything leaves the gateway, and
+// restores them in the answer (D-37). Private keys and seed phrases are never sent to a provider.
+package pii
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pii"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/policy"
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+const Name = "l7"
+
+// Mode is what happens to personal data.
+type Mode string
+
+// The modes.
+const (
+	Off    Mode = "off"    // nothing is looked for, except in confidential requests
+	Detect Mode = "detect" // counted; private keys and seed phrases are refused
+	Mask   Mode = "mask"   // replaced by placeholders, and restored in the answer
+	Block  Mode = "block"  // refused
+)
+
+// Finder finds values in texts. Safe for concurrent use.
+type Finder interface {
+	Find(ctx context.Context, text string) ([]pii.Span, error)
+}
+
+// Layer masks. Safe for concurrent use.
+type Layer struct {
+	Mode   Mode // "" means Detect
+	Finder Finder
+	Secret func() []byte // what tenants' keys of placeholders are derived from
+}
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+	_ pipeline.Responder = Layer{}
+)
+
+// Name is "l7".
+func (Layer) Name() string { return Name }
+
+var profiles = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
+
+// Profiles are all: what must not leave the gateway does not depend on a profile.
+func (Layer) Profiles() []string { return profiles }
+
+// state is what the layer knows of an exchange.
+type state struct {
+	found   finding
+	err     error
+	vault   *pii.Vault
+	streams []*stream
+	custom  map[block]bool // tool calls whose arguments are no JSON
+}
+
+var slot = pipeline.NewSlot[state]()
+
+// mode is what happens to a request's values. Confidential requests are masked at least (D-05).
+func (l Layer) mode(x *pipeline.Exchange) Mode {
+	switch {
+	case l.Mode == "" && x.Hints.SecurityClass != policy.SecurityConfidential:
+		return Detect
+	case l.Mode != Block && x.Hints.SecurityClass == policy.SecurityConfidential:
+		return Mask
+	}
+	return l.Mode
+}
+
+// Applies reports whether the request has anything that the layer looks for. A request to an enclave is not changed: the receipt of its answer covers it (D-30).
+func (l Layer) Applies(x *pipeline.Exchange) bool {
+	if l.mode(x) == Off || x.Request.Op != chat.Generate && x.Request.Op != chat.CountTokens || x.Intent.PrivacyTier >= policy.PrivacyTEE {
+		return false
+	}
+	s := slot.Of(x)
+	s.found, s.err = l.search(context.Background(), x)
+	return s.err != nil || len(s.found.counts) > 0
+}
+
+// finding is what the texts of a request have.
+type finding struct {
+	counts map[pii.Type]int
+	values []value // in the request's order
+	where  string  // of the first value that must not leave the gateway
+}
+
+type value struct {
+	t    pii.Type
+	text string
+}
+
+// search looks into every text of the request, and into every string inside of those that are JSON: there a member's name may tell what its value is.
+func (l Layer) search(ctx context.Context, x *pipeline.Exchange) (f finding, err error) {
+	t, err := x.Transcript()
+	if err != nil {
+		return f, err
+	}
+	f.counts = make(map[pii.Type]int)
+	for i := range t.Texts {
+		whole := t.Texts[i].Kind == transcript.Arguments || t.Texts[i].Kind == transcript.Result
+		n := len(f.values)
+		t.Edit(i, func(s string) (string, bool) {
+			if err == nil {
+				err = l.look(ctx, s, &f)
+			}
+			return "", false
+		})
+		if whole && err == nil {
+			err = l.lookBehindNames(ctx, t.String(i), &f, n)
+		}
+		if err != nil {
+			return f, err
+		}
+		if f.where == "" && slices.ContainsFunc(f.values[n:], func(v value) bool { return v.t.Forbidden() }) {
+			f.where = place(t, i)
+		}
+	}
+	return f, nil
+}
+
+func (l Layer) look(ctx context.Context, s string, f *finding) error {
+	spans, err := l.Finder.Find(ctx, s)
+	for _, at := range spans {
+		f.counts[at.Type]++
+		f.values = append(f.values, value{at.Type, s[at.Start:at.End]})
+	}
+	return err
+}
+
+// lookBehindNames adds what the JSON as a whole has, and its strings alone, from the n-th value on, do not tell.
+func (l Layer) lookBehindNames(ctx context.Context, s string, f *finding, n int) error {
+	spans, err := l.Finder.Find(ctx, s)
+	for _, at := range spans {
+		text := s[at.Start:at.End]
+		if strings.ContainsAny(text, `"\`) || slices.ContainsFunc(f.values[n:], func(v value) bool { return v.text == text }) {
+			continue
+		}
+		f.counts[at.Type]++
+		f.values = append(f.values, value{at.Type, text})
+	}
+	return err
+}
+
+// place says where a text is, for the client.
+func place(t *transcript.Transcript, i int) string {
+	at := t.Texts[i]
+	if at.Turn < 0 {
+		return at.Kind.String()
+	}
+	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
+}
+
+// Request refuses, masks or counts what Applies found.
+func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+	s := slot.Of(x)
+	if s.err != nil {
+		return s.err
+	}
+	if s.found.where != "" {
+		return fault.Newf(fault.SecretInPrompt, "the request has a private key or a seed phrase (%s; the first turn is 0), and was not sent to any provider: remove it, and consider it "+
+			"disclosed to whatever put it there", s.found.where)
+	}
+	mode := l.mode(x)
+	if mode == Block {
+		return fault.Newf(fault.SecretInPrompt, "the request has personal data or secrets (%s), which this gateway does not send to providers: remove them", names(s.found.counts))
+	}
+	e := pipeline.Entry{Layer: Name, Note: note(mode, s.found.counts)}
+	if mode == Mask {
+		if err := l.mask(x, s); err != nil {
+			return err
+		}
+	}
+	x.Log = append(x.Log, e)
+	return nil
+}
+
+// mask replaces the values in every text, and has the answer restored.
+func (l Layer) mask(x *pipeline.Exchange, s *state) error {
+	t, err := x.Transcript()
+	if err != nil {
+		return err
+	}
+	s.vault = pii.NewVault(pii.TenantKey(l.Secret(), string(x.Principal.Account)))
+	for _, v := range s.found.values {
+		s.vault.Holder(v.t, v.text)
+	}
+	var failed error
+	for i := range t.Texts {
+		t.Edit(i, func(text string) (string, bool) {
+			spans, err := l.Finder.Find(context.Background(), text)
+			if err != nil {
+				failed = err
+			}
+			masked := s.vault.Mask(text, spans)
+			return masked, masked != text
+		})
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := x.Change(t); err != nil {
+		return err
+	}
+	x.Watch(Name, l)
+	return nil
+}
+
+// names are types, sorted.
+func names(counts map[pii.Type]int) string {
+	var out []string
+	for _, t := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, strings.ToLower(string(t)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// note is what X-Bardo-Pipeline says of the values: how many of each type.
+func note(mode Mode, counts map[pii.Type]int) string {
+	out := "found"
+	if mode == Mask {
+		out = "masked"
+	}
+	for _, t := range slices.Sorted(maps.Keys(counts)) {
+		out += fmt.Sprintf(";%s=%d", strings.ToLower(string(t)), counts[t])
+	}
+	return out
+}

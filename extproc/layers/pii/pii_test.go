@@ -1,0 +1,146 @@
+package pii_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	layer "bardo.money/gateway/extproc/layers/pii"
+	"bardo.money/gateway/extproc/pii"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+func exchange(t testing.TB, messages string) *pipeline.Exchange {
+	t.Helper()
+	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(`{"model":"m","messages":[`+messages+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pipeline.Exchange{Request: r, Principal: policy.Principal{Account: "a"}}
+}
+
+func newLayer(m layer.Mode) layer.Layer {
+	return layer.Layer{Mode: m, Finder: pii.NewMemo(pii.NewScanner(pii.Detectors{Types: pii.Default})), Secret: func() []byte { return []byte("s") }}
+}
+
+func run(t testing.TB, l layer.Layer, x *pipeline.Exchange) error {
+	t.Helper()
+	return pipeline.New(l).Request(t.Context(), x)
+}
+
+const mail = `{"role":"user","content":"write to a@b.com"}`
+
+func TestARequestWithoutValuesIsNotTouched(t *testing.T) {
+	for _, m := range []layer.Mode{"", layer.Off, layer.Detect, layer.Mask, layer.Block} {
+		x := exchange(t, `{"role":"user","content":"hi"}`)
+		before := x.Request
+		if err := run(t, newLayer(m), x); err != nil || x.Request != before || len(x.Log) != 0 || x.Watched() {
+			t.Errorf("%s: %v, %+v", m, err, x.Log)
+		}
+	}
+}
+
+func TestD05ConfidentialRequestsAreMasked(t *testing.T) {
+	for _, m := range []layer.Mode{"", layer.Off, layer.Detect, layer.Mask} {
+		x := exchange(t, mail)
+		x.Hints.SecurityClass = policy.SecurityConfidential
+		if err := run(t, newLayer(m), x); err != nil || strings.Contains(string(x.Request.Doc.Bytes), "a@b.com") || !x.Watched() {
+			t.Errorf("%s: %v, %s", m, err, x.Request.Doc.Bytes)
+		}
+	}
+	x := exchange(t, mail)
+	x.Hints.SecurityClass = policy.SecurityConfidential
+	if f := fault.From(run(t, newLayer(layer.Block), x)); f.Kind != fault.SecretInPrompt {
+		t.Error(f)
+	}
+}
+
+func TestD30RequestsToAnEnclaveAreNotMasked(t *testing.T) {
+	x := exchange(t, mail)
+	x.Intent.PrivacyTier = policy.PrivacyTEE
+	if err := run(t, newLayer(layer.Mask), x); err != nil || !strings.Contains(string(x.Request.Doc.Bytes), "a@b.com") || len(x.Log) != 0 {
+		t.Errorf("%v, %s", err, x.Request.Doc.Bytes)
+	}
+}
+
+// TestD37APrivateKeyIsRefusedByItsName: in the arguments of a tool call only the name of a member tells what the number is.
+func TestD37APrivateKeyIsRefusedByItsName(t *testing.T) {
+	const key = "4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+	args := `{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"sign","arguments":"{\"%s\":\"0x` + key + `\"}"}}]}`
+	for _, m := range []layer.Mode{"", layer.Detect, layer.Mask, layer.Block} {
+		f := fault.From(run(t, newLayer(m), exchange(t, mail+","+strings.Replace(args, "%s", "private_key", 1))))
+		if f.Kind != fault.SecretInPrompt || !strings.Contains(f.Public, "turn 1, arguments") || strings.Contains(f.Error(), key) {
+			t.Errorf("%s: %v", m, f)
+		}
+		if err := run(t, newLayer(m), exchange(t, strings.Replace(args, "%s", "tx_hash", 1))); err != nil {
+			t.Errorf("%s: a hash: %v", m, err)
+		}
+	}
+	if err := run(t, newLayer(layer.Off), exchange(t, strings.Replace(args, "%s", "private_key", 1))); err != nil {
+		t.Error(err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Find(context.Context, string) ([]pii.Span, error) { return nil, errors.New("no model") }
+
+func TestARequestThatCannotBeSearchedIsNotSent(t *testing.T) {
+	if err := run(t, layer.Layer{Mode: layer.Mask, Finder: broken{}}, exchange(t, mail)); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestK66AnswersAreRestoredBlockByBlock: what is held back goes out before the block, or its kind, changes.
+func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
+	x := exchange(t, mail)
+	if err := run(t, newLayer(layer.Mask), x); err != nil {
+		t.Fatal(err)
+	}
+	masked := string(x.Request.Doc.Bytes)
+	h := masked[strings.Index(masked, "<") : strings.Index(masked, ">")+1]
+	events := []chat.Event{
+		{Kind: chat.Start},
+		{Kind: chat.Thought, Text: []byte("to " + h[:5]), Raw: []byte("data: x")},
+		{Kind: chat.Thought, Text: []byte(h[5:] + " " + h[:4])},
+		{Kind: chat.Text, Index: 1, Text: []byte("a " + h[:9])},
+		{Kind: chat.Text, Index: 1, Text: []byte(h[9:] + "<")},
+		{Kind: chat.BlockStop, Index: 1},
+		{Kind: chat.ToolStart, Index: 2},
+		{Kind: chat.ToolArgs, Index: 2, Text: []byte(`{"a":"\u003c` + h[1:7])},
+		{Kind: chat.ToolArgs, Index: 2, Text: []byte(h[7:len(h)-1] + `\u003e"}`)},
+		{Kind: chat.ToolStart, Index: 3, ID: chat.CustomTool},
+		{Kind: chat.ToolArgs, Index: 3, Text: []byte(h + `\`)},
+		{Kind: chat.Extra, ID: "x", Text: []byte(`{"q":"` + h + `"}`), Cites: []chat.Citation{{Title: h}}},
+		{Kind: chat.Stop, Text: []byte(h)},
+		{Kind: chat.End},
+	}
+	var got []string
+	for i := range events {
+		out, err := x.Response(t.Context(), &events[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range out {
+			if ev.Raw != nil {
+				t.Errorf("%v keeps the provider's bytes", ev)
+			}
+			for _, c := range ev.Cites {
+				got = append(got, c.Title)
+			}
+			if len(ev.Text) > 0 {
+				got = append(got, string(ev.Text))
+			}
+		}
+	}
+	want := "to |a@b.com |" + h[:4] + "|a |a@b.com|<|{\"a\":\"|a@b.com\"}|a@b.com\\|a@b.com|{\"q\":\"a@b.com\"}|a@b.com"
+	if all := strings.Join(got, "|"); all != want {
+		t.Errorf("the answer is\n%s\nwant\n%s", all, want)
+	}
+}
