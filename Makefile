@@ -91,6 +91,10 @@ eval-auto: ## print how well the model auto is chosen for the labelled prompts; 
 replay: build ## replay the recorded conversations of e2e/traces through the layers, and print what they save
 	bin/bardo replay -c e2e/traces/replay.yaml e2e/traces/*.jsonl $(ARGS)
 
+.PHONY: eval-pii
+eval-pii: ## print how well personal data and secrets are found, by type; ARGS=misses lists what is missed
+	go run ./e2e/piieval/cmd/evalpii $(ARGS)
+
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
 	go test -run '^$$' -bench . -benchmem -count 6 $(UNITS) | tee bench-out/$(VERSION).txt
