@@ -258,8 +258,9 @@ func (x *exchange) countsUpstream() bool {
 	return p.CountsTokens && p.Adapter.Dialect(x.Order[0], p.Endpoint, x.Request.Dialect) == x.Request.Dialect
 }
 
-// countReply answers a token count from the gateway's own estimate.
+// countReply answers a token count by the gateway's own count, or by its estimate, which the answer says.
 func (x *exchange) countReply() stream.Reply {
+	n, exact := x.countTokens()
 	body := []byte(`{"input_tokens":`)
 	switch x.Request.Dialect { //nolint:exhaustive // the others say it alike
 	case chat.Responses:
@@ -267,8 +268,10 @@ func (x *exchange) countReply() stream.Reply {
 	case chat.Gemini:
 		body = []byte(`{"totalTokens":`)
 	}
-	r := x.Head.JSON(append(strconv.AppendInt(body, x.Request.InputTokens, 10), '}'))
+	r := x.Head.JSON(append(strconv.AppendInt(body, n, 10), '}'))
 	r.Header = append(r.Header, x.idHeaders()...)
-	r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
+	if !exact {
+		r.Header = append(r.Header, header.Field{Name: "x-bardo-degraded", Value: "estimated"})
+	}
 	return r
 }

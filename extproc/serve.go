@@ -135,7 +135,7 @@ func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
 	}
 	switch {
 	case x.IsTokenCount() && !x.countsUpstream():
-		return x.reply(d, x.countReply())
+		return d.Leave(func() error { return x.reply(d, x.countReply()) })
 	case x.Answer != nil:
 		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, record.CacheHash) })
 	case x.trace.Cache == record.CacheCoalesced:

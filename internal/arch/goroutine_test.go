@@ -13,7 +13,7 @@ import (
 )
 
 // linked are the packages that Envoy's process may hold with data_path: module. A panic in one of their goroutines ends Envoy, and all requests with it.
-var linked = []string{"extproc/...", "policy/...", "internal/...", "xds/feed", "xds/health", "cmd/bardo/run"}
+var linked = []string{"extproc/...", "policy/...", "internal/...", "models/...", "xds/feed", "xds/health", "cmd/bardo/run"}
 
 // goroutines says how many a file may start without package guard, and why a panic in them is no danger, or has to end the process.
 var goroutines = map[string]struct {
@@ -33,6 +33,7 @@ var goroutines = map[string]struct {
 	"internal/guard/guard.go":         {1, "recovers"},
 	"xds/feed/server.go":              {1, "of the control plane, which is a process of its own"},
 	"cmd/bardo/run/control.go":        {1, "closes a server"},
+	"models/pool.go":                  {1, "in the program bardo alone"},
 	"cmd/bardo/run/models.go":         {1, "in the program bardo alone"},
 	"cmd/bardo/run/stop.go":           {2, "of the program bardo alone: signals, and the time that is left"},
 }

@@ -1,7 +1,8 @@
-"""reference.py wordpiece TOKENIZER OUT, or reference.py unigram TOKENIZER OUT: what the tokens of many texts are by the reference library, for the tests of our tokenizers.
+"""reference.py wordpiece TOKENIZER OUT, or reference.py unigram TOKENIZER OUT, or reference.py o200k RANKS OUT: what the tokens of many texts are by the reference library, for the tests of our tokenizers.
 
 With unigram, the tokenizer is made first, in the form of DeBERTa's: the vocabulary is trained on the texts, and the table of characters is
-that of sentencepiece. Run it with tokenizers 0.23.3, sentencepiece 0.2.1 and protobuf 7.36.2. The output is JSON, compressed:
+that of sentencepiece. With o200k, RANKS is the vocabulary, in tiktoken's form.
+Run it with tokenizers 0.23.3, tiktoken 0.14.0, sentencepiece 0.2.1 and protobuf 7.36.2. The output is JSON, compressed:
 texts with their tokens, and a hash for each 256 characters of Unicode, of the tokens of all texts "aXb".
 """
 
@@ -89,7 +90,26 @@ def train(path):
         f.write(json.dumps(json.loads(t.to_str()), ensure_ascii=False, separators=(",", ":")).encode())
 
 
+def o200k(path, out):
+    import base64
+
+    import tiktoken
+
+    upper, lower, end = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    pattern = "|".join([
+        rf"[^\r\n\p{{L}}\p{{N}}]?{upper}*{lower}+{end}", rf"[^\r\n\p{{L}}\p{{N}}]?{upper}+{lower}*{end}",
+        r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+",
+    ])
+    ranks = {base64.b64decode(t): int(n) for t, n in (line.split() for line in open(path))}
+    encoding = tiktoken.Encoding("o200k", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    more = ["\n\t\n", " \n \n x", "\n\t\n\t\ta", "I'M HERE'S they'LL we'Ve X'd", "HTTPServer aBcDeF ÀÉÎõü", "x  y   \tz \u00a0 w", "a" * 3000, "\u0301\u0301a", "//\r\n//\n x/\n", "it'ſ"]
+    with gzip.GzipFile(out, "wb", mtime=0) as f:
+        f.write(json.dumps({"texts": [[t, encoding.encode_ordinary(t)] for t in texts() + more]}, ensure_ascii=True, separators=(",", ":")).encode())
+
+
 def main(kind, path, out):
+    if kind == "o200k":
+        return o200k(path, out)
     if kind == "unigram":
         train(path)
     with (gzip.open if path.endswith(".gz") else open)(path, "rb") as f:
