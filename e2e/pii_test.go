@@ -143,3 +143,54 @@ func TestK69WhatIsBlockedDoesNotReachAProvider(t *testing.T) {
 		})
 	}
 }
+
+// TestK66EveryFormatIsRestored: the frames around restored text are those of one answer, and usage that comes with each piece does not release a part of a
+// placeholder.
+func TestK66EveryFormatIsRestored(t *testing.T) {
+	t.Parallel()
+	openai := fake.Start(t, fake.Config{Dialect: fake.OpenAI, Key: "sk-o"})
+	gemini := fake.Start(t, fake.Config{Dialect: fake.Gemini, Key: "sk-g"})
+	g := gateway.Run(t, gateway.Options{Config: quick + fmt.Sprintf(`
+pipeline: {pii: {policy: mask}}
+providers:
+  custom:
+    - {id: own, endpoints: [%q], api_key: sk-o, responses: true, models: [{id: m}]}
+    - {id: other, format: gemini, endpoints: [%q], api_key: sk-g, models: [{id: q}]}
+`, openai.URL, gemini.URL)})
+	for _, row := range []struct {
+		at         *fake.Server
+		path, body string
+	}{
+		{openai, "/v1/responses", `{"model":"m","stream":true,"input":"write to a@b.com"}`},
+		{openai, "/v1/responses", `{"model":"m","input":"write to a@b.com"}`},
+		{openai, "/v1/responses", `{"model":"q","stream":true,"input":"write to a@b.com"}`},
+		{gemini, geminiPath("q", true), `{"contents":[{"role":"user","parts":[{"text":"write to a@b.com"}]}]}`},
+		{gemini, geminiPath("q", false), `{"contents":[{"role":"user","parts":[{"text":"write to a@b.com"}]}]}`},
+		{openai, geminiPath("m", true), `{"contents":[{"role":"user","parts":[{"text":"write to a@b.com"}]}]}`},
+	} {
+		at := row.at
+		if strings.Contains(row.body, `"q"`) {
+			at = gemini
+		}
+		at.Behave(fake.Behaviour{})
+		at.Forget()
+		g.Do(t, gateway.Call{Path: row.path, Body: row.body})
+		sent := at.Requests()
+		h := placeholder.FindString(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(sent[len(sent)-1].Body)))
+		at.Behave(fake.Behaviour{Text: "Sent to " + h + " now", Piece: 3, ToolCalls: []fake.ToolCall{{Name: "pay", Args: `{"a":"` + h + `"}`, Pieces: 9}}})
+		got := g.Do(t, gateway.Call{Path: row.path, Body: row.body})
+		if got.Status != http.StatusOK || strings.Count(got.Body, "a@b.com") < 2 || strings.Contains(got.Body, "EMAIL") {
+			t.Errorf("%s of %s: %d %s", row.path, row.body, got.Status, got.Body)
+		}
+		for _, frame := range []string{"event: response.in_progress", "event: response.content_part.added", "event: response.content_part.done"} {
+			if strings.Count(got.Body, frame) > 1 {
+				t.Errorf("%s of %s: more than one %s: %s", row.path, row.body, frame, got.Body)
+			}
+		}
+		for _, r := range at.Requests() {
+			if strings.Contains(string(r.Body), "a@b.com") {
+				t.Errorf("%s of %s: the provider sees %s", row.path, row.body, r.Body)
+			}
+		}
+	}
+}

@@ -44,9 +44,11 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 		}
 	case chat.Signature, chat.Redacted, chat.BlockStop:
 		out = s.flush(out, func(st *stream) bool { return st.block == at })
-	case chat.Stop, chat.UsageInfo, chat.End:
+	case chat.Stop, chat.End:
 		out = s.flush(out, func(st *stream) bool { return st.choice == at.choice || ev.Kind != chat.Stop })
-	case chat.Other, chat.Extra, chat.Error:
+	case chat.Other: // frames of the provider around the text, which the encoder writes anew, and pings
+		return out, nil
+	case chat.UsageInfo, chat.Extra, chat.Error: // usage comes with every piece of text in some formats
 	}
 	return append(out, s.whole(ev)), nil
 }
@@ -94,11 +96,6 @@ func bare(ev *chat.Event) chat.Event {
 
 // whole restores an event that is complete.
 func (s *state) whole(ev *chat.Event) chat.Event {
-	if ev.Kind == chat.Other {
-		e := *ev
-		e.Raw = s.inJSON(ev.Raw)
-		return e
-	}
 	e := bare(ev)
 	switch ev.Kind { //nolint:exhaustive // the others have no text
 	case chat.Extra:
@@ -110,8 +107,6 @@ func (s *state) whole(ev *chat.Event) chat.Event {
 		}
 	case chat.Stop:
 		e.Text = []byte(s.vault.Restore(string(ev.Text)))
-	case chat.UsageInfo:
-		e.Text = ev.Text
 	}
 	return e
 }

@@ -110,6 +110,8 @@ func TestK66AnswersAreRestoredBlockByBlock(t *testing.T) {
 		{Kind: chat.Thought, Text: []byte("to " + h[:5]), Raw: []byte("data: x")},
 		{Kind: chat.Thought, Text: []byte(h[5:] + " " + h[:4])},
 		{Kind: chat.Text, Index: 1, Text: []byte("a " + h[:9])},
+		{Kind: chat.UsageInfo},
+		{Kind: chat.Other, Raw: []byte("x")},
 		{Kind: chat.Text, Index: 1, Text: []byte(h[9:] + "<")},
 		{Kind: chat.BlockStop, Index: 1},
 		{Kind: chat.ToolStart, Index: 2},
