@@ -84,7 +84,7 @@ func TestTheImageHasBothShapesOfTheDataPath(t *testing.T) {
 		if s.Build == nil {
 			continue
 		}
-		for _, want := range []string{"RUN make tools build ", "COPY --from=build /src/bin/ /usr/local/bin/\n"} {
+		for _, want := range []string{"RUN make tools models build ", "COPY --from=build /src/bin/ /usr/local/bin/\n"} {
 			if !strings.Contains(s.Build.DockerfileInline, want) {
 				t.Errorf("%s: the image lacks %q", s.Name, want)
 			}
