@@ -67,27 +67,48 @@ def coding(rng):
         {"type": "text", "text": "Working directory: /home/dev/shop\nPlatform: linux\nToday's date: 2026-01-05\n" + prose(rng, 120), "cache_control": {"type": "ephemeral"}},
     ]
     t.define("coding", {"model": "claude-sonnet-4-5", "max_tokens": 8000, "temperature": 1, "system": system, "tools": tools})
-    at, files, call = START, ["cart.py", "order.py", "tax.py", "api.py", "models.py"], 0
+    at, files, call = START, ["cart.py", "order.py", "tax.py", "api.py", "models.py", "mail.py", "user.py", "stock.py"], 0
     texts = {name: code(rng, name[:-3], rng.randint(60, 160)) for name in files}
     new = [{"role": "user", "content": "Fix the rounding of taxes in the cart. " + prose(rng, 40)}]
     for i in range(60):
-        name = rng.choice(files)
+        name = rng.choice(files[: 3 + i // 12])
         call += 1
         done = i % 12 == 11
         text = prose(rng, 60 if done else 25)
+        tool, arguments, result = step(rng, name, texts)
         answer = {"text": text, "tokens": 380 if done else 150}
-        use = {"type": "tool_use", "id": f"toolu_{call}", "name": "Read", "input": {"path": name}}
+        content = [{"type": "text", "text": text}]
         if not done:
-            answer |= {"tool": "Read", "arguments": {"path": name}}
+            answer |= {"tool": tool, "arguments": arguments}
+            content.append({"type": "tool_use", "id": f"toolu_{call}", "name": tool, "input": arguments})
         t.ask(at, "/v1/messages", "coding", new, conversation="fix", mark=True, answer=answer)
         at += datetime.timedelta(seconds=rng.choice([9, 14, 25, 40, 95]) if i % 20 else 330)
-        content = [{"type": "text", "text": text}] + ([] if done else [use])
         if done:
             reply = [{"type": "text", "text": "Now do the same for " + name + ". " + prose(rng, 20)}]
         else:
-            reply = [{"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": texts[name]}]
+            reply = [{"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": result}]
         new = [{"role": "assistant", "content": content}, {"role": "user", "content": reply}]
     return t
+
+
+def step(rng, name, texts):
+    """One call of a coding agent: its tool, its arguments, its result. Edits change what the next reading of the file shows."""
+    kind = rng.random()
+    if kind < 0.45:
+        return "Read", {"path": name}, texts[name]
+    if kind < 0.7:
+        lines = texts[name].split("\n")
+        at = rng.randrange(len(lines))
+        new = f"{at + 1:5d}\t" + prose(rng, 8)
+        arguments = {"path": name, "old": lines[at][6:], "new": new[6:]}
+        lines[at] = new
+        texts[name] = "\n".join(lines)
+        return "Edit", arguments, f"The file {name} has been changed."
+    if kind < 0.9:
+        failed = "".join(f"FAILED test_{rng.randint(1, 99)} - {prose(rng, 12)}\n" for _ in range(rng.randint(0, 9)))
+        return "Bash", {"command": "pytest -q"}, failed + f"{rng.randint(90, 140)} passed in {rng.random() * 9:.2f}s"
+    found = "".join(f"{rng.choice(list(texts))}:{rng.randint(1, 160)}: {prose(rng, 6)}\n" for _ in range(rng.randint(3, 30)))
+    return "Grep", {"pattern": rng.choice(WORDS)}, found
 
 
 TICKS = {

@@ -1,6 +1,8 @@
 package transcript
 
 import (
+	"cmp"
+
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -9,11 +11,12 @@ type reader struct {
 	t    *Transcript
 	at   *Turn
 	turn int
+	call string // the call whose arguments or result are read
 }
 
 // text adds a text.
 func (r *reader) text(kind Kind, v jsonx.Value) {
-	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v})
+	r.t.Texts = append(r.t.Texts, Text{Kind: kind, Turn: r.turn, Value: v, Call: r.call})
 }
 
 // value reads a content: a string, an array of parts, or a part.
@@ -40,6 +43,7 @@ var plainTypes = map[string]bool{
 // part reads a message or a part of one. Nesting is bounded by the document's.
 func (r *reader) part(kind Kind, v jsonx.Value) {
 	typed, _ := v.Get("type").Str()
+	defer func(outer string) { r.call = outer }(r.call)
 	switch typed {
 	case "tool_use", "function_call", "custom_tool_call":
 		r.calls(v, v)
@@ -77,9 +81,11 @@ func (r *reader) member(kind Kind, key string, m jsonx.Value) {
 	case "function_call", "functionCall":
 		r.calls(m, m)
 		r.value(Other, m)
+		r.call = ""
 	case "functionResponse", "function_response":
 		r.answers(m)
 		r.value(Result, m)
+		r.call = ""
 	case "response":
 		r.text(Result, m)
 	case "function", "custom":
@@ -142,6 +148,7 @@ func (r *reader) toolCalls(m jsonx.Value) {
 		r.calls(call, f)
 		r.value(Other, call)
 	}
+	r.call = ""
 }
 
 // calls notes a call: id and name are members of the call and of its function.
@@ -152,6 +159,7 @@ func (r *reader) calls(call, function jsonx.Value) {
 	}
 	name, _ := function.Get("name").Str()
 	r.at.Calls = append(r.at.Calls, Call{ID: id, Name: name})
+	r.call = cmp.Or(id, name)
 }
 
 // answers notes whose result a part is. Legacy functions, and Gemini's without ids, are known by name.
@@ -159,6 +167,7 @@ func (r *reader) answers(v jsonx.Value) {
 	for _, key := range [...]string{"tool_use_id", "tool_call_id", "call_id", "id", "name"} {
 		if id, ok := v.Get(key).Str(); ok && id != "" {
 			r.at.Answer = append(r.at.Answer, id)
+			r.call = id
 			return
 		}
 	}

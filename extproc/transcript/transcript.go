@@ -35,6 +35,7 @@ type Text struct {
 	Turn  int         // index in Transcript.Turns; -1 for a text outside of the turns
 	Value jsonx.Value // a string; of Arguments and Results also an object or array, whose strings are the text
 	JSON  bool        // the string holds JSON, as arguments do in OpenAI's formats
+	Call  string      // of Arguments and Results: the id of the call; where the format has none, its tool
 }
 
 // Turn is a message, or an item of the Responses API.

@@ -222,6 +222,30 @@ func TestTurnsHaveRolesCallsAndResults(t *testing.T) {
 	}
 }
 
+// TestArgumentsAndResultsNameTheirCall: also where a turn has several.
+func TestArgumentsAndResultsNameTheirCall(t *testing.T) {
+	for name, want := range map[string]string{
+		"openai":    "arguments:c1 arguments:c2 result:c1 result:c2",
+		"anthropic": "arguments:c1 result:c1 result:c2",
+		"responses": "arguments:c1 arguments:c2 result:c1 result:c2",
+		"gemini":    "arguments:f result:f",
+	} {
+		var got []string
+		for _, at := range read(t, samples[name]).Texts {
+			isCall := at.Kind == transcript.Arguments || at.Kind == transcript.Result
+			if isCall {
+				got = append(got, at.Kind.String()+":"+at.Call)
+			}
+			if at.Call != "" && !isCall && at.Kind != transcript.Other {
+				t.Errorf("%s: a text of kind %s belongs to the call %s", name, at.Kind, at.Call)
+			}
+		}
+		if all := strings.Join(got, " "); all != want {
+			t.Errorf("%s has %s, want %s", name, all, want)
+		}
+	}
+}
+
 func TestTurnsAndToolsCanBeRemoved(t *testing.T) {
 	for name, s := range samples {
 		n := len(read(t, s).Turns)

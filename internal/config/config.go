@@ -191,7 +191,10 @@ type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 
-	PII   PII         `key:"pii" doc:"Personal data and secrets in requests."`
+	PII PII `key:"pii" doc:"Personal data and secrets in requests."`
+
+	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
+
 	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
 }
 
@@ -209,6 +212,11 @@ type PIIPattern struct {
 	Regexp   string   `key:"regexp" doc:"Regular expression (RE2) of the values."`
 	Examples []string `key:"examples" doc:"Values that it must match as a whole, tried when the configuration is read."`
 	Not      []string `key:"not" doc:"Texts in which it must find nothing."`
+}
+
+// Compression holds the settings of layer l5.
+type Compression struct {
+	Mode string `key:"mode" default:"on" oneof:"on off" doc:"Whether repeated and outdated results of tools are shortened in requests of 16 KiB or more."`
 }
 
 // ToolPruning holds the settings of layer l4.

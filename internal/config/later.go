@@ -34,7 +34,6 @@ var laterKeys = []laterKey{
 	{"inference.caching.threshold", "Similarity threshold of the semantic cache.", ""},
 	{"pipeline.semantic", "The semantic cache.", ""},
 	{"pipeline.injection", "Detection of injected instructions.", "policy threshold"},
-	{"pipeline.compression", "Compression of histories.", ""},
 	{"pipeline.governor", "Adjustment of the layers by their measured effect.", ""},
 	{"billing.critical_reserve_usd", "Part of a balance kept for critical subsystems.", ""},
 	{"billing.x402", "Payment per request.", "network rpc facilitator pay_to asset"},

@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
+	"bardo.money/gateway/extproc/layers/compress"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/pii"
 	"bardo.money/gateway/extproc/layers/toolprune"
@@ -103,6 +104,7 @@ func Layers() run.Layers {
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: secret},
 			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
+			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off"},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}
 	}

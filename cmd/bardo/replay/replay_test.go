@@ -102,7 +102,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // floors are the least shares of the direct cost that the layers save on the repository's traces.
-var floors = map[string]float64{"coding": 0, "golem-day": 0.4, "support": 0, "tools-150": 0.4}
+var floors = map[string]float64{"coding": 0.1, "golem-day": 0.4, "support": 0, "tools-150": 0.4}
 
 // TestTheLayersSaveOnEveryTrace: as much as is promised, and no trace costs more than without a gateway.
 func TestTheLayersSaveOnEveryTrace(t *testing.T) {
@@ -132,6 +132,9 @@ func TestTheLayersSaveOnEveryTrace(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		saved := 1 - float64(through.Cost)/float64(direct.Cost)
+		if name == "coding" && through.CachedShare() < direct.CachedShare() { // K-27
+			t.Errorf("the coding session reads %.1f %% from the cache, directly %.1f %%", 100*through.CachedShare(), 100*direct.CachedShare())
+		}
 		if saved < floor || through.Requests != len(trace) {
 			t.Errorf("%s: %d of %d requests, %.1f %% of %s saved, want %.0f %%", name, through.Requests, len(trace), 100*saved, fmt.Sprint(direct.Cost), 100*floor)
 		}

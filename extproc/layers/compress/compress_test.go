@@ -1,0 +1,183 @@
+package compress_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/layers/compress"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/extproc/wire/anthropic"
+	"bardo.money/gateway/extproc/wire/openai"
+	"bardo.money/gateway/internal/header"
+	"bardo.money/gateway/policy"
+)
+
+// call is a call of a tool with its result.
+type call struct{ tool, arguments, result string }
+
+// talk is a conversation of calls in OpenAI's format, one after another, with a mark of the client at the end.
+func talk(calls []call) string {
+	messages := []any{map[string]any{"role": "system", "content": "system"}, map[string]any{"role": "user", "content": "begin"}}
+	for i, c := range calls {
+		id := fmt.Sprintf("call_%d", i)
+		messages = append(messages,
+			map[string]any{"role": "assistant", "content": fmt.Sprint("thought ", i), "tool_calls": []any{map[string]any{
+				"id": id, "type": "function", "function": map[string]any{"name": c.tool, "arguments": c.arguments},
+			}}},
+			map[string]any{"role": "tool", "tool_call_id": id, "content": c.result})
+	}
+	raw, _ := json.Marshal(map[string]any{"model": "m", "messages": messages})
+	return string(raw)
+}
+
+// run passes a body through the layer and returns the transcript of what is left, and what was saved.
+func run(t testing.TB, body string, cached bool) (*transcript.Transcript, int64) {
+	t.Helper()
+	r, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &pipeline.Exchange{Request: r, Found: []policy.Resolution{{}}}
+	if cached {
+		x.Found[0].MinCache = 1024
+	}
+	if err := pipeline.New(compress.Layer{}).Request(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Request.Conversation(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := transcript.Of(x.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := int64(0)
+	for _, e := range x.Log {
+		saved += e.Saved
+	}
+	return tr, saved
+}
+
+// results are the texts of the results, in their order.
+func results(tr *transcript.Transcript) (out []string) {
+	for i, at := range tr.Texts {
+		if at.Kind == transcript.Result {
+			out = append(out, tr.String(i))
+		}
+	}
+	return out
+}
+
+func long(word string) string { return strings.Repeat(word+" ", 4000) }
+
+// TestD34EqualResultsAreSentOnce: at once, also in the last turn; the same text of another call stays.
+func TestD34EqualResultsAreSentOnce(t *testing.T) {
+	a := call{"Read", `{"path":"a"}`, long("alpha")}
+	got := results(first(run(t, talk([]call{a, {"Read", `{"path":"b"}`, long("alpha")}, a, a}), true)))
+	want := []string{long("alpha"), long("alpha"), "[The same as the result of call call_0 above.]", "[The same as the result of call call_0 above.]"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("results are %.300q", got)
+	}
+}
+
+func first(tr *transcript.Transcript, _ int64) *transcript.Transcript { return tr }
+
+// TestD34OutdatedResultsGoBehindTheLastTurns: without a prompt cache as soon as they are behind the last turns, with one when it pays.
+func TestD34OutdatedResultsGoBehindTheLastTurns(t *testing.T) {
+	old := strings.Repeat(long("old"), 2)
+	calls := []call{{"Read", `{"path":"a"}`, old}, {"Read", `{"path":"a"}`, long("new")}}
+	for i := range 6 {
+		calls = append(calls, call{"Think", fmt.Sprint(i), fmt.Sprint("short ", i)})
+	}
+	for n := 2; n <= len(calls); n++ {
+		got := results(first(run(t, talk(calls[:n]), false)))
+		gone := got[0] != old
+		if want := n >= 6; gone != want || got[1] != long("new") {
+			t.Errorf("after %d calls the outdated result is gone: %v, want %v; the new one: %.20q", n, gone, want, got[1])
+		}
+	}
+	if got := results(first(run(t, talk(calls), true))); !strings.HasPrefix(got[0], "[Out of date") {
+		t.Errorf("with a cache: %.40q", got[0])
+	}
+	big := append([]call{calls[0], calls[1]}, call{"Other", "{}", strings.Repeat(long("much"), 20)})
+	big = append(big, calls[2:]...)
+	if got := results(first(run(t, talk(big), true))); got[0] != old {
+		t.Errorf("although writing the cache again costs more: %.40q", got[0])
+	}
+}
+
+// TestD34JSONLosesItsWhiteSpace: where it is no file that an agent may edit.
+func TestD34JSONLosesItsWhiteSpace(t *testing.T) {
+	rows := make([]map[string]any, 400)
+	for i := range rows {
+		rows[i] = map[string]any{"id": i, "price": json.Number("1.50"), "text": "a  b"}
+	}
+	pretty, _ := json.MarshalIndent(rows, "", "    ")
+	compact, _ := json.Marshal(rows)
+	for tool, want := range map[string]string{"list_orders": string(compact), "read_file": string(pretty)} {
+		calls := []call{{tool, "{}", string(pretty)}}
+		for i := range 5 {
+			calls = append(calls, call{"Think", fmt.Sprint(i), "short"})
+		}
+		if got := results(first(run(t, talk(calls), false)))[0]; got != want {
+			t.Errorf("%s: the result is %.80q", tool, got)
+		}
+	}
+}
+
+// TestK73K74HistoriesStayWhole: whatever the calls, every call keeps its result, everything but results keeps its bytes, no request grows, and a longer
+// conversation begins with what was sent before, unless that saves tokens.
+func TestK73K74HistoriesStayWhole(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var calls []call
+		for range 3 + rng.IntN(30) {
+			calls = append(calls, call{
+				[]string{"Read", "get_rows", "Bash"}[rng.IntN(3)], fmt.Sprintf(`{"n":%d}`, rng.IntN(3)),
+				strings.Repeat([]string{"one ", "two ", "[1,  2]"}[rng.IntN(3)], 1+rng.IntN(3)*1500),
+			})
+		}
+		for _, cached := range []bool{false, true} {
+			body := talk(calls)
+			was, err := openai.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, _ := transcript.Of(was)
+			after, saved := run(t, body, cached)
+			if len(before.Turns) != len(after.Turns) || len(after.Doc().Bytes) > len(body) || saved > 0 != (len(after.Doc().Bytes) < len(body)) {
+				t.Fatalf("%d: %d turns became %d, %d bytes %d, %d saved", seed, len(before.Turns), len(after.Turns), len(body), len(after.Doc().Bytes), saved)
+			}
+			for i := range before.Texts {
+				if before.Texts[i].Kind != transcript.Result && before.String(i) != after.String(i) {
+					t.Fatalf("%d: text %d changed", seed, i)
+				}
+			}
+			for i := range before.Turns {
+				if fmt.Sprint(before.Turns[i].Calls, before.Turns[i].Answer) != fmt.Sprint(after.Turns[i].Calls, after.Turns[i].Answer) {
+					t.Fatalf("%d: turn %d has other calls or results", seed, i)
+				}
+			}
+		}
+	}
+}
+
+// FuzzAnyConversation: a document of any shape passes without a panic, and does not grow.
+func FuzzAnyConversation(f *testing.F) {
+	f.Add(talk([]call{{"Read", "{}", long("a")}, {"Read", "{}", long("a")}, {"Read", "{}", long("b")}}))
+	f.Fuzz(func(t *testing.T, body string) {
+		r, err := anthropic.Dialect{}.Decode(chat.Generate, header.List{}, "", []byte(body))
+		if err != nil {
+			return
+		}
+		x := &pipeline.Exchange{Request: r}
+		if err := (compress.Layer{}).Request(t.Context(), x); err != nil || len(x.Request.Doc.Bytes) > len(body) {
+			t.Fatalf("%v: %d bytes became %d", err, len(body), len(x.Request.Doc.Bytes))
+		}
+	})
+}
