@@ -29,7 +29,7 @@ func TestC15MarksOnlyWhereTheProviderCaches(t *testing.T) {
 				"/v1/chat/completions": `{"model":%q,"messages":[{"role":"system","content":%q},{"role":"user","content":"hi"}],` +
 					`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`,
 			} {
-				c := gateway.Call{Path: path, Body: fmt.Sprintf(body, model, system(size)), Header: []string{"X-Bardo-Subsystem: heartbeat_t1"}}
+				c := gateway.Call{Path: path, Body: fmt.Sprintf(body, model, system(size)), Header: []string{"X-Bardo-Subsystem: heartbeat_t1", fmt.Sprintf("X-Bardo-Golem-Id: %s-%d", model, size)}}
 				if got := g.Do(t, c); got.Status != http.StatusOK {
 					t.Fatalf("%d %s", got.Status, got.Body)
 				}

@@ -23,8 +23,8 @@ func TestProfilesOfThePipelineRunTheirLayers(t *testing.T) {
 		layers string
 	}{
 		{"nobody says anything", nil, "l3"},
-		{"a part of an agent", []string{"X-Bardo-Subsystem: operator"}, "l3,l6"},
-		{"a caller", []string{"X-Bardo-Pipeline: fast"}, "l3,l6"},
+		{"a part of an agent", []string{"X-Bardo-Subsystem: operator"}, "l3,l1,l6"},
+		{"a caller", []string{"X-Bardo-Pipeline: fast"}, "l3,l1,l6"},
 		{"a caller, of a part", []string{"X-Bardo-Pipeline: minimal", "X-Bardo-Subsystem: operator"}, "l3"},
 	} {
 		got := g.Do(t, gateway.Call{Path: "/v1/chat/completions", Body: talk{"m", lengthy(row.about), false}.turn(1), Header: row.header})

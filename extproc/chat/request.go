@@ -54,18 +54,21 @@ type Request struct {
 	MaxInput    int64  // upper bound of the count of any provider, used for the reservation
 	Check       string // checks of the answer by the gateway, which are part of the cache key; "" for none
 
-	Version   string   // anthropic-version header of an Anthropic client
-	Betas     []string // anthropic-beta header values of an Anthropic client
-	Query     string   // the raw query string of the client's path, without "?"
-	Prompts   int      // number of prompts in a Completions request
-	Turn      *Request // a Completions request as Chat Completions; nil if it cannot be converted
-	TurnError error    // why Turn is nil, a fault
-	Needs     []Need   // features without which a provider cannot serve the request
-	Dropped   []string // client's members that no provider gets: from a form that the gateway rewrote
+	Version     string   // anthropic-version header of an Anthropic client
+	Betas       []string // anthropic-beta header values of an Anthropic client
+	Query       string   // the raw query string of the client's path, without "?"
+	Prompts     int      // number of prompts in a Completions request
+	Turn        *Request // a Completions request as Chat Completions; nil if it cannot be converted
+	TurnError   error    // why Turn is nil, a fault
+	Needs       []Need   // features without which a provider cannot serve the request
+	VolatileEnd bool     // the last message holds what the client calls volatile
+	Dropped     []string // client's members that no provider gets: from a form that the gateway rewrote
 
 	Doc     jsonx.Doc       // the client's bytes, validated, with the spans of its top-level members
 	Edit    jsonx.Edits     // changes every attempt needs (e.g. the body's "bardo" object removed)
 	Profile *Profile        // parameters that the gateway adds; nil for none
+	Flags   []Flag          // what the client says of the system prompt's blocks, in their order
+	Cache   *CachePlan      // where a provider's prompt cache pays; nil for no marks
 	Conv    *Conversation   // nil until Conversation parsed it
 	Read    ConversationFor // set by the dialect that decoded the request
 
@@ -75,7 +78,7 @@ type Request struct {
 
 // SetDocument takes over the document of another form of the same request, and what follows from it.
 func (r *Request) SetDocument(of *Request) {
-	r.Doc, r.Edit, r.Conv = of.Doc, of.Edit, of.Conv
+	r.Doc, r.Edit, r.Conv, r.Cache = of.Doc, of.Edit, of.Conv, of.Cache
 	r.InputTokens, r.MaxInput, r.Turn, r.TurnError = of.InputTokens, of.MaxInput, of.Turn, of.TurnError
 }
 
@@ -156,7 +159,7 @@ type Params struct {
 	MinP      string
 	CacheKey  string // groups requests for the provider's prompt cache
 	Predicted string // predicted output: expected text of most of the answer
-	MarkCache bool   // set cache_control on the static prefix of the prompt
+	MarkCache bool   // the prompt is sent often: layer L1 marks its static prefix from the first request on
 	Visible   *bool  // whether the reasoning is returned; nil means the provider's default
 	WebSearch *bool  // whether the provider may search the web
 	TEE       bool   // only in attested hardware

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"slices"
+	"strconv"
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
@@ -12,28 +13,106 @@ const HintKey = "bardo"
 
 var hintKeys = jsonx.WordsOf(HintKey)
 
-// RemoveHints marks for removal what providers must not see: the hints at the top level, and those on messages, their blocks and tools.
-func RemoveHints(r *chat.Request) {
+// maxFlags is how many flags of a system prompt are kept: more are only removed.
+const maxFlags = 1024
+
+// RemoveHints marks for removal what providers must not see: the hints at the top level, and those on messages, their blocks and tools. It notes the flags
+// of the system prompt's blocks in r.Flags. The error is a fault: a block or a message has another flag than static or volatile.
+func RemoveHints(r *chat.Request) error {
 	r.Edit.Delete(&r.Doc, HintKey)
 	if !r.Doc.Stats.Keys.Meets(&hintKeys) {
-		return
+		return nil
 	}
+	h := flagReader{r: r, opening: true}
 	for i := range r.Doc.Members { // in document order, which is the cheapest for Edits
 		m := &r.Doc.Members[i]
-		if m.Key != "system" && m.Key != "messages" && m.Key != "input" && m.Key != "tools" {
-			continue
-		}
 		v := jsonx.Value{Raw: r.Doc.Bytes[m.Start:m.End], At: m.Start}
-		for _, e := range v.Each {
-			removeHint(r, e)
-			for _, block := range e.Get("content").Each {
-				removeHint(r, block)
-				for _, inner := range block.Get("content").Each {
-					removeHint(r, inner)
-				}
+		switch m.Key {
+		case "tools":
+			for _, e := range v.Each {
+				removeHint(r, e)
 			}
+		case "system":
+			h.blocks(flagPlace{key: m.Key, system: true}, v)
+		case "systemInstruction", "system_instruction":
+			h.blocks(flagPlace{key: m.Key, member: "parts", system: true}, v.Get("parts"))
+		case "messages", "input":
+			h.turns(m.Key, "content", v)
+		case "contents":
+			h.turns(m.Key, "parts", v)
 		}
 	}
+	return h.err
+}
+
+// flagReader reads and removes the flags of messages and blocks.
+type flagReader struct {
+	r       *chat.Request
+	opening bool // no message but system messages came yet
+	err     error
+}
+
+// flagPlace is where a flag stands: at a message, or at a block of its content.
+type flagPlace struct {
+	key, member string // messages, content
+	turn        int
+	system      bool
+}
+
+func (h *flagReader) turns(key, member string, v jsonx.Value) {
+	for i, e := range v.Each {
+		role := e.Get("role")
+		h.opening = h.opening && (role.Equal("system") || role.Equal("developer"))
+		at := flagPlace{key: key, turn: i, system: h.opening}
+		h.r.VolatileEnd = false
+		h.flag(at, -1, e)
+		at.member = member
+		h.blocks(at, e.Get(member))
+	}
+}
+
+func (h *flagReader) blocks(at flagPlace, v jsonx.Value) {
+	for j, block := range v.Each {
+		h.flag(at, j, block)
+		for _, inner := range block.Get("content").Each {
+			h.flag(flagPlace{key: at.key, member: at.member, turn: at.turn}, j, inner)
+		}
+	}
+}
+
+// flag reads and removes the flag of a message or a block.
+func (h *flagReader) flag(at flagPlace, part int, object jsonx.Value) {
+	v := object.Get(HintKey)
+	if !v.Exists() {
+		return
+	}
+	removeHint(h.r, object)
+	volatile := v.Equal("volatile")
+	switch {
+	case !volatile && !v.Equal("static"):
+		if name := at.name(part); h.err == nil {
+			h.err = Invalid(name, `%s must be "static" or "volatile"`, name)
+		}
+	case at.system && len(h.r.Flags) < maxFlags:
+		h.r.Flags = append(h.r.Flags, chat.Flag{Turn: at.turn, Part: part, Volatile: volatile})
+	case volatile:
+		h.r.VolatileEnd = true
+	}
+}
+
+// name is the path of the flag of a block, or, for a part below 0, of a message.
+func (at flagPlace) name(part int) string {
+	name := at.key
+	if at.member == "" && part >= 0 { // a list of blocks
+		return name + "[" + strconv.Itoa(part) + "]." + HintKey
+	}
+	if at.key != "systemInstruction" && at.key != "system_instruction" {
+		name += "[" + strconv.Itoa(at.turn) + "]"
+	}
+	if part >= 0 {
+		name += "." + at.member + "[" + strconv.Itoa(part) + "]"
+	}
+	return name + "." + HintKey
 }
 
 func removeHint(r *chat.Request, object jsonx.Value) {

@@ -13,23 +13,77 @@ const MaxMarks = 4
 // Ephemeral is the mark that the gateway sets.
 const Ephemeral = `{"type":"ephemeral"}`
 
-// MarkStable returns a conversation's system prompt and tools with a cache mark at the end of each: what is before them does not change
-// between requests. The client's own marks count first: no mark is added beyond the maximum, nor where the prefix is shorter than minTokens,
-// the minimum that the model's provider caches (D-35). The conversation is not changed.
-func MarkStable(c *chat.Conversation, minTokens int) (system []chat.Part, tools []chat.Tool) {
-	system, tools = c.System, c.Tools
+// Mark returns a conversation with the cache marks of a plan: in the system prompt, whose text is split at the boundary, at the end of the conversation,
+// and at the last tool. The client's own marks count first: no mark is added beyond the maximum, nor where the prefix is shorter than minTokens, the
+// minimum that the model's provider caches (D-35). The conversation itself is not changed.
+func Mark(c *chat.Conversation, plan *chat.CachePlan, minTokens int) *chat.Conversation {
 	left := MaxMarks - countMarks(c)
-	offered := toolBytes(tools)
-	if i := lastText(system); i >= 0 && left > 0 && system[i].CacheControl == nil && mayReach(offered+textBytes(system[:i+1]), minTokens) {
-		system = slices.Clone(system)
-		system[i].CacheControl = jsonx.Raw(Ephemeral)
+	if !plan.SetsMarks() || left <= 0 {
+		return c
+	}
+	m := *c
+	offered := toolBytes(c.Tools)
+	if m.System = markSystem(c.System, plan, offered, minTokens); len(m.System) > 0 && partMarks(m.System) > partMarks(c.System) {
 		left--
 	}
-	if n := len(tools) - 1; n >= 0 && left > 0 && tools[n].CacheControl == nil && tools[n].Raw == nil && mayReach(offered, minTokens) {
-		tools = slices.Clone(tools)
-		tools[n].CacheControl = jsonx.Raw(Ephemeral)
+	if plan.End && left > 0 && mayReach(offered+textBytes(c.System)+messageBytes(c.Messages), minTokens) && markEnd(&m) {
+		left--
 	}
-	return system, tools
+	if n := len(c.Tools) - 1; plan.Tools && left > 0 && n >= 0 && c.Tools[n].CacheControl == nil && c.Tools[n].Raw == nil && mayReach(offered, minTokens) {
+		m.Tools = slices.Clone(c.Tools)
+		m.Tools[n].CacheControl = jsonx.Raw(Ephemeral)
+	}
+	return &m
+}
+
+// markSystem returns the system prompt with a mark where its repeating part ends. before is what stands before it, in bytes.
+func markSystem(system []chat.Part, plan *chat.CachePlan, before, minTokens int) []chat.Part {
+	texts := make([]string, len(system))
+	for i := range system {
+		if system[i].Kind == chat.PartText {
+			texts[i] = system[i].Text
+		}
+	}
+	i, cut := plan.Boundary(texts)
+	if i >= 0 && cut > 0 && system[i].CacheControl != nil { // the client's mark stays where it is
+		i, cut = plan.Boundary(texts[:i])
+	}
+	if i < 0 || system[i].CacheControl != nil || !mayReach(before+stableBytes(texts, i, cut), minTokens) {
+		return system
+	}
+	system = slices.Clone(system)
+	if cut > 0 {
+		rest := system[i]
+		rest.Text = rest.Text[cut:]
+		system[i].Text = system[i].Text[:cut]
+		system = slices.Insert(system, i+1, rest)
+	}
+	system[i].CacheControl = jsonx.Raw(Ephemeral)
+	return system
+}
+
+// stableBytes is the size of some texts up to a boundary.
+func stableBytes(texts []string, i, cut int) (n int) {
+	for _, s := range texts[:i] {
+		n += len(s)
+	}
+	if cut > 0 {
+		return n + cut
+	}
+	return n + len(texts[i])
+}
+
+// markEnd marks the last part of the conversation, unless the model would continue it; false if there is none.
+func markEnd(c *chat.Conversation) bool {
+	n := len(c.Messages) - 1
+	if n < 0 || c.Messages[n].Role == chat.RoleAssistant || len(c.Messages[n].Parts) == 0 {
+		return false
+	}
+	parts := slices.Clone(c.Messages[n].Parts)
+	parts[len(parts)-1].CacheControl = jsonx.Raw(Ephemeral)
+	c.Messages = slices.Clone(c.Messages)
+	c.Messages[n].Parts = parts
+	return true
 }
 
 // mayReach reports whether a prefix of so many bytes may have as many tokens. In doubt it may: a superfluous mark is ignored, a missing one
@@ -38,7 +92,15 @@ func mayReach(bytes, tokens int) bool { return 2*bytes >= twoTokensOfText*tokens
 
 func textBytes(parts []chat.Part) (n int) {
 	for i := range parts {
-		n += len(parts[i].Text)
+		p := &parts[i]
+		n += len(p.Text) + len(p.Data) + len(p.Tool.Args) + textBytes(p.Parts)
+	}
+	return n
+}
+
+func messageBytes(ms []chat.Message) (n int) {
+	for i := range ms {
+		n += textBytes(ms[i].Parts)
 	}
 	return n
 }
@@ -50,16 +112,6 @@ func toolBytes(tools []chat.Tool) (n int) {
 		n += len(t.Name) + len(t.Description) + len(t.Schema) + len(t.Raw)
 	}
 	return n
-}
-
-func lastText(parts []chat.Part) int {
-	last := -1
-	for i := range parts {
-		if parts[i].Kind == chat.PartText && parts[i].Text != "" {
-			last = i
-		}
-	}
-	return last
 }
 
 func countMarks(c *chat.Conversation) int {

@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"strings"
 
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/internal/jsonx"
 )
 
@@ -33,37 +35,115 @@ func (p Patch) PrependText(content jsonx.Value, text string) bool {
 	return true
 }
 
-// MarkStable adds cache marks at the end of the system prompt, with a function that reports whether it did, and of the tools. The client's
-// own marks count first, the maximum is that of a request (K-24), and a prefix shorter than minTokens, the minimum that the model's provider
-// caches, gets none (D-35). prompt is the size of the system prompt in bytes.
-func (p Patch) MarkStable(minTokens, prompt int, system func() bool) {
+// Mark adds the cache marks of a plan, as Mark does to a conversation. system are the contents of the system prompt, each a string or an array of
+// blocks, and last is the content of the last message, if it is not the model's.
+func (p Patch) Mark(plan *chat.CachePlan, minTokens int, system []jsonx.Value, last jsonx.Value) {
 	left := MaxMarks - bytes.Count(p.Doc.Bytes, []byte(marked))
-	offered := len(p.Doc.Get("tools").Raw)
-	if left > 0 && mayReach(offered+prompt, minTokens) && system() {
-		left--
-	}
-	if left <= 0 || !mayReach(offered, minTokens) {
+	if !plan.SetsMarks() || left <= 0 {
 		return
 	}
-	var last jsonx.Value
-	for _, tool := range p.Doc.Get("tools").Each {
-		last = tool
+	offered := len(p.Doc.Get("tools").Raw)
+	if p.markSystem(plan, offered, minTokens, system) {
+		left--
 	}
-	p.MarkObject(last)
+	if plan.End && left > 0 && mayReach(len(p.Doc.Bytes), minTokens) && p.markContent(last) {
+		left--
+	}
+	if !plan.Tools || left <= 0 || !mayReach(offered, minTokens) {
+		return
+	}
+	var tool jsonx.Value
+	for _, t := range p.Doc.Get("tools").Each {
+		tool = t
+	}
+	p.markObject(tool)
 }
 
-// MarkText marks a content that is a string, which becomes a block; false if it is not one, or empty.
-func (p Patch) MarkText(content jsonx.Value) bool {
-	if content.Kind() != jsonx.String || IsEmpty(content) {
-		return false
+// markSystem marks where the repeating part of the system prompt ends; false if it set no mark. before is what stands before it, in bytes.
+func (p Patch) markSystem(plan *chat.CachePlan, before, minTokens int, contents []jsonx.Value) bool {
+	var blocks []jsonx.Value // strings, and blocks of text
+	var texts []string
+	for _, c := range contents {
+		if s, ok := c.Str(); ok {
+			blocks, texts = append(blocks, c), append(texts, s)
+			continue
+		}
+		for _, b := range c.Each {
+			s, _ := b.Get("text").Str()
+			blocks, texts = append(blocks, b), append(texts, s)
+		}
 	}
-	p.Insert(content.At, []byte(`[{"type":"text","text":`))
-	p.AppendAfter(content, []byte(markMember+`}]`))
+	i, cut := plan.Boundary(texts)
+	if i >= 0 && cut > 0 && blocks[i].Kind() == jsonx.Object && !isSplittable(blocks[i]) {
+		i, cut = plan.Boundary(texts[:i])
+	}
+	switch {
+	case i < 0, !mayReach(before+stableBytes(texts, i, cut), minTokens):
+		return false
+	case blocks[i].Kind() == jsonx.String:
+		p.splitText(blocks[i], cut)
+		return true
+	case cut == 0:
+		return p.markObject(blocks[i])
+	}
+	p.splitBlock(blocks[i].Get("text"), cut)
 	return true
 }
 
-// MarkObject marks a block or a tool, unless it has a mark.
-func (p Patch) MarkObject(o jsonx.Value) bool {
+// isSplittable reports whether a block has its type, its text, and nothing else, in this order.
+func isSplittable(block jsonx.Value) bool {
+	typed, texts := false, 0
+	for key := range block.Members {
+		switch string(key) {
+		case "type":
+			typed = texts == 0
+		case "text":
+			texts++
+		case HintKey: // it is removed
+		default:
+			return false
+		}
+	}
+	return typed && texts == 1
+}
+
+// splitText makes a block of a content that is a string, with a mark, or two if cut is not 0: the first one has so many bytes of the text, and the mark.
+func (p Patch) splitText(content jsonx.Value, cut int) {
+	p.Insert(content.At, []byte(`[{"type":"text","text":`))
+	end := markMember + `}]`
+	if cut > 0 {
+		p.splitBlock(content, cut)
+		end = `}]`
+	}
+	p.AppendAfter(content, []byte(end))
+}
+
+// splitBlock splits a block after so many bytes of its text, and marks the first part.
+func (p Patch) splitBlock(text jsonx.Value, cut int) {
+	p.Insert(text.TextAt(cut), []byte(`"`+markMember+`},{"type":"text","text":"`))
+}
+
+// markContent marks a content: a string, which becomes a block, or the last block of an array; false if it is empty.
+func (p Patch) markContent(content jsonx.Value) bool {
+	if s, ok := content.Str(); ok {
+		if strings.TrimSpace(s) == "" {
+			return false
+		}
+		p.splitText(content, 0)
+		return true
+	}
+	var last jsonx.Value
+	for _, block := range content.Each {
+		last = block
+	}
+	if s, ok := last.Get("text").Str(); ok && strings.TrimSpace(s) == "" {
+		return false
+	}
+	return p.markObject(last)
+}
+
+// markObject marks a block or a tool, unless it has a mark.
+func (p Patch) markObject(o jsonx.Value) bool {
 	if o.Kind() != jsonx.Object || IsEmpty(o) || o.Get("cache_control").Exists() {
 		return false
 	}

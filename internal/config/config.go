@@ -179,7 +179,7 @@ type Caching struct {
 	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"Seconds for which a stored answer is fresh; 0 uses stored answers only when all providers fail."`
 	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
 
-	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"If a subsystem's profile asks for it, mark the static prefix of its prompts for Anthropic's cache."`
+	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"Set marks for Anthropic's prompt cache where they pay (layer l1)."`
 	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"Prefix of the prompt cache keys of agents."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Value is a JSON value inside a larger text. The zero Value does not exist, and everything read from it is absent.
@@ -50,6 +51,23 @@ func (v Value) Text(arena *[]byte) (text []byte, ok bool) {
 	n := len(*arena)
 	*arena = appendUnescaped(*arena, inner)
 	return (*arena)[n:len(*arena):len(*arena)], true
+}
+
+// TextAt is the offset in the document after the first n bytes of a string value's text. An escape is not divided: it counts as behind them.
+func (v Value) TextAt(n int) int {
+	i, end := 1, len(v.Raw)-1
+	for i < end && n > 0 {
+		size, raw := 1, 1
+		if v.Raw[i] == '\\' {
+			r, k := unescape(v.Raw[i:end])
+			size, raw = utf8.RuneLen(r), k
+		}
+		if size > n {
+			break
+		}
+		i, n = i+raw, n-size
+	}
+	return v.At + i
 }
 
 // Equal reports whether the value is the string s.

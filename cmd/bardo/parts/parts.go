@@ -8,6 +8,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
+	"bardo.money/gateway/extproc/layers/align"
 	"bardo.money/gateway/extproc/layers/compress"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/pii"
@@ -98,13 +99,14 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm, choices := affinity.New(), toolprune.NewChoices()
+	warm, choices, prompts := affinity.New(), toolprune.NewChoices(), align.NewMemory()
 	return func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer {
 		return []pipeline.Layer{
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: secret},
 			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
 			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off"},
+			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}
 	}

@@ -152,7 +152,7 @@ func (s *scenario) write(t *testing.T, a provider.Adapter, to policy.Resolution,
 	if err != nil {
 		t.Fatalf("%s: %v", s.name, err)
 	}
-	req.Profile = s.profile
+	req.Profile, req.Cache = s.profile, s.cache
 	call, err := a.Encode(nil, req, to, at)
 	if err != nil {
 		t.Fatalf("%s: %v", s.name, err)

@@ -12,6 +12,7 @@ type scenario struct {
 	openAI, anthropic string // more members of the request, with a comma before them
 	history           bool   // the history has a turn with a tool
 	profile           *chat.Profile
+	cache             *chat.CachePlan
 }
 
 func yes() *bool { on := true; return &on }
@@ -45,7 +46,7 @@ var scenarios = []scenario{
 	{name: "penalties", profile: &chat.Profile{Default: chat.Params{FrequencyPenalty: "0.5", PresencePenalty: "0.2"}}},
 	{name: "a seed", profile: &chat.Profile{Default: chat.Params{Seed: "7"}}},
 	{name: "a key of the provider's cache", profile: &chat.Profile{Default: chat.Params{CacheKey: "golem-7-curator"}}},
-	{name: "marks for the provider's cache", profile: &chat.Profile{Default: chat.Params{MarkCache: true}}},
+	{name: "marks for the provider's cache", cache: &chat.CachePlan{System: chat.WholePrompt, Tools: true}},
 	{name: "a search of the web", profile: &chat.Profile{Subsystem: "dream_rem", Default: chat.Params{WebSearch: yes()}}},
 	{name: "an attested enclave", profile: &chat.Profile{Subsystem: "death_testament", Default: chat.Params{TEE: true}}},
 	{name: "an expected answer", profile: &chat.Profile{Subsystem: "playbook", Default: chat.Params{Predicted: "the playbook as it was"}}},

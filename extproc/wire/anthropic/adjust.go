@@ -37,9 +37,6 @@ func (a *adjuster) adjust() {
 	a.config(&p)
 	a.stop(&p)
 	a.guide(&p)
-	if p.sampling.MarkCache {
-		a.patch().MarkStable(a.opts.MinCache, len(a.doc.Get("system").Raw), a.markSystem)
-	}
 }
 
 // numbers sets the profile's sampling parameters, and removes those that the API refuses with them.
@@ -155,19 +152,6 @@ func (a *adjuster) guide(p *plan) {
 }
 
 func (a *adjuster) patch() wire.Patch { return wire.Patch{Edits: a.edits, Doc: a.doc} }
-
-// markSystem marks the last block of the system prompt.
-func (a *adjuster) markSystem() bool {
-	system := a.doc.Get("system")
-	if a.patch().MarkText(system) {
-		return true
-	}
-	var last jsonx.Value
-	for _, block := range system.Each {
-		last = block
-	}
-	return a.patch().MarkObject(last)
-}
 
 // turn reports the state of the model's turn: prefilled is whether the client began the answer, and withoutThinking whether the model uses
 // tools in a turn that did not begin with thinking.

@@ -37,7 +37,9 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 	case r.MaxTokens == 0 && op == chat.Generate:
 		return nil, invalid("max_tokens", "is required")
 	}
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -18,10 +18,7 @@ func (w *writer) prepare() {
 	if !w.thinks() && w.opts.StripThinking != StripSignatures {
 		w.stopThinking()
 	}
-	w.prompt, w.offered = w.Conv.System, w.Conv.Tools
-	if w.sampling.MarkCache {
-		w.prompt, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
-	}
+	w.prompt = w.Conv.System
 	if w.guidance != "" {
 		w.prompt = append([]chat.Part{{Kind: chat.PartText, Text: w.guidance}}, w.prompt...)
 		if w.soleSystem { // it is the user's turn

@@ -34,6 +34,7 @@ var profileRows = []struct {
 	about          string
 	body           string
 	profile        *chat.Profile
+	cache          *chat.CachePlan
 	o              anthropic.RequestOptions
 	want, degraded string
 }{
@@ -87,18 +88,61 @@ var profileRows = []struct {
 	{about: "a schema that it enforces", body: opened + `}`, o: anthropic.RequestOptions{StructuredOutputs: true}, profile: defaults(chat.Params{Schema: jsonx.Raw(`{"type":"string"}`)}), want: opened + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"string"}}}}`},
 	{about: "a schema that it does not enforce", body: opened + `}`, profile: defaults(chat.Params{Schema: jsonx.Raw(`{"type":"string"}`)}), want: opened + `}`, degraded: "response_schema"},
 	{
-		about: "a mark on what stands last, and something behind it", body: opened + `,"system":"a"}`, profile: defaults(chat.Params{MarkCache: true, Temperature: "0.3"}),
+		about: "a mark on what stands last, and something behind it", body: opened + `,"system":"a"}`, cache: whole, profile: defaults(chat.Params{Temperature: "0.3"}),
 		want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}],"temperature":0.3}`,
 	},
 	{
-		about: "marks at the end of what is stable", body: opened + `,"system":"a","tools":[{"name":"f"},{"name":"g"}]}`, profile: defaults(chat.Params{MarkCache: true}),
+		about: "marks at the end of what is stable", body: opened + `,"system":"a","tools":[{"name":"f"},{"name":"g"}]}`, cache: whole,
 		want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"f"},{"name":"g","cache_control":{"type":"ephemeral"}}]}`,
 	},
 	{
-		about: "K-24 none beyond the client's four", body: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c","cache_control":{"type":"ephemeral"}},{"type":"text","text":"d"}],"tools":[{"name":"f"}]}`, profile: defaults(chat.Params{MarkCache: true}),
+		about: "K-24 none beyond the client's four", body: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c","cache_control":{"type":"ephemeral"}},{"type":"text","text":"d"}],"tools":[{"name":"f"}]}`, cache: whole,
 		want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c","cache_control":{"type":"ephemeral"}},{"type":"text","text":"d","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"f"}]}`,
 	},
+	{
+		about: "a text is split where what repeats of it ends", body: opened + `,"system":"a\n\u00e9\nnow"}`, cache: &chat.CachePlan{System: 5},
+		want: opened + `,"system":[{"type":"text","text":"a\n\u00e9\n","cache_control":{"type":"ephemeral"}},{"type":"text","text":"now"}]}`,
+	},
+	{
+		about: "so is a block", body: opened + `,"system":[{"type":"text","text":"a"}, {"type":"text","text":"b\nc"},{"type":"text","text":"d"}]}`, cache: &chat.CachePlan{System: 3},
+		want: opened + `,"system":[{"type":"text","text":"a"}, {"type":"text","text":"b\n","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c"},{"type":"text","text":"d"}]}`,
+	},
+	{
+		about: "no block of white space comes of it", body: opened + `,"system":[{"type":"text","text":"a"},{"type":"text","text":"\n\nb\n "}]}`, cache: &chat.CachePlan{System: 2},
+		want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"\n\nb\n "}]}`,
+	},
+	{
+		about: "nor behind the mark", body: opened + `,"system":[{"type":"text","text":"b\n "}]}`, cache: &chat.CachePlan{System: 2},
+		want: opened + `,"system":[{"type":"text","text":"b\n ","cache_control":{"type":"ephemeral"}}]}`,
+	},
+	{
+		about: "a block of another form is not split", body: opened + `,"system":[{"type":"text","text":"a"},{"text":"b\nc","type":"text"}]}`, cache: &chat.CachePlan{System: 3},
+		want: opened + `,"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"text":"b\nc","type":"text"}]}`,
+	},
+	{about: "nothing repeats", body: opened + `,"system":"a","tools":[{"name":"f"}]}`, cache: &chat.CachePlan{}, want: opened + `,"system":"a","tools":[{"name":"f"}]}`},
+	{
+		about: "D-35 what is too short for the provider's cache", body: opened + `,"system":"a\nb","tools":[{"name":"f"}]}`, cache: &chat.CachePlan{System: 2, Tools: true, End: true}, o: anthropic.RequestOptions{MinCache: 1024},
+		want: opened + `,"system":"a\nb","tools":[{"name":"f"}]}`,
+	},
+	{
+		about: "words before a split text", body: opened + `,"system":"a\nb"}`, o: anthropic.RequestOptions{NoThinking: true}, profile: defaults(think("high")), cache: &chat.CachePlan{System: 2},
+		want: opened + `,"system":[{"type":"text","text":"Think through this step by step. Show your reasoning.\n\na\n","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b"}]}`, degraded: "reasoning_effort:high->prompt",
+	},
+	{
+		about: "the end of a conversation", body: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`, cache: &chat.CachePlan{End: true},
+		want: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"text","text":"c","cache_control":{"type":"ephemeral"}}]}]}`,
+	},
+	{
+		about: "the end is a result", body: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"}]}]}`, cache: &chat.CachePlan{End: true},
+		want: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x","cache_control":{"type":"ephemeral"}}]}]}`,
+	},
+	{
+		about: "an answer that the client began is not marked", body: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, cache: &chat.CachePlan{End: true},
+		want: `{"model":"m","max_tokens":4000,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`,
+	},
 }
+
+var whole = &chat.CachePlan{System: chat.WholePrompt, Tools: true}
 
 // TestAProfileIsSplicedIn: the members that a profile sets, or that may not stand beside them, are edited in the client's own bytes.
 func TestAProfileIsSplicedIn(t *testing.T) {
@@ -108,7 +152,7 @@ func TestAProfileIsSplicedIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.Profile = row.profile
+			r.Profile, r.Cache = row.profile, row.cache
 			for range 2 { // an attempt leaves no trace
 				body, names, err := anthropic.EncodeRequest(nil, r, row.o)
 				if err != nil {
@@ -148,8 +192,8 @@ func FuzzProfile(f *testing.F) {
 		if err != nil || len(names) > 0 || r.Edit.Empty() && !bytes.Equal(plain, body) {
 			t.Fatalf("%s became %s (%v, %v)", body, plain, names, err)
 		}
-		p := chat.Params{Temperature: "0.5", MinP: "0.1", TopK: "4", Effort: effort, Stop: []string{"\"", "\n"}, Visible: &locks, MarkCache: true, Schema: jsonx.Raw(`{}`)}
-		r.Profile = defaults(p)
+		p := chat.Params{Temperature: "0.5", MinP: "0.1", TopK: "4", Effort: effort, Stop: []string{"\"", "\n"}, Visible: &locks, Schema: jsonx.Raw(`{}`)}
+		r.Profile, r.Cache = defaults(p), &chat.CachePlan{System: len(effort), Tools: true, End: locks}
 		if locks {
 			r.Profile.Locked = p
 		}

@@ -50,7 +50,7 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err != nil {
 		return nil, nil, err
 	}
-	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
+	w := writer{Writer: wire.Writer{Dst: buf, Conv: wire.Mark(c, req.Cache, o.MinCache)}, req: req, opts: o}
 	if w.turns, err = w.alternate(); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,8 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 	fixed := o.FixedSampling && req.Op == chat.Generate && samples(d)
 	adjusts := req.Op == chat.Generate && (req.Profile != nil || o.alwaysThinks() && forces(d))
 	cites := mayCite(d)
-	if fixed || otherModel || cites || o.StripThinking != StripNothing || o.NoContextEdits || adjusts {
+	marks := req.Op == chat.Generate && req.Cache.SetsMarks()
+	if marks || fixed || otherModel || cites || o.StripThinking != StripNothing || o.NoContextEdits || adjusts {
 		e = req.Edit.Clone()
 	}
 	if otherModel {
@@ -87,7 +88,21 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		a.adjust()
 		degraded = a.degraded
 	}
+	if marks {
+		wire.Patch{Edits: &e, Doc: d}.Mark(req.Cache, o.MinCache, []jsonx.Value{d.Get("system")}, lastContent(d))
+	}
 	return e.AppendTo(slices.Grow(buf, e.Len(d)), d), degraded
+}
+
+// lastContent is the content of the last message, if it is the user's.
+func lastContent(d *jsonx.Doc) (content jsonx.Value) {
+	for _, m := range d.Get("messages").Each {
+		content = jsonx.Value{}
+		if m.Get("role").Equal("user") {
+			content = m.Get("content")
+		}
+	}
+	return content
 }
 
 // sampling are the sampling parameters that models may refuse, and their default values.

@@ -22,8 +22,7 @@ type writer struct {
 
 	soleSystem bool // the system prompt is sent as the user's turn
 	plan
-	prompt  []chat.Part // the system prompt
-	offered []chat.Tool
+	prompt []chat.Part // the system prompt
 }
 
 // comma separates the elements of an array. i is the element's index.

@@ -14,7 +14,7 @@ const maxUser = 256
 // tools writes the functions. A history with tool calls requires their tools even if the request offers none: then they are declared, and may
 // not be called.
 func (w *writer) tools() {
-	tools := w.OwnTools(w.offered, &w.choice, nil)
+	tools := w.OwnTools(w.Conv.Tools, &w.choice, nil)
 	if len(tools) == 0 {
 		tools = w.calledTools()
 		w.choice = chat.ToolChoice{Mode: chat.ToolNone}

@@ -55,7 +55,9 @@ func (Dialect) Decode(op chat.Op, h header.List, query string, body []byte) (*ch
 		}
 		return err
 	}
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

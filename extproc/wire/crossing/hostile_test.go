@@ -70,7 +70,7 @@ func hostileRequests(n int) []hostile {
 		claude("blocks that nobody knows", `"messages":[{"role":"user","content":[`+many(n, numbered(`{"type":"t%d"}`))+`]}]`),
 		claude("hints on blocks", `"messages":[{"role":"user","content":[`+many(n, same(`{"type":"text","text":"a","bardo":"static"}`))+`]}]`),
 		openAI("hints on messages, and on the tools before them",
-			`"tools":[`+many(n/2, same(`{"bardo":1}`))+`],"messages":[`+many(n/2, same(`{"role":"user","content":"a","bardo":1}`))+`]`),
+			`"tools":[`+many(n/2, same(`{"bardo":1}`))+`],"messages":[`+many(n/2, same(`{"role":"user","content":"a","bardo":"static"}`))+`]`),
 		openAI("tools", `"messages":[`+turn+`],"tools":[`+many(n, numbered(`{"type":"function","function":{"name":"f%d","parameters":{}}}`))+`]`),
 		claude("tools that run at the provider", `"messages":[`+turn+`],"tools":[`+many(n, numbered(`{"type":"web_search_%[1]d","name":"w%[1]d"}`))+`]`),
 		openAI("stop sequences", `"messages":[`+turn+`],"stop":[`+many(n, numbered(`"s%d"`))+`]`),

@@ -46,7 +46,9 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	}
 	r.InputTokens, r.MaxInput = n.Estimate(), n.Bound(wire.MaxInputTokens(&doc))
 	r.Renew = measure
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

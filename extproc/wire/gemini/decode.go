@@ -43,7 +43,9 @@ func (d Dialect) Decode(op chat.Op, _ header.List, _ string, body []byte) (*chat
 	if seen == 0 {
 		return nil, wire.Invalid("contents", "contents is required")
 	}
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

@@ -59,9 +59,6 @@ func (a *adjuster) adjust() {
 		a.edits.Set(a.doc, field, strconv.AppendInt(nil, int64(n), 10))
 	}
 	a.stop(&s)
-	if s.MarkCache && a.opts.CacheControl {
-		a.patch().MarkStable(a.opts.MinCache, a.systemBytes(), a.markSystem)
-	}
 }
 
 // numbers sets the profile's numbers, and removes those that it overrides with nothing.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/jsonx"
 )
@@ -55,38 +56,22 @@ func textOf(content jsonx.Value) (text jsonx.Value) {
 	return text
 }
 
-// systemBytes is the size of the system prompt in bytes.
-func (a *adjuster) systemBytes() (n int) {
-	for _, m := range a.doc.Get("messages").Each {
-		if role := m.Get("role"); !role.Equal("system") && !role.Equal("developer") {
-			break
-		}
-		n += len(m.Get("content").Raw)
-	}
-	return n
-}
-
-// markSystem puts a cache mark on the last message of the system prompt.
-func (a *adjuster) markSystem() bool {
+// markContents sets cache marks by a plan. A system message that has the client's mark beside its content, as some providers take it, gets no other.
+func markContents(e *jsonx.Edits, d *jsonx.Doc, plan *chat.CachePlan, minTokens int) {
+	var system []jsonx.Value
 	var last jsonx.Value
-	for _, m := range a.doc.Get("messages").Each {
-		if role := m.Get("role"); !role.Equal("system") && !role.Equal("developer") {
-			break
-		}
-		last = m
-	}
-	content := last.Get("content")
-	if last.Get("cache_control").Exists() {
-		return false
-	}
-	if a.patch().MarkText(content) {
-		return true
-	}
-	var text jsonx.Value
-	for _, part := range content.Each {
-		if part.Get("type").Equal("text") {
-			text = part
+	opening := true
+	for _, m := range d.Get("messages").Each {
+		role := m.Get("role")
+		opening = opening && (role.Equal("system") || role.Equal("developer"))
+		last = jsonx.Value{}
+		switch content := m.Get("content"); {
+		case m.Get("cache_control").Exists():
+		case opening:
+			system = append(system, content)
+		case role.Equal("user"), role.Equal("tool"):
+			last = content
 		}
 	}
-	return a.patch().MarkObject(text)
+	wire.Patch{Edits: e, Doc: d}.Mark(plan, minTokens, system, last)
 }

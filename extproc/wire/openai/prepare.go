@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"bardo.money/gateway/extproc/chat"
-	"bardo.money/gateway/extproc/wire"
 )
 
 // prepare resolves the parameters, and what of them has to be written into the conversation.
@@ -13,10 +12,7 @@ func (w *writer) prepare() {
 	for _, name := range w.resolved.degraded {
 		w.DegradeAs(name)
 	}
-	w.system, w.offered = w.Conv.System, w.Conv.Tools
-	if w.resolved.MarkCache && w.opts.CacheControl {
-		w.system, w.offered = wire.MarkStable(w.Conv, w.opts.MinCache)
-	}
+	w.system = w.Conv.System
 	if !w.sendsOwnEffort() {
 		w.control = w.opts.think(&w.resolved)
 		for _, name := range w.control.degraded {

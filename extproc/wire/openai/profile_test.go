@@ -26,6 +26,7 @@ var profileRows = []struct {
 	about          string
 	body           string
 	profile        *chat.Profile
+	cache          *chat.CachePlan
 	o              openai.RequestOptions
 	want, degraded string
 }{
@@ -73,7 +74,7 @@ var profileRows = []struct {
 	},
 	{
 		about: "what is exclusive to others is lost, and keys of caches cost nobody anything", body: `{"model":"m","max_tokens":5,` + askHi + `}`,
-		profile: &chat.Profile{MaxTokens: 100, Default: chat.Params{CacheKey: "k", Predicted: "a", WebSearch: new(true), TEE: true, MarkCache: true}},
+		profile: &chat.Profile{MaxTokens: 100, Default: chat.Params{CacheKey: "k", Predicted: "a", WebSearch: new(true), TEE: true}},
 		want:    `{"model":"m","max_tokens":5,` + askHi + `}`, degraded: "predicted_output,web_search,tee_mode",
 	},
 	{
@@ -183,22 +184,33 @@ var profileRows = []struct {
 
 	{
 		about: "marks at the end of what is stable", body: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}],"tools":[{"type":"function","function":{"name":"f"}} , {"type":"function","function":{"name":"g"} }]}`,
-		profile: defaults(chat.Params{MarkCache: true}), o: openai.RequestOptions{CacheControl: true},
+		cache: whole, o: openai.RequestOptions{CacheControl: true},
 		want: `{"model":"m","messages":[{"role":"system","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]},{"role":"user","content":"b"}],"tools":[{"type":"function","function":{"name":"f"}} , {"type":"function","function":{"name":"g"},"cache_control":{"type":"ephemeral"} }]}`,
 	},
 	{
 		about: "K-24 the client's own marks first", body: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"b","cache_control":{}},{"type":"text","text":"c","cache_control":{}},{"type":"text","text":"d","cache_control":{}}]}],"tools":[{"type":"function","function":{"name":"f"}}]}`,
-		profile: defaults(chat.Params{MarkCache: true}), o: openai.RequestOptions{CacheControl: true},
+		cache: whole, o: openai.RequestOptions{CacheControl: true},
 		want: `{"model":"m","messages":[{"role":"system","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]},{"role":"user","content":[{"type":"text","text":"b","cache_control":{}},{"type":"text","text":"c","cache_control":{}},{"type":"text","text":"d","cache_control":{}}]}],"tools":[{"type":"function","function":{"name":"f"}}]}`,
 	},
+	{
+		about: "a text is split where what repeats of it ends, and the end is marked", body: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"developer","content":"b\nc"},{"role":"user","content":"d"},{"role":"tool","tool_call_id":"1","content":"e"}]}`,
+		cache: &chat.CachePlan{System: 3, End: true}, o: openai.RequestOptions{CacheControl: true},
+		want: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"developer","content":[{"type":"text","text":"b\n","cache_control":{"type":"ephemeral"}},{"type":"text","text":"c"}]},{"role":"user","content":"d"},{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"e","cache_control":{"type":"ephemeral"}}]}]}`,
+	},
+	{
+		about: "a provider without marks gets none", body: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}]}`, cache: &chat.CachePlan{System: chat.WholePrompt, Tools: true, End: true},
+		want: `{"model":"m","messages":[{"role":"system","content":"a"},{"role":"user","content":"b"}]}`,
+	},
 }
+
+var whole = &chat.CachePlan{System: chat.WholePrompt, Tools: true}
 
 // TestAProfileIsSplicedIn: the members that a profile sets are edited in the client's own bytes, and no other.
 func TestAProfileIsSplicedIn(t *testing.T) {
 	for _, row := range profileRows {
 		t.Run(row.about, func(t *testing.T) {
 			r := decode(t, row.body)
-			r.Profile = row.profile
+			r.Profile, r.Cache = row.profile, row.cache
 			for range 2 { // an attempt leaves no trace
 				body, names, err := openai.EncodeRequest(nil, r, row.o)
 				if err != nil {
@@ -226,8 +238,8 @@ func FuzzProfile(f *testing.F) {
 		if err != nil || len(names) > 0 || r.Edit.Empty() && !bytes.Equal(plain, body) {
 			t.Fatalf("%s became %s (%v, %v)", body, plain, names, err)
 		}
-		p := chat.Params{Temperature: "0.5", MinP: "0.1", TopK: "4", Effort: effort, Stop: []string{"\"", "\n"}, CacheKey: "k", Predicted: "p", MarkCache: true, Schema: jsonx.Raw(`{}`)}
-		r.Profile = &chat.Profile{Default: p, MaxTokens: 7}
+		p := chat.Params{Temperature: "0.5", MinP: "0.1", TopK: "4", Effort: effort, Stop: []string{"\"", "\n"}, CacheKey: "k", Predicted: "p", Schema: jsonx.Raw(`{}`)}
+		r.Profile, r.Cache = &chat.Profile{Default: p, MaxTokens: 7}, &chat.CachePlan{System: len(effort), Tools: true, End: locked}
 		if locked {
 			r.Profile.Locked = p
 		}

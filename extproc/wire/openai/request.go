@@ -28,7 +28,9 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	if doc.Find("messages") < 0 {
 		return nil, wire.Invalid("messages", "messages is required")
 	}
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

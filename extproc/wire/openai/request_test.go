@@ -44,7 +44,7 @@ func TestDecodeReadsWhatTheGatewayActsOn(t *testing.T) {
 		{"hints are removed", `{"model":"m","bardo":{"tick":1},` + hi + `}`, func(r *chat.Request) bool {
 			return string(r.Edit.AppendTo(nil, &r.Doc)) == `{"model":"m",`+hi+`}`
 		}},
-		{"hints on parts and tools are removed", `{"model":"m","messages":[{"role":"user","bardo":1,"content":[{"bardo":"static", "type":"text","text":"a"},{"type":"text","bardo":"volatile","text":"b"}]}],"tools":[{"bardo":1}]}`, func(r *chat.Request) bool {
+		{"hints on parts and tools are removed", `{"model":"m","messages":[{"role":"user","bardo":"static","content":[{"bardo":"static", "type":"text","text":"a"},{"type":"text","bardo":"volatile","text":"b"}]}],"tools":[{"bardo":1}]}`, func(r *chat.Request) bool {
 			return string(r.Edit.AppendTo(nil, &r.Doc)) == `{"model":"m","messages":[{"role":"user","content":[{ "type":"text","text":"a"},{"type":"text","text":"b"}]}],"tools":[{}]}`
 		}},
 		{"input is estimated", `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 700) + `"}]}`, func(r *chat.Request) bool {

@@ -123,6 +123,9 @@ func EncodeRequest(buf []byte, req *chat.Request, o RequestOptions) (body []byte
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.CacheControl {
+		c = wire.Mark(c, req.Cache, o.MinCache)
+	}
 	w := writer{Writer: wire.Writer{Dst: buf, Conv: c}, req: req, opts: o}
 	if err := w.request(); err != nil {
 		return nil, nil, err
@@ -145,6 +148,9 @@ func splice(buf []byte, req *chat.Request, o RequestOptions) (body []byte, degra
 		a := adjuster{edits: &e, doc: d, req: req, opts: &o, degraded: degraded}
 		a.adjust()
 		degraded = a.degraded
+	}
+	if o.CacheControl && req.Cache.SetsMarks() {
+		markContents(&e, d, req.Cache, o.MinCache)
 	}
 	for _, m := range o.Members {
 		e.Set(d, m.Key, m.Value)

@@ -23,7 +23,6 @@ type writer struct {
 	resolved resolvedParams
 	control  thinkingControl
 	system   []chat.Part
-	offered  []chat.Tool
 }
 
 func (w *writer) request() error {

@@ -12,7 +12,7 @@ import (
 
 // tools writes the functions, and how they are to be used.
 func (w *writer) tools() {
-	if w.Functions(w.offered, w.tool) {
+	if w.Functions(w.Conv.Tools, w.tool) {
 		w.ToolChoice(`{"type":"function","function":{"name":`, "}}")
 	}
 }

@@ -31,7 +31,9 @@ func (Dialect) Decode(op chat.Op, _ header.List, query string, body []byte) (*ch
 	if doc.Get("input").IsNull() && len(r.Needs) == 0 {
 		return nil, wire.Invalid("input", "input is required")
 	}
-	wire.RemoveHints(r)
+	if err := wire.RemoveHints(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 

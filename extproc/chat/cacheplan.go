@@ -1,0 +1,48 @@
+package chat
+
+import (
+	"math"
+	"strings"
+)
+
+// CachePlan is what of a request repeats in the requests that follow, for providers whose prompt caches have marks: their encoders set marks at the
+// ends of it. Nothing is marked without a plan. Read-only.
+type CachePlan struct {
+	System int  // the beginning of the system prompt that repeats, in bytes of its texts' UTF-8, without what joins them; WholePrompt: all of it
+	Tools  bool // the definitions of tools
+	End    bool // the conversation up to its last message, if that is not the model's
+}
+
+// WholePrompt is the CachePlan.System of a system prompt that does not change.
+const WholePrompt = math.MaxInt
+
+// Boundary is where the repeating part of a system prompt ends: in the text at index i, after cut of its bytes, or, if cut is 0, at its end. i is -1 if
+// nothing repeats. Neither what is before the boundary in its text nor what is behind it is only white space.
+func (p *CachePlan) Boundary(texts []string) (i, cut int) {
+	left := p.System
+	i = -1
+	for k, s := range texts {
+		switch {
+		case left <= 0:
+			return i, 0
+		case left < len(s) && strings.TrimSpace(s[:left]) == "":
+			return i, 0
+		case left < len(s) && strings.TrimSpace(s[left:]) != "":
+			return k, left
+		case strings.TrimSpace(s) != "":
+			i = k
+		}
+		left -= len(s)
+	}
+	return i, 0
+}
+
+// SetsMarks reports whether the plan, which may be nil, asks for any mark.
+func (p *CachePlan) SetsMarks() bool { return p != nil && (p.System > 0 || p.Tools || p.End) }
+
+// Flag is what a client says of a block of the system prompt: whether it changes between requests.
+type Flag struct {
+	Turn     int // index of the message, or item; 0 in formats whose system prompt is a list of blocks
+	Part     int // index of the block in it; -1: the whole message
+	Volatile bool
+}

@@ -1,0 +1,128 @@
+// Package align is layer L1: it aligns requests with the prompt caches of providers (D-35). It puts the volatile blocks of a system prompt behind the
+// others, and decides where cache marks pay: at the end of what repeats from request to request. Providers' encoders set the marks.
+package align
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+const Name = "l1"
+
+// minBody is the size below which no provider caches anything: the smallest minimum is 1,024 tokens, which have at least as many bytes.
+const minBody = 1024
+
+// Layer aligns requests. Safe for concurrent use.
+type Layer struct {
+	Memory  *Memory // shared across changes of the configuration
+	NoMarks bool    // requests are reordered, and never marked
+}
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+)
+
+// Name is "l1".
+func (Layer) Name() string { return Name }
+
+var profiles = []string{pipeline.ProfileFast, pipeline.ProfileStandard}
+
+// Profiles implements pipeline.Layer.
+func (Layer) Profiles() []string { return profiles }
+
+// Applies reports whether a provider may cache anything of the request.
+func (Layer) Applies(x *pipeline.Exchange) bool {
+	return x.Request.Op == chat.Generate && len(x.Found) > 0 && (len(x.Request.Doc.Bytes) >= minBody || len(x.Request.Flags) > 0)
+}
+
+// Request reorders what has no order, and plans the marks.
+func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+	var did []string
+	marked := marksOf(x.Request)
+	if !marked.system {
+		moved, err := reorder(x)
+		if err != nil {
+			return err
+		}
+		if moved {
+			did = append(did, "system-order")
+		}
+	}
+	prompt, tools := promptOf(x.Request), toolsOf(&x.Request.Doc)
+	key := l.Memory.keyOf(x, &prompt, &tools)
+	seen := l.Memory.observe(key, time.Now(), &prompt, &tools, sumsOf(turnsOf(&x.Request.Doc)))
+	if seen.sortTools && !marked.tools {
+		sorted, err := sortTools(x, &tools)
+		if err != nil {
+			return err
+		}
+		if sorted {
+			did = append(did, "tools-order")
+		}
+	}
+	if plan := planOf(x.Request, &prompt, seen, marked); plan.SetsMarks() && !l.NoMarks {
+		r := *x.Request
+		r.Cache = plan
+		x.Request = &r
+		did = append(did, planned(plan)...)
+	}
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Note: strings.Join(did, ";")})
+	return nil
+}
+
+// planned names the marks of a plan.
+func planned(p *chat.CachePlan) (names []string) {
+	if p.System > 0 {
+		names = append(names, "system-mark")
+	}
+	if p.Tools {
+		names = append(names, "tools-mark")
+	}
+	if p.End {
+		names = append(names, "end-mark")
+	}
+	return names
+}
+
+// marks is where the client set marks of its own.
+type marks struct{ any, system, tools bool }
+
+const cacheControl = "cache_control"
+
+var markWords = jsonx.WordsOf(cacheControl)
+
+func marksOf(r *chat.Request) (m marks) {
+	if !r.Doc.Stats.Keys.Meets(&markWords) {
+		return m
+	}
+	in := func(v jsonx.Value) bool { return strings.Contains(string(v.Raw), `"`+cacheControl+`"`) }
+	m.tools = in(r.Doc.Get("tools"))
+	for _, c := range contentsOf(r.Dialect, &r.Doc) {
+		m.system = m.system || in(c.outer)
+	}
+	m.any = in(r.Doc.Root())
+	return m
+}
+
+// planOf says which marks pay. A prompt that its profile calls cacheable is marked from the first request on, others when they were seen to repeat. A
+// client that sets marks of its own gets no others, unless its profile asks for them.
+func planOf(r *chat.Request, p *prompt, s seen, m marks) *chat.CachePlan {
+	wanted := r.Profile != nil && (r.Profile.Default.MarkCache || r.Profile.Locked.MarkCache)
+	plan := &chat.CachePlan{}
+	if !s.pays || !wanted && (!s.repeats || m.any) {
+		return plan
+	}
+	if !m.system {
+		plan.System = p.bytes(s.stable)
+	}
+	plan.Tools = !m.tools && p.hasTools
+	plan.End = s.continues && !m.any && !r.VolatileEnd && s.stable == len(p.units) && !p.volatile
+	return plan
+}
