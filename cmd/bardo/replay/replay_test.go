@@ -102,7 +102,7 @@ func FuzzRead(f *testing.F) {
 }
 
 // floors are the least shares of the direct cost that the layers save on the repository's traces.
-var floors = map[string]float64{"coding": 0.1, "golem-day": 0.4, "support": 0, "tools-150": 0.4}
+var floors = map[string]float64{"coding": 0.1, "golem-day": 0.5, "support": 0, "tools-150": 0.75}
 
 // TestTheLayersSaveOnEveryTrace: as much as is promised, and no trace costs more than without a gateway.
 func TestTheLayersSaveOnEveryTrace(t *testing.T) {
