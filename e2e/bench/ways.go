@@ -15,7 +15,7 @@ type shape struct {
 }
 
 // shapes are all shapes that are measured.
-var shapes = []shape{{name: "gateway"}} // ext_proc
+var shapes = []shape{{name: "gateway"}, {name: "module", config: "data_path: module\n"}} // ext_proc, and the core in Envoy's process
 
 // way is one way through a gateway.
 type way struct {

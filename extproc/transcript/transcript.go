@@ -129,7 +129,8 @@ func (t *Transcript) Replace(v jsonx.Value, raw jsonx.Raw) {
 }
 
 // Edit passes the strings of the text at an index to edit, which returns what they become and whether they change: the text itself, or the strings inside
-// of an object, an array, or a string that holds JSON, names of members included.
+// of an object, an array, or a string that holds JSON, names of members included. Long numbers there are passed, too, and become strings where they change: a
+// number may be a card's.
 func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 	at := &t.Texts[i]
 	if at.JSON {
@@ -140,8 +141,8 @@ func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 			return
 		}
 	}
-	for v := range at.Value.Strings {
-		s, ok := v.Str()
+	for v := range at.Value.Scalars {
+		s, ok := textOf(v)
 		if !ok {
 			continue
 		}
@@ -149,6 +150,17 @@ func (t *Transcript) Edit(i int, edit func(s string) (string, bool)) {
 			t.Replace(v, jsonx.AppendString(nil, again))
 		}
 	}
+}
+
+// longNumber is how many digits a number must have to be looked at.
+const longNumber = 9
+
+// textOf is a string, or a long number.
+func textOf(v jsonx.Value) (string, bool) {
+	if v.Kind() == jsonx.Number {
+		return string(v.Raw), len(v.Raw) >= longNumber
+	}
+	return v.Str()
 }
 
 // editInner edits the strings of JSON in a string.
@@ -159,8 +171,8 @@ func editInner(text string, edit func(s string) (string, bool)) (string, bool) {
 	}
 	var out []byte
 	end := 0
-	for s := range (jsonx.Value{Raw: v.Raw, At: v.At}).Strings {
-		was, ok := s.Str()
+	for s := range (jsonx.Value{Raw: v.Raw, At: v.At}).Scalars {
+		was, ok := textOf(s)
 		if !ok {
 			continue
 		}

@@ -187,6 +187,32 @@ func TestEditedTextsReachTheConversation(t *testing.T) {
 	}
 }
 
+// TestLongNumbersOfArgumentsAreTexts: a number that changes becomes a string.
+func TestLongNumbersOfArgumentsAreTexts(t *testing.T) {
+	for name, s := range map[string]sample{
+		"openai": {openai.Dialect{}, chat.Generate, `{"model":"m","messages":[{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"card\": 4111111111111111, \"n\": [-12, true]}"}}]}]}`},
+		"anthropic": {anthropic.Dialect{}, chat.Generate, `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[
+			{"type":"tool_use","id":"c","name":"f","input":{"card":4111111111111111,"n":[-12,true]}}]}]}`},
+	} {
+		tr := read(t, s)
+		for i := range tr.Texts {
+			tr.Edit(i, func(s string) (string, bool) { return "<card>", s == "4111111111111111" })
+		}
+		again, err := tr.Request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := again.Conversation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := c.Messages[len(c.Messages)-1].Parts[0].Tool.Args
+		if plain := strings.ReplaceAll(args, " ", ""); plain != `{"card":"<card>","n":[-12,true]}` && plain != `{"card":"\u003ccard\u003e","n":[-12,true]}` {
+			t.Errorf("%s: the arguments are %s", name, args)
+		}
+	}
+}
+
 func TestTurnsHaveRolesCallsAndResults(t *testing.T) {
 	for name, want := range map[string]string{
 		"openai":            "system system user user+opaque assistant[c1:f c2:g] tool(c1) tool(c2) assistant",

@@ -5,16 +5,31 @@ import "bytes"
 // Strings yields the strings in v, at any depth, in their order, as in: for s, isName := range v.Strings. isName is set for the name of a member.
 // It trusts that the text was validated, as the other methods do.
 func (v Value) Strings(yield func(s Value, isName bool) bool) {
+	for s, isName := range v.Scalars {
+		if s.Kind() == String && !yield(s, isName) {
+			return
+		}
+	}
+}
+
+// Scalars yields the strings and the numbers in v, as Strings does.
+func (v Value) Scalars(yield func(s Value, isName bool) bool) {
 	b := v.Raw
 	for i := 0; i < len(b); {
-		next := bytes.IndexByte(b[i:], '"')
+		next := bytes.IndexAny(b[i:], `"-0123456789`)
 		if next < 0 {
 			return
 		}
 		i += next
-		end := skipString(b, i)
-		after := skipSpace(b, end)
-		if !yield(Value{Raw: b[i:end], At: v.At + i}, after < len(b) && b[after] == ':') {
+		end, isName := 0, false
+		if b[i] == '"' {
+			end = skipString(b, i)
+			after := skipSpace(b, end)
+			isName = after < len(b) && b[after] == ':'
+		} else {
+			end = max(skipValue(b, i), i+1)
+		}
+		if !yield(Value{Raw: b[i:end], At: v.At + i}, isName) {
 			return
 		}
 		i = end
