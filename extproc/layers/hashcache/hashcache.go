@@ -98,11 +98,10 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	return append(out, *ev), nil
 }
 
-// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. A client that asks for reasoning wants a new
-// answer, and models that reason refuse a temperature. An effort of the profile says nothing of that: the heartbeats of an agent have a low
-// temperature because the same observation is to have the same answer.
+// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. Reasoning models ignore or refuse
+// a temperature, so it does not count with reasoning.
 func repeatable(r *chat.Request) bool {
-	if r.HasThinking() && !r.ThinkingOff() {
+	if r.Thinking {
 		return false
 	}
 	t, ok := jsonx.Value{Raw: jsonx.Raw(r.Temperature())}.Float()

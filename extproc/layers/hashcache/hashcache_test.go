@@ -83,13 +83,10 @@ func TestD32TheEffectiveTemperatureDecides(t *testing.T) {
 		{`"temperature":0,`, chat.Profile{Default: chat.Params{Temperature: "1"}}, true},
 		{`"temperature":0,`, chat.Profile{Locked: chat.Params{Temperature: "0.7"}}, false},
 		{`"temperature":1,`, chat.Profile{Locked: chat.Params{Temperature: "0.1"}}, true},
-		{"", chat.Profile{Default: chat.Params{Temperature: "0.3", Effort: "low"}}, true}, // an agent's heartbeat
-		{`"reasoning_effort":"low",`, chat.Profile{Default: chat.Params{Temperature: "0.3"}}, false},
 	} {
 		t.Run(fmt.Sprintf("%s %s %s", tt.more, tt.profile.Default.Temperature, tt.profile.Locked.Temperature), func(t *testing.T) {
 			x := exchange(t, chat.Generate, tt.more)
 			x.Request.Profile = &tt.profile
-			x.Request.Thinking = x.Request.Thinking || tt.profile.Default.Effort != ""
 			err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), x)
 			if got := x.Cache != nil; err != nil || got != tt.want {
 				t.Errorf("fit: %v, %v", got, err)
