@@ -21,14 +21,9 @@ func (v Value) Scalars(yield func(s Value, isName bool) bool) {
 			return
 		}
 		i += next
-		end, isName := 0, false
-		if b[i] == '"' {
-			end = skipString(b, i)
-			after := skipSpace(b, end)
-			isName = after < len(b) && b[after] == ':'
-		} else {
-			end = max(skipValue(b, i), i+1)
-		}
+		end := max(skipValue(b, i), i+1)
+		after := skipSpace(b, end)
+		isName := b[i] == '"' && after < len(b) && b[after] == ':'
 		if !yield(Value{Raw: b[i:end], At: v.At + i}, isName) {
 			return
 		}
