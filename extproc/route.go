@@ -15,18 +15,25 @@ import (
 	"bardo.money/gateway/policy/intent"
 )
 
-// route finds the candidates and runs the layers. A request that needs a call of its own then has to be paid for (payAndCall); a coalesced one waits
-// without a reservation, and a stored answer needs none.
-func (x *exchange) route(ctx context.Context) error {
+// candidates finds the candidates of a request.
+func (x *exchange) candidates(ctx context.Context) error {
 	if err := x.keepToStake(ctx); err != nil {
 		return err
 	}
 	if err := x.keepToBudget(ctx); err != nil {
 		return err
 	}
-	if err := x.decide(ctx); err != nil {
-		return err
-	}
+	return x.decide(ctx)
+}
+
+// layersWait reports whether a layer may wait for something else than the client.
+func (x *exchange) layersWait() bool {
+	return !x.SkipsLayers() && !x.Verbatim() && x.Config.Pipeline.Waits(&x.Exchange)
+}
+
+// prepare runs the layers, and orders the candidates. A request that needs a call of its own then has to be paid for (payAndCall); a coalesced one
+// waits without a reservation, and a stored answer needs none.
+func (x *exchange) prepare(ctx context.Context) error {
 	if err := x.runLayers(ctx); err != nil {
 		return err
 	}

@@ -130,7 +130,18 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 
 // routeAndCall decides who serves the request, and has it served.
 func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
-	if err := x.route(ctx); err != nil {
+	if err := x.candidates(ctx); err != nil {
+		return err
+	}
+	if x.layersWait() {
+		return d.Leave(func() error { return x.prepareAndCall(ctx, d) })
+	}
+	return x.prepareAndCall(ctx, d)
+}
+
+// prepareAndCall runs the layers, and has the request served.
+func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
+	if err := x.prepare(ctx); err != nil {
 		return err
 	}
 	switch {

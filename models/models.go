@@ -387,6 +387,34 @@ func (s *slot) tagged() string {
 	return s.tag
 }
 
+// None is an embedder and a classifier in a process that runs no models.
+var None none
+
+type none struct{}
+
+var (
+	_ Embedder   = none{}
+	_ Classifier = none{}
+)
+
+// errNone is that of None.
+var errNone = fmt.Errorf("%w: this process runs none", ErrOff)
+
+// Embed implements Embedder.
+func (none) Embed(context.Context, string) ([]float32, error) { return nil, errNone }
+
+// Score implements Classifier.
+func (none) Score(context.Context, string) (float64, error) { return 0, errNone }
+
+// Dims implements Embedder.
+func (none) Dims() int { return 0 }
+
+// Threshold implements Embedder and Classifier.
+func (none) Threshold() float64 { return 1 }
+
+// Tag implements Embedder and Classifier.
+func (none) Tag() string { return "" }
+
 type embedder struct{ *slot }
 
 var _ Embedder = embedder{}

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"bardo.money/gateway/cmd/bardo/parts"
+	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/provider/providertest"
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/kind"
 	"bardo.money/gateway/internal/secret"
+	"bardo.money/gateway/models"
 )
 
 func TestEveryAdapterConforms(t *testing.T) {
@@ -33,7 +35,7 @@ func TestD30EachLayerRunsInItsProfiles(t *testing.T) {
 		"l1": {"fast", "standard"}, "l2": {"standard"}, "l3": {"minimal", "fast", "standard"}, "l4": {"standard"}, "l5": {"standard"},
 		"l6": {"fast", "standard"}, "l7": {"minimal", "fast", "standard"}, "l8": nil,
 	}
-	for _, l := range parts.Layers()(&config.Config{}, nil, nil) {
+	for _, l := range parts.Layers()(&config.Config{}, &run.Services{Embedder: models.None, Classifier: models.None}) {
 		want, ok := table[l.Name()]
 		if got := slices.Sorted(slices.Values(l.Profiles())); !ok || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			t.Errorf("layer %q runs in %v, want %v", l.Name(), got, want)

@@ -86,6 +86,12 @@ type Budgeted interface {
 	Budget() time.Duration
 }
 
+// Waiting is implemented by layers whose Request may wait for something besides the processor: a local model, a file, another program. Waits must be
+// cheap, and may be true for a request that Applies then rejects. In Envoy's process such a request leaves the thread that serves others.
+type Waiting interface {
+	Waits(x *Exchange) bool
+}
+
 // Finisher is implemented by layers that need to know which provider and key gave a complete answer. Finish is not called for stored answers
 // and must not block.
 type Finisher interface {
@@ -169,6 +175,14 @@ func (p *Pipeline) Request(ctx context.Context, x *Exchange) error {
 		}
 	}
 	return nil
+}
+
+// Waits reports whether a layer that runs for an exchange may wait.
+func (p *Pipeline) Waits(x *Exchange) bool {
+	return slices.ContainsFunc(p.layers, func(l Layer) bool {
+		w, ok := l.(Waiting)
+		return ok && runs(x.Profile, l) && w.Waits(x)
+	})
 }
 
 // runBudgeted runs a layer within its budget, if it has one. left is true if it exceeded the budget and is skipped.

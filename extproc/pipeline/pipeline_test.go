@@ -163,6 +163,24 @@ func TestAProfileRunsTheLayersThatNameIt(t *testing.T) {
 	}
 }
 
+// patient waits for a request of OpenAI's clients.
+type patient struct{ layer }
+
+func (patient) Waits(x *pipeline.Exchange) bool { return x.Request.Dialect == chat.OpenAI }
+
+func TestALayerThatWaitsIsKnownBeforeItRuns(t *testing.T) {
+	p := pipeline.New(layer{name: "a"}, patient{layer{name: "b", profiles: []string{"fast"}}})
+	for _, row := range []struct {
+		profile string
+		dialect chat.Dialect
+		want    bool
+	}{{"full", chat.OpenAI, true}, {"fast", chat.OpenAI, true}, {"minimal", chat.OpenAI, false}, {"full", chat.Anthropic, false}} {
+		if got := p.Waits(&pipeline.Exchange{Profile: row.profile, Request: &chat.Request{Dialect: row.dialect}}); got != row.want {
+			t.Errorf("%s, %s: waits is %v", row.profile, row.dialect, got)
+		}
+	}
+}
+
 func TestEachSlotHasItsOwnStatePerExchange(t *testing.T) {
 	numbers, words := pipeline.NewSlot[int](), pipeline.NewSlot[string]()
 	var x, y pipeline.Exchange

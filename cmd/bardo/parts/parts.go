@@ -5,7 +5,6 @@ import (
 	"bardo.money/gateway/cmd/bardo/route"
 	"bardo.money/gateway/cmd/bardo/run"
 	"bardo.money/gateway/cmd/bardo/settings"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/align"
@@ -100,10 +99,10 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // requests outlives a reload.
 func Layers() run.Layers {
 	warm, choices, prompts := affinity.New(), toolprune.NewChoices(), align.NewMemory()
-	return func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer {
+	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return []pipeline.Layer{
-			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: secret},
-			hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
+			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
 			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off"},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},

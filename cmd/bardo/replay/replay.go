@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"bardo.money/gateway/cmd/bardo/run"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/clock"
 	"bardo.money/gateway/internal/config"
@@ -76,8 +75,8 @@ func Through(ctx context.Context, o Options, trace []Request, without ...string)
 	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[[32]byte]time.Time{}}
 	parts := o.Parts
 	layers := parts.Layers
-	parts.Layers = func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer {
-		return slices.DeleteFunc(layers(cfg, answers, secret), func(l pipeline.Layer) bool { return slices.Contains(without, l.Name()) })
+	parts.Layers = func(cfg *config.Config, s *run.Services) []pipeline.Layer {
+		return slices.DeleteFunc(layers(cfg, s), func(l pipeline.Layer) bool { return slices.Contains(without, l.Name()) })
 	}
 	g, err := run.Rehearse(ctx, o.Config, parts, dir, func(c run.UpstreamCall) []byte { return p.call(c.Path, c.Body) })
 	if err != nil {

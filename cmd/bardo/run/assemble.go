@@ -11,6 +11,7 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
+	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/quota"
@@ -21,13 +22,13 @@ const maxAnswer = 32 << 20
 
 // assemble makes the data path's runtime of a configuration.
 func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
-	models, err := settings.Models(cfg, g.lists)
+	catalog, err := settings.Models(cfg, g.lists)
 	if err != nil {
 		return nil, err
 	}
 	rt := &runtime.Config{
 		Providers: map[policy.ProviderID]runtime.Provider{},
-		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.answers, g.layersSecret(cfg))...),
+		Pipeline:  pipeline.New(g.parts.Layers(cfg, g.services(cfg))...),
 		Dialects:  g.parts.Dialects,
 		Profiles:  g.profiles(cfg),
 		Timeouts: runtime.Timeouts{
@@ -54,15 +55,24 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 			Reasoning: a.Kind().Reasoning,
 		}
 	}
-	rt.Resolver = settings.Resolver(g.parts.Adapters, models, cfg)
+	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
 	rt.Free = freePlans(rt)
 	rt.Wallet = wallet(cfg)
 	if p := cfg.Providers.Venice; p != nil {
 		rt.Stake = p.DIEMDaily
 	}
-	g.models = models
+	g.models = catalog
 	return rt, nil
+}
+
+// services are what the layers of a configuration work with.
+func (g *gateway) services(cfg *config.Config) *Services {
+	s := &Services{Answers: g.answers, Secret: g.layersSecret(cfg), Embedder: models.None, Classifier: models.None, Log: g.log}
+	if g.local != nil {
+		s.Embedder, s.Classifier = g.local.Embedder(), g.local.Classifier()
+	}
+	return s
 }
 
 // structuredOutputs are the rules of answers in a form.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"log/slog"
 	"net/url"
 
 	"bardo.money/gateway/cmd/bardo/control"
@@ -29,9 +30,18 @@ type Parts struct {
 // ModelRuntime loads the library that runs local models.
 type ModelRuntime func(library string) (models.Runtime, error)
 
-// Layers makes the context pipeline of a configuration, in order of execution, over the gateway's store of answers. It is called again for
-// each configuration that is reloaded, one at a time. secret gives the bytes that keys are derived from.
-type Layers func(cfg *config.Config, answers *cache.Store, secret func() []byte) []pipeline.Layer
+// Layers makes the context pipeline of a configuration, in order of execution. It is called again for each configuration that is reloaded, one at a
+// time.
+type Layers func(cfg *config.Config, s *Services) []pipeline.Layer
+
+// Services are what layers of any configuration work with. What is not there is nil.
+type Services struct {
+	Answers    *cache.Store      // the gateway's stored answers
+	Secret     func() []byte     // the bytes that keys are derived from
+	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
+	Classifier models.Classifier // as Embedder
+	Log        *slog.Logger
+}
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.
 type Explainer func(q url.Values, gate *extproc.Gateway, states []control.Provider) (dryrun.Result, error)

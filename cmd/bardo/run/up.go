@@ -182,6 +182,9 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	if g.data && !g.control {
 		g.openLink()
 	}
+	if err := g.openModels(cfg); err != nil {
+		return err
+	}
 	if g.data {
 		if err := g.openData(ctx, cfg); err != nil {
 			return err
@@ -200,9 +203,6 @@ func (g *gateway) open(ctx context.Context) (err error) {
 		if err := g.openPlane(); err != nil {
 			return err
 		}
-	}
-	if err := g.openModels(cfg); err != nil {
-		return err
 	}
 	g.metrics.WatchConfig(func() bool { return g.configStatus().Problem() != "" })
 	if g.envoy {
