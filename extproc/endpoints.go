@@ -46,7 +46,7 @@ func (x *exchange) modality(ctx context.Context, d stream.Client, op *modality.O
 		return err
 	}
 	call := modality.Call{
-		Request: r, ID: x.ID, Head: &x.Head, Order: x.Order, Egress: x.gw.Egress, EgressSecret: x.Config.EgressSecret, Timeout: x.Config.Timeouts.Total,
+		Request: r, ID: x.ID, Head: &x.Head, Order: x.Order, Egress: x.gw.listener(), EgressSecret: x.Config.EgressSecret, Timeout: x.Config.Timeouts.Total,
 		MaxAnswer: x.Config.MaxAnswer, MaxRetries: x.Config.MaxRetries, Redactor: x.Redactor(), Sink: &modalitySink{x, r},
 	}
 	x.trace.Departs(x.Arrived, x.Waited)

@@ -98,7 +98,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.api = api.Server{
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 	}
-	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.Egress, Log: d.Log}
+	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
 	g.runtime.Store(rt)
 	return g
 }
@@ -161,9 +161,12 @@ func (x *exchange) options() (stream.Reply, error) {
 	return x.cors().Options(methods, x.idHeaders())
 }
 
+// listener is the client of the egress listener. Calls through it wait for a slow client, and outlive one that disconnects.
+func (d *Deps) listener() *http.Client { return cmp.Or(d.Listener, d.Egress) }
+
 // Prober makes calls of providers outside of requests, with the configuration now in force.
 func (g *Gateway) Prober() *probe.Client {
-	return &probe.Client{Config: g.runtime.Load(), Egress: cmp.Or(g.Listener, g.Egress)}
+	return &probe.Client{Config: g.runtime.Load(), Egress: g.listener()}
 }
 
 // Opened implements stream.Handler.

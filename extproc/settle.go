@@ -34,6 +34,7 @@ func (x *exchange) settle(ctx context.Context, a *answer, outcome string) (*summ
 	if x.trace.Settled != nil {
 		return &summary{Settlement: x.trace.Settled, x: x, standing: x.bill.Standing()}, nil
 	}
+	x.calls.Answered()
 	if a != nil {
 		x.degradedAnswer = a.enc.Degraded()
 	}

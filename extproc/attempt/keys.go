@@ -33,6 +33,7 @@ type TakenKey struct {
 	ring     *keyring.Ring
 	index    int  // -1: none was chosen
 	failed   bool // its attempt's failure was noted
+	released bool // it does not count as in use any more
 }
 
 // ID is the key's fingerprint, "" where nothing was chosen.
@@ -74,6 +75,16 @@ func (w *Writer) dropKey() {
 	last := len(w.keys) - 1
 	w.keys[last].ring.Release(w.keys[last].index)
 	w.keys = w.keys[:last]
+}
+
+// releaseKeys releases the keys that count as in use, each once. The caller holds w.mu.
+func (w *Writer) releaseKeys() {
+	for i := range w.keys {
+		if k := &w.keys[i]; !k.released {
+			k.released = true
+			k.ring.Release(k.index)
+		}
+	}
 }
 
 // LastKey is the key that the request used last at a provider.

@@ -125,14 +125,19 @@ func (w *Writer) Degraded(p policy.ProviderID) []string {
 	return w.degraded[p]
 }
 
+// Answered releases the keys: the request has its answer. The client may take a while to read it.
+func (w *Writer) Answered() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.releaseKeys()
+}
+
 // Close makes later calls of Write fail, as the request's body returns to its pool, and releases the keys.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	for _, k := range w.keys {
-		k.ring.Release(k.index)
-	}
+	w.releaseKeys()
 	w.keys = nil
 }
 

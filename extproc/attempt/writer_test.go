@@ -70,6 +70,29 @@ func TestCloseReleasesTheKeys(t *testing.T) {
 	}
 }
 
+// A client that reads its answer slowly does not occupy the key; a request releases it once.
+func TestAnAnswerReleasesTheKeys(t *testing.T) {
+	at := newAttempt(t, "one", "two")
+	w, _ := newWriter(nil)
+	if got := authorization(t, w, at); got != "Bearer one" {
+		t.Fatal(got)
+	}
+	ring := at.View.Config.Providers["p"].Ring
+	w.Answered()
+	if id := w.LastKey("p").ID(); id != ring.ID(0) {
+		t.Errorf("the key of the answer is %q", id)
+	}
+	second, _ := newWriter(nil)
+	if got := authorization(t, second, at); got != "Bearer one" {
+		t.Errorf("while the first answer is read: %q", got)
+	}
+	w.Close()
+	third, _ := newWriter(nil)
+	if got := authorization(t, third, at); got != "Bearer two" {
+		t.Errorf("the key in use was released by another request: %q", got)
+	}
+}
+
 // The second attempt does not take the first one's key, though that has fewer requests in flight.
 func TestARequestTakesEachKeyOnce(t *testing.T) {
 	at := newAttempt(t, "one", "two")

@@ -52,6 +52,7 @@ type client struct {
 	queued    int  // bytes in events
 	held      bool // pieces of the request wait in Envoy
 	above     int  // watermarks that the answer is above of
+	unread    int  // bytes of the answer that were sent meanwhile
 	ahead     int  // bytes of the answer that are posted
 	note      chan struct{}
 }
@@ -257,7 +258,9 @@ func (p *posted) finish() {
 
 func (d *client) watermark(change int) {
 	d.mu.Lock()
-	d.above += change
+	if d.above += change; d.above <= 0 {
+		d.unread = 0
+	}
 	d.mu.Unlock()
 	if d.co != nil { // Envoy does not expect that its callback sends
 		d.post(posted{run: func(int) {}})
@@ -568,9 +571,20 @@ func (d *client) StreamHead(code int, h header.List) error {
 // maxAhead is how many bytes of an answer wait for the worker.
 const maxAhead = 256 << 10
 
+// maxUnread is how many bytes of an answer Envoy holds for a client that does not read: more than the largest answer that is charged, so that none
+// keeps its reservation until the client reads or disconnects. Longer ones, as of files, wait for the client.
+const maxUnread = 40 << 20
+
 // StreamBody implements stream.Client. It waits while the client reads too slowly.
 func (d *client) StreamBody(b []byte, end bool) error {
-	if err := d.await(0, func() bool { return d.above <= 0 && d.ahead < maxAhead }); err != nil {
+	err := d.await(0, func() bool {
+		ready := (d.above <= 0 || d.unread+len(b) <= maxUnread) && d.ahead < maxAhead
+		if ready && d.above > 0 {
+			d.unread += len(b)
+		}
+		return ready
+	})
+	if err != nil {
 		return err
 	}
 	own := append([]byte(nil), b...)
