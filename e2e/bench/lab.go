@@ -162,8 +162,9 @@ func (l *lab) startGateway(ctx context.Context, s shape) error {
 			at(burstProvider, l.burst, modelOne, modelTwo), at("burst-spare", l.burst, modelTwo),
 			at("paced", l.paced, modelPacedOne, modelPacedTwo), at("paced-spare", l.paced, modelPacedTwo), at("held", l.held, modelHeld),
 		},
-		Config: "auth: {anonymous: true}\n" + limits + s.config,
-		NoKey:  true,
+		Config:  "auth: {anonymous: true}\n" + limits + s.config,
+		NoKey:   true,
+		Program: s.program,
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ type options struct {
 	profileDir string
 	cores      int
 	anatomy    bool
+	beside     string
 	serveEmpty string
 }
 
@@ -52,6 +53,7 @@ func flags() options {
 	flag.StringVar(&o.profileDir, "profile", "", "measure nothing: write CPU and heap profiles of the Go program for each case to this directory")
 	flag.IntVar(&o.cores, "cores", 0, "pin Envoy and the gateway to so many cores with taskset, and the rest to the others (default: not pinned)")
 	flag.BoolVar(&o.anatomy, "anatomy", false, "measure the gateway's Envoy without one part after the other, instead of the matrix")
+	flag.StringVar(&o.beside, "beside", "", "measure this bardo, of another checkout, in the same run")
 	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
 	flag.Parse()
 	if o.window == 0 {
@@ -74,6 +76,9 @@ func run(ctx context.Context) error {
 	only, err := regexp.Compile(o.only)
 	if err != nil {
 		return fmt.Errorf("-only: %w", err)
+	}
+	if o.beside != "" {
+		addBeside(o.beside)
 	}
 	cases := matrix(o.quick, o.window, only)
 	l, err := setUp(ctx, cores(o.cores))

@@ -1,6 +1,11 @@
 package main
 
-import "bardo.money/gateway/e2e/gateway"
+import (
+	"os"
+	"path/filepath"
+
+	"bardo.money/gateway/e2e/gateway"
+)
 
 // The ways without a gateway.
 const (
@@ -10,12 +15,24 @@ const (
 
 // shape is how the gateway stands beside its Envoy. Each shape is a gateway of its own, with the same ways through it.
 type shape struct {
-	name   string // as its ways are called
-	config string // what its configuration has besides what all have
+	name    string // as its ways are called
+	config  string // what its configuration has besides what all have
+	program string // the bardo that is started; "": this tree's
 }
 
-// shapes are all shapes that are measured.
+// shapes are all shapes that are measured. -beside adds those of another program.
 var shapes = []shape{{name: "gateway"}, {name: "module", config: "data_path: module\n"}} // ext_proc, and the core in Envoy's process
+
+// addBeside has another program measured in the same run, in each shape that was built with it.
+func addBeside(program string) {
+	_, err := os.Stat(filepath.Join(filepath.Dir(program), "libbardo.so"))
+	for _, s := range shapes {
+		if err != nil && s.config != "" {
+			continue
+		}
+		shapes = append(shapes, shape{name: "other " + s.name, config: s.config, program: program})
+	}
+}
 
 // way is one way through a gateway.
 type way struct {

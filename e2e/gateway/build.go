@@ -43,6 +43,13 @@ func program(ctx context.Context) (string, error) {
 	return build.bin, build.err
 }
 
+func (o *Options) program(ctx context.Context) (string, error) {
+	if o.Program != "" {
+		return o.Program, nil
+	}
+	return program(ctx)
+}
+
 // Programs are the paths of the bardo program and of its Envoy, for tests that start them by themselves.
 func Programs(t testing.TB) (bardo, envoyProgram string) {
 	t.Helper()

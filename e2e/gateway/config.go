@@ -18,6 +18,7 @@ type Options struct {
 	Stderr    *os.File // where it logs; nil: what Log returns
 	Home      string   // state to go on with; "": a new, empty one
 	DataPath  string   // extproc or module; "": what $BARDO_DATA_PATH says, or else the default
+	Program   string   // the bardo to start; "": $BARDO_BIN, or one build of the tree
 }
 
 // Provider is one configured provider, in order of preference.

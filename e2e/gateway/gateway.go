@@ -68,7 +68,7 @@ func Run(t testing.TB, o Options) *Gateway {
 
 // Start runs `bardo up` and waits until it is ready. The caller stops it and removes its Home.
 func Start(ctx context.Context, o Options) (*Gateway, error) {
-	bin, err := program(ctx)
+	bin, err := o.program(ctx)
 	if err != nil {
 		return nil, err
 	}
