@@ -9,17 +9,25 @@ func (r *Request) Temperature() string {
 	if p != nil && p.Locked.Temperature != "" {
 		return p.Locked.Temperature
 	}
-	own := r.Doc.Get("temperature")
-	if r.Dialect == Gemini {
-		own = r.Member("generationConfig", "generation_config").Get("temperature")
-	}
-	switch {
+	switch own := r.ownTemperature(); {
 	case !own.IsNull():
 		return string(own.Raw)
 	case p != nil:
 		return p.Default.Temperature
 	}
 	return ""
+}
+
+// SetsTemperature reports whether the client's request has a temperature that its profile leaves in force.
+func (r *Request) SetsTemperature() bool {
+	return (r.Profile == nil || r.Profile.Locked.Temperature == "") && !r.ownTemperature().IsNull()
+}
+
+func (r *Request) ownTemperature() jsonx.Value {
+	if r.Dialect == Gemini {
+		return r.Member("generationConfig", "generation_config").Get("temperature")
+	}
+	return r.Doc.Get("temperature")
 }
 
 // HasThinking reports whether the client's request has any parameter for reasoning.

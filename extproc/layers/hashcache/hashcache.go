@@ -58,7 +58,7 @@ func (l Layer) Applies(x *pipeline.Exchange) bool {
 	if l.Mode == Off || x.Request.Op != chat.Generate {
 		return false
 	}
-	return l.Mode == All || x.Header.Has(cache.Header) || repeatable(x.Request)
+	return l.Mode == All || x.Header.Has(cache.Header) || repeatable(x)
 }
 
 // Request looks up the request. A fresh entry becomes the answer; otherwise the answer will be recorded.
@@ -74,7 +74,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if x.Intent.PrivacyTier >= policy.PrivacyTEE {
 		control.Off = true // an attestation covers only a new answer of the enclave (D-30)
 	}
-	fit := control.Force || l.Mode == All || repeatable(x.Request)
+	fit := control.Force || l.Mode == All || repeatable(x)
 	if control.Off || !fit {
 		return nil
 	}
@@ -98,12 +98,20 @@ func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, o
 	return append(out, *ev), nil
 }
 
-// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. Reasoning models ignore or refuse
-// a temperature, so it does not count with reasoning.
-func repeatable(r *chat.Request) bool {
-	if r.Thinking {
-		return false
-	}
+// repeatable reports whether the request's temperature, the client's or its profile's, allows a stored answer. A client that asks for reasoning wants a
+// new answer, and so does a subsystem whose profile thinks hard. A lower effort of a profile does not count: the same observation of an agent's
+// heartbeat has the same answer.
+func repeatable(x *pipeline.Exchange) bool {
+	r := x.Request
 	t, ok := jsonx.Value{Raw: jsonx.Raw(r.Temperature())}.Float()
-	return ok && t <= maxTemperature
+	switch {
+	case !ok || t > maxTemperature:
+		return false
+	case r.HasThinking() || r.Profile == nil:
+		return !r.Thinking || r.ThinkingOff()
+	}
+	return !r.HighEffort || r.SetsTemperature() || len(x.Found) > 0 && x.Found[0].Reasoning == noReasoning
 }
+
+// noReasoning is policy.Resolution.Reasoning of a model that drops efforts.
+const noReasoning = "none"

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -87,6 +88,37 @@ func TestD32TheEffectiveTemperatureDecides(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %s %s", tt.more, tt.profile.Default.Temperature, tt.profile.Locked.Temperature), func(t *testing.T) {
 			x := exchange(t, chat.Generate, tt.more)
 			x.Request.Profile = &tt.profile
+			err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), x)
+			if got := x.Cache != nil; err != nil || got != tt.want {
+				t.Errorf("fit: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestD32AnEffortOfTheProfile: heartbeats are stored, what thinks hard is not, unless the client wants it repeatable or the model drops the effort.
+func TestD32AnEffortOfTheProfile(t *testing.T) {
+	params := func(temperature, effort string) chat.Params {
+		return chat.Params{Temperature: temperature, Effort: effort}
+	}
+	for _, tt := range []struct {
+		about, more, reasoning string
+		profile                chat.Profile
+		want                   bool
+	}{
+		{"a heartbeat", "", "", chat.Profile{Default: params("0.3", "low")}, true},
+		{"a locked one", "", "", chat.Profile{Locked: params("0.1", "medium")}, true},
+		{"a deliberate one", "", "", chat.Profile{Default: params("0.3", "high")}, false},
+		{"a locked deliberate one", `"temperature":0,`, "", chat.Profile{Locked: params("0.1", "high")}, false},
+		{"the client's temperature", `"temperature":0,`, "", chat.Profile{Default: params("0.7", "high")}, true},
+		{"a model that drops the effort", "", "none", chat.Profile{Default: params("0.3", "max")}, true},
+		{"the client's effort", `"reasoning_effort":"low",`, "", chat.Profile{Default: params("0.3", "")}, false},
+		{"the client's refusal of one", `"reasoning_effort":"none",`, "", chat.Profile{Default: params("0.3", "")}, true},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			x := exchange(t, chat.Generate, tt.more)
+			x.Request.Profile, x.Found = &tt.profile, []policy.Resolution{{Reasoning: tt.reasoning}}
+			request.MarkThinking(x.Request)
 			err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), x)
 			if got := x.Cache != nil; err != nil || got != tt.want {
 				t.Errorf("fit: %v, %v", got, err)
