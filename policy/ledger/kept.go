@@ -43,15 +43,13 @@ func (b *book) keep(e *chargelog.Entry) error {
 	return nil
 }
 
-// Kept finds a resource by its id; ok is false if it is unknown.
+// Kept finds a resource by its id; ok is false if it is unknown. The first account that kept it is its owner: what is stored comes before what waits.
 func (l *Ledger) Kept(ctx context.Context, id string) (k Kept, ok bool, err error) {
-	if k, ok := l.pending.resource(id); ok {
-		return k, true, nil
-	}
+	waiting, waits := l.pending.resource(id)
 	k.ID = id
 	err = l.reads.QueryRowContext(ctx, `SELECT account, provider FROM kept WHERE id = ?`, id).Scan(&k.Account, &k.Provider)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Kept{}, false, nil
+		return waiting, waits, nil
 	}
 	if err != nil {
 		return Kept{}, false, fmt.Errorf("kept %s: %w", id, err)
@@ -66,9 +64,6 @@ func (l *Ledger) KeptOf(ctx context.Context, ids []string) (known map[string]Kep
 		if k, ok := l.pending.resource(id); ok {
 			known[id] = k
 		}
-	}
-	if len(known) == len(ids) {
-		return known, nil
 	}
 	list, err := json.Marshal(ids)
 	if err != nil {

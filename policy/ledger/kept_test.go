@@ -3,6 +3,8 @@ package ledger
 import (
 	"fmt"
 	"testing"
+
+	"bardo.money/gateway/internal/polltest"
 )
 
 func TestAKeptThingHasOneOwner(t *testing.T) {
@@ -33,6 +35,28 @@ func TestAKeptThingHasOneOwner(t *testing.T) {
 	if err := l.Keep(t.Context()); err != nil {
 		t.Errorf("nothing to keep: %v", err)
 	}
+}
+
+// What the owner kept may be stored while what another account keeps still waits.
+func TestAKeptThingIsNotAnothersWhileThatWaits(t *testing.T) {
+	path := storePath(t)
+	l := gateway(t, path)
+	mine := Kept{ID: "file-1", Account: "a", Provider: "p"}
+	if err := l.Keep(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	polltest.Until(t, "the entry is stored", func() bool { _, waits := l.pending.resource(mine.ID); return !waits })
+	unlock := lockStore(t, path)
+	if err := l.Keep(t.Context(), Kept{ID: "file-1", Account: "b", Provider: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	if k, ok, err := l.Kept(t.Context(), "file-1"); !ok || err != nil || k != mine {
+		t.Errorf("%+v, %v, %v", k, ok, err)
+	}
+	if known, err := l.KeptOf(t.Context(), []string{"file-1"}); err != nil || known["file-1"] != mine {
+		t.Errorf("%+v, %v", known, err)
+	}
+	unlock()
 }
 
 func TestAKeptThingOutlivesAGateway(t *testing.T) {

@@ -37,7 +37,9 @@ func (p *pending) remove(e *chargelog.Entry) {
 		delete(p.requests, e.Charge.RequestID)
 	}
 	for _, k := range e.Kept {
-		delete(p.kept, k.ID)
+		if p.kept[k.ID] == k { // not the owner's, if another account's is removed
+			delete(p.kept, k.ID)
+		}
 	}
 }
 
