@@ -39,6 +39,7 @@ type options struct {
 	cores      int
 	anatomy    bool
 	beside     string
+	config     string
 	serveEmpty string
 }
 
@@ -54,6 +55,7 @@ func flags() options {
 	flag.IntVar(&o.cores, "cores", 0, "pin Envoy and the gateway to so many cores with taskset, and the rest to the others (default: not pinned)")
 	flag.BoolVar(&o.anatomy, "anatomy", false, "measure the gateway's Envoy without one part after the other, instead of the matrix")
 	flag.StringVar(&o.beside, "beside", "", "measure this bardo, of another checkout, in the same run")
+	flag.StringVar(&o.config, "config", "", "more of the gateways' configuration, as YAML at the top level, e.g. 'pipeline: {pii: {policy: \"off\"}}'")
 	flag.StringVar(&o.serveEmpty, "serve-empty", "", "for -anatomy: serve ext_proc on this socket, with nothing behind it")
 	flag.Parse()
 	if o.window == 0 {
@@ -79,6 +81,9 @@ func run(ctx context.Context) error {
 	}
 	if o.beside != "" {
 		addBeside(o.beside)
+	}
+	for i := range shapes {
+		shapes[i].config += o.config + "\n"
 	}
 	cases := matrix(o.quick, o.window, only)
 	l, err := setUp(ctx, cores(o.cores))

@@ -17,17 +17,18 @@ const (
 type shape struct {
 	name    string // as its ways are called
 	config  string // what its configuration has besides what all have
+	inEnvoy bool   // needs libbardo.so
 	program string // the bardo that is started; "": this tree's
 }
 
 // shapes are all shapes that are measured. -beside adds those of another program.
-var shapes = []shape{{name: "gateway"}, {name: "module", config: "data_path: module\n"}} // ext_proc, and the core in Envoy's process
+var shapes = []shape{{name: "gateway"}, {name: "module", config: "data_path: module\n", inEnvoy: true}} // ext_proc, and the core in Envoy's process
 
 // addBeside has another program measured in the same run, in each shape that was built with it.
 func addBeside(program string) {
 	_, err := os.Stat(filepath.Join(filepath.Dir(program), "libbardo.so"))
 	for _, s := range shapes {
-		if err != nil && s.config != "" {
+		if err != nil && s.inEnvoy {
 			continue
 		}
 		shapes = append(shapes, shape{name: "other " + s.name, config: s.config, program: program})
