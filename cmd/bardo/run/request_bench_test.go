@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"bardo.money/gateway/cmd/bardo/home"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/affinity"
 	"bardo.money/gateway/extproc/layers/hashcache"
@@ -95,9 +94,9 @@ providers: {custom: [{id: p, endpoints: ["http://127.0.0.1:1/v1"], api_key: sk-x
 		Adapters:  []provider.Described{custom.Adapter{}},
 		Dialects:  map[chat.Dialect]wire.Dialect{chat.OpenAI: openai.Dialect{}}, //nolint:exhaustive // one client
 		Verifiers: func(k *auth.APIKeys) auth.Chain { return auth.Chain{k} },
-		Layers: func(cfg *config.Config, answers *cache.Store, _ func() []byte) []pipeline.Layer {
+		Layers: func(cfg *config.Config, s *Services) []pipeline.Layer {
 			return []pipeline.Layer{
-				hashcache.Layer{Store: answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+				hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 				affinity.Layer{Memory: affinity.New()},
 			}
 		},
