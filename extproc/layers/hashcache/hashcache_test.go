@@ -12,7 +12,6 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/pipeline"
-	"bardo.money/gateway/extproc/request"
 	"bardo.money/gateway/extproc/wire/openai"
 	"bardo.money/gateway/internal/fault"
 	"bardo.money/gateway/internal/header"
@@ -118,7 +117,9 @@ func TestD32AnEffortOfTheProfile(t *testing.T) {
 		t.Run(tt.about, func(t *testing.T) {
 			x := exchange(t, chat.Generate, tt.more)
 			x.Request.Profile, x.Found = &tt.profile, []policy.Resolution{{Reasoning: tt.reasoning}}
-			request.MarkThinking(x.Request)
+			effort := tt.profile.Default.Effort + tt.profile.Locked.Effort
+			x.Request.Thinking = x.Request.Thinking || effort != ""
+			x.Request.HighEffort = effort == "high" || effort == "max"
 			err := pipeline.New(hashcache.Layer{Store: cache.New(cache.Options{})}).Request(t.Context(), x)
 			if got := x.Cache != nil; err != nil || got != tt.want {
 				t.Errorf("fit: %v, %v", got, err)
