@@ -34,7 +34,7 @@ func TestR23TierT2IsNeverLessPrivateThanT1(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			loud.Forget()
-			got := g.Do(t, shaper("openai").call("small", stream, "a secret of ours", "",
+			got := g.Do(t, shaper("openai").call("small", stream, fmt.Sprintf("a secret of ours, %s, %v", row.header, stream), "",
 				"X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto", row.header))
 			if got.Status != http.StatusOK || got.Header.Get("X-Bardo-Provider") != row.given || loud.Saw("a secret of ours") != (row.given == "loud") {
 				t.Errorf("%s, stream=%v: %d by %s, the other saw it: %v", row.header, stream, got.Status, got.Header.Get("X-Bardo-Provider"), loud.Saw("a secret of ours"))
@@ -85,7 +85,7 @@ func TestR23TierT2IsNeverAskedWithAUsersOwnKey(t *testing.T) {
 				for _, s := range []*fake.Server{swift, broad, loud} {
 					s.Forget()
 				}
-				c := shaper("openai").call(row.model, stream, "What now?", "", "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto", row.header)
+				c := shaper("openai").call(row.model, stream, fmt.Sprintf("What now? stream=%v", stream), "", "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto", row.header)
 				if !strings.Contains(row.providers, "  custom:") { // who pays the provider itself needs no balance
 					c.Key = g.CreateKey(t, "--name", "poor", "--balance-usd", "0.000001").Key
 				}

@@ -53,7 +53,7 @@ func TestR23TierT2AnswersWhatT1LeavesToIt(t *testing.T) {
 					swift.Forget()
 					deep.Forget()
 					before := balanceOf(t, g, key)
-					c := s.call("auto", stream, "What now?", "", "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto")
+					c := s.call("auto", stream, "What now? "+t.Name(), "", "X-Bardo-Subsystem: heartbeat_t1", "X-Bardo-Escalate: auto")
 					c.Key = key
 					got := g.Do(t, c)
 					want, by, cost, paid, attempts := settled, "deep", "0.0074", int64(8_880), 2
