@@ -371,7 +371,11 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 			}
 			after := settled(t, g)
 			t.Logf("\nbefore  %s\nafter   %s", before, after)
-			if after.envoyMemory > before.envoyMemory+2*most || after.bardoMemory > before.bardoMemory+most {
+			grows := int64(2 * most)
+			if g.InEnvoy { // the garbage of a program that collects late is there, too
+				grows = 5 * most
+			}
+			if after.envoyMemory > before.envoyMemory+grows || after.bardoMemory > before.bardoMemory+most {
 				t.Errorf("before %s, after %s", before, after)
 			}
 			got, err := io.ReadAll(body)

@@ -73,24 +73,26 @@ func TestCloseReleasesTheKeys(t *testing.T) {
 // A client that reads its answer slowly does not occupy the key; a request releases it once.
 func TestAnAnswerReleasesTheKeys(t *testing.T) {
 	at := newAttempt(t, "one", "two")
-	w, _ := newWriter(nil)
-	if got := authorization(t, w, at); got != "Bearer one" {
-		t.Fatal(got)
+	var under []*attempt.Writer
+	take := func(want string) {
+		t.Helper()
+		w, _ := newWriter(nil)
+		if got := authorization(t, w, at); got != "Bearer "+want {
+			t.Errorf("request %d has %q, want the key %s", len(under)+1, got, want)
+		}
+		under = append(under, w)
 	}
-	ring := at.View.Config.Providers["p"].Ring
-	w.Answered()
-	if id := w.LastKey("p").ID(); id != ring.ID(0) {
+	for _, want := range []string{"one", "two", "one", "two"} {
+		take(want)
+	}
+	answered := under[1]
+	answered.Answered()
+	if id := answered.LastKey("p").ID(); id != at.View.Config.Providers["p"].Ring.ID(1) {
 		t.Errorf("the key of the answer is %q", id)
 	}
-	second, _ := newWriter(nil)
-	if got := authorization(t, second, at); got != "Bearer one" {
-		t.Errorf("while the first answer is read: %q", got)
-	}
-	w.Close()
-	third, _ := newWriter(nil)
-	if got := authorization(t, third, at); got != "Bearer two" {
-		t.Errorf("the key in use was released by another request: %q", got)
-	}
+	take("two") // it has one request less
+	answered.Close()
+	take("one")
 }
 
 // The second attempt does not take the first one's key, though that has fewer requests in flight.
