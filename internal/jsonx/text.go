@@ -39,19 +39,22 @@ func special(w uint64) uint64 {
 	return ((flipped-(' '+1)*ones)&^flipped | (slash-ones)&^slash) & highs
 }
 
-// skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close.
+// skipString returns the offset after the closing quote of the string that opens at i, or len(b) if it does not close. A quote is escaped if the
+// number of backslashes right before it is odd; the bytes between quotes are not looked at.
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); {
-		i, _ = skipPlain(b, i)
-		switch {
-		case i >= len(b):
+	start := i + 1
+	for i = start; i < len(b); i++ {
+		q := bytes.IndexByte(b[i:], '"')
+		if q < 0 {
 			return len(b)
-		case b[i] == '"':
+		}
+		i += q
+		n := i
+		for n > start && b[n-1] == '\\' {
+			n--
+		}
+		if (i-n)%2 == 0 {
 			return i + 1
-		case b[i] == '\\':
-			i += 2
-		default:
-			i++
 		}
 	}
 	return len(b)
