@@ -76,9 +76,13 @@ func (x *exchange) counts(e *endpoint.Endpoint) quota.Class {
 func (x *exchange) worst(candidates []policy.Resolution) policy.Micro {
 	output, candidates := policy.AddTokens(int64(x.MaxTokens()), int64(x.ThinkingTokens(candidates))), x.WithoutWindows(x.WithTierPrices(candidates))
 	output = policy.AddTokens(output, wire.MaxPredictedTokens(x.Request))
+	more := policy.AddTokens(output, review.CorrectionTokens)
+	if x.Rounds() > 0 {
+		more = policy.AddTokens(more, roundTokens)
+	}
 	var cost policy.Pico
-	for again := range 1 + x.review.MaxSchemaRetries(candidates) { // each retry sends the answers before it as input
-		input := policy.AddTokens(x.Request.MaxInput+x.review.SchemaTokens(candidates), policy.TimesTokens(policy.AddTokens(output, review.CorrectionTokens), int64(again)))
+	for again := range 1 + x.review.MaxSchemaRetries(candidates) + x.Rounds() { // each retry and each round sends the answers before it as input
+		input := policy.AddTokens(x.Request.MaxInput+x.review.SchemaTokens(candidates), policy.TimesTokens(more, int64(again)))
 		cost = cost.Plus(resolve.WorstCost(candidates, input, output, int64(x.Request.Choices)), x.SearchCost(candidates))
 	}
 	if wire.Compacts(&x.Request.Doc) {

@@ -40,6 +40,7 @@ type answer struct {
 	began   time.Time   // when its call was sent
 
 	heldBack
+	gate *gate // of calls that are answered inside the gateway; nil for a request without such tools
 
 	form         *review.Transcript // of its text, for validation; nil: it has no schema
 	notCacheable bool               // it is invalid, or another call may answer better
@@ -80,7 +81,7 @@ func (a *answer) read(ctx context.Context, ev *chat.Event) {
 // stage passes an event through the stages from the n-th on.
 func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
 	if n == len(a.stages) {
-		a.hold(ctx, ev)
+		a.arrive(ctx, ev)
 		return
 	}
 	events := a.stages[n].Read(ev)
@@ -90,6 +91,15 @@ func (a *answer) stage(ctx context.Context, ev *chat.Event, n int) {
 		}
 		a.stage(ctx, &events[i], n+1)
 	}
+}
+
+// arrive takes an event that the stages let pass.
+func (a *answer) arrive(ctx context.Context, ev *chat.Event) {
+	if a.gate != nil {
+		a.gate.read(ctx, ev)
+		return
+	}
+	a.hold(ctx, ev)
 }
 
 // hold keeps an event of an answer that is reviewed before it is sent; any other event is passed on.
@@ -197,7 +207,9 @@ func (a *answer) note(ev *chat.Event) {
 	case chat.Extra:
 		a.names(ev)
 	}
-	a.count.Note(ev)
+	if a.gate == nil { // it counts by itself
+		a.count.Note(ev)
+	}
 }
 
 // drain returns the encoded bytes that were not sent yet. They are valid until the next feed.
@@ -227,6 +239,9 @@ func (x *exchange) newAnswer(t *attempt.Attempt, status int, h header.List) *ans
 		a.form, a.holds = &review.Transcript{Plan: t.Plan}, x.review.HoldsBack(t.Plan)
 	}
 	a.holds = a.holds || status/100 == 2 && x.review.MayReplaceAnswer()
+	if status/100 == 2 {
+		x.answersCalls(a)
+	}
 	return a
 }
 

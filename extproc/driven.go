@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/stream"
@@ -49,14 +50,14 @@ func (s *drivenStream) run(ctx context.Context) error {
 		if f.Kind == upstream.WrongForm { // not a failed attempt: the model is told what is wrong with its answer
 			continue
 		}
-		if s.content { // the client has a part of it, which is billed
+		if s.sending { // the client has a part of it, which is billed
 			x.interrupt(x.current)
 		}
 		x.failed(*to, f)
-		if !s.content {
-			x.current = nil
+		if !s.sending {
+			x.current = x.rounds.last
 		}
-		again, state := *to, upstream.State{Failure: f, Sent: s.content, Over: ctx.Err() != nil}
+		again, state := *to, upstream.State{Failure: f, Sent: s.sending, Over: ctx.Err() != nil}
 		if !state.Sent && !state.Over {
 			again, state.Amendable = x.amend(*to, f)
 			state.FreshKey = x.calls.HasFreshKey(f)
@@ -73,6 +74,7 @@ type drivenStream struct {
 	beat     *time.Timer
 	begun    bool // the status was sent
 	content  bool // a part of the answer was sent
+	sending  bool // a part of this attempt's answer was sent; an earlier round's may have been
 	sent     int64
 	verifier *sideCall // nil for none
 }
@@ -80,7 +82,7 @@ type drivenStream struct {
 // attempt calls one candidate. It returns nil, nil when the answer is complete; a failure when another candidate may be called, or the stream
 // must end in an error; an error when the client has disconnected.
 func (s *drivenStream) attempt(ctx context.Context, to policy.Resolution) (*upstream.Failure, error) {
-	a, f, err := s.listen(ctx, s.x.nextAttempt(&to), s.deliver)
+	a, f, err := s.rounds(ctx, func() *attempt.Attempt { return s.x.nextAttempt(&to) })
 	if f != nil || err != nil || !a.whole() {
 		return f, err
 	}
@@ -116,11 +118,11 @@ func (s *drivenStream) deliver(ctx context.Context, a *answer) (done bool, err e
 	if a.whole() {
 		return a.ended, s.sendProgress(a)
 	}
-	if !a.content {
-		return false, nil
+	if !a.content || !a.sends() {
+		return a.asksAgain(), nil
 	}
-	if err := s.sendReady(a); err != nil || !a.ended {
-		return false, err
+	if err := s.sendReady(a); err != nil || !a.ended || a.asksAgain() {
+		return a.asksAgain(), err
 	}
 	return true, s.finish(ctx, a)
 }
@@ -148,6 +150,7 @@ func (s *drivenStream) send(ctx context.Context, a *answer) error {
 
 // sendReady sends what is encoded of an answer, the stream's head first.
 func (s *drivenStream) sendReady(a *answer) error {
+	s.sending = true
 	if !s.content {
 		s.content = true
 		s.x.trace.FirstToken = time.Since(s.x.Started)

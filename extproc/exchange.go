@@ -49,6 +49,7 @@ type exchange struct {
 	failedValidation *failedValidation // the last invalid answer; nil for none
 
 	review review.Review
+	rounds rounds // of a request whose model may call tools of layers
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
@@ -65,7 +66,7 @@ func newID(now time.Time) string {
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
-// answers with a schema may need a validation retry.
+// answers with a schema may need a validation retry, and those with calls of layers' tools another round.
 func (x *exchange) driven() bool {
-	return x.Request.Op == chat.Generate && (x.Request.Stream || x.review.Schema != nil || x.review.MayReplaceAnswer())
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.Rounds() > 0)
 }

@@ -60,6 +60,7 @@ func (x *exchange) runLayers(ctx context.Context) error {
 	if x.SkipsLayers() || x.Verbatim() {
 		return nil
 	}
+	x.NoRounds = !x.mayCall()
 	if err := x.Config.Pipeline.Request(ctx, &x.Exchange); err != nil {
 		return err
 	}

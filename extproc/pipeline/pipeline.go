@@ -36,6 +36,8 @@ type Exchange struct {
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
 
+	NoRounds   bool // calls of layers' own tools cannot be answered: see MayCall
+	callers    []caller
 	transcript *transcript.Transcript // of Request, or of an earlier form of it
 
 	slots    []any // by Slot.index

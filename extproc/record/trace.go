@@ -66,7 +66,7 @@ type Attempt struct {
 	Model    policy.ModelID    `json:"model"`
 	Outcome  string            `json:"outcome"`               // ok, or why it failed
 	Reason   string            `json:"reason,omitempty"`      // readable text of a failure
-	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry
+	Next     string            `json:"next,omitempty"`        // the next step: stop, repeat, amend, next_candidate, validation_retry, tool_round
 	NextWhy  string            `json:"next_reason,omitempty"` // the reason of the next step
 }
 

@@ -158,12 +158,22 @@ func (r *reader) calls(call, function jsonx.Value) {
 		id, _ = call.Get("id").Str()
 	}
 	name, _ := function.Get("name").Str()
-	r.at.Calls = append(r.at.Calls, Call{ID: id, Name: name})
+	c := Call{ID: id, Name: name, name: function.Get("name")}
+	for _, key := range [...]string{"arguments", "input", "args"} {
+		if v := function.Get(key); v.Exists() {
+			c.args = v
+			break
+		}
+	}
+	r.at.Calls = append(r.at.Calls, c)
 	r.call = cmp.Or(id, name)
 }
 
 // answers notes whose result a part is. Legacy functions, and Gemini's without ids, are known by name.
 func (r *reader) answers(v jsonx.Value) {
+	if name := v.Get("name"); name.Kind() == jsonx.String {
+		r.t.names = append(r.t.names, name)
+	}
 	for _, key := range [...]string{"tool_use_id", "tool_call_id", "call_id", "id", "name"} {
 		if id, ok := v.Get(key).Str(); ok && id != "" {
 			r.at.Answer = append(r.at.Answer, id)

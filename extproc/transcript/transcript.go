@@ -54,7 +54,11 @@ type Turn struct {
 }
 
 // Call is a tool call. ID is empty in formats without ids.
-type Call struct{ ID, Name string }
+type Call struct {
+	ID, Name string
+
+	name, args jsonx.Value // where they stand; args may be absent, or a string with JSON
+}
 
 // Tool is a tool that the request offers.
 type Tool struct {
@@ -78,6 +82,7 @@ type Transcript struct {
 	doc     jsonx.Doc // the request's document with the gateway's edits
 	edits   jsonx.Edits
 	lists   []jsonx.Value // arrays of turns and of tools
+	names   []jsonx.Value // names of tools in results
 	removed []place
 	changed bool
 }

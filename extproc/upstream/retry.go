@@ -12,6 +12,7 @@ const (
 	Amend                       // the same candidate is called without what it refused
 	Advance                     // the next candidate is called
 	ValidationRetry             // the same candidate is told what is wrong with its answer
+	ToolRound                   // the same candidate gets the results of calls that the gateway answered
 )
 
 // String is the move as request records have it.
@@ -27,6 +28,8 @@ func (m Move) String() string {
 		return "next_candidate"
 	case ValidationRetry:
 		return "validation_retry"
+	case ToolRound:
+		return "tool_round"
 	}
 	return ""
 }

@@ -216,12 +216,14 @@ type PIIPattern struct {
 
 // Compression holds the settings of layer l5.
 type Compression struct {
-	Mode string `key:"mode" default:"on" oneof:"on off" doc:"Whether repeated and outdated results of tools are shortened in requests of 16 KiB or more."`
+	Mode   string `key:"mode" default:"on" oneof:"on off" doc:"Whether repeated and outdated results of tools are shortened in requests of 16 KiB or more."`
+	Recall string `key:"recall" default:"on" oneof:"on off" doc:"Whether the model gets a tool, bardo_recall, by which it fetches outdated results back that were left out."`
 }
 
 // ToolPruning holds the settings of layer l4.
 type ToolPruning struct {
 	Mode string              `key:"mode" default:"auto" oneof:"auto on off" doc:"Whose tools are chosen: agents' (at most 12 and 1,500 tokens) and those of requests with more than 40 tools, which keep 40; every request's, as if it came from an agent; or nobody's."`
+	Meta string              `key:"meta" default:"auto" oneof:"auto on off" doc:"Which requests get three tools in place of their own (search_tools, get_tool_schema, execute_tool), by which the model finds and calls these: those with more than 100 tools, if mode concerns them; all that mode concerns; or none."`
 	Map  map[string][]string `key:"map" doc:"Names of tools by an agent's tick type, most needed first; * stands for any text. A tick type named here replaces the built-in list of that type."`
 }
 

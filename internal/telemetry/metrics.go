@@ -41,6 +41,7 @@ type Metrics struct {
 	overhead  prometheus.Histogram
 	layers    *prometheus.HistogramVec
 	byLayer   handles[string, prometheus.Observer]
+	asked     *prometheus.CounterVec
 	cache     [len(cacheNames)]prometheus.Counter
 	exchanges prometheus.Gauge
 	streams   prometheus.Gauge
@@ -97,6 +98,7 @@ func New(b Build) *Metrics {
 	m.failovers = m.counters("bardo_failovers_total", "Attempts that were followed by one at the next provider, by why.", "provider", "reason")
 	m.overhead = m.histogram("bardo_overhead_seconds", "Time from a complete request to the first attempt's departure.", shortBuckets)
 	m.layers = m.histograms("bardo_layer_duration_seconds", "Time of one pipeline layer on a request.", shortBuckets, "layer")
+	m.asked = m.counters("bardo_layer_calls_total", "Calls of a layer's own tools that were answered inside the gateway.", "layer")
 	m.exchanges = m.gauge("bardo_active_exchanges", "Requests under way.")
 	m.streams = m.gauge("bardo_extproc_streams", "Open ext_proc streams.")
 	m.commits = m.histogram("bardo_ledger_commit_seconds", "Time of one commit of the ledger.", shortBuckets)
@@ -162,6 +164,9 @@ func (m *Metrics) LayerDone(layer string, took time.Duration) {
 	}
 	o.Observe(took.Seconds())
 }
+
+// LayerCalled counts a call of a layer's own tools that was answered inside the gateway. For layer l5 it is a text that was left out, and fetched back.
+func (m *Metrics) LayerCalled(layer string) { m.asked.WithLabelValues(layer).Inc() }
 
 // LedgerCommitted counts one commit of the ledger and the operations in it.
 func (m *Metrics) LedgerCommitted(took time.Duration, operations int) {

@@ -188,11 +188,13 @@ func TestGaugesOfTheMoment(t *testing.T) {
 	m.CacheAsked(CacheCoalesced + 1)
 	m.LayerDone("injection", 20*time.Microsecond)
 	m.LayerDone("injection", 20*time.Microsecond)
+	m.LayerCalled("l5")
 	lines := scrape(t, m)
 	wantLines(t, lines,
 		`bardo_active_exchanges 1`,
 		`bardo_extproc_streams 1`,
 		`bardo_holds 3`,
+		`bardo_layer_calls_total{layer="l5"} 1`,
 		`bardo_ledger_writable 0`,
 		`bardo_ledger_unwritten_charges 12`,
 		`bardo_held_micro_usd 4e+06`,

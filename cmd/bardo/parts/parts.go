@@ -103,8 +103,10 @@ func Layers() run.Layers {
 		return []pipeline.Layer{
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
-			toolprune.Layer{Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices},
-			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off"},
+			toolprune.Layer{
+				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
+			},
+			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on"},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/policy"
 )
 
 // Name is the layer's name in X-Bardo-Pipeline.
@@ -27,12 +28,14 @@ const (
 
 // Layer shortens histories. Stateless.
 type Layer struct {
-	Off bool
+	Off    bool
+	Recall bool // the model gets a tool that shows it what was left out, where nothing else in the conversation does
 }
 
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Caller    = Layer{}
 )
 
 // Name is "l5".
@@ -45,30 +48,39 @@ func (Layer) Profiles() []string { return profiles }
 
 // Applies reports whether the request may have a history that is worth shortening.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= minBody
+	return !l.Off && x.Request.Op == chat.Generate && len(x.Request.Doc.Bytes) >= minBody && x.Intent.PrivacyTier < policy.PrivacyTEE
 }
 
 // Request shortens the history.
-func (Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	t, err := x.Transcript()
 	if err != nil {
 		return err
 	}
-	list := find(t)
-	if len(list) == 0 {
+	p := plan{t: t, cached: caches(x), recall: l.Recall && mayRecall(x, t)}
+	if p.list = find(t, p.recall); len(p.list) == 0 {
 		return nil
 	}
-	upTo := horizon(t, list, caches(x))
+	upTo := p.horizon()
 	saved := 0
-	for i := range list {
-		if c := &list[i]; c.from < upTo {
-			t.Set(c.text, c.becomes)
-			saved += c.saves
+	var lost map[string]int
+	for i := range p.list {
+		c := &p.list[i]
+		if c.from >= upTo {
+			continue
+		}
+		t.Set(c.text, c.becomes)
+		saved += c.saves
+		if c.id != "" {
+			lost = with(lost, c.id, c.text)
 		}
 	}
 	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(2*saved) / 7})
 	if saved == 0 {
 		return nil
+	}
+	if lost != nil {
+		l.offer(x, t, lost)
 	}
 	return x.Change(t)
 }
@@ -76,14 +88,22 @@ func (Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 // caches reports whether the first candidate has a prompt cache.
 func caches(x *pipeline.Exchange) bool { return len(x.Found) == 0 || x.Found[0].MinCache > 0 }
 
+// plan is which changes of a conversation are made.
+type plan struct {
+	t      *transcript.Transcript
+	list   []change
+	cached bool // the provider has a prompt cache
+	recall bool // what is lost can be fetched back, by a tool that is added to the others
+}
+
 // horizon is the turn before which changes are made, for the last of the requests that the conversation consists of.
-func horizon(t *transcript.Transcript, list []change, cached bool) int {
-	upTo := 0
+func (p *plan) horizon() int {
+	upTo, t := 0, p.t
 	for k := range t.Turns {
 		if t.Turns[k].Role == chat.RoleAssistant || k+1 < len(t.Turns) && t.Turns[k+1].Role != chat.RoleAssistant {
 			continue // no request ended here
 		}
-		if end := lastTurns(t, k); end > upTo && pays(t, list, upTo, end, k, cached) {
+		if end := lastTurns(t, k); end > upTo && p.pays(upTo, end, k) {
 			upTo = end
 		}
 	}
@@ -113,31 +133,46 @@ const (
 )
 
 // pays reports whether moving the horizon from one turn to another saves more than the part of the prompt costs that has to be written to the cache again: from
-// the first change to turn k.
-func pays(t *transcript.Transcript, list []change, from, to, k int, cached bool) bool {
+// the first change to turn k. The first time that anything is lost, a tool is added for it, and that is the whole prompt.
+func (p *plan) pays(from, to, k int) bool {
 	saves, first := 0, -1
-	for i := range list {
-		c := &list[i]
+	offered, offers := false, false // the tool, before and now
+	for i := range p.list {
+		c := &p.list[i]
+		offered = offered || c.id != "" && c.from < from
 		if c.from < from || c.from >= to {
 			continue
 		}
+		offers = offers || c.id != ""
 		saves += c.saves
-		if turn := t.Texts[c.text].Turn; first < 0 || turn < first {
+		if turn := p.t.Texts[c.text].Turn; first < 0 || turn < first {
 			first = turn
 		}
 	}
-	if saves == 0 || !cached {
-		return saves > 0
-	}
 	again := 0
-	for i := first; i <= k; i++ {
-		again += t.Size(i)
-	}
-	for i := range list {
-		c := &list[i]
-		if turn := t.Texts[c.text].Turn; c.from < to && turn >= first && turn <= k {
-			again -= c.saves
+	if offers && !offered {
+		saves -= definitionSize
+		first = 0
+		for i := range p.t.Tools {
+			again += len(p.t.Tools[i].Value.Raw)
 		}
 	}
-	return readAgain*expected*float64(saves) >= writeAgain*float64(again)
+	if saves <= 0 || !p.cached {
+		return saves > 0
+	}
+	return readAgain*expected*float64(saves) >= writeAgain*float64(again+p.size(first, k, to))
+}
+
+// size is how long the turns from first to last are with the changes before a horizon, in bytes.
+func (p *plan) size(first, last, horizon int) (n int) {
+	for i := first; i <= last; i++ {
+		n += p.t.Size(i)
+	}
+	for i := range p.list {
+		c := &p.list[i]
+		if turn := p.t.Texts[c.text].Turn; c.from < horizon && turn >= first && turn <= last {
+			n -= c.saves
+		}
+	}
+	return n
 }

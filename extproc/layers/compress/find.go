@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bardo.money/gateway/extproc/chat"
@@ -17,7 +18,8 @@ type change struct {
 	text    int // index in Transcript.Texts
 	from    int // the turn that the horizon must be beyond
 	becomes string
-	saves   int // bytes, besides those of the text's earlier change
+	saves   int    // bytes, besides those of the text's earlier change
+	id      string // by which the text can be recalled; "" where the conversation shows it elsewhere, or it cannot
 }
 
 // atOnce is the turn of changes that are made as soon as the text appears: it never stood in a prompt, and no cache has it.
@@ -31,12 +33,13 @@ type result struct {
 	text, turn int
 	value      string
 	call       string // its id
+	id         string // by which it can be recalled: the same in each request of the conversation
 	made       string // what was called: tool and arguments; "" if that is not known
 }
 
 // find returns the changes of a conversation, those of one text in the order of their turns. What they are depends on the turns up to their own alone, so
 // that later turns of the conversation find the same ones.
-func find(t *transcript.Transcript) []change {
+func find(t *transcript.Transcript, recall bool) []change {
 	var out []change
 	var order []string
 	calls := map[string][]result{} // by what was called
@@ -50,14 +53,14 @@ func find(t *transcript.Transcript) []change {
 		calls[r.made] = append(calls[r.made], r)
 	}
 	for _, made := range order {
-		out = append(out, ofOneCall(calls[made])...)
+		out = append(out, ofOneCall(calls[made], recall)...)
 	}
 	return out
 }
 
 // ofOneCall finds the changes among the results of calls of one tool with the same arguments: of equal results in a row the first is kept, and all of them are
 // out of date when there is another one.
-func ofOneCall(results []result) (out []change) {
+func ofOneCall(results []result, recall bool) (out []change) {
 	for i := 0; i < len(results); {
 		end := i + 1
 		for end < len(results) && results[end].value == results[i].value {
@@ -71,7 +74,13 @@ func ofOneCall(results []result) (out []change) {
 			} else {
 				w.add(atOnce, fmt.Sprintf("[The same as the result of %s above.]", nameOf(&results[i])))
 			}
-			if end < len(results) {
+			switch {
+			case end == len(results):
+			case recall:
+				if w.add(results[end].turn, "[Out of date: the same call was made again later. "+recallTool+" shows it: "+r.id+"]") {
+					w.list[len(w.list)-1].id = r.id
+				}
+			default:
 				w.add(results[end].turn, "[Out of date: the same call was made again later.]")
 			}
 			out = append(out, w.list...)
@@ -88,13 +97,14 @@ type changes struct {
 }
 
 // add adds a change unless it saves nothing.
-func (w *changes) add(from int, becomes string) {
+func (w *changes) add(from int, becomes string) bool {
 	n := size(becomes)
 	if becomes == "" || n >= w.left {
-		return
+		return false
 	}
 	w.list = append(w.list, change{text: w.text, from: from, becomes: becomes, saves: w.left - n})
 	w.left = n
+	return true
 }
 
 // nameOf is how a result is referred to.
@@ -111,15 +121,19 @@ func size(s string) int { return len(jsonx.AppendEscaped(nil, s)) }
 // resultsOf are the results that are long enough, in their order.
 func resultsOf(t *transcript.Transcript) (out []result) {
 	made := callsOf(t)
+	n := 0
 	for i := range t.Texts {
 		at := &t.Texts[i]
+		if at.Kind == transcript.Result {
+			n++
+		}
 		if at.Kind != transcript.Result || at.Turn < 0 || len(at.Value.Raw) < minResult || at.Value.Kind() != jsonx.String {
 			continue
 		}
 		if len(out) == maxResults {
 			break
 		}
-		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call]}
+		r := result{text: i, turn: at.Turn, value: t.String(i), call: at.Call, made: made[at.Call], id: "r" + strconv.Itoa(n)}
 		if n := len(out); n > 0 && out[n-1].call == r.call && out[n-1].turn == r.turn { // a result of several parts is known by all of them
 			r.made, out[n-1].made = "", ""
 		}

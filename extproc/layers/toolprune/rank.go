@@ -9,9 +9,15 @@ import (
 	"bardo.money/gateway/extproc/transcript"
 )
 
-// bySimilarity orders tools by the words that their names and descriptions share with a text; tools that share as much keep the request's order. A rare
-// word counts more than one that many tools have, and a word of a name more than one of a description.
+// bySimilarity orders tools by the words that they share with a text.
 func bySimilarity(t *transcript.Transcript, text string) []int {
+	order, _ := byWords(t, text)
+	return order
+}
+
+// byWords orders tools by the words that their names and descriptions share with a text, and scores each; tools that share as much keep the request's order. A
+// rare word counts more than one that many tools have, and a word of a name more than one of a description.
+func byWords(t *transcript.Transcript, text string) (order []int, scores []float64) {
 	wanted := map[string]bool{}
 	for _, w := range words(text) {
 		wanted[w] = true
@@ -28,8 +34,8 @@ func bySimilarity(t *transcript.Transcript, text string) []int {
 			}
 		}
 	}
-	scores := make([]float64, len(t.Tools))
-	order := make([]int, len(t.Tools))
+	scores = make([]float64, len(t.Tools))
+	order = make([]int, len(t.Tools))
 	for i := range docs {
 		order[i] = i
 		for w, n := range count {
@@ -51,7 +57,7 @@ func bySimilarity(t *transcript.Transcript, text string) []int {
 		}
 		return 1
 	})
-	return order
+	return order, scores
 }
 
 const nameWeight = 3

@@ -37,6 +37,7 @@ const (
 // Layer chooses tools. Safe for concurrent use.
 type Layer struct {
 	Mode   Mode     // "" means Auto
+	Meta   Mode     // who gets three tools to find the others: "" and Auto mean requests with more than 100, On all whose tools are chosen
 	Tasks  TaskMap  // nil means DefaultTasks
 	Memory *Choices // shared across changes of the configuration
 }
@@ -44,6 +45,7 @@ type Layer struct {
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
+	_ pipeline.Caller    = Layer{}
 )
 
 // Name is "l4".
@@ -71,7 +73,7 @@ func (l Layer) limitOf(h *policy.Hints, n int) (limit, bool) {
 
 // Applies reports whether the request has tools that may be left out.
 func (l Layer) Applies(x *pipeline.Exchange) bool {
-	if l.Mode == Off || x.Request.Op != chat.Generate {
+	if l.Mode == Off || x.Request.Op != chat.Generate || x.Intent.PrivacyTier == policy.PrivacyEndToEnd {
 		return false
 	}
 	n := count(x.Request.Member("tools", "functions"))
@@ -107,6 +109,9 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if !ok {
 		return nil
 	}
+	if l.usesMeta(x, len(t.Tools)) {
+		return l.replace(x, t)
+	}
 	keep := l.choose(x, t, lim)
 	saved := 0
 	for i := range t.Tools {
@@ -123,11 +128,13 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 }
 
 // tokens estimates the tokens of a definition.
-func tokens(t *transcript.Tool) int { return (2*len(t.Value.Raw) + 6) / 7 }
+func tokens(t *transcript.Tool) int { return tokensOf(len(t.Value.Raw)) }
+
+func tokensOf(bytes int) int { return (2*bytes + 6) / 7 }
 
 // choose reports for each tool whether it is kept.
 func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit) []bool {
-	keep := required(x.Request, t)
+	keep := requiredBy(x.Request, t, true)
 	key := keyOf(x, t)
 	known, found := l.Memory.find(key)
 	left := lim
@@ -168,13 +175,13 @@ func (l Layer) rank(x *pipeline.Exchange, t *transcript.Transcript) []int {
 	return bySimilarity(t, lastUserText(t))
 }
 
-// required reports for each tool whether it must stay: it was called before, the request names it, it carries a cache mark, or only its provider knows
-// what it is.
-func required(r *chat.Request, t *transcript.Transcript) []bool {
+// requiredBy reports for each tool whether it must stay: it was called before (if that counts), the request names it, it carries a cache mark, or only its
+// provider knows what it is.
+func requiredBy(r *chat.Request, t *transcript.Transcript, called bool) []bool {
 	named := map[string]bool{}
 	for i := range t.Turns {
 		for _, c := range t.Turns[i].Calls {
-			named[c.Name] = true
+			named[c.Name] = called
 		}
 	}
 	for _, key := range [...]string{"tool_choice", "function_call", "toolConfig", "tool_config"} {

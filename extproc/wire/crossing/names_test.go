@@ -26,7 +26,7 @@ var ofAnswers = strings.Fields(`choices delta message finish_reason error transc
 	num_search_queries server_tool_use web_search_requests web_search_citations
 	citation content_block input_tokens output_tokens thinking_tokens stop_reason stop_sequence
 	ephemeral_1h_input_tokens ephemeral_5m_input_tokens cache_creation output_tokens_details input_tokens_details incomplete_details item
-	candidates usageMetadata promptFeedback blockReason webSearchQueries groundingMetadata
+	candidates content usageMetadata promptFeedback blockReason webSearchQueries groundingMetadata
 	groundingChunks groundingSupports segment startIndex endIndex groundingChunkIndices retrievedContext web uri citationSources modelVersion responseId finishReason response delta code
 	alt $alt user_id thinking`)
 
