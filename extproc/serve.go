@@ -100,7 +100,7 @@ func (x *exchange) admit(ctx context.Context, d stream.Client, e endpoint.Endpoi
 // admitted answers a caller who may be served.
 func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.Endpoint, bodyless bool) error {
 	if e.Local != nil {
-		r, err := e.Local(&x.gw.api, ctx, &api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver})
+		r, err := e.Local(&x.gw.api, ctx, &api.Caller{Principal: x.Principal, Head: &x.Head, Catalog: x.Config.Resolver, Local: x.Config.Embeddings.Local})
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 	if err := x.read(d, e, bodyless); err != nil {
 		return err
 	}
-	if x.dry {
+	if x.dry && x.localModel() == nil {
 		return x.explain(d)
 	}
 	if x.Hints.DailyBudget > 0 || x.Hints.DIEMAvailable || x.MayNameStored() { // what was spent, and who owns what is named, is read from the ledger
@@ -130,6 +130,9 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 
 // routeAndCall decides who serves the request, and has it served.
 func (x *exchange) routeAndCall(ctx context.Context, d stream.Client) error {
+	if m := x.localModel(); m != nil {
+		return d.Leave(func() error { return x.embed(ctx, d, m) })
+	}
 	if err := x.candidates(ctx); err != nil {
 		return err
 	}

@@ -40,6 +40,27 @@ type Classifier interface {
 	Tag() string
 }
 
+// Vector is a text's vector, and what was read of the text.
+type Vector struct {
+	Values []float32
+	Tokens int  // that the model read, with the special ones around them
+	Cut    bool // the text has more tokens than the model reads
+}
+
+// Measurer turns texts into vectors, and says how much of them it read.
+type Measurer interface {
+	// Measure is Embed.
+	Measure(ctx context.Context, text string) (Vector, error)
+}
+
+// About is what is known of a model before it is read.
+type About struct {
+	Name       string  `json:"name"` // "": none is chosen
+	Dimensions int     `json:"dimensions"`
+	Window     int     `json:"window"` // most tokens of a text, special ones included
+	Threshold  float64 `json:"threshold"`
+}
+
 // Runtime is the library that runs models, loaded.
 type Runtime struct {
 	Version string
@@ -94,6 +115,18 @@ func (h *Host) Embedder() Embedder { return embedder{h.slots[manifest.Embedding]
 
 // Classifier is the model that finds instructions.
 func (h *Host) Classifier() Classifier { return classifier{h.slots[manifest.Injection]} }
+
+// Measurer is the embedder as one that says what it read.
+func (h *Host) Measurer() Measurer { return embedder{h.slots[manifest.Embedding]} }
+
+// About is what is known of the model of a kind.
+func (h *Host) About(kind manifest.Kind) About {
+	s := h.slots[kind]
+	if s.model == nil {
+		return About{Threshold: s.threshold()}
+	}
+	return About{Name: s.model.Name, Dimensions: s.model.Dimensions, Window: s.model.Window, Threshold: s.model.Threshold}
+}
 
 // Load reads the models that are installed. Those that cannot be read are off; Status says why.
 func (h *Host) Load() {
@@ -387,13 +420,14 @@ func (s *slot) tagged() string {
 	return s.tag
 }
 
-// None is an embedder and a classifier in a process that runs no models.
+// None is an embedder, a measurer and a classifier in a process that runs no models.
 var None none
 
 type none struct{}
 
 var (
 	_ Embedder   = none{}
+	_ Measurer   = none{}
 	_ Classifier = none{}
 )
 
@@ -402,6 +436,9 @@ var errNone = fmt.Errorf("%w: this process runs none", ErrOff)
 
 // Embed implements Embedder.
 func (none) Embed(context.Context, string) ([]float32, error) { return nil, errNone }
+
+// Measure implements Measurer.
+func (none) Measure(context.Context, string) (Vector, error) { return Vector{}, errNone }
 
 // Score implements Classifier.
 func (none) Score(context.Context, string) (float64, error) { return 0, errNone }
@@ -417,13 +454,22 @@ func (none) Tag() string { return "" }
 
 type embedder struct{ *slot }
 
-var _ Embedder = embedder{}
+var (
+	_ Embedder = embedder{}
+	_ Measurer = embedder{}
+)
 
 // Embed implements Embedder.
 func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
+	v, err := e.Measure(ctx, text)
+	return v.Values, err
+}
+
+// Measure implements Measurer.
+func (e embedder) Measure(ctx context.Context, text string) (Vector, error) {
 	r, err := e.ready()
 	if err != nil {
-		return nil, err
+		return Vector{}, err
 	}
 	return r.embed(ctx, text)
 }

@@ -37,13 +37,21 @@ func (r *reader) frame(tokens []int32) []int64 {
 }
 
 // embed is a text's vector. A text that is longer than the model's window is cut.
-func (r *reader) embed(ctx context.Context, text string) ([]float32, error) {
-	ids := r.frame(r.words.Encode(r.model.Prefix+text, r.model.Window-2))
-	out, err := r.pool.Do(ctx, ids)
-	if err != nil || r.model.Pooling == "" {
-		return out, err
+func (r *reader) embed(ctx context.Context, text string) (v Vector, err error) {
+	most := r.model.Window - 2
+	tokens := r.words.Encode(r.model.Prefix+text, most+1)
+	if v.Cut = len(tokens) > most; v.Cut {
+		tokens = tokens[:most]
 	}
-	return mean(out, r.model.Dimensions), nil
+	ids := r.frame(tokens)
+	v.Tokens = len(ids)
+	if v.Values, err = r.pool.Do(ctx, ids); err != nil {
+		return Vector{}, err
+	}
+	if r.model.Pooling != "" {
+		v.Values = mean(v.Values, r.model.Dimensions)
+	}
+	return v, nil
 }
 
 // mean is the mean of rows, scaled to length 1.

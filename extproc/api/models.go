@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
@@ -37,6 +38,7 @@ type modelFacts struct {
 	Health       map[string]string   `json:"health"`
 	Context      int                 `json:"context,omitempty"`
 	MaxOutput    int                 `json:"max_output,omitempty"`
+	Dimensions   int                 `json:"dimensions,omitempty"` // of the vectors of a local model
 	Price        modelPrice          `json:"price"`
 	Capabilities []policy.Feature    `json:"capabilities"`
 	Family       string              `json:"family,omitempty"`
@@ -90,6 +92,9 @@ func (s *Server) Models(_ context.Context, c *Caller) (stream.Reply, error) {
 	for i := range offers {
 		list.Data = append(list.Data, s.modelObject(&offers[i]))
 	}
+	if c.Local != nil {
+		list.Data = append(list.Data, localObject(c.Local))
+	}
 	body, err := json.Marshal(list)
 	return c.Head.JSON(body), err
 }
@@ -104,6 +109,9 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 	for i := range offers {
 		list.Data = append(list.Data, s.claudeModel(&offers[i]))
 	}
+	if c.Local != nil {
+		list.Data = append(list.Data, localClaudeModel(c.Local))
+	}
 	if n := len(list.Data); n > 0 {
 		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
 	}
@@ -113,6 +121,9 @@ func (s *Server) claudeModels(c *Caller, offers []resolve.Offer) (stream.Reply, 
 
 // Model is GET /v1/models/{id}.
 func (s *Server) Model(_ context.Context, c *Caller) (stream.Reply, error) {
+	if m := c.Local; m != nil && strings.EqualFold(c.Head.Arg("/v1/models/"), string(m.ID)) {
+		return s.localModel(c)
+	}
 	o, err := c.model("/v1/models/")
 	if err != nil {
 		return stream.Reply{}, err

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/catalog"
@@ -19,6 +20,7 @@ type Caller struct {
 	Principal policy.Principal // zero where the endpoint is open to all
 	Head      *stream.Head
 	Catalog   *resolve.Resolver // of the configuration that the request began with
+	Local     *localembed.Model // of the same; nil for none
 }
 
 // Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks are required. Safe for

@@ -7,6 +7,7 @@ import (
 
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/keyring"
+	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
@@ -52,6 +53,13 @@ type Config struct {
 	VerifyRisk    VerifyRisk
 	SearchBudget  policy.Micro // budget for web searches per dream cycle, at provider prices
 	Escalation    Escalation
+	Embeddings    Embeddings
+}
+
+// Embeddings is what makes embeddings where a request does not name a provider's model.
+type Embeddings struct {
+	Local  *localembed.Model // serves its own name, and those that name none; nil: there is none
+	Remote string            // "provider/model" for requests that name none; "": they are refused
 }
 
 // Provider is a configured provider: its adapter, endpoint, keys and who pays.

@@ -39,7 +39,8 @@ var soundTree = map[string]string{
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
 	"extproc/wire/embeddings/dialect.go": `package embeddings; import (_ "bardo.money/gateway/extproc/wire/openai"
 			_ "bardo.money/gateway/extproc/wire/openai/chatcompletion")`,
-	"extproc/cache/cache.go": `package cache`,
+	"extproc/cache/cache.go":           `package cache`,
+	"extproc/localembed/localembed.go": `package localembed; import (_ "bardo.money/gateway/extproc/wire"; _ "bardo.money/gateway/models")`,
 	"extproc/pipeline/pipeline.go": `package pipeline; import (_ "bardo.money/gateway/extproc/cache"; _ "bardo.money/gateway/extproc/keyring"
 			_ "bardo.money/gateway/extproc/transcript")`,
 	"extproc/transcript/transcript.go": `package transcript; import _ "bardo.money/gateway/extproc/wire"`,
@@ -87,6 +88,7 @@ var soundTree = map[string]string{
 	"models/manifest/manifest.go":        `package manifest`,
 	"models/models.go":                   `package models; import (_ "bardo.money/gateway/models/manifest"; _ "bardo.money/gateway/models/wordpiece"; _ "bardo.money/gateway/models/unigram")`,
 	"models/unigram/unigram.go":          `package unigram; import _ "bardo.money/gateway/models/vocab"`,
+	"models/remote/client.go":            `package remote; import (_ "bardo.money/gateway/models"; _ "bardo.money/gateway/models/manifest")`,
 	"models/onnx/onnx.go":                `package onnx; import _ "github.com/yalue/onnxruntime_go"`,
 	"cmd/bardo/libbardo/main.go":         `package main; import _ "bardo.money/gateway/cmd/bardo/parts"`,
 	"internal/envoytest/binary.go":       `package envoytest; import "os"; var Bin = os.Getenv("ENVOY_BIN")`,

@@ -110,6 +110,8 @@ type Inference struct {
 	Profiles           map[string]Profile `key:"profiles" doc:"Parameter profiles of subsystems, over the built-in table. Those of risk, death_reflect and operator are locked."`
 	Caching            Caching            `key:"caching" doc:"The response cache, and marks for providers' prompt caches."`
 
+	Embeddings Embeddings `key:"embeddings" doc:"What makes embeddings for requests that name no model."`
+
 	StructuredOutputs StructuredOutputs `key:"structured_outputs" doc:"Structured outputs: JSON that follows a caller's schema or that of a subsystem."`
 
 	Verification Verification `key:"verification" doc:"When a second model, of another family, verifies an answer, and the stricter one is returned."`
@@ -120,6 +122,12 @@ type Inference struct {
 	SealedTestament             bool         `key:"sealed_testament" default:"false" doc:"Testaments require attested hardware."`
 	IntegrationPhaseAttestation bool         `key:"integration_phase_attestation" default:"false" doc:"The integration phase of dreams requires attested hardware."`
 	ReannealFactor              float64      `key:"reanneal_factor" default:"0.95" min:"0" max:"1" doc:"Factor by which the highest temperature of a hypnagogic cycle decreases in the next one."`
+}
+
+// Embeddings says what makes embeddings.
+type Embeddings struct {
+	Provider    string `key:"provider" oneof:"local venice" doc:"local: the model of models.embedding, on this machine, which is also listed and served by its name; venice: a model there. Without it, a request has to name a provider's model."`
+	VeniceModel string `key:"venice_model" default:"text-embedding-bge-m3" doc:"The model at Venice."`
 }
 
 // Verification says what is verified though its caller does not ask for it.

@@ -30,7 +30,6 @@ var laterKeys = []laterKey{
 	{"providers.bankr.auto_topup_amount_usd", "Amount of a purchase.", ""},
 	{"providers.bankr.auto_topup_threshold_usd", "Credit below which it buys.", ""},
 	{"providers.bankr.auto_topup_token", "Token that it pays with.", ""},
-	{"inference.embeddings", "Provider of embeddings.", ""},
 	{"inference.caching.threshold", "Similarity threshold of the semantic cache.", ""},
 	{"pipeline.semantic", "The semantic cache.", ""},
 	{"pipeline.injection", "Detection of injected instructions.", "policy threshold"},

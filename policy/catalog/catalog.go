@@ -64,6 +64,7 @@ const (
 	SourceCatalog  Source = "catalog"  // the embedded file
 	SourceProvider Source = "provider" // the provider's own list
 	SourceOperator Source = "operator" // the operator's file or configuration
+	SourceLocal    Source = "local"    // nobody is paid: the gateway runs the model itself
 )
 
 // DefaultPrices are used where nothing is known: those of a good general model, so that a forgotten price is seldom a

@@ -11,7 +11,6 @@ import (
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/origin"
-	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/policy/budget"
 	"bardo.money/gateway/policy/quota"
@@ -44,6 +43,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 		Escalation:   runtime.Escalation{On: cfg.Inference.Escalation.Mode == "auto", Floor: cfg.Inference.Escalation.ConfidenceFloor},
 	}
 	rt.DefaultSpread, rt.SpreadPct = cfg.Billing.Spreads()
+	rt.Embeddings = g.embeddings(cfg)
 	for _, p := range cfg.Enabled() {
 		a, ok := settings.Adapter(g.parts.Adapters, p.Kind)
 		if !ok {
@@ -66,13 +66,21 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 	return rt, nil
 }
 
+// embeddings is what makes embeddings where no provider's model is named.
+func (g *gateway) embeddings(cfg *config.Config) (e runtime.Embeddings) {
+	switch cfg.Inference.Embeddings.Provider {
+	case "local":
+		e.Local = g.vectors
+	case "venice":
+		e.Remote = config.KindVenice + "/" + cfg.Inference.Embeddings.VeniceModel
+	}
+	return e
+}
+
 // services are what the layers of a configuration work with.
 func (g *gateway) services(cfg *config.Config) *Services {
-	s := &Services{Answers: g.answers, Secret: g.layersSecret(cfg), Embedder: models.None, Classifier: models.None, Log: g.log}
-	if g.local != nil {
-		s.Embedder, s.Classifier = g.local.Embedder(), g.local.Classifier()
-	}
-	return s
+	m := g.usedModels()
+	return &Services{Answers: g.answers, Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Log: g.log}
 }
 
 // structuredOutputs are the rules of answers in a form.

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
 	"bardo.money/gateway/internal/config"
@@ -21,6 +22,7 @@ import (
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/models/remote"
 	"bardo.money/gateway/policy/catalog"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
@@ -71,10 +73,12 @@ type reporting struct {
 	events  event.Sink
 }
 
-// localModels are those that run in this process; nil in Envoy's, and in a control plane.
+// localModels are those of this machine. A control plane that runs alone has none.
 type localModels struct {
-	local       *models.Host
-	localLoaded sync.WaitGroup // the models that are read at the start
+	local       *models.Host      // in this process; nil in Envoy's
+	remote      *remote.Client    // in Envoy's process: those of the program that started it
+	vectors     *localembed.Model // the embedder as clients see it; nil if none is chosen
+	localLoaded sync.WaitGroup    // the models that are read at the start
 }
 
 // configuration is the one in force, and what reads the next one.

@@ -25,6 +25,7 @@ import (
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/models/remote"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/state"
 )
@@ -114,6 +115,7 @@ func newInside(p Parts, h handover, dir string, calls http.RoundTripper) *gatewa
 		start:         start{parts: p, home: h.Home, started: h.Started, by: h.PID},
 		configuration: configuration{configPath: h.ConfigPath, configured: make(chan struct{}, 1)},
 		dataPath:      dataPath{listed: make(chan struct{}, 1), calls: calls},
+		localModels:   localModels{remote: remote.NewClient(in("models"), h.Models)},
 		connections: connections{
 			sockets: sockets{dir: dir, xds: in("xds"), egress: in("egress"), control: filepath.Join(dir, moduleSocket)},
 			split:   split{node: state.NodeID}, secret: h.Secret,

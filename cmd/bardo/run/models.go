@@ -1,12 +1,14 @@
 package run
 
 import (
+	"context"
 	"fmt"
 
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/models"
+	"bardo.money/gateway/models/manifest"
 )
 
 // openModels finds the local models. One that is not there, or is broken, does not keep the gateway from starting.
@@ -33,8 +35,58 @@ func (g *gateway) openModels(cfg *config.Config) (err error) {
 	return nil
 }
 
+// modelHost has local models, in this process or another one.
+type modelHost interface {
+	Embedder() models.Embedder
+	Measurer() models.Measurer
+	Classifier() models.Classifier
+	About(kind manifest.Kind) models.About
+}
+
+// noModels is the host of a process that has none.
+type noModels struct{}
+
+// Embedder implements modelHost.
+func (noModels) Embedder() models.Embedder { return models.None }
+
+// Measurer implements modelHost.
+func (noModels) Measurer() models.Measurer { return models.None }
+
+// Classifier implements modelHost.
+func (noModels) Classifier() models.Classifier { return models.None }
+
+// About implements modelHost.
+func (noModels) About(manifest.Kind) models.About {
+	return models.About{Threshold: models.None.Threshold()}
+}
+
+// usedModels are the models that requests are served with.
+func (m *localModels) usedModels() modelHost {
+	switch {
+	case m.local != nil:
+		return m.local
+	case m.remote != nil:
+		return m.remote
+	}
+	return noModels{}
+}
+
+// aboutModels is what the data path in Envoy's process has to know of the models.
+func (m *localModels) aboutModels() map[manifest.Kind]models.About {
+	out := map[manifest.Kind]models.About{}
+	if m.local != nil {
+		for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
+			out[kind] = m.local.About(kind)
+		}
+	}
+	return out
+}
+
 // closeModels frees the local models.
 func (m *localModels) closeModels() {
+	if m.remote != nil {
+		m.remote.Close()
+	}
 	if m.local == nil {
 		return
 	}
@@ -42,12 +94,26 @@ func (m *localModels) closeModels() {
 	_ = m.local.Close() // the process ends
 }
 
+// modelStatus is how the models are. The error is that of a process that is away.
+func (m *localModels) modelStatus() ([]models.Status, error) {
+	switch {
+	case m.local != nil:
+		return m.local.Status(), nil
+	case m.remote != nil:
+		ctx, cancel := context.WithTimeout(context.Background(), stateTime)
+		defer cancel()
+		return m.remote.Status(ctx)
+	}
+	return nil, nil
+}
+
 // modelChecks are the local models in /readyz?verbose, which the clients' listeners show too.
 func (m *localModels) modelChecks() (checks []api.ReadyDetail) {
-	if m.local == nil {
-		return nil
+	all, err := m.modelStatus()
+	if err != nil {
+		return []api.ReadyDetail{{Name: "local models", Detail: "the program that runs them does not answer: what needs them is off"}}
 	}
-	for _, s := range m.local.Status() {
+	for _, s := range all {
 		checks = append(checks, api.ReadyDetail{Name: "model for " + string(s.Kind), OK: !s.Wrong(), Detail: s.Brief()})
 	}
 	return checks

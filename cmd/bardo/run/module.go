@@ -22,6 +22,8 @@ import (
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models"
+	"bardo.money/gateway/models/manifest"
 	"bardo.money/gateway/policy"
 	"bardo.money/gateway/xds"
 	"bardo.money/gateway/xds/feed"
@@ -51,6 +53,8 @@ type handover struct {
 	Secret     string    `json:"secret"`   // of the egress listener
 	LogText    bool      `json:"log_text"` // people read the log
 	Inherits   bool      `json:"inherits"` // Envoy has this program's standard output and standard error as descriptors 3 and 4
+
+	Models map[manifest.Kind]models.About `json:"models"` // that this program runs
 }
 
 // dataModule is the data path in Envoy's process, as this program sees it. Safe for concurrent use.
@@ -86,11 +90,16 @@ func (g *gateway) openModule(ctx context.Context, data []byte) error {
 		return err
 	}
 	g.inEnvoy = &dataModule{library: library, dir: g.sockets.dir, client: control.Client(filepath.Join(g.sockets.dir, moduleSocket)), log: g.log}
+	return g.inEnvoy.keepConfig(data)
+}
+
+// handOver writes what the data path starts from besides the configuration.
+func (g *gateway) handOver() error {
 	h := handover{
 		Version: cli.Version, PID: os.Getpid(), Home: g.home, Started: g.started, ConfigPath: g.configPath, Secret: g.secret,
-		LogText: logsText(g.cfg.Load(), g.errOut), Inherits: len(g.inherited()) > 0,
+		LogText: logsText(g.cfg.Load(), g.errOut), Inherits: len(g.inherited()) > 0, Models: g.aboutModels(),
 	}
-	return errors.Join(g.inEnvoy.keepConfig(data), home.Dir(g.sockets.dir).Keep(handoverFile, h))
+	return home.Dir(g.sockets.dir).Keep(handoverFile, h)
 }
 
 // inherited are this program's standard output and standard error, for events and logs of the data path. Where they are no files, the data path

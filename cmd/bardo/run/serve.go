@@ -16,6 +16,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/extproc/provider/demo"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models/remote"
 	"bardo.money/gateway/xds"
 )
 
@@ -38,6 +39,9 @@ func (g *gateway) listen(ctx context.Context, group *errgroup.Group) (home.RunIn
 			on(g.sockets.control, func(l net.Listener) error { return serveHTTP(ctx, l, g.controlHandler()) }),
 			on(g.sockets.demo, func(l net.Listener) error { return serveHTTP(ctx, l, demo.NewServer()) }),
 		)
+		if g.module && g.local != nil {
+			err = errors.Join(err, on(g.sockets.models, func(l net.Listener) error { return serveHTTP(ctx, l, remote.Handler(g.local)) }))
+		}
 		if err != nil {
 			return info, err
 		}

@@ -26,11 +26,13 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/guard"
 	"bardo.money/gateway/internal/secret"
 	"bardo.money/gateway/internal/telemetry"
+	"bardo.money/gateway/models/manifest"
 	"bardo.money/gateway/policy/ledger"
 	"bardo.money/gateway/policy/quota"
 	"bardo.money/gateway/xds"
@@ -185,6 +187,11 @@ func (g *gateway) open(ctx context.Context) (err error) {
 	if err := g.openModels(cfg); err != nil {
 		return err
 	}
+	if g.module {
+		if err := g.handOver(); err != nil {
+			return err
+		}
+	}
 	if g.data {
 		if err := g.openData(ctx, cfg); err != nil {
 			return err
@@ -238,6 +245,8 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.lists = settings.NewLists(g.home, g.log)
 	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
 	g.metrics.WatchCache(g.answers.Size)
+	used := g.usedModels()
+	g.vectors = localembed.New(used.About(manifest.Embedding), used.Measurer())
 	rt, err := g.assemble(cfg)
 	if err != nil {
 		return err
@@ -425,7 +434,7 @@ func (g *gateway) announce(ctx context.Context, info home.RunInfo, out io.Writer
 }
 
 // sockets are where this machine's parts meet.
-type sockets struct{ dir, extproc, xds, egress, demo, control, plane string }
+type sockets struct{ dir, extproc, xds, egress, demo, control, plane, models string }
 
 // openSockets chooses the places of the sockets. With Envoy as a child they live in a directory of this run; the parts of a split
 // gateway find each other where the configuration says, and beside it.
@@ -436,7 +445,7 @@ func (g *gateway) openSockets(cfg *config.Config) (remove func(), err error) {
 			return nil, err
 		}
 		in := func(name string) string { return filepath.Join(dir, name+".sock") }
-		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control")}
+		g.sockets = sockets{dir: dir, extproc: in("extproc"), xds: in("xds"), egress: in("egress"), demo: in("demo"), control: in("control"), models: in("models")}
 		g.secret = rand.Text()
 		return remove, nil
 	}

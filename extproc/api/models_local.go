@@ -1,0 +1,43 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/localembed"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/policy"
+	"bardo.money/gateway/policy/catalog"
+)
+
+// The model that runs in the gateway itself is listed with those of providers, at its price: none.
+
+// localFacts is what is known of the local model.
+func localFacts(m *localembed.Model) modelFacts {
+	free := policy.Prices{Known: true}
+	price := modelPrice{PriceList: free.List(), Known: true, Source: catalog.SourceLocal}
+	return modelFacts{
+		Providers: []policy.ProviderID{localembed.Provider}, Health: map[string]string{string(localembed.Provider): "healthy"}, Context: m.About.Window,
+		Dimensions: m.About.Dimensions, Price: price, Capabilities: []policy.Feature{policy.Embeddings, policy.Privacy}, Quality: policy.QualityUnsaid.String(),
+		Offers: []modelOffer{{Provider: localembed.Provider, Upstream: m.About.Name, Health: "healthy", Context: m.About.Window, Price: price}},
+	}
+}
+
+// localModel is GET /v1/models/{id} of the local model.
+func (*Server) localModel(c *Caller) (stream.Reply, error) {
+	var object any = localObject(c.Local)
+	if c.Head.Dialect() == chat.Anthropic {
+		object = localClaudeModel(c.Local)
+	}
+	body, err := json.Marshal(object)
+	return c.Head.JSON(body), err
+}
+
+func localObject(m *localembed.Model) modelObject {
+	return modelObject{ID: string(m.ID), Object: "model", OwnedBy: string(localembed.Provider), modelFacts: localFacts(m)}
+}
+
+func localClaudeModel(m *localembed.Model) claudeModel {
+	return claudeModel{Type: "model", ID: string(m.ID), DisplayName: string(m.ID), CreatedAt: time.Unix(0, 0).UTC(), modelFacts: localFacts(m)}
+}

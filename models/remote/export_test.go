@@ -1,0 +1,16 @@
+package remote
+
+import (
+	"net/http"
+
+	"bardo.money/gateway/models"
+)
+
+// Read is what a client of a model with two dimensions makes of an answer.
+func Read(status int, body []byte, tokens string) (models.Vector, error) {
+	a, err := read(&http.Response{StatusCode: status, Header: http.Header{headerTokens: {tokens}}}, body)
+	if err != nil {
+		return models.Vector{}, err
+	}
+	return vector(&a, 2)
+}
