@@ -20,8 +20,8 @@ import (
 	"bardo.money/gateway/policy/catalog"
 )
 
-// Command is `bardo replay`.
-func Command(parts run.Parts) *cobra.Command {
+// Command is `bardo replay`. parts makes the parts of a gateway that remembers nothing yet.
+func Command(parts func() run.Parts) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay FILE...", Short: "Replay recorded conversations through the layers, and show what they save", Args: cobra.MinimumNArgs(1),
 		Long: "Replay recorded conversations through the layers of the configuration, and compare their cost with that of the same requests sent to the provider\n" +
@@ -56,7 +56,7 @@ func Command(parts run.Parts) *cobra.Command {
 	return c
 }
 
-func options(c *cobra.Command, parts run.Parts) (o Options, err error) {
+func options(c *cobra.Command, parts func() run.Parts) (o Options, err error) {
 	h, err := home.Open()
 	if err != nil {
 		return o, err

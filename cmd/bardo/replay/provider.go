@@ -32,9 +32,16 @@ type provider struct {
 	prices func(model string) policy.Prices
 
 	mu     sync.Mutex
-	cached map[[32]byte]time.Time // prefixes, by when they were last used
+	cached map[cacheKey]time.Time // prefixes, by when they were last used
+	model  string                 // of the call that is answered
 	answer Answer
 	bill   Bill
+}
+
+// cacheKey is a prefix in the cache of a model: no model reads what another one wrote.
+type cacheKey struct {
+	model string
+	sum   [32]byte
 }
 
 // Bill is what a provider counted.
@@ -80,6 +87,7 @@ func (p *provider) call(path string, body []byte) []byte {
 	}
 	var model string
 	_ = json.Unmarshal(b["model"], &model)
+	p.model = model
 	one := Bill{Calls: 1}
 	if blocks := blocksOf(b); strings.HasPrefix(model, "claude") {
 		p.marks(blocks, &one)
@@ -204,7 +212,7 @@ func (p *provider) marks(blocks []block, b *Bill) {
 	}
 	if read > 0 {
 		b.Cached = lengths[read-1]
-		p.cached[sums[read-1]] = p.now()
+		p.use(sums[read-1])
 	}
 	for i := len(blocks) - 1; i >= read; i-- {
 		if blocks[i].marked && lengths[i] >= anthropicMin {
@@ -214,7 +222,7 @@ func (p *provider) marks(blocks []block, b *Bill) {
 	}
 	for i := range blocks {
 		if blocks[i].marked && lengths[i] >= anthropicMin {
-			p.cached[sums[i]] = p.now()
+			p.use(sums[i])
 		}
 	}
 }
@@ -237,14 +245,17 @@ func (p *provider) prefix(blocks []block, b *Bill) {
 		}
 	}
 	for _, n := range known {
-		p.cached[sha256.Sum256(all[:n])] = p.now()
+		p.use(sha256.Sum256(all[:n]))
 	}
 }
 
 func (p *provider) known(sum [32]byte) bool {
-	at, ok := p.cached[sum]
+	at, ok := p.cached[cacheKey{p.model, sum}]
 	return ok && p.now().Sub(at) <= lifetime
 }
+
+// use notes that a prefix is in the cache, from now on for its lifetime.
+func (p *provider) use(sum [32]byte) { p.cached[cacheKey{p.model, sum}] = p.now() }
 
 // prefixes are the hashes and the lengths in tokens of a prompt up to each of its blocks.
 func prefixes(blocks []block) (sums [][32]byte, lengths []int64) {

@@ -41,14 +41,14 @@ type LayerResult struct {
 // Options are how a trace is replayed.
 type Options struct {
 	Config *config.Config
-	Parts  run.Parts
+	Parts  func() run.Parts // of a gateway that remembers nothing yet
 	Prices func(model string) policy.Prices
 }
 
 // Direct is what a trace costs without a gateway: what the clients send, with the marks that they set.
 func Direct(o Options, trace []Request) Result {
 	var now time.Time
-	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[[32]byte]time.Time{}}
+	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[cacheKey]time.Time{}}
 	out := Result{Requests: len(trace)}
 	for _, r := range trace {
 		now, p.answer = r.At, r.Answer
@@ -72,8 +72,8 @@ func Through(ctx context.Context, o Options, trace []Request, without ...string)
 	var now time.Time
 	clock.Replace(func() time.Time { return now })
 	defer clock.Replace(nil)
-	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[[32]byte]time.Time{}}
-	parts := o.Parts
+	p := &provider{now: func() time.Time { return now }, prices: o.Prices, cached: map[cacheKey]time.Time{}}
+	parts := o.Parts()
 	layers := parts.Layers
 	parts.Layers = func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return slices.DeleteFunc(layers(cfg, s), func(l pipeline.Layer) bool { return slices.Contains(without, l.Name()) })

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -21,12 +22,25 @@ import (
 const (
 	maxChoices = 20_000
 	lifetime   = 2 * time.Hour // since a conversation's last request
+
+	maxAgents  = 4_000
+	agentLives = 24 * time.Hour // since an agent's last tick
 )
 
 // Choices remembers the tools that conversations keep, in this process. Make one with NewChoices. Safe for concurrent use.
 type Choices struct {
 	secret [32]byte
 	kept   *lru.Cache[[16]byte, choice]
+
+	mu     sync.Mutex // an agent is read and written in one step
+	agents *lru.Cache[[16]byte, ticks]
+}
+
+// ticks is what is known of the ticks of an agent.
+type ticks struct {
+	kind  string // of the last one
+	mixed bool   // there were several kinds
+	until time.Time
 }
 
 type choice struct {
@@ -42,7 +56,8 @@ func (c *choice) has(name string) bool {
 // NewChoices returns an empty memory.
 func NewChoices() *Choices {
 	kept, _ := lru.New[[16]byte, choice](maxChoices) // only fails for sizes below 1
-	c := &Choices{kept: kept}
+	agents, _ := lru.New[[16]byte, ticks](maxAgents)
+	c := &Choices{kept: kept, agents: agents}
 	_, _ = rand.Read(c.secret[:]) // never fails (crypto/rand)
 	return c
 }
@@ -52,19 +67,33 @@ type key struct {
 	parts []string
 }
 
+// tickPart is which part of a key is the tick's kind.
+const tickPart = 1
+
 // keyOf identifies the conversation: by its session, or by its system prompt and first user message.
 func keyOf(x *pipeline.Exchange, t *transcript.Transcript) key {
 	k := key{[]string{string(x.Principal.Account), x.Hints.TickType, x.Hints.SessionID}}
 	if x.Hints.SessionID == "" {
 		k.parts = append(k.parts, opening(t)...)
 	}
-	var tools []string
+	return k.with(t)
+}
+
+// with is the key with the names of the request's tools.
+func (k key) with(t *transcript.Transcript) key {
+	tools := make([]string, len(t.Tools))
 	for i := range t.Tools {
-		tools = append(tools, t.Tools[i].Name)
+		tools[i] = t.Tools[i].Name
 	}
 	slices.Sort(tools)
 	k.parts = append(k.parts, tools...)
 	return k
+}
+
+// agentOf identifies the agent whose tick a request is, at a model and with one set of tools.
+func agentOf(x *pipeline.Exchange, t *transcript.Transcript) key {
+	k := key{[]string{"agent", string(x.Principal.Account), x.Hints.GolemID, string(x.Found[0].Provider), string(x.Found[0].Model)}}
+	return k.with(t)
 }
 
 // opening is the texts up to the first one of the user's.
@@ -113,8 +142,26 @@ func (c *Choices) store(k key, names []string) {
 	c.kept.Add(c.sum(k), choice{names, clock.Now().Add(lifetime)})
 }
 
-// matches reports whether a tool's name fits a pattern, in lower case. A name may have slashes.
+// mixes notes an agent's tick, and reports whether its ticks are of several kinds.
+func (c *Choices) mixes(agent key, kind string) bool {
+	sum := c.sum(agent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, ok := c.agents.Get(sum)
+	now := clock.Now()
+	ok = ok && now.Before(was.until)
+	is := ticks{kind, ok && (was.mixed || was.kind != kind), now.Add(agentLives)}
+	c.agents.Add(sum, is)
+	return is.mixed
+}
+
+// matches reports whether a tool's name, in lower case and without slashes, fits a pattern. Most patterns are a word between two stars.
 func matches(pattern, name string) bool {
-	ok, _ := path.Match(pattern, strings.ReplaceAll(strings.ToLower(name), "/", "."))
+	if word, ok := strings.CutPrefix(pattern, "*"); ok {
+		if word, ok = strings.CutSuffix(word, "*"); ok && !strings.ContainsAny(word, `*?[\`) {
+			return strings.Contains(name, word)
+		}
+	}
+	ok, _ := path.Match(pattern, name)
 	return ok
 }

@@ -37,10 +37,21 @@ func (l Layer) usesMeta(x *pipeline.Exchange, n int) bool {
 	return l.Meta == On || n > maxPlainTools
 }
 
-// replace puts the three tools in place of those that the conversation does not need to have.
-func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript) error {
+// replace puts the three tools in place of those that the conversation does not need to have. Up to a limit, which the three count against, tools stay in an
+// order.
+func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript, lim limit, order []int) error {
 	m := &meta{t: t}
 	keep := l.plain(x, t)
+	lim.tools -= metaTools
+	lim.tokens -= metaTokens
+	for i := range keep {
+		if keep[i] {
+			lim.take(t, i)
+		}
+	}
+	for _, i := range order {
+		keep[i] = keep[i] || lim.take(t, i)
+	}
 	saved := 0
 	for i := range t.Tools {
 		if !keep[i] {
@@ -64,6 +75,47 @@ func (l Layer) replace(x *pipeline.Exchange, t *transcript.Transcript) error {
 	return x.Change(t)
 }
 
+// What the three tools count against a limit.
+const (
+	metaTools  = 3
+	metaTokens = 270
+)
+
+// take counts a tool against the limit, if there is room.
+func (lim *limit) take(t *transcript.Transcript, tool int) bool {
+	n := tokens(&t.Tools[tool])
+	if lim.tools <= 0 || lim.tokens < n {
+		return false
+	}
+	lim.tools--
+	lim.tokens -= n
+	return true
+}
+
+// sharesTools reports whether ticks of all kinds get the same tools, with the three to find the others. Tools precede everything else in a provider's prompt cache: if
+// each kind had its own, each change of kind would write the prompt to the cache again. That costs more than a round for a tool that is not at hand, where reading from
+// the cache is much cheaper than sending, and the agent's prompt is long enough for the cache. An agent whose ticks are of one kind needs none of it.
+func (l Layer) sharesTools(x *pipeline.Exchange, t *transcript.Transcript, lim limit) bool {
+	if l.Meta == Off || !x.MayCall() || lim.tokens == 0 || len(x.Found) == 0 || len(l.tasks().order(x.Hints.TickType, t)) == 0 {
+		return false
+	}
+	all, prompt := 0, 0
+	for i := range t.Tools {
+		all += tokens(&t.Tools[i])
+	}
+	for i := range t.Texts {
+		if at := &t.Texts[i]; at.Kind == transcript.System {
+			prompt += tokensOf(len(at.Value.Raw))
+		}
+	}
+	to := &x.Found[0]
+	cheap := to.MinCache > 0 && to.Prices.CachedInput*cheapReads <= to.Prices.Input && to.Prices.Input > 0
+	return cheap && all > lim.tokens && prompt+lim.tokens >= to.MinCache && l.Memory.mixes(agentOf(x, t), x.Hints.TickType)
+}
+
+// cheapReads is by how much reading a prompt from the provider's cache must be cheaper than sending it.
+const cheapReads = 4
+
 // definitionBytes is what a definition has besides its texts.
 const definitionBytes = 50
 
@@ -71,6 +123,7 @@ const definitionBytes = 50
 // was seen here first. Later calls were made by execute_tool, and are shown as such.
 func (l Layer) plain(x *pipeline.Exchange, t *transcript.Transcript) []bool {
 	key := keyOf(x, t)
+	key.parts[tickPart] = "" // all kinds of ticks have the same tools
 	key.parts = append(key.parts, "meta")
 	known, found := l.Memory.find(key)
 	keep := requiredBy(x.Request, t, !found)

@@ -247,3 +247,110 @@ func FuzzCallsOfMetaTools(f *testing.F) {
 		}
 	})
 }
+
+// mixedTools are 60 tools of an agent, of which each kind of tick needs two, about 140 tokens each.
+func mixedTools() (out []map[string]any) {
+	for _, name := range []string{
+		"get_token_price", "get_ohlc", "add_liquidity", "remove_liquidity", "vault_deposit", "rebalance_vault", "get_health_factor", "get_exposure", "portfolio_summary", "get_pnl",
+		"quote_swap", "swap_tokens", "update_strategy", "run_backtest",
+	} {
+		out = append(out, tool(name, "Does what its name says. "+strings.Repeat("It is useful. ", 25)))
+	}
+	for i := range 46 {
+		out = append(out, tool(fmt.Sprintf("unrelated_%d", i), strings.Repeat("It is useless. ", 25)))
+	}
+	return out
+}
+
+// tickOf is a request of an agent at a model whose provider reads prompts from its cache at a tenth of the price.
+func tickOf(t *testing.T, kind string, change func(*pipeline.Exchange)) *pipeline.Exchange {
+	t.Helper()
+	persona := map[string]any{"role": "system", "content": strings.Repeat("You are an agent. ", 300)}
+	x := request(t, policy.Hints{GolemID: "g", TickType: kind}, map[string]any{"messages": []any{persona, user("Tick.")}, "tools": mixedTools()})
+	x.Found = []policy.Resolution{{Provider: "p", Model: "m", MinCache: 1024, Prices: policy.Prices{Known: true, Input: 3_000_000, CachedInput: 300_000}}}
+	if change != nil {
+		change(x)
+	}
+	return x
+}
+
+// TestC08MixedTicksShareTheirTools: once an agent's ticks are of several kinds, all have the same tools: at most twelve and 1,500 tokens, the most needed ones of each
+// kind first, and the three by which the others are found.
+func TestC08MixedTicksShareTheirTools(t *testing.T) {
+	l := toolprune.Layer{Memory: toolprune.NewChoices()}
+	if got := prune(t, l, tickOf(t, "risk_check", nil)); slices.Contains(got, "search_tools") || !slices.Contains(got, "get_exposure") {
+		t.Errorf("the first tick has %v", got)
+	}
+	if got := prune(t, l, tickOf(t, "risk_check", nil)); slices.Contains(got, "search_tools") {
+		t.Errorf("ticks of one kind have %v", got)
+	}
+	first := tickOf(t, "trade_execution", nil)
+	shared := prune(t, l, first)
+	if !slices.Equal(shared[:3], three) || len(shared) < 7 || len(shared) > 12 || slices.ContainsFunc(shared, func(s string) bool { return strings.HasPrefix(s, "unrelated") }) {
+		t.Errorf("the shared tools are %v", shared)
+	}
+	if raw := first.Request.Doc.Get("tools").Raw; 2*len(raw)/7 > 1500+20 {
+		t.Errorf("%d bytes of definitions", len(raw))
+	}
+	for kind := range toolprune.DefaultTasks {
+		x := tickOf(t, kind, nil)
+		if got := prune(t, l, x); !slices.Equal(got, shared) || string(x.Request.Doc.Get("tools").Raw) != string(first.Request.Doc.Get("tools").Raw) {
+			t.Errorf("%s has %v", kind, got)
+		}
+		own, ok := x.TranslateCall(&chat.ToolCall{Name: "execute_tool", Args: `{"name":"run_backtest","arguments":{}}`})
+		if !ok || own.Name != "run_backtest" {
+			t.Errorf("%s cannot call what it is not shown: %+v", kind, own)
+		}
+	}
+}
+
+// TestC08TicksHaveToolsOfTheirOwn where sharing would save nothing, or calls cannot be answered inside the gateway.
+func TestC08TicksHaveToolsOfTheirOwn(t *testing.T) {
+	for about, change := range map[string]func(*pipeline.Exchange){
+		"the provider caches nothing":          func(x *pipeline.Exchange) { x.Found[0].MinCache = 0 },
+		"reading from the cache is not cheap":  func(x *pipeline.Exchange) { x.Found[0].Prices.CachedInput = 1_500_000 },
+		"the prompt is too short for a cache":  func(x *pipeline.Exchange) { x.Found[0].MinCache = 4096 },
+		"calls cannot be answered":             func(x *pipeline.Exchange) { x.NoRounds = true },
+		"there is no map for this kind":        func(x *pipeline.Exchange) { x.Hints.TickType = "poetry" },
+		"nothing is known of other candidates": func(x *pipeline.Exchange) { x.Found = nil },
+	} {
+		l := toolprune.Layer{Memory: toolprune.NewChoices()}
+		for _, kind := range []string{"risk_check", "trade_execution", "risk_check"} {
+			if got := prune(t, l, tickOf(t, kind, change)); slices.Contains(got, "search_tools") || len(got) > 12 {
+				t.Errorf("%s: %s has %v", about, kind, got)
+			}
+		}
+	}
+	off := toolprune.Layer{Memory: toolprune.NewChoices(), Meta: toolprune.Off}
+	for _, kind := range []string{"risk_check", "trade_execution"} {
+		if got := prune(t, off, tickOf(t, kind, nil)); slices.Contains(got, "search_tools") {
+			t.Errorf("switched off, %s has %v", kind, got)
+		}
+	}
+}
+
+// BenchmarkMixedTick is a tick of an agent with 60 tools that all kinds share.
+func BenchmarkMixedTick(b *testing.B) {
+	l := toolprune.Layer{Memory: toolprune.NewChoices()}
+	tick := func() *pipeline.Exchange {
+		raw, _ := json.Marshal(map[string]any{"model": "m", "tools": mixedTools(), "messages": []any{map[string]any{"role": "system", "content": strings.Repeat("You are an agent. ", 300)}, user("Tick.")}})
+		r, err := openai.Dialect{}.Decode(chat.Generate, nil, "", raw)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return &pipeline.Exchange{Request: r, Hints: policy.Hints{TickType: "risk_check"}, Found: []policy.Resolution{{MinCache: 1, Prices: policy.Prices{Input: 9}}}}
+	}
+	other := tick()
+	other.Hints.TickType = "trade_execution"
+	if err := l.Request(b.Context(), other); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		b.StopTimer()
+		x := tick()
+		b.StartTimer()
+		if err := l.Request(b.Context(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

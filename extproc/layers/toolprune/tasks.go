@@ -3,6 +3,7 @@ package toolprune
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"bardo.money/gateway/extproc/transcript"
 )
@@ -42,12 +43,45 @@ var DefaultTasks = TaskMap{
 // order is the tools of a task by the first pattern that they match; tools of one pattern keep the request's order. It is the same for every tick of a
 // kind, so that the provider's prompt cache holds.
 func (m TaskMap) order(task string, t *transcript.Transcript) []int {
-	patterns := m[task]
-	var order []int
+	return orderOf(m[task], lowered(t))
+}
+
+// lowered are the tools' names as patterns match them.
+func lowered(t *transcript.Transcript) []string {
+	names := make([]string, len(t.Tools))
+	for i := range t.Tools {
+		names[i] = strings.ReplaceAll(strings.ToLower(t.Tools[i].Name), "/", ".")
+	}
+	return names
+}
+
+func orderOf(patterns, names []string) (order []int) {
+	taken := make([]bool, len(names))
 	for _, p := range patterns {
-		for i := range t.Tools {
-			if matches(p, t.Tools[i].Name) && !slices.Contains(order, i) {
+		for i, name := range names {
+			if !taken[i] && matches(p, name) {
+				taken[i] = true
 				order = append(order, i)
+			}
+		}
+	}
+	return order
+}
+
+// shared is the tools of all kinds of ticks in turn: the most needed one of each kind, then the next one of each. It is the same for every tick of an agent.
+func (m TaskMap) shared(t *transcript.Transcript) (order []int) {
+	var lists [][]int
+	longest, names := 0, lowered(t)
+	for _, kind := range slices.Sorted(maps.Keys(m)) {
+		lists = append(lists, orderOf(m[kind], names))
+		longest = max(longest, len(lists[len(lists)-1]))
+	}
+	taken := make([]bool, len(names))
+	for n := range longest {
+		for _, list := range lists {
+			if n < len(list) && !taken[list[n]] {
+				taken[list[n]] = true
+				order = append(order, list[n])
 			}
 		}
 	}

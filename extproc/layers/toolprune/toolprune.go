@@ -109,8 +109,11 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	if !ok {
 		return nil
 	}
-	if l.usesMeta(x, len(t.Tools)) {
-		return l.replace(x, t)
+	switch {
+	case l.usesMeta(x, len(t.Tools)):
+		return l.replace(x, t, limit{}, nil)
+	case l.sharesTools(x, t, lim):
+		return l.replace(x, t, lim, l.tasks().shared(t))
 	}
 	keep := l.choose(x, t, lim)
 	saved := 0
@@ -163,13 +166,16 @@ func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit)
 	return keep
 }
 
+func (l Layer) tasks() TaskMap {
+	if l.Tasks == nil {
+		return DefaultTasks
+	}
+	return l.Tasks
+}
+
 // rank is the order in which tools are kept: by the task of the agent's tick, else by how much they have in common with the last user message.
 func (l Layer) rank(x *pipeline.Exchange, t *transcript.Transcript) []int {
-	tasks := l.Tasks
-	if tasks == nil {
-		tasks = DefaultTasks
-	}
-	if order := tasks.order(x.Hints.TickType, t); len(order) > 0 {
+	if order := l.tasks().order(x.Hints.TickType, t); len(order) > 0 {
 		return order
 	}
 	return bySimilarity(t, lastUserText(t))
