@@ -47,10 +47,11 @@ LEFT JOIN (SELECT account, sum(amount) AS amount FROM entry GROUP BY account) s 
 WHERE coalesce(b.micro, 0) <> coalesce(s.amount, 0) LIMIT 100`},
 
 	{"what is held lies in open blocks", `
-SELECT printf('account %s holds %d and has %d in %d blocks', a.name, coalesce(b.held, 0), coalesce(k.micro, 0), coalesce(k.blocks, 0))
+SELECT printf('account %s holds %d and has %d in %d blocks, and %d for later', a.name, coalesce(b.held, 0), coalesce(k.micro, 0), coalesce(k.blocks, 0), coalesce(s.micro, 0))
 FROM account a LEFT JOIN balance b ON b.account = a.id
 LEFT JOIN (SELECT account, sum(micro) AS micro, count(*) AS blocks FROM block GROUP BY account) k ON k.account = a.id
-WHERE coalesce(b.held, 0) <> coalesce(k.micro, 0) LIMIT 100`},
+LEFT JOIN (SELECT account, sum(micro) AS micro FROM standing GROUP BY account) s ON s.account = a.id
+WHERE coalesce(b.held, 0) <> coalesce(k.micro, 0) + coalesce(s.micro, 0) LIMIT 100`},
 
 	{"no balance is below its credit", `
 SELECT printf('account %s has a balance of %d, holds %d, and has a credit of %d', a.name, b.micro, b.held, b.credit)

@@ -16,6 +16,7 @@ func (l *Ledger) tidy() {
 	defer old.Stop()
 	l.prune()
 	l.forgetSpending()
+	l.dropStale()
 	for {
 		select {
 		case <-l.stop:
@@ -30,6 +31,7 @@ func (l *Ledger) tidy() {
 		case <-old.C:
 			l.prune()
 			l.forgetSpending()
+			l.dropStale()
 		}
 	}
 }

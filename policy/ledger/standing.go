@@ -1,0 +1,182 @@
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"bardo.money/gateway/policy"
+)
+
+// A request that is answered later holds its money for hours, and over restarts: its hold becomes a standing one, which is a row of the store and
+// belongs to no gateway's block. When the request is charged, the money goes back into the block of the gateway that charges it.
+
+// Stand makes a hold a standing one, which ends the hold, and returns once that is on disk. The owner is who keeps the request. A hold of nothing
+// ends. After an error the hold is as before.
+func (l *Ledger) Stand(ctx context.Context, h *Hold, owner string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	amount := h.Amount()
+	if amount == 0 {
+		l.Release(h)
+		return nil
+	}
+	h.captures.Lock()
+	defer h.captures.Unlock()
+	h.beginCapture(l.o.Now())
+	a := h.account
+	err := l.writer.do(func(b *book) error { return b.stand(h, amount, owner, l.o.Now().UnixMicro()) }, func(err error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		h.capturing--
+		if err == nil {
+			a.held -= amount
+			h.amount -= amount
+			h.released = true
+		}
+		h.freeIfReleased()
+	})
+	if err != nil {
+		return fmt.Errorf("stand request %s: %w", h.request, err)
+	}
+	return nil
+}
+
+// ReserveStanding reserves an amount for a request as a standing hold. The error is as Reserve's.
+func (l *Ledger) ReserveStanding(ctx context.Context, acct policy.Account, requestID string, amount policy.Micro, owner string) error {
+	h, err := l.Reserve(ctx, acct, requestID, amount)
+	if err != nil {
+		return err
+	}
+	if err := l.Stand(ctx, h, owner); err != nil {
+		l.Release(h)
+		return err
+	}
+	return nil
+}
+
+// stand moves money from the gateway's block to a standing hold. If others considered the gateway dead and returned its block, it comes out of what
+// no block holds.
+func (b *book) stand(h *Hold, amount policy.Micro, owner string, at int64) error {
+	account, err := b.numberOf(h.account)
+	if err != nil {
+		return err
+	}
+	n, err := b.exec(`UPDATE block SET micro = micro - ?1 WHERE account = ?2 AND instance = ?3 AND micro >= ?1`, amount, account, b.instance)
+	if err == nil && n == 0 {
+		n, err = b.exec(`UPDATE balance SET held = held + ?1 WHERE account = ?2 AND micro - held + credit >= ?1`, amount, account)
+	}
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return &InsufficientError{Account: h.account.name, Needed: amount}
+	}
+	_, err = b.exec(`INSERT INTO standing (request, account, owner, micro, at) VALUES (?, ?, ?, ?, ?)`, h.request, account, owner, amount, at)
+	return err
+}
+
+// TakeStanding makes a request's standing hold one of this gateway's, to be captured or released. Without a standing hold the hold is of nothing.
+// The error is as Reserve's.
+func (l *Ledger) TakeStanding(ctx context.Context, acct policy.Account, requestID string) (*Hold, error) {
+	h, err := l.Reserve(ctx, acct, requestID, 0)
+	if err != nil {
+		return nil, err
+	}
+	a := h.account
+	var amount policy.Micro
+	err = l.writer.do(func(b *book) (err error) { amount, err = b.takeStanding(h, l.o.Now().UnixMicro()); return err }, func(err error) {
+		if err != nil {
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.free += amount
+		a.move(h, amount)
+	})
+	if err != nil {
+		l.Release(h)
+		return nil, fmt.Errorf("take what stands for request %s: %w", requestID, err)
+	}
+	return h, nil
+}
+
+// takeStanding moves money from a standing hold to the gateway's block.
+func (b *book) takeStanding(h *Hold, at int64) (amount policy.Micro, err error) {
+	account, amount, err := b.dropStanding(h.request)
+	if err != nil || amount == 0 {
+		return 0, err
+	}
+	_, err = b.exec(`INSERT INTO block (account, instance, micro, at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (account, instance) DO UPDATE SET micro = micro + ?3, at = ?4`, account, b.instance, amount, at)
+	return amount, err
+}
+
+// dropStanding deletes a standing hold and returns what it held: nothing if there is none.
+func (b *book) dropStanding(request string) (account int64, amount policy.Micro, err error) {
+	err = b.row(`DELETE FROM standing WHERE request = ? RETURNING account, micro`, request).Scan(&account, &amount)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, nil
+	}
+	return account, amount, err
+}
+
+// ReleaseStanding gives a standing hold back to the balance. It has no effect where there is none.
+func (l *Ledger) ReleaseStanding(ctx context.Context, requestID string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := l.write(func(b *book) error {
+		account, amount, err := b.dropStanding(requestID)
+		if err != nil || amount == 0 {
+			return err
+		}
+		_, err = b.exec(`UPDATE balance SET held = held - ? WHERE account = ?`, amount, account)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release what stands for request %s: %w", requestID, err)
+	}
+	return nil
+}
+
+// longestStanding is longer than any request waits. What stands longer has lost its owner, as after a backup of the ledger alone was restored.
+const longestStanding = 48 * time.Hour
+
+// dropStale gives back what stands for requests that nobody keeps any more.
+func (l *Ledger) dropStale() {
+	if !l.o.Gateway || l.writer.backlog.storeFailure() != nil {
+		return
+	}
+	before := l.o.Now().Add(-longestStanding).UnixMicro()
+	stale, err := readAll(context.Background(), l.reads, scanSentence, `SELECT request FROM standing WHERE at < ?`, before)
+	for _, request := range stale {
+		if err == nil {
+			err = l.ReleaseStanding(context.Background(), request)
+		}
+	}
+	if err != nil && !isUnwritable(err) {
+		l.o.Log.Error("ledger: what stood for requests that are gone was not given back", "error", err)
+	}
+}
+
+// Standing are the requests of an owner that have a standing hold.
+func (l *Ledger) Standing(ctx context.Context, owner string) (requests []string, err error) {
+	requests, err = readAll(ctx, l.reads, scanSentence, `SELECT request FROM standing WHERE owner = ?`, owner)
+	if err != nil {
+		return nil, fmt.Errorf("standing holds: %w", err)
+	}
+	return requests, nil
+}
+
+// Charged reports whether a request was charged, or booked, already.
+func (l *Ledger) Charged(ctx context.Context, acct policy.Account, requestID string) (bool, error) {
+	_, err := l.Request(ctx, acct, requestID)
+	if errors.Is(err, ErrUnknownRequest) {
+		return false, nil
+	}
+	return err == nil, err
+}
