@@ -48,6 +48,7 @@ type Config struct {
 	Addr     string   // "": a free port of 127.0.0.1
 	CA       *CA      // not nil: serves TLS (HTTP/1.1 and HTTP/2) with a certificate of this authority
 	MinCache int      // > 0: it caches the beginnings of prompts from so many tokens on, as its dialect's provider does, and reports it
+	Batches  bool     // it answers batches; without, it only stores them
 	Bench    *Bench   // not nil: answers with bytes rendered in advance, checks and records nothing
 }
 
@@ -71,6 +72,7 @@ type Server struct {
 	kept    sync.Map // ids of responses
 	given   sync.Map // see anthropic
 	keeper  keeper
+	batcher batcher
 	cache   promptCache
 
 	mu      sync.Mutex
@@ -392,6 +394,9 @@ func (s *Server) route(a api, r *Request) outcome {
 		return outcome{fixed: n, refused: e}
 	}
 	if o, ok := s.routeModality(path, r); ok {
+		return o
+	}
+	if o, ok := s.routeBatches(path, r); ok {
 		return o
 	}
 	if o, ok := s.routeKept(path, r); ok {
