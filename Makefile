@@ -17,7 +17,7 @@ TIMEOUT  ?= 20m
 PARALLEL ?= 8
 RACE     ?=
 # With data_path: module, make test runs these; make soak runs everything in both shapes.
-IN_MODULE = ^Test(FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients)$$
+IN_MODULE = ^Test(R28DreamsAreAnsweredInBatchesAtHalfThePrice|R28ARestartInTheMiddleLosesNothing|FiveHundredStreams|AnEnvoyThatDiesIsReplaced|EnvoyDiesWithItsParent|AStartAndItsFiles|Drain|D3AReloadDoesNotWaitForAReaderOfEvents|ASingleProviderIsTriedTwice|K56TheCallersOwnMistakesAreNotRetried|PrepaidKeysPayInAdvance|D81MeteringHoldsWhateverHappens|D82ChargesThatWaitOutliveAKill|KilledUnderLoad|RequestsControlTheCache|K60TwoKeysNeverShare|AHitCostsNothing|AClientThatLeavesAStoredStream|AnUploadThatItsClientLeavesCountsAsLeft|AStrictSchemaIsTheClientsWord|K63HundredOfHundred|C2AWrongProviderKeyShowsBehindAFailover|OddClients)$$
 # make lint vets.
 TESTSUM   = $(gotestsum) --format pkgname --format-hide-empty-pkg -- -vet=off
 UNITS     = $$(go list ./... | grep -v /e2e)

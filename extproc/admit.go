@@ -176,6 +176,9 @@ func (x *exchange) parseHeaders() (err error) {
 	if err := x.ParseOwnKey(); err != nil {
 		return err
 	}
+	if err := x.parseDefer(); err != nil {
+		return err
+	}
 	x.HeaderHints, err = hint.FromHeaders(x.Head.Header, &x.Hints)
 	return err
 }

@@ -35,7 +35,9 @@ func (x *exchange) nextAttempt(to *policy.Resolution) *attempt.Attempt {
 	if r := x.failedValidation; r != nil && r.at(to) {
 		return x.newAttempt(&x.View, to, r.correction)
 	}
-	return x.newAttempt(&x.View, to, nil)
+	t := x.newAttempt(&x.View, to, nil)
+	x.later.claim(&x.View, t)
+	return t
 }
 
 // encode writes the next attempt of a candidate for Envoy to send.
@@ -51,12 +53,13 @@ func (s *drivenStream) listen(ctx context.Context, t *attempt.Attempt, pass func
 	open := func(status int, h header.List) attempt.Sink {
 		b := x.newAnswer(t, status, h)
 		if status/100 == 2 {
+			x.later.answers(t)
 			b.began = began
 			a, x.current = b, b
 		}
 		return &listener{b, s, pass}
 	}
-	f, err = x.calls.Do(ctx, t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
+	f, err = x.calls.Do(x.later.with(ctx, t), t, open, attempt.Wait{Heartbeat: s.beat.C, OnHeartbeat: func() error { return s.heartbeat(t.To) }})
 	if attempt.IsPanic(err) {
 		err = x.broken(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/reasoning"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/policy"
@@ -271,4 +272,14 @@ type quarantined struct {
 	Upstream string            `json:"upstream"`
 	Status   int               `json:"status"`
 	Until    time.Time         `json:"until"`
+}
+
+// eventDeferred is the prefix of the events of a deferred request: accepted, batched, answered, failed, expired, cancelled.
+const eventDeferred = "inference:deferred_"
+
+// tellDeferred emits what has happened to a deferred request.
+func (g *Gateway) tellDeferred(account policy.Account, e *deferred.Event) {
+	if g.Events.On() {
+		g.Events.Emit(eventDeferred+e.State, account, *e)
+	}
 }

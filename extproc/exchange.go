@@ -50,6 +50,9 @@ type exchange struct {
 
 	review review.Review
 	rounds rounds // of a request whose model may call tools of layers
+
+	deferral deferral
+	later    *laterRun // of an exchange that answers a deferred request; nil for any other
 }
 
 // newID makes a request id that nobody can guess: 40 bits of the time, in units of 16 ms, and 80 random ones. Ids of the same time are side by side
@@ -68,5 +71,5 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 // driven reports whether the request takes the driven path: streams need heartbeats, an error event, and failover until their first content;
 // answers with a schema may need a validation retry, and those with calls of layers' tools another round.
 func (x *exchange) driven() bool {
-	return x.Request.Op == chat.Generate && (x.Request.Stream || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.Rounds() > 0)
+	return x.Request.Op == chat.Generate && (x.Request.Stream || x.later != nil || x.review.Schema != nil || x.review.MayReplaceAnswer() || x.Rounds() > 0)
 }

@@ -20,6 +20,7 @@ import (
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
+	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/endpoint"
 	"bardo.money/gateway/extproc/meter"
 	"bardo.money/gateway/extproc/passthrough"
@@ -50,7 +51,7 @@ type Health interface {
 	State(p policy.ProviderID) string
 }
 
-// Deps are what a gateway works with. All but Draining, Checks, Finished and Events are required.
+// Deps are what a gateway works with. All but Draining, Checks, Finished, Events and Deferred are required.
 type Deps struct {
 	Verifier auth.Verifier
 	Limiter  *quota.Limiter
@@ -64,7 +65,8 @@ type Deps struct {
 	Draining func() bool              // /readyz answers 503 while it is true; nil means never
 	Checks   func() []api.ReadyDetail // of /readyz?verbose; may be nil
 	Finished *event.Feed[record.Finished]
-	Events   *event.Sink // may be nil
+	Events   *event.Sink       // may be nil
+	Deferred *deferred.Service // of requests that are answered later; nil: none are
 }
 
 // Gateway serves exchanges. Safe for concurrent use.
@@ -99,6 +101,10 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 	}
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
+	if d.Deferred != nil {
+		g.api.Later = d.Deferred
+		d.Deferred.Runner, d.Deferred.Tell = deferredRunner{g}, g.tellDeferred
+	}
 	g.runtime.Store(rt)
 	return g
 }

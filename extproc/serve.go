@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -29,12 +30,17 @@ import (
 	"bardo.money/gateway/policy/quota"
 )
 
-func (g *Gateway) newExchange(hd stream.Head) *exchange {
+func (g *Gateway) newExchange(hd stream.Head) *exchange { return g.newExchangeAs(hd, "") }
+
+// newExchangeAs is a new exchange with an id that its request has already; "" for none.
+func (g *Gateway) newExchangeAs(hd stream.Head, id string) *exchange {
 	rt := g.runtime.Load()
 	x := &exchange{
 		View: request.View{Config: rt, Head: hd, Dialect: rt.Dialects[hd.Dialect()], Started: time.Now()}, gw: g, trace: record.Trace{Operation: telemetry.Unrouted},
 	}
-	x.ID, x.Header = newID(x.Started), hd.Header
+	if x.ID, x.Header = id, hd.Header; id == "" {
+		x.ID = newID(x.Started)
+	}
 	x.review.View, x.review.Events = &x.View, g.Events
 	x.calls.Client, x.calls.Listener, x.calls.Owner = g.Egress, g.Listener, (*callOwner)(x)
 	x.bill.Open(g.meter, x, x.ID)
@@ -104,10 +110,15 @@ func (x *exchange) admitted(ctx context.Context, d stream.Client, e endpoint.End
 		if err != nil {
 			return err
 		}
-		r.Header = append(r.Header, x.idHeaders()...)
+		if !r.Header.Has("x-request-id") { // the answer to another request has that one's
+			r.Header = append(r.Header, x.idHeaders()...)
+		}
 		return x.reply(d, r)
 	}
 	if err := x.parseHeaders(); err != nil {
+		return err
+	}
+	if err := x.checkDeferrable(&e); err != nil {
 		return err
 	}
 	if e.Stored {
@@ -179,6 +190,9 @@ func (x *exchange) payAndCall(ctx context.Context, d stream.Client) error {
 			return err
 		}
 	}
+	if x.deferral.by > 0 {
+		return d.Leave(func() error { return x.putOff(ctx, d) })
+	}
 	return x.call(ctx, d)
 }
 
@@ -227,6 +241,9 @@ func (x *exchange) read(d stream.Client, e endpoint.Endpoint, bodyless bool) err
 	body, err := x.readBody(d, bodyless)
 	if err != nil {
 		return err
+	}
+	if x.deferral.by > 0 {
+		x.deferral.body = bytes.Clone(body)
 	}
 	if e.Detect != nil && x.Dialect.Name() != chat.Anthropic { // for a client with Anthropic's header, its own format counts
 		x.Dialect = x.Config.Dialects[e.Detect(body)]
@@ -337,6 +354,11 @@ func (x *exchange) errorEncoder() wire.Encoder {
 // close releases what the exchange still holds and writes its record.
 func (x *exchange) close() {
 	x.finish()
+	x.letGo()
+}
+
+// letGo releases what an exchange holds besides money.
+func (x *exchange) letGo() {
 	x.leaveCoalesced()
 	if x.endProbation != nil {
 		x.endProbation()

@@ -169,12 +169,18 @@ func (s *summary) book(ctx context.Context, t *meter.Total) error {
 	if err != nil {
 		return err
 	}
+	x.later.note()
 	s.Charged, s.standing = r.Charged, x.bill.Standing()
 	return nil
 }
 
 // finish settles a request that was not settled yet, as after a client disconnect, and reports its end.
 func (x *exchange) finish() {
+	if x.later.interrupted(x) {
+		x.bill.Release()
+		x.gw.Metrics.ExchangeEnded()
+		return
+	}
 	x.end()
 	x.bill.Release()
 	x.count()
@@ -183,7 +189,7 @@ func (x *exchange) finish() {
 // end settles a request that was not answered, or whose client disconnected, unless that was done before.
 func (x *exchange) end() {
 	switch {
-	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered():
+	case x.trace.Settled != nil || x.trace.Unbilled != nil || !x.trace.Operation.Metered() || x.later.runsAgain(x):
 		return
 	case x.neverCalled():
 		x.refuse()
@@ -384,6 +390,9 @@ func (s *summary) record() []byte {
 func (s *summary) tier() string {
 	if s.x.stored != nil || s.Cost == 0 {
 		return ""
+	}
+	if s.x.later.paidAsBatch() {
+		return tierBatch
 	}
 	return s.x.Terms(&s.By).BilledTier(&s.By, &s.Usage)
 }

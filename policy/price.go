@@ -166,6 +166,19 @@ func (p *Prices) Uncached() Prices {
 	return out
 }
 
+// Percent are the prices of tokens at so many percent of these, rounded up; what is not billed by tokens costs the same.
+func (p *Prices) Percent(n int64) Prices {
+	of := func(price Price) Price { return Price((int64(price)*n + 99) / 100) }
+	out := *p
+	out.Input, out.Output, out.CachedInput, out.CacheWrite, out.CacheWrite1h = of(p.Input), of(p.Output), of(p.CachedInput), of(p.CacheWrite), of(p.CacheWrite1h)
+	out.Above, out.Tiers = nil, nil
+	for i := range p.Above {
+		a := &p.Above[i]
+		out.Above = append(out.Above, Above{a.Tokens, of(a.Input), of(a.Output), of(a.CachedInput), of(a.CacheWrite), of(a.CacheWrite1h)})
+	}
+	return out
+}
+
 // InTier are the prices of a tier of service; ok is false where nobody knows them, and they are the usual ones then.
 func (p *Prices) InTier(name string) (in *Prices, ok bool) {
 	if IsUsualTier(name) {

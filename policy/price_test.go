@@ -111,3 +111,18 @@ func TestSecondsAreRoundedUp(t *testing.T) {
 		}
 	}
 }
+
+func TestR28PricesOfABatch(t *testing.T) {
+	p := policy.Prices{
+		Input: 3, CachedInput: 1, CacheWrite: 5, CacheWrite1h: 7, Output: 10, PerSearch: 4, Known: true,
+		Above: []policy.Above{{Tokens: 9, Input: 6, Output: 21}}, Tiers: map[string]policy.Prices{"priority": {Input: 9}},
+	}
+	got := p.Percent(50)
+	if got.Input != 2 || got.CachedInput != 1 || got.CacheWrite != 3 || got.CacheWrite1h != 4 || got.Output != 5 || got.PerSearch != 4 || !got.Known || len(got.Tiers) != 0 ||
+		len(got.Above) != 1 || got.Above[0].Tokens != 9 || got.Above[0].Input != 3 || got.Above[0].Output != 11 {
+		t.Errorf("half of the prices is %+v", got)
+	}
+	if p.Input != 3 || p.Above[0].Input != 6 {
+		t.Errorf("the prices themselves changed: %+v", p)
+	}
+}

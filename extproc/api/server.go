@@ -23,7 +23,7 @@ type Caller struct {
 	Local     *localembed.Model // of the same; nil for none
 }
 
-// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks are required. Safe for
+// Server answers callers. Its methods that take a Caller are endpoints; their errors are faults. All fields but Checks and Later are required. Safe for
 // concurrent use.
 type Server struct {
 	Ledger     *ledger.Ledger
@@ -32,6 +32,7 @@ type Server struct {
 	State      func(policy.ProviderID) string // of a provider's health, for display
 	Quarantine *catalog.Quarantine
 	Reasonings *ReasoningStore
+	Later      Later // nil: requests are not deferred
 	Draining   func() bool
 	Checks     func() []ReadyDetail // of /readyz?verbose; nil: there are none
 }

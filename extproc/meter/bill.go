@@ -102,6 +102,14 @@ func (b *Bill) Immediate(ask *quota.Ask) bool {
 	return b.payer.Immediate() && b.meter.Limiter.Immediate(time.Now(), ask)
 }
 
+// Held is what was reserved of a balance.
+func (b *Bill) Held() policy.Micro {
+	if !b.principal.Prepaid {
+		return 0
+	}
+	return b.most
+}
+
 // Reserved reports whether a charge is at most what was reserved, so that Settle need not find more.
 func (b *Bill) Reserved(charge policy.Micro) bool { return !b.principal.Prepaid || charge <= b.most }
 

@@ -18,7 +18,9 @@ type books struct {
 	reserved policy.Micro
 	booked   []ledger.Charge
 	released int
-	waits    bool // a reservation would have to wait
+	waits    bool   // a reservation would have to wait
+	owner    string // of what stands
+	taken    int    // how often what stands was taken
 }
 
 func (*books) Solvent(context.Context, policy.Account) error { return nil }
@@ -53,6 +55,16 @@ func (p *books) Record(c ledger.Charge) error {
 }
 
 func (p *books) Release(*ledger.Hold) { p.released++ }
+
+func (p *books) Stand(_ context.Context, _ *ledger.Hold, owner string) error {
+	p.owner = owner
+	return nil
+}
+
+func (p *books) TakeStanding(context.Context, policy.Account, string) (*ledger.Hold, error) {
+	p.taken++
+	return &ledger.Hold{}, nil
+}
 
 // request is a request of a given length.
 type request struct {

@@ -66,6 +66,10 @@ type Books interface {
 	Record(c ledger.Charge) error
 	// Release ends a reservation without a charge. A nil one, and one that has ended, are left alone.
 	Release(h *ledger.Hold)
+	// Stand makes a reservation one that outlives the gateway, and ends it.
+	Stand(ctx context.Context, h *ledger.Hold, owner string) error
+	// TakeStanding makes it this gateway's again; one of nothing where there is none.
+	TakeStanding(ctx context.Context, account policy.Account, requestID string) (*ledger.Hold, error)
 }
 
 // PayerOf is who pays for a principal's request: the balance of its key, or nobody yet.

@@ -79,6 +79,9 @@ type Provider struct {
 	CountsTokens bool
 	// Reasoning is how the provider's kind returns reasoning.
 	Reasoning kind.Reasoning
+	// Batches is the form of the provider's batch API, and BatchPct what tokens cost there, in percent of their price; "" for none.
+	Batches  string
+	BatchPct int
 }
 
 // Keyless is who may send requests without an API key.

@@ -48,6 +48,9 @@ var soundTree = map[string]string{
 	"extproc/probe/probe.go":           `package probe; import _ "bardo.money/gateway/extproc/runtime"`,
 	"extproc/meter/bill.go": `package meter; import (_ "bardo.money/gateway/extproc/reasoning"; _ "bardo.money/gateway/policy/budget"
 			_ "bardo.money/gateway/policy/ledger"; _ "bardo.money/gateway/policy/quota")`,
+	"extproc/upstream/failure.go":         `package upstream`,
+	"extproc/batch/batch.go":              `package batch; import (_ "bardo.money/gateway/extproc/upstream"; _ "bardo.money/gateway/xds/state")`,
+	"extproc/deferred/store.go":           `package deferred; import (_ "bardo.money/gateway/extproc/batch"; _ "bardo.money/gateway/extproc/stream")`,
 	"policy/ledger/ledger.go":             `package ledger; import _ "bardo.money/gateway/policy/ledger/chargelog"`,
 	"policy/ledger/chargelog/log.go":      `package chargelog`,
 	"policy/quota/quota.go":               `package quota`,

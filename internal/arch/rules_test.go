@@ -11,7 +11,7 @@ var levels = []struct {
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
 		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
-		"extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
+		"extproc/batch", "extproc/deferred", "extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
 	}},
 	{2, "part", []string{
@@ -39,6 +39,8 @@ var engines = map[string][]string{
 	"extproc/modality":   {"extproc/request"},
 	"extproc/endpoint":   {"extproc/modality"}, // its operations have endpoints
 	"extproc/dryrun":     {"extproc/runtime", "extproc/request"},
+	"extproc/batch":      {"extproc/upstream", "xds/state"},                                       // its calls go through the egress listener
+	"extproc/deferred":   {"extproc/batch", "extproc/stream"},                                     // it stores heads and answers
 	"extproc/render":     {"extproc/reasoning"},                                                   // what it shows is a chain
 	"extproc/meter":      {"extproc/reasoning", "policy/budget", "policy/ledger", "policy/quota"}, // limits, budgets and charges of one request
 	"extproc/stream":     {"xds/state"},                                                           // names of headers between the parts

@@ -27,6 +27,7 @@ type Config struct {
 	Billing   Billing   `key:"billing" doc:"Prices for callers."`
 	Limits    Limits    `key:"limits" doc:"Default limits of API keys, which a key's own limits override, and limits of request bodies."`
 	Store     Store     `key:"store" doc:"Where state lives."`
+	Deferred  Deferred  `key:"deferred" doc:"Requests that are answered later (X-Bardo-Defer)."`
 	Extproc   Extproc   `key:"extproc" doc:"The sidecar, when it is a process separate from the control plane."`
 	XDS       XDS       `key:"xds" doc:"The control plane, when it is a process separate from the sidecar."`
 	Telemetry Telemetry `key:"telemetry" doc:"Logs and events."`
@@ -298,6 +299,20 @@ func (b *Billing) Spreads() (usual int, plans map[policy.Tier]int) {
 // Store says where state lives.
 type Store struct {
 	Ledger string `key:"ledger" default:"sqlite://$BARDO_HOME/bardo.db" doc:"The ledger's database."`
+}
+
+// Deferred says how requests are kept and answered that may wait.
+type Deferred struct {
+	Mode          string        `key:"mode" default:"on" oneof:"on off" doc:"Whether requests may be deferred; off refuses them."`
+	Key           Secret        `key:"key" doc:"What stored requests and answers are encrypted with; any text, best 32 random bytes. Without it they are stored in clear, in a file that only the gateway's user can read, and confidential and private requests cannot be deferred. A change takes effect at the next start, and loses what is stored."`
+	Batches       bool          `key:"batches" default:"true" doc:"Whether deferred requests are sent by the batch APIs of OpenAI and Anthropic, at the price of a batch, where the operator's own key serves them."`
+	Gather        time.Duration `key:"gather" default:"1m" doc:"How long requests are collected for one batch."`
+	Poll          time.Duration `key:"poll" default:"1m" doc:"Time between two looks at a batch."`
+	Fallback      time.Duration `key:"fallback" default:"1h" doc:"How long before its deadline a request no longer waits for its batch, or for an idle gateway, and is called directly; at most half of the time that it was given."`
+	Keep          time.Duration `key:"keep" default:"24h" doc:"How long an answer is kept that nobody has read."`
+	KeepDelivered time.Duration `key:"keep_delivered" default:"1h" doc:"How long an answer is kept after it was first read."`
+	MaxRequests   int64         `key:"max_requests" default:"1000" min:"1" max:"1000000" doc:"Deferred requests of one key, answered ones included until their answers are deleted."`
+	MaxBytes      int64         `key:"max_bytes" default:"67108864" min:"1024" max:"1099511627776" doc:"Bytes that are stored for one key."`
 }
 
 // Extproc is one pair of Envoy and sidecar in split mode.

@@ -29,6 +29,7 @@ type Kind struct {
 	Responses    bool   // it speaks OpenAI's Responses beside Chat Completions
 	CacheControl bool   // it speaks openai and understands cache_control on content
 	CountsTokens bool   // it counts the tokens of a request
+	Batches      string // the form of its batch API: openai, anthropic; "": it has none that is used
 
 	Endpoints []Endpoint // that it has besides those of conversations and embeddings
 

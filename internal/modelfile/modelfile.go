@@ -24,6 +24,7 @@ type Vendor struct {
 	Vendor        string   `key:"vendor" doc:"The ordinary provider that serves it."`
 	Prefixes      []string `key:"prefixes" doc:"Prefixes of its models' ids; # stands for a digit."`
 	SignsThinking bool     `key:"signs_thinking" doc:"Its models sign their thinking and refuse a history with other signatures."`
+	BatchPct      int      `key:"batch_pct" min:"0" max:"100" doc:"What tokens cost in the vendor's batch API, in percent of their price; 0: it has none."`
 }
 
 // Model is an entry of the operator's, or of the embedded catalog. Only ID is required; unset values are nil, zero or empty, and are taken from the

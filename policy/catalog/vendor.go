@@ -24,6 +24,16 @@ func (c *Catalog) vendorOfFamily(family string) policy.ProviderID {
 	return ""
 }
 
+// BatchPct is what tokens cost in the batch API of an ordinary provider, in percent of their price; 0: it has none.
+func (c *Catalog) BatchPct(vendor policy.ProviderID) int {
+	for i := range c.vendors {
+		if v := &c.vendors[i]; policy.ProviderID(v.Vendor) == vendor && v.BatchPct > 0 {
+			return v.BatchPct
+		}
+	}
+	return 0
+}
+
 // signsThinking reports whether the models of a family sign their thinking, and refuse a history with other signatures.
 func (c *Catalog) signsThinking(family string) bool {
 	for i := range c.vendors {

@@ -72,6 +72,12 @@ var parents = map[string]string{
 	"autonomous": "heartbeat_t1", "social": "heartbeat_t1",
 }
 
+// offline are the intents whose answers may come hours later: nothing that an agent does now depends on them.
+var offline = []string{"dream", "curator", "playbook", "death", "session_compact"}
+
+// Offline reports whether a subsystem's requests may be answered hours later.
+func Offline(subsystem string) bool { return slices.Contains(offline, Root(subsystem)) }
+
 var byName = index()
 
 func index() map[string]*policy.Intent {

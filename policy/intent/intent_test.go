@@ -102,3 +102,15 @@ func TestMortalityMakesIntentsCheaper(t *testing.T) {
 		})
 	}
 }
+
+// TestR28WhatMayWait: dreams and what else works offline; nothing that an agent decides by.
+func TestR28WhatMayWait(t *testing.T) {
+	for sub, may := range map[string]bool{
+		"dream": true, "dream_rem": true, "hypnagogic_dali": true, "curator": true, "session": true, "death_testament": true,
+		"heartbeat_t1": false, "risk": false, "operator": false, "daimon": false, "hypnagogic_observer": false, "unheard_of": false,
+	} {
+		if intent.Offline(sub) != may {
+			t.Errorf("%s may wait: %v", sub, !may)
+		}
+	}
+}

@@ -121,6 +121,7 @@ func (g *gateway) enforce(ctx context.Context, cfg *config.Config, rt *runtime.C
 		}
 		g.limiter.SetRules(quotaRules(cfg))
 		g.books.SetDurable(isDurable(cfg))
+		g.useDeferred(cfg)
 		g.answers.Limit(cfg.Inference.Caching.MaxBytes)
 		tuneGC(cfg)
 	}

@@ -54,6 +54,7 @@ func (g *gateway) assemble(cfg *config.Config) (*runtime.Config, error) {
 			Adapter: a, Endpoint: endpointOf(p), Keys: p.Keys, Ring: attempt.NewRing(p.Keys), Cluster: clusterID(p), Spread: len(p.Endpoints) > 1, Free: p.Free, Direct: p.Direct, Engineered: p.ContextEngineering, BYOK: p.BYOK, CountsTokens: p.CountsTokens,
 			Reasoning: a.Kind().Reasoning,
 		}
+		rt.Providers[p.ID] = withBatches(rt.Providers[p.ID], a.Kind().Batches, catalog.BatchPct(policy.ProviderID(p.Kind)))
 	}
 	rt.Resolver = settings.Resolver(g.parts.Adapters, catalog, cfg)
 	rt.Intents = settings.IntentRules(cfg)
@@ -75,6 +76,14 @@ func (g *gateway) embeddings(cfg *config.Config) (e runtime.Embeddings) {
 		e.Remote = config.KindVenice + "/" + cfg.Inference.Embeddings.VeniceModel
 	}
 	return e
+}
+
+// withBatches is a provider with its batch API, if the operator pays there and the catalog knows what it costs.
+func withBatches(p runtime.Provider, form string, pct int) runtime.Provider {
+	if form != "" && pct > 0 && !p.Direct {
+		p.Batches, p.BatchPct = form, pct
+	}
+	return p
 }
 
 // services are what the layers of a configuration work with.

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/record"
 	"bardo.money/gateway/extproc/runtime"
@@ -102,6 +103,7 @@ type dataPath struct {
 	listed   chan struct{}    // lists have changed
 	models   *catalog.Catalog // of the last configuration; opening and reloading use it, one at a time
 	gate     *extproc.Gateway
+	later    *deferred.Service // nil: no requests are deferred
 	calls    http.RoundTripper // of exchanges in Envoy's process; nil for the egress listener
 	applying sync.Mutex        // in Envoy's process: one configuration at a time
 

@@ -193,6 +193,7 @@ func (g *gateway) closeBy(over context.Context) {
 			g.log.Warn("events were lost: the place that they go to is too slow", "events", n)
 		}
 	})
+	g.closeDeferred()
 	if g.books != nil {
 		ctx, cancel := context.WithCancel(over)
 		if deadline, ok := over.Deadline(); ok {

@@ -256,10 +256,11 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
 		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
-		Log: g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
+		Deferred: g.newDeferred(cfg),
+		Log:      g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})
 	g.metrics.WatchBodies(g.gate.BodyBytes)
-	return nil
+	return g.openDeferred(ctx)
 }
 
 // egress is the client of exchanges' own calls: through Envoy's egress listener, or, in Envoy's process, through its clusters.

@@ -17,6 +17,7 @@ func (a Adapter) Kind() kind.Kind {
 		Variables:    []string{"ANTHROPIC_API_KEY"},
 		Format:       "anthropic",
 		CountsTokens: true,
+		Batches:      "anthropic",
 		PromptCache: kind.PromptCache{Terms: kind.CacheTerms{
 			MinDiscount: 90, MaxDiscount: 90, WritePremium: 25, MinTokens: 4000, MinTTL: 5 * time.Minute, MaxTTL: 5 * time.Minute, Explicit: true,
 		}},

@@ -18,6 +18,7 @@ func (a Adapter) Kind() kind.Kind {
 		Format:       "openai",
 		Responses:    true,
 		CountsTokens: true,
+		Batches:      "openai",
 		PromptCache: kind.PromptCache{Terms: kind.CacheTerms{
 			MinDiscount: 90, MaxDiscount: 90, MinTokens: 1024, MinTTL: 5 * time.Minute, MaxTTL: 10 * time.Minute,
 		}},

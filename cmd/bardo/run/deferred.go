@@ -1,0 +1,63 @@
+package run
+
+import (
+	"context"
+
+	"bardo.money/gateway/extproc/deferred"
+	"bardo.money/gateway/internal/config"
+)
+
+// deferredFile is the store of deferred requests, in the state directory.
+const deferredFile = "deferred.db"
+
+// newDeferred prepares the service of deferred requests; nil where they are switched off.
+func (g *gateway) newDeferred(cfg *config.Config) *deferred.Service {
+	if cfg.Deferred.Mode == "off" {
+		return nil
+	}
+	g.later = deferred.NewService(&deferred.Service{
+		Path: g.home.Path(deferredFile), Secret: cfg.Deferred.Key.Reveal(), Books: g.books, Log: g.log,
+	}, deferredOptions(cfg))
+	return g.later
+}
+
+func deferredOptions(cfg *config.Config) deferred.Options {
+	d := &cfg.Deferred
+	return deferred.Options{
+		Batches: d.Batches, Gather: d.Gather, Poll: d.Poll, Fallback: d.Fallback, Keep: d.Keep, KeepDelivered: d.KeepDelivered,
+		PerAccount: deferred.Limits{Requests: d.MaxRequests, Bytes: d.MaxBytes},
+	}
+}
+
+// openDeferred opens the store, if there is one, before requests come in: what is held for its requests is in the ledger then.
+func (d *dataPath) openDeferred(ctx context.Context) error {
+	if d.later == nil {
+		return nil
+	}
+	return d.later.Open(ctx)
+}
+
+// useDeferred takes the times and limits of a new configuration.
+func (d *dataPath) useDeferred(cfg *config.Config) {
+	if d.later != nil {
+		d.later.Use(deferredOptions(cfg))
+	}
+}
+
+// runDeferred answers deferred requests until ctx is done.
+func (d *dataPath) runDeferred(ctx context.Context) error {
+	if d.later == nil {
+		return nil
+	}
+	return d.later.Run(ctx)
+}
+
+// closeDeferred closes the store.
+func (g *gateway) closeDeferred() {
+	if g.later == nil {
+		return
+	}
+	if err := g.later.Close(); err != nil {
+		g.log.Error("the store of deferred requests was not closed cleanly", "error", err)
+	}
+}

@@ -1,0 +1,370 @@
+package deferred
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"bardo.money/gateway/extproc/batch"
+	"bardo.money/gateway/policy"
+)
+
+// The states of a batch.
+const (
+	gathering = "gathering" // requests are added to it
+	handing   = "handing"   // it may have been handed in
+	running   = "running"   // the provider has it
+	ended     = "ended"     // its results were read; what the provider stores is to be deleted
+)
+
+// What one batch may have.
+const (
+	mostItems = 1000
+	mostBytes = 16 << 20
+)
+
+// callTime is how long one call about a batch may take; results may be long.
+const callTime = 5 * time.Minute
+
+// batchRow is a batch.
+type batchRow struct {
+	id, state, key, path, model, beta, input, remote string
+	provider                                         policy.ProviderID
+	at, submitted                                    time.Time
+	tries                                            int
+	cancelled                                        bool
+}
+
+const selectBatch = `SELECT id, state, provider, key, path, model, beta, at, tries, input, remote, submitted, cancelled FROM batch `
+
+func scanBatch(row scanner) (b batchRow, err error) {
+	var at, submitted int64
+	err = row.Scan(&b.id, &b.state, &b.provider, &b.key, &b.path, &b.model, &b.beta, &at, &b.tries, &b.input, &b.remote, &submitted, &b.cancelled)
+	b.at, b.submitted = time.UnixMicro(at), time.UnixMicro(submitted)
+	return b, err
+}
+
+// group adds a planned request to a batch of its kind, which is made if none is gathering.
+func (s *Store) group(ctx context.Context, r *Request, p *Planned) error {
+	return s.atomically(ctx, func(tx *sql.Tx) error {
+		now := s.now().UnixMicro()
+		var id string
+		err := tx.QueryRowContext(ctx, `SELECT id FROM batch WHERE state = ? AND provider = ? AND key = ? AND path = ? AND model = ? AND beta = ? AND input = '' AND size + ? <= ?
+AND (SELECT count(*) FROM item WHERE batch = id) < ? ORDER BY at DESC LIMIT 1`,
+			gathering, p.Provider, p.Key, p.Path, p.Model, p.Beta, len(p.Body), mostBytes, mostItems).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			id = "bardo_" + newName()
+			_, err = tx.ExecContext(ctx, `INSERT INTO batch (id, state, provider, key, path, model, beta, at, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+				id, gathering, p.Provider, p.Key, p.Path, p.Model, p.Beta, now, now)
+		}
+		if err != nil {
+			return err
+		}
+		for _, c := range []struct {
+			query string
+			args  []any
+		}{
+			{`UPDATE batch SET size = size + ? WHERE id = ?`, []any{len(p.Body), id}},
+			{`INSERT INTO item (request, batch, digest, masked, body) VALUES (?, ?, ?, ?, ?)`, []any{r.ID, id, p.Digest, p.Masked, s.seal.seal("item "+r.ID, p.Body)}},
+			{`UPDATE request SET state = ?, batch = ? WHERE id = ?`, []any{grouped, id, r.ID}},
+		} {
+			if _, err := tx.ExecContext(ctx, c.query, c.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// items are the requests of a batch as they are handed in, in a fixed order.
+func (s *Store) items(ctx context.Context, id string) ([]batch.Item, error) {
+	scan := func(row scanner) (it batch.Item, err error) {
+		var body []byte
+		if err := row.Scan(&it.ID, &body); err != nil {
+			return it, err
+		}
+		it.Body, err = s.seal.open("item "+it.ID, body)
+		return it, err
+	}
+	return readAll(ctx, s, scan, `SELECT request, body FROM item WHERE batch = ? ORDER BY request`, id)
+}
+
+// setBatch writes down the next state of a batch.
+func (s *Store) setBatch(ctx context.Context, b *batchRow, due time.Time) error {
+	_, err := s.exec(context.WithoutCancel(ctx), `UPDATE batch SET state = ?, due = ?, tries = ?, input = ?, remote = ?, submitted = ?, cancelled = ? WHERE id = ?`,
+		b.state, due.UnixMicro(), b.tries, b.input, b.remote, b.submitted.UnixMicro(), b.cancelled, b.id)
+	return err
+}
+
+// stepBatches does what is due for each batch.
+func (w *worker) stepBatches(ctx context.Context) error {
+	all, err := readAll(ctx, w.st, scanBatch, selectBatch+`WHERE due <= ? ORDER BY due LIMIT ?`, w.Now().UnixMicro(), mostAtOnce)
+	for i := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		err = errors.Join(err, w.stepBatch(ctx, &all[i]))
+	}
+	return err
+}
+
+func (w *worker) stepBatch(ctx context.Context, b *batchRow) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	t, ok := w.Runner.Target(b.provider, b.key)
+	switch {
+	case !ok && b.state == ended:
+		return w.remove(ctx, b)
+	case !ok: // its key was removed: nobody can ask for it
+		return w.abandon(ctx, b, w.Now())
+	}
+	switch b.state {
+	case gathering:
+		return w.handIn(ctx, &t, b)
+	case handing:
+		return w.lookFor(ctx, &t, b)
+	case running:
+		return w.look(ctx, &t, b)
+	}
+	return w.forget(ctx, &t, b)
+}
+
+// handIn hands in a batch that has gathered long enough. That it is about to is on disk before.
+func (w *worker) handIn(ctx context.Context, t *batch.Target, b *batchRow) error {
+	items, err := w.st.items(ctx, b.id)
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return w.remove(ctx, b)
+	}
+	if until := b.at.Add(w.o.Gather); len(items) < mostItems && w.Now().Before(until) && b.input == "" {
+		return w.st.setBatch(ctx, b, until)
+	}
+	o := &batch.Order{Tag: b.id, Path: b.path, Beta: b.beta, Items: items, Input: b.input}
+	if o.Input == "" {
+		if o.Input, err = t.Upload(ctx, o); err != nil {
+			return w.failed(ctx, b, err)
+		}
+		if b.input = o.Input; b.input == "" {
+			b.input = "-" // nothing is added any more
+		}
+	}
+	b.state, b.submitted = handing, w.Now()
+	if err := w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll)); err != nil {
+		return err
+	}
+	made, err := t.Submit(ctx, o)
+	if err != nil {
+		return w.failed(ctx, b, err)
+	}
+	return w.runs(ctx, b, made.ID)
+}
+
+// runs notes that the provider has a batch.
+func (w *worker) runs(ctx context.Context, b *batchRow, id string) error {
+	b.state, b.remote, b.tries = running, id, 0
+	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
+}
+
+// failed decides what the error of a submission means. One that may have been accepted is looked for first.
+func (w *worker) failed(ctx context.Context, b *batchRow, why error) error {
+	w.Log.Warn("a batch was not handed in", "provider", string(b.provider), "batch", b.id, "error", why)
+	b.tries++
+	switch batch.OutcomeOf(why) {
+	case batch.Never:
+		return w.abandon(ctx, b, w.Now())
+	case batch.Later:
+		b.state = gathering
+	case batch.Unknown:
+	}
+	return w.st.setBatch(ctx, b, w.Now().Add(min(pause(b.tries), w.o.Poll)))
+}
+
+// settle is how long a submission that broke off may take to show in the provider's list, in polls.
+const settle = 3
+
+// lookFor looks for a batch that may have been handed in. One that does not show is handed in again after a while.
+func (w *worker) lookFor(ctx context.Context, t *batch.Target, b *batchRow) error {
+	items, err := w.st.items(ctx, b.id)
+	if err != nil {
+		return err
+	}
+	found, err := t.Find(ctx, &batch.Order{Tag: b.id, Items: items}, b.submitted)
+	if err != nil {
+		b.tries++
+		w.Log.Warn("a provider's batches cannot be listed", "provider", string(b.provider), "batch", b.id, "error", err)
+		return w.st.setBatch(ctx, b, w.Now().Add(min(pause(b.tries), w.o.Poll)))
+	}
+	for i := range found {
+		known, err := readAll(ctx, w.st, scanText, `SELECT id FROM batch WHERE remote = ? AND id <> ?`, found[i].ID, b.id)
+		if err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			return w.runs(ctx, b, found[i].ID)
+		}
+	}
+	if w.Now().Sub(b.submitted) >= settle*w.o.Poll {
+		b.state = gathering
+		return w.st.setBatch(ctx, b, w.Now())
+	}
+	return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
+}
+
+// look asks how far a batch is, and reads its results once it is over.
+func (w *worker) look(ctx context.Context, t *batch.Target, b *batchRow) error {
+	r, err := t.Look(ctx, b.remote)
+	switch {
+	case err != nil && batch.OutcomeOf(err) == batch.Never:
+		w.Log.Warn("a batch is not there any more", "provider", string(b.provider), "batch", b.id, "error", err)
+		return w.abandon(ctx, b, w.Now())
+	case err != nil:
+		b.tries++
+		w.Log.Warn("a batch cannot be looked at", "provider", string(b.provider), "batch", b.id, "error", err)
+		return w.st.setBatch(ctx, b, w.Now().Add(min(pause(b.tries), w.o.Poll)))
+	case r.State == batch.Running:
+		b.tries = 0
+		return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
+	case r.State == batch.Ended:
+		err := t.Results(ctx, b.remote, func(res *batch.Result) error { return w.st.take(ctx, b, res) })
+		if err != nil {
+			b.tries++
+			w.Log.Warn("the results of a batch were not read", "provider", string(b.provider), "batch", b.id, "error", err)
+			return w.st.setBatch(ctx, b, w.Now().Add(min(pause(b.tries), w.o.Poll)))
+		}
+	}
+	return w.abandon(ctx, b, w.Now())
+}
+
+// take stores the result of a request, which is answered next. A result of nobody's is ignored, and one of a request that was not begun is none.
+func (s *Store) take(ctx context.Context, b *batchRow, r *batch.Result) error {
+	if !r.Answered {
+		return nil
+	}
+	return s.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		c := Call{Batch: true, Model: b.model, Status: r.Status, Body: r.Body}
+		err := tx.QueryRowContext(ctx, `DELETE FROM item WHERE request = ? AND batch = ? RETURNING digest, masked`, r.ID, b.id).Scan(&c.Digest, &c.Masked)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, insertCall, s.callRow(r.ID, &c)...); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE request SET state = ?, due = ?, tries = 0 WHERE id = ? AND state = ?`, fetched, s.now().UnixMicro(), r.ID, grouped)
+		return err
+	})
+}
+
+// abandon ends a batch: requests of it that have no result are called directly.
+func (w *worker) abandon(ctx context.Context, b *batchRow, due time.Time) error {
+	b.state, b.tries = ended, 0
+	return w.st.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		for _, c := range []struct {
+			query string
+			args  []any
+		}{
+			{`UPDATE request SET state = ?, due = ?, batch = NULL, tries = 0 WHERE batch = ? AND state = ?`, []any{direct, due.UnixMicro(), b.id, grouped}},
+			{`DELETE FROM item WHERE batch = ?`, []any{b.id}},
+			{`UPDATE batch SET state = ?, due = ?, tries = 0 WHERE id = ?`, []any{ended, due.UnixMicro(), b.id}},
+		} {
+			if _, err := tx.ExecContext(ctx, c.query, c.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// mostForget is how often the deletion of what a provider stores is tried.
+const mostForget = 5
+
+// forget deletes what the provider stores of a batch that is over, and the batch.
+func (w *worker) forget(ctx context.Context, t *batch.Target, b *batchRow) error {
+	if b.remote == "" {
+		return w.remove(ctx, b)
+	}
+	r, err := t.Look(ctx, b.remote)
+	if err == nil && r.State == batch.Running { // it is being cancelled
+		return w.st.setBatch(ctx, b, w.Now().Add(w.o.Poll))
+	}
+	if err == nil {
+		err = t.Forget(ctx, &r)
+	}
+	if b.tries++; err != nil && b.tries < mostForget {
+		return w.st.setBatch(ctx, b, w.Now().Add(pause(b.tries)))
+	}
+	return w.remove(ctx, b)
+}
+
+func (w *worker) remove(ctx context.Context, b *batchRow) error {
+	_, err := w.st.exec(context.WithoutCancel(ctx), `DELETE FROM batch WHERE id = ?`, b.id)
+	return err
+}
+
+// leaveBatches takes requests out of batches that take too long: a batch is cancelled once the first of its requests has to leave, which gives it half of
+// the time that is left to return what it has. A batch that nobody waits for is cancelled, too.
+func (w *worker) leaveBatches(ctx context.Context) error {
+	all, err := readAll(ctx, w.st, scanRequest, selectRequest+`WHERE state = ?`, grouped)
+	if err != nil {
+		return err
+	}
+	wanted, late := map[string]bool{}, map[string]bool{}
+	for i := range all {
+		r := &all[i]
+		leaves := w.leaves(r)
+		if w.Now().After(leaves.Add(r.Deadline.Sub(leaves) / 2)) {
+			err = errors.Join(err, w.leave(ctx, r))
+			continue
+		}
+		wanted[r.batch] = wanted[r.batch] || !r.Cancelled
+		late[r.batch] = late[r.batch] || w.Now().After(leaves)
+	}
+	for id := range wanted {
+		if late[id] || !wanted[id] {
+			err = errors.Join(err, w.cancelBatch(ctx, id))
+		}
+	}
+	return err
+}
+
+// leave has a request called directly. Its result, should there be one, is not used.
+func (w *worker) leave(ctx context.Context, r *Request) error {
+	if !w.claim(ctx, w.st, r) {
+		return nil
+	}
+	defer w.drop(r)
+	return w.st.atomically(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM item WHERE request = ?`, r.ID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, due = ?, batch = NULL, tries = 0 WHERE id = ? AND state = ?`, direct, w.Now().UnixMicro(), r.ID, grouped)
+		return err
+	})
+}
+
+// cancelBatch asks the provider to begin nothing more of a batch; one that was not handed in is given up.
+func (w *worker) cancelBatch(ctx context.Context, id string) error {
+	b, err := scanBatch(w.st.db.QueryRowContext(ctx, selectBatch+`WHERE id = ?`, id))
+	switch {
+	case err != nil || b.cancelled || b.state == handing || b.state == ended:
+		return err
+	case b.state == gathering:
+		return w.abandon(ctx, &b, w.Now())
+	}
+	t, ok := w.Runner.Target(b.provider, b.key)
+	if !ok {
+		return w.abandon(ctx, &b, w.Now())
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	if err := t.Cancel(ctx, b.remote); err != nil {
+		w.Log.Warn("a batch was not cancelled", "provider", string(b.provider), "batch", b.id, "error", err)
+	}
+	b.cancelled = true
+	return w.st.setBatch(ctx, &b, w.Now().Add(w.o.Poll/4))
+}

@@ -1,0 +1,361 @@
+package deferred
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"bardo.money/gateway/extproc/batch"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/policy"
+)
+
+// Runner knows how requests are served. Safe for concurrent use.
+type Runner interface {
+	// Plan finds out which call a request begins with. nil: it is to be made by itself, not in a batch. The error is that it will not be served at all, and
+	// Answer says why.
+	Plan(ctx context.Context, r *Request) (*Planned, error)
+	// Answer serves a request to its end, or until ctx is done.
+	Answer(ctx context.Context, r *Request, run *Run) Served
+	// Expired is the answer to a request that was not answered in time.
+	Expired(r *Request) stream.Reply
+	// Target is the batch API of a provider, with the key of a fingerprint; ok is false where it is not configured any more.
+	Target(provider policy.ProviderID, key string) (t batch.Target, ok bool)
+	// Idle reports whether no client waits for anything.
+	Idle() bool
+	// Draining reports whether nothing new is to be begun.
+	Draining() bool
+}
+
+// Planned is a call that may be part of a batch.
+type Planned struct {
+	Provider policy.ProviderID
+	Key      string // fingerprint of the provider's key
+	Path     string // below the provider's base URL
+	Model    string // provider and model, as the catalog has them
+	Beta     string
+	Digest   []byte
+	Masked   bool
+	Body     []byte
+}
+
+// Run is one attempt at answering a request.
+type Run struct {
+	Calls []Call            // that are not made again
+	Keep  func(*Call) error // stores the answer of a call before it is used; safe for concurrent use
+	Last  bool              // there is no time for another run
+}
+
+// Served is what came of a run.
+type Served struct {
+	Reply  stream.Reply
+	Booked bool // the request was charged, or booked as one that owes nothing: it must not run again
+	Again  bool // it failed for a reason that may pass, and was not booked
+}
+
+// Books hold the money of requests. Safe for concurrent use.
+type Books interface {
+	ReleaseStanding(ctx context.Context, requestID string) error
+	Standing(ctx context.Context, owner string) ([]string, error)
+	Charged(ctx context.Context, account policy.Account, requestID string) (bool, error)
+	// ReserveStanding holds an amount for a request, for an owner.
+	ReserveStanding(ctx context.Context, account policy.Account, requestID string, amount policy.Micro, owner string) error
+}
+
+// Options are the times and limits of deferred requests. All are positive.
+type Options struct {
+	Batches       bool          // batch APIs are used
+	Gather        time.Duration // how long requests are collected for a batch
+	Poll          time.Duration // between two looks at a batch
+	Fallback      time.Duration // before its deadline a request no longer waits for a batch
+	Keep          time.Duration // how long an answer is kept that nobody reads
+	KeepDelivered time.Duration // and one that was read
+	PerAccount    Limits
+}
+
+// Event is what has happened to a request.
+type Event struct {
+	RequestID string    `json:"request_id"`
+	Subsystem string    `json:"subsystem,omitempty"`
+	State     string    `json:"state"` // accepted, batched, answered, failed, expired, cancelled
+	Status    int       `json:"status,omitempty"`
+	Batch     bool      `json:"batch,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Service keeps deferred requests and has them answered. Safe for concurrent use.
+type Service struct {
+	Path   string // of the store's file, which is made for the first request
+	Secret string // that content is encrypted with; "" for nothing
+	Runner Runner
+	Books  Books
+	Log    *slog.Logger
+	Tell   func(account policy.Account, e *Event) // may be nil
+	Now    func() time.Time                       // nil means time.Now
+
+	options atomic.Pointer[Options]
+	store   atomic.Pointer[Store]
+	opening sync.Mutex
+	wake    chan struct{}
+
+	mu      sync.Mutex
+	running map[string]bool // requests that something is being done with
+}
+
+// NewService prepares a service.
+func NewService(s *Service, o Options) *Service {
+	s.wake, s.running = make(chan struct{}, 1), map[string]bool{}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	if s.Tell == nil {
+		s.Tell = func(policy.Account, *Event) {}
+	}
+	s.Use(o)
+	return s
+}
+
+// Use changes the options.
+func (s *Service) Use(o Options) { s.options.Store(&o) }
+
+// Open opens the store, if its file exists, before requests are accepted.
+func (s *Service) Open(ctx context.Context) error {
+	if _, err := os.Stat(s.Path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	st, err := s.opened(ctx)
+	if err != nil {
+		return err
+	}
+	return s.reconcile(ctx, st, true)
+}
+
+// opened is the store, which is made if there is none.
+func (s *Service) opened(ctx context.Context) (*Store, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if st := s.store.Load(); st != nil {
+		return st, nil
+	}
+	st, err := OpenStore(context.WithoutCancel(ctx), s.Path, s.Secret, s.Now)
+	if err == nil {
+		s.store.Store(st)
+	}
+	return st, err
+}
+
+// Close closes the store. Run must have ended.
+func (s *Service) Close() error {
+	if st := s.store.Load(); st != nil {
+		return st.Close()
+	}
+	return nil
+}
+
+// Encrypts reports whether content is encrypted.
+func (s *Service) Encrypts() bool { return s.Secret != "" }
+
+// Owner is the name under which money stands for requests in the ledger.
+func (s *Service) Owner(ctx context.Context) (string, error) {
+	st, err := s.opened(ctx)
+	if err != nil {
+		return "", err
+	}
+	return st.Owner(), nil
+}
+
+// Add takes a request. The error is ErrFull, or the store's.
+func (s *Service) Add(ctx context.Context, r *Request) error {
+	st, err := s.opened(ctx)
+	if err != nil {
+		return err
+	}
+	if err := st.Add(ctx, r, s.options.Load().PerAccount); err != nil {
+		return err
+	}
+	s.tell(r, "accepted", 0)
+	s.poke()
+	return nil
+}
+
+func (s *Service) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Service) tell(r *Request, state string, status int) {
+	s.Tell(r.Account, &Event{RequestID: r.ID, Subsystem: r.Subsystem, State: state, Status: status, Batch: r.state == fetched || state == "batched", ExpiresAt: r.Deadline.UTC()})
+}
+
+// Errors of Answer and Cancel.
+var (
+	// ErrUnknown says that the account has no such request.
+	ErrUnknown = errors.New("there is no such deferred request")
+	// ErrGone says that it was cancelled, or that its answer was deleted.
+	ErrGone = errors.New("the answer is gone")
+)
+
+// Status is how far a request is.
+type Status struct {
+	Request Request
+	Batched bool
+	Answer  *stream.Reply // nil until it is there
+}
+
+// Answer is how far a request of an account is. read: the caller gets the answer, which is deleted a while later.
+func (s *Service) Answer(ctx context.Context, account policy.Account, id string, read bool) (Status, error) {
+	st := s.store.Load()
+	if st == nil {
+		return Status{}, ErrUnknown
+	}
+	r, err := st.find(ctx, account, id)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case r.state == gone || r.Cancelled:
+		return Status{}, ErrGone
+	case r.state != over:
+		return Status{Request: r, Batched: r.state == grouped}, nil
+	}
+	a, err := st.answer(ctx, id, read)
+	return Status{Request: r, Answer: a}, err
+}
+
+// find reads a request of an account.
+func (s *Store) find(ctx context.Context, account policy.Account, id string) (Request, error) {
+	r, err := scanRequest(s.db.QueryRowContext(ctx, selectRequest+`WHERE id = ? AND account = ?`, id, account))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrUnknown
+	}
+	return r, err
+}
+
+// answer reads a stored answer. read notes that its client has it.
+func (s *Store) answer(ctx context.Context, id string, read bool) (*stream.Reply, error) {
+	var b []byte
+	if err := s.db.QueryRowContext(ctx, `SELECT answer FROM request WHERE id = ?`, id).Scan(&b); err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, ErrGone
+	}
+	text, err := s.seal.open("answer "+id, b)
+	if err != nil {
+		return nil, err
+	}
+	var a stream.Reply
+	if err := json.Unmarshal(text, &a); err != nil {
+		return nil, err
+	}
+	if read {
+		_, err = s.exec(ctx, `UPDATE request SET delivered = coalesce(delivered, ?) WHERE id = ?`, s.now().UnixMicro(), id)
+	}
+	return &a, err
+}
+
+// Cancel ends a request, or deletes its answer. Where a provider may be working on it already, it is charged for what that comes to, and nobody gets the
+// answer.
+func (s *Service) Cancel(ctx context.Context, account policy.Account, id string) error {
+	st := s.store.Load()
+	if st == nil {
+		return ErrUnknown
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := st.find(ctx, account, id)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.state == gone || r.Cancelled:
+		return ErrGone
+	case r.state == over:
+		return st.erase(ctx, id)
+	}
+	ended, err := st.cancel(ctx, &r, !s.running[id])
+	if err != nil {
+		return err
+	}
+	s.tell(&r, "cancelled", 0)
+	if ended {
+		s.release(ctx, id)
+	}
+	s.poke()
+	return nil
+}
+
+// cancel marks a request. ended: nothing was begun yet, so it is over; may is false where something is.
+func (s *Store) cancel(ctx context.Context, r *Request, may bool) (ended bool, err error) {
+	err = s.atomically(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE request SET cancelled = 1, due = ? WHERE id = ?`, s.now().UnixMicro(), r.ID); err != nil {
+			return err
+		}
+		if ended, err = cancellable(ctx, tx, r); err != nil || !ended || !may {
+			ended = false
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, done = ?, size = 0, head = NULL, body = NULL WHERE id = ?`, gone, s.now().UnixMicro(), r.ID); err != nil {
+			return err
+		}
+		return dropWork(ctx, tx, r.ID)
+	})
+	return ended, err
+}
+
+// cancellable reports whether nobody works on a request yet, nor has.
+func cancellable(ctx context.Context, tx *sql.Tx, r *Request) (bool, error) {
+	var calls, handed int64
+	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM call WHERE request = ?), (SELECT count(*) FROM batch WHERE id = ? AND state <> ?)`, r.ID, r.batch, gathering).Scan(&calls, &handed)
+	return calls == 0 && handed == 0, err
+}
+
+// erase deletes an answer.
+func (s *Store) erase(ctx context.Context, id string) error {
+	if _, err := s.exec(ctx, `UPDATE request SET state = ?, size = 0, answer = NULL WHERE id = ?`, gone, id); err != nil {
+		return err
+	}
+	return s.truncate(ctx)
+}
+
+// truncate removes what was deleted from the journal, too.
+func (s *Store) truncate(ctx context.Context) error {
+	_, err := s.exec(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	return err
+}
+
+// claim takes a request, so that nothing else is done with it until it is dropped. ok is false if somebody has it, or its state has changed.
+func (s *Service) claim(ctx context.Context, st *Store, r *Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[r.ID] {
+		return false
+	}
+	now, err := st.find(ctx, r.Account, r.ID)
+	if err != nil || now.state != r.state {
+		return false
+	}
+	*r = now
+	s.running[r.ID] = true
+	return true
+}
+
+func (s *Service) drop(r *Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, r.ID)
+}
+
+// release gives back what stands for a request. What fails is done by reconcile.
+func (s *Service) release(ctx context.Context, id string) {
+	if err := s.Books.ReleaseStanding(context.WithoutCancel(ctx), id); err != nil {
+		s.Log.Warn("what was held for a deferred request was not given back yet", "request", id, "error", err)
+	}
+}

@@ -1,0 +1,325 @@
+// Package deferred keeps requests that are answered later, and has them answered: in a batch of their provider where that is cheaper, else by an ordinary
+// call while the gateway has nothing else to do, at the latest shortly before their time is over. It knows the states of requests and batches, and how they
+// outlive a crash; it does not know formats, prices, routes or how a call is made: a Runner does.
+//
+// Every step is written down before the next one begins. A request is in one state at a time:
+//
+//	queued → grouped (in a batch that is not over) → fetched (its result is here) → over
+//	queued → direct (waits for an ordinary call) → over
+//
+// A batch that may have been handed in is looked for before it is handed in again, and an answer of a provider is stored before it is used. The charge has
+// the request's id, and the ledger takes one charge of an id.
+package deferred
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	_ "github.com/mattn/go-sqlite3" // the "sqlite3" driver
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/stream"
+	"bardo.money/gateway/policy"
+)
+
+//go:embed schema.sql
+var schema string
+
+// schemaVersion is the version of the store. A newer one is refused.
+const schemaVersion = 1
+
+// The states of a request.
+const (
+	queued  = "queued"
+	grouped = "grouped"
+	fetched = "fetched"
+	direct  = "direct"
+	over    = "over"
+	gone    = "gone" // over, and its answer was deleted
+)
+
+// Request is a deferred request.
+type Request struct {
+	ID        string
+	Account   policy.Account
+	Dialect   chat.Dialect
+	Subsystem string
+	Prepaid   bool
+	Held      policy.Micro // that stand for it in the ledger
+	Secret    bool         // it is confidential or private
+	At        time.Time
+	Deadline  time.Time
+	Cancelled bool
+	Head      stream.Head
+	Body      []byte
+
+	state string
+	tries int
+	batch string
+	size  int64
+}
+
+// Store is the file of deferred requests. Safe for concurrent use by one process.
+type Store struct {
+	db    *sql.DB
+	seal  sealer
+	owner string
+	now   func() time.Time
+}
+
+// OpenStore opens the file, and creates it if it does not exist. secret is what content is encrypted with; "" for nothing.
+func OpenStore(ctx context.Context, path, secret string, now func() time.Time) (s *Store, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	s = &Store{now: now}
+	if s.seal, err = newSealer(secret); err != nil {
+		return nil, err
+	}
+	params := url.Values{"_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"5000"}, "_txlock": {"immediate"}, "_secure_delete": {"on"}}
+	if s.db, err = sql.Open("sqlite3", (&url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}).String()); err != nil {
+		return nil, err
+	}
+	s.db.SetMaxOpenConns(1) // one writer, and reads are short
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("deferred requests: %s: %w", path, err), s.db.Close())
+	}
+	return s, nil
+}
+
+// prepare creates the tables, and gives the store its name.
+func (s *Store) prepare(ctx context.Context) error {
+	return s.atomically(ctx, func(tx *sql.Tx) error {
+		var version int
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		switch version {
+		case schemaVersion:
+		case 0:
+			if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("\nPRAGMA user_version = %d", schemaVersion)); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT INTO owner (id) VALUES (?)`, newName()); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("it was written by a newer version of this program (%d)", version)
+		}
+		return tx.QueryRowContext(ctx, `SELECT id FROM owner`).Scan(&s.owner)
+	})
+}
+
+// newName is a name that nobody else has.
+func newName() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Owner is the store's name in the ledger.
+func (s *Store) Owner() string { return s.owner }
+
+// Encrypts reports whether content is encrypted.
+func (s *Store) Encrypts() bool { return s.seal.aead != nil }
+
+func (s *Store) atomically(ctx context.Context, change func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to roll back
+	if err := change(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// exec makes one change that is on disk when it returns.
+func (s *Store) exec(ctx context.Context, query string, args ...any) (changed int64, err error) {
+	r, err := s.db.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+// Limits are what one account may have stored.
+type Limits struct {
+	Requests int64
+	Bytes    int64
+}
+
+// ErrFull is the error of a request beyond its account's limits.
+var ErrFull = errors.New("the account has as many deferred requests as it may have")
+
+// Add stores a request.
+func (s *Store) Add(ctx context.Context, r *Request, most Limits) error {
+	head, err := json.Marshal(&r.Head)
+	if err != nil {
+		return err
+	}
+	size := int64(len(head) + len(r.Body))
+	return s.atomically(ctx, func(tx *sql.Tx) error {
+		var n, bytes int64
+		err := tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(size), 0) FROM request WHERE account = ? AND state <> ?`, r.Account, gone).Scan(&n, &bytes)
+		if err != nil {
+			return err
+		}
+		if n >= most.Requests || bytes+size > most.Bytes {
+			return ErrFull
+		}
+		at := s.now().UnixMicro()
+		_, err = tx.ExecContext(ctx, `INSERT INTO request (id, account, state, dialect, subsystem, prepaid, held, secret, at, deadline, due, size, head, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.ID, r.Account, queued, r.Dialect, r.Subsystem, r.Prepaid, int64(r.Held), r.Secret, at, r.Deadline.UnixMicro(), at, size,
+			s.seal.seal("head "+r.ID, head), s.seal.seal("body "+r.ID, r.Body))
+		return err
+	})
+}
+
+const selectRequest = `SELECT id, account, state, dialect, subsystem, prepaid, held, secret, at, deadline, tries, cancelled, coalesce(batch, ''), size FROM request `
+
+type scanner interface{ Scan(into ...any) error }
+
+func scanRequest(row scanner) (r Request, err error) {
+	var at, deadline int64
+	err = row.Scan(&r.ID, &r.Account, &r.state, &r.Dialect, &r.Subsystem, &r.Prepaid, &r.Held, &r.Secret, &at, &deadline, &r.tries, &r.Cancelled, &r.batch, &r.size)
+	r.At, r.Deadline = time.UnixMicro(at), time.UnixMicro(deadline)
+	return r, err
+}
+
+func readAll[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+func scanText(row scanner) (text string, err error) {
+	err = row.Scan(&text)
+	return text, err
+}
+
+// content reads what the client sent. The error wraps errSealed where the key has changed.
+func (s *Store) content(ctx context.Context, r *Request) error {
+	var head, body []byte
+	err := s.db.QueryRowContext(ctx, `SELECT head, body FROM request WHERE id = ?`, r.ID).Scan(&head, &body)
+	if err != nil {
+		return err
+	}
+	if head, err = s.seal.open("head "+r.ID, head); err != nil {
+		return err
+	}
+	if r.Body, err = s.seal.open("body "+r.ID, body); err != nil {
+		return err
+	}
+	return json.Unmarshal(head, &r.Head)
+}
+
+// inState are the requests of a state for which something is due, the most urgent first.
+func (s *Store) inState(ctx context.Context, state string, most int) ([]Request, error) {
+	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state = ? AND due <= ? ORDER BY deadline LIMIT ?`, state, s.now().UnixMicro(), most)
+}
+
+// late are the requests that are not over and whose time is.
+func (s *Store) late(ctx context.Context) ([]Request, error) {
+	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state NOT IN (?, ?) AND deadline <= ? ORDER BY deadline LIMIT 100`, over, gone, s.now().UnixMicro())
+}
+
+// open are all requests that are not over.
+func (s *Store) open(ctx context.Context) ([]Request, error) {
+	return readAll(ctx, s, scanRequest, selectRequest+`WHERE state NOT IN (?, ?)`, over, gone)
+}
+
+// move changes a request's state, if it is still in the one that it was read in.
+func (s *Store) move(ctx context.Context, r *Request, state string, due time.Time, tries int) error {
+	_, err := s.exec(ctx, `UPDATE request SET state = ?, due = ?, tries = ?, batch = NULL WHERE id = ? AND state = ?`, state, due.UnixMicro(), tries, r.ID, r.state)
+	return err
+}
+
+// Call is an answer of a provider that is stored.
+type Call struct {
+	Digest []byte
+	Batch  bool
+	Model  string // of a batch's: "provider/model"
+	Masked bool
+	Status int
+	Body   []byte
+}
+
+// keepCall stores an answer.
+func (s *Store) keepCall(ctx context.Context, request string, c *Call) error {
+	_, err := s.exec(ctx, insertCall, s.callRow(request, c)...)
+	return err
+}
+
+const insertCall = `INSERT INTO call (request, digest, batch, model, masked, status, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+
+func (s *Store) callRow(request string, c *Call) []any {
+	return []any{request, c.Digest, c.Batch, c.Model, c.Masked, c.Status, s.seal.seal("call "+request, c.Body)}
+}
+
+// calls are the answers that are stored for a request.
+func (s *Store) calls(ctx context.Context, request string) (all []Call, err error) {
+	scan := func(row scanner) (c Call, err error) {
+		var body []byte
+		if err := row.Scan(&c.Digest, &c.Batch, &c.Model, &c.Masked, &c.Status, &body); err != nil {
+			return c, err
+		}
+		c.Body, err = s.seal.open("call "+request, body)
+		return c, err
+	}
+	return readAll(ctx, s, scan, `SELECT digest, batch, model, masked, status, body FROM call WHERE request = ?`, request)
+}
+
+// finish stores the answer of a request and deletes all else of it.
+func (s *Store) finish(ctx context.Context, id string, a *stream.Reply) error {
+	answer, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return s.atomically(ctx, func(tx *sql.Tx) error {
+		now := s.now().UnixMicro()
+		_, err := tx.ExecContext(ctx, `UPDATE request SET state = ?, done = ?, due = ?, size = ?, head = NULL, body = NULL, answer = iif(cancelled, NULL, ?) WHERE id = ? AND state NOT IN (?, ?)`,
+			over, now, now, len(answer), s.seal.seal("answer "+id, answer), id, over, gone)
+		if err != nil {
+			return err
+		}
+		return dropWork(ctx, tx, id)
+	})
+}
+
+// dropWork deletes what was stored on the way to an answer.
+func dropWork(ctx context.Context, tx *sql.Tx, id string) error {
+	for _, query := range []string{`DELETE FROM call WHERE request = ?`, `DELETE FROM item WHERE request = ?`} {
+		if _, err := tx.ExecContext(ctx, query, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

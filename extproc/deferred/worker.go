@@ -1,0 +1,312 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"bardo.money/gateway/internal/guard"
+)
+
+// How much is done at once.
+const (
+	mostDirect = 4   // ordinary calls at a time
+	mostAtOnce = 100 // requests that are looked at in one round
+)
+
+// Times of the worker.
+const (
+	longestTick    = time.Second
+	shortestTick   = 20 * time.Millisecond
+	firstPause     = 2 * time.Second // after something failed; twice as long each further time
+	longestPause   = 5 * time.Minute
+	reconcileEvery = time.Minute
+	rememberGone   = 7 * 24 * time.Hour // how long 410 is said rather than 404
+)
+
+// Run works on requests until ctx is done. What it has begun then is begun again by the next Run.
+func (s *Service) Run(ctx context.Context) error {
+	w := &worker{Service: s}
+	defer w.calls.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-tick.C:
+		}
+		next := longestTick
+		switch st := s.store.Load(); {
+		case st == nil:
+		case !s.Runner.Draining():
+			w.st, w.o = st, s.options.Load()
+			w.round(ctx)
+			next = max(min(w.o.Poll/4, longestTick), shortestTick)
+		case w.st != nil: // it has been ready before
+			stop() // what is under way is done again after the next start
+		}
+		tick.Reset(next)
+	}
+}
+
+// worker is one Run.
+type worker struct {
+	*Service
+
+	st         *Store
+	o          *Options
+	calls      sync.WaitGroup
+	inFlight   chan struct{}
+	reconciled time.Time
+}
+
+// round does all that is due.
+func (w *worker) round(ctx context.Context) {
+	if w.inFlight == nil {
+		w.inFlight = make(chan struct{}, mostDirect)
+	}
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"reconcile with the ledger", w.reconcile},
+		{"end what is late", w.expire},
+		{"plan", w.plan},
+		{"leave batches", w.leaveBatches},
+		{"look at batches", w.stepBatches},
+		{"use results", w.useResults},
+		{"call directly", w.callDirectly},
+		{"delete what was kept long enough", w.clean},
+	} {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := guard.Err(func() error { return step.do(ctx) })(); err != nil && ctx.Err() == nil {
+			w.Log.Error("deferred requests: a step failed, and is repeated", "step", step.what, "error", err)
+		}
+	}
+}
+
+// pause is how long to wait after something has failed several times.
+func pause(tries int) time.Duration { return min(firstPause<<min(tries, 10), longestPause) }
+
+// reconcile makes the ledger hold what requests need, and nothing for those that are over, once a minute.
+func (w *worker) reconcile(ctx context.Context) error {
+	if w.Now().Sub(w.reconciled) < reconcileEvery {
+		return nil
+	}
+	if err := w.Service.reconcile(ctx, w.st, false); err != nil {
+		return err
+	}
+	w.reconciled = w.Now()
+	return nil
+}
+
+// reconcile makes the ledger hold what requests need, and nothing for those that are over: a gateway that was killed may have left either behind.
+// first: no request is being accepted, so what stands for a request that is not here stands for none.
+func (s *Service) reconcile(ctx context.Context, st *Store, first bool) error {
+	standing, err := s.Books.Standing(ctx, st.Owner())
+	if err != nil {
+		return err
+	}
+	ended, err := readAll(ctx, st, scanText, `SELECT id FROM request WHERE state IN (?, ?)`, over, gone)
+	if err != nil {
+		return err
+	}
+	open, err := st.open(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		r := &open[i]
+		if at := slices.Index(standing, r.ID); at >= 0 {
+			standing = slices.Delete(standing, at, at+1)
+		} else if r.Held > 0 {
+			s.restore(ctx, st, r)
+		}
+	}
+	for _, id := range standing {
+		if first || slices.Contains(ended, id) {
+			s.release(ctx, id)
+		}
+	}
+	return nil
+}
+
+// restore holds the money of a request again whose charge did not come about.
+func (s *Service) restore(ctx context.Context, st *Store, r *Request) {
+	charged, err := s.Books.Charged(ctx, r.Account, r.ID)
+	if err == nil && !charged {
+		err = s.Books.ReserveStanding(ctx, r.Account, r.ID, r.Held, st.Owner())
+	}
+	if err != nil {
+		s.Log.Warn("the money of a deferred request is not held at the moment", "request", r.ID, "error", err)
+	}
+}
+
+// expire ends requests that were not answered in time.
+func (w *worker) expire(ctx context.Context) error {
+	late, err := w.st.late(ctx)
+	for i := range late {
+		if r := &late[i]; w.claim(ctx, w.st, r) {
+			a := w.Runner.Expired(r)
+			err = errors.Join(err, w.end(ctx, r, &Served{Reply: a}, "expired"))
+			w.drop(r)
+		}
+	}
+	return err
+}
+
+// end stores a request's answer, gives its money back, and tells.
+func (w *worker) end(ctx context.Context, r *Request, a *Served, state string) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := w.st.finish(ctx, r.ID, &a.Reply); err != nil {
+		return err
+	}
+	w.release(ctx, r.ID)
+	now, err := w.st.find(ctx, r.Account, r.ID)
+	if err == nil && now.Cancelled {
+		return w.st.erase(ctx, r.ID)
+	}
+	w.tell(r, state, a.Reply.Status)
+	return err
+}
+
+// plan decides which requests become part of a batch.
+func (w *worker) plan(ctx context.Context) error {
+	all, err := w.st.inState(ctx, queued, mostAtOnce)
+	for i := range all {
+		if r := &all[i]; ctx.Err() == nil && w.claim(ctx, w.st, r) {
+			err = errors.Join(err, w.planOne(ctx, r))
+			w.drop(r)
+		}
+	}
+	return err
+}
+
+func (w *worker) planOne(ctx context.Context, r *Request) error {
+	if !w.o.Batches || r.Secret || w.leaves(r).Sub(w.Now()) <= w.o.Gather {
+		return w.goDirect(ctx, r)
+	}
+	if err := w.st.content(ctx, r); err != nil {
+		return errors.Join(err, w.goDirect(ctx, r)) // which fails, and says why
+	}
+	p, err := w.Runner.Plan(ctx, r)
+	if err != nil || p == nil {
+		return w.goDirect(ctx, r) // which fails, and says why
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := w.st.group(ctx, r, p); err != nil {
+		return err
+	}
+	w.tell(r, "batched", 0)
+	return nil
+}
+
+func (w *worker) goDirect(ctx context.Context, r *Request) error {
+	return w.st.move(ctx, r, direct, w.Now(), 0)
+}
+
+// leaves is when a request stops waiting: for a batch, or for an idle gateway.
+func (w *worker) leaves(r *Request) time.Time {
+	return r.Deadline.Add(-min(w.o.Fallback, r.Deadline.Sub(r.At)/2))
+}
+
+// useResults answers requests whose batch has answered them.
+func (w *worker) useResults(ctx context.Context) error {
+	all, err := w.st.inState(ctx, fetched, mostAtOnce)
+	for i := range all {
+		if r := &all[i]; ctx.Err() == nil && w.claim(ctx, w.st, r) {
+			err = errors.Join(err, w.answer(ctx, r))
+			w.drop(r)
+		}
+	}
+	return err
+}
+
+// callDirectly answers requests by ordinary calls, while nobody waits for the gateway, or when it is time.
+func (w *worker) callDirectly(ctx context.Context) error {
+	all, err := w.st.inState(ctx, direct, mostAtOnce)
+	for i := range all {
+		r := &all[i]
+		if w.Now().Before(w.leaves(r)) && !w.Runner.Idle() && !r.Cancelled {
+			continue
+		}
+		select {
+		case w.inFlight <- struct{}{}:
+		default:
+			return err
+		}
+		if !w.claim(ctx, w.st, r) {
+			<-w.inFlight
+			continue
+		}
+		w.calls.Add(1)
+		guard.Go(func() {
+			defer w.calls.Done()
+			defer func() { <-w.inFlight }()
+			defer w.drop(r)
+			if err := w.answer(ctx, r); err != nil && ctx.Err() == nil {
+				w.Log.Error("a deferred request was not answered yet", "request", r.ID, "error", err)
+			}
+		})
+	}
+	return err
+}
+
+// answer has a request answered, and stores the answer. One that failed for a reason that may pass is answered again later.
+func (w *worker) answer(ctx context.Context, r *Request) error {
+	calls, err := w.st.calls(ctx, r.ID)
+	if err == nil {
+		err = w.st.content(ctx, r)
+	}
+	switch {
+	case errors.Is(err, errSealed): // the operator has changed deferred.key
+		w.Log.Error("a deferred request cannot be read any more", "request", r.ID, "error", err)
+		return w.end(ctx, r, &Served{Reply: w.Runner.Expired(r)}, "failed")
+	case err != nil:
+		return err
+	}
+	if r.Cancelled && len(calls) == 0 { // nobody has begun
+		return w.end(ctx, r, &Served{}, "cancelled")
+	}
+	ctx, cancel := context.WithDeadline(ctx, r.Deadline)
+	defer cancel()
+	keep := func(c *Call) error { return w.st.keepCall(context.WithoutCancel(ctx), r.ID, c) }
+	again := w.Now().Add(pause(r.tries))
+	a := w.Runner.Answer(ctx, r, &Run{Calls: calls, Keep: keep, Last: !again.Before(r.Deadline)})
+	if ctx.Err() != nil && !a.Booked {
+		return nil // the next round, or the next start, goes on
+	}
+	if a.Again {
+		return w.st.move(context.WithoutCancel(ctx), r, r.state, again, r.tries+1)
+	}
+	state := "answered"
+	if a.Reply.Status/100 != 2 {
+		state = "failed"
+	}
+	return w.end(ctx, r, &a, state)
+}
+
+// clean deletes answers that were kept long enough, and then what is remembered of their requests.
+func (w *worker) clean(ctx context.Context) error {
+	now := w.Now()
+	n, err := w.st.exec(ctx, `UPDATE request SET state = ?, size = 0, answer = NULL WHERE state = ? AND (done <= ? OR delivered <= ?)`,
+		gone, over, now.Add(-w.o.Keep).UnixMicro(), now.Add(-w.o.KeepDelivered).UnixMicro())
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		err = w.st.truncate(ctx)
+	}
+	_, err2 := w.st.exec(ctx, `DELETE FROM request WHERE state = ? AND done <= ?`, gone, now.Add(-rememberGone).UnixMicro())
+	return errors.Join(err, err2)
+}
