@@ -95,6 +95,12 @@ replay: build ## replay the recorded conversations of e2e/traces through the lay
 eval-pii: ## print how well personal data and secrets are found, by type; ARGS=misses lists what is missed
 	go run ./e2e/piieval/cmd/evalpii $(ARGS)
 
+.PHONY: eval eval-injection
+eval-injection: models ## print how well injected instructions are found, by kind of text; ARGS=misses lists what is judged wrongly
+	go run ./e2e/injectioneval/cmd/evalinjection $(ARGS)
+
+eval: eval-auto eval-pii eval-injection ## print how well everything of the kind is done
+
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
 	go test -run '^$$' -bench . -benchmem -count 6 $(UNITS) | tee bench-out/$(VERSION).txt

@@ -63,7 +63,7 @@ func (x *exchange) answerHeaders(to policy.Resolution) header.List {
 		header.Field{Name: "x-bardo-attempts", Value: strconv.Itoa(x.attemptNumber())},
 		header.Field{Name: "x-bardo-spread", Value: strconv.Itoa(x.SpreadAt(to.Provider))},
 	)
-	h = x.cacheHeaders(h)
+	h = x.Announced(x.cacheHeaders(h))
 	if x.Hints.Subsystem != "" {
 		h = append(h, header.Field{Name: "x-bardo-subsystem", Value: x.Hints.Subsystem})
 	}

@@ -178,8 +178,13 @@ func (x *exchange) pipelineLog() string {
 	}
 	b := make([]byte, 0, 24*len(x.Log))
 	for i := range x.Log {
-		e := &x.Log[i]
-		if i > 0 {
+		e, note := &x.Log[i], x.Log[i].Note
+		if e.Later != nil {
+			if note = e.Later.Note(); note == "" {
+				continue
+			}
+		}
+		if len(b) > 0 {
 			b = append(b, ", "...)
 		}
 		b = append(append(b, e.Layer...), ";dur="...)
@@ -193,8 +198,8 @@ func (x *exchange) pipelineLog() string {
 		if e.Saved > 0 {
 			b = strconv.AppendInt(append(b, ";saved="...), e.Saved, 10)
 		}
-		if e.Note != "" {
-			b = append(append(b, ';'), e.Note...)
+		if note != "" {
+			b = append(append(b, ';'), note...)
 		}
 	}
 	return string(b)

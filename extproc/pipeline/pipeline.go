@@ -42,6 +42,7 @@ type Exchange struct {
 
 	slots    []any // by Slot.index
 	watchers []watcher
+	later    []laterHeader
 	events   [2][]chat.Event // buffers of Response, reused
 }
 
@@ -61,7 +62,11 @@ type Entry struct {
 	TimedOut bool          // it exceeded its budget, and its changes were not made
 	Saved    int64         // tokens saved
 	Note     string        // further parameters in X-Bardo-Pipeline, without content: masked;email=2
+	Later    Noter         // not nil: it makes the note, when the log is written
 }
+
+// Noter knows the note of a layer's run later than the layer has run. Note must not wait; the entry is left out while it is "".
+type Noter interface{ Note() string }
 
 // Late reports whether the layer exceeded its budget.
 func (e *Entry) Late() bool { return e.Budget > 0 && e.Took > e.Budget }
@@ -109,6 +114,27 @@ type Responder interface {
 type watcher struct {
 	name string
 	Responder
+}
+
+// laterHeader is a header of the answer whose value is known later than the request is sent.
+type laterHeader struct {
+	name  string
+	value func() string
+}
+
+// Announce adds a header to the answer, or to the error. value is called when the headers are sent, and must not wait; "" leaves the header out.
+func (x *Exchange) Announce(name string, value func() string) {
+	x.later = append(x.later, laterHeader{name, value})
+}
+
+// Announced appends the headers that layers have announced, with their values as they are now.
+func (x *Exchange) Announced(h header.List) header.List {
+	for _, l := range x.later {
+		if v := l.value(); v != "" {
+			h = append(h, header.Field{Name: l.name, Value: v})
+		}
+	}
+	return h
 }
 
 // Transcript is the request's turns, texts and tools at their places. Layers share it until one changes the request.

@@ -14,6 +14,7 @@ import (
 	"bardo.money/gateway/extproc/keyring"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/internal/header"
 	"bardo.money/gateway/policy"
 )
 
@@ -261,5 +262,21 @@ func TestR09ALayerHasATimeLimit(t *testing.T) {
 		if e.Late() != late {
 			t.Errorf("%+v is late: %v", e, !late)
 		}
+	}
+}
+
+// TestAnnouncedHeadersHaveTheirValueOfTheMoment: and are left out while they have none.
+func TestAnnouncedHeadersHaveTheirValueOfTheMoment(t *testing.T) {
+	var x pipeline.Exchange
+	value := ""
+	x.Announce("x-a", func() string { return value })
+	x.Announce("x-b", func() string { return "b" })
+	own := header.List{{Name: "x-own", Value: "1"}}
+	if got := x.Announced(own); len(got) != 2 || got.Get("x-b") != "b" {
+		t.Errorf("%v", got)
+	}
+	value = "0.97"
+	if got := x.Announced(own); len(got) != 3 || got.Get("x-a") != "0.97" || got.Get("x-own") != "1" {
+		t.Errorf("%v", got)
 	}
 }

@@ -200,11 +200,23 @@ type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
 
+	Injection InjectionDetection `key:"injection" doc:"Detection of instructions for the model in users' turns, results of tools and documents."`
+
 	PII PII `key:"pii" doc:"Personal data and secrets in requests."`
 
 	Compression Compression `key:"compression" doc:"Shortening the results of tools in long conversations."`
 
 	Tools ToolPruning `key:"tools" doc:"Leaving out tool definitions that a request does not need."`
+}
+
+// InjectionDetection holds the settings of layer l8.
+type InjectionDetection struct {
+	Policy    string        `key:"policy" default:"flag" oneof:"off flag block quarantine" doc:"What happens to results of tools and documents that seem to hold instructions for the model: nothing, they are not judged; X-Bardo-Injection says so; the request is refused; or a note is sent in their place."`
+	User      string        `key:"user" oneof:"off flag block" doc:"The same for users' turns, which give instructions all the time. Without it, flag, or off if the policy is off."`
+	Documents string        `key:"documents" oneof:"off flag block quarantine" doc:"The same for documents and search results, where it differs from the policy."`
+	Threshold float64       `key:"threshold" default:"0.9" min:"0" max:"1" doc:"Score from which a text counts as an injection."`
+	OnError   string        `key:"on_error" default:"refuse" oneof:"refuse allow" doc:"What happens to a request that has to wait for a verdict (block, quarantine) if there is none: the local model is busy, too slow or not available, and patterns found nothing. With models.injection off, patterns alone judge."`
+	Timeout   time.Duration `key:"timeout" default:"2s" doc:"How long a request waits for its verdict, and how long texts that are only flagged are judged beside it."`
 }
 
 // PII holds the settings of layer l7.

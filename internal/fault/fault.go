@@ -16,6 +16,7 @@ type Kind string
 // The codes, in the order of their statuses.
 const (
 	InvalidRequest     Kind = "invalid_request"
+	PromptInjection    Kind = "prompt_injection"
 	SecretInPrompt     Kind = "secret_in_prompt"
 	UnpricedParameter  Kind = "unpriced_parameter"
 	UnsupportedMedia   Kind = "unsupported_media_type"
@@ -62,6 +63,7 @@ const (
 var traits = map[Kind]trait{
 	InvalidRequest:     {400, futile},
 	RequiresDirectKey:  {400, futile},
+	PromptInjection:    {400, futile},
 	SecretInPrompt:     {400, futile},
 	UnpricedParameter:  {400, futile},
 	InvalidAPIKey:      {401, futile},

@@ -50,6 +50,7 @@ type Metrics struct {
 	healthy   *prometheus.GaugeVec
 	capped    *prometheus.CounterVec
 	panics    prometheus.Counter
+	injected  *prometheus.CounterVec
 }
 
 // client are the histograms of the semantic conventions.
@@ -107,6 +108,7 @@ func New(b Build) *Metrics {
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	m.local = newLocalModels(m)
+	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {
 		m.cache[i] = cache.WithLabelValues(name)

@@ -10,6 +10,7 @@ import (
 	"bardo.money/gateway/extproc/layers/align"
 	"bardo.money/gateway/extproc/layers/compress"
 	"bardo.money/gateway/extproc/layers/hashcache"
+	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
@@ -35,6 +36,7 @@ import (
 	"bardo.money/gateway/extproc/wire/responses"
 	"bardo.money/gateway/internal/config"
 	"bardo.money/gateway/internal/kind"
+	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
 )
 
@@ -98,9 +100,10 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm, choices, prompts := affinity.New(), toolprune.NewChoices(), align.NewMemory()
+	warm, choices, prompts, texts := affinity.New(), toolprune.NewChoices(), align.NewMemory(), &injection.Memory{}
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return []pipeline.Layer{
+			injectionLayer(cfg, s, texts),
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{
@@ -111,6 +114,24 @@ func Layers() run.Layers {
 			affinity.Layer{Memory: warm, Spread: settings.Spread(cfg)},
 		}
 	}
+}
+
+// injectionLayer is layer l8. With models.injection off it uses patterns alone.
+func injectionLayer(cfg *config.Config, s *run.Services, m *injection.Memory) injection.Layer {
+	c, scores := s.Classifier, cfg.Models.Injection != models.Off
+	if !scores {
+		c = nil
+	}
+	in := &cfg.Pipeline.Injection
+	detector, beside := m.With(c, in.Threshold)
+	l := injection.Layer{
+		Policies: settings.Injections(in), Timeout: in.Timeout, Refuse: in.OnError != "allow",
+		Detector: detector, Scores: scores, Beside: beside, Events: s.Events,
+	}
+	if s.Metrics != nil {
+		l.Meter = s.Metrics
+	}
+	return l
 }
 
 // verifiers are the authentication schemes, in the order in which they are tried.

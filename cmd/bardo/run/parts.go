@@ -13,6 +13,8 @@ import (
 	"bardo.money/gateway/extproc/provider"
 	"bardo.money/gateway/extproc/wire"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/telemetry"
 	"bardo.money/gateway/models"
 	"bardo.money/gateway/policy/auth"
 )
@@ -40,6 +42,8 @@ type Services struct {
 	Secret     func() []byte     // the bytes that keys are derived from
 	Embedder   models.Embedder   // never nil: without a local model its errors wrap models.ErrOff
 	Classifier models.Classifier // as Embedder
+	Metrics    *telemetry.Metrics
+	Events     *event.Sink
 	Log        *slog.Logger
 }
 

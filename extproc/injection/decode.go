@@ -1,0 +1,277 @@
+package injection
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of decoding: how deep encodings may be nested, how many encoded parts of a text are read, and how many bytes come of them.
+const (
+	maxDepth   = 3
+	maxParts   = 32
+	maxDecoded = 64 << 10
+)
+
+// view is a text as patterns and classifier read it.
+type view struct {
+	clean string   // without invisible characters and look-alikes
+	parts []string // what was encoded or hidden in it
+	tags  bool     // it has a text in invisible characters, which no program writes by accident
+	forms []unit   // other ways to read it, which are matched and not scored
+}
+
+// decoder collects the encoded parts of a text.
+type decoder struct {
+	parts []string
+	bytes int
+}
+
+// decode makes the view of a text.
+func decode(text string) view {
+	text = Clip(text)
+	v := view{}
+	hidden := invisible(text)
+	v.tags = hidden != ""
+	v.clean = clean(text)
+	d := decoder{}
+	d.add(hidden, 1)
+	d.find(v.clean, 1)
+	v.parts = d.parts
+	v.addForms()
+	return v
+}
+
+// Clip is what is looked at of a text: the beginning and the end of one that is too long.
+func Clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText/2], "") + "\n" + strings.ToValidUTF8(text[len(text)-maxText/2:], "")
+}
+
+// addForms adds what is spelled, mirrored, or written with digits.
+func (v *view) addForms() {
+	plain := fold(v.clean)
+	if letters := spelled(v.clean); letters != "" {
+		v.parts = append(v.parts, letters)
+		v.forms = append(v.forms, unit{folded: strings.ReplaceAll(fold(letters), " ", ""), encoded: true, compact: true})
+	}
+	if again, ok := unleet(plain); ok {
+		v.forms = append(v.forms, unit{folded: again, encoded: true, guessed: true})
+	}
+	for _, mirror := range [...]func(string) (string, bool){rot13, reverse} {
+		if again, ok := mirror(plain); ok {
+			v.parts = append(v.parts, again)
+		}
+	}
+}
+
+// add keeps a decoded part, and looks for further ones inside of it.
+func (d *decoder) add(part string, depth int) {
+	if part == "" || len(d.parts) >= maxParts || d.bytes+len(part) > maxDecoded {
+		return
+	}
+	d.bytes += len(part)
+	part = clean(part)
+	d.parts = append(d.parts, part)
+	if depth < maxDepth {
+		d.find(part, depth+1)
+	}
+}
+
+// find adds the encoded parts of a text.
+func (d *decoder) find(text string, depth int) {
+	d.runs(text, depth)
+	for _, u := range unescapers {
+		if again, ok := u(text); ok {
+			d.add(again, depth)
+		}
+	}
+}
+
+// Shortest runs of characters that are looked at: 12 bytes of text.
+const (
+	minBase64 = 16
+	minHex    = 24
+)
+
+// runs adds what runs of base64's characters hold.
+func (d *decoder) runs(text string, depth int) {
+	for i := 0; i < len(text); {
+		if !isBase64(text[i]) {
+			i++
+			continue
+		}
+		run, end := runAt(text, i)
+		i = end
+		if len(run) >= minBase64 && len(d.parts) < maxParts {
+			d.run(run, depth)
+		}
+	}
+}
+
+// run adds what a run of base64's characters holds, in hexadecimal or base64.
+func (d *decoder) run(run string, depth int) {
+	digits := strings.TrimPrefix(run, "0x")
+	if len(digits) >= minHex && len(digits)%2 == 0 {
+		if b, err := hex.DecodeString(digits); err == nil {
+			d.text(b, depth)
+			return
+		}
+	}
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(run, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	for cut := range min(4, len(run)) { // a word may stand right before or behind it
+		if b, err := encoding.DecodeString(run[:(len(run)-cut)/4*4+tail(len(run)-cut)]); err == nil && (isText(b) || isRun(b)) {
+			d.text(b, depth)
+			return
+		}
+	}
+}
+
+// tail is how many characters of a run's end belong to it: none or 2 or 3 beyond a multiple of 4.
+func tail(n int) int {
+	if n%4 == 1 {
+		return 0
+	}
+	return n % 4
+}
+
+func (d *decoder) text(b []byte, depth int) {
+	if isText(b) || isRun(b) { // a code in a code
+		d.add(string(b), depth)
+	}
+}
+
+// isRun reports whether bytes are a run of base64's characters.
+func isRun(b []byte) bool {
+	return len(b) >= minBase64 && !slices.ContainsFunc(b, func(c byte) bool { return !isBase64(c) })
+}
+
+// wrapped is how long a line of base64 is at least that goes on in the next one.
+const wrapped = 40
+
+// runAt is the run of base64's characters at i, over lines, and where it ends.
+func runAt(text string, i int) (run string, end int) {
+	start, line := i, i
+	broken := false
+	for i < len(text) {
+		switch {
+		case isBase64(text[i]):
+			i++
+			continue
+		case (text[i] == '\n' || text[i] == '\r') && i-line >= wrapped:
+			for i < len(text) && (text[i] == '\n' || text[i] == '\r') {
+				i++
+			}
+			line, broken = i, true
+			continue
+		}
+		break
+	}
+	run = text[start:i]
+	if broken {
+		run = strings.NewReplacer("\n", "", "\r", "").Replace(run)
+	}
+	return run, i
+}
+
+func isBase64(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+}
+
+// isText reports whether bytes are a text of words: nine of ten characters are letters of words or what stands between words.
+func isText(b []byte) bool {
+	if len(b) < 8 || !utf8.Valid(b) {
+		return false
+	}
+	letters, between, all := 0, 0, 0
+	for _, r := range string(b) {
+		all++
+		switch {
+		case unicode.IsLetter(r):
+			letters++
+		case unicode.IsSpace(r) || r < utf8.RuneSelf && unicode.IsPrint(r):
+			between++
+		}
+	}
+	return 10*(letters+between) >= 9*all && 10*letters >= 5*all
+}
+
+// unescapers read texts with escapes; ok is false for a text with few of them.
+var unescapers = []func(string) (string, bool){unescapeURL, unescapeHTML, unescapeCode, unescapeBytes}
+
+// minEscapes is how many escapes make a text encoded.
+const minEscapes = 5
+
+var escapedURL = regexp.MustCompile(`[^\s"'<>]*(?:%[0-9A-Fa-f]{2}[^\s"'<>]*){5,}`)
+
+func unescapeURL(text string) (string, bool) {
+	if strings.Count(text, "%") < minEscapes {
+		return "", false
+	}
+	var out []string
+	for _, run := range escapedURL.FindAllString(text, maxParts) {
+		if again, err := url.QueryUnescape(run); err == nil && isText([]byte(again)) {
+			out = append(out, again)
+		}
+	}
+	return strings.Join(out, "\n"), len(out) > 0
+}
+
+func unescapeHTML(text string) (string, bool) {
+	if strings.Count(text, "&#") < minEscapes {
+		return "", false
+	}
+	return html.UnescapeString(text), true
+}
+
+var escapedCode = regexp.MustCompile(`\\(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{2,6}\}|x[0-9A-Fa-f]{2})`)
+
+func unescapeCode(text string) (string, bool) {
+	if strings.Count(text, `\u`)+strings.Count(text, `\x`) < minEscapes {
+		return "", false
+	}
+	return escapedCode.ReplaceAllStringFunc(text, func(e string) string {
+		n, err := strconv.ParseUint(strings.Trim(e[2:], "{}"), 16, 32)
+		if err != nil || !utf8.ValidRune(rune(n)) {
+			return e
+		}
+		return string(rune(n))
+	}), true
+}
+
+// escapedBytes are bytes one by one: 69 67 6e 6f, or 01101001 01100111.
+var escapedBytes = regexp.MustCompile(`\b(?:[0-9A-Fa-f]{2}[ ,:]+){11,}[0-9A-Fa-f]{2}\b|\b(?:[01]{8}[ ,]+){7,}[01]{8}\b`)
+
+func unescapeBytes(text string) (string, bool) {
+	var out []string
+	for _, run := range escapedBytes.FindAllString(text, maxParts) {
+		var b []byte
+		for _, one := range strings.FieldsFunc(run, func(r rune) bool { return r == ' ' || r == ',' || r == ':' }) {
+			base := 16
+			if len(one) == 8 {
+				base = 2
+			}
+			n, err := strconv.ParseUint(one, base, 8)
+			if err != nil {
+				break
+			}
+			b = append(b, byte(n))
+		}
+		if isText(b) {
+			out = append(out, string(b))
+		}
+	}
+	return strings.Join(out, "\n"), len(out) > 0
+}

@@ -1,0 +1,150 @@
+// Package injection finds instructions for a model in texts that should hold none: overrides of its instructions, changes of its role, requests to pass data
+// on, hidden marks. Texts are decoded first, then matched with patterns and scored by a local classifier, and both make one score. It does not know what a text
+// is part of, beyond its source, nor what happens to one that holds instructions.
+package injection
+
+import (
+	"context"
+)
+
+// Source is where a text of a request comes from.
+type Source uint8
+
+// The sources.
+const (
+	User     Source = iota // a user's turn
+	Result                 // the result of a tool
+	Document               // a document, or a result of a search
+	sources
+)
+
+var sourceNames = [sources]string{"user", "tool_result", "document"}
+
+// String is the source's name.
+func (s Source) String() string { return sourceNames[s] }
+
+// Sources are all.
+func Sources() []Source { return []Source{User, Result, Document} }
+
+// Classifier scores texts. Safe for concurrent use.
+type Classifier interface {
+	// Score is the probability that a text holds instructions for a model, from 0 to 1.
+	Score(ctx context.Context, text string) (float64, error)
+	// Tag identifies the model: scores of different tags are not comparable. It is "" before the first score.
+	Tag() string
+}
+
+// Finding is what was found in a text. It does not depend on the text's source, but for its scores.
+type Finding struct {
+	Kinds   Kinds   // of the patterns that match
+	Pattern float64 // how much the patterns of one place weigh together, at most
+	Model   float64 // the classifier's highest score
+	Scored  bool    // the classifier had its say, or none was needed
+	Encoded bool    // a pattern matches in what was encoded or hidden
+
+	scores [sources]float64
+}
+
+// trust is how much the classifier's score weighs by source. It is trained for results of tools, but is as sure of some code and documents: alone it never
+// reaches the default threshold. Users give instructions all the time.
+var trust = [sources]float64{User: 0.75, Result: 0.88, Document: 0.88}
+
+// Score is the probability that a text of a source holds instructions that it should not hold, from 0 to 1: in one of its parts, either the patterns are right,
+// or the classifier.
+func (f *Finding) Score(s Source) float64 { return f.scores[s] }
+
+// note adds what a unit says.
+func (f *Finding) note(u *unit) {
+	w := u.weight()
+	f.Kinds |= u.kinds
+	f.Pattern, f.Model = max(f.Pattern, w), max(f.Model, u.model)
+	f.Encoded = f.Encoded || u.encoded && u.kinds != 0
+	for s := range f.scores {
+		f.scores[s] = max(f.scores[s], combined(w, u.model, Source(s))) //nolint:gosec // one of three
+	}
+}
+
+// DefaultThreshold is the score from which a text counts as an injection, chosen on the tuning half of the set in e2e/injectioneval.
+const DefaultThreshold = 0.9
+
+// maxText is how many bytes of a text are looked at: of a longer one its beginning and its end.
+const maxText = 256 << 10
+
+// Detector looks into texts. Safe for concurrent use.
+type Detector struct {
+	classifier Classifier // nil: patterns alone
+	off        func(error) bool
+	threshold  float64
+	memo       memo
+}
+
+// NewDetector makes a detector for a threshold (0 means the default). Without a classifier (nil), or with one that does not run, which off tells by its errors, it
+// uses patterns alone. The classifier is asked about the parts of a text for which its score can make the difference to the threshold.
+func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detector {
+	if threshold <= 0 {
+		threshold = DefaultThreshold
+	}
+	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo()}
+}
+
+// Threshold is the score from which a text counts as an injection.
+func (d *Detector) Threshold() float64 { return d.threshold }
+
+// Find looks into a text. With an error of the classifier or of ctx, the finding is that of the patterns alone, or of those that were tried.
+func (d *Detector) Find(ctx context.Context, text string) (f Finding, err error) {
+	v := decode(text)
+	units := v.units(ctx)
+	f.Scored, err = d.score(ctx, units)
+	for i := range units {
+		f.note(&units[i])
+	}
+	return f, err
+}
+
+// score has the classifier score units. ok is false if it did not, though its score could make the difference.
+func (d *Detector) score(ctx context.Context, units []unit) (ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	for i := range units {
+		if combined(units[i].weight(), 0, User) >= d.threshold { // nothing can change that
+			return true, nil
+		}
+	}
+	for _, u := range choose(units, d.matters) {
+		if d.classifier == nil {
+			return false, nil
+		}
+		switch u.model, err = d.classifier.Score(ctx, u.text); {
+		case err != nil && d.off(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// matters reports whether the classifier's score of a unit can make the difference to the threshold. Of code it is not asked: it is sure of too much.
+func (d *Detector) matters(u *unit) bool {
+	return combined(u.weight(), 1, Result) >= d.threshold && !isCode(u.text)
+}
+
+// Known is what was found in the texts of a key before; ok is false if they were not looked at, or not with the classifier as it is now.
+func (d *Detector) Known(k Key) (f Finding, ok bool) { return d.memo.get(k, d.tag()) }
+
+// Learn is Find for the text of a key. The finding is remembered; one that lacks a score, until the classifier runs.
+func (d *Detector) Learn(ctx context.Context, k Key, text string) (Finding, error) {
+	f, err := d.Find(ctx, text)
+	if tag := d.tag(); err == nil && (f.Scored || tag == "") {
+		d.memo.put(k, tag, f)
+	}
+	return f, err
+}
+
+func (d *Detector) tag() string {
+	if d.classifier == nil {
+		return ""
+	}
+	return d.classifier.Tag()
+}

@@ -1,0 +1,56 @@
+package injection
+
+import (
+	"hash/maphash"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Key stands for a text: two hashes of it with seeds of this process, and its length.
+type Key struct {
+	a, b uint64
+	n    int
+}
+
+// memo remembers findings, so that of a conversation only what is new is looked at. It keeps hashes and findings, no texts.
+type memo struct {
+	seeds [2]maphash.Seed
+	known *lru.Cache[memoKey, Finding]
+}
+
+type memoKey struct {
+	Key
+
+	tag uint64 // of the classifier that scored
+}
+
+// memoTexts is how many texts are remembered: about 2 MB.
+const memoTexts = 1 << 14
+
+func newMemo() memo {
+	known, _ := lru.New[memoKey, Finding](memoTexts) // fails for a size below 1 only
+	return memo{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, known: known}
+}
+
+func (m *memo) get(k Key, tag string) (Finding, bool) { return m.known.Get(m.with(k, tag)) }
+
+func (m *memo) put(k Key, tag string, f Finding) { m.known.Add(m.with(k, tag), f) }
+
+func (m *memo) with(k Key, tag string) memoKey { return memoKey{k, maphash.String(m.seeds[0], tag)} }
+
+// Key is that of the texts of parts in their order. It keeps none of them.
+func (d *Detector) Key(parts func(yield func([]byte) bool)) Key {
+	var a, b maphash.Hash
+	a.SetSeed(d.memo.seeds[0])
+	b.SetSeed(d.memo.seeds[1])
+	k := Key{}
+	for p := range parts {
+		for _, h := range [...]*maphash.Hash{&a, &b} {
+			_, _ = h.Write(p)     // never fails
+			_ = h.WriteByte('\n') // the same
+		}
+		k.n += len(p) + 1
+	}
+	k.a, k.b = a.Sum64(), b.Sum64()
+	return k
+}

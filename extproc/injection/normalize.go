@@ -1,0 +1,237 @@
+package injection
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// clean is a text as a reader sees it: compatibility forms as usual letters, no invisible characters, and look-alikes of other alphabets as Latin letters
+// in words that have some.
+func clean(text string) string {
+	if isASCII(text) {
+		return text
+	}
+	text = norm.NFKC.String(text)
+	text = strings.Map(func(r rune) rune {
+		if isInvisible(r) {
+			return -1
+		}
+		return r
+	}, text)
+	return latinize(text)
+}
+
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// isInvisible reports whether a character takes no room: joiners, marks of direction, variation selectors, tags.
+func isInvisible(r rune) bool {
+	return r == '\u00AD' || r == '\u034F' || r == '\u115F' || r == '\u1160' || r == '\u3164' || unicode.Is(unicode.Cf, r) || isSelector(r)
+}
+
+func isSelector(r rune) bool { return r >= 0xFE00 && r <= 0xFE0F || r >= 0xE0100 && r <= 0xE01EF }
+
+// minInvisible is how many invisible characters make a text: flags of regions have six.
+const minInvisible = 8
+
+// invisible is the text that is written in tag characters, or in variation selectors, one for each byte; "" for none.
+func invisible(text string) string {
+	if isASCII(text) {
+		return ""
+	}
+	var tags, selectors []byte
+	for _, r := range text {
+		switch {
+		case r >= 0xE0020 && r <= 0xE007E:
+			tags = append(tags, byte(r-0xE0000))
+		case r >= 0xE0100 && r <= 0xE01EF:
+			selectors = append(selectors, byte(r-0xE0100+16))
+		}
+	}
+	for _, b := range [...][]byte{tags, selectors} {
+		if len(b) >= minInvisible && isText(b) {
+			return string(b)
+		}
+	}
+	return ""
+}
+
+// lookalikes are letters of other alphabets that look like Latin ones.
+var lookalikes = func() map[rune]rune {
+	out := map[rune]rune{}
+	for _, pair := range [...][2]string{
+		{"аеорсухіјѕԁһӏѵԛԝкмтнвԍ", "aeopcyxijsdhlvqwkmthbg"}, // Cyrillic
+		{"АЕОРСУХІЈЅКМТНВԌ", "AEOPCYXIJSKMTHBG"},
+		{"οανρτικυεωγχϲϳ", "oavptikuewyxcj"}, // Greek
+		{"ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX"},
+		{"օոսհցզ", "onuhgq"},                           // Armenian
+		{"ɡıɩɪʀɢʟɴᴀᴄᴇᴏᴘѕᴛᴜᴠᴡᴢ", "giiirglnaceopstuvwz"}, // small capitals and dotless letters
+	} {
+		from, to := []rune(pair[0]), []rune(pair[1])
+		for i, r := range from {
+			if i < len(to) {
+				out[r] = to[i]
+			}
+		}
+	}
+	return out
+}()
+
+// latinize replaces look-alikes in words that have Latin letters, too.
+func latinize(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		n := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
+		if n < 0 {
+			n = len(text)
+		}
+		out.WriteString(latinWord(text[:n]))
+		_, next := utf8.DecodeRuneInString(text[n:])
+		out.WriteString(text[n : n+next])
+		text = text[n+next:]
+	}
+	return out.String()
+}
+
+func latinWord(word string) string {
+	latin, alike := false, false
+	for _, r := range word {
+		_, is := lookalikes[r]
+		alike = alike || is
+		latin = latin || r < utf8.RuneSelf
+	}
+	if !latin || !alike {
+		return word
+	}
+	return strings.Map(func(r rune) rune {
+		if to, ok := lookalikes[r]; ok {
+			return to
+		}
+		return r
+	}, word)
+}
+
+// fold is a text as patterns are written: lower case, white space in single spaces, Latin letters without marks.
+func fold(text string) string {
+	if !isASCII(text) {
+		text = norm.NFC.String(unmarked(norm.NFKD.String(text)))
+	}
+	return strings.Join(strings.Fields(strings.ToLower(text)), " ")
+}
+
+// unmarked removes the marks of Latin letters from a decomposed text.
+func unmarked(text string) string {
+	latin := false
+	return strings.Map(func(r rune) rune {
+		if r >= 0x300 && r <= 0x36F {
+			if latin {
+				return -1
+			}
+			return r
+		}
+		latin = unicode.Is(unicode.Latin, r)
+		return r
+	}, text)
+}
+
+// minSpelled is how many single letters in a row make a text that is spelled: i g n o r e.
+const minSpelled = 8
+
+// spelled is what is written letter by letter in a text, as words where more space stands between them; "" for nothing.
+func spelled(text string) string {
+	var out, run strings.Builder
+	letters := 0
+	end := func() {
+		if letters >= minSpelled {
+			out.WriteString(strings.TrimSpace(run.String()))
+			out.WriteByte('\n')
+		}
+		run.Reset()
+		letters = 0
+	}
+	for word := range strings.SplitSeq(separators.Replace(text), " ") {
+		switch n := utf8.RuneCountInString(word); {
+		case n == 0:
+			run.WriteByte(' ')
+		case n == 1:
+			run.WriteString(word)
+			letters++
+		default:
+			end()
+		}
+	}
+	end()
+	return strings.TrimSpace(out.String())
+}
+
+// separators are what stands between single letters.
+var separators = strings.NewReplacer("\n", "  ", "\t", " ", ".", " ", "-", " ", "_", " ", "*", " ", "|", " ", "/", " ", "~", " ", "·", " ", "+", " ")
+
+var leet = strings.NewReplacer("0", "o", "1", "i", "3", "e", "4", "a", "5", "s", "7", "t", "@", "a", "$", "s", "!", "i")
+
+// unleet reads digits in words as letters: 1gn0re. ok is false for a text without such words.
+func unleet(text string) (string, bool) {
+	changed := false
+	words := strings.Fields(text)
+	for i, w := range words {
+		core := strings.Trim(w, `.,;:?!"'()`)
+		if !strings.ContainsAny(core, "01345 7@$") || !mixes(core) {
+			continue
+		}
+		words[i], changed = leet.Replace(core), true
+	}
+	if !changed {
+		return "", false
+	}
+	return strings.Join(words, " "), true
+}
+
+// mixes reports whether a word has digits among lower-case letters and nothing else, at most as many as letters.
+func mixes(word string) bool {
+	letters, digits := 0, 0
+	for _, r := range word {
+		switch {
+		case r >= 'a' && r <= 'z':
+			letters++
+		case strings.ContainsRune("013457@$!", r):
+			digits++
+		default:
+			return false
+		}
+	}
+	return digits > 0 && letters >= digits && len(word) <= 20
+}
+
+// rot13 reads a text whose letters are moved by 13, if it has words that are frequent in instructions.
+func rot13(text string) (string, bool) {
+	if !strings.Contains(text, "vafgehpgvba") && !strings.Contains(text, "vtaber") && !strings.Contains(text, "flfgrz cebzcg") {
+		return "", false
+	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return 'a' + (r-'a'+13)%26
+		}
+		return r
+	}, text), true
+}
+
+// reverse reads a text backwards, if it has words that are frequent in instructions.
+func reverse(text string) (string, bool) {
+	if !strings.Contains(text, "noitcurtsni") && !strings.Contains(text, "snoitcurtsni") && !strings.Contains(text, "tpmorp metsys") {
+		return "", false
+	}
+	runes := []rune(text)
+	for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
+		runes[i], runes[j] = runes[j], runes[i]
+	}
+	return string(runes), true
+}

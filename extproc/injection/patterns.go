@@ -1,0 +1,195 @@
+package injection
+
+import (
+	"math/bits"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Kinds is a set of kinds of patterns.
+type Kinds uint8
+
+// The kinds.
+const (
+	Override     Kinds = 1 << iota // earlier instructions are to be ignored
+	Role                           // the model is to be something else
+	Exfiltration                   // instructions or secrets are to be passed on
+	Hidden                         // marks of templates, invisible text, notes to a model that a reader does not see
+	Secrecy                        // the user is not to be told, or not to be asked
+	Addressed                      // a model is spoken to
+)
+
+var kindNames = [...]string{"override", "role", "exfiltration", "hidden", "secrecy", "addressed"}
+
+// Names are the kinds' names.
+func (k Kinds) Names() (names []string) {
+	for ; k != 0; k &= k - 1 {
+		names = append(names, kindNames[bits.TrailingZeros8(uint8(k))])
+	}
+	return names
+}
+
+// pattern is what instructions look like. Where one of its words stands in a text, the expression is matched with what is around it.
+type pattern struct {
+	kind   Kinds
+	weight float64 // the probability that a match is an injection
+	words  []string
+	re     *regexp.Regexp
+}
+
+// Weights of patterns.
+const (
+	sure   = 0.95 // enough alone
+	likely = 0.75 // enough with a classifier that agrees
+	hint   = 0.5  // as likely harmless
+	cue    = 0.4  // enough with a classifier that is sure
+)
+
+// The parts of overrides, in English.
+const (
+	enDrop  = `(?:ignore|disregard|forget|override|bypass|neglect|discard|abandon|cancel|stop following|do not (?:follow|obey)|don't (?:follow|obey)|pay no attention to|skip over)`
+	enOld   = `(?:previous(?:ly)?|prior|above|earlier|preceding|foregoing|former|original|initial|existing|current|system|safety|your|developer(?:'s)?|given|past|old|hitherto)`
+	enRules = `(?:instructions?|prompts?|directives?|directions|guidelines?|guardrails?|programming|training|orders|safety (?:rules|policies|policy|protocols?|measures))`
+)
+
+// The parts of changed roles: who is meant, and what is to be absent.
+const (
+	enModel = `\b(?:you|you're|your|yourself|ai|a\.i\.|assistant|chatbot|llm|language model|persona|character|bot)\b`
+	enFree  = `\b(?:without|no|free (?:of|from)|not bound by|ignor(?:es?|ing)|not (?:have|follow|subject to)|freed from|beyond|not apply|lacks?)`
+)
+
+// enAgent is how a model is called by those who speak to it.
+const enAgent = `\b(?:ai|a\.i\.|assistant|agent|copilot|chatgpt|claude|gemini|gpt|llm|chatbot|bot|language model|the model)s?`
+
+// english are the patterns of English, and of what stands in no language.
+var english = []pattern{
+	{Override, sure, []string{"instruction", "prompt", "directive", "direction", "guideline", "guardrail", "programming", "training", "orders", "safety"}, expr(
+		enDrop + `\b(?: [a-z'’,]+){0,3}? ` + enOld + `\b(?: [a-z']+){0,2} ` + enRules + `\b`)},
+	{Override, sure, []string{"told", "said", "above", "before", "everything"}, expr(
+		enDrop + ` (?:everything|anything|all|whatever|all (?:of )?(?:the|that))(?: (?:text|content|that|which|of|you|the))* (?:you (?:were|have been|had been) (?:told|instructed|taught|given)|(?:written |stated |said )?(?:above|before this|prior to this|up to this point|so far))\b`)},
+	{Override, likely, []string{"instruction", "rules", "prompt", "guideline", "restriction"}, expr(
+		enDrop + ` (?:all|any|every|these|those)(?: of)?(?: (?:the|your|these|those|other|such))* (?:instructions|rules|prompts|guidelines|restrictions|safeguards)\b`)},
+	{Override, likely, []string{"rules", "restriction", "constraint", "filter", "polic", "limitation"}, expr(
+		enDrop + `(?: all| any)?(?: of)? (?:your|its|the model's|openai's|anthropic's)(?: [a-z]+){0,2} (?:rules|restrictions|constraints|filters?|policies|policy|limitations|ethics)\b`)},
+	{Override, sure, []string{"instruction", "task", "objective", "goal", "directive", "mission"}, expr(
+		`\byour (?:new|real|true|actual|only|updated|revised) (?:instructions?|tasks?|objectives?|goals?|directives?|mission|orders)(?: (?:is|are|now)\b|:)`)},
+	{Override, likely, []string{"new instruction", "new directive", "updated instruction", "new system", "override", "instructions supersede", "takes precedence", "supersede"}, expr(
+		`(?:\b(?:new|updated|revised|real) (?:system )?(?:instructions?|directives?|prompt) ?:|\b(?:system|admin|administrator|developer|priority|security|root|emergency) override\b|\b(?:supersedes?|overrid(?:e|es)|replaces?|takes? precedence over) (?:all |any )?(?:your |the )?(?:previous|prior|other|earlier|existing|system)\b(?: [a-z]+){0,2} (?:instructions?|prompts?|directives?|rules|messages?|polic(?:y|ies)|guidelines)\b)`)},
+	{Override, sure, []string{"polic", "filter", "restriction", "guardrail", "safeguard", "safety", "limitation"}, expr(
+		`\b(?:disable|turn off|switch off|remove|deactivate|drop|lift|cancel|suspend) (?:all |any |every )?(?:of )?(?:your|the model's|the assistant's) (?:[a-z]+ ){0,2}(?:polic(?:y|ies)|filters?|filtering|restrictions?|guardrails?|safeguards?|safety [a-z]+|limitations?)\b`)},
+	{Override, likely, []string{"your instruction", "your objective", "your task", "your goal", "no longer apply", "your previous", "your earlier"}, expr(
+		`\byour (?:previous |prior |earlier |original )?(?:instructions?|objectives?|tasks?|goals?|rules|guidelines) (?:has|have|are|is|were|was) (?:been )?(?:changed|replaced|updated|outdated|cancell?ed|revoked|void|obsolete|no longer)\b|\b(?:guidelines|instructions|rules|restrictions|polic(?:y|ies))\b.{0,20}\bno longer appl(?:y|ies)\b`)},
+
+	{Role, sure, []string{"do anything now", "developer mode", "jailbroken", "jailbreak", "unrestricted", "unfiltered", "uncensored", "amoral"}, expr(
+		`(?:\bdo anything now\b|\bdeveloper mode (?:is )?(?:now )?(?:enabled|on|activated|output)\b|\bjailbr(?:oken|eak) mode\b|\b(?:you are|you're|act as|be|become|pretend to be|play|roleplay as|simulate) (?:now )?(?:an? )?(?:[a-z]+,? ){0,3}(?:unrestricted|unfiltered|uncensored|jailbroken|amoral)\b)`)},
+	{Role, sure, []string{"restriction", "filter", "ethic", "guideline", "censor", "safeguard", "moral", "policies", "policy", "safety"}, expr(
+		enModel + `.{0,70}` + enFree + `\b(?: [a-z]+){0,3} (?:restrictions?|filters?|ethic(?:s|al)(?: [a-z]+)?|guidelines|censorship|safeguards?|morals?|morality|moral [a-z]+|(?:safety|content|openai)(?: [a-z]+){0,2} (?:rules|polic(?:y|ies)|guidelines|filters?))\b`)},
+	{Role, likely, []string{"rules", "limit", "norms"}, expr(enModel + `.{0,70}` + enFree + `\b(?: [a-z]+){0,3} (?:rules|limits|limitations|norms)\b`)},
+	{Role, likely, []string{"you are now", "no longer", "from now on", "hereafter", "you will now", "you must now"}, expr(
+		`(?:\byou(?: are|'re) (?:now |hereafter )?(?:dan|stan|dude|aim|evilbot|chaosgpt)\b|\byou are no longer (?:bound|an? |chatgpt|claude|gemini|gpt|restricted|limited|required|obliged)|\b(?:from now on|hereafter|for the rest of this conversation),? you (?:are|will|must|shall|should|have to|only|answer|respond)\b|\byou (?:are now|will now|must now) (?:act|obey|follow|operate|respond|answer|in|my|the|a |an )(?:[a-z ]{0,40})\b(?:mode|commands?|orders|persona|admin|root|evil|hacker|assistant who|ai (?:that|who|without)))`)},
+	{Role, likely, []string{"mode"}, expr(`\b(?:enter|switch (?:to|into)|activate|enable|you are in|now in|start) (?:the )?(?:developer|debug|god|dan|jailbreak|admin|maintenance|sudo|unrestricted|opposite|evil|diagnostic) mode\b`)},
+	{Role, likely, []string{"grandm", "stay in character", "never refuse", "cannot refuse", "hypothetical", "opposite day", "two responses", "never break character"}, expr(
+		`(?:\b(?:grandmother|grandma|granny)\b.{0,80}\b(?:used to|would)\b.{0,80}\b(?:tell|read|recite|explain|whisper|sing)\b|\b(?:never|cannot|must not|don't|not allowed to|unable to) (?:refuse|decline|break character|say no)\b.{0,80}|\bstay in character\b.{0,120}\b(?:no matter|always|never)\b|\btwo (?:responses|answers)\b.{0,80}\b(?:unfiltered|jailbreak|dan|developer)\b|\b(?:it is|it's|today is) opposite day\b)`)},
+
+	{Exfiltration, sure, []string{"prompt", "instruction", "message", "rules", "guideline", "configuration"}, expr(
+		`\b(?:reveal|show|print|output|repeat|display|disclose|dump|leak|expose|tell me|give me|share|write (?:out|down)|recite|summarize|translate|copy|list|return|provide|include|send|what (?:is|are|was|were)|what's)\b(?: \S+){0,6}? your (?:[a-z]+ ){0,2}(?:system prompt|system message|system instructions?|prompts?|(?:initial|original|hidden|secret|internal|confidential|full|exact|complete|prior|previous) (?:instructions?|message|rules|guidelines|configuration)|pre-?prompt|developer (?:message|prompt|instructions))\b`)},
+	{Exfiltration, sure, []string{"above", "prior to this", "before this", "preceding"}, expr(
+		`\b(?:repeat|print|output|copy|recite|write out|reproduce|display|echo) (?:back )?(?:everything|all|the (?:words|text|content|instructions|prompt|message|lines?)|every(?:thing)? word)(?: [a-z]+){0,4} (?:above|prior to this|before this|preceding|verbatim)\b`)},
+	{Exfiltration, hint, []string{"system prompt", "system message", "initial prompt", "hidden prompt"}, expr(
+		`\b(?:reveal|print|output|repeat|disclose|dump|leak|expose|recite|include|send|append|post|tell me|show me)\b.{0,50}\b(?:system prompt|system message|initial prompt|hidden prompt|hidden instructions)\b`)},
+	{Exfiltration, likely, []string{"api key", "api_key", "apikey", "password", "credential", "secret", "token", "private key", "seed phrase", "mnemonic", "environment variable", ".env", "ssh key", "conversation", "chat history", "message", "wallet", "contacts", "cookies", "email"}, expr(
+		`\b(?:send|post|forward|e-?mail|upload|transmit|exfiltrate|submit|leak|append|encode|smuggle|relay|copy|attach|deliver|share)\b.{0,70}\b(?:api[ _-]?keys?|passwords?|credentials?|secrets?|(?:access |auth |session )?tokens?|private keys?|seed phrases?|mnemonics?|env(?:ironment)? variables?|\.env|ssh keys?|conversation|chat history|system prompt|(?:user|customer|owner|victim)(?:'s|s')? (?:data|files|e-?mails|messages|contacts|wallet)|contacts|cookies|inbox|contents of)\b.{0,60}\b(?:to|at|via|into)\b.{0,30}(?:https?:/|www\.|[a-z0-9._-]+@[a-z0-9-]+\.|0x[0-9a-f]{4}|attacker|evil|collect|webhook|[a-z0-9-]+\.(?:com|net|io|ru|xyz|org|dev|site|example)\b)`)},
+	{Exfiltration, likely, []string{"!["}, expr(
+		`(?:!\[[^\]]{0,60}\]\(https?://[^)\s]{3,200}[?&/=][^)\s]{0,60}(?:\{|<|\[|%7b|\$\{?)[a-z_ ]{0,20}(?:data|secret|history|conversation|prompt|token|key|summary|context|message|content|password|user)|\b(?:include|embed|render|insert|display|append|add|output|end with|always)\b.{0,60}!\[[^\]]{0,60}\]\(https?://)`)},
+	{Exfiltration, likely, []string{"curl", "wget", "invoke-webrequest", "nc -e", "base64"}, expr(
+		`\b(?:run|execute|call|invoke|use the (?:shell|terminal|bash)|type|paste)\b.{0,60}\b(?:curl|wget|invoke-webrequest)\b.{0,120}(?:\| ?(?:ba|z|)sh\b|@?~?/?\.(?:env|ssh|aws|npmrc)|id_rsa|\$\(|etc/passwd|/steal|/exfil|/collect)`)},
+
+	{Hidden, likely, []string{"<|im_start|>", "<|im_end|>", "<|system|>", "<|user|>", "<|assistant|>", "[inst]", "[/inst]", "<<sys>>", "<|start_header_id|>", "<|eot_id|>", "<|endoftext|>", "<start_of_turn>", "</system>", "<system>"}, expr(
+		`<\|(?:im_start|im_end|system|user|assistant|start_header_id|eot_id|endoftext)\|>|\[/?inst\]|<</?sys>>|<start_of_turn>|</?system>`)},
+	{Hidden, likely, []string{"[system", "### system", "## system", "system:", "[admin", "[developer", "### instruction", "begin system", "end of ", "### new", "[important", "[instruction", "system note", "system message", "### override", "</"}, expr(
+		`(?:(?:\[|#{2,4} ?|\*\*|<|\({1,2}|={2,} ?|-{3,} ?)(?:begin )?(?:new )?(?:system|admin(?:istrator)?|developer|instructions?|override|important)(?: (?:message|prompt|note|override|instructions?|update|notice|alert|command|directive))? ?(?:from [a-z ]{2,20})?(?:\]|>|\){1,2}|:\*{0,2}|={2,}|-{3,})|\bend of (?:document|tool (?:output|result)|user (?:input|data)|context|data|article|file|email)\b.{0,40}(?:\bnew (?:task|instruction)|\bsystem|\bnow\b|\bassistant)|</(?:tool_result|tool_response|function_results?|document|context|user_input|search_results?|result|data)>.{0,80}(?:\bsystem|\bhuman:|\buser:|\byou (?:must|should|are)|\bignore|\bnew instruction))`)},
+	{Hidden, sure, []string{"assistant", " ai", "llm", "language model", "chatbot", " agent", " bot"}, expr(
+		`(?:(?:\b(?:note|message|attention|instructions?|reminder|directive|command|notice|request|hint|task|warning) (?:to|for) (?:the |any |all |every |whichever )?(?:ai|a\.i\.|llms?|large language models?|language models?|chatbots?|gpt|claude|copilot)\b(?: (?:assistants?|agents?|models?|systems?|reviewers?|tools?|summari[sz]ers?|crawlers?|that|who|which|reading|processing|only))?)|\b(?:if|when|since|because) you(?: are|'re) an? (?:[a-z]+ )?(?:ai|llm|language model|chatbot|automated (?:system|agent|assistant)|gpt)\b(?: (?:assistant|agent|model|system))?|\b(?:ai|llm) (?:assistants?|agents?|models?|systems?)(?: (?:reading|processing|summari[sz]ing|parsing|viewing|that (?:reads?|process(?:es)?)) (?:this|the)[a-z ]{0,30})?,? (?:must|should|are (?:required|instructed)|have to|need to|shall|please)\b)`)},
+	{Hidden, likely, []string{"assistant", "agent", "the model"}, expr(
+		`\b(?:note|message|attention|instructions?|reminder|important|notice) (?:to|for) (?:the |any |all |every )?(?:assistant|agent|model|automated (?:assistant|agent|system))s?\b|\bassistant(?: instructions?)? ?: (?:ignore|you must|disregard|forget|before|immediately|first|call|use the|execute|run|send)\b|\b(?:dear|attention|hey|hello),? (?:ai |the )?(?:assistant|agent|chatgpt|claude|gemini|copilot|gpt|llm|model)\b.{0,60}\b(?:you (?:must|should|need to|are to)|please|ignore|disregard)\b`)},
+	{Hidden, likely, []string{"<!--", "display:none", "display: none", "font-size:0", "font-size: 0", "color:white", "color: white", "color:#fff", "opacity:0", "visibility:hidden"}, expr(
+		`(?:<!--.{0,120}|(?:display: ?none|font-size: ?[01](?:px|pt)?|color: ?(?:white|#fff(?:fff)?)|opacity: ?0|visibility: ?hidden)[^>]{0,60}>.{0,120})\b(?:ignore|disregard|instructions?|assistants?|you must|you should|ai (?:model|agent|system)|llm|system prompt|tell the user|do not tell|send (?:all|the|a|your)|transfer)\b`)},
+
+	{Secrecy, likely, []string{"user", "human", "owner", "anyone", "customer", "operator", "this instruction", "this message", "these instruction"}, expr(
+		`\b(?:do not|don't|never|without|avoid|must not|you should not)\b (?:ever )?(?:tell(?:ing)?|mention(?:ing)?|inform(?:ing)?|notify(?:ing)?|alert(?:ing)?|disclos(?:e|ing)|reveal(?:ing)?|report(?:ing)?|warn(?:ing)?|acknowledg(?:e|ing)|ask(?:ing)?|let(?:ting)?)\b(?: \S+){0,6}? (?:the (?:user|human|owner|customer|operator)|anyone|these instructions?|this (?:instruction|message|note|step|request|action|transfer|change)|that you (?:did|were|have|received|saw))\b`)},
+	{Secrecy, hint, []string{"secretly", "silently", "covertly", "discreetly", "quietly"}, expr(
+		`\b(?:secretly|silently|covertly|discreetly|quietly)\b.{0,20}\b(?:send|forward|add|insert|transfer|call|include|copy|upload|delete|approve|execute|run|append|bcc|change)\b`)},
+	{Secrecy, hint, []string{"confirm", "asking", "review", "approval"}, expr(
+		`\b(?:without|do not|don't|never|skip|no need to) (?:ask(?:ing)?|wait(?:ing)?|request(?:ing)?|get(?:ting)?)?\b.{0,30}\b(?:confirm(?:ation|ing)?|approval|permission|review|asking|the user)\b`)},
+
+	{Addressed, cue, []string{"assistant", " ai", "ai ", "ai,", "llm", "agent", "copilot", "chatgpt", "claude", "gemini", "gpt", "bot", "language model", "the model"}, expr(
+		enAgent + `(?:[,:]? [a-z]+){0,4}[,:]? (?:must|should|shall|needs? to|has to|have to|is to|please)\b|` + enAgent + `\b ?[,:!] .{0,40}\b(?:ignore|disregard|forget|override|call|send|reply|respond|tell|recommend|include|execute|run|open|book|forward|replace|stop|output|append|hide|omit|approve|merge|delete|describe|disclose|your|you)\b|@[a-z]*(?:agent|assistant|copilot|bot|gpt|claude)\b`)},
+	{Addressed, cue, []string{"the user", "the customer", "this tool", "respond", "summar", "answer"}, expr(
+		`\b(?:tell|inform|convince|urge|instruct|ask|remind) the (?:user|customer|reader|human) (?:that|to|about)\b|\bthe user (?:also |now |really )?(?:wants|expects|authorized|permitted|asked) you to\b|\b(?:before|after|when) (?:using|calling|running) (?:this|the|any) tool\b|\b(?:when|while|before|after|if) (?:you )?(?:respond|reply|answer|summari[sz]|render|translat|process|read)(?:ing|e|es)? (?:to )?(?:the user|this|these|the (?:page|document|text|file|question))\b|\bin your (?:answer|response|reply|summary|output)\b|\byour (?:answer|response|reply|summary|output) (?:must|should|has to)\b`)},
+}
+
+// compactPatterns are matched with texts that were spelled letter by letter.
+var compactPatterns = []pattern{
+	{Override, sure, []string{"instruction", "prompt", "rules", "guideline", "direction"}, expr(
+		`(?:ignore|disregard|forget|bypass|override)(?:all|any|the|your|every|of)*(?:previous|prior|above|earlier|preceding|system|safety|your)+(?:instructions?|prompts?|rules|guidelines|directions)`)},
+	{Exfiltration, sure, []string{"systemprompt"}, expr(`(?:reveal|show|print|output|repeat|tellme|giveme)(?:me|all)*(?:your|the)*systemprompt`)},
+	{Role, sure, []string{"youarenow", "developermode"}, expr(`youarenow(?:dan|unrestricted|unfiltered|free)|developermodeenabled`)},
+}
+
+// language is how an override is said: its verbs, what says that earlier or all instructions are meant, and their nouns, in expressions. The words are
+// those of the nouns that are looked for first.
+type language struct {
+	words              []string
+	drop, which, rules string
+	near               int // characters between them
+}
+
+var languages = []language{
+	{[]string{"anweisung", "instruktion", "vorgabe", "regeln", "befehle"}, `(?:ignorier\w*|vergiss|vergessen sie|missacht\w*|beachte? (?:\w+ ){0,3}nicht)`, `(?:bisher\w*|vorherig\w*|obig\w*|alle\w*|deine\w*|ihre\w*|voran\w*|fruher\w*|sicherheit\w*)`, `(?:anweisung\w*|instruktion\w*|vorgaben?|regeln|befehle?|sicherheitsregeln)`, 24},
+	{[]string{"instruction", "consigne", "directive", "regles"}, `(?:ignor\w+|oubli\w+|ne (?:tenez|tiens) (?:pas|plus) compte)`, `(?:preceden\w*|anterieur\w*|ci-dessus|toutes?|tes|vos|initiales?)`, `(?:instructions?|consignes?|directives?|regles)`, 24},
+	{[]string{"instruccion", "indicacion", "ordenes", "reglas", "directri"}, `(?:ignor\w+|olvid\w+|descart\w+|haz caso omiso)`, `(?:anterior\w*|previ[ao]s|todas?|tus|sus|arriba|iniciales)`, `(?:instruccion\w*|indicacion\w*|ordenes|reglas|directri\w*)`, 24},
+	{[]string{"instruc", "orientac", "regras", "ordens"}, `(?:ignor\w+|esquec\w+|desconsider\w+)`, `(?:anterior\w*|previ[ao]s|todas?|suas|acima|iniciais)`, `(?:instruco\w*|orientaco\w*|regras|ordens)`, 24},
+	{[]string{"istruzion", "regole", "direttiv"}, `(?:ignor\w+|dimentic\w+)`, `(?:precedent\w*|tutte|tue|sopra|iniziali)`, `(?:istruzion\w*|regole|direttiv\w*)`, 24},
+	{[]string{"instructies", "opdrachten", "regels", "aanwijzingen"}, `(?:negeer|vergeet)`, `(?:vorige|eerdere|alle|bovenstaande|je|uw|voorgaande)`, `(?:instructies|opdrachten|regels|aanwijzingen)`, 24},
+	{[]string{"instrukcj", "polece", "zasad"}, `(?:zignoruj\w*|ignoruj\w*|zapomnij\w*)`, `(?:poprzedni\w*|wczesniejsz\w*|wszystki\w*|powyzsz\w*|swo\w*)`, `(?:instrukcj\w*|polece\w*|zasad\w*)`, 24},
+	{[]string{"инструкц", "указани", "правил", "команд"}, `(?:игнорируй|проигнорируй|забудь|не обращай внимания|отбрось)[\p{L}]*`, `(?:предыдущ|прежн|вс[её]|выше|сво[иё]|тво|ваш)[\p{L}]*`, `(?:инструкци|указани|правил|команд)[\p{L}]*`, 30},
+	{[]string{"інструкц", "вказівк", "правила"}, `(?:ігноруй|проігноруй|забудь)[\p{L}]*`, `(?:попередн|усі|всі|вище|свої|твої)[\p{L}]*`, `(?:інструкц|вказівк|правила)[\p{L}]*`, 30},
+	{[]string{"talimat", "kural", "yonerge"}, `(?:yok say|gormezden gel|unut|dikkate alma)\w*`, `(?:onceki|tum|butun|yukaridaki)\w*`, `(?:talimat|kural|yonerge)\w*`, 30},
+	{[]string{"huong dan", "chi dan", "chi thi", "lenh"}, `(?:bo qua|phot lo|quen)`, `(?:truoc|tat ca|moi|tren)`, `(?:huong dan|chi dan|chi thi|lenh)`, 24},
+	{[]string{"instruksi", "perintah", "aturan"}, `(?:abaikan|lupakan)`, `(?:sebelumnya|semua|di atas)`, `(?:instruksi|perintah|aturan)`, 24},
+	{[]string{"指令", "指示", "提示", "规则", "規則", "说明", "命令"}, `(?:忽略|无视|忽視|無視|忘记|忘記|不要理会|跳过)`, `(?:之前|以前|先前|上述|以上|所有|全部|你的|前面)`, `(?:指令|指示|提示|规则|規則|说明|命令)`, 8},
+	{[]string{"指示", "命令", "プロンプト", "ルール", "規則"}, `(?:無視|忘れ|従わない|破棄)`, `(?:以前|前の|上記|すべて|全て|これまで|今まで|あなたの)`, `(?:指示|命令|プロンプト|ルール|規則)`, 10},
+	{[]string{"지시", "명령", "프롬프트", "규칙", "지침"}, `(?:무시|잊어|잊으|따르지)`, `(?:이전|앞의|위의|모든|기존|지금까지|당신의)`, `(?:지시|명령|프롬프트|규칙|지침)`, 10},
+	{[]string{"التعليمات", "تعليمات", "الأوامر", "القواعد"}, `(?:تجاهل|انس|إهمل)[\p{L}]*`, `(?:السابقة|السابقه|جميع|كل|أعلاه)`, `(?:التعليمات|تعليماتك|تعليمات|الأوامر|القواعد)`, 24},
+	{[]string{"निर्देश", "नियम", "आदेश"}, `(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)`, `(?:पिछले|सभी|पहले|ऊपर)`, `(?:निर्देश|नियम|आदेश)`, 30},
+}
+
+// patterns are all that are matched with readable texts.
+var patterns = func() []pattern {
+	out := english
+	for i := range languages {
+		l := &languages[i]
+		gap := `.{0,` + strconv.Itoa(l.near) + `}`
+		drop, which, rules := l.drop, l.which, l.rules
+		if isASCII(which) { // \b knows no other letters
+			drop, which, rules = `\b`+drop+`\b`, `\b`+which+`\b`, `\b`+rules+`\b`
+		}
+		var orders []string
+		for _, o := range [...][3]string{
+			{drop, which, rules}, {drop, rules, which}, {which, rules, drop}, {rules, which, drop},
+		} {
+			orders = append(orders, o[0]+gap+o[1]+gap+o[2])
+		}
+		words := make([]string, len(l.words))
+		for i, w := range l.words {
+			words[i] = norm.NFC.String(w)
+		}
+		out = append(out, pattern{Override, sure, words, expr(strings.Join(orders, "|"))})
+	}
+	return out
+}()
+
+func expr(s string) *regexp.Regexp { return regexp.MustCompile(norm.NFC.String(s)) }

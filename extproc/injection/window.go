@@ -1,0 +1,126 @@
+package injection
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The classifier reads windows of 256 tokens. Long texts are cut into windows here, so that a long one costs no more than a bound.
+const (
+	windowBytes  = 900 // about 200 tokens of English
+	overlapBytes = 150
+	maxWindows   = 16 // of a text
+	maxHidden    = 4  // decoded parts that are scored, each as one window
+	minScored    = 12 // shorter texts say nothing to the classifier
+)
+
+// units are the windows of a text, those of what was encoded in it, and its other forms, matched with the patterns. It ends early when ctx does.
+func (v *view) units(ctx context.Context) (all []unit) {
+	about := isAbout(fold(v.clean))
+	plain := map[*pattern]bool{} // what matches the text itself: what is decoded may repeat it
+	for _, w := range cut(v.clean) {
+		u := unit{text: w, folded: fold(w)}
+		if ctx.Err() != nil {
+			return all
+		}
+		for _, p := range u.match(about, nil) {
+			plain[p] = true
+		}
+		all = append(all, u)
+	}
+	for _, p := range v.parts {
+		for _, w := range cut(p) {
+			v.forms = append(v.forms, unit{text: w, folded: fold(w), encoded: true})
+		}
+	}
+	for i := range v.forms {
+		if ctx.Err() != nil {
+			return all
+		}
+		v.forms[i].match(about, plain)
+	}
+	if v.tags {
+		v.forms[0].note(Hidden, sure)
+	}
+	return append(all, v.forms...)
+}
+
+// cut cuts a text into windows that overlap. They begin and end between words, where there are words.
+func cut(text string) (out []string) {
+	for len(text) > windowBytes {
+		end := boundary(text, windowBytes)
+		out = append(out, text[:end])
+		text = text[boundary(text, end-overlapBytes):]
+	}
+	return append(out, text)
+}
+
+// boundary is the place of the last white space before n, not far before it; else of a character.
+func boundary(text string, n int) int {
+	const near = 80
+	if i := strings.LastIndexFunc(text[n-near:n], unicode.IsSpace); i >= 0 {
+		return n - near + i
+	}
+	for back := range utf8.UTFMax {
+		if utf8.RuneStart(text[n-back]) {
+			return n - back
+		}
+	}
+	return n
+}
+
+// cues are words that instructions for a model have more often than other texts.
+var cues = []string{
+	"ignore", "disregard", "forget", "override", "instruction", "prompt", "you are", "you must", "you should", "assistant", "language model", "llm", " ai ", "do not tell", "don't tell",
+	"secret", "password", "api key", "private key", "credential", "send", "forward", "transfer", "execute", "reveal", "system", "important", "immediately", "instead", "http", "base64", "<!--",
+}
+
+// choose are the units that the classifier scores: those for which its score can matter, and of too many the first, the last, those that patterns match, and
+// those with most cues.
+func choose(all []unit, matters func(*unit) bool) (out []*unit) {
+	var windows []ranked
+	hidden := 0
+	for i := range all {
+		u := &all[i]
+		switch {
+		case len(strings.TrimSpace(u.text)) < minScored || !matters(u):
+		case u.encoded && hidden < maxHidden:
+			hidden++
+			out = append(out, u)
+		case !u.encoded:
+			windows = append(windows, ranked{u, rank(u)})
+		}
+	}
+	if len(windows) > maxWindows {
+		ends := float64(len(cues) * len(cues))
+		windows[0].rank += ends
+		windows[len(windows)-1].rank += ends
+		slices.SortStableFunc(windows, func(a, b ranked) int { return cmp.Compare(b.rank, a.rank) })
+		windows = windows[:maxWindows]
+	}
+	for _, w := range windows {
+		out = append(out, w.unit)
+	}
+	return out
+}
+
+type ranked struct {
+	*unit
+
+	rank float64
+}
+
+// rank is how much a window looks like instructions: the weight of its patterns before its number of cues.
+func rank(u *unit) float64 {
+	n := u.weight() * float64(len(cues))
+	for _, c := range cues {
+		if strings.Contains(u.folded, c) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,357 @@
+// Package injection is layer L8: it judges what comes into a conversation, each user's turn, result of a tool and document, for instructions that it should
+// not hold (D-38). By policy such a text is flagged in the answer's headers, refused, or replaced. Flags are found beside the provider's call and delay
+// nothing; only what may be refused or replaced is waited for.
+package injection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/injection"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/event"
+	"bardo.money/gateway/internal/fault"
+	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+const Name = "l8"
+
+// Header has the highest score of the texts that are flagged.
+const Header = "x-bardo-injection"
+
+// Policy is what happens to a text that holds instructions.
+type Policy string
+
+// The policies.
+const (
+	Off        Policy = "off"        // it is not judged
+	Flag       Policy = "flag"       // it is sent, and the answer says so
+	Block      Policy = "block"      // the request is refused
+	Quarantine Policy = "quarantine" // a note is sent in its place
+)
+
+// waits reports whether the request has to wait for the verdict.
+func (p Policy) waits() bool { return p == Block || p == Quarantine }
+
+// Policies are by source: user, result of a tool, document.
+type Policies [3]Policy
+
+// defaultTimeout bounds how long a request waits, and how long texts are judged beside one.
+const defaultTimeout = 2 * time.Second
+
+// Layer judges texts. Safe for concurrent use.
+type Layer struct {
+	Policies Policies
+	Timeout  time.Duration // 0 means 2 s
+	Refuse   bool          // a request that has to wait for a verdict is refused where there is none
+	Detector *injection.Detector
+	Scores   bool        // the detector's classifier should run: without its score there is no verdict, unless the patterns are enough
+	Beside   *Beside     // judges what is only flagged
+	Meter    Meter       // may be nil
+	Events   *event.Sink // may be nil
+}
+
+// Meter counts judged texts, by source and verdict: clean, flagged, blocked, quarantined, unscored, skipped. Safe for concurrent use.
+type Meter interface{ InjectionJudged(source, verdict string) }
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+	_ pipeline.Waiting   = Layer{}
+)
+
+// Name is "l8".
+func (Layer) Name() string { return Name }
+
+var (
+	flagProfiles = []string{pipeline.ProfileStandard}
+	allProfiles  = []string{pipeline.ProfileMinimal, pipeline.ProfileFast, pipeline.ProfileStandard}
+)
+
+// Profiles are standard for flags (D-30), and all where the operator has texts refused or replaced: no caller may choose otherwise.
+func (l Layer) Profiles() []string {
+	if slices.ContainsFunc(l.Policies[:], Policy.waits) {
+		return allProfiles
+	}
+	return flagProfiles
+}
+
+// flags reports whether texts of a request are judged that are only flagged: with the full profile, and for callers that are no agents (D-30).
+func flags(x *pipeline.Exchange) bool {
+	h := &x.Hints
+	switch x.Profile {
+	case pipeline.ProfileMinimal, pipeline.ProfileFast:
+		return false
+	case pipeline.ProfileStandard:
+		return h.GolemID == "" && h.Subsystem == "" && h.TickType == ""
+	}
+	return true
+}
+
+// state is what the layer knows of an exchange.
+type state struct {
+	of    *transcript.Transcript
+	spans []span
+	err   error
+}
+
+var slot = pipeline.NewSlot[state]()
+
+// span is a text to judge: what stands together in a turn.
+type span struct {
+	source     injection.Source
+	policy     Policy
+	first, end int // of the transcript's texts
+	key        injection.Key
+	finding    injection.Finding
+	known      bool
+}
+
+func (l Layer) timeout() time.Duration {
+	if l.Timeout > 0 {
+		return l.Timeout
+	}
+	return defaultTimeout
+}
+
+// bad reports whether a known span counts as an injection.
+func (l Layer) bad(s *span) bool { return s.finding.Score(s.source) >= l.Detector.Threshold() }
+
+// Waits reports whether the verdict of a text has to be waited for, and is not known yet.
+func (l Layer) Waits(x *pipeline.Exchange) bool {
+	if !slices.ContainsFunc(l.Policies[:], Policy.waits) || !judges(x) {
+		return false
+	}
+	return slices.ContainsFunc(l.plan(x).spans, func(s span) bool { return !s.known && s.policy.waits() })
+}
+
+// judges reports whether requests of this kind are judged. What an enclave alone may read, the gateway cannot.
+func judges(x *pipeline.Exchange) bool {
+	return x.Request.Op == chat.Generate && x.Intent.PrivacyTier != policy.PrivacyEndToEnd
+}
+
+// Applies reports whether the request has a text that was not judged before, or that is bad.
+func (l Layer) Applies(x *pipeline.Exchange) bool {
+	if !judges(x) {
+		return false
+	}
+	s := l.plan(x)
+	return s.err != nil || slices.ContainsFunc(s.spans, func(s span) bool { return !s.known || l.bad(&s) })
+}
+
+// plan lists the texts to judge, with what is known of them.
+func (l Layer) plan(x *pipeline.Exchange) *state {
+	s := slot.Of(x)
+	t, err := x.Transcript()
+	if err == nil && s.of == t {
+		return s
+	}
+	*s = state{of: t, err: err}
+	if err != nil {
+		return s
+	}
+	policies := l.Policies
+	if !flags(x) {
+		for i, p := range policies {
+			if p == Flag {
+				policies[i] = Off
+			}
+		}
+	}
+	s.spans = spansOf(t, policies)
+	for i := range s.spans {
+		sp := &s.spans[i]
+		sp.key = l.Detector.Key(sp.parts(t))
+		sp.finding, sp.known = l.Detector.Known(sp.key)
+	}
+	return s
+}
+
+// Request refuses, replaces or flags.
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
+	s := l.plan(x)
+	if s.err != nil {
+		return s.err
+	}
+	o := &outcome{request: x.ID, account: x.Principal.Account}
+	x.Announce(Header, o.header)
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Later: o})
+	if err := l.await(ctx, s, o); err != nil {
+		return err
+	}
+	if err := l.replace(x, s, o); err != nil {
+		return err
+	}
+	l.flag(s, o)
+	return nil
+}
+
+// await judges the texts that may be refused or replaced, and refuses.
+func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout())
+	defer cancel()
+	for i := range s.spans {
+		sp := &s.spans[i]
+		if !sp.policy.waits() {
+			continue
+		}
+		err := l.judge(ctx, s.of, sp)
+		switch {
+		case l.bad(sp) && sp.policy == Block:
+			l.tell(o, sp, Block)
+			return fault.Newf(fault.PromptInjection, "the request was not sent to any provider: a text in it seems to hold instructions for the model (%s; the first turn is 0)", place(s.of, sp))
+		case l.bad(sp): // replace tells
+		case err != nil:
+			l.count(sp, "unscored")
+			o.unscored()
+			if l.Refuse {
+				return unjudged(err)
+			}
+		}
+	}
+	return nil
+}
+
+// errNoScore is the error of a text that the classifier did not score, though it should.
+var errNoScore = errors.New("the classifier does not run")
+
+// judge finds out about a span, unless that is known. The error is that there is no score.
+func (l Layer) judge(ctx context.Context, t *transcript.Transcript, sp *span) (err error) {
+	fresh := !sp.known
+	if fresh {
+		sp.finding, err = l.Detector.Learn(ctx, sp.key, sp.text(t))
+		sp.known = true
+	}
+	if err == nil && l.Scores && !sp.finding.Scored {
+		err = errNoScore
+	}
+	if fresh && err == nil && !l.bad(sp) {
+		l.count(sp, "clean")
+	}
+	return err
+}
+
+// unjudged is the fault of a request whose texts could not be judged.
+func unjudged(err error) error {
+	const refused = "the request was not sent to any provider: its texts could not be checked for instructions"
+	if errors.Is(err, errNoScore) {
+		return fault.New(fault.Unavailable, refused+", since the local model that does so is not available (pipeline.injection.on_error)", err)
+	}
+	f := fault.New(fault.Overloaded, refused+" in time", err)
+	f.RetryAfter = time.Second
+	return f
+}
+
+// IsOff reports whether an error is that of a model which does not run.
+func IsOff(err error) bool { return errors.Is(err, models.ErrOff) }
+
+// replace puts a note in the place of texts.
+func (l Layer) replace(x *pipeline.Exchange, s *state, o *outcome) error {
+	changed := false
+	for i := range s.spans {
+		if sp := &s.spans[i]; sp.policy == Quarantine && sp.known && l.bad(sp) {
+			sp.replace(s.of)
+			l.tell(o, sp, Quarantine)
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return x.Change(s.of)
+}
+
+// flag notes the verdicts that are known, and has the others found beside the request.
+func (l Layer) flag(s *state, o *outcome) {
+	var jobs []job
+	size := 0
+	for i := range s.spans {
+		sp := &s.spans[i]
+		switch {
+		case sp.policy != Flag:
+		case sp.known && l.bad(sp):
+			l.tell(o, sp, Flag)
+		case !sp.known:
+			jobs = append(jobs, job{span: *sp, text: injection.Clip(sp.text(s.of))})
+			size += len(jobs[len(jobs)-1].text)
+		}
+	}
+	if len(jobs) == 0 || l.Beside.run(size, func() { l.judgeBeside(jobs, o) }) {
+		return
+	}
+	for i := range jobs {
+		l.count(&jobs[i].span, "skipped")
+	}
+}
+
+// job is a text that is judged beside its request. It outlives the request's memory.
+type job struct {
+	span
+
+	text string
+}
+
+// judgeBeside judges texts that are only flagged.
+func (l Layer) judgeBeside(jobs []job, o *outcome) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout())
+	defer cancel()
+	for i := range jobs {
+		sp := &jobs[i].span
+		var err error
+		sp.finding, err = l.Detector.Learn(ctx, sp.key, jobs[i].text)
+		switch {
+		case l.bad(sp):
+			l.tell(o, sp, Flag)
+		case err != nil:
+			l.count(sp, "unscored")
+			o.unscored()
+		default:
+			l.count(sp, "clean")
+		}
+	}
+}
+
+// verdicts are the names of what happened to bad texts.
+var verdicts = map[Policy]string{Flag: "flagged", Block: "blocked", Quarantine: "quarantined"}
+
+func (l Layer) count(sp *span, verdict string) {
+	if l.Meter != nil {
+		l.Meter.InjectionJudged(sp.source.String(), verdict)
+	}
+}
+
+// eventDetected is the event of a text that seems to hold instructions.
+const eventDetected = "inference:injection_detected"
+
+type detected struct {
+	RequestID string   `json:"request_id"`
+	Source    string   `json:"source"`
+	Verdict   string   `json:"verdict"`
+	Score     string   `json:"score"`
+	Kinds     []string `json:"kinds"` // of patterns
+	Encoded   bool     `json:"encoded"`
+	Scored    bool     `json:"scored"` // by the local model, too
+}
+
+// tell notes, counts and emits that a text is bad, and what happened to it.
+func (l Layer) tell(o *outcome, sp *span, did Policy) {
+	score := sp.finding.Score(sp.source)
+	o.bad(sp.source, did, score)
+	l.count(sp, verdicts[did])
+	if !l.Events.On() {
+		return
+	}
+	l.Events.Emit(eventDetected, o.account, detected{
+		o.request, sp.source.String(), verdicts[did], printed(score), append([]string{}, sp.finding.Kinds.Names()...), sp.finding.Encoded, sp.finding.Scored,
+	})
+}
+
+// printed is a score in headers and events.
+func printed(score float64) string { return fmt.Sprintf("%.2f", score) }

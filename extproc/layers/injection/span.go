@@ -1,0 +1,126 @@
+package injection
+
+import (
+	"fmt"
+	"strings"
+
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/injection"
+	"bardo.money/gateway/extproc/transcript"
+	"bardo.money/gateway/internal/jsonx"
+)
+
+// minSpan is how many bytes of JSON a text has at least that can hold instructions.
+const minSpan = 12
+
+// spansOf lists the texts of a request that are judged: of those that are only flagged, the ones that came since the model's last answer, and all of those
+// that may be refused or replaced, since clients send them again with each turn.
+func spansOf(t *transcript.Transcript, p Policies) (out []span) {
+	fresh := newTurn(t)
+	for i := 0; i < len(t.Texts); {
+		end := endOfSpan(t, i)
+		source, ok := sourceOf(t.Texts[i].Kind)
+		if ok && t.Texts[i].Turn >= 0 && p[source] != Off && (p[source].waits() || t.Texts[i].Turn >= fresh) && sizeOf(t, i, end) >= minSpan {
+			out = append(out, span{source: source, policy: p[source], first: i, end: end})
+		}
+		i = end
+	}
+	return out
+}
+
+// newTurn is the index of the first turn that came since the model's last answer.
+func newTurn(t *transcript.Transcript) int {
+	n := len(t.Turns)
+	for n > 0 && t.Turns[n-1].Role == chat.RoleAssistant { // the beginning of the next answer
+		n--
+	}
+	for n > 0 && t.Turns[n-1].Role != chat.RoleAssistant {
+		n--
+	}
+	return n
+}
+
+// endOfSpan is the index behind the texts that belong together: parts of a turn, or of one result. Each text of a document stands alone: there may be several.
+func endOfSpan(t *transcript.Transcript, i int) int {
+	at := &t.Texts[i]
+	end := i + 1
+	for at.Kind != transcript.Document && end < len(t.Texts) && t.Texts[end].Kind == at.Kind && t.Texts[end].Turn == at.Turn && t.Texts[end].Call == at.Call {
+		end++
+	}
+	return end
+}
+
+func sourceOf(k transcript.Kind) (injection.Source, bool) {
+	switch k { //nolint:exhaustive // the others are the operator's, or the model's own
+	case transcript.User:
+		return injection.User, true
+	case transcript.Result:
+		return injection.Result, true
+	case transcript.Document:
+		return injection.Document, true
+	}
+	return 0, false
+}
+
+func sizeOf(t *transcript.Transcript, first, end int) (n int) {
+	for i := first; i < end; i++ {
+		n += len(t.Texts[i].Value.Raw)
+	}
+	return n
+}
+
+// parts are the span's texts; of an object or array its JSON.
+func (sp *span) parts(t *transcript.Transcript) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := sp.first; i < sp.end; i++ {
+			v := t.Texts[i].Value
+			b, ok := v.Text(nil)
+			if !ok {
+				b = v.Raw
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	}
+}
+
+// text is a copy of what is judged: the texts, and the strings inside of objects and arrays.
+func (sp *span) text(t *transcript.Transcript) string {
+	var out strings.Builder
+	for i := sp.first; i < sp.end; i++ {
+		for s, isName := range t.Texts[i].Value.Strings {
+			if b, ok := s.Text(nil); ok && !isName {
+				if out.Len() > 0 {
+					out.WriteByte('\n')
+				}
+				out.Write(b)
+			}
+		}
+	}
+	return out.String()
+}
+
+// withheld is what a model reads in place of a text.
+const withheld = "[Withheld by the gateway: this text seems to hold instructions for the model.]"
+
+// replace puts a note in the place of the span's texts. A result that is an object stays one.
+func (sp *span) replace(t *transcript.Transcript) {
+	note := jsonx.AppendString(nil, withheld)
+	for i := sp.first; i < sp.end; i++ {
+		switch v := t.Texts[i].Value; v.Kind() { //nolint:exhaustive // nothing else is text
+		case jsonx.Object:
+			t.Replace(v, append(append([]byte(`{"withheld":`), note...), '}'))
+		case jsonx.Array:
+			t.Replace(v, append(append([]byte{'['}, note...), ']'))
+		default:
+			t.Replace(v, note)
+		}
+	}
+}
+
+// place says where a span is, for the client.
+func place(t *transcript.Transcript, sp *span) string {
+	at := &t.Texts[sp.first]
+	return fmt.Sprintf("turn %d, %s", at.Turn, at.Kind)
+}
