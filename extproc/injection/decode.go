@@ -243,11 +243,11 @@ func unescapeCode(text string) (string, bool) {
 		return "", false
 	}
 	return escapedCode.ReplaceAllStringFunc(text, func(e string) string {
-		n, err := strconv.ParseUint(strings.Trim(e[2:], "{}"), 16, 32)
-		if err != nil || !utf8.ValidRune(rune(n)) {
-			return e
+		n, err := strconv.ParseInt(strings.Trim(e[2:], "{}"), 16, 32)
+		if r := rune(n); err == nil && utf8.ValidRune(r) {
+			return string(r)
 		}
-		return string(rune(n))
+		return e
 	}), true
 }
 

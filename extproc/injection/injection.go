@@ -60,7 +60,7 @@ func (f *Finding) note(u *unit) {
 	f.Pattern, f.Model = max(f.Pattern, w), max(f.Model, u.model)
 	f.Encoded = f.Encoded || u.encoded && u.kinds != 0
 	for s := range f.scores {
-		f.scores[s] = max(f.scores[s], combined(w, u.model, Source(s))) //nolint:gosec // one of three
+		f.scores[s] = max(f.scores[s], combined(w, u.model, Source(s)))
 	}
 }
 

@@ -159,10 +159,10 @@ func spelled(text string) string {
 		letters = 0
 	}
 	for word := range strings.SplitSeq(separators.Replace(text), " ") {
-		switch n := utf8.RuneCountInString(word); {
-		case n == 0:
+		switch utf8.RuneCountInString(word) {
+		case 0:
 			run.WriteByte(' ')
-		case n == 1:
+		case 1:
 			run.WriteString(word)
 			letters++
 		default:

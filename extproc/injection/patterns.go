@@ -148,9 +148,9 @@ type language struct {
 }
 
 var languages = []language{
-	{[]string{"anweisung", "instruktion", "vorgabe", "regeln", "befehle"}, `(?:ignorier\w*|vergiss|vergessen sie|missacht\w*|beachte? (?:\w+ ){0,3}nicht)`, `(?:bisher\w*|vorherig\w*|obig\w*|alle\w*|deine\w*|ihre\w*|voran\w*|fruher\w*|sicherheit\w*)`, `(?:anweisung\w*|instruktion\w*|vorgaben?|regeln|befehle?|sicherheitsregeln)`, 24},
-	{[]string{"instruction", "consigne", "directive", "regles"}, `(?:ignor\w+|oubli\w+|ne (?:tenez|tiens) (?:pas|plus) compte)`, `(?:preceden\w*|anterieur\w*|ci-dessus|toutes?|tes|vos|initiales?)`, `(?:instructions?|consignes?|directives?|regles)`, 24},
-	{[]string{"instruccion", "indicacion", "ordenes", "reglas", "directri"}, `(?:ignor\w+|olvid\w+|descart\w+|haz caso omiso)`, `(?:anterior\w*|previ[ao]s|todas?|tus|sus|arriba|iniciales)`, `(?:instruccion\w*|indicacion\w*|ordenes|reglas|directri\w*)`, 24},
+	{[]string{"anweisung", "instruktion", "vorgabe", "regeln", "befehle"}, `(?:ignorier\w*|vergiss|vergessen sie|missacht\w*|beachte? (?:\w+ ){0,3}nicht)`, `(?:bisher\w*|vorherig\w*|obig\w*|alle\w*|deine\w*|ihre\w*|voran\w*|fruher\w*|sicherheit\w*)`, `(?:anweisung\w*|instruktion\w*|vorgaben?|regeln|befehle?|sicherheitsregeln)`, 24}, //nolint:misspell // no English
+	{[]string{"instruction", "consigne", "directive", "regles"}, `(?:ignor\w+|oubli\w+|ne (?:tenez|tiens) (?:pas|plus) compte)`, `(?:preceden\w*|anterieur\w*|ci-dessus|toutes?|tes|vos|initiales?)`, `(?:instructions?|consignes?|directives?|regles)`, 24}, //nolint:misspell // no English
+	{[]string{"instruccion", "indicacion", "ordenes", "reglas", "directri"}, `(?:ignor\w+|olvid\w+|descart\w+|haz caso omiso)`, `(?:anterior\w*|previ[ao]s|todas?|tus|sus|arriba|iniciales)`, `(?:instruccion\w*|indicacion\w*|ordenes|reglas|directri\w*)`, 24}, //nolint:misspell // no English
 	{[]string{"instruc", "orientac", "regras", "ordens"}, `(?:ignor\w+|esquec\w+|desconsider\w+)`, `(?:anterior\w*|previ[ao]s|todas?|suas|acima|iniciais)`, `(?:instruco\w*|orientaco\w*|regras|ordens)`, 24},
 	{[]string{"istruzion", "regole", "direttiv"}, `(?:ignor\w+|dimentic\w+)`, `(?:precedent\w*|tutte|tue|sopra|iniziali)`, `(?:istruzion\w*|regole|direttiv\w*)`, 24},
 	{[]string{"instructies", "opdrachten", "regels", "aanwijzingen"}, `(?:negeer|vergeet)`, `(?:vorige|eerdere|alle|bovenstaande|je|uw|voorgaande)`, `(?:instructies|opdrachten|regels|aanwijzingen)`, 24},

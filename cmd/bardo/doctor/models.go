@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"strings"
+
 	"bardo.money/gateway/cmd/bardo/home"
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/internal/config"
@@ -21,7 +23,23 @@ func checkModels(h home.Dir, cfg *config.Config) (found []Finding) {
 	for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
 		found = append(found, checkModel(kind, o.Choice[kind], o.Manifest, all))
 	}
-	return found
+	return append(found, checkInjection(cfg, found[len(found)-1]))
+}
+
+// checkInjection says what detects injections; of is the finding about its model.
+func checkInjection(cfg *config.Config, of Finding) Finding {
+	const check = "pipeline.injection"
+	in := &cfg.Pipeline.Injection
+	switch absent := !of.OK || strings.HasPrefix(of.Detail, "off"); {
+	case in.Policy == "off":
+		return fine(check, "off by configuration")
+	case !absent:
+		return fine(check, "%s: by patterns and the local model", in.Policy)
+	case settings.NeedsModel(in) && cfg.Models.Injection != models.Off:
+		return broken(check, "install the model (`make models`), or set models.injection to off, or pipeline.injection.on_error to allow",
+			"%s: requests that only the local model can judge are refused, and it does not run", in.Policy)
+	}
+	return fine(check, "%s: by patterns alone", in.Policy)
 }
 
 func checkModel(kind manifest.Kind, choice string, m *manifest.Manifest, all []models.Status) Finding {

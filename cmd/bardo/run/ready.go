@@ -38,7 +38,7 @@ func (g *gateway) checks() []api.ReadyDetail {
 		why := g.dataProblem(context.Background())
 		checks = append(checks, api.ReadyDetail{Name: "ledger", OK: why == "", Detail: why})
 	}
-	return append(checks, g.modelChecks()...)
+	return append(append(checks, g.modelChecks()...), g.injectionChecks()...)
 }
 
 // stateTime bounds how long the data path in Envoy's process may take to say how it is.

@@ -2,9 +2,11 @@ package settings
 
 import (
 	"cmp"
+	"slices"
 
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/internal/config"
+	"bardo.money/gateway/models"
 )
 
 // Injections is what happens to texts that seem to hold instructions, by source.
@@ -18,4 +20,21 @@ func Injections(c *config.InjectionDetection) injection.Policies {
 		}
 	}
 	return injection.Policies{user, p, cmp.Or(injection.Policy(c.Documents), p)}
+}
+
+// NeedsModel reports whether requests are refused that only the local model can judge, if it does not run.
+func NeedsModel(c *config.InjectionDetection) bool {
+	p := Injections(c)
+	return c.OnError != "allow" && slices.ContainsFunc(p[:], injection.Policy.Waits)
+}
+
+// WhyNoModel says why a local model does not run.
+func WhyNoModel(s *models.Status) string {
+	switch s.State { //nolint:exhaustive // the others run
+	case models.StateAbsent:
+		return s.Name + " is not installed"
+	case models.StateFailed:
+		return s.Name + " cannot be used"
+	}
+	return s.Detail
 }

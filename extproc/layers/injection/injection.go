@@ -37,8 +37,8 @@ const (
 	Quarantine Policy = "quarantine" // a note is sent in its place
 )
 
-// waits reports whether the request has to wait for the verdict.
-func (p Policy) waits() bool { return p == Block || p == Quarantine }
+// Waits reports whether the request has to wait for the verdict.
+func (p Policy) Waits() bool { return p == Block || p == Quarantine }
 
 // Policies are by source: user, result of a tool, document.
 type Policies [3]Policy
@@ -77,7 +77,7 @@ var (
 
 // Profiles are standard for flags (D-30), and all where the operator has texts refused or replaced: no caller may choose otherwise.
 func (l Layer) Profiles() []string {
-	if slices.ContainsFunc(l.Policies[:], Policy.waits) {
+	if slices.ContainsFunc(l.Policies[:], Policy.Waits) {
 		return allProfiles
 	}
 	return flagProfiles
@@ -126,10 +126,10 @@ func (l Layer) bad(s *span) bool { return s.finding.Score(s.source) >= l.Detecto
 
 // Waits reports whether the verdict of a text has to be waited for, and is not known yet.
 func (l Layer) Waits(x *pipeline.Exchange) bool {
-	if !slices.ContainsFunc(l.Policies[:], Policy.waits) || !judges(x) {
+	if !slices.ContainsFunc(l.Policies[:], Policy.Waits) || !judges(x) {
 		return false
 	}
-	return slices.ContainsFunc(l.plan(x).spans, func(s span) bool { return !s.known && s.policy.waits() })
+	return slices.ContainsFunc(l.plan(x).spans, func(s span) bool { return !s.known && s.policy.Waits() })
 }
 
 // judges reports whether requests of this kind are judged. What an enclave alone may read, the gateway cannot.
@@ -199,7 +199,7 @@ func (l Layer) await(ctx context.Context, s *state, o *outcome) error {
 	defer cancel()
 	for i := range s.spans {
 		sp := &s.spans[i]
-		if !sp.policy.waits() {
+		if !sp.policy.Waits() {
 			continue
 		}
 		err := l.judge(ctx, s.of, sp)
@@ -319,7 +319,7 @@ func (l Layer) judgeBeside(jobs []job, o *outcome) {
 }
 
 // verdicts are the names of what happened to bad texts.
-var verdicts = map[Policy]string{Flag: "flagged", Block: "blocked", Quarantine: "quarantined"}
+var verdicts = map[Policy]string{Off: "", Flag: "flagged", Block: "blocked", Quarantine: "quarantined"}
 
 func (l Layer) count(sp *span, verdict string) {
 	if l.Meter != nil {

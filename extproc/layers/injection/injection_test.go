@@ -101,11 +101,13 @@ func decoded(t testing.TB, d wire.Dialect, body string) *pipeline.Exchange {
 }
 
 func said(t testing.TB, text string) *pipeline.Exchange {
+	t.Helper()
 	return decoded(t, openai.Dialect{}, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text))
 }
 
 // result is a conversation with a call and its result.
 func result(t testing.TB, text string, more ...string) *pipeline.Exchange {
+	t.Helper()
 	return decoded(t, openai.Dialect{}, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"hello there, look it up"},
 		{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":%q}%s]}`, text, strings.Join(more, "")))
 }
@@ -365,7 +367,7 @@ func TestD30WhoseRequestsAreJudged(t *testing.T) {
 			}
 		}
 	}
-	for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyNoLog: true, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
+	for tier, want := range map[policy.PrivacyTier]bool{policy.PrivacyUnsaid: true, policy.PrivacyNoLog: true, policy.PrivacyTEE: true, policy.PrivacyEndToEnd: false} {
 		l, _ := newLayer(blockAll, nil)
 		x := said(t, bad)
 		x.Intent.PrivacyTier = tier

@@ -22,7 +22,7 @@ type outcome struct {
 }
 
 // strictness orders policies.
-var strictness = map[Policy]int{Flag: 1, Quarantine: 2, Block: 3}
+var strictness = map[Policy]int{Off: 0, Flag: 1, Quarantine: 2, Block: 3}
 
 // bad notes a text that is an injection.
 func (o *outcome) bad(s injection.Source, did Policy, score float64) {
@@ -61,7 +61,7 @@ func (o *outcome) Note() string {
 		out = append(out, verdicts[o.did])
 		for s, n := range o.n {
 			if n > 0 {
-				out = append(out, fmt.Sprintf("%s=%d", injection.Source(s), n)) //nolint:gosec // one of three
+				out = append(out, fmt.Sprintf("%s=%d", injection.Source(s), n))
 			}
 		}
 		out = append(out, "score="+printed(o.score))

@@ -20,7 +20,7 @@ func spansOf(t *transcript.Transcript, p Policies) (out []span) {
 	for i := 0; i < len(t.Texts); {
 		end := endOfSpan(t, i)
 		source, ok := sourceOf(t.Texts[i].Kind)
-		if ok && t.Texts[i].Turn >= 0 && p[source] != Off && (p[source].waits() || t.Texts[i].Turn >= fresh) && sizeOf(t, i, end) >= minSpan {
+		if ok && t.Texts[i].Turn >= 0 && p[source] != Off && (p[source].Waits() || t.Texts[i].Turn >= fresh) && sizeOf(t, i, end) >= minSpan {
 			out = append(out, span{source: source, policy: p[source], first: i, end: end})
 		}
 		i = end
@@ -108,7 +108,7 @@ const withheld = "[Withheld by the gateway: this text seems to hold instructions
 func (sp *span) replace(t *transcript.Transcript) {
 	note := jsonx.AppendString(nil, withheld)
 	for i := sp.first; i < sp.end; i++ {
-		switch v := t.Texts[i].Value; v.Kind() { //nolint:exhaustive // nothing else is text
+		switch v := t.Texts[i].Value; v.Kind() {
 		case jsonx.Object:
 			t.Replace(v, append(append([]byte(`{"withheld":`), note...), '}'))
 		case jsonx.Array:
