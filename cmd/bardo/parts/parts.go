@@ -100,7 +100,7 @@ func Dialects() map[chat.Dialect]wire.Dialect {
 // Layers are the context pipeline, in order of execution. What it returns makes them of each configuration in turn: what they remember of
 // requests outlives a reload.
 func Layers() run.Layers {
-	warm, choices, prompts, texts := affinity.New(), toolprune.NewChoices(), align.NewMemory(), &injection.Memory{}
+	warm, choices, vectors, prompts, texts := affinity.New(), toolprune.NewChoices(), toolprune.NewVectors(), align.NewMemory(), &injection.Memory{}
 	return func(cfg *config.Config, s *run.Services) []pipeline.Layer {
 		return []pipeline.Layer{
 			injectionLayer(cfg, s, texts),
@@ -108,6 +108,7 @@ func Layers() run.Layers {
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
 			toolprune.Layer{
 				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
+				Embedder: s.Embedder, Vectors: vectors,
 			},
 			compress.Layer{Off: cfg.Pipeline.Compression.Mode == "off", Recall: cfg.Pipeline.Compression.Recall == "on"},
 			align.Layer{Memory: prompts, NoMarks: !cfg.Inference.Caching.AutoCacheControl},

@@ -40,12 +40,16 @@ type Layer struct {
 	Meta   Mode     // who gets three tools to find the others: "" and Auto mean requests with more than 100, On all whose tools are chosen
 	Tasks  TaskMap  // nil means DefaultTasks
 	Memory *Choices // shared across changes of the configuration
+
+	Embedder Embedder // ranks tools by their meaning; nil: words do
+	Vectors  *Vectors // as Memory; only used with an embedder
 }
 
 var (
 	_ pipeline.Layer     = Layer{}
 	_ pipeline.Selective = Layer{}
 	_ pipeline.Caller    = Layer{}
+	_ pipeline.Waiting   = Layer{}
 )
 
 // Name is "l4".
@@ -100,7 +104,7 @@ func count(tools jsonx.Value) (n int) {
 }
 
 // Request removes the tools that are not chosen.
-func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
 	t, err := x.Transcript()
 	if err != nil {
 		return err
@@ -115,7 +119,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 	case l.sharesTools(x, t, lim):
 		return l.replace(x, t, lim, l.tasks().shared(t))
 	}
-	keep := l.choose(x, t, lim)
+	keep, note := l.choose(ctx, x, t, lim)
 	saved := 0
 	for i := range t.Tools {
 		if !keep[i] {
@@ -123,7 +127,7 @@ func (l Layer) Request(_ context.Context, x *pipeline.Exchange) error {
 			saved += tokens(&t.Tools[i])
 		}
 	}
-	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(saved)})
+	x.Log = append(x.Log, pipeline.Entry{Layer: Name, Saved: int64(saved), Note: note})
 	if saved == 0 {
 		return nil
 	}
@@ -135,9 +139,9 @@ func tokens(t *transcript.Tool) int { return tokensOf(len(t.Value.Raw)) }
 
 func tokensOf(bytes int) int { return (2*bytes + 6) / 7 }
 
-// choose reports for each tool whether it is kept.
-func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit) []bool {
-	keep := requiredBy(x.Request, t, true)
+// choose reports for each tool whether it is kept. The note tells how the tools were ranked, if by their meaning.
+func (l Layer) choose(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript, lim limit) (keep []bool, note string) {
+	keep = requiredBy(x.Request, t, true)
 	key := keyOf(x, t)
 	known, found := l.Memory.find(key)
 	left := lim
@@ -149,9 +153,10 @@ func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit)
 		}
 	}
 	if found {
-		return keep
+		return keep, ""
 	}
-	for _, i := range l.rank(x, t) {
+	order, note := l.rank(ctx, x, t)
+	for _, i := range order {
 		n := tokens(&t.Tools[i])
 		if left.tools <= 0 || lim.tokens > 0 && left.tokens < n {
 			continue
@@ -163,7 +168,7 @@ func (l Layer) choose(x *pipeline.Exchange, t *transcript.Transcript, lim limit)
 		}
 	}
 	l.Memory.store(key, names(t, keep))
-	return keep
+	return keep, note
 }
 
 func (l Layer) tasks() TaskMap {
@@ -173,12 +178,17 @@ func (l Layer) tasks() TaskMap {
 	return l.Tasks
 }
 
-// rank is the order in which tools are kept: by the task of the agent's tick, else by how much they have in common with the last user message.
-func (l Layer) rank(x *pipeline.Exchange, t *transcript.Transcript) []int {
+// rank is the order in which tools are kept: by the task of the agent's tick, else by how much they have in common with the last user message, in meaning or, without a
+// local model, in words.
+func (l Layer) rank(ctx context.Context, x *pipeline.Exchange, t *transcript.Transcript) (order []int, note string) {
 	if order := l.tasks().order(x.Hints.TickType, t); len(order) > 0 {
-		return order
+		return order, ""
 	}
-	return bySimilarity(t, lastUserText(t))
+	text := lastUserText(t)
+	if order, ok := l.byMeaning(ctx, x, t, text); ok {
+		return order, "meaning"
+	}
+	return bySimilarity(t, text), ""
 }
 
 // requiredBy reports for each tool whether it must stay: it was called before (if that counts), the request names it, it carries a cache mark, or only its

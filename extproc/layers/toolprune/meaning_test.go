@@ -1,0 +1,124 @@
+package toolprune_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"bardo.money/gateway/extproc/layers/toolprune"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/models"
+	"bardo.money/gateway/policy"
+)
+
+// sense is an embedder that knows two subjects by some words, and takes a time for each text.
+type sense struct {
+	calls int
+	takes time.Duration
+	err   error
+}
+
+func (s *sense) Embed(ctx context.Context, text string) ([]float32, error) {
+	s.calls++
+	if s.err != nil {
+		return nil, s.err
+	}
+	select {
+	case <-time.After(s.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	v := []float32{0, 0, 0.1}
+	for i, words := range [][]string{{"swap", "exchange", "coins"}, {"weather", "umbrella", "rain"}} {
+		for _, w := range words {
+			if strings.Contains(strings.ToLower(text), w) {
+				v[i] = 1
+			}
+		}
+	}
+	return v, nil
+}
+
+func (*sense) Tag() string { return "sense" }
+
+func meaningful(s *sense) toolprune.Layer {
+	return toolprune.Layer{Memory: toolprune.NewChoices(), Embedder: s, Vectors: toolprune.NewVectors()}
+}
+
+func prunedFor(t *testing.T, l toolprune.Layer, text string) (*pipeline.Exchange, []string) {
+	t.Helper()
+	x := request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user(text)}, "tools": defi()})
+	return x, prune(t, l, x)
+}
+
+// TestD36ToolsAreRankedByMeaning: a tool stays that shares no word with the user's text; each definition is read once; the conversation keeps its set.
+func TestD36ToolsAreRankedByMeaning(t *testing.T) {
+	s := &sense{}
+	l := meaningful(s)
+	x, got := prunedFor(t, l, "Will I need an umbrella?")
+	if !slices.Contains(got, "weather_forecast") || len(got) > 12 || x.Log[0].Note != "meaning" || s.calls != 31 {
+		t.Errorf("%v after %d calls, log %+v", got, s.calls, x.Log)
+	}
+	if _, again := prunedFor(t, l, "Will I need an umbrella?"); !slices.Equal(again, got) || s.calls != 31 {
+		t.Errorf("the conversation has %v after %d calls", again, s.calls)
+	}
+	if _, got = prunedFor(t, l, "Some other coins, please"); !slices.Contains(got, "swap_tokens") || s.calls != 32 {
+		t.Errorf("%v after %d calls", got, s.calls)
+	}
+	x = request(t, policy.Hints{TickType: "risk_check"}, map[string]any{"messages": []any{user("umbrella")}, "tools": defi()})
+	if got = prune(t, l, x); slices.Contains(got, "weather_forecast") || s.calls != 32 || l.Waits(x) {
+		t.Errorf("a tick with a map has %v after %d calls", got, s.calls)
+	}
+}
+
+// TestD36WordsRankWithoutAModel, and nobody waits for one that is off, until it is tried again a minute later.
+func TestD36WordsRankWithoutAModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sense{err: fmt.Errorf("not installed: %w", models.ErrOff)}
+		l := meaningful(s)
+		x, got := prunedFor(t, l, "Please swap 1 ETH")
+		if !slices.Contains(got, "swap_tokens") || x.Log[0].Note != "" || s.calls != 1 || l.Waits(request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}, "tools": defi()})) {
+			t.Errorf("%v after %d calls", got, s.calls)
+		}
+		prunedFor(t, l, "Please swap 2 ETH")
+		if s.calls != 1 {
+			t.Errorf("%d calls of a model that is off", s.calls)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // of the bubble
+		s.err = nil
+		if _, got = prunedFor(t, l, "Will I need an umbrella?"); !slices.Contains(got, "weather_forecast") {
+			t.Errorf("a minute later: %v", got)
+		}
+		if x = request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}, "tools": defi()}); !l.Waits(x) {
+			t.Error("the request stays on its thread")
+		}
+		if (toolprune.Layer{Memory: l.Memory}).Waits(x) {
+			t.Error("a layer without a model waits")
+		}
+		if l.Waits(request(t, policy.Hints{GolemID: "g"}, map[string]any{"messages": []any{user("hi")}})) {
+			t.Error("a request without tools waits")
+		}
+	})
+}
+
+// TestD36RankingHasATimeLimit: what is not read in time is read for the next conversations.
+func TestD36RankingHasATimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sense{takes: 5 * time.Millisecond}
+		l := meaningful(s)
+		for n := 1; n <= 4; n++ {
+			began := time.Now()
+			x, got := prunedFor(t, l, fmt.Sprintf("Will I need an umbrella in %d days?", n))
+			if took := time.Since(began); took > 100*time.Millisecond {
+				t.Errorf("conversation %d waits for %v", n, took)
+			}
+			if meant := x.Log[0].Note == "meaning"; meant != (n > 2) || meant != slices.Contains(got, "weather_forecast") {
+				t.Errorf("conversation %d: log %+v, %v", n, x.Log, got)
+			}
+		}
+	})
+}
