@@ -29,11 +29,16 @@ const keyVersion = 4
 // canonical form represents completely has the same key in every dialect. Any other request is keyed by its own JSON, its dialect and
 // whether it streams, because its answer may have members that only clients of that dialect and format can get.
 func KeyOf(tenant policy.Account, r *chat.Request) Key {
+	return hashed(tenant, func(w *writer) { w.request(r) })
+}
+
+// hashed is the hash of a tenant and of what write writes.
+func hashed(tenant policy.Account, write func(*writer)) Key {
 	buf, _ := keyBuffers.Get().(*[]byte)
 	w := writer{b: (*buf)[:0]}
 	w.uint(keyVersion)
 	w.text(string(tenant))
-	w.request(r)
+	write(&w)
 	k := Key(sha256.Sum256(w.b))
 	if *buf = w.b; cap(w.b) <= maxPooledBuffer {
 		keyBuffers.Put(buf)
@@ -48,18 +53,24 @@ var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); retur
 // defaultVersion is the anthropic-version that every client sends.
 const defaultVersion = "2023-06-01"
 
-// What a key is computed from: the canonical conversation, or the request's own document.
+// What a key is computed from: the canonical conversation, the same without its last message, or the request's own document.
 const (
 	keyedCanonical = 'c'
+	keyedTurn      = 't'
 	keyedDocument  = 'd'
 )
 
-func (w *writer) request(r *chat.Request) {
+// head writes what stands beside the conversation.
+func (w *writer) head(r *chat.Request) {
 	w.uint(uint64(r.Op))
 	w.text(r.Provider)
 	w.text(r.Model)
 	w.profile(r.Profile)
 	w.text(r.Check)
+}
+
+func (w *writer) request(r *chat.Request) {
+	w.head(r)
 	doc := editedDoc(r)
 	w.sortBudget = maxSortPasses * len(doc.Bytes)
 	if c := canonical(r, &doc); c != nil {

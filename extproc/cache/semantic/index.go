@@ -1,0 +1,249 @@
+// Package semantic finds stored answers to questions that mean the same as another one. A question is reduced to its form, without what does not change
+// its meaning (Form); only questions of one form are compared, by the vectors that a model makes of them (Model). The answers themselves are in package
+// cache. It knows neither formats nor which requests are eligible.
+//
+// The form comes first because vectors do not tell a question from its opposite: see docs/caching.md.
+package semantic
+
+import (
+	"container/heap"
+	"crypto/sha256"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/policy"
+)
+
+// Place is where comparable questions lie: those of one partition and one form.
+type Place [sha256.Size]byte
+
+// PlaceOf is the place of a turn.
+func PlaceOf(t *cache.Turn, form Form) Place {
+	h := sha256.New()
+	h.Write(t.Partition[:])
+	h.Write([]byte(form))
+	return Place(h.Sum(nil))
+}
+
+// Row is a question whose answer is stored.
+type Row struct {
+	Key     cache.Key // of its answer
+	Text    string
+	Vector  []float32 // of the text; nil until something is compared with it
+	Tag     string    // of the model that made the vector
+	Expires time.Time
+}
+
+// Bounds of the index. A row takes up to 2.5 kB.
+const (
+	DefaultRows  = 16384
+	rowsPerPlace = 4
+	maxBanned    = 1024 // of one tenant
+)
+
+// Index holds the rows of all tenants. When it is full, the least recently used place of the tenant with the most rows is removed. The zero value
+// is not usable: see New. Safe for concurrent use.
+type Index struct {
+	max int
+
+	mu      sync.Mutex
+	rows    int
+	tenants map[policy.Account]*tenant
+	bySize  largest
+}
+
+// tenant is one account's rows.
+type tenant struct {
+	places    *simplelru.LRU[Place, []Row] // oldest row first
+	byKey     map[cache.Key]Place
+	banned    *simplelru.LRU[Place, struct{}]
+	heapIndex int // in Index.bySize
+}
+
+// New returns an empty index of at most a number of rows; zero means DefaultRows.
+func New(rows int) *Index {
+	if rows <= 0 {
+		rows = DefaultRows
+	}
+	return &Index{max: rows, tenants: map[policy.Account]*tenant{}}
+}
+
+// Size is the number of rows.
+func (ix *Index) Size() int {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	return ix.rows
+}
+
+// Find returns the rows of a place that have not expired, newest first.
+func (ix *Index) Find(name policy.Account, p Place, now time.Time) []Row {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	t, ok := ix.tenants[name]
+	if !ok {
+		return nil
+	}
+	rows, ok := t.places.Get(p)
+	if !ok {
+		return nil
+	}
+	fresh := make([]Row, 0, len(rows))
+	for _, r := range slices.Backward(rows) {
+		if now.Before(r.Expires) {
+			fresh = append(fresh, r)
+		}
+	}
+	if len(fresh) == 0 {
+		ix.drop(t, p)
+	}
+	return fresh
+}
+
+// Add adds a row, which replaces one of the same key.
+func (ix *Index) Add(name policy.Account, p Place, r *Row) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.remove(name, r.Key)
+	t, ok := ix.tenants[name]
+	if !ok {
+		lru, _ := simplelru.NewLRU[Place, []Row](math.MaxInt, nil) // only fails for sizes below 1
+		banned, _ := simplelru.NewLRU[Place, struct{}](maxBanned, nil)
+		t = &tenant{places: lru, byKey: map[cache.Key]Place{}, banned: banned}
+		ix.tenants[name] = t
+		heap.Push(&ix.bySize, t)
+	}
+	if t.banned.Contains(p) {
+		return
+	}
+	rows, _ := t.places.Get(p)
+	if len(rows) == rowsPerPlace {
+		delete(t.byKey, rows[0].Key)
+		rows = slices.Delete(rows, 0, 1)
+		ix.rows--
+	}
+	t.places.Add(p, append(rows, *r))
+	t.byKey[r.Key] = p
+	ix.rows++
+	heap.Fix(&ix.bySize, t.heapIndex)
+	for ix.rows > ix.max {
+		most := ix.bySize.tenants[0]
+		oldest, _, _ := most.places.GetOldest()
+		ix.drop(most, oldest)
+	}
+}
+
+// Embedded notes the vector of a row.
+func (ix *Index) Embedded(name policy.Account, key cache.Key, vector []float32, tag string) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	t, ok := ix.tenants[name]
+	if !ok {
+		return
+	}
+	rows, _ := t.places.Peek(t.byKey[key])
+	for i := range rows {
+		if rows[i].Key == key {
+			rows[i].Vector, rows[i].Tag = vector, tag
+		}
+	}
+}
+
+// Remove removes the row of a stored answer, if there is one.
+func (ix *Index) Remove(name policy.Account, key cache.Key) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	ix.remove(name, key)
+}
+
+// Ban ends the comparison of questions at the place of a stored answer: they look the same, and are not.
+func (ix *Index) Ban(name policy.Account, key cache.Key) {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	t, ok := ix.tenants[name]
+	if !ok {
+		return
+	}
+	if p, ok := t.byKey[key]; ok {
+		t.banned.Add(p, struct{}{})
+		ix.drop(t, p)
+	}
+}
+
+// Has reports whether a stored answer has a row.
+func (ix *Index) Has(name policy.Account, key cache.Key) bool {
+	ix.mu.Lock()
+	defer ix.mu.Unlock()
+	t, ok := ix.tenants[name]
+	if !ok {
+		return false
+	}
+	_, ok = t.byKey[key]
+	return ok
+}
+
+// remove is Remove with the index locked.
+func (ix *Index) remove(name policy.Account, key cache.Key) {
+	t, ok := ix.tenants[name]
+	if !ok {
+		return
+	}
+	p, ok := t.byKey[key]
+	if !ok {
+		return
+	}
+	rows, _ := t.places.Peek(p)
+	if len(rows) == 1 {
+		ix.drop(t, p)
+		return
+	}
+	t.places.Add(p, slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Key == key }))
+	delete(t.byKey, key)
+	ix.rows--
+	heap.Fix(&ix.bySize, t.heapIndex)
+}
+
+// drop removes a place. The index is locked.
+func (ix *Index) drop(t *tenant, p Place) {
+	rows, _ := t.places.Peek(p)
+	for i := range rows {
+		delete(t.byKey, rows[i].Key)
+	}
+	ix.rows -= len(rows)
+	t.places.Remove(p)
+	heap.Fix(&ix.bySize, t.heapIndex)
+}
+
+// largest is a max-heap of tenants by rows. It implements heap.Interface.
+type largest struct{ tenants []*tenant }
+
+// Len is the number of tenants.
+func (l *largest) Len() int { return len(l.tenants) }
+
+// Less reports whether tenant i has more rows than tenant j.
+func (l *largest) Less(i, j int) bool { return len(l.tenants[i].byKey) > len(l.tenants[j].byKey) }
+
+// Swap exchanges two tenants.
+func (l *largest) Swap(i, j int) {
+	l.tenants[i], l.tenants[j] = l.tenants[j], l.tenants[i]
+	l.tenants[i].heapIndex, l.tenants[j].heapIndex = i, j
+}
+
+// Push appends a tenant.
+func (l *largest) Push(x any) {
+	t, _ := x.(*tenant)
+	t.heapIndex = len(l.tenants)
+	l.tenants = append(l.tenants, t)
+}
+
+// Pop removes the last tenant. It is not used: tenants are never removed, since there are no more of them than accounts.
+func (l *largest) Pop() any {
+	last := len(l.tenants) - 1
+	t := l.tenants[last]
+	l.tenants = l.tenants[:last]
+	return t
+}

@@ -1,0 +1,173 @@
+package semantic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/internal/guard"
+	"bardo.money/gateway/policy"
+)
+
+// Embedder turns texts into vectors of length 1. Tag names the model, and is "" until the model is in memory; vectors of different tags are not
+// comparable. Threshold is the cosine at which two texts mean the same. Safe for concurrent use.
+type Embedder interface {
+	Embed(ctx context.Context, text string) ([]float32, error)
+	Threshold() float64
+	Tag() string
+}
+
+// Model is an embedder that is read and checked before it is used. Safe for concurrent use.
+type Model struct {
+	Embedder Embedder
+	Log      *slog.Logger
+
+	once    sync.Once
+	checked chan struct{} // closed when fit is known
+	fit     bool
+}
+
+// ErrUnfit is that of a model that gives unlike texts the same vector.
+var ErrUnfit = errors.New("the embedding model does not tell texts apart")
+
+// Ready reports whether the model can be used. The first call has it read, which may take seconds, beside the requests.
+func (m *Model) Ready() bool {
+	select {
+	case <-m.Checked():
+		return m.fit
+	default:
+		return false
+	}
+}
+
+// Checked is closed when it is known whether the model can be used. The first call has that found out.
+func (m *Model) Checked() <-chan struct{} {
+	m.once.Do(func() {
+		m.checked = make(chan struct{})
+		guard.Go(func() {
+			defer close(m.checked)
+			if err := m.check(); err != nil {
+				m.Log.Warn("the semantic cache is off", "error", err)
+				return
+			}
+			m.fit = true
+		})
+	})
+	return m.checked
+}
+
+// probes mean different things.
+var probes = [...]string{"What is the capital of France?", "Delete all my files.", "The cat sleeps on the warm roof."}
+
+// mostProbes is the highest cosine of two probes of a model that works. MiniLM's is 0.1.
+const mostProbes = 0.7
+
+// check embeds the probes (K-62).
+func (m *Model) check() error {
+	var vectors [len(probes)][]float32
+	for i, text := range probes {
+		v, err := m.Embedder.Embed(context.Background(), text)
+		if err != nil {
+			return err
+		}
+		if length := Cosine(v, v); math.Abs(length-1) > 0.01 {
+			return fmt.Errorf("%w: a vector has length %.3f, not 1", ErrUnfit, math.Sqrt(length))
+		}
+		for _, other := range vectors[:i] {
+			if c := Cosine(v, other); c > mostProbes {
+				return fmt.Errorf("%w: the cosine of two probes is %.3f", ErrUnfit, c)
+			}
+		}
+		vectors[i] = v
+	}
+	return nil
+}
+
+// Cosine is that of two vectors of length 1; 0 if their dimensions differ.
+func Cosine(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	var s0, s1, s2, s3 float32
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		x, y := a[i:i+4:i+4], b[i:i+4:i+4]
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return float64(s0+s1) + float64(s2+s3)
+}
+
+// Match is a row and the cosine of its text and another one.
+type Match struct {
+	Row
+	Similarity float64
+}
+
+// Question is a turn that is compared with rows.
+type Question struct {
+	Tenant policy.Account
+	Text   string
+
+	Vector []float32 // nil until it was compared
+	Tag    string
+}
+
+// Rank returns the rows with their similarity to a question, most similar first. What has no vector of the model yet gets one: the error is that of the
+// embedder.
+func (ix *Index) Rank(ctx context.Context, e Embedder, q *Question, rows []Row) ([]Match, error) {
+	out := make([]Match, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		if r.Text == q.Text {
+			out = append(out, Match{*r, 1})
+			continue
+		}
+		if err := q.embed(ctx, e); err != nil {
+			return nil, err
+		}
+		if r.Vector == nil || r.Tag != q.Tag {
+			v, err := e.Embed(ctx, Plain(r.Text))
+			if err != nil {
+				return nil, err
+			}
+			r.Vector, r.Tag = v, q.Tag
+			ix.Embedded(q.Tenant, r.Key, v, q.Tag)
+		}
+		out = append(out, Match{*r, Cosine(q.Vector, r.Vector)})
+	}
+	slices.SortStableFunc(out, func(a, b Match) int {
+		switch {
+		case a.Similarity > b.Similarity:
+			return -1
+		case a.Similarity < b.Similarity:
+			return 1
+		}
+		return 0
+	})
+	return out, nil
+}
+
+func (q *Question) embed(ctx context.Context, e Embedder) (err error) {
+	if q.Vector != nil && q.Tag == e.Tag() {
+		return nil
+	}
+	q.Vector, err = e.Embed(ctx, Plain(q.Text))
+	q.Tag = e.Tag()
+	return err
+}
+
+// Row is the row of the question for its stored answer.
+func (q *Question) Row(e *cache.Entry) *Row {
+	return &Row{Key: e.Key, Text: q.Text, Vector: q.Vector, Tag: q.Tag, Expires: e.Expires}
+}
