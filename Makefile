@@ -99,7 +99,11 @@ eval-pii: ## print how well personal data and secrets are found, by type; ARGS=m
 eval-injection: models ## print how well injected instructions are found, by kind of text; ARGS=misses lists what is judged wrongly
 	go run ./e2e/injectioneval/cmd/evalinjection $(ARGS)
 
-eval: eval-auto eval-pii eval-injection ## print how well everything of the kind is done
+.PHONY: eval-semantic
+eval-semantic: models ## print which pairs of questions the semantic cache takes for the same, by category; ARGS=tuning takes their other half, details adds what is lost
+	go run ./e2e/semeval/cmd/evalsemantic $(ARGS)
+
+eval: eval-auto eval-pii eval-injection eval-semantic ## print how well everything of the kind is done
 
 microbench: $(benchstat) ## measure the packages' hot code
 	@mkdir -p bench-out
