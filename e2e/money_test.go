@@ -102,6 +102,7 @@ type lastComment struct {
 	ReasoningTokens  int          `json:"reasoning_tokens"`
 	Cost             json.Number  `json:"cost_usd"`
 	Savings          json.Number  `json:"savings_usd"`
+	Similarity       float64      `json:"similarity"`
 	Balance          *json.Number `json:"balance_usd"`
 	RemainingTokens  *int64       `json:"remaining_tokens"`
 	Cache            string       `json:"cache"`

@@ -18,6 +18,7 @@ import (
 
 	"bardo.money/gateway/extproc/api"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/conversation"
 	"bardo.money/gateway/extproc/cors"
 	"bardo.money/gateway/extproc/deferred"
@@ -67,6 +68,8 @@ type Deps struct {
 	Finished *event.Feed[record.Finished]
 	Events   *event.Sink       // may be nil
 	Deferred *deferred.Service // of requests that are answered later; nil: none are
+
+	Questions *semantic.Index // whose answers are stored; required, as Answers is
 }
 
 // Gateway serves exchanges. Safe for concurrent use.
@@ -98,7 +101,7 @@ func New(rt *runtime.Config, d Deps) *Gateway {
 	g.conversations = conversation.New()
 	g.meter = meter.New(d.Limiter, d.Ledger, budget.NewMeter(budget.Options{Spent: g.spentByAgent}))
 	g.api = api.Server{
-		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
+		Ledger: d.Ledger, Limiter: d.Limiter, Answers: d.Answers, Questions: d.Questions, State: g.state, Quarantine: &g.gone, Reasonings: &g.reasonings, Draining: g.Draining, Checks: d.Checks,
 	}
 	g.resources = passthrough.Server{Ledger: d.Ledger, Health: d.Health, Egress: d.listener(), Log: d.Log}
 	if d.Deferred != nil {

@@ -191,6 +191,9 @@ func (s *summary) comment() []byte {
 	b = append(b, jsonx.OrNull(known, balance.String())...)
 	b = append(b, `,"remaining_tokens":`...)
 	b = append(b, jsonx.OrNull(s.standing.TokensPerHour > 0, strconv.FormatInt(s.standing.RemainingTokens, 10))...)
+	if similarity := s.x.trace.Similarity; similarity > 0 {
+		b = strconv.AppendFloat(append(b, `,"similarity":`...), similarity, 'f', 3, 64)
+	}
 	b = append(append(b, `,"cache":"`...), s.x.trace.Cache.OrMiss()...)
 	if word := s.x.schemaStatus(&s.By); word != "" {
 		b = append(append(b, `","schema":"`...), word...)

@@ -57,6 +57,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 // runLayers runs the layers on the request, which may change it.
 func (x *exchange) runLayers(ctx context.Context) error {
 	x.Current, x.Asked = x.offers, x.Request
+	x.Market = x.gw.Answers.Enter(x.Principal.Account, x.Hints.GolemID, x.Hints.Regime)
 	if x.SkipsLayers() || x.Verbatim() {
 		return nil
 	}

@@ -162,7 +162,7 @@ func (x *exchange) prepareAndCall(ctx context.Context, d stream.Client) error {
 	case x.IsTokenCount() && !x.countsUpstream():
 		return d.Leave(func() error { return x.reply(d, x.countReply()) })
 	case x.Answer != nil:
-		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, record.CacheHash) })
+		return d.Leave(func() error { return x.replay(ctx, d, x.Answer, x.foundBy()) })
 	case x.trace.Cache == record.CacheCoalesced:
 		return d.Leave(func() error { return x.follow(ctx, d) })
 	}

@@ -378,6 +378,7 @@ func (s *summary) record() []byte {
 		Degraded: x.degraded(s.By), ServiceTier: s.tier(), SpreadPct: x.SpreadAt(s.By.Provider),
 		Schema: x.schemaStatus(&s.By), Verification: x.review.VerificationRecord(), Escalation: x.review.EscalationRecord(), Pipeline: x.pipelineLog(),
 	}
+	r.CacheEntry = x.cacheEntry()
 	x.trace.Fill(&r, x.Started)
 	b, err := r.JSON()
 	if err != nil {

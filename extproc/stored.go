@@ -3,6 +3,7 @@ package extproc
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,6 +32,25 @@ func (x *exchange) joinCoalesced() {
 	if x.Answer = e; waits {
 		x.trace.Cache = record.CacheCoalesced
 	}
+}
+
+// foundBy is the cache status of a request that a layer answered.
+func (x *exchange) foundBy() record.CacheStatus {
+	if x.Similarity == 0 {
+		return record.CacheHash
+	}
+	return record.CacheSemantic
+}
+
+// cacheEntry is the id of the stored answer that was served, or under which the answer is stored if it can be; "" for neither.
+func (x *exchange) cacheEntry() string {
+	switch {
+	case x.stored != nil:
+		return x.stored.Key.ID()
+	case x.Cache != nil && x.Cache.Records():
+		return x.Cache.ID()
+	}
+	return ""
 }
 
 // leaveCoalesced ends the request's part in a call that others may wait for: if it led the call without an answer, one of them takes over.
@@ -83,7 +103,9 @@ func (x *exchange) staleFallback(fs []*upstream.Failure) *cache.Entry {
 // useStored makes a stored answer the exchange's, and returns the answer that writes it in the client's format.
 func (x *exchange) useStored(e *cache.Entry, k record.CacheStatus) *answer {
 	x.Replay(e)
-	x.stored, x.trace.Cache = e, k
+	if x.stored, x.trace.Cache = e, k; k == record.CacheSemantic {
+		x.trace.Similarity = math.Round(x.Similarity*1000) / 1000
+	}
 	x.current = &answer{
 		x: x, res: e.By, dialect: e.Dialect, stream: x.Request.Stream, enc: newEncoder(&x.View, e.By, e.Dialect), reasoning: x.newPresenter(&e.By, e.Dialect),
 	}
@@ -163,6 +185,9 @@ func (x *exchange) cacheHeaders(h header.List) header.List {
 	}
 	if x.trace.Cache != record.CacheUnused && (x.trace.Cache != record.CacheCoalesced || x.stored != nil) { // a request that still waits may have to make a call of its own
 		h = append(h, header.Field{Name: cache.Header, Value: string(x.trace.Cache)})
+	}
+	if x.trace.Cache == record.CacheSemantic {
+		h = append(h, header.Field{Name: "x-bardo-similarity", Value: strconv.FormatFloat(x.trace.Similarity, 'f', 3, 64)})
 	}
 	if did := x.pipelineLog(); did != "" {
 		h = append(h, header.Field{Name: "x-bardo-pipeline", Value: did})

@@ -99,23 +99,28 @@ const (
 
 // Request is one request's full routing and cost record.
 func (s *Server) Request(ctx context.Context, c *Caller) (stream.Reply, error) {
-	id := c.Head.Arg("/v1/requests/")
+	r, err := s.record(ctx, c, c.Head.Arg("/v1/requests/"))
+	if err != nil {
+		return stream.Reply{}, err
+	}
+	return c.Head.JSON(withCharge(r.Record, r.Charged)), nil
+}
+
+// record waits a little for the record of a caller's request.
+func (s *Server) record(ctx context.Context, c *Caller, id string) (ledger.Request, error) {
 	ctx, cancel := context.WithTimeout(ctx, recordPatience)
 	defer cancel()
 	tick := time.NewTicker(recordPoll)
 	defer tick.Stop()
 	for {
 		r, err := s.Ledger.Request(ctx, c.Principal.Account, id)
-		switch {
-		case err == nil:
-			return c.Head.JSON(withCharge(r.Record, r.Charged)), nil
-		case !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil:
-			return stream.Reply{}, err
+		if err == nil || !errors.Is(err, ledger.ErrUnknownRequest) && ctx.Err() == nil {
+			return r, err
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return stream.Reply{}, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
+			return r, fault.Newf(fault.NotFound, "there is no request %q of this key; of requests that were refused before a provider was called only the latest are kept, the others are counted in /v1/usage", fault.Clip(id))
 		}
 	}
 }

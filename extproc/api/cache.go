@@ -19,6 +19,7 @@ import (
 // cacheReply is GET /v1/cache.
 type cacheReply struct {
 	Object  string       `json:"object"`
+	Epoch   int          `json:"epoch"` // counts the deletions with epoch=new, from 1
 	Entries int          `json:"entries"`
 	Bytes   int64        `json:"bytes"`
 	Hits    int64        `json:"hits"`
@@ -34,7 +35,8 @@ type cacheEntry struct {
 	Provider     policy.ProviderID `json:"provider"`
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
-	Stale        bool              `json:"stale"` // past its time: it only stands in for providers that fail
+	Stale        bool              `json:"stale"`    // past its time: it only stands in for providers that fail
+	Semantic     bool              `json:"semantic"` // it may answer other questions that mean the same
 	Bytes        int64             `json:"bytes"`
 	Hits         int64             `json:"hits"`
 	InputTokens  int64             `json:"input_tokens"`
@@ -48,43 +50,128 @@ const mostListed = 1000
 func (s *Server) Cache(_ context.Context, c *Caller) (stream.Reply, error) {
 	l := s.Answers.List(c.Principal.Account)
 	out := cacheReply{
-		Object: "list", Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
+		Object: "list", Epoch: l.Epoch, Entries: len(l.Entries), Bytes: l.Bytes, Hits: l.Hits, Misses: l.Misses, Saved: l.Saved,
 		Data: make([]cacheEntry, 0, min(len(l.Entries), mostListed)),
 	}
 	now := time.Now()
 	for _, e := range l.Entries[:min(len(l.Entries), mostListed)] {
 		out.Data = append(out.Data, cacheEntry{
 			ID: e.Key.ID(), Model: e.By.Model, Provider: e.By.Provider, CreatedAt: e.Created.UTC(), ExpiresAt: e.Expires.UTC(),
-			Stale: !now.Before(e.Expires), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
+			Stale: !now.Before(e.Expires), Semantic: s.Questions.Has(c.Principal.Account, e.Key), Bytes: e.Size(), Hits: e.Hits(), InputTokens: e.Usage.TotalInput(), OutputTokens: e.Usage.Output,
 		})
 	}
 	body, err := json.Marshal(out)
 	return c.Head.JSON(body), err
 }
 
-// ClearCache deletes all of the caller's entries, those of ?model=, or the one that the path names.
-func (s *Server) ClearCache(_ context.Context, c *Caller) (stream.Reply, error) {
+// cleared is the answer to DELETE /v1/cache.
+type cleared struct {
+	Object  string `json:"object"`
+	Deleted int    `json:"deleted"`
+	DryRun  bool   `json:"dry_run,omitempty"` // nothing was deleted; this many entries would have been
+	Epoch   int    `json:"epoch,omitempty"`   // the one that has begun
+}
+
+// ClearCache deletes all of the caller's entries, those of ?model=, the one that the path names, or the one that answered ?request=. With ?dry_run=true it
+// only counts them. With ?epoch=new, answers to requests in flight are not stored either.
+func (s *Server) ClearCache(ctx context.Context, c *Caller) (stream.Reply, error) {
 	if err := auth.MayGenerate(c.Principal); err != nil { // a key that may only read
 		return stream.Reply{}, err
 	}
-	q, err := url.ParseQuery(c.Head.Query)
+	sel, err := readSelection(c.Head)
 	if err != nil {
-		return stream.Reply{}, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+		return stream.Reply{}, err
 	}
-	id, one := strings.CutPrefix(c.Head.Path, "/v1/cache/")
-	model := policy.ModelID(q.Get("model"))
-	if len(q) > 0 && (one || model == "" || len(q) > 1 || len(q["model"]) > 1) { // a slip must not delete everything
-		return stream.Reply{}, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL or none", fault.Clip(c.Head.Query))
+	out := cleared{Object: "cache.deleted", DryRun: sel.dry}
+	wrongHit := false
+	if sel.request != "" {
+		if sel.id, wrongHit, err = s.servedEntry(ctx, c, sel.request); err != nil {
+			return stream.Reply{}, err
+		}
 	}
-	n := s.Answers.Remove(c.Principal.Account, func(e *cache.Entry) bool {
-		return (!one || e.Key.ID() == id) && (model == "" || e.By.Model == model)
-	})
-	if one && n == 0 {
-		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", fault.Clip(id))
+	account := c.Principal.Account
+	switch {
+	case sel.dry:
+		out.Deleted = s.Answers.Count(account, sel.has)
+	case sel.epoch:
+		out.Epoch, out.Deleted = s.Answers.Flush(account)
+	default:
+		out.Deleted = s.Answers.Remove(account, func(e *cache.Entry) bool {
+			if !sel.has(e) {
+				return false
+			}
+			if wrongHit {
+				s.Questions.Ban(account, e.Key)
+			}
+			return true
+		})
 	}
-	body, err := json.Marshal(struct {
-		Object  string `json:"object"`
-		Deleted int    `json:"deleted"`
-	}{"cache.deleted", n})
+	if sel.id != "" && out.Deleted == 0 {
+		return stream.Reply{}, fault.Newf(fault.NotFound, "there is no entry %q of this key", fault.Clip(sel.id))
+	}
+	body, err := json.Marshal(out)
 	return c.Head.JSON(body), err
+}
+
+// selection is which entries a caller means.
+type selection struct {
+	id      string // of one entry
+	request string // that one entry answered
+	model   policy.ModelID
+	epoch   bool
+	dry     bool
+}
+
+func (s *selection) has(e *cache.Entry) bool {
+	return (s.id == "" || e.Key.ID() == s.id) && (s.model == "" || e.By.Model == s.model)
+}
+
+// readSelection reads path and query. A slip must not delete everything, so that anything unknown is refused.
+func readSelection(h *stream.Head) (s selection, err error) {
+	q, err := url.ParseQuery(h.Query)
+	if err != nil {
+		return s, fault.New(fault.InvalidRequest, "the query string cannot be read", err)
+	}
+	id, one := strings.CutPrefix(h.Path, "/v1/cache/")
+	s = selection{id: id, request: q.Get("request"), model: policy.ModelID(q.Get("model")), epoch: q.Get("epoch") == "new", dry: q.Get("dry_run") == "true"}
+	if !one {
+		s.id = ""
+	}
+	read := count(s.request != "", s.model != "", s.epoch, s.dry)
+	repeated := false
+	for _, values := range q {
+		repeated = repeated || len(values) > 1
+	}
+	if read != len(q) || repeated || count(one, s.request != "", s.model != "", s.epoch) > 1 {
+		return s, fault.Newf(fault.InvalidRequest, "the query %q, expected model=MODEL, request=ID or epoch=new, or none of them, and dry_run=true", fault.Clip(h.Query))
+	}
+	return s, nil
+}
+
+func count(these ...bool) (n int) {
+	for _, is := range these {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// servedEntry is the id of the entry that answered a request of the caller, or holds its answer, and whether the entry is the answer to another question.
+func (s *Server) servedEntry(ctx context.Context, c *Caller, request string) (id string, otherQuestion bool, err error) {
+	r, err := s.record(ctx, c, request)
+	if err != nil {
+		return "", false, err
+	}
+	var had struct {
+		Cache      string `json:"cache"`
+		CacheEntry string `json:"cache_entry"`
+	}
+	if err := json.Unmarshal(r.Record, &had); err != nil {
+		return "", false, err
+	}
+	if had.CacheEntry == "" {
+		return "", false, fault.Newf(fault.NotFound, "the request %q has no entry in the cache", fault.Clip(request))
+	}
+	return had.CacheEntry, had.Cache == "semantic", nil
 }

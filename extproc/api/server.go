@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/stream"
 	"bardo.money/gateway/policy"
@@ -29,6 +30,7 @@ type Server struct {
 	Ledger     *ledger.Ledger
 	Limiter    *quota.Limiter
 	Answers    *cache.Store
+	Questions  *semantic.Index                // of the semantic cache
 	State      func(policy.ProviderID) string // of a provider's health, for display
 	Quarantine *catalog.Quarantine
 	Reasonings *ReasoningStore

@@ -38,6 +38,7 @@ type Entry struct {
 	Format  Format // of the request that produced the answer; the recorded raw bytes are in this format
 	Created time.Time
 	Expires time.Time // fresh before this time, stale after it
+	Market  Market
 
 	record []byte
 	hits   atomic.Int64

@@ -22,13 +22,13 @@ type Outcome struct {
 // Join looks the request up again and coalesces it with an identical one in flight. It returns a fresh entry if there is one now. waits is
 // true if another request makes the call: receive from Outcome. Otherwise this request must make the call. Call Release after Join.
 func (t *Ticket) Join() (e *Entry, waits bool) {
-	if t.Control.NoLookup || t.Control.NoStore {
+	if t.Control.NoLookup || t.Control.NoStore || t.Alone {
 		return nil, false
 	}
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, now); e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, t.key, now); e != nil && e.fresh(now, &t.Control) {
 		return e, false
 	}
 	f, ok := sh.flights[t.requestKey]

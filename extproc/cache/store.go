@@ -21,12 +21,15 @@ const DefaultMaxBytes = 64 << 20
 type Options struct {
 	MaxBytes int64            // zero means DefaultMaxBytes
 	Now      func() time.Time // nil means clock.Now
+	// Removed is called with each entry that leaves the store, with a lock held: it must not use the store. Nil for nothing.
+	Removed func(policy.Account, Key)
 }
 
 // Store holds the entries of all tenants, partitioned by tenant. Its memory is bounded: when it is full, the least recently used entry
 // of the largest tenant is evicted, so that a tenant cannot evict entries of one that stores less. Safe for concurrent use.
 type Store struct {
 	now     func() time.Time
+	removed func(policy.Account, Key)
 	max     atomic.Int64
 	bytes   atomic.Int64 // size of all entries, including those that are being added
 	entries atomic.Int64
@@ -53,9 +56,13 @@ type requestKey struct {
 
 // tenant is one account's partition.
 type tenant struct {
+	name      policy.Account
 	entries   *simplelru.LRU[Key, *Entry]
 	bytes     int64
 	heapIndex int // index in shard.bySize
+	epoch     int
+	flushed   time.Time // answers to requests that began before are not stored
+	markets   markets
 	Stats
 }
 
@@ -73,13 +80,19 @@ func New(o Options) *Store {
 	if o.Now == nil {
 		o.Now = clock.Now
 	}
-	s := &Store{now: o.Now, seed: maphash.MakeSeed()}
+	if o.Removed == nil {
+		o.Removed = func(policy.Account, Key) {}
+	}
+	s := &Store{now: o.Now, removed: o.Removed, seed: maphash.MakeSeed()}
 	s.max.Store(o.MaxBytes)
 	for i := range s.shards {
 		s.shards[i] = shard{tenants: map[policy.Account]*tenant{}, flights: map[requestKey]*flight{}, swept: o.Now()}
 	}
 	return s
 }
+
+// Now is the time by which entries age.
+func (s *Store) Now() time.Time { return s.now() }
 
 // Size is the number of entries and their memory in bytes.
 func (s *Store) Size() (entries, bytes int64) { return s.entries.Load(), s.bytes.Load() }
@@ -105,7 +118,7 @@ func (sh *shard) tenant(name policy.Account) *tenant {
 	t, ok := sh.tenants[name]
 	if !ok {
 		lru, _ := simplelru.NewLRU[Key, *Entry](math.MaxInt, nil) // only fails for sizes below 1
-		t = &tenant{entries: lru}
+		t = &tenant{name: name, entries: lru, epoch: 1}
 		sh.tenants[name] = t
 		heap.Push(&sh.bySize, t)
 	}
@@ -125,10 +138,11 @@ func (sh *shard) get(q requestKey, now time.Time) *Entry {
 	return e
 }
 
-// put stores an entry and replaces an older one of the same key.
-func (s *Store) put(name policy.Account, e *Entry) {
+// put stores the answer to a request that began at some time, and replaces an older one of the same key. It returns false for an answer that is not
+// stored: one that is too large, or from before the tenant's cache was flushed or the agent's market changed.
+func (s *Store) put(name policy.Account, e *Entry, began time.Time) bool {
 	if e.Size() > s.max.Load() {
-		return
+		return false
 	}
 	s.bytes.Add(e.Size()) // before it is added, so that the limit always holds
 	s.makeRoom()
@@ -137,6 +151,10 @@ func (s *Store) put(name policy.Account, e *Entry) {
 	defer sh.mu.Unlock()
 	sh.sweep(s)
 	t := sh.tenant(name)
+	if began.Before(t.flushed) || !t.markets.holds(e.Market) {
+		s.bytes.Add(-e.Size())
+		return false
+	}
 	if old, ok := t.entries.Peek(e.Key); ok {
 		sh.remove(s, t, old)
 	}
@@ -144,6 +162,7 @@ func (s *Store) put(name policy.Account, e *Entry) {
 	t.bytes += e.Size()
 	s.entries.Add(1)
 	heap.Fix(&sh.bySize, t.heapIndex)
+	return true
 }
 
 // remove deletes an entry. The shard is locked.
@@ -152,6 +171,7 @@ func (sh *shard) remove(s *Store, t *tenant, e *Entry) {
 	t.bytes -= e.Size()
 	s.bytes.Add(-e.Size())
 	s.entries.Add(-1)
+	s.removed(t.name, e.Key)
 	heap.Fix(&sh.bySize, t.heapIndex)
 }
 

@@ -14,7 +14,14 @@ type Ticket struct {
 	// Current reports whether a stored answer may still be served; false after its provider or model was removed from the configuration.
 	// Nil means always. It is called with a lock held and must not use the store.
 	Current func(*Served) bool
+	// Market is the agent that sends the request, and what it knows of its market.
+	Market Market
+	// Alone is set for a request whose answer may be stored, but not shared with identical requests in flight: each of them gets one of its own.
+	Alone bool
+	// Stored is called with an answer after it was stored; nil for nothing.
+	Stored func(*Entry)
 
+	began time.Time
 	store *Store
 	requestKey
 	format Format
@@ -39,27 +46,33 @@ const (
 
 // Ticket starts a request's use of the store. An answer that it stores is fresh for ttl.
 func (s *Store) Ticket(tenant policy.Account, k Key, format Format, c Control, ttl time.Duration) *Ticket {
-	return &Ticket{Control: c, store: s, requestKey: requestKey{tenant, k}, format: format, ttl: ttl}
+	return &Ticket{Control: c, store: s, requestKey: requestKey{tenant, k}, format: format, ttl: ttl, began: s.now()}
 }
 
+// ID is that of the request's own entry, whether there is one or not.
+func (t *Ticket) ID() string { return t.key.ID() }
+
 // Fresh is the entry that may be served without calling a provider; nil if there is none.
-func (t *Ticket) Fresh() *Entry {
+func (t *Ticket) Fresh() *Entry { return t.FreshAt(t.key) }
+
+// FreshAt is the tenant's entry of another request that may be served; nil if there is none.
+func (t *Ticket) FreshAt(k Key) *Entry {
 	if t.Control.NoLookup {
 		return nil
 	}
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, now); e != nil && e.fresh(now, &t.Control) {
+	if e := t.find(sh, k, now); e != nil && e.fresh(now, &t.Control) {
 		return e
 	}
 	return nil
 }
 
-// find is the entry of the ticket's key, fresh or stale. The shard is locked.
-func (t *Ticket) find(sh *shard, now time.Time) *Entry {
-	e := sh.get(t.requestKey, now)
-	if e == nil || (t.Current != nil && !t.Current(&e.Served)) {
+// find is the tenant's entry of a key, fresh or stale. The shard is locked.
+func (t *Ticket) find(sh *shard, k Key, now time.Time) *Entry {
+	e := sh.get(requestKey{t.tenant, k}, now)
+	if e == nil || !e.Market.agrees(t.Market) || (t.Current != nil && !t.Current(&e.Served)) {
 		return nil
 	}
 	return e
@@ -71,7 +84,7 @@ func (t *Ticket) StaleFallback() *Entry {
 	sh, now := t.store.shard(t.tenant), t.store.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := t.find(sh, now); e != nil && e.staleUsable(now, &t.Control) {
+	if e := t.find(sh, t.key, now); e != nil && e.staleUsable(now, &t.Control) {
 		return e
 	}
 	return nil
@@ -141,10 +154,10 @@ func (t *Ticket) Finish(s Served) {
 		return
 	}
 	e := t.rec.entry(s)
-	e.Key, e.Format, e.Created = t.key, t.format, t.store.now()
+	e.Key, e.Format, e.Created, e.Market = t.key, t.format, t.store.now(), t.Market
 	e.Expires = e.Created.Add(t.ttl)
-	if t.state == storable && t.Records() {
-		t.store.put(t.tenant, e)
+	if t.state == storable && t.Records() && t.store.put(t.tenant, e, t.began) && t.Stored != nil {
+		t.Stored(e)
 	}
 	t.state = closed
 	t.deliver(e)

@@ -33,6 +33,8 @@ type Exchange struct {
 	Current    func(*cache.Served) bool // see cache.Ticket
 	Cache      *cache.Ticket            // nil if the request is not cacheable
 	CacheLayer string                   // name of the layer that stores answers in Cache
+	Similarity float64                  // of the question whose stored answer is Answer; 0 if it is this one
+	Market     cache.Market             // of the agent that sends the request
 	Served     *cache.Served            // set before the answer's End event
 	Log        []Entry
 

@@ -10,6 +10,7 @@ const (
 	CacheUnused    CacheStatus = "" // the request has nothing to do with the cache
 	CacheMiss      CacheStatus = "miss"
 	CacheHash      CacheStatus = "hash"
+	CacheSemantic  CacheStatus = "semantic"  // the answer to another question that means the same
 	CacheStale     CacheStatus = "stale"     // no provider answered
 	CacheCoalesced CacheStatus = "coalesced" // another request's call answers it
 )
@@ -31,6 +32,8 @@ func (c CacheStatus) measure() (m telemetry.Cache, ok bool) {
 		return telemetry.CacheMiss, true
 	case CacheHash:
 		return telemetry.CacheHash, true
+	case CacheSemantic:
+		return telemetry.CacheSemantic, true
 	case CacheStale:
 		return telemetry.CacheStale, true
 	case CacheCoalesced:

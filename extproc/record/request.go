@@ -40,6 +40,8 @@ type Request struct {
 	Verification     *Verification     `json:"verification,omitempty"`
 	Escalation       *Escalation       `json:"escalation,omitempty"`
 	Cache            string            `json:"cache"`
+	CacheEntry       string            `json:"cache_entry,omitempty"` // of the stored answer that was served, or under which this one may be
+	Similarity       float64           `json:"similarity,omitempty"`  // of its question, if that is another one
 	SavingsUSD       policy.Micro      `json:"savings_usd"`
 	Pipeline         string            `json:"pipeline,omitempty"`
 	LatencyMS        int64             `json:"latency_ms"`
@@ -82,7 +84,7 @@ type Escalation struct {
 func (t *Trace) Fill(r *Request, began time.Time) {
 	r.HTTPStatus, _ = t.Verdict()
 	r.CreatedAt, r.LatencyMS, r.FirstTokenMS = began.UTC(), time.Since(began).Milliseconds(), t.FirstToken.Milliseconds()
-	r.Attempts, r.AttemptLog, r.Cache = len(t.Attempts), t.Attempts, t.Cache.OrMiss()
+	r.Attempts, r.AttemptLog, r.Cache, r.Similarity = len(t.Attempts), t.Attempts, t.Cache.OrMiss(), t.Similarity
 	if t.Fault != nil {
 		r.Error = t.Fault.CodeString()
 	}

@@ -35,6 +35,7 @@ type Trace struct {
 	FirstToken     time.Duration // from the start to the first content of a stream; 0 if none came
 	Overhead       time.Duration // from the complete request to the first attempt, without waiting for another request's answer
 	Cache          CacheStatus
+	Similarity     float64 // of the question that CacheSemantic found
 
 	Fault    *fault.Fault // that the client got in place of an answer
 	Settled  *Settlement  // nil until the request is accounted for

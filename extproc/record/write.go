@@ -25,6 +25,10 @@ func (r *Request) JSON() ([]byte, error) {
 		w.rare("escalation", r.Escalation)
 	}
 	w.text("cache", r.Cache, false)
+	w.text("cache_entry", r.CacheEntry, true)
+	if r.Similarity != 0 {
+		w.b = strconv.AppendFloat(w.name("similarity"), r.Similarity, 'f', -1, 64)
+	}
 	w.b = r.SavingsUSD.AppendTo(w.name("savings_usd"))
 	w.text("pipeline", r.Pipeline, true)
 	w.number("latency_ms", r.LatencyMS, false)

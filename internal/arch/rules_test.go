@@ -10,7 +10,7 @@ var levels = []struct {
 	{0, "noun", []string{"extproc/chat", "policy", "internal/*"}},
 	{1, "engine", []string{
 		"extproc/pipeline", "extproc/provider", "extproc/provider/providertest", "extproc/transcript", "extproc/wire/...",
-		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
+		"extproc/reasoning", "extproc/toolcall", "extproc/structured", "extproc/cache", "extproc/cache/semantic", "extproc/render", "extproc/keyring", "extproc/hint", "extproc/conversation",
 		"extproc/batch", "extproc/deferred", "extproc/localembed", "extproc/meter", "extproc/pii", "extproc/stored", "extproc/stream", "extproc/upstream", "extproc/record",
 		"extproc/injection",
 		"policy/*", "policy/catalog/catalogtest", "policy/ledger/chargelog", "models", "models/*", "xds/state", "xds/peer", "xds/feed/feedpb", "envoy",
@@ -54,6 +54,8 @@ var engines = map[string][]string{
 	"models":             {"models/manifest", "models/wordpiece", "models/unigram"},
 	"models/remote":      {"models", "models/manifest"},
 	"extproc/localembed": {"extproc/wire", "models"},
+
+	"extproc/cache/semantic": {"extproc/cache"}, // it finds what that stores
 
 	"extproc/wire/openai":      {"extproc/wire/openai/chatcompletion"},                                                                                                                                           // its answers
 	"extproc/wire/anthropic":   {"extproc/wire/anthropic/message"},                                                                                                                                               // its answers

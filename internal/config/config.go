@@ -188,6 +188,8 @@ type Caching struct {
 	TTLSeconds int   `key:"ttl_s" default:"300" min:"0" max:"31536000" doc:"Seconds for which a stored answer is fresh; 0 uses stored answers only when all providers fail."`
 	MaxBytes   int64 `key:"max_bytes" default:"67108864" min:"1048576" max:"1099511627776" doc:"Memory for stored answers, all keys together."`
 
+	Threshold float64 `key:"threshold" default:"0" min:"0" max:"1" doc:"Cosine at which the semantic cache takes two questions of one form for the same; 0: that of the embedding model, 0.92 for the usual one."`
+
 	AutoCacheControl     bool   `key:"auto_cache_control" default:"true" doc:"Set marks for Anthropic's prompt cache where they pay (layer l1)."`
 	PromptCacheKeyPrefix string `key:"prompt_cache_key_prefix" default:"golem" doc:"Prefix of the prompt cache keys of agents."`
 }
@@ -199,6 +201,9 @@ func (c Caching) TTL() time.Duration { return time.Duration(c.TTLSeconds) * time
 type Pipeline struct {
 	Default string `key:"default" default:"standard" oneof:"minimal fast standard full" doc:"The pipeline profile of requests for which neither subsystem nor caller selects one: l3 only; l1, l3 and l6; l1 to l6; all."`
 	Hash    string `key:"hash" default:"on" oneof:"on off all" doc:"Which requests use the exact cache: those with a temperature of at most 0.3 and those that ask for it, none, or all."`
+
+	Semantic     string        `key:"semantic" default:"off" oneof:"off shadow on" doc:"The semantic cache (layer l2), which answers a question with the stored answer to another one that means the same: off; shadow, which shows what it would have answered; or on. It needs the embedding model."`
+	SemanticOnly SemanticScope `key:"semantic_only" doc:"The requests that may use the semantic cache. A list that is not set names all."`
 
 	Injection InjectionDetection `key:"injection" doc:"Detection of instructions for the model in users' turns, results of tools and documents."`
 
@@ -217,6 +222,14 @@ type InjectionDetection struct {
 	Threshold float64       `key:"threshold" default:"0.9" min:"0" max:"1" doc:"Score from which a text counts as an injection."`
 	OnError   string        `key:"on_error" default:"refuse" oneof:"refuse allow" doc:"What happens to a request that has to wait for a verdict (block, quarantine) if there is none: the local model is busy, too slow or not available, and patterns found nothing. With models.injection off, patterns alone judge."`
 	Timeout   time.Duration `key:"timeout" default:"2s" doc:"How long a request waits for its verdict, and how long texts that are only flagged are judged beside it."`
+}
+
+// SemanticScope names the requests of layer l2.
+type SemanticScope struct {
+	Keys       []string `key:"keys" doc:"API keys, by id or name."`
+	Plans      []string `key:"plans" oneof:"free pro golem" doc:"Plans of keys."`
+	Subsystems []string `key:"subsystems" doc:"Subsystems of agents."`
+	Models     []string `key:"models" doc:"Models, by the names that requests use."`
 }
 
 // PII holds the settings of layer l7.

@@ -32,6 +32,8 @@ type Metrics struct {
 	money  money
 	local  localModels
 
+	semantic semanticCache
+
 	requests  *prometheus.CounterVec
 	byStatus  handles[status, prometheus.Counter]
 	series    handles[served, *series]
@@ -108,6 +110,7 @@ func New(b Build) *Metrics {
 	m.panics = register(m, prometheus.NewCounter(prometheus.CounterOpts{Name: "bardo_panics_total", Help: "Requests that ended in a fault of the program."}))
 	m.capped = m.counters("bardo_usage_capped_total", "Calls whose provider reported more usage than a call can have.", "provider")
 	m.local = newLocalModels(m)
+	m.semantic = newSemanticCache(m)
 	m.injected = m.counters("bardo_injection_texts_total", "Texts that were judged for instructions to the model, by source and verdict.", "source", "verdict")
 	cache := m.counters("bardo_cache_requests_total", "Requests by what the cache knew.", "result")
 	for i, name := range cacheNames {

@@ -12,6 +12,7 @@ import (
 	"bardo.money/gateway/extproc/layers/hashcache"
 	"bardo.money/gateway/extproc/layers/injection"
 	"bardo.money/gateway/extproc/layers/pii"
+	"bardo.money/gateway/extproc/layers/semcache"
 	"bardo.money/gateway/extproc/layers/toolprune"
 	"bardo.money/gateway/extproc/pipeline"
 	"bardo.money/gateway/extproc/provider"
@@ -106,6 +107,10 @@ func Layers() run.Layers {
 			injectionLayer(cfg, s, texts),
 			pii.Layer{Mode: pii.Mode(cfg.Pipeline.PII.Policy), Finder: settings.PersonalData(&cfg.Pipeline.PII), Secret: s.Secret},
 			hashcache.Layer{Store: s.Answers, Mode: hashcache.Mode(cfg.Pipeline.Hash), TTL: cfg.Inference.Caching.TTL()},
+			semcache.Layer{
+				Mode: semcache.Mode(cfg.Pipeline.Semantic), Store: s.Answers, Index: s.Questions, Model: s.Meaning, Threshold: cfg.Inference.Caching.Threshold,
+				TTL: cfg.Inference.Caching.TTL(), Only: settings.SemanticScope(cfg), Count: func(r semcache.Result) { s.Metrics.QuestionAsked(string(r)) },
+			},
 			toolprune.Layer{
 				Mode: toolprune.Mode(cfg.Pipeline.Tools.Mode), Meta: toolprune.Mode(cfg.Pipeline.Tools.Meta), Tasks: toolprune.DefaultTasks.With(cfg.Pipeline.Tools.Map), Memory: choices,
 				Embedder: s.Embedder, Vectors: vectors,

@@ -89,7 +89,10 @@ func withBatches(p runtime.Provider, form string, pct int) runtime.Provider {
 // services are what the layers of a configuration work with.
 func (g *gateway) services(cfg *config.Config) *Services {
 	m := g.usedModels()
-	return &Services{Answers: g.answers, Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Metrics: g.metrics, Events: &g.events, Log: g.log}
+	return &Services{
+		Answers: g.answers, Questions: g.questions, Meaning: g.meaning,
+		Secret: g.layersSecret(cfg), Embedder: m.Embedder(), Classifier: m.Classifier(), Metrics: g.metrics, Events: &g.events, Log: g.log,
+	}
 }
 
 // structuredOutputs are the rules of answers in a form.

@@ -13,7 +13,6 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/deferred"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/record"
@@ -95,9 +94,9 @@ type configuration struct {
 
 // dataPath serves requests. It is empty in a control plane that runs alone, but for models.
 type dataPath struct {
-	books    *ledger.Ledger
-	limiter  *quota.Limiter
-	answers  *cache.Store
+	books   *ledger.Ledger
+	limiter *quota.Limiter
+	answerStores
 	finished event.Feed[record.Finished]
 	lists    *settings.Lists  // providers' own lists of models
 	listed   chan struct{}    // lists have changed

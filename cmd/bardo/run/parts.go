@@ -7,6 +7,7 @@ import (
 	"bardo.money/gateway/cmd/bardo/control"
 	"bardo.money/gateway/extproc"
 	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
 	"bardo.money/gateway/extproc/chat"
 	"bardo.money/gateway/extproc/dryrun"
 	"bardo.money/gateway/extproc/pipeline"
@@ -45,6 +46,9 @@ type Services struct {
 	Metrics    *telemetry.Metrics
 	Events     *event.Sink
 	Log        *slog.Logger
+
+	Questions *semantic.Index // of the stored answers
+	Meaning   *semantic.Model // compares questions; nil: nothing does
 }
 
 // Explainer answers the query of a dry run (`bardo route`) with what is in force. The error is about the query. Safe for concurrent use.

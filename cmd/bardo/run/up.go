@@ -25,7 +25,6 @@ import (
 	"bardo.money/gateway/cmd/bardo/settings"
 	"bardo.money/gateway/envoy"
 	"bardo.money/gateway/extproc"
-	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/extproc/localembed"
 	"bardo.money/gateway/extproc/upstream"
 	"bardo.money/gateway/internal/config"
@@ -243,8 +242,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	}
 	g.metrics.WatchEvents(g.events.Dropped)
 	g.lists = settings.NewLists(g.home, g.log)
-	g.answers = cache.New(cache.Options{MaxBytes: cfg.Inference.Caching.MaxBytes})
-	g.metrics.WatchCache(g.answers.Size)
+	g.openAnswers(cfg)
 	used := g.usedModels()
 	g.vectors = localembed.New(used.About(manifest.Embedding), used.Measurer())
 	rt, err := g.assemble(cfg)
@@ -255,7 +253,7 @@ func (g *gateway) openData(ctx context.Context, cfg *config.Config) (err error) 
 	g.metrics.SetModels(modelIDs(rt))
 	g.limiter = quota.New(quota.Options{Rules: quotaRules(cfg), SpentSince: g.books.SpentSince})
 	g.gate = extproc.New(rt, extproc.Deps{
-		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
+		Verifier: g.parts.Verifiers(keys), Limiter: g.limiter, Ledger: g.books, Answers: g.answers, Questions: g.questions, Health: healthView{g.tracker, g.link}, Metrics: g.metrics,
 		Deferred: g.newDeferred(cfg),
 		Log:      g.log, Egress: g.egress(), Listener: g.listener(), Draining: func() bool { return g.draining.Load() || !g.ready.Load() }, Checks: g.checks, Finished: &g.finished, Events: &g.events,
 	})

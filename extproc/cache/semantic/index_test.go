@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"bardo.money/gateway/extproc/cache"
@@ -38,6 +39,32 @@ func keys(ix *semantic.Index, tenant policy.Account, p int, at time.Time) (out [
 		out = append(out, int(r.Key[0])<<8|int(r.Key[1]))
 	}
 	return out
+}
+
+// TestAModelThatWasAwayIsAskedAgain, beside the requests.
+func TestAModelThatWasAwayIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := errors.New("away")
+		e := &embedder{vector: func(text string) []float32 {
+			v := make([]float32, 5)
+			v[text[0]%5] = 1
+			return v
+		}}
+		m := &semantic.Model{Embedder: e, Log: slog.New(slog.DiscardHandler)}
+		for _, row := range []struct {
+			err  error
+			want bool
+			pass time.Duration
+		}{{away, false, time.Second}, {nil, false, time.Minute}, {nil, true, time.Hour}, {away, true, time.Hour}} {
+			e.err = row.err
+			m.Ready()
+			synctest.Wait()
+			if got := m.Ready(); got != row.want {
+				t.Errorf("with %v it is ready: %v", row.err, got)
+			}
+			<-time.After(row.pass)
+		}
+	})
 }
 
 func TestRowsLieAtTheirPlaces(t *testing.T) {
@@ -189,10 +216,9 @@ func TestK62AModelThatDoesNotTellTextsApartIsNotUsed(t *testing.T) {
 	} {
 		var log strings.Builder
 		m := &semantic.Model{Embedder: row.e, Log: slog.New(slog.NewTextHandler(&log, nil))}
-		m.Ready()
-		<-m.Checked()
-		if got := m.Ready(); got != row.want || !strings.Contains(log.String(), row.log) {
-			t.Errorf("%s: ready is %v; the log says %s", about, got, log.String())
+		err := m.Check()
+		if got := m.Ready(); got != row.want || (err == nil) != row.want || !strings.Contains(log.String(), row.log) {
+			t.Errorf("%s: ready is %v, %v; the log says %s", about, got, err, log.String())
 		}
 	}
 }

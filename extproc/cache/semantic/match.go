@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"bardo.money/gateway/extproc/cache"
 	"bardo.money/gateway/internal/guard"
@@ -27,38 +28,55 @@ type Model struct {
 	Embedder Embedder
 	Log      *slog.Logger
 
-	once    sync.Once
-	checked chan struct{} // closed when fit is known
-	fit     bool
+	mu    sync.Mutex
+	state state
+	again time.Time // when a model that was away is asked again
 }
+
+type state uint8
+
+const (
+	unknown state = iota
+	checking
+	fit
+	unfit
+)
+
+// recheck is how long a model that cannot be asked is left alone.
+const recheck = 30 * time.Second
 
 // ErrUnfit is that of a model that gives unlike texts the same vector.
 var ErrUnfit = errors.New("the embedding model does not tell texts apart")
 
 // Ready reports whether the model can be used. The first call has it read, which may take seconds, beside the requests.
 func (m *Model) Ready() bool {
-	select {
-	case <-m.Checked():
-		return m.fit
-	default:
-		return false
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.state == unknown && !time.Now().Before(m.again) {
+		m.state = checking
+		guard.Go(func() { _ = m.Check() })
 	}
+	return m.state == fit
 }
 
-// Checked is closed when it is known whether the model can be used. The first call has that found out.
-func (m *Model) Checked() <-chan struct{} {
-	m.once.Do(func() {
-		m.checked = make(chan struct{})
-		guard.Go(func() {
-			defer close(m.checked)
-			if err := m.check(); err != nil {
-				m.Log.Warn("the semantic cache is off", "error", err)
-				return
-			}
-			m.fit = true
-		})
-	})
-	return m.checked
+// Check finds out whether the model can be used. It waits for the model.
+func (m *Model) Check() (err error) {
+	now := unknown // if the embedder panics
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.state, m.again = now, time.Now().Add(recheck)
+	}()
+	switch err = m.probe(); {
+	case err == nil:
+		now = fit
+	case errors.Is(err, ErrUnfit):
+		now = unfit
+		m.Log.Error("the semantic cache is off", "error", err)
+	default:
+		m.Log.Warn("the semantic cache is off for now", "error", err)
+	}
+	return err
 }
 
 // probes mean different things.
@@ -67,8 +85,8 @@ var probes = [...]string{"What is the capital of France?", "Delete all my files.
 // mostProbes is the highest cosine of two probes of a model that works. MiniLM's is 0.1.
 const mostProbes = 0.7
 
-// check embeds the probes (K-62).
-func (m *Model) check() error {
+// probe embeds the probes (K-62).
+func (m *Model) probe() error {
 	var vectors [len(probes)][]float32
 	for i, text := range probes {
 		v, err := m.Embedder.Embed(context.Background(), text)

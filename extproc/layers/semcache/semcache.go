@@ -1,0 +1,269 @@
+// Package semcache is layer L2, the semantic cache: it answers a question with the stored answer to another one that means the same. It decides which
+// requests are eligible, and what of the store may be served; package semantic compares questions, and the data path serves the answers.
+package semcache
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+	"unicode"
+
+	"bardo.money/gateway/extproc/cache"
+	"bardo.money/gateway/extproc/cache/semantic"
+	"bardo.money/gateway/extproc/chat"
+	"bardo.money/gateway/extproc/pipeline"
+	"bardo.money/gateway/internal/jsonx"
+	"bardo.money/gateway/policy"
+)
+
+// Mode is what the layer does with stored answers to other questions.
+type Mode string
+
+// The modes. The zero value is Off.
+const (
+	Off    Mode = "off"
+	Shadow Mode = "shadow" // they are found and counted, and not served
+	On     Mode = "on"
+)
+
+// Result is what came of one request.
+type Result string
+
+// The results.
+const (
+	Hit       Result = "hit"        // a stored answer was served
+	ShadowHit Result = "shadow_hit" // one would have been
+	Below     Result = "below"      // there is a question of the same form, and it is not similar enough
+	Miss      Result = "miss"       // there is no question of the same form
+	NoModel   Result = "no_model"   // the model is not in memory, too slow or too busy
+)
+
+// Results are all of them.
+var Results = []Result{Hit, ShadowHit, Below, Miss, NoModel}
+
+// Bounds of a question. Tokens are estimated.
+const (
+	maxTokens = 64
+	maxBytes  = 1024
+)
+
+// maxTemperature is the highest temperature at which the answer to an equivalent question may stand for a new one (D-31).
+const maxTemperature = 0.7
+
+const budget = 25 * time.Millisecond
+
+// Layer is the semantic cache over a store.
+type Layer struct {
+	Mode      Mode
+	Store     *cache.Store
+	Index     *semantic.Index
+	Model     *semantic.Model // nil: the layer is off
+	Threshold float64         // of the cosine; 0 means the model's
+	TTL       time.Duration
+	Only      Scope
+	Count     func(Result) // nil for nothing
+}
+
+// Scope says for which requests the layer runs. An empty list names all.
+type Scope struct {
+	Keys       []policy.Account // or names of keys
+	Plans      []policy.Tier
+	Subsystems []string
+	Models     []string // as requested
+}
+
+func (s *Scope) has(x *pipeline.Exchange) bool {
+	p := &x.Principal
+	return (len(s.Keys) == 0 || slices.Contains(s.Keys, p.Account) || slices.Contains(s.Keys, policy.Account(p.Name))) &&
+		(len(s.Plans) == 0 || slices.Contains(s.Plans, p.Tier)) &&
+		(len(s.Subsystems) == 0 || slices.Contains(s.Subsystems, x.Hints.Subsystem)) &&
+		(len(s.Models) == 0 || slices.Contains(s.Models, x.Request.Model))
+}
+
+var (
+	_ pipeline.Layer     = Layer{}
+	_ pipeline.Selective = Layer{}
+	_ pipeline.Budgeted  = Layer{}
+	_ pipeline.Waiting   = Layer{}
+	_ pipeline.Responder = Layer{}
+)
+
+// Name is the layer's name in X-Bardo-Pipeline.
+func (Layer) Name() string { return "l2" }
+
+var profiles = []string{pipeline.ProfileStandard}
+
+// Profiles implements pipeline.Layer.
+func (Layer) Profiles() []string { return profiles }
+
+// Budget is what the search may take. A question that is not compared in time is answered by a provider.
+func (Layer) Budget() time.Duration { return budget }
+
+// Waits reports whether the request may wait for the model.
+func (l Layer) Waits(x *pipeline.Exchange) bool { return l.Applies(x) }
+
+// Applies reports whether the request may be eligible, as far as is known without its conversation.
+func (l Layer) Applies(x *pipeline.Exchange) bool {
+	r := x.Request
+	return (l.Mode == On || l.Mode == Shadow) && l.Model != nil && r.Op == chat.Generate && r.Choices <= 1 && !r.Thinking && !x.Hints.NoCache &&
+		x.Hints.SecurityClass == policy.SecurityStandard && x.Intent.Security == policy.SecurityStandard && x.Intent.PrivacyTier < policy.PrivacyTEE &&
+		cool(r) && l.Only.has(x)
+}
+
+// cool reports whether the request has no temperature, the client's or its profile's, or a low one.
+func cool(r *chat.Request) bool {
+	said := r.Temperature()
+	if said == "" {
+		return true
+	}
+	t, ok := jsonx.Value{Raw: jsonx.Raw(said)}.Float()
+	return ok && t <= maxTemperature
+}
+
+// Request looks for the stored answer to a question that means the same. Without one, the answer to this one is stored.
+func (l Layer) Request(ctx context.Context, x *pipeline.Exchange) error {
+	control, err := cache.ParseControl(x.Header)
+	if err != nil || control.Off {
+		return err
+	}
+	turn, ok := cache.TurnOf(x.Principal.Account, x.Request)
+	if !ok || !short(turn.Text) {
+		return nil
+	}
+	place := semantic.PlaceOf(&turn, semantic.FormOf(turn.Text))
+	t := x.Cache
+	if t == nil {
+		t = l.ticket(x, control)
+	}
+	q := &semantic.Question{Tenant: x.Principal.Account, Text: turn.Text}
+	found, result := l.search(ctx, t, q, place)
+	if l.Mode == Shadow && result == Hit {
+		result = ShadowHit
+	}
+	if l.Count != nil {
+		l.Count(result)
+	}
+	x.Log = append(x.Log, pipeline.Entry{Layer: l.Name(), Note: note(result, found.similarity)})
+	l.take(x, t)
+	if result == Hit {
+		x.Answer, x.Similarity = found.entry, found.similarity
+		return nil
+	}
+	if t.Records() {
+		t.Stored = func(e *cache.Entry) { l.keep(q, place, e) }
+	}
+	return nil
+}
+
+// ticket is the place in the store of a request that is not eligible for the exact cache.
+func (l Layer) ticket(x *pipeline.Exchange, control cache.Control) *cache.Ticket {
+	tenant, r := x.Principal.Account, x.Request
+	t := l.Store.Ticket(tenant, cache.KeyOf(tenant, r), cache.Format{Dialect: r.Dialect, Stream: r.Stream}, control, l.TTL)
+	t.Current, t.Market, t.Alone = x.Current, x.Market, true
+	return t
+}
+
+// take makes a ticket the request's, unless it is.
+func (l Layer) take(x *pipeline.Exchange, t *cache.Ticket) {
+	if x.Cache == t {
+		return
+	}
+	x.Cache, x.CacheLayer = t, l.Name()
+	if t.Records() {
+		x.Watch(l.Name(), l)
+	}
+}
+
+// Response records the answer of a request that only this layer stores.
+func (Layer) Response(_ context.Context, x *pipeline.Exchange, ev *chat.Event, out []chat.Event) ([]chat.Event, error) {
+	x.Cache.Record(ev)
+	if ev.Kind == chat.End {
+		x.Cache.Finish(*x.Served)
+	}
+	return append(out, *ev), nil
+}
+
+// found is a stored answer, and how similar its question is.
+type found struct {
+	entry      *cache.Entry
+	similarity float64
+}
+
+// search finds the stored answer to the most similar question.
+func (l Layer) search(ctx context.Context, t *cache.Ticket, q *semantic.Question, p semantic.Place) (found, Result) {
+	rows := l.Index.Find(q.Tenant, p, l.Store.Now())
+	ready := l.Model.Ready()
+	switch {
+	case t.Control.NoLookup || len(rows) == 0:
+		return found{}, Miss
+	case !ready:
+		return found{}, NoModel
+	}
+	matches, err := l.Index.Rank(ctx, l.Model.Embedder, q, rows)
+	if err != nil {
+		return found{}, NoModel
+	}
+	threshold := l.Threshold
+	if threshold == 0 {
+		threshold = l.Model.Embedder.Threshold()
+	}
+	f := found{}
+	for i := range matches {
+		m := &matches[i]
+		if f.similarity = max(f.similarity, m.Similarity); m.Similarity < threshold {
+			return f, Below
+		}
+		if e := t.FreshAt(m.Key); e != nil {
+			return found{e, m.Similarity}, Hit
+		}
+	}
+	return found{}, Miss // none of them may be served to this request
+}
+
+// keep adds a question whose answer was stored. An answer that calls tools is for its own question alone.
+func (l Layer) keep(q *semantic.Question, p semantic.Place, e *cache.Entry) {
+	for ev := range e.Events {
+		if ev.Kind == chat.ToolStart {
+			return
+		}
+	}
+	l.Index.Add(q.Tenant, p, q.Row(e))
+}
+
+// note is what X-Bardo-Pipeline says. A miss needs none.
+func note(r Result, similarity float64) string {
+	switch r {
+	case Hit, Miss:
+		return ""
+	case ShadowHit, Below:
+		return string(r) + ";similarity=" + strconv.FormatFloat(similarity, 'f', 3, 64)
+	case NoModel:
+		return string(r)
+	}
+	return ""
+}
+
+// short reports whether a text is not empty, and has at most about 64 tokens: a word has one for each six letters, a sign has one.
+func short(s string) bool {
+	if s == "" || len(s) > maxBytes {
+		return false
+	}
+	tokens, run := 0, 0
+	for _, r := range s {
+		switch {
+		case r > 0x2E80: // scripts without spaces
+			tokens, run = tokens+1, 0
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
+			if run%6 == 0 {
+				tokens++
+			}
+			run++
+		default:
+			if run = 0; r > ' ' {
+				tokens++
+			}
+		}
+	}
+	return tokens <= maxTokens
+}
