@@ -87,8 +87,9 @@ func TestAPoolsQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, c, _ := newSlow(t, PoolOptions{Queue: 2})
 		first, second, third := ask(t.Context(), p, 1), ask(t.Context(), p, 2), ask(t.Context(), p, 3)
-		if _, err := p.Do(t.Context(), []int64{4}); !errors.Is(err, ErrBusy) {
-			t.Error(err)
+		began := time.Now()
+		if _, err := p.Do(t.Context(), []int64{4}); !errors.Is(err, ErrBusy) || time.Since(began) > 0 {
+			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		if a, b, d := <-first, <-second, <-third; a != "[1] <nil>" || b != "[2] <nil>" || d != "[3] <nil>" {
 			t.Error(a, b, d)

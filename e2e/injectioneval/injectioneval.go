@@ -17,7 +17,7 @@ import (
 //go:embed testdata/*.txt
 var files embed.FS
 
-// The halves of the labelled set. Patterns, weights and threshold were chosen with the one, and the figures are of the other.
+// The parts of the labelled set. Patterns, weights and threshold were chosen with the one, and the figures are of the other.
 const (
 	Tuning = "tuning"
 	Test   = "test"
@@ -31,9 +31,9 @@ type Text struct {
 	Text      string
 }
 
-// Texts reads a half of the labelled set.
-func Texts(half string) ([]Text, error) {
-	all, err := files.ReadFile("testdata/" + half + ".txt")
+// Texts reads a part of the labelled set.
+func Texts(part string) ([]Text, error) {
+	all, err := files.ReadFile("testdata/" + part + ".txt")
 	if err != nil {
 		return nil, err
 	}

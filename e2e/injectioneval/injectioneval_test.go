@@ -52,16 +52,16 @@ func TestTheLabelledTexts(t *testing.T) {
 				bad++
 			}
 		}
-		if bad < 70 {
+		if bad < 60 {
 			t.Errorf("%s has %d injections", half, bad)
 		}
 	}
-	if all < 250 {
+	if all < 400 {
 		t.Errorf("%d texts", all)
 	}
 }
 
-// TestNoHarmlessCodeSQLOrDeFiTextIsBlocked: of both halves, with the real model.
+// TestNoHarmlessCodeSQLOrDeFiTextIsBlocked: of the whole set, with the real model.
 func TestNoHarmlessCodeSQLOrDeFiTextIsBlocked(t *testing.T) {
 	of := 0
 	for _, half := range []string{injectioneval.Tuning, injectioneval.Test} {
@@ -75,7 +75,7 @@ func TestNoHarmlessCodeSQLOrDeFiTextIsBlocked(t *testing.T) {
 			}
 		}
 	}
-	if of < 60 {
+	if of < 80 {
 		t.Errorf("%d texts", of)
 	}
 }

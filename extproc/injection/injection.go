@@ -5,6 +5,7 @@ package injection
 
 import (
 	"context"
+	"runtime"
 )
 
 // Source is where a text of a request comes from.
@@ -64,7 +65,7 @@ func (f *Finding) note(u *unit) {
 	}
 }
 
-// DefaultThreshold is the score from which a text counts as an injection, chosen on the tuning half of the set in e2e/injectioneval.
+// DefaultThreshold is the score from which a text counts as an injection, chosen on the tuning part of the set in e2e/injectioneval.
 const DefaultThreshold = 0.9
 
 // maxText is how many bytes of a text are looked at: of a longer one its beginning and its end.
@@ -76,7 +77,11 @@ type Detector struct {
 	off        func(error) bool
 	threshold  float64
 	memo       memo
+	long       chan struct{} // one for each long text that is read
 }
+
+// longText is how many bytes a text has that takes tens of milliseconds to read. Half of the processors read such texts, at most.
+const longText = 16 << 10
 
 // NewDetector makes a detector for a threshold (0 means the default). Without a classifier (nil), or with one that does not run, which off tells by its errors, it
 // uses patterns alone. The classifier is asked about the parts of a text for which its score can make the difference to the threshold.
@@ -84,7 +89,7 @@ func NewDetector(c Classifier, threshold float64, off func(error) bool) *Detecto
 	if threshold <= 0 {
 		threshold = DefaultThreshold
 	}
-	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo()}
+	return &Detector{classifier: c, off: off, threshold: threshold, memo: newMemo(), long: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
 // Threshold is the score from which a text counts as an injection.
@@ -92,13 +97,31 @@ func (d *Detector) Threshold() float64 { return d.threshold }
 
 // Find looks into a text. With an error of the classifier or of ctx, the finding is that of the patterns alone, or of those that were tried.
 func (d *Detector) Find(ctx context.Context, text string) (f Finding, err error) {
-	v := decode(text)
-	units := v.units(ctx)
+	units, err := d.read(ctx, text)
+	if err != nil {
+		return f, err
+	}
 	f.Scored, err = d.score(ctx, units)
 	for i := range units {
 		f.note(&units[i])
 	}
 	return f, err
+}
+
+// read makes units of a text. The error is what ctx says.
+func (d *Detector) read(ctx context.Context, text string) ([]unit, error) {
+	if len(text) > longText {
+		select {
+		case d.long <- struct{}{}:
+			defer func() { <-d.long }()
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v := decode(text)
+	return v.units(ctx), nil
 }
 
 // score has the classifier score units. ok is false if it did not, though its score could make the difference.
@@ -127,7 +150,7 @@ func (d *Detector) score(ctx context.Context, units []unit) (ok bool, err error)
 
 // matters reports whether the classifier's score of a unit can make the difference to the threshold. Of code it is not asked: it is sure of too much.
 func (d *Detector) matters(u *unit) bool {
-	return combined(u.weight(), 1, Result) >= d.threshold && !isCode(u.text)
+	return combined(u.weight(), 1, Result) >= d.threshold && !u.isCode()
 }
 
 // Known is what was found in the texts of a key before; ok is false if they were not looked at, or not with the classifier as it is now.

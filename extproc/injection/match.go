@@ -3,7 +3,9 @@ package injection
 import (
 	"math/bits"
 	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // unit is a part of a text that patterns and classifier judge together: what they say of different places does not add up.
@@ -14,6 +16,7 @@ type unit struct {
 	compact bool // without white space
 	guessed bool // it may be read so, and need not: patterns that are not sure say nothing
 
+	code    codeState
 	kinds   Kinds
 	weights [len(kindNames)]float64 // the highest of each kind
 	model   float64
@@ -37,14 +40,13 @@ func (u *unit) match(about bool, skip map[*pattern]bool) (matched []*pattern) {
 	if u.compact {
 		list = compactPatterns
 	}
-	strict := u.guessed || isCode(u.text)
 	for i := range list {
 		p := &list[i]
-		if skip[p] || strict && p.weight < sure {
+		if skip[p] || u.guessed && p.weight < sure {
 			continue
 		}
-		ok, quoted := p.in(u.folded)
-		if !ok {
+		ok, quoted := p.in(u.folded, about)
+		if !ok || p.weight < sure && u.isCode() {
 			continue
 		}
 		matched = append(matched, p)
@@ -52,12 +54,32 @@ func (u *unit) match(about bool, skip map[*pattern]bool) (matched []*pattern) {
 		switch {
 		case u.encoded && w >= likely: // what is said in a code is meant to pass unseen
 			w = sure
-		case quoted && about:
-			w = min(w, hint)
+		case quoted:
+			w = min(w, mentioned)
 		}
 		u.note(p.kind, w)
 	}
 	return matched
+}
+
+// codeState is whether a unit is code, once somebody has asked.
+type codeState uint8
+
+const (
+	codeUnknown codeState = iota
+	codeYes
+	codeNo
+)
+
+// isCode reports whether the unit is code.
+func (u *unit) isCode() bool {
+	if u.code == codeUnknown {
+		u.code = codeNo
+		if isCode(u.text) {
+			u.code = codeYes
+		}
+	}
+	return u.code == codeYes
 }
 
 func (u *unit) note(k Kinds, weight float64) {
@@ -65,30 +87,29 @@ func (u *unit) note(k Kinds, weight float64) {
 	*at, u.kinds = max(*at, weight), u.kinds|k
 }
 
-// around is how many bytes before and behind a word the expressions are matched with.
-const around = 240
-
-// in reports whether the pattern is in a text, and whether all of its matches stand in quotes.
-func (p *pattern) in(text string) (ok, quoted bool) {
-	for _, word := range p.words {
-		for at := 0; ; {
-			i := strings.Index(text[at:], word)
-			if i < 0 {
-				break
-			}
-			i += at
-			from, to := max(at-around, i-around, 0), min(i+len(word)+around, len(text))
-			if m := p.re.FindStringIndex(text[from:to]); m != nil {
-				if !inQuotes(text, from+m[0]) {
-					return true, false
-				}
-				ok = true
-			}
-			at = max(i+len(word), to-around)
+// in reports whether the pattern is in a text, and whether all of its matches are only mentioned there: in quotes, and the text is about injections or tells what
+// is said. The expression is only matched with a text that has one of the pattern's words.
+func (p *pattern) in(text string, about bool) (ok, mentioned bool) {
+	if !slices.ContainsFunc(p.words, func(w string) bool { return strings.Contains(text, w) }) {
+		return false, false
+	}
+	for at := 0; at < len(text); {
+		m := p.re.FindStringIndex(text[at:])
+		if m == nil {
+			break
 		}
+		q := openQuote(text, at+m[0])
+		if q < 0 || !about && !reports.MatchString(text[max(0, q-quoteReach):q]) {
+			return true, false
+		}
+		ok = true
+		at += max(m[1], 1)
 	}
 	return ok, ok
 }
+
+// reports is what stands before a quote of what is said somewhere.
+var reports = regexp.MustCompile(`(?:such as|for example|e\.g\.|i\.e\.|like|called|named|(?:the|a|this) (?:sentences?|phrases?|words?|texts?|strings?|prompts?|requests?|messages?)|contain(?:s|ed|ing)?|wrote|write|typed|says?|said|translate)[ ,:]*$`)
 
 // topics are words of texts about injections.
 var topics = []string{
@@ -108,19 +129,25 @@ func isAbout(text string) bool {
 // quoteReach is how many bytes before a match its opening quote may stand.
 const quoteReach = 60
 
-// inQuotes reports whether a quote is open at a place of a text.
-func inQuotes(text string, at int) bool {
-	before := text[max(0, at-quoteReach):at]
+// openQuote is the place of a quote that is open at a place of a text; -1 for none.
+func openQuote(text string, at int) int {
+	from := max(0, at-quoteReach)
+	before := text[from:at]
 	for _, q := range [...]string{`"`, "`", "“", "«", "„", "‘", " '", ">"} {
 		i := strings.LastIndex(before, q)
 		if i < 0 {
 			continue
 		}
-		if rest := before[i+len(q):]; !strings.ContainsAny(rest, "\"`”»") && !strings.Contains(rest, "’ ") && !strings.Contains(rest, "' ") {
-			return true
+		if rest := before[i+len(q):]; opens(rest) && !strings.ContainsAny(rest, "\"`”»") && !strings.Contains(rest, "’ ") && !strings.Contains(rest, "' ") {
+			return from + i
 		}
 	}
-	return false
+	return -1
+}
+
+// opens reports whether a quote before a text opens it, and does not close what came before.
+func opens(text string) bool {
+	return text == "" || text[0] >= utf8.RuneSelf || text[0] >= 'a' && text[0] <= 'z' || text[0] >= '0' && text[0] <= '9' || text[0] == '.' && strings.HasPrefix(text, "...")
 }
 
 // signs are what programs, queries and logs of commands have, and other texts seldom. JSON and HTML have none of them.

@@ -1,5 +1,5 @@
 // Command evalinjection prints recall and precision of the detection of injected instructions, by kind of text, with the default threshold and the local model
-// that `make models` installs; with the argument misses, also every text that is judged wrongly; with tuning, of the other half of the set.
+// that `make models` installs; with the argument misses, also every text that is judged wrongly; with tuning, of the other part of the set.
 package main
 
 import (
