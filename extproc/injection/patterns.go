@@ -181,7 +181,7 @@ var languages = []language{
 	{[]string{"instruc", "orientac", "regras", "ordens"}, `(?:ignor\w+|esquec\w+|desconsider\w+)`, `(?:anterior\w*|previ[ao]s|todas?|suas|acima|iniciais)`, `(?:instruco\w*|orientaco\w*|regras|ordens)`, 24},
 	{[]string{"istruzion", "regole", "direttiv"}, `(?:ignor\w+|dimentic\w+)`, `(?:precedent\w*|tutte|tue|sopra|iniziali)`, `(?:istruzion\w*|regole|direttiv\w*)`, 24},
 	{[]string{"instructies", "opdrachten", "regels", "aanwijzingen"}, `(?:negeer|vergeet)`, `(?:vorige|eerdere|alle|bovenstaande|je|uw|voorgaande)`, `(?:instructies|opdrachten|regels|aanwijzingen)`, 24},
-	{[]string{"instruktion", "anvisning", "regler"}, `(?:ignorera|strunta i|glom bort|glom)`, `(?:tidigare|foregaende|alla|dina|ovanstaende)`, `(?:instruktioner\w*|anvisningar\w*|regler)`, 24},
+	{[]string{"instruktion", "anvisning", "regler"}, `(?:ignorera|strunta i|glom bort|glom)`, `(?:tidigare|foregaende|alla|dina|ovanstaende)`, `(?:instruktioner\w*|anvisningar\w*|regler)`, 24}, //nolint:misspell // no English
 	{[]string{"instru", "regler"}, `(?:ignorer|glem|se bort fra)`, `(?:tidligere|forrige|alle|dine|foregaende)`, `(?:instruktioner\w*|instruksjoner\w*|instrukser|regler)`, 24},
 	{[]string{"pokyn", "instrukc", "pravidl"}, `(?:ignoruj\w*|zapomen\w*)`, `(?:predchozi\w*|vsechn\w*|sve)`, `(?:pokyn\w*|instrukc\w*|pravidl\w*)`, 24},
 	{[]string{"instrukcj", "polece", "zasad"}, `(?:zignoruj\w*|ignoruj\w*|zapomnij\w*)`, `(?:poprzedni\w*|wczesniejsz\w*|wszystki\w*|powyzsz\w*|swo\w*)`, `(?:instrukcj\w*|polece\w*|zasad\w*)`, 24},
