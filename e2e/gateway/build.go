@@ -43,7 +43,7 @@ func program(ctx context.Context) (string, error) {
 	return build.bin, build.err
 }
 
-func (o *Options) program(ctx context.Context) (string, error) {
+func (o Options) program(ctx context.Context) (string, error) {
 	if o.Program != "" {
 		return o.Program, nil
 	}

@@ -126,12 +126,12 @@ func TestARemoteModelAnswersAsTheLocalOne(t *testing.T) {
 }
 
 func TestAModelThatIsOffSaysWhy(t *testing.T) {
-	h := installed(t, map[manifest.Kind]string{manifest.Embedding: models.Off})
+	h := installed(t, map[manifest.Kind]string{manifest.Embedding: models.Off}) //nolint:exhaustive // one model
 	s := newServer(t, h)
 	if _, err := client(t, s, aboutAll(h)).Embedder().Embed(t.Context(), "x"); !errors.Is(err, models.ErrOff) {
 		t.Errorf("a model that is not chosen: %v", err)
 	}
-	about := map[manifest.Kind]models.About{manifest.Embedding: {Name: "m", Dimensions: 3}}
+	about := map[manifest.Kind]models.About{manifest.Embedding: {Name: "m", Dimensions: 3}} //nolint:exhaustive // one model
 	_, err := client(t, s, about).Embedder().Embed(t.Context(), "x")
 	if !errors.Is(err, models.ErrOff) || !strings.Contains(err.Error(), "models.embedding is off") {
 		t.Errorf("the server's reason: %v", err)

@@ -73,7 +73,7 @@ func (m *localModels) usedModels() modelHost {
 
 // aboutModels is what the data path in Envoy's process has to know of the models.
 func (m *localModels) aboutModels() map[manifest.Kind]models.About {
-	out := map[manifest.Kind]models.About{}
+	out := make(map[manifest.Kind]models.About)
 	if m.local != nil {
 		for _, kind := range []manifest.Kind{manifest.Embedding, manifest.Injection} {
 			out[kind] = m.local.About(kind)
