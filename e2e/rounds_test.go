@@ -214,6 +214,9 @@ func TestD36WrongArgumentsGoBackToTheModel(t *testing.T) {
 		if said := turnOf(t, ask{dialect: fake.OpenAI, stream: stream}, got); len(said.calls) != 0 || said.reason != "stop" {
 			t.Errorf("stream=%v: the client reads %+v", stream, said)
 		}
+		if r := recordOf(t, g, got); fmt.Sprint(r.Degraded) != "[tool_rounds]" || !stream && got.Header.Get("X-Bardo-Degraded") != "tool_rounds" {
+			t.Errorf("stream=%v: degraded %v", stream, r.Degraded)
+		}
 		if n := len(own.Generations()); n != 5 {
 			t.Errorf("stream=%v: %d calls for four rounds", stream, n)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"bardo.money/gateway/extproc/attempt"
 	"bardo.money/gateway/extproc/chat"
@@ -278,6 +279,9 @@ func (g *gate) end(ctx context.Context) {
 		g.a.ended = true
 		return
 	}
+	if len(g.calls) > 0 && !g.forwarded && g.x.rounds.done == g.x.Rounds() {
+		g.x.Request.Dropped = wire.AppendDegraded(slices.Clip(g.x.Request.Dropped), degradedRounds) // the request is of the round before
+	}
 	g.begin(ctx)
 	if g.stop != nil {
 		if g.stop.Reason == chat.StopTool && !g.forwarded {
@@ -288,6 +292,9 @@ func (g *gate) end(ctx context.Context) {
 	g.passUsage(ctx)
 	g.forward(ctx, &chat.Event{Kind: chat.End})
 }
+
+// degradedRounds is the entry in X-Bardo-Degraded of an answer whose model still calls the gateway's tools after the last round.
+const degradedRounds = "tool_rounds"
 
 // mayGoOn reports whether the calls of a complete answer are answered inside the gateway.
 func (g *gate) mayGoOn() bool {

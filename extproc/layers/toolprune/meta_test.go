@@ -172,6 +172,16 @@ func TestD36AConversationKeepsItsMetaTools(t *testing.T) {
 	}
 }
 
+// TestD36AForcedToolKeepsItsDefinition, beside the three.
+func TestD36AForcedToolKeepsItsDefinition(t *testing.T) {
+	x := request(t, policy.Hints{}, map[string]any{
+		"messages": []any{user("hi")}, "tools": catalog(120), "tool_choice": map[string]any{"type": "function", "function": map[string]any{"name": "book_flight"}},
+	})
+	if got := prune(t, toolprune.Layer{}, x); !slices.Equal(got, append(slices.Clone(three), "book_flight")) {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestCallsOfMetaTools are answered from the request's own definitions, or become calls of the client's tools.
 func TestCallsOfMetaTools(t *testing.T) {
 	x, _ := asked(t, toolprune.Layer{}, []any{user("Fly me to Oslo")}, catalog(120))
